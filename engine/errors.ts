@@ -1,0 +1,18 @@
+/**
+ * Errors of the library. Every message says what was expected, what came, and where:
+ * `matmul: inner dimensions differ: [4, 3] · [5, 2]`. They are plain `Error`s, so that nobody has to import a class to catch
+ * one; `WorldgradError` only marks them as ours (a bad input or a lost device, never a bug in the caller's own code).
+ */
+export class WorldgradError extends Error {
+  override readonly name = "WorldgradError";
+}
+
+/** Throws unless `condition` holds. The message is a function, so that a check that passes costs no string. */
+export function check(condition: boolean, message: () => string): asserts condition {
+  if (!condition) throw new WorldgradError(message());
+}
+
+/** Throws `WorldgradError` with `message`; an expression, so that it can stand after `??`. */
+export function fail(message: string): never {
+  throw new WorldgradError(message);
+}

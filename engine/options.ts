@@ -1,0 +1,78 @@
+/**
+ * Checks of option objects, and values in error messages. A misspelt option that is silently ignored is a wrong experiment, so every function of ours
+ * that takes options names its keys here first. TypeScript catches literals; this catches JSON, JavaScript and spreads.
+ *
+ * Not a schema language: the types and ranges of the values are checked where they are used.
+ */
+import { fail } from "./errors.ts";
+
+/**
+ * Throws if `object` has a key that is not in `allowed`, and names the nearest allowed key if one is near.
+ *
+ * @param where whose options these are; the message begins with it
+ * @throws WorldgradError `echo: unknown option 'lamda'; did you mean 'lambda'?`
+ *
+ * @example
+ * checkKeys("echo", options, ["lambda", "normalise"]);
+ */
+export function checkKeys(where: string, object: object, allowed: readonly string[]): void {
+  for (const key of Object.keys(object)) {
+    if (allowed.includes(key)) continue;
+    const near = nearest(key, allowed);
+    const hint = near === undefined ? `known options: ${allowed.join(", ") || "none"}` : `did you mean '${near}'?`;
+    fail(`${where}: unknown option '${key}'; ${hint}`);
+  }
+}
+
+/** `value` as it can stand in an error message: its JSON, at most 60 characters; "missing" for undefined. Never throws. */
+export function showValue(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (typeof value === "number" || typeof value === "bigint") return String(value);
+  let text: string;
+  try {
+    text = JSON.stringify(value) ?? typeof value;
+  } catch {
+    text = Object.prototype.toString.call(value); // cyclic, or nested beyond the stack
+  }
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+/**
+ * The member of `candidates` with the smallest edit distance to `word`, ignoring case, or undefined if none is near: at
+ * most one edit for every three letters, and two at least where the word has four letters or more. Ties: the first wins.
+ */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  const limit = Math.max(word.length >= 4 ? 2 : 1, Math.floor(word.length / 3));
+  let best: string | undefined;
+  let bestDistance = limit + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/**
+ * Number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
+ * alignment: Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964). O(|a|·|b|).
+ */
+export function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1];
+      let distance = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1));
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) distance = Math.min(distance, beforeLast[j - 2]! + 1);
+      row.push(distance);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length]!;
+}
