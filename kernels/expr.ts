@@ -1,0 +1,361 @@
+/**
+ * Scalar expressions: the one language in which every pointwise formula of the library is written.
+ *
+ * `fuse("gelu", (x) => …)` builds a small immutable DAG of `Expr` nodes; from it come the WGSL text (`wgsl/pointwise.ts`), the
+ * SIMD WebAssembly (`wasm/pointwise.ts`), a plain evaluator (`evaluate`, f64) and the derivative (`differentiate`), so the
+ * line in the paper is the line in the code is the kernel.
+ *
+ * Truth values are 1 and 0: comparisons return them and `where` takes them. What this is not: no loops, no memory, no shapes;
+ * broadcasting belongs to the caller.
+ */
+import { erf } from "./erf.ts";
+
+// prettier-ignore
+export const UNARY_OPS = [
+  "neg", "abs", "sign", "floor", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "detach",
+] as const;
+export const BINARY_OPS = [
+  "add",
+  "sub",
+  "mul",
+  "div",
+  "pow",
+  "min",
+  "max",
+  "lt",
+  "le",
+  "gt",
+  "ge",
+  "eq",
+  "ne",
+] as const;
+
+export type UnaryOp = (typeof UNARY_OPS)[number];
+export type BinaryOp = (typeof BINARY_OPS)[number];
+export type ExprOp = "input" | "const" | "where" | UnaryOp | BinaryOp;
+
+/** A number stands for the constant of that value. */
+export type ExprLike = Expr | number;
+
+/** Structural identity of nodes: the same operation on the same arguments has the same id, whoever built it. */
+const interned = new Map<string, number>();
+function intern(text: string): number {
+  let id = interned.get(text);
+  if (id === undefined) interned.set(text, (id = interned.size));
+  return id;
+}
+
+/** One node of an expression. Immutable; nodes of equal `id` are computed once. Methods mirror the tensor ops of the same name. */
+export class Expr {
+  readonly op: ExprOp;
+  readonly args: readonly Expr[];
+  /** `const`: the value. `input`: the input's index. Otherwise 0. */
+  readonly value: number;
+  readonly id: number;
+
+  constructor(op: ExprOp, args: readonly Expr[], value = 0) {
+    this.op = op;
+    this.args = args;
+    this.value = value;
+    this.id = intern(`${op} ${Object.is(value, -0) ? "-0" : value} ${args.map((a) => a.id).join()}`);
+  }
+
+  add(other: ExprLike): Expr {
+    const y = expr(other);
+    if (isConst(this, 0)) return y;
+    if (isConst(y, 0)) return this;
+    return binary("add", this, y);
+  }
+  sub(other: ExprLike): Expr {
+    const y = expr(other);
+    if (isConst(y, 0)) return this;
+    if (isConst(this, 0)) return y.neg();
+    return binary("sub", this, y);
+  }
+  mul(other: ExprLike): Expr {
+    const y = expr(other);
+    // 0·y is folded although NaN·0 is NaN: only derivatives multiply by a literal 0, where "does not depend" is meant.
+    if (isConst(this, 0) || isConst(y, 1)) return this;
+    if (isConst(y, 0) || isConst(this, 1)) return y;
+    if (isConst(this, -1)) return y.neg();
+    if (isConst(y, -1)) return this.neg();
+    return binary("mul", this, y);
+  }
+  div(other: ExprLike): Expr {
+    const y = expr(other);
+    if (isConst(y, 1) || isConst(this, 0)) return this;
+    return binary("div", this, y);
+  }
+  pow(other: ExprLike): Expr {
+    const y = expr(other);
+    if (isConst(y, 1)) return this;
+    if (isConst(y, 2)) return this.mul(this);
+    return binary("pow", this, y);
+  }
+  min(other: ExprLike): Expr {
+    return binary("min", this, expr(other));
+  }
+  max(other: ExprLike): Expr {
+    return binary("max", this, expr(other));
+  }
+  lt(other: ExprLike): Expr {
+    return binary("lt", this, expr(other));
+  }
+  le(other: ExprLike): Expr {
+    return binary("le", this, expr(other));
+  }
+  gt(other: ExprLike): Expr {
+    return binary("gt", this, expr(other));
+  }
+  ge(other: ExprLike): Expr {
+    return binary("ge", this, expr(other));
+  }
+  eq(other: ExprLike): Expr {
+    return binary("eq", this, expr(other));
+  }
+  ne(other: ExprLike): Expr {
+    return binary("ne", this, expr(other));
+  }
+  neg(): Expr {
+    return this.op === "neg" ? this.args[0]! : unary("neg", this);
+  }
+  abs(): Expr {
+    return unary("abs", this);
+  }
+  sign(): Expr {
+    return unary("sign", this);
+  }
+  floor(): Expr {
+    return unary("floor", this);
+  }
+  exp(): Expr {
+    return unary("exp", this);
+  }
+  /** e^x − 1 without cancellation for small |x|. */
+  expm1(): Expr {
+    return unary("expm1", this);
+  }
+  log(): Expr {
+    return unary("log", this);
+  }
+  /** ln(1 + x) without cancellation for small |x|. */
+  log1p(): Expr {
+    return unary("log1p", this);
+  }
+  sqrt(): Expr {
+    return unary("sqrt", this);
+  }
+  rsqrt(): Expr {
+    return unary("rsqrt", this);
+  }
+  sin(): Expr {
+    return unary("sin", this);
+  }
+  cos(): Expr {
+    return unary("cos", this);
+  }
+  tanh(): Expr {
+    return unary("tanh", this);
+  }
+  sigmoid(): Expr {
+    return unary("sigmoid", this);
+  }
+  erf(): Expr {
+    return unary("erf", this);
+  }
+  square(): Expr {
+    return this.mul(this);
+  }
+  /** Into [low, high]; the derivative is 1 on the closed interval and 0 outside (as in PyTorch). */
+  clamp(low: ExprLike, high: ExprLike): Expr {
+    return where(this.lt(low), low, where(this.gt(high), high, this));
+  }
+  /** The value without its derivative. */
+  stopGradient(): Expr {
+    return unary("detach", this);
+  }
+}
+
+const unary = (op: UnaryOp, x: Expr): Expr => new Expr(op, [x]);
+const binary = (op: BinaryOp, x: Expr, y: Expr): Expr => new Expr(op, [x, y]);
+const isConst = (x: Expr, value: number): boolean => x.op === "const" && x.value === value;
+
+export const constant = (value: number): Expr => new Expr("const", [], value);
+export const input = (index: number): Expr => new Expr("input", [], index);
+export const expr = (x: ExprLike): Expr => (typeof x === "number" ? constant(x) : x);
+
+/** `a` where `condition` is not 0, else `b`. The branch not taken influences neither value nor derivative. */
+export function where(condition: Expr, a: ExprLike, b: ExprLike): Expr {
+  const [x, y] = [expr(a), expr(b)];
+  return x.id === y.id ? x : new Expr("where", [condition, x, y]);
+}
+
+/** All nodes that `outputs` need, arguments before users, each structural node once. */
+export function topologicalOrder(outputs: readonly Expr[]): Expr[] {
+  const order: Expr[] = [];
+  const done = new Set<number>();
+  const stack: { node: Expr; next: number }[] = [];
+  for (const output of outputs) {
+    stack.push({ node: output, next: 0 });
+    while (stack.length > 0) {
+      const top = stack[stack.length - 1]!;
+      if (done.has(top.node.id)) stack.pop();
+      else if (top.next < top.node.args.length) stack.push({ node: top.node.args[top.next++]!, next: 0 });
+      else {
+        done.add(top.node.id);
+        order.push(top.node);
+        stack.pop();
+      }
+    }
+  }
+  return order;
+}
+
+/**
+ * Local derivatives: d(node)/d(args) times `g`, one expression per argument, `null` for none.
+ * At kinks: |x|, sign and relu-like `where` take 0; min and max share a tie equally (PyTorch's choices).
+ */
+function localVjp(node: Expr, g: Expr): readonly (Expr | null)[] {
+  const [x, y] = node.args as [Expr, Expr];
+  switch (node.op) {
+    case "neg":
+      return [g.neg()];
+    case "abs":
+      return [g.mul(x.sign())];
+    case "exp":
+      return [g.mul(node)];
+    case "expm1":
+      return [g.mul(node.add(1))];
+    case "log":
+      return [g.div(x)];
+    case "log1p":
+      return [g.div(x.add(1))];
+    case "sqrt":
+      return [g.mul(0.5).div(node)];
+    case "rsqrt":
+      return [g.mul(-0.5).mul(node).mul(node).mul(node)];
+    case "sin":
+      return [g.mul(x.cos())];
+    case "cos":
+      return [g.mul(x.sin()).neg()];
+    case "tanh":
+      return [g.mul(constant(1).sub(node.square()))];
+    case "sigmoid":
+      return [g.mul(node.mul(constant(1).sub(node)))];
+    case "erf":
+      return [g.mul(x.square().neg().exp()).mul(2 / Math.sqrt(Math.PI))];
+    case "add":
+      return [g, g];
+    case "sub":
+      return [g, g.neg()];
+    case "mul":
+      return [g.mul(y), g.mul(x)];
+    case "div":
+      return [g.div(y), g.mul(node).div(y).neg()];
+    case "pow":
+      return [g.mul(y).mul(x.pow(y.sub(1))), where(x.gt(0), g.mul(node).mul(x.log()), 0)];
+    case "max":
+      return [where(x.gt(y), g, where(x.eq(y), g.mul(0.5), 0)), where(y.gt(x), g, where(x.eq(y), g.mul(0.5), 0))];
+    case "min":
+      return [where(x.lt(y), g, where(x.eq(y), g.mul(0.5), 0)), where(y.lt(x), g, where(x.eq(y), g.mul(0.5), 0))];
+    case "where":
+      return [null, where(x, g, 0), where(x, 0, g)];
+    default: // inputs, constants, and steps: sign, floor, comparisons, detach
+      return node.args.map(() => null);
+  }
+}
+
+/**
+ * Reverse-mode differentiation of Σ_k seeds_k · outputs_k with respect to the inputs numbered `wrt`.
+ * @returns one expression per entry of `wrt`; the constant 0 where there is no dependence
+ */
+export function differentiate(outputs: readonly Expr[], seeds: readonly Expr[], wrt: readonly number[]): Expr[] {
+  const order = topologicalOrder(outputs);
+  const depends = new Set<number>();
+  for (const node of order) {
+    if (node.op === "input" ? wrt.includes(node.value) : node.args.some((a) => depends.has(a.id))) depends.add(node.id);
+  }
+  const adjoint = new Map<number, Expr>();
+  const accumulate = (node: Expr, g: Expr): void => {
+    adjoint.set(node.id, adjoint.get(node.id)?.add(g) ?? g);
+  };
+  outputs.forEach((output, k) => accumulate(output, seeds[k]!));
+  for (const node of order.reverse()) {
+    const g = adjoint.get(node.id);
+    if (g === undefined || !depends.has(node.id) || isConst(g, 0)) continue;
+    localVjp(node, g).forEach((d, i) => {
+      if (d !== null && depends.has(node.args[i]!.id)) accumulate(node.args[i]!, d);
+    });
+  }
+  return wrt.map((index) => adjoint.get(input(index).id) ?? constant(0));
+}
+
+const UNARY: Record<UnaryOp, (x: number) => number> = {
+  neg: (x) => -x,
+  abs: Math.abs,
+  sign: Math.sign,
+  floor: Math.floor,
+  exp: Math.exp,
+  expm1: Math.expm1,
+  log: Math.log,
+  log1p: Math.log1p,
+  sqrt: Math.sqrt,
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  sin: Math.sin,
+  cos: Math.cos,
+  tanh: Math.tanh,
+  sigmoid: (x) => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x))),
+  erf,
+  detach: (x) => x,
+};
+
+const BINARY: Record<BinaryOp, (x: number, y: number) => number> = {
+  add: (x, y) => x + y,
+  sub: (x, y) => x - y,
+  mul: (x, y) => x * y,
+  div: (x, y) => x / y,
+  pow: Math.pow,
+  min: Math.min,
+  max: Math.max,
+  lt: (x, y) => Number(x < y),
+  le: (x, y) => Number(x <= y),
+  gt: (x, y) => Number(x > y),
+  ge: (x, y) => Number(x >= y),
+  eq: (x, y) => Number(x === y),
+  ne: (x, y) => Number(x !== y),
+};
+
+/**
+ * A plain evaluator in f64: `evaluator(outputs)(inputs, out)` writes one number per output.
+ * Slow and obvious; the reference executor runs it once per element.
+ */
+export function evaluator(outputs: readonly Expr[]): (inputs: ArrayLike<number>, out: number[]) => void {
+  const order = topologicalOrder(outputs);
+  const slot = new Map(order.map((node, i) => [node.id, i]));
+  const registers = new Float64Array(order.length);
+  const steps = order.map((node) => {
+    const [a, b, c] = node.args.map((arg) => slot.get(arg.id)!) as [number, number, number];
+    const { op, value } = node;
+    if (op === "input") return (inputs: ArrayLike<number>) => inputs[value]!;
+    if (op === "const") return () => value;
+    if (op === "where") return () => (registers[a] !== 0 ? registers[b]! : registers[c]!);
+    if (op in UNARY) {
+      const f = UNARY[op as UnaryOp];
+      return () => f(registers[a]!);
+    }
+    const f = BINARY[op as BinaryOp];
+    return () => f(registers[a]!, registers[b]!);
+  });
+  const results = outputs.map((output) => slot.get(output.id)!);
+  return (inputs, out) => {
+    for (let i = 0; i < steps.length; i++) registers[i] = steps[i]!(inputs);
+    for (let k = 0; k < results.length; k++) out[k] = registers[results[k]!]!;
+  };
+}
+
+/** The expression as text, for graph printing and error messages: `max(sub($0, $1), 0)`. */
+export function exprToString(root: Expr): string {
+  if (root.op === "input") return `$${root.value}`;
+  if (root.op === "const") return String(root.value);
+  return `${root.op}(${root.args.map(exprToString).join(", ")})`;
+}

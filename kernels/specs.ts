@@ -1,0 +1,204 @@
+/**
+ * The kernel contracts: for each family, the normalised problem that `wasm/` and `wgsl/` both solve. Ops in `engine/ops`
+ * translate shapes and parameters into these; the generators bake what the comments call *baked* into the code and pass the
+ * rest as arguments. All tensors are contiguous, row-major, 4-byte elements (f32 unless said). Buffers are listed as
+ * `inputs → outputs`, in binding order.
+ *
+ * Every output element has one owner and a fixed order of summation that depends on shapes only: same inputs, same bits.
+ */
+import type { Expr } from "./expr.ts";
+
+/**
+ * Pointwise: y_k = outputs_k(inputs…) over a broadcast index space.
+ * Buffers: the tensor inputs in order → every output with `inPlace[k] < 0`, in order.
+ * Baked: expressions, input kinds, rank, which strides are 0, `inPlace`. Arguments: dims, non-zero strides, scalars.
+ */
+export interface PointwiseSpec {
+  readonly name: string;
+  readonly outputs: readonly Expr[];
+  /** One entry per expression input: a tensor with its strides over `dims` (0 = broadcast), or a number. */
+  readonly inputs: readonly PointwiseInput[];
+  /** The output's shape after merging axes that every input walks alike; at least one axis. */
+  readonly dims: readonly number[];
+  /** Output k overwrites the tensor input with this buffer position (that input walks `dims` contiguously); −1: own buffer. */
+  readonly inPlace: readonly number[];
+}
+export type PointwiseInput =
+  | { readonly kind: "tensor"; readonly strides: readonly number[] }
+  | { readonly kind: "scalar"; readonly value: number };
+
+/**
+ * Reduction over the middle axis: x [outer, length, inner] → y [outer, inner], after a pointwise prologue over
+ * `inputs` tensors of that same full shape (masked sums are prologues). argmax/argmin write i32 indices, lowest on a tie.
+ * Buffers: inputs… → y. Baked: kind, prologue, inputs. `scale` multiplies a sum (means).
+ */
+export interface ReduceSpec {
+  readonly kind: "sum" | "max" | "min" | "argmax" | "argmin";
+  readonly prologue: Expr;
+  readonly inputs: number;
+  readonly outer: number;
+  readonly length: number;
+  readonly inner: number;
+  readonly scale: number;
+}
+
+/** Running sum over the middle axis of [outer, length, inner]; `reverse` sums from the end (its adjoint). Buffers: x → y. */
+export interface CumsumSpec {
+  readonly outer: number;
+  readonly length: number;
+  readonly inner: number;
+  readonly reverse: boolean;
+}
+
+/**
+ * Strided copy of 4-byte words (any dtype): for every index i of `dims`,
+ * y[outOffset + Σ i_d·outStrides_d] = x[inOffset + Σ i_d·inStrides_d]. Elements of y that are not named keep their content.
+ * Serves permute, slice, broadcastTo (stride 0), concat and pad (several steps on one output). Baked: rank.
+ */
+export interface CopySpec {
+  readonly dims: readonly number[];
+  readonly inStrides: readonly number[];
+  readonly inOffset: number;
+  readonly outStrides: readonly number[];
+  readonly outOffset: number;
+}
+
+/** y[i] = the 32-bit word `bits` for i < count. Buffers: → y. */
+export interface FillSpec {
+  readonly count: number;
+  readonly bits: number;
+}
+
+/**
+ * gather: x [outer, rows, inner], ids i32 [count] → y [outer, count, inner] with y[o, n] = x[o, ids[n]].
+ * An id outside [0, rows) gives zeros (the op has checked host-made ids and thrown before; this bounds the rest).
+ */
+export interface GatherSpec {
+  readonly outer: number;
+  readonly rows: number;
+  readonly count: number;
+  readonly inner: number;
+}
+
+/** The adjoint of gather: g [outer, count, inner], ids i32 [count] → y [outer, rows, inner], summed in the order of n; other rows 0. */
+export type ScatterAddSpec = GatherSpec;
+
+/** takeAlong: x [outer, rows, inner], ids i32 [outer, count, inner] → y [outer, count, inner] with y[o,n,i] = x[o, ids[o,n,i], i]. */
+export type TakeAlongSpec = GatherSpec;
+/** Its adjoint: g [outer, count, inner], ids i32 [outer, count, inner] → y [outer, rows, inner]. */
+export type ScatterAlongSpec = GatherSpec;
+
+/** In place: src [count, inner], ids i32 [count], dest [rows, inner]: dest[ids[n]] = src[n]; ids < 0 are skipped; ids are distinct. Buffers: src, ids, dest (readwrite). */
+export interface WriteRowsSpec {
+  readonly rows: number;
+  readonly count: number;
+  readonly inner: number;
+}
+
+/** i32 → f32 (exact to 2^24), f32 → i32 (truncating), elementwise. Buffers: x → y. */
+export interface CastSpec {
+  readonly count: number;
+  readonly from: "f32" | "i32";
+  readonly to: "f32" | "i32";
+}
+
+/** Uniform floats in [0, 1) with 24 bits: word i of Threefry-2x32-20 under (key0, key1), block counter i >> 1 (low word; high word 0), word i & 1; (bits >>> 8)·2⁻²⁴. Buffers: → y. */
+export interface RandomSpec {
+  readonly count: number;
+  readonly key0: number;
+  readonly key1: number;
+}
+
+/**
+ * C[b] = act(scale · op(A[b]) · op(B[b]) + bias), op = transpose where asked.
+ * A [batch, M, K] ([batch, K, M] if transA), B [batch, K, N] ([batch, N, K] if transB), bias [N], C [batch, M, N].
+ * `batchA`/`batchB` false: that operand is one matrix shared by all batches.
+ * Buffers: A, B, (bias) → C. Baked: flags, activation (an expression of one input), tile choice. Arguments: sizes, scale.
+ */
+export interface MatmulSpec {
+  readonly batch: number;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly transA: boolean;
+  readonly transB: boolean;
+  readonly batchA: boolean;
+  readonly batchB: boolean;
+  readonly scale: number;
+  readonly bias: boolean;
+  readonly activation?: Expr;
+}
+
+/** Softmax or log-softmax over the last axis. Buffers: x [rows, cols], (mask f32 [rows, cols]: 0 = excluded) → y. Excluded entries give 0 (softmax) or −1e30 (log); so does a row with nothing left. */
+export interface SoftmaxSpec {
+  readonly rows: number;
+  readonly cols: number;
+  readonly log: boolean;
+  readonly masked: boolean;
+}
+/** Buffers: y (the forward's result), g → dx. softmax: y·(g − Σ g·y); log: g − e^y·Σ g (a sum over entries with y > −1e29; excluded entries get 0). */
+export interface SoftmaxBackwardSpec {
+  readonly rows: number;
+  readonly cols: number;
+  readonly log: boolean;
+}
+
+/**
+ * RMSNorm y = x/√(mean x² + eps)·w, LayerNorm y = (x − mean)/√(var + eps)·w + b (population variance, two passes).
+ * Buffers: x [rows, cols], w [cols], (b [cols] for layer) → y.
+ */
+export interface NormSpec {
+  readonly kind: "rms" | "layer";
+  readonly rows: number;
+  readonly cols: number;
+  readonly eps: number;
+}
+/** Buffers: x, w, g → dx [rows, cols], dw [cols], (db [cols] for layer). Column sums by row blocks of fixed size, then over blocks (a temp). */
+export type NormBackwardSpec = NormSpec;
+
+/**
+ * Rotary position embedding, halves convention (Llama): for j < D/2 with c, s = cos, sin [positions[b,t], j],
+ * y_j = x_j·c − x_{j+D/2}·s, y_{j+D/2} = x_{j+D/2}·c + x_j·s; `inverse` rotates back (the adjoint).
+ * Buffers: x [tokens, heads, D], positions i32 [tokens], cos [P, D/2], sin [P, D/2] → y.
+ */
+export interface RotarySpec {
+  readonly tokens: number;
+  readonly heads: number;
+  readonly headDim: number;
+  readonly tableRows: number;
+  readonly inverse: boolean;
+}
+
+/**
+ * Scaled dot-product attention with online softmax, no T×S matrix in memory.
+ * q [B,T,H,D], k and v [B,S,Hkv,D] (query head h reads kv head ⌊h·Hkv/H⌋), → o [B,T,H,D], lse [B,T,H] (natural log).
+ * Query t of row b stands at key position p = start[b] + t. It sees key j iff j < S, (causal ⇒ j ≤ p), and the mask allows:
+ * `none` start is 0; `start` aux = i32 start [B]; `segments` aux = i32 segment [B,S], start is 0 and T = S, sees j iff
+ * segment[j] = segment[p] and segment[p] ≥ 0 (padding has −1). Sees nothing: o = 0, lse = −1e30, all gradients 0.
+ * Buffers: q, k, v, (aux) → o, lse. Baked: causal, mask kind, headDim where that helps.
+ */
+export interface AttentionSpec {
+  readonly batch: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly scale: number;
+  readonly causal: boolean;
+  readonly mask: "none" | "start" | "segments";
+}
+/** Buffers: q, k, v, o, lse, g (of o), (aux) → dq, dk, dv. Recomputes probabilities from lse; D = Σ g·o per query is a temp; dq and dk/dv in separate passes. */
+export type AttentionBackwardSpec = AttentionSpec;
+
+/**
+ * Log-probability of one target per row and the row's entropy, at a per-row temperature: z = logits·invTemperature,
+ * lse = log Σ e^z, logp = z[target] − lse, entropy = lse − Σ p·z (centred accumulation: log s − u/s with u = Σ e^(z−m)(z−m)).
+ * Buffers: logits [rows, vocab], targets i32 [rows], invTemperature [rows] → logp [rows], entropy [rows], lse [rows].
+ */
+export interface LogProbsSpec {
+  readonly rows: number;
+  readonly vocab: number;
+}
+/** Buffers: logits, targets, invTemperature, entropy, lse, gLogp [rows], gEntropy [rows] → dlogits = invTemperature·[gLogp·(1_target − p) − gEntropy·p·(z − lse + entropy)]. */
+export type LogProbsBackwardSpec = LogProbsSpec;
