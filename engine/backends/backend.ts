@@ -1,0 +1,65 @@
+/**
+ * The contract between the engine and an executor: allocate, free, write, read, run. A backend knows no op by name and no
+ * shape; it gets buffers and programs (pure data from `kernels/`).
+ */
+import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
+
+export type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array;
+
+/** Storage of one tensor. Opaque to everybody but the backend that made it; `bytes` is the size that was asked for. */
+export interface Buffer {
+  readonly bytes: number;
+}
+
+/** A reference program: plain TypeScript over the raw storage of the op's inputs and outputs, in order. */
+export type ReferenceProgram = (storage: readonly ArrayBuffer[]) => void;
+
+/** What `run` takes, by kind of executor. */
+export interface Programs {
+  reference: ReferenceProgram;
+  wasm: Program<WasmKernel>;
+  webgpu: Program<WgslKernel>;
+}
+export type BackendKind = keyof Programs;
+
+export interface BackendStats {
+  /** Bytes in buffers that are allocated and not freed. */
+  readonly liveBytes: number;
+  readonly liveBuffers: number;
+  readonly peakBytes: number;
+  /** Bytes held from the system, pooled ones included. */
+  readonly reservedBytes: number;
+  readonly compiledKernels: number;
+}
+
+interface BackendBase {
+  /** One line for people: executor, threads, adapter. */
+  readonly description: string;
+  /** Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, when it cannot be met. */
+  alloc(bytes: number): Buffer;
+  /** Gives the storage back to the pool. Work already enqueued on it still happens first. */
+  free(buffer: Buffer): void;
+  /** Copies `data` to the start of `buffer`, ordered with the programs run before and after. */
+  write(buffer: Buffer, data: TypedArray): void;
+  /**
+   * The first `bytes` bytes as they are after all programs run so far. The copy is enqueued at once, so freeing or
+   * overwriting the buffer afterwards is safe.
+   */
+  read(buffer: Buffer, bytes: number): Promise<ArrayBuffer>;
+  /** As `read`, at once; absent where the executor cannot wait (WebGPU). */
+  readSync?(buffer: Buffer, bytes: number): ArrayBuffer;
+  /** Resolves when everything run so far has been done; rejects with the first error (an op that failed, a lost device). */
+  synchronize(): Promise<void>;
+  stats(): BackendStats;
+  /** Frees everything. Using the backend afterwards is an error. */
+  dispose(): void;
+}
+
+/** One executor. `run` enqueues a program over `buffers` = the op's inputs, then its outputs; `label` names it in errors. */
+export type Backend = {
+  [K in BackendKind]: BackendBase & {
+    readonly kind: K;
+    run(program: Programs[K], buffers: readonly Buffer[], label: () => string): void;
+  } & (K extends "webgpu" ? { readonly profile: AdapterProfile } : object);
+}[BackendKind];
+export type BackendOf<K extends BackendKind> = Extract<Backend, { kind: K }>;

@@ -1,0 +1,51 @@
+/**
+ * The reference executor: ops run as the plain TypeScript of their definition, in f64 or f32, at once. Slow and obvious; the
+ * oracle for the other two and for gradient checks. No pooling, so that a stale read shows as garbage in a test and not as luck.
+ */
+import type { BackendOf, Buffer, ReferenceProgram, TypedArray } from "./backend.ts";
+import { check } from "../errors.ts";
+
+interface ReferenceBuffer extends Buffer {
+  storage: ArrayBuffer | undefined;
+}
+
+export function createReferenceBackend(precision: "f32" | "f64"): BackendOf<"reference"> {
+  let liveBytes = 0;
+  let liveBuffers = 0;
+  let peakBytes = 0;
+  const storageOf = (buffer: Buffer): ArrayBuffer => {
+    const { storage } = buffer as ReferenceBuffer;
+    check(storage !== undefined, () => "reference: a buffer was used after it was freed");
+    return storage;
+  };
+  const readSync = (buffer: Buffer, bytes: number): ArrayBuffer => storageOf(buffer).slice(0, bytes);
+  return {
+    kind: "reference",
+    description: `reference (${precision}, plain TypeScript)`,
+    alloc(bytes) {
+      liveBytes += bytes;
+      liveBuffers++;
+      peakBytes = Math.max(peakBytes, liveBytes);
+      return { bytes, storage: new ArrayBuffer(bytes) } as ReferenceBuffer;
+    },
+    free(buffer) {
+      storageOf(buffer);
+      (buffer as ReferenceBuffer).storage = undefined;
+      liveBytes -= buffer.bytes;
+      liveBuffers--;
+    },
+    write(buffer: Buffer, data: TypedArray) {
+      new Uint8Array(storageOf(buffer)).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    },
+    read: (buffer, bytes) => Promise.resolve(readSync(buffer, bytes)),
+    readSync,
+    run(program: ReferenceProgram, buffers) {
+      program(buffers.map(storageOf));
+    },
+    synchronize: () => Promise.resolve(),
+    stats: () => ({ liveBytes, liveBuffers, peakBytes, reservedBytes: liveBytes, compiledKernels: 0 }),
+    dispose() {
+      liveBytes = liveBuffers = 0;
+    },
+  };
+}

@@ -1,0 +1,136 @@
+/**
+ * A device is an executor with its memory. `await device("auto")` picks one; the first device made becomes the default for
+ * `tensor`, `zeros`, …, and `setDevice` changes that.
+ */
+import type { Backend, BackendKind, Buffer } from "./backends/backend.ts";
+import { createReferenceBackend } from "./backends/reference.ts";
+import { createWasmBackend } from "./backends/wasm.ts";
+import { createWebgpuBackend, probeWebgpu, type WebgpuOptions } from "./backends/webgpu.ts";
+import { check, fail } from "./errors.ts";
+import type { Elements, Executable } from "./executable.ts";
+import { type DType, type FloatType, showType, type TensorType } from "./types.ts";
+
+interface Operand extends TensorType {
+  readonly storage: { readonly buffer: Buffer };
+}
+
+export class Device {
+  readonly backend: Backend;
+  /** Element type of float tensors made without saying one. */
+  readonly float: FloatType;
+
+  constructor(backend: Backend, float: FloatType = "f32") {
+    this.backend = backend;
+    this.float = float;
+  }
+
+  get kind(): BackendKind {
+    return this.backend.kind;
+  }
+  get description(): string {
+    return this.backend.description;
+  }
+
+  checkDtype(where: string, dtype: DType): void {
+    check(
+      dtype !== "f64" || this.kind === "reference",
+      () => `${where}: f64 exists on the reference executor only, this is ${this.description}`,
+    );
+  }
+
+  /** Runs `op` from the inputs' memory into the outputs'. Enqueued, not awaited, where the executor is asynchronous. */
+  execute<P>(op: Executable<P>, inputs: readonly Operand[], outputs: readonly Operand[], params: P): void {
+    const { backend } = this;
+    const operands = [...inputs, ...outputs];
+    const buffers = operands.map((x) => x.storage.buffer);
+    const call = { inputs, outputs, params };
+    const label = (): string => `${op.name}(${inputs.map(showType).join(", ")})`;
+    if (backend.kind === "wasm") backend.run(op.kernel.wasm(call), buffers, label);
+    else if (backend.kind === "webgpu") backend.run(op.kernel.wgsl(call, backend.profile), buffers, label);
+    else {
+      const program = (storage: readonly ArrayBuffer[]): void => {
+        const views = storage.map((bytes, i) => viewOf(operands[i]!.dtype, bytes));
+        op.reference(views.slice(0, inputs.length), views.slice(inputs.length), call);
+      };
+      backend.run(program, buffers, label);
+    }
+  }
+
+  /** Waits until everything enqueued has been done; rejects with the first error. */
+  synchronize(): Promise<void> {
+    return this.backend.synchronize();
+  }
+
+  dispose(): void {
+    this.backend.dispose();
+    if (defaultDevice === this) defaultDevice = undefined;
+  }
+}
+
+function viewOf(dtype: DType, bytes: ArrayBuffer): Elements {
+  return dtype === "f32" ? new Float32Array(bytes) : dtype === "f64" ? new Float64Array(bytes) : new Int32Array(bytes);
+}
+
+let defaultDevice: Device | undefined;
+
+/** Makes `device` the default for tensors that are made without one. */
+export function setDevice(device: Device): void {
+  defaultDevice = device;
+}
+
+/** The default device, or an error that says how to get one. */
+export function currentDevice(): Device {
+  return defaultDevice ?? fail('no device: call `await device("auto")` first, or pass { device }');
+}
+
+export interface DeviceOptions {
+  /** Element type of the reference executor: f64 (default, the oracle) or f32. The others are f32. */
+  readonly precision?: FloatType;
+  /** WebGPU only. */
+  readonly webgpu?: WebgpuOptions;
+  /** Where `auto` says which executor it took and why; `console.info` unless given. */
+  readonly log?: (line: string) => void;
+}
+
+/**
+ * Makes a device. `auto`: WebGPU on a hardware adapter, else WebAssembly SIMD, else the reference; software adapters are taken
+ * only by name, because WebAssembly is faster than they are.
+ * @throws if the named executor does not exist here, with the reason
+ */
+export async function device(kind: "auto" | BackendKind = "auto", options: DeviceOptions = {}): Promise<Device> {
+  const made = await create(kind, options);
+  defaultDevice ??= made;
+  return made;
+}
+
+async function create(kind: "auto" | BackendKind, options: DeviceOptions): Promise<Device> {
+  const { precision = "f64", log = (line: string): void => console.info(line) } = options;
+  check(
+    precision === "f32" || precision === "f64",
+    () => `device: precision must be "f32" or "f64", got "${String(precision)}"`,
+  );
+  switch (kind) {
+    case "reference":
+      return new Device(createReferenceBackend(precision), precision);
+    case "wasm":
+      return new Device(await createWasmBackend());
+    case "webgpu":
+      return new Device(await createWebgpuBackend(options.webgpu));
+    case "auto": {
+      const gpu = await probeWebgpu();
+      if (gpu.hardware) {
+        log(`worldgrad: using webgpu, because there is a hardware adapter: ${gpu.description}`);
+        return create("webgpu", options);
+      }
+      const made = await create("wasm", options).catch((error: Error) => error);
+      if (made instanceof Device) {
+        log(`worldgrad: using ${made.description}, because ${gpu.description}`);
+        return made;
+      }
+      log(`worldgrad: using the reference executor in f32 (slow), because ${made.message} and ${gpu.description}`);
+      return create("reference", { ...options, precision: "f32" });
+    }
+    default:
+      return fail(`device: expected "auto", "wasm", "webgpu" or "reference", got "${String(kind)}"`);
+  }
+}

@@ -1,0 +1,26 @@
+/** What an executor needs of an op to run it: no tensors, no derivatives. `OpDef` (op.ts) extends this. */
+import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../kernels/kernel.ts";
+import type { TensorType } from "./types.ts";
+
+/** Elements of a tensor on the reference executor. */
+export type Elements = Float32Array | Float64Array | Int32Array;
+
+/** The types of one application of an op. */
+export interface Call<P> {
+  readonly inputs: readonly TensorType[];
+  readonly outputs: readonly TensorType[];
+  readonly params: P;
+}
+
+export interface Executable<P> {
+  readonly name: string;
+  /**
+   * The definition of right: sequential, obvious, in plain `Math`, written independently of the kernels. Runs in f64 and in f32;
+   * accumulates in double. Outputs are not initialised.
+   */
+  reference(inputs: readonly Elements[], outputs: readonly Elements[], call: Call<P>): void;
+  readonly kernel: {
+    wasm(call: Call<P>): Program<WasmKernel>;
+    wgsl(call: Call<P>, profile: AdapterProfile): Program<WgslKernel>;
+  };
+}

@@ -1,0 +1,74 @@
+/** Gradients of scalar functions of trees of tensors: `grad` and `valueAndGrad`. The sweep itself is in backward.ts. */
+import { backward, handle, leaf } from "./backward.ts";
+import { check } from "./errors.ts";
+import { onesLike } from "./ops/create.ts";
+import { scope } from "./scope.ts";
+import { recordingOutside, whileRecording } from "./tape.ts";
+import { Tensor } from "./tensor.ts";
+import { mapTree, treeFromLeaves, treeLeaves, type Tree } from "./tree.ts";
+import { isFloat, showType } from "./types.ts";
+
+/** The same values as a constant: no gradient flows through (sg(·) in the papers). Shares memory. */
+export const stopGradient = (x: Tensor): Tensor => handle(x);
+
+export interface ValueAndGrad<T extends Tree, A> {
+  /** The scalar that was differentiated. */
+  readonly value: Tensor;
+  /** d value / d parameters, in the structure of the parameters. */
+  readonly grads: T;
+  /** What else the function returned. */
+  readonly aux: A;
+}
+
+/**
+ * The value and the gradient of a scalar function of a tree of float tensors.
+ *
+ * @param f takes the tree, returns a tensor with one element, or `[that tensor, aux]` with any further results to keep
+ * @returns a function of a tree of the same structure; value, gradients and tensors in `aux` belong to the current scope, all
+ *   other tensors made by `f` are freed
+ * @throws if the value is no scalar float, if a leaf is no float, or if a value that the backward pass needs was overwritten
+ *   or freed by an inner scope
+ *
+ * @example
+ * const f = valueAndGrad((w: Tensor) => sum(mul(w, w)));
+ * const { value, grads } = f(tensor([1, 2, 3]));   // value 14, grads [2, 4, 6]
+ */
+export function valueAndGrad<T extends Tree, A = undefined>(
+  f: (tree: T) => Tensor | readonly [Tensor, A],
+): (tree: T) => ValueAndGrad<T, A> {
+  return (tree) => {
+    // A recording around this one differentiates what happens here once more: then the graph has to survive.
+    const outer = recordingOutside();
+    const run = (): ValueAndGrad<T, A> => {
+      const watched = mapTree(tree, (x, path) => {
+        check(isFloat(x.dtype), () => `valueAndGrad: can only differentiate floats, got ${showType(x)} at "${path}"`);
+        return leaf(x, path);
+      });
+      const result = whileRecording(() => f(watched));
+      const [value, aux] = (result instanceof Tensor ? [result, undefined] : result) as [Tensor, A];
+      check(value instanceof Tensor, () => "valueAndGrad: the function must return a tensor, or [tensor, aux]");
+      check(
+        value.size === 1 && isFloat(value.dtype),
+        () => `valueAndGrad: expected a scalar float, got ${showType(value)}`,
+      );
+      const keep = new Set([value, ...tensorsIn(aux)]);
+      const gradients = backward([value], [onesLike(value)], treeLeaves(watched), outer ? null : keep);
+      if (!outer) for (const x of keep) x.node = undefined;
+      return { value, grads: treeFromLeaves(tree, gradients), aux };
+    };
+    return outer ? run() : scope(run, "valueAndGrad");
+  };
+}
+
+/** As `valueAndGrad`, the gradient only. */
+export function grad<T extends Tree>(f: (tree: T) => Tensor): (tree: T) => T {
+  const both = valueAndGrad<T>(f);
+  return (tree) => (recordingOutside() ? both(tree).grads : scope(() => both(tree).grads, "grad"));
+}
+
+function tensorsIn(value: unknown): Tensor[] {
+  if (value instanceof Tensor) return [value];
+  if (typeof value !== "object" || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap(tensorsIn);
+  return Object.getPrototypeOf(value) === Object.prototype ? Object.values(value).flatMap(tensorsIn) : [];
+}

@@ -1,0 +1,182 @@
+/** Making tensors: from host values, filled, counted, random. */
+import * as wasm from "../../kernels/wasm/index.ts";
+import * as wgsl from "../../kernels/wgsl/index.ts";
+import { currentDevice, type Device } from "../device.ts";
+import { check, fail } from "../errors.ts";
+import { applyOn, type OpDef } from "../op.ts";
+import { Rng, threefry2x32 } from "../random.ts";
+import { Storage, Tensor, toTypedArray } from "../tensor.ts";
+import { bytesPerElement, checkShape, type DType, isFloat, showShape, type Shape, sizeOf } from "../types.ts";
+
+export interface TensorOptions {
+  /** Default: the device's float type; i32 for an Int32Array. */
+  readonly dtype?: DType;
+  /** Default: the current device. */
+  readonly device?: Device;
+}
+
+/** A number, or lists of them nested as deep as the tensor has axes. */
+export type Nested = number | readonly Nested[];
+
+/**
+ * A tensor from host values: nested lists, or a flat array with a shape.
+ * @throws if lists are ragged, if the shape does not fit, or if an i32 value is no 32-bit integer
+ *
+ * @example
+ * tensor([[1, 2, 3], [4, 5, 6]]);                          // f32[2, 3]
+ * tensor(new Int32Array([7, 8]), { shape: [2, 1] });       // i32[2, 1]
+ */
+export function tensor(
+  values: Nested | Float32Array | Float64Array | Int32Array,
+  options: TensorOptions & { readonly shape?: Shape } = {},
+): Tensor {
+  const device = options.device ?? currentDevice();
+  const dtype = options.dtype ?? (values instanceof Int32Array ? "i32" : device.float);
+  device.checkDtype("tensor", dtype);
+  const isFlat = typeof values !== "number" && !Array.isArray(values);
+  const flat: ArrayLike<number> = isFlat ? (values as Float32Array) : flatten(values as Nested);
+  const shape = options.shape ?? (isFlat ? [flat.length] : nestedShape(values as Nested));
+  checkShape("tensor", shape);
+  check(
+    sizeOf(shape) === flat.length,
+    () => `tensor: shape ${showShape(shape)} needs ${sizeOf(shape)} values, got ${flat.length}`,
+  );
+  if (dtype === "i32" && !(flat instanceof Int32Array)) {
+    for (let i = 0; i < flat.length; i++) {
+      check(
+        flat[i] === (flat[i]! | 0),
+        () => `tensor: i32 values must be 32-bit integers, got ${flat[i]} at position ${i}`,
+      );
+    }
+  }
+  const data = toTypedArray(dtype, flat);
+  const result = new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype);
+  device.backend.write(result.storage.buffer, data);
+  if (dtype === "i32") result.hostInts = Int32Array.from(data);
+  return result;
+}
+
+function flatten(values: Nested): number[] {
+  const flat: number[] = [];
+  const visit = (v: Nested): void => {
+    if (typeof v === "number") flat.push(v);
+    else if (Array.isArray(v)) v.forEach(visit);
+    else fail(`tensor: expected numbers or nested lists of numbers, got ${String(v)}`);
+  };
+  visit(values);
+  return flat;
+}
+
+function nestedShape(values: Nested): number[] {
+  if (typeof values === "number") return [];
+  const shapes = values.map(nestedShape);
+  const first = shapes[0] ?? fail("tensor: a list is empty; tensors without elements do not exist");
+  const ragged = shapes.find((s) => s.join() !== first.join());
+  check(
+    ragged === undefined,
+    () => `tensor: ragged lists: rows of shape ${showShape(first)} and ${showShape(ragged!)}`,
+  );
+  return [values.length, ...first];
+}
+
+interface FillParams {
+  readonly shape: Shape;
+  readonly value: number;
+  readonly dtype: DType;
+}
+export const fillOp: OpDef<FillParams> = {
+  name: "fill",
+  infer: (_, { shape, dtype }) => [{ shape, dtype }],
+  reference: (_, [y], { params }) => void y!.fill(params.value),
+  kernel: {
+    wasm: ({ params }) => wasm.fill({ count: sizeOf(params.shape), bits: wordOf(params) }),
+    wgsl: ({ params }, profile) => wgsl.fill({ count: sizeOf(params.shape), bits: wordOf(params) }, profile),
+  },
+  vjp: () => [],
+  samples: () => [
+    { inputs: [], params: { shape: [3, 5], value: -2.5, dtype: "f32" } },
+    { inputs: [], params: { shape: [], value: 7, dtype: "i32" } },
+  ],
+};
+
+/** The 32 bits that stand for a value. */
+function wordOf({ value, dtype }: FillParams): number {
+  return dtype === "i32" ? value | 0 : new Int32Array(Float32Array.of(value).buffer)[0]!;
+}
+
+/** Every element `value`. */
+export function full(shape: Shape, value: number, options: TensorOptions = {}): Tensor {
+  const device = options.device ?? currentDevice();
+  return applyOn(device, fillOp, [], { shape, value, dtype: options.dtype ?? device.float })[0]!;
+}
+export const zeros = (shape: Shape, options?: TensorOptions): Tensor => full(shape, 0, options);
+export const ones = (shape: Shape, options?: TensorOptions): Tensor => full(shape, 1, options);
+export const zerosLike = (x: Tensor): Tensor => full(x.shape, 0, x);
+export const onesLike = (x: Tensor): Tensor => full(x.shape, 1, x);
+
+/** i32 [0, 1, …, n − 1]. */
+export function arange(n: number, options: { readonly device?: Device } = {}): Tensor {
+  return tensor(Int32Array.from({ length: n }, (_, i) => i), options); // prettier-ignore
+}
+
+/** [rows, cols] with 1 where `keep(row, col)`, else 0; made on the host. */
+function maskOf(
+  rows: number,
+  cols: number,
+  keep: (row: number, col: number) => boolean,
+  options?: TensorOptions,
+): Tensor {
+  checkShape("mask", [rows, cols]);
+  const values = Float32Array.from({ length: rows * cols }, (_, i) => Number(keep(Math.floor(i / cols), i % cols)));
+  return tensor(values, {
+    ...options,
+    shape: [rows, cols],
+    dtype: options?.dtype ?? (options?.device ?? currentDevice()).float,
+  });
+}
+/** 1 on and below the diagonal: query t may see keys ≤ t. [t, t] */
+export const causalMask = (t: number, options?: TensorOptions): Tensor => maskOf(t, t, (i, j) => j <= i, options);
+/** 1 on and above the k-th diagonal. */
+export function triuMask(rows: number, cols: number, k = 0, options?: TensorOptions): Tensor {
+  return maskOf(rows, cols, (i, j) => j - i >= k, options);
+}
+
+interface RandomParams {
+  readonly shape: Shape;
+  readonly key: readonly [number, number];
+  readonly dtype: DType;
+}
+export const randomOp: OpDef<RandomParams> = {
+  name: "random",
+  infer: (_, { shape, dtype }) =>
+    isFloat(dtype) ? [{ shape, dtype }] : fail(`random: expected a float type, got ${dtype}`),
+  reference(_, [y], { params }) {
+    for (let i = 0; i < y!.length; i++) {
+      y![i] = (threefry2x32(params.key[0], params.key[1], i >> 1, 0)[i & 1]! >>> 8) * 2 ** -24;
+    }
+  },
+  kernel: {
+    wasm: ({ params: { shape, key } }) => wasm.random({ count: sizeOf(shape), key0: key[0], key1: key[1] }),
+    wgsl: ({ params: { shape, key } }, profile) =>
+      wgsl.random({ count: sizeOf(shape), key0: key[0], key1: key[1] }, profile),
+  },
+  vjp: () => [],
+  samples: (rng) =>
+    [[], [7], [3, 67]].map((shape) => ({
+      inputs: [],
+      params: { shape, key: rng.split(7).key, dtype: "f32" as const },
+    })),
+};
+
+/** Uniform in [0, 1) with 24 bits, the same bits on every executor. `rng` names the stream and is not advanced. */
+export function randomUniform(rng: Rng, shape: Shape, options: TensorOptions = {}): Tensor {
+  const device = options.device ?? currentDevice();
+  return applyOn(device, randomOp, [], { shape, key: rng.key, dtype: options.dtype ?? device.float })[0]!;
+}
+
+/** Normal values drawn on the host (log and cos differ in the last bits between executors; these do not). */
+export function randomNormal(rng: Rng, shape: Shape, options: TensorOptions & { readonly std?: number } = {}): Tensor {
+  const values = Float32Array.from({ length: sizeOf(shape) }, () => (options.std ?? 1) * rng.normal());
+  const device = options.device ?? currentDevice();
+  return tensor(values, { device, dtype: options.dtype ?? device.float, shape });
+}

@@ -1,0 +1,30 @@
+/** Shorthand for the `samples` of ops: small random inputs, deterministic, away from kinks where asked. */
+import type { SampleInput } from "./op.ts";
+import type { Rng } from "./random.ts";
+import { sizeOf, type Shape } from "./types.ts";
+
+export function filled(shape: Shape, next: (index: number) => number): SampleInput {
+  return { shape, dtype: "f32", data: Array.from({ length: sizeOf(shape) }, (_, i) => next(i)) };
+}
+
+/** Standard normal values. */
+export const normal = (rng: Rng, shape: Shape): SampleInput => filled(shape, () => rng.normal());
+
+/** Uniform values in [low, high] that keep 0.1 distance from every kink (both sides are reached if the interval has them). */
+export function uniform(rng: Rng, shape: Shape, low: number, high: number, kinks: readonly number[] = []): SampleInput {
+  return filled(shape, () => {
+    for (;;) {
+      const x = low + (high - low) * rng.uniform();
+      if (kinks.every((kink) => Math.abs(x - kink) >= 0.1)) return x;
+    }
+  });
+}
+
+/** Integers in [0, n). */
+export const integers = (rng: Rng, shape: Shape, n: number): SampleInput => ({
+  ...filled(shape, () => rng.int(n)),
+  dtype: "i32",
+});
+
+/** Zeros and ones, about half of each. */
+export const mask = (rng: Rng, shape: Shape): SampleInput => filled(shape, () => rng.int(2));

@@ -1,0 +1,122 @@
+/**
+ * A tensor: a shape, an element type and a piece of a device's memory, contiguous and row-major; no strides, no views but
+ * `reshape`. Values are never changed except through `assign`, `writeRows` and the optimisers, which count a version so that a
+ * backward pass that would need an overwritten value is an error and not a wrong number.
+ */
+import type { Device } from "./device.ts";
+import type { Buffer, TypedArray } from "./backends/backend.ts";
+import { check, fail } from "./errors.ts";
+import { bytesPerElement, showType, sizeOf, type DType, type Shape } from "./types.ts";
+import { register } from "./scope.ts";
+
+/** How a tensor came to be, while a gradient is being recorded (tape.ts). */
+export interface GraphNode {
+  readonly name: string;
+  readonly params: unknown;
+  readonly inputs: readonly Tensor[];
+  readonly outputs: readonly Tensor[];
+  /** The inputs' storage versions when the op ran. */
+  readonly versions: readonly number[];
+  /** One entry per input; see `OpDef.vjp`. */
+  vjp(g: readonly (Tensor | null)[], needs: readonly boolean[]): readonly (Tensor | null)[];
+}
+
+/** Device memory shared by a tensor and its reshapes. */
+export class Storage {
+  readonly device: Device;
+  readonly buffer: Buffer;
+  /** Handles on this memory; it is freed with the last one. */
+  handles = 0;
+  /** How often it was written in place. */
+  version = 0;
+
+  constructor(device: Device, bytes: number) {
+    this.device = device;
+    this.buffer = device.backend.alloc(bytes);
+  }
+
+  release(): void {
+    if (--this.handles === 0) this.device.backend.free(this.buffer);
+  }
+}
+
+export class Tensor {
+  readonly shape: Shape;
+  readonly dtype: DType;
+  /** What made this tensor, while a gradient is being recorded. */
+  node: GraphNode | undefined;
+  /** The elements as they came from the host, for i32 tensors: lets index ops check ranges without a read-back. */
+  hostInts: Int32Array | undefined;
+  readonly #storage: Storage;
+  #disposed = false;
+
+  /** Not for users: see `tensor`, `zeros`, …. */
+  constructor(storage: Storage, shape: Shape, dtype: DType) {
+    this.#storage = storage;
+    this.shape = shape;
+    this.dtype = dtype;
+    storage.handles++;
+    register(this);
+  }
+
+  get device(): Device {
+    return this.#storage.device;
+  }
+  /** Number of elements. */
+  get size(): number {
+    return sizeOf(this.shape);
+  }
+  get rank(): number {
+    return this.shape.length;
+  }
+  get disposed(): boolean {
+    return this.#disposed;
+  }
+  /** The memory, or an error if it is gone. */
+  get storage(): Storage {
+    check(!this.#disposed, () => `${showType(this)} was used after its scope ended or it was disposed`);
+    return this.#storage;
+  }
+
+  /** Frees the memory (unless a reshape still uses it). Needed only for tensors made outside every `scope`. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true; // the node stays: a sweep that still needs this tensor must notice, not take it for a constant
+    this.#storage.release();
+  }
+
+  /** The elements, row-major. The copy is taken now: the tensor may be freed or overwritten right after the call. */
+  async read(): Promise<Float32Array | Float64Array | Int32Array> {
+    const bytes = this.size * bytesPerElement(this.dtype);
+    return elements(this.dtype, await this.device.backend.read(this.storage.buffer, bytes));
+  }
+
+  /** As `read`, at once. WebGPU cannot wait for its queue: there this is an error. */
+  readSync(): Float32Array | Float64Array | Int32Array {
+    const { backend } = this.device;
+    if (backend.readSync === undefined)
+      fail(`readSync: the ${backend.kind} executor can only be read with \`await tensor.read()\``);
+    return elements(this.dtype, backend.readSync(this.storage.buffer, this.size * bytesPerElement(this.dtype)));
+  }
+
+  /** The value of a tensor with one element. */
+  async item(): Promise<number> {
+    check(this.size === 1, () => `item: expected one element, got ${showType(this)}`);
+    return (await this.read())[0]!;
+  }
+
+  toString(): string {
+    return `Tensor(${showType(this)} on ${this.device.backend.kind})`;
+  }
+}
+
+function elements(dtype: DType, bytes: ArrayBuffer): Float32Array | Float64Array | Int32Array {
+  return dtype === "f32" ? new Float32Array(bytes) : dtype === "f64" ? new Float64Array(bytes) : new Int32Array(bytes);
+}
+
+/** Host values as the array that the device stores. */
+export function toTypedArray(dtype: DType, values: ArrayLike<number>): TypedArray & { readonly length: number } {
+  if (dtype === "f32") return values instanceof Float32Array ? values : Float32Array.from(values);
+  if (dtype === "f64") return values instanceof Float64Array ? values : Float64Array.from(values);
+  return values instanceof Int32Array ? values : Int32Array.from(values);
+}

@@ -1,0 +1,46 @@
+/**
+ * Trees: tensors in nested arrays and plain objects. Parameters, gradients and optimiser moments are trees of one structure,
+ * so a model needs no Module class. Order is the order of the keys; paths are written `layers.0.attention.wq`.
+ */
+import { Tensor } from "./tensor.ts";
+import { fail } from "./errors.ts";
+
+/** A key whose value is undefined counts as absent. */
+export type Tree = Tensor | readonly Tree[] | { readonly [key: string]: Tree | undefined };
+
+/** `path` of the root is "". */
+export type Visit<T> = (leaf: Tensor, path: string) => T;
+
+const join = (path: string, key: string): string => (path === "" ? key : `${path}.${key}`);
+
+/** The same structure with every tensor replaced. */
+export function mapTree<T extends Tree>(tree: T, visit: Visit<Tensor>, path = ""): T {
+  if (tree instanceof Tensor) return visit(tree, path) as T & Tensor;
+  if (Array.isArray(tree))
+    return tree.map((child: Tree, i) => mapTree(child, visit, join(path, String(i)))) as Tree as T;
+  if (typeof tree !== "object" || tree === null)
+    fail(`tree: expected tensors, arrays and objects, got ${String(tree)} at ${path}`);
+  const present = Object.entries(tree).filter((entry): entry is [string, Tree] => entry[1] !== undefined);
+  return Object.fromEntries(present.map(([key, child]) => [key, mapTree(child, visit, join(path, key))])) as Tree as T;
+}
+
+/** All tensors of a tree in order, with their paths. */
+export function treeEntries(tree: Tree): [path: string, leaf: Tensor][] {
+  const entries: [string, Tensor][] = [];
+  mapTree(tree, (leaf, path) => {
+    entries.push([path, leaf]);
+    return leaf;
+  });
+  return entries;
+}
+
+/** All tensors of a tree in order. */
+export function treeLeaves(tree: Tree): Tensor[] {
+  return treeEntries(tree).map(([, leaf]) => leaf);
+}
+
+/** The structure of `tree` with its leaves replaced by `leaves` in order. */
+export function treeFromLeaves<T extends Tree>(tree: T, leaves: readonly Tensor[]): T {
+  let next = 0;
+  return mapTree(tree, () => leaves[next++] ?? fail(`tree: ${leaves.length} leaves are too few for this structure`));
+}

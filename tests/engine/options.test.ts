@@ -1,0 +1,73 @@
+/** Option checking: unknown keys are refused with the nearest known one. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { checkKeys, editDistance, nearest, showValue } from "../../engine/options.ts";
+
+describe("checkKeys", () => {
+  const allowed = ["lambda", "alpha", "normalise"];
+
+  test("accepts any subset of the known keys", () => {
+    expect(() => checkKeys("echo", {}, allowed)).not.toThrow();
+    expect(() => checkKeys("echo", { alpha: 1, lambda: undefined }, allowed)).not.toThrow();
+  });
+
+  test("suggests the nearest key, or lists all", () => {
+    expect(() => checkKeys("echo", { lamda: 1 }, allowed)).toThrow(
+      "echo: unknown option 'lamda'; did you mean 'lambda'?",
+    );
+    expect(() => checkKeys("echo", { Lambda: 1 }, allowed)).toThrow("did you mean 'lambda'?");
+    expect(() => checkKeys("echo", { xyz: 1 }, allowed)).toThrow(
+      "echo: unknown option 'xyz'; known options: lambda, alpha, normalise",
+    );
+    expect(() => checkKeys("f", { x: 1 }, [])).toThrow("known options: none");
+    // A key of Object.prototype is as unknown as any other.
+    expect(() => checkKeys("echo", { constructor: 1 }, allowed)).toThrow("unknown option 'constructor'");
+  });
+});
+
+describe("editDistance", () => {
+  test("known distances", () => {
+    expect(editDistance("kitten", "sitting")).toBe(3);
+    expect(editDistance("", "abc")).toBe(3);
+    expect(editDistance("alhpa", "alpha")).toBe(1); // a swap is one edit
+    expect(editDistance("ca", "abc")).toBe(3); // optimal string alignment: no substring is edited twice
+  });
+
+  test("zero exactly for equal words, symmetric, at most the longer length, at least the difference of lengths", () => {
+    const word = fc.string({ maxLength: 8, unit: fc.constantFrom("a", "b", "c") });
+    fc.assert(
+      fc.property(word, word, (a, b) => {
+        const distance = editDistance(a, b);
+        expect(distance === 0).toBe(a === b);
+        expect(editDistance(b, a)).toBe(distance);
+        expect(distance).toBeLessThanOrEqual(Math.max(a.length, b.length));
+        expect(distance).toBeGreaterThanOrEqual(Math.abs(a.length - b.length));
+      }),
+    );
+  });
+
+  test("nearest: nothing near, or the first of several as near", () => {
+    expect(nearest("steps", ["seed", "step"])).toBe("step");
+    expect(nearest("zzzz", ["seed", "step"])).toBeUndefined();
+    expect(nearest("cat", ["bat", "hat"])).toBe("bat");
+  });
+});
+
+test("showValue: short, never throws", () => {
+  const cyclic: Record<string, unknown> = {};
+  cyclic["self"] = cyclic;
+  const deep = JSON.parse("[".repeat(100_000) + "]".repeat(100_000)) as unknown;
+  const values = [undefined, null, NaN, 3n, "x", { a: [1] }, () => 1, cyclic, deep];
+  expect(values.map(showValue)).toEqual([
+    "missing",
+    "null",
+    "NaN",
+    "3",
+    '"x"',
+    '{"a":[1]}',
+    "function",
+    "[object Object]",
+    "[object Array]",
+  ]);
+  expect(showValue("y".repeat(100))).toHaveLength(60);
+});

@@ -1,0 +1,168 @@
+/**
+ * The checks that every op has to pass on each of its samples. `tests/ops/ops.test.ts` runs them over all ops; the test of the
+ * test (`tests/ops/checker.test.ts`) runs them over ops that were broken on purpose.
+ */
+import { apply, applyOn, type OpDef, type Sample } from "../../engine/op.ts";
+import type { Device } from "../../engine/device.ts";
+import * as ops from "../../engine/ops/index.ts";
+import { Rng } from "../../engine/random.ts";
+import { grad } from "../../engine/grad.ts";
+import { noGrad } from "../../engine/tape.ts";
+import { scope } from "../../engine/scope.ts";
+import { Tensor } from "../../engine/tensor.ts";
+import { isFloat } from "../../engine/types.ts";
+
+/** Ops have different parameter types; the checks pass each op its own samples' parameters and look no closer. */
+export type AnyOp = OpDef<unknown>;
+export type AnySample = Sample<unknown>;
+
+/** All definitions: exported `…Op` objects and the `.op` of pointwise functions. */
+export function allOps(): AnyOp[] {
+  const found = new Map<string, AnyOp>();
+  for (const value of Object.values(ops) as unknown[]) {
+    if (typeof value === "object" && value !== null && "infer" in value)
+      found.set((value as AnyOp).name, value as AnyOp);
+    else if (typeof value === "function" && "op" in value) found.set((value.op as AnyOp).name, value.op as AnyOp);
+  }
+  return [...found.values()];
+}
+
+export const samplesOf = (op: AnyOp): AnySample[] => op.samples(new Rng(1).split(op.name)) as AnySample[];
+
+export function labelOf(sample: AnySample): string {
+  const shapes = sample.inputs.map((x) => `[${x.shape.join()}]`).join(" ");
+  return `${sample.label ?? ""} ${shapes} ${JSON.stringify(sample.params)}`.trim().slice(0, 110);
+}
+
+export function makeInputs(device: Device, sample: AnySample, data = sample.inputs.map((x) => x.data)): Tensor[] {
+  return sample.inputs.map((x, i) =>
+    ops.tensor(data[i]! as number[], { shape: x.shape, device, dtype: isFloat(x.dtype) ? device.float : x.dtype }),
+  );
+}
+
+/** Parameters that name a float type must name the device's. */
+function paramsFor(device: Device, params: unknown): unknown {
+  if (typeof params !== "object" || params === null || !("dtype" in params)) return params;
+  return { ...params, dtype: isFloat(params.dtype as "f32") ? device.float : params.dtype };
+}
+
+export function runOp(device: Device, op: AnyOp, inputs: Tensor[], params: unknown): Tensor[] {
+  const outputs = applyOn(device, op, inputs, paramsFor(device, params));
+  // An op that works in place shows its result in the inputs that it overwrote.
+  return outputs.length > 0 ? outputs : (op.overwrites?.(params) ?? []).map((i) => inputs[i]!);
+}
+
+/** Runs an op on a device and returns its outputs' elements. */
+export async function evaluate(device: Device, op: AnyOp, sample: AnySample): Promise<number[][]> {
+  const outputs = scope(() => runOp(device, op, makeInputs(device, sample), sample.params));
+  const values = await Promise.all(outputs.map(async (y) => [...(await y.read())]));
+  outputs.forEach((y) => y.dispose());
+  return values;
+}
+
+/** Largest difference relative to max(1, the largest element): the usual measure of this test suite. */
+export function difference(actual: readonly number[], expected: readonly number[]): number {
+  if (actual.length !== expected.length) return Infinity;
+  const scale = Math.max(1, ...expected.map(Math.abs).filter(Number.isFinite));
+  let worst = 0;
+  for (let i = 0; i < actual.length; i++) {
+    if (Object.is(actual[i], expected[i]) || actual[i] === expected[i]) continue;
+    const d = Math.abs(actual[i]! - expected[i]!) / scale;
+    worst = Math.max(worst, Number.isNaN(d) ? Infinity : d);
+  }
+  return worst;
+}
+
+const differentiableOf = (sample: AnySample): boolean[] =>
+  sample.inputs.map((x, i) => isFloat(x.dtype) && (sample.differentiable?.[i] ?? true));
+
+/** A fixed random direction for output k: the check is of one number, ⟨direction, outputs⟩, at any size. */
+function directions(device: Device, outputs: readonly Tensor[], rng: Rng): (Tensor | null)[] {
+  return outputs.map((y, k) =>
+    isFloat(y.dtype)
+      ? ops.tensor(Array.from({ length: y.size }, (_, i) => rng.split(k).split(i).normal()), { device, shape: y.shape }) // prettier-ignore
+      : null,
+  );
+}
+
+function project(device: Device, op: AnyOp, inputs: Tensor[], params: unknown, rng: Rng): Tensor {
+  const outputs = apply(op, inputs, params);
+  const along = noGrad(() => directions(device, outputs, rng));
+  return outputs.flatMap((y, k) => (along[k] ? [ops.sum(ops.mul(y, along[k]))] : [])).reduce((a, b) => ops.add(a, b));
+}
+
+/**
+ * Projected gradient check in f64: the directional derivative by central differences against ⟨gradient, direction⟩; `order` 2
+ * does the same to the gradient's own projection. Returns the worst relative error.
+ */
+export function gradientError(device: Device, op: AnyOp, sample: AnySample, order: 1 | 2): number {
+  const wanted = differentiableOf(sample);
+  if (!wanted.includes(true)) return 0;
+  const rng = new Rng(3).split(op.name);
+  const withData = (data: number[][]): number =>
+    scope(() => functionOfOrder(order)(makeInputs(device, sample, data))).readSync()[0]!;
+
+  function functionOfOrder(n: number): (inputs: Tensor[]) => Tensor {
+    if (n === 1) return (inputs) => project(device, op, inputs, sample.params, rng);
+    return (inputs) => {
+      const gradients = grad((xs: Tensor[]) => {
+        let next = 0;
+        return functionOfOrder(1)(inputs.map((x, i) => (wanted[i] ? xs[next++]! : x)));
+      })(inputs.filter((_, i) => wanted[i]));
+      const along = directions(device, gradients, rng.split("second"));
+      return gradients.map((g, k) => ops.sum(ops.mul(g, along[k]!))).reduce((a, b) => ops.add(a, b));
+    };
+  }
+
+  return scope(() => {
+    const inputs = makeInputs(device, sample);
+    const step = sample.inputs.map((x, i) =>
+      x.data.map((_, j) =>
+        wanted[i]
+          ? rng
+              .split(100 + i)
+              .split(j)
+              .normal()
+          : 0,
+      ),
+    );
+    const gradients = grad((xs: Tensor[]) => {
+      let next = 0;
+      return functionOfOrder(order)(inputs.map((x, i) => (wanted[i] ? xs[next++]! : x)));
+    })(inputs.filter((_, i) => wanted[i]));
+    let analytic = 0;
+    let next = 0;
+    wanted.forEach((want, i) => {
+      if (!want) return;
+      const g = gradients[next++]!.readSync();
+      step[i]!.forEach((s, j) => (analytic += s * g[j]!));
+    });
+    const h = 1e-4;
+    const shifted = (k: number): number =>
+      withData(sample.inputs.map((x, i) => x.data.map((v, j) => v + k * h * step[i]![j]!)));
+    // Fourth-order central difference: its own error is far below the tolerance.
+    const numeric = (8 * (shifted(1) - shifted(-1)) - (shifted(2) - shifted(-2))) / (12 * h);
+    return Math.abs(analytic - numeric) / Math.max(1, Math.abs(numeric));
+  });
+}
+
+/** ⟨g, A x⟩ against ⟨Aᵀ g, x⟩ for ops that are linear in their float inputs together. */
+export function adjointError(device: Device, op: AnyOp, sample: AnySample): number {
+  const wanted = differentiableOf(sample);
+  const rng = new Rng(4).split(op.name);
+  return scope(() => {
+    const inputs = makeInputs(device, sample);
+    const xs = inputs.filter((_, i) => wanted[i]);
+    const f = (tree: Tensor[]): Tensor => {
+      let next = 0;
+      return project(device, op, inputs.map((x, i) => (wanted[i] ? tree[next++]! : x)), sample.params, rng); // prettier-ignore
+    };
+    const forward = f(xs).readSync()[0]!;
+    const gradients = grad(f)(xs);
+    const adjoint = gradients.reduce((total, g, k) => {
+      const x = xs[k]!.readSync();
+      return total + g.readSync().reduce((s: number, v: number, j: number) => s + v * x[j]!, 0);
+    }, 0);
+    return Math.abs(forward - adjoint) / Math.max(1, Math.abs(forward));
+  });
+}
