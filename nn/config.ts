@@ -1,0 +1,4 @@
+/** Model configurations: ours (`config/model.ts`) and Hugging Face's `config.json` (`config/huggingface.ts`). */
+export { estimateParameters, modelConfig, validateConfig } from "./config/model.ts";
+export type { Family, ModelConfig, ModelOptions } from "./config/model.ts";
+export { configFromHuggingFace, configToHuggingFace } from "./config/huggingface.ts";
