@@ -1,0 +1,148 @@
+/**
+ * What an environment is: text in, text out, asynchronous, seeded, used for one episode.
+ *
+ * The shape `reset(seed) → observation`, `step(action) → { observation, reward, done, info }` is that of Gym (Brockman et al.
+ * 2016), made single-use so that no state can leak from one episode into the next. An environment knows nothing of tokens,
+ * roles or prompts: what it returns is its own output and nothing else, so that every character of an observation may be
+ * learnt by a world model; warnings of the loop that drives it are added elsewhere and never appear here.
+ */
+import { check } from "../../engine/errors.ts";
+import type { Rng } from "../../engine/random.ts";
+
+/** Facts about a step, for metrics and transcripts. The agent never sees them. */
+export type StepInfo = Readonly<Record<string, number | string | boolean>>;
+
+export interface StepResult {
+  /** The answer of the world, with nothing added; may be empty (most shells say nothing when all is well). */
+  readonly observation: string;
+  /** The reward of this step; an episode's return is the sum. */
+  readonly reward: number;
+  /** True on the last step; a further step is an error. */
+  readonly done: boolean;
+  readonly info: StepInfo;
+}
+
+export interface CallOptions {
+  /** Aborts the call: the promise rejects with the signal's reason, and the episode is over. */
+  readonly signal?: AbortSignal;
+}
+
+/** One episode. `reset` is called once, then `step` until `done`. */
+export interface Environment {
+  readonly name: string;
+  /** Starts the episode. Resolves to the first observation (the task). The same seed gives the same episode. */
+  reset(seed: number, options?: CallOptions): Promise<string>;
+  /** One action. Whatever is wrong with the action's text is told by the observation; it never throws for that. */
+  step(action: string, options?: CallOptions): Promise<StepResult>;
+}
+
+/** Options that every environment understands; each adds its own. */
+export interface EnvironmentOptions {
+  /** `heldout` tasks share no name with `train` tasks. Default `train`. */
+  readonly split?: "train" | "heldout";
+  /** Task families to draw from. Default: all of them. */
+  readonly families?: readonly string[];
+  /** Easiest and hardest level to draw from, both included. Default: all levels. */
+  readonly levels?: readonly [number, number];
+}
+
+/** A kind of task that an environment generates. */
+export interface FamilyInfo {
+  readonly name: string;
+  /** 1 is the easiest. */
+  readonly level: number;
+  /** One line for people. */
+  readonly description: string;
+}
+
+/** What is listed under a name: how to make an episode, and the two policies that it is compared with. */
+export interface EnvironmentSpec<Options extends EnvironmentOptions = EnvironmentOptions> {
+  readonly name: string;
+  readonly description: string;
+  readonly families: readonly FamilyInfo[];
+  /** A fresh episode, not yet reset. Throws on unknown option values. */
+  make(options?: Options): Environment;
+  /** Scripted expert: the next action in this live episode. It may look at hidden state; throws if `env` is not of this kind. */
+  expert(env: Environment): string;
+  /** Random baseline: a plausible action that does not depend on what was observed. */
+  random(rng: Rng): string;
+}
+
+/**
+ * The contract, enforced once for all environments: reset once, no step before reset, after the end, or while another call is
+ * running; an abort ends the episode even if the environment ignores its signal. Extend it and write `begin` and `act`.
+ *
+ * @example
+ * class Echo extends SingleUseEnvironment {
+ *   readonly name = "echo";
+ *   protected begin(): string { return "say hi"; }
+ *   protected act(action: string): StepResult {
+ *     return { observation: action, reward: action === "hi" ? 1 : 0, done: true, info: {} };
+ *   }
+ * }
+ */
+export abstract class SingleUseEnvironment implements Environment {
+  abstract readonly name: string;
+  #phase: "new" | "busy" | "ready" | "done" | "broken" = "new";
+
+  /** Builds the episode of this seed; returns the first observation. */
+  protected abstract begin(seed: number, signal?: AbortSignal): string | Promise<string>;
+  /** Plays one action. Errors in the action are observations; an exception means that the environment itself is broken. */
+  protected abstract act(action: string, signal?: AbortSignal): StepResult | Promise<StepResult>;
+
+  async reset(seed: number, options: CallOptions = {}): Promise<string> {
+    check(
+      this.#phase === "new",
+      () => `${this.name}.reset: called a second time; an environment is used for one episode`,
+    );
+    check(
+      Number.isSafeInteger(seed) && seed >= 0,
+      () => `${this.name}.reset: seed must be an integer in [0, 2^53), got ${seed}`,
+    );
+    return this.#exclusively(options.signal, () => this.begin(seed, options.signal));
+  }
+
+  async step(action: string, options: CallOptions = {}): Promise<StepResult> {
+    check(this.#phase === "ready", () => `${this.name}.step: ${REFUSALS[this.#phase as keyof typeof REFUSALS]}`);
+    check(typeof action === "string", () => `${this.name}.step: the action must be a string, got ${typeof action}`);
+    const result = await this.#exclusively(options.signal, () => this.act(action, options.signal));
+    if (result.done) this.#phase = "done";
+    return result;
+  }
+
+  /** Runs one call at a time. If it throws or is aborted, the state of the world is unknown: the episode is broken. */
+  async #exclusively<T>(signal: AbortSignal | undefined, call: () => T | Promise<T>): Promise<T> {
+    this.#phase = "busy";
+    try {
+      signal?.throwIfAborted();
+      const result = await untilAborted(call(), signal);
+      this.#phase = "ready";
+      return result;
+    } catch (error) {
+      this.#phase = "broken";
+      throw error;
+    }
+  }
+}
+
+const REFUSALS = {
+  new: "called before reset",
+  busy: "called while another call is running",
+  done: "called after the episode ended",
+  broken: "called after a call failed or was aborted; make a new environment",
+} as const;
+
+/** `promise`, or a rejection with the signal's reason, whichever comes first. Leaves no listener behind. */
+async function untilAborted<T>(value: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal || !(value instanceof Promise)) return value;
+  let stop = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    return await Promise.race([value, aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}

@@ -1,0 +1,35 @@
+/** The random baseline: commands drawn from the grammar of the tasks, with names from the training list. It observes nothing. */
+import type { Rng } from "../../../engine/random.ts";
+import { EXTENSIONS, TRAIN_WORDS } from "./words.ts";
+
+/** A plausible line of shell; one in five ends the episode. */
+export function randomAction(rng: Rng): string {
+  const word = (): string => rng.choice(TRAIN_WORDS);
+  const file = (): string => `${word()}.${rng.choice(EXTENSIONS)}`;
+  const path = (): string => (rng.int(2) === 0 ? file() : `${word()}/${file()}`);
+  const number = (): string => String(1 + rng.int(20));
+  const commands: readonly (() => string)[] = [
+    () => "ls",
+    () => `ls ${word()}`,
+    () => `cd ${word()}`,
+    () => `cat ${path()}`,
+    () => `wc -l ${path()}`,
+    () => `grep ${word()} ${path()}`,
+    () => `grep -rl ${word()} .`,
+    () => `find . -name ${file()}`,
+    () => `sort -n ${path()} | tail -n 1`,
+    () => `cat ${word()}/* | grep -c ${word()}`,
+    () => `mkdir ${word()}/${word()}`,
+    () => `echo ${word()} > ${path()}`,
+    () => `mv ${path()} ${word()}`,
+    () => `cp ${path()} ${word()}`,
+    () => `rm ${word()}/*.tmp`,
+  ];
+  const endings: readonly (() => string)[] = [
+    () => `answer ${word()}`,
+    () => `answer ${number()}`,
+    () => `answer ${file()}`,
+    () => "done",
+  ];
+  return rng.choice(rng.int(5) === 0 ? endings : commands)();
+}
