@@ -1,0 +1,71 @@
+/**
+ * Running sums along the middle axis, one element after the other: y[j] = y[j−1] + x[j], or from the end. A unit of work is
+ * one group of columns; along rows (inner = 1) that is one row.
+ */
+import type { Program, WasmKernel } from "../kernel.ts";
+import { single } from "../kernel.ts";
+import type { CumsumSpec } from "../specs.ts";
+import { F32, F32x4, kernelModule, load } from "./assembler.ts";
+import type { I32 } from "./assembler.ts";
+
+/** Columns per unit of work. */
+const COLUMNS = 64;
+
+/** See `CumsumSpec`. Buffers: x → y. */
+export function cumsum({ outer, length, inner, reverse }: CumsumSpec): Program<WasmKernel> {
+  const groups = Math.ceil(inner / COLUMNS);
+  return single(
+    {
+      key: `cumsum ${reverse ? "reverse" : "forward"}`,
+      module: () => assemble(reverse),
+      scalars: [length, inner, groups],
+      units: outer * groups,
+      costPerUnit: length * Math.min(inner, COLUMNS),
+    },
+    2,
+  );
+}
+
+const PARAMS = { x: "i32", y: "i32", length: "i32", inner: "i32", groups: "i32", begin: "i32", end: "i32" } as const;
+
+function assemble(reverse: boolean): Uint8Array<ArrayBuffer> {
+  return kernelModule(PARAMS, (f, p) => {
+    const step = f.let(reverse ? p.inner.mul(-4) : p.inner.mul(4));
+    f.for(p.begin, p.end, 1, (unit) => {
+      const outer = f.let(unit.divU(p.groups));
+      const first = f.let(unit.sub(outer.mul(p.groups)).mul(COLUMNS));
+      const last = f.let(p.inner.min(first.add(COLUMNS)));
+      const start = f.let(
+        outer
+          .mul(p.length)
+          .add(reverse ? p.length.sub(1) : 0)
+          .mul(p.inner),
+      );
+      const walk = (column: I32, vector: boolean): void => {
+        const [x, y] = [f.let(p.x.at(start.add(column))), f.let(p.y.at(start.add(column)))];
+        const advance = (): void => {
+          f.set(x, x.add(step));
+          f.set(y, y.add(step));
+        };
+        if (vector) {
+          const sum = f.let(F32x4.of(0));
+          f.for(0, p.length, 1, () => {
+            f.set(sum, sum.add(load.f32x4(x)));
+            f.store(y, sum);
+            advance();
+          });
+        } else {
+          const sum = f.let(F32.of(0));
+          f.for(0, p.length, 1, () => {
+            f.set(sum, sum.add(load.f32(x)));
+            f.store(y, sum);
+            advance();
+          });
+        }
+      };
+      const whole = f.let(first.add(last.sub(first).and(-4)));
+      f.for(first, whole, 4, (column) => walk(column, true));
+      f.for(whole, last, 1, (column) => walk(column, false));
+    });
+  });
+}

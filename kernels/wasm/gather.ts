@@ -1,0 +1,164 @@
+/**
+ * Reading and writing rows by index. Every output element has one owner: sums over indices (`scatterAdd`, `scatterAlong`) are
+ * made by a unit that owns its columns for all rows and goes through the indices in order, so there are no atomics and the
+ * order of summation is the order of n.
+ */
+import type { Program, WasmKernel } from "../kernel.ts";
+import { single } from "../kernel.ts";
+import type { GatherSpec, ScatterAddSpec, ScatterAlongSpec, TakeAlongSpec, WriteRowsSpec } from "../specs.ts";
+import { F32, I32x4, kernelModule, load } from "./assembler.ts";
+import type { FunctionBuilder, I32 } from "./assembler.ts";
+import { copyWords, fillWords } from "./copy.ts";
+
+/** Columns per unit of the kernels that own columns. */
+const COLUMNS = 64;
+
+// prettier-ignore
+const PARAMS = { x: "i32", ids: "i32", y: "i32", rows: "i32", count: "i32", inner: "i32", groups: "i32", begin: "i32", end: "i32" } as const;
+
+/** See `GatherSpec`. Buffers: x, ids → y. A unit is one row of y. */
+export function gather({ outer, rows, count, inner }: GatherSpec): Program<WasmKernel> {
+  return single(
+    {
+      key: "gather",
+      module: () =>
+        kernelModule(PARAMS, (f, p) => {
+          f.for(p.begin, p.end, 1, (unit) => {
+            const outer = f.let(unit.divU(p.count));
+            const id = f.let(load.i32(p.ids.at(unit.sub(outer.mul(p.count)))));
+            const y = f.let(p.y.at(unit.mul(p.inner)));
+            f.if(
+              id.ltU(p.rows),
+              () => copyWords(f, y, f.let(p.x.at(outer.mul(p.rows).add(id).mul(p.inner))), p.inner),
+              () => fillWords(f, y, I32x4.of(0), p.inner),
+            );
+          });
+        }),
+      scalars: [rows, count, inner, 1],
+      units: outer * count,
+      costPerUnit: inner,
+    },
+    3,
+  );
+}
+
+/** See `ScatterAddSpec`. Buffers: g, ids → y. A unit is a group of columns of one outer index. */
+export function scatterAdd({ outer, rows, count, inner }: ScatterAddSpec): Program<WasmKernel> {
+  const groups = Math.ceil(inner / COLUMNS);
+  return single(
+    {
+      key: "scatterAdd",
+      module: () =>
+        kernelModule(PARAMS, (f, { x: g, ...p }) => {
+          f.for(p.begin, p.end, 1, (unit) => {
+            const outer = f.let(unit.divU(p.groups));
+            const first = f.let(unit.sub(outer.mul(p.groups)).mul(COLUMNS));
+            const width = f.let(p.inner.sub(first).min(COLUMNS));
+            const y = f.let(p.y.at(outer.mul(p.rows).mul(p.inner).add(first)));
+            f.for(0, p.rows, 1, (row) => fillWords(f, f.let(y.at(row.mul(p.inner))), I32x4.of(0), width));
+            const from = f.let(g.at(outer.mul(p.count).mul(p.inner).add(first)));
+            f.for(0, p.count, 1, (n) => {
+              const id = f.let(load.i32(p.ids.at(n)));
+              f.if(id.ltU(p.rows), () =>
+                addWords(f, f.let(y.at(id.mul(p.inner))), f.let(from.at(n.mul(p.inner))), width),
+              );
+            });
+          });
+        }),
+      scalars: [rows, count, inner, groups],
+      units: outer * groups,
+      costPerUnit: (rows + count) * Math.min(inner, COLUMNS),
+    },
+    3,
+  );
+}
+
+/** to[i] += from[i] for `count` floats. */
+function addWords(f: FunctionBuilder, to: I32, from: I32, count: I32): void {
+  const whole = f.let(count.and(-4));
+  f.for(0, whole, 4, (i) => f.store(to.at(i), load.f32x4(to.at(i)).add(load.f32x4(from.at(i)))));
+  f.for(whole, count, 1, (i) => f.store(to.at(i), load.f32(to.at(i)).add(load.f32(from.at(i)))));
+}
+
+/** See `TakeAlongSpec`. Buffers: x, ids → y. A unit is one row of y. */
+export function takeAlong({ outer, rows, count, inner }: TakeAlongSpec): Program<WasmKernel> {
+  return single(
+    {
+      key: "takeAlong",
+      module: () =>
+        kernelModule(PARAMS, (f, p) => {
+          f.for(p.begin, p.end, 1, (unit) => {
+            const x = f.let(p.x.at(unit.divU(p.count).mul(p.rows).mul(p.inner)));
+            const base = f.let(unit.mul(p.inner));
+            f.for(0, p.inner, 1, (i) => {
+              const id = f.let(load.i32(p.ids.at(base.add(i))));
+              const value = f.let(F32.of(0));
+              f.if(id.ltU(p.rows), () => f.set(value, load.f32(x.at(id.mul(p.inner).add(i)))));
+              f.store(p.y.at(base.add(i)), value);
+            });
+          });
+        }),
+      scalars: [rows, count, inner, 1],
+      units: outer * count,
+      costPerUnit: 2 * inner,
+    },
+    3,
+  );
+}
+
+/** See `ScatterAlongSpec`. Buffers: g, ids → y. A unit is a group of columns of one outer index. */
+export function scatterAlong({ outer, rows, count, inner }: ScatterAlongSpec): Program<WasmKernel> {
+  const groups = Math.ceil(inner / COLUMNS);
+  return single(
+    {
+      key: "scatterAlong",
+      module: () =>
+        kernelModule(PARAMS, (f, { x: g, ...p }) => {
+          f.for(p.begin, p.end, 1, (unit) => {
+            const outer = f.let(unit.divU(p.groups));
+            const first = f.let(unit.sub(outer.mul(p.groups)).mul(COLUMNS));
+            const width = f.let(p.inner.sub(first).min(COLUMNS));
+            const y = f.let(p.y.at(outer.mul(p.rows).mul(p.inner).add(first)));
+            f.for(0, p.rows, 1, (row) => fillWords(f, f.let(y.at(row.mul(p.inner))), I32x4.of(0), width));
+            const from = f.let(outer.mul(p.count).mul(p.inner).add(first));
+            f.for(0, p.count, 1, (n) => {
+              const base = f.let(from.add(n.mul(p.inner)));
+              f.for(0, width, 1, (i) => {
+                const id = f.let(load.i32(p.ids.at(base.add(i))));
+                f.if(id.ltU(p.rows), () => {
+                  const to = f.let(y.at(id.mul(p.inner).add(i)));
+                  f.store(to, load.f32(to).add(load.f32(g.at(base.add(i)))));
+                });
+              });
+            });
+          });
+        }),
+      scalars: [rows, count, inner, groups],
+      units: outer * groups,
+      costPerUnit: (rows + 2 * count) * Math.min(inner, COLUMNS),
+    },
+    3,
+  );
+}
+
+/** See `WriteRowsSpec`. Buffers: src, ids, dest. A unit is one row of src; ids are distinct, so units do not meet. */
+export function writeRows({ rows, count, inner }: WriteRowsSpec): Program<WasmKernel> {
+  return single(
+    {
+      key: "writeRows",
+      module: () =>
+        kernelModule(PARAMS, (f, { x: src, y: dest, ...p }) => {
+          f.for(p.begin, p.end, 1, (n) => {
+            const id = f.let(load.i32(p.ids.at(n)));
+            f.if(id.ltU(p.rows), () => {
+              copyWords(f, f.let(dest.at(id.mul(p.inner))), f.let(src.at(n.mul(p.inner))), p.inner);
+            });
+          });
+        }),
+      scalars: [rows, count, inner, 1],
+      units: count,
+      costPerUnit: inner,
+    },
+    3,
+  );
+}

@@ -1,0 +1,64 @@
+/**
+ * What the row kernels share: loops over columns whose number is no multiple of four, and sums across the lanes of a vector.
+ * Lanes are summed in one fixed tree, (x0 + x2) + (x1 + x3), whether one vector is summed or four at once: a result does not
+ * depend on which of the two computed it.
+ */
+import { type F32x4, type FunctionBuilder, type I32, I32x4, load, type Var } from "./assembler.ts";
+
+/** The sum of the lanes of `x`, in lane 0 (the other lanes are of no use). */
+export function sumLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
+  const v = f.let(x);
+  const pairs = f.let(v.add(v.shuffle(v, 2, 3, 2, 3)));
+  return f.let(pairs.add(pairs.shuffle(pairs, 1, 1, 1, 1)));
+}
+
+/** Lane i of the result is the sum of the lanes of the i-th vector: a 4 × 4 transpose that adds as it goes. */
+export function sumLanes4(f: FunctionBuilder, vectors: readonly F32x4[]): Var<F32x4> {
+  const [a, b, c, d] = vectors as [F32x4, F32x4, F32x4, F32x4];
+  const ab = f.let(a.shuffle(b, 0, 4, 1, 5).add(a.shuffle(b, 2, 6, 3, 7)));
+  const cd = f.let(c.shuffle(d, 0, 4, 1, 5).add(c.shuffle(d, 2, 6, 3, 7)));
+  return f.let(ab.shuffle(cd, 0, 1, 4, 5).add(ab.shuffle(cd, 2, 3, 6, 7)));
+}
+
+/** The largest lane, in every lane; NaN if one is NaN. */
+export function maxLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
+  const v = f.let(x);
+  const pairs = f.let(v.max(v.shuffle(v, 2, 3, 0, 1)));
+  return f.let(pairs.max(pairs.shuffle(pairs, 1, 0, 3, 2)));
+}
+
+/** How the columns of one turn of `forColumns` are read and written: four at a time, or one in every lane. */
+export interface Columns {
+  /** Column i of the row at `row`, and its neighbours (or itself, in every lane). */
+  readonly load: (row: I32) => F32x4;
+  readonly store: (row: I32, value: F32x4) => void;
+  /** Zero in the lanes that stand for no column: before adding to a sum. */
+  readonly only: (x: F32x4) => F32x4;
+}
+
+const LANE_0 = I32x4.lanes(-1, 0, 0, 0);
+
+/** Calls `body` for columns 0 … count − 1 of a row: a loop over fours, then one over single columns. */
+export function forColumns(f: FunctionBuilder, count: I32, body: (columns: Columns) => void): void {
+  const whole = f.let(count.and(-4));
+  f.for(0, whole, 4, (i) =>
+    body({
+      load: (row) => load.f32x4(row.at(i)),
+      store: (row, value) => f.store(row.at(i), value),
+      only: (x) => x,
+    }),
+  );
+  f.for(whole, count, 1, (i) =>
+    body({
+      load: (row) => load.splat(row.at(i)),
+      store: (row, value) => f.storeLane(row.at(i), value, 0),
+      only: (x) => x.and(LANE_0),
+    }),
+  );
+}
+
+/** Lane 0 of `x` in every lane. */
+export const spread = (f: FunctionBuilder, x: F32x4): Var<F32x4> => {
+  const v = f.let(x);
+  return f.let(v.shuffle(v, 0, 0, 0, 0));
+};

@@ -1,0 +1,110 @@
+/**
+ * Softmax and log-softmax over rows, with an optional mask, and their adjoint: three passes over a row that the cache holds
+ * (largest value; exponentials and their sum; scaling). Entries are excluded by lane selection, never by arithmetic, so what
+ * they hold, NaN included, reaches nothing. NaN in an entry that counts fills its row.
+ */
+import { type Program, single, type WasmKernel } from "../kernel.ts";
+import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
+import { F32x4, kernelModule } from "./assembler.ts";
+import { forColumns, maxLanes, spread, sumLanes } from "./lanes.ts";
+import { exp, log } from "./math.ts";
+
+/** What excluded entries get in log space; entries above the limit count. */
+const EXCLUDED = -1e30;
+const EXCLUDED_LIMIT = -1e29;
+
+/** See `SoftmaxSpec`. Buffers: x, (mask) → y. */
+export function softmax({ rows, cols, log: isLog, masked }: SoftmaxSpec): Program<WasmKernel> {
+  const kernel: WasmKernel = {
+    key: `${isLog ? "logSoftmax" : "softmax"}${masked ? ".masked" : ""}`,
+    module: () => softmaxModule(isLog, masked),
+    scalars: [cols],
+    units: rows,
+    costPerUnit: 8 * cols,
+  };
+  // Unmasked, the kernel's second pointer is not used.
+  return { temps: [], steps: [{ kernel, buffers: masked ? [0, 1, 2] : [0, 1, 1] }] };
+}
+
+function softmaxModule(isLog: boolean, masked: boolean): Uint8Array<ArrayBuffer> {
+  const params = { x: "i32", mask: "i32", y: "i32", cols: "i32", begin: "i32", end: "i32" } as const;
+  return kernelModule(params, (f, p) => {
+    f.for(p.begin, p.end, 1, (row) => {
+      const offset = f.let(row.mul(p.cols));
+      const [x, mask, y] = [p.x, p.mask, p.y].map((pointer) => f.let(pointer.at(offset))) as [
+        typeof p.x,
+        typeof p.x,
+        typeof p.x,
+      ];
+
+      const top = f.let(F32x4.of(-Infinity));
+      forColumns(f, p.cols, ({ load }) => {
+        const value = load(x);
+        f.set(top, top.max(masked ? load(mask).ne(0).bitselect(value, F32x4.of(-Infinity)) : value));
+      });
+      f.set(top, maxLanes(f, top));
+
+      const total = f.let(F32x4.of(0));
+      forColumns(f, p.cols, ({ load, store, only }) => {
+        const e = exp(f, load(x).sub(top));
+        if (masked) f.set(e, e.and(load(mask).ne(0)));
+        f.set(total, total.add(only(e)));
+        if (!isLog) store(y, e);
+      });
+      f.set(total, spread(f, sumLanes(f, total)));
+
+      if (isLog) {
+        const logTotal = log(f, total);
+        forColumns(f, p.cols, ({ load, store }) => {
+          const value = load(x).sub(top).sub(logTotal);
+          store(y, masked ? load(mask).ne(0).bitselect(value, F32x4.of(EXCLUDED)) : value);
+        });
+      } else {
+        const inverse = f.let(F32x4.of(1).div(total));
+        if (masked) f.set(inverse, total.eq(0).bitselect(F32x4.of(0), inverse)); // nothing left: zeros
+        forColumns(f, p.cols, ({ load, store }) => store(y, load(y).mul(inverse)));
+      }
+    });
+  });
+}
+
+/** See `SoftmaxBackwardSpec`. Buffers: y, g → dx. Entries that the forward excluded (0, or −1e30 in log space) get 0. */
+export function softmaxBackward({ rows, cols, log: isLog }: SoftmaxBackwardSpec): Program<WasmKernel> {
+  const kernel: WasmKernel = {
+    key: isLog ? "logSoftmaxBackward" : "softmaxBackward",
+    module: () => softmaxBackwardModule(isLog),
+    scalars: [cols],
+    units: rows,
+    costPerUnit: (isLog ? 6 : 3) * cols,
+  };
+  return single(kernel, 3);
+}
+
+function softmaxBackwardModule(isLog: boolean): Uint8Array<ArrayBuffer> {
+  const params = { y: "i32", g: "i32", dx: "i32", cols: "i32", begin: "i32", end: "i32" } as const;
+  return kernelModule(params, (f, p) => {
+    f.for(p.begin, p.end, 1, (row) => {
+      const offset = f.let(row.mul(p.cols));
+      const [y, g, dx] = [p.y, p.g, p.dx].map((pointer) => f.let(pointer.at(offset))) as [
+        typeof p.y,
+        typeof p.y,
+        typeof p.y,
+      ];
+      const counts = (value: F32x4) => (isLog ? value.gt(EXCLUDED_LIMIT) : value.ne(0));
+
+      const total = f.let(F32x4.of(0));
+      forColumns(f, p.cols, ({ load, only }) => {
+        const value = f.let(load(y));
+        const part = isLog ? load(g) : load(g).mul(value);
+        f.set(total, total.add(only(part.and(counts(value)))));
+      });
+      f.set(total, spread(f, sumLanes(f, total)));
+
+      forColumns(f, p.cols, ({ load, store }) => {
+        const value = f.let(load(y));
+        const d = isLog ? load(g).sub(exp(f, value).mul(total)) : value.mul(load(g).sub(total));
+        store(dx, d.and(counts(value)));
+      });
+    });
+  });
+}

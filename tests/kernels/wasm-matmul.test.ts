@@ -1,0 +1,175 @@
+/** The WebAssembly matmul against a triple loop in f64: every flag, ragged sizes, epilogues, and the bits it promises. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Rng } from "../../engine/random.ts";
+import { type Expr, evaluator, input } from "../../kernels/expr.ts";
+import type { MatmulSpec } from "../../kernels/specs.ts";
+import { matmul } from "../../kernels/wasm/matmul.ts";
+import { expectClose, normals, runWasm } from "./wasm-harness.ts";
+
+const plain: MatmulSpec = {
+  batch: 1,
+  m: 1,
+  n: 1,
+  k: 1,
+  transA: false,
+  transB: false,
+  batchA: true,
+  batchB: true,
+  scale: 1,
+  bias: false,
+};
+
+/** C[b] = act(scale · op(A[b]) · op(B[b]) + bias), one element at a time. */
+function reference(spec: MatmulSpec, a: Float32Array, b: Float32Array, bias?: Float32Array): Float64Array {
+  const { batch, m, n, k } = spec;
+  const c = new Float64Array(batch * m * n);
+  const activate = spec.activation && evaluator([spec.activation]);
+  const out = [0];
+  for (let z = 0; z < batch; z++) {
+    const a0 = spec.batchA ? z * m * k : 0;
+    const b0 = spec.batchB ? z * n * k : 0;
+    for (let i = 0; i < m; i++) {
+      for (let j = 0; j < n; j++) {
+        let sum = 0;
+        for (let p = 0; p < k; p++) {
+          sum += a[a0 + (spec.transA ? p * m + i : i * k + p)]! * b[b0 + (spec.transB ? j * k + p : p * n + j)]!;
+        }
+        sum = sum * spec.scale + (bias ? bias[j]! : 0);
+        activate?.([sum], out);
+        c[(z * m + i) * n + j] = activate ? out[0]! : sum;
+      }
+    }
+  }
+  return c;
+}
+
+function operands(spec: MatmulSpec, seed: number): Float32Array[] {
+  const rng = new Rng(seed);
+  const inputs = [
+    normals(rng, (spec.batchA ? spec.batch : 1) * spec.m * spec.k),
+    normals(rng, (spec.batchB ? spec.batch : 1) * spec.n * spec.k),
+  ];
+  if (spec.bias) inputs.push(normals(rng, spec.n));
+  return inputs;
+}
+
+function run(spec: MatmulSpec, inputs: readonly Float32Array[], seed = 0): Float32Array {
+  return runWasm(matmul(spec), inputs, [spec.batch * spec.m * spec.n], seed)[0]!;
+}
+
+function verify(partial: Partial<MatmulSpec>, seed = 1): void {
+  const spec = { ...plain, ...partial };
+  const inputs = operands(spec, seed);
+  // Rounding of a sum of k products of normals, in units of its size √k.
+  expectClose(run(spec, inputs, seed), reference(spec, inputs[0]!, inputs[1]!, inputs[2]), 2e-6, 1 + Math.sqrt(spec.k));
+}
+
+const silu: Expr = input(0).mul(input(0).sigmoid());
+const activations: (Expr | undefined)[] = [undefined, silu, input(0).tanh(), input(0).square().add(1)];
+
+describe("wasm matmul", () => {
+  it("agrees with the f64 loop on random shapes, flags and epilogues", () => {
+    const size = fc.integer({ min: 1, max: 40 });
+    const shape = fc.record({
+      batch: fc.integer({ min: 1, max: 3 }),
+      m: size,
+      n: size,
+      k: size,
+      transA: fc.boolean(),
+      transB: fc.boolean(),
+      batchA: fc.boolean(),
+      batchB: fc.boolean(),
+      scale: fc.constantFrom(1, 0.25, -2),
+      bias: fc.boolean(),
+      activation: fc.constantFrom(...activations),
+    });
+    fc.assert(
+      fc.property(shape, fc.nat(1e6), (spec, seed) => verify(spec, seed)),
+      { numRuns: 300, seed: 20 },
+    );
+  });
+
+  const flags = [
+    { transA: false, transB: false },
+    { transA: true, transB: false },
+    { transA: false, transB: true },
+    { transA: true, transB: true },
+  ];
+  const shapes = [
+    [1, 512, 128],
+    [1, 65, 257],
+    [64, 65, 128],
+    [65, 64, 33],
+    [66, 67, 63],
+    [129, 131, 300],
+    [257, 65, 70],
+    [260, 260, 260],
+    [3, 1030, 5],
+    [1030, 3, 5],
+    [300, 1, 64],
+    [1, 1, 4099],
+    [130, 528, 515],
+  ] as const;
+  for (const { transA, transB } of flags) {
+    it(`holds on larger odd shapes, ${transA ? "T" : "N"}${transB ? "T" : "N"}`, () => {
+      for (const [m, n, k] of shapes) verify({ m, n, k, transA, transB, bias: true });
+      verify({ batch: 3, m: 70, n: 129, k: 96, transA, transB, batchA: false });
+      verify({ batch: 3, m: 70, n: 129, k: 96, transA, transB, batchB: false, activation: silu });
+    });
+  }
+
+  it("gives a row the same bits whatever other rows stand beside it", () => {
+    for (const transB of [false, true]) {
+      for (const [n, k] of [
+        [65, 128],
+        [512, 131],
+        [7, 1000],
+        [260, 520],
+      ] as const) {
+        const spec: MatmulSpec = { ...plain, m: 300, n, k, transB, bias: true, activation: silu };
+        const [a, b, bias] = operands(spec, 5) as [Float32Array, Float32Array, Float32Array];
+        const all = run(spec, [a, b, bias]);
+        for (const [from, rows] of [
+          [0, 1],
+          [299, 1],
+          [64, 3],
+          [17, 40],
+        ] as const) {
+          const some = run({ ...spec, m: rows }, [a.slice(from * k, (from + rows) * k), b, bias]);
+          expect(some).toEqual(all.slice(from * n, (from + rows) * n));
+        }
+      }
+    }
+  });
+
+  it("gives the same bits for every partition of its units", () => {
+    const spec: MatmulSpec = { ...plain, batch: 2, m: 130, n: 139, k: 77 };
+    const inputs = operands(spec, 6);
+    const first = run(spec, inputs, 0);
+    for (let seed = 1; seed < 6; seed++) expect(run(spec, inputs, seed)).toEqual(first);
+  });
+
+  it("propagates NaN and infinity to their own row and column only", () => {
+    for (const { transA, transB } of flags) {
+      const spec: MatmulSpec = { ...plain, m: 9, n: 22, k: 13, transA, transB };
+      const [a, b] = operands(spec, 7) as [Float32Array, Float32Array];
+      a[transA ? 5 * 9 + 3 : 3 * 13 + 5] = NaN;
+      b[transB ? 20 * 13 + 2 : 2 * 22 + 20] = Infinity;
+      const c = run(spec, [a, b]);
+      for (let i = 0; i < 9; i++) {
+        for (let j = 0; j < 22; j++) {
+          const value = c[i * 22 + j]!;
+          if (i === 3) expect(value).toBeNaN();
+          else expect(Math.abs(value) === Infinity).toBe(j === 20);
+        }
+      }
+    }
+  });
+
+  it("compiles nothing new for a new size of the same kind", () => {
+    const keys = (m: number, n: number, k: number) =>
+      matmul({ ...plain, m, n, k, scale: m }).steps.map((step) => step.kernel.key);
+    expect(keys(70, 65, 33)).toEqual(keys(71, 130, 7));
+  });
+});
