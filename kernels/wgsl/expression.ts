@@ -1,0 +1,92 @@
+/** Scalar expressions (`kernels/expr.ts`) printed as WGSL statements: one `let` per node that is not a leaf, each node once. */
+import { evaluator, type Expr, topologicalOrder } from "../expr.ts";
+import { mathFunctions } from "./math.ts";
+import { f32Literal } from "./shader.ts";
+
+export interface EmittedExpression {
+  /** Definitions of the functions that the statements call; module scope. */
+  readonly functions: string;
+  /** `let v0 = …;` lines, without indentation; empty when the outputs are leaves. */
+  readonly statements: string;
+  /** The value of each output: a name or a literal, an f32. */
+  readonly results: readonly string[];
+}
+
+const INFIX: Readonly<Record<string, string>> = { add: "+", sub: "-", mul: "*", div: "/" };
+const COMPARE: Readonly<Record<string, string>> = { lt: "<", le: "<=", gt: ">", ge: ">=", eq: "==", ne: "!=" };
+/** Calls: WGSL's own functions where those are exact enough, else ours. */
+const CALL: Readonly<Record<string, string>> = {
+  abs: "abs",
+  sign: "sign",
+  floor: "floor",
+  sqrt: "sqrt",
+  rsqrt: "inverseSqrt",
+  min: "min",
+  max: "max",
+  exp: "exp_f32",
+  expm1: "expm1_f32",
+  log: "log_f32",
+  log1p: "log1p_f32",
+  tanh: "tanh_f32",
+  sigmoid: "sigmoid_f32",
+  erf: "erf_f32",
+};
+
+/**
+ * @param inputs the WGSL name of each input of the expressions, by index: f32 values
+ * @param prefix of the names that are introduced; two expressions in one scope need different ones
+ */
+export function emitExpression(outputs: readonly Expr[], inputs: readonly string[], prefix = "v"): EmittedExpression {
+  const values = new Map<number, string>();
+  const constants = new Set<number>();
+  /** Nodes whose value is a WGSL bool. */
+  const truths = new Set<number>();
+  const functions = new Set<string>();
+  const lines: string[] = [];
+  const number = (node: Expr): string => (truths.has(node.id) ? `f32(${values.get(node.id)!})` : values.get(node.id)!);
+  const truth = (node: Expr): string => (truths.has(node.id) ? values.get(node.id)! : `${number(node)} != 0.0f`);
+  const call = (name: string, ...args: string[]): string => {
+    if (name.endsWith("_f32")) functions.add(name);
+    if (name === "not_a_number") functions.add("from_bits");
+    return `${name}(${args.join(", ")})`;
+  };
+
+  const text = (node: Expr): string => {
+    const { op, args } = node;
+    if (op === "where") return `select(${number(args[2]!)}, ${number(args[1]!)}, ${truth(args[0]!)})`;
+    const [x, y] = args.map(number) as [string, string];
+    if (op === "neg") return `-(${x})`; // parentheses, because of literals: --1 is an error
+    if (op === "sin") return call("trig_f32", x, "0");
+    if (op === "cos") return call("trig_f32", x, "1");
+    if (op === "pow") {
+      const exponent = args[1]!.op === "const" ? args[1]!.value : NaN;
+      if (exponent === 3) return `${x} * ${x} * ${x}`;
+      if (exponent === 0.5) return `sqrt(${x})`;
+      if (exponent === -0.5) return `inverseSqrt(${x})`;
+      if (exponent === -1) return `1.0f / ${x}`;
+      return call("pow_f32", x, y);
+    }
+    if (op in CALL) return call(CALL[op]!, ...args.map(number));
+    return `${x} ${(INFIX[op] ?? COMPARE[op])!} ${y}`;
+  };
+
+  for (const node of topologicalOrder(outputs)) {
+    if (node.op === "input") values.set(node.id, inputs[node.value]!);
+    else if (node.args.every(({ id }) => constants.has(id))) {
+      // Computed here, in f64: in WGSL a constant expression that overflows is an error of the compiler.
+      const value = [NaN];
+      evaluator([node])([], value);
+      constants.add(node.id);
+      values.set(node.id, Number.isNaN(value[0]) ? call("not_a_number") : f32Literal(value[0]!));
+    } else if (node.op === "detach") {
+      values.set(node.id, values.get(node.args[0]!.id)!);
+      if (truths.has(node.args[0]!.id)) truths.add(node.id);
+    } else {
+      const name = `${prefix}${lines.length}`;
+      lines.push(`let ${name} = ${text(node)};`);
+      values.set(node.id, name);
+      if (node.op in COMPARE) truths.add(node.id);
+    }
+  }
+  return { functions: mathFunctions(functions), statements: lines.join("\n"), results: outputs.map(number) };
+}

@@ -1,0 +1,15 @@
+/** Every WGSL kernel generator: (spec, adapter profile) → program. `wasm/index.ts` exports the same names. */
+export { cast } from "./cast.ts";
+export { copy, fill } from "./copy.ts";
+export { cumsum } from "./cumsum.ts";
+export { gather, takeAlong, writeRows } from "./gather.ts";
+export { pointwise } from "./pointwise.ts";
+export { random } from "./random.ts";
+export { reduce } from "./reduce.ts";
+export { scatterAdd, scatterAlong } from "./scatter.ts";
+export { attention, attentionBackward } from "./attention.ts";
+export { logProbs, logProbsBackward } from "./logProbs.ts";
+export { matmul, matmulNaive } from "./matmul.ts";
+export { norm, normBackward } from "./norm.ts";
+export { rotary } from "./rotary.ts";
+export { softmax, softmaxBackward } from "./softmax.ts";

@@ -1,0 +1,204 @@
+/**
+ * Reductions over the middle axis of [outer, length, inner] after a pointwise prologue.
+ *
+ * Three kernels. *Columns*: one thread per output walks its column. *Rows* (inner = 1, `gpu` schedule): one workgroup per
+ * output, lanes stride along the row, then a tree in workgroup memory. *Blocks*: where there are too few outputs to keep
+ * the device busy, columns are cut into blocks of fixed length, one thread each, and the partial results are reduced again.
+ * Which one is a function of shapes (and the schedule), and so is the order of summation; sums of long columns are sums of
+ * sums of 64, which keeps the rounding error of 10⁶ terms near that of 10³.
+ */
+import { type Expr, input } from "../expr.ts";
+import { f32, type Step, u32, type Uniform, type WgslKernel } from "../kernel.ts";
+import type { ReduceSpec } from "../specs.ts";
+import { emitExpression } from "./expression.ts";
+import { type BindingType, each, gridFor, groupMain, indent, linearMain, shader, type Generator } from "./shader.ts";
+
+const GROUP = 64;
+/** Elements that one thread of the *blocks* kernel reduces. */
+const BLOCK = 256;
+/** With at least this many outputs there is a thread for every execution unit of a large GPU. */
+const BUSY = 4096;
+
+type Kind = ReduceSpec["kind"];
+const isArg = (kind: Kind): boolean => kind === "argmax" || kind === "argmin";
+
+/** WGSL that takes `value` (of element `index`) into the accumulators `best`, or `best` and `bestIndex`. */
+function take(kind: Kind, value: string, index: string): string {
+  if (kind === "sum") return `best += ${value};`;
+  if (!isArg(kind)) return `best = ${kind}(best, ${value});`;
+  return `if (${value} ${kind === "argmax" ? ">" : "<"} best) { best = ${value}; bestIndex = ${index}; }`;
+}
+
+/** The source of one pass: what a column's elements are. */
+interface Source {
+  readonly key: string;
+  readonly bindings: Readonly<Record<string, BindingType>>;
+  /** Module-scope definition of `fn element(at: u32) -> f32`. */
+  readonly code: () => string;
+  /** The index that argmax reports for the element at flat position `at`, number `j` of its column. */
+  readonly indexOf: (at: string, j: string) => string;
+}
+
+function prologueSource(prologue: Expr, inputs: number): Source {
+  const names = Array.from({ length: inputs }, (_, k) => `x${k}`);
+  return {
+    key: `${inputs}#${prologue.id}`,
+    bindings: Object.fromEntries(names.map((name) => [name, "read f32"])),
+    code: () => {
+      const { functions, statements, results } = emitExpression(
+        [prologue],
+        names.map((name) => `${name}[at]`),
+      );
+      return `${functions}
+fn element(at: u32) -> f32 {
+  ${indent(`${statements}${statements === "" ? "" : "\n"}return ${results[0]!};`, 2)}
+}
+`;
+    },
+    indexOf: (_, j) => `i32(${j})`,
+  };
+}
+
+/** Partial results; for argmax and argmin with the indices they stand for. */
+function partialSource(kind: Kind): Source {
+  const plain = prologueSource(input(0), 1);
+  if (!isArg(kind)) return plain;
+  return {
+    ...plain,
+    key: "partials with indices",
+    bindings: { ...plain.bindings, indices: "read i32" },
+    indexOf: (at) => `indices[${at}]`,
+  };
+}
+
+const outputs = (kind: Kind, partial: boolean): Record<string, BindingType> => {
+  if (!isArg(kind)) return { y: "write f32" };
+  return partial ? { y: "write f32", yIndices: "write i32" } : { y: "write i32" };
+};
+
+/** Statements that store the accumulators. Means are divided in the last pass only. */
+function store(kind: Kind, partial: boolean, at: string): string {
+  if (isArg(kind)) return partial ? `y[${at}] = best;\n  yIndices[${at}] = bestIndex;` : `y[${at}] = bestIndex;`;
+  return kind === "sum" && !partial ? `y[${at}] = best * params.scale;` : `y[${at}] = best;`;
+}
+
+/** One thread per output column, or per block of one: blocks of `params.block` elements, the last one shorter. */
+function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKernel {
+  const { kind, outer, length, inner } = spec;
+  const partial = blocks > 1;
+  const threads = outer * blocks * inner;
+  const params: Record<string, Uniform> = {
+    threads: u32(threads),
+    length: u32(length),
+    inner: u32(inner),
+    blocks: u32(blocks),
+    block: u32(partial ? BLOCK : length),
+    scale: f32(spec.scale),
+  };
+  const loop =
+    kind === "sum"
+      ? `var best = 0.0f;
+  for (var j = start; j < end; ) {
+    var part = 0.0f;
+    for (let stop = min(j + 64u, end); j < stop; j++) { part += element(column + j * params.inner); }
+    best += part;
+  }`
+      : `var best = element(column + start * params.inner);
+${isArg(kind) ? `  var bestIndex = ${source.indexOf("column + start * params.inner", "start")};\n` : ""}  for (var j = start + 1u; j < end; j++) {
+    let at = column + j * params.inner;
+    let value = element(at);
+    ${take(kind, "value", source.indexOf("at", "j"))}
+  }`;
+  return shader({
+    key: `reduce columns ${kind} ${source.key}${partial ? " partial" : ""}`,
+    bindings: { ...source.bindings, ...outputs(kind, partial) },
+    params,
+    workgroups: gridFor(threads, GROUP),
+    body: () => `${source.code()}
+${linearMain(GROUP, "params.threads")}
+  let block = (i / params.inner) % params.blocks;
+  let column = (i / (params.inner * params.blocks)) * params.length * params.inner + i % params.inner;
+  let start = block * params.block;
+  let end = min(start + params.block, params.length);
+  ${loop}
+  ${store(kind, partial, "i")}
+}`,
+  });
+}
+
+/** One workgroup per row. A lane without an element starts from the row's first one, which changes no result but a sum's. */
+function rowsKernel(spec: ReduceSpec, source: Source): WgslKernel {
+  const { kind, outer, length } = spec;
+  const arg = isArg(kind);
+  // On a tie the lower index wins, in whichever lane it is.
+  const better = `value ${kind === "argmax" ? ">" : "<"} values[lane] || (value == values[lane] && index < indices[lane])`;
+  const combine = arg
+    ? `let value = values[lane + STRIDE];
+    let index = indices[lane + STRIDE];
+    if (${better}) { values[lane] = value; indices[lane] = index; }`
+    : kind === "sum"
+      ? `values[lane] += values[lane + STRIDE];`
+      : `values[lane] = ${kind}(values[lane], values[lane + STRIDE]);`;
+  return shader({
+    key: `reduce rows ${kind} ${source.key}`,
+    bindings: { ...source.bindings, ...outputs(kind, false) },
+    params: { rows: u32(outer), length: u32(length), scale: f32(spec.scale) },
+    workgroups: gridFor(outer, 1),
+    body: () => `${source.code()}
+var<workgroup> values: array<f32, ${GROUP}>;
+${arg ? `var<workgroup> indices: array<i32, ${GROUP}>;\n` : ""}
+${groupMain(GROUP, "params.rows")}
+  let start = row * params.length;
+  ${kind === "sum" ? "var best = 0.0f;" : "var best = element(start + select(0u, lane, lane < params.length));"}
+${arg ? "  var bestIndex = i32(select(0u, lane, lane < params.length));\n" : ""}  for (var j = ${kind === "sum" ? "lane" : `lane + ${GROUP}u`}; j < params.length; j += ${GROUP}u) {
+    let value = element(start + j);
+    ${take(kind, "value", "i32(j)")}
+  }
+  values[lane] = best;
+${arg ? "  indices[lane] = bestIndex;\n" : ""}${each(6, (k) => {
+      const stride = `${32 >> k}u`;
+      return `  workgroupBarrier();
+  if (lane < ${stride}) {
+    ${combine.replaceAll("STRIDE", stride)}
+  }`;
+    })}
+  if (lane == 0u) { y[row] = ${arg ? "indices[0]" : kind === "sum" ? "values[0] * params.scale" : "values[0]"}; }
+}`,
+  });
+}
+
+/** See `ReduceSpec`. */
+export const reduce: Generator<ReduceSpec> = (spec, profile) => {
+  const steps: Step<WgslKernel>[] = [];
+  const temps: number[] = [];
+  const result = spec.inputs;
+  let from = Array.from({ length: spec.inputs }, (_, k) => k);
+  let source = prologueSource(spec.prologue, spec.inputs);
+  let length = spec.length;
+  for (let pass = 0; ; pass++) {
+    const current = { ...spec, length };
+    const busy = spec.outer * spec.inner >= BUSY;
+    if (
+      pass === 0 &&
+      profile.schedule === "gpu" &&
+      spec.inner === 1 &&
+      length >= GROUP &&
+      (busy || length <= 16 * BLOCK)
+    ) {
+      steps.push({ kernel: rowsKernel(current, source), buffers: [...from, result] });
+      return { temps, steps };
+    }
+    const blocks = busy || length <= 2 * BLOCK ? 1 : Math.ceil(length / BLOCK);
+    const kernel = columnsKernel(current, source, blocks);
+    if (blocks === 1) {
+      steps.push({ kernel, buffers: [...from, result] });
+      return { temps, steps };
+    }
+    const partials = (isArg(spec.kind) ? [0, 1] : [0]).map((k) => result + 1 + temps.length + k);
+    for (const _ of partials) temps.push(4 * spec.outer * blocks * spec.inner);
+    steps.push({ kernel, buffers: [...from, ...partials] });
+    from = partials;
+    source = partialSource(spec.kind);
+    length = blocks;
+  }
+};

@@ -1,0 +1,78 @@
+/**
+ * Softmax and log-softmax over the last axis, with an optional mask, and their backward.
+ * The maximum is subtracted first (so that exp never overflows) and found over allowed entries only: whatever stands in an
+ * excluded place, 1e30 or rubbish, is never selected.
+ */
+import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
+import { single } from "../kernel.ts";
+import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
+import { type Bindings, rowKernel, vectorType } from "./rows.ts";
+
+/** The start of a maximum, below what matters and finite: WGSL promises no infinities. */
+const LOWEST = "-3.4e38f";
+
+/** x [rows, cols], (mask [rows, cols]) → y [rows, cols]. */
+export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<WgslKernel> {
+  const { rows, cols, log, masked } = spec;
+  const V = vectorType(cols);
+  const mask: Bindings = masked ? { mask: `read ${V}` } : {};
+  const allowed = (value: string, otherwise: string): string =>
+    masked ? `select(V(${otherwise}), ${value}, mask[i] != V(0.0))` : value;
+  const kernel = rowKernel(profile, {
+    key: `softmax/${log ? "log" : "exp"}${masked ? "/masked" : ""}`,
+    rows,
+    cols,
+    bindings: { x: `read ${V}`, ...mask, y: `write ${V}` },
+    body: (reduce) => `
+  var top = V(${LOWEST});
+  for (var i = begin + first; i < end; i += step) {
+    top = max(top, ${allowed("x[i]", LOWEST)});
+  }
+  let highestAllowed = ${reduce.max("highest(top)")};
+  var sums = V(0.0);
+  for (var i = begin + first; i < end; i += step) {
+    let e = ${allowed("exp(x[i] - highestAllowed)", "0.0")};
+    ${log ? "" : "y[i] = e;"}
+    sums += e;
+  }
+  let sum = ${reduce.sum("total(sums)")};
+  ${
+    log
+      ? `let logSum = log(max(sum, 1e-30));
+  for (var i = begin + first; i < end; i += step) {
+    y[i] = ${allowed("x[i] - highestAllowed - logSum", "-1e30")};
+  }`
+      : `let divisor = select(sum, 1.0, sum == 0.0); // nothing left: all zeros
+  for (var i = begin + first; i < end; i += step) {
+    y[i] = y[i] / divisor;
+  }`
+  }`,
+  });
+  return single(kernel, masked ? 3 : 2);
+}
+
+/** y (the forward's result), g → dx; all [rows, cols]. An excluded entry is known by y = 0 (softmax) or y ≤ −1e29 (log). */
+export function softmaxBackward(spec: SoftmaxBackwardSpec, profile: AdapterProfile): Program<WgslKernel> {
+  const { rows, cols, log } = spec;
+  const V = vectorType(cols);
+  const kernel = rowKernel(profile, {
+    key: `softmaxBackward/${log ? "log" : "exp"}`,
+    rows,
+    cols,
+    bindings: { y: `read ${V}`, g: `read ${V}`, dx: `write ${V}` },
+    body: (reduce) => `
+  var sums = V(0.0);
+  for (var i = begin + first; i < end; i += step) {
+    sums += ${log ? "select(V(0.0), g[i], y[i] > V(-1e29))" : "select(V(0.0), g[i] * y[i], y[i] > V(0.0))"};
+  }
+  let sum = ${reduce.sum("total(sums)")};
+  for (var i = begin + first; i < end; i += step) {
+    dx[i] = ${
+      log
+        ? "select(V(0.0), g[i] - exp(y[i]) * sum, y[i] > V(-1e29))"
+        : "select(V(0.0), y[i] * (g[i] - sum), y[i] > V(0.0))"
+    };
+  }`,
+  });
+  return single(kernel, 3);
+}

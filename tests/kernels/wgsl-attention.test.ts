@@ -1,0 +1,241 @@
+/** The WGSL attention against a score matrix in f64, forward and backward: masks, grouped heads, poisoned unseen places. */
+import fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import { Rng } from "../../engine/random.ts";
+import type { AdapterProfile } from "../../kernels/kernel.ts";
+import type { AttentionSpec } from "../../kernels/specs.ts";
+import { attention, attentionBackward } from "../../kernels/wgsl/attention.ts";
+import { expectClose, normals, runWgsl, type Values } from "./wgsl-harness.ts";
+
+// The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
+vi.setConfig({ testTimeout: 60_000 });
+
+const profiles: readonly AdapterProfile[] = [{ schedule: "software" }, { schedule: "gpu" }];
+const [software, gpu] = profiles as [AdapterProfile, AdapterProfile];
+const plain: AttentionSpec = {
+  batch: 1,
+  queries: 4,
+  keys: 4,
+  heads: 1,
+  kvHeads: 1,
+  headDim: 4,
+  scale: 0.5,
+  causal: true,
+  mask: "none",
+};
+
+interface Problem {
+  readonly spec: AttentionSpec;
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+  readonly g: Float32Array;
+  readonly aux: Int32Array;
+}
+
+/** Whether query t of row b sees key j. */
+function sees({ spec, aux }: Problem, b: number, t: number, j: number): boolean {
+  const p = (spec.mask === "start" ? aux[b]! : 0) + t;
+  if (spec.causal && j > p) return false;
+  if (spec.mask !== "segments") return true;
+  const own = aux[b * spec.keys + p]!;
+  return own >= 0 && own === aux[b * spec.keys + j];
+}
+
+/** Forward and backward, one query at a time over the keys that it sees. */
+function reference(problem: Problem): Record<"o" | "lse" | "dq" | "dk" | "dv", Float64Array> {
+  const { spec, q, k, v, g } = problem;
+  const { batch, queries: T, keys: S, heads: H, kvHeads, headDim: D, scale } = spec;
+  const o = new Float64Array(q.length);
+  const lse = new Float64Array(batch * T * H).fill(-1e30);
+  const [dq, dk, dv] = [q, k, v].map((x) => new Float64Array(x.length)) as [Float64Array, Float64Array, Float64Array];
+  const dot = (x: ArrayLike<number>, xAt: number, y: ArrayLike<number>, yAt: number): number => {
+    let sum = 0;
+    for (let d = 0; d < D; d++) sum += x[xAt + d]! * y[yAt + d]!;
+    return sum;
+  };
+  for (let row = 0; row < batch * T * H; row++) {
+    const [b, t, h] = [Math.floor(row / H / T), Math.floor(row / H) % T, row % H];
+    const keys = Array.from({ length: S }, (_, j) => j).filter((j) => sees(problem, b, t, j));
+    if (keys.length === 0) continue;
+    const at = row * D;
+    const places = keys.map((j) => ((b * S + j) * kvHeads + Math.floor((h * kvHeads) / H)) * D);
+    const scores = places.map((place) => scale * dot(q, at, k, place));
+    const top = Math.max(...scores);
+    lse[row] = top + Math.log(scores.reduce((sum, s) => sum + Math.exp(s - top), 0));
+    const p = scores.map((s) => Math.exp(s - lse[row]!));
+    places.forEach((place, i) => {
+      for (let d = 0; d < D; d++) o[at + d]! += p[i]! * v[place + d]!;
+    });
+    const delta = dot(o, at, g, at);
+    places.forEach((place, i) => {
+      const ds = p[i]! * (dot(g, at, v, place) - delta) * scale;
+      for (let d = 0; d < D; d++) {
+        dq[at + d]! += ds * k[place + d]!;
+        dk[place + d]! += ds * q[at + d]!;
+        dv[place + d]! += p[i]! * g[at + d]!;
+      }
+    });
+  }
+  return { o, lse, dq, dk, dv };
+}
+
+function makeProblem(partial: Partial<AttentionSpec>, seed: number): Problem {
+  const spec = { ...plain, ...partial };
+  const { batch, queries, keys, heads, kvHeads, headDim, mask } = spec;
+  const rng = new Rng(seed);
+  const values = (rows: number): Float32Array => normals(rng, batch * rows * headDim);
+  const aux = new Int32Array(mask === "start" ? batch : mask === "segments" ? batch * keys : 0);
+  if (mask === "start") aux.forEach((_, b) => (aux[b] = rng.int(keys + 2) - 1));
+  let segment = 0;
+  if (mask === "segments") {
+    aux.forEach((_, i) => {
+      if (rng.uniform() < 0.2) segment++;
+      aux[i] = rng.uniform() < 0.2 ? -1 : segment;
+    });
+  }
+  const q = values(queries * heads);
+  const [k, v] = [values(keys * kvHeads), values(keys * kvHeads)];
+  return { spec, q, k, v, g: values(queries * heads), aux };
+}
+
+const auxInput = (p: Problem): Values[] => (p.spec.mask === "none" ? [] : [p.aux]);
+
+async function forward(p: Problem, profile = software): Promise<[Float32Array, Float32Array]> {
+  const rows = p.spec.batch * p.spec.queries * p.spec.heads;
+  const [o, lse] = await runWgsl(
+    attention(p.spec, profile),
+    [p.q, p.k, p.v, ...auxInput(p)],
+    [rows * p.spec.headDim, rows],
+  );
+  return [o!, lse!];
+}
+
+const backward = (p: Problem, o: Float32Array, lse: Float32Array, profile = software): Promise<Float32Array[]> =>
+  runWgsl(
+    attentionBackward(p.spec, profile),
+    [p.q, p.k, p.v, o, lse, p.g, ...auxInput(p)],
+    [p.q.length, p.k.length, p.v.length],
+  );
+
+async function verify(p: Problem, profile: AdapterProfile): Promise<void> {
+  const expected = reference(p);
+  const [o, lse] = await forward(p, profile);
+  // WGSL grants exp 3 + 2|x| ULP: scores of a few units give 1e-6 relative, with room for other drivers.
+  expectClose(o, expected.o, 1e-5);
+  expectClose(lse, expected.lse, 1e-5);
+  const gradients = await backward(p, o, lse, profile);
+  // p·(g·v − D) subtracts two sums of headDim products, which costs a digit.
+  [expected.dq, expected.dk, expected.dv].forEach((d, i) => expectClose(gradients[i]!, d, 1e-4));
+}
+
+const copyOf = (p: Problem): Problem => ({ ...p, q: p.q.slice(), k: p.k.slice(), v: p.v.slice(), g: p.g.slice() });
+
+describe("wgsl attention", () => {
+  it("agrees with the f64 score matrix on random problems", async () => {
+    const arbitrary = fc.record({
+      batch: fc.integer({ min: 1, max: 3 }),
+      queries: fc.integer({ min: 1, max: 19 }),
+      keys: fc.integer({ min: 1, max: 19 }),
+      kvHeads: fc.integer({ min: 1, max: 3 }),
+      group: fc.integer({ min: 1, max: 3 }),
+      headDim: fc.constantFrom(4, 7), // vectors and scalars; each size is four pipelines per mask
+      scale: fc.constantFrom(0.3, 1),
+      causal: fc.boolean(),
+      mask: fc.constantFrom("none" as const, "start" as const, "segments" as const),
+    });
+    await fc.assert(
+      fc.asyncProperty(arbitrary, fc.nat(1e6), ({ group, ...spec }, seed) => {
+        const queries = spec.mask === "segments" ? spec.keys : spec.queries;
+        return verify(makeProblem({ ...spec, queries, heads: group * spec.kvHeads }, seed), software);
+      }),
+      { numRuns: 40, seed: 50 },
+    );
+  });
+
+  it("holds for the GPU schedule", async () => {
+    for (const mask of ["none", "start", "segments"] as const) {
+      await verify(makeProblem({ batch: 2, queries: 17, keys: 17, heads: 4, kvHeads: 2, headDim: 8, mask }, 51), gpu);
+    }
+  });
+
+  it("holds for other head sizes, short and long (whose loops are not written out)", async () => {
+    for (const headDim of [1, 16, 18, 128]) {
+      await verify(
+        makeProblem({ queries: 5, keys: 5, heads: 2, headDim, scale: 1 / Math.sqrt(headDim) }, 52),
+        software,
+      );
+    }
+  });
+
+  it("lets a query heads' count that is no multiple of the kv heads read ⌊h·Hkv/H⌋", async () => {
+    await verify(makeProblem({ queries: 5, keys: 5, heads: 5, kvHeads: 3 }, 53), software);
+  });
+
+  it("decodes with the bits of the full forward", async () => {
+    const full = makeProblem({ queries: 21, keys: 21, heads: 4, kvHeads: 2, headDim: 8 }, 54);
+    const [o, lse] = await forward(full);
+    const width = 4 * 8;
+    for (const t of [0, 1, 13, 20]) {
+      const one: Problem = {
+        ...full,
+        spec: { ...full.spec, queries: 1, mask: "start" },
+        q: full.q.slice(t * width, (t + 1) * width),
+        aux: Int32Array.of(t),
+      };
+      const [o1, lse1] = await forward(one);
+      expect(o1).toEqual(o.slice(t * width, (t + 1) * width));
+      expect(lse1).toEqual(lse.slice(t * 4, (t + 1) * 4));
+    }
+  });
+
+  it("keeps what is not seen without influence, whatever it holds", async () => {
+    const size = { batch: 2, queries: 12, keys: 12, heads: 2, kvHeads: 1, headDim: 7 };
+    for (const poison of [NaN, 1e30, -1e30]) {
+      for (const causal of [true, false]) {
+        const clean = makeProblem({ ...size, mask: "segments", causal }, 55);
+        const dirty = copyOf(clean);
+        clean.aux.forEach((segment, row) => {
+          if (segment >= 0) return;
+          for (const x of [dirty.q, dirty.g]) x.fill(poison, row * 14, (row + 1) * 14);
+          for (const x of [dirty.k, dirty.v]) x.fill(poison, row * 7, (row + 1) * 7);
+        });
+        const [o, lse] = await forward(clean);
+        const [o2, lse2] = await forward(dirty);
+        expect(o2).toEqual(o);
+        expect(lse2).toEqual(lse);
+        expect(await backward(dirty, o, lse)).toEqual(await backward(clean, o, lse));
+      }
+      // Causal: keys and values after the query.
+      const clean = makeProblem({ ...size, batch: 1 }, 56);
+      const dirty = copyOf(clean);
+      for (const x of [dirty.k, dirty.v]) x.fill(poison, 5 * 7);
+      expect((await forward(dirty))[0].slice(0, 5 * 14)).toEqual((await forward(clean))[0].slice(0, 5 * 14));
+      // A KV cache: the slots beyond the last query.
+      const cached = makeProblem({ ...size, batch: 1, queries: 3, mask: "start" }, 57);
+      cached.aux[0] = 4;
+      const expected = await forward(cached);
+      for (const x of [cached.k, cached.v]) x.fill(poison, 7 * 7);
+      expect(await forward(cached)).toEqual(expected);
+    }
+  });
+
+  it("gives zeros, −1e30 and no gradient to a query that sees nothing", async () => {
+    for (const profile of profiles) {
+      const p = makeProblem({ queries: 6, keys: 6, mask: "segments" }, 58);
+      p.aux.fill(-1);
+      const [o, lse] = await forward(p, profile);
+      expect(o).toEqual(new Float32Array(24));
+      expect(lse).toEqual(new Float32Array(6).fill(-1e30));
+      for (const d of await backward(p, o, lse, profile)) expect(d).toEqual(new Float32Array(24));
+    }
+  });
+
+  it("stands scores far apart and large", async () => {
+    const p = makeProblem({ queries: 12, keys: 12, headDim: 8, scale: 30 }, 59);
+    const expected = reference(p);
+    const [o, lse] = await forward(p);
+    expectClose(lse, expected.lse, 1e-5);
+    expectClose(o, expected.o, 1e-3); // scores of ±200 carry errors of 1e-5, the probabilities with them, times exp's own
+  });
+});

@@ -1,0 +1,56 @@
+/**
+ * Two projects: `unit` (everything but tests/browser; WGSL runs on the adapter that `tests/support/adapter.ts` finds) and
+ * `browser` (pages in a Chromium; without one the run says so in one line and goes on, CI fails).
+ */
+import { existsSync } from "node:fs";
+import { defineConfig, type ViteUserConfig } from "vitest/config";
+import { provisionAdapter } from "./tests/support/adapter.ts";
+
+const firstTime = process.env["WORLDGRAD_PROVISIONED"] === undefined;
+// Before any worker starts: the dynamic linker reads LD_LIBRARY_PATH once, when a process begins. Workers are forks of this one.
+const adapter = provisionAdapter();
+Object.assign(process.env, adapter.env);
+
+const CHROMIUMS = [
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome-stable",
+  "/usr/bin/google-chrome",
+];
+const chromium = process.env["WORLDGRAD_CHROMIUM"] ?? CHROMIUMS.find((path) => existsSync(path));
+if (chromium !== undefined) process.env["WORLDGRAD_CHROMIUM"] = chromium;
+else if (process.env["CI"])
+  throw new Error("tests/browser: no Chromium found, and CI must have one (set WORLDGRAD_CHROMIUM)");
+else if (firstTime) console.warn("tests/browser: not run, no Chromium found (set WORLDGRAD_CHROMIUM to its path)");
+
+const needsGpu = ["tests/**/*wgsl*.test.ts", "tests/**/*webgpu*.test.ts"];
+
+const config: ViteUserConfig = defineConfig({
+  test: {
+    // Forks, not threads: Dawn aborts when an adapter is requested inside a worker thread (node-webgpu issue 13).
+    pool: "forks",
+    maxWorkers: 2,
+    testTimeout: 20_000,
+    hookTimeout: 30_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "unit",
+          include: ["tests/**/*.test.ts"],
+          exclude: ["tests/browser/**", ...(adapter.name === "off" ? needsGpu : [])],
+        },
+      },
+      ...(chromium === undefined
+        ? []
+        : [
+            {
+              extends: true as const,
+              test: { name: "browser", include: ["tests/browser/**/*.test.ts"], testTimeout: 60_000 },
+            },
+          ]),
+    ],
+  },
+});
+
+export default config;
