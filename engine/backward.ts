@@ -22,10 +22,13 @@ export function handle(x: Tensor): Tensor {
   return alias;
 }
 
-/** The same values as a variable to differentiate by; `x`, if it has a history itself, is its history. */
+/**
+ * The same values as a variable to differentiate by. Inside an outer recording `x`, if it has a history, is its history; otherwise
+ * nobody will walk further back than here.
+ */
 export function leaf(x: Tensor, path = ""): Tensor {
   const alias = handle(x);
-  const inputs = x.node === undefined ? [] : [x];
+  const inputs = x.node !== undefined && recordingOutside() ? [x] : [];
   recordNode("leaf", path === "" ? {} : { path }, inputs, [alias], (g) => inputs.map(() => g[0]!));
   return alias;
 }

@@ -95,6 +95,10 @@ function formulaInputs(name: string, arity: number): Expr[] {
 
 function applyPointwise(op: OpDef<PointwiseParams>, arity: number, args: readonly TensorLike[]): Tensor[] {
   check(args.length === arity, () => `${op.name}: expected ${arity} arguments, got ${args.length}`);
+  args.forEach((x, i) => {
+    const fits = typeof x === "number" || (x as unknown) instanceof Tensor;
+    check(fits, () => `${op.name}: argument ${i} must be a tensor or a number, got ${String(x)}`);
+  });
   const tensors = args.filter((x) => x instanceof Tensor);
   check(tensors.length > 0, () => `${op.name}: needs at least one tensor, got numbers only`);
   return apply(op, tensors, { args: args.map((x) => (typeof x === "number" ? x : null)) });

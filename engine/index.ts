@@ -1,0 +1,93 @@
+/**
+ * `worldgrad/engine`: tensors, ops, gradients, fused formulas, memory scopes, executors. Only names are handed on here; the
+ * definitions, with their shapes and errors, are in the files that each line names.
+ *
+ * The ops' definitions (`…Op`, for tests, tables and benchmarks) are in `ops/index.ts` and not public.
+ */
+
+// Executors and memory
+export { currentDevice, device, type Device, type DeviceOptions, setDevice } from "./device.ts";
+export type { Backend, BackendKind, BackendStats } from "./backends/backend.ts";
+export type { GpuRequest } from "./backends/webgpu-api.ts";
+export type { WebgpuOptions } from "./backends/webgpu.ts";
+export { outsideScopes, scope } from "./scope.ts";
+export { assign } from "./state.ts";
+export { WorldgradError } from "./errors.ts";
+
+// Tensors and trees of them
+export { Tensor } from "./tensor.ts";
+export type { DType, FloatType, Shape, TensorType } from "./types.ts";
+export { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves } from "./tree.ts";
+export { Rng, type RngState } from "./random.ts";
+
+// Gradients
+export { grad, stopGradient, type ValueAndGrad, valueAndGrad } from "./grad.ts";
+export { checkpoint } from "./backward.ts";
+export { noGrad } from "./tape.ts";
+export { graphToString, printGraph } from "./print.ts";
+
+// Your own ops: formulas, and whole definitions
+export { fuse, fuseInPlace, type Pointwise, type PointwiseOptions, type TensorLike } from "./fuse.ts";
+export { constant, Expr, expr, type ExprLike, where as select } from "../kernels/expr.ts";
+export { apply, applyOn, type Call, type NoParams, type OpDef, type Sample, type VjpContext } from "./op.ts";
+
+// Ops: making tensors
+export { arange, causalMask, full, type Nested, ones, onesLike, randomNormal, randomUniform } from "./ops/create.ts";
+export { tensor, type TensorOptions, triuMask, zeros, zerosLike } from "./ops/create.ts";
+
+// Ops: element by element
+export {
+  abs,
+  add,
+  clamp,
+  cos,
+  div,
+  eq,
+  erf,
+  exp,
+  expm1,
+  floor,
+  ge,
+  gelu,
+  geluErf,
+  gt,
+  le,
+  log,
+} from "./ops/pointwise.ts";
+export {
+  log1p,
+  lt,
+  maximum,
+  minimum,
+  mul,
+  ne,
+  neg,
+  pow,
+  relu,
+  rsqrt,
+  sigmoid,
+  sign,
+  silu,
+  sin,
+} from "./ops/pointwise.ts";
+export { softplus, sqrt, square, sub, tanh, where } from "./ops/pointwise.ts";
+export { dropout } from "./ops/dropout.ts";
+export { cast } from "./ops/indexing.ts";
+
+// Ops: over axes
+export { argmax, argmin, logsumexp, max, mean, min, type ReduceOptions, sum, sumTo, variance } from "./ops/reduce.ts";
+export { maskedMax, maskedMean, maskedSum, maskedVariance, maskedWhiten } from "./ops/reduce.ts";
+export { cumsum } from "./ops/cumsum.ts";
+
+// Ops: shape and place
+export { broadcastTo, concat, pad, permute, reshape, slice, stack, transpose } from "./ops/movement.ts";
+export { embedding, gather, oneHot, scatterAdd, scatterAlong, takeAlong, writeRows } from "./ops/indexing.ts";
+
+// Ops: neural networks
+export { type Activation, matmul, type MatmulOptions } from "./ops/matmul.ts";
+export { logSoftmax, softmax } from "./ops/softmax.ts";
+export { layerNorm, rmsNorm } from "./ops/norm.ts";
+export { rotary, rotaryTables } from "./ops/rotary.ts";
+export { attention, type AttentionOptions } from "./ops/attention.ts";
+export { crossEntropy, type CrossEntropyOptions } from "./ops/crossEntropy.ts";
+export { type LogProbs, logProbs, tokenLogProbs, type TokenLogProbsOptions } from "./ops/logProbs.ts";

@@ -1,0 +1,57 @@
+/** Running sums along an axis. Linear; the adjoint of a sum from the front is a sum from the end. */
+import type { CumsumSpec } from "../../kernels/specs.ts";
+import * as wasm from "../../kernels/wasm/index.ts";
+import * as wgsl from "../../kernels/wgsl/index.ts";
+import { apply1, type Call, type OpDef, typed } from "../op.ts";
+import { normal } from "../sampling.ts";
+import type { Tensor } from "../tensor.ts";
+import { checkFloat, normalizeAxis, sizeOf } from "../types.ts";
+
+interface CumsumParams {
+  readonly axis: number;
+  readonly reverse: boolean;
+}
+
+function specOf({ inputs: [x], params: { axis, reverse } }: Call<CumsumParams>): CumsumSpec {
+  const { shape } = x!;
+  return { outer: sizeOf(shape.slice(0, axis)), length: shape[axis]!, inner: sizeOf(shape.slice(axis + 1)), reverse };
+}
+
+export const cumsumOp: OpDef<CumsumParams> = {
+  name: "cumsum",
+  linear: true,
+  infer([x]) {
+    checkFloat("cumsum", x!);
+    return typed(x!.shape, x!);
+  },
+  reference([x], [y], call) {
+    const { outer, length, inner, reverse } = specOf(call);
+    for (let o = 0; o < outer; o++) {
+      for (let i = 0; i < inner; i++) {
+        let total = 0;
+        for (let step = 0; step < length; step++) {
+          const at = (o * length + (reverse ? length - 1 - step : step)) * inner + i;
+          total += x![at]!;
+          y![at] = total;
+        }
+      }
+    }
+  },
+  kernel: {
+    wasm: (call) => wasm.cumsum(specOf(call)),
+    wgsl: (call, profile) => wgsl.cumsum(specOf(call), profile),
+  },
+  vjp: ({ g, params: { axis, reverse } }) => [apply1(cumsumOp, [g[0]!], { axis, reverse: !reverse })],
+  samples: (rng) => [
+    { inputs: [normal(rng, [7])], params: { axis: 0, reverse: false } },
+    { inputs: [normal(rng, [2, 67])], params: { axis: 1, reverse: true } },
+    { inputs: [normal(rng, [2, 5, 3])], params: { axis: 1, reverse: false } },
+    { inputs: [normal(rng, [3, 1, 2])], params: { axis: 1, reverse: true } },
+  ],
+};
+
+/** Σ of the elements up to and including each one along `axis`; `reverse` sums from the end (returns-to-go). */
+export function cumsum(x: Tensor, axis: number, options: { readonly reverse?: boolean } = {}): Tensor {
+  const at = normalizeAxis("cumsum", axis, x.rank);
+  return apply1(cumsumOp, [x], { axis: at, reverse: options.reverse ?? false });
+}

@@ -1,0 +1,32 @@
+/** Dropout (Srivastava et al. 2014), inverted: what survives is scaled up, so that nothing changes at evaluation. */
+import { where as select } from "../../kernels/expr.ts";
+import { check } from "../errors.ts";
+import { fuse, type Pointwise } from "../fuse.ts";
+import type { Rng } from "../random.ts";
+import { normal, uniform } from "../sampling.ts";
+import type { Tensor } from "../tensor.ts";
+import { isFloat, showType } from "../types.ts";
+import { randomUniform } from "./create.ts";
+
+/** x/(1 − p) where the uniform number u is at least p, else 0. */
+export const dropoutAt: Pointwise<Tensor> = fuse("dropout", (x, u, p) => select(u.ge(p), x.div(p.neg().add(1)), 0), {
+  reference: (x, u, p) => (u! < p! ? 0 : x! / (1 - p!)),
+  samples: (rng) =>
+    [[5], [2, 1, 7], [1]].map((shape) => ({
+      params: { args: [null, null, 0.4] },
+      inputs: [normal(rng, shape), uniform(rng, shape, 0, 1, [0.4])],
+      differentiable: [true, false],
+    })),
+});
+
+/**
+ * Zeroes each element with probability `p` and divides the others by 1 − p.
+ * @param p in [0, 1); 0 returns `x` itself
+ * @param rng the stream to draw from; it is not advanced, so give every call its own: `rng.split("layer 3")`
+ * @throws if p is outside [0, 1)
+ */
+export function dropout(x: Tensor, p: number, rng: Rng): Tensor {
+  check(p >= 0 && p < 1, () => `dropout: p must be in [0, 1), got ${p}`);
+  check(isFloat(x.dtype), () => `dropout: expected a float tensor, got ${showType(x)}`);
+  return p === 0 ? x : dropoutAt(x, randomUniform(rng, x.shape, { device: x.device, dtype: x.dtype }), p);
+}

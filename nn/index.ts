@@ -1,0 +1,40 @@
+/**
+ * `worldgrad/nn`: one transformer, its tokenizers, optimiser, sampler and checkpoints. Models are functions over plain trees of
+ * parameters. Only names are handed on here; the definitions are in the files that each line names.
+ */
+
+// The model
+export {
+  configFromHuggingFace,
+  configToHuggingFace,
+  estimateParameters,
+  modelConfig,
+  validateConfig,
+} from "./config.ts";
+export type { Family, ModelConfig, ModelOptions } from "./config.ts";
+export { huggingFaceName, initParams } from "./parameters.ts";
+export type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
+export { forward, type ForwardOptions, linear, logits, type Model, outputMatrix, pickHidden } from "./transformer.ts";
+
+// Training
+export { accumulateGrads, AdamW, type AdamWOptions, type AdamWState, globalNorm } from "./optimizer.ts";
+export { type Schedule, schedule, type ScheduleOptions } from "./optimizer.ts";
+
+// Text in, text out
+export { byteTokenizer, DEFAULT_PATTERN, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
+export type { DecodeOptions, Tokenizer, TrainBpeOptions } from "./tokenizer.ts";
+export { Decoder, generate, type Generated, type GenerateOptions } from "./sampler.ts";
+export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.ts";
+export { KvCache } from "./cache.ts";
+
+// Files
+export {
+  type Files,
+  modelFromFiles,
+  modelFromTensors,
+  modelToFiles,
+  optimizerToFiles,
+  restoreOptimizer,
+} from "./checkpoint.ts";
+export { readSafetensors, readSafetensorsHeader, readShardedSafetensors, writeSafetensors } from "./safetensors.ts";
+export type { SafeDtype, SafeTensor, SafeTensorInfo, SafeTensorInput, SafetensorsHeader } from "./safetensors.ts";

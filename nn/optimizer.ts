@@ -1,0 +1,169 @@
+/**
+ * AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2) with clipping by the global norm, as PyTorch computes both.
+ * One fused kernel per parameter updates value and moments in place.
+ */
+import { expr, where } from "../kernels/expr.ts";
+import { check } from "../engine/errors.ts";
+import { fuseInPlace, type Pointwise } from "../engine/fuse.ts";
+import { zerosLike } from "../engine/ops/create.ts";
+import { add, mul, sqrt } from "../engine/ops/pointwise.ts";
+import { sum } from "../engine/ops/reduce.ts";
+import { checkKeys } from "../engine/options.ts";
+import { outsideScopes, scope } from "../engine/scope.ts";
+import { noGrad } from "../engine/tape.ts";
+import type { Tensor } from "../engine/tensor.ts";
+import { mapTree, type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
+import { sameShape, showShape } from "../engine/types.ts";
+
+export interface AdamWOptions {
+  /** Default 1e-3; each step may give its own. */
+  readonly lr?: number;
+  /** Default [0.9, 0.999]. */
+  readonly betas?: readonly [number, number];
+  /** Default 1e-8. */
+  readonly eps?: number;
+  /** Decoupled weight decay, default 0.01. */
+  readonly weightDecay?: number;
+  /** Gradients are scaled so that their global L2 norm is at most this; default Infinity (no clipping). */
+  readonly clipNorm?: number;
+  /** Which parameters decay; default: matrices do, vectors (gains, biases) do not. */
+  readonly decays?: (path: string, parameter: Tensor) => boolean;
+}
+
+/**
+ * p ← p·(1 − lr·wd) − lr·m̂/(√v̂ + ε), where g is scaled by min(1, clip/(‖g‖ + 1e-6)). A norm that is not finite leaves
+ * everything as it was: the comparison with 1e30 is false for NaN and infinity.
+ */
+const adamw: Pointwise<void> = fuseInPlace(
+  "adamw",
+  (p, g, m, v, norm, lr, beta1, beta2, eps, decay, clip, correction1, correction2) => {
+    const finite = norm.lt(1e30);
+    const scaled = g.mul(expr(1).min(clip.div(norm.add(1e-6))));
+    const m1 = m.mul(beta1).add(scaled.mul(expr(1).sub(beta1)));
+    const v1 = v.mul(beta2).add(scaled.square().mul(expr(1).sub(beta2)));
+    const update = m1.div(correction1).div(v1.div(correction2).sqrt().add(eps));
+    const p1 = p.mul(expr(1).sub(lr.mul(decay))).sub(lr.mul(update));
+    return [where(finite, p1, p), where(finite, m1, m), where(finite, v1, v)];
+  },
+  [0, 2, 3],
+);
+
+const addInPlace: Pointwise<void> = fuseInPlace("accumulate", (total, g) => [total.add(g)], [0]);
+
+/** √Σ g² over a whole tree, on the device. */
+export function globalNorm(grads: Tree): Tensor {
+  return scope(() => sqrt(treeLeaves(grads).map((g) => sum(mul(g, g))).reduce((a, b) => add(a, b))), "globalNorm"); // prettier-ignore
+}
+
+/** Sums gradients of several micro-batches: `total ← total + grads`, in place; returns `grads` itself if there is no total yet. */
+export function accumulateGrads<T extends Tree>(total: T | undefined, grads: T): T {
+  if (total === undefined) return grads;
+  const parts = treeLeaves(grads);
+  treeLeaves(total).forEach((sumSoFar, i) => addInPlace(sumSoFar, parts[i]!));
+  return total;
+}
+
+/** What has to be saved to continue exactly. */
+export interface AdamWState<T extends Tree> {
+  readonly step: number;
+  readonly m: T;
+  readonly v: T;
+}
+
+export class AdamW<T extends Tree> {
+  readonly #options: Required<AdamWOptions>;
+  readonly #params: T;
+  readonly #m: T;
+  readonly #v: T;
+  #step = 0;
+
+  /** @param params the tree that `step` updates in place */
+  constructor(params: T, options: AdamWOptions = {}) {
+    checkKeys("AdamW", options, ["lr", "betas", "eps", "weightDecay", "clipNorm", "decays"]);
+    this.#options = {
+      lr: 1e-3,
+      betas: [0.9, 0.999],
+      eps: 1e-8,
+      weightDecay: 0.01,
+      clipNorm: Infinity,
+      decays: (_, parameter) => parameter.rank >= 2,
+      ...options,
+    };
+    const { lr, betas, eps, weightDecay, clipNorm } = this.#options;
+    check(lr >= 0, () => `AdamW: lr must be ≥ 0, got ${lr}`);
+    check(betas.every((b) => b >= 0 && b < 1), () => `AdamW: betas must be in [0, 1), got ${betas.join(", ")}`); // prettier-ignore
+    check(eps > 0, () => `AdamW: eps must be > 0, got ${eps}`);
+    check(weightDecay >= 0, () => `AdamW: weightDecay must be ≥ 0, got ${weightDecay}`);
+    check(clipNorm > 0, () => `AdamW: clipNorm must be > 0, got ${clipNorm}`);
+    this.#params = params;
+    const empty = (): T => outsideScopes(() => mapTree(params, zerosLike));
+    [this.#m, this.#v] = [empty(), empty()];
+  }
+
+  /** The moments are the live tensors; read them before the next step. */
+  get state(): AdamWState<T> {
+    return { step: this.#step, m: this.#m, v: this.#v };
+  }
+
+  /** Continues from a step count; the caller has written the moments into `state.m` and `state.v`. */
+  resume(step: number): void {
+    check(Number.isInteger(step) && step >= 0, () => `AdamW: step must be an integer ≥ 0, got ${step}`);
+    this.#step = step;
+  }
+
+  /**
+   * One update in place. A gradient norm that is not finite changes nothing but the step count.
+   * @returns the norm before clipping, on the device
+   */
+  step(grads: T, lr: number = this.#options.lr): Tensor {
+    const { betas, eps, weightDecay, clipNorm, decays } = this.#options;
+    const t = ++this.#step;
+    const norm = globalNorm(grads);
+    const [gs, ms, vs] = [treeLeaves(grads), treeLeaves(this.#m), treeLeaves(this.#v)];
+    const entries = treeEntries(this.#params);
+    check(gs.length === entries.length, () => `AdamW: ${entries.length} parameters, but ${gs.length} gradients`);
+    const clip = Number.isFinite(clipNorm) ? clipNorm : 1e30;
+    noGrad(() => {
+      entries.forEach(([path, p], i) => {
+        const g = gs[i]!;
+        check(
+          sameShape(p.shape, g.shape),
+          () => `AdamW: the gradient of "${path}" has shape ${showShape(g.shape)}, expected ${showShape(p.shape)}`,
+        );
+        const decay = decays(path, p) ? weightDecay : 0;
+        adamw(p, g, ms[i]!, vs[i]!, norm, lr, betas[0], betas[1], eps, decay, clip, 1 - betas[0] ** t, 1 - betas[1] ** t); // prettier-ignore
+      });
+    });
+    return norm;
+  }
+
+  dispose(): void {
+    for (const x of [...treeLeaves(this.#m), ...treeLeaves(this.#v)]) x.dispose();
+  }
+}
+
+/** A learning rate by step. */
+export type Schedule = (step: number) => number;
+
+export interface ScheduleOptions {
+  /** The rate after warm-up. */
+  readonly lr: number;
+  /** Steps of linear warm-up from lr/warmup to lr; default 0. */
+  readonly warmup?: number;
+  /** `cosine` ends at `lr · minRatio` after `steps`; default `constant`. */
+  readonly decay?: "constant" | "cosine" | "linear";
+  readonly steps?: number;
+  readonly minRatio?: number;
+}
+
+/** Warm-up, then constant, linear or cosine decay (Loshchilov & Hutter 2017, without restarts). Steps count from 0. */
+export function schedule({ lr, warmup = 0, decay = "constant", steps, minRatio = 0 }: ScheduleOptions): Schedule {
+  check(decay === "constant" || (steps !== undefined && steps > warmup), () => `schedule: ${decay} decay needs steps > warmup (${warmup}), got ${steps}`); // prettier-ignore
+  return (step) => {
+    if (step < warmup) return (lr * (step + 1)) / warmup;
+    if (decay === "constant") return lr;
+    const progress = Math.min(1, (step - warmup) / (steps! - warmup));
+    const shape = decay === "linear" ? 1 - progress : 0.5 * (1 + Math.cos(Math.PI * progress));
+    return lr * (minRatio + (1 - minRatio) * shape);
+  };
+}

@@ -1,0 +1,137 @@
+/**
+ * The transformer's parameters as a plain tree, their initialisation, and their names in Hugging Face checkpoints. Matrices keep
+ * the layout of the checkpoint: [out, in] in the Llama and Qwen families, [in, out] in GPT-2 (its Conv1D), so that loading and
+ * saving copy bytes and gradients compare name by name.
+ */
+import { fail } from "../engine/errors.ts";
+import { ones, randomNormal, zeros } from "../engine/ops/create.ts";
+import type { Device } from "../engine/device.ts";
+import type { Rng } from "../engine/random.ts";
+import { outsideScopes } from "../engine/scope.ts";
+import type { Tensor } from "../engine/tensor.ts";
+import type { Shape } from "../engine/types.ts";
+import type { ModelConfig } from "./config.ts";
+
+export type Linear = { readonly weight: Tensor; readonly bias?: Tensor | undefined };
+export type Norm = { readonly weight: Tensor; readonly bias?: Tensor | undefined };
+
+/** GPT-2 has one matrix `qkv`, the others three; `qNorm` and `kNorm` [D] are Qwen3's. */
+export type AttentionParams = {
+  readonly qkv?: Linear | undefined;
+  readonly q?: Linear | undefined;
+  readonly k?: Linear | undefined;
+  readonly v?: Linear | undefined;
+  readonly o: Linear;
+  readonly qNorm?: Norm | undefined;
+  readonly kNorm?: Norm | undefined;
+};
+/** `gate` exists in SwiGLU only. */
+export type MlpParams = { readonly gate?: Linear | undefined; readonly up: Linear; readonly down: Linear };
+export type LayerParams = {
+  readonly inputNorm: Norm;
+  readonly attention: AttentionParams;
+  readonly postNorm: Norm;
+  readonly mlp: MlpParams;
+};
+export type TransformerParams = {
+  /** [V, C] */
+  readonly embedding: Tensor;
+  /** [P, C], learned positions only */
+  readonly positions?: Tensor | undefined;
+  readonly layers: readonly LayerParams[];
+  readonly norm: Norm;
+  /** [V, C], unless tied to the embedding */
+  readonly head?: Tensor | undefined;
+};
+
+/** What a parameter is, for initialisation. */
+type Kind = "weight" | "residual" | "one" | "zero";
+type Make = (shape: Shape, kind: Kind, path: string) => Tensor;
+
+/** Builds the tree of `config` with `make` called once per parameter. Also how a checkpoint is read. */
+export function buildParams(config: ModelConfig, make: Make): TransformerParams {
+  const { hiddenSize: C, intermediateSize: F, headDim: D, heads, kvHeads } = config;
+  const linear = (path: string, inputs: number, outputs: number, bias: boolean, kind: Kind = "weight"): Linear => ({
+    weight: make(config.family === "gpt2" ? [inputs, outputs] : [outputs, inputs], kind, `${path}.weight`),
+    ...(bias ? { bias: make([outputs], "zero", `${path}.bias`) } : {}),
+  });
+  const norm = (path: string, size = C): Norm => ({
+    weight: make([size], "one", `${path}.weight`),
+    ...(config.norm === "layer" ? { bias: make([size], "zero", `${path}.bias`) } : {}),
+  });
+  const attention = (path: string): AttentionParams => {
+    const { attentionBias: bias, attentionOutputBias } = config;
+    const o = linear(`${path}.o`, heads * D, C, attentionOutputBias, "residual");
+    if (config.family === "gpt2") return { qkv: linear(`${path}.qkv`, C, 3 * C, bias), o };
+    return {
+      q: linear(`${path}.q`, C, heads * D, bias),
+      k: linear(`${path}.k`, C, kvHeads * D, bias),
+      v: linear(`${path}.v`, C, kvHeads * D, bias),
+      o,
+      ...(config.qkNorm ? { qNorm: norm(`${path}.qNorm`, D), kNorm: norm(`${path}.kNorm`, D) } : {}),
+    };
+  };
+  return {
+    embedding: make([config.vocabSize, C], "weight", "embedding"),
+    ...(config.positions === "learned" ? { positions: make([config.maxPositions, C], "weight", "positions") } : {}),
+    layers: Array.from({ length: config.layers }, (_, n) => ({
+      inputNorm: norm(`layers.${n}.inputNorm`),
+      attention: attention(`layers.${n}.attention`),
+      postNorm: norm(`layers.${n}.postNorm`),
+      mlp: {
+        ...(config.mlp === "swiglu" ? { gate: linear(`layers.${n}.mlp.gate`, C, F, config.mlpBias) } : {}),
+        up: linear(`layers.${n}.mlp.up`, C, F, config.mlpBias),
+        down: linear(`layers.${n}.mlp.down`, F, C, config.mlpBias, "residual"),
+      },
+    })),
+    norm: norm("norm"),
+    ...(config.tieEmbeddings ? {} : { head: make([config.vocabSize, C], "weight", "head") }),
+  };
+}
+
+/**
+ * Random parameters: normal with standard deviation `initializerRange`, gains 1, biases 0; matrices that write into the residual
+ * stream are scaled by 1/√(2·layers) (Radford et al. 2019, §2.3). Each parameter has a stream of its own, so the same seed gives
+ * the same values on every executor. They live outside all scopes.
+ */
+export function initParams(config: ModelConfig, rng: Rng, device: Device): TransformerParams {
+  const std = { weight: config.initializerRange, residual: config.initializerRange / Math.sqrt(2 * config.layers) };
+  return outsideScopes(() =>
+    buildParams(config, (shape, kind, path) => {
+      if (kind === "one") return ones(shape, { device });
+      if (kind === "zero") return zeros(shape, { device });
+      return randomNormal(rng.split(path), shape, { device, std: std[kind] });
+    }),
+  );
+}
+
+const LLAMA_NAMES: readonly (readonly [RegExp, string])[] = [
+  [/^embedding$/, "model.embed_tokens.weight"],
+  [/^head$/, "lm_head.weight"],
+  [/^norm\./, "model.norm."],
+  [/^layers\.(\d+)\.inputNorm\./, "model.layers.$1.input_layernorm."],
+  [/^layers\.(\d+)\.postNorm\./, "model.layers.$1.post_attention_layernorm."],
+  [/^layers\.(\d+)\.attention\.([qkvo])\./, "model.layers.$1.self_attn.$2_proj."],
+  [/^layers\.(\d+)\.attention\.([qk])Norm\./, "model.layers.$1.self_attn.$2_norm."],
+  [/^layers\.(\d+)\.mlp\.(gate|up|down)\./, "model.layers.$1.mlp.$2_proj."],
+];
+const GPT2_NAMES: readonly (readonly [RegExp, string])[] = [
+  [/^embedding$/, "transformer.wte.weight"],
+  [/^positions$/, "transformer.wpe.weight"],
+  [/^head$/, "lm_head.weight"],
+  [/^norm\./, "transformer.ln_f."],
+  [/^layers\.(\d+)\.inputNorm\./, "transformer.h.$1.ln_1."],
+  [/^layers\.(\d+)\.postNorm\./, "transformer.h.$1.ln_2."],
+  [/^layers\.(\d+)\.attention\.qkv\./, "transformer.h.$1.attn.c_attn."],
+  [/^layers\.(\d+)\.attention\.o\./, "transformer.h.$1.attn.c_proj."],
+  [/^layers\.(\d+)\.mlp\.up\./, "transformer.h.$1.mlp.c_fc."],
+  [/^layers\.(\d+)\.mlp\.down\./, "transformer.h.$1.mlp.c_proj."],
+];
+
+/** The name in a Hugging Face checkpoint of the parameter at `path` of our tree. */
+export function huggingFaceName(config: ModelConfig, path: string): string {
+  for (const [pattern, replacement] of config.family === "gpt2" ? GPT2_NAMES : LLAMA_NAMES) {
+    if (pattern.test(path)) return path.replace(pattern, replacement);
+  }
+  return fail(`parameters: no Hugging Face name for "${path}" in family ${config.family}`);
+}

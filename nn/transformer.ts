@@ -1,0 +1,187 @@
+/**
+ * One decoder-only transformer: Llama/Qwen style (RMSNorm, rotary positions, grouped-query attention, SwiGLU) and GPT-2 style
+ * (LayerNorm, learned positions, GELU), pre-norm residual blocks (Vaswani et al. 2017; Radford et al. 2019; Touvron et al. 2023).
+ * Functions over a plain tree of parameters; nothing is stored but what is passed in.
+ *
+ * Axes: B rows, T tokens, C hidden size, H heads, D head size, V vocabulary, S positions in a cache.
+ */
+import type { Device } from "../engine/device.ts";
+import { check } from "../engine/errors.ts";
+import { attention } from "../engine/ops/attention.ts";
+import { tensor } from "../engine/ops/create.ts";
+import { embedding, gather, writeRows } from "../engine/ops/indexing.ts";
+import { matmul } from "../engine/ops/matmul.ts";
+import { reshape, slice } from "../engine/ops/movement.ts";
+import { layerNorm, rmsNorm } from "../engine/ops/norm.ts";
+import { add, gelu, geluErf, mul, silu } from "../engine/ops/pointwise.ts";
+import { rotary, rotaryTables } from "../engine/ops/rotary.ts";
+import { outsideScopes } from "../engine/scope.ts";
+import type { Tensor } from "../engine/tensor.ts";
+import { showShape } from "../engine/types.ts";
+import type { KvCache } from "./cache.ts";
+import type { ModelConfig } from "./config.ts";
+import type { AttentionParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
+
+/** A transformer: its configuration and its parameters. */
+export interface Model {
+  readonly config: ModelConfig;
+  readonly params: TransformerParams;
+}
+
+export interface ForwardOptions {
+  /** i32 [B, T]: attention stays inside equal non-negative segments; −1 marks padding. Positions then count from `positions`. */
+  readonly segments?: Tensor;
+  /** Position of every token, [B · T]; 0 … T−1 in each row unless given. */
+  readonly positions?: Int32Array;
+  /** Continue rows of a cache: see `KvCache.begin`. */
+  readonly cache?: { readonly store: KvCache; readonly counts: Int32Array };
+}
+
+/**
+ * Hidden states after the final norm.
+ * @param ids i32 [B, T]; rows may be padded at the end with any valid id: causal attention never looks there
+ * @returns [B, T, C]; `logits` or `tokenLogProbs` turn them into predictions of the next token
+ * @throws if an id or a position is outside its table
+ */
+export function forward(
+  params: TransformerParams,
+  config: ModelConfig,
+  ids: Tensor,
+  options: ForwardOptions = {},
+): Tensor {
+  check(ids.rank === 2, () => `forward: ids must be [B, T], got ${showShape(ids.shape)}`);
+  const [B, T] = ids.shape as [number, number];
+  const { device } = ids;
+  const positions = options.positions ?? positionsOf(B, T, config, options.cache);
+  const positions_BT = tensor(positions, { device, shape: [B, T] });
+  const context: Context = {
+    config,
+    ...options,
+    positions_BT,
+    tables: config.positions === "rotary" ? tablesFor(config, device) : undefined,
+    ...(options.cache ? { decoding: decodingOf(options.cache, T, device) } : {}),
+  };
+  let x_BTC = embedding(params.embedding, ids);
+  if (params.positions) x_BTC = add(x_BTC, embedding(params.positions, positions_BT));
+  params.layers.forEach((layer, n) => {
+    x_BTC = add(x_BTC, selfAttention(norm(x_BTC, layer.inputNorm, config), layer.attention, context, n));
+    x_BTC = add(x_BTC, mlp(norm(x_BTC, layer.postNorm, config), layer.mlp, config));
+  });
+  return norm(x_BTC, params.norm, config);
+}
+
+/** The matrix [V, C] that turns hidden states into logits. */
+export function outputMatrix(params: TransformerParams): Tensor {
+  return params.head ?? params.embedding;
+}
+
+/** Logits [..., V] of hidden states [..., C]. */
+export function logits(params: TransformerParams, hidden: Tensor): Tensor {
+  return matmul(hidden, outputMatrix(params), { transB: true });
+}
+
+/** The rows `index` (into B·T) of hidden states [B, T, C], as [N, C]. */
+export function pickHidden(hidden_BTC: Tensor, index: Int32Array): Tensor {
+  const C = hidden_BTC.shape[2]!;
+  return gather(reshape(hidden_BTC, [-1, C]), tensor(index, { device: hidden_BTC.device }));
+}
+
+interface Context extends ForwardOptions {
+  readonly config: ModelConfig;
+  readonly positions_BT: Tensor;
+  readonly tables: { readonly cos: Tensor; readonly sin: Tensor } | undefined;
+  /** Where each row of the cache continues, and where its new keys and values go. */
+  readonly decoding?: { readonly start_B: Tensor; readonly rows: Tensor };
+}
+
+function decodingOf(
+  { store, counts }: NonNullable<ForwardOptions["cache"]>,
+  T: number,
+  device: Device,
+): Context["decoding"] {
+  return { start_B: tensor(store.lengths, { device }), rows: tensor(store.rowsFor(T, counts), { device }) };
+}
+
+function positionsOf(B: number, T: number, config: ModelConfig, cache: ForwardOptions["cache"]): Int32Array {
+  return Int32Array.from({ length: B * T }, (_, i) => {
+    const [b, t] = [Math.floor(i / T), i % T];
+    const position = (cache?.store.lengths[b] ?? 0) + t;
+    const isPadding = cache !== undefined && t >= cache.counts[b]!;
+    check(
+      position < config.maxPositions || isPadding,
+      () => `forward: position ${position} in row ${b} is outside the model's ${config.maxPositions} positions`,
+    );
+    return Math.min(position, config.maxPositions - 1);
+  });
+}
+
+/** y = x Wᵀ + b, or x W + b where the checkpoint stores [in, out]. */
+export function linear(x: Tensor, { weight, bias }: Linear, config: ModelConfig): Tensor {
+  return matmul(x, weight, { transB: config.family !== "gpt2", ...(bias ? { bias } : {}) });
+}
+
+function norm(x: Tensor, { weight, bias }: Norm, config: ModelConfig): Tensor {
+  return bias ? layerNorm(x, weight, bias, config.normEps) : rmsNorm(x, weight, config.normEps);
+}
+
+function selfAttention(x_BTC: Tensor, p: AttentionParams, context: Context, layer: number): Tensor {
+  const { config, cache } = context;
+  const [B, T] = x_BTC.shape as [number, number];
+  const { heads, kvHeads, headDim: D } = config;
+  let [q, k, v] = projections(x_BTC, p, config);
+  q = reshape(q, [B, T, heads, D]);
+  k = reshape(k, [B, T, kvHeads, D]);
+  v = reshape(v, [B, T, kvHeads, D]);
+  if (p.qNorm && p.kNorm) {
+    q = rmsNorm(q, p.qNorm.weight, config.normEps);
+    k = rmsNorm(k, p.kNorm.weight, config.normEps);
+  }
+  if (context.tables) {
+    q = rotary(q, context.positions_BT, context.tables.cos, context.tables.sin);
+    k = rotary(k, context.positions_BT, context.tables.cos, context.tables.sin);
+  }
+  let out: Tensor;
+  if (cache && context.decoding) {
+    const { k: keys, v: values } = cache.store.layers[layer]!;
+    const { rows, start_B } = context.decoding;
+    writeRows(reshape(keys, [-1, kvHeads * D]), rows, reshape(k, [B * T, kvHeads * D]));
+    writeRows(reshape(values, [-1, kvHeads * D]), rows, reshape(v, [B * T, kvHeads * D]));
+    out = attention(q, keys, values, { start: start_B });
+  } else {
+    out = attention(q, k, v, context.segments ? { segments: context.segments } : {});
+  }
+  const merged = reshape(out, [B, T, heads * D]);
+  return linear(merged, p.o, config);
+}
+
+function projections(x: Tensor, p: AttentionParams, config: ModelConfig): [Tensor, Tensor, Tensor] {
+  if (p.qkv) {
+    const C = config.hiddenSize;
+    const qkv = linear(x, p.qkv, config);
+    const part = (i: number): Tensor => slice(qkv, [0, 0, i * C], [qkv.shape[0]!, qkv.shape[1]!, (i + 1) * C]);
+    return [part(0), part(1), part(2)];
+  }
+  return [linear(x, p.q!, config), linear(x, p.k!, config), linear(x, p.v!, config)];
+}
+
+function mlp(x: Tensor, p: MlpParams, config: ModelConfig): Tensor {
+  const up = linear(x, p.up, config);
+  if (p.gate) return linear(mul(silu(linear(x, p.gate, config)), up), p.down, config);
+  return linear(config.mlp === "gelu_erf" ? geluErf(up) : gelu(up), p.down, config);
+}
+
+/** Rotary tables by device and size, made once; they live as long as the device. */
+const tables = new WeakMap<Device, Map<string, { cos: Tensor; sin: Tensor }>>();
+
+function tablesFor(config: ModelConfig, device: Device): { cos: Tensor; sin: Tensor } {
+  const { maxPositions, headDim, ropeTheta } = config;
+  const ofDevice = tables.get(device) ?? new Map<string, { cos: Tensor; sin: Tensor }>();
+  tables.set(device, ofDevice);
+  const key = `${maxPositions} ${headDim} ${ropeTheta}`;
+  let made = ofDevice.get(key);
+  if (made === undefined) {
+    made = outsideScopes(() => rotaryTables(maxPositions, headDim, ropeTheta, { device }));
+    ofDevice.set(key, made);
+  }
+  return made;
+}
