@@ -1,22 +1,30 @@
 /**
  * The words of generated tasks: names of files and directories, keys and values all come from one list, so that a word does
- * not give away its part and has to be copied from where it stands. A quarter is held out. The held-out words are chosen so
- * that each pair of neighbouring letters in them (also at the start and the end) occurs in a training word: a model that has
- * read only training tasks has seen their pieces, and never the words.
+ * not give away its part and has to be copied from where it stands. They are pronounceable and made of two syllables
+ * (`lomi`, `teka`): 4,900 in all, so that knowing them by heart is no way out and copying is the only policy that works.
+ *
+ * A quarter is held out. Every syllable of a held-out word occurs at the same place in many training words: a model that has read
+ * only training tasks knows the pieces, and has never seen the words.
  */
 
-export const TRAIN_WORDS: readonly string[] = (
-  "ant ape axe bat bed bell bin bird boat bolt book bun cart clay coat coin cone cook crab cup dart den dish dog dome door " +
-  "drum duck dust egg farm fern fin flag flax fox frog game gem goat gold gull ham hat hawk hen hill hive horn ice ink iron " +
-  "jam jet kite lake lamb lamp land leaf lime lion lock mast mint mole moon moss moth nail nest oak oven owl pan park pig pin " +
-  "pine plum pond rain rat ring road rock rope ruby sand seal ship silk snow soap star sun tent tin toad tree tuna vase " +
-  "well wind wolf wood worm yarn zinc"
-).split(" ");
+const CONSONANTS = [..."bdfgklmnprstvz"];
+const VOWELS = [..."aeiou"];
+const SYLLABLES: readonly string[] = CONSONANTS.flatMap((c) => VOWELS.map((v) => c + v));
 
-export const HELD_OUT_WORDS: readonly string[] = (
-  "arm bag ban bar bone boot box cake cane cap car card coal corn crow fan fish foam fog gate jar map milk mill net " +
-  "oat pear pen pot rose salt seed sock van"
-).split(" ");
+/** Words of task texts and of the shell that happen to have this form. */
+const TAKEN: ReadonlySet<string> = new Set(["done", "move", "make", "name", "file", "line", "read", "rule", "sudo"]);
+
+/** Syllable numbers decide the split: each first syllable and each second one is held out in a quarter of its words. */
+const isHeldOut = (first: number, second: number): boolean => (first + second) % 4 === 3;
+
+function words(heldOut: boolean): string[] {
+  return SYLLABLES.flatMap((a, i) => SYLLABLES.flatMap((b, j) => (isHeldOut(i, j) === heldOut ? [a + b] : []))).filter(
+    (word) => !TAKEN.has(word),
+  );
+}
+
+export const TRAIN_WORDS: readonly string[] = words(false);
+export const HELD_OUT_WORDS: readonly string[] = words(true);
 
 /** Endings of ordinary files; `.tmp` is kept for files that are to be deleted. */
 export const EXTENSIONS: readonly string[] = ["txt", "log", "cfg"];

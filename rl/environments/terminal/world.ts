@@ -1,7 +1,6 @@
 /**
  * A small generated home directory, and what a task family needs to furnish it. All chance comes from one `Rng`.
  */
-import { check } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/random.ts";
 import { FileSystem } from "./filesystem.ts";
 import { joinLines } from "./process.ts";
@@ -16,15 +15,15 @@ export class World {
   readonly size: number;
   /** Directories below home, as paths relative to it. The last one has no subdirectory. */
   readonly directories: readonly string[];
-  readonly #unused: string[];
-  readonly #used: string[] = [];
+  readonly #words: readonly string[];
+  readonly #used: Set<string> = new Set();
   readonly #fillers: readonly string[];
   #files = 0;
 
   constructor(rng: Rng, split: "train" | "heldout", size: number) {
     this.rng = rng;
     this.size = size;
-    this.#unused = rng.shuffle(split === "train" ? TRAIN_WORDS : HELD_OUT_WORDS);
+    this.#words = split === "train" ? TRAIN_WORDS : HELD_OUT_WORDS;
     const directories: string[] = [];
     const count = 2 + rng.int(2) + (size - 1);
     while (directories.length < count) {
@@ -41,13 +40,12 @@ export class World {
     return this.directories.at(-1)!;
   }
 
-  /** A word that is new in this world. None contains another, so that a search for one finds only it. */
+  /** A word that is new in this world. All have one length, so none contains another and a search for one finds only it. */
   word(): string {
     for (;;) {
-      const word = this.#unused.pop();
-      check(word !== undefined, () => `terminal: size ${this.size} needs more words than the list has`);
-      if (this.#used.some((other) => other.includes(word) || word.includes(other))) continue;
-      this.#used.push(word);
+      const word = this.rng.choice(this.#words);
+      if (this.#used.has(word)) continue;
+      this.#used.add(word);
       return word;
     }
   }

@@ -1,0 +1,109 @@
+/**
+ * From planned episodes to the arrays of a forward pass: rows of similar length are packed together, and of all positions only
+ * those that carry a weight are listed, so that the output matrix is applied to nothing else.
+ *
+ * The role of a position is that of its *target*: the hidden state at t − 1 scores token t.
+ */
+import { check } from "../engine/errors.ts";
+import type { TokenPlan } from "./objective.ts";
+
+export interface MicroBatch {
+  /** B rows of T ids, padded at the end. */
+  readonly rows: number;
+  readonly length: number;
+  readonly ids: Int32Array;
+  /** The N scored tokens: where their prediction is made (b·T + t − 1), and which token it is. */
+  readonly index: Int32Array;
+  readonly targets: Int32Array;
+  /** Where each of the N came from: position in the list of episodes, and token. */
+  readonly episode: Int32Array;
+  readonly token: Int32Array;
+  readonly columns: Columns;
+}
+
+/** One value per scored token; in f64, so that the reference executor sees a temperature of 0.8 and not its f32 neighbour. */
+export interface Columns {
+  readonly oldLogProbs: Float64Array;
+  readonly refLogProbs: Float64Array;
+  readonly temperatures: Float64Array;
+  readonly advantages: Float64Array;
+  /** 1 where the policy term has a weight. */
+  readonly mask: Float64Array;
+  /** 1 where the world term has a weight. */
+  readonly worldMask: Float64Array;
+  readonly wPolicy: Float64Array;
+  readonly wWorld: Float64Array;
+  readonly wKl: Float64Array;
+}
+
+export interface PackOptions {
+  /** Padded tokens at most in one micro-batch (a longer row is alone); default 8192. */
+  readonly maxTokens?: number;
+  readonly padId: number;
+  /** Which tokens to score; default: those with a weight. */
+  readonly scored?: (plan: TokenPlan, token: number) => boolean;
+  /** Recorded log-probabilities to use instead of the sampler's, per episode and token. */
+  readonly oldLogProbs?: readonly Float64Array[];
+  /** Log-probabilities of the reference policy, per episode and token. */
+  readonly refLogProbs?: readonly Float64Array[];
+}
+
+const hasWeight = (plan: TokenPlan, t: number): boolean =>
+  plan.wPolicy[t] !== 0 || plan.wWorld[t] !== 0 || plan.wKl[t] !== 0;
+
+/** Packs episodes, longest first; episodes without a scored token are left out. */
+export function pack(episodes: readonly TokenPlan[], options: PackOptions): MicroBatch[] {
+  const { maxTokens = 8192, scored = hasWeight } = options;
+  check(maxTokens >= 1, () => `pack: maxTokens must be ≥ 1, got ${maxTokens}`);
+  const lengthOf = (i: number): number => episodes[i]!.trajectory.stream.ids.length;
+  const order = episodes
+    .map((_, i) => i)
+    .filter((i) => episodes[i]!.trajectory.stream.ids.some((_, t) => t > 0 && scored(episodes[i]!, t)))
+    .sort((a, b) => lengthOf(b) - lengthOf(a) || a - b);
+  const batches: MicroBatch[] = [];
+  for (let start = 0; start < order.length;) {
+    const T = lengthOf(order[start]!);
+    const end = Math.min(order.length, start + Math.max(1, Math.floor(maxTokens / T)));
+    batches.push(packRows(episodes, order.slice(start, end), T, scored, options));
+    start = end;
+  }
+  return batches;
+}
+
+function packRows(
+  episodes: readonly TokenPlan[],
+  rows: readonly number[],
+  T: number,
+  scored: (plan: TokenPlan, token: number) => boolean,
+  { padId, oldLogProbs, refLogProbs }: PackOptions,
+): MicroBatch {
+  const ids = new Int32Array(rows.length * T).fill(padId);
+  const places: { i: number; b: number; t: number }[] = [];
+  rows.forEach((i, b) => {
+    const { stream } = episodes[i]!.trajectory;
+    ids.set(stream.ids, b * T);
+    for (let t = 1; t < stream.ids.length; t++) if (scored(episodes[i]!, t)) places.push({ i, b, t });
+  });
+  const column = (value: (plan: TokenPlan, t: number, i: number) => number): Float64Array =>
+    Float64Array.from(places, ({ i, t }) => value(episodes[i]!, t, i));
+  return {
+    rows: rows.length,
+    length: T,
+    ids,
+    index: Int32Array.from(places, ({ b, t }) => b * T + t - 1),
+    targets: Int32Array.from(places, ({ i, t }) => episodes[i]!.trajectory.stream.ids[t]!),
+    episode: Int32Array.from(places, ({ i }) => i),
+    token: Int32Array.from(places, ({ t }) => t),
+    columns: {
+      oldLogProbs: column(({ trajectory }, t, i) => oldLogProbs?.[i]![t] ?? trajectory.stream.oldLogProbs[t]!),
+      refLogProbs: column((_, t, i) => refLogProbs?.[i]![t] ?? 0),
+      temperatures: column(({ trajectory }, t) => trajectory.stream.temperatures[t]!),
+      advantages: column((plan, t) => plan.advantages[t]!),
+      mask: column((plan, t) => Number(plan.wPolicy[t] !== 0)),
+      worldMask: column((plan, t) => Number(plan.wWorld[t] !== 0)),
+      wPolicy: column((plan, t) => plan.wPolicy[t]!),
+      wWorld: column((plan, t) => plan.wWorld[t]!),
+      wKl: column((plan, t) => plan.wKl[t]!),
+    },
+  };
+}

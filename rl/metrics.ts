@@ -1,0 +1,102 @@
+/**
+ * What is reported of a training step, under TRL's names, so that dashboards and habits carry over. A metric that does not exist
+ * (no failed call, nothing sampled) is left out rather than 0.
+ */
+import type { PerToken, UpdateResult } from "./learner.ts";
+import type { Objective, StepPlan } from "./objective.ts";
+import { isAgentToken, sampledCount, type Trajectory, turnCount } from "./stream.ts";
+
+export type Metrics = Record<string, number>;
+
+const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
+
+/** Outcomes of a batch of episodes. */
+export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
+  const counted = trajectories.filter((t) => !t.masked);
+  const rewards = counted.map((t) => t.reward).filter((r) => !Number.isNaN(r));
+  const lengths = counted.map(sampledCount);
+  const tokens = trajectories.map((t) => t.stream.ids.length);
+  const calls = counted.reduce((n, t) => n + t.stepRewards.length, 0);
+  const average = rewards.length > 0 ? mean(rewards) : NaN;
+  const metrics: Metrics = {
+    reward: average,
+    reward_std: Math.sqrt(mean(rewards.map((r) => (r - average) ** 2))),
+    success: mean(counted.map((t) => Number(t.info["success"] === true))),
+    "completions/mean_length": mean(lengths),
+    "completions/min_length": Math.min(...lengths),
+    "completions/max_length": Math.max(...lengths),
+    "completions/clipped_ratio": mean(counted.map((t) => Number(t.stopReason !== "completed"))),
+    "tools/call_frequency": calls / counted.length,
+    turns: mean(counted.map(turnCount)),
+    masked: trajectories.length - counted.length,
+    num_tokens: tokens.reduce((a, b) => a + b, 0),
+  };
+  return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
+}
+
+/**
+ * What an update did: losses, entropy of the agent's tokens, clipping, and how far the sampler was from the trainer.
+ * @param passes one result per pass over the episodes. Clipping is the mean over them; the rest is of the first, in which the
+ *   policy is still the one that played.
+ * @param oldLogProbs what the ratios referred to; without it every pass was exactly on-policy, with ratios of 1
+ */
+export function updateMetrics(
+  plan: StepPlan,
+  objective: Objective,
+  passes: readonly UpdateResult[],
+  oldLogProbs?: PerToken,
+): Metrics {
+  const first = passes[0]!;
+  const trained = plan.episodes.flatMap(({ trajectory, wPolicy, advantages }, i) => {
+    const { roles, oldLogProbs: sampled } = trajectory.stream;
+    return roles.flatMap((role, t) =>
+      wPolicy[t] !== 0 && isAgentToken(role) ? [{ i, t, sampled: sampled[t]!, advantage: advantages[t]! }] : [],
+    );
+  });
+  const differences = trained.map(({ i, t, sampled }) => first.logProbs[i]![t]! - sampled);
+  const ratios = differences.map(Math.exp);
+  const absolute = differences.map(Math.abs);
+  return {
+    policy_loss: first.policyLoss,
+    world_loss: first.worldLoss,
+    loss: first.policyLoss + first.worldLoss + first.klLoss,
+    grad_norm: first.gradNorm,
+    frac_reward_zero_std: plan.fracRewardZeroStd,
+    ...(objective.kl ? { kl: objective.kl.beta > 0 ? first.klLoss / objective.kl.beta : 0 } : {}),
+    ...(trained.length > 0
+      ? {
+          entropy: mean(trained.map(({ i, t }) => first.entropy[i]![t]!)),
+          "sampling/sampling_logp_difference/mean": mean(absolute),
+          "sampling/sampling_logp_difference/max": absolute.reduce((a, b) => Math.max(a, b)),
+          "sampling/importance_sampling_ratio/min": ratios.reduce((a, b) => Math.min(a, b)),
+          "sampling/importance_sampling_ratio/mean": mean(ratios),
+          "sampling/importance_sampling_ratio/max": ratios.reduce((a, b) => Math.max(a, b)),
+          ...clipMetrics(trained, objective, passes, oldLogProbs),
+        }
+      : {}),
+  };
+}
+
+/** Shares of trained tokens whose ratio the clip cut off: `low` below 1 − εl with A < 0, `high` above 1 + εh with A > 0. */
+function clipMetrics(
+  trained: readonly { readonly i: number; readonly t: number; readonly advantage: number }[],
+  { policyLoss: { clip } }: Objective,
+  passes: readonly UpdateResult[],
+  oldLogProbs: PerToken | undefined,
+): Metrics {
+  if (clip === null) return {};
+  let [low, high] = [0, 0];
+  for (const { logProbs } of passes) {
+    for (const { i, t, advantage } of trained) {
+      const ratio = oldLogProbs ? Math.exp(logProbs[i]![t]! - oldLogProbs[i]![t]!) : 1;
+      low += Number(ratio < clip.low && advantage < 0);
+      high += Number(ratio > clip.high && advantage > 0);
+    }
+  }
+  const n = trained.length * passes.length;
+  return {
+    "clip_ratio/low_mean": low / n,
+    "clip_ratio/high_mean": high / n,
+    "clip_ratio/region_mean": (low + high) / n,
+  };
+}

@@ -1,0 +1,118 @@
+/**
+ * The one data structure of the RL layer: what happened in an episode, token by token, with who wrote each token.
+ *
+ * Token ids are the truth and text is a view of them: nothing that a model sampled is ever tokenised again. Every method is a
+ * table *role → (loss, weight)* over this stream.
+ */
+import { check } from "../engine/errors.ts";
+
+/**
+ * Who wrote a token. `thought` and `action` were sampled by the model (its end-of-turn token included); `prompt` is the task,
+ * `observation` what the environment answered, `scaffold` the tags of the chat template; `pad` fills batches.
+ */
+export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
+export type Role = (typeof ROLES)[number];
+
+/** Why an episode ended. */
+export const STOP_REASONS = [
+  "completed", // the environment said done
+  "max_turns",
+  "max_tokens", // one action grew longer than allowed
+  "context_overflow", // the next observation or action would not fit into the context
+  "parse_error",
+  "tool_error", // the environment threw: the whole episode is masked
+  "timeout", // the environment took too long: the whole episode is masked
+  "aborted", // the run was stopped: the whole episode is masked
+] as const;
+export type StopReason = (typeof STOP_REASONS)[number];
+
+/** Tokens of one episode, as columns of equal length T. */
+export interface TokenStream {
+  readonly ids: number[];
+  readonly roles: Role[];
+  /** Turn that a token belongs to; the prompt is turn 0 as the first action is. */
+  readonly turns: number[];
+  /** Sampled tokens: log-probability at the sampling temperature over the whole vocabulary. Others: 0. */
+  readonly oldLogProbs: number[];
+  /** Temperature that a token was sampled at; 1 for what nobody sampled. */
+  readonly temperatures: number[];
+  /** Observation tokens that a world model may be trained on: the body of the answer, no warnings of the harness. */
+  readonly targets: boolean[];
+}
+
+export const emptyStream = (): TokenStream => ({
+  ids: [],
+  roles: [],
+  turns: [],
+  oldLogProbs: [],
+  temperatures: [],
+  targets: [],
+});
+
+export interface AppendOptions {
+  readonly oldLogProbs?: readonly number[];
+  readonly temperature?: number;
+  /** Observation tokens only: whether they may be world-model targets. Default true. */
+  readonly target?: boolean;
+}
+
+/** Appends tokens of one role. */
+export function append(
+  stream: TokenStream,
+  role: Role,
+  turn: number,
+  ids: readonly number[],
+  { oldLogProbs, temperature = 1, target = true }: AppendOptions = {},
+): void {
+  check(
+    oldLogProbs === undefined || oldLogProbs.length === ids.length,
+    () => `append: ${ids.length} tokens but ${oldLogProbs?.length} log-probabilities`,
+  );
+  ids.forEach((id, i) => {
+    stream.ids.push(id);
+    stream.roles.push(role);
+    stream.turns.push(turn);
+    stream.oldLogProbs.push(oldLogProbs?.[i] ?? 0);
+    stream.temperatures.push(temperature);
+    stream.targets.push(role === "observation" && target);
+  });
+}
+
+/** One episode with its outcome. */
+export interface Trajectory {
+  readonly stream: TokenStream;
+  /** Episodes of the same task share a group; advantages compare within it. */
+  readonly group: number;
+  /** The return of the episode; NaN if it could not be scored. */
+  readonly reward: number;
+  /** Reward of each step of the environment, in order. */
+  readonly stepRewards: readonly number[];
+  readonly stopReason: StopReason;
+  /** Nothing of it is trained: the environment failed, so neither its answers nor the outcome mean anything. */
+  readonly masked: boolean;
+  readonly env: string;
+  readonly task: string;
+  readonly seed: number;
+  /** Facts from the environment's last step (family, level, success, …). */
+  readonly info: Readonly<Record<string, number | string | boolean>>;
+}
+
+export const isAgentToken = (role: Role): boolean => role === "action" || role === "thought";
+
+/** Number of actions that the agent took. */
+export function turnCount({ stream }: Trajectory): number {
+  return new Set(stream.turns.filter((_, t) => isAgentToken(stream.roles[t]!))).size;
+}
+
+/** Number of tokens that the model sampled. */
+export function sampledCount({ stream }: Trajectory): number {
+  return stream.roles.filter(isAgentToken).length;
+}
+
+/**
+ * The policy mask: sampled tokens of an episode that counts. Position 0 has no prediction and is never trained.
+ * @returns one boolean per token
+ */
+export function policyMask({ stream, masked }: Trajectory): boolean[] {
+  return stream.roles.map((role, t) => !masked && t > 0 && isAgentToken(role));
+}
