@@ -30,6 +30,8 @@ const config: ViteUserConfig = defineConfig({
     // Forks, not threads: Dawn aborts when an adapter is requested inside a worker thread (node-webgpu issue 13).
     pool: "forks",
     maxWorkers: 2,
+    // One process per test file already; tests of threads ask for theirs by name.
+    env: { WORLDGRAD_THREADS: "1" },
     testTimeout: 20_000,
     hookTimeout: 30_000,
     projects: [

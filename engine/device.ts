@@ -86,6 +86,8 @@ export function currentDevice(): Device {
 export interface DeviceOptions {
   /** Element type of the reference executor: f64 (default, the oracle) or f32. The others are f32. */
   readonly precision?: FloatType;
+  /** Threads of the WebAssembly executor: see `WasmOptions`. */
+  readonly threads?: number;
   /** WebGPU only. */
   readonly webgpu?: WebgpuOptions;
   /** Where `auto` says which executor it took and why; `console.info` unless given. */
@@ -93,7 +95,7 @@ export interface DeviceOptions {
 }
 
 /**
- * Makes a device. `auto`: WebGPU on a hardware adapter, else WebAssembly SIMD, else the reference; software adapters are taken
+ * Makes a device. `auto`: WebGPU on a hardware adapter that opens, else WebAssembly SIMD, else the reference; software adapters are taken
  * only by name, because WebAssembly is faster than they are.
  * @throws if the named executor does not exist here, with the reason
  */
@@ -113,24 +115,35 @@ async function create(kind: "auto" | BackendKind, options: DeviceOptions): Promi
     case "reference":
       return new Device(createReferenceBackend(precision), precision);
     case "wasm":
-      return new Device(await createWasmBackend());
+      return new Device(await createWasmBackend(options));
     case "webgpu":
       return new Device(await createWebgpuBackend(options.webgpu));
     case "auto": {
       const gpu = await probeWebgpu();
+      let reason = gpu.description;
       if (gpu.hardware) {
-        log(`worldgrad: using webgpu, because there is a hardware adapter: ${gpu.description}`);
-        return create("webgpu", options);
+        const made = await attempt("webgpu", options);
+        if (made instanceof Device) {
+          log(`worldgrad: using webgpu, because there is a hardware adapter: ${gpu.description}`);
+          return made;
+        }
+        // Drivers exist that list an adapter and then refuse to open it.
+        reason = `the adapter ${gpu.description} gives no device: ${made.message}`;
       }
-      const made = await create("wasm", options).catch((error: Error) => error);
+      const made = await attempt("wasm", options);
       if (made instanceof Device) {
-        log(`worldgrad: using ${made.description}, because ${gpu.description}`);
+        log(`worldgrad: using ${made.description}, because ${reason}`);
         return made;
       }
-      log(`worldgrad: using the reference executor in f32 (slow), because ${made.message} and ${gpu.description}`);
+      log(`worldgrad: using the reference executor in f32 (slow), because ${made.message} and ${reason}`);
       return create("reference", { ...options, precision: "f32" });
     }
     default:
       return fail(`device: expected "auto", "wasm", "webgpu" or "reference", got "${String(kind)}"`);
   }
+}
+
+/** A device, or the error that says why there is none. */
+function attempt(kind: BackendKind, options: DeviceOptions): Promise<Device | Error> {
+  return create(kind, options).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
 }

@@ -7,6 +7,9 @@ export class WorldgradError extends Error {
   override readonly name = "WorldgradError";
 }
 
+/** An executor's memory is full. The tensor that was to be made adds the open scopes to the message. */
+export class OutOfMemoryError extends WorldgradError {}
+
 /** Throws unless `condition` holds. The message is a function, so that a check that passes costs no string. */
 export function check(condition: boolean, message: () => string): asserts condition {
   if (!condition) throw new WorldgradError(message());

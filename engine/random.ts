@@ -3,7 +3,7 @@
  * as 1, 2, 3", SC 2011). The n-th number of a stream is a pure function of (key, n): the same bits on every executor and
  * in any order of evaluation. Threefry and not Philox, because WGSL has no 32×32→64 multiply.
  *
- * This file is the host side; `engine/ops/random.ts` makes the same bits on a device. Not cryptographic.
+ * This file is the host side; `engine/ops/create.ts` makes the same bits on a device. Not cryptographic.
  */
 import { check } from "./errors.ts";
 

@@ -5,9 +5,9 @@
  */
 import type { Device } from "./device.ts";
 import type { Buffer, TypedArray } from "./backends/backend.ts";
-import { check, fail } from "./errors.ts";
+import { check, fail, OutOfMemoryError } from "./errors.ts";
 import { bytesPerElement, showType, sizeOf, type DType, type Shape } from "./types.ts";
-import { register } from "./scope.ts";
+import { openScopes, register } from "./scope.ts";
 
 /** How a tensor came to be, while a gradient is being recorded (tape.ts). */
 export interface GraphNode {
@@ -32,7 +32,14 @@ export class Storage {
 
   constructor(device: Device, bytes: number) {
     this.device = device;
-    this.buffer = device.backend.alloc(bytes);
+    try {
+      this.buffer = device.backend.alloc(bytes);
+    } catch (error) {
+      if (!(error instanceof OutOfMemoryError)) throw error;
+      // Memory usually runs out because a scope holds too much, or because there is none.
+      const scopes = openScopes().join(" > ") || "none";
+      throw new OutOfMemoryError(`${error.message} (open scopes: ${scopes})`, { cause: error });
+    }
   }
 
   release(): void {

@@ -66,6 +66,9 @@ export class KvCache {
 
   /** Keeps the given rows, in this order; the others are dropped. A row may be taken several times (a shared prompt). */
   select(rows: readonly number[]): void {
+    check(rows.length > 0, () => "KvCache.select: the list of rows is empty");
+    const missing = rows.find((b) => !Number.isInteger(b) || b < 0 || b >= this.rows);
+    check(missing === undefined, () => `KvCache.select: row ${missing} of ${this.rows} does not exist`);
     const previous = this.#layers;
     const { device } = previous[0]!.k;
     this.#layers = outsideScopes(() => {

@@ -11,7 +11,7 @@ import { sum } from "../engine/ops/reduce.ts";
 import { checkKeys } from "../engine/options.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { noGrad } from "../engine/tape.ts";
-import type { Tensor } from "../engine/tensor.ts";
+import type { Storage, Tensor } from "../engine/tensor.ts";
 import { mapTree, type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
 import { sameShape, showShape } from "../engine/types.ts";
 
@@ -55,12 +55,18 @@ export function globalNorm(grads: Tree): Tensor {
   return scope(() => sqrt(treeLeaves(grads).map((g) => sum(mul(g, g))).reduce((a, b) => add(a, b))), "globalNorm"); // prettier-ignore
 }
 
-/** Sums gradients of several micro-batches: `total ← total + grads`, in place; returns `grads` itself if there is no total yet. */
+/**
+ * Sums gradients of several micro-batches: adds `grads` to `total` in place. Go on with the result: it is `grads` if there is no
+ * total yet, and where two parameters had one gradient tensor (those of a + b have), each gets memory of its own, to be added to once.
+ */
 export function accumulateGrads<T extends Tree>(total: T | undefined, grads: T): T {
-  if (total === undefined) return grads;
+  const seen = new Set<Storage>();
+  const own = (g: Tensor): Tensor => (seen.size < seen.add(g.storage).size ? g : noGrad(() => add(g, 0)));
+  const result = mapTree(total ?? grads, own);
+  if (total === undefined) return result;
   const parts = treeLeaves(grads);
-  treeLeaves(total).forEach((sumSoFar, i) => addInPlace(sumSoFar, parts[i]!));
-  return total;
+  treeLeaves(result).forEach((sumSoFar, i) => addInPlace(sumSoFar, parts[i]!));
+  return result;
 }
 
 /** What has to be saved to continue exactly. */
@@ -117,21 +123,24 @@ export class AdamW<T extends Tree> {
    */
   step(grads: T, lr: number = this.#options.lr): Tensor {
     const { betas, eps, weightDecay, clipNorm, decays } = this.#options;
-    const t = ++this.#step;
-    const norm = globalNorm(grads);
     const [gs, ms, vs] = [treeLeaves(grads), treeLeaves(this.#m), treeLeaves(this.#v)];
     const entries = treeEntries(this.#params);
+    // All checks come before the first change: half an update would be worse than none.
+    check(lr >= 0, () => `AdamW: lr must be ≥ 0, got ${lr}`);
     check(gs.length === entries.length, () => `AdamW: ${entries.length} parameters, but ${gs.length} gradients`);
+    entries.forEach(([path, p], i) => {
+      check(
+        sameShape(p.shape, gs[i]!.shape),
+        () => `AdamW: the gradient of "${path}" has shape ${showShape(gs[i]!.shape)}, expected ${showShape(p.shape)}`,
+      );
+    });
+    const t = ++this.#step;
+    const norm = globalNorm(grads);
     const clip = Number.isFinite(clipNorm) ? clipNorm : 1e30;
     noGrad(() => {
       entries.forEach(([path, p], i) => {
-        const g = gs[i]!;
-        check(
-          sameShape(p.shape, g.shape),
-          () => `AdamW: the gradient of "${path}" has shape ${showShape(g.shape)}, expected ${showShape(p.shape)}`,
-        );
         const decay = decays(path, p) ? weightDecay : 0;
-        adamw(p, g, ms[i]!, vs[i]!, norm, lr, betas[0], betas[1], eps, decay, clip, 1 - betas[0] ** t, 1 - betas[1] ** t); // prettier-ignore
+        adamw(p, gs[i]!, ms[i]!, vs[i]!, norm, lr, betas[0], betas[1], eps, decay, clip, 1 - betas[0] ** t, 1 - betas[1] ** t); // prettier-ignore
       });
     });
     return norm;
@@ -157,7 +166,11 @@ export interface ScheduleOptions {
 }
 
 /** Warm-up, then constant, linear or cosine decay (Loshchilov & Hutter 2017, without restarts). Steps count from 0. */
-export function schedule({ lr, warmup = 0, decay = "constant", steps, minRatio = 0 }: ScheduleOptions): Schedule {
+export function schedule(options: ScheduleOptions): Schedule {
+  checkKeys("schedule", options, ["lr", "warmup", "decay", "steps", "minRatio"]);
+  const { lr, warmup = 0, decay = "constant", steps, minRatio = 0 } = options;
+  check(lr >= 0, () => `schedule: lr must be ≥ 0, got ${lr}`);
+  check(["constant", "cosine", "linear"].includes(decay), () => `schedule: unknown decay "${decay}", expected constant, cosine or linear`); // prettier-ignore
   check(decay === "constant" || (steps !== undefined && steps > warmup), () => `schedule: ${decay} decay needs steps > warmup (${warmup}), got ${steps}`); // prettier-ignore
   return (step) => {
     if (step < warmup) return (lr * (step + 1)) / warmup;

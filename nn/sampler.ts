@@ -62,6 +62,7 @@ function logSumExp(x: ArrayLike<number>, temperature: number): number {
  */
 export function sampleToken(row: ArrayLike<number>, options: SamplingOptions, rng: Rng): SampledToken {
   const { temperature, topK, topP, minP } = checkSampling(options);
+  check(row.length > 0, () => "sampling: there are no logits");
   for (let i = 0; i < row.length; i++) {
     check(Number.isFinite(row[i]), () => `sampling: the logit of token ${i} is ${row[i]}; the model has diverged`);
   }

@@ -98,5 +98,10 @@ export function centred(): AdvantageEstimator {
   });
 }
 
+/** 0 for everybody: no reward is looked at, and with ECHO only the world model learns (its verifier-free mode). */
+export function none(): AdvantageEstimator {
+  return groupEstimator("none", (rewards) => rewards.map(() => 0));
+}
+
 /** By name, for the command line. More estimators are one entry each. */
-export const ADVANTAGES: Readonly<Record<string, () => AdvantageEstimator>> = { grpo, centred };
+export const ADVANTAGES: Readonly<Record<string, () => AdvantageEstimator>> = { grpo, centred, none };

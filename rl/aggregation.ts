@@ -61,7 +61,7 @@ export function aggregationWeights(
           maxLength !== undefined && maxLength > 0,
           () => `aggregation: seq-mean-token-sum-norm needs a maximal length > 0, got ${maxLength}`,
         );
-        return 1 / (S * maxLength!);
+        return 1 / (S * maxLength);
       case "seq-mean-token-mean":
         return 1 / (S * length);
     }

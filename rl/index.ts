@@ -23,13 +23,29 @@ export { demonstrate, type DemonstrationOptions } from "./demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts";
 
 // What is learnt from it: advantages, losses, the world model
-export { type AdvantageEstimator, ADVANTAGES, type Advantages, centred, grpo, type GrpoOptions } from "./advantages.ts";
+export {
+  type AdvantageEstimator,
+  ADVANTAGES,
+  type Advantages,
+  centred,
+  grpo,
+  type GrpoOptions,
+  none,
+} from "./advantages.ts";
 export { type Aggregation, AGGREGATIONS, aggregationByName, aggregationWeights } from "./aggregation.ts";
 export { KL_ESTIMATORS, type KlEstimator, klPenalty, POLICY_LOSSES, type PolicyLoss } from "./losses.ts";
 export { ppoClip, type PpoClipOptions, reinforce, type TokenColumns } from "./losses.ts";
 export { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoNormalization, type EchoOptions } from "./echo.ts";
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./echo.ts";
-export { type KlOptions, type Objective, planSft, planStep, type StepPlan, type TokenPlan } from "./objective.ts";
+export {
+  type KlOptions,
+  type Objective,
+  planSft,
+  planStep,
+  type SftPlanOptions,
+  type StepPlan,
+  type TokenPlan,
+} from "./objective.ts";
 
 // How: steps and loops
 export { score, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";

@@ -136,8 +136,9 @@ export async function update(
         batchLoss(params, model, batch, objective, options.useRecordedOld ?? false),
       );
       const { aux, grads } = step(model.params);
+      const isFirst = total === undefined;
       total = accumulateGrads(total, grads);
-      if (total !== grads) for (const g of treeLeaves(grads)) g.dispose(); // else every micro-batch's would live on
+      if (!isFirst) for (const g of treeLeaves(grads)) g.dispose(); // else every micro-batch's would live on
       return aux;
     });
     return { results: parts, norm: optimizer.step(total!, options.lr) };

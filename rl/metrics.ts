@@ -18,6 +18,12 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const tokens = trajectories.map((t) => t.stream.ids.length);
   const calls = counted.reduce((n, t) => n + t.stepRewards.length, 0);
   const average = rewards.length > 0 ? mean(rewards) : NaN;
+  // Environments that count their failed calls say so in `toolErrors`.
+  const failures = counted.map((t) => (t.stepRewards.length > 0 ? Number(t.info["toolErrors"]) : 0));
+  const environments = [...new Set(counted.map((t) => t.env))].map((name): [string, number] => {
+    const ofEnv = counted.filter((t) => t.env === name && !Number.isNaN(t.reward)).map((t) => t.reward);
+    return [`rewards/${name}/mean`, mean(ofEnv)];
+  });
   const metrics: Metrics = {
     reward: average,
     reward_std: Math.sqrt(mean(rewards.map((r) => (r - average) ** 2))),
@@ -26,7 +32,9 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     "completions/min_length": Math.min(...lengths),
     "completions/max_length": Math.max(...lengths),
     "completions/clipped_ratio": mean(counted.map((t) => Number(t.stopReason !== "completed"))),
+    ...Object.fromEntries(environments),
     "tools/call_frequency": calls / counted.length,
+    "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
     turns: mean(counted.map(turnCount)),
     masked: trajectories.length - counted.length,
     num_tokens: tokens.reduce((a, b) => a + b, 0),

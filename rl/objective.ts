@@ -11,7 +11,7 @@ import { check } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
 import type { AdvantageEstimator } from "./advantages.ts";
 import { type Aggregation, aggregationWeights } from "./aggregation.ts";
-import type { WorldObjective } from "./echo.ts";
+import { observationTokens, type WorldObjective } from "./echo.ts";
 import type { KlEstimator, PolicyLoss } from "./losses.ts";
 import { policyMask, type Trajectory } from "./stream.ts";
 
@@ -69,19 +69,34 @@ export function planStep(objective: Objective, trajectories: readonly Trajectory
   };
 }
 
+export interface SftPlanOptions {
+  readonly aggregation?: Aggregation;
+  /**
+   * Weight of an observation target beside an agent's token, default 0. A model that has read no text before knows nothing of
+   * what a terminal prints; above 0 the warm start also reads the answers in the demonstrations.
+   */
+  readonly observationWeight?: number;
+}
+
 /** The plan of supervised fine-tuning: cross-entropy on the agent's tokens, under the same aggregation modes. */
-export function planSft(trajectories: readonly Trajectory[], aggregation: Aggregation = "token-mean"): StepPlan {
+export function planSft(trajectories: readonly Trajectory[], options: SftPlanOptions = {}): StepPlan {
+  const { aggregation = "token-mean", observationWeight = 0 } = options;
   check(trajectories.length > 0, () => "planSft: the list of episodes is empty");
+  check(observationWeight >= 0, () => `planSft: observationWeight must be ≥ 0, got ${observationWeight}`);
   const weights = aggregationWeights(trajectories.map(policyMask), aggregation);
+  const agentTokens = trajectories.reduce((n, t) => n + policyMask(t).filter(Boolean).length, 0);
   const nothing = (i: number): Float64Array => new Float64Array(weights[i]!.length);
   return {
     fracRewardZeroStd: 0,
-    episodes: trajectories.map((trajectory, i) => ({
-      trajectory,
-      advantages: nothing(i),
-      wPolicy: nothing(i),
-      wWorld: weights[i]!,
-      wKl: nothing(i),
-    })),
+    episodes: trajectories.map((trajectory, i) => {
+      const { targets } = observationTokens(trajectory);
+      return {
+        trajectory,
+        advantages: nothing(i),
+        wPolicy: nothing(i),
+        wWorld: weights[i]!.map((w, t) => (targets[t] ? observationWeight / agentTokens : w)),
+        wKl: nothing(i),
+      };
+    }),
   };
 }

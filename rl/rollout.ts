@@ -40,7 +40,7 @@ const ROLLOUT_KEYS: readonly string[] = [
   "signal",
 ];
 
-/** What to play: `group` numbers the task, `seed` makes it, `stream` names the random numbers. */
+/** What to play: `group` numbers the task, `seed` makes it, `rng` is the stream that its actions are drawn from (used up by playing). */
 export interface EpisodeRequest {
   readonly spec: EnvironmentSpec;
   readonly options: EnvironmentOptions;
@@ -67,6 +67,8 @@ interface Episode {
 }
 
 const MASKED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "aborted"]);
+/** Cut short for want of tokens: the reward is 0, whatever was earned before, and the episode is trained on (arXiv 2605.24517). */
+const TRUNCATED: ReadonlySet<StopReason> = new Set(["max_tokens", "context_overflow"]);
 
 /** Plays all requested episodes to their end, in one batch. The result is in the order of the requests. */
 export async function rollout(
@@ -204,7 +206,7 @@ function finish(e: Episode): Trajectory {
   return {
     stream: e.stream,
     group: e.request.group,
-    reward: e.rewards.reduce((a, b) => a + b, 0),
+    reward: TRUNCATED.has(e.stop!) ? 0 : e.rewards.reduce((a, b) => a + b, 0),
     stepRewards: e.rewards,
     stopReason: e.stop!,
     masked: MASKED.has(e.stop!),

@@ -83,7 +83,7 @@ export interface Trajectory {
   readonly stream: TokenStream;
   /** Episodes of the same task share a group; advantages compare within it. */
   readonly group: number;
-  /** The return of the episode; NaN if it could not be scored. */
+  /** The return of the episode; 0 if it ran out of tokens, NaN if it could not be scored. */
   readonly reward: number;
   /** Reward of each step of the environment, in order. */
   readonly stepRewards: readonly number[];

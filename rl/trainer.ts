@@ -39,6 +39,8 @@ export interface StepReport {
 
 export interface SftOptions extends Learner {
   readonly demonstrations: readonly Trajectory[];
+  /** See `SftPlanOptions`; default 0. */
+  readonly observationWeight?: number;
   readonly batchSize: number;
   readonly steps: number;
   readonly startStep?: number;
@@ -46,7 +48,7 @@ export interface SftOptions extends Learner {
 }
 
 const LEARNER_KEYS: readonly string[] = ["model", "template", "optimizer", "lr", "maxBatchTokens", "steps", "startStep", "rng"]; // prettier-ignore
-const SFT_KEYS: readonly string[] = [...LEARNER_KEYS, "demonstrations", "batchSize"];
+const SFT_KEYS: readonly string[] = [...LEARNER_KEYS, "demonstrations", "observationWeight", "batchSize"];
 const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference"]; // prettier-ignore
 
 /** Supervised fine-tuning on demonstrations: −lp of the agent's tokens, a fresh random batch each step. */
@@ -57,6 +59,7 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
     optimizer,
     lr,
     demonstrations,
+    observationWeight = 0,
     batchSize,
     steps,
     startStep = 0,
@@ -69,7 +72,7 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
   for (let step = startStep; step < steps; step++) {
     const draw = rng.split(step);
     const batch = Array.from({ length: batchSize }, () => draw.choice(demonstrations));
-    const plan = planSft(batch);
+    const plan = planSft(batch, { observationWeight });
     const result = await update(
       model,
       optimizer,

@@ -2,17 +2,26 @@
  * The WebAssembly executor: storage in one `WebAssembly.Memory`, kernels assembled by `kernels/wasm` and compiled when their
  * key is first run. Everything happens at once and in order; `read` only wraps the result in a promise.
  *
- * One thread. Kernels are already divided into independent units, so threads need nothing but another `runUnits` (below).
+ * Kernels that are worth it are shared between threads (`threads.ts`): results are the same bits for every number of threads.
+ * Where threads are impossible one does everything, and `description` says why.
  */
 import type { Program, WasmKernel } from "../../kernels/kernel.ts";
-import { I32x4, kernelModule } from "../../kernels/wasm/assembler.ts";
-import { check, fail, WorldgradError } from "../errors.ts";
+import { I32x4, kernelModule, withSharedMemory } from "../../kernels/wasm/assembler.ts";
+import { check, fail, OutOfMemoryError, WorldgradError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
+import { checkThreads, defaultThreads, type SharedCode, startThreads, type ThreadPool } from "./threads.ts";
 
 export interface WasmOptions {
   /** Storage limit in bytes; 4 GiB, the most that 32-bit addresses reach, unless given. */
   readonly maxBytes?: number;
+  /**
+   * Threads that compute, the calling one included, 1 to 64. Unless given: the environment variable `WORLDGRAD_THREADS`, else
+   * one per processor, at most 8.
+   */
+  readonly threads?: number;
+  /** For tests and measurements: share every kernel that has more than one unit, however small. */
+  readonly alwaysSplit?: boolean;
 }
 
 const PAGE = 65536;
@@ -20,12 +29,25 @@ const MAX_PAGES = 65536;
 /** The memory grows by at least this much, and by an eighth of its size. */
 const MIN_GROWTH = 4 * 2 ** 20;
 
+/**
+ * When to share a kernel, in its `costPerUnit` (~0.05 ns each): above 0.1 ms, which is twice what waking a thread costs, in
+ * pieces of at least 20 µs. Several pieces per thread, because the processors are rarely free alike.
+ */
+const SPLIT_ABOVE = 2e6;
+const CHUNK_COST = 4e5;
+const CHUNKS_PER_THREAD = 6;
+
 interface WasmBuffer extends Buffer {
   /** Where it begins, in bytes; `undefined` when freed. */
   offset: number | undefined;
   readonly owner: object;
 }
 type Run = (...args: number[]) => void;
+interface Compiled {
+  readonly run: Run;
+  /** For the workers; absent when there are none, or no room. */
+  readonly code: SharedCode | undefined;
+}
 
 /** Whether this JavaScript engine compiles 128-bit SIMD. */
 export function hasWasmSimd(): boolean {
@@ -35,26 +57,44 @@ export function hasWasmSimd(): boolean {
 
 /**
  * The executor for CPUs.
- * @throws if the JavaScript engine has no WebAssembly SIMD, or cannot reserve the memory
+ * @throws if the JavaScript engine has no WebAssembly SIMD, or cannot reserve the memory, or an option is out of range
  */
 export async function createWasmBackend(options: WasmOptions = {}): Promise<BackendOf<"wasm">> {
   const limit = Math.min(options.maxBytes ?? MAX_PAGES * PAGE, MAX_PAGES * PAGE);
   check(limit >= PAGE, () => `wasm: maxBytes must be at least ${PAGE}, got ${options.maxBytes}`);
   check(hasWasmSimd(), () => "wasm: this JavaScript engine has no WebAssembly SIMD (2021 or later is needed)");
-  return new WasmBackend(limit);
+  const threads = options.threads === undefined ? defaultThreads() : checkThreads(options.threads, "wasm: threads");
+  const size = { initial: 1, maximum: Math.floor(limit / PAGE) };
+  if (threads === 1) return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, "1 thread");
+  try {
+    const { pool, memory } = await startThreads(threads, () => new WebAssembly.Memory({ ...size, shared: true }));
+    const sharing = { pool, always: options.alwaysSplit ?? false };
+    return new WasmBackend(memory, size.maximum * PAGE, `${threads} threads`, sharing);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, `1 thread: ${reason}`);
+  }
+}
+
+interface Sharing {
+  readonly pool: ThreadPool;
+  readonly always: boolean;
 }
 
 class WasmBackend {
   readonly kind = "wasm";
-  readonly description = "wasm (SIMD, 1 thread)";
+  readonly description: string;
   readonly #allocator: Allocator;
-  readonly #kernels = new Map<string, Run>();
+  readonly #kernels = new Map<string, Compiled>();
+  readonly #sharing: Sharing | undefined;
   #memory: WebAssembly.Memory | undefined;
   #live = { bytes: 0, buffers: 0, peak: 0 };
 
-  constructor(limit: number) {
-    this.#allocator = new Allocator(Math.floor(limit / PAGE) * PAGE);
-    this.#memory = new WebAssembly.Memory({ initial: 1, maximum: Math.floor(limit / PAGE) });
+  constructor(memory: WebAssembly.Memory, limit: number, threads: string, sharing?: Sharing) {
+    this.description = `wasm (SIMD, ${threads})`;
+    this.#allocator = new Allocator(limit);
+    this.#memory = memory;
+    this.#sharing = sharing;
   }
 
   alloc(bytes: number): Buffer {
@@ -63,7 +103,9 @@ class WasmBackend {
       if (offset !== undefined) this.#allocator.free(offset, bytes);
       const { bytes: live, buffers } = this.#live;
       const limit = offset === undefined ? `the limit is ${this.#allocator.limit}` : "the system gives no more";
-      fail(`wasm: out of memory: asked for ${bytes} bytes, ${live} are live in ${buffers} buffers, ${limit}`);
+      throw new OutOfMemoryError(
+        `wasm: out of memory: asked for ${bytes} bytes, ${live} are live in ${buffers} buffers, ${limit}`,
+      );
     }
     const live = this.#live;
     live.bytes += bytes;
@@ -109,7 +151,7 @@ class WasmBackend {
           used.every((b) => b < pointers.length),
           () => `kernel ${kernel.key} uses buffers [${used.join(", ")}], there are ${pointers.length}`,
         );
-        runUnits(this.#compiled(kernel), kernel, used.map((b) => pointers[b]!)); // prettier-ignore
+        this.#runUnits(kernel, used.map((b) => pointers[b]!)); // prettier-ignore
       }
     } catch (error) {
       throw new WorldgradError(`${label()}: ${error instanceof Error ? error.message : String(error)}`, {
@@ -136,19 +178,41 @@ class WasmBackend {
   }
 
   dispose(): void {
+    this.#sharing?.pool.dispose();
     this.#memory = undefined;
     this.#kernels.clear();
     this.#live = { bytes: 0, buffers: 0, peak: this.#live.peak };
   }
 
-  #compiled(kernel: WasmKernel): Run {
-    let run = this.#kernels.get(kernel.key);
-    if (run === undefined) {
-      const module = new WebAssembly.Module(kernel.module());
-      run = new WebAssembly.Instance(module, { env: { memory: this.#alive() } }).exports["run"] as Run;
-      this.#kernels.set(kernel.key, run);
+  /** Runs all units of a kernel: here, or cut into chunks for all threads. The kernels' contract is that the bits are the same. */
+  #runUnits(kernel: WasmKernel, pointers: readonly number[]): void {
+    const { run, code } = this.#compiled(kernel);
+    const { units, scalars } = kernel;
+    const chunks = this.#chunks(kernel);
+    if (this.#sharing === undefined || code === undefined || chunks < 2) {
+      run(...pointers, ...scalars, 0, units); // pointers ≥ 2 GiB wrap to negative i32: the same bits
+    } else this.#sharing.pool.run({ code, run, args: [...pointers, ...scalars], units, chunks });
+  }
+
+  #chunks({ units, costPerUnit }: WasmKernel): number {
+    if (this.#sharing === undefined || units < 2) return 1;
+    const { pool, always } = this.#sharing;
+    const most = Math.min(units, CHUNKS_PER_THREAD * pool.threads);
+    if (always) return most;
+    const cost = units * costPerUnit;
+    return cost < SPLIT_ABOVE || pool.hindered ? 1 : Math.min(most, Math.floor(cost / CHUNK_COST));
+  }
+
+  #compiled(kernel: WasmKernel): Compiled {
+    let compiled = this.#kernels.get(kernel.key);
+    if (compiled === undefined) {
+      const pool = this.#sharing?.pool;
+      const bytes = pool === undefined ? kernel.module() : withSharedMemory(kernel.module());
+      const instance = new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory: this.#alive() } });
+      compiled = { run: instance.exports["run"] as Run, code: pool?.share(bytes) };
+      this.#kernels.set(kernel.key, compiled);
     }
-    return run;
+    return compiled;
   }
 
   /** A view made anew every time: growing the memory detaches older ones. */
@@ -184,12 +248,4 @@ class WasmBackend {
     }
     return false;
   }
-}
-
-/**
- * Runs all units of a kernel. This is the place for threads: `[0, units)` may be cut anywhere (by `costPerUnit`, from the shape
- * alone) and the ranges run in any order at the same time; the kernels' contract is that the bits do not change.
- */
-function runUnits(run: Run, kernel: WasmKernel, pointers: readonly number[]): void {
-  run(...pointers, ...kernel.scalars, 0, kernel.units); // pointers ≥ 2 GiB wrap to negative i32: the same bits
 }

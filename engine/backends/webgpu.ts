@@ -278,7 +278,6 @@ class Webgpu {
     kernel.uniforms!.forEach(({ type, value }, i) => {
       const at = start + 4 * i;
       if (type === "f32") this.#uniforms.setFloat32(at, value, true);
-      else if (type === "i32") this.#uniforms.setInt32(at, value, true);
       else this.#uniforms.setUint32(at, value, true);
     });
     this.#uniformBytes += slot;

@@ -264,7 +264,7 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
     const [q, kv] = [[batch, queries, heads, headDim], [batch, keys, kvHeads, headDim]]; // prettier-ignore
     return {
       label,
-      inputs: [normal(rng, q!), normal(rng, kv!), normal(rng, kv!), ...more(q!), ...aux],
+      inputs: [normal(rng, q), normal(rng, kv), normal(rng, kv), ...more(q), ...aux],
       params: { causal, scale: 0.6, mask },
     };
   };

@@ -238,7 +238,7 @@ export function tokenLogProbs(
 /** Inputs: hidden [n, C], weight [V, C], targets [n], temperature [n], and a bias [V] if there is one. */
 function fromHidden([x, weight, targets, temperature, bias]: readonly Tensor[]): Tensor[] {
   const logits = matmul(x!, weight!, { transB: true, ...(bias ? { bias } : {}) });
-  const result = logProbs(logits, targets!, temperature!);
+  const result = logProbs(logits, targets!, temperature);
   return [result.logProbs, result.entropy];
 }
 

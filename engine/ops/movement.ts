@@ -14,6 +14,7 @@ import type { Tensor } from "../tensor.ts";
 import {
   broadcastShapes,
   checkSameDtype,
+  checkShape,
   normalizeAxis,
   sameShape,
   type Shape,
@@ -62,6 +63,7 @@ export const reshapeOp: OpDef<ShapeParams> = {
   view: true,
   linear: true,
   infer([x], { shape }) {
+    checkShape("reshape", shape);
     check(
       sizeOf(x!.shape) === sizeOf(shape),
       () =>
@@ -85,6 +87,7 @@ export const reshapeOp: OpDef<ShapeParams> = {
 export function reshape(x: Tensor, shape: Shape): Tensor {
   const unknown = shape.indexOf(-1);
   const known = shape.reduce((size, n) => (n === -1 ? size : size * n), 1);
+  check(unknown < 0 || x.size % known === 0, () => `reshape: ${showShape(x.shape)} does not fit ${showShape(shape)}`);
   const whole = unknown < 0 ? shape : shape.map((n, d) => (d === unknown ? x.size / known : n));
   return sameShape(x.shape, whole) ? x : apply1(reshapeOp, [x], { shape: whole });
 }

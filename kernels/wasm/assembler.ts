@@ -71,7 +71,7 @@ export class FunctionBuilder {
   }
 
   set<V extends Value>(variable: Var<V>, value: ValueOf[V["kind"]]): void {
-    this.#assign(variable.local, value as Value);
+    this.#assign(variable.local, value);
   }
 
   #assign(local: number, value: Value): void {
@@ -206,7 +206,7 @@ export class ModuleBuilder {
     const { index, result } = this.#add(params, body);
     return (args) => {
       const operands = Object.keys(params).flatMap((name) => [...args[name]!.code]);
-      return makeValue(result!.kind, [...operands, 0x10, ...unsignedLEB(index)]) as Value as V;
+      return makeValue(result.kind, [...operands, 0x10, ...unsignedLEB(index)]) as Value as V;
     };
   }
 

@@ -39,11 +39,11 @@ export function attention(spec: AttentionSpec): Program<WasmKernel> {
     module: () => forwardModule(causal, mask, decode),
     scalars: [queries, keys, heads, kvHeads, headDim, blocks, spec.scale],
     units: batch * heads * blocks,
-    costPerUnit: Math.min(queries, UNIT_ROWS) * keys * (2 * headDim + 12) * (causal && queries > 1 ? 0.5 : 1),
+    costPerUnit: Math.min(queries, UNIT_ROWS) * keys * (2 * headDim + 40) * (causal && queries > 1 ? 0.5 : 1),
   };
   const [o, lse] = mask === "none" ? [3, 4] : [4, 5];
   // Without a mask the aux pointer is not used.
-  return { temps: [], steps: [{ kernel, buffers: [0, 1, 2, 3, o!, lse!] }] };
+  return { temps: [], steps: [{ kernel, buffers: [0, 1, 2, 3, o, lse] }] };
 }
 
 /** Where the parts of one batch and head begin, and the sizes that tiles need. */

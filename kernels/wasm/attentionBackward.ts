@@ -44,7 +44,7 @@ export function attentionBackward(spec: AttentionBackwardSpec): Program<WasmKern
     module: deltaModule,
     scalars: [headDim],
     units: rows,
-    costPerUnit: headDim,
+    costPerUnit: 3 * headDim,
   };
   const sizes = [queries, keys, heads, kvHeads, headDim];
   const dqKernel: WasmKernel = {
@@ -52,14 +52,14 @@ export function attentionBackward(spec: AttentionBackwardSpec): Program<WasmKern
     module: () => queryModule(causal, mask),
     scalars: [...sizes, queryBlocks, scale],
     units: batch * heads * queryBlocks,
-    costPerUnit: (pairs / queryBlocks) * (3 * headDim + 12),
+    costPerUnit: (pairs / queryBlocks) * (3 * headDim + 40),
   };
   const dkKernel: WasmKernel = {
     key: `attentionBackward.dkdv.${name}`,
     module: () => keyModule(causal, mask),
     scalars: [...sizes, keyBlocks, scale],
     units: batch * kvHeads * keyBlocks,
-    costPerUnit: (pairs / keyBlocks) * Math.ceil(heads / kvHeads) * (4 * headDim + 12),
+    costPerUnit: (pairs / keyBlocks) * Math.ceil(heads / kvHeads) * (4 * headDim + 70),
   };
   return {
     temps: [4 * rows],

@@ -31,7 +31,7 @@ export function cast({ count, from, to }: CastSpec): Program<WasmKernel> {
         }),
       scalars: [count],
       units: Math.ceil(count / CHUNK),
-      costPerUnit: Math.min(count, CHUNK),
+      costPerUnit: 2 * Math.min(count, CHUNK),
     },
     2,
   );

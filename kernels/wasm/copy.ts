@@ -41,7 +41,7 @@ export function copy(spec: CopySpec): Program<WasmKernel> {
       module: () => assembleCopy(rank, inner),
       scalars: [spec.inOffset, spec.outOffset, ...dims, ...inStrides, ...outStrides],
       units: rows * Math.ceil(cols / CHUNK),
-      costPerUnit: Math.min(cols, CHUNK),
+      costPerUnit: 2 * Math.min(cols, CHUNK),
     },
     2,
   );
@@ -111,7 +111,7 @@ function transpose(spec: CopySpec, dims: number[], inStrides: number[], outStrid
       module: () => assembleTranspose(rank),
       scalars: [spec.inOffset, spec.outOffset, ...dims, ...inStrides, ...outStrides],
       units: outer * groups,
-      costPerUnit: Math.min(rows, TRANSPOSED_ROWS) * cols,
+      costPerUnit: 4 * Math.min(rows, TRANSPOSED_ROWS) * cols,
     },
     2,
   );

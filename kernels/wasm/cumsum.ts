@@ -20,7 +20,7 @@ export function cumsum({ outer, length, inner, reverse }: CumsumSpec): Program<W
       module: () => assemble(reverse),
       scalars: [length, inner, groups],
       units: outer * groups,
-      costPerUnit: length * Math.min(inner, COLUMNS),
+      costPerUnit: 8 * length * Math.min(inner, COLUMNS),
     },
     2,
   );

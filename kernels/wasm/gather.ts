@@ -36,7 +36,7 @@ export function gather({ outer, rows, count, inner }: GatherSpec): Program<WasmK
         }),
       scalars: [rows, count, inner, 1],
       units: outer * count,
-      costPerUnit: inner,
+      costPerUnit: 2 * inner,
     },
     3,
   );
@@ -67,7 +67,7 @@ export function scatterAdd({ outer, rows, count, inner }: ScatterAddSpec): Progr
         }),
       scalars: [rows, count, inner, groups],
       units: outer * groups,
-      costPerUnit: (rows + count) * Math.min(inner, COLUMNS),
+      costPerUnit: 2 * (rows + count) * Math.min(inner, COLUMNS),
     },
     3,
   );
@@ -100,7 +100,7 @@ export function takeAlong({ outer, rows, count, inner }: TakeAlongSpec): Program
         }),
       scalars: [rows, count, inner, 1],
       units: outer * count,
-      costPerUnit: 2 * inner,
+      costPerUnit: 10 * inner,
     },
     3,
   );
@@ -135,7 +135,7 @@ export function scatterAlong({ outer, rows, count, inner }: ScatterAlongSpec): P
         }),
       scalars: [rows, count, inner, groups],
       units: outer * groups,
-      costPerUnit: (rows + 2 * count) * Math.min(inner, COLUMNS),
+      costPerUnit: 8 * (rows + count) * Math.min(inner, COLUMNS),
     },
     3,
   );
@@ -157,7 +157,7 @@ export function writeRows({ rows, count, inner }: WriteRowsSpec): Program<WasmKe
         }),
       scalars: [rows, count, inner, 1],
       units: count,
-      costPerUnit: inner,
+      costPerUnit: 2 * inner,
     },
     3,
   );

@@ -18,7 +18,7 @@ const NO_WEIGHT = -200;
 
 /** See `LogProbsSpec`. Buffers: logits, targets, invTemperature → logp, entropy, lse. A target outside the row gives logp 0. */
 export function logProbs({ rows, vocab }: LogProbsSpec): Program<WasmKernel> {
-  return single({ key: "logProbs", module: logProbsModule, scalars: [vocab], units: rows, costPerUnit: 8 * vocab }, 6);
+  return single({ key: "logProbs", module: logProbsModule, scalars: [vocab], units: rows, costPerUnit: 50 * vocab }, 6);
 }
 
 function logProbsModule(): Uint8Array<ArrayBuffer> {
@@ -63,7 +63,7 @@ function logProbsModule(): Uint8Array<ArrayBuffer> {
  */
 export function logProbsBackward({ rows, vocab }: LogProbsBackwardSpec): Program<WasmKernel> {
   return single(
-    { key: "logProbsBackward", module: backwardModule, scalars: [vocab], units: rows, costPerUnit: 8 * vocab },
+    { key: "logProbsBackward", module: backwardModule, scalars: [vocab], units: rows, costPerUnit: 40 * vocab },
     8,
   );
 }

@@ -23,8 +23,13 @@ import { emitExpr } from "./expression.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
 import { packColumns, packedBytes, PANEL, transposeMatrices } from "./pack.ts";
 
-/** Rows and columns of C per unit of work: enough of them for all threads, each large enough to reuse what it loads. */
+/**
+ * Rows and columns of C per unit of work: each large enough to reuse what it loads. Where C has few such units (the gradient
+ * of a small weight matrix), they have fewer rows, so that there is something for every thread. No bit depends on that.
+ */
 const UNIT_ROWS = 64;
+const FEWER_ROWS = 16;
+const ENOUGH_UNITS = 16;
 const UNIT_COLS = 128;
 /** Rows of a register tile; the lower edge goes row by row. */
 const TILE_ROWS = 4;
@@ -72,7 +77,9 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
     bias: spec.bias,
     activation: spec.activation,
   };
-  const [rowBlocks, colBlocks] = [Math.ceil(m / UNIT_ROWS), Math.ceil(n / UNIT_COLS)];
+  const colBlocks = Math.ceil(n / UNIT_COLS);
+  const unitRows = batch * Math.ceil(m / UNIT_ROWS) * colBlocks < ENOUGH_UNITS ? FEWER_ROWS : UNIT_ROWS;
+  const rowBlocks = Math.ceil(m / unitRows);
   const panels = Math.ceil(n / PANEL);
   const kernel: WasmKernel = {
     key: `matmul.${variantKey(variant)}`,
@@ -83,12 +90,13 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
       k,
       batchA ? m * k : 0,
       batchB ? (packed ? panels * PANEL : n) * k : 0,
+      unitRows,
       rowBlocks,
       colBlocks,
       spec.scale,
     ],
     units: batch * rowBlocks * colBlocks,
-    costPerUnit: Math.min(m, UNIT_ROWS) * Math.min(n, UNIT_COLS) * k,
+    costPerUnit: Math.min(m, unitRows) * Math.min(n, UNIT_COLS) * k,
   };
   steps.push({ kernel, buffers: [a, b, spec.bias ? 2 : C, C] });
   return { temps, steps };
@@ -107,7 +115,7 @@ const variantKey = (v: Variant): string =>
 // prettier-ignore
 const PARAMS = {
   a: "i32", b: "i32", bias: "i32", c: "i32",
-  m: "i32", n: "i32", k: "i32", strideA: "i32", strideB: "i32", rowBlocks: "i32", colBlocks: "i32", scale: "f32",
+  m: "i32", n: "i32", k: "i32", strideA: "i32", strideB: "i32", unitRows: "i32", rowBlocks: "i32", colBlocks: "i32", scale: "f32",
   begin: "i32", end: "i32",
 } as const;
 
@@ -137,8 +145,8 @@ function generate(variant: Variant): Uint8Array<ArrayBuffer> {
       const rest = f.let(unit.divU(p.colBlocks));
       const rowBlock = f.let(rest.remU(p.rowBlocks));
       const batch = f.let(rest.divU(p.rowBlocks));
-      const rowBegin = f.let(rowBlock.mul(UNIT_ROWS));
-      const rowEnd = f.let(rowBegin.add(UNIT_ROWS).min(p.m));
+      const rowBegin = f.let(rowBlock.mul(p.unitRows));
+      const rowEnd = f.let(rowBegin.add(p.unitRows).min(p.m));
       const i = f.variable("i32");
       const j = f.let(colBlock.mul(UNIT_COLS));
       const colEnd = f.let(j.add(UNIT_COLS).min(p.n));

@@ -23,7 +23,7 @@ export function norm({ kind, rows, cols, eps }: NormSpec): Program<WasmKernel> {
     module: () => normModule(layer),
     scalars: [cols, eps],
     units: rows,
-    costPerUnit: 3 * cols,
+    costPerUnit: 6 * cols,
   };
   return layer ? single(kernel, 4) : { temps: [], steps: [{ kernel, buffers: [0, 1, 2, 2] }] };
 }
@@ -75,14 +75,14 @@ export function normBackward({ kind, rows, cols, eps }: NormBackwardSpec): Progr
     module: () => normBackwardModule(layer),
     scalars: [rows, cols, blocks, eps],
     units: blocks,
-    costPerUnit: 8 * cols * BLOCK_ROWS,
+    costPerUnit: 14 * cols * Math.min(rows, BLOCK_ROWS),
   };
   const columnsKernel: WasmKernel = {
     key: "normBackward.sumBlocks",
     module: sumBlocksModule,
     scalars: [cols, blocks],
     units: Math.ceil(cols / BLOCK_COLS),
-    costPerUnit: BLOCK_COLS * blocks,
+    costPerUnit: 4 * Math.min(cols, BLOCK_COLS) * blocks,
   };
   const [dx, dw, db] = [3, 4, 5];
   const partials = layer ? [6, 7] : [5]; // of dw, (db): [blocks, cols] each

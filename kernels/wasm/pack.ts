@@ -16,7 +16,7 @@ export function transposeMatrices(batch: number, rows: number, cols: number): Wa
     module: transposeModule,
     scalars: [rows, cols, blocks],
     units: batch * blocks,
-    costPerUnit: rows * PANEL,
+    costPerUnit: 8 * rows * PANEL,
   };
 }
 
@@ -65,7 +65,7 @@ export function packColumns(batch: number, rows: number, cols: number): WasmKern
     module: packModule,
     scalars: [rows, cols, panels],
     units: batch * panels,
-    costPerUnit: rows * PANEL,
+    costPerUnit: 2 * rows * PANEL,
   };
 }
 

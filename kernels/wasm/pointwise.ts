@@ -46,7 +46,7 @@ export function pointwise(spec: PointwiseSpec): Program<WasmKernel> {
         ...tensors.flatMap((x) => x.strides.filter((stride, d) => strideKind(stride, d, rank) === "n")),
       ],
       units: rows * chunks,
-      costPerUnit: Math.min(cols, CHUNK) * (1 + 8 * costly),
+      costPerUnit: Math.min(cols, CHUNK) * (4 + 20 * costly),
     },
     tensors.length + inPlace.filter((k) => k < 0).length,
   );

@@ -21,7 +21,7 @@ export function random({ count, key0, key1 }: RandomSpec): Program<WasmKernel> {
       module: assemble,
       scalars: [count, key0 | 0, key1 | 0],
       units: Math.ceil(count / CHUNK),
-      costPerUnit: 10 * Math.min(count, CHUNK),
+      costPerUnit: 80 * Math.min(count, CHUNK),
     },
     1,
   );

@@ -59,7 +59,7 @@ function kernel({ kind, prologue, inputs, outer, length, inner, scale }: ReduceS
     module: () => (rows ? assembleRows(kind, prologue, inputs) : assembleColumns(kind, prologue, inputs)),
     scalars: rows ? [scale, length, block, blocks] : [scale, length, block, blocks, inner, groups],
     units: outer * blocks * groups,
-    costPerUnit: Math.min(block, length) * Math.min(inner, COLUMNS),
+    costPerUnit: 2 * Math.min(block, length) * Math.min(inner, COLUMNS),
   };
 }
 

@@ -14,7 +14,7 @@ export function rotary({ tokens, heads, headDim, tableRows, inverse }: RotarySpe
     module: () => rotaryModule(inverse),
     scalars: [heads, headDim / 2, tableRows],
     units: tokens,
-    costPerUnit: 2 * heads * headDim,
+    costPerUnit: 4 * heads * headDim,
   };
   return single(kernel, 5);
 }

@@ -20,7 +20,7 @@ export function softmax({ rows, cols, log: isLog, masked }: SoftmaxSpec): Progra
     module: () => softmaxModule(isLog, masked),
     scalars: [cols],
     units: rows,
-    costPerUnit: 8 * cols,
+    costPerUnit: 40 * cols,
   };
   // Unmasked, the kernel's second pointer is not used.
   return { temps: [], steps: [{ kernel, buffers: masked ? [0, 1, 2] : [0, 1, 1] }] };
@@ -75,7 +75,7 @@ export function softmaxBackward({ rows, cols, log: isLog }: SoftmaxBackwardSpec)
     module: () => softmaxBackwardModule(isLog),
     scalars: [cols],
     units: rows,
-    costPerUnit: (isLog ? 6 : 3) * cols,
+    costPerUnit: (isLog ? 24 : 5) * cols,
   };
   return single(kernel, 3);
 }

@@ -9,7 +9,7 @@ export { reduce } from "./reduce.ts";
 export { scatterAdd, scatterAlong } from "./scatter.ts";
 export { attention, attentionBackward } from "./attention.ts";
 export { logProbs, logProbsBackward } from "./logProbs.ts";
-export { matmul, matmulNaive } from "./matmul.ts";
+export { matmul } from "./matmul.ts";
 export { norm, normBackward } from "./norm.ts";
 export { rotary } from "./rotary.ts";
 export { softmax, softmaxBackward } from "./softmax.ts";

@@ -47,7 +47,7 @@ class Fields {
       supported,
       () => `config.json: '${name}' is ${showValue(value)}, supported: ${Object.keys(known).join(", ")}`,
     );
-    return known[value as string]!;
+    return known[value]!;
   }
 
   /** Refuses the field unless it is missing, null or one of `harmless`. */

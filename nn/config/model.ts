@@ -231,7 +231,7 @@ export function validateConfig(config: ModelConfig): void {
   for (const [key, allowed] of Object.entries(allowedSwitches(config))) {
     const value = config[key as keyof ModelConfig];
     check(
-      allowed.includes(value as never),
+      allowed.includes(value),
       () => `config: ${key} is ${showValue(value)}, family ${family} has ${allowed.map(showValue).join(" or ")}`,
     );
   }

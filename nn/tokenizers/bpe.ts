@@ -163,7 +163,7 @@ export class BpeTokenizer implements Tokenizer {
       ids[i] = merges[rank]![2];
       ids[right] = -1;
       next[i] = next[right]!;
-      if (next[i]! < count) previous[next[i]!] = i;
+      if (next[i] < count) previous[next[i]] = i;
       offer(previous[i]!);
       offer(i);
     }

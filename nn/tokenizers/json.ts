@@ -138,7 +138,7 @@ function list(value: unknown, where: string): unknown[] {
 function integer(value: unknown, where: string): number {
   const fits = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
   check(fits, () => `tokenizer.json: ${where} is ${showValue(value)}, expected a non-negative integer`);
-  return value as number;
+  return value;
 }
 
 function expectValue(value: unknown, expected: string | boolean, where: string): void {

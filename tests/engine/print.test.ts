@@ -1,3 +1,4 @@
+/** A graph as text. */
 import { expect, test } from "vitest";
 import { device, setDevice } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";

@@ -1,12 +1,12 @@
 /** The WebGPU backend: order of writes, programs and reads; the pool; caches; and that every error arrives, once, with its op. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Buffer } from "../../engine/backends/backend.ts";
-import type { GpuAdapter, GpuDevice } from "../../engine/backends/webgpu-api.ts";
+import type { GpuAdapter } from "../../engine/backends/webgpu-api.ts";
 import { sizeClass } from "../../engine/backends/webgpu-pool.ts";
 import { createWebgpuBackend, probeWebgpu, type WebgpuBackend } from "../../engine/backends/webgpu.ts";
 import { f32, type Program, single, type Uniform, type WgslKernel } from "../../kernels/kernel.ts";
 import { gridFor, linearMain, shader } from "../../kernels/wgsl/shader.ts";
-import { openAdapter, openWebgpu } from "../support/gpu.ts";
+import { openAdapter, openWebgpu, tappedAdapter } from "../support/gpu.ts";
 
 let backend: WebgpuBackend;
 beforeAll(async () => {
@@ -159,18 +159,6 @@ describe("memory", () => {
     expect(() => backend.write(x, filled(1))).toThrow("was freed");
   });
 });
-
-/** An adapter that hands out the device it made, so that a test can harm it. */
-async function tappedAdapter(): Promise<{ adapter: GpuAdapter; device: () => GpuDevice }> {
-  const real = await openAdapter();
-  let made: GpuDevice | undefined;
-  const adapter: GpuAdapter = {
-    info: real.info,
-    limits: real.limits,
-    requestDevice: async (descriptor) => (made = await real.requestDevice(descriptor)),
-  };
-  return { adapter, device: () => made! };
-}
 
 describe("errors", () => {
   test("a kernel that does not compile: op, key, line and column; everything afterwards says the same", async () => {

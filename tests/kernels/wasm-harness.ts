@@ -32,7 +32,7 @@ export function runWasm(
   for (let i = 0; i < sizes.length; i++) {
     const b = (first + i) % sizes.length;
     at[b] = end - sizes[b]!;
-    end = at[b]! - GUARD_BYTES;
+    end = at[b] - GUARD_BYTES;
   }
   inputs.forEach((x, i) =>
     new Int32Array(memory.buffer, at[i], x.length).set(new Int32Array(x.buffer, x.byteOffset, x.length)),

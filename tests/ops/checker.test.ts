@@ -1,8 +1,11 @@
 /** The test of the test: every op whose derivative is wrong by 0.1 % is rejected, and so is a kernel with a planted bug. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { device, type Device } from "../../engine/device.ts";
-import { mul } from "../../engine/ops/pointwise.ts";
-import { isFloat } from "../../engine/types.ts";
+import { stopGradient } from "../../engine/grad.ts";
+import { add, mul, sub } from "../../engine/ops/pointwise.ts";
+import type { Call } from "../../engine/op.ts";
+import type { Tensor } from "../../engine/tensor.ts";
+import { isFloat, type TensorType } from "../../engine/types.ts";
 import {
   adjointError,
   type AnyOp,
@@ -12,6 +15,7 @@ import {
   gradientError,
   samplesOf,
 } from "../support/opChecks.ts";
+import { GuardedDevice } from "../support/guarded.ts";
 
 let f64: Device;
 let wasm: Device;
@@ -41,6 +45,28 @@ describe("a vjp that is wrong by 0.1 % is rejected", () => {
   );
 });
 
+/** Ops whose second derivative is 0 wherever it exists, so that no error in it can be seen. */
+const PIECEWISE_LINEAR = new Set(["abs", "relu", "maximum", "minimum", "clamp", "where", "dropout", "max", "min", "maskedSum", "maskedMax"]); // prettier-ignore
+
+describe("a vjp that is right, but whose own derivative is wrong by 0.1 %, is rejected", () => {
+  /** The same value; derivatives scaled by 1.001. */
+  const skewed = (x: Tensor): Tensor => {
+    if (!isFloat(x.dtype)) return x;
+    const value = stopGradient(x);
+    return add(value, mul(sub(x, value), 1.001));
+  };
+  const candidates = differentiable.filter((op) => !op.linear && !STEPS.has(op.name) && !PIECEWISE_LINEAR.has(op.name));
+  test.each(candidates.map((op) => ({ name: op.name, op })))("$name", ({ op }) => {
+    const wrong: AnyOp = {
+      ...op,
+      vjp: (context) => op.vjp({ ...context, x: context.x.map(skewed), y: context.y.map(skewed) }),
+    };
+    const worst = (order: 1 | 2): number => Math.max(...samplesOf(op).map((s) => gradientError(f64, wrong, s, order)));
+    expect(worst(1), "the first derivative is right").toBeLessThan(1e-7);
+    expect(worst(2)).toBeGreaterThan(1e-7);
+  });
+});
+
 describe("a wrong kernel is rejected", () => {
   const named = (name: string): AnyOp => allOps().find((op) => op.name === name)!;
   const planted: [label: string, op: AnyOp, kernelOf: AnyOp][] = [
@@ -59,5 +85,25 @@ describe("a wrong kernel is rejected", () => {
       right.forEach((y, k) => (worst = Math.max(worst, difference(got[k]!, y))));
     }
     expect(worst).toBeGreaterThan(1e-5);
+  });
+
+  /** The shapes of a call with one row more than there is: what a kernel does whose bound is one too large. */
+  const oneRowMore = (call: Call<unknown>): Call<unknown> => {
+    const longer = (x: TensorType): TensorType => ({ ...x, shape: x.shape.map((n, d) => (d === 0 ? n + 1 : n)) });
+    return { ...call, inputs: call.inputs.map(longer), outputs: call.outputs.map(longer) };
+  };
+  const rowwise = ["exp", "add", "softmax", "softmaxBackward", "logProbs", "cast", "norm", "dropout", "assign"];
+  test.each(rowwise)("%s that goes on for a row behind the end is seen by the canaries", async (name) => {
+    const op = named(name);
+    const wrong: AnyOp = { ...op, kernel: { ...op.kernel, wasm: (call) => op.kernel.wasm(oneRowMore(call)) } };
+    const sample = samplesOf(op).find((s) => s.inputs[0]!.shape.length > 0)!;
+    await expect(evaluate(new GuardedDevice(wasm), wrong, sample)).rejects.toThrow(
+      /wrote 0 words behind the end of a buffer of \d+ bytes|was changed at element/,
+    );
+  });
+  test("an op that changes its input is rejected", async () => {
+    const op = named("assign");
+    const { overwrites: _, ...silent } = op;
+    await expect(evaluate(wasm, silent, samplesOf(op)[0]!)).rejects.toThrow("assign: input 1 was changed at element 0");
   });
 });

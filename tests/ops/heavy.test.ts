@@ -2,25 +2,15 @@
  * Behaviour of the larger ops that the loop over all ops and samples (ops.test.ts) cannot see: messages, values that must have no
  * influence, two ways to the same result, memory.
  */
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createReferenceBackend } from "../../engine/backends/reference.ts";
-import { Device, setDevice } from "../../engine/device.ts";
+import { Device } from "../../engine/device.ts";
 import { grad, valueAndGrad } from "../../engine/grad.ts";
 import { attention } from "../../engine/ops/attention.ts";
 import { arange, randomNormal, tensor, zeros } from "../../engine/ops/create.ts";
 import { crossEntropy } from "../../engine/ops/crossEntropy.ts";
-import { cumsum } from "../../engine/ops/cumsum.ts";
 import { dropout } from "../../engine/ops/dropout.ts";
-import {
-  cast,
-  embedding,
-  gather,
-  oneHot,
-  scatterAdd,
-  scatterAlong,
-  takeAlong,
-  writeRows,
-} from "../../engine/ops/indexing.ts";
+import { cast, gather, takeAlong } from "../../engine/ops/indexing.ts";
 import { logProbs, tokenLogProbs, type TokenLogProbsOptions } from "../../engine/ops/logProbs.ts";
 import { matmul } from "../../engine/ops/matmul.ts";
 import { reshape, slice, transpose } from "../../engine/ops/movement.ts";
@@ -31,28 +21,11 @@ import { rotary, rotaryTables } from "../../engine/ops/rotary.ts";
 import { logSoftmax, softmax } from "../../engine/ops/softmax.ts";
 import { Rng } from "../../engine/random.ts";
 import { scope } from "../../engine/scope.ts";
-import { assign } from "../../engine/state.ts";
 import type { Tensor } from "../../engine/tensor.ts";
+import { expectClose, ints, onReference, values } from "../support/reference.ts";
 
-let device: Device;
-let rng: Rng;
-let drawn: number;
-beforeEach(() => {
-  device = new Device(createReferenceBackend("f64"), "f64");
-  setDevice(device);
-  rng = new Rng(11);
-  drawn = 0;
-});
+const { normal, rng } = onReference();
 
-const normal = (...shape: number[]): Tensor => randomNormal(rng.split(drawn++), shape);
-const ints = (...values: number[]): Tensor => tensor(Int32Array.from(values));
-/** The elements; −0 counts as 0. */
-const values = (x: Tensor): number[] => [...x.readSync()].map((v) => v + 0);
-function expectClose(x: Tensor, expected: readonly number[] | Tensor, tolerance = 1e-12): void {
-  const [a, b] = [values(x), Array.isArray(expected) ? (expected as number[]) : values(expected as Tensor)];
-  expect(a.length).toBe(b.length);
-  a.forEach((v, i) => expect(Math.abs(v - b[i]!), `element ${i}: ${v} and ${b[i]}`).toBeLessThanOrEqual(tolerance));
-}
 /** A copy of `x` with one element replaced. */
 function withElement(x: Tensor, index: number, value: number): Tensor {
   const data = Float64Array.from(x.readSync());
@@ -284,7 +257,7 @@ describe("tokenLogProbs", () => {
   test("in chunks, [tokens, V] never exists", () => {
     const peakWith = (maxChunkBytes: number): number => {
       const own = new Device(createReferenceBackend("f64"), "f64");
-      const make = (...shape: number[]): Tensor => randomNormal(rng, shape, { device: own });
+      const make = (...shape: number[]): Tensor => randomNormal(rng(), shape, { device: own });
       const targets = tensor(new Int32Array(64), { device: own });
       scope(() => {
         const f = (t: Tensor[]): Tensor => sum(tokenLogProbs(t[0]!, t[1]!, targets, { maxChunkBytes }).logProbs);
@@ -331,88 +304,21 @@ describe("crossEntropy", () => {
   });
 });
 
-describe("indexing", () => {
-  test("reads rows and elements, and adds them back", () => {
-    const x = tensor([[1, 2], [3, 4], [5, 6]]); // prettier-ignore
-    expect(values(gather(x, ints(2, 0, 2)))).toEqual([5, 6, 1, 2, 5, 6]);
-    expect(values(gather(x, ints(1), -1))).toEqual([2, 4, 6]);
-    expect(values(scatterAdd(x, ints(1, 1, 0), 3))).toEqual([5, 6, 4, 6, 0, 0]);
-    expect(values(takeAlong(x, tensor([[1], [0], [1]], { dtype: "i32" })))).toEqual([2, 3, 6]);
-    expect(values(scatterAlong(tensor([[7], [8]]), tensor([[1], [0]], { dtype: "i32" }), 2))).toEqual([0, 7, 8, 0]);
-    expect(embedding(x, tensor([[0, 2]], { dtype: "i32" })).shape).toEqual([1, 2, 2]);
-    expect(values(oneHot(ints(2, 0), 3))).toEqual([0, 0, 1, 1, 0, 0]);
-    expect(values(cumsum(x, 0, { reverse: true }))).toEqual([9, 12, 8, 10, 5, 6]);
-  });
-  test("the embedding's gradient sums over repeated ids", () => {
-    const g = grad((w: Tensor) => sum(embedding(w, ints(1, 1, 3))))(zeros([4, 2]));
-    expect(values(g)).toEqual([0, 0, 2, 2, 0, 0, 1, 1]);
-  });
-  test("ids from the host are checked where they are used", () => {
-    const table = zeros([96, 4]);
-    expect(() => embedding(table, ints(1, 2, 3, 99))).toThrow(
-      "embedding: id 99 at position 3 is outside a table of 96 rows",
-    );
-    expect(() => gather(table, ints(-1))).toThrow("gather: id -1 at position 0");
-    expect(() => takeAlong(zeros([1, 3]), tensor([[3]], { dtype: "i32" }))).toThrow("takeAlong: id 3");
-    expect(() => oneHot(ints(0, 5), 5)).toThrow("oneHot: id 5 at position 1 is outside a table of 5 rows");
-    expect(() => gather(table, zeros([2]))).toThrow("gather: expected an i32 tensor, got f64[2]");
-    expect(() => gather(table, reshape(ints(1), [1, 1]))).toThrow("expected ids of shape [N], got i32[1, 1]");
-  });
-  test("ids made on the device read zeros where they are out of range", () => {
-    expect(values(gather(tensor([7, 8]), cast(tensor([1, -1, 2]), "i32")))).toEqual([8, 0, 0]);
-    expect(values(scatterAdd(tensor([7, 8]), cast(tensor([5, 1]), "i32"), 2))).toEqual([0, 8]);
-  });
-  test("casts drop what follows the point", () => {
-    expect(values(cast(tensor([1.9, -1.9, -0.5, 3e9]), "i32"))).toEqual([1, -1, 0, 2 ** 31 - 1]);
-    const x = ints(3);
-    expect(cast(x, "i32")).toBe(x);
-  });
-});
-
-describe("state", () => {
-  test("rows are written in place, negative ids skipped", () => {
-    const cache = zeros([3, 2]);
-    writeRows(cache, ints(2, -1, 0), tensor([[1, 2], [3, 4], [5, 6]])); // prettier-ignore
-    expect(values(cache)).toEqual([5, 6, 0, 0, 1, 2]);
-    expect(() => writeRows(cache, ints(1, 1), zeros([2, 2]))).toThrow("writeRows: row 1 is written twice");
-    expect(() => writeRows(cache, ints(3), zeros([1, 2]))).toThrow("id 3 at position 0 is outside a table of 3 rows");
-    expect(() => writeRows(cache, ints(1), zeros([2, 2]))).toThrow("need a source [N, ...rows], got [2, 2]");
-  });
-  test("assign copies", () => {
-    const [variable, value] = [zeros([2, 2]), tensor([[1, 2], [3, 4]])]; // prettier-ignore
-    assign(variable, value);
-    assign(value, zeros([2, 2]));
-    expect(values(variable)).toEqual([1, 2, 3, 4]);
-    assign(variable, variable);
-    expect(() => assign(variable, zeros([4]))).toThrow("assign: the variable is f64[2, 2], the value f64[4]");
-    expect(() => assign(variable, reshape(variable, [4]))).toThrow("the value f64[4]");
-  });
-  test("a gradient that needs an overwritten value is an error", () => {
-    const scale = tensor([2]);
-    const f = (x: Tensor): Tensor => {
-      const y = mul(x, scale);
-      assign(scale, tensor([3]));
-      return sum(y);
-    };
-    expect(() => grad(f)(tensor([1]))).toThrow("was overwritten between the forward and the backward pass");
-    expect(() => grad((x: Tensor) => (assign(x, scale), sum(x)))(tensor([1]))).toThrow("assign: cannot overwrite");
-  });
-});
-
 describe("dropout", () => {
   test("keeps the mean: what survives is divided by 1 − p, and its gradient likewise", () => {
     const x = tensor(new Float64Array(4000).fill(1));
-    const y = values(dropout(x, 0.25, rng));
+    const y = values(dropout(x, 0.25, rng()));
     const kept = y.filter((v) => v !== 0);
     expect(new Set(kept)).toEqual(new Set([1 / 0.75]));
     expect(Math.abs(kept.length / 4000 - 0.75)).toBeLessThan(0.03);
-    expect(values(grad((v: Tensor) => sum(dropout(v, 0.25, rng)))(x))).toEqual(y);
-    expect(values(dropout(x, 0.25, rng.split("other")))).not.toEqual(y);
+    expect(values(grad((v: Tensor) => sum(dropout(v, 0.25, rng())))(x))).toEqual(y);
+    expect(values(dropout(x, 0.25, rng().split("other")))).not.toEqual(y);
   });
   test("p = 0 does nothing; p must be in [0, 1)", () => {
     const x = normal(3);
-    expect(dropout(x, 0, rng)).toBe(x);
-    for (const p of [1, -0.1, NaN]) expect(() => dropout(x, p, rng)).toThrow(`dropout: p must be in [0, 1), got ${p}`);
+    expect(dropout(x, 0, rng())).toBe(x);
+    for (const p of [1, -0.1, NaN])
+      expect(() => dropout(x, p, rng())).toThrow(`dropout: p must be in [0, 1), got ${p}`);
   });
 });
 

@@ -1,7 +1,7 @@
 /**
  * Every op on every sample: the type rule against what comes out, the reference in f32 against f64, first- and second-order
- * gradients in f64 (or the adjoint identity for linear ops), and the WebAssembly kernels against the reference. The WGSL kernels
- * run through the same samples in ops-webgpu.test.ts.
+ * gradients in f64 (or the adjoint identity for linear ops), and the WebAssembly kernels against the reference, with canaries
+ * behind every buffer. The WGSL kernels run through the same samples in ops-webgpu.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { device, type Device } from "../../engine/device.ts";
@@ -18,16 +18,19 @@ import {
   runOp,
   samplesOf,
 } from "../support/opChecks.ts";
+import { GuardedDevice } from "../support/guarded.ts";
 
 let f64: Device;
 let f32: Device;
+let plainWasm: Device;
 let wasm: Device;
 beforeAll(async () => {
   f64 = await device("reference");
   f32 = await device("reference", { precision: "f32" });
-  wasm = await device("wasm");
+  plainWasm = await device("wasm");
+  wasm = new GuardedDevice(plainWasm);
 });
-afterAll(() => [f64, f32, wasm].forEach((d) => d.dispose()));
+afterAll(() => [f64, f32, plainWasm].forEach((d) => d.dispose()));
 
 const ops = allOps();
 

@@ -1,7 +1,7 @@
 /** The tests' WebGPU backend, on the adapter that `vitest.config.ts` provisioned. One device per test file is enough. */
-import { requestAdapter } from "../../engine/backends/webgpu-api.ts";
+import { type GpuAdapter, type GpuDevice, requestAdapter } from "../../engine/backends/webgpu-api.ts";
 import { createWebgpuBackend, type WebgpuBackend, type WebgpuOptions } from "../../engine/backends/webgpu.ts";
-import { type Program, single, type WgslKernel } from "../../kernels/kernel.ts";
+import type { Program, WgslKernel } from "../../kernels/kernel.ts";
 
 /** False only under WORLDGRAD_GPU=off, which CI refuses. */
 export const gpuEnabled: boolean = process.env["WORLDGRAD_GPU"] !== "off";
@@ -16,6 +16,18 @@ export const openWebgpu = (options: WebgpuOptions = {}): Promise<WebgpuBackend> 
   createWebgpuBackend({ ...gpuOptions, ...options });
 
 export const openAdapter = (): ReturnType<typeof requestAdapter> => requestAdapter(gpuOptions, gpuOptions.dawnFlags);
+
+/** An adapter that hands out the device it made, so that a test can harm it. */
+export async function tappedAdapter(): Promise<{ adapter: GpuAdapter; device: () => GpuDevice }> {
+  const real = await openAdapter();
+  let made: GpuDevice | undefined;
+  const adapter: GpuAdapter = {
+    info: real.info,
+    limits: real.limits,
+    requestDevice: async (descriptor) => (made = await real.requestDevice(descriptor)),
+  };
+  return { adapter, device: () => made! };
+}
 
 const CANARY = 0x7fabcdef;
 
@@ -60,14 +72,4 @@ export async function runProgram(
     else if (mutable.includes(i)) written.push(bytes.slice(0, 4 * size));
   });
   return [...result, ...written];
-}
-
-/** `runProgram` for one kernel over all operands in order, f32 results. */
-export async function runKernel(
-  backend: WebgpuBackend,
-  kernel: WgslKernel,
-  operands: readonly (Float32Array | Int32Array | number)[],
-): Promise<Float32Array[]> {
-  const bytes = await runProgram(backend, single(kernel, operands.length), operands);
-  return bytes.map((b) => new Float32Array(b));
 }

@@ -4,22 +4,28 @@
  */
 import { apply, applyOn, type OpDef, type Sample } from "../../engine/op.ts";
 import type { Device } from "../../engine/device.ts";
+import { fuseInPlace } from "../../engine/fuse.ts";
 import * as ops from "../../engine/ops/index.ts";
+import { assignOp } from "../../engine/state.ts";
 import { Rng } from "../../engine/random.ts";
 import { grad } from "../../engine/grad.ts";
 import { noGrad } from "../../engine/tape.ts";
 import { scope } from "../../engine/scope.ts";
-import { Tensor } from "../../engine/tensor.ts";
+import { Tensor, toTypedArray } from "../../engine/tensor.ts";
 import { isFloat } from "../../engine/types.ts";
+import { GuardedDevice } from "./guarded.ts";
 
 /** Ops have different parameter types; the checks pass each op its own samples' parameters and look no closer. */
 export type AnyOp = OpDef<unknown>;
 export type AnySample = Sample<unknown>;
 
+/** For `fuseInPlace`: two of four arguments overwritten, the others read. */
+const inPlace = fuseInPlace("inPlace", (p, g, m, rate) => [p.sub(m.mul(rate)), m.mul(0.9).add(g)], [0, 2]);
+
 /** All definitions: exported `…Op` objects and the `.op` of pointwise functions. */
 export function allOps(): AnyOp[] {
   const found = new Map<string, AnyOp>();
-  for (const value of Object.values(ops) as unknown[]) {
+  for (const value of [...Object.values(ops), assignOp, inPlace] as unknown[]) {
     if (typeof value === "object" && value !== null && "infer" in value)
       found.set((value as AnyOp).name, value as AnyOp);
     else if (typeof value === "function" && "op" in value) found.set((value.op as AnyOp).name, value.op as AnyOp);
@@ -27,7 +33,7 @@ export function allOps(): AnyOp[] {
   return [...found.values()];
 }
 
-export const samplesOf = (op: AnyOp): AnySample[] => op.samples(new Rng(1).split(op.name)) as AnySample[];
+export const samplesOf = (op: AnyOp): AnySample[] => op.samples(new Rng(1).split(op.name));
 
 export function labelOf(sample: AnySample): string {
   const shapes = sample.inputs.map((x) => `[${x.shape.join()}]`).join(" ");
@@ -56,11 +62,27 @@ export function runOp(device: Device, op: AnyOp, inputs: Tensor[], params: unkno
   return outputs.length > 0 ? outputs : (op.overwrites?.(params) ?? []).map((i) => inputs[i]!);
 }
 
-/** Runs an op on a device and returns its outputs' elements. */
+/**
+ * Runs an op on a device and returns its outputs' elements.
+ * @throws if an input was changed that the op does not say it overwrites or, on a guarded device, if something was written
+ *   behind the end of a buffer
+ */
 export async function evaluate(device: Device, op: AnyOp, sample: AnySample): Promise<number[][]> {
-  const outputs = scope(() => runOp(device, op, makeInputs(device, sample), sample.params));
+  const { inputs, outputs } = scope(() => {
+    const made = makeInputs(device, sample);
+    return { inputs: made, outputs: runOp(device, op, made, sample.params) };
+  });
   const values = await Promise.all(outputs.map(async (y) => [...(await y.read())]));
-  outputs.forEach((y) => y.dispose());
+  const after = await Promise.all(inputs.map(async (x) => [...(await x.read())]));
+  [...inputs, ...outputs].forEach((x) => x.dispose());
+  const overwritten = op.overwrites?.(sample.params) ?? [];
+  sample.inputs.forEach((x, i) => {
+    if (overwritten.includes(i)) return;
+    const before = toTypedArray(inputs[i]!.dtype, x.data);
+    const at = after[i]!.findIndex((v, k) => !Object.is(v, before[k]));
+    if (at >= 0) throw new Error(`${op.name}: input ${i} was changed at element ${at}`);
+  });
+  if (device instanceof GuardedDevice) await device.verify();
   return values;
 }
 

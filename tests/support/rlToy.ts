@@ -1,4 +1,4 @@
-/** A small world for the tests of the RL layer: a 16-token alphabet, models of a few thousand parameters, hand-made episodes. */
+/** A small world for the tests of the RL layer: 17 tokens, models of a few thousand parameters, hand-made episodes. */
 import type { Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
@@ -11,7 +11,7 @@ import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../
 import { append, emptyStream, type Role, type TokenStream, type Trajectory } from "../../rl/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/template.ts";
 
-const ALPHABET = [..."abcdef….!? "];
+const ALPHABET = [..."abcdef….!?- "];
 const special = Object.fromEntries(SPECIAL_TOKENS.map((name, i) => [name, ALPHABET.length + i]));
 
 /** One id per character of the alphabet; other characters become "?". */

@@ -6,93 +6,93 @@
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
  * read (level 1): read a file whose path is given
- *     What does hen.cfg say?
- *     $ cat hen.cfg
- *     crab
- *     $ answer crab
+ *     Read rilite/betoda.log and answer
+ *     $ cat rilite/betoda.log
+ *     bedeki
+ *     $ answer bedeki
  *
  * list (level 1): name the only file in a directory
- *     Which file is in rope?
- *     $ ls rope
- *     hen.log
- *     $ answer hen.log
+ *     Name the file in firida
+ *     $ ls firida
+ *     tudoka.log
+ *     $ answer tudoka.log
  *
  * lines (level 1): count the lines of a file
- *     How many lines has hen.cfg?
- *     $ wc -l hen.cfg
- *     3 hen.cfg
- *     $ answer 3
+ *     How many lines has rilite/betoda.log?
+ *     $ wc -l rilite/betoda.log
+ *     4 rilite/betoda.log
+ *     $ answer 4
  *
  * find (level 2): find the directory in which a file lies
- *     Which directory holds hen.cfg?
- *     $ find . -name hen.cfg
- *     ./snow/hen.cfg
- *     $ answer snow
+ *     Where is betoda.log?
+ *     $ find . -name betoda.log
+ *     ./firida/betoda.log
+ *     $ answer firida
  *
  * config (level 2): look up a key in a configuration file
- *     Look up seal in hen.cfg
- *     $ grep seal hen.cfg
- *     seal=59
- *     $ answer 59
+ *     Look up bilole in rilite/tudoka.cfg
+ *     $ grep bilole rilite/tudoka.cfg
+ *     bilole=58
+ *     $ answer 58
  *
  * make (level 2): make a directory inside another
- *     Make the directory snow/hen
- *     $ mkdir snow/hen
+ *     Make the directory firida/tudoka
+ *     $ mkdir firida/tudoka
  *     $ done
  *
  * write (level 2): write a new file with a given text
- *     Write crab to hen.cfg
- *     $ echo crab > hen.cfg
+ *     Make a file rilite/betoda.log that says bedeki
+ *     $ echo bedeki > rilite/betoda.log
  *     $ done
  *
  * largest (level 3): find the largest number in a file
- *     Find the largest number of hen.log
- *     $ sort -n hen.log | tail -n 1
- *     69
- *     $ answer 69
+ *     Find the largest number of rilite/tudoka.log
+ *     $ sort -n rilite/tudoka.log | tail -n 1
+ *     97
+ *     $ answer 97
  *
  * move (level 3): move a file to another directory
- *     Put hen.txt into snow
- *     $ mv hen.txt snow
+ *     Put dabede.txt into firida
+ *     $ mv dabede.txt firida
  *     $ done
  *
  * copy (level 3): copy a file to another directory
- *     Make a copy of hen.txt in snow
- *     $ cp hen.txt snow
+ *     Make a copy of dabede.txt in firida
+ *     $ cp dabede.txt firida
  *     $ done
  *
  * clean (level 3): delete the .tmp files of a directory, and no others
- *     Delete all .tmp files in snow
- *     $ rm snow/*.tmp
+ *     Remove the .tmp files from firida
+ *     $ rm firida/*.tmp
  *     $ done
  *
  * seek (level 4): find a file somewhere, then read it
- *     Find hen.cfg and say what it says
- *     $ find . -name hen.cfg
- *     ./snow/hen.cfg
- *     $ cat ./snow/hen.cfg
- *     crab
- *     $ answer crab
+ *     Look for betoda.log and read it
+ *     $ find . -name betoda.log
+ *     ./firida/betoda.log
+ *     $ cat ./firida/betoda.log
+ *     bedeki
+ *     $ answer bedeki
  *
  * count (level 4): count the lines with a word over all files of a directory
- *     Count lines with hen in rope
- *     $ cat rope/* | grep -c hen
- *     6
- *     $ answer 6
+ *     Count lines with kitudo in firida
+ *     $ cat firida/* | grep -c kitudo
+ *     9
+ *     $ answer 9
  *
  * follow (level 4): read a file that names another file, then read that
- *     Follow plum.txt and read that file
- *     $ cat plum.txt
- *     snow/hen.cfg
- *     $ cat snow/hen.cfg
- *     crab
- *     $ answer crab
+ *     Follow mubilo.cfg and read that file
+ *     $ cat mubilo.cfg
+ *     firida/betoda.log
+ *     $ cat firida/betoda.log
+ *     bedeki
+ *     $ answer bedeki
  *
  * relocate (level 4): find the file that says a word, then move it
- *     Find which file says crab; move it to snow
- *     $ grep -rl crab .
- *     ./hawk/hen.txt
- *     $ mv ./hawk/hen.txt snow
+ *     Find which file says todabe; move it to firida
+ *     $ grep -rl todabe .
+ *     ./rilite/kalabe.log
+ *     $ mv ./rilite/kalabe.log firida
  *     $ done
  *
  * The tree differs from seed to seed, the answer never stands in the task, and a changed tree is compared in full. The shell is

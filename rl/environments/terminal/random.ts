@@ -1,10 +1,10 @@
-/** The random baseline: commands drawn from the grammar of the tasks, with names from the training list. It observes nothing. */
+/** The random baseline: commands drawn from the grammar of the tasks, with names of the training split. It observes nothing. */
 import type { Rng } from "../../../engine/random.ts";
-import { EXTENSIONS, TRAIN_WORDS } from "./words.ts";
+import { drawWord, EXTENSIONS } from "./words.ts";
 
 /** A plausible line of shell; one in five ends the episode. */
 export function randomAction(rng: Rng): string {
-  const word = (): string => rng.choice(TRAIN_WORDS);
+  const word = (): string => drawWord(rng, "train");
   const file = (): string => `${word()}.${rng.choice(EXTENSIONS)}`;
   const path = (): string => (rng.int(2) === 0 ? file() : `${word()}/${file()}`);
   const number = (): string => String(1 + rng.int(20));

@@ -1,30 +1,34 @@
 /**
- * The words of generated tasks: names of files and directories, keys and values all come from one list, so that a word does
- * not give away its part and has to be copied from where it stands. They are pronounceable and made of two syllables
- * (`lomi`, `teka`): 4,900 in all, so that knowing them by heart is no way out and copying is the only policy that works.
+ * The words of generated tasks: names of files and directories, keys and values are all drawn alike, so that a word does not give
+ * away its part and has to be copied from where it stands. They are pronounceable and made of three syllables (`lomika`,
+ * `tekaru`): 64,000 in all, so that knowing them by heart is no way out and copying is the only policy that works.
  *
- * A quarter is held out. Every syllable of a held-out word occurs at the same place in many training words: a model that has read
- * only training tasks knows the pieces, and has never seen the words.
+ * A quarter is held out, by the sum of the syllables' numbers: every pair of neighbouring syllables of a held-out word is common
+ * in training words. With two syllables that could not be so, and a small model learns the pairs that never occur.
  */
+import type { Rng } from "../../../engine/random.ts";
 
-const CONSONANTS = [..."bdfgklmnprstvz"];
-const VOWELS = [..."aeiou"];
-const SYLLABLES: readonly string[] = CONSONANTS.flatMap((c) => VOWELS.map((v) => c + v));
+const SYLLABLES: readonly string[] = [..."bdfklmrt"].flatMap((consonant) =>
+  [..."aeiou"].map((vowel) => consonant + vowel),
+);
 
-/** Words of task texts and of the shell that happen to have this form. */
-const TAKEN: ReadonlySet<string> = new Set(["done", "move", "make", "name", "file", "line", "read", "rule", "sudo"]);
+/** Words of task texts that happen to have this form. */
+const TAKEN: ReadonlySet<string> = new Set(["delete", "remote", "relate", "locate"]);
 
-/** Syllable numbers decide the split: each first syllable and each second one is held out in a quarter of its words. */
-const isHeldOut = (first: number, second: number): boolean => (first + second) % 4 === 3;
-
-function words(heldOut: boolean): string[] {
-  return SYLLABLES.flatMap((a, i) => SYLLABLES.flatMap((b, j) => (isHeldOut(i, j) === heldOut ? [a + b] : []))).filter(
-    (word) => !TAKEN.has(word),
-  );
+/** Whether a word is kept for held-out tasks; `undefined` for text that is no word of ours. */
+export function isHeldOut(word: string): boolean | undefined {
+  const numbers = (word.match(/../g) ?? []).map((syllable) => SYLLABLES.indexOf(syllable));
+  if (word.length !== 6 || numbers.includes(-1) || TAKEN.has(word)) return undefined;
+  return numbers.reduce((a, b) => a + b) % 4 === 3;
 }
 
-export const TRAIN_WORDS: readonly string[] = words(false);
-export const HELD_OUT_WORDS: readonly string[] = words(true);
+/** A random word of a split. */
+export function drawWord(rng: Rng, split: "train" | "heldout"): string {
+  for (;;) {
+    const word = rng.choice(SYLLABLES) + rng.choice(SYLLABLES) + rng.choice(SYLLABLES);
+    if (isHeldOut(word) === (split === "heldout")) return word;
+  }
+}
 
 /** Endings of ordinary files; `.tmp` is kept for files that are to be deleted. */
 export const EXTENSIONS: readonly string[] = ["txt", "log", "cfg"];

@@ -4,7 +4,7 @@
 import type { Rng } from "../../../engine/random.ts";
 import { FileSystem } from "./filesystem.ts";
 import { joinLines } from "./process.ts";
-import { EXTENSIONS, HELD_OUT_WORDS, TRAIN_WORDS } from "./words.ts";
+import { drawWord, EXTENSIONS } from "./words.ts";
 
 /** 1 is what a very small model can learn; each step adds directories (also nested), files and longer contents. */
 export const MAX_SIZE = 4;
@@ -15,7 +15,7 @@ export class World {
   readonly size: number;
   /** Directories below home, as paths relative to it. The last one has no subdirectory. */
   readonly directories: readonly string[];
-  readonly #words: readonly string[];
+  readonly #split: "train" | "heldout";
   readonly #used: Set<string> = new Set();
   readonly #fillers: readonly string[];
   #files = 0;
@@ -23,7 +23,7 @@ export class World {
   constructor(rng: Rng, split: "train" | "heldout", size: number) {
     this.rng = rng;
     this.size = size;
-    this.#words = split === "train" ? TRAIN_WORDS : HELD_OUT_WORDS;
+    this.#split = split;
     const directories: string[] = [];
     const count = 2 + rng.int(2) + (size - 1);
     while (directories.length < count) {
@@ -43,7 +43,7 @@ export class World {
   /** A word that is new in this world. All have one length, so none contains another and a search for one finds only it. */
   word(): string {
     for (;;) {
-      const word = this.rng.choice(this.#words);
+      const word = drawWord(this.rng, this.#split);
       if (this.#used.has(word)) continue;
       this.#used.add(word);
       return word;

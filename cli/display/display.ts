@@ -1,0 +1,27 @@
+/**
+ * What a person sees while a run goes on. One interface, two ways: on a terminal a few lines are redrawn in place (live.ts), in a
+ * file or a pipe plain lines are appended (plain.ts). The trainer never asks which.
+ *
+ * A display decides nothing: it reads the clock only to draw, and a run without one is the same run.
+ */
+import type { Display, DisplayOptions } from "./contract.ts";
+import { createLive } from "./live.ts";
+import { createPlain } from "./plain.ts";
+import { createStyle, wantsColour } from "./style.ts";
+
+export type { Display, OutputStream } from "./contract.ts";
+
+/**
+ * @example
+ * const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
+ * display.phase("warm start", 100);
+ * display.update(1, { loss: 4.2, tokens_per_second: 5100 });
+ * display.close();
+ */
+export function createDisplay(options: DisplayOptions): Display {
+  const { stream, isTTY, env = {}, now = () => performance.now(), show = [], redrawMs = 100, lineMs = 2000 } = options;
+  // FORCE_COLOR colours, but it makes no terminal out of a file: plain lines stay free of escape codes by contract.
+  const live = isTTY && env["TERM"] !== "dumb";
+  const resolved = { stream, now, show, redrawMs, lineMs, style: createStyle(live && wantsColour(isTTY, env)) };
+  return live ? createLive(resolved) : createPlain(resolved);
+}

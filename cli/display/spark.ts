@@ -1,0 +1,29 @@
+/** Curves and bars out of block characters. Pure functions from numbers to text. */
+
+const LEVELS = "▁▂▃▄▅▆▇█";
+const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/**
+ * The last `width` values as one character each, scaled between their own minimum and maximum. A value that is not finite leaves
+ * a blank; a constant series is a low line, so that noise does not look like a trend.
+ */
+export function sparkline(values: readonly number[], width: number): string {
+  const shown = width > 0 ? values.slice(-width) : [];
+  const finite = shown.filter(Number.isFinite);
+  const low = Math.min(...finite);
+  const range = Math.max(...finite) - low;
+  return shown
+    .map((value) => {
+      if (!Number.isFinite(value)) return " ";
+      return LEVELS[range > 0 ? Math.round(((value - low) / range) * (LEVELS.length - 1)) : 0];
+    })
+    .join("");
+}
+
+/** A bar of `width` cells, filled to an eighth of a cell; returned in two parts so that they can be coloured apart. */
+export function bar(fraction: number, width: number): { readonly filled: string; readonly rest: string } {
+  const clean = Number.isFinite(fraction) ? Math.min(1, Math.max(0, fraction)) : 0;
+  const eighths = Math.floor(clean * width * 8);
+  const filled = "█".repeat(eighths >> 3) + EIGHTHS[eighths & 7];
+  return { filled, rest: "░".repeat(width - filled.length) };
+}

@@ -1,0 +1,92 @@
+/**
+ * A trajectory in the terminal. With colours: the text as the terminal of the agent would have shown it, each token in the colour
+ * of its role. Without: one block per role, so that nothing is lost in a log file.
+ */
+import { formatNumber, visible } from "../report/format.ts";
+import type { Role, Transcript, TranscriptToken } from "../report/records.ts";
+import type { Style } from "./style.ts";
+import { textWidth, truncate, wrap } from "./width.ts";
+
+/** Lines in the middle of a longer transcript are left out. */
+const MAX_LINES = 28;
+
+/** Lines of at most `width` cells: a head, the text, a legend. */
+export function transcriptLines(transcript: Transcript, style: Style, width: number): string[] {
+  const { step, phase, family, reward, success, stopReason, turns } = transcript;
+  const outcome = success ? style.good("✔ success") : style.bad(`✘ ${stopReason}`);
+  const facts = `${phase} step ${step} · ${visible(family)} · reward ${formatNumber(reward)} · ${turns} turn${turns === 1 ? "" : "s"}`;
+  const head = truncate(`┌ ${outcome} ${style.dim(facts)}`, width);
+  const tokens = transcript.tokens.filter((token) => token.role !== "pad");
+  const body = style.enabled ? colouredLines(tokens, style, width - 2) : labelledLines(tokens, width - 2);
+  const shown =
+    body.length <= MAX_LINES
+      ? body
+      : [
+          ...body.slice(0, MAX_LINES / 2),
+          style.dim(`⋯ ${body.length - MAX_LINES} lines more ⋯`),
+          ...body.slice(-MAX_LINES / 2),
+        ];
+  const lines = [head, ...shown.map((line) => `│ ${line}`)];
+  return style.enabled ? [...lines, truncate(`└ ${legend(tokens, style)}`, width)] : lines;
+}
+
+/** The roles that occur, each in its colour. */
+function legend(tokens: readonly TranscriptToken[], style: Style): string {
+  const present = [...new Set(tokens.map((token) => token.role))];
+  return present.map((role) => style.role[role](role)).join(style.dim(" · "));
+}
+
+/** Runs of tokens of one role; neighbouring tokens of a role need no colour codes of their own. */
+function runs(tokens: readonly TranscriptToken[]): { role: Role; text: string }[] {
+  const found: { role: Role; text: string }[] = [];
+  for (const { role, text } of tokens) {
+    const last = found.at(-1);
+    if (last?.role === role) last.text += text;
+    else found.push({ role, text });
+  }
+  return found.map(({ role, text }) => ({ role, text: visible(text) }));
+}
+
+function colouredLines(tokens: readonly TranscriptToken[], style: Style, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  let cells = 0;
+  const end = (): void => {
+    lines.push(line);
+    [line, cells] = ["", 0];
+  };
+  for (const { role, text } of runs(tokens)) {
+    text.split("\n").forEach((part, i) => {
+      if (i > 0) end();
+      // What is left of this line is filled first, and then whole lines.
+      const room = width - cells;
+      const [first = "", ...more] = textWidth(part) <= room ? [part] : splitAt(part, room, width);
+      line += style.role[role](first);
+      cells += textWidth(first);
+      for (const piece of more) {
+        end();
+        line = style.role[role](piece);
+        cells = textWidth(piece);
+      }
+    });
+  }
+  if (line !== "") end();
+  return lines;
+}
+
+/** The part that fits into `room`, then pieces of `width`. */
+function splitAt(text: string, room: number, width: number): string[] {
+  if (room < 2) return ["", ...wrap(text, width)];
+  const [first = ""] = wrap(text, room);
+  return [first, ...wrap(text.slice(first.length), width)];
+}
+
+function labelledLines(tokens: readonly TranscriptToken[], width: number): string[] {
+  return runs(tokens).flatMap(({ role, text }) =>
+    text
+      .replace(/\n$/, "")
+      .split("\n")
+      .flatMap((line) => wrap(line, Math.max(8, width - 13)))
+      .map((line, i) => `${(i === 0 ? role : "").padEnd(11)} ${line}`.trimEnd()),
+  );
+}

@@ -1,0 +1,172 @@
+/**
+ * The main job without its display: tokenizer, demonstrations, model, learner, evaluation. `run.ts` drives it; studies over
+ * seeds call the same functions.
+ */
+import type { Device } from "../engine/device.ts";
+import { Rng } from "../engine/random.ts";
+import { modelConfig } from "../nn/config.ts";
+import { AdamW, schedule } from "../nn/optimizer.ts";
+import { initParams, type TransformerParams } from "../nn/parameters.ts";
+import { type Tokenizer, trainBpe } from "../nn/tokenizer.ts";
+import type { Model } from "../nn/transformer.ts";
+import { grpo } from "../rl/advantages.ts";
+import { demonstrate } from "../rl/demonstrations.ts";
+import { echo } from "../rl/echo.ts";
+import type { EnvironmentSpec } from "../rl/environments/environment.ts";
+import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { evaluate, type Evaluation, worldModelLoss } from "../rl/evaluate.ts";
+import { ppoClip } from "../rl/losses.ts";
+import type { Objective } from "../rl/objective.ts";
+import type { RolloutOptions } from "../rl/rollout.ts";
+import type { Trajectory } from "../rl/stream.ts";
+import { SPECIAL_TOKENS, Template } from "../rl/template.ts";
+import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
+import type { Preset } from "./presets.ts";
+
+const TRAIN = { split: "train" } as const;
+const HELD_OUT = { split: "heldout" } as const;
+/** Seeds of held-out tasks start here; training draws below 2^31. */
+const HELD_OUT_SEEDS = 2 ** 40;
+
+/**
+ * Words without the space before them, single digits, runs of punctuation: a name is the same tokens wherever it stands (in a
+ * question, in a path, at the start of an answer), so that copying it is copying.
+ */
+const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
+
+/** Small micro-batches of rows of like length: a third of the work would otherwise be padding. */
+const MAX_BATCH_TOKENS = 1200;
+
+export interface HeldOutScore extends Evaluation {
+  /** −lp per observation token, in nats, on the expert's episodes of held-out tasks. */
+  readonly worldLoss: number;
+}
+
+export class Experiment {
+  readonly preset: Preset;
+  readonly env: EnvironmentSpec;
+  readonly #rng: Rng;
+  readonly #heldOutDemonstrations = new Map<Template, Promise<Trajectory[]>>();
+
+  constructor(preset: Preset) {
+    this.preset = preset;
+    this.env = ENVIRONMENTS[preset.env]!;
+    this.#rng = new Rng(preset.seed);
+  }
+
+  /** A byte-level BPE learnt from expert episodes of training tasks. */
+  async trainTokenizer(): Promise<Tokenizer> {
+    const { vocabSize, corpusEpisodes } = this.preset.tokenizer;
+    const texts: string[] = [];
+    const seeds = this.#rng.split("corpus");
+    for (let i = 0; i < corpusEpisodes; i++) {
+      const env = this.env.make(TRAIN);
+      texts.push(await env.reset(seeds.split(i).int(2 ** 31)));
+      for (let done = false; !done;) {
+        const action = this.env.expert(env);
+        const result = await env.step(action);
+        texts.push(action, result.observation);
+        done = result.done;
+      }
+    }
+    return trainBpe(texts, { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
+  }
+
+  /** The limited set of expert episodes that the warm start sees. */
+  async demonstrations(template: Template): Promise<Trajectory[]> {
+    const seeds = this.#rng.split("demonstrations");
+    return this.#experts(template, TRAIN, this.preset.sft.demonstrations, (i) => seeds.split(i).int(2 ** 31));
+  }
+
+  async #experts(
+    template: Template,
+    options: typeof TRAIN | typeof HELD_OUT,
+    count: number,
+    seedOf: (i: number) => number,
+  ): Promise<Trajectory[]> {
+    const { maxObservationTokens } = this.preset.rollout;
+    const episodes: Trajectory[] = [];
+    for (let i = 0; i < count; i++) {
+      episodes.push(await demonstrate(this.env, options, seedOf(i), template, { maxObservationTokens }));
+    }
+    return episodes;
+  }
+
+  newModel(tokenizer: Tokenizer, device: Device): Model {
+    const config = modelConfig({
+      ...this.preset.model,
+      vocabSize: tokenizer.vocabSize,
+      family: "qwen3",
+      ...(this.preset as { extra?: object }).extra,
+    });
+    return { config, params: initParams(config, this.#rng.split("init"), device) };
+  }
+
+  sftOptimizer(model: Model): AdamW<TransformerParams> {
+    return new AdamW(model.params, { betas: [0.9, 0.98], weightDecay: 0.05, clipNorm: 1 });
+  }
+
+  rlOptimizer(model: Model): AdamW<TransformerParams> {
+    const { betas, clipNorm, weightDecay } = this.preset.rl;
+    return new AdamW(model.params, { betas, clipNorm, weightDecay });
+  }
+
+  sft(
+    options: Pick<SftOptions, "model" | "template" | "optimizer" | "demonstrations" | "startStep">,
+  ): AsyncGenerator<StepReport> {
+    const { steps, batchSize, lr, warmup, observationWeight } = this.preset.sft;
+    const rate = schedule({ lr, warmup, decay: "cosine", steps, minRatio: 0.1 });
+    return trainSft({
+      ...options,
+      observationWeight,
+      steps,
+      batchSize,
+      lr: rate,
+      rng: this.#rng.split("sft"),
+      maxBatchTokens: MAX_BATCH_TOKENS,
+    });
+  }
+
+  rl(
+    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep"> & { readonly signal?: AbortSignal },
+  ): AsyncGenerator<StepReport> {
+    const { steps, groups, groupSize, lr, warmup } = this.preset.rl;
+    const { signal, ...rest } = options;
+    return trainRl({
+      ...rest,
+      objective: this.objective(),
+      env: this.env,
+      envOptions: TRAIN,
+      groups,
+      groupSize,
+      steps,
+      lr: schedule({ lr, warmup }),
+      maxBatchTokens: MAX_BATCH_TOKENS,
+      rollout: { ...this.rolloutOptions(), ...(signal ? { signal } : {}) },
+      rng: this.#rng.split("rl"),
+    });
+  }
+
+  objective(): Objective {
+    const { epsilon, epsilonHigh, aggregation, lambda } = this.preset.rl;
+    return { advantage: grpo(), policyLoss: ppoClip({ epsilon, epsilonHigh }), aggregation, world: echo({ lambda }) };
+  }
+
+  rolloutOptions(): RolloutOptions {
+    return { ...this.preset.rollout, maxTokens: this.preset.model.maxPositions };
+  }
+
+  /** Success on held-out tasks (the first `episodes` of a fixed list, sampled as in training), and the world-model loss there. */
+  async evaluate(model: Model, template: Template, episodes: number, signal?: AbortSignal): Promise<HeldOutScore> {
+    const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
+    const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
+    const result = await evaluate(model, template, this.env, HELD_OUT, seeds, this.#rng.split("evaluation"), options);
+    let experts = this.#heldOutDemonstrations.get(template);
+    if (experts === undefined) {
+      const { finalEpisodes } = this.preset.evaluation;
+      experts = this.#experts(template, HELD_OUT, finalEpisodes, (i) => HELD_OUT_SEEDS + i);
+      this.#heldOutDemonstrations.set(template, experts);
+    }
+    return { ...result, worldLoss: await worldModelLoss(model, template, (await experts).slice(0, episodes)) };
+  }
+}

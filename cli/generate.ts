@@ -1,0 +1,105 @@
+/**
+ * `npm run generate -- --run runs/<name> --task "…"`: plays one episode live with a trained checkpoint. The world is the one that
+ * `--seed` makes; with `--task` its question is replaced by yours, and nobody checks the answer.
+ */
+import process from "node:process";
+import { device } from "../engine/device.ts";
+import { Rng } from "../engine/random.ts";
+import { Decoder, sampleToken } from "../nn/sampler.ts";
+import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { emptyStream } from "../rl/stream.ts";
+import { Template } from "../rl/template.ts";
+import { createStyle, wantsColour } from "./display/style.ts";
+import { numberFrom, parse, report, UsageError, wholeNumber } from "./options.ts";
+import type { Preset } from "./presets.ts";
+import { modelFromCheckpoint } from "./run.ts";
+import { openRun } from "./runFolder.ts";
+
+const HELP = `worldgrad: play one episode with a trained checkpoint
+
+  npm run generate -- --run runs/NAME [flags]
+
+  --run PATH         run folder whose newest checkpoint plays
+  --task TEXT        your own task; without it the environment's (a held-out one), which is then also judged
+  --seed N           which world, and which random numbers    (default 0)
+  --temperature X    0 is greedy                              (default 0)
+  --help             this text
+`;
+
+const FLAGS = {
+  run: { type: "string" },
+  task: { type: "string" },
+  seed: { type: "string" },
+  temperature: { type: "string" },
+  help: { type: "boolean" },
+} as const;
+
+async function main(): Promise<number> {
+  const values = parse(process.argv.slice(2), FLAGS);
+  if (values["help"]) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const path = values["run"];
+  if (typeof path !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+  const seed = wholeNumber("seed", String(values["seed"] ?? 0), 0);
+  const temperature = numberFrom("temperature", String(values["temperature"] ?? 0));
+  const folder = openRun(path);
+  const checkpoint = folder.loadLatestCheckpoint();
+  if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
+  const executor = await device("wasm");
+  const { model, tokenizer } = modelFromCheckpoint(checkpoint, executor);
+  const preset = folder.config["preset"] as Preset;
+  const write = (text: string): void => void process.stdout.write(text);
+  const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
+
+  const env = ENVIRONMENTS[preset.env]!.make({ split: "heldout" });
+  const given = await env.reset(seed);
+  const task = typeof values["task"] === "string" ? values["task"] : given;
+  const template = new Template(tokenizer);
+  const stream = emptyStream();
+  template.appendTask(stream, task);
+  write(`${style.dim(`checkpoint after step ${checkpoint.step}`)}\n${style.bold("task")} ${task}\n`);
+
+  const { maxTurns, maxActionTokens, maxObservationTokens } = preset.rollout;
+  const rng = new Rng(seed).split("generate");
+  const decoder = new Decoder(model, 1, preset.model.maxPositions);
+  let pending = [...stream.ids];
+  try {
+    for (let turn = 0; turn < maxTurns; turn++) {
+      write(`${style.role.action("$ ")}`);
+      const action: number[] = [];
+      while (action.at(-1) !== template.endId && action.length < maxActionTokens) {
+        if (decoder.lengths[0]! + pending.length > preset.model.maxPositions) return end("the context is full");
+        const token = sampleToken(await decoder.feed([pending]), { temperature }, rng);
+        pending = [token.id];
+        action.push(token.id);
+        if (token.id !== template.endId) write(style.role.action(tokenizer.decode([token.id])));
+      }
+      write("\n");
+      if (action.at(-1) !== template.endId) return end("the action did not end");
+      const result = await env.step(template.actionText(action));
+      const ids = template.encodeObservation(result.observation, maxObservationTokens);
+      if (ids.length > 0) write(`${style.role.observation(tokenizer.decode(ids))}\n`);
+      if (result.done) {
+        return end(values["task"] === undefined ? `reward ${result.reward}` : "ended (your own task is not judged)");
+      }
+      const before = stream.ids.length;
+      template.appendObservation(stream, turn, ids);
+      pending = [...pending, ...stream.ids.slice(before)];
+    }
+    return end("out of turns");
+  } finally {
+    decoder.dispose();
+    executor.dispose();
+  }
+
+  function end(how: string): number {
+    write(`${style.dim(how)}\n`);
+    return 0;
+  }
+}
+
+process.exitCode = await main().catch(report);
+// Worker threads of the executor are gone by now; nothing else keeps the process.
+process.exit();

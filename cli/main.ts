@@ -1,0 +1,78 @@
+/** `npm start`: the main job. What it does is in run.ts; here are flags, the run folder, Ctrl-C and the end. */
+import { existsSync } from "node:fs";
+import { join, relative } from "node:path";
+import process from "node:process";
+import { device } from "../engine/device.ts";
+import { createDisplay } from "./display/display.ts";
+import { comparisonTable, familyTable } from "./display/table.ts";
+import { HELP, parseStart, report, type StartOptions, UsageError } from "./options.ts";
+import { type Preset, presetFor } from "./presets.ts";
+import { writeReport } from "./report/report.ts";
+import { Run } from "./run.ts";
+import { createRun, openRun, type RunFolder } from "./runFolder.ts";
+
+async function main(): Promise<number> {
+  const options = parseStart(process.argv.slice(2));
+  if (options === "help") {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const { folder, preset } = openFolder(options);
+  const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
+  const stop = new AbortController();
+  const onInterrupt = (): void => {
+    if (stop.signal.aborted) process.exit(130); // the second Ctrl-C does not wait
+    display.note("stopping after this step; press Ctrl-C again to stop at once");
+    stop.abort(new Error("interrupted"));
+  };
+  process.on("SIGINT", onInterrupt);
+  process.on("SIGTERM", onInterrupt);
+  const executor = await device(options.device, { log: (line) => display.note(line) });
+  if (options.device !== "auto") display.note(`executor: ${executor.description}`);
+  display.note(`run folder: ${relative(".", folder.path)}`);
+  const run = new Run(folder, preset, executor, display, stop.signal);
+  try {
+    const summary = await run.run(options.resume !== undefined);
+    if (summary !== null) {
+      display.table(comparisonTable(summary));
+      const families = familyTable(summary);
+      if (families) display.table(families);
+    }
+    const path = await writeReport(folder, summary ?? undefined);
+    const name = relative(".", folder.path);
+    display.note(`report: ${relative(".", path)}`);
+    display.note(
+      summary === null
+        ? `stopped; continue with: npm start -- --resume ${name}`
+        : `play one episode: npm run generate -- --run ${name} --task "…"`,
+    );
+    return summary === null ? 130 : 0;
+  } finally {
+    display.close();
+    run.dispose();
+    executor.dispose();
+  }
+}
+
+/** The folder and the settings of a new run, or of the one to continue. */
+function openFolder(options: StartOptions): { folder: RunFolder; preset: Preset } {
+  if (options.resume !== undefined) {
+    const folder = openRun(options.resume);
+    return { folder, preset: folder.config["preset"] as Preset };
+  }
+  const preset = presetFor(options);
+  const { model, lambda, seed, quick } = options;
+  const base = options.name ?? `${quick ? "quick" : model}-lambda${lambda}-seed${seed}`;
+  const path = join("runs", base);
+  // A name that was asked for is kept or refused; one that we chose gets a number if it is taken.
+  if (options.name !== undefined && existsSync(path)) {
+    throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
+  }
+  let free = path;
+  for (let n = 2; existsSync(free); n++) free = `${path}-${n}`;
+  return { folder: createRun(free, { preset }), preset };
+}
+
+process.exitCode = await main().catch(report);
+// Threads and Dawn may keep the process alive after their device is gone.
+process.exit();

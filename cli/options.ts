@@ -1,0 +1,135 @@
+/** The command line of `npm start`: `node:util` parseArgs, values checked one by one; a mistake is one line. */
+import { parseArgs } from "node:util";
+import { WorldgradError } from "../engine/errors.ts";
+import { nearest } from "../engine/options.ts";
+
+export const MODEL_SIZES = ["tiny", "small", "base"] as const;
+export type ModelSize = (typeof MODEL_SIZES)[number];
+export const DEVICES = ["auto", "wasm", "webgpu", "reference"] as const;
+
+export interface StartOptions {
+  readonly device: (typeof DEVICES)[number];
+  readonly seed: number;
+  /** RL steps; undefined: the preset's. */
+  readonly steps: number | undefined;
+  readonly lambda: number;
+  readonly model: ModelSize;
+  readonly resume: string | undefined;
+  readonly name: string | undefined;
+  readonly quick: boolean;
+}
+
+export const HELP = `worldgrad: train a small transformer to work in a terminal, and to predict what the terminal will answer
+
+  npm start -- [flags]
+
+  --device NAME    auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
+  --seed N         seed of everything random             (default 0)
+  --steps N        optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
+  --lambda X       weight of the world-model loss, ECHO  (default 0.05; 0 is plain GRPO)
+  --model SIZE     tiny | small | base                   (default small)
+  --name NAME      name of the run folder in runs/       (default: from model, lambda and seed)
+  --resume PATH    continue the run in this folder from its last checkpoint
+  --quick          a run of seconds that shows every part
+  --help           this text
+`;
+
+const FLAGS = {
+  device: { type: "string" },
+  seed: { type: "string" },
+  steps: { type: "string" },
+  lambda: { type: "string" },
+  model: { type: "string" },
+  name: { type: "string" },
+  resume: { type: "string" },
+  quick: { type: "boolean" },
+  help: { type: "boolean" },
+} as const;
+
+/** A mistake in the command line: printed as one line, exit code 2. */
+export class UsageError extends Error {}
+
+/** @returns the options, or "help" @throws UsageError with one line that says what was expected */
+export function parseStart(args: readonly string[]): StartOptions | "help" {
+  const values = parse(args, FLAGS);
+  if (values["help"]) return "help";
+  const text = (name: keyof typeof FLAGS): string | undefined => values[name] as string | undefined;
+  const resume = text("resume");
+  if (resume !== undefined) {
+    const others = Object.keys(values).filter((name) => name !== "resume" && name !== "device");
+    if (others.length > 0)
+      throw new UsageError(`--resume continues a run with its own settings; remove --${others[0]}`);
+  }
+  return {
+    device: oneOf("device", text("device") ?? "auto", DEVICES),
+    seed: wholeNumber("seed", text("seed") ?? "0", 0),
+    steps: text("steps") === undefined ? undefined : wholeNumber("steps", text("steps")!, 0),
+    lambda: numberFrom("lambda", text("lambda") ?? "0.05"),
+    model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
+    name: text("name") === undefined ? undefined : folderName(text("name")!),
+    resume,
+    quick: values["quick"] === true,
+  };
+}
+
+/** parseArgs with its errors reworded: unknown flags get the nearest known one. */
+export function parse(
+  args: readonly string[],
+  flags: Record<string, { readonly type: "string" | "boolean" }>,
+): Record<string, string | boolean | undefined> {
+  for (const arg of args) {
+    if (!arg.startsWith("-")) continue;
+    const name = arg.replace(/^--?/, "").split("=")[0]!;
+    if (arg.startsWith("--") && Object.hasOwn(flags, name)) continue;
+    const known = nearest(name, Object.keys(flags));
+    throw new UsageError(
+      `unknown flag ${arg.split("=")[0]}${known ? `; did you mean --${known}?` : ""} (--help lists all)`,
+    );
+  }
+  try {
+    return parseArgs({ args: [...args], options: flags, strict: true, allowPositionals: false }).values;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UsageError(reason.split("\n")[0]!.replace(/ To specify an option argument.*$/, ""));
+  }
+}
+
+function oneOf<T extends string>(flag: string, value: string, allowed: readonly T[]): T {
+  const found = allowed.find((name) => name === value);
+  if (found === undefined) throw new UsageError(`--${flag}: expected ${allowed.join(", ")}, got "${value}"`);
+  return found;
+}
+
+export function wholeNumber(flag: string, value: string, least: number): number {
+  const n = Number(value);
+  if (value.trim() === "" || !Number.isSafeInteger(n) || n < least) {
+    throw new UsageError(`--${flag}: expected an integer ≥ ${least}, got "${value}"`);
+  }
+  return n;
+}
+
+export function numberFrom(flag: string, value: string): number {
+  const n = Number(value);
+  if (value.trim() === "" || !Number.isFinite(n) || n < 0) {
+    throw new UsageError(`--${flag}: expected a number ≥ 0, got "${value}"`);
+  }
+  return n;
+}
+
+function folderName(value: string): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(value)) {
+    throw new UsageError(`--name: expected letters, digits, ".", "_" and "-", got "${value}"`);
+  }
+  return value;
+}
+
+/** One line on stderr and the exit code for an error: 2 for a mistake of the user, 1 for the rest. */
+export function report(error: unknown): number {
+  if (error instanceof UsageError) {
+    console.error(`worldgrad: ${error.message}`);
+    return 2;
+  }
+  if (error instanceof WorldgradError) console.error(`worldgrad: ${error.message}`);
+  else console.error(error);
+  return 1;
+}

@@ -1,0 +1,195 @@
+/**
+ * What is known about each metric: its name (TRL's), how to write it, and for the page which chart it belongs to and what that
+ * chart tells. The terminal and the report both read this list; a metric that is not in it is still shown, under its own name.
+ */
+import type { NumberFormat } from "./format.ts";
+
+export interface MetricInfo {
+  /** Short, for a narrow column. */
+  readonly label: string;
+  readonly format: NumberFormat;
+}
+
+/** In the order in which the terminal shows them. */
+export const METRICS: Readonly<Record<string, MetricInfo>> = {
+  reward: { label: "reward", format: "number" },
+  success: { label: "success", format: "percent" },
+  "eval/success": { label: "held-out", format: "percent" },
+  loss: { label: "loss", format: "number" },
+  policy_loss: { label: "policy loss", format: "number" },
+  world_loss: { label: "world loss", format: "number" },
+  entropy: { label: "entropy", format: "number" },
+  kl: { label: "kl", format: "number" },
+  grad_norm: { label: "grad norm", format: "number" },
+  frac_reward_zero_std: { label: "flat groups", format: "percent" },
+  tokens_per_second: { label: "tokens/s", format: "count" },
+  "completions/mean_length": { label: "length", format: "number" },
+  "num_turns/mean": { label: "turns", format: "number" },
+  learning_rate: { label: "lr", format: "number" },
+  step_time: { label: "step time", format: "seconds" },
+  reward_std: { label: "reward std", format: "number" },
+  num_tokens: { label: "tokens", format: "count" },
+};
+
+/** Label and format of any metric. */
+export function metricInfo(name: string): MetricInfo {
+  return METRICS[name] ?? { label: name, format: "number" };
+}
+
+export interface ChartSeries {
+  /** Name of the metric. */
+  readonly name: string;
+  readonly label: string;
+  /** Take it from the "eval" lines (held-out tasks) instead of the training lines. */
+  readonly heldOut?: boolean;
+}
+
+export interface ChartInfo {
+  readonly title: string;
+  readonly format: NumberFormat;
+  readonly series: readonly ChartSeries[];
+  /** What the curve says and what should worry you, in plain words. */
+  readonly about: string;
+  /** Band around the first series: this metric on either side, or the Wilson interval from `episodes` of the eval lines. */
+  readonly band?: { readonly plusMinus: string } | "wilson";
+  readonly logScale?: boolean;
+}
+
+export const CHARTS: readonly ChartInfo[] = [
+  {
+    title: "Success",
+    format: "percent",
+    series: [
+      { name: "success", label: "held-out tasks", heldOut: true },
+      { name: "success", label: "training tasks" },
+    ],
+    band: "wilson",
+    about:
+      "Share of episodes that the verifier accepts. The held-out curve is the one to believe: tasks with other seeds and other names, never trained on. Its band is the 95 % Wilson interval; two curves whose bands overlap much are not yet different.",
+  },
+  {
+    title: "Reward",
+    format: "number",
+    series: [{ name: "reward", label: "reward" }],
+    band: { plusMinus: "reward_std" },
+    about:
+      "Mean return of the sampled episodes ± one standard deviation. It is noisy from batch to batch because the tasks differ; look at the smoothed line. If reward rises and held-out success does not, the policy has found a hole in the verifier.",
+  },
+  {
+    title: "Groups without a signal",
+    format: "percent",
+    series: [{ name: "frac_reward_zero_std", label: "all rewards equal" }],
+    about:
+      "Each task is tried several times, and the group's mean is the baseline. A group that only succeeds or only fails has advantage 0 everywhere and teaches the policy nothing; near 100 % the tasks are too easy or too hard. The world-model loss still learns from such groups.",
+  },
+  {
+    title: "Policy loss",
+    format: "number",
+    series: [{ name: "policy_loss", label: "policy loss" }],
+    about:
+      "It hovers around 0, and that is right. On fresh samples every ratio is exactly 1, so the loss is −mean(A), and advantages are centred to sum to 0 in each group. Its gradient is −mean(A·∇log p), which is not 0: judge progress by reward and by the gradient norm, never by this number.",
+  },
+  {
+    title: "World-model loss",
+    format: "number",
+    series: [
+      { name: "world_loss", label: "held-out tasks", heldOut: true },
+      { name: "world_loss", label: "training rollouts" },
+    ],
+    about:
+      "Mean −log p, in nats, of what the terminal answered: plain next-token prediction on observation tokens, from failed episodes too. Falling means that the model knows better what its commands will do. 0.69 nats is a coin flip per token, 0 is certainty.",
+  },
+  {
+    title: "Loss",
+    format: "number",
+    series: [{ name: "loss", label: "loss" }],
+    about:
+      "The loss that is minimised: cross-entropy on the expert's tokens during the warm start, the weighted sum of policy and world loss afterwards.",
+  },
+  {
+    title: "Entropy",
+    format: "number",
+    series: [{ name: "entropy", label: "entropy of actions" }],
+    about:
+      "How undecided the policy is per sampled token, in nats. A slow decline is learning. A fall to almost 0 is collapse: all tries of a task become the same, the groups go flat and learning stops.",
+  },
+  {
+    title: "Gradient norm",
+    format: "number",
+    series: [{ name: "grad_norm", label: "before clipping" }],
+    about:
+      "Length of the whole gradient before it is clipped. Single spikes are cut by the clip; steady growth, or NaN, means that the learning rate is too high or a loss is broken.",
+  },
+  {
+    title: "Clip ratio",
+    format: "percent",
+    series: [
+      { name: "clip_ratio/region_mean", label: "both" },
+      { name: "clip_ratio/low_mean", label: "low" },
+      { name: "clip_ratio/high_mean", label: "high" },
+    ],
+    about:
+      "Share of sampled tokens whose probability has already moved so far in the wanted direction that the clip stops pulling. It is a stop sign, not a limit on the step. With one update per batch the ratio is 1 and this is exactly 0.",
+  },
+  {
+    title: "Length of completions",
+    format: "number",
+    series: [
+      { name: "completions/mean_length", label: "mean" },
+      { name: "completions/min_length", label: "min" },
+      { name: "completions/max_length", label: "max" },
+    ],
+    about:
+      "Sampled tokens per episode. Growth without growth of reward is length explosion; a max that sticks to the limit means that episodes are being cut off.",
+  },
+  {
+    title: "Turns",
+    format: "number",
+    series: [
+      { name: "num_turns/mean", label: "held-out tasks", heldOut: true },
+      { name: "num_turns/mean", label: "training tasks" },
+    ],
+    about:
+      "Commands per episode. Failures usually run to the limit, so this falls as success rises; after that it tells how direct the solutions are.",
+  },
+  {
+    title: "Cut off and failing calls",
+    format: "percent",
+    series: [
+      { name: "completions/clipped_ratio", label: "cut off by the limit" },
+      { name: "tools/failure_frequency", label: "commands that fail" },
+    ],
+    about:
+      "Episodes that ended at the token limit, and commands that the terminal answered with an error. The first should go to 0; some of the second is normal exploration.",
+  },
+  {
+    title: "KL to the reference",
+    format: "number",
+    series: [{ name: "kl", label: "kl" }],
+    about:
+      "Distance from the frozen reference policy, in nats per token. A sudden rise, before reward falls, is the usual first sign of a run going wrong.",
+  },
+  {
+    title: "Sampler and trainer",
+    format: "number",
+    logScale: true,
+    series: [
+      { name: "sampling/sampling_logp_difference/mean", label: "mean |Δ log p|" },
+      { name: "sampling/sampling_logp_difference/max", label: "max |Δ log p|" },
+    ],
+    about:
+      "The sampler (one token at a time, from a cache) and the trainer (whole sequences at once) must give a token the same log-probability, or every ratio is wrong. Rounding in 32 bits leaves about 10⁻⁶; above 10⁻³ something is broken.",
+  },
+  {
+    title: "Learning rate",
+    format: "number",
+    series: [{ name: "learning_rate", label: "learning rate" }],
+    about: "As scheduled. Worth a glance when another curve bends at the same step.",
+  },
+  {
+    title: "Tokens per second",
+    format: "count",
+    series: [{ name: "tokens_per_second", label: "tokens/s" }],
+    about: "Throughput, rollouts and update together. The only curve here that depends on the machine.",
+  },
+];

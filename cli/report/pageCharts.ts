@@ -1,0 +1,263 @@
+/**
+ * The curves of the report, drawn by uPlot (github.com/leeoniya/uPlot, MIT), bundled into the page. Runs in the browser.
+ * All charts share one cursor: pointing at a step in one shows that step in all.
+ */
+import uPlot from "uplot";
+import type { ChartInfo } from "./catalogue.ts";
+import { chartData, chartsOf, smooth, type ChartData, type Curve } from "./curves.ts";
+import { formatAs, formatNumber } from "./format.ts";
+import { cssColour, element } from "./pageDom.ts";
+import type { MetricsRecord } from "./records.ts";
+
+const HEIGHT = 210;
+const SYNC = "step";
+
+export function mountCharts(host: HTMLElement, metrics: readonly MetricsRecord[]): void {
+  const charts = chartsOf(metrics);
+  if (charts.length === 0) {
+    host.append(element("p", { class: "muted" }, "No metrics yet."));
+    return;
+  }
+  const lastSft = Math.max(-Infinity, ...metrics.filter((line) => line.phase === "sft").map((line) => line.step));
+  const hasRl = metrics.some((line) => line.phase === "rl");
+  const boundary = hasRl && Number.isFinite(lastSft) ? lastSft + 0.5 : null;
+  const lastStep = Math.max(1, ...metrics.map((line) => line.step));
+
+  let amount = 0.85;
+  const toggle = element("input", { type: "checkbox", checked: true, id: "smooth" });
+  const slider = element("input", {
+    type: "range",
+    min: 0.5,
+    max: 0.98,
+    step: 0.01,
+    value: amount,
+    "aria-label": "How smooth",
+  });
+  const views = charts.map((chart) => new ChartView(chart, chartData(chart, metrics), boundary, lastStep));
+  const apply = (): void => {
+    amount = Number(slider.value);
+    slider.disabled = !toggle.checked;
+    for (const view of views) view.setSmoothing(toggle.checked ? amount : 0);
+  };
+  toggle.addEventListener("change", apply);
+  slider.addEventListener("input", apply);
+
+  host.append(
+    element(
+      "div",
+      { class: "controls" },
+      element("label", { class: "check" }, toggle, element("span", {}, "smooth")),
+      slider,
+      element(
+        "span",
+        { class: "muted" },
+        "Pale lines are raw values. Drag to zoom, double-click to zoom out, ← → to step through a chart.",
+      ),
+    ),
+    element("div", { class: "charts" }, ...views.map((view) => view.card)),
+  );
+  apply();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => views.forEach((view) => view.draw()));
+  const observer = new ResizeObserver((entries) => {
+    for (const entry of entries) views.find((view) => view.plotHost === entry.target)?.draw();
+  });
+  for (const view of views) observer.observe(view.plotHost);
+}
+
+class ChartView {
+  readonly card: HTMLElement;
+  readonly plotHost: HTMLElement;
+  private readonly chart: ChartInfo;
+  private readonly data: ChartData;
+  private readonly boundary: number | null;
+  private readonly lastStep: number;
+  private plot: uPlot | null = null;
+  private amount = 0;
+
+  constructor(chart: ChartInfo, data: ChartData, boundary: number | null, lastStep: number) {
+    this.chart = chart;
+    this.data = data;
+    this.boundary = boundary;
+    this.lastStep = lastStep;
+    this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": this.summary() });
+    this.plotHost.addEventListener("keydown", (event) => this.onKey(event));
+    this.card = element(
+      "figure",
+      { class: "card" },
+      element("h3", {}, chart.title),
+      this.plotHost,
+      ...(chart.about === "" ? [] : [element("figcaption", {}, chart.about)]),
+    );
+  }
+
+  setSmoothing(amount: number): void {
+    this.amount = amount;
+    this.plot?.setData(this.columns());
+  }
+
+  /** Draws anew, in the colours and the width of now. */
+  draw(): void {
+    const width = Math.floor(this.plotHost.clientWidth);
+    if (width < 50) return;
+    this.plot?.destroy();
+    this.plot = new uPlot(this.options(width), this.columns(), this.plotHost);
+  }
+
+  /** Held-out points are few and carry their own interval; only training curves are smoothed. */
+  private smoothed(curve: Curve, series: number): Curve {
+    if (this.chart.series[series]?.heldOut) return curve;
+    const { boundary } = this;
+    return smooth(curve, this.amount, boundary === null ? -1 : this.data.steps.findIndex((step) => step > boundary));
+  }
+
+  /** Steps, the band's two edges (if any), then for each series its raw and its smoothed curve. */
+  private columns(): uPlot.AlignedData {
+    const { steps, curves, band } = this.data;
+    const edges = band ? [band.low, band.high].map((edge) => this.smoothed(edge, 0)) : [];
+    const pairs = curves.flatMap((curve, i) => [curve, this.smoothed(curve, i)]);
+    return [[...steps], ...edges.map((edge) => [...edge]), ...pairs.map((curve) => [...curve])];
+  }
+
+  private options(width: number): uPlot.Options {
+    const { chart, data, boundary, lastStep } = this;
+    const axis = {
+      stroke: cssColour("--muted"),
+      grid: { stroke: cssColour("--grid"), width: 1 },
+      ticks: { show: false },
+    };
+    const format = (value: number | null): string => (value === null ? "–" : formatAs(chart.format, value));
+    const edge = (): uPlot.Series => ({
+      class: "hidden-row",
+      stroke: "transparent",
+      points: { show: false },
+      spanGaps: true,
+    });
+    const series = chart.series.flatMap((info, i): uPlot.Series[] => {
+      const colour = cssColour(`--line-${i + 1}`);
+      const index = 1 + (data.band ? 2 : 0) + 2 * i;
+      return [
+        { class: "hidden-row", stroke: `${colour}44`, width: 1, points: { show: false }, spanGaps: true },
+        {
+          label: info.label,
+          stroke: colour,
+          width: 2,
+          spanGaps: true,
+          points: { show: (info.heldOut ?? false) || data.steps.length < 3, size: 7, fill: colour },
+          // The read-out is what was measured, not what was drawn; without a cursor the newest value.
+          value: (plot, _value, _series, step) => {
+            const curve = plot.data[index] ?? [];
+            // Between two evaluations the earlier one is what was known.
+            const back = step === null || info.heldOut ? lastOf(curve, step ?? curve.length - 1) : curve[step];
+            return format(back ?? null);
+          },
+        },
+      ];
+    });
+    return {
+      width,
+      height: HEIGHT,
+      scales: {
+        x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
+        y: chart.logScale ? { distr: 3 } : { range: (_plot, low, high) => yRange(chart, low, high) },
+      },
+      axes: [
+        { ...axis, size: 30 },
+        {
+          ...axis,
+          size: 58,
+          values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))),
+        },
+      ],
+      series: [
+        { label: "step", value: (_plot, step) => (step === null ? `1–${lastStep}` : String(step)) },
+        ...(data.band ? [edge(), edge()] : []),
+        ...series,
+      ],
+      bands: data.band ? [{ series: [2, 1], fill: `${cssColour("--line-1")}26` }] : [],
+      cursor: { sync: { key: SYNC }, y: false, points: { size: 8 }, drag: { x: true, y: false } },
+      legend: {
+        live: true,
+        markers: { fill: (_plot, i) => cssColour(`--line-${1 + Math.max(0, (i - (data.band ? 3 : 1)) >> 1)}`) },
+      },
+      plugins: boundary === null ? [] : [phaseMark(boundary)],
+    };
+  }
+
+  /** For those who cannot see the drawing: first and last value of each series. */
+  private summary(): string {
+    const parts = this.chart.series.map(({ label }, i) => {
+      const values = (this.data.curves[i] ?? []).filter((value) => value !== null);
+      const [first = NaN, last = NaN] = [values[0], values.at(-1)];
+      return `${label}: from ${formatAs(this.chart.format, first)} to ${formatAs(this.chart.format, last)}`;
+    });
+    return `${this.chart.title}. ${parts.join("; ")}`;
+  }
+
+  private onKey(event: KeyboardEvent): void {
+    const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const { plot } = this;
+    if (direction === undefined || plot === null) return;
+    event.preventDefault();
+    const last = this.data.steps.length - 1;
+    const index = Math.min(last, Math.max(0, (plot.cursor.idx ?? (direction > 0 ? -1 : last + 1)) + direction));
+    plot.setCursor({ left: plot.valToPos(this.data.steps[index] ?? 0, "x"), top: plot.over.clientHeight / 2 }, true);
+  }
+}
+
+/** Rates start at 0, so that a rise looks as large as it is; other numbers use the height. */
+function yRange(chart: ChartInfo, low: number | null, high: number | null): [number, number] {
+  if (low === null || high === null) return [0, 1];
+  if (chart.format === "percent") return [0, high > 0 ? Math.min(1, high * 1.1) : 1];
+  // Smoothing leaves rounding errors on a constant; they are no curve.
+  const isFlat = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
+  const pad = isFlat ? Math.abs(high) * 0.5 || 1 : 0.08 * (high - low);
+  return [low >= 0 && low - pad < 0 ? 0 : low - pad, high + pad];
+}
+
+/** The value at `index` or, if there is none, the nearest one before. */
+function lastOf(curve: ArrayLike<number | null | undefined>, index: number): number | null {
+  for (let i = index; i >= 0; i--) {
+    const value = curve[i];
+    if (typeof value === "number") return value;
+  }
+  return null;
+}
+
+function shortTick(tick: number, chart: ChartInfo): string {
+  if (chart.format === "percent") return `${Number((tick * 100).toPrecision(3))} %`;
+  if (chart.format === "count" || Math.abs(tick) >= 1000) return formatAs("count", tick);
+  return tick === 0
+    ? "0"
+    : Math.abs(tick) < 0.001
+      ? formatNumber(tick)
+      : String(Number(tick.toPrecision(3))).replace("-", "−");
+}
+
+/** A dashed line between warm start and RL, with the two names beside it. */
+function phaseMark(step: number): uPlot.Plugin {
+  return {
+    hooks: {
+      draw: (plot) => {
+        const { ctx, bbox } = plot;
+        const x = Math.round(plot.valToPos(step, "x", true));
+        if (x < bbox.left || x > bbox.left + bbox.width) return;
+        ctx.save();
+        ctx.strokeStyle = ctx.fillStyle = cssColour("--muted");
+        ctx.lineWidth = devicePixelRatio;
+        ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+        ctx.beginPath();
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x, bbox.top + bbox.height);
+        ctx.stroke();
+        ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+        ctx.textBaseline = "top";
+        const gap = 5 * devicePixelRatio;
+        ctx.textAlign = "right";
+        if (x - bbox.left > 30 * devicePixelRatio) ctx.fillText("SFT", x - gap, bbox.top + gap);
+        ctx.textAlign = "left";
+        ctx.fillText("RL", x + gap, bbox.top + gap);
+        ctx.restore();
+      },
+    },
+  };
+}

@@ -1,0 +1,252 @@
+/**
+ * A run of the main job, from its folder: warm start, evaluation, RL, evaluation. It can be stopped after any step and continued
+ * from its last checkpoint, bitwise as if it had never stopped (times excepted).
+ */
+import type { Device } from "../engine/device.ts";
+import { fail } from "../engine/errors.ts";
+import { treeLeaves } from "../engine/tree.ts";
+import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../nn/checkpoint.ts";
+import { estimateParameters } from "../nn/config.ts";
+import type { AdamW } from "../nn/optimizer.ts";
+import type { TransformerParams } from "../nn/parameters.ts";
+import { type Tokenizer, tokenizerFromJSON } from "../nn/tokenizer.ts";
+import type { Model } from "../nn/transformer.ts";
+import { Template } from "../rl/template.ts";
+import type { StepReport } from "../rl/trainer.ts";
+import type { Display } from "./display/display.ts";
+import { Experiment, type HeldOutScore } from "./experiment.ts";
+import type { Preset } from "./presets.ts";
+import type { Evaluation, Summary } from "./report/records.ts";
+import type { Checkpoint, RunFolder } from "./runFolder.ts";
+import { describeEpisodes, pickEpisodes } from "./transcripts.ts";
+
+/** What a checkpoint remembers besides tensors. */
+interface State {
+  readonly phase: "sft" | "rl";
+  /** Steps of that phase that are done. */
+  readonly done: number;
+  readonly optimizerStep: number;
+  /** The evaluation of the warm start. */
+  readonly before: Evaluation | null;
+}
+
+const TRANSCRIPTS_EVERY = 5;
+const CHECKPOINTS_KEPT = 2;
+
+/** Model and tokenizer of a checkpoint: what `generate` needs. */
+export function modelFromCheckpoint(checkpoint: Checkpoint, device: Device): { model: Model; tokenizer: Tokenizer } {
+  const text = (name: string): string => new TextDecoder().decode(fileOf(checkpoint, name));
+  const tokenizer = tokenizerFromJSON(JSON.parse(text("tokenizer.json")));
+  return { model: modelFromFiles(text("config.json"), fileOf(checkpoint, "model.safetensors"), device), tokenizer };
+}
+
+function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
+  return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
+}
+
+export class Run {
+  readonly #folder: RunFolder;
+  readonly #preset: Preset;
+  readonly #experiment: Experiment;
+  readonly #device: Device;
+  readonly #display: Display;
+  readonly #signal: AbortSignal;
+  #model!: Model;
+  #template!: Template;
+  #optimizer: AdamW<TransformerParams> | undefined;
+  #state: State = { phase: "sft", done: 0, optimizerStep: 0, before: null };
+
+  constructor(folder: RunFolder, preset: Preset, device: Device, display: Display, signal: AbortSignal) {
+    this.#folder = folder;
+    this.#preset = preset;
+    this.#experiment = new Experiment(preset);
+    this.#device = device;
+    this.#display = display;
+    this.#signal = signal;
+  }
+
+  /** Runs to the end, or until the signal: then what was learnt is saved. @returns the summary, or `null` if it was stopped */
+  async run(resume: boolean): Promise<Summary | null> {
+    const started = performance.now();
+    await this.#prepare(resume);
+    const parameters = estimateParameters(this.#model.config);
+    this.#display.note(
+      `model: ${parameters.toLocaleString("en")} parameters, ${this.#template.tokenizer.vocabSize} tokens in the vocabulary`,
+    );
+    await this.#warmStart();
+    if (this.#signal.aborted) return null;
+    const before = await this.#evaluateBefore();
+    const final = await this.#reinforce();
+    if (this.#signal.aborted || before === null || final === null) return null;
+    return {
+      before,
+      after: { ...final, label: "after RL" },
+      facts: {
+        executor: this.#device.description,
+        parameters,
+        seed: this.#preset.seed,
+        lambda: this.#preset.rl.lambda,
+        "RL steps": this.#preset.rl.steps,
+        "wall time (s)": Math.round((performance.now() - started) / 1000),
+      },
+    };
+  }
+
+  async #prepare(resume: boolean): Promise<void> {
+    const checkpoint = resume ? this.#folder.loadLatestCheckpoint() : null;
+    this.#folder.rewindTo(checkpoint);
+    if (checkpoint === null) {
+      const tokenizer = await this.#experiment.trainTokenizer();
+      this.#template = new Template(tokenizer);
+      this.#model = this.#experiment.newModel(tokenizer, this.#device);
+      return;
+    }
+    const { model, tokenizer } = modelFromCheckpoint(checkpoint, this.#device);
+    this.#model = model;
+    this.#template = new Template(tokenizer);
+    this.#state = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as State;
+    this.#optimizer = this.#newOptimizer();
+    restoreOptimizer(
+      model.config,
+      this.#optimizer,
+      fileOf(checkpoint, "optimizer.safetensors"),
+      this.#state.optimizerStep,
+    );
+    this.#display.note(
+      `continuing after ${this.#state.phase === "sft" ? "warm-start" : "RL"} step ${this.#state.done}`,
+    );
+  }
+
+  #newOptimizer(): AdamW<TransformerParams> {
+    return this.#state.phase === "sft"
+      ? this.#experiment.sftOptimizer(this.#model)
+      : this.#experiment.rlOptimizer(this.#model);
+  }
+
+  async #warmStart(): Promise<void> {
+    const { steps } = this.#preset.sft;
+    if (this.#state.phase !== "sft" || this.#state.done >= steps) return;
+    this.#display.phase("warm start: learning from the expert", steps, this.#state.done);
+    const demonstrations = await this.#experiment.demonstrations(this.#template);
+    this.#optimizer ??= this.#newOptimizer();
+    const clock = stopwatch();
+    const loop = this.#experiment.sft({ model: this.#model, template: this.#template, optimizer: this.#optimizer, demonstrations, startStep: this.#state.done }); // prettier-ignore
+    for await (const report of loop) {
+      const metrics = timed(report, clock());
+      this.#folder.appendMetrics({ step: report.step, phase: "sft", ...metrics });
+      this.#display.update(report.step + 1, metrics);
+      this.#state = { ...this.#state, done: report.step + 1 };
+      if (this.#signal.aborted || this.#state.done % this.#preset.sft.checkpointEvery === 0) await this.#save();
+      if (this.#signal.aborted) return;
+    }
+    if (this.#state.done % this.#preset.sft.checkpointEvery !== 0) await this.#save();
+  }
+
+  /** The warm start's score on held-out tasks; known already when the run was resumed later than that. */
+  async #evaluateBefore(): Promise<Evaluation | null> {
+    if (this.#state.before !== null) return this.#state.before;
+    this.#display.phase("evaluating the warm start on held-out tasks", 1);
+    const score = await this.#evaluate(this.#preset.evaluation.finalEpisodes);
+    if (score === null) return null;
+    this.#optimizer?.dispose();
+    this.#state = { phase: "rl", done: 0, optimizerStep: 0, before: { ...score, label: "warm start" } };
+    this.#optimizer = this.#newOptimizer();
+    await this.#save();
+    return this.#state.before;
+  }
+
+  async #reinforce(): Promise<Omit<Evaluation, "label"> | null> {
+    const { steps } = this.#preset.rl;
+    const { every, episodes, finalEpisodes } = this.#preset.evaluation;
+    this.#display.phase("reinforcement learning: GRPO + ECHO", steps, this.#state.done);
+    this.#optimizer ??= this.#newOptimizer();
+    const clock = stopwatch();
+    const loop = this.#experiment.rl({ model: this.#model, template: this.#template, optimizer: this.#optimizer, startStep: this.#state.done, signal: this.#signal }); // prettier-ignore
+    for await (const report of loop) {
+      const metrics = timed(report, clock());
+      this.#folder.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
+      if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
+      this.#display.update(report.step + 1, metrics);
+      this.#state = { ...this.#state, done: report.step + 1 };
+      const isLast = this.#state.done === steps;
+      if (!isLast && this.#state.done % every === 0) await this.#evaluate(episodes);
+      if (this.#signal.aborted || this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
+      clock();
+    }
+    await this.#save();
+    if (this.#signal.aborted) return null;
+    this.#display.phase("evaluating on held-out tasks", 1);
+    return this.#evaluate(finalEpisodes);
+  }
+
+  /** Plays held-out tasks; a line in the metrics. `null` if the run was stopped meanwhile. */
+  async #evaluate(episodes: number): Promise<Omit<Evaluation, "label"> | null> {
+    const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, this.#signal);
+    if (this.#signal.aborted) return null;
+    const { successes, meanTurns, worldLoss } = score;
+    this.#folder.appendMetrics({
+      step: this.#globalStep(this.#state.done),
+      phase: "eval",
+      success: successes / episodes,
+      episodes,
+      "num_turns/mean": meanTurns,
+      world_loss: worldLoss,
+    });
+    const percent = ((100 * successes) / episodes).toFixed(1);
+    this.#display.note(
+      `held-out tasks: ${percent} % of ${episodes} solved, world-model loss ${worldLoss.toFixed(3)} nats per token`,
+    );
+    return { episodes, successes, meanTurns, worldLoss, families: familyScores(score) };
+  }
+
+  async #transcribe(report: StepReport): Promise<void> {
+    const chosen = pickEpisodes(report.plan.episodes);
+    if (chosen.length === 0) return;
+    const records = await describeEpisodes(this.#model, this.#template, chosen, "rl", this.#globalStep(report.step));
+    for (const record of records) this.#folder.appendTranscript(record);
+    this.#display.transcript(records[0]!);
+  }
+
+  /** Metrics first, then the checkpoint: it remembers how long the logs are. */
+  async #save(): Promise<void> {
+    const { config } = this.#model;
+    const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
+    const state: State = { ...this.#state, optimizerStep: optimizer.state.step };
+    this.#folder.saveCheckpoint(this.#globalStep(this.#state.done), {
+      ...(await modelToFiles(this.#model)),
+      ...(await optimizerToFiles(config, optimizer)),
+      "tokenizer.json": JSON.stringify(this.#template.tokenizer.toJSON()),
+      "state.json": JSON.stringify(state),
+    });
+    this.#folder.pruneCheckpoints(CHECKPOINTS_KEPT);
+  }
+
+  /** Steps since the start of the run. */
+  #globalStep(step: number): number {
+    return this.#state.phase === "sft" ? step : this.#preset.sft.steps + step;
+  }
+
+  dispose(): void {
+    this.#optimizer?.dispose();
+    if (this.#model) for (const x of treeLeaves(this.#model.params)) x.dispose();
+  }
+}
+
+function familyScores(score: HeldOutScore): Evaluation["families"] & object {
+  return Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Seconds since the last call. */
+function stopwatch(): () => number {
+  let last = performance.now();
+  return () => {
+    const now = performance.now();
+    const seconds = (now - last) / 1000;
+    last = now;
+    return seconds;
+  };
+}
+
+function timed({ metrics }: StepReport, seconds: number): Record<string, number> {
+  return { ...metrics, step_time: seconds, tokens_per_second: (metrics["num_tokens"] ?? 0) / seconds };
+}

@@ -1,0 +1,52 @@
+/** From a trained episode to the record that transcripts.jsonl keeps and the report shows. */
+import type { Model } from "../nn/transformer.ts";
+import { score } from "../rl/learner.ts";
+import type { TokenPlan } from "../rl/objective.ts";
+import { isAgentToken, turnCount } from "../rl/stream.ts";
+import type { Template } from "../rl/template.ts";
+import type { Phase, Transcript } from "./report/records.ts";
+
+/** Scores every token of the given episodes under `model` (what it now thinks of each) and describes them token by token. */
+export async function describeEpisodes(
+  model: Model,
+  template: Template,
+  plans: readonly TokenPlan[],
+  phase: Phase,
+  step: number,
+): Promise<Transcript[]> {
+  const { logProbs, entropy } = await score(model, plans, { padId: template.padId, scored: () => true });
+  return plans.map(({ trajectory, advantages, wPolicy, wWorld }, i) => {
+    const { stream, info } = trajectory;
+    return {
+      step,
+      phase,
+      env: trajectory.env,
+      family: String(info["family"] ?? ""),
+      task: trajectory.task,
+      group: trajectory.group,
+      reward: trajectory.reward,
+      success: info["success"] === true,
+      stopReason: trajectory.stopReason,
+      turns: turnCount(trajectory),
+      tokens: stream.ids.map((id, t) => ({
+        id,
+        text: template.tokenizer.decode([id]),
+        role: stream.roles[t]!,
+        turn: stream.turns[t]!,
+        ...(t > 0 ? { logProb: logProbs[i]![t]!, surprise: -logProbs[i]![t]!, entropy: entropy[i]![t]! } : {}),
+        ...(isAgentToken(stream.roles[t]!) ? { oldLogProb: stream.oldLogProbs[t]! } : {}),
+        advantage: advantages[t]!,
+        wPolicy: wPolicy[t]!,
+        wWorld: wWorld[t]!,
+      })),
+    };
+  });
+}
+
+/** A success and a failure of a step where there are both, to look at. */
+export function pickEpisodes(plans: readonly TokenPlan[]): TokenPlan[] {
+  const counted = plans.filter((p) => !p.trajectory.masked);
+  const success = counted.find((p) => p.trajectory.info["success"] === true);
+  const failure = counted.find((p) => p.trajectory.info["success"] !== true);
+  return [success, failure].filter((p) => p !== undefined);
+}

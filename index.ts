@@ -1,0 +1,4 @@
+/** `worldgrad`: everything that runs in browsers and in Node. Smaller parts: `worldgrad/engine`, `worldgrad/nn`, `worldgrad/rl`. */
+export * from "./engine/index.ts";
+export * from "./nn/index.ts";
+export * from "./rl/index.ts";

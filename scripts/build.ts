@@ -1,0 +1,84 @@
+/**
+ * `npm run build`: dist/ with one JavaScript module and one declaration file per source file (TypeScript's own output, so that
+ * what is shipped reads like what was written), and dist/worldgrad.min.js, everything for a page in one minified file.
+ *
+ * Prints the sizes and fails when the page's file is over its budget, when an entry point pulls in what lies above it, or when
+ * something of Node has crept into what must run in browsers.
+ */
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { build, type Metafile } from "esbuild";
+import { packageFolder } from "./packageFolder.ts";
+
+/**
+ * Folders that each entry point may pull in, and its budget in bytes, minified and gzipped. Budgets are raised only by a commit
+ * of their own, with the reason. The first plan was 60 KB for everything. Measured: the two kernel generators and the
+ * ops with their references already take that; the terminal environment adds 14 KB, tokenizers, checkpoints and configurations 9.
+ * Taking the ops' test samples and the spaces of WGSL out would save 3 KB and cost "one op, one place".
+ */
+const ENTRIES = [
+  { name: "worldgrad", file: "index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 112 * 1024 },
+  { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 70 * 1024 },
+  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 72 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 90 * 1024 },
+] as const;
+
+const dist = join(packageFolder, "dist");
+rmSync(dist, { recursive: true, force: true });
+const tsc = spawnSync("npx", ["tsc", "-p", "tsconfig.build.json"], { cwd: packageFolder, stdio: "inherit" });
+if (tsc.status !== 0) throw new Error("build: tsc failed");
+for (const file of readdirSync(dist, { recursive: true, encoding: "utf8" })) {
+  if (file.endsWith(".d.ts")) rewriteDeclaration(join(dist, file));
+}
+
+console.log("entry               modules   minified       gzip     budget");
+const over: string[] = [];
+for (const { name, file, folders, budget } of ENTRIES) {
+  const { text, metafile } = await bundle(file);
+  checkInputs(name, metafile, folders);
+  const gzip = gzipSync(text, { level: 9 }).length;
+  const modules = Object.keys(metafile.inputs).length;
+  console.log([name.padEnd(18), pad(modules, 8), pad(text.length, 10), pad(gzip, 10), pad(budget, 10)].join(" "));
+  if (gzip > budget) over.push(`${name} by ${gzip - budget} bytes`);
+  if (file === "index.js") writeFileSync(join(dist, "worldgrad.min.js"), text);
+}
+if (over.length > 0) throw new Error(`build: over budget: ${over.join(", ")}`);
+
+/** TypeScript rewrites `./x.ts` to `./x.js` in JavaScript but not in declarations. */
+function rewriteDeclaration(path: string): void {
+  const text = readFileSync(path, "utf8");
+  const rewritten = text.replace(/((?:from|import) ?\(?\s*"\.{1,2}\/[^"]+)\.ts"/g, '$1.js"');
+  if (/\b(from|import) ?\(?\s*"[^"]+\.ts"/.test(rewritten)) throw new Error(`build: a .ts import is left in ${path}`);
+  writeFileSync(path, rewritten);
+}
+
+async function bundle(file: string): Promise<{ text: Uint8Array; metafile: Metafile }> {
+  // For browsers, with nothing declared external: an import of `node:` or of a package would be an error here.
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: dist,
+    entryPoints: [file],
+    bundle: true,
+    write: false,
+    minify: true,
+    format: "esm",
+    platform: "browser",
+    target: "es2023",
+    legalComments: "none",
+    metafile: true,
+    logLevel: "warning",
+  });
+  return { text: outputFiles[0]!.contents, metafile };
+}
+
+function checkInputs(name: string, { inputs }: Metafile, folders: readonly string[]): void {
+  for (const path of Object.keys(inputs)) {
+    const allowed = path === "index.js" || folders.some((folder) => path.startsWith(`${folder}/`));
+    if (!allowed) throw new Error(`build: ${name} pulls in ${path}`);
+  }
+}
+
+function pad(n: number, width: number): string {
+  return n.toLocaleString("en").padStart(width);
+}

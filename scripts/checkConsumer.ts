@@ -1,0 +1,103 @@
+/**
+ * `npm run check:consumer`: the packed tarball in the hands of a stranger, outside this repository and without the network.
+ *
+ * Packs dist/ (run `npm run build` first), installs the tarball into an empty folder, then, there: imports every entry point in
+ * Node, trains ten steps on WebAssembly, type-checks strictly without `@webgpu/types` and `@types/node` (engine and nn also
+ * without the DOM's types; rl takes an AbortSignal), and bundles for the browser, where `node:` imports would be errors.
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { packageFolder } from "./packageFolder.ts";
+
+const TRAIN = `
+import { device, grad, matmul, mean, square, sub, type Tensor, tensor } from "worldgrad/engine";
+import { AdamW } from "worldgrad/nn";
+
+const on = await device("wasm");
+const x = tensor([[1, 2], [3, 4], [5, 6]]);
+const y = tensor([[5], [11], [17]]); // = x · [1, 2]
+const params = { w: tensor([[0], [0]]) };
+const optimizer = new AdamW(params, { lr: 0.3, weightDecay: 0 });
+const loss = (p: { w: Tensor }): Tensor => mean(square(sub(matmul(x, p.w), y)));
+const before = await loss(params).item();
+for (let step = 0; step < 10; step++) optimizer.step(grad(loss)(params));
+const after = await loss(params).item();
+if (!(after < before / 5)) throw new Error(\`ten steps: loss \${before} → \${after}\`);
+export const report: string = \`\${on.description}: loss \${before.toFixed(2)} → \${after.toFixed(2)}\`;
+`;
+
+const USE_ALL = `
+import { device, type EnvironmentSpec, grpo, type Model, type Tensor, terminal } from "worldgrad";
+import { ROLES, type Trajectory } from "worldgrad/rl";
+import { report } from "./train.js";
+
+export const spec: EnvironmentSpec<never> = terminal;
+export const f = async (x: Tensor, model: Model, t: Trajectory): Promise<number> => (x.device === (await device()) ? ROLES.length : t.stream.ids.length + model.config.layers);
+export const text: string = report + grpo().toString();
+`;
+
+const NODE_ONLY = `
+import * as all from "worldgrad";
+import * as node from "worldgrad/node";
+import info from "worldgrad/package.json" with { type: "json" };
+import { report } from "./train.js";
+
+for (const name of ["tensor", "grad", "forward", "generate", "grpo", "echo", "trainRl", "terminal"]) {
+  if (!(name in all)) throw new Error("worldgrad does not export " + name);
+}
+if (typeof node.loadModel !== "function") throw new Error("worldgrad/node does not export loadModel");
+console.log("worldgrad " + info.version + ", " + Object.keys(all).length + " names, " + report);
+`;
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-consumer-"));
+const inConsumer = (command: string, ...args: string[]): string => {
+  const { status, stdout } = spawnSync(command, args, {
+    cwd: folder,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")} failed in the consumer's folder\n${stdout}`);
+  return stdout;
+};
+try {
+  inConsumer("npm", "pack", "--silent", packageFolder);
+  const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz"))!;
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "consumer", private: true, type: "module" }));
+  inConsumer("npm", "install", "--silent", "--offline", "--no-audit", "--no-fund", `./${tarball}`);
+  const installed = readdirSync(join(folder, "node_modules")).filter((name) => !name.startsWith("."));
+  if (installed.join() !== "worldgrad") throw new Error(`expected no dependency, got ${installed.join(", ")}`);
+
+  writeFileSync(join(folder, "train.ts"), TRAIN);
+  writeFileSync(join(folder, "all.ts"), USE_ALL);
+  const options = { target: "es2023", module: "nodenext", strict: true, skipLibCheck: false, types: [] };
+  const compile = (file: string, lib: readonly string[]): void => {
+    const config = { compilerOptions: { ...options, lib }, files: [file] };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+    inConsumer(join(packageFolder, "node_modules/.bin/tsc"), "-p", ".");
+  };
+  compile("train.ts", ["es2023"]);
+  compile("all.ts", ["es2023", "dom"]);
+
+  writeFileSync(join(folder, "main.js"), NODE_ONLY);
+  console.log(inConsumer(process.execPath, "--no-warnings", "main.js").trim());
+
+  const { outputFiles } = await build({
+    absWorkingDir: folder,
+    entryPoints: ["train.js"],
+    bundle: true,
+    write: false,
+    minify: true,
+    format: "esm",
+    platform: "browser",
+    target: "es2023",
+  });
+  const size = outputFiles[0]!.contents.length.toLocaleString("en");
+  console.log(
+    `${tarball}: ${statSync(join(folder, tarball)).size.toLocaleString("en")} bytes; in a browser bundle ${size}`,
+  );
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,21 @@
+/** `npm run examples`: runs every example and fails if one does, or if one has grown beyond 80 lines. */
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { packageFolder } from "./packageFolder.ts";
+
+const MAX_LINES = 80;
+
+const folder = join(packageFolder, "examples");
+const failures: string[] = [];
+for (const name of readdirSync(folder)) {
+  const lines = readFileSync(join(folder, name), "utf8").split("\n").length - 1;
+  if (lines >= MAX_LINES) failures.push(`${name} has ${lines} lines, expected fewer than ${MAX_LINES}`);
+  if (!name.endsWith(".ts")) continue; // the page is run by tests/browser
+  console.log(`\n--- examples/${name}`);
+  const start = performance.now();
+  const { status } = spawnSync("npx", ["tsx", join(folder, name)], { stdio: "inherit" });
+  if (status !== 0) failures.push(`${name} failed`);
+  console.log(`--- ${((performance.now() - start) / 1000).toFixed(1)} s`);
+}
+if (failures.length > 0) throw new Error(failures.join("; "));

@@ -1,0 +1,70 @@
+/** Training for long: memory, bind groups and compiled kernels reach a steady state. */
+import { describe, expect, test } from "vitest";
+import { device, type Device } from "../../engine/device.ts";
+import { onesLike } from "../../engine/ops/create.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
+import { TINY, tinyTraining } from "../support/tinyTraining.ts";
+
+const open: Record<string, () => Promise<Device>> = {
+  wasm: () => device("wasm"),
+  ...(gpuEnabled ? { webgpu: () => device("webgpu", { webgpu: gpuOptions }) } : {}),
+};
+
+/** What must not grow. */
+function held(on: Device): Record<string, number> {
+  const stats = on.backend.stats();
+  const { liveBytes, liveBuffers, reservedBytes, compiledKernels } = stats;
+  return {
+    liveBytes,
+    liveBuffers,
+    reservedBytes,
+    compiledKernels,
+    ...("bindGroups" in stats ? { bindGroups: Number(stats.bindGroups) } : {}),
+  };
+}
+
+describe.each(Object.keys(open))("1,000 training steps on %s", (name) => {
+  test("memory and caches are constant after the first few, and the loss falls", { timeout: 180_000 }, async () => {
+    const on = await open[name]!();
+    const training = tinyTraining(on);
+    const losses: number[] = [];
+    const run = async (from: number, to: number): Promise<void> => {
+      for (let n = from; n < to; n++) {
+        const loss = training.step(n);
+        if (n % 50 === 0) losses.push(await loss.item());
+        loss.dispose();
+      }
+      await on.synchronize();
+    };
+    await run(0, 10);
+    const before = held(on);
+    for (let n = 10; n < 1000; n += 90) {
+      await run(n, n + 90);
+      expect(held(on), `after ${n + 90} steps`).toEqual(before);
+    }
+    expect(losses[0]).toBeGreaterThan(2);
+    expect(losses.at(-1)).toBeLessThan(0.3);
+    for (const x of treeLeaves(training.model.params)) x.dispose();
+    training.optimizer.dispose();
+    // The rotary tables live as long as the device.
+    expect(on.backend.stats().liveBytes).toBeLessThanOrEqual(2 * 4 * TINY.maxPositions * TINY.hiddenSize);
+    on.dispose();
+  });
+
+  test("the measure sees one tensor that is left behind", async () => {
+    const on = await open[name]!();
+    const training = tinyTraining(on);
+    const steps = (count: number): void => {
+      for (let n = 0; n < count; n++) training.step(n).dispose();
+    };
+    steps(3);
+    const before = held(on);
+    const leaked = onesLike(training.model.params.embedding);
+    steps(3);
+    expect(held(on)).not.toEqual(before);
+    leaked.dispose();
+    expect(held(on)["liveBytes"]).toBe(before["liveBytes"]);
+    on.dispose();
+  });
+});

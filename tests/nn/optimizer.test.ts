@@ -1,0 +1,162 @@
+/** AdamW against the formula in plain f64, clipping, accumulation, schedules, and what it refuses. */
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Device } from "../../engine/device.ts";
+import { grad } from "../../engine/grad.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import { add, mul } from "../../engine/ops/pointwise.ts";
+import { sum } from "../../engine/ops/reduce.ts";
+import { scope } from "../../engine/scope.ts";
+import type { Tensor } from "../../engine/tensor.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { accumulateGrads, AdamW, type AdamWOptions, globalNorm, schedule, type ScheduleOptions } from "../../nn/optimizer.ts"; // prettier-ignore
+import { readAll, reference, relativeError, wasm } from "../support/rlExecutors.ts";
+
+interface State {
+  readonly p: number[];
+  readonly m: number[];
+  readonly v: number[];
+}
+
+/** One step of algorithm 2 of Loshchilov & Hutter on flat lists. */
+function adamwStep(states: State[], grads: number[][], t: number, lr: number, options: Required<AdamWOptions>): number {
+  const norm = Math.sqrt(grads.flat().reduce((total, g) => total + g * g, 0));
+  const scale = Math.min(1, options.clipNorm / (norm + 1e-6));
+  const [beta1, beta2] = options.betas;
+  states.forEach(({ p, m, v }, k) => {
+    grads[k]!.forEach((raw, i) => {
+      const g = raw * scale;
+      m[i] = beta1 * m[i]! + (1 - beta1) * g;
+      v[i] = beta2 * v[i]! + (1 - beta2) * g * g;
+      const mHat = m[i] / (1 - beta1 ** t);
+      const vHat = v[i] / (1 - beta2 ** t);
+      if (k === 0) p[i]! -= lr * options.weightDecay * p[i]!; // matrices decay, vectors do not
+      p[i]! -= (lr * mHat) / (Math.sqrt(vHat) + options.eps);
+    });
+  });
+  return norm;
+}
+
+describe.each([
+  { ...reference, exact: 1e-12 },
+  { ...wasm, exact: 2e-5 },
+])("on $name", ({ open, exact }) => {
+  let device: Device;
+  beforeAll(async () => {
+    device = await open();
+  });
+  afterAll(() => device.dispose());
+  const shapes = [[3, 5], [7]]; // prettier-ignore
+  const make = (values: readonly number[][]): Tensor[] => values.map((x, i) => tensor(Float64Array.from(x), { device, shape: shapes[i]! })); // prettier-ignore
+
+  it("follows the formula for any gradients, rates and clips", async () => {
+    const numbers = (n: number): fc.Arbitrary<number[]> => fc.array(fc.double({ min: -2, max: 2, noNaN: true }), { minLength: n, maxLength: n }); // prettier-ignore
+    await fc.assert(
+      fc.asyncProperty(
+        fc.tuple(numbers(15), numbers(7)),
+        fc.array(fc.tuple(numbers(15), numbers(7)), { minLength: 1, maxLength: 4 }),
+        fc.constantFrom(0.2, 1, Infinity),
+        fc.constantFrom(0, 0.1),
+        async (start, steps, clipNorm, weightDecay) => {
+          const options = {
+            lr: 0.01,
+            betas: [0.9, 0.95],
+            eps: 1e-6,
+            weightDecay,
+            clipNorm,
+            decays: () => true,
+          } as const;
+          const { decays: _, ...given } = options;
+          const params = make(start);
+          const optimizer = new AdamW(params, given);
+          const states = start.map((p) => ({ p: [...p], m: p.map(() => 0), v: p.map(() => 0) }));
+          for (const [i, grads] of steps.entries()) {
+            const lr = 0.01 * (i + 1);
+            const norm = scope(() => optimizer.step(make(grads), lr));
+            const expected = adamwStep(states, grads, i + 1, lr, options);
+            expect(Math.abs((await norm.item()) - expected)).toBeLessThanOrEqual(exact * Math.max(1, expected));
+          }
+          const actual = await readAll(params);
+          states.forEach(({ p }, k) => expect(relativeError(actual[k]!, p)).toBeLessThanOrEqual(exact));
+        },
+      ),
+      { numRuns: 25, seed: 3 },
+    );
+  });
+
+  it("a norm that is NaN or infinite changes nothing", async () => {
+    for (const bad of [NaN, Infinity, -Infinity]) {
+      const params = make([Array<number>(15).fill(1), Array<number>(7).fill(2)]);
+      const optimizer = new AdamW(params);
+      const grads = make([Array<number>(15).fill(0.5), [0, 0, bad, 0, 0, 0, 0]]);
+      const norm = await optimizer.step(grads).item();
+      expect(Number.isFinite(norm)).toBe(false);
+      const { m, v } = optimizer.state;
+      expect((await readAll(params)).flat()).toEqual([...Array<number>(15).fill(1), ...Array<number>(7).fill(2)]);
+      expect((await readAll([...m, ...v])).flat().every((x) => x === 0)).toBe(true);
+    }
+  });
+
+  it("accumulation sums, even where the gradient of two parameters is one tensor", async () => {
+    const params = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]).map((x) => (x.rank === 2 ? sum(x, { axis: 0 }) : sum(x))); // prettier-ignore
+    const weights = tensor([1, 2, 3, 4, 5], { device });
+    const gradient = (k: number): Tensor[] =>
+      grad(([a, b]: Tensor[]) => sum(mul(mul(weights, k), add(a!, mul(b!, tensor([1, 1, 1, 1, 1], { device }))))))(params); // prettier-ignore
+    const twins = (): Tensor[] => grad(([a, b]: Tensor[]) => sum(mul(weights, add(a!, b!))))([weights, params[0]!]);
+    const total = [1, 10, 100].map(gradient).reduce((a, b) => accumulateGrads(a, b));
+    expect(await readAll(total)).toEqual([[111, 222, 333, 444, 555], [1665]]);
+    const pair = accumulateGrads(twins(), twins());
+    expect(await readAll(pair)).toEqual([[2, 4, 6, 8, 10], [2, 4, 6, 8, 10]]); // prettier-ignore
+  });
+
+  it("the norm is over the whole tree; steps leave no memory behind", async () => {
+    const grads = make([Array<number>(15).fill(2), Array<number>(7).fill(-2)]);
+    expect(await globalNorm({ a: grads[0]!, b: [grads[1]!] }).item()).toBeCloseTo(2 * Math.sqrt(22), 5);
+    const params = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]);
+    const before = device.backend.stats().liveBytes;
+    const optimizer = new AdamW(params);
+    for (let i = 0; i < 3; i++) optimizer.step(grads).dispose();
+    expect(device.backend.stats().liveBytes).toBe(before + 2 * 22 * (device.float === "f64" ? 8 : 4));
+    optimizer.dispose();
+    expect(device.backend.stats().liveBytes).toBe(before);
+    expect(treeLeaves(params).some((x) => x.disposed)).toBe(false);
+  });
+
+  it("bad input is named, and nothing is changed", async () => {
+    const params = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]);
+    const build = (options: AdamWOptions) => (): unknown => new AdamW(params, options);
+    expect(build({ lr: -1 })).toThrow("AdamW: lr must be ≥ 0, got -1");
+    expect(build({ betas: [0.9, 1] })).toThrow("AdamW: betas must be in [0, 1), got 0.9, 1");
+    expect(build({ eps: 0 })).toThrow("AdamW: eps must be > 0");
+    expect(build({ weightDecay: -1 })).toThrow("weightDecay must be ≥ 0");
+    expect(build({ clipNorm: 0 })).toThrow("clipNorm must be > 0");
+    expect(build({ weight_decay: 1 } as AdamWOptions)).toThrow("did you mean 'weightDecay'?");
+    const optimizer = new AdamW(params);
+    const grads = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]);
+    expect(() => optimizer.step(grads.slice(1))).toThrow("AdamW: 2 parameters, but 1 gradients");
+    expect(() => optimizer.step([grads[0]!, grads[0]!])).toThrow('the gradient of "1" has shape [3, 5], expected [7]');
+    expect(() => optimizer.step(grads, NaN)).toThrow("AdamW: lr must be ≥ 0, got NaN");
+    expect(() => optimizer.resume(-1)).toThrow("step must be an integer ≥ 0, got -1");
+    expect((await readAll(params)).flat().every((x) => x === 1)).toBe(true);
+    expect(optimizer.state.step).toBe(0);
+  });
+});
+
+describe("schedule", () => {
+  const values = (options: ScheduleOptions, steps: number[]): number[] => steps.map((s) => +schedule(options)(s).toFixed(12)); // prettier-ignore
+
+  it("warms up, then stays, falls linearly, or as a cosine", () => {
+    expect(values({ lr: 1 }, [0, 9])).toEqual([1, 1]);
+    expect(values({ lr: 1, warmup: 4 }, [0, 1, 3, 4, 99])).toEqual([0.25, 0.5, 1, 1, 1]);
+    expect(values({ lr: 2, decay: "linear", steps: 10 }, [0, 5, 10, 11])).toEqual([2, 1, 0, 0]);
+    expect(values({ lr: 2, decay: "cosine", steps: 12, warmup: 2, minRatio: 0.1 }, [1, 2, 7, 12, 50])).toEqual([2, 2, 1.1, 0.2, 0.2]); // prettier-ignore
+  });
+
+  it("names what is missing or unknown", () => {
+    expect(() => schedule({ lr: 1, decay: "cosine" })).toThrow("cosine decay needs steps > warmup (0), got undefined");
+    expect(() => schedule({ lr: 1, decay: "linear", steps: 3, warmup: 3 })).toThrow("needs steps > warmup (3), got 3");
+    expect(() => schedule({ lr: 1, decay: "cubic" as "linear", steps: 3 })).toThrow('unknown decay "cubic"');
+    expect(() => schedule({ lr: -1 })).toThrow("schedule: lr must be ≥ 0, got -1");
+    expect(() => schedule({ lr: 1, warmUp: 3 } as ScheduleOptions)).toThrow("did you mean 'warmup'?");
+  });
+});

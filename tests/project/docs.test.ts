@@ -1,0 +1,166 @@
+/**
+ * What README and docs/ say is true: the paths that they name exist, line counts are about right, programs do what the text under
+ * them shows, and the diffs still fit the files that they change.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, normalize } from "node:path";
+import process from "node:process";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, describe, expect, it } from "vitest";
+import { HELP } from "../../cli/options.ts";
+import { isTypeScript, projectFiles, readSource } from "./sources.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const PAGES = projectFiles().filter((path) => /^(README|DEVELOPERS|docs\/[\w-]+)\.md$/.test(path));
+/** Made by commands that the pages tell of; not in the repository. */
+const MADE = /^(runs|dist|\.cache|node_modules)(\/|$)/;
+
+const linesOf = (path: string): number => readSource(path).split("\n").length - 1;
+const withoutFences = (text: string): string => text.replace(/^```.*?^```$/gms, "");
+
+/** Fenced blocks in order, with the language behind the fence. */
+function blocks(page: string): { language: string; text: string }[] {
+  return [...readSource(page).matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, text]) => ({
+    language: language!,
+    text: text!,
+  }));
+}
+
+/** Paths in links, and in `code` if they look like one: a folder of the repository, a slash, a name. */
+function pathsIn(page: string): string[] {
+  const text = withoutFences(readSource(page));
+  const links = [...text.matchAll(/\]\(([^)#\s]+)/g)].map((m) => m[1]!).filter((url) => !/^[a-z]+:/.test(url));
+  const folders = new Set(projectFiles().map((path) => path.split("/")[0]!));
+  const code = [...text.matchAll(/`([\w.-]+(?:\/[\w.-]+)*\/?)`/g)].map((m) => m[1]!);
+  return [
+    ...links.map((path) => normalize(join(dirname(page), path))),
+    ...code.filter((path) => path.includes("/") && folders.has(path.split("/")[0]!)),
+  ];
+}
+
+describe.each(PAGES)("%s", (page) => {
+  it("names only paths that exist", () => {
+    expect(pathsIn(page).filter((path) => !MADE.test(path) && !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+
+  it("counts lines of files right, to within a tenth", () => {
+    const rows = [...readSource(page).matchAll(/^\|\s*(\d+) \| `([^`]+)`/gm)];
+    const wrong = rows
+      .map(([, stated, path]) => ({ path, stated: Number(stated), is: linesOf(path!) }))
+      .filter(({ stated, is }) => Math.abs(stated - is) > Math.max(5, 0.1 * is));
+    expect(wrong).toEqual([]);
+  });
+});
+
+it("there are pages, and they name files", () => {
+  expect(PAGES).toContain("README.md");
+  expect(PAGES.length).toBeGreaterThan(6);
+  expect(pathsIn("README.md").length).toBeGreaterThan(30);
+});
+
+describe("README.md", () => {
+  it("states the size of the library to within a tenth", () => {
+    const stated = Number(/about ([\d,]+) lines/.exec(readSource("README.md"))![1]!.replace(",", ""));
+    const sources = projectFiles().filter((path) => isTypeScript(path) && /^(engine|kernels|nn|rl)\//.test(path));
+    const is = sources.reduce((total, path) => total + linesOf(path), 0);
+    expect(Math.abs(stated - is)).toBeLessThan(0.1 * is);
+  });
+
+  it("shows the flags of npm start as --help prints them", () => {
+    expect(blocks("README.md").map(({ text }) => text)).toContain(HELP);
+  });
+});
+
+describe("programs in the pages", () => {
+  const folder = mkdtempSync(join(tmpdir(), "worldgrad-docs-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  /** Each with the text that follows it, which is what it prints. */
+  const programs = PAGES.flatMap((page) => {
+    const all = blocks(page);
+    return all.flatMap(({ language, text }, i) =>
+      language === "ts"
+        ? [{ name: `${page}, block ${i + 1}`, text, output: all[i + 1]?.language === "text" ? all[i + 1]!.text : "" }]
+        : [],
+    );
+  });
+
+  it("exist", () => expect(programs.length).toBeGreaterThanOrEqual(2));
+
+  it("type-check", () => {
+    const files = programs.map(({ text }, i) => {
+      writeFileSync(join(folder, `${i}.mts`), text);
+      return `${i}.mts`;
+    });
+    const part = (name: string): [string, string[]] => [`worldgrad/${name}`, [join(ROOT, name, "index.ts")]];
+    const paths = Object.fromEntries([["worldgrad", [join(ROOT, "index.ts")]], part("engine"), part("nn"), part("rl")]);
+    const types = { typeRoots: [join(ROOT, "node_modules/@types")], types: ["node"] };
+    const compilerOptions = { paths, ...types, noEmit: true };
+    writeFileSync(
+      join(folder, "tsconfig.json"),
+      JSON.stringify({ extends: join(ROOT, "tsconfig.json"), compilerOptions, include: [], files }),
+    );
+    const { status, stdout } = spawnSync(join(ROOT, "node_modules/.bin/tsc"), ["-p", folder], { encoding: "utf8" });
+    expect(stdout).toBe("");
+    expect(status).toBe(0);
+  });
+
+  it.each(programs)("$name prints what is shown", ({ text, output }) => {
+    const program = text.replace(/ from "worldgrad(\/\w+)?"/g, (_, part: string | undefined) => {
+      return ` from ${JSON.stringify(pathToFileURL(join(ROOT, part?.slice(1) ?? "", "index.ts")).href)}`;
+    });
+    const path = join(folder, "program.mts");
+    writeFileSync(path, program);
+    const env = { ...process.env, NO_COLOR: "1" };
+    const run = spawnSync(process.execPath, ["--import", "tsx", path], { cwd: ROOT, encoding: "utf8", env });
+    expect(run.stderr).toBe("");
+    expect(run.stdout.trimEnd()).toBe(output.trimEnd());
+  });
+});
+
+interface Hunk {
+  readonly path: string;
+  /** Context and removed lines, which the file must have, and what takes their place. */
+  readonly before: string[];
+  readonly after: string[];
+}
+
+function hunksOf(diff: string): Hunk[] {
+  const hunks: Hunk[] = [];
+  let path = "";
+  for (const line of diff.trimEnd().split("\n")) {
+    const hunk = hunks.at(-1);
+    if (line.startsWith("--- ")) continue;
+    if (line.startsWith("+++ ")) path = line.slice("+++ b/".length);
+    else if (line.startsWith("@@")) hunks.push({ path, before: [], after: [] });
+    else if (hunk === undefined) throw new Error(`a diff must start with --- and +++, got ${line}`);
+    else {
+      if (!line.startsWith("+")) hunk.before.push(line.slice(1));
+      if (!line.startsWith("-")) hunk.after.push(line.slice(1));
+    }
+  }
+  return hunks;
+}
+
+describe("diffs in the pages", () => {
+  const diffs = PAGES.flatMap((page) =>
+    blocks(page).flatMap(({ language, text }, i) =>
+      language === "diff" ? [{ name: `${page}, block ${i + 1}`, hunks: hunksOf(text) }] : [],
+    ),
+  );
+
+  it("exist: an op and two methods", () => expect(diffs.length).toBeGreaterThanOrEqual(3));
+
+  it.each(diffs)("$name touches one file, and applies to it", ({ hunks }) => {
+    expect(new Set(hunks.map(({ path }) => path)).size).toBe(1);
+    let text = readSource(hunks[0]!.path);
+    for (const { before, after } of hunks) {
+      const parts = text.split(`\n${before.join("\n")}\n`);
+      expect(parts.length - 1, `places in the file that read\n${before.join("\n")}\n`).toBe(1);
+      text = parts.join(`\n${after.join("\n")}\n`);
+    }
+    expect(text).not.toBe(readSource(hunks[0]!.path));
+  });
+});

@@ -1,0 +1,122 @@
+/** The order of the layers: nothing imports upwards or in circles, and the library needs neither Node nor a package. */
+import { describe, expect, it } from "vitest";
+import { importsOf, isTypeScript, projectFiles, readSource } from "./sources.ts";
+
+/** What each part may import besides itself. Tests may import everything; nothing imports tests. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  kernels: [],
+  engine: ["kernels"],
+  nn: ["kernels", "engine"],
+  rl: ["kernels", "engine", "nn"],
+  cli: ["kernels", "engine", "nn", "rl", "node.ts"],
+  "index.ts": ["engine", "nn", "rl"],
+  "node.ts": ["engine", "nn", "rl", "cli"],
+  examples: ["index.ts", "node.ts"],
+};
+const LIBRARY = ["kernels", "engine", "nn", "rl", "index.ts"];
+/** Parts that import whatever they need. */
+const OUTSIDE = ["tests", "bench", "scripts", "vitest.config.ts"];
+
+const part = (path: string): string => path.split("/")[0]!;
+const sources = projectFiles().filter(isTypeScript);
+const graph = new Map(sources.map((path) => [path, importsOf(path, readSource(path))]));
+
+/** Everything wrong with `imports` of the module `path`, as sentences. */
+function offences(path: string, imports: readonly string[], known: ReadonlySet<string>): string[] {
+  const from = part(path);
+  return imports.flatMap((target) => {
+    if (!target.endsWith(".ts")) {
+      return LIBRARY.includes(from)
+        ? [`${path} imports ${target}: the library imports no package and nothing of Node`]
+        : [];
+    }
+    const to = part(target);
+    if (!known.has(target)) return [`${path} imports ${target}, which does not exist`];
+    if (to === from || OUTSIDE.includes(from)) return [];
+    const allowed = MAY_IMPORT[from];
+    if (allowed === undefined) return [`${path}: which layer is ${from}? Add it to MAY_IMPORT`];
+    return allowed.includes(to)
+      ? []
+      : [`${path} imports ${target}: ${from} may import ${allowed.join(", ") || "nothing"}`];
+  });
+}
+
+/** A circle of imports, types included, as the list of its modules, or undefined. Depth first, iterative. */
+function findCycle(modules: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const done = new Set<string>();
+  for (const root of modules.keys()) {
+    const path: { module: string; next: number }[] = [];
+    const open = new Set<string>();
+    const enter = (module: string): void => {
+      path.push({ module, next: 0 });
+      open.add(module);
+    };
+    if (!done.has(root)) enter(root);
+    while (path.length > 0) {
+      const top = path[path.length - 1]!;
+      const target = modules.get(top.module)?.[top.next++];
+      if (target === undefined) {
+        done.add(top.module);
+        open.delete(top.module);
+        path.pop();
+      } else if (open.has(target)) {
+        const circle = path.map(({ module }) => module);
+        return [...circle.slice(circle.indexOf(target)), target];
+      } else if (modules.has(target) && !done.has(target)) enter(target);
+    }
+  }
+  return undefined;
+}
+
+describe("imports", () => {
+  it("never go upwards, and the library imports only itself", () => {
+    const known = new Set(sources);
+    expect([...graph].flatMap(([path, imports]) => offences(path, imports, known))).toEqual([]);
+  });
+
+  it("form no circle, types included", () => {
+    expect(findCycle(graph)).toBeUndefined();
+  });
+
+  it("are all seen: each layer is there and most modules import something", () => {
+    expect(new Set(sources.map(part))).toEqual(new Set([...Object.keys(MAY_IMPORT), ...OUTSIDE]));
+    expect([...graph.values()].filter((imports) => imports.length > 0).length).toBeGreaterThan(0.7 * sources.length);
+  });
+});
+
+describe("the checks themselves", () => {
+  const known = new Set(["engine/a.ts", "nn/b.ts", "kernels/k.ts", "tests/t.ts"]);
+
+  it("read every form of import", () => {
+    const text = [
+      'import { a, type B } from "../engine/a.ts";',
+      'import type {\n  C,\n} from "./c.ts";',
+      'import * as k from "../kernels/k.ts";',
+      'export * from "./d.ts";',
+      'export { e } from "./e.ts";',
+      'import "./f.ts";',
+      'const g = await IMPORT(/* later */ "./g.ts");', // spelt so that this file does not import it
+      ' * import { no } from "./in-a-comment.ts";',
+      'export const text = "from"; // "./no.ts"',
+    ]
+      .join("\n")
+      .replace("IMPORT", "import");
+    const expected = ["engine/a.ts", "nn/c.ts", "kernels/k.ts", "nn/d.ts", "nn/e.ts", "nn/f.ts", "nn/g.ts"];
+    expect(importsOf("nn/b.ts", text)).toEqual(expected);
+  });
+
+  it("reject an import upwards, of tests, of Node, of a package, of nothing", () => {
+    for (const target of ["nn/b.ts", "tests/t.ts", "node:fs", "lodash", "engine/absent.ts"]) {
+      expect(offences("engine/a.ts", [target], known), target).toHaveLength(1);
+    }
+    expect(offences("engine/a.ts", ["kernels/k.ts", "engine/a.ts"], known)).toEqual([]);
+    expect(offences("tests/t.ts", ["nn/b.ts", "vitest"], known)).toEqual([]);
+  });
+
+  it("find circles of any length and accept diamonds", () => {
+    const modules = (edges: Record<string, string[]>): Map<string, string[]> => new Map(Object.entries(edges));
+    expect(findCycle(modules({ a: ["a"] }))).toEqual(["a", "a"]);
+    expect(findCycle(modules({ a: ["b"], b: ["c", "d"], c: [], d: ["b"] }))).toEqual(["b", "d", "b"]);
+    expect(findCycle(modules({ a: ["b", "c"], b: ["d"], c: ["d"], d: [] }))).toBeUndefined();
+  });
+});

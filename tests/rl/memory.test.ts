@@ -1,0 +1,42 @@
+/** Memory does not grow: after each of 1,000 training steps exactly the same bytes are live, and none more are reserved. */
+import { describe, expect, it } from "vitest";
+import { Rng } from "../../engine/random.ts";
+import { AdamW } from "../../nn/optimizer.ts";
+import { grpo } from "../../rl/advantages.ts";
+import { pack } from "../../rl/batch.ts";
+import { echo } from "../../rl/echo.ts";
+import { update } from "../../rl/learner.ts";
+import { ppoClip } from "../../rl/losses.ts";
+import { type Objective, planStep } from "../../rl/objective.ts";
+import { wasm, webgpu } from "../support/rlExecutors.ts";
+import { gpuEnabled } from "../support/gpu.ts";
+import { randomEpisode, toyModel, toyTemplate } from "../support/rlToy.ts";
+
+const objective: Objective = {
+  advantage: grpo(),
+  policyLoss: ppoClip(),
+  aggregation: "token-mean",
+  world: echo(),
+  kl: { beta: 0.1, estimator: "k3" },
+};
+
+describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ open }) => {
+  // Tiny shapes: a software adapter takes some 10 s for them, most of it for submitting kernels.
+  it("1,000 steps, two micro-batches each", { timeout: 240_000 }, async () => {
+    const device = await open();
+    const model = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
+    const optimizer = new AdamW(model.params, { clipNorm: 1 });
+    const plan = planStep(objective, [1, 2].map((reward) => randomEpisode(new Rng(reward), { reward }, 1)), 0); // prettier-ignore
+    const options = { lr: 1e-4, padId: toyTemplate.padId, maxTokens: 1 };
+    expect(pack(plan.episodes, options).length).toBe(2);
+    const step = async (): Promise<number> => {
+      await update(model, optimizer, plan, objective, options);
+      return device.backend.stats().liveBytes;
+    };
+    const live = await step();
+    const { reservedBytes } = device.backend.stats();
+    for (let i = 1; i < 1000; i++) if ((await step()) !== live) expect.fail(`live bytes changed in step ${i}`);
+    expect(device.backend.stats().reservedBytes).toBe(reservedBytes);
+    device.dispose();
+  });
+});

@@ -1,0 +1,336 @@
+/** Properties that every loss and every estimator of the RL layer has to have, over random masks, episodes and splits. */
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Device } from "../../engine/device.ts";
+import { valueAndGrad } from "../../engine/grad.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import { mul } from "../../engine/ops/pointwise.ts";
+import { sum } from "../../engine/ops/reduce.ts";
+import { Rng } from "../../engine/random.ts";
+import type { Tensor } from "../../engine/tensor.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { AdamW } from "../../nn/optimizer.ts";
+import type { TransformerParams } from "../../nn/parameters.ts";
+import { ADVANTAGES, centred, grpo } from "../../rl/advantages.ts";
+import { AGGREGATIONS, aggregationWeights } from "../../rl/aggregation.ts";
+import { echo, ECHO_NORMALIZATIONS } from "../../rl/echo.ts";
+import { planGradient, update, type UpdateOptions } from "../../rl/learner.ts";
+import { crossEntropyLoss, KL_ESTIMATORS, klPenalty, ppoClip, reinforce, type TokenColumns } from "../../rl/losses.ts";
+import { updateMetrics } from "../../rl/metrics.ts";
+import { type Objective, planStep, type StepPlan } from "../../rl/objective.ts";
+import { append, emptyStream, type Trajectory } from "../../rl/stream.ts";
+import { everyExecutor, readAll, reference, relativeError, wasm, webgpu } from "../support/rlExecutors.ts";
+import { episode, randomEpisode, toyModel, toyTemplate, trajectoryOf } from "../support/rlToy.ts";
+
+const options: UpdateOptions = { lr: 0.01, padId: toyTemplate.padId };
+const plainGrpo: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
+
+/** Two groups of three random episodes with random rewards. */
+function randomBatch(seed: number): Trajectory[] {
+  const rng = new Rng(seed);
+  return Array.from({ length: 6 }, (_, i) => randomEpisode(rng.split(i), { group: Math.floor(i / 3), reward: rng.int(3) })); // prettier-ignore
+}
+
+/** Every per-token loss as a function of the same columns. */
+const LOSSES: Record<string, (columns: TokenColumns & { ref: Tensor }) => Tensor> = {
+  ppoClip: ppoClip({ epsilonHigh: 0.28 }).tokenLoss,
+  reinforce: reinforce().tokenLoss,
+  crossEntropy: ({ logProbs, mask }) => crossEntropyLoss(logProbs, mask),
+  ...Object.fromEntries(KL_ESTIMATORS.map((k) => [k, ({ logProbs, ref, mask }) => klPenalty(k, logProbs, ref, mask)])),
+};
+
+describe.each(
+  everyExecutor.map((executor) => ({ ...executor, split: executor.name === reference.name ? 1e-12 : 1e-5 })),
+)("on $name", ({ open, name: executor, split }) => {
+  const isExact = executor === reference.name;
+  let device: Device;
+  beforeAll(async () => {
+    device = await open();
+  });
+  afterAll(() => device.dispose());
+
+  describe("values at masked positions have no influence", () => {
+    // WGSL may assume that NaN and infinities do not occur; there the masks are tried with finite values only.
+    const wild = fc.constantFrom(
+      1e30,
+      -1e30,
+      -120,
+      120,
+      ...(executor === webgpu.name ? [] : [NaN, Infinity, -Infinity]),
+    );
+    const tokens = fc.array(
+      fc.record({ masked: fc.boolean(), values: fc.array(fc.double({ min: -2, max: 0, noNaN: true }), { minLength: 4, maxLength: 4 }), junk: fc.array(wild, { minLength: 4, maxLength: 4 }) }), // prettier-ignore
+      { minLength: 1, maxLength: 9 },
+    );
+
+    it.each(Object.entries(LOSSES))("%s: loss and gradient are bitwise the same", async (_, loss) => {
+      const run = async (rows: readonly (readonly number[])[], masked: readonly boolean[]): Promise<number[]> => {
+        const column = (k: number): Tensor => tensor(rows.map((row) => row[k]!), { device }); // prettier-ignore
+        const mask = tensor(masked.map((m) => (m ? 0 : 1)), { device }); // prettier-ignore
+        const { value, grads, aux } = valueAndGrad((logProbs: Tensor) => {
+          const perToken = loss({ logProbs, oldLogProbs: column(1), advantages: column(2), ref: column(3), mask });
+          return [sum(mul(mul(mask, 0.3), perToken)), perToken];
+        })(column(0));
+        return [...(await value.read()), ...(await grads.read()), ...(await aux.read())];
+      };
+      await fc.assert(
+        fc.asyncProperty(tokens, async (drawn) => {
+          const masked = drawn.map((t) => t.masked);
+          const clean = await run(drawn.map((t) => (t.masked ? [0, 0, 0, 0] : t.values)), masked); // prettier-ignore
+          const dirty = await run(drawn.map((t) => (t.masked ? t.junk : t.values)), masked); // prettier-ignore
+          expect(clean.every(Number.isFinite)).toBe(true);
+          clean.forEach((x, i) => expect(dirty[i]! + 0).toBe(x + 0)); // + 0: of a zero the sign does not matter
+        }),
+        { numRuns: executor === webgpu.name ? 10 : 60, seed: 1 },
+      );
+    });
+
+    it("nor has what is recorded of tokens that nobody sampled, through a whole model", async () => {
+      const model = toyModel(device);
+      const batch = randomBatch(3);
+      const dirty = batch.map((t) => ({
+        ...t,
+        stream: { ...t.stream, oldLogProbs: t.stream.oldLogProbs.map((old, k) => (t.stream.roles[k] === "action" ? old : executor === webgpu.name ? -1e30 : NaN)) }, // prettier-ignore
+      }));
+      const objective: Objective = { ...plainGrpo, world: echo({ lambda: 0.5 }), kl: { beta: 0.1, estimator: "k3" } };
+      const refOf = (trajectories: Trajectory[], other: number): Float64Array[] =>
+        trajectories.map((t) => Float64Array.from(t.stream.roles, (role) => (role === "action" ? -2 : other)));
+      const gradient = (trajectories: Trajectory[], other: number): TransformerParams =>
+        planGradient(model, planStep(objective, trajectories, 0), objective, { ...options, useRecordedOld: true, refLogProbs: refOf(trajectories, other) }); // prettier-ignore
+      const [clean, masked] = await Promise.all([gradient(batch, 0), gradient(dirty, 1e30)].map((g) => readAll(treeLeaves(g)))); // prettier-ignore
+      expect(masked).toEqual(clean);
+    });
+  });
+
+  describe("splitting a step into micro-batches changes nothing", () => {
+    it.each(AGGREGATIONS)("%s, with ECHO and KL", async (aggregation) => {
+      const model = toyModel(device);
+      await fc.assert(
+        fc.asyncProperty(
+          fc.integer({ min: 1, max: 1000 }),
+          fc.integer({ min: 1, max: 90 }),
+          async (seed, maxTokens) => {
+            const batch = randomBatch(seed);
+            const normalization = ECHO_NORMALIZATIONS[seed % 3]!;
+            const objective: Objective = { ...plainGrpo, aggregation, maxLength: 20, world: echo({ lambda: 0.5, normalization }), kl: { beta: 0.1, estimator: "k3" } }; // prettier-ignore
+            const plan = planStep(objective, batch, 0);
+            const extra = {
+              useRecordedOld: true,
+              refLogProbs: batch.map((t) => Float64Array.from(t.stream.ids, () => -2)),
+            };
+            const [whole, parts] = await Promise.all(
+              [10_000, maxTokens].map((n) => readAll(treeLeaves(planGradient(model, plan, objective, { ...options, ...extra, maxTokens: n })))), // prettier-ignore
+            );
+            parts!.forEach((leaf, i) => expect(relativeError(leaf, whole![i]!)).toBeLessThanOrEqual(split));
+          },
+        ),
+        { numRuns: executor === wasm.name ? 8 : 4, seed: 2 },
+      );
+    });
+  });
+
+  it("λ = 0 is GRPO, bitwise: the same update of every parameter", async () => {
+    const batch = randomBatch(5);
+    const after = async (objective: Objective): Promise<number[][]> => {
+      const model = toyModel(device);
+      const optimizer = new AdamW(model.params, { clipNorm: 0.2 });
+      for (let step = 0; step < 2; step++) await update(model, optimizer, planStep(objective, batch, step), objective, options); // prettier-ignore
+      return readAll(treeLeaves(model.params));
+    };
+    const grpoOnly = await after(plainGrpo);
+    expect(await after({ ...plainGrpo, world: echo({ lambda: 0 }) })).toEqual(grpoOnly);
+    expect(await after({ ...plainGrpo, world: echo({ lambda: 0.01 }) })).not.toEqual(grpoOnly);
+  });
+
+  it("zero advantage is the next-observation language model", async () => {
+    const model = toyModel(device);
+    const batch = randomBatch(6).map((t) => ({ ...t, reward: 1 }));
+    const objective: Objective = { ...plainGrpo, world: echo({ lambda: 1, normalization: "token-mean" }) };
+    const plan = planStep(objective, batch, 0);
+    expect(plan.fracRewardZeroStd).toBe(1);
+    const languageModel: StepPlan = {
+      ...plan,
+      episodes: plan.episodes.map((e) => ({ ...e, wPolicy: e.wPolicy.map(() => 0) })),
+    };
+    const [echoed, plain] = await Promise.all(
+      [plan, languageModel].map((p) => readAll(treeLeaves(planGradient(model, p, objective, options)))),
+    );
+    echoed!.forEach((leaf, i) => expect(relativeError(leaf, plain![i]!)).toBeLessThanOrEqual(split));
+  });
+
+  it("the first on-policy step: ratio 1, no clipping, REINFORCE's gradient, loss −Σ w·A", async () => {
+    const model = toyModel(device);
+    const plan = planStep(plainGrpo, randomBatch(7), 0);
+    const of = (objective: Objective): Promise<number[][]> =>
+      readAll(treeLeaves(planGradient(model, plan, objective, options)));
+    const [ppo, plain] = [await of(plainGrpo), await of({ ...plainGrpo, policyLoss: reinforce() })];
+    ppo.forEach((leaf, i) => expect(relativeError(leaf, plain[i]!)).toBeLessThanOrEqual(split));
+    expect(ppo.some((leaf) => leaf.some((g) => g !== 0))).toBe(true);
+
+    const result = await update(model, new AdamW(model.params), plan, plainGrpo, options);
+    const expected = plan.episodes.reduce(
+      (total, { wPolicy, advantages }) => total - wPolicy.reduce((s, w, t) => s + w * advantages[t]!, 0),
+      0,
+    );
+    expect(Math.abs(result.policyLoss - expected)).toBeLessThan(isExact ? 1e-15 : 1e-6);
+    const metrics = updateMetrics(plan, plainGrpo, [result]);
+    for (const part of ["low_mean", "high_mean", "region_mean"]) expect(metrics[`clip_ratio/${part}`]).toBe(0);
+    expect(metrics["loss"]).toBe(result.policyLoss);
+  });
+
+  describe("expectations over an enumerated vocabulary", () => {
+    const logits = [0.3, -1.2, 2, 0.1, -0.4];
+    const other = [0.1, 0.5, 1, -2, 0.3];
+    const rewards = [1, 0, -0.5, 2, 0.25];
+    const logSoftmax = (x: number[]): number[] => {
+      const normalizer = Math.log(x.reduce((total, v) => total + Math.exp(v), 0));
+      return x.map((v) => v - normalizer);
+    };
+    const [lp, ref] = [logSoftmax(logits), logSoftmax(other)];
+    const p = lp.map(Math.exp);
+    const precision = isExact ? 1e-14 : 1e-5;
+    const near = (actual: number, expected: number): void => expect(Math.abs(actual - expected)).toBeLessThan(precision); // prettier-ignore
+    const ones = (): Tensor => tensor(lp.map(() => 1), { device }); // prettier-ignore
+    /** Σ_v p_v · d(loss)/d(lp_v) · d(lp_v)/d(logit_j) = g_j − p_j Σ g, with g_v = p_v · d(loss)/d(lp_v). */
+    const throughSoftmax = (d: ArrayLike<number>): number[] => {
+      const g = p.map((x, v) => x * d[v]!);
+      const total = g.reduce((a, b) => a + b, 0);
+      return g.map((x, j) => x - p[j]! * total);
+    };
+
+    it("k1 and k3 average to the true KL, k2's gradient to the KL's", async () => {
+      const kl = p.reduce((total, x, v) => total + x * (lp[v]! - ref[v]!), 0);
+      for (const estimator of ["k1", "k3"] as const) {
+        const values = await klPenalty(estimator, tensor(lp, { device }), tensor(ref, { device }), ones()).read();
+        near(p.reduce((total, x, v) => total + x * values[v]!, 0), kl); // prettier-ignore
+      }
+      const { grads } = valueAndGrad((x: Tensor) => sum(klPenalty("k2", x, tensor(ref, { device }), ones())))(tensor(lp, { device })); // prettier-ignore
+      const gradient = throughSoftmax(await grads.read());
+      p.forEach((x, j) => near(gradient[j]!, x * (lp[j]! - ref[j]! - kl)));
+    });
+
+    it.each([reinforce(), ppoClip()])(
+      "the policy gradient is that of the expected reward: $name",
+      async ({ tokenLoss }) => {
+        const expectedReward = p.reduce((total, x, v) => total + x * rewards[v]!, 0);
+        const { grads } = valueAndGrad(
+          (x: Tensor) =>
+        sum(tokenLoss({ logProbs: x, oldLogProbs: tensor(lp, { device }), advantages: tensor(rewards, { device }), mask: ones() })), // prettier-ignore
+        )(tensor(lp, { device }));
+        const gradient = throughSoftmax(await grads.read());
+        p.forEach((x, j) => near(gradient[j]!, -x * (rewards[j]! - expectedReward)));
+      },
+    );
+  });
+
+  it("k3 of nearly equal log-probabilities is ½d², not the rounding error of e^d − d − 1", async () => {
+    const differences = [1e-4, -1e-4, 1e-3, 0.029, 0.031, -0.5, 0];
+    const at = tensor(differences.map((d) => -1 - d), { device }); // prettier-ignore
+    const base = tensor(differences.map(() => -1), { device }); // prettier-ignore
+    const values = await klPenalty("k3", at, base, tensor(differences.map(() => 1), { device })).read(); // prettier-ignore
+    const given = await at.read();
+    differences.forEach((_, i) => {
+      const d = -1 - given[i]!; // as the executor's float has it
+      const expected = Math.expm1(d) - d;
+      const precise = Math.abs(d) < 0.03 ? 0.5 * d * d * (1 + (d / 3) * (1 + d / 4)) : expected;
+      expect(Math.abs(values[i]! - precise)).toBeLessThanOrEqual(1e-4 * precise);
+    });
+    expect(values[6]).toBe(0);
+  });
+});
+
+describe("advantages", () => {
+  const rewardsOf = fc.array(fc.double({ min: -5, max: 5, noNaN: true }), { minLength: 2, maxLength: 8 });
+  const actor = (reward: number, group = 0): Trajectory => episode([["prompt", [1]], ["action", [2, 3]]], { reward, group }); // prettier-ignore
+
+  describe.each(Object.entries(ADVANTAGES))("%s", (name, make) => {
+    const estimator = make();
+
+    it("a gap of observations changes nothing: delete it, estimate, scatter back", () => {
+      fc.assert(
+        fc.property(fc.integer({ min: 1, max: 10_000 }), (seed) => {
+          const batch = randomBatch(seed);
+          const compact = batch.map((t) => {
+            const { ids, roles, turns } = t.stream;
+            const stream = emptyStream();
+            ids.forEach((id, k) => {
+              if (roles[k] === "action" || k === 0) append(stream, roles[k]!, turns[k]!, [id]);
+            });
+            return trajectoryOf(stream, { ...t, stream });
+          });
+          const whole = estimator.estimate(batch).perToken;
+          const deleted = estimator.estimate(compact).perToken;
+          batch.forEach((t, i) => {
+            const kept = [...whole[i]!].filter((_, k) => t.stream.roles[k] === "action" || k === 0);
+            expect(kept).toEqual([...deleted[i]!]);
+            expect([...whole[i]!].every((a, k) => a === 0 || t.stream.roles[k] === "action")).toBe(true);
+          });
+        }),
+      );
+    });
+
+    it("the order of a group does not matter", () => {
+      fc.assert(
+        fc.property(rewardsOf, fc.integer({ min: 0, max: 1000 }), (rewards, seed) => {
+          const order = new Rng(seed).shuffle(rewards.map((_, i) => i));
+          const straight = estimator.estimate(rewards.map((r) => actor(r))).perToken;
+          const shuffled = estimator.estimate(order.map((i) => actor(rewards[i]!))).perToken;
+          order.forEach((i, k) => expect(shuffled[k]![1]).toBeCloseTo(straight[i]![1]!, 9));
+        }),
+      );
+    });
+
+    it("groups do not influence each other, however their members are interleaved", () => {
+      const rewards = [1, 5, 2, 7, 4, 9];
+      const { perToken } = estimator.estimate(rewards.map((r, i) => actor(r, i % 2)));
+      const even = estimator.estimate([1, 2, 4].map((r) => actor(r))).perToken;
+      expect([0, 2, 4].map((i) => perToken[i])).toEqual(even);
+    });
+
+    it("equal rewards and single members get exactly 0, and are counted", () => {
+      fc.assert(
+        fc.property(
+          fc.double({ noNaN: true, noDefaultInfinity: true }),
+          fc.integer({ min: 1, max: 9 }),
+          (reward, n) => {
+            const { perToken, fracRewardZeroStd } = estimator.estimate(Array.from({ length: n }, () => actor(reward)));
+            expect(perToken.every((row) => row.every((a) => a === 0))).toBe(true);
+            expect(fracRewardZeroStd).toBe(1);
+          },
+        ),
+      );
+      expect(estimator.estimate([actor(1, 0), actor(2, 0), actor(3, 1)]).fracRewardZeroStd).toBe(0.5);
+    });
+
+    it("an episode that could not be scored, or is masked, gets 0 and does not shift the others", () => {
+      const masked = { ...actor(100), masked: true };
+      const { perToken } = estimator.estimate([actor(1), actor(NaN), actor(3), masked]);
+      const without = estimator.estimate([actor(1), actor(3)]).perToken;
+      expect(perToken).toEqual([without[0], new Float64Array(3), without[1], new Float64Array(3)]);
+      expect(perToken[0]![1]! < 0).toBe(name !== "none");
+      expect(estimator.estimate([actor(NaN), actor(NaN)]).fracRewardZeroStd).toBe(1);
+    });
+  });
+
+  it("by hand: (R − mean)/(std + eps), ddof 1 and 0; centred", () => {
+    const batch = [0, 1, 5].map((r) => actor(r));
+    const first = (estimator = grpo()): number[] => estimator.estimate(batch).perToken.map((row) => row[1]!);
+    const std = Math.sqrt(7); // squares 4 + 1 + 9 over n − 1
+    expect(first()).toEqual([-2, -1, 3].map((d) => d / (std + 1e-4)));
+    expect(first(grpo({ ddof: 0, eps: 0 }))).toEqual([-2, -1, 3].map((d) => d / Math.sqrt(14 / 3)));
+    expect(first(centred())).toEqual([-2, -1, 3]);
+  });
+});
+
+describe("aggregation weights", () => {
+  it("by hand, with an episode without trained tokens", () => {
+    const masks = [[true, false, true, true], [false, false], [true, false]]; // prettier-ignore
+    const total = (mode: (typeof AGGREGATIONS)[number]): number[] =>
+      aggregationWeights(masks, mode, 5).map((row) => row.reduce((a, b) => a + b, 0));
+    expect(total("token-mean")).toEqual([0.75, 0, 0.25]);
+    expect(total("token-sum")).toEqual([3, 0, 1]);
+    expect(total("seq-mean-token-sum")).toEqual([1.5, 0, 0.5]);
+    expect(total("seq-mean-token-mean").map((x) => +x.toFixed(12))).toEqual([0.5, 0, 0.5]);
+    expect(total("seq-mean-token-sum-norm").map((x) => +x.toFixed(12))).toEqual([0.3, 0, 0.1]);
+  });
+});
