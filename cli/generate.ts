@@ -67,7 +67,7 @@ async function main(): Promise<number> {
   let pending = [...stream.ids];
   try {
     for (let turn = 0; turn < maxTurns; turn++) {
-      write(`${style.role.action("$ ")}`);
+      write(style.role.action("$ "));
       const action: number[] = [];
       while (action.at(-1) !== template.endId && action.length < maxActionTokens) {
         if (decoder.lengths[0]! + pending.length > preset.model.maxPositions) return end("the context is full");
