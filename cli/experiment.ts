@@ -10,7 +10,7 @@ import { initParams, type TransformerParams } from "../nn/parameters.ts";
 import { type Tokenizer, trainBpe } from "../nn/tokenizer.ts";
 import type { Model } from "../nn/transformer.ts";
 import { grpo } from "../rl/advantages.ts";
-import { demonstrate } from "../rl/demonstrations.ts";
+import { demonstrate, playScripted } from "../rl/demonstrations.ts";
 import { echo } from "../rl/echo.ts";
 import type { EnvironmentSpec } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
@@ -38,7 +38,7 @@ const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
 const MAX_BATCH_TOKENS = 1200;
 
 export interface HeldOutScore extends Evaluation {
-  /** −lp per observation token, in nats, on the expert's episodes of held-out tasks. */
+  /** −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play. */
   readonly worldLoss: number;
 }
 
@@ -46,7 +46,7 @@ export class Experiment {
   readonly preset: Preset;
   readonly env: EnvironmentSpec;
   readonly #rng: Rng;
-  readonly #heldOutDemonstrations = new Map<Template, Promise<Trajectory[]>>();
+  readonly #heldOutEpisodes = new Map<Template, Promise<Trajectory[]>>();
 
   constructor(preset: Preset) {
     this.preset = preset;
@@ -156,17 +156,32 @@ export class Experiment {
     return { ...this.preset.rollout, maxTokens: this.preset.model.maxPositions };
   }
 
+  /**
+   * What a world model is judged by: answers to the expert's commands and, in turn, to random ones, most of which are mistakes.
+   * The episodes are fixed, so that losses before and after compare; names in unread files cannot be predicted by anyone.
+   */
+  async #fixedEpisodes(template: Template): Promise<Trajectory[]> {
+    const { maxObservationTokens } = this.preset.rollout;
+    const half = Math.ceil(this.preset.evaluation.finalEpisodes / 2);
+    const experts = await this.#experts(template, HELD_OUT, half, (i) => HELD_OUT_SEEDS + i);
+    const mixed: Trajectory[] = [];
+    for (const [i, expert] of experts.entries()) {
+      const rng = this.#rng.split("random play").split(i);
+      const limits = { maxTurns: 2, maxObservationTokens };
+      const play = (): string => this.env.random(rng);
+      const random = await playScripted(this.env, HELD_OUT, HELD_OUT_SEEDS + i, template, play, limits);
+      mixed.push(expert, ...(random.stream.ids.length <= this.preset.model.maxPositions ? [random] : []));
+    }
+    return mixed;
+  }
+
   /** Success on held-out tasks (the first `episodes` of a fixed list, sampled as in training), and the world-model loss there. */
   async evaluate(model: Model, template: Template, episodes: number, signal?: AbortSignal): Promise<HeldOutScore> {
     const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
     const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
     const result = await evaluate(model, template, this.env, HELD_OUT, seeds, this.#rng.split("evaluation"), options);
-    let experts = this.#heldOutDemonstrations.get(template);
-    if (experts === undefined) {
-      const { finalEpisodes } = this.preset.evaluation;
-      experts = this.#experts(template, HELD_OUT, finalEpisodes, (i) => HELD_OUT_SEEDS + i);
-      this.#heldOutDemonstrations.set(template, experts);
-    }
-    return { ...result, worldLoss: await worldModelLoss(model, template, (await experts).slice(0, episodes)) };
+    let fixed = this.#heldOutEpisodes.get(template);
+    if (fixed === undefined) this.#heldOutEpisodes.set(template, (fixed = this.#fixedEpisodes(template)));
+    return { ...result, worldLoss: await worldModelLoss(model, template, (await fixed).slice(0, episodes)) };
   }
 }

@@ -10,10 +10,9 @@ import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { emptyStream } from "../rl/stream.ts";
 import { Template } from "../rl/template.ts";
 import { createStyle, wantsColour } from "./display/style.ts";
-import { numberFrom, parse, report, UsageError, wholeNumber } from "./options.ts";
+import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "./options.ts";
 import type { Preset } from "./presets.ts";
 import { modelFromCheckpoint } from "./run.ts";
-import { openRun } from "./runFolder.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint
 
@@ -44,7 +43,7 @@ async function main(): Promise<number> {
   if (typeof path !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
   const seed = wholeNumber("seed", String(values["seed"] ?? 0), 0);
   const temperature = numberFrom("temperature", String(values["temperature"] ?? 0));
-  const folder = openRun(path);
+  const folder = openGiven("run", path);
   const checkpoint = folder.loadLatestCheckpoint();
   if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
   const executor = await device("wasm");

@@ -5,11 +5,11 @@ import process from "node:process";
 import { device } from "../engine/device.ts";
 import { createDisplay } from "./display/display.ts";
 import { comparisonTable, familyTable } from "./display/table.ts";
-import { HELP, parseStart, report, type StartOptions, UsageError } from "./options.ts";
+import { HELP, openGiven, parseStart, report, type StartOptions, UsageError } from "./options.ts";
 import { type Preset, presetFor } from "./presets.ts";
 import { writeReport } from "./report/report.ts";
 import { Run } from "./run.ts";
-import { createRun, openRun, type RunFolder } from "./runFolder.ts";
+import { createRun, type RunFolder } from "./runFolder.ts";
 
 async function main(): Promise<number> {
   const options = parseStart(process.argv.slice(2));
@@ -57,7 +57,7 @@ async function main(): Promise<number> {
 /** The folder and the settings of a new run, or of the one to continue. */
 function openFolder(options: StartOptions): { folder: RunFolder; preset: Preset } {
   if (options.resume !== undefined) {
-    const folder = openRun(options.resume);
+    const folder = openGiven("resume", options.resume);
     return { folder, preset: folder.config["preset"] as Preset };
   }
   const preset = presetFor(options);

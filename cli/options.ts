@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { WorldgradError } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
+import { openRun, type RunFolder } from "./runFolder.ts";
 
 export const MODEL_SIZES = ["tiny", "small", "base"] as const;
 export type ModelSize = (typeof MODEL_SIZES)[number];
@@ -121,6 +122,15 @@ function folderName(value: string): string {
     throw new UsageError(`--name: expected letters, digits, ".", "_" and "-", got "${value}"`);
   }
   return value;
+}
+
+/** Opens the run folder that a flag names. */
+export function openGiven(flag: string, path: string): RunFolder {
+  try {
+    return openRun(path);
+  } catch (error) {
+    throw new UsageError(`--${flag}: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 /** One line on stderr and the exit code for an error: 2 for a mistake of the user, 1 for the rest. */

@@ -1,23 +1,25 @@
-/** Demonstrations: episodes played by an environment's scripted expert, as the same token streams that rollouts give. */
-import { check } from "../engine/errors.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "./environments/environment.ts";
+/**
+ * Episodes that no model plays: the scripted expert's, for warm starts, and any other scripted policy's (the random baseline), as
+ * the same token streams that rollouts give.
+ */
+import { fail } from "../engine/errors.ts";
+import type { Environment, EnvironmentOptions, EnvironmentSpec } from "./environments/environment.ts";
 import { emptyStream, type Trajectory } from "./stream.ts";
 import type { Template } from "./template.ts";
 
 export interface DemonstrationOptions {
+  /** Default 16. */
   readonly maxTurns?: number;
   readonly maxObservationTokens?: number;
 }
 
-/**
- * One episode of the expert, from the task made by `seed`.
- * @throws if the expert does not finish within `maxTurns` (default 16): then it or its environment is wrong
- */
-export async function demonstrate(
+/** One episode of a scripted policy, which sees the live episode; it ends after `maxTurns` actions if not before. */
+export async function playScripted(
   spec: EnvironmentSpec,
   options: EnvironmentOptions,
   seed: number,
   template: Template,
+  policy: (env: Environment, turn: number) => string,
   { maxTurns = 16, maxObservationTokens = 96 }: DemonstrationOptions = {},
 ): Promise<Trajectory> {
   const env = spec.make(options);
@@ -25,17 +27,36 @@ export async function demonstrate(
   const task = await env.reset(seed);
   template.appendTask(stream, task);
   const stepRewards: number[] = [];
-  for (let turn = 0; turn < maxTurns; turn++) {
-    const action = spec.expert(env);
+  let info: Trajectory["info"] = {};
+  let done = false;
+  for (let turn = 0; turn < maxTurns && !done; turn++) {
+    const action = policy(env, turn);
     template.appendAction(stream, turn, action);
-    const { observation, reward, done, info } = await env.step(action);
-    stepRewards.push(reward);
-    const ids = template.encodeObservation(observation, maxObservationTokens);
-    template.appendObservation(stream, turn, ids, "", done);
-    if (done) {
-      const total = stepRewards.reduce((a, b) => a + b, 0);
-      return { stream, group: seed, reward: total, stepRewards, stopReason: "completed", masked: false, env: spec.name, task, seed, info }; // prettier-ignore
-    }
+    const result = await env.step(action);
+    ({ done, info } = result);
+    stepRewards.push(result.reward);
+    const ids = template.encodeObservation(result.observation, maxObservationTokens);
+    template.appendObservation(stream, turn, ids, "", done || turn + 1 === maxTurns);
   }
-  check(false, () => `demonstrate: the expert of ${spec.name} did not finish seed ${seed} within ${maxTurns} turns`);
+  const reward = stepRewards.reduce((a, b) => a + b, 0);
+  const stopReason = done ? "completed" : "max_turns";
+  return { stream, group: seed, reward, stepRewards, stopReason, masked: false, env: spec.name, task, seed, info };
+}
+
+/**
+ * One episode of the expert, from the task made by `seed`.
+ * @throws if the expert does not finish within `maxTurns`: then it or its environment is wrong
+ */
+export async function demonstrate(
+  spec: EnvironmentSpec,
+  options: EnvironmentOptions,
+  seed: number,
+  template: Template,
+  limits: DemonstrationOptions = {},
+): Promise<Trajectory> {
+  const episode = await playScripted(spec, options, seed, template, (env) => spec.expert(env), limits);
+  if (episode.stopReason === "completed") return episode;
+  return fail(
+    `demonstrate: the expert of ${spec.name} did not finish seed ${seed} within ${limits.maxTurns ?? 16} turns`,
+  );
 }

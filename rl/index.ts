@@ -19,7 +19,7 @@ export {
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environments/environment.ts";
 export { ENVIRONMENTS } from "./environments/index.ts";
 export { terminal, TerminalEnvironment, type TerminalOptions } from "./environments/terminal/index.ts";
-export { demonstrate, type DemonstrationOptions } from "./demonstrations.ts";
+export { demonstrate, playScripted, type DemonstrationOptions } from "./demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts";
 
 // What is learnt from it: advantages, losses, the world model

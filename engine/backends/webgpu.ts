@@ -90,6 +90,9 @@ export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<
  */
 export async function probeWebgpu(options: WebgpuOptions = {}): Promise<{ hardware: boolean; description: string }> {
   try {
+    if (options.adapter === undefined && hasNoGpuDevice()) {
+      return { hardware: false, description: "this machine has no GPU device" };
+    }
     const adapter = options.adapter ?? (await requestAdapter(options, options.dawnFlags));
     const name = adapterName(adapter);
     if (!isSoftware(adapter)) return { hardware: true, description: name };
@@ -97,6 +100,17 @@ export async function probeWebgpu(options: WebgpuOptions = {}): Promise<{ hardwa
   } catch (error) {
     return { hardware: false, description: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/**
+ * Linux shows every GPU that a driver serves as a device file. Without one Dawn need not be asked: it would print its driver
+ * loader's warnings to the terminal before it says no.
+ */
+function hasNoGpuDevice(): boolean {
+  const node = (globalThis as { process?: { platform: string; getBuiltinModule?: (name: string) => unknown } }).process;
+  const fs = node?.getBuiltinModule?.("node:fs") as { existsSync(path: string): boolean } | undefined;
+  if (node?.platform !== "linux" || fs === undefined) return false;
+  return !["/dev/dri", "/dev/nvidia0", "/dev/dxg", "/dev/kgsl-3d0", "/dev/mali0"].some((path) => fs.existsSync(path));
 }
 
 class Webgpu {
