@@ -1,0 +1,100 @@
+/**
+ * The main job as a person runs it: to its end; stopped by Ctrl-C or killed, then resumed, with the same result to the last bit;
+ * and with wrong flags. Real processes in a temporary folder.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, expect, test } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const TSX = resolve("node_modules/.bin/tsx");
+const STEPS = ["--steps", "12", "--device", "wasm"];
+
+function start(
+  script: string,
+  args: readonly string[],
+): { child: ChildProcess; seen: () => string; done: Promise<number | null> } {
+  const child = spawn(TSX, [resolve(script), ...args], {
+    cwd: folder,
+    env: { ...process.env, WORLDGRAD_THREADS: "1" },
+    detached: true, // a process group of its own
+  });
+  let text = "";
+  child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  return { child, seen: () => text, done: new Promise((end) => child.on("close", (code) => end(code))) };
+}
+
+/** Waits until the output contains `text`. */
+async function until(run: { seen: () => string; child: ChildProcess }, text: string): Promise<void> {
+  while (!run.seen().includes(text)) {
+    expect(run.child.exitCode, `ended before it said "${text}":\n${run.seen()}`).toBe(null);
+    await new Promise((next) => setTimeout(next, 20));
+  }
+}
+
+/** Metrics without the two that tell the time. */
+function metrics(name: string): unknown[] {
+  const lines = readFileSync(join(folder, "runs", name, "metrics.jsonl"), "utf8")
+    .trim()
+    .split("\n");
+  return lines.map((line) => {
+    const { step_time: _time, tokens_per_second: _speed, ...rest } = JSON.parse(line) as Record<string, unknown>;
+    return rest;
+  });
+}
+
+function lastModel(name: string): Buffer {
+  const checkpoints = join(folder, "runs", name, "checkpoints");
+  return readFileSync(join(checkpoints, readdirSync(checkpoints).sort().at(-1)!, "model.safetensors"));
+}
+
+test("runs to its end, plain lines without escape codes, with a report; the same when stopped or killed, and resumed", async () => {
+  const whole = start("cli/main.ts", ["--quick", "--name", "whole", ...STEPS]);
+  expect(await whole.done, whole.seen()).toBe(0);
+  expect(whole.seen()).toContain("success rate");
+  expect(whole.seen()).not.toContain("\u001b");
+  expect(existsSync(join(folder, "runs/whole/report.html"))).toBe(true);
+
+  for (const [name, signal] of [
+    ["stopped", "SIGINT"],
+    ["killed", "SIGKILL"],
+  ] as const) {
+    const first = start("cli/main.ts", ["--quick", "--name", name, ...STEPS]);
+    await until(first, "reinforcement learning");
+    process.kill(-first.child.pid!, signal); // the whole group, as a terminal's Ctrl-C does
+    const code = await first.done;
+    if (signal === "SIGINT") expect([0, 130], first.seen()).toContain(code);
+    const second = start("cli/main.ts", ["--resume", join("runs", name), "--device", "wasm"]);
+    expect(await second.done, second.seen()).toBe(0);
+    expect(metrics(name)).toEqual(metrics("whole"));
+    expect(lastModel(name).equals(lastModel("whole"))).toBe(true);
+  }
+
+  const episode = start("cli/generate.ts", ["--run", "runs/whole", "--seed", "3"]);
+  expect(await episode.done, episode.seen()).toBe(0);
+  expect(episode.seen()).toContain("task ");
+}, 120_000);
+
+test.each([
+  [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
+  [["--steps", "many"], '--steps: expected an integer ≥ 0, got "many"'],
+  [["--device", "tpu"], '--device: expected auto, wasm, webgpu, reference, got "tpu"'],
+  [["--lambda"], "--lambda"],
+  [["--resume", "nowhere"], "--resume: openRun: no folder nowhere"],
+  [["--resume", "nowhere", "--seed", "1"], "--resume continues a run with its own settings; remove --seed"],
+])(
+  "a wrong flag is one line and exit code 2: %j",
+  async (args, message) => {
+    const run = start("cli/main.ts", args);
+    expect(await run.done).toBe(2);
+    expect(run.seen()).toContain(message);
+    expect(run.seen().trim().split("\n").filter((line) => !line.startsWith("npm "))).toHaveLength(1); // prettier-ignore
+    expect(existsSync(join(folder, "runs/nowhere"))).toBe(false);
+  },
+  30_000,
+);
