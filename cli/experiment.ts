@@ -97,7 +97,6 @@ export class Experiment {
       ...this.preset.model,
       vocabSize: tokenizer.vocabSize,
       family: "qwen3",
-      ...(this.preset as { extra?: object }).extra,
     });
     return { config, params: initParams(config, this.#rng.split("init"), device) };
   }

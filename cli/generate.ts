@@ -11,7 +11,7 @@ import { emptyStream } from "../rl/stream.ts";
 import { Template } from "../rl/template.ts";
 import { createStyle, wantsColour } from "./display/style.ts";
 import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "./options.ts";
-import type { Preset } from "./presets.ts";
+import { presetOf } from "./presets.ts";
 import { modelFromCheckpoint } from "./run.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint
@@ -48,7 +48,7 @@ async function main(): Promise<number> {
   if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
   const executor = await device("wasm");
   const { model, tokenizer } = modelFromCheckpoint(checkpoint, executor);
-  const preset = folder.config["preset"] as Preset;
+  const preset = presetOf(folder);
   const write = (text: string): void => void process.stdout.write(text);
   const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
 

@@ -6,7 +6,7 @@ import { device } from "../engine/device.ts";
 import { createDisplay } from "./display/display.ts";
 import { comparisonTable, familyTable } from "./display/table.ts";
 import { HELP, openGiven, parseStart, report, type StartOptions, UsageError } from "./options.ts";
-import { type Preset, presetFor } from "./presets.ts";
+import { type Preset, presetFor, presetOf } from "./presets.ts";
 import { writeReport } from "./report/report.ts";
 import { Run } from "./run.ts";
 import { createRun, type RunFolder } from "./runFolder.ts";
@@ -17,7 +17,6 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { folder, preset } = openFolder(options);
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
   const stop = new AbortController();
   const onInterrupt = (): void => {
@@ -27,7 +26,10 @@ async function main(): Promise<number> {
   };
   process.on("SIGINT", onInterrupt);
   process.on("SIGTERM", onInterrupt);
+  const chosen = checkFolder(options);
+  // The device first: a run that has no executor leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
+  const { folder, preset } = chosen();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
   const run = new Run(folder, preset, executor, display, stop.signal);
@@ -54,11 +56,12 @@ async function main(): Promise<number> {
   }
 }
 
-/** The folder and the settings of a new run, or of the one to continue. */
-function openFolder(options: StartOptions): { folder: RunFolder; preset: Preset } {
+/** Checks where the run goes and what it does; the answer opens the folder, or makes it. */
+function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: Preset } {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
-    return { folder, preset: folder.config["preset"] as Preset };
+    const preset = presetOf(folder);
+    return () => ({ folder, preset });
   }
   const preset = presetFor(options);
   const { model, lambda, seed, quick } = options;
@@ -70,7 +73,7 @@ function openFolder(options: StartOptions): { folder: RunFolder; preset: Preset 
   }
   let free = path;
   for (let n = 2; existsSync(free); n++) free = `${path}-${n}`;
-  return { folder: createRun(free, { preset }), preset };
+  return () => ({ folder: createRun(free, { preset }), preset });
 }
 
 process.exitCode = await main().catch(report);

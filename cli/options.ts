@@ -139,7 +139,8 @@ export function report(error: unknown): number {
     console.error(`worldgrad: ${error.message}`);
     return 2;
   }
-  if (error instanceof WorldgradError) console.error(`worldgrad: ${error.message}`);
+  const isSystemError = error instanceof Error && "syscall" in error; // no permission, no space: the message says which file
+  if (error instanceof WorldgradError || isSystemError) console.error(`worldgrad: ${error.message}`);
   else console.error(error);
   return 1;
 }

@@ -1,6 +1,8 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
 import type { Aggregation } from "../rl/aggregation.ts";
-import type { ModelSize, StartOptions } from "./options.ts";
+import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { type ModelSize, type StartOptions, UsageError } from "./options.ts";
+import type { RunFolder } from "./runFolder.ts";
 
 export interface Preset {
   readonly env: string;
@@ -57,6 +59,21 @@ const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
   small: { hiddenSize: 64, layers: 3, heads: 4, intermediateSize: 192, maxPositions: 192, initializerRange: 0.1 },
   base: { hiddenSize: 128, layers: 4, heads: 4, intermediateSize: 384, maxPositions: 256, initializerRange: 0.07 },
 };
+
+/** The settings that a run's `config.json` holds. @throws UsageError if it is not one that the main job wrote */
+export function presetOf(folder: RunFolder): Preset {
+  const preset = folder.config["preset"] as Partial<Preset> | undefined;
+  const parts = ["tokenizer", "model", "sft", "rl", "rollout", "evaluation"] as const;
+  const missing = parts.find((part) => typeof preset?.[part] !== "object");
+  if (missing !== undefined)
+    throw new UsageError(`${folder.path}: its config.json has no settings "${missing}" of the main job`);
+  if (!Object.hasOwn(ENVIRONMENTS, preset?.env ?? "")) {
+    throw new UsageError(
+      `${folder.path}: its config.json names the environment "${preset?.env}", expected ${Object.keys(ENVIRONMENTS).join(", ")}`,
+    );
+  }
+  return preset as Preset;
+}
 
 /** The settings of a run from its flags. */
 export function presetFor(options: StartOptions): Preset {

@@ -26,6 +26,8 @@ interface State {
   /** Steps of that phase that are done. */
   readonly done: number;
   readonly optimizerStep: number;
+  /** The RL step that was evaluated last. */
+  readonly evaluated: number;
   /** The evaluation of the warm start. */
   readonly before: Evaluation | null;
 }
@@ -54,7 +56,7 @@ export class Run {
   #model!: Model;
   #template!: Template;
   #optimizer: AdamW<TransformerParams> | undefined;
-  #state: State = { phase: "sft", done: 0, optimizerStep: 0, before: null };
+  #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null };
 
   constructor(folder: RunFolder, preset: Preset, device: Device, display: Display, signal: AbortSignal) {
     this.#folder = folder;
@@ -76,8 +78,9 @@ export class Run {
     await this.#warmStart();
     if (this.#signal.aborted) return null;
     const before = await this.#evaluateBefore();
+    if (before === null) return null;
     const final = await this.#reinforce();
-    if (this.#signal.aborted || before === null || final === null) return null;
+    if (final === null) return null;
     return {
       before,
       after: { ...final, label: "after RL" },
@@ -149,7 +152,7 @@ export class Run {
     const score = await this.#evaluate(this.#preset.evaluation.finalEpisodes);
     if (score === null) return null;
     this.#optimizer?.dispose();
-    this.#state = { phase: "rl", done: 0, optimizerStep: 0, before: { ...score, label: "warm start" } };
+    this.#state = { phase: "rl", done: 0, optimizerStep: 0, evaluated: 0, before: { ...score, label: "warm start" } };
     this.#optimizer = this.#newOptimizer();
     await this.#save();
     return this.#state.before;
@@ -160,6 +163,9 @@ export class Run {
     const { every, episodes, finalEpisodes } = this.#preset.evaluation;
     this.#display.phase("reinforcement learning: GRPO + ECHO", steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();
+    // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
+    const due = (): boolean => this.#state.done % every === 0 && this.#state.done < steps && this.#state.evaluated < this.#state.done; // prettier-ignore
+    if (due()) await this.#evaluate(episodes);
     const clock = stopwatch();
     const loop = this.#experiment.rl({ model: this.#model, template: this.#template, optimizer: this.#optimizer, startStep: this.#state.done, signal: this.#signal }); // prettier-ignore
     for await (const report of loop) {
@@ -168,12 +174,11 @@ export class Run {
       if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
       this.#display.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };
-      const isLast = this.#state.done === steps;
-      if (!isLast && this.#state.done % every === 0) await this.#evaluate(episodes);
-      if (this.#signal.aborted || this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
+      if (due()) await this.#evaluate(episodes);
+      if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
       clock();
     }
-    await this.#save();
+    if (this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
     if (this.#signal.aborted) return null;
     this.#display.phase("evaluating on held-out tasks", 1);
     return this.#evaluate(finalEpisodes);
@@ -192,6 +197,7 @@ export class Run {
       "num_turns/mean": meanTurns,
       world_loss: worldLoss,
     });
+    if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const percent = ((100 * successes) / episodes).toFixed(1);
     this.#display.note(
       `held-out tasks: ${percent} % of ${episodes} solved, world-model loss ${worldLoss.toFixed(3)} nats per token`,

@@ -35,7 +35,7 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     ...Object.fromEntries(environments),
     "tools/call_frequency": calls / counted.length,
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
-    turns: mean(counted.map(turnCount)),
+    "num_turns/mean": mean(counted.map(turnCount)),
     masked: trajectories.length - counted.length,
     num_tokens: tokens.reduce((a, b) => a + b, 0),
   };
@@ -66,7 +66,7 @@ export function updateMetrics(
   const absolute = differences.map(Math.abs);
   return {
     policy_loss: first.policyLoss,
-    world_loss: first.worldLoss,
+    ...worldMetrics(plan, first),
     loss: first.policyLoss + first.worldLoss + first.klLoss,
     grad_norm: first.gradNorm,
     frac_reward_zero_std: plan.fracRewardZeroStd,
@@ -83,6 +83,17 @@ export function updateMetrics(
         }
       : {}),
   };
+}
+
+/**
+ * `world_loss`: mean of −lp over the targets of the world objective, in nats per token, whatever λ is; `world_loss_weighted`: its
+ * share of the loss. Both are left out if nothing was a target.
+ */
+function worldMetrics(plan: StepPlan, { logProbs, worldLoss }: UpdateResult): Metrics {
+  const losses = plan.episodes.flatMap(({ wWorld }, i) =>
+    [...wWorld].flatMap((w, t) => (w === 0 ? [] : [-logProbs[i]![t]!])),
+  );
+  return losses.length === 0 ? {} : { world_loss: mean(losses), world_loss_weighted: worldLoss };
 }
 
 /** Shares of trained tokens whose ratio the clip cut off: `low` below 1 − εl with A < 0, `high` above 1 + εh with A > 0. */

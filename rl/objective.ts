@@ -70,7 +70,6 @@ export function planStep(objective: Objective, trajectories: readonly Trajectory
 }
 
 export interface SftPlanOptions {
-  readonly aggregation?: Aggregation;
   /**
    * Weight of an observation target beside an agent's token, default 0. A model that has read no text before knows nothing of
    * what a terminal prints; above 0 the warm start also reads the answers in the demonstrations.
@@ -78,12 +77,12 @@ export interface SftPlanOptions {
   readonly observationWeight?: number;
 }
 
-/** The plan of supervised fine-tuning: cross-entropy on the agent's tokens, under the same aggregation modes. */
+/** The plan of supervised fine-tuning: cross-entropy on the agent's tokens, averaged over all of them (`token-mean`). */
 export function planSft(trajectories: readonly Trajectory[], options: SftPlanOptions = {}): StepPlan {
-  const { aggregation = "token-mean", observationWeight = 0 } = options;
+  const { observationWeight = 0 } = options;
   check(trajectories.length > 0, () => "planSft: the list of episodes is empty");
   check(observationWeight >= 0, () => `planSft: observationWeight must be ≥ 0, got ${observationWeight}`);
-  const weights = aggregationWeights(trajectories.map(policyMask), aggregation);
+  const weights = aggregationWeights(trajectories.map(policyMask), "token-mean");
   const agentTokens = trajectories.reduce((n, t) => n + policyMask(t).filter(Boolean).length, 0);
   const nothing = (i: number): Float64Array => new Float64Array(weights[i]!.length);
   return {

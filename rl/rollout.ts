@@ -186,8 +186,10 @@ async function guarded<R extends string | StepResult>(
   const clock = new AbortController();
   const timer = setTimeout(() => clock.abort(new Error(`${e.env.name}: no answer within ${timeout} ms`)), timeout);
   const signal = outer ? AbortSignal.any([clock.signal, outer]) : clock.signal;
+  let onAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+    onAbort = (): void => reject(signal.reason as Error);
+    signal.addEventListener("abort", onAbort, { once: true });
   });
   aborted.catch(() => undefined);
   try {
@@ -199,6 +201,7 @@ async function guarded<R extends string | StepResult>(
     return null;
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort); // else the combined signal lives as long as the outer one
   }
 }
 

@@ -109,7 +109,8 @@ export async function probeWebgpu(options: WebgpuOptions = {}): Promise<{ hardwa
 function hasNoGpuDevice(): boolean {
   const node = (globalThis as { process?: { platform: string; getBuiltinModule?: (name: string) => unknown } }).process;
   const fs = node?.getBuiltinModule?.("node:fs") as { existsSync(path: string): boolean } | undefined;
-  if (node?.platform !== "linux" || fs === undefined) return false;
+  const offered = (globalThis as { navigator?: { gpu?: unknown } }).navigator?.gpu;
+  if (node?.platform !== "linux" || fs === undefined || offered !== undefined) return false;
   return !["/dev/dri", "/dev/nvidia0", "/dev/dxg", "/dev/kgsl-3d0", "/dev/mali0"].some((path) => fs.existsSync(path));
 }
 

@@ -76,7 +76,7 @@ describe("rollout metrics", () => {
       "rewards/toy/mean": 0.5,
       "tools/call_frequency": 2,
       "tools/failure_frequency": 0.25,
-      turns: 1,
+      "num_turns/mean": 1,
       masked: 1,
       num_tokens: 5 + 3 + 11,
     });
