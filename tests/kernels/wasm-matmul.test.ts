@@ -1,58 +1,11 @@
 /** The WebAssembly matmul against a triple loop in f64: every flag, ragged sizes, epilogues, and the bits it promises. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Rng } from "../../engine/random.ts";
-import { type Expr, evaluator, input } from "../../kernels/expr.ts";
+import { type Expr, input } from "../../kernels/expr.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
 import { matmul } from "../../kernels/wasm/matmul.ts";
-import { expectClose, normals, runWasm } from "./wasm-harness.ts";
-
-const plain: MatmulSpec = {
-  batch: 1,
-  m: 1,
-  n: 1,
-  k: 1,
-  transA: false,
-  transB: false,
-  batchA: true,
-  batchB: true,
-  scale: 1,
-  bias: false,
-};
-
-/** C[b] = act(scale · op(A[b]) · op(B[b]) + bias), one element at a time. */
-function reference(spec: MatmulSpec, a: Float32Array, b: Float32Array, bias?: Float32Array): Float64Array {
-  const { batch, m, n, k } = spec;
-  const c = new Float64Array(batch * m * n);
-  const activate = spec.activation && evaluator([spec.activation]);
-  const out = [0];
-  for (let z = 0; z < batch; z++) {
-    const a0 = spec.batchA ? z * m * k : 0;
-    const b0 = spec.batchB ? z * n * k : 0;
-    for (let i = 0; i < m; i++) {
-      for (let j = 0; j < n; j++) {
-        let sum = 0;
-        for (let p = 0; p < k; p++) {
-          sum += a[a0 + (spec.transA ? p * m + i : i * k + p)]! * b[b0 + (spec.transB ? j * k + p : p * n + j)]!;
-        }
-        sum = sum * spec.scale + (bias ? bias[j]! : 0);
-        activate?.([sum], out);
-        c[(z * m + i) * n + j] = activate ? out[0]! : sum;
-      }
-    }
-  }
-  return c;
-}
-
-function operands(spec: MatmulSpec, seed: number): Float32Array[] {
-  const rng = new Rng(seed);
-  const inputs = [
-    normals(rng, (spec.batchA ? spec.batch : 1) * spec.m * spec.k),
-    normals(rng, (spec.batchB ? spec.batch : 1) * spec.n * spec.k),
-  ];
-  if (spec.bias) inputs.push(normals(rng, spec.n));
-  return inputs;
-}
+import { operands, plain, reference } from "./matmul-reference.ts";
+import { expectClose, runWasm } from "./wasm-harness.ts";
 
 function run(spec: MatmulSpec, inputs: readonly Float32Array[], seed = 0): Float32Array {
   return runWasm(matmul(spec), inputs, [spec.batch * spec.m * spec.n], seed)[0]!;
