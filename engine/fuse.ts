@@ -51,7 +51,9 @@ const MAX_BUFFERS = 8;
  * Makes one op of a scalar formula.
  * @param formula gets one expression per argument; returns the result, or a list of results
  * @returns a function of tensors (float, one device, broadcasting) and numbers; at least one tensor. Gradients flow to tensors.
- * @throws at the call if tensors and results together exceed 8, the number of buffers that every WebGPU device has
+ * @throws at the call if tensors and results together exceed 8, the number of buffers that every WebGPU device has; in the
+ *   backward pass if one gradient alone needs more (it reads the formula's tensors and the incoming gradients): with one result,
+ *   6 tensors always fit
  */
 export function fuse(name: string, formula: (...x: Expr[]) => Expr, options?: PointwiseOptions): Pointwise<Tensor>;
 export function fuse(

@@ -4,6 +4,7 @@
  *
  *     L = L_policy(actions) + λ · L_Env(O′),   L_Env = mean over episodes of −(1/|O_i|) Σ_{t ∈ O′_i} lp_t
  *
+ * The mean is over the episodes that have an observation and are not masked.
  * It is plain cross-entropy: no ratio, no clip, no advantage. "RL with a constant positive advantage" has the same gradient only
  * at ρ = 1; through PPO's clip it is 0 once ρ > 1 + ε. Failed episodes are trained on too; that is the point.
  */
