@@ -78,7 +78,8 @@ export function parse(
   args: readonly string[],
   flags: Record<string, { readonly type: "string" | "boolean" }>,
 ): Record<string, string | boolean | undefined> {
-  for (const arg of args) {
+  const joined = joinNegativeNumbers(args, flags);
+  for (const arg of joined) {
     if (!arg.startsWith("-")) continue;
     const name = arg.replace(/^--?/, "").split("=")[0]!;
     if (arg.startsWith("--") && Object.hasOwn(flags, name)) continue;
@@ -88,11 +89,28 @@ export function parse(
     );
   }
   try {
-    return parseArgs({ args: [...args], options: flags, strict: true, allowPositionals: false }).values;
+    return parseArgs({ args: joined, options: flags, strict: true, allowPositionals: false }).values;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new UsageError(reason.split("\n")[0]!.replace(/ To specify an option argument.*$/, ""));
   }
+}
+
+/** `--lambda -1` as `--lambda=-1`: parseArgs takes everything that starts with "-" for a flag; we mean to judge the value. */
+function joinNegativeNumbers(
+  args: readonly string[],
+  flags: Record<string, { readonly type: "string" | "boolean" }>,
+): string[] {
+  const joined: string[] = [];
+  for (const arg of args) {
+    const last = joined.at(-1) ?? "";
+    const isNegativeNumber = /^-[\d.]/.test(arg);
+    const awaitsValue =
+      last.startsWith("--") && Object.hasOwn(flags, last.slice(2)) && flags[last.slice(2)]!.type === "string";
+    if (isNegativeNumber && awaitsValue) joined[joined.length - 1] = `${last}=${arg}`;
+    else joined.push(arg);
+  }
+  return joined;
 }
 
 function oneOf<T extends string>(flag: string, value: string, allowed: readonly T[]): T {

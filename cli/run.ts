@@ -30,6 +30,8 @@ interface State {
   readonly evaluated: number;
   /** The evaluation of the warm start. */
   readonly before: Evaluation | null;
+  /** Wall time up to here, over all sessions. What a killed session did after its last checkpoint is lost, its time too. */
+  readonly seconds: number;
 }
 
 const TRANSCRIPTS_EVERY = 5;
@@ -56,7 +58,10 @@ export class Run {
   #model!: Model;
   #template!: Template;
   #optimizer: AdamW<TransformerParams> | undefined;
-  #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null };
+  #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
+  /** Wall time of the sessions before this one, and when this one began. */
+  #earlierSeconds = 0;
+  #started = 0;
 
   constructor(folder: RunFolder, preset: Preset, device: Device, display: Display, signal: AbortSignal) {
     this.#folder = folder;
@@ -69,7 +74,7 @@ export class Run {
 
   /** Runs to the end, or until the signal: then what was learnt is saved. @returns the summary, or `null` if it was stopped */
   async run(resume: boolean): Promise<Summary | null> {
-    const started = performance.now();
+    this.#started = performance.now();
     await this.#prepare(resume);
     const parameters = estimateParameters(this.#model.config);
     this.#display.note(
@@ -90,7 +95,7 @@ export class Run {
         seed: this.#preset.seed,
         lambda: this.#preset.rl.lambda,
         "RL steps": this.#preset.rl.steps,
-        "wall time (s)": Math.round((performance.now() - started) / 1000),
+        "wall time (s)": Math.round(this.#seconds()),
       },
     };
   }
@@ -107,7 +112,9 @@ export class Run {
     const { model, tokenizer } = modelFromCheckpoint(checkpoint, this.#device);
     this.#model = model;
     this.#template = new Template(tokenizer);
-    this.#state = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as State;
+    const saved = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as Omit<State, "seconds">;
+    this.#state = { seconds: 0, ...saved }; // older checkpoints did not count them
+    this.#earlierSeconds = this.#state.seconds;
     this.#optimizer = this.#newOptimizer();
     restoreOptimizer(
       model.config,
@@ -152,7 +159,7 @@ export class Run {
     const score = await this.#evaluate(this.#preset.evaluation.finalEpisodes);
     if (score === null) return null;
     this.#optimizer?.dispose();
-    this.#state = { phase: "rl", done: 0, optimizerStep: 0, evaluated: 0, before: { ...score, label: "warm start" } };
+    this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label: "warm start" } };
     this.#optimizer = this.#newOptimizer();
     await this.#save();
     return this.#state.before;
@@ -217,7 +224,7 @@ export class Run {
   async #save(): Promise<void> {
     const { config } = this.#model;
     const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
-    const state: State = { ...this.#state, optimizerStep: optimizer.state.step };
+    const state: State = { ...this.#state, optimizerStep: optimizer.state.step, seconds: this.#seconds() };
     this.#folder.saveCheckpoint(this.#globalStep(this.#state.done), {
       ...(await modelToFiles(this.#model)),
       ...(await optimizerToFiles(config, optimizer)),
@@ -225,6 +232,11 @@ export class Run {
       "state.json": JSON.stringify(state),
     });
     this.#folder.pruneCheckpoints(CHECKPOINTS_KEPT);
+  }
+
+  /** Wall time of the run so far, sessions before this one included. */
+  #seconds(): number {
+    return this.#earlierSeconds + (performance.now() - this.#started) / 1000;
   }
 
   /** Steps since the start of the run. */

@@ -52,6 +52,8 @@ export interface ChartInfo {
   readonly about: string;
   /** Band around the first series: this metric on either side, or the Wilson interval from `episodes` of the eval lines. */
   readonly band?: { readonly plusMinus: string } | "wilson";
+  /** Draw the first series' value at the end of the warm start as a dashed line. */
+  readonly baseline?: boolean;
   readonly logScale?: boolean;
 }
 
@@ -64,8 +66,9 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "success", label: "training tasks" },
     ],
     band: "wilson",
+    baseline: true,
     about:
-      "Share of episodes that the verifier accepts. The held-out curve is the one to believe: tasks with other seeds and other names, never trained on. Its band is the 95 % Wilson interval; two curves whose bands overlap much are not yet different.",
+      "Share of episodes that the verifier accepts. The dashed line is where the warm start left off. The held-out curve is the one to believe: tasks with other seeds and other names, never trained on. Its band is the 95 % Wilson interval; two curves whose bands overlap much are not yet different.",
   },
   {
     title: "Reward",

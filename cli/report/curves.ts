@@ -12,6 +12,26 @@ export interface ChartData {
   /** In the order of the chart's series. */
   readonly curves: readonly Curve[];
   readonly band?: { readonly low: Curve; readonly high: Curve };
+  /** The first series' value at the end of the warm start, at every later step: what RL has to beat. */
+  readonly baseline?: Curve;
+}
+
+/** Which steps the charts show. */
+export type StepRange = "whole" | "sft" | "rl";
+
+/** The last warm-start step of a run that also has RL steps, else null: such a run has one phase, and nothing to choose from. */
+export function lastWarmStep(metrics: readonly MetricsRecord[]): number | null {
+  const last = metrics.findLast((line) => line.phase === "sft")?.step ?? null;
+  return metrics.some((line) => line.phase === "rl") ? last : null;
+}
+
+/** The lines of one part of the run. The evaluation between the phases, on the step after the last warm-start step, is in both. */
+export function linesIn(metrics: readonly MetricsRecord[], range: StepRange): readonly MetricsRecord[] {
+  const last = lastWarmStep(metrics);
+  if (range === "whole" || last === null) return metrics;
+  return metrics.filter((line) =>
+    line.phase === "eval" ? (range === "sft" ? line.step <= last + 1 : line.step > last) : line.phase === range,
+  );
 }
 
 /** Names that are not drawn by themselves: they are part of another curve, or no curve at all. */
@@ -40,7 +60,7 @@ export function chartsOf(metrics: readonly MetricsRecord[]): readonly ChartInfo[
   });
 }
 
-/** The columns of one chart. All charts have the same axis, every step of the run, so that they can be read side by side. */
+/** The columns of one chart. All charts have the same axis, every step of `metrics`, so that they can be read side by side. */
 export function chartData(chart: ChartInfo, metrics: readonly MetricsRecord[]): ChartData {
   const columns = chart.series.map((series) => {
     const lines = metrics.filter((line) => (line.phase === "eval") === (series.heldOut ?? false));
@@ -50,7 +70,9 @@ export function chartData(chart: ChartInfo, metrics: readonly MetricsRecord[]): 
   const curves = chart.series.map(({ name }, i) => steps.map((step) => finite(columns[i]?.get(step)?.[name])));
   const { band } = chart;
   const first = chart.series[0];
-  if (band === undefined || first === undefined) return { steps, curves };
+  const baseline = chart.baseline && first ? baselineOf(first.name, metrics, steps) : null;
+  const result = { steps, curves, ...(baseline ? { baseline } : {}) };
+  if (band === undefined || first === undefined) return result;
   const limits = steps.map((step): readonly [number | null, number | null] => {
     const line = columns[0]?.get(step);
     const value = finite(line?.[first.name]);
@@ -64,7 +86,16 @@ export function chartData(chart: ChartInfo, metrics: readonly MetricsRecord[]): 
     const { low, high } = wilson(Math.min(episodes, Math.max(0, Math.round(value * episodes))), episodes);
     return [low, high];
   });
-  return { steps, curves, band: { low: limits.map(([low]) => low), high: limits.map(([, high]) => high) } };
+  return { ...result, band: { low: limits.map(([low]) => low), high: limits.map(([, high]) => high) } };
+}
+
+/** The held-out value of the evaluation before the first RL step, from there on; null without one, or without RL. */
+function baselineOf(name: string, metrics: readonly MetricsRecord[], steps: readonly number[]): Curve | null {
+  const firstRl = metrics.find((line) => line.phase === "rl")?.step;
+  if (firstRl === undefined) return null;
+  const line = metrics.findLast(({ phase, step }) => phase === "eval" && step <= firstRl);
+  const value = finite(line?.[name]);
+  return line === undefined || value === null ? null : steps.map((step) => (step >= line.step ? value : null));
 }
 
 /**

@@ -1,16 +1,31 @@
 /**
  * The curves of the report, drawn by uPlot (github.com/leeoniya/uPlot, MIT), bundled into the page. Runs in the browser.
- * All charts share one cursor: pointing at a step in one shows that step in all.
+ * All charts share one step axis and one cursor: pointing at a step in one shows that step in all. The warm start takes many more
+ * steps than RL, so the axis can be that of one phase; charts that have nothing to show there are hidden.
  */
 import uPlot from "uplot";
 import type { ChartInfo } from "./catalogue.ts";
-import { chartData, chartsOf, smooth, type ChartData, type Curve } from "./curves.ts";
+import {
+  chartData,
+  chartsOf,
+  lastWarmStep,
+  linesIn,
+  smooth,
+  type ChartData,
+  type Curve,
+  type StepRange,
+} from "./curves.ts";
 import { formatAs, formatNumber } from "./format.ts";
-import { cssColour, element } from "./pageDom.ts";
+import { choice, cssColour, element } from "./pageDom.ts";
 import type { MetricsRecord } from "./records.ts";
 
 const HEIGHT = 210;
 const SYNC = "step";
+const RANGES: readonly (readonly [StepRange, string])[] = [
+  ["whole", "whole run"],
+  ["sft", "warm start"],
+  ["rl", "RL"],
+];
 
 export function mountCharts(host: HTMLElement, metrics: readonly MetricsRecord[]): void {
   const charts = chartsOf(metrics);
@@ -18,11 +33,8 @@ export function mountCharts(host: HTMLElement, metrics: readonly MetricsRecord[]
     host.append(element("p", { class: "muted" }, "No metrics yet."));
     return;
   }
-  const lastSft = Math.max(-Infinity, ...metrics.filter((line) => line.phase === "sft").map((line) => line.step));
-  const hasRl = metrics.some((line) => line.phase === "rl");
-  const boundary = hasRl && Number.isFinite(lastSft) ? lastSft + 0.5 : null;
-  const lastStep = Math.max(1, ...metrics.map((line) => line.step));
-
+  const lastSft = lastWarmStep(metrics);
+  const initial: StepRange = lastSft === null ? "whole" : "rl";
   let amount = 0.85;
   const toggle = element("input", { type: "checkbox", checked: true, id: "smooth" });
   const slider = element("input", {
@@ -33,7 +45,15 @@ export function mountCharts(host: HTMLElement, metrics: readonly MetricsRecord[]
     value: amount,
     "aria-label": "How smooth",
   });
-  const views = charts.map((chart) => new ChartView(chart, chartData(chart, metrics), boundary, lastStep));
+  const views = charts.map((chart) => new ChartView(chart));
+  const hidden = element("p", { class: "muted", "aria-live": "polite" });
+  const showRange = (range: StepRange): void => {
+    const lines = linesIn(metrics, range);
+    const boundary = range === "whole" && lastSft !== null ? lastSft + 0.5 : null;
+    for (const view of views) view.show(chartData(view.chart, lines), boundary);
+    const titles = views.flatMap((view) => (view.card.hidden ? [view.chart.title] : []));
+    hidden.textContent = titles.length > 0 ? `Nothing to draw in this part of the run: ${titles.join(", ")}.` : "";
+  };
   const apply = (): void => {
     amount = Number(slider.value);
     slider.disabled = !toggle.checked;
@@ -43,6 +63,7 @@ export function mountCharts(host: HTMLElement, metrics: readonly MetricsRecord[]
   slider.addEventListener("input", apply);
 
   host.append(
+    ...(lastSft === null ? [] : [choice("steps", RANGES, initial, showRange)]),
     element(
       "div",
       { class: "controls" },
@@ -55,11 +76,13 @@ export function mountCharts(host: HTMLElement, metrics: readonly MetricsRecord[]
       ),
     ),
     element("div", { class: "charts" }, ...views.map((view) => view.card)),
+    hidden,
   );
+  showRange(initial);
   apply();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => views.forEach((view) => view.draw()));
   const observer = new ResizeObserver((entries) => {
-    for (const entry of entries) views.find((view) => view.plotHost === entry.target)?.draw();
+    for (const entry of entries) views.find((view) => view.plotHost === entry.target)?.fit();
   });
   for (const view of views) observer.observe(view.plotHost);
 }
@@ -67,19 +90,16 @@ export function mountCharts(host: HTMLElement, metrics: readonly MetricsRecord[]
 class ChartView {
   readonly card: HTMLElement;
   readonly plotHost: HTMLElement;
-  private readonly chart: ChartInfo;
-  private readonly data: ChartData;
-  private readonly boundary: number | null;
-  private readonly lastStep: number;
+  readonly chart: ChartInfo;
+  private data: ChartData = { steps: [], curves: [] };
+  /** Where RL begins, if both sides of it are shown. */
+  private boundary: number | null = null;
   private plot: uPlot | null = null;
   private amount = 0;
 
-  constructor(chart: ChartInfo, data: ChartData, boundary: number | null, lastStep: number) {
+  constructor(chart: ChartInfo) {
     this.chart = chart;
-    this.data = data;
-    this.boundary = boundary;
-    this.lastStep = lastStep;
-    this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": this.summary() });
+    this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img" });
     this.plotHost.addEventListener("keydown", (event) => this.onKey(event));
     this.card = element(
       "figure",
@@ -90,17 +110,32 @@ class ChartView {
     );
   }
 
+  /** Shows other steps; a chart without a value in them is hidden. */
+  show(data: ChartData, boundary: number | null): void {
+    this.data = data;
+    this.boundary = boundary;
+    this.card.hidden = !data.curves.some((curve) => curve.some((value) => value !== null));
+    this.plotHost.setAttribute("aria-label", this.summary());
+    this.draw();
+  }
+
   setSmoothing(amount: number): void {
     this.amount = amount;
     this.plot?.setData(this.columns());
   }
 
+  /** Draws anew if the width has changed. */
+  fit(): void {
+    if (this.plot?.width !== Math.floor(this.plotHost.clientWidth)) this.draw();
+  }
+
   /** Draws anew, in the colours and the width of now. */
   draw(): void {
     const width = Math.floor(this.plotHost.clientWidth);
-    if (width < 50) return;
     this.plot?.destroy();
-    this.plot = new uPlot(this.options(width), this.columns(), this.plotHost);
+    this.plot = null;
+    // No width: the card is hidden, or not yet on the page.
+    if (width >= 50) this.plot = new uPlot(this.options(width), this.columns(), this.plotHost);
   }
 
   /** Held-out points are few and carry their own interval; only training curves are smoothed. */
@@ -110,21 +145,23 @@ class ChartView {
     return smooth(curve, this.amount, boundary === null ? -1 : this.data.steps.findIndex((step) => step > boundary));
   }
 
-  /** Steps, the band's two edges (if any), then for each series its raw and its smoothed curve. */
+  /** Steps, the band's two edges (if any), for each series its raw and its smoothed curve, and the baseline (if any). */
   private columns(): uPlot.AlignedData {
-    const { steps, curves, band } = this.data;
+    const { steps, curves, band, baseline } = this.data;
     const edges = band ? [band.low, band.high].map((edge) => this.smoothed(edge, 0)) : [];
     const pairs = curves.flatMap((curve, i) => [curve, this.smoothed(curve, i)]);
-    return [[...steps], ...edges.map((edge) => [...edge]), ...pairs.map((curve) => [...curve])];
+    const all = [...edges, ...pairs, ...(baseline ? [baseline] : [])];
+    return [[...steps], ...all.map((curve) => [...curve])];
   }
 
   private options(width: number): uPlot.Options {
-    const { chart, data, boundary, lastStep } = this;
+    const { chart, data, boundary } = this;
     const axis = {
       stroke: cssColour("--muted"),
       grid: { stroke: cssColour("--grid"), width: 1 },
       ticks: { show: false },
     };
+    const lineColour = (i: number): string => `--line-${1 + Math.max(0, (i - (data.band ? 3 : 1)) >> 1)}`;
     const format = (value: number | null): string => (value === null ? "–" : formatAs(chart.format, value));
     const edge = (): uPlot.Series => ({
       class: "hidden-row",
@@ -153,6 +190,15 @@ class ChartView {
         },
       ];
     });
+    const baseline: uPlot.Series = {
+      label: "warm start",
+      stroke: cssColour("--line-1"),
+      width: 1.5,
+      dash: [6, 5],
+      points: { show: false },
+      spanGaps: true,
+      value: (plot) => format(lastOf(plot.data.at(-1) ?? [], data.steps.length - 1)),
+    };
     return {
       width,
       height: HEIGHT,
@@ -169,15 +215,22 @@ class ChartView {
         },
       ],
       series: [
-        { label: "step", value: (_plot, step) => (step === null ? `1–${lastStep}` : String(step)) },
+        {
+          label: "step",
+          value: (_plot, step) => (step === null ? `${data.steps[0]}–${data.steps.at(-1)}` : String(step)),
+        },
         ...(data.band ? [edge(), edge()] : []),
         ...series,
+        ...(data.baseline ? [baseline] : []),
       ],
       bands: data.band ? [{ series: [2, 1], fill: `${cssColour("--line-1")}26` }] : [],
       cursor: { sync: { key: SYNC }, y: false, points: { size: 8 }, drag: { x: true, y: false } },
       legend: {
         live: true,
-        markers: { fill: (_plot, i) => cssColour(`--line-${1 + Math.max(0, (i - (data.band ? 3 : 1)) >> 1)}`) },
+        markers: {
+          dash: (plot, i) => (plot.series[i]?.dash ? "dashed" : "solid"),
+          fill: (plot, i) => (plot.series[i]?.dash ? "transparent" : cssColour(lineColour(i))),
+        },
       },
       plugins: boundary === null ? [] : [phaseMark(boundary)],
     };
@@ -200,7 +253,10 @@ class ChartView {
     event.preventDefault();
     const last = this.data.steps.length - 1;
     const index = Math.min(last, Math.max(0, (plot.cursor.idx ?? (direction > 0 ? -1 : last + 1)) + direction));
-    plot.setCursor({ left: plot.valToPos(this.data.steps[index] ?? 0, "x"), top: plot.over.clientHeight / 2 }, true);
+    const [left, top] = [plot.valToPos(this.data.steps[index] ?? 0, "x"), plot.over.clientHeight / 2];
+    // The third argument, which uPlot's types lack, tells the other charts.
+    const chart: { setCursor(at: { left: number; top: number }, fireHook: boolean, publish: boolean): void } = plot;
+    chart.setCursor({ left, top }, true, true);
   }
 }
 

@@ -17,12 +17,17 @@ const CANDIDATES = [
   "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 ];
 
-const metrics: MetricsRecord[] = Array.from({ length: 60 }, (_, i) =>
-  i < 20
-    ? { step: i + 1, phase: "sft", loss: 4 / (i + 1) }
-    : { step: i + 1, phase: "rl", reward: i / 60, reward_std: 0.2, policy_loss: NaN },
-);
-metrics.push({ step: 60, phase: "eval", success: 0.5, episodes: 40 });
+/** Not in the catalogue, and wider than a phone. */
+const LONG = "sampling/importance_sampling_ratio/of_a_very_long_name";
+/** 20 warm-start steps, the evaluation of the warm start, 40 RL steps. */
+const metrics: MetricsRecord[] = [
+  ...Array.from({ length: 20 }, (_, i): MetricsRecord => ({ step: i, phase: "sft", loss: 4 / (i + 1), grad_norm: 1 })),
+  { step: 20, phase: "eval", success: 0.25, episodes: 40 },
+  ...Array.from({ length: 40 }, (_, i): MetricsRecord => {
+    return { step: 20 + i, phase: "rl", reward: i / 60, reward_std: 0.2, policy_loss: NaN, grad_norm: 2, [LONG]: 1 };
+  }),
+  { step: 60, phase: "eval", success: 0.5, episodes: 40 },
+];
 
 const transcript = (i: number): Transcript => ({
   step: 20 + i,
@@ -70,7 +75,7 @@ const transcript = (i: number): Transcript => ({
 let browser: Browser;
 let folder = "";
 let url = "";
-const opened: { page: Page; problems: string[]; requests: string[] }[] = [];
+const opened: { page: Page; address: string; problems: string[]; requests: string[] }[] = [];
 
 beforeAll(async () => {
   const executablePath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
@@ -88,22 +93,33 @@ afterAll(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
-async function visit(width: number, colorScheme: "light" | "dark"): Promise<Page> {
+async function visit(width: number, colorScheme: "light" | "dark", address: string = url): Promise<Page> {
   const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme });
-  const watched = { page, problems: [] as string[], requests: [] as string[] };
+  const watched = { page, address, problems: [] as string[], requests: [] as string[] };
   opened.push(watched);
   page.on("console", (message) => watched.problems.push(message.text()));
   page.on("pageerror", (error) => watched.problems.push(error.message));
   page.on("request", (request) => watched.requests.push(request.url()));
-  await page.goto(url);
+  await page.goto(address);
   await page.locator(".uplot").first().waitFor();
   return page;
 }
 
+/** Titles of the charts that are to be seen. */
+const visibleTitles = (page: Page): Promise<string[]> => page.locator(".card:visible h3").allTextContents();
+
+/** A line of the legend of a chart: what it reads out at the cursor, or without one. */
+const readOut = (page: Page, chart: string, line: string): Promise<string> =>
+  page
+    .locator(".card", { has: page.getByRole("heading", { name: chart, exact: true }) })
+    .locator(".u-legend tr", { hasText: line })
+    .locator(".u-value")
+    .innerText();
+
 describe("the report in Chromium", () => {
   test("draws charts and explains a token on hover and by keyboard", async () => {
     const page = await visit(1280, "light");
-    expect(await page.locator(".card h3").allTextContents()).toEqual(["Success", "Reward", "Loss"]);
+    expect(await visibleTitles(page)).toEqual(["Success", "Reward", "Gradient norm", LONG]);
     const tip = page.locator(".tip");
     expect(await tip.isVisible()).toBe(false);
     await page.locator(".token.action").hover();
@@ -128,10 +144,58 @@ describe("the report in Chromium", () => {
       .nth(1)
       .locator(".u-over")
       .hover({ position: { x: 200, y: 40 } });
-    const readOut = (i: number): Promise<string> =>
-      charts.nth(i).locator(".u-legend tr").first().locator(".u-value").innerText();
-    expect(await readOut(1)).toMatch(/^\d+$/);
-    expect(await readOut(2)).toBe(await readOut(1));
+    expect(await readOut(page, "Reward", "step")).toMatch(/^\d+$/);
+    expect(await readOut(page, "Success", "step")).toBe(await readOut(page, "Reward", "step"));
+  });
+
+  test("a switch sets the steps of all charts, by keyboard too; RL is shown first, and the cursor stays common", async () => {
+    const page = await visit(1280, "light");
+    const steps = async (): Promise<string[]> => {
+      const titles = await visibleTitles(page);
+      return [...new Set(await Promise.all(titles.map((title) => readOut(page, title, "step"))))];
+    };
+    const radio = (name: string): ReturnType<Page["getByRole"]> => page.getByRole("radio", { name, exact: true });
+    expect(await radio("RL").isChecked()).toBe(true);
+    expect(await steps()).toEqual(["20–60"]);
+    expect(await readOut(page, "Success", "held-out")).toBe("50.0 %");
+    expect(await readOut(page, "Success", "warm start")).toBe("25.0 %");
+    expect(await page.getByText("Nothing to draw").innerText()).toContain("Loss");
+
+    await radio("RL").focus();
+    await page.keyboard.press("ArrowLeft");
+    expect(await radio("warm start").isChecked()).toBe(true);
+    expect(await steps()).toEqual(["0–20"]);
+    expect(await visibleTitles(page)).toEqual(["Success", "Loss", "Gradient norm"]);
+    expect(await readOut(page, "Success", "held-out")).toBe("25.0 %");
+    expect(await readOut(page, "Gradient norm", "before clipping")).toBe("1");
+
+    await page.keyboard.press("ArrowLeft");
+    expect(await steps()).toEqual(["0–60"]);
+    expect(await visibleTitles(page)).toEqual(["Success", "Reward", "Loss", "Gradient norm", LONG]);
+    const loss = page.locator(".card:visible").nth(2);
+    await loss.locator(".u-over").hover({ position: { x: 5, y: 40 } });
+    expect(Number((await steps())[0])).toBeLessThan(5);
+    expect(await steps()).toHaveLength(1);
+
+    // The chart's own keys stay inside what is shown.
+    await radio("RL").check({ force: true });
+    await page.mouse.move(0, 0);
+    await page.locator(".plot:visible").first().focus();
+    await page.keyboard.press("ArrowRight");
+    expect(await steps()).toEqual(["20"]);
+
+    await page.reload();
+    await page.locator(".uplot").first().waitFor();
+    expect(await radio("RL").isChecked()).toBe(true);
+  });
+
+  test("a run of one phase has no switch", async () => {
+    const path = join(folder, "warm.html");
+    const warm = metrics.filter(({ step }) => step < 20);
+    writeFileSync(path, renderReport({ name: "warm", config: {}, metrics: warm, transcripts: [] }, await bundlePage()));
+    const page = await visit(1280, "light", pathToFileURL(path).href);
+    expect(await page.getByRole("radio").count()).toBe(0);
+    expect(await readOut(page, "Loss", "step")).toBe("0–19");
   });
 
   test("filters and colour modes change what is shown", async () => {
@@ -154,7 +218,10 @@ describe("the report in Chromium", () => {
 
   test("fits a phone", async () => {
     const page = await visit(360, "dark");
-    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+    for (const range of ["whole run", "warm start", "RL"]) {
+      await page.getByRole("radio", { name: range, exact: true }).check({ force: true });
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+    }
     await page.locator(".token.action").hover();
     const box = await page.locator(".tip").boundingBox();
     expect(box?.x).toBeGreaterThanOrEqual(0);
@@ -177,9 +244,9 @@ describe("the report in Chromium", () => {
 
   test("none of these pages complained, ran foreign text or asked for anything but itself", async () => {
     expect(opened.length).toBeGreaterThanOrEqual(5);
-    for (const { page, problems, requests } of opened) {
+    for (const { page, address, problems, requests } of opened) {
       expect(problems).toEqual([]);
-      expect(requests).toEqual([url]);
+      expect([...new Set(requests)]).toEqual([address]); // once per load
       expect(await page.evaluate(() => "hacked" in window)).toBe(false);
     }
   });

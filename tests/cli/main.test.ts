@@ -7,6 +7,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { openRun } from "../../cli/runFolder.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -53,6 +54,18 @@ function lastModel(name: string): Buffer {
   return readFileSync(join(checkpoints, readdirSync(checkpoints).sort().at(-1)!, "model.safetensors"));
 }
 
+const report = (name: string): string => readFileSync(join(folder, "runs", name, "report.html"), "utf8");
+
+/** Rewrites the newest checkpoint of a run as if `seconds` had gone by until then. */
+function pretendItTook(seconds: number, name: string): void {
+  const run = openRun(join(folder, "runs", name));
+  const checkpoint = run.loadLatestCheckpoint();
+  if (checkpoint === null) throw new Error(`${name} has no checkpoint`);
+  run.rewindTo(checkpoint);
+  const state = JSON.parse(new TextDecoder().decode(checkpoint.files["state.json"])) as object;
+  run.saveCheckpoint(checkpoint.step, { ...checkpoint.files, "state.json": JSON.stringify({ ...state, seconds }) });
+}
+
 test("runs to its end, plain lines without escape codes, with a report; the same when stopped or killed, and resumed", async () => {
   const whole = start("cli/main.ts", ["--quick", "--name", "whole", ...STEPS]);
   expect(await whole.done, whole.seen()).toBe(0);
@@ -69,10 +82,15 @@ test("runs to its end, plain lines without escape codes, with a report; the same
     process.kill(-first.child.pid!, signal); // the whole group, as a terminal's Ctrl-C does
     const code = await first.done;
     if (signal === "SIGINT") expect([0, 130], first.seen()).toContain(code);
+    pretendItTook(1000, name);
     const second = start("cli/main.ts", ["--resume", join("runs", name), "--device", "wasm"]);
     expect(await second.done, second.seen()).toBe(0);
     expect(metrics(name)).toEqual(metrics("whole"));
     expect(lastModel(name).equals(lastModel("whole"))).toBe(true);
+    // Wall time is that of both sessions.
+    const seconds = Number(/<dt>wall time \(s\)<\/dt><dd>(\d+)/.exec(report(name))?.[1]);
+    expect(seconds).toBeGreaterThanOrEqual(1000);
+    expect(seconds).toBeLessThan(2000);
   }
 
   const episode = start("cli/generate.ts", ["--run", "runs/whole", "--seed", "3"]);
@@ -85,6 +103,9 @@ test.each([
   [["--steps", "many"], '--steps: expected an integer ≥ 0, got "many"'],
   [["--device", "tpu"], '--device: expected auto, wasm, webgpu, reference, got "tpu"'],
   [["--lambda"], "--lambda"],
+  [["--lambda", "-1"], '--lambda: expected a number ≥ 0, got "-1"'],
+  [["--lambda=-.5"], '--lambda: expected a number ≥ 0, got "-.5"'],
+  [["-1"], "unknown flag -1"],
   [["--resume", "nowhere"], "--resume: openRun: no folder nowhere"],
   [["--resume", "nowhere", "--seed", "1"], "--resume continues a run with its own settings; remove --seed"],
 ])(

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { bundlePage } from "../../cli/report/assets.ts";
-import { chartData, chartsOf, smooth } from "../../cli/report/curves.ts";
+import { chartData, chartsOf, linesIn, smooth } from "../../cli/report/curves.ts";
 import { decodeReportData, encodeReportData } from "../../cli/report/embedded.ts";
 import type { MetricsRecord, Summary, Transcript } from "../../cli/report/records.ts";
 import { escapeHtml, renderReport } from "../../cli/report/render.ts";
@@ -135,6 +135,34 @@ describe("curves", () => {
     expect(band?.low[0]).toBeNull();
     expect(band?.low[1]).toBeCloseTo(0.1419, 4);
     expect(band?.high[1]).toBeCloseTo(0.4019, 4);
+  });
+
+  test("parts of a run: the evaluation between the phases is in both, and RL's baseline", () => {
+    const run: readonly MetricsRecord[] = [
+      { step: 0, phase: "sft", loss: 4 },
+      { step: 1, phase: "sft", loss: 2 },
+      { step: 2, phase: "eval", success: 0.25, episodes: 40 },
+      { step: 2, phase: "rl", success: 0.5 },
+      { step: 3, phase: "rl", success: 0.75 },
+      { step: 4, phase: "eval", success: 0.5, episodes: 40 },
+    ];
+    const part = (range: "whole" | "sft" | "rl"): string => linesIn(run, range).map(({ phase }) => phase).join(" "); // prettier-ignore
+    expect(part("whole")).toBe("sft sft eval rl rl eval");
+    expect(part("sft")).toBe("sft sft eval");
+    expect(part("rl")).toBe("eval rl rl eval");
+    // One phase only: every choice is the whole run.
+    expect(linesIn(run.slice(0, 3), "rl")).toEqual(run.slice(0, 3));
+
+    const success = chartsOf(run)[0];
+    if (success === undefined) throw new Error("no chart");
+    expect(chartData(success, run)).toMatchObject({
+      steps: [0, 1, 2, 3, 4],
+      baseline: [null, null, 0.25, 0.25, 0.25],
+    });
+    expect(chartData(success, linesIn(run, "rl"))).toMatchObject({ steps: [2, 3, 4], baseline: [0.25, 0.25, 0.25] });
+    expect(chartData(success, linesIn(run, "sft")).baseline).toBeUndefined();
+    // No evaluation before RL, no baseline.
+    expect(chartData(success, run.slice(3)).baseline).toBeUndefined();
   });
 
   test("smoothing: nothing at 0, unbiased at the start, anew at a boundary, gaps stay", () => {
