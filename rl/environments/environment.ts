@@ -34,6 +34,15 @@ export interface Environment {
   reset(seed: number, options?: CallOptions): Promise<string>;
   /** One action. Whatever is wrong with the action's text is told by the observation; it never throws for that. */
   step(action: string, options?: CallOptions): Promise<StepResult>;
+  /**
+   * A second episode that stands where this one stands, for searches that try several actions from one point; what happens in
+   * either does not touch the other. Chance repeats itself: the same actions get the same answers in both, unless `seed` is
+   * given, from which the copy then draws what is left to chance. (A search without fresh seeds sees the future of a slippery
+   * world.) Optional: an environment whose state cannot be copied, a remote one, has no `clone`.
+   *
+   * @throws while a call is running, and after one that failed
+   */
+  clone?(seed?: number): Environment;
 }
 
 /** Options that every environment understands; each adds its own. */
@@ -108,6 +117,19 @@ export abstract class SingleUseEnvironment implements Environment {
     const result = await this.#exclusively(options.signal, () => this.act(action, options.signal));
     if (result.done) this.#phase = "done";
     return result;
+  }
+
+  /**
+   * For `clone` of an environment that has one: `this`, fresh from its constructor, takes over where `original` is between reset
+   * and end. The state of the world is for the subclass to copy.
+   */
+  protected resumeFrom(original: SingleUseEnvironment): void {
+    const phase = original.#phase;
+    check(
+      phase !== "busy" && phase !== "broken",
+      () => `${original.name}.clone: ${REFUSALS[phase as keyof typeof REFUSALS]}`,
+    );
+    this.#phase = phase;
   }
 
   /** Runs one call at a time. If it throws or is aborted, the state of the world is unknown: the episode is broken. */

@@ -210,6 +210,22 @@ describe("the episode", () => {
     await expect(env.step("ls")).rejects.toThrow("terminal.step: called after the episode ended");
   });
 
+  it("clones: what happens in one does not touch the other", async () => {
+    for (let seed = 0; seed < 60; seed++) {
+      const { env } = await start(seed, {});
+      await env.step("mkdir inBoth; cd inBoth; cd ..; rmdir inBoth");
+      const copy = env.clone!();
+      for (const action of ["rm -r *", "echo changed > new.txt", "cd /tmp"]) await copy.step(action);
+      expect((await env.step("ls /tmp; cat new.txt; cd -; cd ..; cd user")).observation).toMatch(
+        /^cat: new.txt: No such/,
+      );
+      const twin = env.clone!();
+      for (const each of [twin, env]) expect((await play(each, () => terminal.expert(each))).last?.reward).toBe(1);
+      expect((await copy.step("answer x")).info).toMatchObject({ turns: 5, success: false });
+      await expect(env.clone!().step("ls")).rejects.toThrow("called after the episode ended");
+    }
+  });
+
   it("leads the expert back after a detour", async () => {
     for (let seed = 0; seed < 60; seed++) {
       const { env } = await start(seed, {});

@@ -5,7 +5,7 @@
 import { check } from "../../../engine/errors.ts";
 import { Rng } from "../../../engine/random.ts";
 import { SingleUseEnvironment, type StepResult } from "../environment.ts";
-import { HOME } from "./filesystem.ts";
+import { FileSystem, HOME } from "./filesystem.ts";
 import { runLine } from "./shell.ts";
 import { checkOptions, makeTask, type Task, type TaskOptions } from "./tasks.ts";
 
@@ -59,7 +59,7 @@ export class TerminalEnvironment extends SingleUseEnvironment {
     const { output, code, ending } = runLine(action, task.fs);
     this.#turns++;
     if (code !== 0) this.#toolErrors++;
-    const success = ending !== undefined && task.verify(ending);
+    const success = ending !== undefined && task.verify(ending, task.fs);
     const format = ending ? this.#formatWeight * (1 - this.#toolErrors / this.#turns) : 0;
     return {
       observation: render(output, code, this.#maxOutput),
@@ -84,6 +84,17 @@ export class TerminalEnvironment extends SingleUseEnvironment {
   expertAction(): string {
     const task = this.#started();
     return task.fs.cwd === HOME ? (task.plan[this.#planned] ?? "done") : "cd";
+  }
+
+  /** The shell leaves nothing to chance, so there is nothing for a seed to change. */
+  clone(): TerminalEnvironment {
+    const copy = new TerminalEnvironment(this.#options);
+    copy.resumeFrom(this);
+    copy.#task = this.#task && { ...this.#task, fs: new FileSystem(this.#task.fs) };
+    copy.#turns = this.#turns;
+    copy.#toolErrors = this.#toolErrors;
+    copy.#planned = this.#planned;
+    return copy;
   }
 
   #started(): Task {

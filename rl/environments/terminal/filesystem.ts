@@ -84,12 +84,20 @@ export interface Place {
 }
 
 export class FileSystem {
-  readonly root: DirectoryNode = directory();
+  readonly root: DirectoryNode;
   cwd: string = HOME;
   /** Where `cd -` leads. */
   previous: string | undefined;
 
-  constructor() {
+  /** @param original a file system to copy; without it, an empty home and what every tree has */
+  constructor(original?: FileSystem) {
+    this.root = directory();
+    if (original) {
+      for (const [name, child] of original.root.children) this.root.children.set(name, copyOf(child));
+      this.cwd = original.cwd;
+      this.previous = original.previous;
+      return;
+    }
     this.makeDirectory(HOME, true);
     this.makeDirectory("/tmp");
     this.makeDirectory("/dev");

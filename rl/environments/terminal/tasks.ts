@@ -20,8 +20,8 @@ export interface Task {
   readonly fs: FileSystem;
   /** The expert's commands, the last of which ends the episode. */
   readonly plan: readonly string[];
-  /** Is the task solved, when the agent ends the episode like this? */
-  readonly verify: (ending: Ending) => boolean;
+  /** Is the task solved, when the agent ends the episode like this? `fs`: the tree to look at, if it is a copy of the task's. */
+  readonly verify: (ending: Ending, fs?: FileSystem) => boolean;
 }
 
 /** All families, easiest first. */
@@ -76,7 +76,7 @@ export function makeTask(rng: Rng, options: TaskOptions = {}): Task {
   return {
     ...common,
     plan: [...draft.plan, "done"],
-    verify: (ending) => ending.kind === "done" && sameTree(world.fs.snapshot(), wanted),
+    verify: (ending, fs = world.fs) => ending.kind === "done" && sameTree(fs.snapshot(), wanted),
   };
 }
 
