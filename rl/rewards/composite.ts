@@ -1,0 +1,84 @@
+/**
+ * A reward of several components: R = Σ weight·component, where what shapes is capped, so that no amount of good form outweighs the
+ * outcome. The customary weights are 1 for the outcome, 0.2 for format and 0.1 for the use of tools.
+ *
+ * Adds within an episode. Normalising each component over a group before adding (GDPO) is an advantage estimator's business.
+ */
+import { check } from "../../engine/errors.ts";
+import { checkKeys } from "../../engine/options.ts";
+import type { Trajectory } from "../stream.ts";
+
+/** @template T what is scored: a trajectory, a text, an object of both */
+export interface RewardComponent<T> {
+  readonly name: string;
+  /** Not negative: penalties are negative scores. */
+  readonly weight: number;
+  /** `outcome` is what is wanted in the end; `shaping` shows the way there and is capped. */
+  readonly kind: "outcome" | "shaping";
+  /** NaN: the episode cannot be scored. */
+  readonly score: (episode: T) => number;
+}
+
+export interface CompositeOptions {
+  /** Largest absolute value of all weighted shaping together. Default 0.3; less than the weights of the outcomes. */
+  readonly cap?: number;
+}
+
+export interface CompositeReward {
+  /** NaN if a component could not be scored. */
+  readonly reward: number;
+  /** Unweighted scores by name, for metrics. */
+  readonly parts: Readonly<Record<string, number>>;
+  /** Whether the cap cut something off. */
+  readonly capped: boolean;
+}
+
+/**
+ * @throws if a name is there twice, no component is an outcome, or the cap lets shaping outweigh the outcome
+ *
+ * @example
+ * const score = composite<Turn[]>([
+ *   { name: "solved", weight: 1, kind: "outcome", score: (turns) => Number(turns.at(-1)?.action === "answer 4") },
+ *   { name: "tools", weight: 0.1, kind: "shaping", score: (turns) => toolEfficiency(turns, { tools: ["search", "answer"] }) },
+ * ]);
+ * score(turns).reward;
+ */
+export function composite<T>(
+  components: readonly RewardComponent<T>[],
+  options: CompositeOptions = {},
+): (episode: T) => CompositeReward {
+  checkKeys("composite", options, ["cap"]);
+  const { cap = 0.3 } = options;
+  const names = components.map(({ name }) => name);
+  const outcomeWeight = components.reduce((sum, { kind, weight }) => sum + (kind === "outcome" ? weight : 0), 0);
+  check(new Set(names).size === names.length, () => `composite: a name is there twice among ${names.join(", ")}`);
+  for (const { name, weight } of components)
+    check(weight >= 0 && weight < Infinity, () => `composite: the weight of ${name} must be in [0, ∞), got ${weight}`);
+  check(
+    outcomeWeight > 0,
+    () => `composite: none of ${names.join(", ") || "no components"} is an outcome with a weight`,
+  );
+  check(
+    cap >= 0 && cap < outcomeWeight,
+    () => `composite: cap must be in [0, ${outcomeWeight}), the weight of the outcomes, got ${cap}`,
+  );
+  return (episode) => {
+    const scores = components.map(({ score }) => score(episode));
+    const sumOf = (wanted: "outcome" | "shaping"): number =>
+      components.reduce((sum, { kind, weight }, i) => sum + (kind === wanted ? weight * scores[i]! : 0), 0);
+    const shaping = sumOf("shaping");
+    const limited = Math.max(-cap, Math.min(cap, shaping)); // NaN stays NaN
+    const parts = Object.fromEntries(names.map((name, i) => [name, scores[i]!]));
+    return { reward: sumOf("outcome") + limited, parts, capped: Math.abs(shaping) > cap };
+  };
+}
+
+/** The episode with another return. The difference to the old one is paid with the last step, so that the steps still sum to it. */
+export function withReward(trajectory: Trajectory, reward: number): Trajectory {
+  const stepRewards = [...trajectory.stepRewards];
+  if (stepRewards.length > 0) {
+    const before = stepRewards.slice(0, -1).reduce((a, b) => a + b, 0);
+    stepRewards[stepRewards.length - 1] = reward - before;
+  }
+  return { ...trajectory, reward, stepRewards };
+}

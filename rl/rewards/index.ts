@@ -1,0 +1,18 @@
+/** Rewards and shaping: pure functions of episodes and texts. An environment's own reward is the outcome; these add to it. */
+export { formatScore, repetitionPenalty, type RepetitionOptions, thinkFormat } from "./behaviour.ts";
+export { toolEfficiency, type ToolEfficiencyOptions } from "./behaviour.ts";
+export {
+  composite,
+  type CompositeOptions,
+  type CompositeReward,
+  type RewardComponent,
+  withReward,
+} from "./composite.ts";
+export { type Hindsight, relabel } from "./hindsight.ts";
+export { bothOrders, type Comparison, type EnsembleOptions, type Judge } from "./judge.ts";
+export { majorityVote, type Verdict, verdictReward } from "./judge.ts";
+export { cosineLength, type CosineLengthOptions, linearLength, sigmoidLength, softOverlong } from "./length.ts";
+export { finalAnswer, mathsReward, normalizeMaths, sameMaths } from "./maths.ts";
+export { patchSimilarity, similarity, splitPatch } from "./similarity.ts";
+export { potentialRewards, type Subgoal, subgoalRewards } from "./subgoals.ts";
+export { type Turn, turnsOf } from "./turns.ts";

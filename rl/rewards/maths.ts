@@ -1,0 +1,107 @@
+/**
+ * Outcome of maths problems: exact match after normalisation. The rules are those in use since the MATH benchmark (Hendrycks et al.
+ * 2021) for LaTeX that differs in looks only; numbers are compared as exact fractions.
+ *
+ * No computer algebra: `x+1` and `1+x` differ, and so do `\sqrt{8}` and `2\sqrt{2}`.
+ */
+
+/** Longer answers are compared as text, not as numbers. */
+const MAX_DIGITS = 200;
+
+/**
+ * The final answer in a text: what the last `\boxed{…}` holds; else what follows the last `####`, or the last "answer is" or
+ * "answer:" up to the line's end; else undefined. With several answers the last counts, so offering many is no way out.
+ */
+export function finalAnswer(text: string): string | undefined {
+  const boxed = lastBoxed(text);
+  if (boxed !== undefined) return boxed.trim();
+  const marked = text.split("####");
+  if (marked.length > 1) return firstLine(marked.at(-1)!);
+  const said = text.split(/\banswer(?: is\b|:)/i);
+  return said.length > 1 ? firstLine(said.at(-1)!) : undefined;
+}
+
+const firstLine = (text: string): string => text.trim().split("\n", 1)[0]!.trim();
+
+/** Between the braces of the last `\boxed{`, which may nest; undefined if there is none or it is not closed. */
+function lastBoxed(text: string): string | undefined {
+  const marker = "\\boxed{";
+  const start = text.lastIndexOf(marker);
+  if (start < 0) return undefined;
+  let depth = 1;
+  for (let at = start + marker.length; at < text.length; at++) {
+    if (text[at] === "{") depth++;
+    if (text[at] === "}") depth--;
+    if (depth === 0) return text.slice(start + marker.length, at);
+  }
+  return undefined;
+}
+
+/** One spelling for all that differ in looks: spaces, `$`, `\left`, `\dfrac`, `\frac12`, units in `\text{}`, `%`, `x =`, commas in numbers. */
+export function normalizeMaths(text: string): string {
+  let result = text.trim().replace(/\.$/, "");
+  const steps: readonly (readonly [RegExp, string])[] = [
+    [/\\(left|right)(?![a-zA-Z])/g, ""],
+    [/\\[!,;: ]|\\quad\b|~/g, ""],
+    [/\\[dt]frac(?![a-zA-Z])/g, "\\frac"],
+    [/(?<=[\d}\s])\\(?:text|mbox|mathrm)\{[^{}]*\}$/, ""], // a unit behind a number
+    [/\\(?:text|mbox|mathrm)\{([^{}]*)\}/g, "$1"],
+    [/\\?\$|\\?%|\\circ(?![a-zA-Z])|\^\{\\circ\}|°/g, ""],
+    [/\^$|\^\{\}$/, ""], // what a degree leaves
+    [/\s+/g, ""],
+    [/^[a-zA-Z]=(?=.)/, ""],
+    [/\\frac(\d)(\d)/g, "\\frac{$1}{$2}"],
+    [/\\sqrt(\d)/g, "\\sqrt{$1}"],
+    [/\.$/, ""],
+  ];
+  for (const [pattern, replacement] of steps) result = result.replace(pattern, replacement);
+  if (/^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$/.test(result)) result = result.replaceAll(",", "");
+  return result.toLowerCase();
+}
+
+/** Do two answers say the same? Empty ones say nothing. */
+export function sameMaths(one: string, other: string): boolean {
+  const [a, b] = [normalizeMaths(one), normalizeMaths(other)];
+  if (a === "" || b === "") return false;
+  if (a === b) return true;
+  const [x, y] = [fractionOf(a), fractionOf(b)];
+  return x !== undefined && y !== undefined && x.top * y.bottom === y.top * x.bottom;
+}
+
+/**
+ * 1 if the text's final answer is the solution's, else 0; NaN if the solution is empty, for then nothing can be scored.
+ *
+ * @param solution the answer itself, or a text with a final answer
+ */
+export function mathsReward(text: string, solution: string): number {
+  const wanted = finalAnswer(solution) ?? solution;
+  if (normalizeMaths(wanted) === "") return NaN;
+  const given = finalAnswer(text);
+  return given !== undefined && sameMaths(given, wanted) ? 1 : 0;
+}
+
+interface Fraction {
+  readonly top: bigint;
+  readonly bottom: bigint;
+}
+
+/** Of `3`, `-.5`, `1.50`, `3/4`, `\frac{3}{4}`, `-\frac{3}{4}`; undefined for anything else, and for a denominator of 0. */
+function fractionOf(text: string): Fraction | undefined {
+  if (text.length > MAX_DIGITS) return undefined;
+  const latex = /^([+-]?)\\frac\{([+-]?[\d.]+)\}\{([+-]?[\d.]+)\}$/.exec(text);
+  const [top = text, bottom = "1", ...rest] = latex ? [`${latex[2]}`, `${latex[3]}`] : text.split("/");
+  const a = decimalOf(top);
+  const b = decimalOf(bottom);
+  if (!a || !b || b.top === 0n || rest.length > 0) return undefined;
+  const sign = latex?.[1] === "-" ? -1n : 1n;
+  return { top: sign * a.top * b.bottom, bottom: a.bottom * b.top };
+}
+
+function decimalOf(text: string): Fraction | undefined {
+  const match = /^([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))$/.exec(text);
+  if (!match) return undefined;
+  const [, sign, whole = "0", after = "", only = ""] = match;
+  const decimals = after + only;
+  const top = BigInt(whole + decimals);
+  return { top: sign === "-" ? -top : top, bottom: 10n ** BigInt(decimals.length) };
+}

@@ -1,0 +1,30 @@
+/**
+ * An episode as text, for rewards that look at what was written. The token ids stay the truth: this is a view of them, decoded for
+ * reading, and nothing of it is ever tokenised again.
+ */
+import { isAgentToken, type Trajectory } from "../stream.ts";
+import type { Template } from "../template.ts";
+
+export interface Turn {
+  readonly action: string;
+  /** What the environment answered, without warnings of the harness. */
+  readonly observation: string;
+  /** Tokens that the model sampled for the action. */
+  readonly tokens: number;
+}
+
+/** The turns of an episode, in order. */
+export function turnsOf({ stream }: Trajectory, template: Template): Turn[] {
+  const last = stream.turns.at(-1) ?? -1;
+  return Array.from({ length: last + 1 }, (_, turn) => {
+    const idsWhere = (belongs: (t: number) => boolean): number[] =>
+      stream.ids.filter((_id, t) => stream.turns[t] === turn && belongs(t));
+    const action = idsWhere((t) => isAgentToken(stream.roles[t]!));
+    const observation = idsWhere((t) => stream.roles[t] === "observation" && stream.targets[t]!);
+    return {
+      action: template.actionText(action),
+      observation: template.tokenizer.decode(observation),
+      tokens: action.length,
+    };
+  }).filter(({ tokens }) => tokens > 0);
+}
