@@ -1,0 +1,119 @@
+/**
+ * The failure modes of reinforcement learning on language agents that a run's own logs can show, and which of them this run has.
+ * A diagnosis looks at symptoms: it can name what is likely, it cannot prove that all is well.
+ */
+import { repeatedCalls, unknownTools } from "./calls.ts";
+import { logProbMismatch, nonFinite, observationsInPolicyMask, zeroLoss } from "./numerics.ts";
+import { lengthExplosion, rewardHacking, zeroVarianceGroups } from "./outcomes.ts";
+import { entropyBlowUp, entropyCollapse, klBlowUp } from "./policy.ts";
+import { arrow, type Detector, type Finding, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
+
+export type FailureMode =
+  | "nonFinite"
+  | "observationsInPolicyMask"
+  | "logProbMismatch"
+  | "rewardHacking"
+  | "zeroVarianceGroups"
+  | "entropyCollapse"
+  | "entropyBlowUp"
+  | "klBlowUp"
+  | "lengthExplosion"
+  | "unknownTools"
+  | "repeatedCalls"
+  | "zeroLoss";
+
+interface Entry {
+  readonly title: string;
+  readonly detect: Detector;
+  /** Metrics of the RL lines, or the transcripts, or all there is. */
+  readonly reads: readonly string[] | typeof TRANSCRIPTS | typeof ALL_LINES;
+  /** On how many RL steps each metric is needed; default `MIN_STEPS`. */
+  readonly steps?: number;
+}
+const TRANSCRIPTS = "transcripts";
+const ALL_LINES = "all lines";
+
+/** Causes before their consequences: what comes first in a report should be mended first. */
+export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
+  nonFinite: { title: "NaN, or skipped steps", detect: nonFinite, reads: ALL_LINES },
+  observationsInPolicyMask: {
+    title: "Observation tokens in the policy mask",
+    detect: observationsInPolicyMask,
+    reads: TRANSCRIPTS,
+  },
+  logProbMismatch: {
+    title: "Sampler and trainer disagree on log-probabilities",
+    detect: logProbMismatch,
+    reads: ["sampling/sampling_logp_difference/mean"],
+    steps: 1,
+  },
+  unknownTools: { title: "Calls to tools that do not exist", detect: unknownTools, reads: TRANSCRIPTS },
+  repeatedCalls: { title: "Repeated calls", detect: repeatedCalls, reads: TRANSCRIPTS },
+  rewardHacking: { title: "Reward hacking", detect: rewardHacking, reads: ["reward", "success"] },
+  klBlowUp: { title: "KL blow-up", detect: klBlowUp, reads: ["kl"] },
+  entropyBlowUp: { title: "Entropy blow-up", detect: entropyBlowUp, reads: ["entropy"] },
+  lengthExplosion: { title: "Length explosion", detect: lengthExplosion, reads: ["completions/mean_length"] },
+  entropyCollapse: { title: "Entropy collapse", detect: entropyCollapse, reads: ["entropy"] },
+  zeroVarianceGroups: {
+    title: "Zero-variance groups",
+    detect: zeroVarianceGroups,
+    reads: ["frac_reward_zero_std"],
+    steps: 4,
+  },
+  zeroLoss: {
+    title: "The policy loss is zero although the gradient is not",
+    detect: zeroLoss,
+    reads: ["policy_loss", "grad_norm"],
+    steps: 1,
+  },
+};
+
+export interface NamedFinding extends Finding {
+  readonly mode: FailureMode;
+  readonly title: string;
+}
+
+export interface Diagnosis {
+  readonly findings: readonly NamedFinding[];
+  /** What was looked at and on how much data. */
+  readonly looked: readonly { readonly mode: FailureMode; readonly title: string; readonly at: string }[];
+  /** What this run cannot show, and why. */
+  readonly notChecked: readonly { readonly mode: FailureMode; readonly title: string; readonly why: string }[];
+}
+
+/** Every detector on one run. Pure. */
+export function diagnose(run: RunLog): Diagnosis {
+  const modes = (Object.keys(DETECTORS) as FailureMode[]).map((mode) => {
+    const entry = DETECTORS[mode];
+    return { mode, title: entry.title, entry, ...supply(run, entry) };
+  });
+  // What is broken counts even where there is too little for a judgement: NaN on the first line, say.
+  const findings = modes.flatMap(({ mode, title, entry }): NamedFinding[] => {
+    const finding = entry.detect(run);
+    return finding === null ? [] : [{ mode, title, ...finding }];
+  });
+  const found = new Set(findings.map(({ mode }) => mode));
+  return {
+    findings,
+    looked: modes.flatMap(({ mode, title, at, why }) => (why === "" || found.has(mode) ? [{ mode, title, at }] : [])),
+    notChecked: modes.flatMap(({ mode, title, why }) => (why === "" || found.has(mode) ? [] : [{ mode, title, why }])),
+  };
+}
+
+/** How much of what a detector reads is there, and its figures; `why` is "" if it is enough. */
+function supply(run: RunLog, { reads, steps = MIN_STEPS }: Entry): { at: string; why: string } {
+  if (reads === ALL_LINES) return { at: `${run.metrics.length} lines`, why: "" };
+  if (reads === TRANSCRIPTS) {
+    const played = run.transcripts.filter(({ phase }) => phase === "rl").length;
+    return { at: `${played} transcripts of RL episodes`, why: played > 0 ? "" : "no transcripts of RL episodes" };
+  }
+  const columns = reads.map((name) => ({ name, points: series(run, name) }));
+  const least = columns.reduce((a, b) => (b.points.length < a.points.length ? b : a));
+  const count = least.points.length;
+  const figures = columns.map(({ name, points }) => {
+    const change = trend(points);
+    return change ? arrow(name, change) : name;
+  });
+  const why = count === 0 ? `no metric ${least.name}` : `${least.name} on ${count} RL steps, ${steps} are needed`;
+  return { at: `${figures.join(", ")} (${count} RL steps)`, why: count >= steps ? "" : why };
+}
