@@ -48,7 +48,7 @@ export class Device {
     if (backend.kind === "wasm") backend.run(op.kernel.wasm(call), buffers, label);
     else if (backend.kind === "webgpu") backend.run(op.kernel.wgsl(call, backend.profile), buffers, label);
     else {
-      const program = (storage: readonly ArrayBuffer[]): void => {
+      const program = (storage: readonly Uint8Array<ArrayBuffer>[]): void => {
         const views = storage.map((bytes, i) => viewOf(operands[i]!.dtype, bytes));
         op.reference(views.slice(0, inputs.length), views.slice(inputs.length), call);
       };
@@ -67,8 +67,9 @@ export class Device {
   }
 }
 
-function viewOf(dtype: DType, bytes: ArrayBuffer): Elements {
-  return dtype === "f32" ? new Float32Array(bytes) : dtype === "f64" ? new Float64Array(bytes) : new Int32Array(bytes);
+function viewOf(dtype: DType, { buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Elements {
+  if (dtype === "f64") return new Float64Array(buffer, byteOffset, byteLength / 8);
+  return new (dtype === "f32" ? Float32Array : Int32Array)(buffer, byteOffset, byteLength / 4);
 }
 
 let defaultDevice: Device | undefined;
@@ -88,6 +89,8 @@ export interface DeviceOptions {
   readonly precision?: FloatType;
   /** Threads of the WebAssembly executor: see `WasmOptions`. */
   readonly threads?: number;
+  /** Fused multiply-adds of the WebAssembly executor: see `WasmOptions`. */
+  readonly fused?: boolean;
   /** WebGPU only. */
   readonly webgpu?: WebgpuOptions;
   /** Where `auto` says which executor it took and why; `console.info` unless given. */

@@ -9,7 +9,7 @@ import { check, fail } from "./errors.ts";
 import type { Executable } from "./executable.ts";
 import type { Rng } from "./random.ts";
 import { isRecording, recordNode } from "./tape.ts";
-import { Storage, Tensor } from "./tensor.ts";
+import { namingScopes, Storage, Tensor } from "./tensor.ts";
 import { bytesPerElement, checkShape, showType, sizeOf, type Shape, type TensorType } from "./types.ts";
 
 export type { Call, Elements } from "./executable.ts";
@@ -88,7 +88,11 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
     device.checkDtype(op.name, dtype);
     return new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype);
   });
-  device.execute(op, inputs, outputs, params);
+  try {
+    device.execute(op, inputs, outputs, params);
+  } catch (error) {
+    throw namingScopes(error); // temporary memory may have run out
+  }
   for (const i of overwritten) {
     inputs[i]!.storage.version++;
     inputs[i]!.hostInts = undefined;

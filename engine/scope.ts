@@ -20,9 +20,9 @@ export function register(tensor: Owned): void {
   stack[stack.length - 1]?.tensors.add(tensor);
 }
 
-/** The labels of the open scopes, outermost first: for the message of a failed allocation. */
-export function openScopes(): string[] {
-  return stack.map((s) => s.label);
+/** The open scopes, outermost first, and what each owns so far: for the message of a failed allocation. */
+export function openScopes(): readonly { readonly label: string; readonly tensors: ReadonlySet<Owned> }[] {
+  return stack;
 }
 
 /**

@@ -24,7 +24,8 @@ export interface GraphNode {
 /** Device memory shared by a tensor and its reshapes. */
 export class Storage {
   readonly device: Device;
-  readonly buffer: Buffer;
+  /** Changed by `moveTo` only. */
+  buffer: Buffer;
   /** Handles on this memory; it is freed with the last one. */
   handles = 0;
   /** How often it was written in place. */
@@ -35,16 +36,31 @@ export class Storage {
     try {
       this.buffer = device.backend.alloc(bytes);
     } catch (error) {
-      if (!(error instanceof OutOfMemoryError)) throw error;
-      // Memory usually runs out because a scope holds too much, or because there is none.
-      const scopes = openScopes().join(" > ") || "none";
-      throw new OutOfMemoryError(`${error.message} (open scopes: ${scopes})`, { cause: error });
+      throw namingScopes(error);
     }
+  }
+
+  /** Goes on in `buffer`, which holds the same values. */
+  moveTo(buffer: Buffer): void {
+    this.device.backend.free(this.buffer);
+    this.buffer = buffer;
   }
 
   release(): void {
     if (--this.handles === 0) this.device.backend.free(this.buffer);
   }
+}
+
+/** Memory usually runs out because a scope holds too much, or because there is none: that error, saying what each holds. */
+export function namingScopes(error: unknown): unknown {
+  if (!(error instanceof OutOfMemoryError)) return error;
+  const scopes = openScopes().map(({ label, tensors }) => {
+    const own = [...tensors].filter((x): x is Tensor => x instanceof Tensor && !x.disposed);
+    const storages = new Set(own.map((x) => x.storage));
+    const bytes = [...storages].reduce((sum, { buffer }) => sum + buffer.bytes, 0);
+    return `${label} holds ${bytes} bytes in ${storages.size} tensors`;
+  });
+  return new OutOfMemoryError(`${error.message} (open scopes: ${scopes.join(" > ") || "none"})`, { cause: error });
 }
 
 export class Tensor {

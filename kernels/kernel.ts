@@ -36,13 +36,16 @@ export const f32 = (value: number): Uniform => ({ type: "f32", value });
  */
 export interface WasmKernel {
   readonly key: string;
-  /** The module's bytes, made only when the key is not compiled yet. */
-  readonly module: () => Uint8Array<ArrayBuffer>;
+  /**
+   * The module's bytes, made only when the key is not compiled yet. `fused`: matrix products may use relaxed SIMD's multiply-add,
+   * which rounds once or twice as the processor likes.
+   */
+  readonly module: (fused?: boolean) => Uint8Array<ArrayBuffer>;
   /** i32 or f32 arguments after the pointers, as the function's own signature has them. */
   readonly scalars: readonly number[];
   readonly units: number;
   /**
-   * Rough work per unit, in multiply-adds of a matrix product (measured: ~0.05 ns; an element that is loaded and stored is
+   * Rough work per unit, in multiply-adds of a matrix product (measured: ~0.04 ns; an element that is loaded and stored is
    * worth 2–4, one exponential 20): below a threshold in all, one thread does everything.
    */
   readonly costPerUnit: number;
@@ -69,4 +72,27 @@ export function single<K>(kernel: K, buffers: number): Program<K> {
 export interface AdapterProfile {
   /** `software`: workgroup barriers cost 10–30×, so one thread per row and register tiles without workgroup memory. */
   readonly schedule: "software" | "gpu";
+  /** The driver that tables are looked up by: "swiftshader", "llvmpipe", else the vendor's name. */
+  readonly adapter?: string;
+  /** Shader features that the device has: "subgroups", "shader-f16". */
+  readonly features?: readonly string[];
+  /** Takes this matrix kernel for every product, whatever the table says: for benchmarks and tests. */
+  readonly matmul?: MatmulRung;
 }
+
+/** The ladder of matrix kernels: see `wgsl/matmul.ts`. `splits`: parts of the sum, added in a second pass. */
+export type MatmulRung =
+  | { readonly kind: "naive"; readonly splits?: undefined }
+  | {
+      readonly kind: "direct";
+      /** Of C, per thread: rows (1, or a multiple of 4) × quads of columns; steps of the sum per turn where possible. */
+      readonly rows: number;
+      readonly quads: number;
+      readonly steps: 1 | 4;
+      /** Threads of a workgroup along a row of C, and down. */
+      readonly across: number;
+      readonly down: number;
+      readonly splits?: number;
+    }
+  | { readonly kind: "tiled"; readonly half?: boolean; readonly splits?: number }
+  | { readonly kind: "subgroup"; readonly rows: number; readonly splits?: number };

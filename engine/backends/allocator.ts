@@ -27,6 +27,9 @@ export class Allocator {
   readonly #free = new Map<number, number[]>();
   /** Merged free space below `#top`, by address. */
   #ranges: Range[] = [];
+  /** Requests that a free block of the class met, and those for which one was cut. */
+  hits = 0;
+  misses = 0;
 
   /** @param limit bytes that may be given out */
   constructor(limit: number) {
@@ -41,7 +44,13 @@ export class Allocator {
   /** The offset of a block of `sizeClass(bytes)` bytes; `undefined` when no free space is large enough. */
   alloc(bytes: number): number | undefined {
     const size = sizeClass(bytes);
-    return this.#free.get(size)?.pop() ?? this.#cut(size) ?? (this.#merge() ? this.#cut(size) : undefined);
+    const free = this.#free.get(size)?.pop();
+    if (free !== undefined) {
+      this.hits++;
+      return free;
+    }
+    this.misses++;
+    return this.#cut(size) ?? (this.#merge() ? this.#cut(size) : undefined);
   }
 
   /** Takes back a block that `alloc(bytes)` gave. */

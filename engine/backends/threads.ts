@@ -14,8 +14,8 @@
  */
 import { fail } from "../errors.ts";
 
-/** How long a thread without work keeps looking before it sleeps. */
-const SPIN_MS = 0.2;
+/** How long a thread without work keeps looking before it sleeps: longer than what lies between two shared kernels of a step. */
+const SPIN_MS = 0.4;
 /** The calling thread wakes up this often while it waits, … */
 const WAIT_MS = 1000;
 /** … and gives up when this many times in a row no chunk was finished: the thread that took one must be dead. */
@@ -239,6 +239,7 @@ export async function startThreads(
 export class ThreadPool {
   readonly #block = new SharedArrayBuffer(BLOCK_BYTES);
   readonly #words = new Int32Array(this.#block);
+  readonly #args = new Float64Array(this.#block, ARGS_AT, MAX_ARGS);
   #workers: Thread[] = [];
   #codeEnd = CODE_AT;
   #kernels = 0;
@@ -302,7 +303,7 @@ export class ThreadPool {
     words[WORD.chunks] = chunks;
     words[WORD.units] = units;
     words[WORD.args] = args.length;
-    new Float64Array(this.#block, ARGS_AT, MAX_ARGS).set(args);
+    for (let i = 0; i < args.length; i++) this.#args[i] = args[i]!;
     Atomics.store(words, WORD.failed, 0);
     Atomics.store(words, WORD.pending, chunks);
     Atomics.store(words, WORD.remaining, chunks);
@@ -315,10 +316,7 @@ export class ThreadPool {
       const taken = Atomics.sub(words, WORD.remaining, 1);
       if (taken <= 0) break;
       try {
-        const [begin, end] = [taken - 1, taken].map((chunk) => Math.floor((chunk * units) / chunks)) as [
-          number,
-          number,
-        ];
+        const [begin, end] = [Math.floor(((taken - 1) * units) / chunks), Math.floor((taken * units) / chunks)];
         if (Atomics.load(words, WORD.failed) === 0) run(...args, begin, end);
       } catch (error) {
         failure ??= error instanceof Error ? error : new Error(String(error));
@@ -337,6 +335,11 @@ export class ThreadPool {
   /** Whether other programs leave too little of the processors just now for sharing to pay. */
   get hindered(): boolean {
     return performance.now() < this.#aloneUntil;
+  }
+
+  /** Whether a worker sleeps, so that a job has to wake it. */
+  get asleep(): boolean {
+    return Atomics.load(this.#words, WORD.asleep) > 0;
   }
 
   /** @throws when a worker has ended by itself */

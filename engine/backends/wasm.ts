@@ -3,10 +3,12 @@
  * key is first run. Everything happens at once and in order; `read` only wraps the result in a promise.
  *
  * Kernels that are worth it are shared between threads (`threads.ts`): results are the same bits for every number of threads.
- * Where threads are impossible one does everything, and `description` says why.
+ * Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints times and hit rates
+ * (`debug.ts`).
  */
 import type { Program, WasmKernel } from "../../kernels/kernel.ts";
-import { I32x4, kernelModule, withSharedMemory } from "../../kernels/wasm/assembler.ts";
+import { I32x4, kernelModule, load, withSharedMemory } from "../../kernels/wasm/assembler.ts";
+import { hitRate, type KernelLog, kernelLog } from "../debug.ts";
 import { check, fail, OutOfMemoryError, WorldgradError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
@@ -20,6 +22,11 @@ export interface WasmOptions {
    * one per processor, at most 8.
    */
   readonly threads?: number;
+  /**
+   * Fused multiply-adds in matrix products (relaxed SIMD): faster where a processor adds no faster than it multiplies and adds,
+   * but the bits are then those of this processor only. Off unless given.
+   */
+  readonly fused?: boolean;
   /** For tests and measurements: share every kernel that has more than one unit, however small. */
   readonly alwaysSplit?: boolean;
 }
@@ -30,17 +37,31 @@ const MAX_PAGES = 65536;
 const MIN_GROWTH = 4 * 2 ** 20;
 
 /**
- * When to share a kernel, in its `costPerUnit` (~0.05 ns each): above 0.1 ms, which is twice what waking a thread costs, in
- * pieces of at least 20 µs. Several pieces per thread, because the processors are rarely free alike.
+ * When to share a kernel, in its `costPerUnit` (~0.04 ns each), and in pieces of at least how much. A thread that still looks
+ * for work, as between the kernels of a step, joins within a microsecond; one that sleeps has to be woken, which costs 50.
+ * Several pieces per thread, because the processors are rarely free alike.
  */
-const SPLIT_ABOVE = 2e6;
-const CHUNK_COST = 4e5;
+const SPLIT_ABOVE = { awake: 5e5, asleep: 2e6 } as const;
+const CHUNK_COST = 2e5;
 const CHUNKS_PER_THREAD = 6;
+
+/** The contract's numbers, and what the pool of free memory did. */
+export interface WasmStats extends BackendStats {
+  /** Allocations that a free block met, and those for which memory was cut. */
+  readonly bufferHits: number;
+  readonly bufferMisses: number;
+}
 
 interface WasmBuffer extends Buffer {
   /** Where it begins, in bytes; `undefined` when freed. */
   offset: number | undefined;
   readonly owner: object;
+  /** What it is a part of. */
+  readonly whole?: WasmBuffer;
+  /** How many live parts it has: its storage stays until it is freed and they are. */
+  parts?: number;
+  /** Where it began, once it is freed while parts live. */
+  shelvedAt?: number;
 }
 type Run = (...args: number[]) => void;
 interface Compiled {
@@ -55,6 +76,15 @@ export function hasWasmSimd(): boolean {
   return WebAssembly.validate(kernelModule({ p: "i32" }, (f, { p }) => f.store(p, I32x4.of(0).add(1))));
 }
 
+/** Whether this JavaScript engine compiles relaxed SIMD (Node 22; Node 20 with `--experimental-wasm-relaxed-simd`). */
+export function hasRelaxedSimd(): boolean {
+  const fused = kernelModule({ p: "i32" }, (f, { p }) => {
+    const x = f.let(load.f32x4(p));
+    f.store(p, x.relaxedMadd(x, x));
+  });
+  return typeof WebAssembly !== "undefined" && WebAssembly.validate(fused);
+}
+
 /**
  * The executor for CPUs.
  * @throws if the JavaScript engine has no WebAssembly SIMD, or cannot reserve the memory, or an option is out of range
@@ -63,16 +93,22 @@ export async function createWasmBackend(options: WasmOptions = {}): Promise<Back
   const limit = Math.min(options.maxBytes ?? MAX_PAGES * PAGE, MAX_PAGES * PAGE);
   check(limit >= PAGE, () => `wasm: maxBytes must be at least ${PAGE}, got ${options.maxBytes}`);
   check(hasWasmSimd(), () => "wasm: this JavaScript engine has no WebAssembly SIMD (2021 or later is needed)");
+  const { fused = false } = options;
+  check(
+    !fused || hasRelaxedSimd(),
+    () =>
+      "wasm: fused multiply-adds need relaxed SIMD, which this JavaScript engine lacks (Node 20: --experimental-wasm-relaxed-simd)",
+  );
   const threads = options.threads === undefined ? defaultThreads() : checkThreads(options.threads, "wasm: threads");
   const size = { initial: 1, maximum: Math.floor(limit / PAGE) };
-  if (threads === 1) return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, "1 thread");
+  if (threads === 1) return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, "1 thread", fused);
   try {
     const { pool, memory } = await startThreads(threads, () => new WebAssembly.Memory({ ...size, shared: true }));
     const sharing = { pool, always: options.alwaysSplit ?? false };
-    return new WasmBackend(memory, size.maximum * PAGE, `${threads} threads`, sharing);
+    return new WasmBackend(memory, size.maximum * PAGE, `${threads} threads`, fused, sharing);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, `1 thread: ${reason}`);
+    return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, `1 thread: ${reason}`, fused);
   }
 }
 
@@ -87,14 +123,22 @@ class WasmBackend {
   readonly #allocator: Allocator;
   readonly #kernels = new Map<string, Compiled>();
   readonly #sharing: Sharing | undefined;
+  readonly #fused: boolean;
+  readonly #log: KernelLog | undefined;
+  #kernelHits = 0;
   #memory: WebAssembly.Memory | undefined;
   #live = { bytes: 0, buffers: 0, peak: 0 };
 
-  constructor(memory: WebAssembly.Memory, limit: number, threads: string, sharing?: Sharing) {
-    this.description = `wasm (SIMD, ${threads})`;
+  constructor(memory: WebAssembly.Memory, limit: number, threads: string, fused: boolean, sharing?: Sharing) {
+    this.description = `wasm (SIMD, ${threads}${fused ? ", fused multiply-add" : ""})`;
+    this.#fused = fused;
     this.#allocator = new Allocator(limit);
     this.#memory = memory;
     this.#sharing = sharing;
+    this.#log = kernelLog(this.description, () => [
+      hitRate("kernels", this.#kernelHits, this.#kernels.size),
+      hitRate("buffers", this.#allocator.hits, this.#allocator.misses),
+    ]);
   }
 
   alloc(bytes: number): Buffer {
@@ -114,10 +158,28 @@ class WasmBackend {
     return { bytes, offset, owner: this } as WasmBuffer;
   }
 
+  part(whole: Buffer, offset: number, bytes: number): Buffer {
+    const start = this.#offsetOf(whole, "part");
+    check(offset + bytes <= whole.bytes, () => `wasm: part: ${bytes} bytes at ${offset} of ${whole.bytes}`);
+    const root = (whole as WasmBuffer).whole ?? (whole as WasmBuffer);
+    root.parts = (root.parts ?? 0) + 1;
+    return { bytes, offset: start + offset, owner: this, whole: root } as WasmBuffer;
+  }
+
   free(buffer: Buffer): void {
-    this.#allocator.free(this.#offsetOf(buffer, "free"), buffer.bytes);
-    (buffer as WasmBuffer).offset = undefined;
-    this.#live.bytes -= buffer.bytes;
+    const start = this.#offsetOf(buffer, "free");
+    const own = buffer as WasmBuffer;
+    own.offset = undefined;
+    if (own.whole !== undefined) {
+      own.whole.parts!--;
+      if (own.whole.parts === 0 && own.whole.shelvedAt !== undefined) this.#shelve(own.whole, own.whole.shelvedAt);
+    } else if ((own.parts ?? 0) > 0) own.shelvedAt = start;
+    else this.#shelve(own, start);
+  }
+
+  #shelve({ bytes }: WasmBuffer, start: number): void {
+    this.#allocator.free(start, bytes);
+    this.#live.bytes -= bytes;
     this.#live.buffers--;
   }
 
@@ -143,20 +205,15 @@ class WasmBackend {
   }
 
   run(program: Program<WasmKernel>, buffers: readonly Buffer[], label: () => string): void {
-    const temps = program.temps.map((bytes) => this.alloc(bytes));
+    const temps: Buffer[] = [];
     try {
-      const pointers = [...buffers, ...temps].map((buffer) => this.#offsetOf(buffer, "run"));
-      for (const { kernel, buffers: used } of program.steps) {
-        check(
-          used.every((b) => b < pointers.length),
-          () => `kernel ${kernel.key} uses buffers [${used.join(", ")}], there are ${pointers.length}`,
-        );
-        this.#runUnits(kernel, used.map((b) => pointers[b]!)); // prettier-ignore
-      }
+      for (const bytes of program.temps) temps.push(this.alloc(bytes));
+      const pointers = buffers.map((buffer) => this.#offsetOf(buffer, "run"));
+      for (const temp of temps) pointers.push(this.#offsetOf(temp, "run"));
+      for (const { kernel, buffers: used } of program.steps) this.#runKernel(kernel, used, pointers);
     } catch (error) {
-      throw new WorldgradError(`${label()}: ${error instanceof Error ? error.message : String(error)}`, {
-        cause: error,
-      });
+      const Kind = error instanceof OutOfMemoryError ? OutOfMemoryError : WorldgradError;
+      throw new Kind(`${label()}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
     } finally {
       for (let i = temps.length - 1; i >= 0; i--) this.free(temps[i]!);
     }
@@ -166,7 +223,7 @@ class WasmBackend {
     return Promise.resolve();
   }
 
-  stats(): BackendStats {
+  stats(): WasmStats {
     const { bytes, buffers, peak } = this.#live;
     return {
       liveBytes: bytes,
@@ -174,10 +231,13 @@ class WasmBackend {
       peakBytes: peak,
       reservedBytes: this.#memory?.buffer.byteLength ?? 0,
       compiledKernels: this.#kernels.size,
+      bufferHits: this.#allocator.hits,
+      bufferMisses: this.#allocator.misses,
     };
   }
 
   dispose(): void {
+    this.#log?.print();
     this.#sharing?.pool.dispose();
     this.#memory = undefined;
     this.#kernels.clear();
@@ -185,13 +245,22 @@ class WasmBackend {
   }
 
   /** Runs all units of a kernel: here, or cut into chunks for all threads. The kernels' contract is that the bits are the same. */
-  #runUnits(kernel: WasmKernel, pointers: readonly number[]): void {
+  #runKernel(kernel: WasmKernel, used: readonly number[], pointers: readonly number[]): void {
     const { run, code } = this.#compiled(kernel);
     const { units, scalars } = kernel;
+    const args: number[] = [];
+    for (const b of used) {
+      args.push(
+        pointers[b] ?? fail(`kernel ${kernel.key} uses buffers [${used.join(", ")}], there are ${pointers.length}`),
+      );
+    }
+    for (const scalar of scalars) args.push(scalar);
     const chunks = this.#chunks(kernel);
+    const begun = this.#log === undefined ? 0 : performance.now();
     if (this.#sharing === undefined || code === undefined || chunks < 2) {
-      run(...pointers, ...scalars, 0, units); // pointers ≥ 2 GiB wrap to negative i32: the same bits
-    } else this.#sharing.pool.run({ code, run, args: [...pointers, ...scalars], units, chunks });
+      run(...args, 0, units); // pointers ≥ 2 GiB wrap to negative i32: the same bits
+    } else this.#sharing.pool.run({ code, run, args, units, chunks });
+    this.#log?.add(kernel.key, performance.now() - begun);
   }
 
   #chunks({ units, costPerUnit }: WasmKernel): number {
@@ -200,14 +269,17 @@ class WasmBackend {
     const most = Math.min(units, CHUNKS_PER_THREAD * pool.threads);
     if (always) return most;
     const cost = units * costPerUnit;
-    return cost < SPLIT_ABOVE || pool.hindered ? 1 : Math.min(most, Math.floor(cost / CHUNK_COST));
+    const worth = cost >= (pool.asleep ? SPLIT_ABOVE.asleep : SPLIT_ABOVE.awake);
+    return worth && !pool.hindered ? Math.min(most, Math.floor(cost / CHUNK_COST)) : 1;
   }
 
   #compiled(kernel: WasmKernel): Compiled {
     let compiled = this.#kernels.get(kernel.key);
-    if (compiled === undefined) {
+    if (compiled !== undefined) this.#kernelHits++;
+    else {
       const pool = this.#sharing?.pool;
-      const bytes = pool === undefined ? kernel.module() : withSharedMemory(kernel.module());
+      const module = kernel.module(this.#fused);
+      const bytes = pool === undefined ? module : withSharedMemory(module);
       const instance = new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory: this.#alive() } });
       compiled = { run: instance.exports["run"] as Run, code: pool?.share(bytes) };
       this.#kernels.set(kernel.key, compiled);

@@ -162,9 +162,15 @@ export function reluExpr(x: Expr): Expr {
 export function siluExpr(x: Expr): Expr {
   return x.mul(x.sigmoid());
 }
+/** ½(1 + tanh u) is the sigmoid of 2u: one exponential, and no digits lost where tanh is near −1. */
 export function geluTanhExpr(x: Expr): Expr {
-  const inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI));
-  return x.mul(0.5).mul(inner.tanh().add(1));
+  const twice = x.mul(
+    x
+      .mul(x)
+      .mul(2 * 0.044715 * Math.sqrt(2 / Math.PI))
+      .add(2 * Math.sqrt(2 / Math.PI)),
+  );
+  return x.mul(twice.sigmoid());
 }
 export function geluErfExpr(x: Expr): Expr {
   return x.mul(0.5).mul(x.mul(Math.SQRT1_2).erf().add(1));

@@ -10,14 +10,18 @@
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionBackwardSpec } from "../specs.ts";
 import { F32x4, type FunctionBuilder, I32, I32x4, kernelModule, load, select, type Var } from "./assembler.ts";
-import { queryTileSight } from "./attention.ts";
+import { queryTileSight, visitGroups } from "./attention.ts";
 import {
   accumulate,
+  accumulateBlock,
+  BLOCK_BYTES,
   dots,
   firstHead,
+  keep,
   laneNumbers,
   lanesOf,
   loadLanes,
+  newBlock,
   type Pointers,
   range,
   TILE,
@@ -25,7 +29,7 @@ import {
   UNIT_ROWS,
 } from "./attentionTiles.ts";
 import { forColumns, sumLanes } from "./lanes.ts";
-import { exp } from "./math.ts";
+import { expWeight } from "./math.ts";
 
 type Mask = AttentionBackwardSpec["mask"];
 
@@ -62,11 +66,11 @@ export function attentionBackward(spec: AttentionBackwardSpec): Program<WasmKern
     costPerUnit: (pairs / keyBlocks) * Math.ceil(heads / kvHeads) * (4 * headDim + 70),
   };
   return {
-    temps: [4 * rows],
+    temps: [4 * rows, BLOCK_BYTES * Math.max(dqKernel.units, 2 * dkKernel.units)],
     steps: [
       { kernel: deltaKernel, buffers: [o, g, delta] },
-      { kernel: dqKernel, buffers: [q, k, v, lse, g, delta, aux, dq] },
-      { kernel: dkKernel, buffers: [q, k, v, lse, g, delta, aux, dq + 1, dq + 2] },
+      { kernel: dqKernel, buffers: [q, k, v, lse, g, delta, aux, dq, delta + 1] },
+      { kernel: dkKernel, buffers: [q, k, v, lse, g, delta, aux, dq + 1, dq + 2, delta + 1] },
     ],
   };
 }
@@ -95,16 +99,16 @@ function differentials(
   delta: (c: number) => F32x4,
   seen: readonly I32x4[] | undefined,
 ): { p: F32x4[]; ds: F32x4[] } {
-  const keep = (x: F32x4, c: number): F32x4 => (seen === undefined ? x : x.and(seen[c]!));
-  const p = scores.map((s, c) => f.let(keep(exp(f, s.mul(scale).sub(lse(c))), c)));
-  const ds = gradients.map((dp, c) => f.let(keep(dp.sub(delta(c)).mul(p[c]!).mul(scale), c)));
+  const only = (x: F32x4, c: number): F32x4 => (seen === undefined ? x : x.and(seen[c]!));
+  const p = scores.map((s, c) => f.let(only(expWeight(f, s.mul(scale).sub(lse(c))), c)));
+  const ds = gradients.map((dp, c) => f.let(only(dp.sub(delta(c)).mul(p[c]!).mul(scale), c)));
   return { p, ds };
 }
 
 function queryModule(causal: boolean, mask: Mask): Uint8Array<ArrayBuffer> {
   // prettier-ignore
   const params = {
-    q: "i32", k: "i32", v: "i32", lse: "i32", g: "i32", delta: "i32", aux: "i32", dq: "i32",
+    q: "i32", k: "i32", v: "i32", lse: "i32", g: "i32", delta: "i32", aux: "i32", dq: "i32", weights: "i32",
     queries: "i32", keys: "i32", heads: "i32", kvHeads: "i32", headDim: "i32", blocks: "i32", scale: "f32",
     begin: "i32", end: "i32",
   } as const;
@@ -138,29 +142,22 @@ function queryModule(causal: boolean, mask: Mask): Uint8Array<ArrayBuffer> {
           return v;
         };
         const [lse, delta] = [perRow(p.lse), perRow(p.delta)];
-        queryTileSight(f, sighted, t, causal, mask === "segments").forGroups((j, seen) => {
-          const k = tilePointers(f, kBase, j, p.keys, keyStride);
-          const v = tilePointers(f, vBase, j, p.keys, keyStride);
-          const scores = dots(f, q, k, p.headDim);
-          const gradients = dots(f, g, v, p.headDim);
-          const { ds } = differentials(
-            f,
-            scores,
-            gradients,
-            scale,
-            () => lse,
-            () => delta,
-            seen,
-          );
-          const seenLanes = seen?.map((x) => lanesOf(f, x));
-          accumulate(
-            f,
-            dq,
-            k,
-            ds.map((x) => lanesOf(f, x)),
-            p.headDim,
-            seenLanes,
-          );
+        const block = newBlock(f);
+        const weights = f.let(p.weights.add(unit.mul(BLOCK_BYTES)));
+        const at = (j: I32, seen?: readonly I32x4[]): F32x4[] => {
+          const scores = dots(f, q, tilePointers(f, kBase, j, p.keys, keyStride), p.headDim);
+          const gradients = dots(f, g, tilePointers(f, vBase, j, p.keys, keyStride), p.headDim);
+          const [lses, deltas] = [(): F32x4 => lse, (): F32x4 => delta];
+          return differentials(f, scores, gradients, scale, lses, deltas, seen).ds;
+        };
+        queryTileSight(f, sighted, t, causal, mask === "segments").forGroups(block, {
+          all: (j) => keep(f, block, j, [{ memory: weights, weights: at(j) }]),
+          flush: () => accumulateBlock(f, dq, block, weights, kBase, keyStride, p.headDim),
+          some: (j, seen) => {
+            const ds = at(j, seen).map((x) => lanesOf(f, x));
+            const k = tilePointers(f, kBase, j, p.keys, keyStride);
+            accumulate(f, dq, k, ds, p.headDim, seen.map((x) => lanesOf(f, x))); // prettier-ignore
+          },
         });
       });
     });
@@ -170,7 +167,7 @@ function queryModule(causal: boolean, mask: Mask): Uint8Array<ArrayBuffer> {
 function keyModule(causal: boolean, mask: Mask): Uint8Array<ArrayBuffer> {
   // prettier-ignore
   const params = {
-    q: "i32", k: "i32", v: "i32", lse: "i32", g: "i32", delta: "i32", aux: "i32", dk: "i32", dv: "i32",
+    q: "i32", k: "i32", v: "i32", lse: "i32", g: "i32", delta: "i32", aux: "i32", dk: "i32", dv: "i32", weights: "i32",
     queries: "i32", keys: "i32", heads: "i32", kvHeads: "i32", headDim: "i32", blocks: "i32", scale: "f32",
     begin: "i32", end: "i32",
   } as const;
@@ -197,39 +194,53 @@ function keyModule(causal: boolean, mask: Mask): Uint8Array<ArrayBuffer> {
         const firstQuery = f.let(causal ? j.sub(start).max(0).and(-TILE) : I32.of(0));
         f.for(firstHead(kvHead, p.heads, p.kvHeads), end, 1, (head) => {
           const query0 = f.let(batch.mul(p.queries).mul(p.heads).add(head));
-          f.for(firstQuery, p.queries, TILE, (t) => {
-            const group = (seen?: readonly I32x4[]): void => {
-              const columns = (base: I32): Pointers =>
-                tilePointers(f, base.at(query0.mul(p.headDim)), t, p.queries, queryStride);
-              const perColumn = (base: I32): Var<F32x4>[] =>
-                tilePointers(f, base.at(query0), t, p.queries, p.heads).map((at) => f.let(load.splat(at)));
-              const [q, g] = [columns(p.q), columns(p.g)];
-              const [lse, delta] = [perColumn(p.lse), perColumn(p.delta)];
-              const scores = dots(f, k, q, p.headDim);
-              const gradients = dots(f, v, g, p.headDim);
-              const at = (values: Var<F32x4>[]) => (c: number) => values[c]!;
-              const result = differentials(f, scores, gradients, scale, at(lse), at(delta), seen);
-              const seenLanes = seen?.map((x) => lanesOf(f, x));
-              const weights = (values: F32x4[]) => values.map((x) => lanesOf(f, x));
-              accumulate(f, dv, g, weights(result.p), p.headDim, seenLanes);
-              accumulate(f, dk, q, weights(result.ds), p.headDim, seenLanes);
-            };
-            const masks = range(TILE).map((c) => {
-              // A query sees no key beyond its limit.
-              const limit = causal ? t.add(c).add(start).min(lastKey) : lastKey;
-              const exists = t.add(c).lt(p.queries);
-              const within = keyNumbers.gt(select(exists, limit, I32.of(-1)).splat()).not();
-              if (own === undefined) return f.let(within);
-              const segment = load.i32(segments.at(t.add(c).min(lastKey)));
-              return f.let(within.and(own.eq(segment.splat())).and(own.gt(-1)));
-            });
-            const all = masks.reduce<I32x4>((a, b) => a.and(b), I32x4.of(-1));
-            const some = masks.reduce<I32x4>((a, b) => a.or(b), I32x4.of(0));
-            f.if(
-              all.all(),
-              () => group(),
-              () => f.if(some.any(), () => group(masks)),
-            );
+          const [qBase, gBase] = [f.let(p.q.at(query0.mul(p.headDim))), f.let(p.g.at(query0.mul(p.headDim)))];
+          const block = newBlock(f);
+          const [forV, forK] = [f.let(p.weights.add(unit.mul(2 * BLOCK_BYTES))), f.let(I32.of(0))];
+          f.set(forK, forV.add(BLOCK_BYTES));
+          const at = (t: I32, seen?: readonly I32x4[]): { p: F32x4[]; ds: F32x4[] } => {
+            const perColumn = (base: I32): Var<F32x4>[] =>
+              tilePointers(f, base.at(query0), t, p.queries, p.heads).map((a) => f.let(load.splat(a)));
+            const [lse, delta] = [perColumn(p.lse), perColumn(p.delta)];
+            const scores = dots(f, k, tilePointers(f, qBase, t, p.queries, queryStride), p.headDim);
+            const gradients = dots(f, v, tilePointers(f, gBase, t, p.queries, queryStride), p.headDim);
+            const of = (values: Var<F32x4>[]) => (c: number) => values[c]!;
+            return differentials(f, scores, gradients, scale, of(lse), of(delta), seen);
+          };
+          const visitor = {
+            all: (t: Var<I32>): void => {
+              const { p: weights, ds } = at(t);
+              keep(f, block, t, [{ memory: forV, weights }, { memory: forK, weights: ds }]); // prettier-ignore
+            },
+            flush: (): void => {
+              accumulateBlock(f, dv, block, forV, gBase, queryStride, p.headDim);
+              accumulateBlock(f, dk, block, forK, qBase, queryStride, p.headDim);
+            },
+            some: (t: Var<I32>, seen: readonly I32x4[]): void => {
+              const { p: weights, ds } = at(t, seen);
+              const seenLanes = seen.map((x) => lanesOf(f, x));
+              const [q, g] = [qBase, gBase].map((base) => tilePointers(f, base, t, p.queries, queryStride));
+              accumulate(f, dv, g!, weights.map((x) => lanesOf(f, x)), p.headDim, seenLanes); // prettier-ignore
+              accumulate(f, dk, q!, ds.map((x) => lanesOf(f, x)), p.headDim, seenLanes); // prettier-ignore
+            },
+          };
+          visitGroups(f, firstQuery, p.queries, block, visitor, (t) => {
+            const masks = (): Var<I32x4>[] =>
+              range(TILE).map((c) => {
+                // A query sees no key beyond its limit.
+                const limit = causal ? t.add(c).add(start).min(lastKey) : lastKey;
+                const exists = t.add(c).lt(p.queries);
+                const within = keyNumbers.gt(select(exists, limit, I32.of(-1)).splat()).not();
+                if (own === undefined) return f.let(within);
+                const segment = load.i32(segments.at(t.add(c).min(lastKey)));
+                return f.let(within.and(own.eq(segment.splat())).and(own.gt(-1)));
+              });
+            if (own === undefined) {
+              const inside = t.add(TILE).le(p.queries).and(j.add(TILE).le(p.keys));
+              return { all: causal ? inside.and(j.add(TILE - 1).le(t.add(start))) : inside, masks };
+            }
+            const seen = masks();
+            return { all: seen.reduce<I32x4>((a, b) => a.and(b), I32x4.of(-1)).all(), masks: () => seen };
           });
         });
       });

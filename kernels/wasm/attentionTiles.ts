@@ -1,6 +1,6 @@
 /**
  * The two inner products of attention, for tiles of four rows and four columns of the score matrix, which itself is never
- * stored. Rows are the side whose result is being made (queries for o and dq, keys for dk and dv); lane r of a vector belongs
+ * stored: only the weights of a block of columns are. Rows are the side whose result is being made (queries for o and dq, keys for dk and dv); lane r of a vector belongs
  * to row r, so softmax statistics need no sums across lanes.
  *
  * `dots` makes scores from rows and columns, `accumulate` adds weighted columns to the rows' results. Both run along the head
@@ -14,6 +14,10 @@ import { sumLanes4 } from "./lanes.ts";
 export const TILE = 4;
 /** Rows per unit of work, a multiple of the tile. */
 export const UNIT_ROWS = 32;
+/** Columns whose weights are kept until they are added to the rows' results together, a multiple of the tile. */
+export const BLOCK = 32;
+/** Bytes of memory that a unit needs for the weights of one block: a vector, four rows, per column. */
+export const BLOCK_BYTES: number = 4 * TILE * BLOCK;
 
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 export type Pointers = readonly Var<I32>[];
@@ -25,17 +29,13 @@ function alongHead(
   body: (read: (pointer: I32) => F32x4, write: (pointer: I32, value: F32x4) => void) => void,
 ): void {
   const bytes = f.let(size.shl(2));
-  const [pairs, whole] = [f.let(bytes.and(-32)), f.let(bytes.and(-16))];
-  const vector = (at: I32, offset: number): void =>
+  const whole = f.let(bytes.and(-16));
+  f.for(0, whole, 16, (at) =>
     body(
-      (pointer) => load.f32x4(pointer.add(at), offset),
-      (pointer, value) => f.store(pointer.add(at), value, offset),
-    );
-  f.for(0, pairs, 32, (at) => {
-    vector(at, 0);
-    vector(at, 16);
-  });
-  f.if(pairs.ne(whole), () => vector(pairs, 0));
+      (pointer) => load.f32x4(pointer.add(at)),
+      (pointer, value) => f.store(pointer.add(at), value),
+    ),
+  );
   f.for(whole, bytes, 4, (at) =>
     body(
       (pointer) => load.lane0(pointer.add(at)), // zeros in the other lanes: they add nothing
@@ -44,19 +44,22 @@ function alongHead(
   );
 }
 
-/** Lane r of vector c = Σ_d rows[r][d] · columns[c][d]; always four rows. */
+/** Lane r of vector c = Σ_d rows[r][d] · columns[c][d]; always four rows. Two columns at a time: eight sums fit the registers. */
 export function dots(f: FunctionBuilder, rows: Pointers, columns: Pointers, size: I32): Var<F32x4>[] {
-  const sums = columns.map(() => rows.map(() => f.let(F32x4.of(0))));
-  const inRow = rows.map(() => f.variable("f32x4"));
-  const inColumn = f.variable("f32x4");
-  alongHead(f, size, (read) => {
-    inRow.forEach((x, r) => f.set(x, read(rows[r]!)));
-    columns.forEach((column, c) => {
-      f.set(inColumn, read(column));
-      sums[c]!.forEach((sum, r) => f.set(sum, sum.add(inColumn.mul(inRow[r]!))));
+  const results: Var<F32x4>[] = [];
+  for (let first = 0; first < columns.length; first += 2) {
+    const pair = columns.slice(first, first + 2);
+    const sums = pair.map(() => rows.map(() => f.let(F32x4.of(0))));
+    alongHead(f, size, (read) => {
+      const inPair = pair.map((column) => f.let(read(column)));
+      rows.forEach((row, r) => {
+        const inRow = f.let(read(row));
+        sums.forEach((sum, c) => f.set(sum[r]!, sum[r]!.add(inPair[c]!.mul(inRow))));
+      });
     });
-  });
-  return sums.map((sum) => sumLanes4(f, sum));
+    results.push(...sums.map((sum) => sumLanes4(f, sum)));
+  }
+  return results;
 }
 
 /** One number of a weight matrix in all lanes: `weights[c]` has lane r for row r. */
@@ -88,6 +91,78 @@ export function accumulate(
       write(result, sum);
     });
   });
+}
+
+/** Weights of up to `BLOCK` neighbouring columns, which all four rows see, on their way into the rows' results. */
+export interface Block {
+  /** How many columns there are, and the first one's number. */
+  readonly count: Var<I32>;
+  readonly first: Var<I32>;
+}
+
+export function newBlock(f: FunctionBuilder): Block {
+  return { count: f.let(I32.of(0)), first: f.let(I32.of(0)) };
+}
+
+/** Keeps the weights of four columns from `column` on; `flush` must have made room. `memory` holds `BLOCK_BYTES` per list. */
+export function keep(
+  f: FunctionBuilder,
+  { count, first }: Block,
+  column: I32,
+  lists: readonly { memory: I32; weights: readonly F32x4[] }[],
+): void {
+  f.if(count.eq(0), () => f.set(first, column));
+  for (const { memory, weights } of lists) {
+    const at = f.let(memory.add(count.shl(4)));
+    weights.forEach((weight, c) => f.store(at, weight, 16 * c));
+  }
+  f.set(count, count.add(TILE));
+}
+
+/**
+ * results[r][d] = factor[r] · results[r][d] + Σ_c weights[c][r] · column c, the columns of a block in order: `accumulate` as a
+ * matrix product, with four rows by eight floats of the result in registers.
+ */
+export function accumulateBlock(
+  f: FunctionBuilder,
+  results: Pointers,
+  { count, first }: Block,
+  memory: I32,
+  columns: I32,
+  stride: I32,
+  size: I32,
+  factors?: readonly F32x4[],
+): void {
+  const start = f.let(columns.at(first.mul(stride)));
+  const step = f.let(stride.shl(2));
+  const d = f.let(I32.of(0));
+  for (const width of [8, 4, 1]) {
+    const vectors = range(Math.ceil(width / 4));
+    const read = width === 1 ? load.lane0 : load.f32x4;
+    f.while(d.add(width).le(size), () => {
+      const targets = results.map((row) => f.let(row.at(d)));
+      const sums = targets.map((row, r) =>
+        vectors.map((v) => f.let(factors === undefined ? read(row, 16 * v) : read(row, 16 * v).mul(factors[r]!))),
+      );
+      const [weight, column] = [f.let(memory.add(0)), f.let(start.at(d))];
+      f.for(0, count, 1, () => {
+        const values = vectors.map((v) => f.let(read(column, 16 * v)));
+        sums.forEach((row, r) => {
+          const w = f.let(load.splat(weight, 4 * r));
+          row.forEach((sum, v) => f.set(sum, sum.add(values[v]!.mul(w))));
+        });
+        f.set(weight, weight.add(4 * TILE));
+        f.set(column, column.add(step));
+      });
+      targets.forEach((row, r) =>
+        vectors.forEach((v) => {
+          if (width === 1) f.storeLane(row, sums[r]![v]!, 0);
+          else f.store(row, sums[r]![v]!, 16 * v);
+        }),
+      );
+      f.set(d, d.add(width));
+    });
+  }
 }
 
 /** row[d] *= factor (in all lanes). */

@@ -3,7 +3,7 @@
  * Lanes are summed in one fixed tree, (x0 + x2) + (x1 + x3), whether one vector is summed or four at once: a result does not
  * depend on which of the two computed it.
  */
-import { type F32x4, type FunctionBuilder, type I32, I32x4, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, type I32, I32x4, load, type Var } from "./assembler.ts";
 
 /** The sum of the lanes of `x`, in lane 0 (the other lanes are of no use). */
 export function sumLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
@@ -20,11 +20,11 @@ export function sumLanes4(f: FunctionBuilder, vectors: readonly F32x4[]): Var<F3
   return f.let(ab.shuffle(cd, 0, 1, 4, 5).add(ab.shuffle(cd, 2, 3, 6, 7)));
 }
 
-/** The largest lane, in every lane; NaN if one is NaN. */
+/** The largest lane, in every lane. NaN may be passed over (`pmax` is one instruction, `max` eight): the sum that follows has it. */
 export function maxLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
   const v = f.let(x);
-  const pairs = f.let(v.max(v.shuffle(v, 2, 3, 0, 1)));
-  return f.let(pairs.max(pairs.shuffle(pairs, 1, 0, 3, 2)));
+  const pairs = f.let(v.pmax(v.shuffle(v, 2, 3, 0, 1)));
+  return f.let(pairs.pmax(pairs.shuffle(pairs, 1, 0, 3, 2)));
 }
 
 /** How the columns of one turn of `forColumns` are read and written: four at a time, or one in every lane. */
@@ -38,16 +38,22 @@ export interface Columns {
 
 const LANE_0 = I32x4.lanes(-1, 0, 0, 0);
 
-/** Calls `body` for columns 0 … count − 1 of a row: a loop over fours, then one over single columns. */
-export function forColumns(f: FunctionBuilder, count: I32, body: (columns: Columns) => void): void {
+/** Columns i + 4·group … of the rows, four at a time. */
+const four = (f: FunctionBuilder, i: I32, group = 0): Columns => ({
+  load: (row) => load.f32x4(row.at(i), 16 * group),
+  store: (row, value) => f.store(row.at(i), value, 16 * group),
+  only: (x) => x,
+});
+
+/** Calls `body` for columns `from` (a multiple of 4) … count − 1 of a row: a loop over fours, then one over single columns. */
+export function forColumns(
+  f: FunctionBuilder,
+  count: I32,
+  body: (columns: Columns) => void,
+  from: I32 | number = 0,
+): void {
   const whole = f.let(count.and(-4));
-  f.for(0, whole, 4, (i) =>
-    body({
-      load: (row) => load.f32x4(row.at(i)),
-      store: (row, value) => f.store(row.at(i), value),
-      only: (x) => x,
-    }),
-  );
+  f.for(from, whole, 4, (i) => body(four(f, i)));
   f.for(whole, count, 1, (i) =>
     body({
       load: (row) => load.splat(row.at(i)),
@@ -55,6 +61,17 @@ export function forColumns(f: FunctionBuilder, count: I32, body: (columns: Colum
       only: (x) => x.and(LANE_0),
     }),
   );
+}
+
+/** The largest `value` of a row's columns, in every lane: four at once, as each maximum would wait for the one before. */
+export function maxOfColumns(f: FunctionBuilder, count: I32, value: (columns: Columns) => F32x4): Var<F32x4> {
+  const tops = [0, 1, 2, 3].map(() => f.let(F32x4.of(-Infinity)));
+  const sixteens = f.let(count.and(-16));
+  f.for(0, sixteens, 16, (i) => tops.forEach((top, group) => f.set(top, top.pmax(value(four(f, i, group))))));
+  const [a, b, c, d] = tops as [Var<F32x4>, Var<F32x4>, Var<F32x4>, Var<F32x4>];
+  f.set(a, a.pmax(b).pmax(c.pmax(d)));
+  forColumns(f, count, (columns) => f.set(a, a.pmax(value(columns))), sixteens);
+  return maxLanes(f, a);
 }
 
 /** Lane 0 of `x` in every lane. */

@@ -10,10 +10,10 @@
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { LogProbsBackwardSpec, LogProbsSpec } from "../specs.ts";
 import { F32x4, kernelModule, load as loads } from "./assembler.ts";
-import { forColumns, maxLanes, spread, sumLanes } from "./lanes.ts";
-import { exp, log } from "./math.ts";
+import { forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
+import { expWeight, log } from "./math.ts";
 
-/** e^z is 0 in f32 from here down, and z·0 must be 0 rather than −∞·0. NaN passes `max`. */
+/** e^z is 0 in f32 from here down, and z·0 must be 0 rather than −∞·0. NaN passes. */
 const NO_WEIGHT = -200;
 
 /** See `LogProbsSpec`. Buffers: logits, targets, invTemperature → logp, entropy, lse. A target outside the row gives logp 0. */
@@ -31,14 +31,12 @@ function logProbsModule(): Uint8Array<ArrayBuffer> {
     f.for(p.begin, p.end, 1, (row) => {
       const logits = f.let(p.logits.at(row.mul(p.vocab)));
       const invTemperature = f.let(loads.splat(p.invTemperature.at(row)));
-      const top = f.let(F32x4.of(-Infinity));
-      forColumns(f, p.vocab, ({ load }) => f.set(top, top.max(load(logits).mul(invTemperature))));
-      f.set(top, maxLanes(f, top));
+      const top = maxOfColumns(f, p.vocab, ({ load }) => load(logits).mul(invTemperature));
 
       const [s, u] = [f.let(F32x4.of(0)), f.let(F32x4.of(0))];
       forColumns(f, p.vocab, ({ load, only }) => {
-        const centred = f.let(load(logits).mul(invTemperature).sub(top).max(NO_WEIGHT));
-        const e = exp(f, centred);
+        const centred = f.let(load(logits).mul(invTemperature).sub(top).pmax(NO_WEIGHT));
+        const e = expWeight(f, centred);
         f.set(s, s.add(only(e)));
         f.set(u, u.add(only(e.mul(centred))));
       });
@@ -86,9 +84,9 @@ function backwardModule(): Uint8Array<ArrayBuffer> {
           const [lse, entropy] = [f.let(loads.splat(p.lse.at(row))), f.let(loads.splat(p.entropy.at(row)))];
           // dz = gLogp·1_target − p·(gLogp + gEntropy·(log p + entropy))
           forColumns(f, p.vocab, ({ load, store }) => {
-            const logP = f.let(load(logits).mul(invTemperature).sub(lse).max(NO_WEIGHT));
+            const logP = f.let(load(logits).mul(invTemperature).sub(lse).pmax(NO_WEIGHT));
             const weight = gLogp.add(gEntropy.mul(logP.add(entropy)));
-            store(d, exp(f, logP).mul(weight).neg().mul(invTemperature));
+            store(d, expWeight(f, logP).mul(weight).neg().mul(invTemperature));
           });
           const target = f.let(loads.i32(p.targets.at(row)));
           f.if(target.ltU(p.vocab), () => {

@@ -2,26 +2,30 @@
  * Matrix product in WebAssembly SIMD: C[b] = act(scale · op(A[b]) · op(B[b]) + bias).
  *
  * Two register tiles do all the work:
- * - *outer* (A·B, Aᵀ·B): 4 rows × 16 columns of C stay in registers while k runs; each k multiplies one broadcast element of
- *   four rows of A with 16 neighbouring elements of a row of B. B is read in place, or from panels of 16 columns that a
- *   first step packed, where its rows lie so far apart that they would evict each other from the cache.
- * - *dot* (A·Bᵀ, a linear layer's y = x·Wᵀ): rows of A and rows of B both run along k, so 4 × 4 dot products advance four k
- *   at a time, and their lanes are summed at the end. Nothing is transposed, at one row (decoding) as at a thousand.
+ * - *outer* (A·B, Aᵀ·B): 4 rows × 8 columns of C stay in registers while k runs; each k multiplies one broadcast element of
+ *   four rows of A with 8 neighbouring elements of a row of B. A first step packs B into panels of 8 columns, which the
+ *   first-level cache holds while all rows of A go by. A product of few rows (decoding) is not worth the packing: its tile has
+ *   2 rows × 16 columns, a cache line of B as it lies.
+ * - *dot* (A·Bᵀ, a linear layer's y = x·Wᵀ): rows of A and rows of B both run along k, so 2 × 4 dot products advance four k
+ *   at a time, and their lanes are summed at the end. Nothing is packed, at one row (decoding) as at a thousand.
+ *
+ * Eight sums, two vectors of B, one of A and a product fit the sixteen vector registers of x86, and a loop of one k per turn
+ * is what V8 schedules without spilling any: larger tiles and unrolled loops reach half of this one's speed (`npm run bench -- matmul`).
  *
  * The ragged right and lower edges use narrower tiles of the same two kinds: exact, without a load outside the operands.
  * Every element of C is summed in one order that depends on k alone, so neither the tile that it falls into, nor the other
  * rows of A, nor the partition into units changes its bits.
  *
- * Plain multiply and add, not fused: bitwise the same on every CPU. After K. Goto and R. van de Geijn, "Anatomy of
- * high-performance matrix multiplication" (2008), without its packing of A. Not here: Strassen, lower precision.
+ * Plain multiply and add, not fused unless asked for: bitwise the same on every CPU. After K. Goto and R. van de Geijn, "Anatomy of
+ * high-performance matrix multiplication" (2008). Not here: Strassen, lower precision.
  */
 import { type Expr, exprToString } from "../expr.ts";
 import type { Program, Step, WasmKernel } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, type I32, kernelModule, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, I32, kernelModule, load, type Var } from "./assembler.ts";
 import { emitExpr } from "./expression.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
-import { packColumns, packedBytes, PANEL, transposeMatrices } from "./pack.ts";
+import { packColumns, packedBytes, transposeMatrices } from "./pack.ts";
 
 /**
  * Rows and columns of C per unit of work: each large enough to reuse what it loads. Where C has few such units (the gradient
@@ -31,16 +35,28 @@ const UNIT_ROWS = 64;
 const FEWER_ROWS = 16;
 const ENOUGH_UNITS = 16;
 const UNIT_COLS = 128;
-/** Rows of a register tile; the lower edge goes row by row. */
-const TILE_ROWS = 4;
-/** Steps along k between two tests of the loop's end. */
-const UNROLL = 2;
+/**
+ * A long k is cut into passes, so that 8 columns of B and 4 rows (or columns) of A stay in the first-level cache; between
+ * passes the sums wait in C, exact.
+ */
+const PASS = { rows: 256, columns: 512 } as const;
+const PASSES_ABOVE = 512;
+/** Rows and columns of the register tiles; edges go by single rows, and by 4 and 1 columns. */
+const TILES = {
+  panel: { rows: 4, widths: [8, 4, 1] },
+  line: { rows: 2, widths: [16, 4, 1] },
+  dot: { rows: 2, widths: [4, 1] },
+} as const;
+const PANEL = TILES.panel.widths[0];
+const PANEL_A = TILES.panel.rows;
 
 /** What is baked into the code. */
 interface Variant {
-  readonly tile: "outer" | "dot";
-  readonly transA: boolean;
-  readonly packed: boolean;
+  readonly tile: keyof typeof TILES;
+  /** A's elements of one k are neighbours: it is stored transposed, or packed. */
+  readonly columnsA: boolean;
+  /** k is long enough to be cut into passes. */
+  readonly passes: boolean;
   readonly bias: boolean;
   readonly activation: Expr | undefined;
 }
@@ -59,37 +75,47 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   const countA = batchA ? batch : 1;
   const countB = batchB ? batch : 1;
 
-  // Aᵀ·Bᵀ needs rows of A along k; Aᵀ·B reads a few floats of every row, which pays only while all rows stay in the cache.
-  const turnA = transA && (transB || m * k > TURN_A_ABOVE);
-  if (turnA) {
+  // Aᵀ·Bᵀ needs rows of A along k.
+  if (transA && transB) {
     a = temp(4 * countA * m * k);
     steps.push({ kernel: transposeMatrices(countA, k, m), buffers: [A, a] });
   }
-  const packed = !transB && n >= PANEL && m >= PACK_FROM_ROWS && k * n > PACK_ABOVE;
-  if (packed) {
-    b = temp(packedBytes(countB, k, n));
-    steps.push({ kernel: packColumns(countB, k, n), buffers: [B, b] });
+  // Aᵀ·B reads four floats of every row of A as it lies, unless all rows begin in the same set of the cache.
+  const packA = transA && !transB && m % SAME_SET === 0 && n >= MANY_COLS;
+  if (packA) {
+    a = temp(packedBytes(countA, k, m, PANEL_A));
+    steps.push({ kernel: packColumns(countA, k, m, PANEL_A), buffers: [A, a] });
+  }
+  const packB = !transB && m >= (n % SAME_SET === 0 ? FEW_ROWS : MANY_ROWS);
+  if (packB) {
+    b = temp(packedBytes(countB, k, n, PANEL));
+    steps.push({ kernel: packColumns(countB, k, n, PANEL), buffers: [B, b] });
   }
   const variant: Variant = {
-    tile: transB ? "dot" : "outer",
-    transA: transA && !turnA,
-    packed,
+    tile: transB ? "dot" : packB ? "panel" : "line",
+    columnsA: transA && !transB,
+    passes: !transB && k > PASSES_ABOVE,
     bias: spec.bias,
     activation: spec.activation,
   };
   const colBlocks = Math.ceil(n / UNIT_COLS);
   const unitRows = batch * Math.ceil(m / UNIT_ROWS) * colBlocks < ENOUGH_UNITS ? FEWER_ROWS : UNIT_ROWS;
   const rowBlocks = Math.ceil(m / unitRows);
-  const panels = Math.ceil(n / PANEL);
+  const padded = (size: number, panel: number): number => Math.ceil(size / panel) * panel;
   const kernel: WasmKernel = {
     key: `matmul.${variantKey(variant)}`,
-    module: () => generate(variant),
+    module: (fused = false) => generate(variant, fused),
     scalars: [
       m,
       n,
       k,
-      batchA ? m * k : 0,
-      batchB ? (packed ? panels * PANEL : n) * k : 0,
+      batchA ? (packA ? padded(m, PANEL_A) : m) * k : 0,
+      batchB ? (packB ? padded(n, PANEL) : n) * k : 0,
+      // From one k to the next, and from one panel to the next per column of it.
+      packA ? PANEL_A : m,
+      packA ? k : 1,
+      packB ? PANEL : n,
+      packB ? k : 1,
       unitRows,
       rowBlocks,
       colBlocks,
@@ -102,20 +128,26 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   return { temps, steps };
 }
 
-/** Measured on one core of a server with 1 MB of second-level cache (`bench/matmul.ts`); no result depends on them. */
-const TURN_A_ABOVE = 1 << 16;
-const PACK_ABOVE = 1 << 16;
-const PACK_FROM_ROWS = 128;
+/**
+ * When to pack: measured on one core of a server with 1 MB of second-level cache (`npm run bench -- matmul`); no result depends on it.
+ * Rows whose length is a multiple of `SAME_SET` floats begin in the same set of the first-level cache and evict each other.
+ */
+const SAME_SET = 1024;
+const MANY_ROWS = 128;
+const FEW_ROWS = 16;
+const MANY_COLS = 64;
 
 const variantKey = (v: Variant): string =>
-  [v.tile, v.transA && "ta", v.packed && "packed", v.bias && "bias", v.activation && exprToString(v.activation)]
+  [v.tile, v.columnsA && "columns", v.passes && "passes", v.bias && "bias", v.activation && exprToString(v.activation)]
     .filter(Boolean)
     .join(" ");
 
 // prettier-ignore
 const PARAMS = {
   a: "i32", b: "i32", bias: "i32", c: "i32",
-  m: "i32", n: "i32", k: "i32", strideA: "i32", strideB: "i32", unitRows: "i32", rowBlocks: "i32", colBlocks: "i32", scale: "f32",
+  m: "i32", n: "i32", k: "i32", batchStrideA: "i32", batchStrideB: "i32",
+  stepA: "i32", panelA: "i32", stepB: "i32", panelB: "i32",
+  unitRows: "i32", rowBlocks: "i32", colBlocks: "i32", scale: "f32",
   begin: "i32", end: "i32",
 } as const;
 
@@ -124,22 +156,32 @@ interface Site {
   readonly a: I32;
   readonly b: I32;
   readonly c: I32;
-  readonly m: I32;
   readonly n: I32;
   readonly k: I32;
+  /** Bytes from one k to the next, and floats from column to column of panels at multiples of their width. */
+  readonly stepA: I32;
+  readonly panelA: I32;
+  readonly stepB: I32;
+  readonly panelB: I32;
   readonly i: Var<I32>;
   readonly j: Var<I32>;
+  /** sum + a·b */
+  readonly madd: (sum: F32x4, a: F32x4, b: F32x4) => F32x4;
+  /** The pass: k from here on, so many. */
+  readonly from: Var<I32>;
+  readonly count: Var<I32>;
   /** scale · x + bias, activated, for columns from j + `column` on (or, `splat`, column j in every lane). */
   readonly finish: (x: F32x4, column: number, splat: boolean) => F32x4;
 }
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
-function generate(variant: Variant): Uint8Array<ArrayBuffer> {
+function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
   const tile = variant.tile === "dot" ? dotTile : outerTile;
-  const widths = variant.tile === "dot" ? [4, 1] : [PANEL, 4, 1];
+  const { rows, widths } = TILES[variant.tile];
+  const pass = PASS[variant.columnsA ? "columns" : "rows"];
   return kernelModule(PARAMS, (f, p) => {
-    const scale = f.let(p.scale.splat());
+    const [stepA, stepB] = [f.let(p.stepA.shl(2)), f.let(p.stepB.shl(2))];
     f.for(p.begin, p.end, 1, (unit) => {
       const colBlock = f.let(unit.remU(p.colBlocks));
       const rest = f.let(unit.divU(p.colBlocks));
@@ -147,89 +189,93 @@ function generate(variant: Variant): Uint8Array<ArrayBuffer> {
       const batch = f.let(rest.divU(p.rowBlocks));
       const rowBegin = f.let(rowBlock.mul(p.unitRows));
       const rowEnd = f.let(rowBegin.add(p.unitRows).min(p.m));
-      const i = f.variable("i32");
-      const j = f.let(colBlock.mul(UNIT_COLS));
-      const colEnd = f.let(j.add(UNIT_COLS).min(p.n));
-      const site: Site = {
-        a: f.let(p.a.at(batch.mul(p.strideA))),
-        b: f.let(p.b.at(batch.mul(p.strideB))),
-        c: f.let(p.c.at(batch.mul(p.m).mul(p.n))),
-        m: p.m,
-        n: p.n,
-        k: p.k,
-        i,
-        j,
-        finish: (x, column, splat) => {
-          let y = x.mul(scale);
-          if (variant.bias) y = y.add((splat ? load.splat : load.f32x4)(p.bias.at(j), 4 * column));
-          return variant.activation === undefined ? y : emitExpr(f, variant.activation, [f.let(y)]);
-        },
-      };
-      for (const width of widths) {
-        f.while(j.add(width).le(colEnd), () => {
-          f.set(i, rowBegin);
-          f.while(i.add(TILE_ROWS).le(rowEnd), () => {
-            tile(f, variant, site, TILE_ROWS, width);
-            f.set(i, i.add(TILE_ROWS));
+      const [i, j, count] = [f.variable("i32"), f.variable("i32"), f.variable("i32")];
+      const colBegin = f.let(colBlock.mul(UNIT_COLS));
+      const colEnd = f.let(colBegin.add(UNIT_COLS).min(p.n));
+      f.for(0, p.k, variant.passes ? pass : p.k, (from) => {
+        f.set(count, variant.passes ? p.k.sub(from).min(pass) : p.k);
+        f.set(j, colBegin);
+        const site: Site = {
+          a: f.let(p.a.at(batch.mul(p.batchStrideA))),
+          b: f.let(p.b.at(batch.mul(p.batchStrideB))),
+          c: f.let(p.c.at(batch.mul(p.m).mul(p.n))),
+          n: p.n,
+          k: p.k,
+          stepA,
+          panelA: p.panelA,
+          stepB,
+          panelB: p.panelB,
+          i,
+          j,
+          madd: (sum, a, b) => (fused ? a.relaxedMadd(b, sum) : sum.add(a.mul(b))),
+          from,
+          count,
+          finish: (x, column, splat) => {
+            let y = x.mul(p.scale.splat());
+            if (variant.bias) y = y.add((splat ? load.splat : load.f32x4)(p.bias.at(j), 4 * column));
+            return variant.activation === undefined ? y : emitExpr(f, variant.activation, [f.let(y)]);
+          },
+        };
+        for (const width of widths) {
+          f.while(j.add(width).le(colEnd), () => {
+            f.set(i, rowBegin);
+            f.while(i.add(rows).le(rowEnd), () => {
+              tile(f, variant, site, rows, width);
+              f.set(i, i.add(rows));
+            });
+            f.while(i.lt(rowEnd), () => {
+              tile(f, variant, site, 1, width);
+              f.set(i, i.add(1));
+            });
+            f.set(j, j.add(width));
           });
-          f.while(i.lt(rowEnd), () => {
-            tile(f, variant, site, 1, width);
-            f.set(i, i.add(1));
-          });
-          f.set(j, j.add(width));
-        });
-      }
+        }
+      });
     });
   });
 }
 
-/** Rows i… and columns j… of C by outer products: `width` is 16 or 4 columns, or 1 (all lanes alike, one is stored). */
+/** Element `index` of an axis that is cut into panels of `size`, as an offset from the operand's start at k = 0. */
+const inPanels = (index: I32, size: number, panel: I32): I32 =>
+  index
+    .and(-size)
+    .mul(panel)
+    .add(index.and(size - 1));
+
+/**
+ * Rows i… and columns j… of C by outer products over k of one pass: `width` is 16, 8 or 4 columns, or 1 (all lanes alike, one is
+ * stored).
+ */
 function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: number, width: number): void {
-  const { m, n, k, i, j } = site;
+  const { n, k, i, j, from, count } = site;
   const vectors = Math.max(1, width / 4);
-  const loadB = width === 1 ? load.splat : load.f32x4;
+  const read = width === 1 ? load.splat : load.f32x4;
+  const write = (at: I32, value: F32x4, offset: number): void =>
+    width === 1 ? f.storeLane(at, value, 0) : f.store(at, value, offset);
+  const c = range(rows).map((r) => f.let(site.c.at(i.add(r).mul(n).add(j))));
   const sums = range(rows).map(() => range(vectors).map(() => f.let(F32x4.of(0))));
-  // Aᵀ: the rows' elements are neighbours, and the next k is a row of A further.
-  const pointersA = variant.transA ? [f.let(site.a.at(i))] : range(rows).map((r) => f.let(site.a.at(i.add(r).mul(k))));
-  const stepA = f.let(m.shl(2));
-  const pointerB = f.let(
-    variant.packed
-      ? site.b.at(
-          j
-            .and(-PANEL)
-            .mul(k)
-            .add(j.and(PANEL - 1)),
-        )
-      : site.b.at(j),
-  );
-  const stepB = f.let(n.shl(2));
-  const b = range(vectors).map(() => f.variable("f32x4"));
-  const a = f.variable("f32x4");
-  /** `count` further k: the rows of B one after the other, the elements of A at constant offsets where they are neighbours. */
-  const advance = (count: number): void => {
-    for (let u = 0; u < count; u++) {
-      b.forEach((variable, v) => f.set(variable, loadB(pointerB, 16 * v + (variant.packed ? 4 * PANEL * u : 0))));
-      sums.forEach((row, r) => {
-        f.set(a, variant.transA ? load.splat(pointersA[0]!, 4 * r) : load.splat(pointersA[r]!, 4 * u));
-        row.forEach((sum, v) => f.set(sum, sum.add(a.mul(b[v]!))));
-      });
-      if (variant.transA) f.set(pointersA[0]!, pointersA[0]!.add(stepA));
-      if (!variant.packed) f.set(pointerB, pointerB.add(stepB));
-    }
-    if (!variant.transA) pointersA.forEach((pointer) => f.set(pointer, pointer.add(4 * count)));
-    if (variant.packed) f.set(pointerB, pointerB.add(4 * PANEL * count));
-  };
-  const unrolled = f.let(k.and(-UNROLL));
-  f.for(0, unrolled, UNROLL, () => advance(UNROLL));
-  f.for(unrolled, k, 1, () => advance(1));
-  sums.forEach((row, r) => {
-    const c = f.let(site.c.at(i.add(r).mul(n).add(j)));
-    row.forEach((sum, v) => {
-      const value = site.finish(sum, 4 * v, width === 1);
-      if (width === 1) f.storeLane(c, value, 0);
-      else f.store(c, value, 16 * v);
+  const each = (body: (sum: Var<F32x4>, at: I32, v: number) => void): void =>
+    sums.forEach((row, r) => row.forEach((sum, v) => body(sum, c[r]!, v)));
+  if (variant.passes) f.if(from, () => each((sum, at, v) => f.set(sum, read(at, 16 * v))));
+
+  const pointersA = variant.columnsA
+    ? [f.let(site.a.at(inPanels(i, PANEL_A, site.panelA)).add(from.mul(site.stepA)))]
+    : range(rows).map((r) => f.let(site.a.at(i.add(r).mul(k).add(from))));
+  const pointerB = f.let(site.b.at(inPanels(j, PANEL, site.panelB)).add(from.mul(site.stepB)));
+  f.for(0, count, 1, () => {
+    const b = range(vectors).map((v) => f.let(read(pointerB, 16 * v)));
+    sums.forEach((row, r) => {
+      const a = f.let(variant.columnsA ? load.splat(pointersA[0]!, 4 * r) : load.splat(pointersA[r]!));
+      row.forEach((sum, v) => f.set(sum, site.madd(sum, a, b[v]!)));
     });
+    pointersA.forEach((pointer) => f.set(pointer, pointer.add(variant.columnsA ? site.stepA : 4)));
+    f.set(pointerB, pointerB.add(site.stepB));
   });
+
+  const finish = (): void => each((sum, at, v) => write(at, site.finish(sum, 4 * v, width === 1), 16 * v));
+  const interrupt = (): void => each((sum, at, v) => write(at, sum, 16 * v));
+  if (variant.passes) f.if(from.add(count).lt(k), interrupt, finish);
+  else finish();
 }
 
 /** Rows i… and columns j… of C (`width` 4 or 1) by dot products of rows of A and rows of B, four k at a time. */
@@ -238,22 +284,16 @@ function dotTile(f: FunctionBuilder, _variant: Variant, site: Site, rows: number
   const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
   const pointersA = range(rows).map((r) => f.let(site.a.at(i.add(r).mul(k))));
   const pointersB = range(width).map((s) => f.let(site.b.at(j.add(s).mul(k))));
-  const b = range(width).map(() => f.variable("f32x4"));
-  const a = f.variable("f32x4");
-  const advance = (count: number, loadK: (address: I32, offset: number) => F32x4, bytes: number): void => {
-    for (let u = 0; u < count; u++) {
-      b.forEach((variable, s) => f.set(variable, loadK(pointersB[s]!, bytes * u)));
-      sums.forEach((row, r) => {
-        f.set(a, loadK(pointersA[r]!, bytes * u));
-        row.forEach((sum, s) => f.set(sum, sum.add(a.mul(b[s]!))));
-      });
-    }
-    [...pointersA, ...pointersB].forEach((pointer) => f.set(pointer, pointer.add(bytes * count)));
+  const advance = (at: I32, loadK: (address: I32) => F32x4): void => {
+    const a = pointersA.map((pointer) => f.let(loadK(pointer.add(at))));
+    pointersB.forEach((pointer, s) => {
+      const b = f.let(loadK(pointer.add(at)));
+      sums.forEach((row, r) => f.set(row[s]!, site.madd(row[s]!, a[r]!, b)));
+    });
   };
-  const [unrolled, whole] = [f.let(k.and(-4 * UNROLL)), f.let(k.and(-4))];
-  f.for(0, unrolled, 4 * UNROLL, () => advance(UNROLL, load.f32x4, 16));
-  f.for(unrolled, whole, 4, () => advance(1, load.f32x4, 16));
-  f.for(whole, k, 1, () => advance(1, load.lane0, 4)); // the other lanes add 0 · 0
+  const [whole, all] = [f.let(k.and(-4).shl(2)), f.let(k.shl(2))];
+  f.for(0, whole, 16, (at) => advance(at, load.f32x4));
+  f.for(whole, all, 4, (at) => advance(at, load.lane0)); // the other lanes add 0 · 0
   sums.forEach((row, r) => {
     const c = f.let(site.c.at(i.add(r).mul(n).add(j)));
     if (width === 4) f.store(c, site.finish(sumLanes4(f, row), 0, false));

@@ -1,22 +1,22 @@
 /**
- * Rearrangements of matrices that come before a product: a transpose, and panels of 16 columns.
+ * Rearrangements of matrices that come before a product: a transpose, and panels of a few columns.
  * Each is a step that writes a temporary of the matmul's program; on their own these are not ops (that is `copy`).
  */
 import type { WasmKernel } from "../kernel.ts";
-import { F32x4, kernelModule, load } from "./assembler.ts";
+import { F32, kernelModule, load } from "./assembler.ts";
 
-/** Columns of a panel: one cache line of floats. */
-export const PANEL = 16;
+/** Columns per unit: one cache line of floats. */
+const LINE = 16;
 
 /** x [batch, rows, cols] → y [batch, cols, rows]. A unit is 16 columns, so that whole cache lines are read. */
 export function transposeMatrices(batch: number, rows: number, cols: number): WasmKernel {
-  const blocks = Math.ceil(cols / PANEL);
+  const blocks = Math.ceil(cols / LINE);
   return {
     key: "matmul.transpose",
     module: transposeModule,
     scalars: [rows, cols, blocks],
     units: batch * blocks,
-    costPerUnit: 8 * rows * PANEL,
+    costPerUnit: 8 * rows * LINE,
   };
 }
 
@@ -26,8 +26,8 @@ function transposeModule(): Uint8Array<ArrayBuffer> {
     f.for(p.begin, p.end, 1, (unit) => {
       const matrix = f.let(unit.divU(p.blocks).mul(p.rows).mul(p.cols));
       const [x, y] = [f.let(p.x.at(matrix)), f.let(p.y.at(matrix))];
-      const begin = f.let(unit.remU(p.blocks).mul(PANEL));
-      const end = f.let(begin.add(PANEL).min(p.cols));
+      const begin = f.let(unit.remU(p.blocks).mul(LINE));
+      const end = f.let(begin.add(LINE).min(p.cols));
       const fullCols = f.let(end.and(-4));
       const fullRows = f.let(p.rows.and(-4));
       const rowBytes = f.let(p.cols.shl(2));
@@ -54,42 +54,65 @@ function transposeModule(): Uint8Array<ArrayBuffer> {
 }
 
 /** Bytes of the packed form of x [batch, rows, cols]. */
-export const packedBytes = (batch: number, rows: number, cols: number): number =>
-  4 * batch * Math.ceil(cols / PANEL) * PANEL * rows;
+export const packedBytes = (batch: number, rows: number, cols: number, panel: number): number =>
+  4 * batch * Math.ceil(cols / panel) * panel * rows;
 
-/** x [batch, rows, cols] → y [batch, ⌈cols / 16⌉, rows, 16], zeros to the right of the last column. A unit is one panel. */
-export function packColumns(batch: number, rows: number, cols: number): WasmKernel {
-  const panels = Math.ceil(cols / PANEL);
+/**
+ * x [batch, rows, cols] → y [batch, ⌈cols / panel⌉, rows, panel], zeros to the right of the last column; `panel` is 4 or 8.
+ * A unit is the panels of one cache line.
+ */
+export function packColumns(batch: number, rows: number, cols: number, panel: number): WasmKernel {
+  const lines = Math.ceil(cols / LINE);
   return {
-    key: "matmul.pack",
-    module: packModule,
-    scalars: [rows, cols, panels],
-    units: batch * panels,
-    costPerUnit: 2 * rows * PANEL,
+    key: `matmul.pack ${panel}`,
+    module: () => packModule(panel),
+    scalars: [rows, cols, lines, Math.ceil(cols / panel) * panel * rows],
+    units: batch * lines,
+    costPerUnit: 4 * rows * LINE,
   };
 }
 
-function packModule(): Uint8Array<ArrayBuffer> {
-  const params = { x: "i32", y: "i32", rows: "i32", cols: "i32", panels: "i32", begin: "i32", end: "i32" } as const;
+function packModule(panel: number): Uint8Array<ArrayBuffer> {
+  // prettier-ignore
+  const params = { x: "i32", y: "i32", rows: "i32", cols: "i32", lines: "i32", batchStride: "i32", begin: "i32", end: "i32" } as const;
   return kernelModule(params, (f, p) => {
     const rowBytes = f.let(p.cols.shl(2));
+    const panelBytes = f.let(p.rows.mul(4 * panel));
     f.for(p.begin, p.end, 1, (unit) => {
-      const j = f.let(unit.remU(p.panels).mul(PANEL));
-      const from = f.let(p.x.at(unit.divU(p.panels).mul(p.rows).mul(p.cols).add(j)));
-      const to = f.let(p.y.at(unit.mul(p.rows).mul(PANEL)));
-      const width = f.let(p.cols.sub(j).min(PANEL));
-      f.for(0, p.rows, 1, () => {
-        f.if(
-          width.eq(PANEL),
-          () => [0, 16, 32, 48].forEach((offset) => f.store(to, load.f32x4(from, offset), offset)),
-          () => {
-            [0, 16, 32, 48].forEach((offset) => f.store(to, F32x4.of(0), offset));
-            f.for(0, width, 1, (column) => f.store(to.at(column), load.f32(from.at(column))));
-          },
-        );
-        f.set(from, from.add(rowBytes));
-        f.set(to, to.add(4 * PANEL));
-      });
+      const batch = f.let(unit.divU(p.lines));
+      const j = f.let(unit.remU(p.lines).mul(LINE));
+      const from = f.let(p.x.at(batch.mul(p.rows).mul(p.cols).add(j)));
+      const to = f.let(p.y.at(batch.mul(p.batchStride).add(j.mul(p.rows))));
+      const width = f.let(p.cols.sub(j).min(LINE));
+      const vectors = Array.from({ length: LINE / 4 }, (_, v) => v);
+      /** Where vector `v` of the line goes: its panel, and its place in it. */
+      const panelOf = (v: number): number => Math.floor((4 * v) / panel);
+      const placeOf = (v: number): number => (16 * v) % (4 * panel);
+      f.if(
+        width.eq(LINE),
+        () => {
+          const targets = Array.from({ length: LINE / panel }, (_, t) => f.let(to.add(panelBytes.mul(t))));
+          f.for(0, p.rows, 1, () => {
+            vectors.forEach((v) => f.store(targets[panelOf(v)]!, load.f32x4(from, 16 * v), placeOf(v)));
+            f.set(from, from.add(rowBytes));
+            targets.forEach((t) => f.set(t, t.add(4 * panel)));
+          });
+        },
+        () =>
+          f.for(0, width.add(panel - 1).and(-panel), 1, (column) => {
+            const at = f.let(to.add(column.divU(panel).mul(panelBytes)).at(column.remU(panel)));
+            const source = f.let(from.at(column));
+            f.for(0, p.rows, 1, () => {
+              f.if(
+                column.lt(width),
+                () => f.store(at, load.f32(source)),
+                () => f.store(at, F32.of(0)),
+              );
+              f.set(at, at.add(4 * panel));
+              f.set(source, source.add(rowBytes));
+            });
+          }),
+      );
     });
   });
 }

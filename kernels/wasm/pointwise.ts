@@ -35,10 +35,10 @@ export function pointwise(spec: PointwiseSpec): Program<WasmKernel> {
     x.kind === "scalar" ? "s" : x.strides.map((v, d) => strideKind(v, d, rank)).join(""),
   );
   const code: Code = { outputs, kinds, rank, inPlace };
-  const costly = topologicalOrder(outputs).filter((node) => COSTLY.has(node.op)).length;
+  const { text, nodes, costly } = summaryOf(outputs);
   return single(
     {
-      key: `pointwise ${spec.name} ${outputs.map((y) => y.id).join()} ${kinds.join()} ${inPlace.join()}`,
+      key: `pointwise ${spec.name} ${text} ${kinds.join()} ${inPlace.join()}`,
       module: () => assemble(code),
       scalars: [
         ...inputs.flatMap((x) => (x.kind === "scalar" ? [x.value] : [])),
@@ -46,10 +46,29 @@ export function pointwise(spec: PointwiseSpec): Program<WasmKernel> {
         ...tensors.flatMap((x) => x.strides.filter((stride, d) => strideKind(stride, d, rank) === "n")),
       ],
       units: rows * chunks,
-      costPerUnit: Math.min(cols, CHUNK) * (4 + 20 * costly),
+      costPerUnit: Math.min(cols, CHUNK) * (2 * (tensors.length + outputs.length) + nodes / 2 + 20 * costly),
     },
     tensors.length + inPlace.filter((k) => k < 0).length,
   );
+}
+
+/** What every dispatch needs to know of a formula, and what stays the same as long as it lives. */
+interface Summary {
+  readonly text: string;
+  readonly nodes: number;
+  readonly costly: number;
+}
+const summaries = new WeakMap<readonly Expr[], Summary>();
+
+function summaryOf(outputs: readonly Expr[]): Summary {
+  let summary = summaries.get(outputs);
+  if (summary === undefined) {
+    const order = topologicalOrder(outputs);
+    const costly = order.filter((node) => COSTLY.has(node.op)).length;
+    summary = { text: outputs.map((y) => y.id).join(), nodes: order.length, costly };
+    summaries.set(outputs, summary);
+  }
+  return summary;
 }
 
 /** How an input walks one axis: `0` not at all, `1` (last axis only) by neighbours, `n` by a stride given at run time. */

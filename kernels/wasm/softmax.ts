@@ -1,13 +1,13 @@
 /**
  * Softmax and log-softmax over rows, with an optional mask, and their adjoint: three passes over a row that the cache holds
  * (largest value; exponentials and their sum; scaling). Entries are excluded by lane selection, never by arithmetic, so what
- * they hold, NaN included, reaches nothing. NaN in an entry that counts fills its row.
+ * they hold, NaN included, reaches nothing. NaN in an entry that counts fills its row: through the sum, as \`pmax\` passes over it.
  */
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
 import { F32x4, kernelModule } from "./assembler.ts";
-import { forColumns, maxLanes, spread, sumLanes } from "./lanes.ts";
-import { exp, log } from "./math.ts";
+import { forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
+import { exp, expWeight, log } from "./math.ts";
 
 /** What excluded entries get in log space; entries above the limit count. */
 const EXCLUDED = -1e30;
@@ -37,16 +37,13 @@ function softmaxModule(isLog: boolean, masked: boolean): Uint8Array<ArrayBuffer>
         typeof p.x,
       ];
 
-      const top = f.let(F32x4.of(-Infinity));
-      forColumns(f, p.cols, ({ load }) => {
-        const value = load(x);
-        f.set(top, top.max(masked ? load(mask).ne(0).bitselect(value, F32x4.of(-Infinity)) : value));
-      });
-      f.set(top, maxLanes(f, top));
+      const top = maxOfColumns(f, p.cols, ({ load }) =>
+        masked ? load(mask).ne(0).bitselect(load(x), F32x4.of(-Infinity)) : load(x),
+      );
 
       const total = f.let(F32x4.of(0));
       forColumns(f, p.cols, ({ load, store, only }) => {
-        const e = exp(f, load(x).sub(top));
+        const e = expWeight(f, load(x).sub(top));
         if (masked) f.set(e, e.and(load(mask).ne(0)));
         f.set(total, total.add(only(e)));
         if (!isLog) store(y, e);

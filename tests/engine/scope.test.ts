@@ -29,13 +29,30 @@ describe("a scope", () => {
     });
     expect(live()).toBe(0);
   });
-  test("is named, with those around it, when memory runs out in it", async () => {
+  test("is named, with those around it and what they hold, when memory runs out in it", async () => {
     const small = new Device(await createWasmBackend({ maxBytes: 2 ** 20 }));
-    const large = (): Tensor => ops.zeros([2 ** 19], { device: small });
-    expect(() => scope(() => scope(large, "loss"), "step 7")).toThrow(
-      /out of memory: asked for 2097152 bytes.*\(open scopes: step 7 > loss\)$/,
+    const zeros = (size: number): Tensor => ops.zeros([size], { device: small });
+    const large = (): Tensor => zeros(2 ** 19);
+    const step = (): void => {
+      const x = zeros(100);
+      ops.reshape(x, [10, 10]);
+      zeros(20).dispose();
+      scope(large, "loss");
+    };
+    const held = "step 7 holds 400 bytes in 1 tensors > loss holds 0 bytes in 0 tensors";
+    expect(() => scope(step, "step 7")).toThrow(
+      new RegExp(`out of memory: asked for 2097152 bytes, 400 are live.*\\(open scopes: ${held}\\)$`),
     );
     expect(large).toThrow(/\(open scopes: none\)$/);
+    small.dispose();
+  });
+  test("is named when memory runs out for what an op needs while it runs", async () => {
+    const small = new Device(await createWasmBackend({ maxBytes: 2 ** 20 }));
+    const x = ops.zeros([300, 300], { device: small }); // a product packs a copy of its second operand
+    expect(() => scope(() => ops.matmul(x, x), "step 7")).toThrow(
+      /matmul\(.*out of memory: asked for \d+ bytes, 720000 are live in 2 buffers.*step 7 holds 360000 bytes in 1 tensors/,
+    );
+    expect(small.backend.stats().liveBuffers).toBe(1);
     small.dispose();
   });
   test("frees everything if its body throws", () => {

@@ -1,8 +1,9 @@
 /** The WebAssembly executor: storage, errors, growth, and programs with temporaries. Kernels have their own tests. */
+import { setFlagsFromString } from "node:v8";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { Allocator, sizeClass } from "../../engine/backends/allocator.ts";
-import { createWasmBackend, hasWasmSimd } from "../../engine/backends/wasm.ts";
+import { createWasmBackend, hasRelaxedSimd, hasWasmSimd } from "../../engine/backends/wasm.ts";
 import { input } from "../../kernels/expr.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
 
@@ -114,7 +115,57 @@ describe("wasm backend", () => {
     expect(backend.stats().liveBuffers).toBe(2);
   });
 
+  it("multiplies and adds in one where asked and possible", async () => {
+    const flag = "--experimental-wasm-relaxed-simd";
+    const product = wasm.matmul({ batch: 1, m: 5, n: 9, k: 3, transA: false, transB: false, batchA: false, batchB: false, scale: 1, bias: false }); // prettier-ignore
+    const [a, b] = [Float32Array.from({ length: 15 }, (_, i) => 1 + i / 7), Float32Array.from({ length: 27 }, (_, i) => 1 - i / 9)]; // prettier-ignore
+    const multiply = async (fused: boolean): Promise<Float32Array> => {
+      const backend = await createWasmBackend({ fused, threads: 1 });
+      expect(backend.description.includes("fused")).toBe(fused);
+      const buffers = [a.byteLength, b.byteLength, 4 * 45].map((bytes) => backend.alloc(bytes));
+      backend.write(buffers[0]!, a);
+      backend.write(buffers[1]!, b);
+      backend.run(product, buffers, label);
+      return new Float32Array(backend.readSync!(buffers[2]!, 4 * 45));
+    };
+    const plain = await multiply(false);
+    if (!hasRelaxedSimd()) {
+      await expect(multiply(true)).rejects.toThrow(/need relaxed SIMD, which this JavaScript engine lacks/);
+      setFlagsFromString(flag);
+    }
+    const fused = await multiply(true);
+    for (let i = 0; i < 45; i++) expect(fused[i]).toBeCloseTo(plain[i]!, 5);
+  });
+
   it("finds SIMD here", () => expect(hasWasmSimd()).toBe(true));
+});
+
+describe("WORLDGRAD_DEBUG=1", () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  });
+
+  it("prints time per kernel and hit rates when the backend is disposed of, and nothing without it", async () => {
+    const print = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const work = async (): Promise<void> => {
+      const backend = await createWasmBackend({ threads: 1 });
+      const [x, y] = [backend.alloc(8), backend.alloc(8)];
+      for (let i = 0; i < 3; i++) backend.run(double(2), [x, y], label);
+      backend.free(x);
+      backend.alloc(8);
+      backend.dispose();
+    };
+    await work();
+    expect(print).not.toHaveBeenCalled();
+    vi.stubEnv("WORLDGRAD_DEBUG", "1");
+    await work();
+    const report = String(print.mock.calls[0]![0]);
+    expect(report).toMatch(/ms in kernels/);
+    expect(report).toMatch(/ 3 .*pointwise/);
+    expect(report).toMatch(/kernels: 2 of 3 found/);
+    expect(report).toMatch(/buffers: 1 of 3 found/);
+  });
 });
 
 describe("allocator", () => {
@@ -137,7 +188,9 @@ describe("allocator", () => {
       return offsets.toSorted((a, b) => a - b);
     };
     const first = step();
+    const { misses } = allocator;
     for (let i = 0; i < 5; i++) expect(step()).toEqual(first);
+    expect([allocator.misses, allocator.hits]).toEqual([misses, 20]);
   });
 
   it("never hands out overlapping blocks, nor beyond the limit, in any order of use", () => {

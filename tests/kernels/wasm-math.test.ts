@@ -62,7 +62,8 @@ function expectWithin(
   expect(largest, `${show(at)}: got ${actual[at]}, exact ${exact(at)}`).toBeLessThanOrEqual(bound);
 }
 
-const sigmoid = (x: number): number => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x)));
+/** Not followed below −88, where the result is no normal number any more. */
+const sigmoid = (x: number): number => 1 / (1 + Math.exp(-Math.max(x, -88)));
 const UNARY: [name: string, lanes: Lanes, exact: (x: number) => number, bound: number][] = [
   ["exp", math.exp, Math.exp, 1.1],
   ["expm1", math.expm1, Math.expm1, 1.5],
@@ -88,6 +89,16 @@ describe("wasm elementary functions", () => {
       (i) => exact(x[i]!),
       (i) => String(x[i]),
     );
+  });
+
+  it("expWeight: the bits of exp at and below 0, and 0 where those are not normal numbers", () => {
+    const weights = x.map((v) => -Math.abs(v));
+    const [y, full] = [evaluate(math.expWeight, weights), evaluate(math.exp, weights)];
+    for (let i = 0; i < y.length; i++) {
+      const expected = weights[i]! < -87.3 ? 0 : full[i]!;
+      if (!Object.is(y[i], expected)) expect(y[i], `e^${weights[i]}`).toBe(expected);
+    }
+    expect(Math.exp(-87.3)).toBeGreaterThan(2 ** -126);
   });
 
   it("pow: largest error, and every pair of special values", () => {
