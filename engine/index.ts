@@ -81,6 +81,7 @@ export { cumsum } from "./ops/cumsum.ts";
 
 // Ops: shape and place
 export { broadcastTo, concat, pad, permute, reshape, slice, stack, transpose } from "./ops/movement.ts";
+export { split } from "./ops/split.ts";
 export { embedding, gather, oneHot, scatterAdd, scatterAlong, takeAlong, writeRows } from "./ops/indexing.ts";
 
 // Ops: neural networks
@@ -91,3 +92,5 @@ export { rotary, rotaryTables } from "./ops/rotary.ts";
 export { attention, type AttentionOptions } from "./ops/attention.ts";
 export { crossEntropy, type CrossEntropyOptions } from "./ops/crossEntropy.ts";
 export { type LogProbs, logProbs, tokenLogProbs, type TokenLogProbsOptions } from "./ops/logProbs.ts";
+export { cacheAttention } from "./ops/cacheAttention.ts";
+export { type Sampled, sampleTokens } from "./ops/sample.ts";

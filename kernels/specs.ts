@@ -70,6 +70,16 @@ export interface FillSpec {
 }
 
 /**
+ * Many tensors in one: y[offsets[i] + j] = x_i[j], zeros between; offsets ascend, nothing overlaps. For optimisers, which then
+ * need one kernel for all parameters. Buffers: x_0 … → y [total].
+ */
+export interface PackTensorsSpec {
+  readonly sizes: readonly number[];
+  readonly offsets: readonly number[];
+  readonly total: number;
+}
+
+/**
  * gather: x [outer, rows, inner], ids i32 [count] → y [outer, count, inner] with y[o, n] = x[o, ids[n]].
  * An id outside [0, rows) gives zeros (the op has checked host-made ids and thrown before; this bounds the rest).
  */
@@ -202,3 +212,32 @@ export interface LogProbsSpec {
 }
 /** Buffers: logits, targets, invTemperature, entropy, lse, gLogp [rows], gEntropy [rows] → dlogits = invTemperature·[gLogp·(1_target − p) − gEntropy·p·(z − lse + entropy)]. */
 export type LogProbsBackwardSpec = LogProbsSpec;
+
+/**
+ * Attention of single tokens over a cache, for decoding: token n stands at position `positions[n]` of cache row `rows[n]` and sees
+ * the keys 0 … positions[n] of that row. Tokens may come in any order, several of one row too.
+ * q [N,H,D], k and v [R,Hkv,S,D] (query head h reads kv head ⌊h·Hkv/H⌋), rows i32 [N], positions i32 [N] → o [N,H,D].
+ * A token whose row is not in [0, R) sees nothing: o = 0. The bits of a token's result depend on nothing but its own row.
+ * Buffers: q, k, v, rows, positions → o. Baked: headDim.
+ */
+export interface CacheAttentionSpec {
+  readonly tokens: number;
+  readonly cacheRows: number;
+  readonly capacity: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly scale: number;
+}
+
+/**
+ * Draws one token per row from softmax(logits · invTemperature), by inversion of the distribution function at one random number: word 0 of
+ * Threefry-2x32-20 under keys[r] at block counter `counters[r]` (high word 0), as (bits >>> 8)·2⁻²⁴. invTemperature 0 is greedy:
+ * the lowest of the most probable. `logProb` is of the drawn token at the row's temperature (greedy: at 1), `plainLogProb` at 1.
+ * A row with a logit that is not finite gives id = −1 − (the lowest such column), and both log-probabilities are that logit.
+ * Buffers: logits [rows, vocab], invTemperature [rows], keys i32 [rows, 2], counters i32 [rows] → id i32 [rows], logProb [rows], plainLogProb [rows].
+ */
+export interface SampleSpec {
+  readonly rows: number;
+  readonly vocab: number;
+}

@@ -1,13 +1,15 @@
 /**
  * AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2) with clipping by the global norm, as PyTorch computes both.
- * One fused kernel per parameter updates value and moments in place.
+ *
+ * Parameters that decay and those that do not are two groups. The tensors of a group, and their moments, lie in one piece of
+ * memory each, so that one kernel updates a group, however many parameters it has; gradients are packed alike in each step.
  */
 import { expr, where } from "../kernels/expr.ts";
 import { check } from "../engine/errors.ts";
 import { fuseInPlace, type Pointwise } from "../engine/fuse.ts";
 import { zerosLike } from "../engine/ops/create.ts";
-import { add, mul, sqrt } from "../engine/ops/pointwise.ts";
-import { sum } from "../engine/ops/reduce.ts";
+import { pack, packInPlace, packLayout, type PackParams, sumOfSquares } from "../engine/ops/pack.ts";
+import { add, sqrt } from "../engine/ops/pointwise.ts";
 import { checkKeys } from "../engine/options.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { noGrad } from "../engine/tape.ts";
@@ -52,7 +54,15 @@ const addInPlace: Pointwise<void> = fuseInPlace("accumulate", (total, g) => [tot
 
 /** √Σ g² over a whole tree, on the device. */
 export function globalNorm(grads: Tree): Tensor {
-  return scope(() => sqrt(treeLeaves(grads).map((g) => sum(mul(g, g))).reduce((a, b) => add(a, b))), "globalNorm"); // prettier-ignore
+  return scope(
+    () =>
+      sqrt(
+        treeLeaves(grads)
+          .map(sumOfSquares)
+          .reduce((a, b) => add(a, b)),
+      ),
+    "globalNorm",
+  );
 }
 
 /**
@@ -76,14 +86,27 @@ export interface AdamWState<T extends Tree> {
   readonly v: T;
 }
 
+/** Parameters with one weight decay: numbers of leaves of the tree, and their memory. */
+interface Group {
+  readonly members: readonly number[];
+  readonly layout: PackParams;
+  readonly decay: number;
+  readonly m: Tensor;
+  readonly v: Tensor;
+  /** The parameters' memory, and who was in it: another optimiser, made later, may have moved them. */
+  p: Tensor;
+  buffers: readonly unknown[];
+}
+
 export class AdamW<T extends Tree> {
   readonly #options: Required<AdamWOptions>;
   readonly #params: T;
   readonly #m: T;
   readonly #v: T;
+  readonly #groups: readonly Group[];
   #step = 0;
 
-  /** @param params the tree that `step` updates in place */
+  /** @param params the tree that `step` updates in place; their memory is moved together, which their users do not notice */
   constructor(params: T, options: AdamWOptions = {}) {
     checkKeys("AdamW", options, ["lr", "betas", "eps", "weightDecay", "clipNorm", "decays"]);
     this.#options = {
@@ -101,9 +124,23 @@ export class AdamW<T extends Tree> {
     check(eps > 0, () => `AdamW: eps must be > 0, got ${eps}`);
     check(weightDecay >= 0, () => `AdamW: weightDecay must be ≥ 0, got ${weightDecay}`);
     check(clipNorm > 0, () => `AdamW: clipNorm must be > 0, got ${clipNorm}`);
+    const ps = treeLeaves(params);
+    const apart = new Set(ps.map((p) => p.storage)).size === ps.length;
+    check(apart, () => "AdamW: two of the parameters share their memory; give each once");
     this.#params = params;
     const empty = (): T => outsideScopes(() => mapTree(params, zerosLike));
     [this.#m, this.#v] = [empty(), empty()];
+    const entries = treeEntries(params);
+    const [ms, vs] = [treeLeaves(this.#m), treeLeaves(this.#v)];
+    const isDecaying = entries.map(([path, p]) => weightDecay > 0 && this.#options.decays(path, p));
+    this.#groups = [true, false].flatMap((decaying): Group[] => {
+      const members = entries.flatMap((_, i) => (isDecaying[i] === decaying ? [i] : []));
+      if (members.length === 0) return [];
+      const own = (leaves: readonly Tensor[]): Tensor[] => members.map((i) => leaves[i]!);
+      const layout = packLayout(own(ps).map((x) => x.size));
+      const [p, m, v] = [packInPlace(own(ps), layout), packInPlace(own(ms), layout), packInPlace(own(vs), layout)];
+      return [{ members, layout, decay: decaying ? weightDecay : 0, m, v, p, buffers: own(ps).map(bufferOf) }];
+    });
   }
 
   /** The moments are the live tensors; read them before the next step. */
@@ -122,8 +159,8 @@ export class AdamW<T extends Tree> {
    * @returns the norm before clipping, on the device
    */
   step(grads: T, lr: number = this.#options.lr): Tensor {
-    const { betas, eps, weightDecay, clipNorm, decays } = this.#options;
-    const [gs, ms, vs] = [treeLeaves(grads), treeLeaves(this.#m), treeLeaves(this.#v)];
+    const { betas, eps, clipNorm } = this.#options;
+    const gs = treeLeaves(grads);
     const entries = treeEntries(this.#params);
     // All checks come before the first change: half an update would be worse than none.
     check(lr >= 0, () => `AdamW: lr must be ≥ 0, got ${lr}`);
@@ -135,20 +172,40 @@ export class AdamW<T extends Tree> {
       );
     });
     const t = ++this.#step;
-    const norm = globalNorm(grads);
     const clip = Number.isFinite(clipNorm) ? clipNorm : 1e30;
-    noGrad(() => {
-      entries.forEach(([path, p], i) => {
-        const decay = decays(path, p) ? weightDecay : 0;
-        adamw(p, gs[i]!, ms[i]!, vs[i]!, norm, lr, betas[0], betas[1], eps, decay, clip, 1 - betas[0] ** t, 1 - betas[1] ** t); // prettier-ignore
-      });
-    });
-    return norm;
+    const [correction1, correction2] = [1 - betas[0] ** t, 1 - betas[1] ** t];
+    const ps = entries.map(([, p]) => p);
+    return noGrad(() =>
+      scope(() => {
+        const packed = this.#groups.map(({ members, layout }) => pack(members.map((i) => gs[i]!), layout)); // prettier-ignore
+        const norm = sqrt(packed.map(sumOfSquares).reduce((a, b) => add(a, b)));
+        this.#groups.forEach((group, k) => {
+          holdTogether(group, ps);
+          const { p, m, v, decay } = group;
+          adamw(p, packed[k]!, m, v, norm, lr, betas[0], betas[1], eps, decay, clip, correction1, correction2);
+        });
+        // The kernels wrote through other handles: a backward pass that still needs the old values must notice.
+        for (const x of [...ps, ...treeLeaves(this.#m), ...treeLeaves(this.#v)]) x.storage.version++;
+        return norm;
+      }, "AdamW"),
+    );
   }
 
   dispose(): void {
     for (const x of [...treeLeaves(this.#m), ...treeLeaves(this.#v)]) x.dispose();
+    for (const { p, m, v } of this.#groups) for (const x of [p, m, v]) x.dispose();
   }
+}
+
+const bufferOf = (x: Tensor): unknown => x.storage.buffer;
+
+/** Packs a group's parameters again if they were moved since. */
+function holdTogether(group: Group, ps: readonly Tensor[]): void {
+  const own = group.members.map((i) => ps[i]!);
+  if (own.every((x, k) => x.storage.buffer === group.buffers[k])) return;
+  group.p.dispose();
+  group.p = packInPlace(own, group.layout);
+  group.buffers = own.map(bufferOf);
 }
 
 /** A learning rate by step. */

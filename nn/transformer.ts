@@ -8,19 +8,22 @@
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { attention } from "../engine/ops/attention.ts";
+import { cacheAttention } from "../engine/ops/cacheAttention.ts";
 import { tensor } from "../engine/ops/create.ts";
-import { embedding, gather, writeRows } from "../engine/ops/indexing.ts";
+import { apply } from "../engine/op.ts";
+import { embedding, gather, writeRowsOp } from "../engine/ops/indexing.ts";
 import { matmul } from "../engine/ops/matmul.ts";
-import { reshape, slice } from "../engine/ops/movement.ts";
+import { reshape } from "../engine/ops/movement.ts";
 import { layerNorm, rmsNorm } from "../engine/ops/norm.ts";
 import { add, gelu, geluErf, mul, silu } from "../engine/ops/pointwise.ts";
 import { rotary, rotaryTables } from "../engine/ops/rotary.ts";
+import { split } from "../engine/ops/split.ts";
 import { outsideScopes } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import { showShape } from "../engine/types.ts";
-import type { KvCache } from "./cache.ts";
+import type { KvCache, Places } from "./cache.ts";
 import type { ModelConfig } from "./config.ts";
-import type { AttentionParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
+import type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 
 /** A transformer: its configuration and its parameters. */
 export interface Model {
@@ -33,8 +36,8 @@ export interface ForwardOptions {
   readonly segments?: Tensor;
   /** Position of every token, [B · T]; 0 … T−1 in each row unless given. */
   readonly positions?: Int32Array;
-  /** Continue rows of a cache: see `KvCache.begin`. */
-  readonly cache?: { readonly store: KvCache; readonly counts: Int32Array };
+  /** Continue rows of a cache: B is 1, and each of the T tokens has a place of its own there (see `KvCache.append`). */
+  readonly cache?: { readonly store: KvCache; readonly places: Places };
 }
 
 /**
@@ -52,22 +55,29 @@ export function forward(
   check(ids.rank === 2, () => `forward: ids must be [B, T], got ${showShape(ids.shape)}`);
   const [B, T] = ids.shape as [number, number];
   const { device } = ids;
-  const positions = options.positions ?? positionsOf(B, T, config, options.cache);
+  const positions = options.positions ?? options.cache?.places.positions ?? countUp(B, T);
+  checkPositions(positions, T, config);
   const positions_BT = tensor(positions, { device, shape: [B, T] });
-  const context: Context = {
+  const context: BlockContext = {
     config,
     ...options,
     positions_BT,
     tables: config.positions === "rotary" ? tablesFor(config, device) : undefined,
-    ...(options.cache ? { decoding: decodingOf(options.cache, T, device) } : {}),
+    ...(options.cache ? { decoding: decodingOf(options.cache, reshape(positions_BT, [B * T])) } : {}),
   };
   let x_BTC = embedding(params.embedding, ids);
   if (params.positions) x_BTC = add(x_BTC, embedding(params.positions, positions_BT));
   params.layers.forEach((layer, n) => {
-    x_BTC = add(x_BTC, selfAttention(norm(x_BTC, layer.inputNorm, config), layer.attention, context, n));
-    x_BTC = add(x_BTC, mlp(norm(x_BTC, layer.postNorm, config), layer.mlp, config));
+    x_BTC = transformerBlock(x_BTC, layer, context, n);
   });
   return norm(x_BTC, params.norm, config);
+}
+
+/** One block: attention and MLP, each behind a norm and beside the residual stream. @param n which layer of a cache it writes */
+export function transformerBlock(x_BTC: Tensor, layer: LayerParams, context: BlockContext, n: number): Tensor {
+  const { config } = context;
+  const y_BTC = add(x_BTC, selfAttention(norm(x_BTC, layer.inputNorm, config), layer.attention, context, n));
+  return add(y_BTC, mlp(norm(y_BTC, layer.postNorm, config), layer.mlp, config));
 }
 
 /** The matrix [V, C] that turns hidden states into logits. */
@@ -86,33 +96,33 @@ export function pickHidden(hidden_BTC: Tensor, index: Int32Array): Tensor {
   return gather(reshape(hidden_BTC, [-1, C]), tensor(index, { device: hidden_BTC.device }));
 }
 
-interface Context extends ForwardOptions {
+/** What all blocks of one forward pass share. */
+export interface BlockContext extends ForwardOptions {
   readonly config: ModelConfig;
   readonly positions_BT: Tensor;
   readonly tables: { readonly cos: Tensor; readonly sin: Tensor } | undefined;
-  /** Where each row of the cache continues, and where its new keys and values go. */
-  readonly decoding?: { readonly start_B: Tensor; readonly rows: Tensor };
+  /** In the cache: the row and position of each token, and where its keys and values go. */
+  readonly decoding?: { readonly rows_N: Tensor; readonly positions_N: Tensor; readonly slots: Tensor };
 }
 
-function decodingOf(
-  { store, counts }: NonNullable<ForwardOptions["cache"]>,
-  T: number,
-  device: Device,
-): Context["decoding"] {
-  return { start_B: tensor(store.lengths, { device }), rows: tensor(store.rowsFor(T, counts), { device }) };
-}
+const decodingOf = (
+  { store, places }: NonNullable<ForwardOptions["cache"]>,
+  positions_N: Tensor,
+): BlockContext["decoding"] => ({
+  rows_N: tensor(places.rows, { device: positions_N.device }),
+  positions_N,
+  slots: tensor(store.slots(places), { device: positions_N.device }),
+});
 
-function positionsOf(B: number, T: number, config: ModelConfig, cache: ForwardOptions["cache"]): Int32Array {
-  return Int32Array.from({ length: B * T }, (_, i) => {
-    const [b, t] = [Math.floor(i / T), i % T];
-    const position = (cache?.store.lengths[b] ?? 0) + t;
-    const isPadding = cache !== undefined && t >= cache.counts[b]!;
-    check(
-      position < config.maxPositions || isPadding,
-      () => `forward: position ${position} in row ${b} is outside the model's ${config.maxPositions} positions`,
-    );
-    return Math.min(position, config.maxPositions - 1);
-  });
+const countUp = (B: number, T: number): Int32Array => Int32Array.from({ length: B * T }, (_, i) => i % T);
+
+function checkPositions(positions: Int32Array, T: number, { maxPositions }: ModelConfig): void {
+  const wrong = positions.findIndex((position) => position < 0 || position >= maxPositions);
+  check(
+    wrong < 0,
+    () =>
+      `forward: position ${positions[wrong]} in row ${Math.floor(wrong / T)} is outside the model's ${maxPositions} positions`,
+  );
 }
 
 /** y = x Wᵀ + b, or x W + b where the checkpoint stores [in, out]. */
@@ -124,7 +134,7 @@ function norm(x: Tensor, { weight, bias }: Norm, config: ModelConfig): Tensor {
   return bias ? layerNorm(x, weight, bias, config.normEps) : rmsNorm(x, weight, config.normEps);
 }
 
-function selfAttention(x_BTC: Tensor, p: AttentionParams, context: Context, layer: number): Tensor {
+function selfAttention(x_BTC: Tensor, p: AttentionParams, context: BlockContext, layer: number): Tensor {
   const { config, cache } = context;
   const [B, T] = x_BTC.shape as [number, number];
   const { heads, kvHeads, headDim: D } = config;
@@ -143,10 +153,15 @@ function selfAttention(x_BTC: Tensor, p: AttentionParams, context: Context, laye
   let out: Tensor;
   if (cache && context.decoding) {
     const { k: keys, v: values } = cache.store.layers[layer]!;
-    const { rows, start_B } = context.decoding;
-    writeRows(reshape(keys, [-1, kvHeads * D]), rows, reshape(k, [B * T, kvHeads * D]));
-    writeRows(reshape(values, [-1, kvHeads * D]), rows, reshape(v, [B * T, kvHeads * D]));
-    out = attention(q, keys, values, { start: start_B });
+    const { rows_N, positions_N, slots } = context.decoding;
+    // The op and not `writeRows`, which would look for slots that occur twice: these cannot.
+    for (const [cached, fresh] of [
+      [keys, k],
+      [values, v],
+    ] as const) {
+      apply(writeRowsOp, [reshape(fresh, [-1, D]), slots, reshape(cached, [-1, D])], { axis: 0 });
+    }
+    out = cacheAttention(reshape(q, [B * T, heads, D]), keys, values, rows_N, positions_N);
   } else {
     out = attention(q, k, v, context.segments ? { segments: context.segments } : {});
   }
@@ -156,10 +171,7 @@ function selfAttention(x_BTC: Tensor, p: AttentionParams, context: Context, laye
 
 function projections(x: Tensor, p: AttentionParams, config: ModelConfig): [Tensor, Tensor, Tensor] {
   if (p.qkv) {
-    const C = config.hiddenSize;
-    const qkv = linear(x, p.qkv, config);
-    const part = (i: number): Tensor => slice(qkv, [0, 0, i * C], [qkv.shape[0]!, qkv.shape[1]!, (i + 1) * C]);
-    return [part(0), part(1), part(2)];
+    return split(linear(x, p.qkv, config), 3) as [Tensor, Tensor, Tensor];
   }
   return [linear(x, p.q!, config), linear(x, p.k!, config), linear(x, p.v!, config)];
 }

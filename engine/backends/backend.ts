@@ -12,7 +12,7 @@ export interface Buffer {
 }
 
 /** A reference program: plain TypeScript over the raw storage of the op's inputs and outputs, in order. */
-export type ReferenceProgram = (storage: readonly ArrayBuffer[]) => void;
+export type ReferenceProgram = (storage: readonly Uint8Array<ArrayBuffer>[]) => void;
 
 /** What `run` takes, by kind of executor. */
 export interface Programs {
@@ -37,6 +37,11 @@ interface BackendBase {
   readonly description: string;
   /** Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, when it cannot be met. */
   alloc(bytes: number): Buffer;
+  /**
+   * A part of `whole` as a buffer of its own, so that some kernels see many tensors and others one. Offsets are multiples of
+   * 256. Freed by itself; the storage goes back when the whole and all its parts are freed. Counts as the whole does: not again.
+   */
+  part(whole: Buffer, offset: number, bytes: number): Buffer;
   /** Gives the storage back to the pool. Work already enqueued on it still happens first. */
   free(buffer: Buffer): void;
   /** Copies `data` to the start of `buffer`, ordered with the programs run before and after. */

@@ -6,19 +6,21 @@ import type { BackendOf, Buffer, ReferenceProgram, TypedArray } from "./backend.
 import { check } from "../errors.ts";
 
 interface ReferenceBuffer extends Buffer {
-  storage: ArrayBuffer | undefined;
+  storage: Uint8Array<ArrayBuffer> | undefined;
+  /** What counts as live: itself, or the whole that it is a part of. */
+  readonly root: { readonly bytes: number; handles: number };
 }
 
 export function createReferenceBackend(precision: "f32" | "f64"): BackendOf<"reference"> {
   let liveBytes = 0;
   let liveBuffers = 0;
   let peakBytes = 0;
-  const storageOf = (buffer: Buffer): ArrayBuffer => {
+  const storageOf = (buffer: Buffer): Uint8Array<ArrayBuffer> => {
     const { storage } = buffer as ReferenceBuffer;
     check(storage !== undefined, () => "reference: a buffer was used after it was freed");
     return storage;
   };
-  const readSync = (buffer: Buffer, bytes: number): ArrayBuffer => storageOf(buffer).slice(0, bytes);
+  const readSync = (buffer: Buffer, bytes: number): ArrayBuffer => storageOf(buffer).slice(0, bytes).buffer;
   return {
     kind: "reference",
     description: `reference (${precision}, plain TypeScript)`,
@@ -26,16 +28,25 @@ export function createReferenceBackend(precision: "f32" | "f64"): BackendOf<"ref
       liveBytes += bytes;
       liveBuffers++;
       peakBytes = Math.max(peakBytes, liveBytes);
-      return { bytes, storage: new ArrayBuffer(bytes) } as ReferenceBuffer;
+      return { bytes, storage: new Uint8Array(bytes), root: { bytes, handles: 1 } } as ReferenceBuffer;
+    },
+    part(whole, offset, bytes) {
+      const { root } = whole as ReferenceBuffer;
+      const storage = storageOf(whole).subarray(offset, offset + bytes);
+      check(storage.length === bytes, () => `reference: part: ${bytes} bytes at ${offset} of ${whole.bytes}`);
+      root.handles++;
+      return { bytes, storage, root } as ReferenceBuffer;
     },
     free(buffer) {
       storageOf(buffer);
       (buffer as ReferenceBuffer).storage = undefined;
-      liveBytes -= buffer.bytes;
+      const { root } = buffer as ReferenceBuffer;
+      if (--root.handles > 0) return;
+      liveBytes -= root.bytes;
       liveBuffers--;
     },
     write(buffer: Buffer, data: TypedArray) {
-      new Uint8Array(storageOf(buffer)).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+      storageOf(buffer).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     },
     read: (buffer, bytes) => Promise.resolve(readSync(buffer, bytes)),
     readSync,

@@ -8,7 +8,14 @@
 import { fail } from "../errors.ts";
 
 /** GPUBufferUsage, GPUShaderStage and GPUMapMode as numbers: the globals do not exist in Node. */
-export const USAGE = { mapRead: 0x1, copySrc: 0x4, copyDst: 0x8, uniform: 0x40, storage: 0x80 } as const;
+export const USAGE = {
+  mapRead: 0x1,
+  copySrc: 0x4,
+  copyDst: 0x8,
+  uniform: 0x40,
+  storage: 0x80,
+  queryResolve: 0x200,
+} as const;
 export const STAGE_COMPUTE = 0x4;
 export const MAP_READ = 0x1;
 
@@ -26,7 +33,13 @@ export interface GpuLimits {
 export interface GpuAdapter {
   readonly info: GpuAdapterInfo;
   readonly limits: GpuLimits;
-  requestDevice(descriptor?: { requiredLimits?: Record<string, number>; label?: string }): Promise<GpuDevice>;
+  /** Optional features by name; absent in adapters that a test makes up. */
+  readonly features?: { has(name: string): boolean };
+  requestDevice(descriptor?: {
+    requiredLimits?: Record<string, number>;
+    requiredFeatures?: readonly string[];
+    label?: string;
+  }): Promise<GpuDevice>;
 }
 export interface GpuError {
   readonly message: string;
@@ -49,6 +62,9 @@ export interface GpuShaderModule {
 }
 /** Objects that are only passed on. */
 export type GpuHandle = object;
+export interface GpuQuerySet {
+  destroy(): void;
+}
 export interface GpuComputePass {
   setPipeline(pipeline: GpuHandle): void;
   setBindGroup(index: number, group: GpuHandle, dynamicOffsets?: readonly number[]): void;
@@ -56,7 +72,10 @@ export interface GpuComputePass {
   end(): void;
 }
 export interface GpuCommandEncoder {
-  beginComputePass(): GpuComputePass;
+  beginComputePass(descriptor?: {
+    timestampWrites: { querySet: GpuQuerySet; beginningOfPassWriteIndex: number; endOfPassWriteIndex: number };
+  }): GpuComputePass;
+  resolveQuerySet(queries: GpuQuerySet, first: number, count: number, target: GpuBuffer, targetAt: number): void;
   copyBufferToBuffer(source: GpuBuffer, at: number, target: GpuBuffer, targetAt: number, bytes: number): void;
   finish(): GpuHandle;
 }
@@ -64,6 +83,11 @@ export interface GpuQueue {
   submit(commands: readonly GpuHandle[]): void;
   writeBuffer(buffer: GpuBuffer, at: number, data: ArrayBufferView | ArrayBuffer, dataAt?: number, size?: number): void;
   onSubmittedWorkDone(): Promise<unknown>;
+}
+export interface GpuPipelineDescriptor {
+  layout: GpuHandle;
+  compute: { module: GpuShaderModule };
+  label?: string;
 }
 export type GpuErrorFilter = "validation" | "out-of-memory" | "internal";
 export interface GpuDevice {
@@ -74,11 +98,9 @@ export interface GpuDevice {
   createShaderModule(descriptor: { code: string; label?: string }): GpuShaderModule;
   createBindGroupLayout(descriptor: { entries: readonly object[] }): GpuHandle;
   createPipelineLayout(descriptor: { bindGroupLayouts: readonly GpuHandle[] }): GpuHandle;
-  createComputePipeline(descriptor: {
-    layout: GpuHandle;
-    compute: { module: GpuShaderModule };
-    label?: string;
-  }): GpuHandle;
+  createComputePipeline(descriptor: GpuPipelineDescriptor): GpuHandle;
+  createComputePipelineAsync(descriptor: GpuPipelineDescriptor): Promise<GpuHandle>;
+  createQuerySet(descriptor: { type: "timestamp"; count: number }): GpuQuerySet;
   createBindGroup(descriptor: { layout: GpuHandle; entries: readonly object[] }): GpuHandle;
   createCommandEncoder(): GpuCommandEncoder;
   pushErrorScope(filter: GpuErrorFilter): void;
@@ -135,6 +157,12 @@ export async function requestAdapter(request: GpuRequest = {}, dawnFlags: readon
 export function isSoftware({ info }: GpuAdapter): boolean {
   const names = `${info.vendor} ${info.architecture} ${info.device} ${info.description}`;
   return info.isFallbackAdapter === true || /swiftshader|llvmpipe|lavapipe|softpipe|basic render/i.test(names);
+}
+
+/** By what name tables of measurements know the adapter: "swiftshader", "llvmpipe" (through Vulkan or OpenGL), or the vendor. */
+export function driverName({ info }: GpuAdapter): string {
+  const names = `${info.vendor} ${info.architecture} ${info.device} ${info.description}`.toLowerCase();
+  return /swiftshader|llvmpipe/.exec(names)?.[0] ?? info.vendor;
 }
 
 /** Vendor, architecture, device, description, without repetitions. */

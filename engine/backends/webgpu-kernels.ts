@@ -17,7 +17,12 @@ interface Layout {
   readonly pipeline: GpuHandle;
 }
 export interface CompiledKernel {
-  readonly pipeline: GpuHandle;
+  /** Undefined while it is being compiled, and for ever if that fails. */
+  pipeline: GpuHandle | undefined;
+  /** While it is being compiled: resolves, never rejects, when that is over. */
+  pending: Promise<void> | undefined;
+  /** Compiles now. */
+  readonly now: () => GpuHandle;
   readonly layout: Layout;
   /** Bytes that the kernel's uniforms take in the uniform buffer; 0 without uniforms. */
   readonly uniformSlot: number;
@@ -45,6 +50,8 @@ export class KernelCache {
   readonly #layouts = new Map<string, Layout>();
   readonly #groups = new Map<string, GpuHandle>();
   groupHits = 0;
+  groupMisses = 0;
+  kernelHits = 0;
 
   /** @param watch takes a promise of the message of an error, if there is one */
   constructor(device: GpuDevice, uniforms: GpuBuffer, watch: (check: Promise<string | undefined>) => void) {
@@ -60,25 +67,41 @@ export class KernelCache {
     return this.#groups.size;
   }
 
-  /** The compiled kernel. An error of the compiler arrives later, through `watch`. */
+  /**
+   * The kernel, whose compilation starts here and goes on in the background. An error of the compiler arrives later, through
+   * `watch`.
+   */
   compile(kernel: WgslKernel, label: () => string): CompiledKernel {
     const found = this.#kernels.get(kernel.key);
-    if (found !== undefined) return found;
+    if (found !== undefined) {
+      this.kernelHits++;
+      return found;
+    }
     const device = this.#device;
     const uniforms = kernel.uniforms?.length ?? 0;
     const layout = this.#layout(kernel, slotFor(uniforms));
     const code = kernel.code();
     device.pushErrorScope("validation");
     const module = device.createShaderModule({ code, label: kernel.key });
-    const pipeline = device.createComputePipeline({ layout: layout.pipeline, compute: { module }, label: kernel.key });
-    const scope = device.popErrorScope();
-    this.#watch(
-      scope.then(async (error) => {
-        if (error === null) return undefined;
-        return `${label()}: kernel ${kernel.key} does not compile: ${await explain(module, code, error.message)}`;
-      }),
+    void device.popErrorScope().catch(() => undefined); // the pipeline fails with it, and says so
+    const descriptor = { layout: layout.pipeline, compute: { module }, label: kernel.key };
+    const compiled: CompiledKernel = {
+      pipeline: undefined,
+      pending: undefined,
+      now: () => device.createComputePipeline(descriptor),
+      layout,
+      uniformSlot: slotFor(uniforms),
+    };
+    const message = device.createComputePipelineAsync(descriptor).then(
+      (pipeline) => void (compiled.pipeline = pipeline),
+      async (error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        return `${label()}: kernel ${kernel.key} does not compile: ${await explain(module, code, reason)}`;
+      },
     );
-    const compiled = { pipeline, layout, uniformSlot: slotFor(uniforms) };
+    this.#watch(message);
+    const over = (): void => void (compiled.pending = undefined);
+    compiled.pending = message.then(over, over);
     this.#kernels.set(kernel.key, compiled);
     return compiled;
   }
@@ -103,7 +126,7 @@ export class KernelCache {
     return layout;
   }
 
-  /** The bind group for `buffers`; the whole of each is bound, the uniforms with a dynamic offset. */
+  /** The bind group for `buffers`, the uniforms with a dynamic offset. */
   group(
     kernel: WgslKernel,
     { layout, uniformSlot }: CompiledKernel,
@@ -118,11 +141,15 @@ export class KernelCache {
       this.#groups.delete(key); // set again below: the cache drops the entry that was not used for longest
     } else {
       checkBindings(kernel, buffers, label);
-      const entries: object[] = buffers.map(({ gpu }, binding) => ({ binding, resource: { buffer: gpu } }));
+      const entries: object[] = buffers.map(({ gpu, offset, capacity }, binding) => ({
+        binding,
+        resource: { buffer: gpu, offset, size: capacity },
+      }));
       if (uniformSlot > 0) {
         entries.push({ binding: entries.length, resource: { buffer: this.#uniforms, offset: 0, size: uniformSlot } });
       }
       group = this.#device.createBindGroup({ layout: layout.group, entries });
+      this.groupMisses++;
       if (this.#groups.size >= MAX_BIND_GROUPS) this.#groups.delete(this.#groups.keys().next().value!);
     }
     this.#groups.set(key, group);
@@ -135,7 +162,7 @@ export class KernelCache {
   }
 }
 
-/** WebGPU forbids a buffer that one dispatch writes from being bound to it twice; said here with the op's name. */
+/** WebGPU forbids a buffer that one dispatch writes from being bound to it twice, parts included; said here with the op's name. */
 function checkBindings(kernel: WgslKernel, buffers: readonly DeviceBuffer[], label: () => string): void {
   check(
     buffers.length === kernel.bindings.length,
@@ -143,7 +170,7 @@ function checkBindings(kernel: WgslKernel, buffers: readonly DeviceBuffer[], lab
   );
   buffers.forEach((buffer, i) => {
     if (kernel.bindings[i] === "read") return;
-    const other = buffers.findIndex((b, j) => b === buffer && j !== i);
+    const other = buffers.findIndex((b, j) => b.gpu === buffer.gpu && j !== i);
     check(
       other < 0,
       () => `${label()}: kernel ${kernel.key} writes buffer ${i}, which is also bound as buffer ${other}`,

@@ -9,21 +9,36 @@ import { check } from "../errors.ts";
 import type { Buffer } from "./backend.ts";
 import { type GpuBuffer, type GpuDevice, USAGE } from "./webgpu-api.ts";
 
-/** Storage of one tensor on the device. */
+/** Storage of one tensor on the device: a buffer, or a part of one (`BufferPool.part`). */
 export class DeviceBuffer implements Buffer {
   readonly gpu: GpuBuffer;
   readonly number: number;
-  /** Size of the class; what is bound. */
+  /** Where the storage begins in `gpu`, and how much is bound: the size of the class. */
+  readonly offset: number;
   readonly capacity: number;
+  readonly whole: DeviceBuffer | undefined;
   bytes = 0;
   free = false;
-  /** The batch of commands that used the buffer last. */
-  batch = -1;
+  /** How many live parts there are; the storage goes back to the pool when it is free and they are. */
+  parts = 0;
+  readonly partNumbers: Map<string, number> = new Map();
+  #batch = -1;
 
-  constructor(gpu: GpuBuffer, number: number, capacity: number) {
+  constructor(gpu: GpuBuffer, number: number, capacity: number, offset = 0, whole?: DeviceBuffer) {
     this.gpu = gpu;
     this.number = number;
     this.capacity = capacity;
+    this.offset = offset;
+    this.whole = whole;
+  }
+
+  /** The batch of commands that used the buffer, or any part of the same, last. */
+  get batch(): number {
+    return this.whole?.batch ?? this.#batch;
+  }
+  set batch(number: number) {
+    if (this.whole === undefined) this.#batch = number;
+    else this.whole.batch = number;
   }
 }
 
@@ -50,6 +65,8 @@ export class BufferPool {
   peakBytes = 0;
   reservedBytes = 0;
   hits = 0;
+  /** Buffers made because no free one fitted. */
+  misses = 0;
 
   /** @param watch takes a promise of the message of an error, if there is one */
   constructor(device: GpuDevice, watch: (check: Promise<string | undefined>) => void) {
@@ -87,9 +104,33 @@ export class BufferPool {
     return buffer;
   }
 
+  /** See `BackendBase.part`. */
+  part(whole: DeviceBuffer, offset: number, bytes: number): DeviceBuffer {
+    const end = offset + Math.ceil(bytes / 16) * 16; // what kernels that read by `vec4f` may bind
+    const capacity = Math.min(end, whole.capacity) - offset;
+    const root = whole.whole ?? whole;
+    const start = whole.offset + offset;
+    // The same part gets the same number again, so that its bind groups are found.
+    const id = `${start} ${capacity}`;
+    let number = root.partNumbers.get(id);
+    if (number === undefined) root.partNumbers.set(id, (number = this.#made++));
+    const part = new DeviceBuffer(whole.gpu, number, capacity, start, root);
+    part.bytes = bytes;
+    root.parts++;
+    return part;
+  }
+
   free(buffer: DeviceBuffer): void {
     check(!buffer.free, () => `webgpu: buffer ${buffer.number} (${buffer.bytes} bytes) is freed twice`);
     buffer.free = true;
+    if (buffer.whole !== undefined) {
+      const { whole } = buffer;
+      if (--whole.parts === 0 && whole.free) this.#shelve(whole);
+    } else if (buffer.parts === 0) this.#shelve(buffer);
+  }
+
+  /** To the free list. */
+  #shelve(buffer: DeviceBuffer): void {
     this.liveBytes -= buffer.bytes;
     this.liveBuffers--;
     let list = this.#free.get(buffer.capacity);
@@ -130,6 +171,7 @@ export class BufferPool {
     const buffer = new DeviceBuffer(gpu, number, capacity);
     this.#all.add(buffer);
     this.reservedBytes += capacity;
+    this.misses++;
     return buffer;
   }
 

@@ -1,31 +1,33 @@
 /**
  * The WebGPU executor: runs WGSL programs on `navigator.gpu` in a browser or, in Node, on the optional package `webgpu` (Dawn).
  *
- * Commands are recorded into one open compute pass and submitted in batches: when something is read, when a buffer in use is
- * overwritten from the host, or after 256 dispatches. The queue runs in order, so freed storage is reused at once. All
- * uniforms of a batch go up in one write, and pipelines, layouts and bind groups are made once: small models on WebGPU are
- * bound by the host's work per dispatch (24–71 µs in arXiv 2604.02344), not by arithmetic.
+ * Commands are recorded on the host and sent when something is read: a training step is one command buffer, and its pipelines
+ * compile in the background while it is recorded (`webgpu-batch.ts`). The queue runs in order, so freed storage is reused at
+ * once. Pipelines, layouts, bind groups and buffers are made once: small models on WebGPU are bound by the host's work per
+ * dispatch (24–71 µs in arXiv 2604.02344), not by arithmetic. `WORLDGRAD_DEBUG=1` prints times and hit rates (`debug.ts`).
  *
  * Errors of a GPU arrive late. The first one is kept, with the op it belongs to, and every later call rejects or throws it;
  * nothing is silently zero and nothing hangs. What this is not: it knows no op and no shape, and it cannot read synchronously.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../../kernels/kernel.ts";
+import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
 import { check, fail, WorldgradError } from "../errors.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
 import {
   adapterName,
   type GpuAdapter,
   type GpuBuffer,
-  type GpuCommandEncoder,
-  type GpuComputePass,
   type GpuDevice,
+  type GpuHandle,
   type GpuRequest,
+  driverName,
   isSoftware,
   MAP_READ,
   requestAdapter,
   USAGE,
 } from "./webgpu-api.ts";
-import { KernelCache, UNIFORM_ALIGNMENT } from "./webgpu-kernels.ts";
+import { debugging, hitRate, type KernelLog, kernelLog } from "../debug.ts";
+import { Batch } from "./webgpu-batch.ts";
+import { type CompiledKernel, KernelCache } from "./webgpu-kernels.ts";
 import { BufferPool, DeviceBuffer, sizeClass } from "./webgpu-pool.ts";
 
 export interface WebgpuOptions extends GpuRequest {
@@ -35,13 +37,16 @@ export interface WebgpuOptions extends GpuRequest {
   readonly dawnFlags?: readonly string[];
   /** Overrides the choice of schedule that is made from the adapter's name. */
   readonly schedule?: AdapterProfile["schedule"];
+  /** One matrix kernel for every product, for measurements: see `MatmulRung`. */
+  readonly matmul?: MatmulRung;
 }
 
 export interface WebgpuStats extends BackendStats {
   readonly dispatches: number;
   readonly submits: number;
-  /** Allocations served from the pool. */
+  /** Allocations served from the pool, and those for which a buffer was made. */
   readonly bufferHits: number;
+  readonly bufferMisses: number;
   readonly bindGroups: number;
   readonly bindGroupHits: number;
 }
@@ -59,11 +64,10 @@ const CORE_LIMITS = {
   maxComputeWorkgroupSizeY: 256,
   maxComputeWorkgroupStorageSize: 16384,
 };
+/** Asked for where the adapter has them; kernels that use them are chosen only then. */
+const SHADER_FEATURES: readonly string[] = ["subgroups", "shader-f16"];
 /** Most workgroups along one axis: WebGPU's default limit. */
 const MAX_GROUPS = 65535;
-/** Dispatches per batch: enough to make submits cheap, few enough that the device starts while the host still records. */
-const BATCH_DISPATCHES = 256;
-const UNIFORM_BYTES = 2 * BATCH_DISPATCHES * UNIFORM_ALIGNMENT;
 
 /**
  * Opens a device, with the adapter's largest buffers and no optional feature.
@@ -74,14 +78,26 @@ const UNIFORM_BYTES = 2 * BATCH_DISPATCHES * UNIFORM_ALIGNMENT;
  * backend.description; // "webgpu: nvidia ampere …, gpu schedule"
  */
 export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<WebgpuBackend> {
-  const adapter = options.adapter ?? (await requestAdapter(options, options.dawnFlags));
+  // Browsers and Dawn round times to 0.1 ms unless told not to; most kernels take less.
+  const exactTimes = debugging() ? ["disable-dawn-features=timestamp_quantization"] : [];
+  const adapter = options.adapter ?? (await requestAdapter(options, [...(options.dawnFlags ?? []), ...exactTimes]));
   const { maxStorageBufferBindingSize, maxBufferSize } = adapter.limits;
+  const has = (feature: string): boolean => adapter.features?.has(feature) ?? false;
+  const features = SHADER_FEATURES.filter(has);
+  const canTime = debugging() && has("timestamp-query");
   const device = await adapter.requestDevice({
     requiredLimits: { ...CORE_LIMITS, maxStorageBufferBindingSize, maxBufferSize },
+    requiredFeatures: canTime ? [...features, "timestamp-query"] : features,
     label: "worldgrad",
   });
   const schedule = options.schedule ?? (isSoftware(adapter) ? "software" : "gpu");
-  return new Webgpu(device, `webgpu: ${adapterName(adapter)}, ${schedule} schedule`, { schedule });
+  const profile: AdapterProfile = {
+    schedule,
+    adapter: driverName(adapter),
+    features,
+    ...(options.matmul === undefined ? {} : { matmul: options.matmul }),
+  };
+  return new Webgpu(device, `webgpu: ${adapterName(adapter)}, ${schedule} schedule`, profile, canTime);
 }
 
 /**
@@ -122,18 +138,10 @@ class Webgpu {
   readonly #pool: BufferPool;
   readonly #kernels: KernelCache;
 
-  readonly #uniformBuffer: GpuBuffer;
-  readonly #uniforms = new DataView(new ArrayBuffer(UNIFORM_BYTES));
-  #uniformBytes = 0;
-
-  #encoder: GpuCommandEncoder | undefined;
-  #pass: GpuComputePass | undefined;
-  /** Op and kernel of every dispatch in the open batch, for errors. */
-  #recorded: { label: () => string; key: string }[] = [];
-  #batch = 0;
+  readonly #batch: Batch;
+  readonly #log: KernelLog | undefined;
   #lastLabel: () => string = () => "none";
   #dispatches = 0;
-  #submits = 0;
 
   /** Buffers for reading back, by size class. */
   readonly #staging = new Map<number, GpuBuffer[]>();
@@ -143,16 +151,13 @@ class Webgpu {
   readonly #lost: Promise<void>;
   #disposed = false;
 
-  constructor(device: GpuDevice, description: string, profile: AdapterProfile) {
+  constructor(device: GpuDevice, description: string, profile: AdapterProfile, canTime: boolean) {
     this.#device = device;
     this.description = description;
     this.profile = profile;
-    this.#uniformBuffer = device.createBuffer({
-      size: UNIFORM_BYTES,
-      usage: USAGE.uniform | USAGE.copyDst,
-      label: "uniforms",
-    });
-    this.#kernels = new KernelCache(device, this.#uniformBuffer, (message) => this.#watch(message));
+    this.#log = kernelLog(description, () => this.#cacheReport(canTime));
+    this.#batch = new Batch(device, canTime ? this.#log : undefined);
+    this.#kernels = new KernelCache(device, this.#batch.uniformBuffer, (message) => this.#watch(message));
     this.#pool = new BufferPool(device, (message) => this.#watch(message));
     device.addEventListener("uncapturederror", ({ error }) =>
       this.#fail(`webgpu: ${error.message} (after ${this.#lastLabel()})`),
@@ -185,9 +190,24 @@ class Webgpu {
       data.byteLength <= target.bytes,
       () => `webgpu: write: ${data.byteLength} bytes do not fit a buffer of ${target.bytes}`,
     );
-    // A write goes to the queue now, recorded commands go later: those that use the buffer must get ahead of it.
-    if (target.batch === this.#batch) this.#flush();
-    this.#device.queue.writeBuffer(target.gpu, 0, data);
+    // A write goes to the queue now, recorded commands go later: if they use the buffer, it has to take its place among them.
+    if (target.batch === this.#batch.number) {
+      const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      if (this.#batch.upload(target.gpu, target.offset, bytes)) return;
+      this.#flush();
+    }
+    this.#device.queue.writeBuffer(target.gpu, target.offset, data);
+  }
+
+  part(whole: Buffer, offset: number, bytes: number): Buffer {
+    this.#assertUsable();
+    const buffer = own(whole, () => "part");
+    check(
+      offset % PART_ALIGNMENT === 0 && offset + bytes <= buffer.bytes,
+      () =>
+        `webgpu: part: ${bytes} bytes at ${offset} of ${buffer.bytes}; parts begin at multiples of ${PART_ALIGNMENT}`,
+    );
+    return this.#pool.part(buffer, offset, bytes);
   }
 
   run(program: Program<WgslKernel>, buffers: readonly Buffer[], label: () => string): void {
@@ -217,11 +237,9 @@ class Webgpu {
     const usage = USAGE.mapRead | USAGE.copyDst;
     const staging =
       this.#staging.get(capacity)?.pop() ?? this.#device.createBuffer({ size: capacity, usage, label: "readback" });
-    const encoder = this.#commands();
-    this.#endPass();
-    encoder.copyBufferToBuffer(source.gpu, 0, staging, 0, size);
-    source.batch = this.#batch;
-    this.#flush();
+    this.#batch.copy(source.gpu, source.offset, staging, 0, size);
+    source.batch = this.#batch.number;
+    await this.#send();
     let mapError: unknown;
     await staging.mapAsync(MAP_READ, 0, size).catch((error: unknown) => (mapError = error));
     await this.#settled(mapError);
@@ -235,13 +253,13 @@ class Webgpu {
 
   async synchronize(): Promise<void> {
     this.#assertUsable();
-    this.#flush();
+    await this.#send();
     await Promise.race([this.#device.queue.onSubmittedWorkDone().catch(() => undefined), this.#lost]);
     await this.#settled(undefined);
   }
 
   stats(): WebgpuStats {
-    const { liveBytes, liveBuffers, peakBytes, reservedBytes, hits } = this.#pool;
+    const { liveBytes, liveBuffers, peakBytes, reservedBytes, hits, misses } = this.#pool;
     return {
       liveBytes,
       liveBuffers,
@@ -249,8 +267,9 @@ class Webgpu {
       reservedBytes,
       compiledKernels: this.#kernels.kernels,
       dispatches: this.#dispatches,
-      submits: this.#submits,
+      submits: this.#batch.number,
       bufferHits: hits,
+      bufferMisses: misses,
       bindGroups: this.#kernels.groups,
       bindGroupHits: this.#kernels.groupHits,
     };
@@ -259,12 +278,11 @@ class Webgpu {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    this.#endPass();
-    this.#encoder = undefined;
+    this.#log?.print();
     this.#kernels.dropGroups();
     this.#pool.dispose();
     for (const staging of [...this.#staging.values()].flat()) staging.destroy();
-    this.#uniformBuffer.destroy();
+    this.#batch.destroy();
     this.#device.destroy();
   }
 
@@ -276,58 +294,41 @@ class Webgpu {
     );
     const compiled = this.#kernels.compile(kernel, label);
     const group = this.#kernels.group(kernel, compiled, buffers, label);
-    const full = this.#uniformBytes + compiled.uniformSlot > UNIFORM_BYTES;
-    if (full || this.#recorded.length >= BATCH_DISPATCHES) this.#flush();
-    const pass = (this.#pass ??= this.#commands().beginComputePass());
-    pass.setPipeline(compiled.pipeline);
-    pass.setBindGroup(0, group, compiled.uniformSlot > 0 ? [this.#storeUniforms(kernel, compiled.uniformSlot)] : []);
-    pass.dispatchWorkgroups(x, y, z);
-    for (const buffer of buffers) buffer.batch = this.#batch;
-    this.#recorded.push({ label, key: kernel.key });
+    if (!this.#batch.hasRoom(compiled.uniformSlot)) this.#flush();
+    this.#batch.dispatch(kernel, compiled, group, label);
+    for (const buffer of buffers) buffer.batch = this.#batch.number;
     this.#dispatches++;
   }
 
-  /** Puts the values into the batch's uniforms and returns their offset. */
-  #storeUniforms(kernel: WgslKernel, slot: number): number {
-    const start = this.#uniformBytes;
-    kernel.uniforms!.forEach(({ type, value }, i) => {
-      const at = start + 4 * i;
-      if (type === "f32") this.#uniforms.setFloat32(at, value, true);
-      else this.#uniforms.setUint32(at, value, true);
-    });
-    this.#uniformBytes += slot;
-    return start;
-  }
-
-  /** The open command encoder. It is opened together with an error scope that `#flush` closes. */
-  #commands(): GpuCommandEncoder {
-    if (this.#encoder === undefined) {
-      this.#device.pushErrorScope("validation");
-      this.#encoder = this.#device.createCommandEncoder();
+  /** Sends what was recorded once its pipelines are there; at once if they are. */
+  async #send(): Promise<void> {
+    for (let pending = this.#batch.pending; pending !== undefined; pending = this.#batch.pending) {
+      await Promise.race([pending, this.#lost]);
+      if (this.#failure !== undefined || this.#disposed) return;
     }
-    return this.#encoder;
+    this.#flush();
   }
 
-  #endPass(): void {
-    this.#pass?.end();
-    this.#pass = undefined;
-  }
-
-  /** Submits what was recorded. */
+  /** Sends what was recorded now. */
   #flush(): void {
-    if (this.#encoder === undefined) return;
-    this.#endPass();
-    if (this.#uniformBytes > 0) {
-      this.#device.queue.writeBuffer(this.#uniformBuffer, 0, this.#uniforms.buffer, 0, this.#uniformBytes);
-    }
-    this.#device.queue.submit([this.#encoder.finish()]);
-    const recorded = this.#recorded;
-    this.#watch(this.#device.popErrorScope().then((error) => error && blame(error.message, recorded)));
-    this.#encoder = undefined;
-    this.#recorded = [];
-    this.#uniformBytes = 0;
-    this.#batch++;
-    this.#submits++;
+    if (!this.#batch.isEmpty) this.#watch(this.#batch.send((compiled) => this.#finish(compiled)));
+  }
+
+  /** The pipeline; made at once where the background has not done it yet. */
+  #finish(compiled: CompiledKernel): GpuHandle | undefined {
+    if (compiled.pending !== undefined) compiled.pipeline ??= compiled.now();
+    return compiled.pipeline;
+  }
+
+  #cacheReport(timed: boolean): string[] {
+    const { kernels, kernelHits, groupHits, groupMisses } = this.#kernels;
+    return [
+      ...(timed ? [] : ["no times: the adapter has no timestamp-query"]),
+      `${this.#dispatches} dispatches in ${this.#batch.number} command buffers`,
+      hitRate("pipelines", kernelHits, kernels),
+      hitRate("bind groups", groupHits, groupMisses),
+      hitRate("buffers", this.#pool.hits, this.#pool.misses),
+    ];
   }
 
   /** Errors count in the order in which their causes were enqueued, whichever is known first. */
@@ -363,6 +364,8 @@ class Webgpu {
   }
 }
 
+/** Offsets of storage bindings are multiples of this: WebGPU's default limit. */
+const PART_ALIGNMENT = 256;
 const DISPOSED = "webgpu: this backend was disposed";
 
 /** A tenth of a second: longer than the event loop takes to tell of a lost device. */
@@ -372,12 +375,4 @@ function own(buffer: Buffer, label: () => string): DeviceBuffer {
   check(buffer instanceof DeviceBuffer, () => `${label()}: the buffer was not made by the webgpu backend`);
   check(!buffer.free, () => `${label()}: buffer ${buffer.number} was freed`);
   return buffer;
-}
-
-/** The error of a batch, with the op whose kernel it mentions, or with all the batch's ops. */
-function blame(message: string, recorded: readonly { label: () => string; key: string }[]): string {
-  const culprit = recorded.find(({ key }) => message.includes(`"${key}"`));
-  if (culprit !== undefined) return `${culprit.label()}: ${message}`;
-  const labels = [...new Set(recorded.map(({ label }) => label()))];
-  return `webgpu: in a batch of ${recorded.length} dispatches (${labels.join(", ")}): ${message}`;
 }

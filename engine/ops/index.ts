@@ -1,5 +1,6 @@
 /** Every op. Tests, the op table in the docs and the micro-benchmark take the definitions from here. */
 export * from "./attention.ts";
+export * from "./cacheAttention.ts";
 export * from "./create.ts";
 export * from "./crossEntropy.ts";
 export * from "./cumsum.ts";
@@ -9,7 +10,10 @@ export * from "./logProbs.ts";
 export * from "./matmul.ts";
 export * from "./movement.ts";
 export * from "./norm.ts";
+export * from "./pack.ts";
 export * from "./pointwise.ts";
 export * from "./reduce.ts";
 export * from "./rotary.ts";
+export * from "./sample.ts";
 export * from "./softmax.ts";
+export * from "./split.ts";

@@ -55,13 +55,14 @@ const assemble = (): Uint8Array<ArrayBuffer> =>
   });
 
 /** The upper 24 bits as a float in [0, 1). */
-const unit = (bits: I32x4): F32x4 =>
+export const unit = (bits: I32x4): F32x4 =>
   bits
     .shrU(8)
     .toF32x4()
     .mul(2 ** -24);
 
-function threefry(f: FunctionBuilder, keys: readonly I32x4[], counter: I32x4): [Var<I32x4>, Var<I32x4>] {
+/** Both words of the blocks `counter` under the keys (k0, k1, k0 ^ k1 ^ 0x1bd11bda). */
+export function threefry(f: FunctionBuilder, keys: readonly I32x4[], counter: I32x4): [Var<I32x4>, Var<I32x4>] {
   const x0 = f.let(counter.add(keys[0]!));
   const x1 = f.let(keys[1]!.add(0)); // the counter's high word is 0
   for (let group = 0; group < 5; group++) {

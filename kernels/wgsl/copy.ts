@@ -1,4 +1,4 @@
-/** Strided copies and fills: 32-bit words of any type, one thread per word. */
+/** Strided copies and fills: 32-bit words of any type, one thread per word, or per four where they lie side by side. */
 import { single, u32, type Uniform, type WgslKernel } from "../kernel.ts";
 import { collapse } from "../pointwise.ts";
 import type { CopySpec, FillSpec } from "../specs.ts";
@@ -9,21 +9,31 @@ const GROUP = 64;
 /** See `CopySpec`. Axes that both sides walk alike are merged first. */
 export const copy: Generator<CopySpec> = (spec) => {
   const { dims, strides } = collapse(spec.dims, [spec.inStrides, spec.outStrides]);
-  const [inStrides, outStrides] = strides as [number[], number[]];
+  let [inStrides, outStrides] = strides as [number[], number[]];
+  let [inOffset, outOffset] = [spec.inOffset, spec.outOffset];
+  // By fours: the last axis is walked by one on both sides (on the side that is read: or not at all), and everything else in fours.
+  const last = dims.length - 1;
+  const isSplat = inStrides[last] === 0;
+  const walks = outStrides[last] === 1 && (inStrides[last] === 1 || isSplat);
+  const inside = isSplat ? [] : [inOffset, ...inStrides.slice(0, last)];
+  const vector = walks && [dims[last]!, outOffset, ...outStrides.slice(0, last), ...inside].every((x) => x % 4 === 0);
+  if (vector) {
+    const quarter = (x: readonly number[]): number[] => x.map((v, d) => (d === last ? v : v / 4));
+    dims[last]! /= 4;
+    outStrides = quarter(outStrides);
+    outOffset /= 4;
+    if (!isSplat) [inStrides, inOffset] = [quarter(inStrides), inOffset / 4];
+  }
   const count = dims.reduce((a, b) => a * b, 1);
-  const params: Record<string, Uniform> = {
-    count: u32(count),
-    inOffset: u32(spec.inOffset),
-    outOffset: u32(spec.outOffset),
-  };
+  const params: Record<string, Uniform> = { count: u32(count), inOffset: u32(inOffset), outOffset: u32(outOffset) };
   dims.forEach((dim, d) => {
     params[`dim${d}`] = u32(dim);
     params[`in${d}`] = u32(inStrides[d]!);
     params[`out${d}`] = u32(outStrides[d]!);
   });
   const kernel = shader({
-    key: `copy rank ${dims.length}`,
-    bindings: { x: "read u32", y: "write u32" },
+    key: `copy rank ${dims.length}${vector ? (isSplat ? " splat" : " by 4") : ""}`,
+    bindings: { x: vector && !isSplat ? "read vec4u" : "read u32", y: vector ? "write vec4u" : "write u32" },
     params,
     workgroups: gridFor(count, GROUP),
     body: () => {
@@ -39,7 +49,7 @@ export const copy: Generator<CopySpec> = (spec) => {
       }
       return `${linearMain(GROUP, "params.count")}
   ${indent(lines.join("\n"), 2)}
-  y[writeAt] = x[readAt];
+  y[writeAt] = ${vector && isSplat ? "vec4u(x[readAt])" : "x[readAt]"};
 }`;
     },
   });
@@ -53,13 +63,14 @@ export const fill: Generator<FillSpec> = ({ count, bits }) => {
 
 /** The kernel alone, as a step of larger programs. */
 export function fillKernel(count: number, bits: number): WgslKernel {
+  const width = count % 4 === 0 ? 4 : 1;
   return shader({
-    key: "fill",
-    bindings: { y: "write u32" },
-    params: { count: u32(count), bits: u32(bits >>> 0) },
-    workgroups: gridFor(count, GROUP),
+    key: `fill by ${width}`,
+    bindings: { y: width === 4 ? "write vec4u" : "write u32" },
+    params: { count: u32(count / width), bits: u32(bits >>> 0) },
+    workgroups: gridFor(count / width, GROUP),
     body: () => `${linearMain(GROUP, "params.count")}
-  y[i] = params.bits;
+  y[i] = ${width === 4 ? "vec4u(params.bits)" : "params.bits"};
 }`,
   });
 }

@@ -1,30 +1,96 @@
 /**
- * Running sums. One thread walks one column of the middle axis: exact order, no barrier, and enough threads for the shapes that
- * occur (returns and advantages over [batch, time]). A single very long column is serial; that is the price.
+ * Running sums. Many columns: one thread walks one column of the middle axis. Few long ones: they are cut into blocks, whose sums
+ * are added up first, so that every block knows where it begins (the scan of Blelloch 1990 with two levels). The order of
+ * additions follows from the shape.
  */
-import { single, u32 } from "../kernel.ts";
+import { type Program, single, u32, type Uniform, type WgslKernel } from "../kernel.ts";
 import type { CumsumSpec } from "../specs.ts";
 import { gridFor, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
+/** Elements that one thread of the blocked kernels takes. */
+const BLOCK = 128;
+/** With at least this many columns there is a thread for every execution unit of a large GPU. */
+const BUSY = 4096;
 
 /** See `CumsumSpec`. */
-export const cumsum: Generator<CumsumSpec> = ({ outer, length, inner, reverse }) => {
-  const columns = outer * inner;
-  const kernel = shader({
-    key: `cumsum${reverse ? " reverse" : ""}`,
-    bindings: { x: "read f32", y: "write f32" },
-    params: { columns: u32(columns), length: u32(length), inner: u32(inner) },
-    workgroups: gridFor(columns, GROUP),
-    body: () => `${linearMain(GROUP, "params.columns")}
-  let start = (i / params.inner) * params.length * params.inner + i % params.inner;
-  var sum = 0.0f;
-  for (var step = 0u; step < params.length; step++) {
-    let at = start + ${reverse ? "(params.length - 1u - step)" : "step"} * params.inner;
-    sum += x[at];
-    y[at] = sum;
+export const cumsum: Generator<CumsumSpec> = (spec) => {
+  const columns = spec.outer * spec.inner;
+  if (columns >= BUSY || spec.length <= 4 * BLOCK) return single(walk(spec, spec.length, 1), 2);
+  return blocked(spec, Math.ceil(spec.length / BLOCK));
+};
+
+/** Thread i walks the steps from `start` to `end` of a column; if `reverse`, step s is the element s from the end. */
+const PLACE = `
+  let column = i / params.blocks;
+  let part = i % params.blocks;
+  let start = part * params.block;
+  let end = min(start + params.block, params.length);
+  let origin = (column / params.inner) * params.length * params.inner + column % params.inner;`;
+const at = (reverse: boolean): string => `origin + ${reverse ? "(params.length - 1u - step)" : "step"} * params.inner`;
+
+const sizes = ({ outer, length, inner }: CumsumSpec, block: number, blocks: number): Record<string, Uniform> => ({
+  count: u32(outer * inner * blocks),
+  length: u32(length),
+  inner: u32(inner),
+  block: u32(block),
+  blocks: u32(blocks),
+});
+
+/** x → y; with several blocks x, what stands before each block → y. */
+function walk(spec: CumsumSpec, block: number, blocks: number): WgslKernel {
+  const { reverse } = spec;
+  const isPart = blocks > 1;
+  return shader({
+    key: `cumsum${isPart ? " blocks" : ""}${reverse ? " reverse" : ""}`,
+    bindings: { x: "read f32", ...(isPart ? { before: "read f32" } : {}), y: "write f32" },
+    params: sizes(spec, block, blocks),
+    workgroups: gridFor(spec.outer * spec.inner * blocks, GROUP),
+    body: () => `${linearMain(GROUP, "params.count")}${PLACE}
+  var sum = ${isPart ? "before[i]" : "0.0f"};
+  for (var step = start; step < end; step++) {
+    sum += x[${at(reverse)}];
+    y[${at(reverse)}] = sum;
   }
 }`,
   });
-  return single(kernel, 2);
-};
+}
+
+/** The sum of every block; per column their running sums; then every block by itself. */
+function blocked(spec: CumsumSpec, blocks: number): Program<WgslKernel> {
+  const { reverse } = spec;
+  const columns = spec.outer * spec.inner;
+  const total = shader({
+    key: `cumsum totals${reverse ? " reverse" : ""}`,
+    bindings: { x: "read f32", totals: "write f32" },
+    params: sizes(spec, BLOCK, blocks),
+    workgroups: gridFor(columns * blocks, GROUP),
+    body: () => `${linearMain(GROUP, "params.count")}${PLACE}
+  var sum = 0.0f;
+  for (var step = start; step < end; step++) { sum += x[${at(reverse)}]; }
+  totals[i] = sum;
+}`,
+  });
+  const before = shader({
+    key: "cumsum before",
+    bindings: { totals: "readwrite f32" },
+    params: { columns: u32(columns), blocks: u32(blocks) },
+    workgroups: gridFor(columns, GROUP),
+    body: () => `${linearMain(GROUP, "params.columns")}
+  var sum = 0.0f;
+  for (var at = i * params.blocks; at < (i + 1u) * params.blocks; at++) {
+    let own = totals[at];
+    totals[at] = sum;
+    sum += own;
+  }
+}`,
+  });
+  return {
+    temps: [4 * columns * blocks],
+    steps: [
+      { kernel: total, buffers: [0, 2] },
+      { kernel: before, buffers: [2] },
+      { kernel: walk(spec, BLOCK, blocks), buffers: [0, 2, 1] },
+    ],
+  };
+}

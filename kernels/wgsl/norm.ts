@@ -133,20 +133,22 @@ ${linearMain(threads, "params.count")}
     { kernel: byBlock, buffers: [0, 2, statisticsTemp, ...(blocks === 1 ? results : partialTemps)] },
   ];
   if (blocks === 1) return { temps: [8 * rows], steps };
+  const totals: Bindings = layer ? { dwPartial: `read ${V}`, dbPartial: `read ${V}` } : { dwPartial: `read ${V}` };
   const overBlocks = shader({
-    key: `normBackward/total/v${width}/${threads}`,
-    bindings: { partial: `read ${V}`, result: `write ${V}` },
+    key: `normBackward/${kind}/total/v${width}/${threads}`,
+    bindings: { ...totals, dw: `write ${V}`, ...db },
     params: { count: u32(columns), blocks: u32(blocks) },
     workgroups: gridFor(columns, threads),
     body: () => `${vectorPrelude(cols)}
 ${linearMain(threads, "params.count")}
-  var sum = V(0.0);
+  var dwSum = V(0.0);
+  var dbSum = V(0.0);
   for (var block = 0u; block < params.blocks; block++) {
-    sum += partial[block * params.count + i];
+    dwSum += dwPartial[block * params.count + i];${layer ? "\n    dbSum += dbPartial[block * params.count + i];" : ""}
   }
-  result[i] = sum;
+  dw[i] = dwSum;${layer ? "\n  db[i] = dbSum;" : ""}
 }`,
   });
-  results.forEach((result, k) => steps.push({ kernel: overBlocks, buffers: [partialTemps[k]!, result] }));
+  steps.push({ kernel: overBlocks, buffers: [...partialTemps, ...results] });
   return { temps: [8 * rows, ...results.map(() => 4 * blocks * cols)], steps };
 }

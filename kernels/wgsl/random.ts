@@ -9,8 +9,8 @@ import { each, gridFor, linearMain, shader, type Generator } from "./shader.ts";
 const GROUP = 64;
 const ROTATIONS = [13, 15, 26, 6, 17, 29, 16, 24] as const;
 
-/** Five groups of four rounds, each followed by a key injection. */
-const rounds = (): string =>
+/** Five groups of four rounds, each followed by a key injection: `x` under `keys`, with `rotate_left` in scope. */
+export const threefryRounds = (): string =>
   each(
     5,
     (group) => `${each(4, (k) => `  x.x += x.y; x.y = rotate_left(x.y, ${ROTATIONS[(group % 2) * 4 + k]!}u) ^ x.x;`)}
@@ -30,7 +30,7 @@ export const random: Generator<RandomSpec> = ({ count, key0, key1 }) => {
 ${linearMain(GROUP, "params.blocks")}
   let keys = array<u32, 3>(params.key0, params.key1, 0x1bd11bdau ^ params.key0 ^ params.key1);
   var x = vec2u(i + keys[0], keys[1]);
-${rounds()}
+${threefryRounds()}
   y[2u * i] = f32(x.x >> 8u) * 5.9604644775390625e-8f;
   if (2u * i + 1u < params.count) { y[2u * i + 1u] = f32(x.y >> 8u) * 5.9604644775390625e-8f; }
 }`,

@@ -4,6 +4,7 @@
  * Three kernels. *Columns*: one thread per output walks its column. *Rows* (inner = 1, `gpu` schedule): one workgroup per
  * output, lanes stride along the row, then a tree in workgroup memory. *Blocks*: where there are too few outputs to keep
  * the device busy, columns are cut into blocks of fixed length, one thread each, and the partial results are reduced again.
+ * A thread takes four neighbouring columns of a plain sum at once (the gradients of biases), where `inner` is a multiple of 4.
  * Which one is a function of shapes (and the schedule), and so is the order of summation; sums of long columns are sums of
  * sums of 64, which keeps the rounding error of 10⁶ terms near that of 10³.
  */
@@ -33,7 +34,7 @@ function take(kind: Kind, value: string, index: string): string {
 interface Source {
   readonly key: string;
   readonly bindings: Readonly<Record<string, BindingType>>;
-  /** Module-scope definition of `fn element(at: u32) -> f32`. */
+  /** Module-scope definition of `fn element(at: u32) -> f32`, or of a `vec4f` where the bindings are. */
   readonly code: () => string;
   /** The index that argmax reports for the element at flat position `at`, number `j` of its column. */
   readonly indexOf: (at: string, j: string) => string;
@@ -59,6 +60,14 @@ fn element(at: u32) -> f32 {
   };
 }
 
+/** The elements themselves, four columns at a time. */
+const quadSource: Source = {
+  key: "four columns",
+  bindings: { x0: "read vec4f" },
+  code: () => "fn element(at: u32) -> vec4f { return x0[at]; }\n",
+  indexOf: () => "",
+};
+
 /** Partial results; for argmax and argmin with the indices they stand for. */
 function partialSource(kind: Kind): Source {
   const plain = prologueSource(input(0), 1);
@@ -71,8 +80,8 @@ function partialSource(kind: Kind): Source {
   };
 }
 
-const outputs = (kind: Kind, partial: boolean): Record<string, BindingType> => {
-  if (!isArg(kind)) return { y: "write f32" };
+const outputs = (kind: Kind, partial: boolean, element: "f32" | "vec4f" = "f32"): Record<string, BindingType> => {
+  if (!isArg(kind)) return { y: `write ${element}` };
   return partial ? { y: "write f32", yIndices: "write i32" } : { y: "write i32" };
 };
 
@@ -84,8 +93,10 @@ function store(kind: Kind, partial: boolean, at: string): string {
 
 /** One thread per output column, or per block of one: blocks of `params.block` elements, the last one shorter. */
 function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKernel {
-  const { kind, outer, length, inner } = spec;
+  const { kind, outer, length } = spec;
   const partial = blocks > 1;
+  const element = source === quadSource ? "vec4f" : "f32";
+  const inner = element === "vec4f" ? spec.inner / 4 : spec.inner;
   const threads = outer * blocks * inner;
   const params: Record<string, Uniform> = {
     threads: u32(threads),
@@ -97,9 +108,9 @@ function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKe
   };
   const loop =
     kind === "sum"
-      ? `var best = 0.0f;
+      ? `var best = ${element}(0.0f);
   for (var j = start; j < end; ) {
-    var part = 0.0f;
+    var part = ${element}(0.0f);
     for (let stop = min(j + 64u, end); j < stop; j++) { part += element(column + j * params.inner); }
     best += part;
   }`
@@ -111,7 +122,7 @@ ${isArg(kind) ? `  var bestIndex = ${source.indexOf("column + start * params.inn
   }`;
   return shader({
     key: `reduce columns ${kind} ${source.key}${partial ? " partial" : ""}`,
-    bindings: { ...source.bindings, ...outputs(kind, partial) },
+    bindings: { ...source.bindings, ...outputs(kind, partial, element) },
     params,
     workgroups: gridFor(threads, GROUP),
     body: () => `${source.code()}
@@ -173,7 +184,8 @@ export const reduce: Generator<ReduceSpec> = (spec, profile) => {
   const temps: number[] = [];
   const result = spec.inputs;
   let from = Array.from({ length: spec.inputs }, (_, k) => k);
-  let source = prologueSource(spec.prologue, spec.inputs);
+  const byFour = spec.kind === "sum" && spec.prologue.op === "input" && spec.inputs === 1 && spec.inner % 4 === 0;
+  let source = byFour ? quadSource : prologueSource(spec.prologue, spec.inputs);
   let length = spec.length;
   for (let pass = 0; ; pass++) {
     const current = { ...spec, length };
@@ -198,7 +210,7 @@ export const reduce: Generator<ReduceSpec> = (spec, profile) => {
     for (const _ of partials) temps.push(4 * spec.outer * blocks * spec.inner);
     steps.push({ kernel, buffers: [...from, ...partials] });
     from = partials;
-    source = partialSource(spec.kind);
+    if (!byFour) source = partialSource(spec.kind);
     length = blocks;
   }
 };

@@ -9,30 +9,64 @@ import { gridFor, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
 
+/** Ids that one thread may have to compare its own with; more where there are so many rows that the table would grow too large. */
+const BLOCK = 64;
+const MAX_TABLE = 2 ** 22;
+
+function blockOf(rows: number, count: number): number {
+  let block = BLOCK;
+  while (Math.ceil(count / block) * rows > MAX_TABLE && block < count) block *= 2;
+  return block;
+}
+
 /**
- * See `ScatterAddSpec`. In three steps, with two temporaries:
+ * See `ScatterAddSpec`. Linked lists of the places of each id, made on the device, so that it does not matter where ids come from
+ * (a counting sort on the host would need those of a sampled batch to be read back). Linear in ids and rows: ids are cut into
+ * blocks, `table` [blocks, rows] holds a place per block and id, and no two threads ever write the same word.
  *
- * 1. `first` [rows] is filled with −1.
- * 2. One thread per n looks back and forth for the same id: it writes `next[n]`, the following n with that id (−1: none), and,
- *    when no earlier n has the id, `first[id] = n`. No two threads write the same word.
- * 3. One thread per output element (four where rows allow) walks first → next → … and adds.
- *
- * Step 2 compares at most count² ids, as a rule far fewer, and once, not once per column; step 3 touches each gradient once.
+ * 1. `table` is filled with −1.
+ * 2. One thread per n looks for its id in its own block only: `next[n]` is the following n with that id there (−1: none);
+ *    the first in the block writes its n to the table.
+ * 3. One thread per row goes through the blocks from the last to the first and turns each entry into what follows the block:
+ *    the first place of that id in any later block. What is left is the first place of all: `first[row]`.
+ * 4. One thread per output element (four where rows allow) walks the list and adds, in the order of n.
  */
 export const scatterAdd: Generator<ScatterAddSpec> = ({ outer, rows, count, inner }) => {
+  const block = blockOf(rows, count);
+  const blocks = Math.ceil(count / block);
   const link = shader({
     key: "scatterAdd link",
-    bindings: { ids: "read i32", first: "write i32", next: "write i32" },
-    params: { count: u32(count), rows: u32(rows) },
+    bindings: { ids: "read i32", table: "write i32", next: "write i32" },
+    params: { count: u32(count), rows: u32(rows), block: u32(block) },
     workgroups: gridFor(count, GROUP),
     body: () => `${linearMain(GROUP, "params.count")}
   let id = ids[i];
+  let begin = i / params.block * params.block;
+  let end = min(begin + params.block, params.count);
   var after = i + 1u;
-  while (after < params.count && ids[after] != id) { after++; }
-  next[i] = select(-1, i32(after), after < params.count);
+  while (after < end && ids[after] != id) { after++; }
+  next[i] = select(-1, i32(after), after < end);
   var before = i; // one past the candidate, so that it stays unsigned
-  while (before > 0u && ids[before - 1u] != id) { before--; }
-  if (before == 0u && bitcast<u32>(id) < params.rows) { first[id] = i32(i); }
+  while (before > begin && ids[before - 1u] != id) { before--; }
+  let row = bitcast<u32>(id);
+  if (before == begin && row < params.rows) { table[i / params.block * params.rows + row] = i32(i); }
+}`,
+  });
+
+  const carry = shader({
+    key: "scatterAdd carry",
+    bindings: { table: "readwrite i32", first: "write i32" },
+    params: { rows: u32(rows), blocks: u32(blocks) },
+    workgroups: gridFor(rows, GROUP),
+    body: () => `${linearMain(GROUP, "params.rows")}
+  var following = -1;
+  for (var block = params.blocks; block > 0u; block--) {
+    let at = (block - 1u) * params.rows + i;
+    let here = table[at];
+    table[at] = following;
+    following = select(following, here, here >= 0);
+  }
+  first[i] = following;
 }`,
   });
 
@@ -42,27 +76,37 @@ export const scatterAdd: Generator<ScatterAddSpec> = ({ outer, rows, count, inne
   const element = vector ? "vec4f" : "f32";
   const sum = shader({
     key: `scatterAdd sum ${element}`,
-    bindings: { g: `read ${element}`, first: "read i32", next: "read i32", y: `write ${element}` },
-    params: { total: u32(total), rows: u32(rows), count: u32(count), columns: u32(columns) },
+    bindings: {
+      g: `read ${element}`,
+      table: "read i32",
+      first: "read i32",
+      next: "read i32",
+      y: `write ${element}`,
+    },
+    params: { total: u32(total), rows: u32(rows), count: u32(count), columns: u32(columns), block: u32(block) },
     workgroups: gridFor(total, GROUP),
     body: () => `${linearMain(GROUP, "params.total")}
   let column = i % params.columns;
   let row = (i / params.columns) % params.rows;
   let o = i / (params.columns * params.rows);
   var sum = ${element}(0.0f);
-  for (var n = first[row]; n >= 0; n = next[n]) {
+  var n = first[row];
+  for (var taken = 0u; n >= 0 && taken < params.count; taken++) { // bounded, so that no mistake can hang a device
     sum += g[(o * params.count + u32(n)) * params.columns + column];
+    let following = next[n];
+    n = select(table[u32(n) / params.block * params.rows + row], following, following >= 0);
   }
   y[i] = sum;
 }`,
   });
-  const [g, ids, y, first, next] = [0, 1, 2, 3, 4];
+  const [g, ids, y, first, next, table] = [0, 1, 2, 3, 4, 5];
   return {
-    temps: [4 * rows, 4 * count],
+    temps: [4 * rows, 4 * count, 4 * blocks * rows],
     steps: [
-      { kernel: fillKernel(rows, 0xffffffff), buffers: [first] },
-      { kernel: link, buffers: [ids, first, next] },
-      { kernel: sum, buffers: [g, first, next, y] },
+      { kernel: fillKernel(blocks * rows, 0xffffffff), buffers: [table] },
+      { kernel: link, buffers: [ids, table, next] },
+      { kernel: carry, buffers: [table, first] },
+      { kernel: sum, buffers: [g, table, first, next, y] },
     ],
   };
 };

@@ -27,6 +27,8 @@ export type BindingType = `${Access} ${ElementType}`;
 export interface ShaderOptions {
   /** Identity of the code. Everything that changes the text must be in it: names, baked flags, tile sizes. */
   readonly key: string;
+  /** WGSL extensions that the text needs: "f16", "subgroups". The adapter must have the feature. */
+  readonly enable?: readonly string[];
   readonly bindings: Readonly<Record<string, BindingType>>;
   /** What may change from run to run; read in the text as `params.name`. */
   readonly params?: Readonly<Record<string, Uniform>>;
@@ -39,13 +41,13 @@ export interface ShaderOptions {
 export type Generator<Spec> = (spec: Spec, profile: AdapterProfile) => Program<WgslKernel>;
 
 /** A kernel from its parts. Throws when it has more buffers than WebGPU guarantees. */
-export function shader({ key, bindings, params = {}, workgroups, body }: ShaderOptions): WgslKernel {
+export function shader({ key, enable = [], bindings, params = {}, workgroups, body }: ShaderOptions): WgslKernel {
   const access = Object.values(bindings).map((type) => type.split(" ")[0] as Access);
   if (access.length > MAX_BUFFERS)
     throw new Error(`${key}: ${access.length} storage buffers, WebGPU guarantees ${MAX_BUFFERS}`);
   return {
     key,
-    code: () => `${declare(bindings, params)}\n${body().trim()}\n`,
+    code: () => `${enable.map((name) => `enable ${name};\n`).join("")}${declare(bindings, params)}\n${body().trim()}\n`,
     bindings: access,
     uniforms: Object.values(params),
     workgroups,

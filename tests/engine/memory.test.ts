@@ -21,6 +21,7 @@ function held(on: Device): Record<string, number> {
     reservedBytes,
     compiledKernels,
     ...("bindGroups" in stats ? { bindGroups: Number(stats.bindGroups) } : {}),
+    ...("bufferMisses" in stats ? { bufferMisses: Number(stats.bufferMisses) } : {}),
   };
 }
 
@@ -49,6 +50,31 @@ describe.each(Object.keys(open))("1,000 training steps on %s", (name) => {
     training.optimizer.dispose();
     // The rotary tables live as long as the device.
     expect(on.backend.stats().liveBytes).toBeLessThanOrEqual(2 * 4 * TINY.maxPositions * TINY.hiddenSize);
+    on.dispose();
+  });
+
+  test("a step is sent as one command buffer, and every kernel, bind group and buffer of it is found again", async () => {
+    const on = await open[name]!();
+    const training = tinyTraining(on);
+    const step = async (n: number): Promise<Record<string, number>> => {
+      const loss = training.step(n);
+      expect(Number.isFinite(await loss.item())).toBe(true);
+      loss.dispose();
+      return { ...on.backend.stats() } as Record<string, number>;
+    };
+    let before = await step(0);
+    before = await step(1);
+    for (let n = 2; n < 6; n++) {
+      const after = await step(n);
+      expect(after["compiledKernels"]).toBe(before["compiledKernels"]);
+      if (on.kind === "webgpu") {
+        expect(after["submits"]! - before["submits"]!).toBe(1);
+        expect(after["bufferMisses"]).toBe(before["bufferMisses"]);
+        // All of them hits, one per dispatch.
+        expect(after["bindGroupHits"]! - before["bindGroupHits"]!).toBe(after["dispatches"]! - before["dispatches"]!);
+      }
+      before = after;
+    }
     on.dispose();
   });
 

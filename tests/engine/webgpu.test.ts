@@ -74,6 +74,49 @@ describe("order", () => {
     backend.free(y);
   });
 
+  test("host data for a buffer in use takes its place in the command buffer; only large data cuts it", async () => {
+    const [x, y, z] = [backend.alloc(64), backend.alloc(64), backend.alloc(64)];
+    const large = backend.alloc(2 ** 17);
+    backend.write(x, filled(1));
+    const before = backend.stats().submits;
+    for (let i = 0; i < 20; i++) {
+      backend.run(addProgram(10), [x, y], label);
+      backend.write(x, filled(2 + i));
+      backend.run(addProgram(20), [x, z], label);
+    }
+    expect([await first(backend, y), await first(backend, z)]).toEqual([30, 41]);
+    expect(backend.stats().submits - before).toBe(2); // one per read
+    backend.run(addProgram(1), [x, large], label);
+    backend.write(large, new Float32Array(2 ** 15).fill(7));
+    backend.run(addProgram(1), [large, y], label);
+    expect([await first(backend, y), backend.stats().submits - before]).toEqual([8, 4]);
+    [x, y, z, large].forEach((buffer) => backend.free(buffer));
+  });
+
+  test("kernels compile while others are recorded; what cannot wait for them does not", async () => {
+    const [x, y, large] = [backend.alloc(64), backend.alloc(64), backend.alloc(2 ** 17)];
+    backend.write(x, filled(1));
+    backend.run(single(add(1, "in the background", "x[i] + 1.0 * params.amount"), 2), [x, y], label);
+    backend.run(addProgram(5), [y, x], label);
+    expect(await first(backend, x)).toBe(7); // waits for the pipeline
+    backend.run(single(add(2, "at once", "x[i] + 2.0 * params.amount"), 2), [x, large], label);
+    backend.write(large, new Float32Array(2 ** 15)); // must come after a kernel that is still being compiled
+    backend.run(addProgram(3), [x, y], label);
+    expect([await first(backend, y), await first(backend, large)]).toEqual([10, 0]);
+    [x, y, large].forEach((buffer) => backend.free(buffer));
+  });
+
+  test("several reads at once, with kernels that are not compiled yet between them", async () => {
+    const [x, y] = [backend.alloc(64), backend.alloc(64)];
+    backend.write(x, filled(1));
+    const reads = [1, 2, 3].map((amount) => {
+      backend.run(single(add(amount, `read ${amount}`, `x[i] + ${amount}.0 * params.amount`), 2), [x, y], label);
+      return first(backend, y);
+    });
+    expect(await Promise.all(reads)).toEqual([2, 5, 10]);
+    [x, y].forEach((buffer) => backend.free(buffer));
+  });
+
   test("temporaries of a program come from the pool and go back to it", async () => {
     const [x, y] = [backend.alloc(64), backend.alloc(64)];
     backend.write(x, filled(5));
@@ -92,6 +135,42 @@ describe("order", () => {
     expect(await first(backend, y)).toBe(8);
     backend.free(x);
     backend.free(y);
+  });
+});
+
+describe("parts of a buffer", () => {
+  test("are buffers of their own on the same memory, which lives until all are freed", async () => {
+    const before = backend.stats();
+    const [whole, y] = [backend.alloc(1024), backend.alloc(64)];
+    const [a, b] = [backend.part(whole, 0, 64), backend.part(whole, 512, 64)];
+    expect(backend.stats().liveBytes - before.liveBytes).toBe(1088);
+    backend.write(whole, new Float32Array(256).fill(1));
+    backend.run(addProgram(1), [whole, y], label);
+    backend.run(addProgram(1), [y, b], label);
+    backend.run(addProgram(5), [b, y], label);
+    backend.run(addProgram(-5), [y, a], label);
+    backend.write(b, filled(9)); // used by recorded commands through another handle
+    const words = new Float32Array(await backend.read(whole, 1024));
+    expect([words[0], words[16], words[128], words[144]]).toEqual([3, 1, 9, 1]);
+    expect(await first(backend, y)).toBe(8);
+    backend.free(y);
+    backend.free(whole);
+    expect(await first(backend, a)).toBe(3);
+    backend.free(a);
+    expect(backend.stats().liveBytes - before.liveBytes).toBe(1024);
+    backend.free(b);
+    expect(backend.stats().liveBytes).toBe(before.liveBytes);
+    expect(() => backend.free(b)).toThrow("freed");
+  });
+
+  test("must be aligned and inside; a dispatch may not write one and read another", async () => {
+    const own = await openWebgpu();
+    const whole = own.alloc(1024);
+    expect(() => own.part(whole, 128, 64)).toThrow("parts begin at multiples of 256");
+    expect(() => own.part(whole, 768, 512)).toThrow("512 bytes at 768 of 1024");
+    const [a, b] = [own.part(whole, 0, 64), own.part(whole, 256, 64)];
+    expect(() => own.run(addProgram(1), [a, b], label)).toThrow("writes buffer 1, which is also bound as buffer 0");
+    own.dispose();
   });
 });
 

@@ -24,6 +24,9 @@ const COPIES: [string, number[], number[], number, number[], number][] = [
   ["every second column into the middle of a row", [3, 2], [5, 2], 1, [7, 1], 3],
   ["broadcast one row", [4, 3], [0, 1], 0, [3, 1], 0],
   ["one word", [1], [1], 4, [1], 2],
+  ["by fours: a slice of columns", [3, 4], [8, 1], 4, [4, 1], 0],
+  ["by fours: into columns", [2, 4], [4, 1], 0, [12, 1], 8],
+  ["by fours: splat", [2, 8], [1, 0], 3, [8, 1], 4],
   ["rank 5", [2, 1, 2, 3, 2], [1, 0, 12, 2, 6], 0, [12, 12, 6, 2, 1], 0],
 ];
 test.each(COPIES)("copy: %s", async (_, dims, inStrides, inOffset, outStrides, outOffset) => {
@@ -99,6 +102,23 @@ test.each(SPECS)("gather and its adjoint, $outer × $rows × $inner, $count ids"
   expect(asFloats(gathered)).toEqual(y);
   const [scattered] = await runProgram(backend, wgsl.scatterAdd(spec, backend.profile), [g, ids, dx.length]);
   expect(asFloats(scattered)).toEqual([...dx]); // to the bit: the order of summation is the contract
+});
+
+test.each([
+  { rows: 7, count: 300 }, // several blocks of ids, each id in most of them
+  { rows: 300, count: 129 }, // a last block of one; most rows get nothing
+  { rows: 70_000, count: 5000 }, // so many rows that blocks must be longer
+])("scatterAdd of $count ids to $rows rows adds in order", async ({ rows, count }) => {
+  const inner = rows > 1000 ? 1 : 4;
+  const g = floats(count * inner);
+  const ids = ints(count, rows);
+  const want = new Float32Array(rows * inner);
+  ids.forEach((id, n) => {
+    for (let i = 0; i < inner; i++) want[id * inner + i]! += g[n * inner + i]!; // f32 in the order of n
+  });
+  const program = wgsl.scatterAdd({ outer: 1, rows, count, inner }, backend.profile);
+  const [got] = await runProgram(backend, program, [g, ids, want.length]);
+  expect(new Float32Array(got!)).toEqual(want); // to the bit
 });
 
 test.each([...SPECS, { outer: 2, rows: 5, count: 8, inner: 3 }])(

@@ -7,13 +7,15 @@ import { describe, expect, it, vi } from "vitest";
 import { type Expr, input } from "../../kernels/expr.ts";
 import type { AdapterProfile } from "../../kernels/kernel.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
-import { matmul, matmulNaive } from "../../kernels/wgsl/matmul.ts";
+import * as ladder from "../../kernels/wgsl/matmul.ts";
+import { openWebgpu } from "../support/gpu.ts";
 import { operands, plain, reference } from "./matmul-reference.ts";
 import { expectClose, runWgsl } from "./wgsl-harness.ts";
 
 // The first compilation of a shader by Mesa takes up to a second; the arithmetic takes none.
 vi.setConfig({ testTimeout: 60_000 });
 
+const { matmul, matmulNaive } = ladder;
 const software: AdapterProfile = { schedule: "software" };
 const gpu: AdapterProfile = { schedule: "gpu" };
 async function verify(
@@ -21,12 +23,13 @@ async function verify(
   profile: AdapterProfile,
   seed = 1,
   generator: typeof matmul = matmul,
+  tolerance = 2e-6,
 ): Promise<void> {
   const spec = { ...plain, ...partial };
   const inputs = operands(spec, seed);
   const [c] = await runWgsl(generator(spec, profile), inputs, [spec.batch * spec.m * spec.n]);
   // Rounding of a sum of k products of normals, in units of its size √k; WGSL leaves the order of additions to the driver.
-  expectClose(c!, reference(spec, inputs[0]!, inputs[1]!, inputs[2]), 2e-6, 1 + Math.sqrt(spec.k));
+  expectClose(c!, reference(spec, inputs[0]!, inputs[1]!, inputs[2]), tolerance, 1 + Math.sqrt(spec.k));
 }
 
 const silu: Expr = input(0).mul(input(0).sigmoid());
@@ -114,6 +117,43 @@ describe("wgsl matmul", () => {
     expect(matmul(spec, gpu).steps.length).toBe(2);
     await verify(spec, gpu, 6);
     await verify({ ...spec, n: 20, bias: false, activation: undefined }, gpu, 7);
+  });
+
+  const rungs = Object.entries(ladder).flatMap(([name, rung]) => (name === "matmul" ? [] : [{ name, rung }]));
+  it.each(rungs)("$name: every order, vectors and ragged edges, batches and epilogues", async ({ name, rung }) => {
+    const own = await openWebgpu();
+    const { profile } = own;
+    own.dispose();
+    const feature = name === "matmulSubgroup" ? "subgroups" : name === "matmulHalf" ? "shader-f16" : undefined;
+    if (feature !== undefined && !profile.features!.includes(feature)) {
+      expect(() => rung(plain, profile)).toThrow(`needs "${feature}"`);
+      return;
+    }
+    // f16 rounds operands and products to 2⁻¹¹ each.
+    const tolerance = name === "matmulHalf" ? 2e-3 : 2e-6;
+    const check = (spec: Partial<MatmulSpec>, seed: number): Promise<void> =>
+      verify(spec, profile, seed, rung, tolerance);
+    await check({ m: 36, n: 68, k: 20, bias: true, activation: silu, scale: 0.5 }, 50);
+    await check({ m: 33, n: 18, k: 23, batch: 2, batchB: false, transB: true }, 51);
+    await check({ m: 40, n: 20, k: 35, batch: 2, transA: true }, 52);
+    await check({ m: 5, n: 7, k: 300, transA: true, transB: true, bias: true }, 53);
+    await check({ m: 1, n: 1, k: 1 }, 54);
+  });
+
+  it("the table's blocks for software adapters hold across workgroups and edges", async () => {
+    for (const adapter of ["swiftshader", "llvmpipe"]) {
+      const profile: AdapterProfile = { ...software, adapter };
+      await verify({ m: 68, n: 72, k: 12 }, profile, 9);
+      await verify({ m: 132, n: 68, k: 8, transB: true }, profile, 10);
+      await verify({ m: 65, n: 132, k: 13, transA: true }, profile, 11);
+    }
+  });
+
+  it("direct: splits a long sum where the profile asks for it", async () => {
+    const rung = { kind: "direct", rows: 8, quads: 2, steps: 4, across: 8, down: 4, splits: 3 } as const;
+    await verify({ m: 9, n: 12, k: 44, bias: true, scale: 2 }, { ...software, matmul: rung }, 12);
+    await verify({ m: 9, n: 10, k: 41, batch: 2, transB: true }, { ...software, matmul: rung }, 13);
+    await verify({ m: 3, n: 5, k: 2, transA: true }, { ...software, matmul: rung }, 14); // two of the parts are empty
   });
 
   it("gives the same bits every time", async () => {

@@ -26,6 +26,8 @@ const SIZES = [
   [1, 140000, 1],
   [1, 700, 3],
   [2, 5, 9],
+  [2, 70, 12],
+  [1, 1030, 8],
   [4100, 3, 1],
 ] as const;
 
@@ -107,5 +109,31 @@ test.each([
       x.length,
     ]);
     expect(new Float32Array(bytes!)).toEqual(want);
+  }
+});
+
+test.each([
+  [1, 513, 1],
+  [3, 1000, 2],
+  [1, 5001, 1],
+])("a long cumsum [%i, %i, %i] goes by blocks, the same bits every time", async (outer, length, inner) => {
+  const x = Float32Array.from({ length: outer * length * inner }, () => rng.normal());
+  for (const reverse of [false, true]) {
+    const program = cumsum({ outer, length, inner, reverse }, backend.profile);
+    expect(program.steps.length).toBe(3);
+    const [bytes] = await runProgram(backend, program, [x, x.length]);
+    const got = new Float32Array(bytes!);
+    for (let column = 0; column < outer * inner; column++) {
+      const origin = Math.floor(column / inner) * length * inner + (column % inner);
+      let [sum, size] = [0, 1];
+      for (let step = 0; step < length; step++) {
+        const at = origin + (reverse ? length - 1 - step : step) * inner;
+        sum += x[at]!;
+        size += Math.abs(x[at]!);
+        expect(Math.abs(got[at]! - sum)).toBeLessThan(1e-6 * size); // 2⁻²⁴ per addition, along two levels
+      }
+    }
+    const [again] = await runProgram(backend, program, [x, x.length]);
+    expect(new Float32Array(again!)).toEqual(got);
   }
 });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { grad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";
+import { reshape } from "../../engine/ops/movement.ts";
 import { add, mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
@@ -113,13 +114,49 @@ describe.each([
     const grads = make([Array<number>(15).fill(2), Array<number>(7).fill(-2)]);
     expect(await globalNorm({ a: grads[0]!, b: [grads[1]!] }).item()).toBeCloseTo(2 * Math.sqrt(22), 5);
     const params = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]);
-    const before = device.backend.stats().liveBytes;
+    const live = (): number => device.backend.stats().liveBytes;
+    const element = device.float === "f64" ? 8 : 4;
+    const packed = 2 * 64 * element; // two parameters, each at a multiple of 64 elements
+    const before = live() - 22 * element;
     const optimizer = new AdamW(params);
+    expect(live()).toBe(before + 3 * packed);
     for (let i = 0; i < 3; i++) optimizer.step(grads).dispose();
-    expect(device.backend.stats().liveBytes).toBe(before + 2 * 22 * (device.float === "f64" ? 8 : 4));
+    expect(live()).toBe(before + 3 * packed);
     optimizer.dispose();
-    expect(device.backend.stats().liveBytes).toBe(before);
+    expect(live()).toBe(before + packed); // the parameters live on where they are
     expect(treeLeaves(params).some((x) => x.disposed)).toBe(false);
+    for (const x of params) x.dispose();
+    expect(live()).toBe(before);
+  });
+
+  it("two optimisers of the same parameters take turns; a handle of old sees what either did", async () => {
+    const params = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]);
+    const old = reshape(params[0]!, [15]);
+    const grads = make([Array<number>(15).fill(2), Array<number>(7).fill(-2)]);
+    const options = { lr: 0.1, weightDecay: 0 };
+    const [a, b] = [new AdamW(params, options), new AdamW(params, options)];
+    for (const optimizer of [a, b, a, a]) optimizer.step(grads).dispose();
+    // With constant gradients every step of either is lr, whatever its count.
+    const values = await readAll([...params, old]);
+    for (const x of [...values[0]!, ...values[2]!]) expect(x).toBeCloseTo(0.6, 5);
+    for (const x of values[1]!) expect(x).toBeCloseTo(1.4, 5);
+    for (const optimizer of [a, b]) optimizer.dispose();
+  });
+
+  it("a parameter that is given twice is refused", () => {
+    const [p] = make([Array<number>(15).fill(1)]);
+    expect(() => new AdamW([p!, reshape(p!, [15])])).toThrow("share their memory");
+  });
+
+  it("a step is noticed by a backward pass that needs the old values", () => {
+    const [p] = make([Array<number>(15).fill(1)]);
+    const optimizer = new AdamW([p!]);
+    const loss = ([x]: Tensor[]): Tensor => {
+      const y = sum(mul(x!, x!));
+      optimizer.step(make([Array<number>(15).fill(1)]));
+      return y;
+    };
+    expect(() => grad(loss)([p!])).toThrow("overwritten between the forward and the backward pass");
   });
 
   it("bad input is named, and nothing is changed", async () => {

@@ -39,6 +39,8 @@ const HARMLESS: Record<string, readonly string[]> = {
   matmul: ["no bounds check", "bounds check one too late"],
   // Behind the end of the ids lie the guards, which are outside every table.
   writeRows: ["no bounds check", "bounds check one too late"],
+  // Which logit `top` is does not matter: it only keeps the exponentials in range.
+  sample: ["minus for plus"],
   // `begin + first`, where `first` is 0 because one thread has the whole row.
   softmax: ["minus for plus"],
   softmaxBackward: ["minus for plus"],
@@ -89,7 +91,7 @@ const NAMES = `
   add sigmoid geluErf where dropout sum max argmax maskedSum cumsum inPlace
   permute broadcastTo concat pad assign fill random cast matmul
   gather scatterAdd takeAlong scatterAlong writeRows rotary
-  softmax softmaxBackward norm normBackward attention attentionBackward logProbs logProbsBackward`
+  sample cacheAttention softmax softmaxBackward norm normBackward attention attentionBackward logProbs logProbsBackward`
   .trim()
   .split(/\s+/);
 let slips = 0;

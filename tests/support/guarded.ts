@@ -85,6 +85,9 @@ function guard(inner: Kernels, made: Map<GuardedBuffer, () => string>, profile?:
   const shared = {
     description: `${inner.description}, guarded`,
     alloc,
+    part: (): never => {
+      throw new Error("guarded: parts are not guarded");
+    },
     free: (): void => undefined, // `verify` does it, after a look
     write: (buffer: Buffer, data: TypedArray): void => inner.write(innerOf(buffer), data),
     read: (buffer: Buffer, bytes: number): Promise<ArrayBuffer> => inner.read(innerOf(buffer), bytes),

@@ -1,0 +1,137 @@
+/**
+ * Matrix products through workgroup memory, for GPUs: 256 threads share a 64×16 tile of A and a 16×64 tile of B and keep 4×4
+ * sums each (the register-blocked scheme of Boehm's "How to optimize a CUDA matmul kernel", 2022). `half`: tiles and products in
+ * f16, sums in f32. Also the naive product, which is the yardstick, and the sum of a split product's parts.
+ */
+import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
+import { single, u32 } from "../kernel.ts";
+import type { MatmulSpec } from "../specs.ts";
+import {
+  activationFunction,
+  biasBinding,
+  bufferCount,
+  epilogueKey,
+  orderKey,
+  sizes,
+  storedBy,
+  storeFunction,
+  tileCount,
+  tilePlace,
+} from "./matmulShared.ts";
+import { type Bindings, independentThreads, vectorType } from "./rows.ts";
+import { each, gridFor, linearMain, shader } from "./shader.ts";
+
+/** One thread per element of C. */
+export function matmulNaive(spec: MatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
+  const threads = independentThreads(profile);
+  const count = spec.batch * spec.m * spec.n;
+  const bias: Bindings = spec.bias ? { bias: "read f32" } : {};
+  const kernel = shader({
+    key: `matmul/naive/${orderKey(spec)}${epilogueKey(spec)}/${threads}`,
+    bindings: { a: "read f32", b: "read f32", ...bias, c: "write f32" },
+    params: { count: u32(count), ...sizes(spec) },
+    workgroups: gridFor(count, threads),
+    body: () => `${activationFunction(spec)}
+${linearMain(threads, "params.count")}
+  let col = i % params.n;
+  let row = i / params.n % params.m;
+  let batch = i / params.n / params.m;
+  var sum = 0.0;
+  for (var k = 0u; k < params.k; k++) {
+    sum += a[batch * params.strideA + ${spec.transA ? "k * params.m + row" : "row * params.k + k"}]
+      * b[batch * params.strideB + ${spec.transB ? "col * params.k + k" : "k * params.n + col"}];
+  }
+  let y = params.scale * sum${spec.bias ? " + bias[col]" : ""};
+  c[i] = ${spec.activation === undefined ? "y" : "activation(y)"};
+}`,
+  });
+  return single(kernel, bufferCount(spec));
+}
+
+export const TILE = 64;
+const DEPTH = 16;
+/** Quads from one step of a tile to the next: 16 and one more, so that threads that fill neighbouring steps hit different banks. */
+const PITCH = TILE / 4 + 1;
+
+/** `splits` > 1: part s of the sum goes to its own [batch, m, n] of C, unscaled, for `combine`. */
+export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number): WgslKernel {
+  const { n, transA, transB } = spec;
+  const vectorC = n % 4 === 0;
+  const stored = storedBy(spec, splits);
+  const quad = half ? "vec4h" : "vec4f";
+  // Neighbouring threads read neighbouring memory: along the steps where the operand lies that way, else along the tile.
+  const fill = (alongSteps: boolean): string =>
+    alongSteps
+      ? `let step = index % ${DEPTH}u;\n      let quad = index / ${DEPTH}u;`
+      : `let quad = index % 16u;\n      let step = index / 16u;`;
+  return shader({
+    key: `matmul/tiled${half ? "/f16" : ""}/${orderKey(spec)}${vectorC ? "/v" : ""}${epilogueKey(stored)}`,
+    enable: half ? ["f16"] : [],
+    bindings: { a: "read f32", b: "read f32", ...biasBinding(stored), c: `write ${vectorType(n)}` },
+    params: sizes(stored, splits),
+    workgroups: gridFor(splits * tileCount(spec, TILE, TILE), 1),
+    body: () => `${storeFunction(stored, vectorC)}
+var<workgroup> tileA: array<${quad}, ${DEPTH * PITCH}>; // [step][four rows]
+var<workgroup> tileB: array<${quad}, ${DEPTH * PITCH}>; // [step][four columns]
+fn elementA(batch: u32, row: u32, k: u32, end: u32) -> f32 {
+  return select(0.0, a[batch * params.strideA + ${transA ? "k * params.m + row" : "row * params.k + k"}], row < params.m && k < end);
+}
+fn elementB(batch: u32, k: u32, col: u32, end: u32) -> f32 {
+  return select(0.0, b[batch * params.strideB + ${transB ? "col * params.k + k" : "k * params.n + col"}], col < params.n && k < end);
+}
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) index: u32) {${tilePlace(TILE, TILE)}
+  if (part >= params.batch * params.splits) { return; }
+  let x = index % 16u; // this thread's four columns
+  let y = index / 16u; // and four rows
+${each(4, (i) => `  var sum${i} = vec4f();`)}
+  for (var k0 = first; k0 < end; k0 += ${DEPTH}u) {
+    {
+      ${fill(!transA)}
+      let row = tileRow + 4u * quad;
+      let k = k0 + step;
+      tileA[step * ${PITCH}u + quad] = ${quad}(vec4f(${each(4, (r) => `elementA(batch, row + ${r}u, k, end)`, ", ")}));
+    }
+    {
+      ${fill(transB)}
+      let col = tileCol + 4u * quad;
+      let k = k0 + step;
+      tileB[step * ${PITCH}u + quad] = ${quad}(vec4f(${each(4, (c) => `elementB(batch, k, col + ${c}u, end)`, ", ")}));
+    }
+    workgroupBarrier();
+    for (var step = 0u; step < ${DEPTH}u; step++) {
+      let rows = tileA[step * ${PITCH}u + y];
+      let cols = tileB[step * ${PITCH}u + x];
+${each(4, (i) => `      sum${i} += ${half ? `vec4f(rows[${i}] * cols)` : `rows[${i}] * cols`};`)}
+    }
+    workgroupBarrier();
+  }
+${each(4, (i) => `  store(part, tileRow + 4u * y + ${i}u, tileCol + 4u * x, sum${i});`)}
+}
+`,
+  });
+}
+
+/** partial [splits, batch, m, n] → C: adds the parts in order and applies the epilogue. One thread per four columns. */
+export function combineKernel(spec: MatmulSpec, profile: AdapterProfile, splits: number): WgslKernel {
+  const quads = Math.ceil(spec.n / 4);
+  const threads = independentThreads(profile);
+  const count = spec.batch * spec.m * quads;
+  return shader({
+    key: `matmul/combine/${vectorType(spec.n)}${epilogueKey(spec)}/${threads}`,
+    bindings: { partial: "read f32", ...biasBinding(spec), c: `write ${vectorType(spec.n)}` },
+    params: { count: u32(count), ...sizes(spec, splits), quads: u32(quads) },
+    workgroups: gridFor(count, threads),
+    body: () => `${storeFunction(spec, spec.n % 4 === 0)}
+${linearMain(threads, "params.count")}
+  let col = i % params.quads * 4u;
+  let line = i / params.quads;
+  var sum = vec4f();
+  for (var part = 0u; part < params.splits; part++) {
+    let at = (part * params.batch * params.m + line) * params.n + col;
+    sum += vec4f(partial[at], partial[at + 1u], partial[at + 2u], partial[at + 3u]); // beyond the edge: not stored
+  }
+  store(line / params.m, line % params.m, col, sum);
+}`,
+  });
+}
