@@ -5,7 +5,8 @@
 import process from "node:process";
 import { device } from "../engine/device.ts";
 import { Rng } from "../engine/random.ts";
-import { Decoder, sampleToken } from "../nn/sampler.ts";
+import { Decoder } from "../nn/decoder.ts";
+import type { SampledToken } from "../nn/sampler.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { emptyStream } from "../rl/stream.ts";
 import { Template } from "../rl/template.ts";
@@ -70,7 +71,7 @@ async function main(): Promise<number> {
       const action: number[] = [];
       while (action.at(-1) !== template.endId && action.length < maxActionTokens) {
         if (decoder.lengths[0]! + pending.length > preset.model.maxPositions) return end("the context is full");
-        const token = sampleToken(await decoder.feed([pending]), { temperature }, rng);
+        const [[token]] = (await decoder.draw([{ row: 0, tokens: pending, rng }], { temperature })) as [[SampledToken]];
         pending = [token.id];
         action.push(token.id);
         if (token.id !== template.endId) write(style.role.action(tokenizer.decode([token.id])));

@@ -1,36 +1,63 @@
 /**
  * The key/value cache of a decoder: one row per text being written, each with a length of its own. Keys and values live outside
- * all scopes and are written in place; what lies behind a row's length is never seen, because attention is causal.
+ * all scopes and are written in place; what lies behind a row's length is never seen, because attention is causal. Rows are
+ * independent: one may grow by a prompt while another grows by a token, and a third rests.
  */
 import { check } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
 import { tensor, zeros } from "../engine/ops/create.ts";
-import { gather } from "../engine/ops/indexing.ts";
-import { outsideScopes } from "../engine/scope.ts";
+import { gather, gatherOp, writeRowsOp } from "../engine/ops/indexing.ts";
+import { reshape } from "../engine/ops/movement.ts";
+import { apply, apply1 } from "../engine/op.ts";
+import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import type { ModelConfig } from "./config.ts";
 
 interface CacheLayer {
-  /** [B, S, Hkv, D] */
+  /** [R, Hkv, S, D]: the keys of one head lie side by side, in the order in which attention reads them. */
   readonly k: Tensor;
   readonly v: Tensor;
+}
+
+/** The next `count` tokens of a row. */
+export interface CachePart {
+  readonly row: number;
+  readonly count: number;
+}
+
+/** For each of N tokens its row and its position there; −1 and 0 for padding. */
+export interface Places {
+  readonly rows: Int32Array;
+  readonly positions: Int32Array;
+}
+
+export const emptyPlaces = (width: number): Places => ({
+  rows: new Int32Array(width).fill(-1),
+  positions: new Int32Array(width),
+});
+
+export function setPlace({ rows, positions }: Places, n: number, row: number, position: number): void {
+  rows[n] = row;
+  positions[n] = position;
 }
 
 export class KvCache {
   /** S, the most positions that a row can have. */
   readonly capacity: number;
+  readonly #heads: number;
   #layers: readonly CacheLayer[];
   #lengths: Int32Array;
 
-  /** @param rows B @param capacity S, at most the model's positions */
+  /** @param rows R @param capacity S, at most the model's positions */
   constructor(config: ModelConfig, rows: number, capacity: number, device: Device) {
     check(
       capacity >= 1 && capacity <= config.maxPositions,
       () => `KvCache: capacity must be between 1 and the model's ${config.maxPositions} positions, got ${capacity}`,
     );
     check(Number.isInteger(rows) && rows >= 1, () => `KvCache: rows must be an integer ≥ 1, got ${rows}`);
-    const make = (): Tensor => zeros([rows, capacity, config.kvHeads, config.headDim], { device });
+    const make = (): Tensor => zeros([rows, config.kvHeads, capacity, config.headDim], { device });
     this.capacity = capacity;
+    this.#heads = config.kvHeads;
     this.#layers = outsideScopes(() => Array.from({ length: config.layers }, () => ({ k: make(), v: make() })));
     this.#lengths = new Int32Array(rows);
   }
@@ -46,22 +73,88 @@ export class KvCache {
     return this.#lengths.length;
   }
 
-  /** Where the next T tokens of each row go, as rows of [B · S]; −1 for the padding behind `counts[b]` tokens. */
-  rowsFor(T: number, counts: Int32Array): Int32Array {
-    const rows = new Int32Array(this.rows * T).fill(-1);
-    for (let b = 0; b < this.rows; b++) {
+  /**
+   * Where the next tokens of each part's row go, in the order of the parts; the rows' lengths grow by them.
+   * @throws if a row has no room for them
+   */
+  append(parts: readonly CachePart[]): Places {
+    const places = emptyPlaces(parts.reduce((n, { count }) => n + count, 0));
+    let n = 0;
+    for (const { row, count } of parts) {
+      const length = this.#lengths[this.#checkRow("append", row)]!;
       check(
-        this.#lengths[b]! + counts[b]! <= this.capacity,
-        () => `KvCache: row ${b} has ${this.#lengths[b]} tokens, ${counts[b]} more do not fit into ${this.capacity}`,
+        length + count <= this.capacity,
+        () => `KvCache: row ${row} has ${length} tokens, ${count} more do not fit into ${this.capacity}`,
       );
-      for (let t = 0; t < counts[b]!; t++) rows[b * T + t] = b * this.capacity + this.#lengths[b]! + t;
+      for (let t = length; t < length + count; t++) setPlace(places, n++, row, t);
+      this.#lengths[row] = length + count;
     }
-    return rows;
+    return places;
   }
 
-  /** Counts tokens that have been written. */
-  advance(counts: Int32Array): void {
-    counts.forEach((n, b) => (this.#lengths[b]! += n));
+  /** As `append` for one token each of `width` rows, but a row that is full, or −1, gets no place: what is read there is lost. */
+  appendWhereRoom(rows: readonly number[], width: number): Places {
+    const places = emptyPlaces(width);
+    rows.forEach((row, n) => {
+      if (row < 0 || this.#lengths[row]! >= this.capacity) return;
+      setPlace(places, n, row, this.#lengths[row]!++);
+    });
+    return places;
+  }
+
+  /** Where the keys and values of each token's heads go, among the R · Hkv · S places of a layer; −1 for padding. */
+  slots({ rows, positions }: Places): Int32Array {
+    const heads = this.#heads;
+    const slots = new Int32Array(rows.length * heads).fill(-1);
+    for (let n = 0; n < rows.length; n++) {
+      if (rows[n]! < 0) continue;
+      for (let h = 0; h < heads; h++) slots[n * heads + h] = (rows[n]! * heads + h) * this.capacity + positions[n]!;
+    }
+    return slots;
+  }
+
+  #checkRow(where: string, row: number): number {
+    check(
+      Number.isInteger(row) && row >= 0 && row < this.rows,
+      () => `KvCache.${where}: row ${row} of ${this.rows} does not exist`,
+    );
+    return row;
+  }
+
+  /** Forgets what a row holds from `length` on; 0 frees the row for another text. */
+  truncate(row: number, length: number): void {
+    const held = this.#lengths[this.#checkRow("truncate", row)]!;
+    check(length >= 0 && length <= held, () => `KvCache.truncate: row ${row} has ${held} tokens, not ${length}`);
+    this.#lengths[row] = length;
+  }
+
+  /** Row `to` of each entry becomes the first `length` tokens of row `from` (a shared prompt). */
+  copy(entries: readonly { readonly from: number; readonly to: number; readonly length: number }[]): void {
+    for (const { from, to, length } of entries) {
+      const held = this.#lengths[this.#checkRow("copy", from)]!;
+      this.#checkRow("copy", to);
+      check(length <= held, () => `KvCache.copy: row ${from} has ${held} tokens, not ${length}`);
+    }
+    const total = entries.reduce((n, e) => n + e.length, 0);
+    if (total === 0) return;
+    const slotsOf = (side: "from" | "to"): Tensor => {
+      const places = emptyPlaces(total);
+      let n = 0;
+      for (const e of entries) for (let t = 0; t < e.length; t++) setPlace(places, n++, e[side], t);
+      return tensor(this.slots(places), { device: this.#layers[0]!.k.device });
+    };
+    scope(() => {
+      const [from, to] = [slotsOf("from"), slotsOf("to")];
+      for (const { k, v } of this.#layers) {
+        for (const x of [k, v]) {
+          // The ops and not the functions, which would look at every slot: these are right.
+          const flat = reshape(x, [-1, x.shape[3]!]);
+          const copied = apply1(gatherOp, [flat, from], { axis: 0 });
+          apply(writeRowsOp, [copied, to, flat], { axis: 0 });
+        }
+      }
+    }, "copy cache rows");
+    for (const { to, length } of entries) this.#lengths[to] = length;
   }
 
   /** Keeps the given rows, in this order; the others are dropped. A row may be taken several times (a shared prompt). */

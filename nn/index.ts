@@ -15,6 +15,7 @@ export type { Family, ModelConfig, ModelOptions } from "./config.ts";
 export { huggingFaceName, initParams } from "./parameters.ts";
 export type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 export { forward, type ForwardOptions, linear, logits, type Model, outputMatrix, pickHidden } from "./transformer.ts";
+export { headValues, initValueHead, type ValueHead } from "./valueHead.ts";
 
 // Training
 export { accumulateGrads, AdamW, type AdamWOptions, type AdamWState, globalNorm } from "./optimizer.ts";
@@ -23,7 +24,8 @@ export { type Schedule, schedule, type ScheduleOptions } from "./optimizer.ts";
 // Text in, text out
 export { byteTokenizer, DEFAULT_PATTERN, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
 export type { DecodeOptions, Tokenizer, TrainBpeOptions } from "./tokenizer.ts";
-export { Decoder, generate, type Generated, type GenerateOptions } from "./sampler.ts";
+export { Decoder, type DecoderOptions, type DrawOptions, type Part } from "./decoder.ts";
+export { generate, type Generated, type GenerateOptions } from "./generate.ts";
 export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.ts";
 export { KvCache } from "./cache.ts";
 

@@ -1,19 +1,27 @@
 /**
- * Rollouts: the model acts in environments until every episode has ended. All live episodes share one batch and one cache. Each
- * step feeds every live row as many tokens as the shortest waiting list has (one, unless all have just been answered), so there
- * is no padding: while one row samples, another reads its observation. Finished episodes leave the batch.
+ * Rollouts: the model acts in environments until every episode has ended. Each live episode has a row of one decoder. A step reads
+ * what is new to every row that has something new (one token, a whole answer, a task) in one forward pass, and draws the
+ * next token of each. Rows whose environment is still busy are simply not in it; a row that becomes free takes the next episode.
+ * A task that several episodes share is read once and copied.
  *
- * Episode e draws from its own random stream, so what it does does not depend on the others. An environment that throws or
- * takes too long ends its episode, masked; a bad action never does: the error comes back as an observation.
+ * What an episode does follows from its request and the model alone: its random numbers are its own stream's, by position, and
+ * the bits of a row do not depend on the other rows. Neither timing nor company changes a token.
+ *
+ * An environment that throws or takes too long ends its episode, masked; a bad action never does: the error comes back as an
+ * observation.
  */
 import { check } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
-import type { Rng } from "../engine/random.ts";
-import { checkSampling, Decoder, SAMPLING_KEYS, type SamplingOptions, sampleToken } from "../nn/sampler.ts";
+import { bytesPerElement } from "../engine/types.ts";
+import { Decoder, type DrawOptions } from "../nn/decoder.ts";
+import { burstFor } from "../nn/generate.ts";
+import { checkSampling, SAMPLING_KEYS, type SamplingOptions } from "../nn/sampler.ts";
 import type { Model } from "../nn/transformer.ts";
-import type { Environment, EnvironmentSpec, EnvironmentOptions, StepResult } from "./environments/environment.ts";
-import { append, emptyStream, type StopReason, type TokenStream, type Trajectory } from "./stream.ts";
+import { Episode, type EpisodeLimits, type EpisodeRequest } from "./episodes.ts";
+import type { Trajectory } from "./stream.ts";
 import type { Template } from "./template.ts";
+
+export type { EpisodeRequest } from "./episodes.ts";
 
 export interface RolloutOptions extends SamplingOptions {
   /** Actions at most in an episode; default 8. */
@@ -28,6 +36,10 @@ export interface RolloutOptions extends SamplingOptions {
   readonly timeout?: number;
   /** Ends the rollout early: live episodes stop with `aborted`. */
   readonly signal?: AbortSignal;
+  /** Episodes that are played at once; default 256, fewer if their cache would take more than 512 MiB. */
+  readonly maxConcurrent?: number;
+  /** Tokens drawn in a row before the host looks at them; default 1, on WebGPU 4. No token depends on it. */
+  readonly burst?: number;
 }
 
 const ROLLOUT_KEYS: readonly string[] = [
@@ -38,39 +50,22 @@ const ROLLOUT_KEYS: readonly string[] = [
   "maxTokens",
   "timeout",
   "signal",
+  "maxConcurrent",
+  "burst",
 ];
 
-/** What to play: `group` numbers the task, `seed` makes it, `rng` is the stream that its actions are drawn from (used up by playing). */
-export interface EpisodeRequest {
-  readonly spec: EnvironmentSpec;
-  readonly options: EnvironmentOptions;
-  readonly seed: number;
-  readonly group: number;
-  readonly rng: Rng;
+const CACHE_BYTES = 2 ** 29;
+/** WebGPU binds no more of a buffer by default. */
+const TENSOR_BYTES = 2 ** 27;
+const MOST_ROWS = 256;
+
+function rowsThatFit({ config, params }: Model, maxTokens: number): number {
+  const bytes = maxTokens * config.kvHeads * config.headDim * bytesPerElement(params.embedding.dtype);
+  const fit = Math.min(CACHE_BYTES / (2 * config.layers * bytes), TENSOR_BYTES / bytes, MOST_ROWS);
+  return Math.max(1, Math.floor(fit));
 }
 
-interface Episode {
-  readonly request: EpisodeRequest;
-  readonly env: Environment;
-  readonly stream: TokenStream;
-  readonly rewards: number[];
-  task: string;
-  turn: number;
-  info: Trajectory["info"];
-  stop: StopReason | null;
-  /** Tokens that the model has not seen yet. */
-  pending: number[];
-  action: number[];
-  logProbs: number[];
-  /** The action is complete; the environment is to answer. */
-  answering: boolean;
-}
-
-const MASKED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "aborted"]);
-/** Cut short for want of tokens: the reward is 0, whatever was earned before, and the episode is trained on (arXiv 2605.24517). */
-const TRUNCATED: ReadonlySet<StopReason> = new Set(["max_tokens", "context_overflow"]);
-
-/** Plays all requested episodes to their end, in one batch. The result is in the order of the requests. */
+/** Plays all requested episodes to their end. The result is in the order of the requests. */
 export async function rollout(
   model: Model,
   template: Template,
@@ -79,143 +74,181 @@ export async function rollout(
 ): Promise<Trajectory[]> {
   checkKeys("rollout", options, ROLLOUT_KEYS);
   const { maxTurns = 8, maxActionTokens = 48, maxObservationTokens = 96, timeout = 10_000, signal } = options;
-  const { maxTokens = model.config.maxPositions } = options;
+  const { maxTokens = model.config.maxPositions, burst = burstFor(model.params.embedding.device) } = options;
   const sampling = checkSampling(options);
-  const V = model.config.vocabSize;
   check(requests.length > 0, () => "rollout: the list of episodes is empty");
-  for (const [name, value] of Object.entries({ maxTurns, maxActionTokens, maxObservationTokens, maxTokens })) {
+  check(
+    maxTokens <= model.config.maxPositions,
+    () => `rollout: maxTokens ${maxTokens} exceeds the model's ${model.config.maxPositions} positions`,
+  );
+  const { maxConcurrent = rowsThatFit(model, maxTokens) } = options;
+  for (const [name, value] of Object.entries({
+    maxTurns,
+    maxActionTokens,
+    maxObservationTokens,
+    maxTokens,
+    maxConcurrent,
+    burst,
+  })) {
+    // prettier-ignore
     check(Number.isInteger(value) && value >= 1, () => `rollout: ${name} must be an integer ≥ 1, got ${value}`);
   }
   check(timeout > 0, () => `rollout: timeout must be > 0 milliseconds, got ${timeout}`);
-  check(maxTokens <= model.config.maxPositions, () => `rollout: maxTokens ${maxTokens} exceeds the model's ${model.config.maxPositions} positions`); // prettier-ignore
-
-  const episodes = await Promise.all(requests.map((request) => begin(request, template, maxTokens, timeout, signal)));
-  /** One entry per row of the decoder; an episode that has stopped keeps its row until the batch is narrowed. */
-  let rows = episodes.filter((e) => e.stop === null);
-  if (rows.length === 0) return episodes.map(finish);
-  const decoder = new Decoder(model, rows.length, maxTokens);
+  const temperature = sampling.temperature === 0 ? 1 : sampling.temperature;
+  const limits = { template, maxTurns, maxActionTokens, maxObservationTokens, maxTokens, timeout, signal, temperature };
+  const player = new Player(model, requests, limits, maxConcurrent);
   try {
+    return await player.play({ ...sampling, burst });
+  } finally {
+    player.dispose();
+  }
+}
+
+/** An episode with its row of the decoder. */
+interface Seat {
+  readonly episode: Episode;
+  /** Which of the requests it plays. */
+  readonly index: number;
+  readonly row: number;
+  /** Its task has been read. */
+  hasRead: boolean;
+}
+
+class Player {
+  readonly #requests: readonly EpisodeRequest[];
+  readonly #limits: EpisodeLimits;
+  readonly #decoder: Decoder;
+  readonly #finished: Trajectory[] = [];
+  readonly #loop: EventLoop = new EventLoop();
+  readonly #free: number[];
+  #next = 0;
+  /** Episodes whose turn it is. */
+  readonly #ready = new Set<Seat>();
+  /** One promise for each environment that has the turn; none rejects. */
+  readonly #busy = new Set<Promise<void>>();
+  /** By task: whose row is to read it, or has it. */
+  readonly #tasks = new Map<string, Seat>();
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(model: Model, requests: readonly EpisodeRequest[], limits: EpisodeLimits, maxConcurrent: number) {
+    const rows = Math.min(maxConcurrent, requests.length);
+    this.#requests = requests;
+    this.#limits = limits;
+    // On WebGPU the bits of a matrix product may depend on its rows, so these must not depend on how many requests there are.
+    const isGpu = model.params.embedding.device.kind === "webgpu";
+    const width = isGpu ? { width: 2 ** Math.ceil(Math.log2(maxConcurrent)) } : {};
+    this.#decoder = new Decoder(model, rows, limits.maxTokens, width);
+    this.#free = Array.from({ length: rows }, (_, i) => rows - 1 - i);
+  }
+
+  async play(options: DrawOptions): Promise<Trajectory[]> {
     for (;;) {
-      const live = rows.filter((e) => e.stop === null);
-      if (live.length === 0) break;
-      if (live.length <= 0.75 * rows.length) {
-        decoder.select(rows.flatMap((e, row) => (e.stop === null ? [row] : [])));
-        rows = live;
-      }
-      const count = Math.min(...live.map((e) => e.pending.length));
-      const logits = await decoder.feed(rows.map((e) => (e.stop === null ? e.pending.splice(0, count) : [])));
-      rows.forEach((e, row) => {
-        if (e.stop === null && e.pending.length === 0) sampleNext(e, logits.subarray(row * V, (row + 1) * V));
-      });
-      await Promise.all(rows.filter((e) => e.answering).map(answer));
+      while (this.#canAdmit) this.#admit(this.#next++);
+      // Environments that answer at once have answered after this; timers go off, and whoever wants to abort is heard.
+      await this.#loop.turn();
+      if (this.#ready.size === 0 && this.#busy.size > 0 && !this.#canAdmit) await Promise.race(this.#busy);
+      if (this.#failure) throw this.#failure.error;
+      if (this.#ready.size > 0) await this.#step(options);
+      else if (this.#busy.size === 0 && this.#next === this.#requests.length) return this.#finished;
     }
-  } finally {
-    decoder.dispose();
-  }
-  return episodes.map(finish);
-
-  /** Adds one token to the action; the action is over with its end token or when there is no room for more. */
-  function sampleNext(e: Episode, logits: Float32Array | Float64Array): void {
-    const token = sampleToken(logits, sampling, e.request.rng);
-    e.action.push(token.id);
-    e.logProbs.push(token.logProb);
-    const room = maxTokens - e.stream.ids.length - e.action.length;
-    if (token.id === template.endId) e.answering = true;
-    else if (signal?.aborted) e.stop = "aborted";
-    else if (room <= 0) e.stop = "context_overflow";
-    else if (e.action.length >= maxActionTokens) e.stop = "max_tokens";
-    if (e.answering || e.stop !== null) {
-      const temperature = sampling.temperature === 0 ? 1 : sampling.temperature;
-      append(e.stream, "action", e.turn, e.action, { oldLogProbs: e.logProbs, temperature });
-    } else e.pending = [token.id];
   }
 
-  /** Gives the action to the environment and its answer to the stream. */
-  async function answer(e: Episode): Promise<void> {
-    const { action } = e;
-    [e.action, e.logProbs, e.answering] = [[], [], false];
-    const text = template.actionText(action);
-    const result = await guarded(e, (s) => e.env.step(text, { signal: s }), timeout, signal);
-    if (result === null) return;
-    e.rewards.push(result.reward);
-    e.info = result.info;
-    const lastTurn = e.turn + 1 >= maxTurns;
-    const ids = template.encodeObservation(result.observation, maxObservationTokens);
-    // <|obs|> and <|end|>; unless the episode is over also <|act|> and at least one token of the next action.
-    const needed = ids.length + (result.done || lastTurn ? 2 : 4);
-    if (e.stream.ids.length + needed > maxTokens) {
-      e.stop = result.done ? "completed" : "context_overflow";
-      return;
-    }
-    const before = e.stream.ids.length;
-    template.appendObservation(e.stream, e.turn, ids, "", result.done || lastTurn);
-    // The model has sampled the action's last token but not read it yet.
-    e.pending = [action.at(-1)!, ...e.stream.ids.slice(before)];
-    e.turn++;
-    if (result.done) e.stop = "completed";
-    else if (lastTurn) e.stop = "max_turns";
+  dispose(): void {
+    this.#decoder.dispose();
+    this.#loop.close();
   }
-}
 
-async function begin(
-  request: EpisodeRequest,
-  template: Template,
-  maxTokens: number,
-  timeout: number,
-  signal: AbortSignal | undefined,
-): Promise<Episode> {
-  const env = request.spec.make(request.options);
-  const stream = emptyStream();
-  const episode: Episode = { request, env, stream, rewards: [], task: "", turn: 0, info: {}, stop: null, pending: [], action: [], logProbs: [], answering: false }; // prettier-ignore
-  const task = await guarded(episode, (s) => env.reset(request.seed, { signal: s }), timeout, signal);
-  if (task === null) return episode;
-  episode.task = task;
-  template.appendTask(stream, task);
-  check(stream.ids.length < maxTokens, () => `rollout: the task of ${env.name} takes ${stream.ids.length} tokens, only ${maxTokens} fit`); // prettier-ignore
-  episode.pending = [...stream.ids];
-  return episode;
-}
+  get #canAdmit(): boolean {
+    return this.#free.length > 0 && this.#next < this.#requests.length;
+  }
 
-/** A call of the environment within its time; `null` if it failed, with the episode's stop reason set. */
-async function guarded<R extends string | StepResult>(
-  e: Episode,
-  call: (signal: AbortSignal) => Promise<R>,
-  timeout: number,
-  outer: AbortSignal | undefined,
-): Promise<R | null> {
-  const clock = new AbortController();
-  const timer = setTimeout(() => clock.abort(new Error(`${e.env.name}: no answer within ${timeout} ms`)), timeout);
-  const signal = outer ? AbortSignal.any([clock.signal, outer]) : clock.signal;
-  let onAbort = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener("abort", onAbort, { once: true });
-  });
-  aborted.catch(() => undefined);
-  try {
-    signal.throwIfAborted();
-    return await Promise.race([call(signal), aborted]);
-  } catch (error) {
-    e.stop = outer?.aborted ? "aborted" : clock.signal.aborted ? "timeout" : "tool_error";
-    e.info = { ...e.info, error: error instanceof Error ? error.message : String(error) };
-    return null;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", onAbort); // else the combined signal lives as long as the outer one
+  /** Gives a free row to an episode. */
+  #admit(index: number): void {
+    const episode = new Episode(this.#requests[index]!, this.#limits);
+    const seat: Seat = { episode, index, row: this.#free.pop()!, hasRead: false };
+    this.#await(seat, episode.begin());
+  }
+
+  /** The environment has the turn; then the episode is ready again, or over. */
+  #await(seat: Seat, answer: Promise<void>): void {
+    const waiting: Promise<void> = answer
+      .then(() => (seat.episode.stop === null ? void this.#ready.add(seat) : this.#end(seat)))
+      .catch((error: unknown) => void (this.#failure ??= { error }))
+      .then(() => void this.#busy.delete(waiting));
+    this.#busy.add(waiting);
+  }
+
+  #end(seat: Seat): void {
+    const task = taskOf(seat);
+    if (this.#tasks.get(task) === seat) this.#tasks.delete(task);
+    this.#finished[seat.index] = seat.episode.trajectory();
+    this.#ready.delete(seat);
+    this.#decoder.truncate(seat.row, 0);
+    this.#free.push(seat.row);
+  }
+
+  /** One forward pass over all that is ready, and one draw (or burst of draws) for each. */
+  async #step(options: DrawOptions): Promise<void> {
+    const seats = this.#share();
+    const parts = seats.map(({ row, episode }) => ({ row, tokens: episode.pending, rng: episode.request.rng }));
+    const drawn = await this.#decoder.draw(parts, options);
+    seats.forEach((seat, i) => {
+      const { episode, row } = seat;
+      seat.hasRead = true;
+      if (episode.takeTokens(drawn[i]!)) {
+        // What was drawn behind the end is forgotten; the end itself is read together with the answer.
+        this.#decoder.truncate(row, episode.stream.ids.length - 1);
+        this.#ready.delete(seat);
+        this.#await(seat, episode.answer());
+      } else if (episode.stop !== null) this.#end(seat);
+    });
+  }
+
+  /**
+   * Who takes part in this step. Of the episodes that are to read the same task one does; the others sit out until it has, then
+   * they copy all but the last token, which each reads itself, to draw what follows it.
+   */
+  #share(): Seat[] {
+    const copies: { from: number; to: number; length: number }[] = [];
+    const taking = [...this.#ready].filter((seat) => {
+      if (seat.hasRead) return true;
+      const task = taskOf(seat);
+      const first = this.#tasks.get(task);
+      if (first === undefined) this.#tasks.set(task, seat);
+      if (first === undefined || first === seat) return true;
+      if (!first.hasRead) return false;
+      const { pending } = seat.episode;
+      copies.push({ from: first.row, to: seat.row, length: pending.length - 1 });
+      seat.episode.pending = pending.slice(-1);
+      return true;
+    });
+    this.#decoder.copy(copies);
+    return taking;
   }
 }
 
-function finish(e: Episode): Trajectory {
-  return {
-    stream: e.stream,
-    group: e.request.group,
-    reward: TRUNCATED.has(e.stop!) ? 0 : e.rewards.reduce((a, b) => a + b, 0),
-    stepRewards: e.rewards,
-    stopReason: e.stop!,
-    masked: MASKED.has(e.stop!),
-    env: e.request.spec.name,
-    task: e.task,
-    seed: e.request.seed,
-    info: e.info,
-  };
+/** The tokens that an episode begins with, as a key. */
+const taskOf = ({ episode }: Seat): string => episode.task.join();
+
+/** Lets everything run that is ready to run: a message to oneself comes after it. */
+class EventLoop {
+  readonly #channel: MessageChannel = new MessageChannel();
+  #resume: () => void = () => {};
+
+  constructor() {
+    this.#channel.port1.addEventListener("message", () => this.#resume());
+    this.#channel.port1.start();
+  }
+
+  turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#resume = resolve;
+      this.#channel.port2.postMessage(0);
+    });
+  }
+
+  /** An open channel would keep Node from ending. */
+  close(): void {
+    this.#channel.port1.close();
+  }
 }

@@ -6,7 +6,7 @@ import { tensor } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
 import { scope } from "../../engine/scope.ts";
 import { KvCache } from "../../nn/cache.ts";
-import { Decoder } from "../../nn/sampler.ts";
+import { Decoder } from "../../nn/decoder.ts";
 import { forward, logits, type Model } from "../../nn/transformer.ts";
 import { reference, relativeError, wasm } from "../support/rlExecutors.ts";
 import { endingModel, toyModel, V } from "../support/rlToy.ts";

@@ -18,7 +18,8 @@ import { modelFromFiles } from "../../nn/checkpoint.ts";
 import { AdamW, globalNorm } from "../../nn/optimizer.ts";
 import { huggingFaceName, type TransformerParams } from "../../nn/parameters.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";
-import { Decoder, generate } from "../../nn/sampler.ts";
+import { Decoder } from "../../nn/decoder.ts";
+import { generate } from "../../nn/generate.ts";
 import { forward, logits, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
 import { everyExecutor, relativeError } from "../support/rlExecutors.ts";
 

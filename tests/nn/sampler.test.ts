@@ -5,7 +5,8 @@ import type { Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
 import { scope } from "../../engine/scope.ts";
-import { generate, type GenerateOptions, sampleToken, type SamplingOptions } from "../../nn/sampler.ts";
+import { generate, type GenerateOptions } from "../../nn/generate.ts";
+import { sampleToken, type SamplingOptions } from "../../nn/sampler.ts";
 import { forward, logits as logitsOf, type Model } from "../../nn/transformer.ts";
 import { reference, wasm } from "../support/rlExecutors.ts";
 import { endingModel, toyModel, toyTemplate, V } from "../support/rlToy.ts";
@@ -187,9 +188,11 @@ describe.each([
     const options: GenerateOptions = { maxNewTokens: 2, temperature: 0 };
     await expect(generate(model, [], options)).rejects.toThrow("the list of prompts is empty");
     await expect(generate(model, [[1], []], options)).rejects.toThrow("prompt 1 is empty");
-    await expect(generate(model, [[V]], options)).rejects.toThrow(`id ${V} at position 0 is outside`);
-    await expect(generate(model, [[-1]], options)).rejects.toThrow("id -1");
-    await expect(generate(model, [Array(65).fill(1)], options)).rejects.toThrow("position 64 in row 0 is outside the model's 64"); // prettier-ignore
+    await expect(generate(model, [[V]], options)).rejects.toThrow(
+      `prompt 0 has the id ${V}, the vocabulary ${V} tokens`,
+    );
+    await expect(generate(model, [[-1]], options)).rejects.toThrow("the id -1");
+    await expect(generate(model, [Array(65).fill(1)], options)).rejects.toThrow("prompt 0 has 65 tokens, the model 64 positions"); // prettier-ignore
     await expect(generate(model, [[1]], { ...options, maxNewTokens: 0 })).rejects.toThrow("maxNewTokens must be ≥ 1");
     await expect(generate(model, [[1]], { maxNewTokens: 2 })).rejects.toThrow("sampling needs { rng }");
     await expect(generate(model, [[1]], { ...options, stopId: 3 } as GenerateOptions)).rejects.toThrow("did you mean 'stopIds'?"); // prettier-ignore

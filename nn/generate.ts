@@ -1,0 +1,84 @@
+/** Continuing prompts with a model, many at once. */
+import type { Device } from "../engine/device.ts";
+import { check } from "../engine/errors.ts";
+import { checkKeys } from "../engine/options.ts";
+import { Rng } from "../engine/random.ts";
+import { Decoder } from "./decoder.ts";
+import { type SampledToken, SAMPLING_KEYS, type SamplingOptions } from "./sampler.ts";
+import type { Model } from "./transformer.ts";
+
+export interface GenerateOptions extends SamplingOptions {
+  readonly maxNewTokens: number;
+  /** Sampling one of these ends a row; it is part of the result. */
+  readonly stopIds?: readonly number[];
+  /** Row r draws from `rng.split(r)`. Not needed for greedy decoding. */
+  readonly rng?: Rng;
+}
+
+export interface Generated {
+  readonly tokens: readonly SampledToken[];
+  readonly stopReason: "stop" | "length";
+}
+
+/**
+ * Tokens that are drawn before the host looks: where it has to wait for the device each time, a few, although what is drawn behind a
+ * stop is thrown away. What is drawn does not depend on it.
+ */
+export const burstFor = ({ kind }: Device): number => (kind === "webgpu" ? 4 : 1);
+
+/** Continues every prompt (ragged, each at least one token) and returns what was sampled. */
+export async function generate(
+  model: Model,
+  prompts: readonly (readonly number[])[],
+  options: GenerateOptions,
+): Promise<Generated[]> {
+  checkKeys("generate", options, [...SAMPLING_KEYS, "maxNewTokens", "stopIds", "rng"]);
+  const { maxNewTokens, stopIds = [], rng, ...sampling } = options;
+  const { maxPositions, vocabSize } = model.config;
+  check(prompts.length > 0, () => "generate: the list of prompts is empty");
+  prompts.forEach((prompt, r) => {
+    check(prompt.length > 0, () => `generate: prompt ${r} is empty; it needs at least one token`);
+    check(
+      prompt.length <= maxPositions,
+      () => `generate: prompt ${r} has ${prompt.length} tokens, the model ${maxPositions} positions`,
+    );
+    const wrong = prompt.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
+    check(wrong === undefined, () => `generate: prompt ${r} has the id ${wrong}, the vocabulary ${vocabSize} tokens`);
+  });
+  check(
+    Number.isInteger(maxNewTokens) && maxNewTokens >= 1,
+    () => `generate: maxNewTokens must be ≥ 1, got ${maxNewTokens}`,
+  );
+  check(
+    rng !== undefined || options.temperature === 0,
+    () => "generate: sampling needs { rng }; or pass temperature 0",
+  );
+  const capacity = Math.min(maxPositions, Math.max(...prompts.map((p) => p.length)) + maxNewTokens);
+  const burst = burstFor(model.params.embedding.device);
+  const decoder = new Decoder(model, prompts.length, capacity);
+  const streams = prompts.map((_, r) => (rng ?? new Rng(0)).split(r));
+  const results = prompts.map((): { tokens: SampledToken[]; stopReason: Generated["stopReason"] } => ({ tokens: [], stopReason: "length" })); // prettier-ignore
+  try {
+    for (let live = prompts.map((_, row) => row); live.length > 0;) {
+      const parts = live.map((row) => {
+        const last = results[row]!.tokens.at(-1);
+        return { row, tokens: last === undefined ? prompts[row]! : [last.id], rng: streams[row]! };
+      });
+      const drawn = await decoder.draw(parts, { ...sampling, burst });
+      live = live.filter((row, i) => {
+        const result = results[row]!;
+        for (const token of drawn[i]!) {
+          result.tokens.push(token);
+          if (stopIds.includes(token.id)) result.stopReason = "stop";
+          // The last position is read to predict one more token.
+          const isFull = prompts[row]!.length + result.tokens.length > capacity;
+          if (result.stopReason === "stop" || result.tokens.length >= maxNewTokens || isFull) return false;
+        }
+        return true;
+      });
+    }
+  } finally {
+    decoder.dispose();
+  }
+  return results;
+}
