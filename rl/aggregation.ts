@@ -6,13 +6,22 @@
 import { check, fail } from "../engine/errors.ts";
 
 export const AGGREGATIONS = [
-  "token-mean", // Σ m·ℓ / N
-  "token-sum", // Σ m·ℓ
-  "seq-mean-token-sum", // (1/S) Σ_i Σ_t m·ℓ
-  "seq-mean-token-sum-norm", // the same, divided by a constant length L_max (Dr. GRPO)
-  "seq-mean-token-mean", // mean of the sequences' own means
+  "token-mean",
+  "token-sum",
+  "seq-mean-token-sum",
+  "seq-mean-token-sum-norm",
+  "seq-mean-token-mean",
 ] as const;
 export type Aggregation = (typeof AGGREGATIONS)[number];
+
+/** m is the mask, N the number of trained tokens, S that of sequences with one, L_max a constant length. */
+export const AGGREGATION_FORMULAS: Readonly<Record<Aggregation, string>> = {
+  "token-mean": "Σ m·ℓ / N",
+  "token-sum": "Σ m·ℓ",
+  "seq-mean-token-sum": "(1/S) Σ_i Σ_t m·ℓ",
+  "seq-mean-token-sum-norm": "(1/(S·L_max)) Σ_i Σ_t m·ℓ, Dr. GRPO's",
+  "seq-mean-token-mean": "mean of the sequences' own means",
+};
 
 /** TRL's `loss_type` names that mean an aggregation. */
 export const AGGREGATION_ALIASES: Readonly<Record<string, Aggregation>> = {
@@ -34,20 +43,33 @@ export function aggregationByName(name: string): Aggregation {
   );
 }
 
+export interface AggregationOptions {
+  /** L_max of `seq-mean-token-sum-norm` */
+  readonly maxLength?: number;
+  /** Rows of each sequence; default: every row is one. */
+  readonly sequences?: readonly (readonly number[])[];
+  /** How much each trained token counts, ≥ 0; default 1. The denominators count the same, so only proportions matter. */
+  readonly importance?: readonly Float64Array[];
+}
+
 /**
  * The weight of each token, 0 outside the mask. N is the number of trained tokens of the whole step, S the number of sequences
- * that have at least one.
- * @param masks per sequence, per token
- * @param maxLength L_max of `seq-mean-token-sum-norm`
+ * that have at least one; a sequence is a rollout, with all its rows.
+ * @param masks per row, per token
+ * @param options or L_max alone
  */
 export function aggregationWeights(
   masks: readonly (readonly boolean[])[],
   aggregation: Aggregation,
-  maxLength?: number,
+  options: AggregationOptions | number = {},
 ): Float64Array[] {
-  const lengths = masks.map((mask) => mask.filter(Boolean).length);
+  const { maxLength, sequences = masks.map((_, row) => [row]), importance } = typeof options === "number" ? { maxLength: options } : options; // prettier-ignore
+  const worth = (row: number, t: number): number => (masks[row]![t] ? (importance?.[row]![t] ?? 1) : 0);
+  const lengths = sequences.map((rows) =>
+    rows.reduce((sum, row) => sum + masks[row]!.reduce((n, _, t) => n + worth(row, t), 0), 0),
+  );
   const N = lengths.reduce((a, b) => a + b, 0);
-  const S = lengths.filter((n) => n > 0).length;
+  const S = sequences.filter((rows) => rows.some((row) => masks[row]!.some(Boolean))).length;
   const weightOf = (length: number): number => {
     switch (aggregation) {
       case "token-mean":
@@ -66,5 +88,14 @@ export function aggregationWeights(
         return 1 / (S * length);
     }
   };
-  return masks.map((mask, i) => Float64Array.from(mask, (trained) => (trained ? weightOf(lengths[i]!) : 0)));
+  const weights = masks.map((mask) => new Float64Array(mask.length));
+  sequences.forEach((rows, i) => {
+    for (const row of rows) {
+      masks[row]!.forEach((_, t) => {
+        const w = worth(row, t); // 0 also keeps 1/0 of an empty sequence away
+        if (w !== 0) weights[row]![t] = w * weightOf(lengths[i]!);
+      });
+    }
+  });
+  return weights;
 }

@@ -18,6 +18,9 @@ export interface MicroBatch {
   /** Where each of the N came from: position in the list of episodes, and token. */
   readonly episode: Int32Array;
   readonly token: Int32Array;
+  /** Which sequence (rollout or pair) of the micro-batch each of the N belongs to, and how many there are. */
+  readonly segment: Int32Array;
+  readonly segments: number;
   readonly columns: Columns;
 }
 
@@ -27,13 +30,23 @@ export interface Columns {
   readonly refLogProbs: Float64Array;
   readonly temperatures: Float64Array;
   readonly advantages: Float64Array;
-  /** 1 where the policy term has a weight. */
+  /** 1 on tokens of the policy term. */
   readonly mask: Float64Array;
-  /** 1 where the world term has a weight. */
+  /** 1 where the world term has a weight; the same for its clipped form. */
   readonly worldMask: Float64Array;
+  readonly clippedMask: Float64Array;
   readonly wPolicy: Float64Array;
   readonly wWorld: Float64Array;
+  readonly wClipped: Float64Array;
   readonly wKl: Float64Array;
+  readonly wEntropy: Float64Array;
+  readonly wValue: Float64Array;
+  /** 1 where a value has a target. */
+  readonly valueMask: Float64Array;
+  readonly returns: Float64Array;
+  readonly oldValues: Float64Array;
+  /** What the policy loss prepared over the whole step. */
+  readonly prepared: Float64Array;
 }
 
 export interface PackOptions {
@@ -46,24 +59,45 @@ export interface PackOptions {
   readonly oldLogProbs?: readonly Float64Array[];
   /** Log-probabilities of the reference policy, per episode and token. */
   readonly refLogProbs?: readonly Float64Array[];
+  /** Values before the step, per episode and token. */
+  readonly oldValues?: readonly Float64Array[];
+  /** The policy loss's own column, per episode and token. */
+  readonly prepared?: readonly Float64Array[];
 }
 
-const hasWeight = (plan: TokenPlan, t: number): boolean =>
-  plan.wPolicy[t] !== 0 || plan.wWorld[t] !== 0 || plan.wKl[t] !== 0;
+const inPolicy = (plan: TokenPlan, t: number): boolean => plan.mask?.[t] ?? plan.wPolicy[t] !== 0;
 
-/** Packs episodes, longest first; episodes without a scored token are left out. */
+const hasWeight = (plan: TokenPlan, t: number): boolean =>
+  inPolicy(plan, t) ||
+  plan.wWorld[t] !== 0 ||
+  plan.wKl[t] !== 0 ||
+  (plan.wClipped?.[t] ?? 0) !== 0 ||
+  (plan.wEntropy?.[t] ?? 0) !== 0 ||
+  (plan.wValue?.[t] ?? 0) !== 0;
+
+/**
+ * Packs episodes, longest first; episodes without a scored token are left out. Rows of one segment stay together, however many
+ * tokens that makes.
+ */
 export function pack(episodes: readonly TokenPlan[], options: PackOptions): MicroBatch[] {
   const { maxTokens = 8192, scored = hasWeight } = options;
   check(maxTokens >= 1, () => `pack: maxTokens must be ≥ 1, got ${maxTokens}`);
   const lengthOf = (i: number): number => episodes[i]!.trajectory.stream.ids.length;
-  const order = episodes
-    .map((_, i) => i)
-    .filter((i) => episodes[i]!.trajectory.stream.ids.some((_, t) => t > 0 && scored(episodes[i]!, t)))
-    .sort((a, b) => lengthOf(b) - lengthOf(a) || a - b);
+  const units = new Map<number | string, number[]>();
+  episodes.forEach((plan, i) => {
+    if (!plan.trajectory.stream.ids.some((_, t) => t > 0 && scored(plan, t))) return;
+    const key = plan.segment ?? `row ${i}`;
+    units.set(key, [...(units.get(key) ?? []), i]);
+  });
+  const longest = (rows: readonly number[]): number => rows.reduce((n, i) => Math.max(n, lengthOf(i)), 0);
+  const order = [...units.values()].sort((a, b) => longest(b) - longest(a) || a[0]! - b[0]!);
   const batches: MicroBatch[] = [];
   for (let start = 0; start < order.length;) {
-    const T = lengthOf(order[start]!);
-    const end = Math.min(order.length, start + Math.max(1, Math.floor(maxTokens / T)));
+    const T = longest(order[start]!);
+    let rows = 0;
+    let end = start;
+    do rows += order[end++]!.length;
+    while (end < order.length && (rows + order[end]!.length) * T <= maxTokens);
     batches.push(packRows(episodes, order.slice(start, end), T, scored, options));
     start = end;
   }
@@ -72,11 +106,13 @@ export function pack(episodes: readonly TokenPlan[], options: PackOptions): Micr
 
 function packRows(
   episodes: readonly TokenPlan[],
-  rows: readonly number[],
+  units: readonly (readonly number[])[],
   T: number,
   scored: (plan: TokenPlan, token: number) => boolean,
-  { padId, oldLogProbs, refLogProbs }: PackOptions,
+  { padId, oldLogProbs, refLogProbs, oldValues, prepared }: PackOptions,
 ): MicroBatch {
+  const rows = units.flat();
+  const segments = units.flatMap((members, segment) => members.map(() => segment));
   const ids = new Int32Array(rows.length * T).fill(padId);
   const places: { i: number; b: number; t: number }[] = [];
   rows.forEach((i, b) => {
@@ -94,16 +130,26 @@ function packRows(
     targets: Int32Array.from(places, ({ i, t }) => episodes[i]!.trajectory.stream.ids[t]!),
     episode: Int32Array.from(places, ({ i }) => i),
     token: Int32Array.from(places, ({ t }) => t),
+    segment: Int32Array.from(places, ({ b }) => segments[b]!),
+    segments: units.length,
     columns: {
       oldLogProbs: column(({ trajectory }, t, i) => oldLogProbs?.[i]![t] ?? trajectory.stream.oldLogProbs[t]!),
       refLogProbs: column((_, t, i) => refLogProbs?.[i]![t] ?? 0),
       temperatures: column(({ trajectory }, t) => trajectory.stream.temperatures[t]!),
       advantages: column((plan, t) => plan.advantages[t]!),
-      mask: column((plan, t) => Number(plan.wPolicy[t] !== 0)),
+      mask: column((plan, t) => Number(inPolicy(plan, t))),
       worldMask: column((plan, t) => Number(plan.wWorld[t] !== 0)),
+      clippedMask: column((plan, t) => Number((plan.wClipped?.[t] ?? 0) !== 0)),
       wPolicy: column((plan, t) => plan.wPolicy[t]!),
       wWorld: column((plan, t) => plan.wWorld[t]!),
+      wClipped: column((plan, t) => plan.wClipped?.[t] ?? 0),
       wKl: column((plan, t) => plan.wKl[t]!),
+      wEntropy: column((plan, t) => plan.wEntropy?.[t] ?? 0),
+      wValue: column((plan, t) => plan.wValue?.[t] ?? 0),
+      valueMask: column((plan, t) => Number((plan.wValue?.[t] ?? 0) !== 0)),
+      returns: column((plan, t) => plan.returns?.[t] ?? 0),
+      oldValues: column((_, t, i) => oldValues?.[i]![t] ?? 0),
+      prepared: column((_, t, i) => prepared?.[i]![t] ?? 0),
     },
   };
 }

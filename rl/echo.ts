@@ -10,7 +10,8 @@
  */
 import { check } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
-import type { Trajectory } from "./stream.ts";
+import type { Signal, Signals } from "./signals.ts";
+import { isAgentToken, rolloutRows, type Trajectory } from "./stream.ts";
 
 /**
  * What L_Env divides by. λ is not portable between them.
@@ -51,22 +52,38 @@ export interface EchoOptions {
   readonly filter?: (trajectory: Trajectory, token: number) => boolean;
 }
 
-/** A loss on environment tokens: weights of −lp per episode and token, denominators included. */
+/** A loss on environment tokens: weights per row and token, denominators included, of −lp or of another loss of lp. */
 export interface WorldObjective {
   readonly name: string;
-  weights(trajectories: readonly Trajectory[], step: number): Float64Array[];
+  /** Signals that `weights` reads. */
+  readonly needs?: readonly Signal[];
+  /** ρ: the loss of a token is 1[p ≤ ρ]·(1 − p), PaW's clipped error, instead of −lp. */
+  readonly clip?: number;
+  weights(trajectories: readonly Trajectory[], step: number, signals?: Signals): Float64Array[];
 }
 
-/** Tokens that the environment wrote after the first action: O (with warnings) and, among them, the targets O′. */
-export function observationTokens(trajectory: Trajectory): { all: number; targets: boolean[] } {
+/**
+ * Tokens that the environment wrote after the first action: O (with warnings) and, among them, the targets O′.
+ * @param continues a later row of a rollout: the first action was in an earlier one
+ */
+export function observationTokens(
+  trajectory: Trajectory,
+  continues: boolean = false,
+): { all: number; targets: boolean[] } {
   const { roles, targets } = trajectory.stream;
-  const firstAction = roles.findIndex((role) => role === "action" || role === "thought");
+  const firstAction = continues ? -1 : roles.findIndex(isAgentToken);
   const isObservation = (t: number): boolean =>
-    !trajectory.masked && firstAction >= 0 && t > firstAction && roles[t] === "observation";
+    !trajectory.masked && t > 0 && (continues || firstAction >= 0) && t > firstAction && roles[t] === "observation";
   return {
     all: roles.filter((_, t) => isObservation(t)).length,
     targets: roles.map((_, t) => isObservation(t) && targets[t]!),
   };
+}
+
+/** `observationTokens` of every row, knowing which rows continue a rollout. */
+export function observations(trajectories: readonly Trajectory[]): { all: number; targets: boolean[] }[] {
+  const continued = new Set(rolloutRows(trajectories).flatMap((rows) => rows.slice(1)));
+  return trajectories.map((trajectory, row) => observationTokens(trajectory, continued.has(row)));
 }
 
 /** The ECHO objective. */
@@ -81,23 +98,36 @@ export function echo(options: EchoOptions = {}): WorldObjective {
   return {
     name: "echo",
     weights(trajectories, step) {
-      const observed = trajectories.map((trajectory) => {
-        const { all, targets } = observationTokens(trajectory);
-        const selected = targets.map((target, t) => target && (filter?.(trajectory, t) ?? true));
-        return { all, selected, count: selected.filter(Boolean).length };
-      });
+      const observed = observations(trajectories).map(({ targets }, row) =>
+        targets.map((target, t) => target && (filter?.(trajectories[row]!, t) ?? true)),
+      );
       const value = schedule(step);
       check(
         Number.isFinite(value) && value >= 0,
         () => `echo: lambda at step ${step} is ${value}, expected a number ≥ 0`,
       );
-      const episodes = observed.filter((o) => o.all > 0).length;
-      const total = observed.reduce((sum, o) => sum + o.count, 0);
-      return observed.map(({ all, selected, count }) => {
+      // Counts are a rollout's, over all its rows.
+      const all = observations(trajectories).map((o) => o.all);
+      const rollouts = rolloutRows(trajectories).map((rows) => ({
+        rows,
+        all: rows.reduce((sum, row) => sum + all[row]!, 0),
+        selected: rows.reduce((sum, row) => sum + observed[row]!.filter(Boolean).length, 0),
+      }));
+      const episodes = rollouts.filter((r) => r.all > 0).length;
+      const total = rollouts.reduce((sum, r) => sum + r.selected, 0);
+      const weights = observed.map((row) => new Float64Array(row.length));
+      for (const rollout of rollouts) {
         const denominator =
-          normalization === "token-mean" ? total : episodes * (normalization === "selected" ? count : all);
-        return Float64Array.from(selected, (target) => (target ? value / denominator : 0));
-      });
+          normalization === "token-mean"
+            ? total
+            : episodes * (normalization === "selected" ? rollout.selected : rollout.all);
+        for (const row of rollout.rows) {
+          observed[row]!.forEach((target, t) => {
+            if (target) weights[row]![t] = value / denominator;
+          });
+        }
+      }
+      return weights;
     },
   };
 }

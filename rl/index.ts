@@ -6,7 +6,7 @@
 // What happened: tokens with roles
 export { append, type AppendOptions, emptyStream, isAgentToken, type Role, ROLES } from "./stream.ts";
 export { policyMask, sampledCount, STOP_REASONS, type StopReason, type TokenStream } from "./stream.ts";
-export { type Trajectory, turnCount } from "./stream.ts";
+export { type Rollout, rolloutsOf, type TokenPlace, type Trajectory, turnCount } from "./stream.ts";
 export { SPECIAL_TOKENS, Template } from "./template.ts";
 
 // Where it happens
@@ -18,37 +18,67 @@ export {
 } from "./environments/environment.ts";
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environments/environment.ts";
 export { ENVIRONMENTS } from "./environments/index.ts";
+export { type GameOptions } from "./environments/game.ts";
+export { achievedTask, household, type HouseholdOptions } from "./environments/household/index.ts";
+export { search } from "./environments/search/index.ts";
+export { shop, type ShopOptions } from "./environments/shop/index.ts";
 export { terminal, TerminalEnvironment, type TerminalOptions } from "./environments/terminal/index.ts";
+export { gridworld, GridworldEnvironment, type GridworldOptions } from "./environments/gridworld/index.ts";
+export { sokoban, SokobanEnvironment, type SokobanOptions } from "./environments/sokoban/index.ts";
+export { calculator, CalculatorEnvironment, type CalculatorOptions } from "./environments/calculator/index.ts";
 export { demonstrate, playScripted, type DemonstrationOptions } from "./demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts";
 
-// What is learnt from it: advantages, losses, the world model
-export {
-  type AdvantageEstimator,
-  ADVANTAGES,
-  type Advantages,
-  centred,
-  grpo,
-  type GrpoOptions,
-  none,
-} from "./advantages.ts";
+// What is learnt from it: a method by name, or put together from its parts
+export { listMethods, METHODS, type MethodChoice, objectiveOf, objectiveFromGrpoConfig } from "./methods.ts";
+export { type Entry, type Table } from "./names.ts";
+export { type CriticOptions, type KlOptions, type Objective, type StepPlan, type TokenPlan } from "./objective.ts";
+export { isReferenceSignal, type PerToken, type Signal, SIGNALS, type Signals } from "./signals.ts";
 export { type Aggregation, AGGREGATIONS, aggregationByName, aggregationWeights } from "./aggregation.ts";
-export { KL_ESTIMATORS, type KlEstimator, klPenalty, POLICY_LOSSES, type PolicyLoss } from "./losses.ts";
-export { ppoClip, type PpoClipOptions, reinforce, type TokenColumns } from "./losses.ts";
+
+// Advantages
+export { type AdvantageEstimator, ADVANTAGES, type Advantages, groupEstimator } from "./advantages.ts";
+export { biLevelGae, centred, gae, type GaeOptions, gigpo, type GigpoOptions, gpg, grpo } from "./advantages.ts";
+export {
+  type GrpoOptions,
+  maxRl,
+  milestone,
+  type MilestoneOptions,
+  none,
+  opo,
+  optimalTokenBaseline,
+} from "./advantages.ts";
+export { passAtK, reinforcePlusPlus, reinforcePlusPlusBaseline, remax, rloo, vapo, vtrace } from "./advantages.ts";
+export type { BiLevelOptions, PassAtKOptions, VtraceOptions } from "./advantages.ts";
+
+// Policy losses, penalties, corrections
+export { POLICY_LOSSES, type PolicyLoss, type Segments, type StepView, type TokenColumns } from "./losses.ts";
+export { cispo, type CispoOptions, clipCov, dft, dppoKl, dppoTv, dpo, type DpoOptions, dro } from "./losses.ts";
+export { gmpo, gspo, importanceSampling, klCov, ppoClip, type PpoClipOptions, primeRl, reinforce } from "./losses.ts";
+export { sapo, type SapoOptions, sft, vespo, type VespoOptions } from "./losses.ts";
+export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlEstimator } from "./losses.ts";
+export { klEstimatorByName, klPenalty, PREFERENCE_LOSSES, type PreferenceLoss } from "./losses.ts";
+export type { ClipCovOptions, DppoOptions, KlCovOptions, PrimeOptions } from "./losses.ts";
+export { correction, type Correction, type CorrectionOptions, type RejectionOptions } from "./correction.ts";
+export { actFocus, type ActFocusOptions, FOCUS_SIGNALS, type TokenFocus, topEntropy } from "./focus.ts";
+
+// The world model
 export { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoNormalization, type EchoOptions } from "./echo.ts";
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./echo.ts";
-export {
-  type KlOptions,
-  type Objective,
-  planSft,
-  planStep,
-  type SftPlanOptions,
-  type StepPlan,
-  type TokenPlan,
-} from "./objective.ts";
+export { paw, type PawOptions } from "./paw.ts";
 
 // How: steps and loops
-export { score, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
-export { type Learner, type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "./trainer.ts";
+export { planPreference, planSft, type PreferencePair, type SftPlanOptions } from "./planSupervised.ts";
+export { planStep } from "./plan.ts";
+export { type Critic, score, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
+export { learn, type LearnOptions, type Learner, type PreparedStep, prepareStep, type StepReport } from "./learn.ts";
+export {
+  type PreferenceOptions,
+  type RlOptions,
+  type SftOptions,
+  trainPreference,
+  trainRl,
+  trainSft,
+} from "./trainer.ts";
 export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
 export { type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";

@@ -6,7 +6,7 @@ import { check } from "../engine/errors.ts";
 import { grad, stopGradient, valueAndGrad } from "../engine/grad.ts";
 import { tokenLogProbs } from "../engine/ops/logProbs.ts";
 import { tensor } from "../engine/ops/create.ts";
-import { add, mul } from "../engine/ops/pointwise.ts";
+import { add, exp, mul } from "../engine/ops/pointwise.ts";
 import { sum } from "../engine/ops/reduce.ts";
 import { scope } from "../engine/scope.ts";
 import { noGrad } from "../engine/tape.ts";
@@ -15,71 +15,124 @@ import { treeLeaves } from "../engine/tree.ts";
 import { accumulateGrads, type AdamW } from "../nn/optimizer.ts";
 import type { TransformerParams } from "../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../nn/transformer.ts";
+import { headValues, type ValueHead } from "../nn/valueHead.ts";
 import { type Columns, type MicroBatch, pack, type PackOptions } from "./batch.ts";
-import { crossEntropyLoss, klPenalty } from "./losses.ts";
-import type { Objective, StepPlan, TokenPlan } from "./objective.ts";
+import { klPenalty } from "./losses/kl.ts";
+import { logRatio, type TokenColumns } from "./losses/policyLoss.ts";
+import { clippedErrorLoss, crossEntropyLoss } from "./losses/supervised.ts";
+import { clippedValueLoss } from "./losses/value.ts";
+import { clipOf, type Objective, type StepPlan, type TokenPlan } from "./objective.ts";
+import type { PerToken } from "./signals.ts";
 
-type LossParts = Pick<Objective, "policyLoss" | "kl">;
+export type { PerToken } from "./signals.ts";
 
-/** What a forward pass over a micro-batch gives per scored token, and the components of the loss. */
-interface BatchResult {
-  readonly logProbs: Tensor;
-  readonly entropy: Tensor;
-  readonly policyLoss: Tensor;
-  readonly worldLoss: Tensor;
-  readonly klLoss: Tensor;
+/** What of an objective is still to be done once the step is planned. */
+export type LossParts = Pick<Objective, "policyLoss" | "world" | "kl" | "critic">;
+
+/** A value head and what trains it. */
+export interface Critic {
+  readonly head: ValueHead;
+  readonly optimizer: AdamW<ValueHead>;
 }
 
-/** Log-probabilities and entropies of the scored tokens of a micro-batch, [N] each. */
-function scoreBatch(
-  params: TransformerParams,
-  { config }: Model,
-  batch: MicroBatch,
-): { logProbs: Tensor; entropy: Tensor } {
+/** The components of the loss, each a scalar. */
+type Terms = Record<"policyLoss" | "worldLoss" | "klLoss", Tensor> &
+  Partial<Record<"entropyLoss" | "valueLoss", Tensor>>;
+const TERMS = ["policyLoss", "worldLoss", "klLoss", "entropyLoss", "valueLoss"] as const;
+
+/** What a forward pass over a micro-batch gives per scored token, and the components of the loss. */
+interface BatchResult extends Terms {
+  readonly logProbs: Tensor;
+  readonly entropy: Tensor;
+}
+
+/** Hidden states [N, C] where the scored tokens of a micro-batch are predicted. */
+export function hiddenOf(params: TransformerParams, { config }: Model, batch: MicroBatch): Tensor {
   const { device } = params.embedding;
   const ids_BT = tensor(batch.ids, { device, shape: [batch.rows, batch.length] });
-  const hidden_NC = pickHidden(forward(params, config, ids_BT), batch.index);
-  const temperature = tensor(batch.columns.temperatures, { device, dtype: device.float });
+  return pickHidden(forward(params, config, ids_BT), batch.index);
+}
+
+/** Log-probabilities and entropies of the scored tokens, [N] each. @param temperatures default: those of the sampler */
+export function scoreHidden(
+  params: TransformerParams,
+  hidden_NC: Tensor,
+  batch: MicroBatch,
+  temperatures: Float64Array = batch.columns.temperatures,
+): { logProbs: Tensor; entropy: Tensor } {
+  const { device } = params.embedding;
+  const temperature = tensor(temperatures, { device, dtype: device.float });
   return tokenLogProbs(hidden_NC, outputMatrix(params), tensor(batch.targets, { device }), { temperature });
 }
 
-/** The loss of a micro-batch: its share of the step's loss, a plain weighted sum. */
+/**
+ * The loss of a micro-batch: its share of the step's loss, a plain weighted sum.
+ * @param head the critic's, if the plan has values to train
+ */
 export function batchLoss(
   params: TransformerParams,
   model: Model,
   batch: MicroBatch,
   objective: LossParts,
   useRecordedOld: boolean,
+  head?: ValueHead,
 ): [Tensor, BatchResult] {
   const { device } = params.embedding;
   const column = (name: keyof Columns): Tensor => tensor(batch.columns[name], { device, dtype: device.float });
-  const { logProbs, entropy } = scoreBatch(params, model, batch);
+  const weighted = (weights: keyof Columns, loss: Tensor): Tensor => sum(mul(column(weights), loss));
+  const hidden_NC = hiddenOf(params, model, batch);
+  const { logProbs, entropy } = scoreHidden(params, hidden_NC, batch);
+  const { policyLoss, kl, critic } = objective;
   const mask = column("mask");
   // One update per batch: the policy that sampled is the policy that learns, the ratio is exactly 1 and the sampler's own
   // log-probabilities serve only to log the mismatch.
   const oldLogProbs = useRecordedOld ? column("oldLogProbs") : stopGradient(logProbs);
-  const token = objective.policyLoss.tokenLoss({ logProbs, oldLogProbs, advantages: column("advantages"), mask });
-  const policyLoss = sum(mul(column("wPolicy"), token));
-  const worldLoss = sum(mul(column("wWorld"), crossEntropyLoss(logProbs, column("worldMask"))));
-  let loss = add(policyLoss, worldLoss);
-  let klLoss = mul(worldLoss, 0);
-  if (objective.kl) {
-    const penalty = klPenalty(objective.kl.estimator, logProbs, column("refLogProbs"), mask);
-    klLoss = sum(mul(column("wKl"), penalty));
-    loss = add(loss, klLoss);
+  const columns: TokenColumns = {
+    logProbs,
+    oldLogProbs,
+    advantages: column("advantages"),
+    mask,
+    get segments() {
+      return { ids: tensor(batch.segment, { device }), count: batch.segments };
+    },
+    ...(policyLoss.prepare ? { prepared: column("prepared") } : {}),
+    ...(policyLoss.needs?.includes("refLogProbs") ? { refLogProbs: column("refLogProbs") } : {}),
+  };
+  const policy = weighted("wPolicy", policyLoss.tokenLoss(columns));
+  const rho = clipOf(objective);
+  const exact = weighted("wWorld", crossEntropyLoss(logProbs, column("worldMask")));
+  const world = rho === undefined ? exact : add(exact, weighted("wClipped", clippedErrorLoss(logProbs, column("clippedMask"), rho))); // prettier-ignore
+  const terms: Terms = { policyLoss: policy, worldLoss: world, klLoss: mul(world, 0) };
+  if (kl && kl.in !== "reward") {
+    const penalty = klPenalty(kl.estimator, logProbs, column("refLogProbs"), mask, kl.clamp);
+    terms.klLoss = weighted("wKl", kl.importance ? mul(penalty, exp(logRatio(logProbs, oldLogProbs, mask))) : penalty);
   }
-  return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), policyLoss, worldLoss, klLoss }];
+  if (batch.columns.wEntropy.some((w) => w !== 0)) terms.entropyLoss = mul(weighted("wEntropy", entropy), -1);
+  if (head && critic) {
+    const values = headValues(head, critic.trunk === false ? stopGradient(hidden_NC) : hidden_NC);
+    const token = clippedValueLoss(
+      values,
+      column("oldValues"),
+      column("returns"),
+      column("valueMask"),
+      critic.clip ?? 0.2,
+    );
+    terms.valueLoss = weighted("wValue", token);
+  }
+  let loss = add(terms.policyLoss, terms.worldLoss);
+  if (kl && kl.in !== "reward") loss = add(loss, terms.klLoss);
+  if (terms.entropyLoss) loss = add(loss, terms.entropyLoss);
+  if (terms.valueLoss) loss = add(loss, terms.valueLoss);
+  return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), ...terms }];
 }
-
-/** One value per token of each episode; NaN where nothing was scored. */
-export type PerToken = readonly Float64Array[];
 
 export interface Scores {
   readonly logProbs: PerToken;
   readonly entropy: PerToken;
 }
 
-const unscored = (episodes: readonly TokenPlan[]): Float64Array[] =>
+/** A column for every episode, NaN where nothing was scored. */
+export const unscored = (episodes: readonly TokenPlan[]): Float64Array[] =>
   episodes.map(({ trajectory }) => new Float64Array(trajectory.stream.ids.length).fill(NaN));
 
 /** Log-probability and entropy of the tokens that `scored` names, under `model`, at the recorded temperatures. No gradient. */
@@ -87,7 +140,7 @@ export async function score(model: Model, episodes: readonly TokenPlan[], option
   const logProbs = unscored(episodes);
   const entropy = unscored(episodes);
   for (const batch of pack(episodes, options)) {
-    const result = scope(() => noGrad(() => scoreBatch(model.params, model, batch)), "score");
+    const result = scope(() => noGrad(() => scoreHidden(model.params, hiddenOf(model.params, model, batch), batch)), "score"); // prettier-ignore
     await scatter(batch, result.logProbs, logProbs);
     await scatter(batch, result.entropy, entropy);
   }
@@ -95,7 +148,7 @@ export async function score(model: Model, episodes: readonly TokenPlan[], option
 }
 
 /** Reads [N] values into place and frees them. */
-async function scatter(batch: MicroBatch, values: Tensor, into: readonly Float64Array[]): Promise<void> {
+export async function scatter(batch: MicroBatch, values: Tensor, into: readonly Float64Array[]): Promise<void> {
   const read = await values.read();
   values.dispose();
   batch.episode.forEach((i, n) => (into[i]![batch.token[n]!] = read[n]!));
@@ -109,15 +162,23 @@ export interface UpdateOptions extends PackOptions {
    * False (default): exactly on-policy, old = sg(lp).
    */
   readonly useRecordedOld?: boolean;
+  /** Trained along with the policy, at the same rate, if the objective has a critic. */
+  readonly critic?: Critic;
 }
 
 export interface UpdateResult extends Scores {
   readonly policyLoss: number;
   readonly worldLoss: number;
   readonly klLoss: number;
+  /** −coefficient·H, if there is a bonus. */
+  readonly entropyLoss?: number;
+  readonly valueLoss?: number;
   /** Before clipping. NaN or infinite: the step was skipped, parameters are as they were. */
   readonly gradNorm: number;
 }
+
+/** What a gradient is taken of: the model, and the critic's head if it is trained. */
+type Trained = { readonly policy: TransformerParams; readonly head?: ValueHead };
 
 /** One optimiser step on a plan, split into micro-batches. Parameters change in place. */
 export async function update(
@@ -129,35 +190,41 @@ export async function update(
 ): Promise<UpdateResult> {
   const batches = pack(plan.episodes, options);
   check(batches.length > 0, () => "update: no token of the step has a weight; is every episode masked?");
+  const { critic } = options;
+  const trained: Trained = { policy: model.params, ...(critic && objective.critic ? { head: critic.head } : {}) };
   const { results, norm } = scope(() => {
-    let total: TransformerParams | undefined;
+    let total: Trained | undefined;
     const parts = batches.map((batch) => {
-      const step = valueAndGrad((params: TransformerParams) =>
-        batchLoss(params, model, batch, objective, options.useRecordedOld ?? false),
+      const step = valueAndGrad(({ policy, head }: Trained) =>
+        batchLoss(policy, model, batch, objective, options.useRecordedOld ?? false, head),
       );
-      const { aux, grads } = step(model.params);
+      const { aux, grads } = step(trained);
       const isFirst = total === undefined;
       total = accumulateGrads(total, grads);
       if (!isFirst) for (const g of treeLeaves(grads)) g.dispose(); // else every micro-batch's would live on
       return aux;
     });
-    return { results: parts, norm: optimizer.step(total!, options.lr) };
+    const before = optimizer.step(total!.policy, options.lr);
+    if (total!.head) critic!.optimizer.step(total!.head, options.lr);
+    return { results: parts, norm: before };
   }, "update");
   const logProbs = unscored(plan.episodes);
   const entropy = unscored(plan.episodes);
-  const totals = { policyLoss: 0, worldLoss: 0, klLoss: 0 };
+  const totals: { -readonly [K in (typeof TERMS)[number]]?: number } = {};
   for (const [k, batch] of batches.entries()) {
     const result = results[k]!;
     await scatter(batch, result.logProbs, logProbs);
     await scatter(batch, result.entropy, entropy);
-    for (const name of ["policyLoss", "worldLoss", "klLoss"] as const) {
-      totals[name] += await result[name].item();
-      result[name].dispose();
+    for (const name of TERMS) {
+      const term = result[name];
+      if (term === undefined) continue;
+      totals[name] = (totals[name] ?? 0) + (await term.item());
+      term.dispose();
     }
   }
   const gradNorm = await norm.item();
   norm.dispose();
-  return { ...totals, gradNorm, logProbs, entropy };
+  return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals, gradNorm, logProbs, entropy };
 }
 
 /** The gradient of a plan's loss, micro-batches summed: for tests and studies. */
@@ -171,7 +238,8 @@ export function planGradient(
     pack(plan.episodes, options)
       .map((batch) =>
         grad(
-          (params: TransformerParams) => batchLoss(params, model, batch, objective, options.useRecordedOld ?? false)[0],
+          (params: TransformerParams) =>
+            batchLoss(params, model, batch, objective, options.useRecordedOld ?? false, options.critic?.head)[0],
         )(model.params),
       )
       .reduce((total, grads) => accumulateGrads(total, grads)),

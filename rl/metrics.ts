@@ -3,18 +3,20 @@
  * (no failed call, nothing sampled) is left out rather than 0.
  */
 import type { PerToken, UpdateResult } from "./learner.ts";
-import type { Objective, StepPlan } from "./objective.ts";
-import { isAgentToken, sampledCount, type Trajectory, turnCount } from "./stream.ts";
+import { betaOf, type Objective, type StepPlan } from "./objective.ts";
+import { isAgentToken, rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
 
 export type Metrics = Record<string, number>;
 
 const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
-/** Outcomes of a batch of episodes. */
+/** Outcomes of a batch of episodes, counted per rollout: a rewritten history does not make two of one. */
 export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
-  const counted = trajectories.filter((t) => !t.masked);
+  const rollouts = rolloutRows(trajectories).map((rows) => rows.map((row) => trajectories[row]!));
+  const kept = rollouts.filter((rows) => !rows.some((t) => t.masked));
+  const counted = kept.map((rows) => rows[0]!);
   const rewards = counted.map((t) => t.reward).filter((r) => !Number.isNaN(r));
-  const lengths = counted.map(sampledCount);
+  const lengths = kept.map((rows) => rows.reduce((n, t) => n + sampledCount(t), 0));
   const tokens = trajectories.map((t) => t.stream.ids.length);
   const calls = counted.reduce((n, t) => n + t.stepRewards.length, 0);
   const average = rewards.length > 0 ? mean(rewards) : NaN;
@@ -35,8 +37,8 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     ...Object.fromEntries(environments),
     "tools/call_frequency": calls / counted.length,
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
-    "num_turns/mean": mean(counted.map(turnCount)),
-    masked: trajectories.length - counted.length,
+    "num_turns/mean": mean(kept.map((rows) => rows.reduce((n, t) => n + turnCount(t), 0))),
+    masked: rollouts.length - kept.length,
     num_tokens: tokens.reduce((a, b) => a + b, 0),
   };
   return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
@@ -55,10 +57,12 @@ export function updateMetrics(
   oldLogProbs?: PerToken,
 ): Metrics {
   const first = passes[0]!;
-  const trained = plan.episodes.flatMap(({ trajectory, wPolicy, advantages }, i) => {
+  const trained = plan.episodes.flatMap(({ trajectory, wPolicy, mask, advantages }, i) => {
     const { roles, oldLogProbs: sampled } = trajectory.stream;
     return roles.flatMap((role, t) =>
-      wPolicy[t] !== 0 && isAgentToken(role) ? [{ i, t, sampled: sampled[t]!, advantage: advantages[t]! }] : [],
+      (mask?.[t] ?? wPolicy[t] !== 0) && isAgentToken(role)
+        ? [{ i, t, sampled: sampled[t]!, advantage: advantages[t]! }]
+        : [],
     );
   });
   const differences = trained.map(({ i, t, sampled }) => first.logProbs[i]![t]! - sampled);
@@ -67,10 +71,12 @@ export function updateMetrics(
   return {
     policy_loss: first.policyLoss,
     ...worldMetrics(plan, first),
-    loss: first.policyLoss + first.worldLoss + first.klLoss,
+    loss: first.policyLoss + first.worldLoss + first.klLoss + (first.entropyLoss ?? 0) + (first.valueLoss ?? 0),
+    ...(first.entropyLoss === undefined ? {} : { entropy_loss: first.entropyLoss }),
+    ...(first.valueLoss === undefined ? {} : { value_loss: first.valueLoss }),
     grad_norm: first.gradNorm,
     frac_reward_zero_std: plan.fracRewardZeroStd,
-    ...(objective.kl ? { kl: objective.kl.beta > 0 ? first.klLoss / objective.kl.beta : 0 } : {}),
+    ...klMetrics(plan, objective, first),
     ...(trained.length > 0
       ? {
           entropy: mean(trained.map(({ i, t }) => first.entropy[i]![t]!)),
@@ -85,13 +91,21 @@ export function updateMetrics(
   };
 }
 
+/** `kl`: the penalty before its coefficient, in the loss as it is aggregated there, in the reward per token. */
+function klMetrics(plan: StepPlan, objective: Objective, { klLoss }: UpdateResult): Metrics {
+  if (!objective.kl) return {};
+  const beta = betaOf(objective);
+  const kl = plan.kl ?? (beta > 0 ? klLoss / beta : 0);
+  return { kl, ...(typeof objective.kl.beta === "number" ? {} : { kl_beta: beta }) };
+}
+
 /**
  * `world_loss`: mean of −lp over the targets of the world objective, in nats per token, whatever λ is; `world_loss_weighted`: its
  * share of the loss. Both are left out if nothing was a target.
  */
 function worldMetrics(plan: StepPlan, { logProbs, worldLoss }: UpdateResult): Metrics {
-  const losses = plan.episodes.flatMap(({ wWorld }, i) =>
-    [...wWorld].flatMap((w, t) => (w === 0 ? [] : [-logProbs[i]![t]!])),
+  const losses = plan.episodes.flatMap(({ wWorld, wClipped }, i) =>
+    [...wWorld].flatMap((w, t) => (w === 0 && (wClipped?.[t] ?? 0) === 0 ? [] : [-logProbs[i]![t]!])),
   );
   return losses.length === 0 ? {} : { world_loss: mean(losses), world_loss_weighted: worldLoss };
 }

@@ -1,24 +1,41 @@
 /**
- * The objective: one loss of three components over one forward pass,
+ * The objective: one loss over one forward pass, a table *role → (loss form, weight)*,
  *
- *     L = Σ wPolicy·ℓ_policy + Σ wWorld·(−lp) + Σ wKl·k
+ *     L = Σ wPolicy·ℓ_policy + Σ wWorld·ℓ_world + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
  *
- * An `Objective` says which functions fill in the columns; `planStep` turns the episodes of one optimiser step into those columns,
- * with every denominator already folded into the weights, so the step may be split into micro-batches in any way.
- * Supervised fine-tuning is the same thing with all weight on −lp of the agent's tokens.
+ * An `Objective` says which functions fill in the columns; `planStep` (plan.ts) turns the episodes of one optimiser step into those
+ * columns, with every denominator already folded into the weights, so the step may be split into micro-batches in any way.
  */
 import { check } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
-import type { AdvantageEstimator } from "./advantages.ts";
-import { type Aggregation, aggregationWeights } from "./aggregation.ts";
-import { observationTokens, type WorldObjective } from "./echo.ts";
-import type { KlEstimator, PolicyLoss } from "./losses.ts";
-import { policyMask, type Trajectory } from "./stream.ts";
+import type { AdvantageEstimator } from "./advantages/estimator.ts";
+import type { Aggregation } from "./aggregation.ts";
+import type { Correction } from "./correction.ts";
+import type { WorldObjective } from "./echo.ts";
+import type { TokenFocus } from "./focus.ts";
+import { AdaptiveKl, type KlClamp, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
+import type { PolicyLoss } from "./losses/policyLoss.ts";
+import { checkRange, type Signal, SIGNALS } from "./signals.ts";
+import type { Trajectory } from "./stream.ts";
 
 export interface KlOptions {
-  /** β, the coefficient of the penalty in the loss. */
-  readonly beta: number;
+  /** β, the coefficient of the penalty; a number, or a controller that follows the KL. */
+  readonly beta: number | AdaptiveKl;
   readonly estimator: KlEstimator;
+  /** A term of the loss, or r̃_t = r_t − β·kl_t before advantages are estimated. On the agent's tokens in both. Default `loss`. */
+  readonly in?: "loss" | "reward";
+  readonly clamp?: KlClamp;
+  /** Multiply the penalty by the ratio, gradient included (TRL's `use_bias_correction_kl`). Default false. */
+  readonly importance?: boolean;
+}
+
+export interface CriticOptions {
+  /** Of the value loss in the sum; default 0.1. */
+  readonly coefficient?: number;
+  /** How far a value may move from what it was before it is held back; default 0.2. */
+  readonly clip?: number;
+  /** Whether the value loss also trains the transformer; default true. */
+  readonly trunk?: boolean;
 }
 
 export interface Objective {
@@ -27,75 +44,100 @@ export interface Objective {
   readonly aggregation: Aggregation;
   /** L_max of `seq-mean-token-sum-norm`. */
   readonly maxLength?: number;
-  /** A loss on what the environment wrote; none: plain RL. */
-  readonly world?: WorldObjective;
+  /** Losses on what the environment wrote; none: plain RL. */
+  readonly world?: WorldObjective | readonly WorldObjective[];
   /** A penalty that keeps the policy near a reference; none: no reference model is needed. */
   readonly kl?: KlOptions;
+  /** How much each of the agent's tokens counts in the policy term; none: all the same. */
+  readonly focus?: TokenFocus;
+  /** Weights for a sampler that is not the learner. */
+  readonly correction?: Correction;
+  /** The value loss, where the estimator needs values. */
+  readonly critic?: CriticOptions;
+  /** The bonus −coefficient·H on the agent's tokens; default 0. */
+  readonly entropy?: number;
+  /** Leave groups without spread out of the policy term's denominators (DAPO); the world model still learns from them. */
+  readonly dropConstantGroups?: boolean;
 }
 
-/** What is trained of one episode: one entry per token. */
+export const OBJECTIVE_KEYS: readonly string[] = ["advantage", "policyLoss", "aggregation", "maxLength", "world", "kl", "focus", "correction", "critic", "entropy", "dropConstantGroups"]; // prettier-ignore
+
+/** What is trained of one row: one entry per token. */
 export interface TokenPlan {
   readonly trajectory: Trajectory;
   readonly advantages: Float64Array;
   readonly wPolicy: Float64Array;
+  /** Weights of −lp on what the environment wrote. */
   readonly wWorld: Float64Array;
   readonly wKl: Float64Array;
+  /** Weights of the clipped error on what the environment wrote (PaW). */
+  readonly wClipped?: Float64Array;
+  readonly wEntropy?: Float64Array;
+  readonly wValue?: Float64Array;
+  /** Targets of the value loss. */
+  readonly returns?: Float64Array;
+  /** Tokens of the policy term, also those whose weight is 0: a sequence's ratio is over all of them. Default: wPolicy ≠ 0. */
+  readonly mask?: readonly boolean[];
+  /** Rows of one number are one sequence (a rollout, a preference pair) and stay in one micro-batch. Default: each row is one. */
+  readonly segment?: number;
 }
 
 export interface StepPlan {
   readonly episodes: readonly TokenPlan[];
   readonly fracRewardZeroStd: number;
+  /** Mean KL per trained token, where the penalty is in the reward. */
+  readonly kl?: number;
 }
 
-/** Advantages and weights of all episodes of one optimiser step. @param step counts from 0, for schedules */
-export function planStep(objective: Objective, trajectories: readonly Trajectory[], step: number): StepPlan {
-  checkKeys("planStep", objective, ["advantage", "policyLoss", "aggregation", "maxLength", "world", "kl"]);
-  check(trajectories.length > 0, () => "planStep: the list of episodes is empty");
-  const { perToken, fracRewardZeroStd } = objective.advantage.estimate(trajectories);
-  const masks = trajectories.map(policyMask);
-  const wPolicy = aggregationWeights(masks, objective.aggregation, objective.maxLength);
-  const wWorld = objective.world?.weights(trajectories, step);
-  const beta = objective.kl?.beta ?? 0;
+export const worldsOf = ({ world }: Pick<Objective, "world">): readonly WorldObjective[] =>
+  world === undefined ? [] : "name" in world ? [world] : world;
+
+/** ρ of the world objectives with a clipped error; they have to agree. */
+export function clipOf(objective: Pick<Objective, "world">): number | undefined {
+  const clips = worldsOf(objective).flatMap(({ clip }) => (clip === undefined ? [] : [clip]));
+  check(new Set(clips).size < 2, () => `objective: world losses with different clips: ${clips.join(", ")}`);
+  return clips[0];
+}
+
+export const betaOf = ({ kl }: Pick<Objective, "kl">): number =>
+  kl === undefined ? 0 : typeof kl.beta === "number" ? kl.beta : kl.beta.beta;
+
+/** The signals that some part of the objective reads, in the order of SIGNALS. */
+export function signalsOf(objective: Objective): Signal[] {
+  const { advantage, policyLoss, focus, correction, kl } = objective;
+  const wanted = new Set<Signal>([
+    ...(advantage.needs ?? []),
+    ...(policyLoss.needs ?? []),
+    ...(policyLoss.prepare ? (["logProbs"] as const) : []),
+    ...(focus?.needs ?? []),
+    ...(correction?.needs ?? []),
+    ...worldsOf(objective).flatMap(({ needs }) => needs ?? []),
+    ...(kl ? (["refLogProbs"] as const) : []),
+  ]);
+  return SIGNALS.filter((name) => wanted.has(name));
+}
+
+/** Throws one clear line if the parts do not fit together. */
+export function checkObjective(objective: Objective): void {
+  checkKeys("planStep", objective, OBJECTIVE_KEYS);
+  const { advantage, policyLoss, kl, critic, entropy = 0 } = objective;
+  const beta = betaOf(objective);
   check(Number.isFinite(beta) && beta >= 0, () => `planStep: kl.beta must be ≥ 0, got ${beta}`);
-  return {
-    fracRewardZeroStd,
-    episodes: trajectories.map((trajectory, i) => ({
-      trajectory,
-      advantages: perToken[i]!,
-      wPolicy: wPolicy[i]!,
-      wWorld: wWorld?.[i] ?? new Float64Array(masks[i]!.length),
-      wKl: wPolicy[i]!.map((w) => w * beta),
-    })),
-  };
-}
-
-export interface SftPlanOptions {
-  /**
-   * Weight of an observation target beside an agent's token, default 0. A model that has read no text before knows nothing of
-   * what a terminal prints; above 0 the warm start also reads the answers in the demonstrations.
-   */
-  readonly observationWeight?: number;
-}
-
-/** The plan of supervised fine-tuning: cross-entropy on the agent's tokens, averaged over all of them (`token-mean`). */
-export function planSft(trajectories: readonly Trajectory[], options: SftPlanOptions = {}): StepPlan {
-  const { observationWeight = 0 } = options;
-  check(trajectories.length > 0, () => "planSft: the list of episodes is empty");
-  check(observationWeight >= 0, () => `planSft: observationWeight must be ≥ 0, got ${observationWeight}`);
-  const weights = aggregationWeights(trajectories.map(policyMask), "token-mean");
-  const agentTokens = trajectories.reduce((n, t) => n + policyMask(t).filter(Boolean).length, 0);
-  const nothing = (i: number): Float64Array => new Float64Array(weights[i]!.length);
-  return {
-    fracRewardZeroStd: 0,
-    episodes: trajectories.map((trajectory, i) => {
-      const { targets } = observationTokens(trajectory);
-      return {
-        trajectory,
-        advantages: nothing(i),
-        wPolicy: nothing(i),
-        wWorld: weights[i]!.map((w, t) => (targets[t] ? observationWeight / agentTokens : w)),
-        wKl: nothing(i),
-      };
-    }),
-  };
+  if (kl) {
+    checkKeys("kl", kl, ["beta", "estimator", "in", "clamp", "importance"]);
+    check(KL_ESTIMATORS.includes(kl.estimator), () => `kl: unknown estimator "${kl.estimator}", expected ${KL_ESTIMATORS.join(", ")}`); // prettier-ignore
+    check(kl.in === undefined || kl.in === "loss" || kl.in === "reward", () => `kl: in must be "loss" or "reward", got "${String(kl.in)}"`); // prettier-ignore
+    check(kl.in !== "reward" || (!kl.importance && !kl.clamp), () => "kl: importance and clamp are for a penalty in the loss"); // prettier-ignore
+  }
+  const needsValues = advantage.needs?.includes("values") ?? false;
+  check(!needsValues || critic !== undefined, () => `objective: the advantage "${advantage.name}" needs a critic; add critic: {} (and a value head to the learner)`); // prettier-ignore
+  check(needsValues || critic === undefined, () => `objective: a critic, but the advantage "${advantage.name}" reads no values`); // prettier-ignore
+  if (critic) {
+    checkKeys("critic", critic, ["coefficient", "clip", "trunk"]);
+    checkRange("critic", "coefficient", critic.coefficient ?? 0.1, 0);
+    check((critic.clip ?? 0.2) > 0, () => `critic: clip must be > 0, got ${critic.clip}`);
+  }
+  checkRange("objective", "entropy", entropy, 0);
+  check(!policyLoss.name.startsWith("dpo"), () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`); // prettier-ignore
+  clipOf(objective);
 }

@@ -95,9 +95,83 @@ export interface Trajectory {
   readonly seed: number;
   /** Facts from the environment's last step (family, level, success, …). */
   readonly info: Readonly<Record<string, number | string | boolean>>;
+  /**
+   * Rows of one rollout share this number. A history that was rewritten cannot be continued: a new row starts, which repeats what
+   * the model saw as `prompt`. Rewards and turns are the rollout's, and so are all statistics. Default: a rollout of one row.
+   */
+  readonly rollout?: number;
+  /** Reward of each token, where something finer is known than the reward of a step; see `rewardsOfTokens`. */
+  readonly tokenRewards?: ArrayLike<number>;
+  /** Return of the greedy rollout of the same task, ReMax's baseline. */
+  readonly greedyReward?: number;
 }
 
 export const isAgentToken = (role: Role): boolean => role === "action" || role === "thought";
+
+/** The rows (positions in the list) of each rollout, in order of first appearance. */
+export function rolloutRows(trajectories: readonly Pick<Trajectory, "rollout">[]): number[][] {
+  const rows: number[][] = [];
+  const known = new Map<number, number[]>();
+  trajectories.forEach(({ rollout }, i) => {
+    const earlier = rollout === undefined ? undefined : known.get(rollout);
+    if (earlier) return void earlier.push(i);
+    const own = [i];
+    rows.push(own);
+    if (rollout !== undefined) known.set(rollout, own);
+  });
+  return rows;
+}
+
+/** A token of the agent: its row in the list of trajectories, its place in the row, its turn. */
+export interface TokenPlace {
+  readonly row: number;
+  readonly t: number;
+  readonly turn: number;
+}
+
+/** A rollout as the estimators see it: outcomes, and the agent's trained tokens in order, with everything between them left out. */
+export interface Rollout {
+  readonly rows: readonly number[];
+  readonly group: number;
+  readonly reward: number;
+  /** Neither masked nor without a reward: it counts in statistics and is trained by the policy term. */
+  readonly scorable: boolean;
+  readonly first: Trajectory;
+  readonly tokens: readonly TokenPlace[];
+}
+
+export function rolloutsOf(trajectories: readonly Trajectory[]): Rollout[] {
+  return rolloutRows(trajectories).map((rows) => {
+    const first = trajectories[rows[0]!]!;
+    const tokens = rows.flatMap((row) => {
+      const { turns } = trajectories[row]!.stream;
+      return policyMask(trajectories[row]!).flatMap((trained, t) => (trained ? [{ row, t, turn: turns[t]! }] : []));
+    });
+    const masked = rows.some((row) => trajectories[row]!.masked);
+    const { group, reward } = first;
+    return { rows, group, reward, first, tokens, scorable: !masked && !Number.isNaN(reward) };
+  });
+}
+
+/**
+ * Reward of each of the rollout's tokens; they sum to its return. Unless the trajectories say it per token, a step's reward is
+ * on the last token of its action, and what the steps leave of the return (a penalty at the end, a truncation) on the last of all.
+ */
+export function rewardsOfTokens(
+  { tokens, first, rows, reward }: Rollout,
+  trajectories: readonly Trajectory[],
+): number[] {
+  if (rows.every((row) => trajectories[row]!.tokenRewards)) {
+    return tokens.map(({ row, t }) => trajectories[row]!.tokenRewards![t]!);
+  }
+  const rewards = tokens.map(({ turn }, k) => (tokens[k + 1]?.turn === turn ? 0 : (first.stepRewards[turn] ?? 0)));
+  if (rewards.length > 0) {
+    const rest = reward - rewards.reduce((a, b) => a + b, 0);
+    // Rounding is no reward: 0.1 + 0.2 and 0.3 are the same return.
+    if (Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward))) rewards[rewards.length - 1]! += rest;
+  }
+  return rewards;
+}
 
 /** Number of actions that the agent took. */
 export function turnCount({ stream }: Trajectory): number {

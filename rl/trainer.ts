@@ -8,39 +8,21 @@
 import { check } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
 import type { Rng } from "../engine/random.ts";
-import type { AdamW, Schedule } from "../nn/optimizer.ts";
-import type { TransformerParams } from "../nn/parameters.ts";
-import type { Model } from "../nn/transformer.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "./environments/environment.ts";
-import { type Scores, score, update, type UpdateResult } from "./learner.ts";
-import { type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
-import { type Objective, planSft, planStep, type StepPlan } from "./objective.ts";
+import { learn, type LearnOptions, type Learner, type StepReport } from "./learn.ts";
+import { update } from "./learner.ts";
+import { dft, type PolicyLoss } from "./losses.ts";
+import { checkObjective } from "./objective.ts";
+import { planPreference, planSft, type PreferencePair, type SftPlanOptions } from "./planSupervised.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts";
+import { collectSignals } from "./scoring.ts";
 import type { Trajectory } from "./stream.ts";
-import type { Template } from "./template.ts";
+import type { Model } from "../nn/transformer.ts";
 
-/** What a learner works on. */
-export interface Learner {
-  readonly model: Model;
-  readonly template: Template;
-  readonly optimizer: AdamW<TransformerParams>;
-  readonly lr: Schedule;
-  /** Padded tokens at most in one micro-batch. */
-  readonly maxBatchTokens?: number;
-}
+export type { LearnOptions, Learner, StepReport } from "./learn.ts";
 
-/** One finished step. `metrics` are complete; the rest is for transcripts and studies. */
-export interface StepReport {
-  readonly step: number;
-  readonly metrics: Metrics;
-  readonly plan: StepPlan;
-  readonly scores: Scores;
-}
-
-export interface SftOptions extends Learner {
+export interface SftOptions extends Learner, SftPlanOptions {
   readonly demonstrations: readonly Trajectory[];
-  /** See `SftPlanOptions`; default 0. */
-  readonly observationWeight?: number;
   readonly batchSize: number;
   readonly steps: number;
   readonly startStep?: number;
@@ -48,40 +30,25 @@ export interface SftOptions extends Learner {
 }
 
 const LEARNER_KEYS: readonly string[] = ["model", "template", "optimizer", "lr", "maxBatchTokens", "steps", "startStep", "rng"]; // prettier-ignore
-const SFT_KEYS: readonly string[] = [...LEARNER_KEYS, "demonstrations", "observationWeight", "batchSize"];
-const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference"]; // prettier-ignore
+const SFT_KEYS: readonly string[] = [...LEARNER_KEYS, "demonstrations", "observationWeight", "loss", "imitate", "batchSize"]; // prettier-ignore
+const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference", "critic", "offPolicy"]; // prettier-ignore
+const PREFERENCE_KEYS: readonly string[] = [...LEARNER_KEYS, "pairs", "policyLoss", "reference", "batchSize"];
 
 /** Supervised fine-tuning on demonstrations: −lp of the agent's tokens, a fresh random batch each step. */
 export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport, void, void> {
-  const {
-    model,
-    template,
-    optimizer,
-    lr,
-    demonstrations,
-    observationWeight = 0,
-    batchSize,
-    steps,
-    startStep = 0,
-    rng,
-    maxBatchTokens,
-  } = options;
+  const { model, optimizer, lr, demonstrations, batchSize, steps, startStep = 0, rng } = options;
   checkKeys("trainSft", options, SFT_KEYS);
   check(Number.isInteger(batchSize) && batchSize >= 1, () => `trainSft: batchSize must be an integer ≥ 1, got ${batchSize}`); // prettier-ignore
   check(demonstrations.length > 0, () => "trainSft: there are no demonstrations");
+  const { observationWeight = 0, loss = "sft", imitate } = options;
+  const policyLoss = loss === "dft" ? dft() : NO_POLICY;
   for (let step = startStep; step < steps; step++) {
     const draw = rng.split(step);
     const batch = Array.from({ length: batchSize }, () => draw.choice(demonstrations));
-    const plan = planSft(batch, { observationWeight });
-    const result = await update(
-      model,
-      optimizer,
-      plan,
-      { policyLoss: NO_POLICY },
-      updateOptions(template, lr(step), maxBatchTokens),
-    );
+    const plan = planSft(batch, { observationWeight, loss, ...(imitate ? { imitate } : {}) });
+    const result = await update(model, optimizer, plan, { policyLoss }, updateOptions(options, step));
     const metrics = {
-      loss: result.worldLoss,
+      loss: result.worldLoss + result.policyLoss,
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
       num_tokens: tokensIn(batch),
@@ -91,10 +58,72 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
 }
 
 /** Stands where a plan has no policy weights. */
-const NO_POLICY: Objective["policyLoss"] = { name: "none", clip: null, tokenLoss: ({ advantages }) => advantages };
+const NO_POLICY: PolicyLoss = { name: "none", clip: null, tokenLoss: ({ advantages }) => advantages };
 
-export interface RlOptions extends Learner {
-  readonly objective: Objective;
+export interface PreferenceOptions extends Learner {
+  readonly pairs: readonly PreferencePair[];
+  /** One of the pair losses: `dpo({ loss: "sigmoid" | "ipo" | "hinge" })`. */
+  readonly policyLoss: PolicyLoss;
+  /** The policy that the log-ratios refer to, frozen. */
+  readonly reference: Model;
+  readonly batchSize: number;
+  readonly steps: number;
+  readonly startStep?: number;
+  readonly rng: Rng;
+}
+
+/** Preference optimisation (DPO and its relatives): a fresh random batch of pairs each step. */
+export async function* trainPreference(options: PreferenceOptions): AsyncGenerator<StepReport, void, void> {
+  const {
+    model,
+    optimizer,
+    template,
+    lr,
+    pairs,
+    policyLoss,
+    reference,
+    batchSize,
+    steps,
+    startStep = 0,
+    rng,
+  } = options;
+  checkKeys("trainPreference", options, PREFERENCE_KEYS);
+  check(pairs.length > 0, () => "trainPreference: there are no pairs");
+  check(Number.isInteger(batchSize) && batchSize >= 1, () => `trainPreference: batchSize must be an integer ≥ 1, got ${batchSize}`); // prettier-ignore
+  check(
+    policyLoss.name.startsWith("dpo"),
+    () => `trainPreference: "${policyLoss.name}" is no loss over pairs; use dpo()`,
+  );
+  check(reference !== undefined, () => "trainPreference: needs a reference model");
+  for (let step = startStep; step < steps; step++) {
+    const draw = rng.split(step);
+    const batch = Array.from({ length: batchSize }, () => draw.choice(pairs));
+    const plan = planPreference(batch);
+    const trajectories = plan.episodes.map((e) => e.trajectory);
+    const packing = updateOptions(options, step);
+    const signals = await collectSignals({ model, reference }, ["refLogProbs"], trajectories, {
+      padId: template.padId,
+    });
+    const refLogProbs = signals.refLogProbs!;
+    const result = await update(model, optimizer, plan, { policyLoss }, { ...packing, refLogProbs });
+    // Half of each pair's log-ratio, β aside, on either side: how far the policy has moved from the reference.
+    const moved = plan.episodes.map(({ mask }, i) =>
+      mask!.reduce((sum, own, t) => sum + (own ? result.logProbs[i]![t]! - refLogProbs[i]![t]! : 0), 0),
+    );
+    const margins = batch.map((_, k) => moved[2 * k]! - moved[2 * k + 1]!);
+    const metrics = {
+      loss: result.policyLoss,
+      "rewards/margins": margins.reduce((a, b) => a + b, 0) / margins.length,
+      "rewards/accuracies": margins.filter((m) => m > 0).length / margins.length,
+      grad_norm: result.gradNorm,
+      learning_rate: lr(step),
+      num_tokens: tokensIn(trajectories),
+    };
+    yield { step, metrics, plan, scores: result };
+  }
+}
+
+export interface RlOptions extends LearnOptions {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
   /** Tasks per step. */
@@ -102,10 +131,6 @@ export interface RlOptions extends Learner {
   /** Episodes per task, compared with each other; at least 2 for a group baseline. */
   readonly groupSize: number;
   readonly rollout: RolloutOptions;
-  /** Passes over each batch of episodes; default 1, exactly on-policy. */
-  readonly iterations?: number;
-  /** The policy that a KL penalty refers to. */
-  readonly reference?: Model;
   readonly steps: number;
   readonly startStep?: number;
   readonly rng: Rng;
@@ -113,52 +138,38 @@ export interface RlOptions extends Learner {
 
 /** Reinforcement learning: play, compare, update. */
 export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, void, void> {
-  const {
-    model,
-    template,
-    optimizer,
-    lr,
-    objective,
-    steps,
-    startStep = 0,
-    iterations = 1,
-    reference,
-    maxBatchTokens,
-  } = options;
+  const { model, template, objective, steps, startStep = 0, iterations = 1, reference, critic } = options;
   checkKeys("trainRl", options, RL_KEYS);
+  checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
+  check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
   check(options.groupSize >= 1 && options.groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${options.groups} and ${options.groupSize}`); // prettier-ignore
   for (let step = startStep; step < steps; step++) {
     // 1. Play: every task is tried by a group of episodes.
-    const trajectories = await rollout(model, template, episodeRequests(options, step), options.rollout);
+    const requests = episodeRequests(options, step);
+    const played = await rollout(model, template, requests, options.rollout);
     if (options.rollout.signal?.aborted) return;
+    const trajectories = objective.advantage.greedyBaseline
+      ? await withGreedyRewards(options, requests, played)
+      : played;
 
-    // 2. Compare: advantages within groups, weights and denominators of the whole step.
-    const plan = planStep(objective, trajectories, step);
-    if (plan.episodes.every((e) => e.trajectory.masked)) {
-      yield { step, metrics: rolloutMetrics(trajectories), plan, scores: { logProbs: [], entropy: [] } };
-      continue;
-    }
-
-    // 3. Update. Only a second pass over the same episodes needs ratios against what the policy was before the first.
-    const packing = updateOptions(template, lr(step), maxBatchTokens);
-    const refLogProbs =
-      objective.kl && reference ? (await score(reference, plan.episodes, packing)).logProbs : undefined;
-    const oldLogProbs = iterations > 1 ? (await score(model, plan.episodes, packing)).logProbs : undefined;
-    const recorded = { ...(refLogProbs ? { refLogProbs } : {}), ...(oldLogProbs ? { oldLogProbs } : {}) };
-    const passes: UpdateResult[] = [];
-    for (let pass = 0; pass < iterations; pass++) {
-      const options = { ...packing, ...recorded, useRecordedOld: iterations > 1 };
-      passes.push(await update(model, optimizer, plan, objective, options));
-    }
-    const metrics = {
-      ...rolloutMetrics(trajectories),
-      ...updateMetrics(plan, objective, passes, oldLogProbs),
-      learning_rate: lr(step),
-    };
-    yield { step, metrics, plan, scores: passes[0]! };
+    // 2. Compare and update.
+    yield await learn(options, trajectories, step);
   }
+}
+
+/** Plays each task once more without chance; its return is the baseline of the group (ReMax). */
+async function withGreedyRewards(
+  { model, template, rollout: options, groupSize }: RlOptions,
+  requests: readonly EpisodeRequest[],
+  played: readonly Trajectory[],
+): Promise<Trajectory[]> {
+  const first = requests.filter((_, e) => e % groupSize === 0);
+  const fresh = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
+  const greedy = await rollout(model, template, fresh, { ...options, temperature: 0 });
+  const rewardOf = new Map(greedy.map((t) => [t.group, t.masked ? NaN : t.reward]));
+  return played.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
 }
 
 /** The episodes of a step: `groups` tasks drawn from the step's stream, each `groupSize` times with streams of their own. */
@@ -175,11 +186,11 @@ function episodeRequests({ env, envOptions, groups, groupSize, rng }: RlOptions,
 }
 
 function updateOptions(
-  template: Template,
-  lr: number,
-  maxTokens: number | undefined,
+  { template, lr, maxBatchTokens }: Learner,
+  step: number,
 ): { lr: number; padId: number; maxTokens?: number } {
-  return { lr, padId: template.padId, ...(maxTokens === undefined ? {} : { maxTokens }) };
+  const maxTokens = maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens };
+  return { lr: lr(step), padId: template.padId, ...maxTokens };
 }
 
 const tokensIn = (trajectories: readonly Trajectory[]): number =>

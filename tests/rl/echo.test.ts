@@ -8,7 +8,8 @@ import { centred } from "../../rl/advantages.ts";
 import { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoOptions, linearLambda, observationTokens, stepLambda } from "../../rl/echo.ts"; // prettier-ignore
 import { planGradient, score } from "../../rl/learner.ts";
 import { ppoClip } from "../../rl/losses.ts";
-import { type Objective, planStep } from "../../rl/objective.ts";
+import type { Objective } from "../../rl/objective.ts";
+import { planStep } from "../../rl/plan.ts";
 import type { Trajectory } from "../../rl/stream.ts";
 import { episode, toyModel, toyTemplate, V } from "../support/rlToy.ts";
 

@@ -82,6 +82,18 @@ describe("rollout metrics", () => {
     });
   });
 
+  it("two rows of a rollout are one episode", () => {
+    const whole = played(1, 1, "completed", 3);
+    const rows = [0, 1].map(() => ({ ...whole, rollout: 7 }));
+    expect(rolloutMetrics([...rows, played(0, 0, "max_tokens", 1)])).toMatchObject({
+      reward: 0.5,
+      "tools/call_frequency": 2,
+      "completions/max_length": 8, // both rows' own tokens
+      masked: 0,
+      num_tokens: 5 + 5 + 3,
+    });
+  });
+
   it("what does not exist is left out", () => {
     const unscored = trajectoryOf(episode([["prompt", [1]], ["action", [2]]]).stream, { reward: NaN, stepRewards: [0] }); // prettier-ignore
     const metrics = rolloutMetrics([unscored]);

@@ -1,0 +1,152 @@
+/**
+ * What an advantage estimator is, and what is common to all of them: grouping, unscorable (NaN) rewards, groups without spread, and
+ * the way from a number per rollout or per trained token to columns. Statistics are per rollout, not per row or token.
+ */
+import { type Rollout, rolloutsOf, type Trajectory } from "../stream.ts";
+import type { PerToken, Signal, Signals } from "../signals.ts";
+
+export interface Advantages {
+  /** Per row, per token; 0 where nothing is trained. */
+  readonly perToken: readonly Float64Array[];
+  /** Share of groups whose rewards are all equal (or alone): they teach the policy nothing. */
+  readonly fracRewardZeroStd: number;
+  /** What a critic should have predicted, per row and token; NaN where it is not asked. Of estimators with values. */
+  readonly returns?: PerToken;
+}
+
+/** A named estimator. */
+export interface AdvantageEstimator {
+  readonly name: string;
+  /** Signals that `estimate` reads. */
+  readonly needs?: readonly Signal[];
+  /** True: each task is also played greedily, and `greedyReward` is the return of that (ReMax). */
+  readonly greedyBaseline?: boolean;
+  estimate(trajectories: readonly Trajectory[], signals?: Signals): Advantages;
+}
+
+/** Items by key, in order of first appearance. */
+export function groupBy<T>(items: readonly T[], keyOf: (item: T) => number | string): T[][] {
+  const groups = new Map<number | string, T[]>();
+  for (const item of items) {
+    const members = groups.get(keyOf(item));
+    if (members) members.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return [...groups.values()];
+}
+
+/** The rollouts of each group, in order of first appearance. */
+export const groupsOf = (rollouts: readonly Rollout[]): Rollout[][] => groupBy(rollouts, ({ group }) => group);
+
+/** Mean and standard deviation with `ddof`; the deviation of a single value is 0. */
+export function moments(values: readonly number[], ddof: number): { mean: number; std: number } {
+  const mean = values.reduce((a, b) => a + b, 0) / values.length;
+  const squares = values.reduce((a, b) => a + (b - mean) ** 2, 0);
+  return { mean, std: values.length > ddof ? Math.sqrt(squares / (values.length - ddof)) : 0 };
+}
+
+/** Fewer than two values, or all equal. Compared exactly: a rounding residue divided by a tiny deviation is noise ×4000. */
+export const isWithoutSpread = (values: readonly number[]): boolean =>
+  values.length < 2 || Math.max(...values) === Math.min(...values);
+
+const rewardsOf = (rollouts: readonly Rollout[]): number[] => rollouts.filter((r) => r.scorable).map((r) => r.reward);
+
+/** Share of groups without spread. */
+export function fracWithoutSpread(rollouts: readonly Rollout[]): number {
+  const groups = groupsOf(rollouts);
+  return groups.length === 0 ? 0 : groups.filter((group) => isWithoutSpread(rewardsOf(group))).length / groups.length;
+}
+
+/** The rows of groups without spread, for leaving them out of the policy term's denominators (DAPO's dynamic sampling). */
+export function rowsWithoutSpread(trajectories: readonly Trajectory[]): Set<number> {
+  const constant = groupsOf(rolloutsOf(trajectories)).filter((group) => isWithoutSpread(rewardsOf(group)));
+  return new Set(constant.flatMap((group) => group.flatMap((rollout) => rollout.rows)));
+}
+
+/** Columns that are `fill` everywhere but on the tokens that `valuesOf` gives a number for. */
+export function toColumns(
+  trajectories: readonly Trajectory[],
+  rollouts: readonly Rollout[],
+  valuesOf: (rollout: Rollout, index: number) => ArrayLike<number> | null,
+  fill = 0,
+): Float64Array[] {
+  const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(fill));
+  rollouts.forEach((rollout, index) => {
+    const values = valuesOf(rollout, index);
+    if (values) rollout.tokens.forEach(({ row, t }, k) => (columns[row]![t] = values[k]!));
+  });
+  return columns;
+}
+
+/**
+ * An estimator that turns the rewards of one group into one advantage per rollout. NaN rewards are not scorable: advantage 0,
+ * excluded from the statistics. A group whose largest and smallest reward are equal, or with one member, gets exactly 0.
+ */
+export function groupEstimator(
+  name: string,
+  ofGroup: (rewards: readonly number[], rollouts: readonly Rollout[]) => readonly number[],
+): AdvantageEstimator {
+  return {
+    name,
+    estimate(trajectories) {
+      const rollouts = rolloutsOf(trajectories);
+      const advantages = new Map<Rollout, number>();
+      for (const members of groupsOf(rollouts)) {
+        const scorable = members.filter((r) => r.scorable);
+        const rewards = scorable.map((r) => r.reward);
+        if (isWithoutSpread(rewards)) continue;
+        ofGroup(rewards, scorable).forEach((a, k) => advantages.set(scorable[k]!, a));
+      }
+      return {
+        perToken: toColumns(trajectories, rollouts, (rollout) => {
+          const advantage = advantages.get(rollout) ?? 0;
+          return rollout.tokens.map(() => advantage);
+        }),
+        fracRewardZeroStd: fracWithoutSpread(rollouts),
+      };
+    },
+  };
+}
+
+/**
+ * An estimator that gives every trained token of a rollout its own advantage, and no group is compared.
+ * @param ofRollout advantages of the rollout's tokens, and the targets of a critic if there is one; only asked of scorable ones
+ * @param whiten whether the advantages of the whole batch are brought to mean 0 and deviation 1
+ */
+export function tokenEstimator(
+  name: string,
+  needs: readonly Signal[],
+  ofRollout: (
+    rollout: Rollout,
+    trajectories: readonly Trajectory[],
+    signals: Signals,
+  ) => { readonly advantages: readonly number[]; readonly returns?: readonly number[] },
+  whiten: boolean,
+): AdvantageEstimator {
+  return {
+    name,
+    needs,
+    estimate(trajectories, signals = {}) {
+      const rollouts = rolloutsOf(trajectories);
+      const results = rollouts.map((r) => (r.scorable ? ofRollout(r, trajectories, signals) : null));
+      const all = results.flatMap((r) => r?.advantages ?? []);
+      const scale = whiten ? whitening(all) : (x: number): number => x;
+      const hasReturns = results.some((r) => r?.returns);
+      return {
+        perToken: toColumns(trajectories, rollouts, (_, i) => results[i]?.advantages.map(scale) ?? null),
+        fracRewardZeroStd: fracWithoutSpread(rollouts),
+        ...(hasReturns
+          ? { returns: toColumns(trajectories, rollouts, (_, i) => results[i]?.returns ?? null, NaN) }
+          : {}),
+      };
+    },
+  };
+}
+
+/** x ↦ (x − mean)/√(variance + 1e-8), ddof 1 (verl); values without spread become exactly 0. */
+export function whitening(values: readonly number[]): (x: number) => number {
+  if (isWithoutSpread(values)) return () => 0;
+  const { mean, std } = moments(values, 1);
+  const scale = 1 / Math.sqrt(std * std + 1e-8);
+  return (x) => (x - mean) * scale;
+}

@@ -1,0 +1,172 @@
+/**
+ * What a learner does with a batch of finished episodes, wherever they came from: score what the objective asks about, plan, update,
+ * report. `trainRl` calls it after every rollout; an asynchronous run calls it with what its queue holds.
+ */
+import { check } from "../engine/errors.ts";
+import type { Schedule, AdamW } from "../nn/optimizer.ts";
+import type { TransformerParams } from "../nn/parameters.ts";
+import type { Model } from "../nn/transformer.ts";
+import { pack } from "./batch.ts";
+import { offPolicyMetrics } from "./correction.ts";
+import { type Critic, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
+import { type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
+import { type Objective, signalsOf, type StepPlan } from "./objective.ts";
+import { planStep } from "./plan.ts";
+import { collectSignals, type SignalSources } from "./scoring.ts";
+import { type PerToken, type Signal, SIGNALS, type Signals } from "./signals.ts";
+import { rolloutsOf, type Trajectory } from "./stream.ts";
+import type { Template } from "./template.ts";
+
+/** What a learner works on. */
+export interface Learner {
+  readonly model: Model;
+  readonly template: Template;
+  readonly optimizer: AdamW<TransformerParams>;
+  readonly lr: Schedule;
+  /** Padded tokens at most in one micro-batch. */
+  readonly maxBatchTokens?: number;
+}
+
+/** One finished step. `metrics` are complete; the rest is for transcripts and studies. */
+export interface StepReport {
+  readonly step: number;
+  readonly metrics: Metrics;
+  readonly plan: StepPlan;
+  readonly scores: Scores;
+}
+
+export interface LearnOptions extends Learner {
+  readonly objective: Objective;
+  /** Passes over each batch of episodes; default 1, exactly on-policy. */
+  readonly iterations?: number;
+  /** The frozen policy that KL penalties and reference signals refer to. */
+  readonly reference?: Model;
+  /** Of objectives whose estimator needs values. */
+  readonly critic?: Critic;
+  /**
+   * The episodes were played by an older policy: without a `correction`, ratios refer to what the sampler recorded, also in the first
+   * pass. Default false.
+   */
+  readonly offPolicy?: boolean;
+}
+
+/** A step that is scored and planned, and what `update` is to be told. */
+export interface PreparedStep {
+  readonly plan: StepPlan;
+  readonly signals: Signals;
+  readonly update: UpdateOptions;
+}
+
+/** Scores and plans one batch of episodes. @param step counts from 0, for schedules and random choices */
+export async function prepareStep(
+  options: LearnOptions,
+  trajectories: readonly Trajectory[],
+  step: number,
+): Promise<PreparedStep> {
+  const { template, lr, objective, iterations = 1, offPolicy = false, critic, maxBatchTokens } = options;
+  const packing = { padId: template.padId, ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }) };
+  // Only what somebody asked for. A second pass needs to know what the policy was before the first one.
+  const recorded = offPolicy && !objective.correction;
+  const again: Signal[] = iterations > 1 && !recorded ? ["logProbs"] : [];
+  const wanted = new Set([...signalsOf(objective), ...again]);
+  const names = SIGNALS.filter((name) => wanted.has(name));
+  const signals = names.length === 0 ? {} : await collectSignals(sourcesOf(options), names, trajectories, packing);
+  const plan = planStep(objective, trajectories, step, signals);
+  const useRecordedOld = iterations > 1 || recorded;
+  const prepared = prepare(objective, plan, signals.logProbs, recorded ? undefined : signals.logProbs, step);
+  const update: UpdateOptions = {
+    ...packing,
+    lr: lr(step),
+    useRecordedOld,
+    ...(useRecordedOld && !recorded && signals.logProbs ? { oldLogProbs: signals.logProbs } : {}),
+    ...(signals.refLogProbs ? { refLogProbs: signals.refLogProbs } : {}),
+    ...(signals.values ? { oldValues: signals.values } : {}),
+    ...(prepared ? { prepared } : {}),
+    ...(critic ? { critic } : {}),
+  };
+  return { plan, signals, update };
+}
+
+const sourcesOf = ({ model, reference, critic }: LearnOptions): SignalSources => ({
+  model,
+  reference,
+  head: critic?.head,
+});
+
+/** Learns from one batch of episodes. @param step counts from 0, for schedules and random choices */
+export async function learn(
+  options: LearnOptions,
+  trajectories: readonly Trajectory[],
+  step: number,
+): Promise<StepReport> {
+  const { model, optimizer, lr, objective, iterations = 1 } = options;
+  check(Number.isInteger(iterations) && iterations >= 1, () => `learn: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
+  const idle = (plan: StepPlan): StepReport => {
+    const metrics = { ...rolloutMetrics(trajectories), frac_reward_zero_std: plan.fracRewardZeroStd };
+    return { step, metrics, plan, scores: { logProbs: [], entropy: [] } };
+  };
+  // Every environment failed: nothing to learn, and nothing to score.
+  if (trajectories.every((t) => t.masked)) return idle(planStep(withoutSignals(objective), trajectories, step));
+  const { plan, signals, update: first } = await prepareStep(options, trajectories, step);
+  // Only groups without spread, and they are left out.
+  if (pack(plan.episodes, first).length === 0) return idle(plan);
+  const passes: UpdateResult[] = [];
+  for (let pass = 0; pass < iterations; pass++) {
+    passes.push(await update(model, optimizer, plan, objective, pass === 0 ? first : await again(options, plan, first, trajectories, step))); // prettier-ignore
+  }
+  const recorded = trajectories.map((t) => Float64Array.from(t.stream.oldLogProbs));
+  const metrics: Metrics = {
+    ...rolloutMetrics(trajectories),
+    ...updateMetrics(plan, objective, passes, first.useRecordedOld ? (first.oldLogProbs ?? recorded) : undefined),
+    ...(objective.correction && signals.logProbs ? offPolicyMetrics(trajectories, signals.logProbs) : {}),
+    learning_rate: lr(step),
+  };
+  const { kl } = objective;
+  if (kl && typeof kl.beta !== "number" && metrics["kl"] !== undefined) {
+    kl.beta.update(metrics["kl"], rolloutsOf(trajectories).length);
+  }
+  return { step, metrics, plan, scores: passes[0]! };
+}
+
+/** A later pass over the same episodes: statistics of the policy loss are those of the policy as it is now. */
+async function again(
+  options: LearnOptions,
+  plan: StepPlan,
+  first: UpdateOptions,
+  trajectories: readonly Trajectory[],
+  step: number,
+): Promise<UpdateOptions> {
+  if (!options.objective.policyLoss.prepare) return first;
+  const { logProbs } = await collectSignals(sourcesOf(options), ["logProbs"], trajectories, first);
+  return { ...first, prepared: prepare(options.objective, plan, logProbs, first.oldLogProbs, step)! };
+}
+
+/** The policy loss's own column, from the policy as it is now. */
+function prepare(
+  { policyLoss }: Objective,
+  plan: StepPlan,
+  logProbs: PerToken | undefined,
+  oldLogProbs: PerToken | undefined,
+  step: number,
+): Float64Array[] | undefined {
+  if (!policyLoss.prepare) return undefined;
+  return policyLoss.prepare({
+    logProbs: logProbs!,
+    oldLogProbs: oldLogProbs ?? plan.episodes.map((e) => Float64Array.from(e.trajectory.stream.oldLogProbs)),
+    advantages: plan.episodes.map((e) => e.advantages),
+    masks: plan.episodes.map((e) => e.mask!),
+    step,
+  });
+}
+
+/** For a step in which every episode is masked: no part may read signals, because there is nothing to score. */
+function withoutSignals({ advantage, policyLoss, aggregation, maxLength = 1 }: Objective): Objective {
+  const nothing: Objective["advantage"] = {
+    name: advantage.name,
+    estimate: (trajectories) => ({
+      perToken: trajectories.map(({ stream }) => new Float64Array(stream.ids.length)),
+      fracRewardZeroStd: 1,
+    }),
+  };
+  return { advantage: nothing, policyLoss, aggregation, maxLength };
+}

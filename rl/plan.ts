@@ -1,0 +1,124 @@
+/**
+ * The plan of a step of reinforcement learning: from episodes, and signals of their tokens, to advantages and weights. Everything
+ * that depends on the whole step (statistics, denominators, selections) happens here, before the step is split.
+ */
+import { check } from "../engine/errors.ts";
+import { fracWithoutSpread, rowsWithoutSpread } from "./advantages/estimator.ts";
+import { aggregationWeights } from "./aggregation.ts";
+import { klEstimate } from "./losses/kl.ts";
+import { betaOf, checkObjective, type Objective, type StepPlan, type TokenPlan, worldsOf } from "./objective.ts";
+import { type PerToken, signal, type Signals } from "./signals.ts";
+import { policyMask, rewardsOfTokens, rolloutRows, rolloutsOf, type Trajectory } from "./stream.ts";
+
+/**
+ * Advantages and weights of all episodes of one optimiser step.
+ * @param step counts from 0, for schedules
+ * @param signals those that `signalsOf(objective)` names
+ */
+export function planStep(
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  step: number,
+  signals: Signals = {},
+): StepPlan {
+  checkObjective(objective);
+  check(trajectories.length > 0, () => "planStep: the list of episodes is empty");
+  const { advantage, aggregation, maxLength, focus, correction, critic, kl, entropy = 0 } = objective;
+  const shaped =
+    kl?.in === "reward" ? withKlInReward(objective, trajectories, signals) : { trajectories, kl: undefined };
+  const { perToken, returns, fracRewardZeroStd: ofShaped } = advantage.estimate(shaped.trajectories, signals);
+  // Groups without spread are those of the outcomes, whatever a penalty makes of them.
+  const fracRewardZeroStd = shaped.kl === undefined ? ofShaped : fracWithoutSpread(rolloutsOf(trajectories));
+
+  const dropped = objective.dropConstantGroups ? rowsWithoutSpread(trajectories) : new Set<number>();
+  const masks = trajectories.map((t, row) => (dropped.has(row) ? policyMask(t).fill(false) : policyMask(t)));
+  const sequences = rolloutRows(trajectories);
+  const options = { sequences, ...(maxLength === undefined ? {} : { maxLength }) };
+  const plain = aggregationWeights(masks, aggregation, options);
+  const importance = focus?.weights(trajectories, signals);
+  const focused = importance
+    ? focus!.normalized
+      ? aggregationWeights(masks, aggregation, { ...options, importance })
+      : times(plain, importance)
+    : plain;
+  const wPolicy = correction ? times(focused, correction.weights(trajectories, signals, perToken)) : focused;
+  const { exact, clipped } = worldWeights(objective, trajectories, step, signals);
+  const wValue = critic && returns ? valueWeights(returns, critic.coefficient ?? 0.1, sequences) : undefined;
+  const beta = kl?.in === "reward" ? 0 : betaOf(objective);
+  const segmentOf = new Map(sequences.flatMap((rows, i) => rows.map((row) => [row, i])));
+  return {
+    fracRewardZeroStd,
+    ...(shaped.kl === undefined ? {} : { kl: shaped.kl }),
+    episodes: trajectories.map((trajectory, i): TokenPlan => ({
+      trajectory,
+      advantages: perToken[i]!,
+      wPolicy: wPolicy[i]!,
+      wWorld: exact[i]!,
+      wKl: plain[i]!.map((w) => w * beta),
+      mask: masks[i]!,
+      segment: segmentOf.get(i)!,
+      ...(clipped ? { wClipped: clipped[i]! } : {}),
+      ...(entropy > 0 ? { wEntropy: plain[i]!.map((w) => w * entropy) } : {}),
+      ...(wValue ? { wValue: wValue[i]!, returns: returns![i]! } : {}),
+    })),
+  };
+}
+
+const times = (a: readonly Float64Array[], b: readonly Float64Array[]): Float64Array[] =>
+  a.map((row, i) => row.map((x, t) => (x === 0 ? 0 : x * b[i]![t]!)));
+
+/** Weights of −lp, and of the clipped error if some objective has it; objectives of one form add up. */
+function worldWeights(
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  step: number,
+  signals: Signals,
+): { exact: Float64Array[]; clipped: Float64Array[] | undefined } {
+  const empty = (): Float64Array[] => trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
+  const exact = empty();
+  let clipped: Float64Array[] | undefined;
+  for (const world of worldsOf(objective)) {
+    const into = world.clip === undefined ? exact : (clipped ??= empty());
+    world.weights(trajectories, step, signals).forEach((row, i) => row.forEach((w, t) => (into[i]![t]! += w)));
+  }
+  return { exact, clipped };
+}
+
+/** The value loss is a mean over all tokens that have a target. */
+function valueWeights(
+  returns: PerToken,
+  coefficient: number,
+  sequences: readonly (readonly number[])[],
+): Float64Array[] {
+  const masks = returns.map((row) => Array.from(row, (R) => !Number.isNaN(R)));
+  return aggregationWeights(masks, "token-mean", { sequences }).map((row) => row.map((w) => w * coefficient));
+}
+
+/** r̃_t = r_t − β·kl_t on the agent's tokens, from the log-probabilities that were recorded when they were sampled. */
+function withKlInReward(
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  signals: Signals,
+): { trajectories: Trajectory[]; kl: number } {
+  const ref = signal(signals, "refLogProbs", "kl in reward");
+  const beta = betaOf(objective);
+  const tokenRewards = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
+  const rewards = new Map<number, number>();
+  let [total, count] = [0, 0];
+  for (const rollout of rolloutsOf(trajectories)) {
+    const own = rewardsOfTokens(rollout, trajectories);
+    let penalty = 0;
+    rollout.tokens.forEach(({ row, t }, k) => {
+      const kl = klEstimate(objective.kl!.estimator, trajectories[row]!.stream.oldLogProbs[t]!, ref[row]![t]!);
+      tokenRewards[row]![t] = own[k]! - beta * kl;
+      penalty += kl;
+    });
+    for (const row of rollout.rows) rewards.set(row, rollout.reward - beta * penalty);
+    total += penalty;
+    count += rollout.tokens.length;
+  }
+  return {
+    trajectories: trajectories.map((t, row) => ({ ...t, reward: rewards.get(row)!, tokenRewards: tokenRewards[row]! })),
+    kl: count > 0 ? total / count : 0,
+  };
+}

@@ -1,0 +1,138 @@
+/**
+ * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests run:
+ * tests/support/rlMethods.ts (properties) and tests/support/rlGoldens.ts (numbers of other systems). tests/project/methodTable.test.ts
+ * fails while the file is not up to date, or if a row has neither.
+ */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { format } from "prettier";
+import { ADVANTAGES } from "../rl/advantages.ts";
+import { POLICY_LOSSES } from "../rl/losses.ts";
+import { METHODS } from "../rl/methods.ts";
+import { ADVANTAGE_CASES, CORRECTION_CASES, KL_CASES, LOSS_CASES, OTHER_CASES } from "../tests/support/rlGoldens.ts";
+import { ADVANTAGE_NOTES, ADVANTAGE_PROPERTIES, ADVANTAGE_ROWS, KL_PROPERTIES, KL_ROWS, LOSS_PROPERTIES, LOSS_ROWS, OTHER_ROWS } from "../tests/support/rlMethods.ts"; // prettier-ignore
+import { packageFolder } from "./packageFolder.ts";
+
+const INTRODUCTION = `# All methods
+
+Made by \`npx tsx scripts/methodTable.ts\` from the tables that the tests run; do not edit by hand.
+
+lp is the new log-probability of a token, old the recorded one, ref a frozen reference's, A the advantage, ρ = e^(lp − old), sg(·) a
+value without its gradient, R the return of a rollout. Losses are minimised. **Golden**: entries of
+\`tests/fixtures/rl_losses.json\` and \`rl_losses_wide.json\` (verl, TRL, prime-rl, verl-agent, RAGEN), compared in value and
+gradient to 1e-6 on the f64 reference and 1e-5 on the f32 executors. **Properties**: random batches, or the named tests.
+`;
+
+/** Everything that a method is compared with. */
+const GOLDEN: ReadonlyMap<string, readonly string[]> = (() => {
+  const map = new Map<string, string[]>();
+  const add = (method: string, entry: string): void => void map.set(method, [...(map.get(method) ?? []), entry]);
+  for (const c of [...LOSS_CASES, ...KL_CASES, ...ADVANTAGE_CASES, ...CORRECTION_CASES]) add(c.method, c.entry);
+  for (const [entry, method] of Object.entries(OTHER_CASES)) add(method, entry);
+  return map;
+})();
+
+export interface MethodRow {
+  readonly section: string;
+  readonly name: string;
+  readonly formula: string;
+  readonly source: string;
+  readonly golden: readonly string[];
+  readonly properties: readonly string[];
+  /** Properties that it cannot have, and why. */
+  readonly exceptions: Readonly<Record<string, string>>;
+}
+
+function rowOf(
+  section: string,
+  name: string,
+  { formula, source }: { readonly formula: string; readonly source: string },
+  all: readonly string[],
+  exceptions: Readonly<Record<string, string>> = {},
+): MethodRow {
+  const properties = all.filter((p) => !Object.hasOwn(exceptions, p));
+  return { section, name, formula, source, golden: GOLDEN.get(name) ?? [], properties, exceptions };
+}
+
+const SCHULMAN = "Schulman 2020, “Approximating KL divergence”";
+
+/** All rows, section by section. */
+export function methodRows(): MethodRow[] {
+  return [
+    ...Object.entries(POLICY_LOSSES).map(([name, entry]) =>
+      rowOf("Policy losses", name, entry, Object.keys(LOSS_PROPERTIES), LOSS_ROWS[name]?.exceptions),
+    ),
+    ...Object.entries(KL_ROWS).map(([name, { formula, exceptions }]) =>
+      rowOf("KL estimators", name, { formula, source: SCHULMAN }, Object.keys(KL_PROPERTIES), exceptions),
+    ),
+    ...Object.entries(ADVANTAGES).map(([name, entry]) =>
+      rowOf("Advantages", name, entry, Object.keys(ADVANTAGE_PROPERTIES), ADVANTAGE_ROWS[name]?.exceptions),
+    ),
+    ...Object.entries(OTHER_ROWS).flatMap(
+      ([section, rows]) =>
+      Object.entries(rows).map(([name, row]) => rowOf(section, name, row, row.tests.map(([file, title]) => `${file.replace(/.*\/(.*)\.test\.ts/, "$1")}: ${title}`))), // prettier-ignore
+    ),
+  ];
+}
+
+const NOTES: Readonly<Record<string, string>> = {
+  ...ADVANTAGE_NOTES,
+  vespo: "golden: its gradient also flows through φ; ours does so with `detached: false`",
+  optimal_token_baseline:
+    "`verl.optimal_token_baseline` lines rollouts up by column, gaps included: equal up to the first gap",
+};
+
+function listOf(properties: Readonly<Record<string, string>>): string {
+  return Object.entries(properties).map(([name, text]) => `- **${name}**: ${text}.`).join("\n"); // prettier-ignore
+}
+
+/** A pipe would end the cell. */
+const cell = (text: string): string => text.replaceAll("|", "\\|");
+
+function tableOf(rows: readonly MethodRow[]): string {
+  const lines = rows.map(({ name, formula, source, golden, properties, exceptions }) => {
+    const not = Object.entries(exceptions).map(([property, why]) => `not *${property}*: ${why}`);
+    const notes = Object.hasOwn(NOTES, name) ? [NOTES[name]!] : [];
+    const held = [properties.join(", "), ...not, ...notes].filter((text) => text !== "").join("; ");
+    const cells = [`\`${name}\``, formula, source, golden.map((g) => `\`${g}\``).join(", ") || "–", held];
+    return `| ${cells.map(cell).join(" | ")} |`;
+  });
+  return ["| Method | Formula | Source | Golden | Properties |", "| - | - | - | - | - |", ...lines].join("\n");
+}
+
+const PROPERTIES_OF: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "Policy losses": LOSS_PROPERTIES,
+  "KL estimators": KL_PROPERTIES,
+  Advantages: ADVANTAGE_PROPERTIES,
+};
+
+/** The text of docs/methods.md. */
+export function methodTable(): Promise<string> {
+  const rows = methodRows();
+  const sections = [...new Set(rows.map((row) => row.section))].map((section) => {
+    const properties = PROPERTIES_OF[section];
+    const table = tableOf(rows.filter((row) => row.section === section));
+    return `## ${section}\n\n${properties ? `${listOf(properties)}\n\n` : ""}${table}\n`;
+  });
+  const presets = Object.entries(METHODS).map(([name, m]) =>
+    `| \`${name}\` | ${m.advantage} | ${m.loss} | ${m.aggregation} | ${m.description} | ${m.source} |`,
+  ); // prettier-ignore
+  const presetTable = ["| Method | Advantage | Loss | Aggregation | In words | Source |", "| - | - | - | - | - | - |", ...presets].join("\n"); // prettier-ignore
+  const text = `${INTRODUCTION}
+${sections.join("\n")}
+## Presets
+
+What \`--method\` knows; each goes through the loop in \`tests/rl/presets.test.ts\`, with one pass over its episodes and with two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
+
+${presetTable}
+
+${rows.length} rows.
+`;
+  return format(text, { parser: "markdown", printWidth: 120 });
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeFileSync(join(packageFolder, "docs/methods.md"), await methodTable());
+}

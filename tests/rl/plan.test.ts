@@ -1,0 +1,147 @@
+/** What a step's plan holds, by hand: weights, rewards per token, and what is packed together. */
+import { describe, expect, it } from "vitest";
+import { gae, grpo } from "../../rl/advantages.ts";
+import { pack } from "../../rl/batch.ts";
+import { actFocus, topEntropy } from "../../rl/focus.ts";
+import { klEstimate, ppoClip, type StepView } from "../../rl/losses.ts";
+import { prepareStep } from "../../rl/learn.ts";
+import type { Objective } from "../../rl/objective.ts";
+import { paw } from "../../rl/paw.ts";
+import { planStep } from "../../rl/plan.ts";
+import { rewardsOfTokens, rolloutsOf } from "../../rl/stream.ts";
+import { forked, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { reference } from "../support/rlExecutors.ts";
+import { episode } from "../support/rlToy.ts";
+
+const base: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
+const sumOf = (rows: readonly Float64Array[]): number => rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
+
+describe("weights", () => {
+  const batch = randomBatch(3);
+  const signals = madeUpSignals(batch);
+  const planned = (objective: Objective): Float64Array[] =>
+    planStep(objective, batch, 0, signals).episodes.map((e) => e.wPolicy);
+  const plain = planned(base);
+
+  it("sum to 1 with ActFocus as without it: Σw stands below; a mere selection leaves the denominators", () => {
+    const weighted = planned({ ...base, focus: actFocus() });
+    expect(sumOf(plain)).toBeCloseTo(1, 12);
+    expect(sumOf(weighted)).toBeCloseTo(1, 12);
+    expect(weighted).not.toEqual(plain);
+    const importance = actFocus().weights(batch, signals);
+    const total = sumOf(importance.map((row, i) => row.map((w, t) => (plain[i]![t]! > 0 ? w : 0))));
+    weighted.forEach((row, i) =>
+      row.forEach((w, t) => expect(w).toBeCloseTo(plain[i]![t]! > 0 ? importance[i]![t]! / total : 0, 12)),
+    );
+    const selected = planned({ ...base, focus: topEntropy({ share: 0.5 }) });
+    selected.forEach((row, i) => row.forEach((w, t) => expect([0, plain[i]![t]]).toContain(w)));
+    expect(sumOf(selected)).toBeLessThan(0.6);
+  });
+
+  it("KL and entropy terms are not weighted by a focus", () => {
+    const kl = { beta: 0.3, estimator: "k3" } as const;
+    const { episodes } = planStep({ ...base, focus: actFocus(), kl, entropy: 0.2 }, batch, 0, signals);
+    episodes.forEach(({ wKl, wEntropy }, i) => {
+      wKl.forEach((w, t) => expect(w).toBeCloseTo(0.3 * plain[i]![t]!, 15));
+      wEntropy!.forEach((w, t) => expect(w).toBeCloseTo(0.2 * plain[i]![t]!, 15));
+    });
+  });
+});
+
+describe("rewards of tokens", () => {
+  it("a step's reward is on the last token of its action, what is left of the return on the last of all", () => {
+    const t = episode([["prompt", [1]], ["action", [2, 3]], ["observation", [4]], ["action", [5]], ["observation", [6]], ["action", [7, 8]]], { stepRewards: [0.5, -1], reward: 2 }); // prettier-ignore
+    const [rollout] = rolloutsOf([t]);
+    expect(rewardsOfTokens(rollout!, [t])).toEqual([0, 0.5, -1, 0, 2.5]);
+    // Truncated: the return is 0 whatever was earned.
+    const cut = { ...t, reward: 0 };
+    expect(rewardsOfTokens(rolloutsOf([cut])[0]!, [cut])).toEqual([0, 0.5, -1, 0, 0.5]);
+    // 0.1 + 0.2 is the return 0.3, and no reward is left over.
+    const rounded = { ...t, stepRewards: [0.1, 0.2], reward: 0.3 };
+    expect(rewardsOfTokens(rolloutsOf([rounded])[0]!, [rounded])).toEqual([0, 0.1, 0.2, 0, 0]);
+    const rows = forked(t, 4);
+    expect(rewardsOfTokens(rolloutsOf(rows)[0]!, rows)).toEqual([0, 0.5, -1, 0, 2.5]);
+  });
+
+  it("with a KL in the reward each token pays for itself: γ 0 leaves r − β·kl − V", () => {
+    const batch = randomBatch(4);
+    const signals = madeUpSignals(batch);
+    const advantage = gae({ gamma: 0, lambda: 0, whiten: false });
+    const kl = { beta: 0.4, estimator: "k2", in: "reward" } as const;
+    const plan = planStep({ ...base, advantage, critic: {}, kl }, batch, 0, signals);
+    let total = 0;
+    const rollouts = rolloutsOf(batch);
+    for (const rollout of rollouts) {
+      const own = rewardsOfTokens(rollout, batch);
+      rollout.tokens.forEach(({ row, t }, k) => {
+        const penalty = klEstimate("k2", batch[row]!.stream.oldLogProbs[t]!, signals.refLogProbs![row]![t]!);
+        const expected = own[k]! - 0.4 * penalty - signals.values![row]![t]!;
+        expect(plan.episodes[row]!.advantages[t]!).toBeCloseTo(expected, 12);
+        total += penalty;
+      });
+    }
+    expect(plan.kl!).toBeCloseTo(total / rollouts.reduce((n, r) => n + r.tokens.length, 0), 12);
+  });
+});
+
+it("PaW: a token at position 0, which nothing predicts, is no part of an action", () => {
+  const t = episode([["action", [2, 3]], ["observation", [4]]]); // prettier-ignore
+  const entropy = [Float64Array.of(NaN, 1, NaN)];
+  expect([...paw().weights([t], 0, { entropy })[0]!]).toEqual([0, 0, 1]);
+});
+
+it("what a loss prepares from: the policy as it is, and the old one of the ratios", async () => {
+  const device = await reference.open();
+  const batch = randomBatch(6);
+  const seen: StepView[] = [];
+  const prepare = (view: StepView): Float64Array[] => {
+    seen.push(view);
+    return view.masks.map((mask) => Float64Array.from(mask, Number));
+  };
+  const learner = toyLearner(device, { ...base, policyLoss: { ...ppoClip(), prepare } });
+  for (const offPolicy of [true, false]) {
+    const { update, signals } = await prepareStep({ ...learner, offPolicy }, batch, 4);
+    const view = seen.pop()!;
+    expect(view.step).toBe(4);
+    expect(view.logProbs).toEqual(signals.logProbs);
+    const recorded = batch.map((t) => Float64Array.from(t.stream.oldLogProbs));
+    expect(view.oldLogProbs).toEqual(offPolicy ? recorded : signals.logProbs);
+    expect(update.prepared).toEqual(view.masks.map((mask) => Float64Array.from(mask, Number)));
+  }
+  device.dispose();
+});
+
+describe("packing", () => {
+  const batch = randomBatch(5);
+  const lengthOf = (rows: readonly number[]): number => Math.max(...rows.map((i) => batch[i]!.stream.ids.length));
+
+  it.each([1, 30, 60, 90, 10_000])("at most %d padded tokens, unless one sequence alone has more", (maxTokens) => {
+    const { episodes } = planStep(base, batch, 0);
+    const batches = pack(episodes, { padId: 0, maxTokens });
+    const packed = batches.flatMap((b) => [...new Set(b.episode)]);
+    expect([packed.length, new Set(packed).size]).toEqual([6, 6]);
+    for (const b of batches) {
+      expect(b.length).toBe(lengthOf([...new Set(b.episode)]));
+      expect(b.rows === 1 || b.rows * b.length <= maxTokens).toBe(true);
+      expect(b.segments).toBe(b.rows);
+    }
+    // And no more micro-batches than that needs: the next row would not have fitted.
+    batches.slice(0, -1).forEach((b) => expect((b.rows + 1) * b.length).toBeGreaterThan(maxTokens));
+  });
+
+  it.each([1, 60, 100])("rows of a rollout stay together, with %d tokens at most", (maxTokens) => {
+    const rows = batch.flatMap((t, i) => forked(t, i));
+    const batches = pack(planStep(base, rows, 0).episodes, { padId: 0, maxTokens });
+    for (const b of batches) {
+      const own = new Set([...b.episode].map((i) => rows[i]!.rollout));
+      expect(own.size).toBe(b.segments);
+      for (const other of batches) {
+        if (other !== b) for (const i of other.episode) expect(own.has(rows[i]!.rollout)).toBe(false);
+      }
+      // One number per rollout, the same for its rows.
+      const bySegment = new Map([...b.segment].map((s, n) => [s, rows[b.episode[n]!]!.rollout]));
+      b.segment.forEach((s, n) => expect(rows[b.episode[n]!]!.rollout).toBe(bySegment.get(s)));
+      expect(b.segments === 1 || b.rows * b.length <= maxTokens).toBe(true);
+    }
+  });
+});

@@ -1,0 +1,94 @@
+/** Learning without rewards: preference pairs (DPO and its relatives), demonstrations with masks, DFT. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { Rng } from "../../engine/random.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { AdamW } from "../../nn/optimizer.ts";
+import { grpo } from "../../rl/advantages.ts";
+import { pack } from "../../rl/batch.ts";
+import { planGradient } from "../../rl/learner.ts";
+import { dft, dpo, ppoClip } from "../../rl/losses.ts";
+import { planPreference, planSft } from "../../rl/planSupervised.ts";
+import type { Trajectory } from "../../rl/stream.ts";
+import { type StepReport, trainPreference, trainSft } from "../../rl/trainer.ts";
+import { randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { readAll, relativeError } from "../support/rlExecutors.ts";
+import { endingModel, episode, toyTemplate } from "../support/rlToy.ts";
+
+let device: Device;
+let exact: Device;
+beforeAll(async () => {
+  [device, exact] = [await makeDevice("wasm"), await makeDevice("reference")];
+});
+afterAll(() => [device, exact].forEach((d) => d.dispose()));
+
+async function run(steps: AsyncGenerator<StepReport, void, void>): Promise<StepReport[]> {
+  const reports: StepReport[] = [];
+  for await (const report of steps) reports.push(report);
+  return reports;
+}
+
+describe("without rewards", () => {
+  const word = (ids: number[]): Trajectory => episode([["prompt", [1]], ["action", ids]]); // prettier-ignore
+
+  it.each(["sigmoid", "ipo", "hinge"] as const)("DPO, %s: prefers what was chosen", async (loss) => {
+    const pairs = [{ chosen: word([2, 3]), rejected: word([4, 5, 6]) }, { chosen: word([3]), rejected: word([7]) }]; // prettier-ignore
+    const model = endingModel(device);
+    const reports = await run(trainPreference({ model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.005, pairs, policyLoss: dpo({ loss, beta: 0.5 }), reference: endingModel(device), batchSize: 4, steps: 12, rng: new Rng(1) })); // prettier-ignore
+    const [first, last] = [reports[0]!.metrics, reports.at(-1)!.metrics];
+    expect(first["rewards/margins"]!).toBeCloseTo(0, 4);
+    if (loss === "sigmoid") expect(first["loss"]).toBeCloseTo(Math.LN2, 5);
+    expect(last["loss"]!).toBeLessThan(first["loss"]!);
+    expect(last["rewards/accuracies"]).toBe(1);
+  });
+
+  it("a pair's loss is the same in any micro-batch, and is a mean over pairs", async () => {
+    const learner = toyLearner(exact, { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" });
+    const batch = randomBatch(6);
+    const plan = planPreference([0, 2, 4].map((i) => ({ chosen: batch[i]!, rejected: batch[i + 1]! })));
+    expect(plan.episodes.map((e) => e.segment)).toEqual([0, 0, 1, 1, 2, 2]);
+    for (let k = 0; k < 3; k++) {
+      const pair = plan.episodes.slice(2 * k, 2 * k + 2).flatMap((e) => [...e.wPolicy]);
+      expect(pair.reduce((a, b) => a + b, 0)).toBeCloseTo(1 / 3, 12);
+    }
+    const refLogProbs = batch.map((t) => new Float64Array(t.stream.ids.length).fill(-2));
+    const policyLoss = dpo();
+    const of = (maxTokens: number): Promise<number[][]> => {
+      const grads = planGradient(learner.model, plan, { policyLoss }, { lr: 0, padId: 0, refLogProbs, maxTokens });
+      return readAll(treeLeaves(grads));
+    };
+    for (const b of pack(plan.episodes, { padId: 0, maxTokens: 1 })) expect(b.segments).toBe(1);
+    expect(pack(plan.episodes, { padId: 0, maxTokens: 1 }).length).toBe(3);
+    const [whole, parts] = [await of(10_000), await of(1)];
+    whole.forEach((leaf, i) => expect(relativeError(parts[i]!, leaf)).toBeLessThan(1e-12));
+  });
+
+  it("says what it misses", async () => {
+    expect(() => planPreference([])).toThrow("the list of pairs is empty");
+    expect(() => planPreference([{ chosen: word([2]), rejected: { ...word([3]), masked: true } }])).toThrow("pair 0 has 1 chosen and 0 rejected tokens to train"); // prettier-ignore
+    const model = endingModel(device);
+    const options = { model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.1, pairs: [], policyLoss: dpo(), reference: model, batchSize: 1, steps: 1, rng: new Rng(1) }; // prettier-ignore
+    await expect(run(trainPreference(options))).rejects.toThrow("trainPreference: there are no pairs");
+    const pairs = [{ chosen: word([2]), rejected: word([3]) }];
+    await expect(run(trainPreference({ ...options, pairs, policyLoss: dft() }))).rejects.toThrow('"dft" is no loss over pairs; use dpo()'); // prettier-ignore
+  });
+
+  it("SFT leaves out what is not to be imitated; DFT weighs by the token's probability", async () => {
+    const t = word([2, 3, 4]);
+    const { episodes } = planSft([t], { imitate: (_, k) => k !== 2 });
+    expect([...episodes[0]!.wWorld]).toEqual([0, 0.5, 0, 0.5]);
+    const asPolicy = planSft([t], { loss: "dft" }).episodes[0]!;
+    expect([...asPolicy.wPolicy].map((w) => +w.toFixed(9))).toEqual([0, 0.333333333, 0.333333333, 0.333333333]);
+    expect(asPolicy.wWorld.every((w) => w === 0)).toBe(true);
+    const losses = async (loss: "sft" | "dft"): Promise<number[]> => {
+      const model = endingModel(device);
+      const options = { model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.01, demonstrations: [t], batchSize: 2, steps: 15, rng: new Rng(1), loss }; // prettier-ignore
+      return (await run(trainSft(options))).map(({ metrics }) => metrics["loss"]!);
+    };
+    for (const loss of ["sft", "dft"] as const) {
+      const all = await losses(loss);
+      expect(all.every(Number.isFinite)).toBe(true);
+      if (loss === "sft") expect(all.at(-1)!).toBeLessThan(0.5 * all[0]!);
+    }
+  });
+});

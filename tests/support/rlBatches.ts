@@ -1,0 +1,119 @@
+/** Random batches of episodes, with everything that an objective may ask about them, and what the learner makes of them. */
+import type { Device } from "../../engine/device.ts";
+import { valueAndGrad } from "../../engine/grad.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import { Rng } from "../../engine/random.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { AdamW } from "../../nn/optimizer.ts";
+import type { TransformerParams } from "../../nn/parameters.ts";
+import type { ValueHead } from "../../nn/valueHead.ts";
+import { pack } from "../../rl/batch.ts";
+import { type LearnOptions, prepareStep } from "../../rl/learn.ts";
+import { batchLoss } from "../../rl/learner.ts";
+import type { Objective } from "../../rl/objective.ts";
+import type { Signals } from "../../rl/signals.ts";
+import { append, emptyStream, isAgentToken, rolloutsOf, type TokenStream, type Trajectory } from "../../rl/stream.ts";
+import { randomEpisode, toyModel, toyTemplate } from "./rlToy.ts";
+
+/** Two groups of three random episodes of two turns, with thoughts, step rewards and returns that differ within a group. */
+export function randomBatch(seed: number): Trajectory[] {
+  const rng = new Rng(seed);
+  return Array.from({ length: 6 }, (_, i) => {
+    const own = rng.split(i);
+    const stepRewards = [own.int(3) / 2, own.int(3)];
+    const reward = stepRewards[0]! + stepRewards[1]! + (i % 3) * 0.25;
+    const plain = randomEpisode(own, { group: Math.floor(i / 3), seed: 100 * seed + i, greedyReward: 0.5, stepRewards, reward }); // prettier-ignore
+    const { roles } = plain.stream;
+    const thinks = roles.map((role, t) => role === "action" && roles[t - 1] !== "action" && roles[t + 1] === "action");
+    return { ...plain, stream: { ...plain.stream, roles: roles.map((role, t) => (thinks[t] ? "thought" : role)) } };
+  });
+}
+
+/** The stream without the tokens that `keep` refuses. */
+export function filtered(stream: TokenStream, keep: (t: number) => boolean): TokenStream {
+  const result = emptyStream();
+  stream.ids.forEach((id, t) => {
+    if (!keep(t)) return;
+    const oldLogProbs = [stream.oldLogProbs[t]!];
+    append(result, stream.roles[t]!, stream.turns[t]!, [id], { oldLogProbs, target: stream.targets[t]! });
+  });
+  return result;
+}
+
+/** The rollout as two rows: up to the second action, and all of it, with what came before as the prompt. */
+export function forked(trajectory: Trajectory, rollout: number): Trajectory[] {
+  const { stream } = trajectory;
+  const cut = stream.roles.findIndex((role, t) => isAgentToken(role) && stream.turns[t]! > 0);
+  const head = filtered(stream, (t) => t < cut);
+  const isOld = (t: number): boolean => t < cut;
+  const tail: TokenStream = {
+    ...stream,
+    roles: stream.roles.map((role, t) => (isOld(t) ? "prompt" : role)),
+    targets: stream.targets.map((target, t) => target && !isOld(t)),
+  };
+  return [head, tail].map((part) => ({ ...trajectory, stream: part, rollout }));
+}
+
+/** Made-up signals of the agent's tokens, the same for the k-th token of a rollout wherever it stands; NaN elsewhere. */
+export function madeUpSignals(trajectories: readonly Trajectory[]): Signals {
+  const column = (name: string, low: number, high: number): Float64Array[] => {
+    const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(NaN));
+    for (const { first, tokens } of rolloutsOf(trajectories)) {
+      const rng = new Rng(first.seed).split(name);
+      tokens.forEach(({ row, t }) => (columns[row]![t] = low + (high - low) * rng.uniform()));
+    }
+    return columns;
+  };
+  return {
+    logProbs: column("logProbs", -3, -0.1),
+    entropy: column("entropy", 0, 2),
+    collision: column("collision", 0.1, 0.9),
+    values: column("values", -1, 1),
+    refLogProbs: column("ref", -3, -0.1),
+    refEnergy: column("energy", -20, -10),
+    refEntropy: column("refEntropy", 0, 2),
+    refNll: column("nll", 0.1, 3),
+  };
+}
+
+/** A learner with everything: a reference, a critic whose values are not all 0. */
+export function toyLearner(device: Device, objective: Objective): LearnOptions & { readonly head: ValueHead } {
+  const shape = { layers: 1, hiddenSize: 8 };
+  const model = toyModel(device, 1, shape);
+  const rng = new Rng(9);
+  const weight = tensor(Float64Array.from({ length: 8 }, () => 0.2 * rng.normal()), { device, shape: [1, 8], dtype: device.float }); // prettier-ignore
+  const head = { weight, bias: tensor(Float64Array.of(0.1), { device, dtype: device.float }) };
+  return {
+    model,
+    template: toyTemplate,
+    optimizer: new AdamW(model.params),
+    lr: () => 0.01,
+    objective,
+    reference: toyModel(device, 2, shape),
+    critic: { head, optimizer: new AdamW(head) },
+    head,
+    offPolicy: true,
+  };
+}
+
+/** Value and gradient of a step's loss with micro-batches of `maxTokens`, model and critic. */
+export async function lossAndGradient(
+  learner: LearnOptions & { readonly head: ValueHead },
+  trajectories: readonly Trajectory[],
+  maxTokens: number,
+): Promise<{ value: number; leaves: number[][] }> {
+  const { model, objective } = learner;
+  const { plan, update } = await prepareStep({ ...learner, maxBatchTokens: maxTokens }, trajectories, 3);
+  const head = objective.critic ? { head: learner.head } : {};
+  let value = 0;
+  let leaves: number[][] | undefined;
+  for (const batch of pack(plan.episodes, update)) {
+    const result = valueAndGrad((tree: { policy: TransformerParams; head?: ValueHead }) =>
+      batchLoss(tree.policy, model, batch, objective, update.useRecordedOld ?? false, tree.head),
+    )({ policy: model.params, ...head });
+    value += await result.value.item();
+    const own = await Promise.all(treeLeaves(result.grads).map(async (g) => [...(await g.read())]));
+    leaves = leaves?.map((leaf, i) => leaf.map((x, k) => x + own[i]![k]!)) ?? own;
+  }
+  return { value, leaves: leaves! };
+}

@@ -1,0 +1,45 @@
+/** What goes through a whole model in the properties `split` and `fork`: one objective for every loss, estimator, world model, … */
+import { grpo } from "../../rl/advantages.ts";
+import { correction } from "../../rl/correction.ts";
+import { echo } from "../../rl/echo.ts";
+import { actFocus, FOCUS_SIGNALS, topEntropy } from "../../rl/focus.ts";
+import { KL_ESTIMATORS, ppoClip, reinforce } from "../../rl/losses.ts";
+import type { Objective } from "../../rl/objective.ts";
+import { paw } from "../../rl/paw.ts";
+import { ADVANTAGE_ROWS, LOSS_ROWS } from "./rlMethods.ts";
+
+const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
+export const OBJECTIVES: Readonly<Record<string, Objective>> = {
+  ...Object.fromEntries(
+    Object.keys(LOSS_ROWS)
+      .filter((n) => !LOSS_ROWS[n]!.exceptions?.split)
+      .map((n): [string, Objective] => [`loss ${n}`, { ...plain, policyLoss: LOSS_ROWS[n]!.make(), world: echo() }]), // prettier-ignore
+  ),
+  ...Object.fromEntries(
+    Object.entries(ADVANTAGE_ROWS).map(([n, { make }]): [string, Objective] => {
+      const advantage = make();
+      const critic = advantage.needs?.includes("values") ? { critic: { coefficient: 0.5 } } : {};
+      return [`advantage ${n}`, { ...plain, advantage, ...critic, world: echo() }];
+    }),
+  ),
+  ...Object.fromEntries(
+    KL_ESTIMATORS.map((estimator): [string, Objective] => [`kl ${estimator}`, { ...plain, kl: { beta: 0.2, estimator } }]), // prettier-ignore
+  ),
+  "kl in the reward": { ...plain, kl: { beta: 0.2, estimator: "k1", in: "reward" } },
+  "kl times the ratio": { ...plain, kl: { beta: 0.2, estimator: "k3", importance: true } },
+  "entropy bonus": { ...plain, entropy: 0.1 },
+  "world echo": { ...plain, world: echo({ lambda: 0.5 }) },
+  "world paw": { ...plain, world: paw({ rewardMax: 4 }) },
+  "world paw, sampled entropy, cross-entropy": { ...plain, world: paw({ entropy: "sampled", loss: "cross-entropy", weight: "constant" }) }, // prettier-ignore
+  "world echo and paw": { ...plain, world: [echo({ lambda: 0.5 }), paw({ rewardMax: 4 })] },
+  ...Object.fromEntries(
+    FOCUS_SIGNALS.map((signal): [string, Objective] => [`focus actfocus ${signal}`, { ...plain, focus: actFocus({ signal }) }]), // prettier-ignore
+  ),
+  "focus top_entropy": { ...plain, focus: topEntropy({ share: 0.5 }) },
+  "echo, paw and actfocus": { ...plain, world: [echo(), paw({ rewardMax: 4 })], focus: actFocus(), policyLoss: reinforce() }, // prettier-ignore
+  "correction tis": { ...plain, correction: correction({ max: 1.2 }) },
+  "correction icepop, by sequence": { ...plain, correction: correction({ level: "sequence", mode: "mask", max: 3 }) },
+  ...Object.fromEntries(
+    (["token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean"] as const).map((aggregation): [string, Objective] => [aggregation, { ...plain, aggregation, maxLength: 20, focus: actFocus() }]), // prettier-ignore
+  ),
+};
