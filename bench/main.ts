@@ -1,23 +1,33 @@
 /**
- * `npm run bench -- NAME [argument…]`: runs one benchmark, a file beside this one that exports `run(args)`. Without a name: lists
- * them. Benchmarks measure; what must hold is in tests/.
+ * `npm run bench`: measures worldgrad beside other engines. `options.ts` has the flags, `cases/` what is measured, `contenders/` who
+ * is, `measure.ts` how. What must hold is in tests/; what is promised about speed is in `promises.ts` (`--check`).
  */
-import { readdirSync } from "node:fs";
-import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
+import { availableParallelism } from "node:os";
+import { report, UsageError } from "../cli/options.ts";
+import { casesFor, runCases, settingFor } from "./run.ts";
+import { HELP, parseBench } from "./options.ts";
 
-interface Benchmark {
-  run(args: readonly string[]): Promise<void> | void;
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseBench(args, availableParallelism());
+  if (options === "help") {
+    console.log(HELP);
+    return 0;
+  }
+  const command = `npm run bench -- ${args.join(" ")}`.trim();
+  if (options.mode === "report") return (await import("./report.ts")).writeReport(options);
+  if (options.mode === "check") return (await import("./promises.ts")).checkPromises(options, command);
+  const cases = casesFor(options.words);
+  if (options.mode === "list") {
+    for (const { name } of cases) console.log(name);
+    return 0;
+  }
+  await runCases(cases, await settingFor(options, command));
+  return 0;
 }
 
-const names = readdirSync(dirname(fileURLToPath(import.meta.url)))
-  .filter((file) => file.endsWith(".ts") && file !== "main.ts")
-  .map((file) => file.slice(0, -3));
-const [name, ...args] = process.argv.slice(2);
-if (name === undefined || !names.includes(name)) {
-  if (name !== undefined) console.error(`bench: there is no "${name}"`);
-  console.error(`usage: npm run bench -- NAME [argument…], with NAME one of: ${names.join(", ")}`);
-  process.exit(2);
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  process.exitCode = report(error);
 }
-const benchmark = (await import(`./${name}.ts`)) as Benchmark;
-await benchmark.run(args);
+void UsageError;

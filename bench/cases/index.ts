@@ -1,0 +1,7 @@
+/** All cases, in the order in which they run. */
+import type { Case } from "./case.ts";
+import { matmulCases } from "./matmul.ts";
+import { modelCases } from "./model.ts";
+import { opCases } from "./ops.ts";
+
+export const allCases = (): Case[] => [...matmulCases(), ...opCases(), ...modelCases()];

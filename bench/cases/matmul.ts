@@ -1,0 +1,61 @@
+/** Matrix products: squares, the shapes of a small transformer, a batch; N and T say how the operands lie. */
+import { noise, samplePlaces } from "../data.ts";
+import { ladderNames } from "../contenders/ladder.ts";
+import { type Case, everybody } from "./case.ts";
+import type { MatmulTask } from "./task.ts";
+
+/** Layout, then M×K×N, with a number of batches before it: `NT:64x128x512`, `8*NN:64x32x64`. NT is a linear layer's forward pass. */
+const SHAPES = [
+  "NN:256x256x256",
+  "NN:512x512x512",
+  "NN:1024x1024x1024",
+  "NN:2048x128x512",
+  "NT:2048x128x512",
+  "TN:128x2048x512",
+  "NT:64x128x512",
+  "NT:1x512x128",
+  "NN:256x128x65",
+  "16*NT:64x32x64",
+  "16*NN:64x64x32",
+];
+
+/** The shapes on which every rung of our WGSL ladder is timed. */
+const LADDER_SHAPES = ["NN:256x256x256", "NN:512x512x512", "TN:128x2048x512"];
+
+const PATTERN = /^(?:(\d+)\*)?([NT])([NT]):(\d+)x(\d+)x(\d+)$/;
+export const isShape = (word: string): boolean => PATTERN.test(word);
+
+export function matmulCase(shape: string, version?: string): Case {
+  const [, batch = "1", a, b, ...sizes] = PATTERN.exec(shape)!;
+  const [m, k, n] = sizes.map(Number) as [number, number, number];
+  const task: MatmulTask = { op: "matmul", batch: Number(batch), m, n, k, transA: a === "T", transB: b === "T" };
+  return {
+    name: version === undefined ? `matmul/${shape}` : `ladder/${version}/${shape}`,
+    task: version === undefined ? task : { ...task, version },
+    flops: 2 * task.batch * m * n * k,
+    bytes: 4 * task.batch * (m * k + k * n + m * n),
+    expected: () => samples(task),
+    // A rung in half precision keeps 11 bits of each operand.
+    tolerance: /half|f16/i.test(version ?? "") ? 2e-3 : 1e-5,
+    asks: version === undefined ? everybody : (c) => c.name === "worldgrad-webgpu",
+    alone: false,
+  };
+}
+
+/** Elements of the product at the places that are compared, in f64. */
+function samples({ batch, m, n, k, transA, transB }: MatmulTask): number[] {
+  const [a, b] = [noise(1, batch * m * k), noise(2, batch * k * n)];
+  return samplePlaces(batch * m * n).map((place) => {
+    const [z, i, j] = [Math.floor(place / (m * n)), Math.floor(place / n) % m, place % n];
+    let sum = 0;
+    for (let p = 0; p < k; p++) {
+      sum += a[z * m * k + (transA ? p * m + i : i * k + p)]! * b[z * k * n + (transB ? j * k + p : p * n + j)]!;
+    }
+    return sum;
+  });
+}
+
+export const matmulCases = (): Case[] => [
+  ...SHAPES.map((shape) => matmulCase(shape)),
+  ...ladderNames().flatMap((version) => LADDER_SHAPES.map((shape) => matmulCase(shape, version))),
+];

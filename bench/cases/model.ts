@@ -1,0 +1,163 @@
+/** The model's cases: training step, forward pass, one block, decoding, and how a step's cost grows. */
+import { type Case, everybody, ours } from "./case.ts";
+import type { BlockTask, GptShape, Task, TaskOf } from "./task.ts";
+
+/** Of a forward pass through one block, per token: four matrices C×C and two C×4C; attention over the T/2 keys seen on average. */
+const blockFlops = (T: number, C: number): number => 2 * 12 * C * C + 2 * 2 * C * ((T + 1) / 2);
+
+/** Forward pass of the model, in FLOPs. Norms, GELU and softmax are left out, as is usual: they are less than 2 %. */
+export function forwardFlops({ B, T, C, L, V }: GptShape): number {
+  return B * T * (L * blockFlops(T, C) + 2 * C * V);
+}
+
+/** The backward pass costs twice the forward one: a product for each operand of each product. */
+export const stepFlops = (shape: GptShape): number => 3 * forwardFlops(shape);
+
+export function parameterCount({ T, C, L, V }: GptShape): number {
+  return V * C + T * C + L * (12 * C * C + 13 * C) + 2 * C;
+}
+
+/** What a step must move: parameters, gradients and two moments are each read and written once in f32. Activations are not counted. */
+const stepBytes = (shape: GptShape): number => 4 * 8 * parameterCount(shape);
+
+export const nameOf = ({ B, T, C, L }: GptShape): string => `B${B}-T${T}-C${C}-L${L}`;
+
+/** The size of a first experiment, of a small model, and of the largest that a CPU is asked to train here. */
+export const SIZES: readonly GptShape[] = [
+  { B: 4, T: 64, C: 128, H: 4, L: 2, V: 65 },
+  { B: 16, T: 128, C: 256, H: 4, L: 4, V: 65 },
+  { B: 8, T: 512, C: 384, H: 6, L: 6, V: 65 },
+];
+
+function step(shape: GptShape, family = "step", extra: Partial<Case> = {}): Case {
+  const task: Task = { op: "step", ...shape };
+  const small = stepFlops(shape) < 1e9;
+  return {
+    name: `${family}/${nameOf(shape)}`,
+    task,
+    flops: stepFlops(shape),
+    bytes: stepBytes(shape),
+    work: { amount: shape.B * shape.T, unit: "tok/s" },
+    expected: small ? { reference: task } : "first",
+    tolerance: 1e-4,
+    asks: everybody,
+    alone: true,
+    ...extra,
+  };
+}
+
+function block({ B, T, C, H }: GptShape): Case {
+  const task: BlockTask = { op: "block", B, T, C, H };
+  const flops = 3 * B * T * blockFlops(T, C);
+  return {
+    name: `block/B${B}-T${T}-C${C}-H${H}`,
+    task,
+    flops,
+    bytes: 4 * (3 * B * T * C + 2 * 12 * C * C),
+    expected: flops < 1e9 ? { reference: task } : "first",
+    tolerance: 1e-4,
+    asks: everybody,
+    alone: true,
+  };
+}
+
+const DECODE = { prompt: 8, tokens: 56, T: 64, C: 128, H: 4, L: 2, V: 65 };
+
+function decode(B: number): Case {
+  const task: TaskOf<"decode"> = { op: "decode", B, ...DECODE };
+  const { prompt, tokens } = task;
+  const amount = B * tokens;
+  return {
+    name: `decode/B${B}`,
+    task,
+    // The last token that is sampled is not read again.
+    flops: forwardFlops({ ...task, T: prompt + tokens - 1 }),
+    bytes: 0,
+    work: { amount, unit: "tok/s" },
+    expected: { reference: { ...task, B: 1 } },
+    tolerance: 0,
+    asks: ours,
+    alone: true,
+  };
+}
+
+/** The training forward pass of the decoder's model, on as many rows: what decoding is compared with. */
+function trainingForward(B: number): Case {
+  const shape: GptShape = { B, T: 64, C: 128, H: 4, L: 2, V: 65 };
+  return {
+    name: `forward/${nameOf(shape)}`,
+    task: { op: "forward", ...shape },
+    flops: forwardFlops(shape),
+    bytes: 0,
+    work: { amount: B * shape.T, unit: "tok/s" },
+    expected: "first",
+    tolerance: 1e-4,
+    asks: (c) => ours(c),
+    alone: true,
+  };
+}
+
+/** One dimension grows, the others stay: how does the cost grow with it? */
+export const GROWTH: Readonly<
+  Record<string, { readonly shapes: readonly GptShape[]; readonly x: (s: GptShape) => number }>
+> = {
+  T: { x: (s) => s.T, shapes: [32, 64, 128, 256, 512].map((T) => ({ B: 2, T, C: 128, H: 4, L: 2, V: 65 })) },
+  V: { x: (s) => s.V, shapes: [64, 256, 1024, 4096, 16384].map((V) => ({ B: 4, T: 64, C: 128, H: 4, L: 1, V })) },
+  batch: { x: (s) => s.B, shapes: [1, 2, 4, 8, 16].map((B) => ({ B, T: 64, C: 128, H: 4, L: 2, V: 65 })) },
+  parameters: { x: parameterCount, shapes: [64, 128, 256, 512].map((C) => ({ B: 4, T: 64, C, H: 4, L: 2, V: 65 })) },
+};
+
+const growth = (): Case[] =>
+  Object.entries(GROWTH).flatMap(([dimension, { shapes }]) =>
+    shapes.map((shape) =>
+      step(shape, `growth/${dimension}`, {
+        name: `growth/${dimension}/${nameOf(shape)}-V${shape.V}`,
+        expected: "first",
+        asks: (c) => ours(c) && c.executor === "wasm" && c.threads === "one",
+      }),
+    ),
+  );
+
+/** Where the time of the first training step goes, op by op; what runs several threads at once cannot be taken apart so well. */
+const profile: Case = {
+  name: `profile/${nameOf(SIZES[0]!)}`,
+  task: { op: "profile", ...SIZES[0]! },
+  flops: stepFlops(SIZES[0]!),
+  bytes: 0,
+  work: { amount: 256, unit: "tok/s" },
+  expected: "first",
+  tolerance: 1e-4,
+  asks: (c) => ours(c) && c.name !== "worldgrad-threads",
+  alone: true,
+};
+
+/** Playing and learning, in the settings of `npm start`. Its FLOPs depend on what is played: they are among its figures. */
+const rl: Case = {
+  name: "rl/terminal",
+  task: { op: "rl", warmup: 150 },
+  flops: 0,
+  bytes: 0,
+  work: { amount: 192, unit: "episodes/s" },
+  expected: "first",
+  tolerance: 1e-4,
+  asks: (c) => ours(c) && c.executor === "wasm",
+  alone: true,
+};
+
+/** GPT-2 124M on 8 × 512 tokens: for a GPU. A CPU is not asked. */
+const gpt2: Case = step({ B: 8, T: 512, C: 768, H: 12, L: 12, V: 50257 }, "gpt2", {
+  name: "gpt2/B8-T512",
+  asks: ({ executor }) => executor === "webgpu" || executor === "cuda",
+});
+
+export const modelCases = (): Case[] => [
+  ...SIZES.map(block),
+  ...SIZES.map((shape) => step(shape)),
+  trainingForward(4),
+  trainingForward(128),
+  ...[1, 16, 128].map(decode),
+  profile,
+  rl,
+  gpt2,
+  ...growth(),
+];

@@ -1,0 +1,172 @@
+/**
+ * What can be measured. A task is plain data, so that it goes to a contender in another process, or another language, as JSON. Each
+ * contender makes its inputs from `data.ts` with the seeds given here, and answers with samples of its results.
+ */
+
+/**
+ * C[b] = op(A[b]) · op(B[b]); A is [batch, M, K], or [batch, K, M] if transA. A = noise(1), B = noise(2). Result: C.
+ * `version` names one rung of our own ladder of WGSL kernels.
+ */
+export interface MatmulTask {
+  readonly op: "matmul";
+  readonly batch: number;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly transA: boolean;
+  readonly transB: boolean;
+  readonly version?: string;
+}
+
+/** Over the last axis of x [rows, cols] = 3·noise(1). Result: y; with `backward`: dx for the gradient noise(2). */
+export interface SoftmaxTask {
+  readonly op: "softmax";
+  readonly rows: number;
+  readonly cols: number;
+  readonly backward: boolean;
+}
+
+/** LayerNorm, ε = 1e-5, of x [rows, cols] = noise(1), gain 1 + noise(3)/4, bias noise(4)/4. Result: y; with `backward`: dx, dgain, dbias for noise(2). */
+export interface NormTask {
+  readonly op: "norm";
+  readonly rows: number;
+  readonly cols: number;
+  readonly backward: boolean;
+}
+
+/** Causal, scale 1/√D; q, k, v [B, T, H, D] = 2·noise(1, 2, 3). Result: o; with `backward`: dq, dk, dv for noise(4). */
+export interface AttentionTask {
+  readonly op: "attention";
+  readonly B: number;
+  readonly T: number;
+  readonly H: number;
+  readonly D: number;
+  readonly backward: boolean;
+}
+
+/** log softmax of logits [rows, V] = 4·noise(1) at targets noiseIds(2). Result: lp [rows]; with `backward`: dlogits for noise(3). */
+export interface LogProbsTask {
+  readonly op: "logProbs";
+  readonly rows: number;
+  readonly V: number;
+  readonly backward: boolean;
+}
+
+/**
+ * GPT-2 (Radford et al. 2019), written once; every contender computes exactly this, f32:
+ *
+ *     x = E[ids] + P[0…T−1]
+ *     for each layer:
+ *       x += attention(layerNorm(x)) : q, k, v = h·Wqkv + b in thirds, H heads of C/H, causal softmax(q·kᵀ/√(C/H))·v, then ·Wo + b
+ *       x += mlp(layerNorm(x))       : gelu_tanh(h·W1 + b)·W2 + b, W1 [C, 4C]
+ *     logits = layerNorm(x)·Eᵀ       : the output matrix is the embedding (tied)
+ *     loss = mean over B·T of −log softmax(logits)[next id]
+ *
+ * layerNorm: ε = 1e-5, gain, bias. Weights: √3·0.02·noise(100 + place in the list of parameters), gains 1, biases 0.
+ */
+export interface GptShape {
+  readonly B: number;
+  readonly T: number;
+  readonly C: number;
+  readonly H: number;
+  readonly L: number;
+  readonly V: number;
+}
+
+/**
+ * Loss, gradient and AdamW in place: β = 0.9, 0.999, ε = 1e-8, lr 1e-3, decoupled weight decay 0.1 on matrices, no clipping. Step s
+ * takes batch s mod 4: ids noiseIds(10 + s mod 4) of [B, T + 1], inputs without the last column, targets without the first.
+ * Result: the first four losses.
+ */
+export interface StepTask extends GptShape {
+  readonly op: "step";
+}
+
+/** Loss only, of the same model on the same batches. Result: the losses of the four batches. */
+export interface ForwardTask extends GptShape {
+  readonly op: "forward";
+}
+
+/** One block of the above: x = noise(1) [B, T, C], gradient noise(2) of the output. Result: dx, dWqkv. */
+export interface BlockTask {
+  readonly op: "block";
+  readonly B: number;
+  readonly T: number;
+  readonly C: number;
+  readonly H: number;
+}
+
+/** Greedy decoding by the above model with a cache: prompts of `prompt` tokens, then `tokens` more; B rows. Result: first row's ids. */
+export interface DecodeTask extends GptShape {
+  readonly op: "decode";
+  readonly prompt: number;
+  readonly tokens: number;
+}
+
+/** One step of RL in `terminal` with the settings of `npm start`, after `warmup` steps of its warm start. */
+export interface RlTask {
+  readonly op: "rl";
+  readonly warmup: number;
+}
+
+/** Where the time of a training step goes: every program of one step, run by itself again and again, summed by op. */
+export interface ProfileTask extends GptShape {
+  readonly op: "profile";
+}
+
+/** What this machine can do: multiply-add in WebAssembly SIMD, and memory bandwidth. */
+export interface RooflineTask {
+  readonly op: "fma" | "bandwidth";
+}
+
+export type Task =
+  | MatmulTask
+  | SoftmaxTask
+  | NormTask
+  | AttentionTask
+  | LogProbsTask
+  | StepTask
+  | ForwardTask
+  | BlockTask
+  | DecodeTask
+  | RlTask
+  | ProfileTask
+  | RooflineTask;
+export type TaskOf<K extends Task["op"]> = Extract<Task, { op: K }>;
+
+/** A parameter of the model above, in the order that numbers the seeds. Names are those of `nn/parameters.ts`. */
+export interface GptParameter {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly kind: "weight" | "one" | "zero";
+}
+
+export function gptParameters({ T, C, L, V }: GptShape): GptParameter[] {
+  return [
+    { name: "embedding", shape: [V, C], kind: "weight" },
+    { name: "positions", shape: [T, C], kind: "weight" },
+    ...Array.from({ length: L }, (_, n) => blockParameters(C, `layers.${n}.`)).flat(),
+    ...normParameters("norm", C),
+  ];
+}
+
+const normParameters = (name: string, C: number): GptParameter[] => [
+  { name: `${name}.weight`, shape: [C], kind: "one" },
+  { name: `${name}.bias`, shape: [C], kind: "zero" },
+];
+
+/** The twelve parameters of a block. */
+export function blockParameters(C: number, path: string): GptParameter[] {
+  const linear = (name: string, inputs: number, outputs: number): GptParameter[] => [
+    { name: `${path}${name}.weight`, shape: [inputs, outputs], kind: "weight" },
+    { name: `${path}${name}.bias`, shape: [outputs], kind: "zero" },
+  ];
+  return [
+    ...normParameters(`${path}inputNorm`, C),
+    ...linear("attention.qkv", C, 3 * C),
+    ...linear("attention.o", C, C),
+    ...normParameters(`${path}postNorm`, C),
+    ...linear("mlp.up", C, 4 * C),
+    ...linear("mlp.down", 4 * C, C),
+  ];
+}

@@ -1,0 +1,115 @@
+/** worldgrad as its users call it: public ops on one device. The model's tasks are in `worldgradModel.ts`. */
+import type { SoftmaxTask, Task, TaskOf } from "../cases/task.ts";
+import { noise, noiseIds, sample } from "../data.ts";
+import type { Backend, BackendOf } from "../../engine/backends/backend.ts";
+import {
+  attention,
+  type Device,
+  device,
+  layerNorm,
+  logProbs,
+  matmul,
+  mul,
+  type Shape,
+  softmax,
+  sum,
+  type Tensor,
+  tensor,
+  valueAndGrad,
+} from "../../engine/index.ts";
+import type { WebgpuOptions } from "../../engine/backends/webgpu.ts";
+import type { MatmulSpec } from "../../kernels/specs.ts";
+import type { Engine, EngineOptions, Prepared } from "./engine.ts";
+import { ladder } from "./ladder.ts";
+import { finished, prepared } from "./worldgradPrepared.ts";
+import { prepareModelTask } from "./worldgradModel.ts";
+
+/** Mesa's OpenGL is another backend of Dawn's; `DEVELOPERS.md` lists the adapters. */
+export const WEBGPU: WebgpuOptions =
+  process.env["WORLDGRAD_ADAPTER"] === "opengl"
+    ? { dawnFlags: ["backend=opengl"], featureLevel: "compatibility" }
+    : { powerPreference: "high-performance" };
+
+export async function worldgrad(kind: "wasm" | "webgpu" | "reference", { threads }: EngineOptions): Promise<Engine> {
+  const on = await device(kind, { threads, webgpu: WEBGPU });
+  return {
+    description: `worldgrad, ${on.description}`,
+    prepare: async (task) => prepareOp(on, task) ?? (await prepareModelTask(on, task)),
+    memory: () => ({ live: on.backend.stats().liveBytes, peak: on.backend.stats().peakBytes }),
+  };
+}
+
+function prepareOp(on: Device, task: Task): Prepared | string | undefined {
+  const of = (seed: number, shape: Shape, scale = 1): Tensor =>
+    tensor(noise(seed, shape.reduce((a, b) => a * b, 1), scale), { device: on, shape, dtype: on.float }); // prettier-ignore
+  switch (task.op) {
+    case "matmul":
+      return matmulTask(on, task, of);
+    case "softmax":
+      return softmaxTask(on, task, of);
+    case "norm": {
+      const { rows, cols } = task;
+      const [x, g] = [of(1, [rows, cols]), of(2, [rows, cols])];
+      const gain = tensor(noise(3, cols, 0.25).map((v) => 1 + v), { device: on, dtype: on.float }); // prettier-ignore
+      const bias = of(4, [cols], 0.25);
+      const backward = valueAndGrad(([x, gain, bias]: readonly Tensor[]) => sum(mul(layerNorm(x!, gain!, bias!, 1e-5), g))); // prettier-ignore
+      const work = (): readonly Tensor[] =>
+        task.backward ? backward([x, gain, bias]).grads : [layerNorm(x, gain, bias, 1e-5)];
+      return prepared(on, work, [x, g, gain, bias]);
+    }
+    case "attention": {
+      const shape = [task.B, task.T, task.H, task.D];
+      const inputs = [of(1, shape, 2), of(2, shape, 2), of(3, shape, 2)];
+      const g = of(4, shape);
+      const backward = valueAndGrad(([q, k, v]: readonly Tensor[]) => sum(mul(attention(q!, k!, v!), g)));
+      const work = (): readonly Tensor[] =>
+        task.backward ? backward(inputs).grads : [attention(inputs[0]!, inputs[1]!, inputs[2]!)];
+      return prepared(on, work, [...inputs, g]);
+    }
+    case "logProbs": {
+      const [x, g] = [of(1, [task.rows, task.V], 4), of(3, [task.rows])];
+      const targets = tensor(noiseIds(2, task.rows, task.V), { device: on });
+      const backward = valueAndGrad((x: Tensor) => sum(mul(logProbs(x, targets).logProbs, g)));
+      const work = (): readonly Tensor[] => (task.backward ? [backward(x).grads] : [logProbs(x, targets).logProbs]);
+      return prepared(on, work, [x, g, targets]);
+    }
+    default:
+      return undefined;
+  }
+}
+
+function softmaxTask(
+  on: Device,
+  task: SoftmaxTask,
+  of: (seed: number, shape: Shape, scale?: number) => Tensor,
+): Prepared {
+  const [x, g] = [of(1, [task.rows, task.cols], 3), of(2, [task.rows, task.cols])];
+  const backward = valueAndGrad((x: Tensor) => sum(mul(softmax(x), g)));
+  return prepared(on, () => (task.backward ? [backward(x).grads] : [softmax(x)]), [x, g]);
+}
+
+function matmulTask(on: Device, task: TaskOf<"matmul">, of: (seed: number, shape: Shape) => Tensor): Prepared | string {
+  const { batch, m, n, k, transA, transB, version } = task;
+  const [a, b] = [of(1, [batch, ...(transA ? [k, m] : [m, k])]), of(2, [batch, ...(transB ? [n, k] : [k, n])])];
+  if (version === undefined) return prepared(on, () => [matmul(a, b, { transA, transB })], [a, b]);
+  const { backend } = on;
+  if (!isWebgpu(backend)) return "the ladder is WGSL";
+  const make = ladder[version];
+  if (make === undefined) return `kernels/wgsl/matmul.ts exports no "${version}"`;
+  const spec: MatmulSpec = { batch, m, n, k, transA, transB, batchA: true, batchB: true, scale: 1, bias: false };
+  const program = make(spec, backend.profile);
+  const c = of(3, [batch, m, n]);
+  const buffers = [a, b, c].map((x) => x.storage.buffer);
+  const run = (): void => backend.run(program, buffers, () => `${version}(${m}×${k} · ${k}×${n})`);
+  return {
+    async check() {
+      run();
+      return sample(await c.read());
+    },
+    run,
+    finish: () => finished(on),
+    dispose: () => [a, b, c].forEach((x) => x.dispose()),
+  };
+}
+
+const isWebgpu = (backend: Backend): backend is BackendOf<"webgpu"> => backend.kind === "webgpu";

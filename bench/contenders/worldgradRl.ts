@@ -1,0 +1,103 @@
+/**
+ * One step of reinforcement learning in the terminal, with the model and the settings of `npm start`: episodes are played, then the
+ * model learns from them once. A short warm start comes first, because a model that knows nothing plays episodes of another kind:
+ * one endless action each.
+ */
+import { presetFor } from "../../cli/presets.ts";
+import { Experiment } from "../../cli/experiment.ts";
+import { parseStart } from "../../cli/options.ts";
+import { type Device, Rng } from "../../engine/index.ts";
+import type { Model } from "../../nn/index.ts";
+import { ENVIRONMENTS } from "../../rl/environments/index.ts";
+import { type EpisodeRequest, planStep, rollout, score, type Trajectory, update } from "../../rl/index.ts";
+import { Template } from "../../rl/template.ts";
+import type { TaskOf } from "../cases/task.ts";
+import { median } from "../statistics.ts";
+import type { Prepared } from "./engine.ts";
+
+/** As `cli/experiment.ts` packs. */
+const MAX_BATCH_TOKENS = 1200;
+
+export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prepared> {
+  const full = presetFor(parseStart([]) as Exclude<ReturnType<typeof parseStart>, "help">);
+  // Fewer texts and demonstrations than in a real run: they take time and change nothing about the cost of a step.
+  const preset = {
+    ...full,
+    tokenizer: { ...full.tokenizer, corpusEpisodes: 300 },
+    sft: { ...full.sft, demonstrations: 400, steps: warmup },
+  };
+  const experiment = new Experiment(preset);
+  const tokenizer = await experiment.trainTokenizer();
+  const template = new Template(tokenizer);
+  const model = experiment.newModel(tokenizer, on);
+  const demonstrations = await experiment.demonstrations(template);
+  for await (const step of experiment.sft({ model, template, optimizer: experiment.sftOptimizer(model), demonstrations })) void step; // prettier-ignore
+
+  const optimizer = experiment.rlOptimizer(model);
+  const objective = experiment.objective();
+  const { groups, groupSize, lr } = preset.rl;
+  const packing = { padId: template.padId, maxTokens: MAX_BATCH_TOKENS };
+  const parts = { rollout: [] as number[], learning: [] as number[] };
+  let count = 0;
+  let last: ReturnType<typeof planStep> | undefined;
+  let flops = 0;
+
+  const step = async (): Promise<number[]> => {
+    const requests = episodes(new Rng(0).split(count), preset.env, groups, groupSize);
+    const begin = performance.now();
+    const played = await rollout(model, template, requests, experiment.rolloutOptions());
+    const between = performance.now();
+    const plan = planStep(objective, played, count++);
+    last = plan;
+    const { gradNorm, policyLoss } = await update(model, optimizer, plan, objective, { ...packing, lr });
+    parts.rollout.push(between - begin);
+    parts.learning.push(performance.now() - between);
+    flops = stepFlops(model, played);
+    return [gradNorm, policyLoss, played.reduce((total, { stream }) => total + stream.ids.length, 0)];
+  };
+  return {
+    check: step,
+    run: async () => void (await step()),
+    figures: async () => {
+      const scoring: number[] = [];
+      for (let i = 0; i < 3; i++) {
+        const begin = performance.now();
+        await score(model, last!.episodes, packing);
+        scoring.push(performance.now() - begin);
+      }
+      return {
+        "rollout ms": median(parts.rollout.slice(1)),
+        "learning ms": median(parts.learning.slice(1)),
+        "scoring ms (not part of an on-policy step)": median(scoring),
+        GFLOP: flops / 1e9,
+      };
+    },
+    dispose: () => undefined,
+  };
+}
+
+function episodes(rng: Rng, env: string, groups: number, groupSize: number): EpisodeRequest[] {
+  return Array.from({ length: groups * groupSize }, (_, e) => {
+    const group = Math.floor(e / groupSize);
+    const seed = rng.split("task").split(group).int(2 ** 31); // prettier-ignore
+    return { spec: ENVIRONMENTS[env]!, options: { split: "train" }, seed, group, rng: rng.split("episode").split(e) };
+  });
+}
+
+/**
+ * What the mathematics of a step needs: the forward pass of every token of every episode once for playing, and three times as much for
+ * learning (forward and backward); the output matrix on the tokens that were sampled when playing, on all but the task's when
+ * learning. A prompt that several episodes share counts for each of them, padding for none.
+ */
+function stepFlops({ config }: Model, played: readonly Trajectory[]): number {
+  const { hiddenSize: C, intermediateSize: F, layers, vocabSize: V } = config;
+  let total = 0;
+  for (const { stream } of played) {
+    const T = stream.ids.length;
+    const body = layers * T * (2 * (4 * C * C + 3 * C * F) + 4 * C * ((T + 1) / 2));
+    const sampled = stream.roles.filter((role) => role === "action").length;
+    const scored = stream.roles.filter((role) => role === "action" || role === "observation").length;
+    total += 4 * body + 2 * C * V * (sampled + 3 * scored);
+  }
+  return total;
+}

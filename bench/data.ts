@@ -1,0 +1,51 @@
+/**
+ * The numbers that every contender gets: a function of seed and position, so that TypeScript and Python make the same ones without
+ * files. The mixing is the finaliser of MurmurHash3 (Appleby 2011). Not random enough for science, and it need not be.
+ */
+
+/** `count` floats in [−scale, scale), multiples of scale · 2⁻²³. */
+export function noise(seed: number, count: number, scale = 1): Float32Array {
+  return Float32Array.from({ length: count }, (_, i) => ((hash(seed, i) >>> 8) * 2 ** -23 - 1) * scale);
+}
+
+/** `count` integers in [0, below). */
+export function noiseIds(seed: number, count: number, below: number): Int32Array {
+  return Int32Array.from({ length: count }, (_, i) => hash(seed, i) % below);
+}
+
+function hash(seed: number, i: number): number {
+  let x = (Math.imul(seed, 0x9e3779b9) + i) >>> 0;
+  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return (x ^ (x >>> 16)) >>> 0;
+}
+
+/** At most 64 places spread over a result of `size` elements: where it is compared. The first and the last are among them. */
+export function samplePlaces(size: number): number[] {
+  const count = Math.min(size, 64);
+  return Array.from({ length: count }, (_, i) => (count === 1 ? 0 : Math.floor((i * (size - 1)) / (count - 1))));
+}
+
+/** The values at those places. */
+export function sample(values: ArrayLike<number>): number[] {
+  return samplePlaces(values.length).map((i) => values[i]!);
+}
+
+/** Initial values of parameter number `place` of the model in `cases/task.ts`. */
+export function parameterValues(
+  place: number,
+  shape: readonly number[],
+  kind: "weight" | "one" | "zero",
+): Float32Array {
+  const count = shape.reduce((a, b) => a * b, 1);
+  if (kind === "weight") return noise(100 + place, count, Math.sqrt(3) * 0.02);
+  return new Float32Array(count).fill(kind === "one" ? 1 : 0);
+}
+
+/** Inputs and targets, [B, T] each, of training step `step`. */
+export function trainingBatch(step: number, B: number, T: number, V: number): { ids: Int32Array; targets: Int32Array } {
+  const text = noiseIds(10 + (step % 4), B * (T + 1), V);
+  const part = (shift: number): Int32Array =>
+    Int32Array.from({ length: B * T }, (_, i) => text[Math.floor(i / T) * (T + 1) + (i % T) + shift]!);
+  return { ids: part(0), targets: part(1) };
+}

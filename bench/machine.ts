@@ -1,0 +1,115 @@
+/** What the figures were measured on, and which contenders this machine has. Nothing here is timed. */
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
+import { fileURLToPath } from "node:url";
+import { provisionAdapter } from "../tests/support/adapter.ts";
+import { adapterName, isSoftware, requestAdapter } from "../engine/backends/webgpu-api.ts";
+import { type Contender, CONTENDERS } from "./contenders/index.ts";
+import { PYTHON } from "./process.ts";
+
+export interface Machine {
+  readonly cpu: string;
+  readonly cores: number;
+  readonly memoryGiB: number;
+  readonly node: string;
+  readonly os: string;
+}
+
+export const machine = (): Machine => ({
+  cpu: cpus()[0]?.model.trim() ?? "unknown",
+  cores: availableParallelism(),
+  memoryGiB: Math.round(totalmem() / 2 ** 30),
+  node: process.version,
+  os: `${process.platform} ${process.arch}`,
+});
+
+/** Processes that wanted a processor in the last minute, per processor: above a half or so, others disturb what is measured. */
+export const load = (): number => Math.round((100 * (loadavg()[0] ?? 0)) / availableParallelism()) / 100;
+
+/** The commit that was measured; `+` where files differ from it. */
+export function commit(): string {
+  const git = (...args: string[]): string => spawnSync("git", args, { encoding: "utf8" }).stdout?.trim() ?? "";
+  const changed = git("status", "--porcelain", "--untracked-files=no", "--", "kernels", "engine", "nn", "rl");
+  return `${git("rev-parse", "--short", "HEAD") || "unknown"}${changed === "" ? "" : "+"}`;
+}
+
+export interface Adapter {
+  /** As DEVELOPERS.md lists them, or "none". */
+  readonly choice: string;
+  readonly description: string;
+  readonly software: boolean;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** The adapter that the tests would take, or `wanted`. It is opened in a process of its own: libraries are found when one starts. */
+export function findAdapter(wanted?: string): Adapter {
+  const before = process.env["WORLDGRAD_ADAPTER"];
+  if (wanted !== undefined) process.env["WORLDGRAD_ADAPTER"] = wanted;
+  try {
+    const { name, env } = provisionAdapter();
+    const child = spawnSync(process.execPath, ["--import", "tsx", fileURLToPath(import.meta.url)], {
+      env: { ...process.env, ...env },
+      encoding: "utf8",
+    });
+    const answer = child.stdout.trim().split("\n").at(-1) ?? "";
+    if (!answer.startsWith("{")) return { choice: "none", description: "none", software: true, env: {} };
+    return { choice: name, ...(JSON.parse(answer) as { description: string; software: boolean }), env };
+  } catch {
+    return { choice: "none", description: "none", software: true, env: {} };
+  } finally {
+    if (before === undefined) delete process.env["WORLDGRAD_ADAPTER"];
+    else process.env["WORLDGRAD_ADAPTER"] = before;
+  }
+}
+
+async function describeAdapter(): Promise<void> {
+  const opengl = process.env["WORLDGRAD_ADAPTER"] === "opengl";
+  const adapter = await requestAdapter(
+    opengl ? { featureLevel: "compatibility" } : { powerPreference: "high-performance" },
+    opengl ? ["backend=opengl"] : [],
+  );
+  console.log(JSON.stringify({ description: adapterName(adapter), software: isSoftware(adapter) }));
+  process.exit(0); // Dawn keeps the process alive
+}
+
+/** Those of the named contenders that can run, and a line for each kind that cannot. */
+export function available(
+  wanted: readonly string[] | undefined,
+  adapter: Adapter,
+): { contenders: Contender[]; missing: string[] } {
+  const chosen = CONTENDERS.filter(({ name }) => wanted === undefined || wanted.some((w) => name === w)); // prettier-ignore
+  const byPrefix = CONTENDERS.filter(({ name }) => wanted?.some((w) => !isName(w) && name.startsWith(w)) ?? false);
+  const asked = CONTENDERS.filter((c) => chosen.includes(c) || byPrefix.includes(c));
+  const missing: string[] = [];
+  const without = (line: string, fits: (c: Contender) => boolean): ((c: Contender) => boolean) => {
+    if (asked.some(fits)) missing.push(line);
+    return (c) => !fits(c);
+  };
+  let contenders = asked;
+  if (adapter.choice === "none") contenders = contenders.filter(without("no WebGPU adapter: executors on webgpu are left out", (c) => c.executor === "webgpu")); // prettier-ignore
+  if (!existsSync(fileURLToPath(new URL("peers/node_modules", import.meta.url)))) {
+    contenders = contenders.filter(without("the peers are not installed: jax-js and tfjs are left out; npm run bench:peers installs them", (c) => c.engine === "jax-js" || c.engine === "tfjs")); // prettier-ignore
+  }
+  if (asked.some((c) => c.engine === "torch")) {
+    const torch = torchKind();
+    if (torch !== "cuda") {
+      const line =
+        torch === "none"
+          ? `${PYTHON} has no torch: PyTorch is left out`
+          : "torch finds no CUDA: only its CPU takes part";
+      contenders = contenders.filter(without(line, (c) => c.engine === "torch" && (torch === "none" || c.executor === "cuda"))); // prettier-ignore
+    }
+  }
+  return { contenders, missing };
+}
+
+const isName = (word: string): boolean => CONTENDERS.some(({ name }) => name === word);
+
+function torchKind(): "none" | "cpu" | "cuda" {
+  const script = "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')";
+  const { status, stdout } = spawnSync(PYTHON, ["-c", script], { encoding: "utf8", timeout: 60_000 });
+  return status === 0 ? (stdout.trim() as "cpu" | "cuda") : "none";
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await describeAdapter();

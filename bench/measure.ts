@@ -1,0 +1,174 @@
+/**
+ * Measures one case: starts the contenders, checks their results, warms them up, then times them in alternating rounds, so that a busy
+ * machine disturbs them alike. Who gives a wrong result is reported as wrong and not timed.
+ */
+import type { Case } from "./cases/case.ts";
+import type { Answer } from "./protocol.ts";
+import type { Contender } from "./contenders/index.ts";
+import { ContenderProcess } from "./process.ts";
+import { relativeError, summarize, type Summary } from "./statistics.ts";
+
+export interface Measurement {
+  readonly contender: string;
+  readonly description: string;
+  /** Why there is no time: it cannot do this, its results are wrong, it failed. */
+  readonly reason?: string;
+  readonly error?: number;
+  /** Milliseconds per call. */
+  readonly ms?: Summary;
+  /** Milliseconds per call, round by round. */
+  readonly rounds?: readonly number[];
+  readonly peakRss?: number;
+  readonly live?: number;
+  readonly peak?: number;
+  readonly figures?: Record<string, number>;
+}
+
+export interface MeasureOptions {
+  readonly rounds: number;
+  /** Of the contenders with several threads. */
+  readonly threads: number;
+  /** Variables for processes that use a GPU adapter. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A round lasts about this long, or one call. */
+const ROUND_MS = 60;
+/** With calls this long, three rounds must do. */
+const SLOW_MS = 1500;
+
+/** Starts processes when they are needed and keeps them for the next case. */
+export class Stable {
+  readonly #running = new Map<string, ContenderProcess>();
+  readonly #options: MeasureOptions;
+
+  constructor(options: MeasureOptions) {
+    this.#options = options;
+  }
+
+  async get(who: Pick<Contender, "name"> & Partial<Contender>): Promise<ContenderProcess> {
+    const running = this.#running.get(who.name);
+    if (running !== undefined) return running;
+    const threads = who.threads === "all" ? this.#options.threads : 1;
+    const started = await ContenderProcess.start(who, threads, this.#options.env);
+    this.#running.set(who.name, started);
+    return started;
+  }
+
+  async stop(name: string): Promise<void> {
+    const running = this.#running.get(name);
+    this.#running.delete(name);
+    await running?.stop();
+  }
+
+  async stopAll(): Promise<void> {
+    await Promise.all([...this.#running.keys()].map((name) => this.stop(name)));
+  }
+}
+
+interface Entry {
+  readonly contender: Contender;
+  process?: ContenderProcess;
+  description: string;
+  reason?: string;
+  error?: number;
+  calls: number;
+  readonly rounds: number[];
+}
+
+export async function measure(
+  test: Case,
+  contenders: readonly Contender[],
+  stable: Stable,
+  options: MeasureOptions,
+): Promise<Measurement[]> {
+  if (test.alone) await stable.stopAll();
+  const entries = contenders.map((contender): Entry => ({
+    contender,
+    description: contender.name,
+    calls: 1,
+    rounds: [],
+  }));
+  /** Runs `work`; a contender that fails keeps its reason and takes no further part. */
+  const guarded = async (entry: Entry, work: (p: ContenderProcess) => Promise<void>): Promise<void> => {
+    if (entry.reason !== undefined) return;
+    try {
+      entry.process ??= await stable.get(entry.contender);
+      entry.description = entry.process.description;
+      await work(entry.process);
+    } catch (error) {
+      entry.reason = error instanceof Error ? error.message : String(error);
+      await stable.stop(entry.contender.name);
+    }
+  };
+
+  let expected = await expectedOf(test, stable);
+  for (const entry of entries) {
+    await guarded(entry, async (p) => {
+      const { cannot, check } = await p.ask({ do: "prepare", task: test.task });
+      if (cannot !== undefined) entry.reason = cannot;
+      if (check === undefined) return;
+      expected ??= check;
+      // Half precision is another task: its first losses must be near, its rounding is not ours to judge.
+      const tolerance = entry.contender.variant?.endsWith("f16") ? Math.max(test.tolerance, 2e-2) : test.tolerance;
+      entry.error = relativeError(check, expected);
+      if (entry.error > tolerance) {
+        entry.reason = `wrong: relative error ${entry.error.toExponential(1)}, ${tolerance} is allowed`;
+      }
+    });
+  }
+  for (const entry of entries) await guarded(entry, (p) => warmUp(entry, p));
+  for (let round = 0; round < options.rounds; round++) {
+    for (const entry of entries) {
+      if (round >= 3 && entry.rounds[0]! > SLOW_MS) continue;
+      await guarded(entry, async (p) => {
+        entry.rounds.push((await time(p, entry.calls)) / entry.calls);
+      });
+    }
+  }
+  const results: Measurement[] = [];
+  for (const entry of entries) results.push(await conclude(entry));
+  if (test.alone) await stable.stopAll();
+  return results;
+}
+
+const time = async (p: ContenderProcess, calls: number): Promise<number> => (await p.ask({ do: "time", calls })).ms!;
+
+/** Optimised code arrives while it runs: several rounds' worth of calls, at least two. */
+async function warmUp(entry: Entry, p: ContenderProcess): Promise<void> {
+  let [spent, last] = [0, Infinity];
+  for (let i = 0; i < 2 || (spent < 4 * ROUND_MS && i < 50); i++) {
+    last = Math.min(last, (await time(p, entry.calls)) / entry.calls);
+    spent += last * entry.calls;
+    entry.calls = Math.max(1, Math.min(10_000, Math.round(ROUND_MS / last)));
+    if (last > SLOW_MS) break;
+  }
+}
+
+async function expectedOf(test: Case, stable: Stable): Promise<readonly number[] | undefined> {
+  const { expected } = test;
+  if (expected === "first") return undefined;
+  if (typeof expected === "function") return expected();
+  const oracle = await stable.get({ name: "reference" });
+  const { check, cannot } = await oracle.ask({ do: "prepare", task: expected.reference });
+  if (check === undefined) throw new Error(`${test.name}: the reference executor gives no result: ${cannot}`);
+  if (test.alone) await stable.stop("reference");
+  return check;
+}
+
+async function conclude({ contender, process, description, reason, error, rounds }: Entry): Promise<Measurement> {
+  const base = { contender: contender.name, description, ...(error === undefined ? {} : { error }) };
+  if (reason !== undefined || process === undefined || rounds.length === 0)
+    return { ...base, reason: reason ?? "not run" };
+  const { peakRss, live, peak }: Answer = await process.ask({ do: "memory" });
+  const { figures } = await process.ask({ do: "figures" });
+  return {
+    ...base,
+    ms: summarize(rounds),
+    rounds,
+    ...(peakRss === undefined ? {} : { peakRss }),
+    ...(live === undefined ? {} : { live }),
+    ...(peak === undefined || peak === null ? {} : { peak }),
+    ...(figures === undefined || Object.keys(figures).length === 0 ? {} : { figures }),
+  };
+}

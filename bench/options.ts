@@ -1,0 +1,99 @@
+/** The command line of `npm run bench`: `node:util` parseArgs, values checked one by one; a mistake is one line. */
+import { parse, UsageError, wholeNumber } from "../cli/options.ts";
+import { isShape } from "./cases/matmul.ts";
+import { CONTENDERS } from "./contenders/index.ts";
+
+export interface BenchOptions {
+  /** Beginnings of names of cases, and shapes of matrix products. */
+  readonly words: readonly string[];
+  readonly contenders: readonly string[] | undefined;
+  readonly rounds: number;
+  readonly threads: number;
+  readonly json: boolean;
+  readonly mode: "run" | "check" | "report" | "list";
+  /** Where results are appended; undefined: nowhere. */
+  readonly results: string | undefined;
+}
+
+export const HELP: string = `worldgrad's benchmark: every contender on the same work, in alternating rounds, results checked before they are timed
+
+  npm run bench                          every case
+  npm run bench -- step matmul/NN        cases whose names begin so
+  npm run bench -- matmul NT:64x128x512  a matrix product of your own (layout:MxKxN; 16*NT:… for 16 at once)
+  npm run bench:peers                    installs the engines to compare with (jax-js, tfjs) in bench/peers
+
+  --contenders A,B  who takes part; a name stands for all that begin with it   (default: all that this machine has)
+                    ${CONTENDERS.map(({ name }) => name).join(" ")}
+  --rounds N        rounds; a figure is their median                           (default 7)
+  --threads N       threads of worldgrad-threads                               (default: one per processor, at most 8)
+  --json            one JSON object a case instead of tables
+  --results FILE    where results are appended; "none" for nowhere             (default bench/results.jsonl)
+  --list            the names of all cases
+  --check           measures what the project promises; exit code 1 if a figure falls short
+  --report          writes README.md's table, docs/performance.md and its plots from the results
+  --help            this text
+`;
+
+const FLAGS = {
+  contenders: { type: "string" },
+  rounds: { type: "string" },
+  threads: { type: "string" },
+  json: { type: "boolean" },
+  results: { type: "string" },
+  list: { type: "boolean" },
+  check: { type: "boolean" },
+  report: { type: "boolean" },
+  help: { type: "boolean" },
+} as const;
+
+/** @param processors how many this machine has @throws UsageError with one line that says what was expected */
+export function parseBench(args: readonly string[], processors: number): BenchOptions | "help" {
+  const { words, flags } = separate(args);
+  const values = parse(flags, FLAGS);
+  if (values["help"]) return "help";
+  const text = (name: keyof typeof FLAGS): string | undefined => values[name] as string | undefined;
+  const modes = (["check", "report", "list"] as const).filter((name) => values[name] === true);
+  if (modes.length > 1) throw new UsageError(`--${modes[0]} and --${modes[1]} exclude each other`);
+  const contenders = text("contenders")?.split(",");
+  for (const name of contenders ?? []) {
+    if (name === "" || !CONTENDERS.some((c) => c.name.startsWith(name))) {
+      throw new UsageError(
+        `--contenders: expected names out of ${CONTENDERS.map((c) => c.name).join(", ")}, got "${name}"`,
+      );
+    }
+  }
+  const results = text("results") ?? "bench/results.jsonl";
+  return {
+    words,
+    contenders,
+    rounds: wholeNumber("rounds", text("rounds") ?? "7", 1),
+    threads: wholeNumber("threads", text("threads") ?? String(Math.min(processors, 8)), 1),
+    json: values["json"] === true,
+    mode: modes[0] ?? "run",
+    results: results === "none" ? undefined : results,
+  };
+}
+
+/** Words may stand anywhere among the flags; what follows a flag that takes a value is its value. */
+function separate(args: readonly string[]): { words: string[]; flags: string[] } {
+  const words: string[] = [];
+  const flags: string[] = [];
+  for (let i = 0; i < args.length; i++) {
+    const arg = args[i]!;
+    if (!arg.startsWith("-")) {
+      words.push(arg);
+      continue;
+    }
+    flags.push(arg);
+    const flag = FLAGS[arg.slice(2) as keyof typeof FLAGS] as { type: string } | undefined;
+    if (flag?.type === "string" && i + 1 < args.length) flags.push(args[++i]!);
+  }
+  return { words, flags };
+}
+
+/** Words that are shapes name matrix products of their own; the word "matmul" before them is then not a wish for all. */
+export function splitWords(words: readonly string[]): { shapes: string[]; names: string[] } {
+  const shapes = words.filter(isShape);
+  const names = words.filter((word) => !isShape(word) && !(shapes.length > 0 && word === "matmul"));
+  return { shapes, names };
+}

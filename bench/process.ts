@@ -1,0 +1,90 @@
+/** The other side of `child.ts`: starts a contender in a process of its own and asks it one thing after another. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import type { Answer, Request } from "./protocol.ts";
+import type { Contender } from "./contenders/index.ts";
+
+const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
+const TSX = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
+/** The interpreter that has torch, where it is not `python3`. */
+export const PYTHON: string = process.env["WORLDGRAD_PYTHON"] ?? "python3";
+
+/** Answers that never come end the process after this long: a first call may compile for minutes on a software adapter. */
+const PATIENCE_MS = 300_000;
+
+/** Libraries under PyTorch have thread pools of their own, which `set_num_threads` does not always reach. */
+function threadLimits({ engine }: Partial<Contender>, threads: number): Record<string, string> {
+  const names = engine === "torch" ? ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] : [];
+  return Object.fromEntries(names.map((name) => [name, String(threads)]));
+}
+
+export class ContenderProcess {
+  readonly #child: ChildProcess;
+  readonly #answers: AsyncIterator<string>;
+  #complaints = "";
+  description = "";
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+    this.#answers = createInterface({ input: child.stdio[3] as Readable })[Symbol.asyncIterator]();
+    child.stderr!.on("data", (text: Buffer) => (this.#complaints = (this.#complaints + text.toString()).slice(-4000)));
+    child.stdin!.on("error", () => undefined); // a process that died is noticed when its answer does not come
+  }
+
+  /** @throws with the contender's reason if it cannot run here */
+  static async start(
+    who: Pick<Contender, "name"> & Partial<Contender>,
+    threads: number,
+    env: object,
+  ): Promise<ContenderProcess> {
+    const [program, args] =
+      who.engine === "torch"
+        ? [PYTHON, [here("peers/torch_bench.py"), who.variant!, String(threads)]]
+        : [process.execPath, ["--import", TSX, here("child.ts"), who.name, String(threads)]];
+    const options = {
+      stdio: ["pipe", "ignore", "pipe", "pipe"] as ("pipe" | "ignore")[],
+      env: { ...process.env, ...threadLimits(who, threads), ...env },
+    };
+    const started = new ContenderProcess(spawn(program, args, options));
+    started.description = (await started.#answer()).description ?? who.name;
+    return started;
+  }
+
+  /** @throws with the contender's reason */
+  async ask(request: Request): Promise<Answer> {
+    this.#child.stdin!.write(`${JSON.stringify(request)}\n`);
+    return this.#answer();
+  }
+
+  async #answer(): Promise<Answer> {
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), PATIENCE_MS);
+    try {
+      const line = (await this.#answers.next()) as IteratorResult<string, undefined>;
+      if (line.done) throw new Error(this.#lastWords());
+      const answer = JSON.parse(line.value) as Answer;
+      if (answer.error !== undefined) throw new Error(answer.error.split("\n")[0]!.slice(0, 300));
+      return answer;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Of a process that ended: its error message, among whatever else it printed. */
+  #lastWords(): string {
+    const lines = this.#complaints.split("\n").filter((line) => line.trim() !== "");
+    const line = lines.findLast((text) => /error/i.test(text)) ?? lines.at(-1) ?? "the process ended without a word";
+    return line.trim().slice(0, 300);
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = new Promise((resolve) => this.#child.once("exit", resolve));
+    this.#child.stdin!.end();
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), 2000);
+    await ended;
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,262 @@
+/**
+ * `npm run bench -- --report`: from the file of results to docs/performance.md with its plots, and to the table in README.md (between
+ * two comments). Only the newest line of each case and contender counts. Nothing is measured here.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { UsageError } from "../cli/options.ts";
+import { GROWTH, nameOf, SIZES } from "./cases/model.ts";
+import { barPlot, linePlot } from "./plots.ts";
+import { readResults, type ResultLine } from "./results.ts";
+import { fittedExponent } from "./statistics.ts";
+import { showMemory, showMs, showRate } from "./table.ts";
+
+const [BEGIN, END] = ["<!-- bench:begin -->", "<!-- bench:end -->"];
+const PLOTS = "docs/plots";
+
+/** The results of one machine, newest first by case and contender. WebGPU on two adapters is two contenders. */
+export interface MachineResults {
+  readonly name: string;
+  readonly lines: readonly ResultLine[];
+}
+
+const isWebgpu = ({ result }: ResultLine): boolean => result.contender.endsWith("webgpu");
+const contenderOf = (line: ResultLine): string =>
+  isWebgpu(line) ? `${line.result.contender} (${adapterWord(line.adapter)})` : line.result.contender;
+const adapterWord = (adapter: string): string =>
+  /swiftshader/i.test(adapter) ? "SwiftShader" : /llvmpipe/i.test(adapter) ? "lavapipe" : adapter.split(" ")[0]!;
+
+/** Newest line of each machine, case and contender; machines in order of first appearance. */
+export function newest(lines: readonly ResultLine[]): MachineResults[] {
+  const machines = new Map<string, Map<string, ResultLine>>();
+  for (const line of lines) {
+    const { cpu, cores, node, os } = line.machine;
+    const name = `${cpu}, ${cores} cores, ${os}, Node ${node}`;
+    const ofMachine = machines.get(name) ?? new Map<string, ResultLine>();
+    machines.set(name, ofMachine);
+    ofMachine.set(`${line.case} ${contenderOf(line)}`, line); // later lines are newer
+  }
+  return [...machines].map(([name, ofMachine]) => ({ name, lines: [...ofMachine.values()] }));
+}
+
+const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+/** The first `words` columns hold words, the others numbers. */
+const table = (head: readonly string[], rows: readonly (readonly string[])[], words = 1): string =>
+  [row(head), row(head.map((_, i) => (i < words ? "---" : "--:"))), ...rows.map(row)].join("\n");
+
+const README_CASES = [
+  "matmul/NN:512x512x512",
+  "matmul/NN:1024x1024x1024",
+  "softmax/1024x1024",
+  "block/B4-T64-C128-H4",
+  ...SIZES.map((shape) => `step/${nameOf(shape)}`),
+];
+const README_CONTENDERS = ["worldgrad", "worldgrad-threads", "jax-js", "tfjs", "torch"];
+
+/** The table of README.md: a few cases, times in milliseconds. */
+export function readmeTable({ name, lines }: MachineResults): string {
+  const cell = (test: string, contender: string): string => {
+    const line = lines.find((l) => l.case === test && contenderOf(l) === contender);
+    return line?.result.ms === undefined ? "–" : showMs(line.result.ms.median);
+  };
+  const tests = README_CASES.filter((test) => lines.some((l) => l.case === test));
+  const contenders = README_CONTENDERS.filter((c) => lines.some((l) => l.result.contender === c && l.result.ms));
+  const dates = lines.map(({ time }) => time.slice(0, 10)).toSorted();
+  return [
+    table(["milliseconds, median", ...contenders], tests.map((test) => [`\`${test}\``, ...contenders.map((c) => cell(test, c))])), // prettier-ignore
+    "",
+    `${name}; ${dates.at(-1)}. One thread each, but \`worldgrad-threads\` with ${lines.find((l) => l.result.contender === "worldgrad-threads")?.threads ?? "all"}.`, // prettier-ignore
+  ].join("\n");
+}
+
+function family(test: string): string {
+  return test.split("/")[0]!;
+}
+
+function familyTable(name: string, lines: readonly ResultLine[]): string {
+  const tests = [...new Set(lines.filter((l) => family(l.case) === name).map((l) => l.case))];
+  const alone = ["step", "block", "decode", "forward", "rl"].includes(name);
+  const head = ["", "contender", "ms", "min–max", "rate", "of the roofline", ...(alone ? ["peak RSS (tensors)"] : [])];
+  const rows = tests.flatMap((test) =>
+    lines
+      .filter((l) => l.case === test)
+      .map((line, i) => {
+        const { ms, reason } = line.result;
+        const first = i === 0 ? `\`${test.slice(name.length + 1)}\`` : "";
+        if (ms === undefined) return [first, contenderOf(line), "–", "", reason ?? "", "", ...(alone ? [""] : [])];
+        const share = line.roofline === undefined ? "" : `${(100 * line.roofline).toFixed(0)} %`;
+        const memory = alone ? [showMemory(line.result)] : [];
+        return [first, contenderOf(line), showMs(ms.median), `${showMs(ms.min)}–${showMs(ms.max)}`, showRate(line, ms.median), share, ...memory]; // prettier-ignore
+      }),
+  );
+  return table(head, rows, 2);
+}
+
+function barsOf(
+  title: string,
+  unit: string,
+  tests: readonly string[],
+  lines: readonly ResultLine[],
+  value: (line: ResultLine, ms: number) => number,
+): string | undefined {
+  const groups = tests
+    .map((test) => ({
+      name: test,
+      bars: lines
+        .filter((l) => l.case === test && l.result.ms !== undefined)
+        .map((line) => ({ name: contenderOf(line), value: value(line, line.result.ms!.median) })),
+    }))
+    .filter(({ bars }) => bars.length > 0);
+  return groups.length === 0 ? undefined : barPlot({ title, unit, groups });
+}
+
+interface Growth {
+  readonly dimension: string;
+  readonly exponent: number;
+  readonly points: readonly (readonly [number, number])[];
+}
+
+/** Time per step against each dimension, with the exponent of the best power law; the least of the rounds, which a busy moment bends least. */
+export function growthOf(lines: readonly ResultLine[]): Growth[] {
+  return Object.entries(GROWTH).flatMap(([dimension, { shapes, x }]) => {
+    const points = shapes.flatMap((shape): [number, number][] => {
+      const line = lines.find((l) => l.case === `growth/${dimension}/${nameOf(shape)}-V${shape.V}`);
+      return line?.result.ms === undefined ? [] : [[x(shape), line.result.ms.min]];
+    });
+    return points.length < 3 ? [] : [{ dimension, exponent: fittedExponent(points), points }];
+  });
+}
+
+const FAMILIES: readonly (readonly [name: string, about: string])[] = [
+  ["step", "Training step: loss, gradient, AdamW. Every contender starts from the same weights and batches and must print the same first four losses."], // prettier-ignore
+  ["block", "One transformer block, forward and backward."],
+  ["forward", "Forward pass of the same model."],
+  ["decode", "Sampling with a cache: prompts of 8 tokens, 56 more each."],
+  ["rl", "One step of reinforcement learning in the terminal, settings of `npm start`."],
+  ["matmul", "Matrix products, layout:M×K×N. N and T say how the operands lie; NT is a linear layer's forward pass."],
+  ["softmax", "Softmax over rows."],
+  ["norm", "LayerNorm over rows."],
+  ["attention", "Causal attention."],
+  ["logProbs", "Log-probabilities of given tokens, from logits [rows, V]."],
+  ["ladder", "The rungs of our ladder of WGSL matrix products."],
+];
+
+/** docs/performance.md for all machines, and the plots it shows, by file name. */
+export function performancePage(machines: readonly MachineResults[]): { page: string; plots: Record<string, string> } {
+  const plots: Record<string, string> = {};
+  const sections = machines.flatMap(({ name, lines }, i) => {
+    const plot = (file: string, alt: string, svg: string | undefined): string[] => {
+      if (svg === undefined) return [];
+      plots[`${file}-${i + 1}.svg`] = svg;
+      return [`![${alt}](plots/${file}-${i + 1}.svg)`, ""];
+    };
+    const steps = SIZES.map((shape) => `step/${nameOf(shape)}`);
+    const products = ["matmul/NN:256x256x256", "matmul/NN:512x512x512", "matmul/NN:1024x1024x1024", "matmul/NT:64x128x512"]; // prettier-ignore
+    const growth = growthOf(lines);
+    const growthPlot = growth.length === 0 ? undefined : linePlot({
+      title: "Cost of a training step as one dimension grows (one thread)", x: "size of the dimension", y: "ms", // prettier-ignore
+      lines: growth.map(({ dimension, exponent, points }) => ({ name: `${dimension}: ${exponent.toFixed(2)}`, points })), // prettier-ignore
+    }); // prettier-ignore
+    const commits = [...new Set(lines.map(({ commit }) => commit))].join(", ");
+    const adapters = [...new Set(lines.filter(isWebgpu).map(({ adapter }) => adapter))].join("; ");
+    return [
+      `## ${name}`,
+      "",
+      `Commits ${commits}. WebGPU adapters: ${adapters || "none"}.`,
+      "",
+      ...plot("step", "training step, tokens per second", barsOf("Training step, tokens per second", "tok/s", steps, lines, (l, ms) => (1000 * l.work!.amount) / ms)), // prettier-ignore
+      ...plot("matmul", "matrix products, GFLOP/s", barsOf("Matrix products", "GFLOP/s", products, lines, (l, ms) => l.flops / ms / 1e6)), // prettier-ignore
+      ...plot("growth", "growth of a step's cost", growthPlot),
+      ...FAMILIES.filter(([family_]) => lines.some((l) => family(l.case) === family_)).flatMap(([name, about]) => [
+        `### \`${name}\``,
+        "",
+        about,
+        "",
+        familyTable(name, lines),
+        "",
+      ]),
+      ...growthSection(growth),
+      ...profileSection(lines),
+      ...rlSection(lines),
+    ];
+  });
+  return { page: [HEAD, ...sections].join("\n").replaceAll(/\n{3,}/g, "\n\n"), plots };
+}
+
+const HEAD = `# Performance
+
+Written by \`npm run bench -- --report\` from \`bench/results.jsonl\`; not by hand. How it is measured: every contender runs in a process
+of its own and does the same work on the same numbers; its results are compared before anything is timed, and one that is wrong is
+shown as wrong, without a time; rounds alternate between the contenders; a figure is the median of the rounds, with the smallest and
+the largest beside it. The roofline is the least time that this machine could need for a case in WebAssembly: its multiplications and
+additions at the rate of a loop of 128-bit SIMD that touches no memory, or its bytes at the rate of a loop that only adds arrays,
+whichever is more. Native code (PyTorch) has wider vectors and fused multiply-add, so no share is given for it.
+
+The contenders, as fair as we know how: \`jax-js\` has everything under \`jit\`, embeddings as products with one-hot matrices (their
+gradient does not work under \`jit\` otherwise), and one thread (Node has no \`Worker\` global, which it looks for). \`tfjs\` is tidied,
+uses its own Adam and its fused product with bias, turns transposed matrices before a product (its WebAssembly is up to 20 times
+slower if asked to do it itself), and has one thread. \`torch\` is PyTorch's CPU, eager.
+
+GPU figures are missing: no GPU was at hand. \`webgpu\` was measured on software adapters, which says how many kernels of which size
+are run and nothing about a GPU. [bench/gpu.md](../bench/gpu.md) has the command for a machine that has one.
+`;
+
+function growthSection(growth: readonly Growth[]): string[] {
+  if (growth.length === 0) return [];
+  const rows = growth.map(({ dimension, exponent, points }) => [dimension, exponent.toFixed(2), points.map(([x, ms]) => `${x}: ${showMs(ms)}`).join(", ")]); // prettier-ignore
+  return ["### Growth", "", "Milliseconds per step as one dimension grows and the others stay; ms ∝ xᵖ fits best with this p.", "", table(["dimension", "p", "x: ms"], rows), ""]; // prettier-ignore
+}
+
+function profileSection(lines: readonly ResultLine[]): string[] {
+  return lines
+    .filter((l) => family(l.case) === "profile" && l.result.figures !== undefined)
+    .flatMap((line) => {
+      const figures = Object.entries(line.result.figures!);
+      const total = figures.reduce((sum, [, ms]) => sum + ms, 0);
+      const rows = figures.slice(0, 12).map(([name, ms]) => [name.replace(/ ms$/, ""), showMs(ms), `${((100 * ms) / total).toFixed(0)} %`]); // prettier-ignore
+      return [
+        `### Where a step's time goes: ${contenderOf(line)}`,
+        "",
+        `\`${line.case.slice(8)}\`, each program by itself again and again, summed by op: ${showMs(total)} ms together; the twelve largest.`,
+        "",
+        table(["op", "ms", "share"], rows),
+        "",
+      ];
+    });
+}
+
+function rlSection(lines: readonly ResultLine[]): string[] {
+  const found = lines.filter((l) => family(l.case) === "rl" && l.result.figures !== undefined);
+  if (found.length === 0) return [];
+  const names = Object.keys(found[0]!.result.figures!);
+  const rows = found.map((l) => [contenderOf(l), ...names.map((name) => showMs(l.result.figures![name]!))]);
+  return ["### The parts of an RL step", "", table(["", ...names], rows), ""];
+}
+
+/** @returns the exit code */
+export async function writeReport({
+  results = "bench/results.jsonl",
+}: {
+  readonly results: string | undefined;
+}): Promise<number> {
+  const machines = newest(readResults(results));
+  if (machines.length === 0)
+    throw new UsageError(`--report: there are no results in ${results}; run npm run bench first`);
+  const { page, plots } = performancePage(machines);
+  mkdirSync(PLOTS, { recursive: true });
+  for (const [file, svg] of Object.entries(plots)) writeFileSync(`${PLOTS}/${file}`, svg);
+  const { format, resolveConfig } = await import("prettier");
+  const tidy = async (text: string): Promise<string> =>
+    format(text, { ...(await resolveConfig("docs/performance.md")), parser: "markdown" });
+  writeFileSync("docs/performance.md", await tidy(page));
+  console.log(`wrote docs/performance.md and ${Object.keys(plots).length} plots in ${PLOTS}`);
+  const text = (await tidy(readmeTable(machines.at(-1)!))).trim();
+  const readme = existsSync("README.md") ? readFileSync("README.md", "utf8") : "";
+  const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)];
+  if (begin < 0 || end < begin) {
+    console.log(`README.md has no place for its table (${BEGIN} … ${END}); it would be:\n\n${text}`);
+    return 0;
+  }
+  writeFileSync("README.md", `${readme.slice(0, begin + BEGIN.length)}\n\n${text}\n\n${readme.slice(end)}`);
+  console.log("wrote the table in README.md");
+  return 0;
+}

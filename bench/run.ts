@@ -1,0 +1,117 @@
+/** Runs cases one after another, prints each, and appends the results. */
+import { UsageError } from "../cli/options.ts";
+import { type Case, chooseCases, isMeant } from "./cases/case.ts";
+import { allCases } from "./cases/index.ts";
+import { matmulCase } from "./cases/matmul.ts";
+import { type Contender } from "./contenders/index.ts";
+import { type Adapter, available, commit, findAdapter, load, machine } from "./machine.ts";
+import { measure, type Measurement, Stable } from "./measure.ts";
+import { type BenchOptions, splitWords } from "./options.ts";
+import { appendResults, type ResultLine } from "./results.ts";
+import { measureRoofline } from "./roofline.ts";
+import { rooflineShare, type Rooflines, showCase } from "./table.ts";
+
+/** A software adapter computes about 3 GFLOP/s: larger calls would take minutes. */
+const SOFTWARE_LIMIT = 1.2e9;
+
+/** tfjs trains at about 3 GFLOP/s: the larger models would take it a minute a step. */
+const TFJS_LIMIT = 1e10;
+
+/** Everything that a run needs to know about where it is. */
+export interface Setting {
+  readonly options: BenchOptions;
+  readonly contenders: readonly Contender[];
+  readonly adapter: Adapter;
+  readonly machine: Rooflines;
+  readonly info: Omit<ResultLine, "case" | "flops" | "bytes" | "result">;
+}
+
+export async function settingFor(
+  options: BenchOptions,
+  command: string,
+  adapter: Adapter = findAdapter(),
+): Promise<Setting> {
+  const { contenders, missing } = available(options.contenders, adapter);
+  const here = machine();
+  const info = {
+    time: new Date().toISOString(),
+    commit: commit(),
+    machine: here,
+    adapter: adapter.description,
+    command,
+    threads: options.threads,
+    load: load(),
+  };
+  const say = options.json ? console.error : console.log;
+  say(`${here.cpu}, ${here.cores} processors, Node ${here.node}, WebGPU adapter: ${adapter.description}, commit ${info.commit}`); // prettier-ignore
+  for (const line of missing) say(line);
+  if (info.load > 0.5)
+    say(`this machine is busy (load ${info.load} per processor): times are worth little, ratios more`);
+  const one = await measureRoofline(1);
+  const all = options.threads > 1 ? await measureRoofline(options.threads) : one;
+  const show = ({ flops, bytes }: typeof one): string =>
+    `${(flops / 1e9).toFixed(1)} GFLOP/s, ${(bytes / 1e9).toFixed(1)} GB/s`;
+  say(`roofline, measured: ${show(one)} on one thread; ${show(all)} on ${options.threads}\n`);
+  return { options, contenders, adapter, machine: { one, all }, info };
+}
+
+/** @returns the measurements by case and contender */
+export async function runCases(
+  cases: readonly Case[],
+  setting: Setting,
+): Promise<Map<string, Map<string, Measurement>>> {
+  const { options, contenders, adapter } = setting;
+  const settings = { rounds: options.rounds, threads: options.threads, env: adapter.env };
+  const stable = new Stable(settings);
+  const all = new Map<string, Map<string, Measurement>>();
+  try {
+    for (const test of cases) {
+      const asked = contenders.filter((c) => test.asks(c) && !isTooMuch(test, c, adapter));
+      const left = contenders.filter((c) => test.asks(c) && !asked.includes(c)).map(({ name }) => name);
+      if (left.length > 0)
+        (options.json ? console.error : console.log)(`${test.name}: too much for ${left.join(", ")}`);
+      if (asked.length === 0) continue;
+      const results = await measure(test, asked, stable, settings);
+      all.set(test.name, new Map(results.map((result) => [result.contender, result])));
+      report(test, results, setting);
+    }
+  } finally {
+    await stable.stopAll();
+  }
+  return all;
+}
+
+const isTooMuch = (test: Case, contender: Contender, adapter: Adapter): boolean =>
+  (contender.executor === "webgpu" && adapter.software && test.flops > SOFTWARE_LIMIT) ||
+  (contender.engine === "plain" && test.flops > 3e9) ||
+  (contender.engine === "tfjs" && test.alone && test.flops > TFJS_LIMIT);
+
+function report(test: Case, results: readonly Measurement[], setting: Setting): void {
+  const { options, contenders, machine: rooflines, info } = setting;
+  const lines = results.map((result): ResultLine => {
+    const contender = contenders.find((c) => c.name === result.contender)!;
+    const share = result.ms && rooflineShare(test, contender, result.ms.median, rooflines);
+    return {
+      ...info,
+      case: test.name,
+      flops: test.flops,
+      bytes: test.bytes,
+      ...(test.work === undefined ? {} : { work: test.work }),
+      result,
+      ...(share === undefined ? {} : { roofline: share }),
+    };
+  });
+  if (options.json) console.log(JSON.stringify({ case: test.name, results }));
+  else console.log(`${showCase(test, results, contenders, rooflines)}\n`);
+  if (options.results !== undefined) appendResults(options.results, lines);
+}
+
+/** The cases that the words of the command line mean. @throws UsageError if a word fits none */
+export function casesFor(words: readonly string[]): Case[] {
+  const { shapes, names } = splitWords(words);
+  const all = allCases();
+  const unknown = names.find((name) => !all.some((test) => isMeant(test.name, name)));
+  if (unknown !== undefined) throw new UsageError(`there is no case "${unknown}" (--list shows all)`);
+  const own = shapes.map((shape) => matmulCase(shape));
+  return shapes.length > 0 && names.length === 0 ? own : [...own, ...chooseCases(all, names)];
+}

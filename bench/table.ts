@@ -1,0 +1,70 @@
+/** A case's measurements as lines for a terminal. */
+import type { Case } from "./cases/case.ts";
+import type { Contender } from "./contenders/index.ts";
+import type { Measurement } from "./measure.ts";
+import { leastMs, type Roofline } from "./roofline.ts";
+import { ratio } from "./statistics.ts";
+
+/** Of this machine, for one thread and for all. */
+export interface Rooflines {
+  readonly one: Roofline;
+  readonly all: Roofline;
+}
+
+export const showMs = (ms: number): string => (ms >= 100 ? ms.toFixed(0) : ms >= 1 ? ms.toPrecision(3) : ms.toFixed(4));
+
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/** 12.3 GFLOP/s, or what the case counts per second. */
+export function showRate(test: Pick<Case, "flops" | "work">, ms: number): string {
+  if (test.work !== undefined) return `${whole.format((1000 * test.work.amount) / ms)} ${test.work.unit}`;
+  return `${(test.flops / ms / 1e6).toPrecision(3)} GFLOP/s`;
+}
+
+/** The share of the roofline that was reached; undefined where our measurement of the machine says nothing about the executor. */
+export function rooflineShare(test: Case, contender: Contender, ms: number, machine: Rooflines): number | undefined {
+  if (contender.executor !== "wasm" || test.flops + test.bytes === 0) return undefined;
+  return leastMs(test, contender.threads === "all" ? machine.all : machine.one) / ms;
+}
+
+/** What the process took at most and, where the engine counts its tensors, what they took at most. */
+export function showMemory({ peakRss, peak }: Measurement): string {
+  const mib = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
+  if (peakRss === undefined) return "";
+  return `${mib(peakRss)} MiB${peak === undefined ? "" : ` (${mib(peak)})`}`;
+}
+
+export function showCase(
+  test: Case,
+  results: readonly Measurement[],
+  contenders: readonly Contender[],
+  machine: Rooflines,
+): string {
+  const base = results.find((r) => r.rounds !== undefined);
+  const lines = results.map((result) => {
+    const name = `  ${result.contender.padEnd(20)}`;
+    const { ms, rounds } = result;
+    if (ms === undefined || rounds === undefined) return `${name} – ${result.reason}`;
+    const share = rooflineShare(
+      test,
+      contenders.find((c) => c.name === result.contender)!,
+      ms.median,
+      machine,
+    );
+    const memory = test.alone ? showMemory(result) : "";
+    return [
+      name,
+      showMs(ms.median).padStart(8),
+      `${showMs(ms.min)}–${showMs(ms.max)}`.padStart(15),
+      showRate(test, ms.median).padStart(15),
+      `${ratio(rounds, base!.rounds!).toFixed(2)}×`.padStart(8),
+      (share === undefined ? "–" : `${(100 * share).toFixed(0)} %`).padStart(8),
+      memory.padStart(14),
+    ].join(" ");
+  });
+  const head = `${test.name.padEnd(30)}\n${" ".repeat(22)} ${"ms".padStart(8)} ${"spread".padStart(15)} ${"rate".padStart(15)} ${"time".padStart(8)} ${"roofline".padStart(8)} ${(test.alone ? "RSS (tensors)" : "").padStart(14)}`;
+  const figures = results.flatMap((r) =>
+    Object.entries(r.figures ?? {}).map(([name, value]) => `    ${r.contender}: ${name} ${showMs(value)}`),
+  );
+  return [head, ...lines, ...figures].join("\n");
+}
