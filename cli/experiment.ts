@@ -25,6 +25,7 @@ import type { Preset } from "./presets.ts";
 
 const TRAIN = { split: "train" } as const;
 const HELD_OUT = { split: "heldout" } as const;
+type TaskOptions = typeof TRAIN | typeof HELD_OUT;
 /** Seeds of held-out tasks start here; training draws below 2^31. */
 const HELD_OUT_SEEDS = 2 ** 40;
 
@@ -72,31 +73,39 @@ export class Experiment {
     return trainBpe(texts, { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
   }
 
-  /** The limited set of expert episodes that the warm start sees. */
+  /** The limited set of episodes that the warm start sees: the expert's and, on a share of the tasks, a novice's. */
   async demonstrations(template: Template): Promise<Trajectory[]> {
-    const seeds = this.#rng.split("demonstrations");
-    return this.#experts(template, TRAIN, this.preset.sft.demonstrations, (i) => seeds.split(i).int(2 ** 31));
+    const { demonstrations, noviceShare } = this.preset.sft;
+    const draw = this.#rng.split("demonstrations");
+    const episodes: Trajectory[] = [];
+    for (let i = 0; i < demonstrations; i++) {
+      const rng = draw.split(i);
+      const seed = rng.int(2 ** 31);
+      const isNovice = rng.uniform() < noviceShare;
+      const novice = (task: string): string => this.env.random(rng, task);
+      episodes.push(
+        await (isNovice ? this.#random(template, TRAIN, seed, novice) : this.#expert(template, TRAIN, seed)),
+      );
+    }
+    return episodes.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
   }
 
-  async #experts(
-    template: Template,
-    options: typeof TRAIN | typeof HELD_OUT,
-    count: number,
-    seedOf: (i: number) => number,
-  ): Promise<Trajectory[]> {
+  #expert(template: Template, options: TaskOptions, seed: number): Promise<Trajectory> {
     const { maxObservationTokens } = this.preset.rollout;
-    const episodes: Trajectory[] = [];
-    for (let i = 0; i < count; i++) {
-      episodes.push(await demonstrate(this.env, options, seedOf(i), template, { maxObservationTokens }));
-    }
-    return episodes;
+    return demonstrate(this.env, options, seed, template, { maxObservationTokens });
+  }
+
+  /** Two random actions, for which `play` may read the task. */
+  #random(template: Template, options: TaskOptions, seed: number, play: (task: string) => string): Promise<Trajectory> {
+    const limits = { maxTurns: 2, maxObservationTokens: this.preset.rollout.maxObservationTokens };
+    return playScripted(this.env, options, seed, template, (_env, _turn, task) => play(task), limits);
   }
 
   newModel(tokenizer: Tokenizer, device: Device): Model {
     const config = modelConfig({
       ...this.preset.model,
       vocabSize: tokenizer.vocabSize,
-      family: "qwen3",
+      family: "llama",
     });
     return { config, params: initParams(config, this.#rng.split("init"), device) };
   }
@@ -160,18 +169,13 @@ export class Experiment {
    * The episodes are fixed, so that losses before and after compare; names in unread files cannot be predicted by anyone.
    */
   async #fixedEpisodes(template: Template): Promise<Trajectory[]> {
-    const { maxObservationTokens } = this.preset.rollout;
-    const half = Math.ceil(this.preset.evaluation.finalEpisodes / 2);
-    const experts = await this.#experts(template, HELD_OUT, half, (i) => HELD_OUT_SEEDS + i);
     const mixed: Trajectory[] = [];
-    for (const [i, expert] of experts.entries()) {
+    for (let i = 0; i < Math.ceil(this.preset.evaluation.finalEpisodes / 2); i++) {
       const rng = this.#rng.split("random play").split(i);
-      const limits = { maxTurns: 2, maxObservationTokens };
-      const play = (): string => this.env.random(rng);
-      const random = await playScripted(this.env, HELD_OUT, HELD_OUT_SEEDS + i, template, play, limits);
-      mixed.push(expert, ...(random.stream.ids.length <= this.preset.model.maxPositions ? [random] : []));
+      mixed.push(await this.#expert(template, HELD_OUT, HELD_OUT_SEEDS + i));
+      mixed.push(await this.#random(template, HELD_OUT, HELD_OUT_SEEDS + i, () => this.env.random(rng)));
     }
-    return mixed;
+    return mixed.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
   }
 
   /** Success on held-out tasks (the first `episodes` of a fixed list, sampled as in training), and the world-model loss there. */

@@ -27,7 +27,7 @@ export const HELP = `worldgrad: train a small transformer to work in a terminal,
   --device NAME    auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
   --seed N         seed of everything random             (default 0)
   --steps N        optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
-  --lambda X       weight of the world-model loss, ECHO  (default 0.01; 0 is plain GRPO)
+  --lambda X       weight of the world-model loss, ECHO  (default 0.05; 0 is plain GRPO)
   --model SIZE     tiny | small | base                   (default small)
   --name NAME      name of the run folder in runs/       (default: from model, lambda and seed)
   --resume PATH    continue the run in this folder from its last checkpoint
@@ -65,7 +65,7 @@ export function parseStart(args: readonly string[]): StartOptions | "help" {
     device: oneOf("device", text("device") ?? "auto", DEVICES),
     seed: wholeNumber("seed", text("seed") ?? "0", 0),
     steps: text("steps") === undefined ? undefined : wholeNumber("steps", text("steps")!, 0),
-    lambda: numberFrom("lambda", text("lambda") ?? "0.01"),
+    lambda: numberFrom("lambda", text("lambda") ?? "0.05"),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
     name: text("name") === undefined ? undefined : folderName(text("name")!),
     resume,

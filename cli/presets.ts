@@ -14,11 +14,18 @@ export interface Preset {
     readonly heads: number;
     readonly intermediateSize: number;
     readonly maxPositions: number;
+    readonly ropeTheta: number;
     readonly initializerRange: number;
   };
-  /** Warm start: supervised fine-tuning on a limited set of expert demonstrations. */
+  /** Warm start: supervised fine-tuning on a limited set of demonstrations. */
   readonly sft: {
     readonly demonstrations: number;
+    /**
+     * Share of the demonstrations that a novice plays (random commands with names of the task), the rest is the expert's: a mixture
+     * as in the `medium-expert` sets of D4RL (Fu et al. 2020, arXiv 2004.07219). Imitation copies both; which of them pays is for
+     * RL to find out. And the model reads what a terminal answers to mistakes, of which an expert makes none.
+     */
+    readonly noviceShare: number;
     /** The model has read nothing before: it also reads the terminal's answers in the demonstrations, at this weight. */
     readonly observationWeight: number;
     readonly steps: number;
@@ -53,11 +60,38 @@ export interface Preset {
   readonly checkpointEvery: number;
 }
 
-/** Initial weights of about 1/√hiddenSize: with the usual 0.02 models this narrow hardly start to learn. */
+/**
+ * Initial weights of about 1/√hiddenSize: with the usual 0.02 models this narrow hardly start to learn. Many narrow heads and fast
+ * rotations (the usual theta is 10,000) bring the copying of names forward by a thousand steps (docs/log.md).
+ */
 const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
-  tiny: { hiddenSize: 32, layers: 2, heads: 2, intermediateSize: 96, maxPositions: 192, initializerRange: 0.1 },
-  small: { hiddenSize: 64, layers: 3, heads: 4, intermediateSize: 192, maxPositions: 192, initializerRange: 0.1 },
-  base: { hiddenSize: 128, layers: 4, heads: 4, intermediateSize: 384, maxPositions: 256, initializerRange: 0.07 },
+  tiny: {
+    hiddenSize: 32,
+    layers: 2,
+    heads: 4,
+    intermediateSize: 96,
+    maxPositions: 192,
+    ropeTheta: 100,
+    initializerRange: 0.1,
+  },
+  small: {
+    hiddenSize: 64,
+    layers: 3,
+    heads: 8,
+    intermediateSize: 192,
+    maxPositions: 192,
+    ropeTheta: 100,
+    initializerRange: 0.1,
+  },
+  base: {
+    hiddenSize: 128,
+    layers: 4,
+    heads: 8,
+    intermediateSize: 384,
+    maxPositions: 256,
+    ropeTheta: 100,
+    initializerRange: 0.07,
+  },
 };
 
 /** The settings that a run's `config.json` holds. @throws UsageError if it is not one that the main job wrote */
@@ -84,15 +118,16 @@ export function presetFor(options: StartOptions): Preset {
     model: MODELS[options.model],
     sft: {
       demonstrations: 8000,
-      observationWeight: 0.2,
-      steps: 2000,
+      noviceShare: 0.2,
+      observationWeight: 0.1,
+      steps: 900,
       batchSize: 32,
-      lr: 8e-3,
+      lr: 4e-3,
       warmup: 50,
-      checkpointEvery: 500,
+      checkpointEvery: 300,
     },
     rl: {
-      steps: options.steps ?? 120,
+      steps: options.steps ?? 160,
       groups: 24,
       groupSize: 8,
       lr: 3e-4,

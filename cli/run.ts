@@ -136,7 +136,7 @@ export class Run {
   async #warmStart(): Promise<void> {
     const { steps } = this.#preset.sft;
     if (this.#state.phase !== "sft" || this.#state.done >= steps) return;
-    this.#display.phase("warm start: learning from the expert", steps, this.#state.done);
+    this.#display.phase("warm start: learning from demonstrations", steps, this.#state.done);
     const demonstrations = await this.#experiment.demonstrations(this.#template);
     this.#optimizer ??= this.#newOptimizer();
     const clock = stopwatch();

@@ -19,7 +19,7 @@ export async function playScripted(
   options: EnvironmentOptions,
   seed: number,
   template: Template,
-  policy: (env: Environment, turn: number) => string,
+  policy: (env: Environment, turn: number, task: string) => string,
   { maxTurns = 16, maxObservationTokens = 96 }: DemonstrationOptions = {},
 ): Promise<Trajectory> {
   const env = spec.make(options);
@@ -30,7 +30,7 @@ export async function playScripted(
   let info: Trajectory["info"] = {};
   let done = false;
   for (let turn = 0; turn < maxTurns && !done; turn++) {
-    const action = policy(env, turn);
+    const action = policy(env, turn, task);
     template.appendAction(stream, turn, action);
     const result = await env.step(action);
     ({ done, info } = result);

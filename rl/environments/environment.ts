@@ -73,8 +73,11 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   make(options?: Options): Environment;
   /** Scripted expert: the next action in this live episode. It may look at hidden state; throws if `env` is not of this kind. */
   expert(env: Environment): string;
-  /** Random baseline: a plausible action that does not depend on what was observed. */
-  random(rng: Rng): string;
+  /**
+   * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take the names
+   * from there: what a novice would try.
+   */
+  random(rng: Rng, task?: string): string;
 }
 
 /**

@@ -182,7 +182,9 @@ describe("what goes wrong in a worker", () => {
     const fails = (): void => {
       throw new Error("here");
     };
-    const job = { code: pool.share(nothing)!, run: fails, args: [], units: 12, chunks: 12 };
+    // Slow enough that the workers cannot take every chunk before the calling thread has one.
+    const slow = kernelModule(PARAMS, (f) => f.for(0, 5_000_000, 1, () => undefined));
+    const job = { code: pool.share(withSharedMemory(slow))!, run: fails, args: [], units: 12, chunks: 12 };
     expect(() => pool.run(job)).toThrow("here");
     pool.run({ ...job, run: linger(0) });
   });

@@ -1,10 +1,11 @@
-/** The random baseline: commands drawn from the grammar of the tasks, with names of the training split. It observes nothing. */
+/** The random baseline: commands drawn from the grammar of the tasks. It observes nothing. */
 import type { Rng } from "../../../engine/random.ts";
-import { drawWord, EXTENSIONS } from "./words.ts";
+import { drawWord, EXTENSIONS, isHeldOut } from "./words.ts";
 
-/** A plausible line of shell; one in five ends the episode. */
-export function randomAction(rng: Rng): string {
-  const word = (): string => drawWord(rng, "train");
+/** A plausible line of shell with names of the task, if it is given, else of the training split; one in five ends the episode. */
+export function randomAction(rng: Rng, task: string = ""): string {
+  const names = (task.match(/\b[a-z]{6}\b/g) ?? []).filter((name) => isHeldOut(name) !== undefined);
+  const word = (): string => (names.length > 0 ? rng.choice(names) : drawWord(rng, "train"));
   const file = (): string => `${word()}.${rng.choice(EXTENSIONS)}`;
   const path = (): string => (rng.int(2) === 0 ? file() : `${word()}/${file()}`);
   const number = (): string => String(1 + rng.int(20));
