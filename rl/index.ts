@@ -29,6 +29,9 @@ export { calculator, CalculatorEnvironment, type CalculatorOptions } from "./env
 export { demonstrate, playScripted, type DemonstrationOptions } from "./demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts";
 
+// What it is worth beyond the outcome
+export * from "./rewards/index.ts";
+
 // What is learnt from it: a method by name, or put together from its parts
 export { listMethods, METHODS, type MethodChoice, objectiveOf, objectiveFromGrpoConfig } from "./methods.ts";
 export { type Entry, type Table } from "./names.ts";

@@ -21,10 +21,10 @@ import { packageFolder } from "./packageFolder.ts";
  * that it does not name.
  */
 const ENTRIES = [
-  { name: "worldgrad", file: "index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 156 * 1024 },
+  { name: "worldgrad", file: "index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 160 * 1024 },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 80 * 1024 },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 78 * 1024 },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 124 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 128 * 1024 },
 ] as const;
 
 const dist = join(packageFolder, "dist");

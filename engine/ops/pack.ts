@@ -57,7 +57,7 @@ export const packOp: OpDef<PackParams> = {
   },
   reference(inputs, [y], { params }) {
     y!.fill(0);
-    inputs.forEach((x, i) => y!.set(x, params.offsets[i]!));
+    inputs.forEach((x, i) => y!.set(x, params.offsets[i]));
   },
   kernel: {
     wasm: (call) => wasm.packTensors(packSpec(call)),

@@ -60,7 +60,8 @@ describe.each(Object.keys(open))("1,000 training steps on %s", (name) => {
       const loss = training.step(n);
       expect(Number.isFinite(await loss.item())).toBe(true);
       loss.dispose();
-      return { ...on.backend.stats() } as Record<string, number>;
+      const stats: Record<string, number> = { ...on.backend.stats() };
+      return stats;
     };
     let before = await step(0);
     before = await step(1);
