@@ -9,23 +9,19 @@ import { AdamW, schedule } from "../nn/optimizer.ts";
 import { initParams, type TransformerParams } from "../nn/parameters.ts";
 import { type Tokenizer, trainBpe } from "../nn/tokenizer.ts";
 import type { Model } from "../nn/transformer.ts";
-import { grpo } from "../rl/advantages.ts";
+import type { ValueHead } from "../nn/valueHead.ts";
 import { demonstrate, playScripted } from "../rl/demonstrations.ts";
-import { echo } from "../rl/echo.ts";
-import type { EnvironmentSpec } from "../rl/environments/environment.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { evaluate, type Evaluation, worldModelLoss } from "../rl/evaluate.ts";
-import { ppoClip } from "../rl/losses.ts";
 import type { Objective } from "../rl/objective.ts";
 import type { RolloutOptions } from "../rl/rollout.ts";
 import type { Trajectory } from "../rl/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../rl/template.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
-import type { Preset } from "./presets.ts";
+import { objectiveFor } from "./methods.ts";
+import { longestCompletion, type Preset, taskOptions } from "./presets.ts";
 
-const TRAIN = { split: "train" } as const;
-const HELD_OUT = { split: "heldout" } as const;
-type TaskOptions = typeof TRAIN | typeof HELD_OUT;
 /** Seeds of held-out tasks start here; training draws below 2^31. */
 const HELD_OUT_SEEDS = 2 ** 40;
 
@@ -46,12 +42,18 @@ export interface HeldOutScore extends Evaluation {
 export class Experiment {
   readonly preset: Preset;
   readonly env: EnvironmentSpec;
+  readonly #train: EnvironmentOptions;
+  readonly #heldOut: EnvironmentOptions;
+  readonly #objective: Objective;
   readonly #rng: Rng;
   readonly #heldOutEpisodes = new Map<Template, Promise<Trajectory[]>>();
 
   constructor(preset: Preset) {
     this.preset = preset;
     this.env = ENVIRONMENTS[preset.env]!;
+    this.#train = taskOptions(preset, "train");
+    this.#heldOut = taskOptions(preset, "heldout");
+    this.#objective = objectiveFor(preset.rl, longestCompletion(preset));
     this.#rng = new Rng(preset.seed);
   }
 
@@ -61,7 +63,7 @@ export class Experiment {
     const texts: string[] = [];
     const seeds = this.#rng.split("corpus");
     for (let i = 0; i < corpusEpisodes; i++) {
-      const env = this.env.make(TRAIN);
+      const env = this.env.make(this.#train);
       texts.push(await env.reset(seeds.split(i).int(2 ** 31)));
       for (let done = false; !done;) {
         const action = this.env.expert(env);
@@ -84,19 +86,26 @@ export class Experiment {
       const isNovice = rng.uniform() < noviceShare;
       const novice = (task: string): string => this.env.random(rng, task);
       episodes.push(
-        await (isNovice ? this.#random(template, TRAIN, seed, novice) : this.#expert(template, TRAIN, seed)),
+        await (isNovice
+          ? this.#random(template, this.#train, seed, novice)
+          : this.#expert(template, this.#train, seed)),
       );
     }
     return episodes.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
   }
 
-  #expert(template: Template, options: TaskOptions, seed: number): Promise<Trajectory> {
+  #expert(template: Template, options: EnvironmentOptions, seed: number): Promise<Trajectory> {
     const { maxObservationTokens } = this.preset.rollout;
     return demonstrate(this.env, options, seed, template, { maxObservationTokens });
   }
 
   /** Two random actions, for which `play` may read the task. */
-  #random(template: Template, options: TaskOptions, seed: number, play: (task: string) => string): Promise<Trajectory> {
+  #random(
+    template: Template,
+    options: EnvironmentOptions,
+    seed: number,
+    play: (task: string) => string,
+  ): Promise<Trajectory> {
     const limits = { maxTurns: 2, maxObservationTokens: this.preset.rollout.maxObservationTokens };
     return playScripted(this.env, options, seed, template, (_env, _turn, task) => play(task), limits);
   }
@@ -119,6 +128,11 @@ export class Experiment {
     return new AdamW(model.params, { betas, clipNorm, weightDecay });
   }
 
+  criticOptimizer(head: ValueHead): AdamW<ValueHead> {
+    const { betas, clipNorm, weightDecay } = this.preset.rl;
+    return new AdamW(head, { betas, clipNorm, weightDecay });
+  }
+
   sft(
     options: Pick<SftOptions, "model" | "template" | "optimizer" | "demonstrations" | "startStep">,
   ): AsyncGenerator<StepReport> {
@@ -135,8 +149,11 @@ export class Experiment {
     });
   }
 
+  /** `reference` and `critic`: what the method needs of them (companions.ts). */
   rl(
-    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep"> & { readonly signal?: AbortSignal },
+    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
+      readonly signal?: AbortSignal;
+    },
   ): AsyncGenerator<StepReport> {
     const { steps, groups, groupSize, lr, warmup } = this.preset.rl;
     const { signal, ...rest } = options;
@@ -144,7 +161,7 @@ export class Experiment {
       ...rest,
       objective: this.objective(),
       env: this.env,
-      envOptions: TRAIN,
+      envOptions: this.#train,
       groups,
       groupSize,
       steps,
@@ -155,9 +172,9 @@ export class Experiment {
     });
   }
 
+  /** Always the same one: a KL coefficient that follows the KL is part of it. */
   objective(): Objective {
-    const { epsilon, epsilonHigh, aggregation, lambda } = this.preset.rl;
-    return { advantage: grpo(), policyLoss: ppoClip({ epsilon, epsilonHigh }), aggregation, world: echo({ lambda }) };
+    return this.#objective;
   }
 
   rolloutOptions(): RolloutOptions {
@@ -172,8 +189,8 @@ export class Experiment {
     const mixed: Trajectory[] = [];
     for (let i = 0; i < Math.ceil(this.preset.evaluation.finalEpisodes / 2); i++) {
       const rng = this.#rng.split("random play").split(i);
-      mixed.push(await this.#expert(template, HELD_OUT, HELD_OUT_SEEDS + i));
-      mixed.push(await this.#random(template, HELD_OUT, HELD_OUT_SEEDS + i, () => this.env.random(rng)));
+      mixed.push(await this.#expert(template, this.#heldOut, HELD_OUT_SEEDS + i));
+      mixed.push(await this.#random(template, this.#heldOut, HELD_OUT_SEEDS + i, () => this.env.random(rng)));
     }
     return mixed.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
   }
@@ -182,7 +199,15 @@ export class Experiment {
   async evaluate(model: Model, template: Template, episodes: number, signal?: AbortSignal): Promise<HeldOutScore> {
     const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
     const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
-    const result = await evaluate(model, template, this.env, HELD_OUT, seeds, this.#rng.split("evaluation"), options);
+    const result = await evaluate(
+      model,
+      template,
+      this.env,
+      this.#heldOut,
+      seeds,
+      this.#rng.split("evaluation"),
+      options,
+    );
     let fixed = this.#heldOutEpisodes.get(template);
     if (fixed === undefined) this.#heldOutEpisodes.set(template, (fixed = this.#fixedEpisodes(template)));
     return { ...result, worldLoss: await worldModelLoss(model, template, (await fixed).slice(0, episodes)) };

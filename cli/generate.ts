@@ -12,7 +12,7 @@ import { emptyStream } from "../rl/stream.ts";
 import { Template } from "../rl/template.ts";
 import { createStyle, wantsColour } from "./display/style.ts";
 import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "./options.ts";
-import { presetOf } from "./presets.ts";
+import { presetOf, taskOptions } from "./presets.ts";
 import { modelFromCheckpoint } from "./run.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint
@@ -53,7 +53,7 @@ async function main(): Promise<number> {
   const write = (text: string): void => void process.stdout.write(text);
   const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
 
-  const env = ENVIRONMENTS[preset.env]!.make({ split: "heldout" });
+  const env = ENVIRONMENTS[preset.env]!.make(taskOptions(preset, "heldout"));
   const given = await env.reset(seed);
   const task = typeof values["task"] === "string" ? values["task"] : given;
   const template = new Template(tokenizer);

@@ -3,18 +3,29 @@ import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import process from "node:process";
 import { device } from "../engine/device.ts";
+import { listMethods } from "../rl/methods.ts";
 import { createDisplay } from "./display/display.ts";
 import { comparisonTable, familyTable } from "./display/table.ts";
+import { DEFAULT_METHOD, methodSlug } from "./methods.ts";
 import { HELP, openGiven, parseStart, report, type StartOptions, UsageError } from "./options.ts";
-import { type Preset, presetFor, presetOf } from "./presets.ts";
+import { listEnvironments, type Preset, presetFor, presetOf } from "./presets.ts";
 import { writeReport } from "./report/report.ts";
 import { Run } from "./run.ts";
 import { createRun, type RunFolder } from "./runFolder.ts";
+
+const NOT_LISTED = `
+The default method, grpo+echo, and grpo here have DAPO's clip (0.2, 0.28) and the mean over tokens; other methods are as listed.
+In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference) and over demonstrations (sft, dft: trainSft).
+`;
 
 async function main(): Promise<number> {
   const options = parseStart(process.argv.slice(2));
   if (options === "help") {
     process.stdout.write(HELP);
+    return 0;
+  }
+  if (options === "list") {
+    process.stdout.write(`${listMethods()}\n\n${listEnvironments()}\n${NOT_LISTED}`);
     return 0;
   }
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
@@ -64,9 +75,7 @@ function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: 
     return () => ({ folder, preset });
   }
   const preset = presetFor(options);
-  const { model, lambda, seed, quick } = options;
-  const base = options.name ?? `${quick ? "quick" : model}-lambda${lambda}-seed${seed}`;
-  const path = join("runs", base);
+  const path = join("runs", options.name ?? nameOf(preset, options));
   // A name that was asked for is kept or refused; one that we chose gets a number if it is taken.
   if (options.name !== undefined && existsSync(path)) {
     throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
@@ -74,6 +83,18 @@ function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: 
   let free = path;
   for (let n = 2; existsSync(free); n++) free = `${path}-${n}`;
   return () => ({ folder: createRun(free, { preset }), preset });
+}
+
+/** Says what differs from the default: environment and method. */
+function nameOf({ env, seed, rl }: Preset, { model, quick }: StartOptions): string {
+  const parts = [
+    quick ? "quick" : model,
+    ...(env === "terminal" ? [] : [env]),
+    ...(methodSlug(rl) === methodSlug({ method: DEFAULT_METHOD }) ? [] : [methodSlug(rl)]),
+    ...(rl.lambda === undefined ? [] : [`lambda${rl.lambda}`]),
+    `seed${seed}`,
+  ];
+  return parts.join("-");
 }
 
 process.exitCode = await main().catch(report);

@@ -13,7 +13,16 @@ export interface StartOptions {
   readonly seed: number;
   /** RL steps; undefined: the preset's. */
   readonly steps: number | undefined;
-  readonly lambda: number;
+  /** Names and numbers of the method and its parts; undefined: as the method has it (methods.ts). */
+  readonly method?: string | undefined;
+  readonly loss?: string | undefined;
+  readonly advantage?: string | undefined;
+  readonly aggregation?: string | undefined;
+  readonly lambda?: number | undefined;
+  readonly kl?: number | undefined;
+  readonly klTarget?: number | undefined;
+  /** Default `terminal`. */
+  readonly env?: string | undefined;
   readonly model: ModelSize;
   readonly resume: string | undefined;
   readonly name: string | undefined;
@@ -24,23 +33,41 @@ export const HELP = `worldgrad: train a small transformer to work in a terminal,
 
   npm start -- [flags]
 
-  --device NAME    auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
-  --seed N         seed of everything random             (default 0)
-  --steps N        optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
-  --lambda X       weight of the world-model loss, ECHO  (default 0.05; 0 is plain GRPO)
-  --model SIZE     tiny | small | base                   (default small)
-  --name NAME      name of the run folder in runs/       (default: from model, lambda and seed)
-  --resume PATH    continue the run in this folder from its last checkpoint
-  --quick          a run of seconds that shows every part
-  --help           this text
+  --device NAME       auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
+  --seed N            seed of everything random             (default 0)
+  --steps N           optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
+  --model SIZE        tiny | small | base                   (default small)
+  --env NAME          the environment                       (default terminal)
+  --method NAMES      grpo, dapo, ppo, rloo, …; world models and token weightings with a plus: dapo+echo+actfocus
+                                                            (default grpo+echo; echo alone is the same)
+  --loss NAME         another policy loss than the method's
+  --advantage NAME    another advantage estimator
+  --aggregation NAME  another mean over tokens
+  --lambda X          weight of the world-model loss, ECHO  (default 0.05; 0 is plain GRPO)
+  --kl X              weight of a KL penalty that holds the policy near the warm start
+                                                            (default 0)
+  --kl-target X       lets that weight follow the KL, so that it comes near X
+  --list              every method, loss, advantage and environment in a line, with its source
+  --name NAME         name of the run folder in runs/       (default: from the settings)
+  --resume PATH       continue the run in this folder from its last checkpoint
+  --quick             a run of seconds that shows every part
+  --help              this text
 `;
 
 const FLAGS = {
   device: { type: "string" },
   seed: { type: "string" },
   steps: { type: "string" },
-  lambda: { type: "string" },
   model: { type: "string" },
+  env: { type: "string" },
+  method: { type: "string" },
+  loss: { type: "string" },
+  advantage: { type: "string" },
+  aggregation: { type: "string" },
+  lambda: { type: "string" },
+  kl: { type: "string" },
+  "kl-target": { type: "string" },
+  list: { type: "boolean" },
   name: { type: "string" },
   resume: { type: "string" },
   quick: { type: "boolean" },
@@ -50,11 +77,14 @@ const FLAGS = {
 /** A mistake in the command line: printed as one line, exit code 2. */
 export class UsageError extends Error {}
 
-/** @returns the options, or "help" @throws UsageError with one line that says what was expected */
-export function parseStart(args: readonly string[]): StartOptions | "help" {
+/** @returns the options, or what is to be printed instead @throws UsageError with one line that says what was expected */
+export function parseStart(args: readonly string[]): StartOptions | "help" | "list" {
   const values = parse(args, FLAGS);
   if (values["help"]) return "help";
+  if (values["list"]) return "list";
   const text = (name: keyof typeof FLAGS): string | undefined => values[name] as string | undefined;
+  const number = (name: keyof typeof FLAGS): number | undefined =>
+    text(name) === undefined ? undefined : numberFrom(name, text(name)!);
   const resume = text("resume");
   if (resume !== undefined) {
     const others = Object.keys(values).filter((name) => name !== "resume" && name !== "device");
@@ -65,7 +95,14 @@ export function parseStart(args: readonly string[]): StartOptions | "help" {
     device: oneOf("device", text("device") ?? "auto", DEVICES),
     seed: wholeNumber("seed", text("seed") ?? "0", 0),
     steps: text("steps") === undefined ? undefined : wholeNumber("steps", text("steps")!, 0),
-    lambda: numberFrom("lambda", text("lambda") ?? "0.05"),
+    method: text("method"),
+    loss: text("loss"),
+    advantage: text("advantage"),
+    aggregation: text("aggregation"),
+    lambda: number("lambda"),
+    kl: number("kl"),
+    klTarget: number("kl-target"),
+    env: text("env"),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
     name: text("name") === undefined ? undefined : folderName(text("name")!),
     resume,

@@ -1,11 +1,15 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
-import type { Aggregation } from "../rl/aggregation.ts";
+import { nearest } from "../engine/options.ts";
+import type { EnvironmentOptions } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { DEFAULT_METHOD, type MethodSettings, methodSettings, objectiveFor } from "./methods.ts";
 import { type ModelSize, type StartOptions, UsageError } from "./options.ts";
 import type { RunFolder } from "./runFolder.ts";
 
 export interface Preset {
   readonly env: string;
+  /** Which of its tasks; none: all. */
+  readonly tasks?: Pick<EnvironmentOptions, "levels">;
   readonly seed: number;
   readonly tokenizer: { readonly vocabSize: number; readonly corpusEpisodes: number };
   readonly model: {
@@ -34,17 +38,13 @@ export interface Preset {
     readonly warmup: number;
     readonly checkpointEvery: number;
   };
-  /** GRPO + ECHO. */
-  readonly rl: {
+  /** The method (methods.ts), and how it is run. */
+  readonly rl: MethodSettings & {
     readonly steps: number;
     readonly groups: number;
     readonly groupSize: number;
     readonly lr: number;
     readonly warmup: number;
-    readonly epsilon: number;
-    readonly epsilonHigh: number;
-    readonly aggregation: Aggregation;
-    readonly lambda: number;
     readonly betas: readonly [number, number];
     readonly clipNorm: number;
     readonly weightDecay: number;
@@ -94,6 +94,81 @@ const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
   },
 };
 
+/** What an environment is after, and what its episodes need. */
+interface EnvironmentSettings {
+  readonly source: string;
+  readonly tasks?: Preset["tasks"];
+  readonly limits: Omit<Preset["rollout"], "temperature">;
+  /** Tokens of an episode, where they are more than the model's size has by itself. */
+  readonly maxPositions?: number;
+}
+
+/**
+ * Room for the expert's longest episodes and a few turns more. A board is a token for every cell and for every space between cells,
+ * and comes again in every turn: the harder levels of the two worlds with boards would need contexts of a thousand tokens.
+ */
+const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
+  terminal: {
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+  },
+  gridworld: {
+    source: "after FrozenLake, Gym, arXiv 1606.01540",
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
+    maxPositions: 512,
+  },
+  sokoban: {
+    source: "after the game by H. Imabayashi, 1982",
+    tasks: { levels: [1, 1] },
+    limits: { maxTurns: 8, maxActionTokens: 8, maxObservationTokens: 48 },
+    maxPositions: 384,
+  },
+  calculator: {
+    source: "after GSM8K with its calculator, arXiv 2110.14168",
+    limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 32 },
+    maxPositions: 256,
+  },
+  search: {
+    source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
+    limits: { maxTurns: 8, maxActionTokens: 24, maxObservationTokens: 64 },
+    maxPositions: 512,
+  },
+  shop: {
+    source: "after WebShop, arXiv 2207.01206",
+    limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
+    maxPositions: 640,
+  },
+  household: {
+    source: "after ALFWorld, arXiv 2010.03768",
+    limits: { maxTurns: 16, maxActionTokens: 16, maxObservationTokens: 48 },
+    maxPositions: 512,
+  },
+};
+
+/** One line for each environment, for `--list`. */
+export function listEnvironments(): string {
+  const lines = Object.entries(ENVIRONMENT_SETTINGS).map(
+    ([name, { source }]) => `  ${name.padEnd(24)}${ENVIRONMENTS[name]!.description} (${source})`,
+  );
+  return ["Environments (--env)", ...lines].join("\n");
+}
+
+function settingsOf(env: string): EnvironmentSettings {
+  if (Object.hasOwn(ENVIRONMENT_SETTINGS, env)) return ENVIRONMENT_SETTINGS[env]!;
+  const known = Object.keys(ENVIRONMENT_SETTINGS);
+  const near = nearest(env, known);
+  const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
+  throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
+}
+
+/** Options of the environment of a run. */
+export const taskOptions = ({ tasks }: Preset, split: "train" | "heldout"): EnvironmentOptions => ({ split, ...tasks });
+
+/** Tokens at most that the agent writes in an episode. */
+export const longestCompletion = ({ rollout, model }: Preset): number =>
+  Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
+
 /** The settings that a run's `config.json` holds. @throws UsageError if it is not one that the main job wrote */
 export function presetOf(folder: RunFolder): Preset {
   const preset = folder.config["preset"] as Partial<Preset> | undefined;
@@ -106,16 +181,22 @@ export function presetOf(folder: RunFolder): Preset {
       `${folder.path}: its config.json names the environment "${preset?.env}", expected ${Object.keys(ENVIRONMENTS).join(", ")}`,
     );
   }
-  return preset as Preset;
+  // Runs from before methods had names.
+  const known = { ...preset, rl: { method: DEFAULT_METHOD, ...preset!.rl } } as Preset;
+  objectiveFor(known.rl, longestCompletion(known));
+  return known;
 }
 
-/** The settings of a run from its flags. */
+/** The settings of a run from its flags. @throws UsageError if a name is unknown or the flags contradict each other */
 export function presetFor(options: StartOptions): Preset {
+  const { env = "terminal" } = options;
+  const { tasks, limits } = settingsOf(env);
   const full: Preset = {
-    env: "terminal",
+    env,
+    ...(tasks === undefined ? {} : { tasks }),
     seed: options.seed,
     tokenizer: { vocabSize: 352, corpusEpisodes: 2000 },
-    model: MODELS[options.model],
+    model: modelFor(options.model, env),
     sft: {
       demonstrations: 8000,
       noviceShare: 0.2,
@@ -132,19 +213,23 @@ export function presetFor(options: StartOptions): Preset {
       groupSize: 8,
       lr: 3e-4,
       warmup: 5,
-      epsilon: 0.2,
-      epsilonHigh: 0.28,
-      aggregation: "token-mean",
-      lambda: options.lambda,
+      ...methodSettings(options),
       betas: [0.9, 0.95],
       clipNorm: 1,
       weightDecay: 0.01,
     },
-    rollout: { temperature: 1, maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+    rollout: { temperature: 1, ...limits },
     evaluation: { every: 20, episodes: 120, finalEpisodes: 300 },
     checkpointEvery: 20,
   };
-  return options.quick ? quick(full, options) : full;
+  const preset = options.quick ? quick(full, options) : full;
+  objectiveFor(preset.rl, longestCompletion(preset));
+  return preset;
+}
+
+function modelFor(size: ModelSize, env: string): Preset["model"] {
+  const model = MODELS[size];
+  return { ...model, maxPositions: Math.max(model.maxPositions, settingsOf(env).maxPositions ?? 0) };
 }
 
 /** Every part of the main job in a few seconds; nothing is learnt. */
@@ -152,7 +237,7 @@ function quick(full: Preset, options: StartOptions): Preset {
   return {
     ...full,
     tokenizer: { vocabSize: 320, corpusEpisodes: 100 },
-    model: MODELS.tiny,
+    model: modelFor("tiny", full.env),
     sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6 },
     rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4 },
     evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },

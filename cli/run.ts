@@ -13,6 +13,7 @@ import { type Tokenizer, tokenizerFromJSON } from "../nn/tokenizer.ts";
 import type { Model } from "../nn/transformer.ts";
 import { Template } from "../rl/template.ts";
 import type { StepReport } from "../rl/trainer.ts";
+import { Companions } from "./companions.ts";
 import type { Display } from "./display/display.ts";
 import { Experiment, type HeldOutScore } from "./experiment.ts";
 import type { Preset } from "./presets.ts";
@@ -58,6 +59,8 @@ export class Run {
   #model!: Model;
   #template!: Template;
   #optimizer: AdamW<TransformerParams> | undefined;
+  /** From where RL begins. */
+  #companions: Companions | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
   /** Wall time of the sessions before this one, and when this one began. */
   #earlierSeconds = 0;
@@ -93,7 +96,8 @@ export class Run {
         executor: this.#device.description,
         parameters,
         seed: this.#preset.seed,
-        lambda: this.#preset.rl.lambda,
+        method: this.#preset.rl.method,
+        ...(this.#preset.rl.lambda === undefined ? {} : { lambda: this.#preset.rl.lambda }),
         "RL steps": this.#preset.rl.steps,
         "wall time (s)": Math.round(this.#seconds()),
       },
@@ -122,6 +126,9 @@ export class Run {
       fileOf(checkpoint, "optimizer.safetensors"),
       this.#state.optimizerStep,
     );
+    if (this.#state.phase === "rl") {
+      this.#companions = Companions.ofFiles(this.#experiment, model, checkpoint.files);
+    }
     this.#display.note(
       `continuing after ${this.#state.phase === "sft" ? "warm-start" : "RL"} step ${this.#state.done}`,
     );
@@ -161,6 +168,7 @@ export class Run {
     this.#optimizer?.dispose();
     this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label: "warm start" } };
     this.#optimizer = this.#newOptimizer();
+    this.#companions = await Companions.ofWarmStart(this.#experiment, this.#model);
     await this.#save();
     return this.#state.before;
   }
@@ -168,13 +176,14 @@ export class Run {
   async #reinforce(): Promise<Omit<Evaluation, "label"> | null> {
     const { steps } = this.#preset.rl;
     const { every, episodes, finalEpisodes } = this.#preset.evaluation;
-    this.#display.phase("reinforcement learning: GRPO + ECHO", steps, this.#state.done);
+    this.#display.phase(`reinforcement learning: ${this.#preset.rl.method}`, steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();
     // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
     const due = (): boolean => this.#state.done % every === 0 && this.#state.done < steps && this.#state.evaluated < this.#state.done; // prettier-ignore
     if (due()) await this.#evaluate(episodes);
     const clock = stopwatch();
-    const loop = this.#experiment.rl({ model: this.#model, template: this.#template, optimizer: this.#optimizer, startStep: this.#state.done, signal: this.#signal }); // prettier-ignore
+    const { reference, critic } = this.#companions ?? fail("reinforce: the warm start has not ended");
+    const loop = this.#experiment.rl({ model: this.#model, template: this.#template, optimizer: this.#optimizer, reference, critic, startStep: this.#state.done, signal: this.#signal }); // prettier-ignore
     for await (const report of loop) {
       const metrics = timed(report, clock());
       this.#folder.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
@@ -228,6 +237,7 @@ export class Run {
     this.#folder.saveCheckpoint(this.#globalStep(this.#state.done), {
       ...(await modelToFiles(this.#model)),
       ...(await optimizerToFiles(config, optimizer)),
+      ...(await this.#companions?.files()),
       "tokenizer.json": JSON.stringify(this.#template.tokenizer.toJSON()),
       "state.json": JSON.stringify(state),
     });
@@ -246,6 +256,7 @@ export class Run {
 
   dispose(): void {
     this.#optimizer?.dispose();
+    this.#companions?.dispose();
     if (this.#model) for (const x of treeLeaves(this.#model.params)) x.dispose();
   }
 }

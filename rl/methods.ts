@@ -154,8 +154,8 @@ export function objectiveOf(choice: MethodChoice): Objective {
   return objective;
 }
 
-/** Names between plus signs; `reinforce++` and `reinforce++-baseline` have some of their own. */
-function splitNames(text: string): string[] {
+/** Names between plus signs, each known and there once; `reinforce++` and `reinforce++-baseline` have some of their own. */
+export function splitNames(text: string): string[] {
   const known = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(FOCUS)].toSorted((a, b) => b.length - a.length); // prettier-ignore
   const names: string[] = [];
   for (let rest = text; rest !== "";) {

@@ -19,7 +19,7 @@ import type { Prepared } from "./engine.ts";
 const MAX_BATCH_TOKENS = 1200;
 
 export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prepared> {
-  const full = presetFor(parseStart([]) as Exclude<ReturnType<typeof parseStart>, "help">);
+  const full = presetFor(parseStart([]) as Exclude<ReturnType<typeof parseStart>, string>);
   // Fewer texts and demonstrations than in a real run: they take time and change nothing about the cost of a step.
   const preset = {
     ...full,

@@ -8,6 +8,10 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { openRun } from "../../cli/runFolder.ts";
+import { ADVANTAGES } from "../../rl/advantages.ts";
+import { ENVIRONMENTS } from "../../rl/environments/index.ts";
+import { POLICY_LOSSES } from "../../rl/losses.ts";
+import { FOCUS, METHODS, WORLD } from "../../rl/methods.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -98,6 +102,20 @@ test("runs to its end, plain lines without escape codes, with a report; the same
   expect(episode.seen()).toContain("task ");
 }, 120_000);
 
+const foldersMade = (): string[] => (existsSync(join(folder, "runs")) ? readdirSync(join(folder, "runs")) : []);
+
+test("--list says in a line each what every method, loss, advantage and environment is, and where from", async () => {
+  const before = foldersMade();
+  const run = start("cli/main.ts", ["--list"]);
+  expect(await run.done).toBe(0);
+  const tables = { METHODS, WORLD, FOCUS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS };
+  for (const name of Object.values(tables).flatMap((table) => Object.keys(table))) {
+    const line = run.seen().split("\n").find((text) => text.startsWith(`  ${name} `)); // prettier-ignore
+    expect(line, name).toMatch(/^ {2}\S+ +\S.* \(.*\w.*\)$/);
+  }
+  expect(foldersMade()).toEqual(before);
+});
+
 test.each([
   [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
   [["--steps", "many"], '--steps: expected an integer ≥ 0, got "many"'],
@@ -106,16 +124,22 @@ test.each([
   [["--lambda", "-1"], '--lambda: expected a number ≥ 0, got "-1"'],
   [["--lambda=-.5"], '--lambda: expected a number ≥ 0, got "-.5"'],
   [["-1"], "unknown flag -1"],
+  [["--method", "ecko"], '--method: unknown name "ecko"; did you mean "echo"?'],
+  [["--method", "ppo", "--advantage", "rloo"], "--method ppo has a critic, which --advantage rloo does not read"],
+  [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
+  [["--loss", "dpo"], "dpo learns from pairs, and the main job from rewards"],
+  [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
   [["--resume", "nowhere"], "--resume: openRun: no folder nowhere"],
   [["--resume", "nowhere", "--seed", "1"], "--resume continues a run with its own settings; remove --seed"],
 ])(
   "a wrong flag is one line and exit code 2: %j",
   async (args, message) => {
+    const before = foldersMade();
     const run = start("cli/main.ts", args);
     expect(await run.done).toBe(2);
     expect(run.seen()).toContain(message);
     expect(run.seen().trim().split("\n").filter((line) => !line.startsWith("npm "))).toHaveLength(1); // prettier-ignore
-    expect(existsSync(join(folder, "runs/nowhere"))).toBe(false);
+    expect(foldersMade()).toEqual(before);
   },
   30_000,
 );
