@@ -24,19 +24,24 @@ export async function playScripted(
 ): Promise<Trajectory> {
   const env = spec.make(options);
   const stream = emptyStream();
-  const task = await env.reset(seed);
-  template.appendTask(stream, task);
   const stepRewards: number[] = [];
+  let task = "";
   let info: Trajectory["info"] = {};
   let done = false;
-  for (let turn = 0; turn < maxTurns && !done; turn++) {
-    const action = policy(env, turn, task);
-    template.appendAction(stream, turn, action);
-    const result = await env.step(action);
-    ({ done, info } = result);
-    stepRewards.push(result.reward);
-    const ids = template.encodeObservation(result.observation, maxObservationTokens);
-    template.appendObservation(stream, turn, ids, "", done || turn + 1 === maxTurns);
+  try {
+    task = await env.reset(seed);
+    template.appendTask(stream, task);
+    for (let turn = 0; turn < maxTurns && !done; turn++) {
+      const action = policy(env, turn, task);
+      template.appendAction(stream, turn, action);
+      const result = await env.step(action);
+      ({ done, info } = result);
+      stepRewards.push(result.reward);
+      const ids = template.encodeObservation(result.observation, maxObservationTokens);
+      template.appendObservation(stream, turn, ids, "", done || turn + 1 === maxTurns);
+    }
+  } finally {
+    env.close?.();
   }
   const reward = stepRewards.reduce((a, b) => a + b, 0);
   const stopReason = done ? "completed" : "max_turns";

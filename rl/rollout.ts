@@ -122,6 +122,8 @@ class Player {
   readonly #loop: EventLoop = new EventLoop();
   readonly #free: number[];
   #next = 0;
+  /** Episodes that have begun and not ended. */
+  readonly #live = new Set<Episode>();
   /** Episodes whose turn it is. */
   readonly #ready = new Set<Seat>();
   /** One promise for each environment that has the turn; none rejects. */
@@ -154,6 +156,7 @@ class Player {
   }
 
   dispose(): void {
+    for (const episode of this.#live) episode.close(); // some are left only if the rollout failed
     this.#decoder.dispose();
     this.#loop.close();
   }
@@ -165,6 +168,7 @@ class Player {
   /** Gives a free row to an episode. */
   #admit(index: number): void {
     const episode = new Episode(this.#requests[index]!, this.#limits);
+    this.#live.add(episode);
     const seat: Seat = { episode, index, row: this.#free.pop()!, hasRead: false };
     this.#await(seat, episode.begin());
   }
@@ -182,6 +186,8 @@ class Player {
     const task = taskOf(seat);
     if (this.#tasks.get(task) === seat) this.#tasks.delete(task);
     this.#finished[seat.index] = seat.episode.trajectory();
+    seat.episode.close();
+    this.#live.delete(seat.episode);
     this.#ready.delete(seat);
     this.#decoder.truncate(seat.row, 0);
     this.#free.push(seat.row);

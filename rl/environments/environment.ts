@@ -43,6 +43,11 @@ export interface Environment {
    * @throws while a call is running, and after one that failed
    */
   clone?(seed?: number): Environment;
+  /**
+   * Gives back what the episode holds outside this program, a connection; whoever made the environment calls it when the episode
+   * is over, however it ended. Never throws; a second call does nothing. Optional: most hold nothing.
+   */
+  close?(): void;
 }
 
 /** Options that every environment understands; each adds its own. */
