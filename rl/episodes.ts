@@ -19,6 +19,11 @@ export interface EpisodeRequest {
   readonly seed: number;
   readonly group: number;
   readonly rng: Rng;
+  /**
+   * Actions that are not the model's, asked before each turn: the text of the action, or undefined to let the model act. Their tokens
+   * have the role `prompt`: the policy is not trained on them. Default: the model always acts.
+   */
+  readonly forced?: (turn: number, task: string, env: Environment) => string | undefined;
 }
 
 /** What all episodes of a rollout share. */
@@ -73,6 +78,7 @@ export class Episode {
       length < maxTokens,
       () => `rollout: the task of ${this.#env.name} takes ${length} tokens, only ${maxTokens} fit`,
     );
+    await this.#force();
     this.task = [...this.stream.ids];
     this.pending = [...this.task];
   }
@@ -102,9 +108,34 @@ export class Episode {
 
   /** Gives the action to the environment and its answer to the stream, to be read next. */
   async answer(): Promise<void> {
-    const { template, maxTurns, maxObservationTokens, maxTokens } = this.#limits;
     const action = this.#action;
     [this.#action, this.#logProbs] = [[], []];
+    const before = this.stream.ids.length;
+    await this.#step(action);
+    await this.#force();
+    // The model has drawn the action's last token but not read it yet.
+    this.pending = [action.at(-1)!, ...this.stream.ids.slice(before)];
+  }
+
+  /** Plays the actions that are not the model's, until the model is to act or the episode is over. */
+  async #force(): Promise<void> {
+    const { template, maxTokens } = this.#limits;
+    while (this.stop === null) {
+      const text = this.request.forced?.(this.#turn, this.#taskText, this.#env);
+      if (text === undefined) return;
+      const action = [...template.tokenizer.encode(text), template.endId];
+      if (this.stream.ids.length + action.length >= maxTokens) {
+        this.stop = "context_overflow";
+        return;
+      }
+      append(this.stream, "prompt", this.#turn, action);
+      await this.#step(action);
+    }
+  }
+
+  /** One action in the environment, and the answer in the stream. */
+  async #step(action: readonly number[]): Promise<void> {
+    const { template, maxTurns, maxObservationTokens, maxTokens } = this.#limits;
     const text = template.actionText(action);
     const result = await this.#guarded((signal) => this.#env.step(text, { signal }));
     if (result === null) return;
@@ -118,10 +149,7 @@ export class Episode {
       this.stop = result.done ? "completed" : "context_overflow";
       return;
     }
-    const before = this.stream.ids.length;
     template.appendObservation(this.stream, this.#turn, ids, "", isLast);
-    // The model has drawn the action's last token but not read it yet.
-    this.pending = [action.at(-1)!, ...this.stream.ids.slice(before)];
     this.#turn++;
     if (isLast) this.stop = result.done ? "completed" : "max_turns";
   }
@@ -150,6 +178,11 @@ export class Episode {
       clearTimeout(timer);
       signal.removeEventListener("abort", onAbort); // else the combined signal lives as long as the outer one
     }
+  }
+
+  /** It is over, or nobody will finish it. */
+  close(): void {
+    this.#env.close?.();
   }
 
   /** The episode as it ended. */

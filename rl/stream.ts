@@ -7,8 +7,9 @@
 import { check } from "../engine/errors.ts";
 
 /**
- * Who wrote a token. `thought` and `action` were sampled by the model (its end-of-turn token included); `prompt` is the task,
- * `observation` what the environment answered, `scaffold` the tags of the chat template; `pad` fills batches.
+ * Who wrote a token. `thought` and `action` were sampled by the model (its end-of-turn token included); `prompt` is the task, and
+ * any action that was given and not sampled; `observation` what the environment answered, `scaffold` the tags of the chat
+ * template; `pad` fills batches.
  */
 export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
 export type Role = (typeof ROLES)[number];

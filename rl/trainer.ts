@@ -8,13 +8,13 @@
 import { check } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
 import type { Rng } from "../engine/random.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "./environments/environment.ts";
+import { batchOf, checkPlay, DATA_KEYS, type PlayedStep, type PlayOptions, playStep, reportOf } from "./data/play.ts";
 import { learn, type LearnOptions, type Learner, type StepReport } from "./learn.ts";
 import { update } from "./learner.ts";
 import { dft, type PolicyLoss } from "./losses.ts";
 import { checkObjective } from "./objective.ts";
 import { planPreference, planSft, type PreferencePair, type SftPlanOptions } from "./planSupervised.ts";
-import { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts";
+import { rollout } from "./rollout.ts";
 import { collectSignals } from "./scoring.ts";
 import type { Trajectory } from "./stream.ts";
 import type { Model } from "../nn/transformer.ts";
@@ -31,7 +31,7 @@ export interface SftOptions extends Learner, SftPlanOptions {
 
 const LEARNER_KEYS: readonly string[] = ["model", "template", "optimizer", "lr", "maxBatchTokens", "steps", "startStep", "rng"]; // prettier-ignore
 const SFT_KEYS: readonly string[] = [...LEARNER_KEYS, "demonstrations", "observationWeight", "loss", "imitate", "batchSize"]; // prettier-ignore
-const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference", "critic", "offPolicy"]; // prettier-ignore
+const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference", "critic", "offPolicy", ...DATA_KEYS]; // prettier-ignore
 const PREFERENCE_KEYS: readonly string[] = [...LEARNER_KEYS, "pairs", "policyLoss", "reference", "batchSize"];
 
 /** Supervised fine-tuning on demonstrations: −lp of the agent's tokens, a fresh random batch each step. */
@@ -123,14 +123,8 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
   }
 }
 
-export interface RlOptions extends LearnOptions {
-  readonly env: EnvironmentSpec;
-  readonly envOptions: EnvironmentOptions;
-  /** Tasks per step. */
-  readonly groups: number;
-  /** Episodes per task, compared with each other; at least 2 for a group baseline. */
-  readonly groupSize: number;
-  readonly rollout: RolloutOptions;
+/** What is played (`PlayOptions`), and how it is learnt from. */
+export interface RlOptions extends LearnOptions, PlayOptions {
   readonly steps: number;
   readonly startStep?: number;
   readonly rng: Rng;
@@ -138,51 +132,36 @@ export interface RlOptions extends LearnOptions {
 
 /** Reinforcement learning: play, compare, update. */
 export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, void, void> {
-  const { model, template, objective, steps, startStep = 0, iterations = 1, reference, critic } = options;
+  const { objective, steps, startStep = 0, iterations = 1, reference, critic } = options;
   checkKeys("trainRl", options, RL_KEYS);
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
-  check(options.groupSize >= 1 && options.groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${options.groups} and ${options.groupSize}`); // prettier-ignore
+  checkPlay(options);
   for (let step = startStep; step < steps; step++) {
     // 1. Play: every task is tried by a group of episodes.
-    const requests = episodeRequests(options, step);
-    const played = await rollout(model, template, requests, options.rollout);
+    const played = await playStep(options, step);
     if (options.rollout.signal?.aborted) return;
-    const trajectories = objective.advantage.greedyBaseline
-      ? await withGreedyRewards(options, requests, played)
-      : played;
+    const { greedyBaseline } = objective.advantage;
+    const trajectories = greedyBaseline ? await withGreedyRewards(options, played) : played.trajectories;
 
-    // 2. Compare and update.
-    yield await learn(options, trajectories, step);
+    // 2. Compare and update, together with what is replayed.
+    const batch = batchOf(options, trajectories, step);
+    yield reportOf(await learn(batch.learn, batch.trajectories, step), played, batch);
   }
 }
 
 /** Plays each task once more without chance; its return is the baseline of the group (ReMax). */
 async function withGreedyRewards(
   { model, template, rollout: options, groupSize }: RlOptions,
-  requests: readonly EpisodeRequest[],
-  played: readonly Trajectory[],
+  { requests, trajectories }: PlayedStep,
 ): Promise<Trajectory[]> {
   const first = requests.filter((_, e) => e % groupSize === 0);
   const fresh = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
   const greedy = await rollout(model, template, fresh, { ...options, temperature: 0 });
   const rewardOf = new Map(greedy.map((t) => [t.group, t.masked ? NaN : t.reward]));
-  return played.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
-}
-
-/** The episodes of a step: `groups` tasks drawn from the step's stream, each `groupSize` times with streams of their own. */
-function episodeRequests({ env, envOptions, groups, groupSize, rng }: RlOptions, step: number): EpisodeRequest[] {
-  const draw = rng.split(step);
-  return Array.from({ length: groups * groupSize }, (_, e) => {
-    const group = Math.floor(e / groupSize);
-    const seed = draw
-      .split("task")
-      .split(group)
-      .int(2 ** 31);
-    return { spec: env, options: envOptions, seed, group, rng: draw.split("episode").split(e) };
-  });
+  return trajectories.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
 }
 
 function updateOptions(

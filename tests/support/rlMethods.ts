@@ -288,6 +288,9 @@ const HOST = "tests/rl/goldenHost.test.ts";
 const SPLIT_AND_FORK: TestName = ["tests/rl/methods.test.ts", "split and fork"];
 const REWARDS = "tests/rl/rewards.test.ts";
 const ROLLOUT = "tests/rl/rollout.test.ts";
+const DATA = "tests/rl/data.test.ts";
+const DATA_LOOP = "tests/rl/dataLoop.test.ts";
+const KEPT = "tests/rl/dataReplay.test.ts";
 
 const row = (formula: string, source: string, ...tests: readonly TestName[]): OtherRow => ({ formula, source, tests });
 
@@ -347,5 +350,16 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT, "an empty answer"]),
     "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [PRESETS, "ReMax plays each task once more"]), // prettier-ignore
     "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),
+  },
+  Data: {
+    "dynamic sampling": row("groups without spread are left out of the policy term and refilled, at most `maxRefills` times; the world model learns from them", "DAPO, arXiv 2503.14476", [DATA, "draws until enough groups have spread"], [DATA_LOOP, "refills, drops constant groups"]), // prettier-ignore
+    "ε-tool exploration": row("with probability ε the action is a tool chooser's; its tokens are prompt, outside the policy mask", "ε-soft policies; Sutton & Barto, §5.4", [DATA, "forces an action with probability ε"], [DATA_LOOP, "the chooser's actions are prompt"]), // prettier-ignore
+    "temperature schedule": row("linear, cosine, exponential; each token is scored at the temperature that it was drawn at", "–", [DATA, "begin and end where they should"], [DATA_LOOP, "follows its schedule"]), // prettier-ignore
+    learnability: row("Pr(k) = floor/K + (1 − floor)·p(1 − p)/Σ over families or levels, p a running success rate", "arXiv 2304.12877, 2502.12272", [DATA, "probabilities sum to 1"], [DATA, "draws with these probabilities"], [DATA, "follows a learner"], [DATA, "continues from its JSON"]), // prettier-ignore
+    "failed tasks": row("a share of the groups tries tasks again at which a whole group failed, until they are solved", "WebRL, arXiv 2411.02337", [DATA, "come back until they are solved"], [DATA, "are tried with their share"]), // prettier-ignore
+    "difficulty pools": row("tasks in pools by success rate; a pool by weight, then a task of it", "prime-rl", [DATA, "sort tasks by their success"], [DATA, "a retired pool"]), // prettier-ignore
+    replay: row("earlier groups with spread, oldest or highest mean reward first; bounds on size, age, uses; ratios against the recorded log-probabilities", "TRL `GRPOWithReplayBuffer`; Schaul et al. 2015, arXiv 1511.05952", [KEPT, "is bounded in size, age and uses"], [KEPT, "fifo: oldest first"], [DATA_LOOP, "earlier groups come back"]), // prettier-ignore
+    guide: row("a group without a success is played again with the shortest prefix of expert actions that helps; the prefix is prompt", "after ActGuide-RL, arXiv 2605.12004", [DATA, "tries 1, 2, … actions"], [DATA_LOOP, "are played again from the expert's first action on"]), // prettier-ignore
+    rft: row("SFT on the successes, the shortest `perTask` of each task, no duplicates", "arXiv 2308.01825, 2304.06767", [KEPT, "keep the shortest successes"], [DATA_LOOP, "filtered rollouts are demonstrations"]), // prettier-ignore
   },
 };

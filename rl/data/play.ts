@@ -1,0 +1,189 @@
+/**
+ * What a step of `trainRl` learns from: tasks (from a curriculum), groups of episodes (explored, refilled, guided), and what is
+ * replayed. Each of these is an option of its own; without any, a step is `groups` tasks drawn from the step's stream, each
+ * played by `groupSize` episodes.
+ */
+import { check } from "../../engine/errors.ts";
+import type { Rng } from "../../engine/random.ts";
+import type { Schedule } from "../../nn/optimizer.ts";
+import type { Model } from "../../nn/transformer.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environments/environment.ts";
+import type { LearnOptions, StepReport } from "../learn.ts";
+import { type Metrics, rolloutMetrics } from "../metrics.ts";
+import { type EpisodeRequest, rollout, type RolloutOptions } from "../rollout.ts";
+import type { Trajectory } from "../stream.ts";
+import type { Template } from "../template.ts";
+import type { Curriculum, TaskChoice, TaskOutcome } from "./curriculum.ts";
+import { checkDynamicSampling, drawInformative, type DynamicSamplingOptions, rowsByGroup } from "./dynamic.ts";
+import { checkGuide, guideFailed, type GuideOptions, isGuided } from "./guide.ts";
+import { successRate } from "./outcomes.ts";
+import { type ReplayBuffer, withReplayed } from "./replay.ts";
+import { type Exploration, forcedShare } from "./sampling.ts";
+
+/** What may happen to the data of a step, each by itself or together; all are off by default. */
+export interface DataOptions {
+  /** The sampling temperature at each step, in the place of `rollout.temperature`. */
+  readonly temperature?: Schedule;
+  /** ε-tool exploration. */
+  readonly exploration?: Exploration;
+  /** Which tasks are played. It keeps a state of its own: save `state()` with the run. */
+  readonly curriculum?: Curriculum;
+  /** Further groups for those without spread, which the policy term then leaves out. */
+  readonly dynamicSampling?: DynamicSamplingOptions;
+  /** A second try with some actions given, for groups without a success. */
+  readonly guide?: GuideOptions;
+  /** Earlier groups beside the new ones, off-policy. It keeps a state of its own: save `state()` with the run. */
+  readonly replay?: ReplayBuffer;
+}
+export const DATA_KEYS: readonly string[] = ["temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay"]; // prettier-ignore
+
+export interface PlayOptions extends DataOptions {
+  readonly model: Model;
+  readonly template: Template;
+  readonly env: EnvironmentSpec;
+  readonly envOptions: EnvironmentOptions;
+  /** Tasks per step. */
+  readonly groups: number;
+  /** Episodes per task, compared with each other; at least 2 for a group baseline. */
+  readonly groupSize: number;
+  readonly rollout: RolloutOptions;
+  readonly rng: Rng;
+}
+
+/** Throws one clear line if the options do not fit together. */
+export function checkPlay({
+  groups,
+  groupSize,
+  rollout: sampling,
+  temperature,
+  dynamicSampling,
+  guide,
+}: PlayOptions): void {
+  // prettier-ignore
+  check(groupSize >= 1 && groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`); // prettier-ignore
+  check(temperature === undefined || sampling.temperature === undefined, () => "trainRl: a temperature schedule and rollout.temperature; give one of them"); // prettier-ignore
+  if (dynamicSampling) checkDynamicSampling(dynamicSampling);
+  check(dynamicSampling === undefined || groupSize >= 2, () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`); // prettier-ignore
+  if (guide) checkGuide(guide);
+}
+
+/** What was played in a step. */
+export interface PlayedStep {
+  /** The requests of all trajectories, in their order, without exploration. */
+  readonly requests: readonly EpisodeRequest[];
+  readonly trajectories: readonly Trajectory[];
+  readonly metrics: Metrics;
+}
+
+/** Plays the groups of a step, and tells the curriculum how they went. */
+export async function playStep(options: PlayOptions, step: number): Promise<PlayedStep> {
+  const { model, template, groups, exploration, temperature, curriculum, dynamicSampling, guide, rng } = options;
+  const sampling = temperature ? { ...options.rollout, temperature: temperature(step) } : options.rollout;
+  const isStopped = (): boolean => sampling.signal?.aborted ?? false;
+  const play = (asked: readonly EpisodeRequest[]): Promise<Trajectory[]> =>
+    rollout(model, template, exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling);
+
+  const requests: EpisodeRequest[] = [];
+  const choices = new Map<number, TaskChoice>();
+  const guided: Metrics[] = [];
+  const playGroups = async (first: number, count: number): Promise<Trajectory[]> => {
+    const asked = episodeRequests(options, rng.split(step), first, count, choices);
+    const played = await play(asked);
+    requests.push(...asked);
+    if (!guide || isStopped()) return played;
+    const helped = await guideFailed(asked, played, guide, play);
+    requests.push(...helped.requests);
+    guided.push(helped.metrics);
+    return [...played, ...helped.trajectories];
+  };
+  const { trajectories, metrics } = dynamicSampling
+    ? await drawInformative(groups, dynamicSampling, playGroups, isStopped)
+    : { trajectories: await playGroups(0, groups), metrics: {} };
+
+  // A stopped step is not learnt from, and not remembered.
+  if (curriculum && !isStopped()) curriculum.observe(outcomesOf(trajectories, choices));
+  return {
+    requests,
+    trajectories,
+    metrics: {
+      ...(temperature ? { temperature: sampling.temperature! } : {}),
+      ...(exploration ? { "exploration/forced_share": forcedShare(trajectories.filter((t) => !isGuided(t))) } : {}),
+      ...curriculum?.metrics(),
+      ...metrics,
+      ...added(guided),
+    },
+  };
+}
+
+/** Groups `first` to `first + count` of the step whose stream is `draw`, each `groupSize` times with streams of their own. */
+function episodeRequests(
+  { env, envOptions, groupSize, curriculum }: PlayOptions,
+  draw: Rng,
+  first: number,
+  count: number,
+  choices: Map<number, TaskChoice>,
+): EpisodeRequest[] {
+  const tasks = Array.from({ length: count }, (_, i) => {
+    const group = first + i;
+    const drawn = draw
+      .split("task")
+      .split(group)
+      .int(2 ** 31);
+    const choice = curriculum?.draw(draw.split("curriculum").split(group));
+    if (choice) choices.set(group, choice);
+    return { group, seed: choice?.seed ?? drawn, options: choice?.options ? { ...envOptions, ...choice.options } : envOptions }; // prettier-ignore
+  });
+  return tasks.flatMap(({ group, seed, options }) =>
+    Array.from({ length: groupSize }, (_, member) => {
+      const rng = draw.split("episode").split(group * groupSize + member);
+      return { spec: env, options, seed, group, rng };
+    }),
+  );
+}
+
+/** How each chosen task went without help; environments that failed say nothing. */
+function outcomesOf(trajectories: readonly Trajectory[], choices: ReadonlyMap<number, TaskChoice>): TaskOutcome[] {
+  return rowsByGroup(trajectories).flatMap((rows) => {
+    const choice = choices.get(rows[0]!.group);
+    const success = successRate(rows);
+    return choice === undefined || success === undefined ? [] : [{ choice, seed: rows[0]!.seed, success }];
+  });
+}
+
+/** Metrics of several rounds: counts add up, and the mean length of a prefix is over all that helped. */
+function added(rounds: readonly Metrics[]): Metrics {
+  const sum: Metrics = {};
+  let actions = 0;
+  for (const round of rounds) {
+    for (const [name, value] of Object.entries(round)) sum[name] = (sum[name] ?? 0) + value;
+    actions += (round["guide/prefix_mean"] ?? 0) * (round["guide/helped_groups"] ?? 0);
+  }
+  return actions > 0 ? { ...sum, "guide/prefix_mean": actions / sum["guide/helped_groups"]! } : sum;
+}
+
+/** What is learnt from, and how. */
+export interface Batch {
+  readonly learn: LearnOptions;
+  readonly trajectories: readonly Trajectory[];
+  readonly metrics: Metrics;
+}
+
+/** New episodes and replayed ones; the buffer takes the new ones in. */
+export function batchOf(options: LearnOptions & DataOptions, fresh: readonly Trajectory[], step: number): Batch {
+  const { replay, dynamicSampling, objective } = options;
+  const learn = dynamicSampling ? { ...options, objective: { ...objective, dropConstantGroups: true } } : options;
+  if (!replay) return { learn, trajectories: fresh, metrics: {} };
+  const drawn = replay.draw(step);
+  replay.add(fresh, step);
+  const { trajectories, metrics } = withReplayed(fresh, drawn, step);
+  // Ratios of replayed tokens refer to what was recorded; those of new ones as well, which is the same up to rounding.
+  const isOffPolicy = drawn.length > 0;
+  return { learn: isOffPolicy ? { ...learn, offPolicy: true } : learn, trajectories, metrics };
+}
+
+/** The step's report, its outcomes those of the episodes that were played in this step and without help. */
+export function reportOf(report: StepReport, played: PlayedStep, batch: Batch): StepReport {
+  const own = played.trajectories.filter((t) => !isGuided(t));
+  const outcomes = own.length < batch.trajectories.length ? rolloutMetrics(own) : {};
+  return { ...report, metrics: { ...report.metrics, ...outcomes, ...played.metrics, ...batch.metrics } };
+}

@@ -1,0 +1,133 @@
+/** What is kept of earlier steps: replayed groups, and rollouts to imitate. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { filterRollouts } from "../../rl/data/filter.ts";
+import { succeeded, successRate } from "../../rl/data/outcomes.ts";
+import { ReplayBuffer, withReplayed } from "../../rl/data/replay.ts";
+import type { Trajectory } from "../../rl/stream.ts";
+import { episode, type Part } from "../support/rlToy.ts";
+
+const PLAYED: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]]]; // prettier-ignore
+const rowsOf = (group: number, rewards: readonly number[], more: Partial<Trajectory> = {}): Trajectory[] =>
+  rewards.map((reward) => episode(PLAYED, { group, reward, ...more }));
+const json = <T>(state: T): T => JSON.parse(JSON.stringify(state)) as T;
+
+describe("replay", () => {
+  const seedsOf = (groups: readonly { trajectories: readonly Trajectory[] }[]): number[] => groups.map((g) => g.trajectories[0]!.seed); // prettier-ignore
+  const grouped = (rewards: readonly (readonly number[])[], first = 0): Trajectory[] =>
+    rewards.flatMap((r, i) => rowsOf(i, r, { seed: first + i }));
+
+  it("is bounded in size, age and uses, in either order", () => {
+    const options = fc.record({
+      order: fc.constantFrom("fifo" as const, "priority" as const),
+      capacity: fc.integer({ min: 2, max: 5 }),
+      perStep: fc.integer({ min: 1, max: 2 }),
+      maxStaleness: fc.integer({ min: 1, max: 4 }),
+      maxUses: fc.integer({ min: 1, max: 3 }),
+    });
+    fc.assert(
+      fc.property(options, fc.array(fc.array(fc.nat(5), { maxLength: 3 }), { maxLength: 12 }), (o, steps) => {
+        const buffer = new ReplayBuffer(o);
+        const uses = new Map<number, number>();
+        steps.forEach((tops, step) => {
+          const before = buffer.groups.filter((g) => step - g.version <= o.maxStaleness);
+          const drawn = buffer.draw(step);
+          expect(drawn.length).toBe(Math.min(o.perStep, before.length));
+          for (const group of drawn) {
+            expect(step - group.version).toBeLessThanOrEqual(o.maxStaleness);
+            const seed = group.trajectories[0]!.seed;
+            uses.set(seed, (uses.get(seed) ?? 0) + 1);
+            expect(uses.get(seed)).toBeLessThanOrEqual(o.maxUses);
+          }
+          const rest = before.filter((g) => !drawn.includes(g));
+          const key = (g: (typeof rest)[number]): number => (o.order === "fifo" ? -g.version : g.priority);
+          for (const d of drawn) for (const r of rest) expect(key(d)).toBeGreaterThanOrEqual(key(r));
+          buffer.add(grouped(tops.map((top) => [0, top]), 10 * step), step); // prettier-ignore
+          expect(buffer.groups.length).toBeLessThanOrEqual(o.capacity);
+          // Groups without spread ([0, 0]) are not kept.
+          expect(buffer.groups.every((g) => g.trajectories[1]!.reward > 0)).toBe(true);
+        });
+      }),
+    );
+  });
+
+  it("fifo: oldest first; priority: highest mean reward first, lowest dropped", () => {
+    const rewards = [[0, 1], [0, 3], [0, 2]]; // prettier-ignore
+    const fifo = new ReplayBuffer({ capacity: 2 });
+    fifo.add(grouped(rewards), 0);
+    expect([seedsOf(fifo.groups), seedsOf(fifo.draw(1)), seedsOf(fifo.draw(1)), fifo.draw(1)]).toEqual([[1, 2], [1], [2], []]); // prettier-ignore
+    const priority = new ReplayBuffer({ capacity: 2, order: "priority", perStep: 2 });
+    priority.add(grouped(rewards), 0);
+    expect(seedsOf(priority.draw(1))).toEqual([1, 2]);
+    const spread = new ReplayBuffer({ order: "priority", priority: (r) => -Math.max(...r), perStep: 3 });
+    spread.add(grouped(rewards), 0);
+    expect(seedsOf(spread.draw(0))).toEqual([0, 2, 1]);
+  });
+
+  it("survives JSON, unscorable rewards and token rewards included", () => {
+    const buffer = new ReplayBuffer({ maxUses: 2 });
+    const rows = rowsOf(0, [0, 1, NaN], { tokenRewards: Float64Array.of(0, 0.5, NaN, 0), greedyReward: NaN, stepRewards: [NaN, 1], rollout: 3 }); // prettier-ignore
+    buffer.add(rows.map((row, i) => ({ ...row, rollout: i })), 4); // prettier-ignore
+    buffer.draw(5);
+    expect(json(buffer.state())).toEqual(buffer.state()); // nothing is lost on the way
+    const restored = new ReplayBuffer({ maxUses: 2 });
+    restored.restore(json(buffer.state()));
+    expect(restored.state()).toEqual(buffer.state());
+    const [group] = restored.draw(6);
+    expect(group!.trajectories.map((t) => t.reward)).toEqual([0, 1, NaN]);
+    expect(group!.trajectories[0]).toMatchObject({ stepRewards: [NaN, 1], tokenRewards: [0, 0.5, NaN, 0], greedyReward: NaN }); // prettier-ignore
+    expect(group!.trajectories[0]!.stream).toEqual(rows[0]!.stream);
+    expect(restored.groups).toEqual([]); // both uses are spent
+  });
+
+  it("joins a step under free group and rollout numbers", () => {
+    const fresh = [...rowsOf(0, [0, 1]), ...rowsOf(2, [1, 0], { rollout: 9 })];
+    const forked = [5, 5, 6].map((rollout, i) => episode(PLAYED, { group: 2, reward: i === 2 ? 1 : 0, rollout }));
+    const replayed = [forked, rowsOf(0, [2, 1])].map((trajectories, k) => ({ trajectories, version: 3 + k, priority: 0, uses: 0 })); // prettier-ignore
+    const { trajectories, metrics } = withReplayed(fresh, replayed, 6);
+    expect(trajectories.map((t) => t.group)).toEqual([0, 0, 2, 2, 3, 3, 3, 4, 4]);
+    expect(trajectories.map((t) => t.rollout)).toEqual([undefined, undefined, 9, 9, 10, 10, 11, undefined, undefined]);
+    expect(metrics).toEqual({ "replay/groups": 2, "replay/staleness_mean": 2.5, "replay/staleness_max": 3 });
+  });
+
+  it("says what is wrong", () => {
+    expect(() => new ReplayBuffer({ capcity: 3 } as object)).toThrow("did you mean 'capacity'?");
+    expect(() => new ReplayBuffer({ capacity: 0 })).toThrow("capacity must be an integer ≥ 1, got 0");
+    expect(() => new ReplayBuffer({ priority: () => 1 })).toThrow('a priority is for order "priority"');
+    expect(() => new ReplayBuffer({ capacity: 1, perStep: 2 })).toThrow("perStep 2 is more than the capacity, 1");
+    const buffer = new ReplayBuffer({ order: "priority", priority: () => NaN });
+    expect(() => buffer.add(rowsOf(0, [0, 1]), 0)).toThrow("the priority of rewards [0,1] is NaN");
+    const later = new ReplayBuffer();
+    later.add(rowsOf(0, [0, 1]), 3);
+    expect(() => later.add(rowsOf(0, [0, 1]), 2)).toThrow("version 2 after 3; versions never go back");
+    expect(() => later.restore({})).toThrow("expected { groups } with at most 64 groups");
+  });
+});
+
+describe("filtered rollouts", () => {
+  const ofLength = (length: number, more: Partial<Trajectory>): Trajectory => episode([["prompt", [1]], ["action", Array(length).fill(length)]], { reward: 1, ...more }); // prettier-ignore
+
+  it("keep the shortest successes of each task, once each", () => {
+    const all = [
+      ofLength(4, { seed: 0 }), ofLength(2, { seed: 0 }), ofLength(2, { seed: 0 }), ofLength(3, { seed: 0 }),
+      ofLength(1, { seed: 0, reward: 0 }), ofLength(1, { seed: 0, masked: true }), ofLength(1, { seed: 0, reward: NaN }),
+      ofLength(1, { seed: 0, info: { success: false } }), ofLength(2, { seed: 1, reward: 0, info: { success: true } }), ofLength(0, { seed: 1 }),
+    ]; // prettier-ignore
+    expect(filterRollouts(all, { perTask: 2 }).map((t) => all.indexOf(t))).toEqual([1, 3, 8]);
+    expect(filterRollouts(all, { perTask: Infinity, keep: (t) => t.reward > 0 }).map((t) => all.indexOf(t))).toEqual([0, 1, 3, 7]); // prettier-ignore
+    expect(filterRollouts([])).toEqual([]);
+    const rows = [2, 1].map((length) => ofLength(length, { rollout: 1 })); // a rewritten history
+    expect(filterRollouts([...rows, ofLength(2, { rollout: 2 })], { perTask: 1 })).toEqual([
+      ofLength(2, { rollout: 2 }),
+    ]);
+    expect(filterRollouts(rows)).toEqual(rows);
+    expect(() => filterRollouts(all, { perTask: 0 })).toThrow("perTask must be an integer ≥ 1 or Infinity, got 0");
+  });
+
+  it("success is what the environment says, else a positive return", () => {
+    const [won, lost] = [ofLength(1, { reward: 0, info: { success: true } }), ofLength(1, { info: { success: false } })]; // prettier-ignore
+    expect([won, lost, ofLength(1, {}), ofLength(1, { reward: 0 })].map(succeeded)).toEqual([true, false, true, false]);
+    expect(successRate([won, lost, ofLength(1, { masked: true })])).toBe(0.5);
+    expect(successRate([ofLength(1, { reward: NaN })])).toBeUndefined();
+  });
+});
