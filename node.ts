@@ -1,5 +1,6 @@
 /**
- * `worldgrad/node`: what needs a file system. Models in folders as Hugging Face has them, and run folders that survive a kill.
+ * `worldgrad/node`: what needs Node. Models in folders as Hugging Face has them, run folders that survive a kill, and a WebSocket
+ * for versions that have none.
  *
  * Everything else runs in browsers, too, and is in the other entry points; this one is the only one that imports `node:`.
  */
@@ -14,7 +15,10 @@ import { type Tokenizer, tokenizerFromJSON } from "./nn/tokenizer.ts";
 import type { Model } from "./nn/transformer.ts";
 
 export { type Checkpoint, createRun, openRun, type RunConfig, RunFolder } from "./cli/runFolder.ts";
+export { NodeWebSocket } from "./cli/webSocket.ts";
 export type { MetricsRecord, Transcript } from "./cli/report/records.ts";
+export { codeReward, type CodeRewardOptions } from "./cli/sandbox/codeReward.ts";
+export { javascriptRunner, type SandboxOptions } from "./cli/sandbox/runner.ts";
 
 const SHARDS = "model.safetensors.index.json";
 

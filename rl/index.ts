@@ -26,6 +26,22 @@ export { terminal, TerminalEnvironment, type TerminalOptions } from "./environme
 export { gridworld, GridworldEnvironment, type GridworldOptions } from "./environments/gridworld/index.ts";
 export { sokoban, SokobanEnvironment, type SokobanOptions } from "./environments/sokoban/index.ts";
 export { calculator, CalculatorEnvironment, type CalculatorOptions } from "./environments/calculator/index.ts";
+export {
+  connect,
+  type ConnectOptions,
+  observationText,
+  openEnv,
+  OpenEnvEnvironment,
+  OpenEnvError,
+  type OpenEnvOptions,
+  OpenEnvSession,
+} from "./environments/openenv/index.ts";
+export {
+  fromTokenRoles,
+  type TokenRoleRecord,
+  toTokenRoles,
+  worldModelObjective,
+} from "./environments/openenv/index.ts";
 export { demonstrate, playScripted, type DemonstrationOptions } from "./demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts";
 
@@ -69,6 +85,20 @@ export { actFocus, type ActFocusOptions, FOCUS_SIGNALS, type TokenFocus, topEntr
 export { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoNormalization, type EchoOptions } from "./echo.ts";
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./echo.ts";
 export { paw, type PawOptions } from "./paw.ts";
+
+// Which data it is learnt from: temperatures, exploration, refills, help, curricula, replay, filtered rollouts
+export { type DataOptions, type PlayOptions } from "./data/play.ts";
+export { Exploration, type ExplorationOptions, temperatureSchedule, type TemperatureOptions } from "./data/sampling.ts";
+export { type ToolChooser } from "./data/sampling.ts";
+export { type DynamicSamplingOptions } from "./data/dynamic.ts";
+export { type GuideOptions } from "./data/guide.ts";
+export { armsOf, type Curriculum, Learnability, type LearnabilityOptions } from "./data/curriculum.ts";
+export { type TaskChoice, type TaskOutcome } from "./data/curriculum.ts";
+export { DifficultyPools, type DifficultyPool, type DifficultyPoolsOptions } from "./data/pools.ts";
+export { FailedTasks, type FailedTasksOptions } from "./data/pools.ts";
+export { ReplayBuffer, type ReplayedGroup, type ReplayOptions } from "./data/replay.ts";
+export { filterRollouts, type FilterOptions } from "./data/filter.ts";
+export { succeeded, type Success, successRate } from "./data/outcomes.ts";
 
 // How: steps and loops
 export { planPreference, planSft, type PreferencePair, type SftPlanOptions } from "./planSupervised.ts";

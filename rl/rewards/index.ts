@@ -2,6 +2,18 @@
 export { formatScore, repetitionPenalty, type RepetitionOptions, thinkFormat } from "./behaviour.ts";
 export { toolEfficiency, type ToolEfficiencyOptions } from "./behaviour.ts";
 export {
+  type CodeFailure,
+  type CodeGrade,
+  type CodeGradeOptions,
+  type CodeOutcome,
+  type CodeRunner,
+  type CodeTest,
+  type CodeValue,
+  extractCode,
+  gradeCode,
+  sameValue,
+} from "./code.ts";
+export {
   composite,
   type CompositeOptions,
   type CompositeReward,
