@@ -35,11 +35,17 @@ export {
   OpenEnvError,
   type OpenEnvOptions,
   OpenEnvSession,
+  type ReconnectOptions,
+  type SocketLike,
 } from "./environments/openenv/index.ts";
 export {
   fromTokenRoles,
+  TOKEN_ROLES,
+  type TokenRole,
   type TokenRoleRecord,
   toTokenRoles,
+  type WorldLossTarget,
+  type WorldModelConfig,
   worldModelObjective,
 } from "./environments/openenv/index.ts";
 export { demonstrate, playScripted, type DemonstrationOptions } from "./demonstrations.ts";

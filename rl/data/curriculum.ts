@@ -95,7 +95,7 @@ export class SuccessRates {
     const before = this.#rates.get(name);
     check(before !== undefined, () => `${this.#where}: was told of "${name}", which it does not know`);
     checkRange(this.#where, "success", success, 0, 1);
-    this.#rates.set(name, this.#memory * before! + (1 - this.#memory) * success);
+    this.#rates.set(name, this.#memory * before + (1 - this.#memory) * success);
   }
 
   state(): Record<string, number> {

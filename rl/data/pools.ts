@@ -89,13 +89,15 @@ export class FailedTasks implements Curriculum {
 
   restore(state: unknown): void {
     const { tasks, solved, base } = (state ?? {}) as {
-      readonly tasks?: readonly FailedTask[];
+      readonly tasks?: unknown;
       readonly solved?: number;
       readonly base?: unknown;
     };
     const isOwn = Array.isArray(tasks) && tasks.length <= this.#capacity && typeof solved === "number";
     check(isOwn, () => `FailedTasks.restore: expected { tasks, solved, base } with at most ${this.#capacity} tasks, got ${showValue(state)}`); // prettier-ignore
-    this.#tasks = new Map(tasks!.map((task) => [`${task.choice.name} ${task.choice.seed}`, task]));
+    this.#tasks = new Map(
+      (tasks as readonly FailedTask[]).map((task) => [`${task.choice.name} ${task.choice.seed}`, task]),
+    );
     this.#solved = solved!;
     this.#base?.restore(base);
   }

@@ -99,10 +99,11 @@ export class ReplayBuffer {
 
   /** @throws if it is no state of a buffer that fits into this one */
   restore(state: unknown): void {
-    const { groups } = (state ?? {}) as { readonly groups?: readonly JsonGroup[] };
-    const isOwn = Array.isArray(groups) && groups.length <= this.#options.capacity;
+    const { groups: stored } = (state ?? {}) as { readonly groups?: unknown };
+    const isOwn = Array.isArray(stored) && stored.length <= this.#options.capacity;
     check(isOwn, () => `ReplayBuffer.restore: expected { groups } with at most ${this.#options.capacity} groups, got ${showValue(state)}`); // prettier-ignore
-    this.#groups = groups!.map((g) => ({ ...g, trajectories: g.trajectories.map(rowFromJson) }));
+    const groups = stored as readonly JsonGroup[];
+    this.#groups = groups.map((g) => ({ ...g, trajectories: g.trajectories.map(rowFromJson) }));
   }
 }
 

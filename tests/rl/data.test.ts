@@ -204,7 +204,7 @@ describe("learnability", () => {
     const families = armsOf(gridworld, "family");
     expect(families.map((a) => a.name)).toEqual(gridworld.families.map((f) => f.name));
     const levels = armsOf(gridworld, "level", { levels: [1, 2] });
-    expect(levels.map((a) => a.name)).toEqual([...new Set(gridworld.families.map((f) => f.level))].filter((l) => l <= 2).toSorted().map((l) => `level ${l}`)); // prettier-ignore
+    expect(levels.map((a) => a.name)).toEqual([...new Set(gridworld.families.map((f) => f.level))].filter((l) => l <= 2).toSorted((a, b) => a - b).map((l) => `level ${l}`)); // prettier-ignore
     for (const arm of [...families, ...levels]) expect(() => gridworld.make(arm.options)).not.toThrow();
     expect(() => armsOf(gridworld, "family", { levels: [99, 100] })).toThrow("no family that the options admit");
     expect(() => new Learnability({ arms: [] })).toThrow("there are no tasks to choose from");
