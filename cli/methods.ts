@@ -11,20 +11,9 @@ import { SUPERVISED } from "../rl/losses/supervised.ts";
 import { METHODS, objectiveOf, splitNames } from "../rl/methods.ts";
 import { entryByName } from "../rl/names.ts";
 import { checkObjective, type Objective } from "../rl/objective.ts";
-import { UsageError } from "./options.ts";
+import { type MethodFlags, UsageError } from "./options.ts";
 
 export const DEFAULT_METHOD = "grpo+echo";
-
-/** What the command line may say of a method; undefined: as the method has it. */
-export interface MethodFlags {
-  readonly method?: string | undefined;
-  readonly advantage?: string | undefined;
-  readonly loss?: string | undefined;
-  readonly aggregation?: string | undefined;
-  readonly lambda?: number | undefined;
-  readonly kl?: number | undefined;
-  readonly klTarget?: number | undefined;
-}
 
 /** A method by names and numbers: all of it that `config.json` needs to make it again. */
 export interface MethodSettings {

@@ -8,19 +8,22 @@ export const MODEL_SIZES = ["tiny", "small", "base"] as const;
 export type ModelSize = (typeof MODEL_SIZES)[number];
 export const DEVICES = ["auto", "wasm", "webgpu", "reference"] as const;
 
-export interface StartOptions {
-  readonly device: (typeof DEVICES)[number];
-  readonly seed: number;
-  /** RL steps; undefined: the preset's. */
-  readonly steps: number | undefined;
-  /** Names and numbers of the method and its parts; undefined: as the method has it (methods.ts). */
+/** What the command line may say of a method; undefined: as the method has it (methods.ts). */
+export interface MethodFlags {
   readonly method?: string | undefined;
-  readonly loss?: string | undefined;
   readonly advantage?: string | undefined;
+  readonly loss?: string | undefined;
   readonly aggregation?: string | undefined;
   readonly lambda?: number | undefined;
   readonly kl?: number | undefined;
   readonly klTarget?: number | undefined;
+}
+
+export interface StartOptions extends MethodFlags {
+  readonly device: (typeof DEVICES)[number];
+  readonly seed: number;
+  /** RL steps; undefined: the preset's. */
+  readonly steps: number | undefined;
   /** Default `terminal`. */
   readonly env?: string | undefined;
   readonly model: ModelSize;

@@ -2,11 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { treeLeaves } from "../../engine/tree.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
-import { AdamW, schedule } from "../../nn/optimizer.ts";
-import type { Model } from "../../nn/transformer.ts";
-import { grpo } from "../../rl/advantages.ts";
 import { correction } from "../../rl/correction.ts";
 import { Learnability } from "../../rl/data/curriculum.ts";
 import { filterRollouts } from "../../rl/data/filter.ts";
@@ -14,44 +10,17 @@ import { isGuided } from "../../rl/data/guide.ts";
 import { FailedTasks } from "../../rl/data/pools.ts";
 import { ReplayBuffer } from "../../rl/data/replay.ts";
 import { Exploration, temperatureSchedule } from "../../rl/data/sampling.ts";
-import { echo } from "../../rl/echo.ts";
 import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
 import { score } from "../../rl/learner.ts";
-import { ppoClip } from "../../rl/losses.ts";
 import type { Objective } from "../../rl/objective.ts";
 import { rollout } from "../../rl/rollout.ts";
 import type { Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type StepReport, trainRl, trainSft } from "../../rl/trainer.ts";
-import { readAll } from "../support/rlExecutors.ts";
+import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
-const objective: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", world: echo() };
-
-const rlOptions = (model: Model, overrides: Partial<RlOptions> = {}): RlOptions => ({
-  model,
-  template: toyTemplate,
-  optimizer: new AdamW(model.params, { clipNorm: 1 }),
-  lr: schedule({ lr: 0.01, warmup: 2 }),
-  objective,
-  env: toySpec(letters(2)),
-  envOptions: {},
-  groups: 2,
-  groupSize: 3,
-  rollout: { maxActionTokens: 5, maxTurns: 3 },
-  steps: 3,
-  rng: new Rng(5),
-  maxBatchTokens: 40,
-  ...overrides,
-});
-
-async function run(steps: AsyncGenerator<StepReport, void, void>): Promise<StepReport[]> {
-  const reports: StepReport[] = [];
-  for await (const report of steps) reports.push(report);
-  return reports;
-}
-const paramsOf = (model: Model): Promise<number[][]> => readAll(treeLeaves(model.params));
 const episodesOf = ({ plan }: StepReport): Trajectory[] => plan.episodes.map((e) => e.trajectory);
-const play = async (overrides: Partial<RlOptions>): Promise<StepReport[]> => run(trainRl(rlOptions(endingModel(device), overrides))); // prettier-ignore
+const play = async (overrides: Partial<RlOptions>): Promise<StepReport[]> => reportsOf(trainRl(toyRlOptions(endingModel(device), overrides))); // prettier-ignore
 
 let device: Device;
 beforeAll(async () => {
@@ -239,7 +208,7 @@ describe("replay", () => {
   });
 
   it("a correction weighs them instead", async () => {
-    const tis: Objective = { ...objective, correction: correction({ level: "token", max: 2 }) };
+    const tis: Objective = { ...toyObjective, correction: correction({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["rollout_corr/k3_kl"]).toBeGreaterThan(1e-4);
   });
@@ -258,11 +227,11 @@ describe("all of it", () => {
 
   it("resumes bitwise from files and JSON", async () => {
     const whole = endingModel(device);
-    const wholeReports = await run(trainRl(rlOptions(whole, { ...together(), steps: 4 })));
+    const wholeReports = await reportsOf(trainRl(toyRlOptions(whole, { ...together(), steps: 4 })));
 
     const first = together();
-    const half = rlOptions(endingModel(device), { ...first, steps: 2 });
-    await run(trainRl(half));
+    const half = toyRlOptions(endingModel(device), { ...first, steps: 2 });
+    await reportsOf(trainRl(half));
     const files = { ...(await modelToFiles(half.model)), ...(await optimizerToFiles(half.model.config, half.optimizer)) }; // prettier-ignore
     const state = JSON.stringify([first.curriculum.state(), first.replay.state()]);
 
@@ -271,9 +240,9 @@ describe("all of it", () => {
     const [curriculum, replay] = JSON.parse(state) as [unknown, unknown];
     second.curriculum.restore(curriculum);
     second.replay.restore(replay);
-    const resumed = rlOptions(model, { ...second, steps: 4, startStep: 2 });
+    const resumed = toyRlOptions(model, { ...second, steps: 4, startStep: 2 });
     restoreOptimizer(model.config, resumed.optimizer, files["optimizer.safetensors"] as Uint8Array);
-    const reports = await run(trainRl(resumed));
+    const reports = await reportsOf(trainRl(resumed));
     expect(reports.map(({ metrics }) => metrics)).toEqual(wholeReports.slice(2).map(({ metrics }) => metrics));
     expect(await paramsOf(model)).toEqual(await paramsOf(whole));
     for (const { metrics } of wholeReports) expect(Object.values(metrics).every(Number.isFinite)).toBe(true);
@@ -304,8 +273,8 @@ describe("all of it", () => {
       return logProbs.reduce((sum, row) => sum + row.reduce((a, b) => a + (Number.isNaN(b) ? 0 : b), 0), 0);
     };
     const before = await logProb();
-    const { template, optimizer, lr, rng } = rlOptions(model);
-    await run(trainSft({ model, template, optimizer, lr, rng, demonstrations: kept, batchSize: 4, steps: 10 }));
+    const { template, optimizer, lr, rng } = toyRlOptions(model);
+    await reportsOf(trainSft({ model, template, optimizer, lr, rng, demonstrations: kept, batchSize: 4, steps: 10 }));
     expect(await logProb()).toBeGreaterThan(before);
   });
 });

@@ -24,6 +24,7 @@ import type { Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type StepReport, trainRl } from "../../rl/trainer.ts";
 import { lossAndGradient, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
+import { reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, letters, toyModel, toySpec, toyTemplate, V } from "../support/rlToy.ts";
 
 let device: Device;
@@ -32,12 +33,6 @@ beforeAll(async () => {
   [device, exact] = [await makeDevice("wasm"), await makeDevice("reference")];
 });
 afterAll(() => [device, exact].forEach((d) => d.dispose()));
-
-async function run(steps: AsyncGenerator<StepReport, void, void>): Promise<StepReport[]> {
-  const reports: StepReport[] = [];
-  for await (const report of steps) reports.push(report);
-  return reports;
-}
 
 function rlOptions(model: Model, objective: Objective, overrides: Partial<RlOptions> = {}): RlOptions {
   const head = initValueHead(model.config, model.params.embedding.device);
@@ -66,7 +61,7 @@ describe("by name", () => {
   it.each(all)("%s trains with finite metrics, one pass and two", async (method) => {
     const objective = objectiveOf({ method, maxLength: 15 });
     for (const iterations of [1, 2]) {
-      const reports = await run(trainRl(rlOptions(endingModel(device), objective, { iterations })));
+      const reports = await reportsOf(trainRl(rlOptions(endingModel(device), objective, { iterations })));
       expect(reports.length).toBe(2);
       for (const { metrics } of reports) {
         expect(Object.entries(metrics).filter(([, x]) => !Number.isFinite(x))).toEqual([]);
@@ -140,11 +135,11 @@ describe("by name", () => {
       reference: _reference,
       ...bare
     } = rlOptions(endingModel(device), objectiveOf({ method: "ppo" }));
-    await expect(run(trainRl(bare))).rejects.toThrow(
+    await expect(reportsOf(trainRl(bare))).rejects.toThrow(
       'the advantage "gae" needs a critic: a value head and its optimiser',
     );
-    await expect(run(trainRl({ ...bare, objective: objectiveOf({ method: "actfocus" }) }))).rejects.toThrow("needs a reference model, for refEnergy"); // prettier-ignore
-    await expect(run(trainRl({ ...bare, objective: { ...base, kl: { beta: 1, estimator: "k1" } } }))).rejects.toThrow("needs a reference model"); // prettier-ignore
+    await expect(reportsOf(trainRl({ ...bare, objective: objectiveOf({ method: "actfocus" }) }))).rejects.toThrow("needs a reference model, for refEnergy"); // prettier-ignore
+    await expect(reportsOf(trainRl({ ...bare, objective: { ...base, kl: { beta: 1, estimator: "k1" } } }))).rejects.toThrow("needs a reference model"); // prettier-ignore
   });
 });
 
@@ -279,7 +274,7 @@ describe("penalties, bonuses, critics", () => {
   it("an adaptive coefficient moves with the KL", async () => {
     const beta = new AdaptiveKl({ beta: 0.1, target: 1e-9, horizon: 60 });
     const objective: Objective = { ...base, kl: { beta, estimator: "k2" } };
-    const reports = await run(trainRl(rlOptions(endingModel(device), objective, { steps: 3 })));
+    const reports = await reportsOf(trainRl(rlOptions(endingModel(device), objective, { steps: 3 })));
     expect(beta.beta).toBeGreaterThan(0.1);
     expect(reports.at(-1)!.metrics["kl_beta"]).toBeGreaterThan(0.09);
   });
@@ -389,7 +384,9 @@ describe("penalties, bonuses, critics", () => {
   });
 
   it("ReMax plays each task once more, greedily", async () => {
-    const [report] = await run(trainRl(rlOptions(endingModel(device), objectiveOf({ method: "remax" }), { steps: 1 })));
+    const [report] = await reportsOf(
+      trainRl(rlOptions(endingModel(device), objectiveOf({ method: "remax" }), { steps: 1 })),
+    );
     const baselines = report!.plan.episodes.map((e) => e.trajectory.greedyReward!);
     expect(baselines.every(Number.isFinite)).toBe(true);
     for (let g = 0; g < 2; g++) expect(new Set(baselines.slice(3 * g, 3 * g + 3)).size).toBe(1);

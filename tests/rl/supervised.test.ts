@@ -10,9 +10,10 @@ import { planGradient } from "../../rl/learner.ts";
 import { dft, dpo, ppoClip } from "../../rl/losses.ts";
 import { planPreference, planSft } from "../../rl/planSupervised.ts";
 import type { Trajectory } from "../../rl/stream.ts";
-import { type StepReport, trainPreference, trainSft } from "../../rl/trainer.ts";
+import { trainPreference, trainSft } from "../../rl/trainer.ts";
 import { randomBatch, toyLearner } from "../support/rlBatches.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
+import { reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, toyTemplate } from "../support/rlToy.ts";
 
 let device: Device;
@@ -22,19 +23,13 @@ beforeAll(async () => {
 });
 afterAll(() => [device, exact].forEach((d) => d.dispose()));
 
-async function run(steps: AsyncGenerator<StepReport, void, void>): Promise<StepReport[]> {
-  const reports: StepReport[] = [];
-  for await (const report of steps) reports.push(report);
-  return reports;
-}
-
 describe("without rewards", () => {
   const word = (ids: number[]): Trajectory => episode([["prompt", [1]], ["action", ids]]); // prettier-ignore
 
   it.each(["sigmoid", "ipo", "hinge"] as const)("DPO, %s: prefers what was chosen", async (loss) => {
     const pairs = [{ chosen: word([2, 3]), rejected: word([4, 5, 6]) }, { chosen: word([3]), rejected: word([7]) }]; // prettier-ignore
     const model = endingModel(device);
-    const reports = await run(trainPreference({ model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.005, pairs, policyLoss: dpo({ loss, beta: 0.5 }), reference: endingModel(device), batchSize: 4, steps: 12, rng: new Rng(1) })); // prettier-ignore
+    const reports = await reportsOf(trainPreference({ model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.005, pairs, policyLoss: dpo({ loss, beta: 0.5 }), reference: endingModel(device), batchSize: 4, steps: 12, rng: new Rng(1) })); // prettier-ignore
     const [first, last] = [reports[0]!.metrics, reports.at(-1)!.metrics];
     expect(first["rewards/margins"]!).toBeCloseTo(0, 4);
     if (loss === "sigmoid") expect(first["loss"]).toBeCloseTo(Math.LN2, 5);
@@ -68,9 +63,9 @@ describe("without rewards", () => {
     expect(() => planPreference([{ chosen: word([2]), rejected: { ...word([3]), masked: true } }])).toThrow("pair 0 has 1 chosen and 0 rejected tokens to train"); // prettier-ignore
     const model = endingModel(device);
     const options = { model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.1, pairs: [], policyLoss: dpo(), reference: model, batchSize: 1, steps: 1, rng: new Rng(1) }; // prettier-ignore
-    await expect(run(trainPreference(options))).rejects.toThrow("trainPreference: there are no pairs");
+    await expect(reportsOf(trainPreference(options))).rejects.toThrow("trainPreference: there are no pairs");
     const pairs = [{ chosen: word([2]), rejected: word([3]) }];
-    await expect(run(trainPreference({ ...options, pairs, policyLoss: dft() }))).rejects.toThrow('"dft" is no loss over pairs; use dpo()'); // prettier-ignore
+    await expect(reportsOf(trainPreference({ ...options, pairs, policyLoss: dft() }))).rejects.toThrow('"dft" is no loss over pairs; use dpo()'); // prettier-ignore
   });
 
   it("SFT leaves out what is not to be imitated; DFT weighs by the token's probability", async () => {
@@ -83,7 +78,7 @@ describe("without rewards", () => {
     const losses = async (loss: "sft" | "dft"): Promise<number[]> => {
       const model = endingModel(device);
       const options = { model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.01, demonstrations: [t], batchSize: 2, steps: 15, rng: new Rng(1), loss }; // prettier-ignore
-      return (await run(trainSft(options))).map(({ metrics }) => metrics["loss"]!);
+      return (await reportsOf(trainSft(options))).map(({ metrics }) => metrics["loss"]!);
     };
     for (const loss of ["sft", "dft"] as const) {
       const all = await losses(loss);

@@ -4,13 +4,10 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
-import { AdamW, schedule } from "../../nn/optimizer.ts";
+import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { grpo } from "../../rl/advantages.ts";
 import { demonstrate } from "../../rl/demonstrations.ts";
-import { echo } from "../../rl/echo.ts";
 import { score, update, type UpdateResult } from "../../rl/learner.ts";
-import { ppoClip } from "../../rl/losses.ts";
 import { updateMetrics } from "../../rl/metrics.ts";
 import type { Objective } from "../../rl/objective.ts";
 import { planStep } from "../../rl/plan.ts";
@@ -18,36 +15,9 @@ import { planSft } from "../../rl/planSupervised.ts";
 import type { Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../../rl/trainer.ts";
 import { readAll } from "../support/rlExecutors.ts";
+import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, episode, letters, randomEpisode, toySpec, toyTemplate } from "../support/rlToy.ts";
 
-const objective: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", world: echo() };
-
-type Overrides = Partial<RlOptions>;
-function rlOptions(model: Model, overrides: Overrides = {}): RlOptions {
-  return {
-    model,
-    template: toyTemplate,
-    optimizer: new AdamW(model.params, { clipNorm: 1 }),
-    lr: schedule({ lr: 0.01, warmup: 2 }),
-    objective,
-    env: toySpec(letters(2)),
-    envOptions: {},
-    groups: 2,
-    groupSize: 3,
-    rollout: { maxActionTokens: 5, maxTurns: 3 },
-    steps: 3,
-    rng: new Rng(5),
-    maxBatchTokens: 40,
-    ...overrides,
-  };
-}
-
-async function run(steps: AsyncGenerator<StepReport, void, void>): Promise<StepReport[]> {
-  const reports: StepReport[] = [];
-  for await (const report of steps) reports.push(report);
-  return reports;
-}
-const paramsOf = (model: Model): Promise<number[][]> => readAll(treeLeaves(model.params));
 const demonstrationsOf = (count: number): Promise<Trajectory[]> =>
   Promise.all(Array.from({ length: count }, (_, seed) => demonstrate(toySpec(letters(2)), {}, seed, toyTemplate)));
 
@@ -58,11 +28,11 @@ beforeAll(async () => {
 afterAll(() => device.dispose());
 
 describe("trainSft", () => {
-  const sftOptions = (model: Model, demonstrations: readonly Trajectory[], overrides: Partial<SftOptions> = {}): SftOptions => { const { template, optimizer, lr } = rlOptions(model); return { model, template, optimizer, lr, demonstrations, batchSize: 4, steps: 8, rng: new Rng(1), ...overrides }; }; // prettier-ignore
+  const sftOptions = (model: Model, demonstrations: readonly Trajectory[], overrides: Partial<SftOptions> = {}): SftOptions => { const { template, optimizer, lr } = toyRlOptions(model); return { model, template, optimizer, lr, demonstrations, batchSize: 4, steps: 8, rng: new Rng(1), ...overrides }; }; // prettier-ignore
 
   it("learns the demonstrations", async () => {
     const model = endingModel(device);
-    const reports = await run(trainSft(sftOptions(model, await demonstrationsOf(4), { steps: 25 })));
+    const reports = await reportsOf(trainSft(sftOptions(model, await demonstrationsOf(4), { steps: 25 })));
     const losses = reports.map(({ metrics }) => metrics["loss"]!);
     expect(losses.at(-1)!).toBeLessThan(0.3 * losses[0]!);
     expect(reports.map(({ step }) => step)).toEqual(Array.from({ length: 25 }, (_, i) => i));
@@ -82,13 +52,15 @@ describe("trainSft", () => {
   });
 
   it("needs demonstrations", async () => {
-    await expect(run(trainSft(sftOptions(endingModel(device), [])))).rejects.toThrow("there are no demonstrations");
+    await expect(reportsOf(trainSft(sftOptions(endingModel(device), [])))).rejects.toThrow(
+      "there are no demonstrations",
+    );
   });
 });
 
 describe("trainRl", () => {
   it("reports finite metrics under TRL's names", async () => {
-    const reports = await run(trainRl(rlOptions(endingModel(device))));
+    const reports = await reportsOf(trainRl(toyRlOptions(endingModel(device))));
     expect(reports.length).toBe(3);
     for (const { metrics, plan, scores } of reports) {
       for (const name of [
@@ -112,7 +84,7 @@ describe("trainRl", () => {
   });
 
   it("members of a group try one task, groups different ones, every step others", async () => {
-    const reports = await run(trainRl(rlOptions(endingModel(device), { groups: 3 })));
+    const reports = await reportsOf(trainRl(toyRlOptions(endingModel(device), { groups: 3 })));
     const seeds = reports.map(({ plan }) => plan.episodes.map((e) => e.trajectory.seed));
     for (const row of seeds) for (let g = 0; g < 3; g++) expect(new Set(row.slice(3 * g, 3 * g + 3)).size).toBe(1);
     expect(new Set(seeds.flat()).size).toBe(9);
@@ -120,10 +92,10 @@ describe("trainRl", () => {
 
   it("resumes bitwise: 4 steps are 2 steps, files, a fresh device, 2 steps", async () => {
     const whole = endingModel(device);
-    const wholeReports = await run(trainRl(rlOptions(whole, { steps: 4 })));
+    const wholeReports = await reportsOf(trainRl(toyRlOptions(whole, { steps: 4 })));
 
-    const half = rlOptions(endingModel(device), { steps: 2 });
-    await run(trainRl(half));
+    const half = toyRlOptions(endingModel(device), { steps: 2 });
+    await reportsOf(trainRl(half));
     const files = {
       ...(await modelToFiles(half.model)),
       ...(await optimizerToFiles(half.model.config, half.optimizer)),
@@ -131,10 +103,10 @@ describe("trainRl", () => {
 
     const elsewhere = await makeDevice("wasm");
     const model = modelFromFiles(files["config.json"] as string, files["model.safetensors"] as Uint8Array, elsewhere);
-    const resumed = rlOptions(model, { steps: 4, startStep: 2 });
+    const resumed = toyRlOptions(model, { steps: 4, startStep: 2 });
     restoreOptimizer(model.config, resumed.optimizer, files["optimizer.safetensors"] as Uint8Array);
     expect(resumed.optimizer.state.step).toBe(2);
-    const reports = await run(trainRl(resumed));
+    const reports = await reportsOf(trainRl(resumed));
     expect(reports.map(({ metrics }) => metrics)).toEqual(wholeReports.slice(2).map(({ metrics }) => metrics));
     expect(await paramsOf(model)).toEqual(await paramsOf(whole));
     expect(await paramsOf(model)).not.toEqual(await paramsOf(half.model));
@@ -144,17 +116,17 @@ describe("trainRl", () => {
   it("several passes: ratios refer to the policy before the first one", async () => {
     const lr = (): number => 0.05;
     const model = endingModel(device);
-    const [report] = await run(trainRl(rlOptions(model, { steps: 1, iterations: 2, lr })));
+    const [report] = await reportsOf(trainRl(toyRlOptions(model, { steps: 1, iterations: 2, lr })));
     expect(report!.metrics["clip_ratio/region_mean"]).toBeGreaterThan(0);
 
     // The same by hand.
     const hand = endingModel(device);
-    const plan = planStep(objective, report!.plan.episodes.map((e) => e.trajectory), 0); // prettier-ignore
+    const plan = planStep(toyObjective, report!.plan.episodes.map((e) => e.trajectory), 0); // prettier-ignore
     const packing = { padId: toyTemplate.padId, maxTokens: 40 };
     const { logProbs } = await score(hand, plan.episodes, packing);
     const optimizer = new AdamW(hand.params, { clipNorm: 1 });
     const options = { ...packing, lr: 0.05, oldLogProbs: logProbs, useRecordedOld: true };
-    const passes = [await update(hand, optimizer, plan, objective, options), await update(hand, optimizer, plan, objective, options)]; // prettier-ignore
+    const passes = [await update(hand, optimizer, plan, toyObjective, options), await update(hand, optimizer, plan, toyObjective, options)]; // prettier-ignore
     expect(await paramsOf(model)).toEqual(await paramsOf(hand));
     expect(passes[1]!.policyLoss).not.toBe(passes[0]!.policyLoss);
     expect(optimizer.state.step).toBe(2);
@@ -162,28 +134,28 @@ describe("trainRl", () => {
 
   it("clip ratios by hand: low below 1 − εl with A < 0, high above 1 + εh with A > 0, the mean over the passes", () => {
     const trajectories = [1, -1].map((reward) => episode([["prompt", [1]], ["action", [2, 3, 4]]], { reward })); // prettier-ignore
-    const plan = planStep(objective, trajectories, 0);
+    const plan = planStep(toyObjective, trajectories, 0);
     const old = [0, 0].map(() => new Float64Array(4).fill(-1));
     const pass = (ratios: number[]): UpdateResult => {
       const logProbs = [0, 0].map(() => Float64Array.of(NaN, ...ratios.map((r) => -1 + Math.log(r))));
       return { logProbs, entropy: logProbs, policyLoss: 0, worldLoss: 0, klLoss: 0, gradNorm: 0 };
     };
     const ratiosOf = (passes: UpdateResult[]): number[] => {
-      const metrics = updateMetrics(plan, objective, passes, old);
+      const metrics = updateMetrics(plan, toyObjective, passes, old);
       return ["low_mean", "high_mean", "region_mean"].map((name) => metrics[`clip_ratio/${name}`]!);
     };
     expect(ratiosOf([pass([1, 1, 1])])).toEqual([0, 0, 0]);
     expect(ratiosOf([pass([0.7, 0.9, 1.1])])).toEqual([1 / 6, 0, 1 / 6]);
     expect(ratiosOf([pass([1.3, 1.5, 1.1])])).toEqual([0, 2 / 6, 2 / 6]);
     expect(ratiosOf([pass([1, 1, 1]), pass([1.3, 0.5, 0.6])])).toEqual([2 / 12, 1 / 12, 3 / 12]);
-    expect(updateMetrics(plan, objective, [pass([1.3, 0.5, 0.6])])["clip_ratio/region_mean"]).toBe(0); // on-policy
+    expect(updateMetrics(plan, toyObjective, [pass([1.3, 0.5, 0.6])])["clip_ratio/region_mean"]).toBe(0); // on-policy
   });
 
   it("a KL penalty: 0 at the reference itself, positive later, and it holds the policy back", async () => {
     const distance = async (beta: number): Promise<number> => {
       const model = endingModel(device);
-      const reports = await run(
-        trainRl(rlOptions(model, { steps: 4, reference: endingModel(device), objective: { ...objective, kl: { beta, estimator: "k3" } } })), // prettier-ignore
+      const reports = await reportsOf(
+        trainRl(toyRlOptions(model, { steps: 4, reference: endingModel(device), objective: { ...toyObjective, kl: { beta, estimator: "k3" } } })), // prettier-ignore
       );
       const kl = reports.map(({ metrics }) => metrics["kl"]!);
       expect(Math.abs(kl[0]!)).toBeLessThan(1e-9);
@@ -194,7 +166,7 @@ describe("trainRl", () => {
   });
 
   it("a whole loop with rollouts leaves no memory behind", async () => {
-    const options = rlOptions(endingModel(device), { steps: 12, iterations: 2, reference: endingModel(device), objective: { ...objective, kl: { beta: 0.1, estimator: "k2" } } }); // prettier-ignore
+    const options = toyRlOptions(endingModel(device), { steps: 12, iterations: 2, reference: endingModel(device), objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k2" } } }); // prettier-ignore
     const live: number[] = [];
     for await (const _ of trainRl(options)) live.push(device.backend.stats().liveBytes);
     expect(new Set(live).size).toBe(1);
@@ -206,9 +178,9 @@ describe("what goes wrong", () => {
     const env = toySpec(() => { throw new Error("down"); }); // prettier-ignore
     const model = endingModel(device);
     const before = await paramsOf(model);
-    const options = rlOptions(model, { env, steps: 2 });
+    const options = toyRlOptions(model, { env, steps: 2 });
     // Actions that never reach the environment (too long) are no failures of it.
-    const reports = await run(trainRl({ ...options, rollout: { maxActionTokens: 60, maxTokens: 64 } }));
+    const reports = await reportsOf(trainRl({ ...options, rollout: { maxActionTokens: 60, maxTokens: 64 } }));
     expect(reports.length).toBe(2);
     const allMasked = reports.every(({ plan }) => plan.episodes.every((e) => e.trajectory.masked));
     expect(allMasked).toBe(true);
@@ -218,7 +190,7 @@ describe("what goes wrong", () => {
   });
 
   it("a group of one teaches the policy nothing; the world model still learns", async () => {
-    const [report] = await run(trainRl(rlOptions(endingModel(device), { groupSize: 1, groups: 4, steps: 1 })));
+    const [report] = await reportsOf(trainRl(toyRlOptions(endingModel(device), { groupSize: 1, groups: 4, steps: 1 })));
     expect(report!.metrics["frac_reward_zero_std"]).toBe(1);
     expect(Math.abs(report!.metrics["policy_loss"]!)).toBe(0);
     expect(report!.metrics["grad_norm"]).toBeGreaterThan(0);
@@ -233,8 +205,8 @@ describe("what goes wrong", () => {
       return act(action, turn);
     });
     const model = endingModel(device);
-    const options = rlOptions(model, { env, steps: 100, rollout: { maxActionTokens: 5, signal: stop.signal } });
-    const reports = await run(trainRl(options));
+    const options = toyRlOptions(model, { env, steps: 100, rollout: { maxActionTokens: 5, signal: stop.signal } });
+    const reports = await reportsOf(trainRl(options));
     expect(reports.length).toBeGreaterThan(0);
     expect(reports.length).toBeLessThan(100);
     expect(options.optimizer.state.step).toBe(reports.length);
@@ -247,28 +219,28 @@ describe("what goes wrong", () => {
     const spoilt = { ...plan, episodes: plan.episodes.map((e) => ({ ...e, wWorld: e.wWorld.map((w) => w * 1e38) })) };
     const before = [await paramsOf(model), await readAll(treeLeaves(optimizer.state.m))];
     const options = { lr: 0.1, padId: toyTemplate.padId };
-    const { gradNorm } = await update(model, optimizer, spoilt, objective, options);
+    const { gradNorm } = await update(model, optimizer, spoilt, toyObjective, options);
     expect(Number.isFinite(gradNorm)).toBe(false);
     expect([await paramsOf(model), await readAll(treeLeaves(optimizer.state.m))]).toEqual(before);
-    await update(model, optimizer, plan, objective, options);
+    await update(model, optimizer, plan, toyObjective, options);
     expect(await paramsOf(model)).not.toEqual(before[0]);
   });
 
   it("is said in one clear error", async () => {
     const model = endingModel(device);
-    const once = (overrides: Overrides): Promise<StepReport[]> => run(trainRl(rlOptions(model, { steps: 1, ...overrides }))); // prettier-ignore
+    const once = (overrides: Partial<RlOptions>): Promise<StepReport[]> => reportsOf(trainRl(toyRlOptions(model, { steps: 1, ...overrides }))); // prettier-ignore
     await expect(once({ groups: 0 })).rejects.toThrow("groups and groupSize must be ≥ 1, got 0 and 3");
     await expect(once({ iterations: 0 })).rejects.toThrow("iterations must be an integer ≥ 1, got 0");
-    await expect(once({ objective: { ...objective, kl: { beta: 0.1, estimator: "k3" } } })).rejects.toThrow("needs a reference model"); // prettier-ignore
-    await expect(once({ objective: { ...objective, agregation: "token-sum" } as Objective })).rejects.toThrow("did you mean 'aggregation'?"); // prettier-ignore
-    await expect(once({ gruops: 3 } as Overrides)).rejects.toThrow("did you mean 'groups'?");
-    expect(() => planStep(objective, [], 0)).toThrow("planStep: the list of episodes is empty");
+    await expect(once({ objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k3" } } })).rejects.toThrow("needs a reference model"); // prettier-ignore
+    await expect(once({ objective: { ...toyObjective, agregation: "token-sum" } as Objective })).rejects.toThrow("did you mean 'aggregation'?"); // prettier-ignore
+    await expect(once({ gruops: 3 } as Partial<RlOptions>)).rejects.toThrow("did you mean 'groups'?");
+    expect(() => planStep(toyObjective, [], 0)).toThrow("planStep: the list of episodes is empty");
     expect(() => planSft([])).toThrow("planSft: the list of episodes is empty");
 
     const outside = randomEpisode(new Rng(1));
     outside.stream.ids[2] = 999;
     const optimizer = new AdamW(model.params);
-    const step = (t: Trajectory): Promise<unknown> => update(model, optimizer, planSft([t]), objective, { lr: 0.1, padId: 0 }); // prettier-ignore
+    const step = (t: Trajectory): Promise<unknown> => update(model, optimizer, planSft([t]), toyObjective, { lr: 0.1, padId: 0 }); // prettier-ignore
     const before = [await paramsOf(model), device.backend.stats().liveBytes];
     await expect(step(outside)).rejects.toThrow(/id 999 .*outside/);
     await expect(step({ ...randomEpisode(new Rng(1)), masked: true })).rejects.toThrow(

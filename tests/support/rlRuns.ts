@@ -1,0 +1,47 @@
+/** A small run of GRPO + ECHO in the toy world, for tests of the training loops. */
+import { treeLeaves } from "../../engine/tree.ts";
+import { Rng } from "../../engine/random.ts";
+import { AdamW, schedule } from "../../nn/optimizer.ts";
+import type { Model } from "../../nn/transformer.ts";
+import { grpo } from "../../rl/advantages.ts";
+import { echo } from "../../rl/echo.ts";
+import { ppoClip } from "../../rl/losses.ts";
+import type { Objective } from "../../rl/objective.ts";
+import type { RlOptions, StepReport } from "../../rl/trainer.ts";
+import { readAll } from "./rlExecutors.ts";
+import { letters, toySpec, toyTemplate } from "./rlToy.ts";
+
+export const toyObjective: Objective = {
+  advantage: grpo(),
+  policyLoss: ppoClip(),
+  aggregation: "token-mean",
+  world: echo(),
+};
+
+export function toyRlOptions(model: Model, overrides: Partial<RlOptions> = {}): RlOptions {
+  return {
+    model,
+    template: toyTemplate,
+    optimizer: new AdamW(model.params, { clipNorm: 1 }),
+    lr: schedule({ lr: 0.01, warmup: 2 }),
+    objective: toyObjective,
+    env: toySpec(letters(2)),
+    envOptions: {},
+    groups: 2,
+    groupSize: 3,
+    rollout: { maxActionTokens: 5, maxTurns: 3 },
+    steps: 3,
+    rng: new Rng(5),
+    maxBatchTokens: 40,
+    ...overrides,
+  };
+}
+
+/** Every report of a training loop. */
+export async function reportsOf(steps: AsyncGenerator<StepReport, void, void>): Promise<StepReport[]> {
+  const reports: StepReport[] = [];
+  for await (const report of steps) reports.push(report);
+  return reports;
+}
+
+export const paramsOf = (model: Model): Promise<number[][]> => readAll(treeLeaves(model.params));
