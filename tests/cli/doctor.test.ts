@@ -74,7 +74,7 @@ const CASES: Readonly<Record<string, Case>> = {
   "a reward that grows with length": {
     fault: { warmStart: 40, reward: (said) => said.join("").length / 10, rollout: { maxActionTokens: 12 } },
     modes: ["lengthExplosion"],
-    says: /^mean length 4\.\d+ → \d+\.?\d* tokens, success 0\.\d+ → 0(\.\d+)? .*did not end by themselves: \d % → \d\d %/,
+    says: /^mean length 4\.\d+ → 10\.\d+ tokens, success 0\.6\d+ → 0 .*did not end by themselves: 2 % → 10 %/,
   },
   "demonstrations of a tool that is gone": {
     fault: { expert: () => "z", answer: (said, next) => (/^[a-d]$/.test(said) ? next : `${said}: command not found`) },
@@ -141,7 +141,7 @@ describe("runs that were broken on purpose", () => {
     expect(findings).toEqual([]);
     expect(notChecked).toEqual([]);
     expect(looked.find(({ mode }) => mode === "rewardHacking")!.at).toMatch(
-      /^reward 0\.\d+ → 0\.\d+, success 0\.[67]\d* → 0\.[789]\d* \(40 RL steps\)$/,
+      /^reward 0\.81\d* → 0\.88\d*, success 0\.69\d* → 0\.78\d* \(40 RL steps\)$/,
     );
   });
 });

@@ -300,7 +300,7 @@ describe("advantages", () => {
 
 describe.each([
   { ...reference, tolerance: 1e-11 },
-  { ...wasm, tolerance: 3e-5 },
+  { ...wasm, tolerance: 1e-5 },
 ])("through a model on $name", ({ open, tolerance }) => {
   let device: Device;
   beforeAll(async () => {
