@@ -123,7 +123,7 @@ describe("the report in Chromium", () => {
     const tip = page.locator(".tip");
     expect(await tip.isVisible()).toBe(false);
     await page.locator(".token.action").hover();
-    expect(await tip.isVisible()).toBe(true);
+    await tip.waitFor({ state: "visible" }); // the page hears of the pointer a moment later
     const text = (await tip.innerText()).replace(/\s+/g, " ");
     expect(text).toContain(
       '" ls" token 1, id 6 role action, turn 1 log p −0.5000 (p 0.6065) old log p −0.7500 ratio 1.284025',
@@ -133,7 +133,7 @@ describe("the report in Chromium", () => {
     await page.keyboard.press("ArrowRight");
     expect(await tip.innerText()).toContain("observation, turn 1");
     await page.keyboard.press("Escape");
-    expect(await tip.isVisible()).toBe(false);
+    await tip.waitFor({ state: "hidden" });
   });
 
   test("hovering a chart reads out the step in all of them", async () => {
