@@ -6,7 +6,7 @@
  * All talk goes through one block of shared words, so that nothing needs an event loop: the calling thread publishes a job,
  * takes chunks like everyone else, and waits for those still being computed. A worker that is late, busy elsewhere or not
  * even started costs nothing but its help. Module bytes lie in the same block, and a worker compiles a kernel when it first
- * takes a chunk of it. Workers look for the next job for `SPIN_MS`, then sleep in `Atomics.wait` (waking one costs ~50 µs).
+ * takes a chunk of it. Workers look for the next job for `SPIN_MS.worker`, then sleep in `Atomics.wait` (waking one costs ~50 µs).
  *
  * Node: worker_threads, which do not keep the process alive. Browsers: Web Workers, where pages are cross-origin isolated,
  * and from a worker only, because the main thread of a page must not wait. `startThreads` says why where it is impossible.
@@ -14,18 +14,23 @@
  */
 import { fail } from "../errors.ts";
 
-/** How long a thread without work keeps looking before it sleeps: longer than what lies between two shared kernels of a step. */
-const SPIN_MS = 0.4;
+/**
+ * How long a worker without work keeps looking before it sleeps: longer than what lies between two shared kernels of a step, a
+ * garbage collection included. And how long the calling thread does that waits for the last chunks: a worker may need its processor.
+ */
+const SPIN_MS = { worker: 2, caller: 0.4 } as const;
 /** The calling thread wakes up this often while it waits, … */
 const WAIT_MS = 1000;
 /** … and gives up when this many times in a row no chunk was finished: the thread that took one must be dead. */
 const PATIENCE = 60;
 /**
- * Other programs want the processors, too: when a worker with a chunk in its hands was kept from running for so long (in ms,
- * and longer than the calling thread worked on the whole job), the next jobs had better be done alone for a while.
+ * Other programs want the processors, too, and so does the JavaScript engine, for its garbage. When a worker with a chunk in its
+ * hands was kept from running for so long (in ms, and longer than the calling thread worked on the whole job), the next jobs had
+ * better be done alone for a while: a short one at first, twice as long each time that it happens again within `TRIED_MS`.
  */
 const HINDERED_MS = 0.3;
-const ALONE_MS = 30;
+const ALONE_MS = { least: 1, most: 32 } as const;
+const TRIED_MS = 30;
 /** The longest wait for a worker's first sign of life. */
 const START_MS = 10_000;
 const MAX_THREADS = 64;
@@ -103,7 +108,7 @@ const start = ({ block, memory }) => {
       const taken = Atomics.sub(words, ${WORD.remaining}, 1);
       if (taken > 0) chunk(taken - 1);
     }
-    const deadline = performance.now() + ${SPIN_MS};
+    const deadline = performance.now() + ${SPIN_MS.worker};
     let turns = 0;
     while (Atomics.load(words, ${WORD.signal}) === seen && ((++turns & 63) !== 0 || performance.now() < deadline));
     if (Atomics.load(words, ${WORD.signal}) !== seen) continue;
@@ -245,7 +250,8 @@ export class ThreadPool {
   #kernels = 0;
   #disposed = false;
   /** Until when, on the clock of `performance.now()`, jobs are better done alone. */
-  #aloneUntil = 0;
+  #aloneUntil = -Infinity;
+  #aloneMs = 0;
   /** Why the pool cannot be used any more. */
   #broken: string | undefined;
 
@@ -327,7 +333,11 @@ export class ThreadPool {
     const worked = performance.now();
     this.#wait(patience);
     const done = performance.now();
-    if (done - worked > HINDERED_MS + (worked - begun)) this.#aloneUntil = done + ALONE_MS;
+    if (done - worked > HINDERED_MS + (worked - begun)) {
+      const again = done - this.#aloneUntil < TRIED_MS;
+      this.#aloneMs = again ? Math.min(2 * this.#aloneMs, ALONE_MS.most) : ALONE_MS.least;
+      this.#aloneUntil = done + this.#aloneMs;
+    }
     if (failure !== undefined) throw failure;
     if (Atomics.load(words, WORD.failed) !== 0) throw new Error(this.#message());
   }
@@ -358,7 +368,7 @@ export class ThreadPool {
   /** Until the chunks that other threads have taken are finished. */
   #wait(patience: number): void {
     const words = this.#words;
-    const deadline = performance.now() + SPIN_MS;
+    const deadline = performance.now() + SPIN_MS.caller;
     for (let turns = 1; Atomics.load(words, WORD.pending) > 0; turns++) {
       if ((turns & 63) === 0 && performance.now() > deadline) break;
     }

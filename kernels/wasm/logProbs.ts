@@ -10,7 +10,7 @@
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { LogProbsBackwardSpec, LogProbsSpec } from "../specs.ts";
 import { F32x4, kernelModule, load as loads } from "./assembler.ts";
-import { forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
+import { forColumnGroups, forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
 import { expWeight, log } from "./math.ts";
 
 /** e^z is 0 in f32 from here down, and z·0 must be 0 rather than −∞·0. NaN passes. */
@@ -83,10 +83,13 @@ function backwardModule(): Uint8Array<ArrayBuffer> {
           const invTemperature = f.let(loads.splat(p.invTemperature.at(row)));
           const [lse, entropy] = [f.let(loads.splat(p.lse.at(row))), f.let(loads.splat(p.entropy.at(row)))];
           // dz = gLogp·1_target − p·(gLogp + gEntropy·(log p + entropy))
-          forColumns(f, p.vocab, ({ load, store }) => {
-            const logP = f.let(load(logits).mul(invTemperature).sub(lse).pmax(NO_WEIGHT));
-            const weight = gLogp.add(gEntropy.mul(logP.add(entropy)));
-            store(d, expWeight(f, logP).mul(weight).neg().mul(invTemperature));
+          forColumnGroups(f, p.vocab, (group) => {
+            const values = group.map(({ load }) => {
+              const logP = f.let(load(logits).mul(invTemperature).sub(lse).pmax(NO_WEIGHT));
+              const weight = gLogp.add(gEntropy.mul(logP.add(entropy)));
+              return f.let(expWeight(f, logP).mul(weight).neg().mul(invTemperature));
+            });
+            group.forEach(({ store }, i) => store(d, values[i]!));
           });
           const target = f.let(loads.i32(p.targets.at(row)));
           f.if(target.ltU(p.vocab), () => {

@@ -4,8 +4,8 @@
  * Two register tiles do all the work:
  * - *outer* (A·B, Aᵀ·B): 4 rows × 8 columns of C stay in registers while k runs; each k multiplies one broadcast element of
  *   four rows of A with 8 neighbouring elements of a row of B. A first step packs B into panels of 8 columns, which the
- *   first-level cache holds while all rows of A go by. A product of few rows (decoding) is not worth the packing: its tile has
- *   2 rows × 16 columns, a cache line of B as it lies.
+ *   first-level cache holds while all rows of A go by; what is to be transposed of A is packed likewise, by 4 columns. A
+ *   product of few rows (decoding) is not worth the packing: its tile has 2 rows × 16 columns, a cache line of B as it lies.
  * - *dot* (A·Bᵀ, a linear layer's y = x·Wᵀ): rows of A and rows of B both run along k, so 2 × 4 dot products advance four k
  *   at a time, and their lanes are summed at the end. Nothing is packed, at one row (decoding) as at a thousand.
  *
@@ -37,7 +37,8 @@ const ENOUGH_UNITS = 16;
 const UNIT_COLS = 128;
 /**
  * A long k is cut into passes, so that 8 columns of B and 4 rows (or columns) of A stay in the first-level cache; between
- * passes the sums wait in C, exact.
+ * passes the sums wait in C, exact. They start there as zeros and get scale, bias and activation there: one loop for all passes,
+ * as V8 makes slower code of a loop whose sums may come from two places.
  */
 const PASS = { rows: 256, columns: 512 } as const;
 const PASSES_ABOVE = 512;
@@ -80,8 +81,8 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
     a = temp(4 * countA * m * k);
     steps.push({ kernel: transposeMatrices(countA, k, m), buffers: [A, a] });
   }
-  // Aᵀ·B reads four floats of every row of A as it lies, unless all rows begin in the same set of the cache.
-  const packA = transA && !transB && m % SAME_SET === 0 && n >= MANY_COLS;
+  // As it lies, Aᵀ·B would read four floats here and there.
+  const packA = transA && !transB && n >= MANY_COLS;
   if (packA) {
     a = temp(packedBytes(countA, k, m, PANEL_A));
     steps.push({ kernel: packColumns(countA, k, m, PANEL_A), buffers: [A, a] });
@@ -189,33 +190,40 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
       const batch = f.let(rest.divU(p.rowBlocks));
       const rowBegin = f.let(rowBlock.mul(p.unitRows));
       const rowEnd = f.let(rowBegin.add(p.unitRows).min(p.m));
-      const [i, j, count] = [f.variable("i32"), f.variable("i32"), f.variable("i32")];
+      const [i, j, from, count] = [f.variable("i32"), f.variable("i32"), f.variable("i32"), f.variable("i32")];
       const colBegin = f.let(colBlock.mul(UNIT_COLS));
       const colEnd = f.let(colBegin.add(UNIT_COLS).min(p.n));
-      f.for(0, p.k, variant.passes ? pass : p.k, (from) => {
-        f.set(count, variant.passes ? p.k.sub(from).min(pass) : p.k);
+      const site: Site = {
+        a: f.let(p.a.at(batch.mul(p.batchStrideA))),
+        b: f.let(p.b.at(batch.mul(p.batchStrideB))),
+        c: f.let(p.c.at(batch.mul(p.m).mul(p.n))),
+        n: p.n,
+        k: p.k,
+        stepA,
+        panelA: p.panelA,
+        stepB,
+        panelB: p.panelB,
+        i,
+        j,
+        madd: (sum, a, b) => (fused ? a.relaxedMadd(b, sum) : sum.add(a.mul(b))),
+        from,
+        count,
+        finish: (x, column, splat) => {
+          let y = x.mul(p.scale.splat());
+          if (variant.bias) y = y.add((splat ? load.splat : load.f32x4)(p.bias.at(j), 4 * column));
+          return variant.activation === undefined ? y : emitExpr(f, variant.activation, [f.let(y)]);
+        },
+      };
+      /** Calls `each` for every row of the unit. */
+      const forRows = (each: () => void): void => {
+        f.set(i, rowBegin);
+        f.while(i.lt(rowEnd), () => {
+          each();
+          f.set(i, i.add(1));
+        });
+      };
+      const tiles = (): void => {
         f.set(j, colBegin);
-        const site: Site = {
-          a: f.let(p.a.at(batch.mul(p.batchStrideA))),
-          b: f.let(p.b.at(batch.mul(p.batchStrideB))),
-          c: f.let(p.c.at(batch.mul(p.m).mul(p.n))),
-          n: p.n,
-          k: p.k,
-          stepA,
-          panelA: p.panelA,
-          stepB,
-          panelB: p.panelB,
-          i,
-          j,
-          madd: (sum, a, b) => (fused ? a.relaxedMadd(b, sum) : sum.add(a.mul(b))),
-          from,
-          count,
-          finish: (x, column, splat) => {
-            let y = x.mul(p.scale.splat());
-            if (variant.bias) y = y.add((splat ? load.splat : load.f32x4)(p.bias.at(j), 4 * column));
-            return variant.activation === undefined ? y : emitExpr(f, variant.activation, [f.let(y)]);
-          },
-        };
         for (const width of widths) {
           f.while(j.add(width).le(colEnd), () => {
             f.set(i, rowBegin);
@@ -230,7 +238,31 @@ function generate(variant: Variant, fused: boolean): Uint8Array<ArrayBuffer> {
             f.set(j, j.add(width));
           });
         }
-      });
+      };
+      if (variant.passes) {
+        forRows(() => f.fillBytes(site.c.at(i.mul(p.n).add(colBegin)), 0, colEnd.sub(colBegin).shl(2)));
+        f.set(from, I32.of(0));
+        f.while(from.lt(p.k), () => {
+          f.set(count, p.k.sub(from).min(pass));
+          tiles();
+          f.set(from, from.add(pass));
+        });
+        forRows(() => {
+          f.set(j, colBegin);
+          for (const width of [4, 1]) {
+            f.while(j.add(width).le(colEnd), () => {
+              const at = f.let(site.c.at(i.mul(p.n).add(j)));
+              if (width === 4) f.store(at, site.finish(load.f32x4(at), 0, false));
+              else f.storeLane(at, site.finish(load.splat(at), 0, true), 0);
+              f.set(j, j.add(width));
+            });
+          }
+        });
+      } else {
+        f.set(from, I32.of(0));
+        f.set(count, p.k);
+        tiles();
+      }
     });
   });
 }
@@ -253,11 +285,8 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
   const write = (at: I32, value: F32x4, offset: number): void =>
     width === 1 ? f.storeLane(at, value, 0) : f.store(at, value, offset);
   const c = range(rows).map((r) => f.let(site.c.at(i.add(r).mul(n).add(j))));
-  const sums = range(rows).map(() => range(vectors).map(() => f.let(F32x4.of(0))));
-  const each = (body: (sum: Var<F32x4>, at: I32, v: number) => void): void =>
-    sums.forEach((row, r) => row.forEach((sum, v) => body(sum, c[r]!, v)));
-  if (variant.passes) f.if(from, () => each((sum, at, v) => f.set(sum, read(at, 16 * v))));
-
+  // Sums of earlier passes wait in C.
+  const sums = c.map((at) => range(vectors).map((v) => f.let(variant.passes ? read(at, 16 * v) : F32x4.of(0))));
   const pointersA = variant.columnsA
     ? [f.let(site.a.at(inPanels(i, PANEL_A, site.panelA)).add(from.mul(site.stepA)))]
     : range(rows).map((r) => f.let(site.a.at(i.add(r).mul(k).add(from))));
@@ -272,10 +301,9 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
     f.set(pointerB, pointerB.add(site.stepB));
   });
 
-  const finish = (): void => each((sum, at, v) => write(at, site.finish(sum, 4 * v, width === 1), 16 * v));
-  const interrupt = (): void => each((sum, at, v) => write(at, sum, 16 * v));
-  if (variant.passes) f.if(from.add(count).lt(k), interrupt, finish);
-  else finish();
+  sums.forEach((row, r) =>
+    row.forEach((sum, v) => write(c[r]!, variant.passes ? sum : site.finish(sum, 4 * v, width === 1), 16 * v)),
+  );
 }
 
 /** Rows i… and columns j… of C (`width` 4 or 1) by dot products of rows of A and rows of B, four k at a time. */

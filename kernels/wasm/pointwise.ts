@@ -18,8 +18,12 @@ import { loadPart, storePart } from "./partial.ts";
 
 /** Elements per unit of work: large against a unit's overhead, small enough to share between threads. */
 const CHUNK = 8192;
-/** Formulas of at most this many nodes that need no polynomial run four vectors per turn: their loop is what costs. */
-const CHEAP_NODES = 12;
+/**
+ * Formulas of few nodes run several vectors per turn, all computed before the first is stored: loads do not move up past stores,
+ * and the instructions of a polynomial wait for one another. Measured: \`npm run bench -- step --contenders worldgrad\`.
+ */
+const CHEAP = { nodes: 12, vectors: 4 } as const;
+const SHORT = { nodes: 40, vectors: 8 } as const;
 // prettier-ignore
 const COSTLY = new Set(["exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow"]);
 
@@ -93,7 +97,10 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
   }
   const used = new Set(order.filter((node) => node.op === "input").map((node) => node.value));
   const inputNode = new Map(order.filter((node) => node.op === "input").map((node) => [node.value, node]));
-  const cheap = order.length <= CHEAP_NODES && !order.some((node) => COSTLY.has(node.op));
+  const costly = order.some((node) => COSTLY.has(node.op));
+  const { vectors } = [CHEAP, SHORT, { nodes: Infinity, vectors: 1 }].find(
+    (kind) => order.length <= kind.nodes && (kind !== CHEAP || !costly),
+  )!;
 
   const tensorInputs = kinds.flatMap((kind, k) => (kind === "s" ? [] : [k]));
   const ownOutputs = outputs.flatMap((_, k) => (inPlace[k]! < 0 ? [k] : []));
@@ -131,14 +138,14 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
       }
       emitNodes(f, order.filter((node) => !varying.has(node.id)), fixed); // prettier-ignore
 
-      /** One vector: `read` loads an input, `write` stores an output, both at element `at` of this piece. */
-      const vector = (read: (k: number) => F32x4, write: (k: number, y: F32x4) => void): void => {
+      /** Computes one vector: `read` loads an input, `write` stores an output. Gives what stores it. */
+      const vector = (read: (k: number) => F32x4, write: (k: number, y: F32x4) => void): (() => void) => {
         const values: Emitted = new Map(fixed);
         for (const k of used) if (!values.has(inputNode.get(k)!.id)) values.set(inputNode.get(k)!.id, f.let(read(k)));
         emitNodes(f, order, values);
-        outputs.forEach((y, k) => write(k, emittedFloat(values, y)));
+        return () => outputs.forEach((y, k) => write(k, emittedFloat(values, y)));
       };
-      const full = (at: I32, offset: number): void =>
+      const full = (at: I32, offset: number): (() => void) =>
         vector(
           (k) => (kinds[k]!.endsWith("1") ? load.f32x4(base.get(k)!.add(at), offset) : gather(f, k, at.add(offset), 4)),
           (k, y) => f.store(target[k]!.add(at), y, offset),
@@ -158,18 +165,21 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
       const bytes = f.let(count.shl(2));
       const whole = f.let(bytes.and(-16));
       const start = f.let(I32.of(0));
-      if (cheap) {
-        const fours = f.let(bytes.and(-64));
-        f.for(0, fours, 64, (at) => [0, 16, 32, 48].forEach((offset) => full(at, offset)));
-        f.set(start, fours);
+      if (vectors > 1) {
+        const grouped = f.let(bytes.and(-16 * vectors));
+        f.for(0, grouped, 16 * vectors, (at) => {
+          const stores = Array.from({ length: vectors }, (_, v) => full(at, 16 * v));
+          stores.forEach((store) => store());
+        });
+        f.set(start, grouped);
       }
-      f.for(start, whole, 16, (at) => full(at, 0));
+      f.for(start, whole, 16, (at) => full(at, 0)());
       const rest = f.let(count.and(3));
       f.if(rest, () =>
         vector(
           (k) => (kinds[k]!.endsWith("1") ? loadPart(f, base.get(k)!.add(whole), rest) : gather(f, k, whole, rest)),
           (k, y) => storePart(f, target[k]!.add(whole), y, rest),
-        ),
+        )(),
       );
     });
   });

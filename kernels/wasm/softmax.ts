@@ -6,7 +6,7 @@
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
 import { F32x4, kernelModule } from "./assembler.ts";
-import { forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
+import { forColumnGroups, forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
 import { exp, expWeight, log } from "./math.ts";
 
 /** What excluded entries get in log space; entries above the limit count. */
@@ -42,11 +42,16 @@ function softmaxModule(isLog: boolean, masked: boolean): Uint8Array<ArrayBuffer>
       );
 
       const total = f.let(F32x4.of(0));
-      forColumns(f, p.cols, ({ load, store, only }) => {
-        const e = expWeight(f, load(x).sub(top));
-        if (masked) f.set(e, e.and(load(mask).ne(0)));
-        f.set(total, total.add(only(e)));
-        if (!isLog) store(y, e);
+      forColumnGroups(f, p.cols, (group) => {
+        const weights = group.map(({ load }) => {
+          const e = expWeight(f, load(x).sub(top));
+          if (masked) f.set(e, e.and(load(mask).ne(0)));
+          return e;
+        });
+        group.forEach(({ store, only }, i) => {
+          f.set(total, total.add(only(weights[i]!)));
+          if (!isLog) store(y, weights[i]!);
+        });
       });
       f.set(total, spread(f, sumLanes(f, total)));
 
@@ -59,7 +64,10 @@ function softmaxModule(isLog: boolean, masked: boolean): Uint8Array<ArrayBuffer>
       } else {
         const inverse = f.let(F32x4.of(1).div(total));
         if (masked) f.set(inverse, total.eq(0).bitselect(F32x4.of(0), inverse)); // nothing left: zeros
-        forColumns(f, p.cols, ({ load, store }) => store(y, load(y).mul(inverse)));
+        forColumnGroups(f, p.cols, (group) => {
+          const values = group.map(({ load }) => f.let(load(y).mul(inverse)));
+          group.forEach(({ store }, i) => store(y, values[i]!));
+        });
       }
     });
   });
