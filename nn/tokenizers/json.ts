@@ -26,8 +26,7 @@ export function tokenizerFromJSON(json: unknown): BpeTokenizer {
     const value = model[key] ?? false;
     check(value === false || value === "" || value === 0, () => unsupported(`model.${key}`, value));
   }
-  const postProcessor = object(root["post_processor"] ?? {}, "post_processor");
-  expectValue(postProcessor["type"] ?? "ByteLevel", "ByteLevel", "post_processor.type");
+  checkPostProcessor(object(root["post_processor"] ?? {}, "post_processor"));
   expectValue(object(root["decoder"] ?? {}, "decoder")["type"] ?? "ByteLevel", "ByteLevel", "decoder.type");
   const pattern = readPattern(object(root["pre_tokenizer"], "pre_tokenizer"));
 
@@ -38,6 +37,16 @@ export function tokenizerFromJSON(json: unknown): BpeTokenizer {
   const special = readSpecial(root["added_tokens"] ?? [], ids);
   const tokens = readTokens(ids, special);
   return new BpeTokenizer({ tokens, special, merges: readMerges(model["merges"], ids, special), pattern });
+}
+
+/** `transformers` gives every tokenizer that it saves a template; one that is the text and nothing else adds nothing. */
+function checkPostProcessor(processor: Json): void {
+  if (processor["type"] !== "TemplateProcessing") {
+    return expectValue(processor["type"] ?? "ByteLevel", "ByteLevel", "post_processor.type");
+  }
+  const single = list(processor["single"], "post_processor.single");
+  const isText = single.length === 1 && Object.hasOwn(object(single[0], "post_processor.single[0]"), "Sequence");
+  check(isText, () => unsupported("post_processor.single", single));
 }
 
 /** Returns the pattern of the pieces; undefined: no cutting. */

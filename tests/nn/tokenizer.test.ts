@@ -325,7 +325,7 @@ describe("tokenizer.json", () => {
     ["a normalizer", (json) => edit(json, "normalizer", { type: "NFC" }), 'normalizer is {"type":"NFC"}'],
     ["dropout", (json) => edit(json, "model.dropout", 0.1), "model.dropout is 0.1"],
     ["ignore_merges", (json) => edit(json, "model.ignore_merges", true), "model.ignore_merges is true"],
-    ["a template", (json) => edit(json, "post_processor", { type: "TemplateProcessing" }), "post_processor.type"],
+    ["a template", (json) => edit(json, "post_processor", { type: "TemplateProcessing" }), "post_processor.single"],
     [
       "a prefix space",
       (json) => edit(json, "pre_tokenizer.pretokenizers.1.add_prefix_space", true),
