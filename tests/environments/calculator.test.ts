@@ -50,6 +50,20 @@ describe("calculator", () => {
   });
 });
 
+it("a novice calculates and answers with numbers of the task, and is never right", async () => {
+  for (let seed = 0; seed < 200; seed++) {
+    const rng = new Rng(seed).split("novice");
+    const { env, task } = await begin(seed);
+    const numbers = new Set(task.match(/\d+/g));
+    const { lines, total } = await play(env, () => {
+      const action = calculator.random(rng, task);
+      for (const number of action.match(/\d+/g)!) expect(numbers, action).toContain(number);
+      return action;
+    });
+    expect(total, [task, ...lines].join("\n")).toBe(0);
+  }
+});
+
 describe("expressions", () => {
   const values: [string, string][] = [
     ["1+2*3", "7"],

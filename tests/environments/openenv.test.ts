@@ -9,7 +9,7 @@ import {
   type SocketConstructor,
 } from "../../rl/environments/openenv/index.ts";
 import { closeAfterEach, closeAfterwards, onStep, patience, serve, until } from "../support/openEnv.ts";
-import { frame, type Link, type OpenEnvServer } from "../support/openEnvServer.ts";
+import { echoWorld, frame, type Link, type OpenEnvServer } from "../support/openEnvServer.ts";
 
 /** The standard class fits without a cast. */
 const standard: (typeof globalThis)["WebSocket"] extends SocketConstructor ? true : false = true;
@@ -49,7 +49,7 @@ describe("a session", () => {
   });
 
   it("talks to the environment's MCP server", async () => {
-    const server = await serve();
+    const server = await serve({ world: echoWorld({ tools: ["add"] }) });
     const env = await session(server);
     expect(await env.mcp("tools/list", { cursor: "x" })).toEqual({ tools: [{ name: "add", params: { cursor: "x" } }] });
     await expect(env.mcp("tools/cook")).rejects.toMatchObject({
@@ -67,7 +67,7 @@ describe("a session", () => {
     await env.reset();
     await expect(env.step({ massage: "?" })).rejects.toMatchObject({
       code: "VALIDATION_ERROR",
-      details: { errors: [{ loc: ["message"] }] },
+      details: { errors: [{ loc: ["message"] }, { loc: ["massage"] }] },
     });
     await expect(env.step({ message: "crash" })).rejects.toThrow("EXECUTION_ERROR: the environment divided by zero");
     expect(await env.step({ message: "a" })).toMatchObject({ done: false });
@@ -190,7 +190,7 @@ describe("reconnecting", () => {
     await expect(second.reset()).rejects.toMatchObject({
       code: "CAPACITY_REACHED",
       message:
-        "openenv: reset: gave up after 3 attempts; the last: openenv: the server says CAPACITY_REACHED: Server at capacity: 1/1 sessions active",
+        "openenv: reset: gave up after 3 attempts; the last: openenv: the server says CAPACITY_REACHED: Server at capacity: 1/1 sessions active. Cannot accept new connections.",
       details: { active_sessions: 1, max_sessions: 1 },
     });
   });

@@ -58,7 +58,7 @@ describe("an environment", () => {
     const env = spec.make();
     await env.reset(0);
     expect(await env.step("wrong")).toMatchObject({
-      observation: "invalid action: message: Field required",
+      observation: "invalid action: message: Field required; massage: Extra inputs are not permitted",
       reward: 0,
       done: false,
       info: { toolErrors: 1, turns: 1 },

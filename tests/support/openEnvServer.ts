@@ -1,6 +1,7 @@
 /**
  * A server that speaks OpenEnv's protocol over real sockets, written from the protocol and from RFC 6455 alone, with nothing of the client's:
  * it does what `core/env_server/http_server.py` of huggingface/OpenEnv does for `/ws`, the same frames, codes and closing.
+ * tests/environments/openenvRecorded.test.ts holds it to what a real one said.
  * `intercept` lets a test misbehave.
  */
 import { createHash } from "node:crypto";
@@ -15,6 +16,8 @@ export interface World {
   reset(data: Fields): Fields;
   step(action: Fields): Fields;
   state(): Fields;
+  /** What its MCP server lists; without them it has none. */
+  readonly tools?: readonly string[];
 }
 
 /** The action does not fit the schema, as pydantic says it. */
@@ -106,30 +109,53 @@ const error = (code: string, message: string, more: Fields = {}): Fields => ({
   data: { message, code, ...more },
 });
 
+const isObject = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** What pydantic says of a model with one required field: what is missing or of another type, then every field too much. */
+function validate(
+  fields: Fields,
+  required: string | undefined,
+  check: (value: unknown) => Fields,
+  optional = "",
+): void {
+  const wrong: Fields[] = [];
+  const has = required !== undefined && required in fields;
+  if (required !== undefined && !has) wrong.push({ type: "missing", loc: [required], msg: "Field required" });
+  if (has) wrong.push(...[check(fields[required])].filter(({ type }) => type).map((e) => ({ ...e, loc: [required] })));
+  for (const name of Object.keys(fields)) {
+    if (name === required || name === optional) continue;
+    wrong.push({ type: "extra_forbidden", loc: [name], msg: "Extra inputs are not permitted" });
+  }
+  if (wrong.length > 0) throw new Invalid(...wrong);
+}
+
+const mustBeObject = (value: unknown): Fields =>
+  isObject(value) ? {} : { type: "dict_type", msg: "Input should be a valid dictionary" };
+const mustBeText = (value: unknown): Fields =>
+  typeof value === "string" ? {} : { type: "string_type", msg: "Input should be a valid string" };
+
 /** The answer to a message; undefined: goodbye. */
 function answer(message: Fields, world: World): Fields | undefined {
-  const { type, data = {}, ...extra } = message;
-  const isObject = typeof data === "object" && data !== null && !Array.isArray(data);
+  const { type = "", ...rest } = message;
+  const { data = {} } = message as { data?: Fields };
   try {
-    if (["reset", "step", "state", "close", "mcp"].includes(String(type))) {
-      const needsData = type === "step" || type === "mcp";
-      if (Object.keys(extra).length > 0)
-        throw new Invalid({ loc: Object.keys(extra), msg: "Extra inputs are not permitted" });
-      if (!isObject || (needsData && !("data" in message))) throw new Invalid({ loc: ["data"], msg: "Field required" });
-      if ((type === "state" || type === "close") && "data" in message)
-        throw new Invalid({ loc: ["data"], msg: "Extra inputs are not permitted" });
-    }
     switch (type) {
       case "reset":
-        return { type: "observation", data: world.reset(data as Fields) };
+        validate({ data, ...rest }, "data", mustBeObject);
+        return { type: "observation", data: world.reset(data) };
       case "step":
-        return { type: "observation", data: world.step(data as Fields) };
+        validate(rest, "data", mustBeObject);
+        return { type: "observation", data: world.step(data) };
       case "state":
+        validate(rest, undefined, mustBeObject);
         return { type: "state", data: world.state() };
       case "close":
+        validate(rest, undefined, mustBeObject);
         return undefined;
       case "mcp":
-        return { type: "mcp", data: rpc(data as Fields) };
+        validate(rest, "data", mustBeObject);
+        return { type: "mcp", data: rpc(data, world) };
       default:
         return error("UNKNOWN_TYPE", `Unknown message type: ${String(type)}`);
     }
@@ -139,9 +165,16 @@ function answer(message: Fields, world: World): Fields | undefined {
   }
 }
 
-function rpc({ id, method, params }: Fields): Fields {
-  if (method === "tools/list") return { jsonrpc: "2.0", id, result: { tools: [{ name: "add", params }] } };
-  return { jsonrpc: "2.0", id, error: { code: -32601, message: `Method not found: ${String(method)}` } };
+function rpc({ jsonrpc, id = null, method, params }: Fields, { tools }: World): Fields {
+  const failed = (code: number, message: string, of: unknown = id): Fields => ({
+    jsonrpc: "2.0",
+    id: of,
+    error: { code, message, data: null },
+  });
+  if (jsonrpc !== "2.0") return failed(-32600, "Invalid request: 1 validation error for JsonRpcRequest", null);
+  if (method !== "tools/list") return failed(-32601, `Method not found: ${String(method)}`);
+  if (!tools) return failed(-32603, "Environment does not support MCP");
+  return { jsonrpc: "2.0", id, result: { tools: tools.map((name) => ({ name, params })) } };
 }
 
 export async function startOpenEnvServer(options: ServerOptions, port = 0): Promise<OpenEnvServer> {
@@ -169,7 +202,7 @@ export async function startOpenEnvServer(options: ServerOptions, port = 0): Prom
     if (onConnect?.(link, count)) return;
     // Admitted first, refused after: the frame comes unasked.
     if (sessions.size >= maxSessions) {
-      const message = `Server at capacity: ${sessions.size}/${maxSessions} sessions active`;
+      const message = `Server at capacity: ${sessions.size}/${maxSessions} sessions active. Cannot accept new connections.`;
       link.json(error("CAPACITY_REACHED", message, { active_sessions: sessions.size, max_sessions: maxSessions }));
       return link.close();
     }
@@ -190,7 +223,16 @@ export async function startOpenEnvServer(options: ServerOptions, port = 0): Prom
       }
     });
     const receive = (text: string): void => {
-      const message = JSON.parse(text) as Fields;
+      let message: unknown;
+      try {
+        message = JSON.parse(text);
+      } catch (thrown) {
+        return link.json(error("INVALID_JSON", `Invalid JSON: ${String(thrown)}`));
+      }
+      if (!isObject(message)) {
+        link.json(error("SESSION_ERROR", "the message has no type"));
+        return link.close();
+      }
       received.push(message);
       if (intercept?.(message, link, messages++)) return;
       const reply = answer(message, world);
@@ -218,34 +260,41 @@ export async function startOpenEnvServer(options: ServerOptions, port = 0): Prom
   };
 }
 
-/** Says a letter of the seed, echoes what it is told and gives reward for letters on the last of `turns` steps. */
+/**
+ * Says a letter of the seed, echoes what it is told and gives reward for letters on the last of `turns` steps. The environment of
+ * tests/environments/openenv-room.py.
+ */
 export function echoWorld({
   turns = 2,
-  reward = (text) => text.length,
-}: { readonly turns?: number; readonly reward?: (text: string) => unknown } = {}): () => World {
+  reward = (text) => (text === "nan" ? NaN : [...text].length),
+  tools,
+}: {
+  readonly turns?: number;
+  readonly reward?: (text: string) => unknown;
+  readonly tools?: readonly string[];
+} = {}): () => World {
   return () => {
     let steps = 0;
-    let seed: unknown;
+    let episode: unknown = null;
     return {
-      reset(data) {
+      ...(tools ? { tools } : {}),
+      reset({ seed = 0, episode_id = `episode-${String(seed)}` }) {
         steps = 0;
-        ({ seed } = data);
-        return { observation: { prompt: "abcdef"[Number(seed ?? 0) % 6], hint: "" }, reward: null, done: false };
+        episode = episode_id;
+        return { observation: { prompt: "abcdef"[Number(seed) % 6], hint: "" }, reward: null, done: false };
       },
-      step({ message, ...extra }) {
-        if (typeof message !== "string")
-          throw new Invalid({ loc: ["message"], msg: "Field required", type: "missing" });
-        if (Object.keys(extra).length > 0)
-          throw new Invalid({ loc: Object.keys(extra), msg: "Extra inputs are not permitted" });
+      step(action) {
+        validate(action, "message", mustBeText, "metadata");
+        const message = String(action["message"]);
         if (message === "crash") throw new Error("the environment divided by zero");
         const done = ++steps >= turns;
         return {
-          observation: { echoed: message, length: message.length },
+          observation: { echoed: message, length: [...message].length },
           reward: done ? reward(message) : null,
           done,
         };
       },
-      state: () => ({ episode_id: `episode-${String(seed)}`, step_count: steps }),
+      state: () => ({ episode_id: episode, step_count: steps }),
     };
   };
 }

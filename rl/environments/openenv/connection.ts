@@ -4,6 +4,8 @@
  * each request, in order, without numbers. Therefore an answer that nobody waits for any more must never be taken for the next
  * one's: a call that times out or is aborted ends the connection.
  *
+ * What a real server says is recorded in tests/environments/openenv-recorded.json; scripts/checkOpenEnv.ts compares another with it.
+ *
  * Runs in browsers and in Node: the class of the socket is given (see `session.ts`).
  */
 import { WorldgradError } from "../../../engine/errors.ts";

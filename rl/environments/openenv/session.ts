@@ -42,7 +42,7 @@ export interface ConnectOptions {
 export interface Observed {
   /** The environment's own fields. */
   readonly observation: Fields;
-  /** `null`: the environment gave none. True and false are 1 and 0. */
+  /** `null`: the environment gave none, or NaN or an infinity, which the server writes as null. True and false are 1 and 0. */
   readonly reward: number | null;
   readonly done: boolean;
 }
