@@ -5,8 +5,17 @@
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/random.ts";
 import type { SampledToken } from "../nn/sampler.ts";
+import { answerWithin } from "./deadline.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "./environments/environment.ts";
-import { append, emptyStream, type StopReason, type TokenStream, type Trajectory } from "./stream.ts";
+import {
+  append,
+  emptyStream,
+  hasFailed,
+  isTruncated,
+  type StopReason,
+  type TokenStream,
+  type Trajectory,
+} from "./stream.ts";
 import type { Template } from "./template.ts";
 
 /**
@@ -24,7 +33,13 @@ export interface EpisodeRequest {
    * have the role `prompt`: the policy is not trained on them. Default: the model always acts.
    */
   readonly forced?: (turn: number, task: string, env: Environment) => string | undefined;
+  /** How `forced` came about, in order, if it can be made again from this: what a request needs to be sent to another thread. */
+  readonly given?: readonly GivenActions[];
 }
+
+/** Actions that are not the model's, as plain data: ε-tool exploration by the random baseline, the expert's first ones. */
+export type GivenActions =
+  { readonly kind: "explore"; readonly epsilon: number } | { readonly kind: "guide"; readonly length: number };
 
 /** What all episodes of a rollout share. */
 export interface EpisodeLimits {
@@ -39,9 +54,25 @@ export interface EpisodeLimits {
   readonly temperature: number;
 }
 
-const MASKED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "aborted"]);
-/** Cut short for want of tokens: the reward is 0, whatever was earned before, and the episode is trained on (arXiv 2605.24517). */
-const TRUNCATED: ReadonlySet<StopReason> = new Set(["max_tokens", "context_overflow"]);
+/**
+ * Puts the environment's answer behind the action that it answers, if there is room for it.
+ * @returns why the episode is over; null while it goes on
+ */
+export function appendAnswer(
+  stream: TokenStream,
+  turn: number,
+  { observation, done }: Pick<StepResult, "observation" | "done">,
+  limits: Pick<EpisodeLimits, "template" | "maxTurns" | "maxTokens" | "maxObservationTokens">,
+): StopReason | null {
+  const { template, maxTurns, maxTokens, maxObservationTokens } = limits;
+  const isLast = done || turn + 1 >= maxTurns;
+  const ids = template.encodeObservation(observation, maxObservationTokens);
+  // <|obs|> and <|end|>; unless the episode is over also <|act|> and at least one token of the next action.
+  const needed = ids.length + (isLast ? 2 : 4);
+  if (stream.ids.length + needed > maxTokens) return done ? "completed" : "context_overflow";
+  template.appendObservation(stream, turn, ids, "", isLast);
+  return !isLast ? null : done ? "completed" : "max_turns";
+}
 
 export class Episode {
   readonly request: EpisodeRequest;
@@ -59,6 +90,7 @@ export class Episode {
   #info: Trajectory["info"] = {};
   #action: number[] = [];
   #logProbs: number[] = [];
+  #versions: number[] = [];
 
   constructor(request: EpisodeRequest, limits: EpisodeLimits) {
     this.request = request;
@@ -83,15 +115,22 @@ export class Episode {
     this.pending = [...this.task];
   }
 
+  /** All tokens so far, those of an unfinished action included: what a model that has read nothing is to read. */
+  get tokens(): number[] {
+    return [...this.stream.ids, ...this.#action];
+  }
+
   /**
    * Adds drawn tokens to the action, up to the one that ends it: the end token, or the last that there is room for.
+   * @param version of the policy that drew them
    * @returns true if the action is complete and the environment is to answer
    */
-  takeTokens(tokens: readonly SampledToken[]): boolean {
+  takeTokens(tokens: readonly SampledToken[], version: number): boolean {
     const { template, maxTokens, maxActionTokens, signal, temperature } = this.#limits;
     for (const { id, logProb } of tokens) {
       this.#action.push(id);
       this.#logProbs.push(logProb);
+      this.#versions.push(version);
       const isComplete = id === template.endId;
       if (isComplete)
         this.pending = []; // the environment has the turn
@@ -99,7 +138,11 @@ export class Episode {
       else if (this.stream.ids.length + this.#action.length >= maxTokens) this.stop = "context_overflow";
       else if (this.#action.length >= maxActionTokens) this.stop = "max_tokens";
       if (!isComplete && this.stop === null) continue;
-      append(this.stream, "action", this.#turn, this.#action, { oldLogProbs: this.#logProbs, temperature });
+      template.appendSampled(this.stream, this.#turn, this.#action, {
+        oldLogProbs: this.#logProbs,
+        temperature,
+        versions: this.#versions,
+      });
       return isComplete;
     }
     this.pending = [this.#action.at(-1)!];
@@ -109,9 +152,11 @@ export class Episode {
   /** Gives the action to the environment and its answer to the stream, to be read next. */
   async answer(): Promise<void> {
     const action = this.#action;
-    [this.#action, this.#logProbs] = [[], []];
+    [this.#action, this.#logProbs, this.#versions] = [[], [], []];
     const before = this.stream.ids.length;
-    await this.#step(action);
+    const text = this.#limits.template.parseAction(action);
+    if (text === undefined) this.stop = "parse_error";
+    else await this.#step(text);
     await this.#force();
     // The model has drawn the action's last token but not read it yet.
     this.pending = [action.at(-1)!, ...this.stream.ids.slice(before)];
@@ -129,55 +174,28 @@ export class Episode {
         return;
       }
       append(this.stream, "prompt", this.#turn, action);
-      await this.#step(action);
+      await this.#step(template.actionText(action));
     }
   }
 
   /** One action in the environment, and the answer in the stream. */
-  async #step(action: readonly number[]): Promise<void> {
-    const { template, maxTurns, maxObservationTokens, maxTokens } = this.#limits;
-    const text = template.actionText(action);
+  async #step(text: string): Promise<void> {
     const result = await this.#guarded((signal) => this.#env.step(text, { signal }));
     if (result === null) return;
     this.#rewards.push(result.reward);
     this.#info = result.info;
-    const isLast = result.done || this.#turn + 1 >= maxTurns;
-    const ids = template.encodeObservation(result.observation, maxObservationTokens);
-    // <|obs|> and <|end|>; unless the episode is over also <|act|> and at least one token of the next action.
-    const needed = ids.length + (isLast ? 2 : 4);
-    if (this.stream.ids.length + needed > maxTokens) {
-      this.stop = result.done ? "completed" : "context_overflow";
-      return;
-    }
-    template.appendObservation(this.stream, this.#turn, ids, "", isLast);
+    this.stop = appendAnswer(this.stream, this.#turn, result, this.#limits);
     this.#turn++;
-    if (isLast) this.stop = result.done ? "completed" : "max_turns";
   }
 
   /** A call of the environment within its time; `null` if it failed, with the stop reason set. */
   async #guarded<R extends string | StepResult>(call: (signal: AbortSignal) => Promise<R>): Promise<R | null> {
-    const { timeout, signal: outer } = this.#limits;
-    const clock = new AbortController();
-    const late = (): Error => new Error(`${this.#env.name}: no answer within ${timeout} ms`);
-    const timer = setTimeout(() => clock.abort(late()), timeout);
-    const signal = outer ? AbortSignal.any([clock.signal, outer]) : clock.signal;
-    let onAbort = (): void => {};
-    const aborted = new Promise<never>((_, reject) => {
-      onAbort = (): void => reject(signal.reason as Error);
-      signal.addEventListener("abort", onAbort, { once: true });
-    });
-    aborted.catch(() => undefined);
-    try {
-      signal.throwIfAborted();
-      return await Promise.race([call(signal), aborted]);
-    } catch (error) {
-      this.stop = outer?.aborted ? "aborted" : clock.signal.aborted ? "timeout" : "tool_error";
-      this.#info = { ...this.#info, error: error instanceof Error ? error.message : String(error) };
-      return null;
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", onAbort); // else the combined signal lives as long as the outer one
-    }
+    const { timeout, signal } = this.#limits;
+    const answer = await answerWithin(call, { timeout, signal, who: this.#env.name });
+    if ("result" in answer) return answer.result;
+    this.stop = answer.stop;
+    this.#info = { ...this.#info, error: answer.error };
+    return null;
   }
 
   /** It is over, or nobody will finish it. */
@@ -191,10 +209,11 @@ export class Episode {
     return {
       stream: this.stream,
       group: this.request.group,
-      reward: TRUNCATED.has(stop) ? 0 : this.#rewards.reduce((a, b) => a + b, 0),
+      // Whatever was earned before; the episode is trained on (arXiv 2605.24517).
+      reward: isTruncated({ stopReason: stop }) ? 0 : this.#rewards.reduce((a, b) => a + b, 0),
       stepRewards: this.#rewards,
       stopReason: stop,
-      masked: MASKED.has(stop),
+      masked: hasFailed({ stopReason: stop }),
       env: this.request.spec.name,
       task: this.#taskText,
       seed: this.request.seed,

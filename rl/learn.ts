@@ -9,7 +9,7 @@ import type { Model } from "../nn/transformer.ts";
 import { pack } from "./batch.ts";
 import { offPolicyMetrics } from "./correction.ts";
 import { type Critic, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
-import { type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
+import { criticMetrics, type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
 import { type Objective, signalsOf, type StepPlan } from "./objective.ts";
 import { planStep } from "./plan.ts";
 import { collectSignals, type SignalSources } from "./scoring.ts";
@@ -44,8 +44,8 @@ export interface LearnOptions extends Learner {
   /** Of objectives whose estimator needs values. */
   readonly critic?: Critic;
   /**
-   * The episodes were played by an older policy: without a `correction`, ratios refer to what the sampler recorded, also in the first
-   * pass. Default false.
+   * The episodes were played by an older policy: unless the objective has a `correction` or V-trace, ratios refer to what the sampler
+   * recorded, also in the first pass. Default false.
    */
   readonly offPolicy?: boolean;
 }
@@ -66,7 +66,7 @@ export async function prepareStep(
   const { template, lr, objective, iterations = 1, offPolicy = false, critic, maxBatchTokens } = options;
   const packing = { padId: template.padId, ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }) };
   // Only what somebody asked for. A second pass needs to know what the policy was before the first one.
-  const recorded = offPolicy && !objective.correction;
+  const recorded = offPolicy && !objective.correction && !objective.advantage.offPolicy;
   const again: Signal[] = iterations > 1 && !recorded ? ["logProbs"] : [];
   const wanted = new Set([...signalsOf(objective), ...again]);
   const names = SIGNALS.filter((name) => wanted.has(name));
@@ -93,11 +93,16 @@ const sourcesOf = ({ model, reference, critic }: LearnOptions): SignalSources =>
   head: critic?.head,
 });
 
-/** Learns from one batch of episodes. @param step counts from 0, for schedules and random choices */
+/**
+ * Learns from one batch of episodes.
+ * @param step counts from 0, for schedules and random choices
+ * @param own those among them that the policy has just played, without help: what an estimator that remembers is told. Default: all
+ */
 export async function learn(
   options: LearnOptions,
   trajectories: readonly Trajectory[],
   step: number,
+  own: readonly Trajectory[] = trajectories,
 ): Promise<StepReport> {
   const { model, optimizer, lr, objective, iterations = 1 } = options;
   check(Number.isInteger(iterations) && iterations >= 1, () => `learn: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
@@ -109,7 +114,10 @@ export async function learn(
   if (trajectories.every((t) => t.masked)) return idle(planStep(withoutSignals(objective), trajectories, step));
   const { plan, signals, update: first } = await prepareStep(options, trajectories, step);
   // Only groups without spread, and they are left out.
-  if (pack(plan.episodes, first).length === 0) return idle(plan);
+  if (pack(plan.episodes, first).length === 0) {
+    objective.advantage.observe?.(own);
+    return idle(plan);
+  }
   const passes: UpdateResult[] = [];
   for (let pass = 0; pass < iterations; pass++) {
     passes.push(await update(model, optimizer, plan, objective, pass === 0 ? first : await again(options, plan, first, trajectories, step))); // prettier-ignore
@@ -119,12 +127,18 @@ export async function learn(
     ...rolloutMetrics(trajectories),
     ...updateMetrics(plan, objective, passes, first.useRecordedOld ? (first.oldLogProbs ?? recorded) : undefined),
     ...(objective.correction && signals.logProbs ? offPolicyMetrics(trajectories, signals.logProbs) : {}),
+    ...(signals.values ? criticMetrics(plan, signals.values) : {}),
     learning_rate: lr(step),
   };
-  const { kl } = objective;
+  const { kl, entropy } = objective;
+  if (entropy !== undefined && typeof entropy !== "number") {
+    metrics["entropy_coef"] = entropy.coefficient;
+    entropy.update(metrics["entropy"] ?? NaN);
+  }
   if (kl && typeof kl.beta !== "number" && metrics["kl"] !== undefined) {
     kl.beta.update(metrics["kl"], rolloutsOf(trajectories).length);
   }
+  objective.advantage.observe?.(own);
   return { step, metrics, plan, scores: passes[0]! };
 }
 

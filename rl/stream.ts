@@ -20,12 +20,21 @@ export const STOP_REASONS = [
   "max_turns",
   "max_tokens", // one action grew longer than allowed
   "context_overflow", // the next observation or action would not fit into the context
-  "parse_error",
+  "parse_error", // a strict template found no action in what the model wrote
   "tool_error", // the environment threw: the whole episode is masked
   "timeout", // the environment took too long: the whole episode is masked
   "aborted", // the run was stopped: the whole episode is masked
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
+
+/** Cut short for want of tokens, by a limit that the environment does not know of. */
+export const isTruncated = ({ stopReason }: { readonly stopReason: StopReason }): boolean =>
+  stopReason === "max_tokens" || stopReason === "context_overflow";
+
+const FAILED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "aborted"]);
+
+/** The environment failed, or the run was stopped: neither the answers nor the outcome mean anything, and the episode is masked. */
+export const hasFailed = ({ stopReason }: { readonly stopReason: StopReason }): boolean => FAILED.has(stopReason);
 
 /** Tokens of one episode, as columns of equal length T. */
 export interface TokenStream {
@@ -37,6 +46,8 @@ export interface TokenStream {
   readonly oldLogProbs: number[];
   /** Temperature that a token was sampled at; 1 for what nobody sampled. */
   readonly temperatures: number[];
+  /** Steps of learning behind the policy that drew a token; −1 for what nobody sampled. One episode may hold several. */
+  readonly versions: number[];
   /** Observation tokens that a world model may be trained on: the body of the answer, no warnings of the harness. */
   readonly targets: boolean[];
 }
@@ -47,12 +58,14 @@ export const emptyStream = (): TokenStream => ({
   turns: [],
   oldLogProbs: [],
   temperatures: [],
+  versions: [],
   targets: [],
 });
 
 export interface AppendOptions {
   readonly oldLogProbs?: readonly number[];
   readonly temperature?: number;
+  readonly versions?: readonly number[];
   /** Observation tokens only: whether they may be world-model targets. Default true. */
   readonly target?: boolean;
 }
@@ -63,7 +76,7 @@ export function append(
   role: Role,
   turn: number,
   ids: readonly number[],
-  { oldLogProbs, temperature = 1, target = true }: AppendOptions = {},
+  { oldLogProbs, temperature = 1, versions, target = true }: AppendOptions = {},
 ): void {
   check(
     oldLogProbs === undefined || oldLogProbs.length === ids.length,
@@ -75,6 +88,7 @@ export function append(
     stream.turns.push(turn);
     stream.oldLogProbs.push(oldLogProbs?.[i] ?? 0);
     stream.temperatures.push(temperature);
+    stream.versions.push(versions?.[i] ?? -1);
     stream.targets.push(role === "observation" && target);
   });
 }
@@ -101,11 +115,21 @@ export interface Trajectory {
    * the model saw as `prompt`. Rewards and turns are the rollout's, and so are all statistics. Default: a rollout of one row.
    */
   readonly rollout?: number;
+  /** What the return is made of, by name, unweighted; NaN: could not be scored. For metrics, and for estimators that compare it. */
+  readonly rewardParts?: Readonly<Record<string, number>>;
+  /** The part of the return that is no shaping, where the return has both; see `outcomeOf`. */
+  readonly outcome?: number;
   /** Reward of each token, where something finer is known than the reward of a step; see `rewardsOfTokens`. */
   readonly tokenRewards?: ArrayLike<number>;
   /** Return of the greedy rollout of the same task, ReMax's baseline. */
   readonly greedyReward?: number;
 }
+
+/**
+ * What the episode came to, without what shapes the return on the way there. Success, and whether the episodes of a group differ, are
+ * asked of this: form varies in nearly every group, and a group of equal outcomes would pass for one that has something to teach.
+ */
+export const outcomeOf = ({ outcome, reward }: Pick<Trajectory, "outcome" | "reward">): number => outcome ?? reward;
 
 export const isAgentToken = (role: Role): boolean => role === "action" || role === "thought";
 

@@ -8,12 +8,19 @@
 import { check } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
 import type { Rng } from "../engine/random.ts";
-import { batchOf, checkPlay, DATA_KEYS, type PlayedStep, type PlayOptions, playStep, reportOf } from "./data/play.ts";
+import { batchOf, checkPlay, DATA_KEYS, finishStep, type PlayedStep, type PlayEpisodes, type PlayOptions, playPart, reportOf, rewarded } from "./data/play.ts"; // prettier-ignore
 import { learn, type LearnOptions, type Learner, type StepReport } from "./learn.ts";
 import { update } from "./learner.ts";
 import { dft, type PolicyLoss } from "./losses.ts";
+import { preferenceMetrics } from "./metrics.ts";
 import { checkObjective } from "./objective.ts";
-import { planPreference, planSft, type PreferencePair, type SftPlanOptions } from "./planSupervised.ts";
+import {
+  planPreference,
+  planSft,
+  type PreferencePair,
+  type PreferencePlanOptions,
+  type SftPlanOptions,
+} from "./planSupervised.ts";
 import { rollout } from "./rollout.ts";
 import { collectSignals } from "./scoring.ts";
 import type { Trajectory } from "./stream.ts";
@@ -32,7 +39,14 @@ export interface SftOptions extends Learner, SftPlanOptions {
 const LEARNER_KEYS: readonly string[] = ["model", "template", "optimizer", "lr", "maxBatchTokens", "steps", "startStep", "rng"]; // prettier-ignore
 const SFT_KEYS: readonly string[] = [...LEARNER_KEYS, "demonstrations", "observationWeight", "loss", "imitate", "batchSize"]; // prettier-ignore
 const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference", "critic", "offPolicy", ...DATA_KEYS]; // prettier-ignore
-const PREFERENCE_KEYS: readonly string[] = [...LEARNER_KEYS, "pairs", "policyLoss", "reference", "batchSize"];
+const PREFERENCE_KEYS: readonly string[] = [
+  ...LEARNER_KEYS,
+  "pairs",
+  "policyLoss",
+  "reference",
+  "batchSize",
+  "imitation",
+];
 
 /** Supervised fine-tuning on demonstrations: −lp of the agent's tokens, a fresh random batch each step. */
 export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport, void, void> {
@@ -60,7 +74,7 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
 /** Stands where a plan has no policy weights. */
 const NO_POLICY: PolicyLoss = { name: "none", clip: null, tokenLoss: ({ advantages }) => advantages };
 
-export interface PreferenceOptions extends Learner {
+export interface PreferenceOptions extends Learner, PreferencePlanOptions {
   readonly pairs: readonly PreferencePair[];
   /** One of the pair losses: `dpo({ loss: "sigmoid" | "ipo" | "hinge" })`. */
   readonly policyLoss: PolicyLoss;
@@ -86,6 +100,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
     steps,
     startStep = 0,
     rng,
+    imitation,
   } = options;
   checkKeys("trainPreference", options, PREFERENCE_KEYS);
   check(pairs.length > 0, () => "trainPreference: there are no pairs");
@@ -98,7 +113,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
   for (let step = startStep; step < steps; step++) {
     const draw = rng.split(step);
     const batch = Array.from({ length: batchSize }, () => draw.choice(pairs));
-    const plan = planPreference(batch);
+    const plan = planPreference(batch, imitation === undefined ? {} : { imitation });
     const trajectories = plan.episodes.map((e) => e.trajectory);
     const packing = updateOptions(options, step);
     const signals = await collectSignals({ model, reference }, ["refLogProbs"], trajectories, {
@@ -106,15 +121,9 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
     });
     const refLogProbs = signals.refLogProbs!;
     const result = await update(model, optimizer, plan, { policyLoss }, { ...packing, refLogProbs });
-    // Half of each pair's log-ratio, β aside, on either side: how far the policy has moved from the reference.
-    const moved = plan.episodes.map(({ mask }, i) =>
-      mask!.reduce((sum, own, t) => sum + (own ? result.logProbs[i]![t]! - refLogProbs[i]![t]! : 0), 0),
-    );
-    const margins = batch.map((_, k) => moved[2 * k]! - moved[2 * k + 1]!);
     const metrics = {
-      loss: result.policyLoss,
-      "rewards/margins": margins.reduce((a, b) => a + b, 0) / margins.length,
-      "rewards/accuracies": margins.filter((m) => m > 0).length / margins.length,
+      loss: result.policyLoss + result.worldLoss,
+      ...preferenceMetrics(plan, result.logProbs, refLogProbs, policyLoss.beta ?? 1),
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
       num_tokens: tokensIn(trajectories),
@@ -130,36 +139,65 @@ export interface RlOptions extends LearnOptions, PlayOptions {
   readonly rng: Rng;
 }
 
+/** Where the episodes of a step come from. */
+export interface EpisodeSource {
+  /** The episodes that step `step` learns from; `null` if the run was stopped. */
+  next(step: number): Promise<PlayedStep | null>;
+  /** The model has learnt from step `step`, the report of which may be added to. */
+  learnt?(report: StepReport): Promise<StepReport>;
+}
+
 /** Reinforcement learning: play, compare, update. */
 export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, void, void> {
-  const { objective, steps, startStep = 0, iterations = 1, reference, critic } = options;
+  const { model, template, rollout: sampling } = options;
+  checkRl(options);
+  const play: PlayEpisodes = (requests, how) => rollout(model, template, requests, how);
+  yield* learnFrom(options, {
+    async next(step) {
+      // Every task is tried by a group of episodes.
+      const part = await playPart(options, step);
+      const played = finishStep(options, step, [part]);
+      if (sampling.signal?.aborted) return null;
+      return { ...played, trajectories: await withBaseline(options, played, play) };
+    },
+  });
+}
+
+/** @throws one clear line if the options do not fit together */
+export function checkRl(options: RlOptions): void {
+  const { objective, iterations = 1, reference, critic } = options;
   checkKeys("trainRl", options, RL_KEYS);
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
   checkPlay(options);
-  for (let step = startStep; step < steps; step++) {
-    // 1. Play: every task is tried by a group of episodes.
-    const played = await playStep(options, step);
-    if (options.rollout.signal?.aborted) return;
-    const { greedyBaseline } = objective.advantage;
-    const trajectories = greedyBaseline ? await withGreedyRewards(options, played) : played.trajectories;
+}
 
-    // 2. Compare and update, together with what is replayed.
-    const batch = batchOf(options, trajectories, step);
-    yield reportOf(await learn(batch.learn, batch.trajectories, step), played, batch);
+/** The loop of `trainRl`, wherever the episodes come from. The options have been checked. */
+export async function* learnFrom(options: RlOptions, source: EpisodeSource): AsyncGenerator<StepReport, void, void> {
+  const { steps, startStep = 0 } = options;
+  for (let step = startStep; step < steps; step++) {
+    const played = await source.next(step);
+    if (played === null) return;
+    // Compare and update, together with what is replayed.
+    const batch = batchOf(options, played.trajectories, step);
+    const report = reportOf(await learn(batch.learn, batch.trajectories, step, batch.own), played.metrics, batch);
+    yield source.learnt ? await source.learnt(report) : report;
   }
 }
 
-/** Plays each task once more without chance; its return is the baseline of the group (ReMax). */
-async function withGreedyRewards(
-  { model, template, rollout: options, groupSize }: RlOptions,
-  { requests, trajectories }: PlayedStep,
-): Promise<Trajectory[]> {
+/** With an estimator that asks for it, each task is played once more without chance; its return is the baseline of the group (ReMax). */
+export async function withBaseline(
+  loop: RlOptions,
+  { requests, trajectories }: Pick<PlayedStep, "requests" | "trajectories">,
+  play: PlayEpisodes,
+): Promise<readonly Trajectory[]> {
+  const { objective, groupSize, rollout: options } = loop;
+  if (!objective.advantage.greedyBaseline) return trajectories;
   const first = requests.filter((_, e) => e % groupSize === 0);
   const fresh = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
-  const greedy = await rollout(model, template, fresh, { ...options, temperature: 0 });
+  const greedy = rewarded(loop, await play(fresh, { ...options, temperature: 0 }));
   const rewardOf = new Map(greedy.map((t) => [t.group, t.masked ? NaN : t.reward]));
   return trajectories.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
 }

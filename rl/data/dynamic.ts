@@ -1,5 +1,5 @@
 /**
- * Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476, §3.2): groups whose rewards are all equal teach the policy nothing, so
+ * Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476, §3.2): groups whose outcomes are all equal teach the policy nothing, so
  * further groups are played until as many as were asked for have spread. Here the number of refills is bounded, and what was
  * drawn in vain is not thrown away: it is left out of the policy term and its denominators, and the world model learns from it.
  */

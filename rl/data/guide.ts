@@ -36,12 +36,26 @@ export const isGuided = ({ group }: Trajectory): boolean => group < 0;
 
 /** The request with the first `length` actions given, and a stream of its own. */
 export function guidedRequest(request: EpisodeRequest, length: number, options: GuideOptions = {}): EpisodeRequest {
-  const action = options.action ?? ((env: Environment): string => request.spec.expert(env));
+  const own = { ...request, group: guidedGroup(request.group), rng: request.rng.split("guided").split(length) };
+  return guided(own, length, options.action && ((env, turn): string => options.action!(env, request, turn)));
+}
+
+/** The request with its first `length` actions given: by `action`, or by the environment's expert. */
+export function guided(
+  request: EpisodeRequest,
+  length: number,
+  action?: (env: Environment, turn: number) => string,
+): EpisodeRequest {
+  const act = action ?? ((env: Environment): string => request.spec.expert(env));
+  const { spec, options, seed, group, rng } = request;
   return {
-    ...request,
-    group: guidedGroup(request.group),
-    rng: request.rng.split("guided").split(length),
-    forced: (turn, _task, env) => (turn < length ? action(env, request, turn) : undefined),
+    spec,
+    options,
+    seed,
+    group,
+    rng,
+    ...(action ? {} : { given: [{ kind: "guide", length }] }),
+    forced: (turn, _task, env) => (turn < length ? act(env, turn) : undefined),
   };
 }
 

@@ -10,6 +10,7 @@ import type { Model } from "../../nn/transformer.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/environment.ts";
 import type { LearnOptions, StepReport } from "../learn.ts";
 import { type Metrics, rolloutMetrics } from "../metrics.ts";
+import { type CompositeReward, withReward } from "../rewards/composite.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../rollout.ts";
 import type { Trajectory } from "../stream.ts";
 import type { Template } from "../template.ts";
@@ -22,6 +23,10 @@ import { type Exploration, forcedShare } from "./sampling.ts";
 
 /** What may happen to the data of a step, each by itself or together; all are off by default. */
 export interface DataOptions {
+  /** What an episode is worth, with the parts of it, in the place of its environment's own return. */
+  readonly reward?: (
+    trajectory: Trajectory,
+  ) => Pick<CompositeReward, "reward" | "parts"> & Partial<Pick<CompositeReward, "outcome">>;
   /** The sampling temperature at each step, in the place of `rollout.temperature`. */
   readonly temperature?: Schedule;
   /** ε-tool exploration. */
@@ -35,7 +40,7 @@ export interface DataOptions {
   /** Earlier groups beside the new ones, off-policy. It keeps a state of its own: save `state()` with the run. */
   readonly replay?: ReplayBuffer;
 }
-export const DATA_KEYS: readonly string[] = ["temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay"]; // prettier-ignore
+export const DATA_KEYS: readonly string[] = ["reward", "temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay"]; // prettier-ignore
 
 export interface PlayOptions extends DataOptions {
   readonly model: Model;
@@ -58,8 +63,7 @@ export function checkPlay({
   temperature,
   dynamicSampling,
   guide,
-}: PlayOptions): void {
-  // prettier-ignore
+}: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide">): void {
   check(groupSize >= 1 && groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`); // prettier-ignore
   check(temperature === undefined || sampling.temperature === undefined, () => "trainRl: a temperature schedule and rollout.temperature; give one of them"); // prettier-ignore
   if (dynamicSampling) checkDynamicSampling(dynamicSampling);
@@ -75,19 +79,46 @@ export interface PlayedStep {
   readonly metrics: Metrics;
 }
 
-/** Plays the groups of a step, and tells the curriculum how they went. */
-export async function playStep(options: PlayOptions, step: number): Promise<PlayedStep> {
-  const { model, template, groups, exploration, temperature, curriculum, dynamicSampling, guide, rng } = options;
-  const sampling = temperature ? { ...options.rollout, temperature: temperature(step) } : options.rollout;
+/** Plays episodes: `rollout` with the model that learns, unless others do it. The result is in the order of the requests. */
+export type PlayEpisodes = (
+  requests: readonly EpisodeRequest[],
+  options: RolloutOptions,
+) => Promise<readonly Trajectory[]>;
+
+/** Some groups of a step, before anybody has learnt from them. */
+export interface PlayedPart extends PlayedStep {
+  readonly step: number;
+  /** The curriculum's, by group. */
+  readonly choices: ReadonlyMap<number, TaskChoice>;
+  readonly guided: readonly Metrics[];
+}
+
+/** Which groups of a step: the whole of it, unless given. */
+export interface PartOptions {
+  readonly first: number;
+  readonly count: number;
+  /** The tasks of an earlier part, to be played again. */
+  readonly again?: PlayedPart | undefined;
+}
+
+/** Plays groups of a step. Tasks are drawn at once, before anything is awaited. */
+export async function playPart(
+  options: PlayOptions,
+  step: number,
+  { first, count, again }: PartOptions = { first: 0, count: options.groups },
+  playEpisodes: PlayEpisodes = (asked, how) => rollout(options.model, options.template, asked, how),
+): Promise<PlayedPart> {
+  const { exploration, dynamicSampling, guide, rng } = options;
+  const sampling = samplingOf(options, step);
   const isStopped = (): boolean => sampling.signal?.aborted ?? false;
-  const play = (asked: readonly EpisodeRequest[]): Promise<Trajectory[]> =>
-    rollout(model, template, exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling);
+  const play = async (asked: readonly EpisodeRequest[]): Promise<readonly Trajectory[]> =>
+    rewarded(options, await playEpisodes(exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling));
 
   const requests: EpisodeRequest[] = [];
-  const choices = new Map<number, TaskChoice>();
+  const choices = new Map<number, TaskChoice>(again?.choices);
   const guided: Metrics[] = [];
-  const playGroups = async (first: number, count: number): Promise<Trajectory[]> => {
-    const asked = episodeRequests(options, rng.split(step), first, count, choices);
+  const playGroups = async (from: number, groups: number): Promise<readonly Trajectory[]> => {
+    const asked = again?.requests ?? episodeRequests(options, rng.split(step), from, groups, choices);
     const played = await play(asked);
     requests.push(...asked);
     if (!guide || isStopped()) return played;
@@ -97,11 +128,28 @@ export async function playStep(options: PlayOptions, step: number): Promise<Play
     return [...played, ...helped.trajectories];
   };
   const { trajectories, metrics } = dynamicSampling
-    ? await drawInformative(groups, dynamicSampling, playGroups, isStopped)
-    : { trajectories: await playGroups(0, groups), metrics: {} };
+    ? await drawInformative(count, dynamicSampling, playGroups, isStopped)
+    : { trajectories: await playGroups(first, count), metrics: {} };
+  return { step, requests, trajectories, metrics, choices, guided };
+}
 
+/** With the returns that the options give them. */
+export function rewarded({ reward }: DataOptions, trajectories: readonly Trajectory[]): readonly Trajectory[] {
+  if (!reward) return trajectories;
+  return trajectories.map((t) => {
+    if (t.masked) return t;
+    const { reward: worth, parts, outcome } = reward(t);
+    return { ...withReward(t, worth, parts), ...(outcome === undefined ? {} : { outcome }) };
+  });
+}
+
+/** The parts that a step learns from, as one; and the curriculum is told how they went. */
+export function finishStep(options: PlayOptions, step: number, parts: readonly PlayedPart[]): PlayedStep {
+  const { exploration, temperature, curriculum } = options;
+  const { requests, trajectories, choices, guided, metrics } = parts.length === 1 ? parts[0]! : joined(step, parts);
+  const sampling = samplingOf(options, step);
   // A stopped step is not learnt from, and not remembered.
-  if (curriculum && !isStopped()) curriculum.observe(outcomesOf(trajectories, choices));
+  if (curriculum && !sampling.signal?.aborted) curriculum.observe(outcomesOf(trajectories, choices));
   return {
     requests,
     trajectories,
@@ -112,6 +160,26 @@ export async function playStep(options: PlayOptions, step: number): Promise<Play
       ...metrics,
       ...added(guided),
     },
+  };
+}
+
+/** How the tokens of a step are drawn. */
+const samplingOf = ({ temperature, rollout: sampling }: PlayOptions, step: number): RolloutOptions => ({
+  ...sampling,
+  ...(temperature ? { temperature: temperature(step) } : {}),
+  version: step,
+});
+
+/** Parts of one group each, perhaps of different steps, numbered anew. */
+function joined(step: number, parts: readonly PlayedPart[]): PlayedPart {
+  const choices = new Map(parts.flatMap((part, group) => [...part.choices.values()].map((choice) => [group, choice])));
+  return {
+    step,
+    requests: parts.flatMap((part, group) => part.requests.map((request) => ({ ...request, group }))),
+    trajectories: parts.flatMap((part, group) => part.trajectories.map((t) => ({ ...t, group }))),
+    metrics: {},
+    choices,
+    guided: [],
   };
 }
 
@@ -165,6 +233,8 @@ function added(rounds: readonly Metrics[]): Metrics {
 export interface Batch {
   readonly learn: LearnOptions;
   readonly trajectories: readonly Trajectory[];
+  /** Those that were played in this step, and without help. */
+  readonly own: readonly Trajectory[];
   readonly metrics: Metrics;
 }
 
@@ -172,18 +242,18 @@ export interface Batch {
 export function batchOf(options: LearnOptions & DataOptions, fresh: readonly Trajectory[], step: number): Batch {
   const { replay, dynamicSampling, objective } = options;
   const learn = dynamicSampling ? { ...options, objective: { ...objective, dropConstantGroups: true } } : options;
-  if (!replay) return { learn, trajectories: fresh, metrics: {} };
+  const own = fresh.filter((t) => !isGuided(t));
+  if (!replay) return { learn, trajectories: fresh, own, metrics: {} };
   const drawn = replay.draw(step);
   replay.add(fresh, step);
   const { trajectories, metrics } = withReplayed(fresh, drawn, step);
   // Ratios of replayed tokens refer to what was recorded; those of new ones as well, which is the same up to rounding.
   const isOffPolicy = drawn.length > 0;
-  return { learn: isOffPolicy ? { ...learn, offPolicy: true } : learn, trajectories, metrics };
+  return { learn: isOffPolicy ? { ...learn, offPolicy: true } : learn, trajectories, own, metrics };
 }
 
-/** The step's report, its outcomes those of the episodes that were played in this step and without help. */
-export function reportOf(report: StepReport, played: PlayedStep, batch: Batch): StepReport {
-  const own = played.trajectories.filter((t) => !isGuided(t));
-  const outcomes = own.length < batch.trajectories.length ? rolloutMetrics(own) : {};
-  return { ...report, metrics: { ...report.metrics, ...outcomes, ...played.metrics, ...batch.metrics } };
+/** The step's report, its outcomes those of the policy's own episodes. */
+export function reportOf(report: StepReport, played: Metrics, { own, trajectories, metrics }: Batch): StepReport {
+  const outcomes = own.length < trajectories.length ? rolloutMetrics(own) : {};
+  return { ...report, metrics: { ...report.metrics, ...outcomes, ...played, ...metrics } };
 }

@@ -6,7 +6,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
-import { isWithoutSpread } from "../advantages/estimator.ts";
+import { isWithoutSpread, scorableOutcomes } from "../advantages/estimator.ts";
 import type { Metrics } from "../metrics.ts";
 import { rolloutsOf, type Trajectory } from "../stream.ts";
 import { rowsByGroup } from "./dynamic.ts";
@@ -60,14 +60,15 @@ export class ReplayBuffer {
     return this.#groups;
   }
 
-  /** Keeps the groups that have spread. @param version the step of the policy that played them, ascending from call to call */
+  /** Keeps the groups whose outcomes differ. @param version the step of the policy that played them, ascending from call to call */
   add(trajectories: readonly Trajectory[], version: number): void {
     const newest = this.#groups.at(-1)?.version ?? -Infinity;
     check(version >= newest, () => `ReplayBuffer.add: version ${version} after ${newest}; versions never go back`);
     const { capacity, order, priority } = this.#options;
     const added = rowsByGroup(trajectories).flatMap((rows): ReplayedGroup[] => {
-      const rewards = rolloutsOf(rows).flatMap((r) => (r.scorable ? [r.reward] : []));
-      if (isWithoutSpread(rewards)) return [];
+      const rollouts = rolloutsOf(rows);
+      if (isWithoutSpread(scorableOutcomes(rollouts))) return [];
+      const rewards = rollouts.flatMap((r) => (r.scorable ? [r.reward] : []));
       const value = priority(rewards);
       check(Number.isFinite(value), () => `ReplayBuffer: the priority of rewards ${showValue(rewards)} is ${value}`);
       return [{ trajectories: rows, version, priority: value, uses: 0 }];
@@ -109,8 +110,13 @@ export class ReplayBuffer {
 
 /** JSON has no NaN, and no typed arrays. */
 type JsonNumber = number | null;
-type JsonRow = Omit<Trajectory, "reward" | "stepRewards" | "tokenRewards" | "greedyReward"> & {
+type JsonRow = Omit<
+  Trajectory,
+  "reward" | "outcome" | "rewardParts" | "stepRewards" | "tokenRewards" | "greedyReward"
+> & {
   readonly reward: JsonNumber;
+  readonly outcome?: JsonNumber;
+  readonly rewardParts?: Readonly<Record<string, JsonNumber>>;
   readonly stepRewards: readonly JsonNumber[];
   readonly tokenRewards?: readonly JsonNumber[];
   readonly greedyReward?: JsonNumber;
@@ -120,21 +126,44 @@ type JsonGroup = Omit<ReplayedGroup, "trajectories"> & { readonly trajectories: 
 const toJson = (x: number): JsonNumber => (Number.isNaN(x) ? null : x);
 const fromJson = (x: JsonNumber): number => x ?? NaN;
 
+const mapParts = <A, B>(parts: Readonly<Record<string, A>>, f: (x: A) => B): Record<string, B> =>
+  Object.fromEntries(Object.entries(parts).map(([name, x]) => [name, f(x)]));
+
 /** A copy, so that a saved state does not change with the buffer. */
-function rowToJson({ reward, stepRewards, tokenRewards, greedyReward, ...row }: Trajectory): JsonRow {
+function rowToJson({
+  reward,
+  outcome,
+  rewardParts,
+  stepRewards,
+  tokenRewards,
+  greedyReward,
+  ...row
+}: Trajectory): JsonRow {
   return structuredClone({
     ...row,
     reward: toJson(reward),
+    ...(outcome === undefined ? {} : { outcome: toJson(outcome) }),
+    ...(rewardParts ? { rewardParts: mapParts(rewardParts, toJson) } : {}),
     stepRewards: stepRewards.map(toJson),
     ...(tokenRewards ? { tokenRewards: Array.from(tokenRewards, toJson) } : {}),
     ...(greedyReward === undefined ? {} : { greedyReward: toJson(greedyReward) }),
   });
 }
 
-function rowFromJson({ reward, stepRewards, tokenRewards, greedyReward, ...row }: JsonRow): Trajectory {
+function rowFromJson({
+  reward,
+  outcome,
+  rewardParts,
+  stepRewards,
+  tokenRewards,
+  greedyReward,
+  ...row
+}: JsonRow): Trajectory {
   return structuredClone({
     ...row,
     reward: fromJson(reward),
+    ...(outcome === undefined ? {} : { outcome: fromJson(outcome) }),
+    ...(rewardParts ? { rewardParts: mapParts(rewardParts, fromJson) } : {}),
     stepRewards: stepRewards.map(fromJson),
     ...(tokenRewards ? { tokenRewards: tokenRewards.map(fromJson) } : {}),
     ...(greedyReward === undefined ? {} : { greedyReward: fromJson(greedyReward) }),

@@ -76,17 +76,24 @@ export class Exploration {
   apply(request: EpisodeRequest, step: number): EpisodeRequest {
     const epsilon = this.#epsilon(step);
     checkRange(`Exploration at step ${step}`, "epsilon", epsilon, 0, 1);
-    const choose: ToolChooser = this.#choose ?? ((rng, task) => request.spec.random(rng, task));
-    return {
-      ...request,
-      forced: (turn, task, env) => {
-        const given = request.forced?.(turn, task, env);
-        if (given !== undefined) return given;
-        const rng = request.rng.split("explore").split(turn);
-        return rng.uniform() < epsilon ? choose(rng, task, env, turn) : undefined;
-      },
-    };
+    return explored(request, epsilon, this.#choose);
   }
+}
+
+/** The request with actions of `choose`, or of the random baseline, in a share `epsilon` of its turns. */
+export function explored({ given, ...request }: EpisodeRequest, epsilon: number, choose?: ToolChooser): EpisodeRequest {
+  const chooser: ToolChooser = choose ?? ((rng, task) => request.spec.random(rng, task));
+  const canBeSent = choose === undefined && (request.forced === undefined || given !== undefined);
+  return {
+    ...request,
+    ...(canBeSent ? { given: [...(given ?? []), { kind: "explore", epsilon }] } : {}),
+    forced: (turn, task, env) => {
+      const first = request.forced?.(turn, task, env);
+      if (first !== undefined) return first;
+      const rng = request.rng.split("explore").split(turn);
+      return rng.uniform() < epsilon ? chooser(rng, task, env, turn) : undefined;
+    },
+  };
 }
 
 /** Share of the actions that the environment got which were not the model's. */

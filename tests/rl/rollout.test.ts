@@ -53,7 +53,7 @@ describe.each([
     expect(told.length).toBe(2);
     expect(task).toBe("a");
     const T = stream.ids.length;
-    expect(Object.values(stream).map((column) => column.length)).toEqual(Array(6).fill(T));
+    expect(Object.values(stream).map((column) => column.length)).toEqual(Array(7).fill(T));
     expect(reward).toBe(stepRewards[0]! + stepRewards[1]!);
 
     // The stream is the template's text, part by part.

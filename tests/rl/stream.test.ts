@@ -22,6 +22,7 @@ describe("stream", () => {
       turns: [0, 0],
       oldLogProbs: [-1, -2],
       temperatures: [0.5, 0.5],
+      versions: [-1, -1],
       targets: [false, false],
     });
     expect(() => append(stream, "action", 0, [1, 2], { oldLogProbs: [-1] })).toThrow(
@@ -67,7 +68,7 @@ describe("rollout metrics", () => {
     const failed = { ...played(9, 0, "completed", 9), masked: true };
     expect(rolloutMetrics([played(1, 1, "completed", 3), played(0, 0, "max_tokens", 1), failed])).toEqual({
       reward: 0.5,
-      reward_std: 0.5,
+      reward_std: Math.SQRT1_2,
       success: 0.5,
       "completions/mean_length": 3,
       "completions/min_length": 2,

@@ -1,0 +1,127 @@
+/**
+ * What playing while learning gains: seconds of a step of `npm start`'s reinforcement learning, played and learnt in turn, and with threads
+ * that play. Every arm begins with the same warm start, its texts those of `rl/terminal` (bench/contenders/worldgradRl.ts).
+ *
+ *     npx tsx bench/async.ts [--steps 12] [--arms sync1,sync2,1x0,1x1,2x1] [--warmup 150] [--quick]
+ *
+ * `syncN` plays and learns in turn with N threads of the executor; `WxK` has W playing threads, staleness K and a learner of one thread.
+ * The first steps of an arm fill its queue and are not counted. Nothing else should run meanwhile. Steps of different arms play episodes
+ * of different lengths, so tokens per second is the fairer number.
+ */
+import { parseArgs } from "node:util";
+import { Experiment } from "../cli/experiment.ts";
+import { parseStart, type StartOptions } from "../cli/options.ts";
+import { type Preset, presetFor } from "../cli/presets.ts";
+import { fail } from "../engine/errors.ts";
+import { device as makeDevice } from "../engine/index.ts";
+import { installPolicy, type Policy, policyOf } from "../rl/async/messages.ts";
+import { Template } from "../rl/template.ts";
+
+interface Arm {
+  readonly name: string;
+  /** Of the executor that learns. */
+  readonly threads: number;
+  readonly async?: { readonly workers: number; readonly maxStaleness: number };
+}
+
+const ARMS: readonly Arm[] = [
+  { name: "sync1", threads: 1 },
+  { name: "sync2", threads: 2 },
+  ...[[1, 0], [1, 1], [2, 1]].map(([workers, maxStaleness]): Arm => ({ name: `${workers}x${maxStaleness}`, threads: 1, async: { workers: workers!, maxStaleness: maxStaleness! } })), // prettier-ignore
+];
+
+/** Steps that fill the queue, and compile what a step needs. */
+const FILL = 3;
+
+interface WarmStart {
+  readonly template: Template;
+  readonly policy: Policy;
+}
+
+/** The model that all arms begin with. */
+async function warmStart(preset: Preset): Promise<WarmStart> {
+  const experiment = new Experiment(preset);
+  const tokenizer = await experiment.trainTokenizer();
+  const template = new Template(tokenizer);
+  const device = await makeDevice("wasm");
+  const model = experiment.newModel(tokenizer, device);
+  const demonstrations = await experiment.demonstrations(template);
+  for await (const step of experiment.sft({ model, template, optimizer: experiment.sftOptimizer(model), demonstrations })) void step; // prettier-ignore
+  const policy = await policyOf(model, 0);
+  device.dispose();
+  return { template, policy };
+}
+
+interface Measured {
+  readonly seconds: number;
+  readonly tokens: number;
+  readonly learnerIdle: number;
+  readonly workerIdle: number;
+  readonly staleness: number;
+}
+
+/** Means of the counted steps. */
+async function measure(
+  { threads, async }: Arm,
+  { template, policy }: WarmStart,
+  preset: Preset,
+  steps: number,
+): Promise<Measured> {
+  const experiment = new Experiment({
+    ...preset,
+    rl: { ...preset.rl, steps: steps + FILL },
+    ...(async ? { async } : {}),
+  });
+  const device = await makeDevice("wasm", { threads });
+  const model = experiment.newModel(template.tokenizer, device);
+  installPolicy(model, policy);
+  const total = { tokens: 0, learnerIdle: 0, workerIdle: 0, staleness: 0 };
+  let began = 0;
+  let ended = 0;
+  for await (const { step, metrics } of experiment.rl({ model, template, optimizer: experiment.rlOptimizer(model) })) {
+    ended = performance.now();
+    if (step === FILL - 1) began = ended;
+    if (step < FILL) continue;
+    total.tokens += metrics["num_tokens"]!;
+    total.learnerIdle += metrics["async/learner_idle"] ?? NaN;
+    total.workerIdle += metrics["async/worker_idle"] ?? NaN;
+    total.staleness += metrics["async/staleness_mean"] ?? NaN;
+  }
+  device.dispose();
+  const [tokens, learnerIdle, workerIdle, staleness] = [total.tokens, total.learnerIdle, total.workerIdle, total.staleness].map((sum) => sum / steps) as [number, number, number, number]; // prettier-ignore
+  return { seconds: (ended - began) / 1000 / steps, tokens, learnerIdle, workerIdle, staleness };
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { steps: { type: "string", default: "12" }, warmup: { type: "string", default: "150" }, arms: { type: "string" }, quick: { type: "boolean", default: false } } }); // prettier-ignore
+  const [steps, warmup] = [Number(values.steps), Number(values.warmup)];
+  const names = values.arms?.split(",") ?? ARMS.map(({ name }) => name);
+  const arms = names.map((name) => ARMS.find((arm) => arm.name === name) ?? fail(`--arms: expected ${ARMS.map((a) => a.name).join()}, got "${name}"`)); // prettier-ignore
+  if (!(Number.isInteger(steps) && steps >= 1 && Number.isInteger(warmup) && warmup >= 1)) fail("--steps and --warmup must be integers ≥ 1"); // prettier-ignore
+
+  const full = presetFor(parseStart(values.quick ? ["--quick"] : []) as StartOptions);
+  // Fewer texts and demonstrations than in a real run: they take time and change nothing about the cost of a step.
+  const preset: Preset = { ...full, tokenizer: { ...full.tokenizer, corpusEpisodes: Math.min(300, full.tokenizer.corpusEpisodes) }, sft: { ...full.sft, demonstrations: Math.min(400, full.sft.demonstrations), steps: warmup } }; // prettier-ignore
+  const start = await warmStart(preset);
+  console.log("arm      s/step   tokens/s   speed-up   learner waits s   workers idle   age");
+  let first: number | undefined;
+  for (const arm of arms) {
+    const { seconds, tokens, learnerIdle, workerIdle, staleness } = await measure(arm, start, preset, steps);
+    const rate = tokens / seconds;
+    first ??= rate;
+    const shown = (value: number, digits: number): string => (Number.isNaN(value) ? "–" : value.toFixed(digits));
+    console.log(
+      [
+        arm.name.padEnd(6),
+        seconds.toFixed(2).padStart(8),
+        rate.toFixed(0).padStart(10),
+        `${(rate / first).toFixed(2)}×`.padStart(10),
+        shown(learnerIdle, 2).padStart(17),
+        shown(workerIdle, 2).padStart(14),
+        shown(staleness, 2).padStart(5),
+      ].join(" "),
+    );
+  }
+}
+
+await main();

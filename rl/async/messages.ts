@@ -1,0 +1,93 @@
+/**
+ * What a learner and its rollout workers say to each other. Messages are plain data (numbers, strings, arrays, typed arrays), so the same
+ * worker runs on the learner's thread, in a `worker_threads` thread or in a Web Worker.
+ *
+ *     learner → worker:  policy (weights of a version) · play (episodes)
+ *     worker → learner:  alive · episode (one that is over, at once) · failed (the rollout threw: a fault of the program)
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import { Rng, type RngState } from "../../engine/random.ts";
+import { scope } from "../../engine/scope.ts";
+import { assign } from "../../engine/state.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import type { Model } from "../../nn/transformer.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environments/environment.ts";
+import { guided } from "../data/guide.ts";
+import { explored } from "../data/sampling.ts";
+import type { EpisodeRequest, GivenActions } from "../episodes.ts";
+import type { RolloutOptions } from "../rollout.ts";
+import type { Trajectory } from "../stream.ts";
+
+/** A policy as numbers: one array for each parameter, in the order of the tree. */
+export interface Policy {
+  /** Steps of learning behind it. */
+  readonly version: number;
+  readonly weights: readonly (Float32Array | Float64Array)[];
+}
+
+/** An episode to play. */
+export interface Job {
+  readonly id: number;
+  readonly request: WireRequest | EpisodeRequest;
+  /** What differs from the options that the worker began with. */
+  readonly sampling: Pick<RolloutOptions, "temperature">;
+  /** The whole episode is to be played by the policy that is in force when the job arrives, whatever policy comes meanwhile. */
+  readonly pinned: boolean;
+}
+
+/** `EpisodeRequest` as plain data: the environment by its name. */
+export interface WireRequest {
+  readonly env: string;
+  readonly options: EnvironmentOptions;
+  readonly seed: number;
+  readonly group: number;
+  readonly rng: RngState;
+  readonly given: readonly GivenActions[];
+}
+
+export type ToWorker =
+  { readonly kind: "policy"; readonly policy: Policy } | { readonly kind: "play"; readonly jobs: readonly Job[] };
+
+export type FromWorker =
+  | { readonly kind: "alive" }
+  | { readonly kind: "episode"; readonly id: number; readonly trajectory: Trajectory }
+  | { readonly kind: "failed"; readonly message: string };
+
+/** The weights of `model`, copied to the host. */
+export async function policyOf({ params }: Model, version: number): Promise<Policy> {
+  const read = await Promise.all(treeLeaves(params).map((x) => x.read()));
+  const weights = read.map((x) => (x instanceof Int32Array ? fail("policy: a parameter is an integer tensor") : x));
+  return { version, weights };
+}
+
+/** Writes the weights into the parameters of a model of the same configuration. */
+export function installPolicy({ params }: Model, { weights }: Policy): void {
+  const leaves = treeLeaves(params);
+  check(leaves.length === weights.length, () => `policy: ${weights.length} arrays for a model of ${leaves.length} parameters`); // prettier-ignore
+  scope(() => {
+    leaves.forEach((leaf, i) => {
+      const { device, shape, dtype } = leaf;
+      assign(leaf, tensor(weights[i]!, { device, shape, dtype }));
+    });
+  }, "installPolicy");
+}
+
+/** A job for a worker that shares no memory. @throws if the request holds functions of this program, which cannot be sent */
+export function toWire(job: Job): Job {
+  if ("env" in job.request) return job;
+  const { spec, options, seed, group, rng, forced, given } = job.request;
+  check(forced === undefined || given !== undefined, () => "async: actions that a function of this program gives (a chooser of its own for exploration or guide) cannot be sent to another thread; play with workers on this one (localWorkers)"); // prettier-ignore
+  return { ...job, request: { env: spec.name, options, seed, group, rng: rng.state, given: given ?? [] } };
+}
+
+/** The request of a job. @param environment the environment of a name */
+export function requestOf({ request }: Job, environment: (name: string) => EnvironmentSpec): EpisodeRequest {
+  if (!("env" in request)) return request;
+  const { env, options, seed, group, rng, given } = request;
+  const plain: EpisodeRequest = { spec: environment(env), options, seed, group, rng: new Rng(rng) };
+  return given.reduce(
+    (made, how) => (how.kind === "guide" ? guided(made, how.length) : explored(made, how.epsilon)),
+    plain,
+  );
+}
