@@ -54,12 +54,24 @@ export interface PreferencePair {
   readonly rejected: Trajectory;
 }
 
+export interface PreferencePlanOptions {
+  /**
+   * Weight of −lp of the chosen answer beside the preference loss, a mean over its tokens and over the pairs; default 0. A preference
+   * is satisfied by making both answers improbable, the rejected one more; this keeps the chosen one (RPO, Pang et al. 2024,
+   * arXiv 2404.19733; TRL's `rpo_alpha`).
+   */
+  readonly imitation?: number;
+}
+
 /**
  * The plan of a preference loss: the advantage column holds the side (+1 chosen, −1 rejected), the two rows of a pair are one
  * segment, and the weights of a pair's tokens sum to 1/pairs, because the loss gives each of them the whole loss of the pair.
  */
-export function planPreference(pairs: readonly PreferencePair[]): StepPlan {
+export function planPreference(pairs: readonly PreferencePair[], options: PreferencePlanOptions = {}): StepPlan {
+  checkKeys("planPreference", options, ["imitation"]);
+  const { imitation = 0 } = options;
   check(pairs.length > 0, () => "planPreference: the list of pairs is empty");
+  check(imitation >= 0, () => `planPreference: imitation must be ≥ 0, got ${imitation}`);
   return {
     fracRewardZeroStd: 0,
     episodes: pairs.flatMap(({ chosen, rejected }, segment) => {
@@ -73,7 +85,7 @@ export function planPreference(pairs: readonly PreferencePair[]): StepPlan {
           trajectory,
           advantages: Float64Array.from(mask, (own) => (own ? 1 - 2 * side : 0)),
           wPolicy: Float64Array.from(mask, (own) => (own ? 1 / (pairs.length * (n + m)) : 0)),
-          wWorld: empty,
+          wWorld: Float64Array.from(mask, (own) => (own && side === 0 ? imitation / (pairs.length * n) : 0)),
           wKl: empty,
           mask,
           segment,

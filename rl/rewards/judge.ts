@@ -38,10 +38,18 @@ export async function majorityVote<Question>(
   const settled = await Promise.allSettled(judges.map(async (judge) => judge(question, signal)));
   signal?.throwIfAborted();
   const votes = settled.map((result) => (result.status === "fulfilled" ? result.value : undefined));
+  return tally(votes, quorum);
+}
+
+/** What votes come to; undefined abstains. @param quorum votes that it takes for a verdict; default: more than half of them all */
+export function tally(
+  votes: readonly (boolean | undefined)[],
+  quorum: number = Math.floor(votes.length / 2) + 1,
+): Verdict {
   const yes = votes.filter((vote) => vote === true).length;
   const no = votes.filter((vote) => vote === false).length;
   const decided = yes + no >= quorum && yes !== no;
-  return { verdict: decided ? yes > no : undefined, yes, no, abstained: judges.length - yes - no };
+  return { verdict: decided ? yes > no : undefined, yes, no, abstained: votes.length - yes - no };
 }
 
 /** 1 for yes, 0 for no, NaN (not scorable) without a verdict. */
