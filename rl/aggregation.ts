@@ -11,6 +11,7 @@ export const AGGREGATIONS = [
   "seq-mean-token-sum",
   "seq-mean-token-sum-norm",
   "seq-mean-token-mean",
+  "prompt-mean-token-mean",
 ] as const;
 export type Aggregation = (typeof AGGREGATIONS)[number];
 
@@ -21,14 +22,20 @@ export const AGGREGATION_FORMULAS: Readonly<Record<Aggregation, string>> = {
   "seq-mean-token-sum": "(1/S) Σ_i Σ_t m·ℓ",
   "seq-mean-token-sum-norm": "(1/(S·L_max)) Σ_i Σ_t m·ℓ, Dr. GRPO's",
   "seq-mean-token-mean": "mean of the sequences' own means",
+  "prompt-mean-token-mean": "mean over the tasks of the mean over all tokens of a task's group, SkyRL's prompt_mean",
 };
 
-/** TRL's `loss_type` names that mean an aggregation. */
+/** TRL's `loss_type` names, each for its aggregation, and SkyRL's. */
 export const AGGREGATION_ALIASES: Readonly<Record<string, Aggregation>> = {
   dapo: "token-mean",
   bnpo: "token-mean",
   grpo: "seq-mean-token-mean",
   dr_grpo: "seq-mean-token-sum-norm",
+  cispo: "token-mean",
+  vespo: "token-mean",
+  sapo: "seq-mean-token-mean",
+  luspo: "seq-mean-token-sum",
+  prompt_mean: "prompt-mean-token-mean",
 };
 
 export function aggregationByName(name: string): Aggregation {
@@ -48,6 +55,8 @@ export interface AggregationOptions {
   readonly maxLength?: number;
   /** Rows of each sequence; default: every row is one. */
   readonly sequences?: readonly (readonly number[])[];
+  /** The task of each sequence, for `prompt-mean-token-mean`; default: each is one of its own. */
+  readonly groups?: readonly number[];
   /** How much each trained token counts, ≥ 0; default 1. The denominators count the same, so only proportions matter. */
   readonly importance?: readonly Float64Array[];
 }
@@ -63,14 +72,20 @@ export function aggregationWeights(
   aggregation: Aggregation,
   options: AggregationOptions | number = {},
 ): Float64Array[] {
-  const { maxLength, sequences = masks.map((_, row) => [row]), importance } = typeof options === "number" ? { maxLength: options } : options; // prettier-ignore
+  const { maxLength, sequences = masks.map((_, row) => [row]), groups, importance } = typeof options === "number" ? { maxLength: options } : options; // prettier-ignore
   const worth = (row: number, t: number): number => (masks[row]![t] ? (importance?.[row]![t] ?? 1) : 0);
   const lengths = sequences.map((rows) =>
     rows.reduce((sum, row) => sum + masks[row]!.reduce((n, _, t) => n + worth(row, t), 0), 0),
   );
   const N = lengths.reduce((a, b) => a + b, 0);
   const S = sequences.filter((rows) => rows.some((row) => masks[row]!.some(Boolean))).length;
-  const weightOf = (length: number): number => {
+  const groupOf = (i: number): number => groups?.[i] ?? i;
+  const ofGroup = new Map<number, number>();
+  lengths.forEach((n, i) => ofGroup.set(groupOf(i), (ofGroup.get(groupOf(i)) ?? 0) + n));
+  const trained = new Set(
+    sequences.flatMap((rows, i) => (rows.some((row) => masks[row]!.some(Boolean)) ? [groupOf(i)] : [])),
+  );
+  const weightOf = (i: number): number => {
     switch (aggregation) {
       case "token-mean":
         return 1 / N;
@@ -85,7 +100,9 @@ export function aggregationWeights(
         );
         return 1 / (S * maxLength);
       case "seq-mean-token-mean":
-        return 1 / (S * length);
+        return 1 / (S * lengths[i]!);
+      case "prompt-mean-token-mean":
+        return 1 / (trained.size * ofGroup.get(groupOf(i))!);
     }
   };
   const weights = masks.map((mask) => new Float64Array(mask.length));
@@ -93,7 +110,7 @@ export function aggregationWeights(
     for (const row of rows) {
       masks[row]!.forEach((_, t) => {
         const w = worth(row, t); // 0 also keeps 1/0 of an empty sequence away
-        if (w !== 0) weights[row]![t] = w * weightOf(lengths[i]!);
+        if (w !== 0) weights[row]![t] = w * weightOf(i);
       });
     }
   });

@@ -107,7 +107,9 @@ export function correction(options: CorrectionOptions = {}): Correction {
 
 /** How far the learner is from the sampler, under verl's names. Empty without a trained token. */
 export function offPolicyMetrics(trajectories: readonly Trajectory[], logProbs: PerToken): Record<string, number> {
-  const rollouts = rolloutsOf(trajectories).filter((r) => r.tokens.length > 0);
+  // Groups without spread may be left out of a step, and are then not scored.
+  const isScored = ({ tokens }: Rollout): boolean => tokens.every(({ row, t }) => !Number.isNaN(logProbs[row]![t]!));
+  const rollouts = rolloutsOf(trajectories).filter((r) => r.tokens.length > 0 && isScored(r));
   if (rollouts.length === 0) return {};
   const perRollout = rollouts.map((rollout) => {
     const ratios = logRatios(rollout, logProbs, trajectories);

@@ -4,10 +4,10 @@
  */
 
 // What happened: tokens with roles
-export { append, type AppendOptions, emptyStream, isAgentToken, type Role, ROLES } from "./stream.ts";
+export { append, type AppendOptions, emptyStream, isAgentToken, isTruncated, type Role, ROLES } from "./stream.ts";
 export { policyMask, sampledCount, STOP_REASONS, type StopReason, type TokenStream } from "./stream.ts";
 export { type Rollout, rolloutsOf, type TokenPlace, type Trajectory, turnCount } from "./stream.ts";
-export { SPECIAL_TOKENS, Template } from "./template.ts";
+export { SPECIAL_TOKENS, Template, type TemplateOptions } from "./template.ts";
 
 // Where it happens
 export {
@@ -55,7 +55,8 @@ export { type EpisodeRequest, rollout, type RolloutOptions } from "./rollout.ts"
 export * from "./rewards/index.ts";
 
 // What is learnt from it: a method by name, or put together from its parts
-export { listMethods, METHODS, type MethodChoice, objectiveOf, objectiveFromGrpoConfig } from "./methods.ts";
+export { type KlChoice, listMethods, METHODS, type MethodChoice, objectiveOf } from "./methods.ts";
+export { type GrpoConfigLike, methodFromGrpoConfig, objectiveFromGrpoConfig } from "./grpoConfig.ts";
 export { type Entry, type Table } from "./names.ts";
 export { type CriticOptions, type KlOptions, type Objective, type StepPlan, type TokenPlan } from "./objective.ts";
 export { isReferenceSignal, type PerToken, type Signal, SIGNALS, type Signals } from "./signals.ts";
@@ -73,14 +74,27 @@ export {
   opo,
   optimalTokenBaseline,
 } from "./advantages.ts";
+export { gdpo, type GdpoOptions, rae, rft } from "./advantages.ts";
 export { passAtK, reinforcePlusPlus, reinforcePlusPlusBaseline, remax, rloo, vapo, vtrace } from "./advantages.ts";
 export type { BiLevelOptions, PassAtKOptions, VtraceOptions } from "./advantages.ts";
 
 // Policy losses, penalties, corrections
 export { POLICY_LOSSES, type PolicyLoss, type Segments, type StepView, type TokenColumns } from "./losses.ts";
 export { cispo, type CispoOptions, clipCov, dft, dppoKl, dppoTv, dpo, type DpoOptions, dro } from "./losses.ts";
-export { gmpo, gspo, importanceSampling, klCov, ppoClip, type PpoClipOptions, primeRl, reinforce } from "./losses.ts";
+export {
+  gmpo,
+  gspo,
+  m2po,
+  type M2poOptions,
+  importanceSampling,
+  klCov,
+  ppoClip,
+  type PpoClipOptions,
+  primeRl,
+  reinforce,
+} from "./losses.ts";
 export { sapo, type SapoOptions, sft, vespo, type VespoOptions } from "./losses.ts";
+export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./losses.ts";
 export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlEstimator } from "./losses.ts";
 export { klEstimatorByName, klPenalty, PREFERENCE_LOSSES, type PreferenceLoss } from "./losses.ts";
 export type { ClipCovOptions, DppoOptions, KlCovOptions, PrimeOptions } from "./losses.ts";
@@ -107,7 +121,8 @@ export { filterRollouts, type FilterOptions } from "./data/filter.ts";
 export { succeeded, type Success, successRate } from "./data/outcomes.ts";
 
 // How: steps and loops
-export { planPreference, planSft, type PreferencePair, type SftPlanOptions } from "./planSupervised.ts";
+export { planPreference, planSft, type PreferencePair, type PreferencePlanOptions } from "./planSupervised.ts";
+export { type SftPlanOptions } from "./planSupervised.ts";
 export { planStep } from "./plan.ts";
 export { type Critic, score, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
 export { learn, type LearnOptions, type Learner, type PreparedStep, prepareStep, type StepReport } from "./learn.ts";
@@ -119,5 +134,28 @@ export {
   trainRl,
   trainSft,
 } from "./trainer.ts";
+
+// Preferences that nobody has to write down: from searches in clones of an environment, and from judges
+export { treeSearch, treeSearches, type SearchOptions, type SearchResult, type SearchStats } from "./search/mcts.ts";
+export { nodesOf, principalLine, type SearchNode } from "./search/tree.ts";
+export { type DrawnAction, type Position, type SearchStart, startEpisode } from "./search/position.ts";
+export { type Actor, modelActor, type ModelActorOptions } from "./search/actor.ts";
+export { type ActionCritic, headLeafValue, judgeCritic, type LeafValue, rankCritic } from "./search/critic.ts";
+export { type SearchPair, type SearchPairOptions, searchPairs } from "./search/pairs.ts";
+export { type AgentQOptions, type AgentQReport, trainAgentQ } from "./search/agentQ.ts";
+export { type IterationReport, type PreferenceLoopOptions } from "./preferenceLoop.ts";
+export { approvalJudge, type ApprovalOptions, type EpisodeJudge, judgeEpisodes, type Judgement } from "./judges.ts";
+export { type Ensemble, verifierJudge, votingJudge, worldModelJudge } from "./judges.ts";
+export { judgedPairs, type SelfRewardOptions, type SelfRewardReport, trainSelfRewarding } from "./selfReward.ts";
+
+// How well it is done
 export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
 export { type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
+
+// Playing while learning: rollout workers, and a queue between them and the learner
+export { type AsyncOptions, type AsyncRlOptions, checkStaleness, SCHEDULES, trainRlAsync } from "./async/train.ts";
+export { localWorkers, type MessageTarget, messageWorkers, type RolloutWorker } from "./async/workers.ts";
+export type { RolloutWorkers, WebWorkerLike, WorkerEvents, WorkerSetup } from "./async/workers.ts";
+export { type ServeOptions, serveRollouts } from "./async/serve.ts";
+export { type Finished, type QueueOptions, StalenessQueue } from "./async/queue.ts";
+export type { FromWorker, Job, Policy, ToWorker, WireRequest } from "./async/messages.ts";

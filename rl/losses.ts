@@ -1,7 +1,7 @@
 /**
  * Policy losses by name, family by family in reading order: plain and clipped ratios (`losses/clipped.ts`), weights on the
- * log-probability (`losses/weighted.ts`), statistics over the batch (`losses/covariance.ts`), one ratio per sequence
- * (`losses/sequence.ts`), supervised (`losses/supervised.ts`), pairs (`losses/preference.ts`). What they share is in
+ * log-probability (`losses/weighted.ts`), statistics over the batch (`losses/covariance.ts`, `losses/secondMoment.ts`), one ratio per
+ * sequence (`losses/sequence.ts`), supervised (`losses/supervised.ts`), pairs (`losses/preference.ts`). What they share is in
  * `losses/policyLoss.ts`; KL penalties are in `losses/kl.ts`.
  */
 import { mergeTables, type Table } from "./names.ts";
@@ -9,6 +9,7 @@ import { CLIPPED } from "./losses/clipped.ts";
 import { COVARIANCE } from "./losses/covariance.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { PREFERENCE } from "./losses/preference.ts";
+import { SECOND_MOMENT } from "./losses/secondMoment.ts";
 import { SEQUENCE } from "./losses/sequence.ts";
 import { SUPERVISED } from "./losses/supervised.ts";
 import { WEIGHTED } from "./losses/weighted.ts";
@@ -19,6 +20,8 @@ export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlClamp, type K
 export { klEstimate, klEstimatorByName, klPenalty } from "./losses/kl.ts";
 export { type PolicyLoss, type Segments, type StepView, type TokenColumns } from "./losses/policyLoss.ts";
 export { dpo, type DpoOptions, PREFERENCE_LOSSES, type PreferenceLoss } from "./losses/preference.ts";
+export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./losses/entropy.ts";
+export { m2po, type M2poOptions, secondMomentMask } from "./losses/secondMoment.ts";
 export { gmpo, gspo, vespo, type VespoOptions } from "./losses/sequence.ts";
 export { clippedErrorLoss, crossEntropyLoss, dft, sft } from "./losses/supervised.ts";
 export { clippedValueLoss } from "./losses/value.ts";
@@ -30,6 +33,7 @@ export const POLICY_LOSSES: Table<PolicyLoss> = mergeTables(
   CLIPPED,
   WEIGHTED,
   COVARIANCE,
+  SECOND_MOMENT,
   SEQUENCE,
   SUPERVISED,
   PREFERENCE,

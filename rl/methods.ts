@@ -6,14 +6,20 @@ import { check, fail } from "../engine/errors.ts";
 import { checkKeys } from "../engine/options.ts";
 import { ADVANTAGES } from "./advantages.ts";
 import { type Aggregation, AGGREGATION_FORMULAS, AGGREGATIONS, aggregationByName } from "./aggregation.ts";
+import { correction, type CorrectionOptions } from "./correction.ts";
+import type { RolloutFilter } from "./data/filter.ts";
 import { echo, type WorldObjective } from "./echo.ts";
 import { actFocus, type TokenFocus, topEntropy } from "./focus.ts";
-import { POLICY_LOSSES } from "./losses.ts";
+import {
+  AdaptiveEntropy,
+  type AdaptiveEntropyOptions,
+  AdaptiveKl,
+  klEstimatorByName,
+  POLICY_LOSSES,
+} from "./losses.ts";
 import { entryByName, type Table } from "./names.ts";
-import { checkObjective, type Objective } from "./objective.ts";
+import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
 import { paw } from "./paw.ts";
-
-export { objectiveFromGrpoConfig } from "./grpoConfig.ts";
 
 /** Losses on what the environment wrote. */
 export const WORLD: Table<WorldObjective> = {
@@ -54,6 +60,7 @@ export interface Method {
   readonly lossOptions?: object;
   readonly critic?: true;
   readonly dropConstantGroups?: true;
+  readonly imitation?: number;
 }
 
 const method = (
@@ -82,24 +89,40 @@ export const METHODS: Readonly<Record<string, Method>> = {
   dppo_kl: method("trust region by binary KL", "arXiv 2602.04879", "grpo", "dppo_kl"),
   kl_cov: method("a KL penalty on the tokens that cost entropy", "arXiv 2505.22617", "grpo", "kl_cov"),
   clip_cov: method("no gradient on some of the tokens that cost entropy", "arXiv 2505.22617", "grpo", "clip_cov"),
+  m2po: method("a budget for the second moment of the ratios, for old samples", "arXiv 2510.01161", "grpo", "m2po"),
   dro: method("regression towards the advantage, off-policy", "arXiv 2405.19107", "grpo", "dro"),
   gpg: method("plain policy gradient, scaled by what was informative", "arXiv 2504.02546", "gpg", "reinforce"),
   rloo: method("REINFORCE, baseline: the mean of the others", "arXiv 2402.14740", "rloo", "reinforce", "seq-mean-token-sum"), // prettier-ignore
   opo: method("REINFORCE, baseline weighed by length", "arXiv 2505.23585", "opo", "reinforce"),
   max_rl: method("rare successes weigh more", "arXiv 2602.02710", "max_rl", "reinforce"),
   pass_at_k: method("only the best of a group is trained", "arXiv 2503.19595", "pass_at_k", "ppo"),
+  gdpo: method("each component of the reward compared by itself, then their sum over the batch", "arXiv 2601.05242", "gdpo", "ppo"), // prettier-ignore
+  rae: method("REINFORCE, baseline: a running mean of the returns; no groups", "arXiv 2506.24119", "rae", "reinforce"), // prettier-ignore
+  rft: method("imitates its own successes, and nothing else", "arXiv 2304.06767", "rft", "reinforce"),
   remax: method("REINFORCE, baseline: the greedy rollout", "arXiv 2310.10505", "remax", "reinforce"),
   "reinforce++": method("returns-to-go, whitened over the batch; no groups", "arXiv 2501.03262", "reinforce++", "ppo"),
   "reinforce++-baseline": method("minus the group's mean, whitened over the batch", "arXiv 2501.03262", "reinforce++-baseline", "ppo"), // prettier-ignore
   otb: method("a baseline of least variance for every token", "arXiv 2602.07078", "optimal_token_baseline", "reinforce"), // prettier-ignore
   ppo: method("a critic and GAE", "arXiv 1707.06347", "gae", "ppo", "token-mean", CRITIC),
-  vapo: method("PPO with a λ that grows with length, clip-higher", "arXiv 2504.05118", "vapo", "ppo", "token-mean", { ...CRITIC, ...CLIP_HIGHER }), // prettier-ignore
+  vapo: method("PPO with a λ that grows with length, clip-higher, successes imitated", "arXiv 2504.05118", "vapo", "ppo", "token-mean", { ...CRITIC, ...CLIP_HIGHER, imitation: 0.1 }), // prettier-ignore
   ragen: method("PPO with GAE over turns, then over tokens", "arXiv 2504.20073", "bi_level_gae", "ppo", "token-mean", CRITIC), // prettier-ignore
   vtrace: method("actor-critic corrected for an older sampler", "arXiv 1802.01561", "vtrace", "reinforce", "token-mean", CRITIC), // prettier-ignore
   gigpo: method("GRPO, and steps compared where the same state was met", "arXiv 2505.10978", "gigpo", "ppo"),
   beacon: method("GRPO, and steps compared on the way to the same milestone", "arXiv 2605.06078", "milestone", "ppo"),
 };
 
+/** A KL penalty as plain data. */
+export interface KlChoice extends Pick<KlOptions, "in" | "importance"> {
+  readonly beta: number;
+  /** Also by verl's names (`low_var_kl`, …); default `k3`. */
+  readonly estimator?: string;
+  /** With it the coefficient follows the KL; see `AdaptiveKl`. */
+  readonly target?: number;
+  /** Episodes over which a KL that is 20 % too high raises β by a fifth; default 10,000. */
+  readonly horizon?: number;
+}
+
+/** A method by names and numbers only, so that a file can hold it. */
 export interface MethodChoice {
   /** A preset and any add-ons: `grpo`, `echo`, `dapo+echo+actfocus`. Default `grpo`. */
   readonly method?: string;
@@ -111,12 +134,26 @@ export interface MethodChoice {
   readonly options?: Readonly<Record<string, object>>;
   /** L_max of `seq-mean-token-sum-norm`. */
   readonly maxLength?: number;
+  readonly kl?: KlChoice;
+  /** Coefficient of the entropy bonus; with a `target` it follows the entropy, see `AdaptiveEntropy`. */
+  readonly entropy?: number | AdaptiveEntropyOptions;
+  /** μ, the weight of imitating successful rollouts; in the place of the preset's own, VAPO's is 0.1. */
+  readonly imitation?: number;
+  /** Leave groups of little spread out of the policy term. */
+  readonly rolloutFilter?: RolloutFilter;
+  /** Of a method with a critic. */
+  readonly critic?: CriticOptions;
+  readonly correction?: CorrectionOptions;
+  /** In the place of the preset's own: DAPO's is true. */
+  readonly dropConstantGroups?: boolean;
+  readonly maskTruncated?: boolean;
 }
+const CHOICE_KEYS: readonly string[] = ["method", "advantage", "loss", "aggregation", "options", "maxLength", "kl", "entropy", "imitation", "critic", "correction", "dropConstantGroups", "rolloutFilter", "maskTruncated"]; // prettier-ignore
 
 /** An objective from names. Everything that does not fit together is one clear error. */
 export function objectiveOf(choice: MethodChoice): Objective {
-  checkKeys("method", choice, ["method", "advantage", "loss", "aggregation", "options", "maxLength"]);
-  const { options = {}, maxLength } = choice;
+  checkKeys("method", choice, CHOICE_KEYS);
+  const { options = {}, maxLength, kl, entropy = 0, critic, rolloutFilter, maskTruncated = false } = choice;
   const parts = splitNames(choice.method ?? "grpo");
   const presets = parts.filter((name) => Object.hasOwn(METHODS, name));
   check(presets.length <= 1, () => `method: "${choice.method}" names ${presets.length} presets, ${presets.join(" and ")}; one is possible`); // prettier-ignore
@@ -140,6 +177,7 @@ export function objectiveOf(choice: MethodChoice): Objective {
   });
   const aggregation = aggregationByName(choice.aggregation ?? preset.aggregation);
   check(aggregation !== "seq-mean-token-sum-norm" || maxLength !== undefined, () => "method: seq-mean-token-sum-norm needs maxLength, the longest completion"); // prettier-ignore
+  const imitation = choice.imitation ?? preset.imitation ?? 0;
   const objective: Objective = {
     advantage: estimator,
     policyLoss,
@@ -148,20 +186,40 @@ export function objectiveOf(choice: MethodChoice): Objective {
     ...(worlds.length > 0 ? { world: worlds.map((name) => WORLD[name]!.make(options[name])) } : {}),
     ...(focus.length > 0 ? { focus: FOCUS[focus[0]!]!.make(options[focus[0]!]) } : {}),
     ...(estimator.needs?.includes("values") ? { critic: {} } : {}),
-    ...(preset.dropConstantGroups ? { dropConstantGroups: true } : {}),
+    ...(critic ? { critic } : {}),
+    ...(kl ? { kl: klOf(kl) } : {}),
+    ...(typeof entropy !== "number" ? { entropy: new AdaptiveEntropy(entropy) } : entropy === 0 ? {} : { entropy }),
+    ...(imitation === 0 ? {} : { imitation }),
+    ...(rolloutFilter ? { rolloutFilter } : {}),
+    ...(choice.correction ? { correction: correction(choice.correction) } : {}),
+    ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
+    ...(maskTruncated ? { maskTruncated } : {}),
   };
   checkObjective(objective);
   return objective;
 }
 
+const KL_HORIZON = 10_000;
+
+function klOf(choice: KlChoice): KlOptions {
+  checkKeys("kl", choice, ["beta", "estimator", "in", "importance", "target", "horizon"]);
+  const { beta, estimator = "k3", target, horizon = KL_HORIZON, ...rest } = choice;
+  return {
+    beta: target === undefined ? beta : new AdaptiveKl({ beta, target, horizon }),
+    estimator: klEstimatorByName(estimator),
+    ...rest,
+  };
+}
+
 /** Names between plus signs, each known and there once; `reinforce++` and `reinforce++-baseline` have some of their own. */
 export function splitNames(text: string): string[] {
-  const known = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(FOCUS)].toSorted((a, b) => b.length - a.length); // prettier-ignore
+  const all = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(FOCUS)];
+  const known = all.toSorted((a, b) => b.length - a.length); // the longest that fits
   const names: string[] = [];
   for (let rest = text; rest !== "";) {
     const name = known.find((k) => rest === k || rest.startsWith(`${k}+`)) ?? rest.split("+")[0]!;
     if (!known.includes(name)) {
-      entryByName("method", Object.fromEntries(known.map((k) => [k, k])), name);
+      entryByName("method", Object.fromEntries(all.map((k) => [k, k])), name);
       fail(`method: unknown name "${name}"`);
     }
     check(!names.includes(name), () => `method: "${name}" is there twice in "${text}"`);

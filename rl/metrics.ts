@@ -2,6 +2,7 @@
  * What is reported of a training step, under TRL's names, so that dashboards and habits carry over. A metric that does not exist
  * (no failed call, nothing sampled) is left out rather than 0.
  */
+import { moments } from "./advantages/estimator.ts";
 import type { PerToken, UpdateResult } from "./learner.ts";
 import { betaOf, type Objective, type StepPlan } from "./objective.ts";
 import { isAgentToken, rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
@@ -26,15 +27,20 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     const ofEnv = counted.filter((t) => t.env === name && !Number.isNaN(t.reward)).map((t) => t.reward);
     return [`rewards/${name}/mean`, mean(ofEnv)];
   });
+  const names = [...new Set(counted.flatMap((t) => Object.keys(t.rewardParts ?? {})))];
+  const parts = names.map((name): [string, number] => {
+    const scores = counted.map((t) => t.rewardParts?.[name] ?? NaN).filter((r) => !Number.isNaN(r));
+    return [`rewards/${name}/mean`, mean(scores)];
+  });
   const metrics: Metrics = {
     reward: average,
-    reward_std: Math.sqrt(mean(rewards.map((r) => (r - average) ** 2))),
+    reward_std: rewards.length > 0 ? moments(rewards, 1).std : NaN,
     success: mean(counted.map((t) => Number(t.info["success"] === true))),
     "completions/mean_length": mean(lengths),
     "completions/min_length": Math.min(...lengths),
     "completions/max_length": Math.max(...lengths),
     "completions/clipped_ratio": mean(counted.map((t) => Number(t.stopReason !== "completed"))),
-    ...Object.fromEntries(environments),
+    ...Object.fromEntries([...environments, ...parts]),
     "tools/call_frequency": calls / counted.length,
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
     "num_turns/mean": mean(kept.map((rows) => rows.reduce((n, t) => n + turnCount(t), 0))),
@@ -71,6 +77,7 @@ export function updateMetrics(
   return {
     policy_loss: first.policyLoss,
     ...worldMetrics(plan, first),
+    ...imitationMetrics(plan, first),
     loss: first.policyLoss + first.worldLoss + first.klLoss + (first.entropyLoss ?? 0) + (first.valueLoss ?? 0),
     ...(first.entropyLoss === undefined ? {} : { entropy_loss: first.entropyLoss }),
     ...(first.valueLoss === undefined ? {} : { value_loss: first.valueLoss }),
@@ -85,7 +92,7 @@ export function updateMetrics(
           "sampling/importance_sampling_ratio/min": ratios.reduce((a, b) => Math.min(a, b)),
           "sampling/importance_sampling_ratio/mean": mean(ratios),
           "sampling/importance_sampling_ratio/max": ratios.reduce((a, b) => Math.max(a, b)),
-          ...clipMetrics(trained, objective, passes, oldLogProbs),
+          ...clipMetrics(plan, trained, objective, passes, oldLogProbs),
         }
       : {}),
   };
@@ -104,32 +111,98 @@ function klMetrics(plan: StepPlan, objective: Objective, { klLoss }: UpdateResul
  * share of the loss. Both are left out if nothing was a target.
  */
 function worldMetrics(plan: StepPlan, { logProbs, worldLoss }: UpdateResult): Metrics {
-  const losses = plan.episodes.flatMap(({ wWorld, wClipped }, i) =>
-    [...wWorld].flatMap((w, t) => (w === 0 && (wClipped?.[t] ?? 0) === 0 ? [] : [-logProbs[i]![t]!])),
+  const losses = plan.episodes.flatMap(({ trajectory, wWorld, wClipped }, i) =>
+    [...wWorld].flatMap((w, t) => {
+      const isTarget = !isAgentToken(trajectory.stream.roles[t]!) && (w !== 0 || (wClipped?.[t] ?? 0) !== 0);
+      return isTarget ? [-logProbs[i]![t]!] : [];
+    }),
   );
-  return losses.length === 0 ? {} : { world_loss: mean(losses), world_loss_weighted: worldLoss };
+  const { weighted } = imitated(plan, logProbs);
+  return losses.length === 0 ? {} : { world_loss: mean(losses), world_loss_weighted: worldLoss - weighted };
 }
 
-/** Shares of trained tokens whose ratio the clip cut off: `low` below 1 − εl with A < 0, `high` above 1 + εh with A > 0. */
+/** −lp of the agent's own tokens that are imitated, and the sum with their weights. */
+function imitated(plan: StepPlan, logProbs: PerToken): { losses: number[]; weighted: number } {
+  const terms = plan.episodes.flatMap(
+    ({ trajectory, wWorld }, i) =>
+    [...wWorld].flatMap((w, t) => (w !== 0 && isAgentToken(trajectory.stream.roles[t]!) ? [{ w, loss: -logProbs[i]![t]! }] : [])), // prettier-ignore
+  );
+  return { losses: terms.map(({ loss }) => loss), weighted: terms.reduce((sum, { w, loss }) => sum + w * loss, 0) };
+}
+
+/** `imitation_loss`: mean of −lp over the tokens of successful rollouts, in nats per token, whatever its weight is. */
+function imitationMetrics(plan: StepPlan, { logProbs }: UpdateResult): Metrics {
+  const { losses } = imitated(plan, logProbs);
+  return losses.length === 0 ? {} : { imitation_loss: mean(losses) };
+}
+
+/**
+ * `critic/vf_explained_var` (verl's name): 1 − Var(R − V)/Var(R) over the tokens with a target, V from before the update. 1 is a
+ * perfect critic, 0 one that knows no more than the mean, below 0 a harmful one. Left out where all targets are equal.
+ */
+export function criticMetrics({ episodes }: StepPlan, values: PerToken): Metrics {
+  const targets = episodes.flatMap(({ returns }, i) =>
+    [...(returns ?? [])].flatMap((R, t) => (Number.isNaN(R) ? [] : [{ R, error: R - values[i]![t]! }])),
+  );
+  const variance = (of: readonly number[]): number => moments(of, 0).std ** 2;
+  const total = variance(targets.map(({ R }) => R));
+  return total > 0 ? { "critic/vf_explained_var": 1 - variance(targets.map(({ error }) => error)) / total } : {};
+}
+
+/**
+ * Shares of trained tokens whose ratio the clip cut off: `low` below 1 − εl with A < 0, `high` above 1 + εh with A > 0. Where the
+ * loss looks at a sequence's ratio, shares of sequences.
+ */
 function clipMetrics(
+  plan: StepPlan,
   trained: readonly { readonly i: number; readonly t: number; readonly advantage: number }[],
   { policyLoss: { clip } }: Objective,
   passes: readonly UpdateResult[],
   oldLogProbs: PerToken | undefined,
 ): Metrics {
   if (clip === null) return {};
+  const bySegment = (): (typeof trained)[] => {
+    const segments = trained.map(({ i }) => plan.episodes[i]!.segment ?? i);
+    return [...new Set(segments)].map((segment) => trained.filter((_, k) => segments[k] === segment));
+  };
+  const units = clip.level ? bySegment() : trained.map((token) => [token]);
   let [low, high] = [0, 0];
   for (const { logProbs } of passes) {
-    for (const { i, t, advantage } of trained) {
-      const ratio = oldLogProbs ? Math.exp(logProbs[i]![t]! - oldLogProbs[i]![t]!) : 1;
+    for (const unit of units) {
+      const moved = unit.map(({ i, t }) => (oldLogProbs ? logProbs[i]![t]! - oldLogProbs[i]![t]! : 0));
+      const [ratio, { advantage }] = [Math.exp(mean(moved)), unit[0]!];
       low += Number(ratio < clip.low && advantage < 0);
       high += Number(ratio > clip.high && advantage > 0);
     }
   }
-  const n = trained.length * passes.length;
+  const n = units.length * passes.length;
   return {
     "clip_ratio/low_mean": low / n,
     "clip_ratio/high_mean": high / n,
     "clip_ratio/region_mean": (low + high) / n,
+  };
+}
+
+/**
+ * What an update on preference pairs did, chosen and rejected rows alternating as `planPreference` lays them out. The reward of an
+ * answer is β(lp − ref) summed over its tokens, whatever the loss makes of it.
+ */
+export function preferenceMetrics(plan: StepPlan, logProbs: PerToken, refLogProbs: PerToken, beta: number): Metrics {
+  const sums = plan.episodes.map(({ mask }, i) => {
+    const tokens = mask!.flatMap((own, t) => (own ? [t] : []));
+    return {
+      logp: tokens.reduce((sum, t) => sum + logProbs[i]![t]!, 0),
+      reward: beta * tokens.reduce((sum, t) => sum + logProbs[i]![t]! - refLogProbs[i]![t]!, 0),
+    };
+  });
+  const [chosen, rejected] = [sums.filter((_, i) => i % 2 === 0), sums.filter((_, i) => i % 2 === 1)];
+  const margins = chosen.map(({ reward }, k) => reward - rejected[k]!.reward);
+  return {
+    "rewards/chosen": mean(chosen.map(({ reward }) => reward)),
+    "rewards/rejected": mean(rejected.map(({ reward }) => reward)),
+    "rewards/margins": mean(margins),
+    "rewards/accuracies": mean(margins.map((margin) => Number(margin > 0))),
+    "logps/chosen": mean(chosen.map(({ logp }) => logp)),
+    "logps/rejected": mean(rejected.map(({ logp }) => logp)),
   };
 }

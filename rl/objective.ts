@@ -11,8 +11,10 @@ import { checkKeys } from "../engine/options.ts";
 import type { AdvantageEstimator } from "./advantages/estimator.ts";
 import type { Aggregation } from "./aggregation.ts";
 import type { Correction } from "./correction.ts";
+import { checkRolloutFilter, type RolloutFilter } from "./data/filter.ts";
 import type { WorldObjective } from "./echo.ts";
 import type { TokenFocus } from "./focus.ts";
+import { AdaptiveEntropy } from "./losses/entropy.ts";
 import { AdaptiveKl, type KlClamp, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { checkRange, type Signal, SIGNALS } from "./signals.ts";
@@ -54,13 +56,25 @@ export interface Objective {
   readonly correction?: Correction;
   /** The value loss, where the estimator needs values. */
   readonly critic?: CriticOptions;
-  /** The bonus −coefficient·H on the agent's tokens; default 0. */
-  readonly entropy?: number;
+  /** The bonus −coefficient·H on the agent's tokens: a number, or a controller that follows the entropy. Default 0. */
+  readonly entropy?: number | AdaptiveEntropy;
+  /**
+   * μ, the weight of −lp on the tokens of successful rollouts, a mean over all of these tokens in the step: what worked is also
+   * imitated (positive-example NLL, VAPO, arXiv 2504.05118, eq. 10, 11). Default 0.
+   */
+  readonly imitation?: number;
   /** Leave groups without spread out of the policy term's denominators (DAPO); the world model still learns from them. */
   readonly dropConstantGroups?: boolean;
+  /** Leave groups of little spread out of the policy term and its denominators (RAGEN); the world model still learns from them. */
+  readonly rolloutFilter?: RolloutFilter;
+  /**
+   * Leave rollouts that ran out of tokens out of the policy term and its denominators (TRL's `mask_truncated_completions`): their
+   * reward of 0 says nothing of what was written. They count in the statistics of their group, and the world model learns from them.
+   */
+  readonly maskTruncated?: boolean;
 }
 
-export const OBJECTIVE_KEYS: readonly string[] = ["advantage", "policyLoss", "aggregation", "maxLength", "world", "kl", "focus", "correction", "critic", "entropy", "dropConstantGroups"]; // prettier-ignore
+export const OBJECTIVE_KEYS: readonly string[] = ["advantage", "policyLoss", "aggregation", "maxLength", "world", "kl", "focus", "correction", "critic", "entropy", "imitation", "dropConstantGroups", "rolloutFilter", "maskTruncated"]; // prettier-ignore
 
 /** What is trained of one row: one entry per token. */
 export interface TokenPlan {
@@ -102,6 +116,9 @@ export function clipOf(objective: Pick<Objective, "world">): number | undefined 
 export const betaOf = ({ kl }: Pick<Objective, "kl">): number =>
   kl === undefined ? 0 : typeof kl.beta === "number" ? kl.beta : kl.beta.beta;
 
+export const entropyOf = ({ entropy = 0 }: Pick<Objective, "entropy">): number =>
+  typeof entropy === "number" ? entropy : entropy.coefficient;
+
 /** The signals that some part of the objective reads, in the order of SIGNALS. */
 export function signalsOf(objective: Objective): Signal[] {
   const { advantage, policyLoss, focus, correction, kl } = objective;
@@ -120,7 +137,7 @@ export function signalsOf(objective: Objective): Signal[] {
 /** Throws one clear line if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("planStep", objective, OBJECTIVE_KEYS);
-  const { advantage, policyLoss, kl, critic, entropy = 0 } = objective;
+  const { advantage, policyLoss, kl, critic, imitation = 0, rolloutFilter } = objective;
   const beta = betaOf(objective);
   check(Number.isFinite(beta) && beta >= 0, () => `planStep: kl.beta must be ≥ 0, got ${beta}`);
   if (kl) {
@@ -137,7 +154,9 @@ export function checkObjective(objective: Objective): void {
     checkRange("critic", "coefficient", critic.coefficient ?? 0.1, 0);
     check((critic.clip ?? 0.2) > 0, () => `critic: clip must be > 0, got ${critic.clip}`);
   }
-  checkRange("objective", "entropy", entropy, 0);
+  checkRange("objective", "entropy", entropyOf(objective), 0);
+  checkRange("objective", "imitation", imitation, 0);
+  if (rolloutFilter) checkRolloutFilter(rolloutFilter);
   check(!policyLoss.name.startsWith("dpo"), () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`); // prettier-ignore
   clipOf(objective);
 }

@@ -5,10 +5,20 @@
 import { check } from "../engine/errors.ts";
 import { fracWithoutSpread, rowsWithoutSpread } from "./advantages/estimator.ts";
 import { aggregationWeights } from "./aggregation.ts";
+import { rowsFilteredOut } from "./data/filter.ts";
+import { succeeded } from "./data/outcomes.ts";
 import { klEstimate } from "./losses/kl.ts";
-import { betaOf, checkObjective, type Objective, type StepPlan, type TokenPlan, worldsOf } from "./objective.ts";
+import {
+  betaOf,
+  checkObjective,
+  entropyOf,
+  type Objective,
+  type StepPlan,
+  type TokenPlan,
+  worldsOf,
+} from "./objective.ts";
 import { type PerToken, signal, type Signals } from "./signals.ts";
-import { policyMask, rewardsOfTokens, rolloutRows, rolloutsOf, type Trajectory } from "./stream.ts";
+import { isTruncated, policyMask, rewardsOfTokens, rolloutRows, rolloutsOf, type Trajectory } from "./stream.ts";
 
 /**
  * Advantages and weights of all episodes of one optimiser step.
@@ -23,17 +33,22 @@ export function planStep(
 ): StepPlan {
   checkObjective(objective);
   check(trajectories.length > 0, () => "planStep: the list of episodes is empty");
-  const { advantage, aggregation, maxLength, focus, correction, critic, kl, entropy = 0 } = objective;
+  const { advantage, aggregation, maxLength, focus, correction, critic, kl, imitation = 0, rolloutFilter } = objective;
   const shaped =
     kl?.in === "reward" ? withKlInReward(objective, trajectories, signals) : { trajectories, kl: undefined };
   const { perToken, returns, fracRewardZeroStd: ofShaped } = advantage.estimate(shaped.trajectories, signals);
   // Groups without spread are those of the outcomes, whatever a penalty makes of them.
   const fracRewardZeroStd = shaped.kl === undefined ? ofShaped : fracWithoutSpread(rolloutsOf(trajectories));
 
-  const dropped = objective.dropConstantGroups ? rowsWithoutSpread(trajectories) : new Set<number>();
+  const dropped = new Set([
+    ...(objective.dropConstantGroups ? rowsWithoutSpread(trajectories) : []),
+    ...(rolloutFilter ? rowsFilteredOut(trajectories, rolloutFilter) : []),
+    ...(objective.maskTruncated ? truncatedRows(trajectories) : []),
+  ]);
   const masks = trajectories.map((t, row) => (dropped.has(row) ? policyMask(t).fill(false) : policyMask(t)));
   const sequences = rolloutRows(trajectories);
-  const options = { sequences, ...(maxLength === undefined ? {} : { maxLength }) };
+  const groups = sequences.map((rows) => trajectories[rows[0]!]!.group);
+  const options = { sequences, groups, ...(maxLength === undefined ? {} : { maxLength }) };
   const plain = aggregationWeights(masks, aggregation, options);
   const importance = focus?.weights(trajectories, signals);
   const focused = importance
@@ -43,6 +58,8 @@ export function planStep(
     : plain;
   const wPolicy = correction ? times(focused, correction.weights(trajectories, signals, perToken)) : focused;
   const { exact, clipped } = worldWeights(objective, trajectories, step, signals);
+  if (imitation > 0) addImitation(exact, trajectories, imitation);
+  const entropy = entropyOf(objective);
   const wValue = critic && returns ? valueWeights(returns, critic.coefficient ?? 0.1, sequences) : undefined;
   const beta = kl?.in === "reward" ? 0 : betaOf(objective);
   const segmentOf = new Map(sequences.flatMap((rows, i) => rows.map((row) => [row, i])));
@@ -64,6 +81,10 @@ export function planStep(
   };
 }
 
+/** The rows of rollouts that ran out of tokens. */
+const truncatedRows = (trajectories: readonly Trajectory[]): number[] =>
+  rolloutRows(trajectories).flatMap((rows) => (rows.some((row) => isTruncated(trajectories[row]!)) ? rows : []));
+
 const times = (a: readonly Float64Array[], b: readonly Float64Array[]): Float64Array[] =>
   a.map((row, i) => row.map((x, t) => (x === 0 ? 0 : x * b[i]![t]!)));
 
@@ -82,6 +103,13 @@ function worldWeights(
     world.weights(trajectories, step, signals).forEach((row, i) => row.forEach((w, t) => (into[i]![t]! += w)));
   }
   return { exact, clipped };
+}
+
+/** Adds the weights of −lp on the tokens of successful rollouts, which sum to `weight`; nothing if none succeeded. */
+function addImitation(into: readonly Float64Array[], trajectories: readonly Trajectory[], weight: number): void {
+  const successes = rolloutsOf(trajectories).filter(({ scorable, first }) => scorable && succeeded(first));
+  const tokens = successes.flatMap((rollout) => rollout.tokens);
+  for (const { row, t } of tokens) into[row]![t]! += weight / tokens.length;
 }
 
 /** The value loss is a mean over all tokens that have a target. */

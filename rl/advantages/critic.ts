@@ -190,7 +190,7 @@ export function vtrace(options: VtraceOptions = {}): AdvantageEstimator {
     }
     return { advantages, returns };
   };
-  return tokenEstimator(
+  const estimator = tokenEstimator(
     "vtrace",
     ["values", "logProbs"],
     (rollout, trajectories: readonly Trajectory[], signals) => {
@@ -206,6 +206,7 @@ export function vtrace(options: VtraceOptions = {}): AdvantageEstimator {
     },
     false,
   );
+  return { ...estimator, offPolicy: true };
 }
 
 export const CRITIC: Table<AdvantageEstimator> = {

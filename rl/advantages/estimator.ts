@@ -2,7 +2,7 @@
  * What an advantage estimator is, and what is common to all of them: grouping, unscorable (NaN) rewards, groups without spread, and
  * the way from a number per rollout or per trained token to columns. Statistics are per rollout, not per row or token.
  */
-import { type Rollout, rolloutsOf, type Trajectory } from "../stream.ts";
+import { outcomeOf, type Rollout, rolloutsOf, type Trajectory } from "../stream.ts";
 import type { PerToken, Signal, Signals } from "../signals.ts";
 
 export interface Advantages {
@@ -21,7 +21,15 @@ export interface AdvantageEstimator {
   readonly needs?: readonly Signal[];
   /** True: each task is also played greedily, and `greedyReward` is the return of that (ReMax). */
   readonly greedyBaseline?: boolean;
+  /** True: it weighs by π/μ itself, so that the loss and a correction must not do so again (V-trace). */
+  readonly offPolicy?: boolean;
+  /** Asks nothing of earlier steps but what `observe` was told, and changes nothing. */
   estimate(trajectories: readonly Trajectory[], signals?: Signals): Advantages;
+  /** Of estimators that remember: after every step, with the episodes that the policy played in it, without help. */
+  observe?(trajectories: readonly Trajectory[]): void;
+  /** What it remembers, as plain JSON: part of a run's state. `restore` takes it back. */
+  state?(): unknown;
+  restore?(state: unknown): void;
 }
 
 /** Items by key, in order of first appearance. */
@@ -57,9 +65,13 @@ export function fracWithoutSpread(rollouts: readonly Rollout[]): number {
   return groups.length === 0 ? 0 : groups.filter((group) => isWithoutSpread(rewardsOf(group))).length / groups.length;
 }
 
-/** The rows of groups without spread, for leaving them out of the policy term's denominators (DAPO's dynamic sampling). */
+/** The outcomes, without shaping, of those that count. */
+export const scorableOutcomes = (rollouts: readonly Rollout[]): number[] =>
+  rollouts.filter((r) => r.scorable).map(({ first }) => outcomeOf(first));
+
+/** The rows of groups of equal outcomes, for leaving them out of the policy term's denominators (DAPO's dynamic sampling). */
 export function rowsWithoutSpread(trajectories: readonly Trajectory[]): Set<number> {
-  const constant = groupsOf(rolloutsOf(trajectories)).filter((group) => isWithoutSpread(rewardsOf(group)));
+  const constant = groupsOf(rolloutsOf(trajectories)).filter((group) => isWithoutSpread(scorableOutcomes(group)));
   return new Set(constant.flatMap((group) => group.flatMap((rollout) => rollout.rows)));
 }
 
@@ -81,10 +93,12 @@ export function toColumns(
 /**
  * An estimator that turns the rewards of one group into one advantage per rollout. NaN rewards are not scorable: advantage 0,
  * excluded from the statistics. A group whose largest and smallest reward are equal, or with one member, gets exactly 0.
+ * @param ofGroup advantages of the scorable members; asked of a single one only with `singles`
  */
 export function groupEstimator(
   name: string,
   ofGroup: (rewards: readonly number[], rollouts: readonly Rollout[]) => readonly number[],
+  { singles = false }: { readonly singles?: boolean } = {},
 ): AdvantageEstimator {
   return {
     name,
@@ -94,7 +108,7 @@ export function groupEstimator(
       for (const members of groupsOf(rollouts)) {
         const scorable = members.filter((r) => r.scorable);
         const rewards = scorable.map((r) => r.reward);
-        if (isWithoutSpread(rewards)) continue;
+        if (isWithoutSpread(rewards) && !(singles && rewards.length === 1)) continue;
         ofGroup(rewards, scorable).forEach((a, k) => advantages.set(scorable[k]!, a));
       }
       return {

@@ -15,6 +15,11 @@ interface StdOptions {
 export interface GrpoOptions extends StdOptions {
   /** Whose standard deviation divides: the group's (default), or that of the whole batch (TRL's `scale_rewards: "batch"`). */
   readonly scale?: "group" | "batch";
+  /**
+   * A group of which one rollout counts: `zero` (default), it says nothing; `raw`, mean 0 and deviation 1 as in verl, so that its
+   * advantage is R/(1 + eps), a REINFORCE without a baseline.
+   */
+  readonly singleton?: "zero" | "raw";
 }
 
 function checkedStd(where: string, options: StdOptions): Required<StdOptions> {
@@ -26,15 +31,18 @@ function checkedStd(where: string, options: StdOptions): Required<StdOptions> {
 
 /** (R − mean)/(std + eps) within the group (DeepSeekMath, Shao et al. 2024, arXiv 2402.03300, §4.1.2). */
 export function grpo(options: GrpoOptions = {}): AdvantageEstimator {
-  checkKeys("grpo", options, ["ddof", "eps", "scale"]);
+  checkKeys("grpo", options, ["ddof", "eps", "scale", "singleton"]);
   const { ddof, eps } = checkedStd("grpo", options);
-  const { scale = "group" } = options;
+  const { scale = "group", singleton = "zero" } = options;
+  check(singleton === "zero" || singleton === "raw", () => `grpo: singleton must be "zero" or "raw", got ${String(singleton)}`); // prettier-ignore
+  check(singleton === "zero" || scale === "group", () => 'grpo: singleton "raw" is for scale "group"');
   check(scale === "group" || scale === "batch", () => `grpo: scale must be "group" or "batch", got ${String(scale)}`);
   if (scale === "batch") return scaledByBatch("grpo", (rewards) => 1 / (moments(rewards, ddof).std + eps));
-  return groupEstimator("grpo", (rewards) => {
-    const { mean, std } = moments(rewards, ddof);
+  const ofGroup = (rewards: readonly number[]): number[] => {
+    const { mean, std } = rewards.length === 1 ? { mean: 0, std: 1 } : moments(rewards, ddof);
     return rewards.map((r) => (r - mean) / (std + eps));
-  });
+  };
+  return groupEstimator("grpo", ofGroup, { singles: singleton === "raw" });
 }
 
 /** R − mean of the group, times one factor from the rewards of the whole batch. */
@@ -45,8 +53,8 @@ function scaledByBatch(name: string, factor: (rewards: readonly number[]) => num
     estimate(trajectories) {
       const { perToken, fracRewardZeroStd } = plain.estimate(trajectories);
       const rewards = rolloutsOf(trajectories).flatMap((r) => (r.scorable ? [r.reward] : []));
-      const scale = rewards.length > 0 ? factor(rewards) : 1;
-      return { perToken: perToken.map((row) => row.map((a) => a * scale)), fracRewardZeroStd };
+      const scale = factor(rewards); // infinite without spread and eps, where every advantage is 0
+      return { perToken: perToken.map((row) => row.map((a) => (a === 0 ? 0 : a * scale))), fracRewardZeroStd };
     },
   };
 }

@@ -46,8 +46,12 @@ export interface StepView {
 
 export interface PolicyLoss {
   readonly name: string;
-  /** Where the ratio counts as clipped, for `clip_ratio/*`; `null` if the loss has no clip. */
-  readonly clip: { readonly low: number; readonly high: number } | null;
+  /** Where the ratio of a token, or of its `sequence`, counts as clipped, for `clip_ratio/*`; `null` if the loss has no clip. */
+  readonly clip: { readonly low: number; readonly high: number; readonly level?: "sequence" } | null;
+  /** Of losses over pairs: the implicit reward of an answer is β(lp − ref), for `rewards/*`. */
+  readonly beta?: number;
+  /** `false`: it looks at no earlier log-probability, so it is right for the policy's own samples only. Default true. */
+  readonly ratio?: false;
   /** Signals that must be there before the step; `prepare` implies `logProbs`. */
   readonly needs?: readonly Signal[];
   /** One column of statistics over the whole step; it reaches `tokenLoss` as `prepared`. */

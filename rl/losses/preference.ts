@@ -15,6 +15,13 @@ const signedLogRatio: Pointwise<Tensor> = fuse("signedLogRatio", (lp, ref, side,
   maskedLogRatio(lp, ref, mask).mul(where(mask, side, 0)),
 );
 
+/** ±1/n of a token's own side of its pair: a sum becomes a mean. */
+const shareOfSide: Pointwise<Tensor> = fuse("shareOfSide", (side, mask, chosen, rejected) =>
+  where(mask, side.div(where(side.gt(0), chosen, rejected)), 0),
+);
+const isChosen: Pointwise<Tensor> = fuse("isChosen", (side, mask) => where(mask, where(side.gt(0), 1, 0), 0));
+const isRejected: Pointwise<Tensor> = fuse("isRejected", (side, mask) => where(mask, where(side.lt(0), 1, 0), 0));
+
 /** ln(1 + e^x), without overflow. */
 const softplus = (x: Expr): Expr => where(x.gt(0), x, 0).add(x.abs().neg().exp().log1p());
 
@@ -38,6 +45,11 @@ export interface DpoOptions {
   /** Strength of the tie to the reference, default 0.1 */
   readonly beta?: number;
   readonly loss?: PreferenceLoss;
+  /**
+   * The mean over each answer's tokens instead of their sum, so that β means the same whatever the length. Default false. TRL has it
+   * in its `ipo`, and says that the paper's results were obtained so; its `sigmoid_norm` is `sigmoid` with it.
+   */
+  readonly average?: boolean;
 }
 
 /**
@@ -45,8 +57,8 @@ export interface DpoOptions {
  * differentiated through, so a token's gradient is its side's share of the pair's.
  */
 export function dpo(options: DpoOptions = {}): PolicyLoss {
-  checkKeys("dpo", options, ["beta", "loss"]);
-  const { beta = 0.1, loss = "sigmoid" } = options;
+  checkKeys("dpo", options, ["beta", "loss", "average"]);
+  const { beta = 0.1, loss = "sigmoid", average = false } = options;
   check(beta > 0, () => `dpo: beta must be > 0, got ${beta}`);
   check(
     PREFERENCE_LOSSES.includes(loss),
@@ -55,10 +67,13 @@ export function dpo(options: DpoOptions = {}): PolicyLoss {
   return {
     name: `dpo_${loss}`,
     clip: null,
+    beta,
     needs: ["refLogProbs"],
     tokenLoss({ logProbs, refLogProbs, advantages, mask, segments }) {
       check(refLogProbs !== undefined, () => "dpo: needs log-probabilities of a reference model");
-      const h = segmentSum(signedLogRatio(logProbs, refLogProbs, advantages, mask), segments);
+      const count = (isOf: Pointwise<Tensor>): Tensor => segmentSum(isOf(advantages, mask), segments);
+      const sides = average ? shareOfSide(advantages, mask, count(isChosen), count(isRejected)) : advantages;
+      const h = segmentSum(signedLogRatio(logProbs, refLogProbs, sides, mask), segments);
       return PAIR_LOSSES[loss](h, mask, beta);
     },
   };

@@ -35,7 +35,7 @@ export function gspo(options: Pick<PpoClipOptions, "epsilon" | "epsilonHigh"> = 
   checkClip("gspo", epsilon, epsilonHigh);
   return {
     name: "gspo",
-    clip: null, // of the sequence's ratio; `clip_ratio/*` counts tokens
+    clip: { low: 1 - epsilon, high: 1 + epsilonHigh, level: "sequence" },
     tokenLoss(columns) {
       const { logProbs, advantages, mask, segments } = columns;
       const level = segmentMean(detachedLogRatio(columns), mask, segments);

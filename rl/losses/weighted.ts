@@ -20,6 +20,7 @@ export function reinforce(options: object = {}): PolicyLoss {
   return {
     name: "reinforce",
     clip: null,
+    ratio: false,
     tokenLoss: ({ logProbs, advantages, mask }) => reinforceLoss(logProbs, advantages, mask),
   };
 }

@@ -2,7 +2,7 @@
  * A reward of several components: R = Σ weight·component, where what shapes is capped, so that no amount of good form outweighs the
  * outcome. The customary weights are 1 for the outcome, 0.2 for format and 0.1 for the use of tools.
  *
- * Adds within an episode. Normalising each component over a group before adding (GDPO) is an advantage estimator's business.
+ * Adds within an episode. Normalising each component over a group before adding (GDPO) is the business of the advantage `gdpo`, which reads the parts.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -27,6 +27,8 @@ export interface CompositeOptions {
 export interface CompositeReward {
   /** NaN if a component could not be scored. */
   readonly reward: number;
+  /** Of `reward`, what the components of the kind `outcome` give. */
+  readonly outcome: number;
   /** Unweighted scores by name, for metrics. */
   readonly parts: Readonly<Record<string, number>>;
   /** Whether the cap cut something off. */
@@ -66,19 +68,26 @@ export function composite<T>(
     const scores = components.map(({ score }) => score(episode));
     const sumOf = (wanted: "outcome" | "shaping"): number =>
       components.reduce((sum, { kind, weight }, i) => sum + (kind === wanted ? weight * scores[i]! : 0), 0);
-    const shaping = sumOf("shaping");
+    const [outcome, shaping] = [sumOf("outcome"), sumOf("shaping")];
     const limited = Math.max(-cap, Math.min(cap, shaping)); // NaN stays NaN
     const parts = Object.fromEntries(names.map((name, i) => [name, scores[i]!]));
-    return { reward: sumOf("outcome") + limited, parts, capped: Math.abs(shaping) > cap };
+    return { reward: outcome + limited, outcome, parts, capped: Math.abs(shaping) > cap };
   };
 }
 
-/** The episode with another return. The difference to the old one is paid with the last step, so that the steps still sum to it. */
-export function withReward(trajectory: Trajectory, reward: number): Trajectory {
+/**
+ * The episode with another return. The difference to the old one is paid with the last step, so that the steps still sum to it.
+ * @param parts what the return is made of, for `rewards/<name>/mean` and GDPO
+ */
+export function withReward(
+  trajectory: Trajectory,
+  reward: number,
+  parts?: Readonly<Record<string, number>>,
+): Trajectory {
   const stepRewards = [...trajectory.stepRewards];
   if (stepRewards.length > 0) {
     const before = stepRewards.slice(0, -1).reduce((a, b) => a + b, 0);
     stepRewards[stepRewards.length - 1] = reward - before;
   }
-  return { ...trajectory, reward, stepRewards };
+  return { ...trajectory, reward, stepRewards, ...(parts ? { rewardParts: parts } : {}) };
 }
