@@ -69,6 +69,33 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
     nearMatrix(factors, (expected.weights ?? expected.mask)!, fixture.mask);
   });
 
+  it.each(CORRECTION_CASES.filter(({ entry }) => /is_(tis|icepop)_token/.test(entry)))(
+    "$entry, metrics of its factors",
+    ({ entry, options }) => {
+      // verl looks at them before it normalises.
+      const factors = correction({ ...options, normalize: false }).weights(episodesOf(golden), signals, advantages);
+      const own = fixture.mask.flatMap((row, i) => row.flatMap((m, t) => (m ? [factors[i]![t + 1]!] : [])));
+      const { mean, std } = moments(own, 0);
+      const { metrics } = entryOf(golden, entry) as { metrics: Record<string, number> };
+      near(mean, metrics["rollout_is_mean"]!);
+      near(std, metrics["rollout_is_std"]!);
+      near(Math.min(...own), metrics["rollout_is_min"]!);
+      near(Math.max(...own), metrics["rollout_is_max"]!);
+      near(mean ** 2 / moments(own.map((w) => w * w), 0).mean, metrics["rollout_is_eff_sample_size"]!); // prettier-ignore
+    },
+  );
+
+  it("verl's actor/ppo_kl: the mean of k1 from the old policy to the new; kl_cov has its absolute value there", () => {
+    const between = (estimator: "k1" | "abs"): number => {
+      const kl = fixture.mask.flatMap((row, i) => row.flatMap((m, t) => (m ? [klEstimate(estimator, fixture.old[i]![t]!, fixture.new[i]![t]!)] : []))); // prettier-ignore
+      return kl.reduce((a, b) => a + b, 0) / kl.length;
+    };
+    for (const [entry, value] of Object.entries(verl)) {
+      const kl = (value as { metrics?: Record<string, number> }).metrics?.["actor/ppo_kl"];
+      if (kl !== undefined) near(between(entry === "kl_cov" ? "abs" : "k1"), kl);
+    }
+  });
+
   it("trl.seq_is_ratio", () => {
     const factors = correction({ level: "sequence", max: 100 }).weights(episodesOf(golden), signals, advantages);
     const expected = entryOf(golden, "trl.seq_is_ratio") as number[];

@@ -1,4 +1,7 @@
-/** Every method by name, with a world model and a token weighting on top, does 20 steps on WebGPU and gets what wasm gets. */
+/**
+ * Every method by name, with a world model and a token weighting on top, gets on WebGPU what it gets on wasm, also after a step has
+ * moved the parameters. That each goes on for 20 steps: smoke.test.ts.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { learn } from "../../rl/learn.ts";
@@ -16,16 +19,14 @@ describe.each(gpuEnabled ? [webgpu] : [wasm])("on $name", ({ open }) => {
   afterAll(() => [device, other].forEach((d) => d.dispose()));
 
   it.each(Object.keys(METHODS))("%s+paw+actfocus", { timeout: 60_000 }, async (name) => {
-    const objective = objectiveOf({ method: `${name}+paw+actfocus`, maxLength: 20 });
-    const steps = async (where: Device, count: number): Promise<Record<string, number>[]> => {
-      const learner = toyLearner(where, objective);
+    const steps = async (where: Device): Promise<Record<string, number>[]> => {
+      // One of its own: baselines and coefficients may remember earlier steps.
+      const learner = toyLearner(where, objectiveOf({ method: `${name}+paw+actfocus`, maxLength: 20 }));
       const reports: Record<string, number>[] = [];
-      for (let step = 0; step < count; step++)
-        reports.push((await learn(learner, randomBatch(7 + step), step)).metrics);
+      for (const step of [0, 1]) reports.push((await learn(learner, randomBatch(7 + step), step)).metrics);
       return reports;
     };
-    const [here, there] = [await steps(device, 20), await steps(other, 2)];
-    for (const metrics of here) expect(Object.entries(metrics).filter(([, x]) => !Number.isFinite(x))).toEqual([]);
+    const [here, there] = [await steps(device), await steps(other)];
     // The second step sees what the first one did to the parameters.
     expect(Object.keys(here[1]!)).toEqual(Object.keys(there[1]!));
     for (const [metric, value] of Object.entries(there[1]!)) {

@@ -155,6 +155,19 @@ export const OTHER_CASES: Readonly<Record<string, string>> = {
   divergence_interior_gaps: "gae",
   kl_sign_check: "k3",
 };
+/** Entries of trl.json, which tests/rl/goldenTrl.test.ts runs through the plan of a step, by the method that they belong to. */
+export const TRL_CASES: Readonly<Record<string, string>> = {
+  "trl.json: dpo.sigmoid": "dpo",
+  "trl.json: dpo.hinge": "dpo_hinge",
+  "trl.json: dpo.ipo (average)": "dpo_ipo",
+  "trl.json: normalize_then_sum": "gdpo",
+  "trl.json: sum_then_normalize_group": "grpo",
+  "trl.json: sum_then_normalize_none": "centred",
+  "trl.json: dapo_top_entropy0.4": "top_entropy",
+  "trl.json: dapo_entropy0.01": "entropy bonus",
+  "trl.json: dapo_mask_truncated": "truncated rollouts",
+  "trl.json: vespo": "vespo",
+};
 /** Inputs and remarks. */
 export const NOT_RESULTS: readonly string[] = ["fixture", "verl.adv_inputs", "trl.k3_note"];
 

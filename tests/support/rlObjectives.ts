@@ -40,6 +40,6 @@ export const OBJECTIVES: Readonly<Record<string, Objective>> = {
   "correction tis": { ...plain, correction: correction({ max: 1.2 }) },
   "correction icepop, by sequence": { ...plain, correction: correction({ level: "sequence", mode: "mask", max: 3 }) },
   ...Object.fromEntries(
-    (["token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean"] as const).map((aggregation): [string, Objective] => [aggregation, { ...plain, aggregation, maxLength: 20, focus: actFocus() }]), // prettier-ignore
+    (["token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean", "prompt-mean-token-mean"] as const).map((aggregation): [string, Objective] => [aggregation, { ...plain, aggregation, maxLength: 20, focus: actFocus() }]), // prettier-ignore
   ),
 };

@@ -1,0 +1,241 @@
+/**
+ * Rewards of several components and what compares them (GDPO), baselines that remember (RAE), filtered rollouts as a policy gradient
+ * (RFT), the mean over tasks, and rollouts that ran out of tokens. Numbers by TRL's formula, computed in another language.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { gdpo, grpo, rae, rft } from "../../rl/advantages.ts";
+import { aggregationWeights } from "../../rl/aggregation.ts";
+import { informativeGroups } from "../../rl/data/dynamic.ts";
+import { filterRollouts } from "../../rl/data/filter.ts";
+import { succeeded } from "../../rl/data/outcomes.ts";
+import { batchOf, rewarded } from "../../rl/data/play.ts";
+import { ReplayBuffer } from "../../rl/data/replay.ts";
+import { echo } from "../../rl/echo.ts";
+import { objectiveFromGrpoConfig } from "../../rl/grpoConfig.ts";
+import { learn } from "../../rl/learn.ts";
+import { ppoClip, reinforce } from "../../rl/losses.ts";
+import { rolloutMetrics } from "../../rl/metrics.ts";
+import { objectiveOf } from "../../rl/methods.ts";
+import type { Objective } from "../../rl/objective.ts";
+import { planStep } from "../../rl/plan.ts";
+import { composite } from "../../rl/rewards/composite.ts";
+import type { Trajectory } from "../../rl/stream.ts";
+import { trainRl } from "../../rl/trainer.ts";
+import { forked, randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
+import { endingModel, episode } from "../support/rlToy.ts";
+
+let device: Device;
+beforeAll(async () => void (device = await makeDevice("wasm")));
+afterAll(() => device.dispose());
+
+/** Episodes of one trained token. */
+const scored = (group: number, parts: Record<string, number>): Trajectory =>
+  episode([["prompt", [1]], ["action", [2]]], { group, rewardParts: parts, reward: Object.values(parts).reduce((a, b) => a + b, 0) }); // prettier-ignore
+const advantagesOf = (batch: readonly Trajectory[], estimator = gdpo()): number[] =>
+  estimator.estimate(batch).perToken.map((row) => row.at(-1)!);
+const near = (actual: readonly number[], expected: readonly number[]): void => {
+  expect(actual.length).toBe(expected.length);
+  expected.forEach((x, i) => expect(actual[i]).toBeCloseTo(x, 8));
+};
+
+describe("GDPO", () => {
+  const table = [[1, 0.2], [0, 1], [1, 0.6], [0, 0.5], [0, 0.5], [1, 0]] as const; // prettier-ignore
+  const batch = table.map(([a, b], i) => scored(Math.floor(i / 3), { right: a, short: b }));
+
+  it("is TRL's normalize_then_sum with weights 1 and .5", () => {
+    const expected = [0.15363348, -1.299800562, 1.146167081, -0.573182767, -0.573182767, 1.146365535];
+    near(advantagesOf(batch, gdpo({ weights: { right: 1, short: 0.5 } })), expected);
+  });
+
+  it("a component that could not be scored is left out of its statistics and adds nothing", () => {
+    const holed = batch.map((t, i) => (i === 0 ? { ...t, rewardParts: { right: 1, short: NaN } } : t));
+    const expected = [1.045035987, -1.450236115, 0.405200128, -0.522608465, -0.522608465, 1.04521693];
+    near(advantagesOf(holed, gdpo({ weights: { short: 0.5 } })), expected);
+  });
+
+  it("tells (0, 1) from (0, 2) in their groups, which GRPO does not: the paper's example", () => {
+    const two = [scored(0, { a: 0, b: 0 }), scored(0, { a: 0, b: 1 }), scored(1, { a: 0, b: 0 }), scored(1, { a: 1, b: 1 })]; // prettier-ignore
+    near(advantagesOf(two), [-0.547680128, 0.547680128, -1.095360257, 1.095360257]);
+    const [, low, , high] = advantagesOf(two, grpo({ eps: 0 }));
+    expect(low).toBe(high);
+  });
+
+  it("a group of equal sums learns if its components differ; one without any spread gets exactly 0", () => {
+    const opposite = [scored(0, { a: 1, b: 0 }), scored(0, { a: 0, b: 0.9 }), scored(0, { a: 0, b: 1 })];
+    const same = [scored(1, { a: 0.1, b: 0.2 }), scored(1, { a: 0.1, b: 0.2 })];
+    const { perToken, fracRewardZeroStd } = gdpo().estimate([...opposite, ...same]);
+    expect(perToken.slice(0, 3).every((row) => row.at(-1) !== 0)).toBe(true);
+    expect(perToken.slice(3).map((row) => row.at(-1))).toEqual([0, 0]);
+    expect(fracRewardZeroStd).toBe(0.5);
+  });
+
+  it("over tokens it is verl's whitening: mean 0 and deviation 1 over the trained tokens", () => {
+    const rows = randomBatch(3);
+    const values = gdpo({ batch: "token" }).estimate(rows).perToken.flatMap((row) => [...row].filter((a) => a !== 0)); // prettier-ignore
+    const mean = values.reduce((a, b) => a + b, 0) / values.length;
+    const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / (values.length - 1);
+    expect(mean).toBeCloseTo(0, 10);
+    expect(variance).toBeCloseTo(1, 6);
+  });
+
+  it("an episode without components has its return as the one", () => {
+    const rows = [1, 2, 4].map((reward) =>
+      episode(
+        [
+          ["prompt", [1]],
+          ["action", [2]],
+        ],
+        { reward },
+      ),
+    );
+    const [a, b, c] = advantagesOf(rows) as [number, number, number];
+    expect((b - a) / (c - b)).toBeCloseTo(0.5, 10);
+  });
+
+  it("refuses weights of what is no component, and is TRL's multi_objective_aggregation", () => {
+    expect(() => advantagesOf(batch, gdpo({ weights: { rigth: 1 } }))).toThrow('gdpo: a weight for "rigth", which is no component of the reward: right, short'); // prettier-ignore
+    const { objective } = objectiveFromGrpoConfig({ multi_objective_aggregation: "normalize_then_sum", mask_truncated_completions: true }); // prettier-ignore
+    expect([objective.advantage.name, objective.maskTruncated]).toEqual(["gdpo", true]);
+    expect(() => objectiveFromGrpoConfig({ multi_objective_aggregation: "normalize_then_sum", scale_rewards: "none" })).toThrow("scales by group and batch"); // prettier-ignore
+    expect(() => objectiveFromGrpoConfig({ multi_objective_aggregation: "both" })).toThrow("must be \"sum_then_normalize\" or \"normalize_then_sum\""); // prettier-ignore
+  });
+
+  it("components come from the option reward, go into the metrics, and through a saved replay buffer", async () => {
+    const reward = (t: Trajectory): { reward: number; parts: Record<string, number> } => ({
+      reward: t.reward + 0.1,
+      parts: { outcome: t.reward, bonus: 0.1 * t.stepRewards.length },
+    });
+    const [report] = await reportsOf(
+      trainRl(toyRlOptions(endingModel(device), { objective: objectiveOf({ method: "gdpo" }), reward, steps: 1 })),
+    );
+    const episodes = report!.plan.episodes.map((e) => e.trajectory);
+    for (const t of episodes) expect(t.reward).toBeCloseTo(t.rewardParts!["outcome"]! + 0.1, 12);
+    expect(report!.metrics["rewards/bonus/mean"]).toBeGreaterThan(0);
+    expect(report!.metrics["rewards/outcome/mean"]).toBeCloseTo(report!.metrics["reward"]! - 0.1, 10);
+    expect("rewards/bonus/mean" in rolloutMetrics(randomBatch(1))).toBe(false);
+    const [one, other] = [new ReplayBuffer(), new ReplayBuffer()];
+    one.add(
+      [scored(0, { a: 1, b: NaN }), scored(0, { a: 0, b: 1 })].map((t, i) => ({ ...t, reward: i })),
+      0,
+    );
+    other.restore(JSON.parse(JSON.stringify(one.state())));
+    expect(other.groups).toEqual(one.groups);
+  });
+});
+
+describe("groups to leave out and success are asked of the outcome, not of what shapes the return", () => {
+  /** Two groups of three: one of equal outcomes in different form, one of different outcomes. */
+  const batch = [0, 0, 0, 0, 1, 1].map((outcome, i) => ({
+    ...scored(Math.floor(i / 3), { outcome, format: (i % 3) / 10 }),
+    outcome,
+  }));
+
+  it("DAPO's drop, the refills and the replay buffer", () => {
+    const objective: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", dropConstantGroups: true }; // prettier-ignore
+    const isTrained = planStep(objective, batch, 0).episodes.map((e) => e.wPolicy.some((w) => w !== 0));
+    expect(isTrained).toEqual([false, false, false, true, true, true]);
+    expect(informativeGroups(batch)).toBe(1);
+    const [one, other] = [new ReplayBuffer(), new ReplayBuffer()];
+    one.add(batch, 0);
+    expect(one.groups.map(({ trajectories }) => trajectories[0]!.group)).toEqual([1]);
+    other.restore(JSON.parse(JSON.stringify(one.state())));
+    expect(other.groups).toEqual(one.groups);
+  });
+
+  it("good form is no success; composite says what of a return is outcome", () => {
+    expect(batch.map(succeeded)).toEqual([false, false, false, false, true, true]);
+    const score = composite<number>([
+      { name: "outcome", weight: 2, kind: "outcome", score: (x) => x },
+      { name: "format", weight: 0.2, kind: "shaping", score: () => 1 },
+    ]);
+    expect(score(0)).toMatchObject({ reward: 0.2, outcome: 0 });
+    expect(score(1)).toMatchObject({ reward: 2.2, outcome: 2 });
+    const [t] = rewarded({ reward: () => score(0) }, [batch[5]!]);
+    expect(t).toMatchObject({ reward: 0.2, outcome: 0 });
+  });
+});
+
+describe("RAE", () => {
+  const reward = (value: number, env = "toy"): Trajectory =>
+    episode(
+      [
+        ["prompt", [1]],
+        ["action", [2]],
+      ],
+      { reward: value, env },
+    );
+
+  it("is judged by the running mean from before the step, one for each environment", () => {
+    const estimator = rae({ decay: 0.9 });
+    const step = [reward(1), reward(2), reward(10, "other"), reward(NaN)];
+    expect(advantagesOf(step, estimator)).toEqual([1, 2, 10, 0]);
+    expect(advantagesOf(step, estimator)).toEqual([1, 2, 10, 0]); // asking changes nothing
+    estimator.observe!(step);
+    near(Object.values(estimator.state!() as Record<string, number>), [0.9 * 0.1 + 0.1 * 2, 1]);
+    near(advantagesOf(step, estimator), [1 - 0.29, 2 - 0.29, 9, 0]);
+  });
+
+  it("is told by every step that is learnt from, and continues from its JSON", async () => {
+    const estimator = rae();
+    const learner = toyLearner(device, { advantage: estimator, policyLoss: reinforce(), aggregation: "token-mean" });
+    await learn(learner, randomBatch(1), 0);
+    const state = JSON.parse(JSON.stringify(estimator.state!())) as Record<string, number>;
+    expect(state["toy"]).toBeGreaterThan(0);
+    const again = rae();
+    again.restore!(state);
+    expect(advantagesOf(randomBatch(2), again)).toEqual(advantagesOf(randomBatch(2), estimator));
+    expect(() => again.restore!({ toy: "much" })).toThrow("expected a number for each environment");
+  });
+
+  it("is not told of what is replayed, and of what was played with help", async () => {
+    const [seen, replay] = [rae({ decay: 0 }), new ReplayBuffer()];
+    const learner = { ...toyLearner(device, { advantage: seen, policyLoss: ppoClip(), aggregation: "token-mean" }), replay }; // prettier-ignore
+    replay.add(randomBatch(1).map((t, i) => ({ ...t, group: 0, reward: 50 + i })), 0); // prettier-ignore
+    const fresh = randomBatch(2).map((t, i) => ({ ...t, group: i === 0 ? -1 : 0, reward: i === 0 ? 50 : 0.5 }));
+    const { learn: options, trajectories, own } = batchOf(learner, fresh, 1);
+    expect(trajectories.length).toBeGreaterThan(fresh.length);
+    expect(own).toEqual(fresh.slice(1));
+    await learn(options, trajectories, 1, own);
+    expect(seen.state!()).toEqual({ toy: 0.5 });
+  });
+});
+
+it("RFT: the gradient is that of imitating what filterRollouts keeps", () => {
+  const batch = randomBatch(4).map((t, i) => ({ ...t, info: { success: i % 2 === 0 }, seed: 7, task: "one" }));
+  const kept = new Set(filterRollouts(batch, { perTask: 2 }));
+  expect(kept.size).toBe(2);
+  const { perToken } = rft({ perTask: 2 }).estimate(batch);
+  batch.forEach((t, i) => expect(perToken[i]!.some((a) => a !== 0)).toBe(kept.has(t)));
+  expect(new Set(perToken.flatMap((row) => [...row]))).toEqual(new Set([0, 1]));
+  expect(() => rft({ perTask: 0 })).toThrow("perTask must be an integer ≥ 1");
+});
+
+it("prompt-mean-token-mean: each task weighs the same, whatever its length (SkyRL)", () => {
+  const masks = [[true, true, true], [true, false, false], [true, true, false], [false, false, false]]; // prettier-ignore
+  const weights = aggregationWeights(masks, "prompt-mean-token-mean", { groups: [0, 0, 1, 2] });
+  expect(weights.map((row) => [...row])).toEqual([[1 / 8, 1 / 8, 1 / 8], [1 / 8, 0, 0], [1 / 4, 1 / 4, 0], [0, 0, 0]]); // prettier-ignore
+  const { episodes } = planStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "prompt-mean-token-mean" }, randomBatch(2), 0); // prettier-ignore
+  const ofGroup = (group: number): number =>
+    episodes.reduce((s, e) => s + (e.trajectory.group === group ? e.wPolicy.reduce((a, b) => a + b, 0) : 0), 0);
+  expect(ofGroup(0)).toBeCloseTo(0.5, 12);
+  expect(ofGroup(1)).toBeCloseTo(0.5, 12);
+});
+
+it("rollouts that ran out of tokens: in the statistics and the world model, not in the policy term", () => {
+  const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", world: echo() };
+  const batch = randomBatch(5).map((t, i) => (i === 1 ? { ...t, stopReason: "max_tokens" as const, reward: 0 } : t));
+  const rows = batch.flatMap((t, i) => (i < 2 ? forked(t, i) : [t])); // all rows of such a rollout
+  const isCut = (t: Trajectory): boolean => t.stopReason === "max_tokens";
+  for (const trajectories of [batch, rows]) {
+    const [whole, masked] = [planStep(plain, trajectories, 0), planStep({ ...plain, maskTruncated: true }, trajectories, 0)]; // prettier-ignore
+    masked.episodes.forEach((e, i) => {
+      expect(e.advantages).toEqual(whole.episodes[i]!.advantages);
+      expect(e.wWorld).toEqual(whole.episodes[i]!.wWorld);
+      expect(e.wPolicy.some((w) => w !== 0)).toBe(!isCut(e.trajectory));
+    });
+    const total = masked.episodes.reduce((s, e) => s + e.wPolicy.reduce((a, b) => a + b, 0), 0);
+    expect(total).toBeCloseTo(1, 12);
+  }
+});

@@ -1,0 +1,124 @@
+/**
+ * Every method trains: each preset, and with them each policy loss, estimator, world model, token weighting, correction and KL penalty,
+ * plays and learns for 20 steps in the toy world, on WebAssembly and on WebGPU; each preference and supervised loss for 20 steps on what
+ * was played. Metrics and parameters stay finite, and the parameters move.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Device } from "../../engine/device.ts";
+import { Rng } from "../../engine/random.ts";
+import { AdamW } from "../../nn/optimizer.ts";
+import type { Model } from "../../nn/transformer.ts";
+import { initValueHead } from "../../nn/valueHead.ts";
+import { ADVANTAGES } from "../../rl/advantages.ts";
+import type { CorrectionOptions } from "../../rl/correction.ts";
+import { FOCUS_SIGNALS } from "../../rl/focus.ts";
+import { KL_ESTIMATORS, POLICY_LOSSES } from "../../rl/losses.ts";
+import { PREFERENCE } from "../../rl/losses/preference.ts";
+import { SUPERVISED } from "../../rl/losses/supervised.ts";
+import { type MethodChoice, METHODS, objectiveOf } from "../../rl/methods.ts";
+import { type StepReport, trainPreference, trainRl, trainSft } from "../../rl/trainer.ts";
+import { randomBatch } from "../support/rlBatches.ts";
+import { gpuEnabled } from "../support/gpu.ts";
+import { wasm, webgpu } from "../support/rlExecutors.ts";
+import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
+import { letters, toyModel, toySpec, toyTemplate } from "../support/rlToy.ts";
+
+const STEPS = 20;
+
+/** One of these on top of each method in turn, so that each is there several times. */
+const ADD_ONS: readonly (Partial<MethodChoice> & { readonly plus?: string })[] = [
+  { plus: "echo" },
+  { plus: "paw" },
+  ...FOCUS_SIGNALS.map((signal) => ({ plus: "actfocus", options: { actfocus: { signal } } })),
+  { plus: "top_entropy" },
+  { plus: "echo+paw+actfocus" },
+  ...([{ level: "token", mode: "truncate" }, { level: "sequence", mode: "mask", max: 3 }] satisfies CorrectionOptions[]).map((correction) => ({ correction })), // prettier-ignore
+  ...KL_ESTIMATORS.map((estimator) => ({ kl: { beta: 0.1, estimator } })),
+  { kl: { beta: 0.1, in: "reward", target: 0.05 } },
+  { entropy: 0.01, maskTruncated: true },
+];
+
+const inPresets = (part: "loss" | "advantage"): string[] => Object.values(METHODS).map((method) => method[part]);
+const withoutPairs = Object.keys(POLICY_LOSSES).filter((n) => ![...Object.keys(PREFERENCE), ...Object.keys(SUPERVISED)].includes(n)); // prettier-ignore
+
+/** All presets, and what no preset has. */
+const METHOD_CASES: readonly MethodChoice[] = [
+  ...Object.keys(METHODS).map((method) => ({ method })),
+  ...withoutPairs.filter((n) => !inPresets("loss").includes(n)).map((loss) => ({ method: "grpo", loss })),
+  ...Object.keys(ADVANTAGES).filter((n) => !inPresets("advantage").includes(n)).map((advantage) => ({ method: "grpo", advantage })), // prettier-ignore
+];
+const CASES: readonly [string, MethodChoice][] = METHOD_CASES.map((choice, i) => {
+  const { plus, ...more } = ADD_ONS[i % ADD_ONS.length]!;
+  // Without rewards only the world model learns; V-trace weighs by the ratios itself.
+  const safe =
+    choice.advantage === "none" ? { plus: "echo" } : choice.method === "vtrace" ? { plus } : { plus, ...more };
+  const { plus: name, ...rest } = safe as (typeof ADD_ONS)[number];
+  const method = [choice.method!, ...(name === undefined ? [] : [name])].join("+");
+  const full = { ...choice, ...rest, method, maxLength: 8 };
+  const { maxLength: _, ...shown } = full;
+  return [JSON.stringify(shown), full];
+});
+
+it("every loss, estimator and add-on is among the cases", () => {
+  const text = CASES.map(([name]) => name).join(" ");
+  for (const name of ["echo", "paw", "actfocus", "top_entropy", ...FOCUS_SIGNALS, ...KL_ESTIMATORS, "truncate", "mask"]) expect(text).toContain(name); // prettier-ignore
+  const used = (part: "loss" | "advantage"): Set<string> =>
+    new Set(
+      CASES.map(([, c]) => c[part] ?? METHODS[c.method!.split(/\+(?=echo|paw|actfocus|top_entropy)/)[0]!]![part]),
+    );
+  expect([...used("loss")].toSorted()).toEqual(withoutPairs.toSorted());
+  expect([...used("advantage")].toSorted()).toEqual(Object.keys(ADVANTAGES).toSorted());
+});
+
+describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ open }) => {
+  let device: Device;
+  beforeAll(async () => void (device = await open()));
+  afterAll(() => device.dispose());
+  const tiny = (seed = 1): Model => toyModel(device, seed, { layers: 1, hiddenSize: 8, maxPositions: 24 });
+
+  async function expectTrained(
+    model: Model,
+    before: number[][],
+    steps: AsyncGenerator<StepReport, void, void>,
+  ): Promise<void> {
+    const reports = await reportsOf(steps);
+    expect(reports.length).toBe(STEPS);
+    for (const { metrics } of reports)
+      expect(Object.entries(metrics).filter(([, x]) => !Number.isFinite(x))).toEqual([]);
+    const after = await paramsOf(model);
+    expect(after.flat().every(Number.isFinite)).toBe(true);
+    expect(after).not.toEqual(before);
+  }
+
+  it.each(CASES)("%s", { timeout: 60_000 }, async (_, choice) => {
+    const model = tiny();
+    const head = initValueHead(model.config, device);
+    const options = toyRlOptions(model, {
+      optimizer: new AdamW(model.params, { clipNorm: 1, weightDecay: 0 }), // else everything moves by itself
+      objective: objectiveOf(choice),
+      reference: tiny(2),
+      critic: { head, optimizer: new AdamW(head) },
+      env: toySpec(letters(1)),
+      rollout: { maxActionTokens: 3, maxTurns: 1 },
+      steps: STEPS,
+      maxBatchTokens: 200,
+    });
+    await expectTrained(model, await paramsOf(model), trainRl(options));
+  });
+
+  const learner = (model: Model) => ({ model, template: toyTemplate, optimizer: new AdamW(model.params, { weightDecay: 0 }), lr: () => 0.01, batchSize: 2, steps: STEPS, rng: new Rng(1) }); // prettier-ignore
+
+  it.each(Object.keys(PREFERENCE))("pairs: %s", { timeout: 60_000 }, async (name) => {
+    const model = tiny();
+    const [a, b, c, d] = randomBatch(3);
+    const pairs = [{ chosen: a!, rejected: b! }, { chosen: c!, rejected: d! }]; // prettier-ignore
+    const options = { ...learner(model), pairs, policyLoss: PREFERENCE[name]!.make(), reference: tiny(2) };
+    await expectTrained(model, await paramsOf(model), trainPreference(options));
+  });
+
+  it.each(Object.keys(SUPERVISED) as ("sft" | "dft")[])("demonstrations: %s", { timeout: 60_000 }, async (loss) => {
+    const model = tiny();
+    const options = { ...learner(model), demonstrations: randomBatch(3), loss, observationWeight: 0.1 };
+    await expectTrained(model, await paramsOf(model), trainSft(options));
+  });
+});

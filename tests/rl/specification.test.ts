@@ -1,0 +1,68 @@
+/**
+ * docs/methods.md is complete: everything that the specification of this layer names, section by section (losses, advantages, the three
+ * world-model and credit methods, rewards, rollouts and data), is a row with a golden value or a property, or an option of one.
+ */
+import { describe, expect, it } from "vitest";
+import { METHOD_OPTIONS } from "../../cli/settings.ts";
+import { WorldgradError } from "../../engine/errors.ts";
+import { methodRows } from "../../scripts/methodTable.ts";
+import { ADVANTAGES } from "../../rl/advantages.ts";
+import { AGGREGATIONS, aggregationByName } from "../../rl/aggregation.ts";
+import { POLICY_LOSSES } from "../../rl/losses.ts";
+import { FOCUS, METHODS, WORLD } from "../../rl/methods.ts";
+
+const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
+  "1 policy losses": ["ppo", "dual_clip", "gspo", "cispo", "sapo", "dppo_tv", "dppo_kl", "gmpo", "dro", "kl_cov", "clip_cov", "vespo", "reinforce", "sft", "dft", "dpo", "dpo_ipo", "dpo_hinge"], // prettier-ignore
+  "1 around them": ["aggregation", "k1", "k2", "k3", "abs", "k3+", "KL in the reward", "adaptive KL", "tis", "icepop", "rejection", "off-policy mask", "vtrace", "clipped value", "entropy bonus"], // prettier-ignore
+  "2 advantages": ["grpo", "centred", "rloo", "reinforce++", "reinforce++-baseline", "remax", "opo", "max_rl", "pass_at_k", "gpg", "gae", "vapo", "bi_level_gae", "gigpo", "milestone", "gdpo", "rae", "optimal_token_baseline"], // prettier-ignore
+  "3 ECHO": ["echo", "echo, λ schedules", "echo, verifier-free"],
+  "4 PaW": ["paw", "paw, selection", "paw, weight"],
+  "5 ActFocus": ["actfocus", "actfocus, signals", "top_entropy", "thoughts and actions"],
+  "6 rewards": ["maths", "code", "patch similarity", "end states", "format", "composite", "length", "tool efficiency", "judges", "repetition", "hindsight", "subgoals"], // prettier-ignore
+  "7 rollouts and data": ["the loop", "malformed actions", "failing environments", "long answers", "sampling", "temperature schedule", "ε-tool exploration", "recorded log-probabilities", "dynamic sampling", "learnability", "failed tasks", "difficulty pools", "replay", "sft with masks", "rft", "guide", "forked rows", "truncated rollouts"], // prettier-ignore
+};
+
+describe.each(Object.entries(SPECIFIED))("§%s", (_, names) => {
+  it.each(names)("%s is a row, with a golden value or a property", (name) => {
+    const rows = methodRows().filter((r) => r.name === name);
+    expect(rows.length).toBeGreaterThan(0);
+    for (const { golden, properties } of rows) expect(golden.length + properties.length).toBeGreaterThan(0);
+  });
+});
+
+it("methods of §1 that are a loss with another advantage or aggregation are presets", () => {
+  expect(Object.keys(METHODS)).toEqual(expect.arrayContaining(["grpo", "dapo", "dr_grpo", "gpg", "luspo", "rloo", "ppo", "vapo"])); // prettier-ignore
+  expect(METHODS["dr_grpo"]).toMatchObject({ advantage: "centred", loss: "ppo", aggregation: "seq-mean-token-sum-norm" }); // prettier-ignore
+  expect(METHODS["gpg"]).toMatchObject({ advantage: "gpg", loss: "reinforce" });
+  expect(METHODS["dapo"]).toMatchObject({ lossOptions: { epsilon: 0.2, epsilonHigh: 0.28 } });
+});
+
+it("the aggregations are verl's five and SkyRL's, by TRL's names, too", () => {
+  expect(AGGREGATIONS).toEqual(["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean", "prompt-mean-token-mean"]); // prettier-ignore
+  for (const name of ["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]) expect(AGGREGATIONS).toContain(aggregationByName(name)); // prettier-ignore
+});
+
+describe("the command line's --set knows exactly the options of", () => {
+  const tables = { ...POLICY_LOSSES, ...ADVANTAGES, ...WORLD, ...FOCUS };
+  /** What a function cannot be given as text: other functions. gdpo's weights are those of --set reward.…; a schedule is text. */
+  const inCodeOnly: Readonly<Record<string, readonly string[]>> = {
+    echo: ["filter"],
+    gigpo: ["anchor"],
+    milestone: ["milestones"],
+    rft: ["keep"],
+    gdpo: ["weights"],
+  };
+  const otherData = ["sft", "dft", "dpo", "dpo_ipo", "dpo_hinge"]; // the main job refuses them
+  it.each(Object.keys(tables).filter((name) => !otherData.includes(name)))("%s", (name) => {
+    let known: string[] = [];
+    try {
+      tables[name]!.make({ "no such option": 1 });
+    } catch (error) {
+      expect(error).toBeInstanceOf(WorldgradError);
+      const [, list] = /known options: (.*)$/.exec((error as Error).message)!;
+      known = list === "none" ? [] : list!.split(", ");
+    }
+    const expected = known.filter((option) => !inCodeOnly[name]?.includes(option));
+    expect(Object.keys(METHOD_OPTIONS[name] ?? {}).toSorted()).toEqual(expected.toSorted());
+  });
+});

@@ -1,0 +1,50 @@
+/** The main job as a real process in a folder of its own, and what it left there. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { expect } from "vitest";
+
+const TSX = resolve("node_modules/.bin/tsx");
+
+export interface Job {
+  readonly child: ChildProcess;
+  /** Everything that it has printed. */
+  readonly seen: () => string;
+  readonly done: Promise<number | null>;
+}
+
+export function startIn(folder: string, script: string, args: readonly string[]): Job {
+  const child = spawn(TSX, [resolve(script), ...args], {
+    cwd: folder,
+    env: { ...process.env, WORLDGRAD_THREADS: "1" },
+    detached: true, // a process group of its own
+  });
+  let text = "";
+  child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  return { child, seen: () => text, done: new Promise((end) => child.on("close", (code) => end(code))) };
+}
+
+/** Waits until the output contains `text`. */
+export async function until(run: Pick<Job, "seen" | "child">, text: string): Promise<void> {
+  while (!run.seen().includes(text)) {
+    expect(run.child.exitCode, `ended before it said "${text}":\n${run.seen()}`).toBe(null);
+    await new Promise((next) => setTimeout(next, 20));
+  }
+}
+
+/** Metrics of a run without the two that tell the time. */
+export function metricsOf(path: string): Record<string, unknown>[] {
+  const lines = readFileSync(join(path, "metrics.jsonl"), "utf8").trim().split("\n"); // prettier-ignore
+  return lines.map((line) => {
+    const { step_time: _time, tokens_per_second: _speed, ...rest } = JSON.parse(line) as Record<string, unknown>;
+    return rest;
+  });
+}
+
+/** The files of a run's newest checkpoint. */
+export function lastCheckpoint(path: string): Record<string, Buffer> {
+  const checkpoints = join(path, "checkpoints");
+  const newest = join(checkpoints, readdirSync(checkpoints).sort().at(-1)!);
+  return Object.fromEntries(readdirSync(newest).map((name) => [name, readFileSync(join(newest, name))]));
+}
