@@ -19,6 +19,7 @@ import { Experiment, type HeldOutScore } from "./experiment.ts";
 import type { Preset } from "./presets.ts";
 import type { Evaluation, Summary } from "./report/records.ts";
 import type { Checkpoint, RunFolder } from "./runFolder.ts";
+import { showSettings } from "./settings.ts";
 import { describeEpisodes, pickEpisodes } from "./transcripts.ts";
 
 /** What a checkpoint remembers besides tensors. */
@@ -75,29 +76,37 @@ export class Run {
     this.#signal = signal;
   }
 
-  /** Runs to the end, or until the signal: then what was learnt is saved. @returns the summary, or `null` if it was stopped */
-  async run(resume: boolean): Promise<Summary | null> {
+  /**
+   * Its first part alone: to where RL begins, with a checkpoint there, from which a run of any method can begin.
+   * @returns the warm start's score, or `null` if it was stopped
+   */
+  async warmUp(resume: boolean): Promise<Evaluation | null> {
     this.#started = performance.now();
     await this.#prepare(resume);
-    const parameters = estimateParameters(this.#model.config);
     this.#display.note(
-      `model: ${parameters.toLocaleString("en")} parameters, ${this.#template.tokenizer.vocabSize} tokens in the vocabulary`,
+      `model: ${this.#parameters().toLocaleString("en")} parameters, ${this.#template.tokenizer.vocabSize} tokens in the vocabulary`,
     );
     await this.#warmStart();
-    if (this.#signal.aborted) return null;
-    const before = await this.#evaluateBefore();
+    return this.#signal.aborted ? null : this.#evaluateBefore();
+  }
+
+  /** Runs to the end, or until the signal: then what was learnt is saved. @returns the summary, or `null` if it was stopped */
+  async run(resume: boolean): Promise<Summary | null> {
+    const before = await this.warmUp(resume);
     if (before === null) return null;
     const final = await this.#reinforce();
     if (final === null) return null;
+    const settings = showSettings(this.#preset.rl, this.#preset.data);
     return {
       before,
       after: { ...final, label: "after RL" },
       facts: {
         executor: this.#device.description,
-        parameters,
+        parameters: this.#parameters(),
         seed: this.#preset.seed,
         method: this.#preset.rl.method,
         ...(this.#preset.rl.lambda === undefined ? {} : { lambda: this.#preset.rl.lambda }),
+        ...(settings === "" ? {} : { settings }),
         "RL steps": this.#preset.rl.steps,
         "wall time (s)": Math.round(this.#seconds()),
       },
@@ -127,7 +136,11 @@ export class Run {
       this.#state.optimizerStep,
     );
     if (this.#state.phase === "rl") {
-      this.#companions = Companions.ofFiles(this.#experiment, model, checkpoint.files);
+      // Before the first step they follow from the warm start, which may be that of a run with another method.
+      this.#companions =
+        this.#state.done === 0
+          ? await Companions.ofWarmStart(this.#experiment, model)
+          : Companions.ofFiles(this.#experiment, model, checkpoint.files);
     }
     this.#display.note(
       `continuing after ${this.#state.phase === "sft" ? "warm-start" : "RL"} step ${this.#state.done}`,
@@ -153,6 +166,7 @@ export class Run {
       this.#folder.appendMetrics({ step: report.step, phase: "sft", ...metrics });
       this.#display.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };
+      await turnOfOthers();
       if (this.#signal.aborted || this.#state.done % this.#preset.sft.checkpointEvery === 0) await this.#save();
       if (this.#signal.aborted) return;
     }
@@ -190,6 +204,7 @@ export class Run {
       if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
       this.#display.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };
+      await turnOfOthers();
       if (due()) await this.#evaluate(episodes);
       if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
       clock();
@@ -249,6 +264,10 @@ export class Run {
     return this.#earlierSeconds + (performance.now() - this.#started) / 1000;
   }
 
+  #parameters(): number {
+    return estimateParameters(this.#model.config);
+  }
+
   /** Steps since the start of the run. */
   #globalStep(step: number): number {
     return this.#state.phase === "sft" ? step : this.#preset.sft.steps + step;
@@ -264,6 +283,9 @@ export class Run {
 function familyScores(score: HeldOutScore): Evaluation["families"] & object {
   return Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
+
+/** Lets signals, timers and messages be heard: training on the CPU waits only for promises that are settled, and they come first. */
+const turnOfOthers = (): Promise<void> => new Promise((next) => setImmediate(next));
 
 /** Seconds since the last call. */
 function stopwatch(): () => number {

@@ -15,7 +15,7 @@ export async function describeEpisodes(
   step: number,
 ): Promise<Transcript[]> {
   const { logProbs, entropy } = await score(model, plans, { padId: template.padId, scored: () => true });
-  return plans.map(({ trajectory, advantages, wPolicy, wWorld }, i) => {
+  return plans.map(({ trajectory, advantages, wPolicy, wWorld, wClipped }, i) => {
     const { stream, info } = trajectory;
     return {
       step,
@@ -38,6 +38,7 @@ export async function describeEpisodes(
         advantage: advantages[t]!,
         wPolicy: wPolicy[t]!,
         wWorld: wWorld[t]!,
+        ...(wClipped ? { wClipped: wClipped[t]! } : {}),
       })),
     };
   });

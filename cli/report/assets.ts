@@ -29,12 +29,15 @@ export async function loadPageAssets(): Promise<PageAssets> {
   return bundlePage();
 }
 
-/** Bundles the page from source. For `npm run build`, which writes the result as PAGE_SCRIPT and PAGE_STYLE. */
-export async function bundlePage(): Promise<PageAssets> {
+/**
+ * Bundles a page from source, by default the report's. For `npm run build`, which writes the result as PAGE_SCRIPT and PAGE_STYLE.
+ * @param script the page's script, from this folder; the style is the same for all
+ */
+export async function bundlePage(script: string = "page.ts"): Promise<PageAssets> {
   const { build } = await import("esbuild");
   const folder = fileURLToPath(new URL(".", import.meta.url));
   const result = await build({
-    entryPoints: ["page.ts", "page.css"],
+    entryPoints: [script, "page.css"],
     absWorkingDir: folder,
     outdir: folder,
     bundle: true,
@@ -54,7 +57,7 @@ export async function bundlePage(): Promise<PageAssets> {
   };
   // Inside <script> and <style> nothing may look like their end.
   return {
-    script: text("page.js").replaceAll("</script", "<\\/script"),
-    style: text("page.css").replaceAll("</style", "<\\/style"),
+    script: text(".js").replaceAll("</script", "<\\/script"),
+    style: text(".css").replaceAll("</style", "<\\/style"),
   };
 }

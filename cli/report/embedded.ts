@@ -34,10 +34,7 @@ export interface TranscriptHandle extends Omit<Transcript, "tokens"> {
   open(): Transcript;
 }
 
-/**
- * JSON that can stand inside `<script type="application/json">`: with no `<` there is no `</script>` and no `<!--`, whatever a
- * model wrote; U+2028 and U+2029 are escaped too, for tools that take JSON for JavaScript.
- */
+/** The report's data for its page. */
 export function encodeReportData(metrics: readonly MetricsRecord[], transcripts: readonly Transcript[]): string {
   const indices = new Map<string, number>();
   const share = (text: string): number => {
@@ -50,8 +47,16 @@ export function encodeReportData(metrics: readonly MetricsRecord[], transcripts:
     return { ...packed, tokens: { ...packed.tokens, texts: packed.tokens.texts.map(share) } };
   });
   const embedded: Embedded = { metrics: metrics.map(encodeMetrics), texts: [...indices.keys()], transcripts: shared };
+  return embedJson(embedded);
+}
+
+/**
+ * JSON that can stand inside `<script type="application/json">`: with no `<` there is no `</script>` and no `<!--`, whatever a
+ * model wrote; U+2028 and U+2029 are escaped too, for tools that take JSON for JavaScript.
+ */
+export function embedJson(value: unknown): string {
   const escapes: Readonly<Record<string, string>> = { "<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029" };
-  return JSON.stringify(embedded).replace(/[<\u2028\u2029]/g, (char) => escapes[char] ?? "");
+  return JSON.stringify(value).replace(/[<\u2028\u2029]/g, (char) => escapes[char] ?? "");
 }
 
 /** The inverse of `encodeReportData`. */

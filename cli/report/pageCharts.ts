@@ -100,7 +100,7 @@ class ChartView {
   constructor(chart: ChartInfo) {
     this.chart = chart;
     this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img" });
-    this.plotHost.addEventListener("keydown", (event) => this.onKey(event));
+    stepWithKeys(this.plotHost, () => this.plot);
     this.card = element(
       "figure",
       { class: "card" },
@@ -245,23 +245,27 @@ class ChartView {
     });
     return `${this.chart.title}. ${parts.join("; ")}`;
   }
+}
 
-  private onKey(event: KeyboardEvent): void {
+/** ← and → in `host` step through its chart, and with it through all that share its cursor. */
+export function stepWithKeys(host: HTMLElement, chart: () => uPlot | null): void {
+  host.addEventListener("keydown", (event) => {
     const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const { plot } = this;
+    const plot = chart();
     if (direction === undefined || plot === null) return;
     event.preventDefault();
-    const last = this.data.steps.length - 1;
+    const places = plot.data[0];
+    const last = places.length - 1;
     const index = Math.min(last, Math.max(0, (plot.cursor.idx ?? (direction > 0 ? -1 : last + 1)) + direction));
-    const [left, top] = [plot.valToPos(this.data.steps[index] ?? 0, "x"), plot.over.clientHeight / 2];
+    const [left, top] = [plot.valToPos(places[index] ?? 0, "x"), plot.over.clientHeight / 2];
     // The third argument, which uPlot's types lack, tells the other charts.
-    const chart: { setCursor(at: { left: number; top: number }, fireHook: boolean, publish: boolean): void } = plot;
-    chart.setCursor({ left, top }, true, true);
-  }
+    const own: { setCursor(at: { left: number; top: number }, fireHook: boolean, publish: boolean): void } = plot;
+    own.setCursor({ left, top }, true, true);
+  });
 }
 
 /** Rates start at 0, so that a rise looks as large as it is; other numbers use the height. */
-function yRange(chart: ChartInfo, low: number | null, high: number | null): [number, number] {
+export function yRange(chart: Pick<ChartInfo, "format">, low: number | null, high: number | null): [number, number] {
   if (low === null || high === null) return [0, 1];
   if (chart.format === "percent") return [0, high > 0 ? Math.min(1, high * 1.1) : 1];
   // Smoothing leaves rounding errors on a constant; they are no curve.
@@ -271,7 +275,7 @@ function yRange(chart: ChartInfo, low: number | null, high: number | null): [num
 }
 
 /** The value at `index` or, if there is none, the nearest one before. */
-function lastOf(curve: ArrayLike<number | null | undefined>, index: number): number | null {
+export function lastOf(curve: ArrayLike<number | null | undefined>, index: number): number | null {
   for (let i = index; i >= 0; i--) {
     const value = curve[i];
     if (typeof value === "number") return value;
@@ -279,7 +283,7 @@ function lastOf(curve: ArrayLike<number | null | undefined>, index: number): num
   return null;
 }
 
-function shortTick(tick: number, chart: ChartInfo): string {
+export function shortTick(tick: number, chart: Pick<ChartInfo, "format">): string {
   if (chart.format === "percent") return `${Number((tick * 100).toPrecision(3))} %`;
   if (chart.format === "count" || Math.abs(tick) >= 1000) return formatAs("count", tick);
   return tick === 0

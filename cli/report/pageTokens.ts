@@ -133,7 +133,7 @@ function background(token: TranscriptToken, mode: ColourMode, largestAdvantage: 
   if (mode === "role")
     return mix(`--${token.role}`, token.role === "action" || token.role === "observation" ? 0.16 : 0.08);
   if (mode === "mask") {
-    const [policy, world] = [isOn(token.wPolicy), isOn(token.wWorld)];
+    const [policy, world] = [isOn(token.wPolicy), isOn(token.wWorld) || isOn(token.wClipped)];
     return policy && world ? mix("--both", 0.45) : policy ? mix("--policy", 0.45) : world ? mix("--world", 0.45) : "";
   }
   if (mode === "advantage") {
@@ -153,9 +153,11 @@ function surpriseOf({ surprise, logProb }: TranscriptToken): number | undefined 
   return surprise ?? (logProb === undefined ? undefined : -logProb);
 }
 
+const showWeight = (weight: number | undefined): string => (isOn(weight) ? formatNumber(weight ?? 0) : "0 (masked)");
+
 /** Rows of the tooltip. */
 function describe(token: TranscriptToken, index: number): [string, string][] {
-  const { logProb, oldLogProb, advantage, wPolicy, wWorld, entropy } = token;
+  const { logProb, oldLogProb, advantage, wPolicy, wWorld, wClipped, entropy } = token;
   const surprise = surpriseOf(token);
   const rows: [string, string | undefined][] = [
     ["token", `${index}, id ${token.id}`],
@@ -167,8 +169,9 @@ function describe(token: TranscriptToken, index: number): [string, string][] {
       logProb === undefined || oldLogProb === undefined ? undefined : Math.exp(logProb - oldLogProb).toFixed(6),
     ],
     ["advantage", advantage === undefined ? undefined : formatSigned(advantage)],
-    ["policy weight", isOn(wPolicy) ? formatNumber(wPolicy ?? 0) : "0 (masked)"],
-    ["world weight", isOn(wWorld) ? formatNumber(wWorld ?? 0) : "0 (masked)"],
+    ["policy weight", showWeight(wPolicy)],
+    ["world weight", showWeight(wWorld)],
+    ["clipped world weight", wClipped === undefined ? undefined : showWeight(wClipped)],
     ["surprise", surprise === undefined ? undefined : `${formatNumber(surprise)} nats`],
     ["entropy", entropy === undefined ? undefined : `${formatNumber(entropy)} nats`],
   ];

@@ -38,8 +38,10 @@ export interface TranscriptToken {
   readonly advantage?: number;
   /** Weight in the policy loss: 0 or absent means that this token is masked there. */
   readonly wPolicy?: number;
-  /** Weight in the world-model loss. */
+  /** Weight of −log p in the world-model loss. */
   readonly wWorld?: number;
+  /** Weight of the clipped error there (PaW). */
+  readonly wClipped?: number;
   /** −log p of the token under the model at temperature 1, in nats; of observation tokens too. */
   readonly surprise?: number;
   /** Entropy of the distribution that it was drawn from, in nats. */
@@ -120,7 +122,7 @@ type Cell = number | string | null;
 type Column = readonly Cell[] | { readonly runs: readonly Cell[] };
 
 /** The optional numbers of a token, each a column on disk. */
-const NUMBERS = ["logProb", "oldLogProb", "advantage", "wPolicy", "wWorld", "surprise", "entropy"] as const;
+const NUMBERS = ["logProb", "oldLogProb", "advantage", "wPolicy", "wWorld", "wClipped", "surprise", "entropy"] as const;
 
 /** A transcript as one line of `transcripts.jsonl` has it: columns, with one letter per role in `roles`. */
 export interface PackedTranscript extends Omit<Transcript, "tokens" | "reward"> {

@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import { comparisonTable, familyTable, type Table } from "../display/table.ts";
 import type { PageAssets } from "./assets.ts";
 import { encodeReportData } from "./embedded.ts";
-import { LESSONS } from "./lessons.ts";
+import { type Lesson, LESSONS } from "./lessons.ts";
 import type { MetricsRecord, Summary, Transcript } from "./records.ts";
 
 export interface ReportInput {
@@ -29,6 +29,44 @@ const MAX_TRANSCRIPTS = 600;
 export function renderReport(input: ReportInput, assets: PageAssets): string {
   const { name, config, metrics, summary } = input;
   const transcripts = thin(input.transcripts, MAX_TRANSCRIPTS);
+  const omitted = input.transcripts.length - transcripts.length;
+  const main = `<section aria-labelledby="result">
+<h2 id="result">What changed</h2>
+${summary ? summaryHtml(summary) : "<p>This run has not been evaluated at its end yet.</p>"}
+</section>
+<section aria-labelledby="lessons">
+<h2 id="lessons">How to read this page</h2>
+${lessonsHtml("Eight things to know first", LESSONS)}
+</section>
+<section aria-labelledby="curves">
+<h2 id="curves">Curves</h2>
+<div id="charts"></div>
+</section>
+<section aria-labelledby="trajectories">
+<h2 id="trajectories">Trajectories</h2>
+${omitted > 0 ? `<p class="muted">${transcripts.length} of ${input.transcripts.length}; the others are in transcripts.jsonl.</p>` : ""}
+<div id="viewer"></div>
+</section>
+<noscript><p>Curves and trajectories need JavaScript; the numbers are in metrics.jsonl and transcripts.jsonl.</p></noscript>`;
+  const data = encodeReportData(metrics, transcripts);
+  return pageHtml({ name, brand: "worldgrad run", facts: facts(input), config, main, data }, assets);
+}
+
+export interface PageParts {
+  /** Title of the page. */
+  readonly name: string;
+  /** What kind of page it is, in small letters above the title. */
+  readonly brand: string;
+  readonly facts: readonly (readonly [name: string, value: string | number])[];
+  readonly config: unknown;
+  /** HTML. */
+  readonly main: string;
+  /** JSON without `<` (embedJson), which the page's script reads. */
+  readonly data: string;
+}
+
+/** The frame of every page: head, content policy, style, script. */
+export function pageHtml({ name, brand, facts: entries, config, main, data }: PageParts, assets: PageAssets): string {
   const policy = [
     "default-src 'none'",
     `script-src ${sourceHash(assets.script)}`,
@@ -36,7 +74,9 @@ export function renderReport(input: ReportInput, assets: PageAssets): string {
     "base-uri 'none'",
     "form-action 'none'",
   ].join("; ");
-  const omitted = input.transcripts.length - transcripts.length;
+  const factList = entries.map(
+    ([key, value]) => `<div><dt>${escapeHtml(key)}</dt><dd>${escapeHtml(String(value))}</dd></div>`,
+  );
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -49,38 +89,26 @@ export function renderReport(input: ReportInput, assets: PageAssets): string {
 </head>
 <body>
 <header>
-<p class="brand">worldgrad run</p>
+<p class="brand">${escapeHtml(brand)}</p>
 <h1>${escapeHtml(name)}</h1>
-<dl class="facts">${facts(input)}</dl>
+<dl class="facts">${factList.join("")}</dl>
 <details><summary>Configuration</summary><pre class="config" tabindex="0">${escapeHtml(JSON.stringify(config, null, 2))}</pre></details>
 </header>
 <main>
-<section aria-labelledby="result">
-<h2 id="result">What changed</h2>
-${summary ? summaryHtml(summary) : "<p>This run has not been evaluated at its end yet.</p>"}
-</section>
-<section aria-labelledby="lessons">
-<h2 id="lessons">How to read this page</h2>
-<details class="lessons"><summary>Eight things to know first</summary>
-<ol>${LESSONS.map(({ title, text }) => `<li><strong>${escapeHtml(title)}.</strong> ${escapeHtml(text)}</li>`).join("\n")}</ol>
-</details>
-</section>
-<section aria-labelledby="curves">
-<h2 id="curves">Curves</h2>
-<div id="charts"></div>
-</section>
-<section aria-labelledby="trajectories">
-<h2 id="trajectories">Trajectories</h2>
-${omitted > 0 ? `<p class="muted">${transcripts.length} of ${input.transcripts.length}; the others are in transcripts.jsonl.</p>` : ""}
-<div id="viewer"></div>
-</section>
-<noscript><p>Curves and trajectories need JavaScript; the numbers are in metrics.jsonl and transcripts.jsonl.</p></noscript>
+${main}
 </main>
-<script type="application/json" id="data">${encodeReportData(metrics, transcripts)}</script>
+<script type="application/json" id="data">${data}</script>
 <script>${assets.script}</script>
 </body>
 </html>
 `;
+}
+
+/** What to know first, behind a line to open it. */
+export function lessonsHtml(title: string, lessons: readonly Lesson[]): string {
+  return `<details class="lessons"><summary>${escapeHtml(title)}</summary>
+<ol>${lessons.map(({ title: name, text }) => `<li><strong>${escapeHtml(name)}.</strong> ${escapeHtml(text)}</li>`).join("\n")}</ol>
+</details>`;
 }
 
 /** Text as HTML content or as a quoted attribute. */
@@ -95,17 +123,14 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (char) => entities[char] ?? "");
 }
 
-function facts({ metrics, transcripts, summary }: ReportInput): string {
+function facts({ metrics, transcripts, summary }: ReportInput): PageParts["facts"] {
   const training = metrics.filter((line) => line.phase !== "eval");
   const steps = (phase: string): number => training.filter((line) => line.phase === phase).length;
-  const entries: readonly (readonly [string, string | number])[] = [
+  return [
     ["steps", `${steps("sft")} SFT + ${steps("rl")} RL`],
     ...Object.entries(summary?.facts ?? {}),
     ["transcripts", transcripts.length],
   ];
-  return entries
-    .map(([key, value]) => `<div><dt>${escapeHtml(key)}</dt><dd>${escapeHtml(String(value))}</dd></div>`)
-    .join("");
 }
 
 function summaryHtml(summary: Summary): string {
@@ -113,7 +138,7 @@ function summaryHtml(summary: Summary): string {
   return [comparisonTable(summary), ...(families ? [families] : [])].map(tableHtml).join("\n");
 }
 
-function tableHtml({ title, head, rows, note }: Table): string {
+export function tableHtml({ title, head, rows, note }: Table): string {
   const headCells = head.map((text, c) =>
     c === 0 && text === "" ? "<td></td>" : `<th scope="col">${escapeHtml(text)}</th>`,
   );

@@ -1,0 +1,212 @@
+/**
+ * The curves of an ablation's page: a line for every method, the mean over seeds, in its band. Drawn by uPlot as those of a run's
+ * report are (cli/report/pageCharts.ts). Runs in the browser.
+ */
+import uPlot from "uplot";
+import { formatAs, type NumberFormat } from "../report/format.ts";
+import { lastOf, shortTick, stepWithKeys, yRange } from "../report/pageCharts.ts";
+import { choice, cssColour, element } from "../report/pageDom.ts";
+import type { Interval } from "../report/statistics.ts";
+import type { EnvironmentResult, MethodResult, Results } from "./results.ts";
+
+type Axis = "steps" | "envSteps";
+
+interface Chart {
+  readonly title: string;
+  readonly format: NumberFormat;
+  readonly about: string;
+  readonly of: (method: MethodResult) => readonly (Interval | null)[];
+  /** A dashed line across. */
+  readonly mark?: number;
+}
+
+const HEIGHT = 260;
+/** Told apart by more than their colour. */
+const DASHES: readonly number[][] = [[], [9, 4], [3, 3], [12, 4, 3, 4], [6, 2], [2, 5], [14, 6], [4, 8]];
+const colourOf = (i: number): string => cssColour(`--line-${1 + (Math.max(0, i) % 8)}`);
+
+export function mountCurves(host: HTMLElement, { environments, threshold }: Results): void {
+  const views: View[] = [];
+  const methods = [...new Set(environments.flatMap((env) => env.methods.map(({ method }) => method)))];
+  const shown = new Set(methods);
+  let axis: Axis = "steps";
+  let bands = true;
+  const draw = (): void => views.forEach((view) => view.draw(axis, bands, shown));
+  const checkbox = (label: string, onChange: (checked: boolean) => void): HTMLElement => {
+    const input = element("input", { type: "checkbox", checked: true });
+    input.addEventListener("change", () => {
+      onChange(input.checked);
+      draw();
+    });
+    return element("label", { class: "check" }, input, element("span", {}, label));
+  };
+  const axes = [["steps", "RL steps"], ["envSteps", "environment steps"]] as const; // prettier-ignore
+  host.append(
+    choice<Axis>("against", axes, axis, (chosen) => {
+      axis = chosen;
+      draw();
+    }),
+    element(
+      "div",
+      { class: "controls" },
+      checkbox("bands", (checked) => void (bands = checked)),
+      ...methods.map((method) => checkbox(method, (on) => void (on ? shown.add(method) : shown.delete(method)))),
+      element("span", { class: "muted" }, "Drag to zoom, double-click to zoom out, ← → to step through a chart."),
+    ),
+  );
+  for (const env of environments) {
+    const own = chartsOf(env, threshold).map((chart) => new View(chart, env, methods));
+    views.push(...own);
+    host.append(element("h3", {}, env.env), element("div", { class: "charts wide" }, ...own.map(({ card }) => card)));
+  }
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  const observer = new ResizeObserver((entries) => {
+    if (entries.some(({ target }) => views.find((view) => view.plotHost === target)?.hasOtherWidth())) draw();
+  });
+  for (const { plotHost } of views) observer.observe(plotHost);
+}
+
+const chartsOf = (env: EnvironmentResult, threshold: number): Chart[] => [
+  {
+    title: "Success on held-out tasks",
+    format: "percent",
+    of: ({ curve }) => curve.success,
+    mark: threshold,
+    about: `Mean over seeds; the band is its 95 % bootstrap interval. The dashed line is the threshold. All methods of a seed begin with the same weights, so all lines begin in one point.`,
+  },
+  {
+    title: "Reward in training",
+    format: "number",
+    of: ({ curve }) => curve.reward,
+    about: "Mean reward of the episodes played since the evaluation before.",
+  },
+  {
+    title: "World-model loss on held-out observations",
+    format: "number",
+    of: ({ curve }) => curve.worldLoss,
+    about: `Nats per token of what the environment answers, in the same ${env.env} episodes at every point. Lower is better.`,
+  },
+];
+
+class View {
+  readonly card: HTMLElement;
+  readonly plotHost: HTMLElement;
+  private readonly chart: Chart;
+  private readonly env: EnvironmentResult;
+  /** All methods of the page: a method has the same colour in every chart. */
+  private readonly all: readonly string[];
+  private plot: uPlot | null = null;
+
+  constructor(chart: Chart, env: EnvironmentResult, all: readonly string[]) {
+    this.chart = chart;
+    this.env = env;
+    this.all = all;
+    this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": this.summary() });
+    stepWithKeys(this.plotHost, () => this.plot);
+    this.card = element(
+      "figure",
+      { class: "card" },
+      element("h3", {}, chart.title),
+      this.plotHost,
+      element("figcaption", {}, chart.about),
+    );
+  }
+
+  hasOtherWidth(): boolean {
+    return this.plot?.width !== Math.floor(this.plotHost.clientWidth);
+  }
+
+  draw(axis: Axis, bands: boolean, shown: ReadonlySet<string>): void {
+    const width = Math.floor(this.plotHost.clientWidth);
+    this.plot?.destroy();
+    this.plot = null;
+    if (width < 50) return;
+    const methods = this.env.methods.filter(({ method }) => shown.has(method));
+    this.plot = new uPlot(this.options(width, methods, axis, bands), this.columns(methods, axis), this.plotHost);
+  }
+
+  /** The places on the axis, and for each method the lower and the upper edge of its band and its line. */
+  private columns(methods: readonly MethodResult[], axis: Axis): uPlot.AlignedData {
+    const places = [...new Set(methods.flatMap(({ curve }) => curve[axis]))].toSorted((a, b) => a - b);
+    const rows = methods.flatMap((method) => {
+      const values = this.chart.of(method);
+      const at = new Map(method.curve[axis].map((place, i) => [place, values[i] ?? null]));
+      const row = (pick: (of: Interval) => number): (number | null)[] =>
+        places.map((place) => {
+          const interval = at.get(place) ?? null;
+          return interval === null ? null : pick(interval);
+        });
+      return [row(({ low }) => low), row(({ high }) => high), row(({ value }) => value)];
+    });
+    const { mark } = this.chart;
+    return [places, ...rows, ...(mark === undefined ? [] : [places.map(() => mark)])];
+  }
+
+  private options(width: number, methods: readonly MethodResult[], axis: Axis, bands: boolean): uPlot.Options {
+    const { chart } = this;
+    const format = (value: number | null): string => (value === null ? "–" : formatAs(chart.format, value));
+    const lines = {
+      stroke: cssColour("--muted"),
+      grid: { stroke: cssColour("--grid"), width: 1 },
+      ticks: { show: false },
+    };
+    const edge = (): uPlot.Series => ({ class: "hidden-row", stroke: "transparent", points: { show: false }, spanGaps: true }); // prettier-ignore
+    const series = methods.flatMap(({ method }, m): uPlot.Series[] => {
+      const i = this.all.indexOf(method);
+      const [low, high, line] = [1, 2, 3].map((k) => 3 * m + k) as [number, number, number];
+      const read: uPlot.Series.Value = (plot, _value, _series, at) => {
+        const back = (column: number): number | null => {
+          const values = plot.data[column] ?? [];
+          return lastOf(values, at ?? values.length - 1);
+        };
+        const [l, h] = [back(low), back(high)];
+        return `${format(back(line))}${l === null || h === null ? "" : ` [${format(l)}, ${format(h)}]`}`;
+      };
+      return [
+        edge(),
+        edge(),
+        {
+          label: method,
+          stroke: colourOf(i),
+          width: 2,
+          dash: DASHES[i % DASHES.length]!,
+          spanGaps: true,
+          points: { show: false },
+          value: read,
+        },
+      ];
+    });
+    const mark: uPlot.Series = { class: "hidden-row", stroke: cssColour("--muted"), width: 1, dash: [4, 4], points: { show: false } }; // prettier-ignore
+    const fills = methods.map(({ method }, m): uPlot.Band => ({ series: [3 * m + 2, 3 * m + 1], fill: `${colourOf(this.all.indexOf(method))}1f` })); // prettier-ignore
+    return {
+      width,
+      height: HEIGHT,
+      scales: {
+        x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
+        y: { range: (_plot, low, high) => yRange(chart, low, high) },
+      },
+      axes: [
+        { ...lines, size: 30 },
+        { ...lines, size: 58, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))) }, // prettier-ignore
+      ],
+      series: [
+        { label: axis === "steps" ? "RL steps" : "environment steps", value: (_plot, x) => (x === null ? "end" : formatAs("count", x)) }, // prettier-ignore
+        ...series,
+        ...(chart.mark === undefined ? [] : [mark]),
+      ],
+      bands: bands ? fills : [],
+      cursor: { sync: { key: axis }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
+      legend: { live: true, markers: { fill: (_plot, i) => colourOf(this.all.indexOf(methods[Math.floor((i - 1) / 3)]?.method ?? "")) } }, // prettier-ignore
+    };
+  }
+
+  /** For those who cannot see the drawing. */
+  private summary(): string {
+    const ends = this.env.methods.map((of) => {
+      const last = this.chart.of(of).at(-1);
+      return `${of.method} ${last ? formatAs(this.chart.format, last.value) : "–"}`;
+    });
+    return `${this.env.env}: ${this.chart.title}. At the end: ${ends.join("; ")}`;
+  }
+}

@@ -1,0 +1,150 @@
+/** An ablation's page in a real browser, opened from the disk: it holds the numbers, draws every method, and asks the network for nothing. */
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium, type Browser, type Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { renderAblation } from "../../cli/ablate/render.ts";
+import { type CellResult, resultsOf } from "../../cli/ablate/results.ts";
+import { presetFor } from "../../cli/presets.ts";
+import { bundlePage } from "../../cli/report/assets.ts";
+
+const CANDIDATES = [
+  process.env["WORLDGRAD_CHROMIUM"],
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+];
+
+const METHODS = ["grpo", "grpo+echo", "rloo"];
+const PRESET = presetFor({ env: "terminal", seed: 0, steps: 40, model: "tiny", device: "wasm", quick: false, name: undefined, resume: undefined }); // prettier-ignore
+
+/** Success rises from 0.4 by 0.01 (grpo), 0.02, 0.03 an evaluation; seeds lie 0.05 apart; commands become fewer. */
+const cell = (env: string, m: number, seed: number): CellResult => ({
+  env,
+  method: METHODS[m]!,
+  seed,
+  points: [0, 10, 20, 30, 40].map((step, i) => ({
+    step,
+    envSteps: step * (400 - 50 * m),
+    success: 0.4 + 0.05 * seed + 0.01 * (m + 1) * i,
+    turns: 2,
+    // One seed of one method breaks in the middle: JSON has no NaN, and the page must draw the rest.
+    worldLoss: env === "calculator" && m === 1 && seed === 0 && i > 2 ? NaN : 0.6 - 0.05 * m + 0.01 * seed,
+    reward: i === 0 ? null : 0.5,
+  })),
+});
+
+let browser: Browser;
+let folder = "";
+let url = "";
+const problems: string[] = [];
+const requests = new Set<string>();
+
+beforeAll(async () => {
+  const executablePath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
+  if (executablePath === undefined) throw new Error("no Chromium found: set WORLDGRAD_CHROMIUM to one");
+  browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  folder = mkdtempSync(join(tmpdir(), "worldgrad-ablation-"));
+  const cells = ["terminal", "calculator"].flatMap((env) => [0, 1, 2, 3, 4].flatMap((seed) => METHODS.map((_, m) => cell(env, m, seed)))); // prettier-ignore
+  const page = {
+    name: "five </script> seeds",
+    settings: { steps: 40 },
+    results: resultsOf(cells, METHODS, 0.6, PRESET),
+    planned: 31,
+    linkOf: (env: string, method: string, seed: number) => `${env}/${method}/seed${seed}/report.html`,
+  };
+  writeFileSync(join(folder, "report.html"), renderAblation(page, await bundlePage("../ablate/page.ts")));
+  url = pathToFileURL(join(folder, "report.html")).href;
+}, 60_000);
+
+afterAll(async () => {
+  await browser?.close();
+  if (folder) rmSync(folder, { recursive: true });
+});
+
+async function visit(width: number, colorScheme: "light" | "dark"): Promise<Page> {
+  const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme });
+  page.on("console", (message) => problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(error.message));
+  page.on("request", (request) => requests.add(request.url()));
+  await page.goto(url);
+  await page.locator(".uplot").first().waitFor();
+  return page;
+}
+
+const rowOf = async (page: Page, caption: string, method: string): Promise<string> => {
+  const table = page.locator("table", { has: page.locator("caption", { hasText: caption }) });
+  const row = table.locator("tr", { has: page.getByRole("rowheader", { name: method, exact: true }) });
+  return (await row.innerText()).replace(/\s+/g, " ").trim();
+};
+
+test("holds the numbers: success, differences, environment steps, thresholds, losses, every cell", async () => {
+  const page = await visit(1280, "light");
+  expect(await page.locator("h1").innerText()).toBe("five </script> seeds");
+  expect(await page.locator("main").innerText()).toContain("Not finished: 30 of 31 cells");
+  // Ends: 0.44, 0.49, … 0.64 for grpo; 4 points more for each method after it.
+  expect(await rowOf(page, "terminal: success on held-out", "grpo")).toMatch(
+    /^grpo 54\.0 \[\d+\.\d, \d+\.\d\] 54\.0 % 5$/,
+  );
+  expect(await rowOf(page, "terminal: success on held-out", "rloo")).toMatch(
+    /62\.0 % \+8\.0 \[\+8\.0, \+8\.0\] 5 of 5 5$/,
+  );
+  expect(await rowOf(page, "calculator: success on held-out", "warm start")).toMatch(/^warm start 50\.0 \[/);
+  // The most sparing method took 12,000 commands in all.
+  expect(await rowOf(page, "terminal: environment steps", "grpo")).toMatch(/^grpo 16k 53\.0 \[.*\] 1 of 5 > 40 32 \[/);
+  expect(await rowOf(page, "terminal: environment steps", "rloo")).toMatch(
+    /^rloo 12k 62\.0 \[.*\] \+9\.0 \[\+9\.0, \+9\.0\] 3 of 5 40 /,
+  );
+  expect(await rowOf(page, "calculator: world-model loss", "grpo+echo")).toMatch(/^grpo\+echo no number no number 5$/);
+  expect(await rowOf(page, "terminal: world-model loss", "rloo")).toMatch(/−0\.100 \[−0\.100, −0\.100\] 5 of 5 5$/);
+  expect(await rowOf(page, "All 2 environments", "grpo+echo")).toMatch(
+    /^grpo\+echo 58\.0 \[.*\] \+4\.0 \[\+4\.0, \+4\.0\]$/,
+  );
+  const link = page.getByRole("link", { name: "72.0 %" }).first();
+  expect(await link.getAttribute("href")).toBe("terminal/rloo/seed4/report.html");
+});
+
+test("draws three charts for each environment; axes, bands and methods can be switched", async () => {
+  const page = await visit(1280, "dark");
+  expect(await page.locator(".uplot").count()).toBe(6);
+  expect(await page.locator(".plot").first().getAttribute("aria-label")).toBe(
+    "terminal: Success on held-out tasks. At the end: grpo 54.0 %; grpo+echo 58.0 %; rloo 62.0 %",
+  );
+  const legend = async (): Promise<string> =>
+    (await page.locator(".u-legend").first().innerText()).replace(/\s+/g, " ");
+  expect(await legend()).toMatch(/RL steps.*grpo.*54\.0 % \[.*grpo\+echo.*58\.0 %.*rloo.*62\.0 %/);
+  const ink = (): Promise<string> =>
+    page
+      .locator("canvas")
+      .first()
+      .evaluate((node) => (node as HTMLCanvasElement).toDataURL());
+  const withBands = await ink();
+  await page.getByRole("checkbox", { name: "bands" }).uncheck();
+  const withoutBands = await ink();
+  expect(withoutBands).not.toBe(withBands);
+  await page.getByRole("checkbox", { name: "rloo" }).uncheck();
+  expect(await legend()).not.toContain("rloo");
+  await page.getByRole("radio", { name: "environment steps" }).check({ force: true });
+  expect(await legend()).toContain("environment steps");
+  expect(await ink()).not.toBe(withoutBands);
+  const canvas = page.locator(".u-over").first();
+  await canvas.hover({ position: { x: 5, y: 40 } });
+  expect(await legend()).toMatch(/grpo.*50\.0 % \[/); // where all begin
+  // And without a mouse: from the end, where grpo took 16k, to the last evaluation of the other one.
+  const plot = page.locator(".plot").nth(3);
+  await plot.focus();
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("ArrowLeft");
+  const steppedTo = (await page.locator(".u-legend").nth(3).innerText()).replace(/\s+/g, " ");
+  expect(steppedTo).toMatch(/^environment steps ?14k ?grpo ?53\.0 % \[.*grpo\+echo ?58\.0 %/);
+});
+
+test("fits a phone; no page complained or asked for anything but itself", async () => {
+  const page = await visit(360, "light");
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+  expect(problems).toEqual([]);
+  expect([...requests]).toEqual([url]);
+});
