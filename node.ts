@@ -1,6 +1,6 @@
 /**
- * `worldgrad/node`: what needs Node. Models in folders as Hugging Face has them, run folders that survive a kill, and a WebSocket
- * for versions that have none.
+ * `worldgrad/node`: what needs Node. Models in folders as Hugging Face has them, run folders that survive a kill, threads
+ * that play while the learner learns, and a WebSocket for versions that have none.
  *
  * Everything else runs in browsers, too, and is in the other entry points; this one is the only one that imports `node:`.
  */
@@ -16,6 +16,7 @@ import type { Model } from "./nn/transformer.ts";
 
 export { type Checkpoint, createRun, openRun, type RunConfig, RunFolder } from "./cli/runFolder.ts";
 export { NodeWebSocket } from "./cli/webSocket.ts";
+export { type ThreadOptions, threadWorkers } from "./cli/threads.ts";
 export type { MetricsRecord, Transcript } from "./cli/report/records.ts";
 export { codeReward, type CodeRewardOptions } from "./cli/sandbox/codeReward.ts";
 export { javascriptRunner, type SandboxOptions } from "./cli/sandbox/runner.ts";
@@ -41,7 +42,7 @@ export async function loadModel(folder: string, device: Device): Promise<Model> 
 
 /** The tokenizer of a folder: its `tokenizer.json`. */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
-  return tokenizerFromJSON(await readText(join(folder, "tokenizer.json")));
+  return tokenizerFromJSON(parseJson("tokenizer.json", await readText(join(folder, "tokenizer.json"))));
 }
 
 /** Writes `config.json`, `model.safetensors` and, if given, `tokenizer.json`; each file appears whole or not at all. */

@@ -1,7 +1,8 @@
 /**
  * What some methods need beside the model and its optimiser: a frozen copy of the warm start (KL penalties, ActFocus), a value head with
- * an optimiser of its own (PPO and its relatives), a KL coefficient that follows the KL. They are made where RL begins and go into
- * every checkpoint, so that a resumed run continues bitwise. Methods without, GRPO with ECHO among them, add nothing to either.
+ * an optimiser of its own (PPO and its relatives), and everything that remembers earlier steps: a KL coefficient that follows the KL, a
+ * running baseline, a curriculum, a replay buffer. They are made where RL begins and go into every checkpoint, so that a resumed run
+ * continues bitwise. Methods without, GRPO with ECHO among them, add nothing to either.
  */
 import { check, fail } from "../engine/errors.ts";
 import { tensor } from "../engine/ops/create.ts";
@@ -15,36 +16,36 @@ import { readSafetensors, readSafetensorsHeader, type SafeTensorInput, writeSafe
 import type { Model } from "../nn/transformer.ts";
 import { initValueHead } from "../nn/valueHead.ts";
 import type { Critic } from "../rl/learner.ts";
-import { AdaptiveKl } from "../rl/losses.ts";
-import { type Objective, signalsOf } from "../rl/objective.ts";
+import { signalsOf } from "../rl/objective.ts";
 import { isReferenceSignal } from "../rl/signals.ts";
 import type { Experiment } from "./experiment.ts";
 
 const REFERENCE = "reference.safetensors";
 const CRITIC = "critic.safetensors";
-const KL = "kl.json";
+/** The file of what remembers (a `Memory` of the experiment). */
+const memoryFile = (name: string): string => `${name}.json`;
 
 export class Companions {
   readonly reference: Model | undefined;
   readonly critic: Critic | undefined;
-  readonly #kl: AdaptiveKl | undefined;
+  readonly #memories: ReturnType<Experiment["memories"]>;
   /** The reference as bytes: it never changes. */
   readonly #frozen: Uint8Array | undefined;
 
-  private constructor(objective: Objective, critic?: Critic, reference?: Model, frozen?: Uint8Array) {
+  private constructor(experiment: Experiment, critic?: Critic, reference?: Model, frozen?: Uint8Array) {
     this.critic = critic;
     this.reference = reference;
     this.#frozen = frozen;
-    this.#kl = adaptiveKl(objective);
+    this.#memories = experiment.memories();
   }
 
   /** For a run that begins RL with `model`, the warm start. */
   static async ofWarmStart(experiment: Experiment, model: Model): Promise<Companions> {
     const objective = experiment.objective();
     const critic = objective.critic ? newCritic(experiment, model) : undefined;
-    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(objective, critic);
+    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(experiment, critic);
     const frozen = (await modelToFiles(model))["model.safetensors"] as Uint8Array;
-    return new Companions(objective, critic, copyOf(model, frozen), frozen);
+    return new Companions(experiment, critic, copyOf(model, frozen), frozen);
   }
 
   /** As `files` saved them. @throws if one that the method needs is missing or of another size */
@@ -53,10 +54,11 @@ export class Companions {
     const file = (name: string): Uint8Array => files[name] ?? fail(`checkpoint: ${name} is missing`);
     const critic = objective.critic ? newCritic(experiment, model) : undefined;
     if (critic) restoreCritic(critic, file(CRITIC));
-    const kl = adaptiveKl(objective);
-    if (kl) kl.resume((JSON.parse(new TextDecoder().decode(file(KL))) as { beta: number }).beta);
-    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(objective, critic);
-    return new Companions(objective, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
+    for (const [name, memory] of Object.entries(experiment.memories())) {
+      memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
+    }
+    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(experiment, critic);
+    return new Companions(experiment, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
   }
 
   /** For a checkpoint; none if the method needs nothing. */
@@ -64,7 +66,9 @@ export class Companions {
     return {
       ...(this.#frozen ? { [REFERENCE]: this.#frozen } : {}),
       ...(this.critic ? { [CRITIC]: await criticToFile(this.critic) } : {}),
-      ...(this.#kl ? { [KL]: JSON.stringify({ beta: this.#kl.beta }) } : {}),
+      ...Object.fromEntries(
+        Object.entries(this.#memories).map(([name, memory]) => [memoryFile(name), JSON.stringify(memory.state())]),
+      ),
     };
   }
 
@@ -74,9 +78,6 @@ export class Companions {
     for (const x of this.reference ? treeLeaves(this.reference.params) : []) x.dispose();
   }
 }
-
-const adaptiveKl = ({ kl }: Objective): AdaptiveKl | undefined =>
-  kl?.beta instanceof AdaptiveKl ? kl.beta : undefined;
 
 /** Parameters of their own, bit for bit the same as in the file. */
 function copyOf({ config, params }: Model, weights: Uint8Array): Model {

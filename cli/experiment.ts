@@ -11,16 +11,22 @@ import { type Tokenizer, trainBpe } from "../nn/tokenizer.ts";
 import type { Model } from "../nn/transformer.ts";
 import type { ValueHead } from "../nn/valueHead.ts";
 import { demonstrate, playScripted } from "../rl/demonstrations.ts";
+import { trainRlAsync } from "../rl/async/train.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { evaluate, type Evaluation, worldModelLoss } from "../rl/evaluate.ts";
+import type { DataOptions } from "../rl/data/play.ts";
+import { AdaptiveEntropy, AdaptiveKl } from "../rl/losses.ts";
 import type { Objective } from "../rl/objective.ts";
 import type { RolloutOptions } from "../rl/rollout.ts";
 import type { Trajectory } from "../rl/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../rl/template.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
+import { threadWorkers } from "./threads.ts";
+import { dataFor, type Memory } from "./data.ts";
 import { objectiveFor } from "./methods.ts";
 import { longestCompletion, type Preset, taskOptions } from "./presets.ts";
+import { rewardOf } from "./rewards.ts";
 
 /** Seeds of held-out tasks start here; training draws below 2^31. */
 const HELD_OUT_SEEDS = 2 ** 40;
@@ -45,6 +51,7 @@ export class Experiment {
   readonly #train: EnvironmentOptions;
   readonly #heldOut: EnvironmentOptions;
   readonly #objective: Objective;
+  readonly #data: ReturnType<typeof dataFor>;
   readonly #rng: Rng;
   readonly #heldOutEpisodes = new Map<Template, Promise<Trajectory[]>>();
 
@@ -54,6 +61,7 @@ export class Experiment {
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
     this.#objective = objectiveFor(preset.rl, longestCompletion(preset));
+    this.#data = dataFor(preset.data ?? {}, { env: this.env, envOptions: this.#train, seed: preset.seed });
     this.#rng = new Rng(preset.seed);
   }
 
@@ -111,10 +119,14 @@ export class Experiment {
   }
 
   newModel(tokenizer: Tokenizer, device: Device): Model {
+    // What ends an action is told, so that `generate` of `transformers` stops there, too.
+    const { endId, padId } = new Template(tokenizer);
     const config = modelConfig({
       ...this.preset.model,
       vocabSize: tokenizer.vocabSize,
       family: "llama",
+      eosIds: [endId],
+      padId,
     });
     return { config, params: initParams(config, this.#rng.split("init"), device) };
   }
@@ -136,11 +148,12 @@ export class Experiment {
   sft(
     options: Pick<SftOptions, "model" | "template" | "optimizer" | "demonstrations" | "startStep">,
   ): AsyncGenerator<StepReport> {
-    const { steps, batchSize, lr, warmup, observationWeight } = this.preset.sft;
+    const { steps, batchSize, lr, warmup, observationWeight, loss = "sft" } = this.preset.sft;
     const rate = schedule({ lr, warmup, decay: "cosine", steps, minRatio: 0.1 });
     return trainSft({
       ...options,
       observationWeight,
+      loss,
       steps,
       batchSize,
       lr: rate,
@@ -155,10 +168,14 @@ export class Experiment {
       readonly signal?: AbortSignal;
     },
   ): AsyncGenerator<StepReport> {
-    const { steps, groups, groupSize, lr, warmup } = this.preset.rl;
+    const { steps, groups, groupSize, lr, warmup, iterations = 1 } = this.preset.rl;
     const { signal, ...rest } = options;
-    return trainRl({
+    const data = this.#dataOptions(options.template);
+    const { temperature, ...sampling } = this.rolloutOptions();
+    const run: RlOptions = {
       ...rest,
+      ...data,
+      iterations,
       objective: this.objective(),
       env: this.env,
       envOptions: this.#train,
@@ -167,9 +184,35 @@ export class Experiment {
       steps,
       lr: schedule({ lr, warmup }),
       maxBatchTokens: MAX_BATCH_TOKENS,
-      rollout: { ...this.rolloutOptions(), ...(signal ? { signal } : {}) },
+      // A schedule takes the temperature's place.
+      rollout: {
+        ...sampling,
+        ...(data.temperature ? {} : { temperature: temperature! }),
+        ...(signal ? { signal } : {}),
+      },
       rng: this.#rng.split("rl"),
-    });
+    };
+    const { async } = this.preset;
+    return async ? trainRlAsync({ ...run, ...async, workers: threadWorkers(async.workers) }) : trainRl(run);
+  }
+
+  /** What is played, and what it is worth. */
+  #dataOptions(template: Template): DataOptions {
+    const { reward } = this.preset.rl;
+    const { options } = this.#data;
+    return reward ? { ...options, reward: rewardOf(reward, template, longestCompletion(this.preset)) } : options;
+  }
+
+  /** Parts of the run that remember earlier steps, under the names of their files in a checkpoint. */
+  memories(): Readonly<Record<string, Memory>> {
+    const { advantage, kl, entropy } = this.#objective;
+    const beta = kl?.beta instanceof AdaptiveKl ? kl.beta : undefined;
+    return {
+      ...(beta ? { kl: { state: () => ({ beta: beta.beta }), restore: (saved) => beta.resume((saved as { beta: number }).beta) } } : {}), // prettier-ignore
+      ...(entropy instanceof AdaptiveEntropy ? { entropy: { state: () => entropy.state(), restore: (saved) => entropy.restore(saved as ReturnType<AdaptiveEntropy["state"]>) } } : {}), // prettier-ignore
+      ...(advantage.state ? { advantage: { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) } } : {}), // prettier-ignore
+      ...this.#data.memories,
+    };
   }
 
   /** Always the same one: a KL coefficient that follows the KL is part of it. */

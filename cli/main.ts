@@ -6,15 +6,18 @@ import { device } from "../engine/device.ts";
 import { listMethods } from "../rl/methods.ts";
 import { createDisplay } from "./display/display.ts";
 import { comparisonTable, familyTable } from "./display/table.ts";
+import { stopOnInterrupt } from "./interrupt.ts";
 import { DEFAULT_METHOD, methodSlug } from "./methods.ts";
 import { HELP, openGiven, parseStart, report, type StartOptions, UsageError } from "./options.ts";
 import { listEnvironments, type Preset, presetFor, presetOf } from "./presets.ts";
 import { writeReport } from "./report/report.ts";
 import { Run } from "./run.ts";
 import { createRun, type RunFolder } from "./runFolder.ts";
+import { listSettings } from "./settings.ts";
 
 const NOT_LISTED = `
 The default method, grpo+echo, and grpo here have DAPO's clip (0.2, 0.28) and the mean over tokens; other methods are as listed.
+gdpo compares the components of --set reward.…; where nobody names any, reward.format=0.2 and reward.tools=0.1 beside the outcome.
 In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference) and over demonstrations (sft, dft: trainSft).
 `;
 
@@ -25,25 +28,18 @@ async function main(): Promise<number> {
     return 0;
   }
   if (options === "list") {
-    process.stdout.write(`${listMethods()}\n\n${listEnvironments()}\n${NOT_LISTED}`);
+    process.stdout.write(`${listMethods()}\n\n${listEnvironments()}\n\n${listSettings()}\n${NOT_LISTED}`);
     return 0;
   }
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
-  const stop = new AbortController();
-  const onInterrupt = (): void => {
-    if (stop.signal.aborted) process.exit(130); // the second Ctrl-C does not wait
-    display.note("stopping after this step; press Ctrl-C again to stop at once");
-    stop.abort(new Error("interrupted"));
-  };
-  process.on("SIGINT", onInterrupt);
-  process.on("SIGTERM", onInterrupt);
+  const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
   const chosen = checkFolder(options);
   // The device first: a run that has no executor leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
   const { folder, preset } = chosen();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
-  const run = new Run(folder, preset, executor, display, stop.signal);
+  const run = new Run(folder, preset, executor, display, signal);
   try {
     const summary = await run.run(options.resume !== undefined);
     if (summary !== null) {
@@ -86,12 +82,13 @@ function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: 
 }
 
 /** Says what differs from the default: environment and method. */
-function nameOf({ env, seed, rl }: Preset, { model, quick }: StartOptions): string {
+function nameOf({ env, seed, rl, async }: Preset, { model, quick }: StartOptions): string {
   const parts = [
     quick ? "quick" : model,
     ...(env === "terminal" ? [] : [env]),
     ...(methodSlug(rl) === methodSlug({ method: DEFAULT_METHOD }) ? [] : [methodSlug(rl)]),
     ...(rl.lambda === undefined ? [] : [`lambda${rl.lambda}`]),
+    ...(async === undefined ? [] : [`staleness${async.maxStaleness}`]),
     `seed${seed}`,
   ];
   return parts.join("-");

@@ -17,9 +17,29 @@ export interface MethodFlags {
   readonly lambda?: number | undefined;
   readonly kl?: number | undefined;
   readonly klTarget?: number | undefined;
+  readonly correction?: string | undefined;
+  /** A file of TRL's GRPOConfig. */
+  readonly grpoConfig?: string | undefined;
+  /** `PART.OPTION=VALUE`, as often as needed (settings.ts). */
+  readonly set?: readonly string[] | undefined;
 }
 
-export interface StartOptions extends MethodFlags {
+/** What the command line may say of the data (data.ts). */
+export interface DataFlags {
+  /** A number or a schedule (schedules.ts). */
+  readonly temperature?: string | undefined;
+  readonly explore?: string | undefined;
+  readonly curriculum?: string | undefined;
+  readonly dynamicSampling?: boolean | undefined;
+  readonly guide?: boolean | undefined;
+  readonly replay?: number | undefined;
+}
+
+export interface StartOptions extends MethodFlags, DataFlags {
+  /** Threads that play; undefined: none. */
+  readonly workers?: number | undefined;
+  /** Needs workers. */
+  readonly maxStaleness?: number | undefined;
   readonly device: (typeof DEVICES)[number];
   readonly seed: number;
   /** RL steps; undefined: the preset's. */
@@ -50,7 +70,21 @@ export const HELP = `worldgrad: train a small transformer to work in a terminal,
   --kl X              weight of a KL penalty that holds the policy near the warm start
                                                             (default 0)
   --kl-target X       lets that weight follow the KL, so that it comes near X
-  --list              every method, loss, advantage and environment in a line, with its source
+  --correction NAME   tis | icepop: weights for episodes of an older policy (--replay, --workers)
+  --temperature X     of sampling, or a schedule, with which evaluations stay at 1: 1..0.6@100 goes there in 100 steps
+                                                            (default 1)
+  --explore X         share of actions that are a random player's, or a schedule
+                                                            (default 0)
+  --curriculum NAME   learnability | failed | failed+learnability | pools: which tasks are played
+  --dynamic-sampling  plays further tasks for those that all episodes solve, or none
+  --guide             gives first actions of the expert's where no episode succeeds
+  --replay N          learns from N earlier groups again    (default 0)
+  --workers N         plays in N threads of their own       (default: plays and learns in turn, in one)
+  --max-staleness N   lets them play ahead: what a step learns from is N steps old at most
+                                                            (default 0: the same run as without workers)
+  --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01
+  --grpo-config FILE  the method as TRL's GRPOConfig, in JSON
+  --list              every method, loss, advantage and environment in a line, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)
   --resume PATH       continue the run in this folder from its last checkpoint
   --quick             a run of seconds that shows every part
@@ -70,6 +104,17 @@ const FLAGS = {
   lambda: { type: "string" },
   kl: { type: "string" },
   "kl-target": { type: "string" },
+  correction: { type: "string" },
+  temperature: { type: "string" },
+  explore: { type: "string" },
+  curriculum: { type: "string" },
+  "dynamic-sampling": { type: "boolean" },
+  guide: { type: "boolean" },
+  replay: { type: "string" },
+  workers: { type: "string" },
+  "max-staleness": { type: "string" },
+  set: { type: "string", multiple: true },
+  "grpo-config": { type: "string" },
   list: { type: "boolean" },
   name: { type: "string" },
   resume: { type: "string" },
@@ -105,6 +150,18 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
     lambda: number("lambda"),
     kl: number("kl"),
     klTarget: number("kl-target"),
+    correction: text("correction"),
+    temperature: text("temperature"),
+    explore: text("explore"),
+    curriculum: text("curriculum"),
+    dynamicSampling: values["dynamic-sampling"] === true,
+    guide: values["guide"] === true,
+    replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
+    workers: text("workers") === undefined ? undefined : wholeNumber("workers", text("workers")!, 1),
+    maxStaleness:
+      text("max-staleness") === undefined ? undefined : wholeNumber("max-staleness", text("max-staleness")!, 0),
+    set: values["set"] as readonly string[] | undefined,
+    grpoConfig: text("grpo-config"),
     env: text("env"),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
     name: text("name") === undefined ? undefined : folderName(text("name")!),
@@ -116,13 +173,18 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
 /** parseArgs with its errors reworded: unknown flags get the nearest known one. */
 export function parse(
   args: readonly string[],
-  flags: Record<string, { readonly type: "string" | "boolean" }>,
-): Record<string, string | boolean | undefined> {
+  flags: Record<string, { readonly type: "string" | "boolean"; readonly multiple?: boolean }>,
+): Record<string, string | boolean | readonly (string | boolean)[] | undefined> {
   const joined = joinNegativeNumbers(args, flags);
+  const seen = new Set<string>();
   for (const arg of joined) {
     if (!arg.startsWith("-")) continue;
     const name = arg.replace(/^--?/, "").split("=")[0]!;
-    if (arg.startsWith("--") && Object.hasOwn(flags, name)) continue;
+    if (arg.startsWith("--") && Object.hasOwn(flags, name)) {
+      if (seen.has(name) && !flags[name]!.multiple) throw new UsageError(`--${name} is there twice`);
+      seen.add(name);
+      continue;
+    }
     const known = nearest(name, Object.keys(flags));
     throw new UsageError(
       `unknown flag ${arg.split("=")[0]}${known ? `; did you mean --${known}?` : ""} (--help lists all)`,
@@ -153,7 +215,7 @@ function joinNegativeNumbers(
   return joined;
 }
 
-function oneOf<T extends string>(flag: string, value: string, allowed: readonly T[]): T {
+export function oneOf<T extends string>(flag: string, value: string, allowed: readonly T[]): T {
   const found = allowed.find((name) => name === value);
   if (found === undefined) throw new UsageError(`--${flag}: expected ${allowed.join(", ")}, got "${value}"`);
   return found;
@@ -175,7 +237,7 @@ export function numberFrom(flag: string, value: string): number {
   return n;
 }
 
-function folderName(value: string): string {
+export function folderName(value: string): string {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(value)) {
     throw new UsageError(`--name: expected letters, digits, ".", "_" and "-", got "${value}"`);
   }

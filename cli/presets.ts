@@ -1,10 +1,17 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
 import { nearest } from "../engine/options.ts";
+import { checkStaleness } from "../rl/async/train.ts";
+import { checkPlay } from "../rl/data/play.ts";
 import type { EnvironmentOptions } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
-import { DEFAULT_METHOD, type MethodSettings, methodSettings, objectiveFor } from "./methods.ts";
+import { dataFor, type DataSettings, dataSettings, temperatureOf } from "./data.ts";
+import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
+import { DEFAULT_METHOD, type MethodSettings, methodSettings, objectiveFor, readGrpoConfig, usage } from "./methods.ts";
 import { type ModelSize, type StartOptions, UsageError } from "./options.ts";
 import type { RunFolder } from "./runFolder.ts";
+import { checkRewards } from "./rewards.ts";
+import { parseSettings } from "./settings.ts";
+import { threadWorkers } from "./threads.ts";
 
 export interface Preset {
   readonly env: string;
@@ -32,6 +39,8 @@ export interface Preset {
     readonly noviceShare: number;
     /** The model has read nothing before: it also reads the terminal's answers in the demonstrations, at this weight. */
     readonly observationWeight: number;
+    /** −log p, or DFT's −p·log p; none: the first. */
+    readonly loss?: "sft" | "dft";
     readonly steps: number;
     readonly batchSize: number;
     readonly lr: number;
@@ -48,13 +57,22 @@ export interface Preset {
     readonly betas: readonly [number, number];
     readonly clipNorm: number;
     readonly weightDecay: number;
+    /** Passes over each batch of episodes; none: one. */
+    readonly iterations?: number;
   };
   readonly rollout: {
     readonly temperature: number;
+    readonly topK?: number;
+    readonly topP?: number;
+    readonly minP?: number;
     readonly maxTurns: number;
     readonly maxActionTokens: number;
     readonly maxObservationTokens: number;
   };
+  /** What is played beside new tasks, and how (data.ts); none: nothing. */
+  readonly data?: DataSettings;
+  /** Threads that play while the learner learns (rl/async); none: play and learn in turn. */
+  readonly async?: { readonly workers: number; readonly maxStaleness: number };
   /** Held-out tasks: `episodes` at every evaluation during training, `finalEpisodes` before and after. */
   readonly evaluation: { readonly every: number; readonly episodes: number; readonly finalEpisodes: number };
   readonly checkpointEvery: number;
@@ -101,6 +119,9 @@ interface EnvironmentSettings {
   readonly limits: Omit<Preset["rollout"], "temperature">;
   /** Tokens of an episode, where they are more than the model's size has by itself. */
   readonly maxPositions?: number;
+  /** Where the warm start and RL differ from `terminal`'s; docs/log.md has what was tried. */
+  readonly sft?: Partial<Preset["sft"]>;
+  readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "lr">>;
 }
 
 /**
@@ -126,8 +147,11 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   },
   calculator: {
     source: "after GSM8K with its calculator, arXiv 2110.14168",
+    tasks: { levels: [1, 3] },
     limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 32 },
     maxPositions: 256,
+    sft: { steps: 600 },
+    rl: { steps: 60 },
   },
   search: {
     source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
@@ -183,14 +207,22 @@ export function presetOf(folder: RunFolder): Preset {
   }
   // Runs from before methods had names.
   const known = { ...preset, rl: { method: DEFAULT_METHOD, ...preset!.rl } } as Preset;
-  objectiveFor(known.rl, longestCompletion(known));
+  checkPreset(known);
   return known;
 }
 
 /** The settings of a run from its flags. @throws UsageError if a name is unknown or the flags contradict each other */
 export function presetFor(options: StartOptions): Preset {
   const { env = "terminal" } = options;
-  const { tasks, limits } = settingsOf(env);
+  const { tasks, limits, sft = {}, rl = {} } = settingsOf(env);
+  const set = parseSettings(options.set ?? []);
+  const trl = options.grpoConfig === undefined ? undefined : readGrpoConfig(options.grpoConfig);
+  const loop = loopSettings(set, trl?.training);
+  const temperature = temperatureOf(options, set);
+  if (temperature !== undefined && loop.rollout.temperature !== undefined) {
+    throw new UsageError("--grpo-config says what --temperature says; give one of them");
+  }
+  const data = dataSettings(options, set);
   const full: Preset = {
     env,
     ...(tasks === undefined ? {} : { tasks }),
@@ -206,25 +238,56 @@ export function presetFor(options: StartOptions): Preset {
       lr: 4e-3,
       warmup: 50,
       checkpointEvery: 300,
+      ...sft,
+      ...loop.sft,
     },
     rl: {
-      steps: options.steps ?? 160,
+      steps: 160,
       groups: 24,
       groupSize: 8,
       lr: 3e-4,
       warmup: 5,
-      ...methodSettings(options),
+      ...rl,
+      ...(options.steps === undefined ? {} : { steps: options.steps }),
+      ...methodSettings(options, set, trl?.choice),
       betas: [0.9, 0.95],
       clipNorm: 1,
       weightDecay: 0.01,
+      ...loop.rl,
     },
-    rollout: { temperature: 1, ...limits },
+    rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...loop.rollout },
+    ...(data ? { data } : {}),
+    ...asyncOf(options),
     evaluation: { every: 20, episodes: 120, finalEpisodes: 300 },
     checkpointEvery: 20,
   };
-  const preset = options.quick ? quick(full, options) : full;
-  objectiveFor(preset.rl, longestCompletion(preset));
+  const preset = options.quick ? quick(full, options, loop) : full;
+  checkPreset(preset);
   return preset;
+}
+
+/** @throws UsageError if there is a bound on staleness and nobody who could play ahead */
+function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "async"> {
+  if (workers !== undefined) return { async: { workers, maxStaleness } };
+  if (maxStaleness === 0) return {};
+  throw new UsageError("--max-staleness is for threads that play ahead of the learner; add --workers N");
+}
+
+/** Makes everything that the settings name, once, so that what does not fit together is said before anything is written. */
+function checkPreset(preset: Preset): void {
+  const { sft, rl, rollout, data = {}, env, seed } = preset;
+  const objective = objectiveFor(rl, longestCompletion(preset));
+  checkLoop(objective, { rl, rollout, sft });
+  usage(() => {
+    if (preset.async === undefined) return;
+    threadWorkers(preset.async.workers);
+    checkStaleness(objective, preset.async.maxStaleness);
+  });
+  usage(() => rl.reward && checkRewards(rl.reward));
+  usage(() => {
+    const { options } = dataFor(data, { env: ENVIRONMENTS[env]!, envOptions: taskOptions(preset, "train"), seed });
+    checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
+  });
 }
 
 function modelFor(size: ModelSize, env: string): Preset["model"] {
@@ -233,13 +296,13 @@ function modelFor(size: ModelSize, env: string): Preset["model"] {
 }
 
 /** Every part of the main job in a few seconds; nothing is learnt. */
-function quick(full: Preset, options: StartOptions): Preset {
+function quick(full: Preset, options: StartOptions, said: LoopSettings): Preset {
   return {
     ...full,
     tokenizer: { vocabSize: 320, corpusEpisodes: 100 },
     model: modelFor("tiny", full.env),
-    sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6 },
-    rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4 },
+    sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6, ...said.sft },
+    rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4, ...said.rl },
     evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },
     checkpointEvery: 2,
   };

@@ -2,61 +2,25 @@
  * The main job as a person runs it: to its end; stopped by Ctrl-C or killed, then resumed, with the same result to the last bit;
  * and with wrong flags. Real processes in a temporary folder.
  */
-import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { openRun } from "../../cli/runFolder.ts";
 import { ADVANTAGES } from "../../rl/advantages.ts";
 import { ENVIRONMENTS } from "../../rl/environments/index.ts";
 import { POLICY_LOSSES } from "../../rl/losses.ts";
 import { FOCUS, METHODS, WORLD } from "../../rl/methods.ts";
+import { type Job, lastCheckpoint, metricsOf, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const TSX = resolve("node_modules/.bin/tsx");
 const STEPS = ["--steps", "12", "--device", "wasm"];
 
-function start(
-  script: string,
-  args: readonly string[],
-): { child: ChildProcess; seen: () => string; done: Promise<number | null> } {
-  const child = spawn(TSX, [resolve(script), ...args], {
-    cwd: folder,
-    env: { ...process.env, WORLDGRAD_THREADS: "1" },
-    detached: true, // a process group of its own
-  });
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
-  return { child, seen: () => text, done: new Promise((end) => child.on("close", (code) => end(code))) };
-}
-
-/** Waits until the output contains `text`. */
-async function until(run: { seen: () => string; child: ChildProcess }, text: string): Promise<void> {
-  while (!run.seen().includes(text)) {
-    expect(run.child.exitCode, `ended before it said "${text}":\n${run.seen()}`).toBe(null);
-    await new Promise((next) => setTimeout(next, 20));
-  }
-}
-
-/** Metrics without the two that tell the time. */
-function metrics(name: string): unknown[] {
-  const lines = readFileSync(join(folder, "runs", name, "metrics.jsonl"), "utf8")
-    .trim()
-    .split("\n");
-  return lines.map((line) => {
-    const { step_time: _time, tokens_per_second: _speed, ...rest } = JSON.parse(line) as Record<string, unknown>;
-    return rest;
-  });
-}
-
-function lastModel(name: string): Buffer {
-  const checkpoints = join(folder, "runs", name, "checkpoints");
-  return readFileSync(join(checkpoints, readdirSync(checkpoints).sort().at(-1)!, "model.safetensors"));
-}
+const start = (script: string, args: readonly string[]): Job => startIn(folder, script, args);
+const metrics = (name: string): unknown[] => metricsOf(join(folder, "runs", name));
+const lastModel = (name: string): Buffer => lastCheckpoint(join(folder, "runs", name))["model.safetensors"]!;
 
 const report = (name: string): string => readFileSync(join(folder, "runs", name, "report.html"), "utf8");
 
@@ -129,6 +93,13 @@ test.each([
   [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
   [["--loss", "dpo"], "dpo learns from pairs, and the main job from rewards"],
   [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
+  [
+    ["--set", "paw.alpha=0.5"],
+    "--set paw.alpha: paw is no part of --method grpo+echo, whose parts are grpo, ppo, echo",
+  ],
+  [["--set", "ppo.epsilonHgh=0.3"], '--set ppo.epsilonHgh: unknown option "epsilonHgh"; did you mean "epsilonHigh"?'],
+  [["--curriculum", "poools"], '--curriculum: unknown name "poools"; did you mean "pools"?'],
+  [["--method", "ppo", "--method", "grpo"], "--method is there twice"],
   [["--resume", "nowhere"], "--resume: openRun: no folder nowhere"],
   [["--resume", "nowhere", "--seed", "1"], "--resume continues a run with its own settings; remove --seed"],
 ])(

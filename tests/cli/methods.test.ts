@@ -63,6 +63,17 @@ describe("settings", () => {
     }
   });
 
+  test("an environment's own steps and levels; --steps is said last", () => {
+    expect(presetOfFlags()).toMatchObject({ sft: { steps: 900 }, rl: { steps: 160 } });
+    const calculator = {
+      sft: { steps: 600, noviceShare: 0.2 },
+      rl: { groups: 24, lr: 3e-4 },
+      tasks: { levels: [1, 3] },
+    };
+    expect(presetOfFlags("--env", "calculator")).toMatchObject({ ...calculator, rl: { ...calculator.rl, steps: 60 } });
+    expect(presetOfFlags("--env", "calculator", "--steps", "7").rl.steps).toBe(7);
+  });
+
   test("methods are what their names say", () => {
     const dapo = objectiveOfFlags("--method", "dapo+actfocus");
     expect([dapo.aggregation, dapo.dropConstantGroups, dapo.focus!.name, worldsOf(dapo)]).toEqual(["token-mean", true, "actfocus", []]); // prettier-ignore

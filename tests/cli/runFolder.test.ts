@@ -46,7 +46,7 @@ const transcript = (step: number): Transcript => ({
   tokens: [
     { id: 3, text: "$ ", role: "scaffold", turn: 1 },
     { id: 7, text: "ls\n", role: "action", turn: 1, logProb: -0.5, oldLogProb: -0.5, advantage: 0.25, wPolicy: 0.01 },
-    { id: 9, text: "a\n", role: "observation", turn: 1, wWorld: 0.05, surprise: 2 },
+    { id: 9, text: "a\n", role: "observation", turn: 1, wWorld: 0.05, wClipped: 0.5, surprise: 2 },
   ],
 });
 
