@@ -11,7 +11,14 @@ import { format } from "prettier";
 import { ADVANTAGES } from "../rl/advantages.ts";
 import { POLICY_LOSSES } from "../rl/losses.ts";
 import { METHODS } from "../rl/methods.ts";
-import { ADVANTAGE_CASES, CORRECTION_CASES, KL_CASES, LOSS_CASES, OTHER_CASES } from "../tests/support/rlGoldens.ts";
+import {
+  ADVANTAGE_CASES,
+  CORRECTION_CASES,
+  KL_CASES,
+  LOSS_CASES,
+  OTHER_CASES,
+  TRL_CASES,
+} from "../tests/support/rlGoldens.ts";
 import { ADVANTAGE_NOTES, ADVANTAGE_PROPERTIES, ADVANTAGE_ROWS, KL_PROPERTIES, KL_ROWS, LOSS_PROPERTIES, LOSS_ROWS, OTHER_ROWS } from "../tests/support/rlMethods.ts"; // prettier-ignore
 import { packageFolder } from "./packageFolder.ts";
 
@@ -22,7 +29,7 @@ Made by \`npx tsx scripts/methodTable.ts\` from the tables that the tests run; d
 lp is the new log-probability of a token, old the recorded one, ref a frozen reference's, A the advantage, ρ = e^(lp − old), sg(·) a
 value without its gradient, R the return of a rollout. Losses are minimised. **Golden**: entries of
 \`tests/fixtures/rl_losses.json\` and \`rl_losses_wide.json\` (verl, TRL, prime-rl, verl-agent, RAGEN), compared in value and
-gradient to 1e-6 on the f64 reference and 1e-5 on the f32 executors. **Properties**: random batches, or the named tests.
+gradient to 1e-6 on the f64 reference and 1e-5 on the f32 executors, and of \`trl.json\` (TRL 1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests.
 `;
 
 /** Everything that a method is compared with. */
@@ -30,7 +37,7 @@ const GOLDEN: ReadonlyMap<string, readonly string[]> = (() => {
   const map = new Map<string, string[]>();
   const add = (method: string, entry: string): void => void map.set(method, [...(map.get(method) ?? []), entry]);
   for (const c of [...LOSS_CASES, ...KL_CASES, ...ADVANTAGE_CASES, ...CORRECTION_CASES]) add(c.method, c.entry);
-  for (const [entry, method] of Object.entries(OTHER_CASES)) add(method, entry);
+  for (const [entry, method] of Object.entries({ ...OTHER_CASES, ...TRL_CASES })) add(method, entry);
   return map;
 })();
 

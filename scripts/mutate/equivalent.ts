@@ -1,0 +1,142 @@
+/**
+ * Mutants that no test can kill because they compute the same numbers. Each says why. `npm run mutate` tries them all the same and
+ * fails if a test does kill one; tests/scripts/mutate.test.ts fails if one of them is no longer in the sources.
+ */
+import type { Mutant } from "./mutants.ts";
+
+export interface Equivalent {
+  readonly file: string;
+  /** A part of the line in which it begins and the line after; « stands before it where the line alone does not tell. */
+  readonly context: string;
+  /** `before → after`, as the table prints it. */
+  readonly edits: readonly string[];
+  readonly why: string;
+}
+
+const equivalent = (file: string, context: string, edits: readonly string[], why: string): Equivalent => ({ file, context, edits, why }); // prettier-ignore
+
+const OTHER_FACTOR = "the other factor is 0 outside the mask";
+const OUTER_MASK = "masked once more by the `where` around it; this one keeps NaN out of what is computed there";
+const ONE_IS = "the numbers are written behind the mask, where one of the two is enough";
+const OVERWRITTEN = "every element is overwritten";
+const MEAN_ONLY = "only the mean is used, which has no ddof";
+const NOBODY = "no token is there to have the advantage";
+const SAME_THERE = "both sides are equal on the boundary";
+const COST = "costs time or memory, changes no number";
+
+const LOSSES: readonly Equivalent[] = [
+  equivalent("rl/losses/clipped.ts", "isPlain", ["isPlain ? ppoClipLoss(logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh) : boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, ) → boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, )"], "with bounds of 1e30 the general kernel is the plain one, with two more operations"), // prettier-ignore
+  equivalent("rl/losses/kl.ts", "return Math.abs(d) < 0.03 ?", ["Math.abs(d) < 0.03 → Math.abs(d) <= 0.03"], "at .03 series and formula agree to 5e-7"), // prettier-ignore
+  equivalent("rl/losses/policyLoss.ts", "const gain = where(mask, weight.stopGradient().mul(advantage), 0);", ["0 → 1"], OTHER_FACTOR), // prettier-ignore
+  equivalent("rl/losses/policyLoss.ts", "return gain.mul(where(mask, lp, 0)).neg();", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/losses/preference.ts", "maskedLogRatio(lp, ref, mask).mul(where(mask, side, 0))", ["0 → 1"], OTHER_FACTOR), // prettier-ignore
+  equivalent("rl/losses/preference.ts", "where(mask, side.div(where(side.gt(0), chosen, rejected)), 0)", ["where(mask, side.div(where(side.gt(0), chosen, rejected)), 0) → side.div(where(side.gt(0), chosen, rejected))"], "signedLogRatio, where it goes, masks it again"), // prettier-ignore
+  equivalent(
+    "rl/losses/preference.ts",
+    "chosen, rejected)), «0)",
+    ["0 → 1"],
+    "signedLogRatio, where it goes, masks it again",
+  ),
+  equivalent("rl/losses/preference.ts", "where(mask, where(side.lt(«0)", ["0 → 1"], "side < 1 and side < 0 say the same of sides, which are 1 and −1"), // prettier-ignore
+  equivalent("rl/losses/sequence.ts", "const tokenForm =", ["0 → 1"], OUTER_MASK),
+  equivalent("rl/losses/sequence.ts", "const sign = where(mask, advantage, 0).sign();", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/losses/sequence.ts", "const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);", ["where(mask, logW, 0) → logW", "0 → 1"], OUTER_MASK), // prettier-ignore
+  equivalent("rl/losses/sequence.ts", "const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);", ["20 → 21"], "from ln w = 8 on φ is e^(−e^8) and less: 0 in f64"), // prettier-ignore
+  equivalent("rl/losses/sequence.ts", "return where(mask, phi.mul(advantage), 0)", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/losses/sequence.ts", ".mul(where(mask, lp, 0))", ["0 → 1"], OTHER_FACTOR),
+  equivalent(
+    "rl/losses/supervised.ts",
+    "const masked = where(mask, lp, «0); return where(mask,",
+    ["0 → 1"],
+    OUTER_MASK,
+  ),
+  equivalent("rl/losses/supervised.ts", "return where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0);", ["where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0) → where(masked.exp().le(rho), masked.expm1().neg(), 0)"], "lp is 0 outside the mask: p = 1, and 1 − p = 0 whatever ρ is"), // prettier-ignore
+  equivalent("rl/losses/weighted.ts", "where(mask, advantage, 0)", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/losses/weighted.ts", ".mul(where(mask, lp, 0))", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/losses/weighted.ts", "const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];", ["where(mask, lp, -1) → lp", "where(mask, old, -1) → old", "-1 → 1", "1 → 2"], `${ONE_IS}: weightedLogProb, or the last line, masks, and no gradient flows through x and y`), // prettier-ignore
+  equivalent("rl/losses/entropy.ts", "this.#last !== undefined && this.#last > this.#target", ["this.#last !== undefined && this.#last > this.#target → this.#last > this.#target"], "undefined is greater than nothing"), // prettier-ignore
+  equivalent("rl/losses/secondMoment.ts", "const kept = where(mask, chosen, 0);", ["where(mask, chosen, 0) → chosen"], "what `prepare` gives is 0 outside the mask"), // prettier-ignore
+];
+
+const ADVANTAGES: readonly Equivalent[] = [
+  equivalent("rl/advantages/components.ts", "if (isWithoutSpread(values)) return () => 0;", ["isWithoutSpread(values) → false"], "sums that are all equal are all 0: each group's are centred"), // prettier-ignore
+  equivalent("rl/advantages/critic.ts", "const advantages = new Array<number>(rewards.length).fill(0);", ["0 → 1"], OVERWRITTEN), // prettier-ignore
+  equivalent("rl/advantages/critic.ts", "new Array<number>(n).fill(0)", ["0 → 1"], OVERWRITTEN),
+  equivalent("rl/advantages/critic.ts", "Math.min(«1, Math.max(0, 1 - 1 / (alpha * length)))", ["1 → 2"], "1 − 1/x is below 1 for every x > 0"), // prettier-ignore
+  equivalent("rl/advantages/group.ts", "const { mean } = moments(rewards, 1);", ["1 → 2"], MEAN_ONLY),
+  equivalent("rl/advantages/group.ts", "const baseline = total > 0 ?", ["total > 0 ? rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total : 0 → rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total", "total > 0 → total >= 0"], `${NOBODY} if all lengths are 0`), // prettier-ignore
+  equivalent("rl/advantages/group.ts", "/ total : «0;", ["0 → 1"], `${NOBODY} if all lengths are 0`),
+  equivalent("rl/advantages/steps.ts", "const earned = end === undefined ? 0", ["end === undefined ? 0 : (rollout.first.stepRewards[end] ?? 0) → rollout.first.stepRewards[end] ?? 0", "0 → 1"], "the next line does not look at `earned` without an `end`, and a milestone without a step's reward earns 1"), // prettier-ignore
+];
+
+const PLANS: readonly Equivalent[] = [
+  equivalent("rl/correction.ts", "const isFar =", ["offPolicyMask !== undefined && isBad → isBad"], "nothing is greater than undefined"), // prettier-ignore
+  equivalent("rl/correction.ts", "const scale = normalize && all.length > 0 ?", ["normalize && all.length > 0 → normalize", "all.length > 0 → all.length >= 0"], "without a token there is nothing to scale"), // prettier-ignore
+  equivalent("rl/echo.ts", "const firstAction = continues ? -1", ["1 → 2"], "position 0 is excluded anyway"),
+  equivalent("rl/echo.ts", "t > firstAction && roles[t]", ["t > firstAction → t >= firstAction"], "the token at firstAction is an action and no observation"), // prettier-ignore
+  equivalent("rl/paw.ts", "turn: turnOf(members[«0]!)", ["0 → 1"], "all members are of one turn, and there are at least two"), // prettier-ignore
+  equivalent("rl/paw.ts", "const count = Math.ceil(alpha * transitions.length - 1e-9);", ["1e-9 → 2e-9"], "any number between a rounding and a transition will do"), // prettier-ignore
+  equivalent("rl/focus.ts", "(): number => «0;", ["0 → 1"], "with β 0 the weights are 1 + 0·σ, whatever the signal"), // prettier-ignore
+  equivalent("rl/focus.ts", "if (values.length === 0) return NaN;", ["values.length === 0 → false"], "NaN comes out of the undefined elements, too"), // prettier-ignore
+  equivalent("rl/plan.ts", "maxLength === undefined ? {} : { maxLength }", ["maxLength === undefined ? {} : { maxLength } → { maxLength }"], "an undefined option is none"), // prettier-ignore
+  equivalent("rl/plan.ts", "const wValue = critic && returns ?", ["critic && returns → returns"], "checkObjective: no values without a critic"), // prettier-ignore
+  equivalent("rl/plan.ts", "if (imitation > 0) addImitation", ["imitation > 0 → imitation >= 0"], "it would add zeros"),
+  equivalent("rl/stream.ts", "rollout === undefined ? undefined : known.get(rollout)", ["rollout === undefined ? undefined : known.get(rollout) → known.get(rollout)"], "undefined is never a key"), // prettier-ignore
+  equivalent("rl/stream.ts", "if (Math.abs(rest) > 1e-12", ["Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward)) → Math.abs(rest) >= 1e-12 * Math.max(1, Math.abs(reward))"], "a bound on rounding, of any size near it"), // prettier-ignore
+  equivalent("rl/batch.ts", "const longest =", ["0 → 1"], "a row with a scored token has at least two tokens"),
+  equivalent("rl/batch.ts", "longest(b) - longest(a) ||", ["longest(b) - longest(a) || a[0]! - b[0]! → longest(b) - longest(a)", "a[0]! - b[0]! → a[0]! + b[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
+];
+
+const PASSES: readonly Equivalent[] = [
+  equivalent("rl/scoring.ts", "const ofModel = wanted.filter", ["wanted.filter((name) => !isReferenceSignal(name)) → wanted"], `${COST}: the reference's pass overwrites them`), // prettier-ignore
+  equivalent("rl/scoring.ts", "maxTokens === undefined ? {} : { maxTokens }", ["maxTokens === undefined ? {} : { maxTokens } → {}", "maxTokens === undefined ? {} : { maxTokens } → { maxTokens }", "maxTokens === undefined → maxTokens !== undefined"], `${COST}: micro-batches say the same`), // prettier-ignore
+  equivalent("rl/scoring.ts", "return mul(sampled().logProbs, 1);", ["mul(sampled().logProbs, 1) → sampled().logProbs"], "no two signals of today are one tensor"), // prettier-ignore
+  equivalent("rl/scoring.ts", "return mul(sampled().entropy, 1);", ["mul(sampled().entropy, 1) → sampled().entropy"], "no two signals of today are one tensor"), // prettier-ignore
+  equivalent("rl/scoring.ts", "return mul(plain().entropy, 1);", ["mul(plain().entropy, 1) → plain().entropy"], "no two signals of today are one tensor"), // prettier-ignore
+  equivalent(
+    "rl/scoring.ts",
+    "sum(mul(hidden_NC, rows_NC), { axis: -1 })",
+    ["-1 → 1"],
+    "of two axes the last is axis 1",
+  ),
+  equivalent("rl/learner.ts", "policyLoss.prepare ?", ['policyLoss.prepare ? { prepared: column("prepared") } : {} → { prepared: column("prepared") }'], "a column that the loss does not look at"), // prettier-ignore
+  equivalent("rl/learner.ts", 'policyLoss.needs?.includes("refLogProbs") ?', ['policyLoss.needs?.includes("refLogProbs") ? { refLogProbs: column("refLogProbs") } : {} → { refLogProbs: column("refLogProbs") }'], "a column that the loss does not look at"), // prettier-ignore
+  equivalent("rl/learner.ts", "loss = add(loss, terms.klLoss)", ['kl && kl.in !== "reward" → kl'], "with the KL in the reward this term is 0"), // prettier-ignore
+  equivalent("rl/learner.ts", "logProbs: stopGradient(logProbs), entropy: stopGradient(entropy)", ["stopGradient(logProbs) → logProbs", "stopGradient(entropy) → entropy"], "what is returned beside the loss is not differentiated"), // prettier-ignore
+  equivalent("rl/learner.ts", "if (!isFirst)", ["!isFirst → false"], `${COST}: gradients live until the end of the scope`), // prettier-ignore
+  equivalent("rl/learner.ts", "return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals", ["0 → 1"], "for the types: the totals have all three"), // prettier-ignore
+];
+
+const REWARDS: readonly Equivalent[] = [
+  equivalent("rl/rewards/behaviour.ts", '!text.includes("<think>", 1)', ["1 → 2"], "no second tag can begin at the second character of the first"), // prettier-ignore
+  equivalent("rl/rewards/behaviour.ts", "i > 0 && call === calls[i - 1]", ["i > 0 && call === calls[i - 1] → call === calls[i - 1]", "i > 0 → i >= 0"], "before the first call is undefined, which no call equals"), // prettier-ignore
+  equivalent("rl/rewards/behaviour.ts", 'action.split(" ", 1)[0]', ["1 → 2"], "of the parts only the first is used"),
+  equivalent("rl/rewards/behaviour.ts", "if (total <= 0) return 0;", ["total <= 0 → total < 0"], "of no n-gram all are distinct: 0"), // prettier-ignore
+  equivalent("rl/rewards/behaviour.ts", "if (total <= «0) return 0;", ["0 → 1"], "of one n-gram all are distinct: 0"),
+  equivalent("rl/rewards/judge.ts", 'result.status === "fulfilled" ?', ['result.status === "fulfilled" ? result.value : undefined → result.value'], "a rejected one has no value"), // prettier-ignore
+  equivalent("rl/rewards/judge.ts", "verdict: decided ? yes > no", ["yes > no → yes >= no"], "a tie is not decided"),
+  equivalent("rl/rewards/judge.ts", "verdict === undefined ? NaN", ["verdict === undefined ? NaN : Number(verdict) → Number(verdict)"], "Number(undefined) is NaN"), // prettier-ignore
+  equivalent("rl/rewards/judge.ts", "forward === undefined || backward === undefined", ["forward === undefined || backward === undefined → backward === undefined"], "then `forward`, which is undefined, is what is returned"), // prettier-ignore
+  equivalent("rl/rewards/length.ts", "if (length <= max - cache) return 0;", ["length <= max - cache → length < max - cache"], SAME_THERE), // prettier-ignore
+  equivalent("rl/rewards/length.ts", "return length > max ? -1", ["length > max → length >= max"], SAME_THERE),
+  equivalent(
+    "rl/rewards/turns.ts",
+    "?? «-1;",
+    ["-1 → 1"],
+    "turns without a token of the agent are left out in the end",
+  ),
+  equivalent("rl/rewards/turns.ts", "?? -«1;", ["1 → 2"], "no turn, or less"),
+  equivalent("rl/rewards/turns.ts", "length: last + «1", ["1 → 2"], "turns without a token of the agent are left out in the end"), // prettier-ignore
+  equivalent("rl/rewards/turns.ts", 'stream.roles[t] === "observation" && stream.targets[t]!', ['stream.roles[t] === "observation" && stream.targets[t]! → stream.targets[t]!'], "only observations can be targets"), // prettier-ignore
+];
+
+export const EQUIVALENT: readonly Equivalent[] = [...LOSSES, ...ADVANTAGES, ...PLANS, ...PASSES, ...REWARDS];
+
+export const editOf = ({ from, to }: Pick<Mutant, "from" | "to">): string => `${from} → ${to}`;
+
+const isHere = ({ context }: Mutant, part: string): boolean =>
+  part.includes("«") ? context.includes(part) : context.replace("«", "").includes(part);
+
+/** The entry that this mutant is one of. */
+export const equivalentOf = (mutant: Mutant): Equivalent | undefined =>
+  EQUIVALENT.find((e) => e.file === mutant.file && isHere(mutant, e.context) && e.edits.includes(editOf(mutant))); // prettier-ignore

@@ -1,0 +1,55 @@
+/**
+ * All mutants of a module in one text: each expression that can be replaced becomes a choice by the number of the mutant that is
+ * switched on (switch.ts), so that one process runs a test once for each mutant and nothing is compiled twice.
+ *
+ * Two more things are written in. A formula given to `fuse` is traced once, when its module is loaded; here it is traced anew for
+ * a mutant inside it. And every loop counts, so that a mutant which never ends is noticed.
+ */
+import type { Mutant } from "./mutants.ts";
+import { childrenOf, type Node, parse } from "./syntax.ts";
+
+interface Site {
+  readonly start: number;
+  readonly end: number;
+  readonly wrap: (inner: string) => string;
+}
+
+/** @param mutants of this text, each with the number it is switched on by */
+export function instrument(text: string, mutants: readonly (readonly [id: number, mutant: Mutant])[]): string {
+  const places = new Map<string, (readonly [number, Mutant])[]>();
+  for (const entry of mutants) {
+    const key = `${entry[1].start} ${entry[1].end}`;
+    places.set(key, [...(places.get(key) ?? []), entry]);
+  }
+  const sites = [...places.values()].map((entries): Site => {
+    const { start, end } = entries[0]![1];
+    const choices = entries.map(([id, { replacement }]) => `mutation.is(${id}) ? (${replacement}) : `).join("");
+    return { start, end, wrap: (inner) => `(${choices}(${inner}))` };
+  });
+  // Outer before inner, and of equal ranges the wrapper first.
+  const all = [...wrappersOf(parse(text)), ...sites].toSorted((a, b) => a.start - b.start || b.end - a.end);
+  let next = 0;
+  const render = (from: number, to: number): string => {
+    let result = "";
+    let at = from;
+    while (next < all.length && all[next]!.start < to) {
+      const site = all[next++]!;
+      result += text.slice(at, site.start) + site.wrap(render(site.start, site.end));
+      at = site.end;
+    }
+    return result + text.slice(at, to);
+  };
+  return render(0, text.length);
+}
+
+function wrappersOf(node: Node): Site[] {
+  const own: Site[] = [];
+  if (/^(For|While|DoWhile|ForOf|ForIn)Statement$/.test(node.type)) {
+    const { start, end } = node.body as Node;
+    own.push({ start, end, wrap: (inner) => `{ mutation.tick(); ${inner} }` });
+  }
+  if (node.type === "CallExpression" && node.callee!.name === "fuse") {
+    own.push({ start: node.start, end: node.end, wrap: (inner) => `mutation.fused(() => ${inner})` });
+  }
+  return [...own, ...childrenOf(node).flatMap(wrappersOf)];
+}

@@ -1,0 +1,55 @@
+/**
+ * The switch that instrumented modules ask (instrument.ts), in the process that runs the tests: which mutant is on, and which ones
+ * were asked for.
+ */
+
+/** Iterations of all loops together after which a mutant counts as one that never ends. */
+const MAX_TICKS = 3_000_000;
+
+const NONE = -1;
+
+export class Mutation {
+  #active = NONE;
+  #asked = new Set<number>();
+  #ticks = 0;
+
+  /** Switches this mutant on, and all others off; without a number, all are off. */
+  on(id: number = NONE): void {
+    this.#active = id;
+    this.#ticks = 0;
+    this.#asked = new Set();
+  }
+
+  /** The mutants that were asked for since the last `on`. */
+  get asked(): ReadonlySet<number> {
+    return this.#asked;
+  }
+
+  is(id: number): boolean {
+    this.#asked.add(id);
+    return id === this.#active;
+  }
+
+  tick(): void {
+    if (++this.#ticks > MAX_TICKS && this.#active !== NONE) throw new Error("an endless loop");
+  }
+
+  /** What `make` makes, made anew for each mutant that it asks for, when it is called with that mutant on. */
+  fused<F extends (...args: never[]) => unknown>(make: () => F): F {
+    const before = this.#asked;
+    this.#asked = new Set();
+    const plain = make();
+    const inside = this.#asked;
+    this.#asked = before;
+    const versions = new Map<number, F>();
+    const current = (): F => {
+      for (const id of inside) this.#asked.add(id);
+      if (!inside.has(this.#active)) return plain;
+      const known = versions.get(this.#active) ?? make();
+      versions.set(this.#active, known);
+      return known;
+    };
+    const call = (...args: Parameters<F>): unknown => current()(...args);
+    return Object.defineProperty(call, "op", { get: () => (current() as unknown as { op: unknown }).op }) as F;
+  }
+}

@@ -1,0 +1,48 @@
+/** The syntax tree of a TypeScript module, as far as mutants.ts looks at it, from the parser that vitest itself uses. */
+import { parseAst } from "vitest/node";
+
+/** A node of the ESTree, with the fields of all the kinds that matter here; places are offsets into the text. */
+export interface Node {
+  readonly type: string;
+  readonly start: number;
+  readonly end: number;
+  readonly operator?: string;
+  readonly prefix?: boolean;
+  readonly left?: Node;
+  readonly right?: Node;
+  readonly argument?: Node;
+  readonly callee?: Node;
+  readonly arguments?: readonly Node[];
+  readonly object?: Node;
+  readonly property?: Node;
+  readonly computed?: boolean;
+  readonly expression?: Node;
+  readonly test?: Node;
+  readonly consequent?: Node;
+  readonly alternate?: Node | null;
+  readonly body?: Node | readonly Node[];
+  readonly id?: Node;
+  readonly name?: string;
+  readonly value?: unknown;
+  readonly key?: Node;
+}
+
+export const parse = (text: string): Node => parseAst(text, { lang: "ts" }) as unknown as Node;
+
+/** The nodes directly below, in the order of the text; types and names of properties are no expressions and left out. */
+export function childrenOf(node: Node): Node[] {
+  const isNode = (x: unknown): x is Node => typeof x === "object" && x !== null && "type" in x && "start" in x;
+  return Object.entries(node)
+    .filter(([field]) => field !== "key" || node.computed === true)
+    .flatMap(([, value]: [string, unknown]) => (Array.isArray(value) ? (value as unknown[]) : [value]))
+    .filter(isNode)
+    .filter(({ type }) => !type.startsWith("TS") || WRAPPERS.has(type));
+}
+
+/** Written around an expression for the compiler alone. */
+const WRAPPERS: ReadonlySet<string> = new Set(["TSNonNullExpression", "TSAsExpression", "TSSatisfiesExpression"]);
+
+/** The expression without `!`, `as`, `satisfies` and `?.` around it. */
+export function bare(node: Node): Node {
+  return WRAPPERS.has(node.type) || node.type === "ChainExpression" ? bare(node.expression!) : node;
+}

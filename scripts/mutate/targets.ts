@@ -1,0 +1,49 @@
+/** What `npm run mutate` edits, and which tests have to notice. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { packageFolder } from "../packageFolder.ts";
+import { type Mutant, mutantsOf } from "./mutants.ts";
+
+/** Losses, estimators, and all that stands between them and the gradient; folders stand for the files in them. */
+const TARGETS = [
+  "rl/losses",
+  "rl/advantages",
+  "rl/aggregation.ts",
+  "rl/correction.ts",
+  "rl/echo.ts",
+  "rl/paw.ts",
+  "rl/focus.ts",
+  "rl/plan.ts",
+  "rl/planSupervised.ts",
+  "rl/stream.ts",
+  "rl/batch.ts",
+  "rl/scoring.ts",
+  "rl/learner.ts",
+  "rl/rewards/behaviour.ts",
+  "rl/rewards/composite.ts",
+  "rl/rewards/hindsight.ts",
+  "rl/rewards/judge.ts",
+  "rl/rewards/length.ts",
+  "rl/rewards/subgoals.ts",
+  "rl/rewards/turns.ts",
+];
+
+/** The fast ones first, for a mutant meets them in this order and is done with the first that fails; then the others of tests/rl. */
+const FIRST = ["goldenHost", "goldenTrl", "vectors", "lossDetails", "advantageDetails", "planDetails", "batch", "rewardDetails", "learner", "golden", "components", "plan", "echo", "stream", "rewards", "rewards-outcome", "supervised", "properties", "methods"]; // prettier-ignore
+/** Tests of what goes on around losses and estimators, which take long. */
+const LEFT_OUT = /Gpu|codeReward|async|smoke|search|selfReward|memory|dataLoop|rollout|specification/;
+
+const listed = (folder: string): string[] =>
+  readdirSync(join(packageFolder, folder)).toSorted().map((name) => `${folder}/${name}`); // prettier-ignore
+
+export const targetFiles = (): string[] => TARGETS.flatMap((path) => (path.endsWith(".ts") ? [path] : listed(path)));
+
+export const readTarget = (file: string): string => readFileSync(join(packageFolder, file), "utf8");
+
+export function testFiles(): string[] {
+  const all = listed("tests/rl").filter((path) => path.endsWith(".test.ts") && !LEFT_OUT.test(path));
+  const first = FIRST.map((name) => `tests/rl/${name}.test.ts`);
+  return [...first.filter((path) => all.includes(path)), ...all.filter((path) => !first.includes(path))];
+}
+
+export const allMutants = (): Mutant[] => targetFiles().flatMap((file) => mutantsOf(file, readTarget(file)));

@@ -1,0 +1,45 @@
+/** How scripts/mutate.ts runs tests: one process, all files after each other, modules instrumented, the GPU left out. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { defineConfig, type ViteUserConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { type Job, JOB_VARIABLE } from "./job.ts";
+
+const job = JSON.parse(readFileSync(process.env[JOB_VARIABLE]!, "utf8")) as Job;
+
+class InOrder extends BaseSequencer {
+  override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification): number => job.tests.findIndex((path) => moduleId === join(job.root, path)); // prettier-ignore
+    return Promise.resolve(files.toSorted((a, b) => place(a) - place(b)));
+  }
+}
+
+const config: ViteUserConfig = defineConfig({
+  root: job.root,
+  plugins: [
+    {
+      name: "mutants",
+      enforce: "pre",
+      load: (id: string) => job.modules[id],
+    },
+  ],
+  test: {
+    include: [...job.tests],
+    runner: fileURLToPath(new URL("runner.ts", import.meta.url)),
+    pool: "forks",
+    isolate: false,
+    maxWorkers: 1,
+    env: { WORLDGRAD_THREADS: "1", WORLDGRAD_GPU: "off" },
+    testTimeout: 20_000,
+    // Formulas are the same on every executor: the reference will do.
+    testNamePattern: /^(?!.*\bwasm\b)/,
+    sequence: { sequencer: InOrder },
+    silent: true,
+    // A mutant may leave a promise behind that fails.
+    dangerouslyIgnoreUnhandledErrors: true,
+  },
+});
+
+export default config;
