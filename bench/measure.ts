@@ -37,6 +37,10 @@ const ROUND_MS = 60;
 /** With calls this long, three rounds must do. */
 const SLOW_MS = 1500;
 
+/** Calls, or milliseconds if they are long, before a contender counts as warm: two threads of worldgrad need 200 steps. */
+const WARM_CALLS = 300;
+const WARM_MS = 2500;
+
 /** Starts processes when they are needed and keeps them for the next case. */
 export class Stable {
   readonly #running = new Map<string, ContenderProcess>();
@@ -134,12 +138,16 @@ export async function measure(
 
 const time = async (p: ContenderProcess, calls: number): Promise<number> => (await p.ask({ do: "time", calls })).ms!;
 
-/** Optimised code arrives while it runs: several rounds' worth of calls, at least two. */
+/**
+ * Optimised code arrives while it runs, and the engine's compiler has threads of its own, which take a processor from a contender
+ * with two: several rounds' worth of calls, and so many calls or so long that the compiler has come to rest.
+ */
 async function warmUp(entry: Entry, p: ContenderProcess): Promise<void> {
-  let [spent, last] = [0, Infinity];
-  for (let i = 0; i < 2 || (spent < 4 * ROUND_MS && i < 50); i++) {
-    last = Math.min(last, (await time(p, entry.calls)) / entry.calls);
-    spent += last * entry.calls;
+  let [spent, made, last] = [0, 0, Infinity];
+  const isWarm = (): boolean => spent >= 4 * ROUND_MS && (made >= WARM_CALLS || spent >= WARM_MS);
+  for (let i = 0; i < 2 || !isWarm(); i++) {
+    const ms = await time(p, entry.calls);
+    [spent, made, last] = [spent + ms, made + entry.calls, Math.min(last, ms / entry.calls)];
     entry.calls = Math.max(1, Math.min(10_000, Math.round(ROUND_MS / last)));
     if (last > SLOW_MS) break;
   }
