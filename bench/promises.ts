@@ -58,11 +58,11 @@ const THREADS = ["worldgrad", "worldgrad-threads"] as const;
 
 /** Time of an RL step, as a multiple of what its FLOPs would take at the rate of the training step. */
 function rlOverhead(results: Results): number | undefined {
-  const rl = results.get("rl/terminal")?.get("worldgrad-threads");
+  const figures = results.get("rl/terminal")?.get("worldgrad-threads")?.figures;
   const rate = flopRate(results, SMALL, "worldgrad-threads");
-  const gflop = rl?.figures?.["GFLOP"];
-  if (rl?.ms === undefined || rate === undefined || gflop === undefined) return undefined;
-  return rl.ms.median / ((gflop * 1e9) / rate);
+  const [rollout, learning, gflop] = ["rollout ms", "learning ms", "GFLOP"].map((name) => figures?.[name]);
+  if (rollout === undefined || learning === undefined || gflop === undefined || rate === undefined) return undefined;
+  return (rollout + learning) / ((gflop * 1e9) / rate);
 }
 
 /** Milliseconds of a step in everything that is neither a matrix product nor attention. */

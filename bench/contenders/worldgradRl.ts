@@ -37,10 +37,9 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
   const objective = experiment.objective();
   const { groups, groupSize, lr } = preset.rl;
   const packing = { padId: template.padId, maxTokens: MAX_BATCH_TOKENS };
-  const parts = { rollout: [] as number[], learning: [] as number[] };
+  const parts = { rollout: [] as number[], learning: [] as number[], flops: [] as number[] };
   let count = 0;
   let last: ReturnType<typeof planStep> | undefined;
-  let flops = 0;
 
   const step = async (): Promise<number[]> => {
     const requests = episodes(new Rng(0).split(count), preset.env, groups, groupSize);
@@ -52,7 +51,7 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
     const { gradNorm, policyLoss } = await update(model, optimizer, plan, objective, { ...packing, lr });
     parts.rollout.push(between - begin);
     parts.learning.push(performance.now() - between);
-    flops = stepFlops(model, played);
+    parts.flops.push(stepFlops(model, played));
     return [gradNorm, policyLoss, played.reduce((total, { stream }) => total + stream.ids.length, 0)];
   };
   return {
@@ -69,7 +68,8 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
         "rollout ms": median(parts.rollout.slice(1)),
         "learning ms": median(parts.learning.slice(1)),
         "scoring ms (not part of an on-policy step)": median(scoring),
-        GFLOP: flops / 1e9,
+        // Episodes get shorter from step to step: this is the median of the same steps as the times.
+        GFLOP: median(parts.flops.slice(1)) / 1e9,
       };
     },
     dispose: () => undefined,
