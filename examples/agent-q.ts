@@ -69,8 +69,7 @@ for (const seed of [1, 2, 3]) {
 
   const search = { candidates: 8, iterations: 80, parallel: 4, exploration: 0.5, maxTurns: 3 };
   const task = { env: doors, envOptions: {}, tasks: 24, iterations: 8, search };
-  // The loss is the default, IPO with imitation: it asks for a margin and no more. Plain DPO would go on pushing the rejected key
-  // away, and the chosen one with it, until only nonsense is left.
+  // The default loss, IPO with imitation, asks for a margin and no more; plain DPO would push both keys away, to nonsense.
   const learning = { steps: 40, batchSize: 16 };
   const actor = { maxActionTokens: 3, temperature: 1.2 };
   for await (const { iteration, metrics } of trainAgentQ({ ...learner, ...task, ...learning, actor, rng })) {
