@@ -1,51 +1,24 @@
 /** The main job with threads that play: the same run as without them at staleness 0, also when killed and resumed; real processes. */
-import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { type Job, lastCheckpoint, metricsOf, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-async-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const QUICK = ["--quick", "--steps", "6", "--device", "wasm"];
 
-interface Program {
-  readonly child: ChildProcess;
-  readonly seen: () => string;
-  readonly done: Promise<number | null>;
-}
-
-function start(args: readonly string[]): Program {
-  const child = spawn(resolve("node_modules/.bin/tsx"), [resolve("cli/main.ts"), ...args], {
-    cwd: folder,
-    env: { ...process.env, WORLDGRAD_THREADS: "1" },
-    detached: true, // a process group of its own
-  });
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
-  return { child, seen: () => text, done: new Promise((end) => child.on("close", (code) => end(code))) };
-}
-
-async function until({ child, seen }: Program, text: string): Promise<void> {
-  while (!seen().includes(text)) {
-    expect(child.exitCode, `ended before it said "${text}":\n${seen()}`).toBe(null);
-    await new Promise((next) => setTimeout(next, 20));
-  }
-}
+const start = (args: readonly string[]): Job => startIn(folder, "cli/main.ts", args);
 
 type Line = Readonly<Record<string, unknown>>;
-const lines = (name: string): Line[] =>
-  readFileSync(join(folder, "runs", name, "metrics.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line) as Line); // prettier-ignore
-/** Without times, and without what only a run with threads says. */
+const pathOf = (name: string): string => join(folder, "runs", name);
+const lines = (name: string): Line[] => metricsOf(pathOf(name));
+/** Without what only a run with threads says. */
 const common = (name: string): Line[] =>
-  lines(name).map((line) => Object.fromEntries(Object.entries(line).filter(([key]) => !/^(async\/|step_time|tokens_per)/.test(key)))); // prettier-ignore
-
-function lastModel(name: string): Buffer {
-  const checkpoints = join(folder, "runs", name, "checkpoints");
-  return readFileSync(join(checkpoints, readdirSync(checkpoints).sort().at(-1)!, "model.safetensors"));
-}
+  lines(name).map((line) => Object.fromEntries(Object.entries(line).filter(([key]) => !key.startsWith("async/"))));
+const lastModel = (name: string): Buffer => lastCheckpoint(pathOf(name))["model.safetensors"]!;
 
 test("--workers is the run without them, to the last bit; also when it is killed and resumed", async () => {
   const plain = start([...QUICK, "--name", "plain"]);
