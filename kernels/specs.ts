@@ -198,7 +198,7 @@ export interface AttentionSpec {
   readonly causal: boolean;
   readonly mask: "none" | "start" | "segments";
 }
-/** Buffers: q, k, v, o, lse, g (of o), (aux) → dq, dk, dv. Recomputes probabilities from lse; D = Σ g·o per query is a temp; dq and dk/dv in separate passes. */
+/** Buffers: q, k, v, o, lse, g (of o), (aux) → dq, dk, dv. Recomputes probabilities from lse and D = Σ g·o per query; on a GPU dq and dk/dv are separate passes, since floats have no atomic addition. */
 export type AttentionBackwardSpec = AttentionSpec;
 
 /**

@@ -1,13 +1,16 @@
 /**
- * The two inner products of attention, for tiles of four rows and four columns of the score matrix, which itself is never
- * stored: only the weights of a block of columns are. Rows are the side whose result is being made (queries for o and dq, keys for dk and dv); lane r of a vector belongs
- * to row r, so softmax statistics need no sums across lanes.
+ * The inner products of attention, for tiles of four queries (rows) and four keys (columns) of the score matrix, which itself is
+ * never stored: only the weights of a block of columns are. Lane r of a vector belongs to row r, so softmax statistics need no
+ * sums across lanes.
  *
- * `dots` makes scores from rows and columns, `accumulate` adds weighted columns to the rows' results. Both run along the head
- * dimension in vectors of four, then single floats, in one order: a row's result has the same bits in a tile of four rows as
- * alone (decoding), and with or without masks.
+ * `dots` makes scores from rows and columns, `addColumns` adds weighted columns to the rows' results, and `addRows` weighted rows
+ * to the columns' results. All run along the head dimension in one order: a row's result has the same bits in a tile of four
+ * rows as alone (decoding), in any block, and with or without masks.
+ *
+ * Loops along the head dimension stay loops of few instructions: V8 computes sums as late as it can and loads in order, so that a
+ * long straight line of both does not fit the registers (twice the time at 32 floats).
  */
-import { F32x4, type FunctionBuilder, I32, type I32x4, load, type Var } from "./assembler.ts";
+import { type AnyVector, F32x4, type FunctionBuilder, I32, load, select, type Var } from "./assembler.ts";
 import { sumLanes4 } from "./lanes.ts";
 
 /** Rows and columns of a tile. */
@@ -25,27 +28,26 @@ export type Pointers = readonly Var<I32>[];
 /** Calls `body(read, write)` for each vector, then each single float (in lane 0), of a head dimension of `size` floats. */
 function alongHead(
   f: FunctionBuilder,
-  size: I32,
+  size: number,
   body: (read: (pointer: I32) => F32x4, write: (pointer: I32, value: F32x4) => void) => void,
 ): void {
-  const bytes = f.let(size.shl(2));
-  const whole = f.let(bytes.and(-16));
-  f.for(0, whole, 16, (at) =>
+  const vectors = (size & -4) * 4;
+  f.for(0, vectors, 16, (at) =>
     body(
       (pointer) => load.f32x4(pointer.add(at)),
       (pointer, value) => f.store(pointer.add(at), value),
     ),
   );
-  f.for(whole, bytes, 4, (at) =>
+  for (let at = vectors; at < 4 * size; at += 4) {
     body(
-      (pointer) => load.lane0(pointer.add(at)), // zeros in the other lanes: they add nothing
-      (pointer, value) => f.storeLane(pointer.add(at), value, 0),
-    ),
-  );
+      (pointer) => load.lane0(pointer, at), // zeros in the other lanes: they add nothing
+      (pointer, value) => f.storeLane(pointer, value, 0, at),
+    );
+  }
 }
 
 /** Lane r of vector c = Σ_d rows[r][d] · columns[c][d]; always four rows. Two columns at a time: eight sums fit the registers. */
-export function dots(f: FunctionBuilder, rows: Pointers, columns: Pointers, size: I32): Var<F32x4>[] {
+export function dots(f: FunctionBuilder, rows: Pointers, columns: Pointers, size: number): Var<F32x4>[] {
   const results: Var<F32x4>[] = [];
   for (let first = 0; first < columns.length; first += 2) {
     const pair = columns.slice(first, first + 2);
@@ -62,38 +64,18 @@ export function dots(f: FunctionBuilder, rows: Pointers, columns: Pointers, size
   return results;
 }
 
-/** One number of a weight matrix in all lanes: `weights[c]` has lane r for row r. */
-export const lanesOf = <V extends F32x4 | I32x4>(f: FunctionBuilder, weight: V): Var<V>[] =>
-  range(TILE).map((r) => f.let(weight.shuffle(weight, r, r, r, r) as V));
-
-/**
- * results[r][d] += Σ_c weights[c][r] · columns[c][d], columns in order. `seen[c][r]` (masks in all lanes) drops products of
- * pairs that do not see each other, whatever the column holds. Rows that repeat another's pointer must see nothing.
- */
-export function accumulate(
-  f: FunctionBuilder,
-  results: Pointers,
-  columns: Pointers,
-  weights: readonly (readonly F32x4[])[],
-  size: I32,
-  seen?: readonly (readonly I32x4[])[],
-): void {
-  const inColumn = columns.map(() => f.variable("f32x4"));
-  const sum = f.variable("f32x4");
-  alongHead(f, size, (read, write) => {
-    inColumn.forEach((x, c) => f.set(x, read(columns[c]!)));
-    results.forEach((result, r) => {
-      f.set(sum, read(result));
-      inColumn.forEach((x, c) => {
-        const product = x.mul(weights[c]![r]!);
-        f.set(sum, sum.add(seen === undefined ? product : product.and(seen[c]![r]!)));
-      });
-      write(result, sum);
-    });
-  });
+/** Lane r = Σ_d a[r][d] · b[r][d]; the same sums as `dots`. */
+export function rowDots(f: FunctionBuilder, a: Pointers, b: Pointers, size: number): Var<F32x4> {
+  const sums = a.map(() => f.let(F32x4.of(0)));
+  alongHead(f, size, (read) => sums.forEach((sum, r) => f.set(sum, sum.add(read(a[r]!).mul(read(b[r]!))))));
+  return sumLanes4(f, sums);
 }
 
-/** Weights of up to `BLOCK` neighbouring columns, which all four rows see, on their way into the rows' results. */
+/** One lane of a vector in all lanes. */
+export const lanesOf = (f: FunctionBuilder, x: F32x4): Var<F32x4>[] =>
+  range(TILE).map((r) => f.let(x.shuffle(x, r, r, r, r)));
+
+/** Neighbouring columns, up to `BLOCK`, whose weights are kept until they are used together. */
 export interface Block {
   /** How many columns there are, and the first one's number. */
   readonly count: Var<I32>;
@@ -104,86 +86,169 @@ export function newBlock(f: FunctionBuilder): Block {
   return { count: f.let(I32.of(0)), first: f.let(I32.of(0)) };
 }
 
-/** Keeps the weights of four columns from `column` on; `flush` must have made room. `memory` holds `BLOCK_BYTES` per list. */
+/** Keeps vectors of `count` columns, at most four, from `column` on; there must be room. Each `memory` holds `BLOCK_BYTES`. */
 export function keep(
   f: FunctionBuilder,
-  { count, first }: Block,
+  block: Block,
   column: I32,
-  lists: readonly { memory: I32; weights: readonly F32x4[] }[],
+  count: I32 | number,
+  lists: readonly { memory: I32; columns: readonly AnyVector[] }[],
 ): void {
-  f.if(count.eq(0), () => f.set(first, column));
-  for (const { memory, weights } of lists) {
-    const at = f.let(memory.add(count.shl(4)));
-    weights.forEach((weight, c) => f.store(at, weight, 16 * c));
+  f.if(block.count.eq(0), () => f.set(block.first, column));
+  for (const { memory, columns } of lists) {
+    const at = f.let(memory.add(block.count.shl(4)));
+    columns.forEach((vector, c) => f.store(at, vector, 16 * c));
   }
-  f.set(count, count.add(TILE));
+  f.set(block.count, block.count.add(count));
 }
 
-/**
- * results[r][d] = factor[r] · results[r][d] + Σ_c weights[c][r] · column c, the columns of a block in order: `accumulate` as a
- * matrix product, with four rows by eight floats of the result in registers.
- */
-export function accumulateBlock(
+/** Numbers of a block: the columns' rows in some matrix, and a weight for each of the four rows and each column. */
+export interface Weighted {
+  readonly block: Block;
+  readonly memory: I32;
+  /** Masks as kept: products of pairs that do not see each other are dropped, whatever the row or column holds. */
+  readonly seen: I32 | undefined;
+  /** Where the matrix that has the columns begins, and floats from one column to the next. */
+  readonly columns: I32;
+  readonly stride: I32;
+}
+
+/** results[r][d] = factor[r] · results[r][d] + Σ_c weights[c][r] · columns[c][d], columns in order. */
+export function addColumns(
   f: FunctionBuilder,
   results: Pointers,
-  { count, first }: Block,
-  memory: I32,
-  columns: I32,
-  stride: I32,
-  size: I32,
+  { block, memory, seen, columns, stride }: Weighted,
+  size: number,
   factors?: readonly F32x4[],
 ): void {
-  const start = f.let(columns.at(first.mul(stride)));
+  const start = f.let(columns.at(block.first.mul(stride)));
   const step = f.let(stride.shl(2));
-  const d = f.let(I32.of(0));
-  for (const width of [8, 4, 1]) {
-    const vectors = range(Math.ceil(width / 4));
-    const read = width === 1 ? load.lane0 : load.f32x4;
-    f.while(d.add(width).le(size), () => {
-      const targets = results.map((row) => f.let(row.at(d)));
-      const sums = targets.map((row, r) =>
-        vectors.map((v) => f.let(factors === undefined ? read(row, 16 * v) : read(row, 16 * v).mul(factors[r]!))),
-      );
-      const [weight, column] = [f.let(memory.add(0)), f.let(start.at(d))];
-      f.for(0, count, 1, () => {
-        const values = vectors.map((v) => f.let(read(column, 16 * v)));
-        sums.forEach((row, r) => {
-          const w = f.let(load.splat(weight, 4 * r));
-          row.forEach((sum, v) => f.set(sum, sum.add(values[v]!.mul(w))));
-        });
-        f.set(weight, weight.add(4 * TILE));
-        f.set(column, column.add(step));
+  forStrips(f, size, ({ vectors, at, read, write }) => {
+    // Four rows by eight floats of the result stay in registers.
+    const targets = results.map((row) => f.let(row.add(at)));
+    const sums = targets.map((row, r) =>
+      vectors.map((v) => f.let(factors === undefined ? read(row, v) : read(row, v).mul(factors[r]!))),
+    );
+    const column = f.let(start.add(at));
+    forWeights(f, block, memory, seen, (weighted) => {
+      const values = vectors.map((v) => f.let(read(column, v)));
+      sums.forEach((row, r) => {
+        const times = weighted(r);
+        row.forEach((sum, v) => f.set(sum, sum.add(times(values[v]!))));
       });
-      targets.forEach((row, r) =>
-        vectors.forEach((v) => {
-          if (width === 1) f.storeLane(row, sums[r]![v]!, 0);
-          else f.store(row, sums[r]![v]!, 16 * v);
-        }),
-      );
-      f.set(d, d.add(width));
+      f.set(column, column.add(step));
+    });
+    targets.forEach((row, r) => vectors.forEach((v) => write(row, sums[r]![v]!, v)));
+  });
+}
+
+/** columns[c][d] += Σ_r weights[c][r] · rows[r][d], rows in order. */
+export function addRows(
+  f: FunctionBuilder,
+  rows: Pointers,
+  { block, memory, seen, columns, stride }: Weighted,
+  size: number,
+): void {
+  const start = f.let(columns.at(block.first.mul(stride)));
+  const step = f.let(stride.shl(2));
+  forStrips(f, size, ({ vectors, at, read, write }) => {
+    const values = rows.map((row) => vectors.map((v) => f.let(read(row.add(at), v))));
+    const column = f.let(start.add(at));
+    forWeights(f, block, memory, seen, (weighted) => {
+      const sums = vectors.map((v) => f.let(read(column, v)));
+      values.forEach((row, r) => {
+        const times = weighted(r);
+        sums.forEach((sum, v) => f.set(sum, sum.add(times(row[v]!))));
+      });
+      vectors.forEach((v) => write(column, sums[v]!, v));
+      f.set(column, column.add(step));
+    });
+  });
+}
+
+/** For each column of a block: `weighted(r)` loads the weight of row r, and gives what multiplies by it. */
+function forWeights(
+  f: FunctionBuilder,
+  block: Block,
+  memory: I32,
+  seen: I32 | undefined,
+  body: (weighted: (r: number) => (x: F32x4) => F32x4) => void,
+): void {
+  const weights = f.let(memory.add(0));
+  const masks = seen && f.let(seen.add(0));
+  f.for(0, block.count, 1, () => {
+    body((r) => {
+      const weight = f.let(load.splat(weights, 4 * r));
+      if (masks === undefined) return (x) => x.mul(weight);
+      const mask = f.let(load.splat(masks, 4 * r).asI32x4());
+      return (x) => x.mul(weight).and(mask);
+    });
+    for (const at of masks ? [weights, masks] : [weights]) f.set(at, at.add(4 * TILE));
+  });
+}
+
+/** A part of a head that is worked on at once: whole vectors, or a single float in lane 0 of one. */
+interface Strip {
+  /** Numbers of the vectors. */
+  readonly vectors: readonly number[];
+  /** Where it begins in a row, in bytes. */
+  readonly at: I32 | number;
+  readonly read: (pointer: I32, vector: number) => F32x4;
+  readonly write: (pointer: I32, value: F32x4, vector: number) => void;
+}
+
+/** Eight floats at a time, then four, then single ones. */
+function forStrips(f: FunctionBuilder, size: number, body: (strip: Strip) => void): void {
+  const whole = (count: number, at: I32 | number): Strip => ({
+    vectors: range(count),
+    at,
+    read: (pointer, v) => load.f32x4(pointer, 16 * v),
+    write: (pointer, value, v) => f.store(pointer, value, 16 * v),
+  });
+  f.for(0, 4 * (size & -8), 32, (at) => body(whole(2, at)));
+  if ((size & 4) !== 0) body(whole(1, 4 * (size & -8)));
+  for (let d = size & -4; d < size; d++) {
+    body({
+      vectors: [0],
+      at: 4 * d,
+      read: (pointer) => load.lane0(pointer),
+      write: (pointer, value) => f.storeLane(pointer, value, 0),
     });
   }
 }
 
+/** Zeros in a row. */
+export function clearRow(f: FunctionBuilder, row: I32, size: number): void {
+  alongHead(f, size, (_, write) => write(row, F32x4.of(0)));
+}
+
 /** row[d] *= factor (in all lanes). */
-export function scaleRow(f: FunctionBuilder, row: Var<I32>, factor: F32x4, size: I32): void {
+export function scaleRow(f: FunctionBuilder, row: Var<I32>, factor: F32x4, size: number): void {
   alongHead(f, size, (read, write) => write(row, read(row).mul(factor)));
 }
 
-/** The addresses of `TILE` rows from `first` on, `stride` floats apart; rows beyond the last (`count` − 1) repeat it. */
-export function tilePointers(f: FunctionBuilder, base: I32, first: I32, count: I32, stride: I32): Var<I32>[] {
-  return range(TILE).map((r) => f.let(base.at(first.add(r).min(count.sub(1)).mul(stride))));
+/** The addresses of four rows from `first` on, `stride` floats apart; those of rows beyond the last (`count` − 1) are `spare`. */
+export function rowPointers(
+  f: FunctionBuilder,
+  base: I32,
+  first: I32,
+  stride: I32,
+  count: I32,
+  spare: I32,
+): Var<I32>[] {
+  return range(TILE).map((r) => {
+    const row = first.add(r);
+    return f.let(select(row.lt(count), base.at(row.mul(stride)), spare));
+  });
 }
 
-/** first, first + 1, first + 2, first + 3 */
-export const laneNumbers = (first: I32, zeroToThree: I32x4): I32x4 => first.splat().add(zeroToThree);
-
-/** Four integers of an array from `first` on, those beyond `count` − 1 repeating the last. */
-export function loadLanes(f: FunctionBuilder, base: I32, first: I32, count: I32): Var<I32x4> {
-  const at = (r: number): I32 => load.i32(base.at(first.add(r).min(count.sub(1))));
-  const v = f.let(at(0).splat());
-  for (const r of [1, 2, 3]) f.set(v, v.withLane(r, at(r)));
-  return v;
+/** The addresses of four rows or columns from `first` on. If `count` is given, some may not exist: the last one stands for them. */
+export function neighbours(f: FunctionBuilder, base: I32, first: I32, stride: I32, count?: I32): Var<I32>[] {
+  if (count) return range(TILE).map((c) => f.let(base.at(first.add(c).min(count.sub(1)).mul(stride))));
+  const step = f.let(stride.shl(2));
+  const pointers = [f.let(base.at(first.mul(stride)))];
+  while (pointers.length < TILE) pointers.push(f.let(pointers.at(-1)!.add(step)));
+  return pointers;
 }
 
 /** The first query head of a kv head is ⌈kv·H/Hkv⌉, the smallest h with ⌊h·Hkv/H⌋ = kv. */

@@ -1,0 +1,94 @@
+/**
+ * Who sees what in attention, for tiles of four queries and groups of four keys: the order in which the kernels of both directions
+ * visit the keys, and the masks where only some of a tile's queries see some of a group's keys.
+ */
+import { type FunctionBuilder, I32, I32x4, load, type Var } from "./assembler.ts";
+import { type Block, BLOCK, range, TILE } from "./attentionTiles.ts";
+
+/** The queries and keys of one row of the batch. */
+export interface Sight {
+  readonly queries: I32;
+  readonly keys: I32;
+  /** Key position of query 0. */
+  readonly start: I32;
+  /** Where the keys' segments begin, if the mask is by segments. */
+  readonly segments: I32 | undefined;
+  readonly causal: boolean;
+}
+
+/** Bytes of the masks of one group. */
+export const SEEN_BYTES: number = 4 * TILE * TILE;
+
+/** What to do with the keys that a tile sees. */
+export interface KeyVisitor {
+  /**
+   * The four keys from `j` on join the block, which has room. Without `seen` all four exist and all queries see them; else `seen` has
+   * a mask for each key, lane r for row r, and `count` of the keys exist.
+   */
+  readonly add: (j: Var<I32>, count: I32 | number, seen?: readonly Var<I32x4>[]) => void;
+  /** The block is complete: all of its keys were added without masks, or it is one group with them. */
+  readonly flush: (masked: boolean) => void;
+}
+
+/**
+ * Visits the keys that the queries t … t + 3 see, in order. Rows beyond the last query are taken for copies of it where all see
+ * everything, and see nothing where there are masks.
+ */
+export function forKeys(f: FunctionBuilder, sight: Sight, t: Var<I32>, block: Block, visitor: KeyVisitor): void {
+  const { queries, keys, start, segments, causal } = sight;
+  const rows = f.let(laneNumbers(t));
+  const exists = f.let(rows.lt(queries.splat()));
+  const lastKey = f.let(keys.sub(1).splat());
+  // A query sees no key beyond its limit; −1 for padding.
+  const limit = f.let(causal ? rows.minS(queries.sub(1).splat()).add(start.splat()).minS(lastKey) : lastKey.add(0));
+  const own = segments && loadLanes(f, segments, t, queries);
+  if (own) f.set(limit, own.gt(-1).bitselect<I32x4>(limit, I32x4.of(-1)));
+  const swapped = f.let(limit.shuffle(limit, 2, 3, 0, 1));
+  const [low, high] = [f.let(limit.minS(swapped)), f.let(limit.maxS(swapped))];
+  const lowest = f.let(low.lane(0).min(low.lane(1)));
+  const end = f.let(high.lane(0).max(high.lane(1)).add(1).max(0));
+
+  const masksAt = (j: Var<I32>): Var<I32x4>[] => {
+    const keySegments = segments && loadLanes(f, segments, j, keys);
+    return range(TILE).map((c) => {
+      const within = f.let(limit.lt(j.add(c).splat()).not());
+      if (own === undefined || keySegments === undefined) return within;
+      return f.let(within.and(own.eq(keySegments.shuffle(keySegments, c, c, c, c))));
+    });
+  };
+  const flush = (masked: boolean): void => {
+    visitor.flush(masked);
+    f.set(block.count, I32.of(0));
+  };
+  // One turn more than there are groups: in it nothing is seen, and the block is added.
+  f.for(0, f.let(end.add(TILE)), TILE, (j) => {
+    const masks = own && masksAt(j);
+    const all = f.let(
+      masks === undefined ? j.add(TILE - 1).le(lowest) : masks.reduce<I32x4>((a, b) => a.and(b), I32x4.of(-1)).all(),
+    );
+    f.if(block.count.ne(0).and(all.not().or(block.count.eq(BLOCK))), () => flush(false));
+    f.if(
+      all,
+      () => visitor.add(j, TILE),
+      () =>
+        f.if(j.lt(end), () => {
+          const seen = (masks ?? masksAt(j)).map((mask) => f.let(mask.and(exists)));
+          f.if(seen.reduce<I32x4>((a, b) => a.or(b), I32x4.of(0)).any(), () => {
+            visitor.add(j, keys.sub(j).min(TILE), seen);
+            flush(true);
+          });
+        }),
+    );
+  });
+}
+
+/** first, first + 1, first + 2, first + 3 */
+const laneNumbers = (first: I32): I32x4 => first.splat().add(I32x4.lanes(0, 1, 2, 3));
+
+/** Four integers of an array from `first` on, those beyond `count` − 1 repeating the last. */
+function loadLanes(f: FunctionBuilder, base: I32, first: I32, count: I32): Var<I32x4> {
+  const at = (r: number): I32 => load.i32(base.at(first.add(r).min(count.sub(1))));
+  const v = f.let(at(0).splat());
+  for (const r of [1, 2, 3]) f.set(v, v.withLane(r, at(r)));
+  return v;
+}
