@@ -114,23 +114,34 @@ function packRows(
   const rows = units.flat();
   const segments = units.flatMap((members, segment) => members.map(() => segment));
   const ids = new Int32Array(rows.length * T).fill(padId);
-  const places: { i: number; b: number; t: number }[] = [];
+  // Thousands of tokens in every step: plain loops over arrays of numbers, as objects and iterators cost ten times as much.
+  const [episode, token, row] = [new Int32Array(ids.length), new Int32Array(ids.length), new Int32Array(ids.length)];
+  let count = 0;
   rows.forEach((i, b) => {
     const { stream } = episodes[i]!.trajectory;
     ids.set(stream.ids, b * T);
-    for (let t = 1; t < stream.ids.length; t++) if (scored(episodes[i]!, t)) places.push({ i, b, t });
+    for (let t = 1; t < stream.ids.length; t++) {
+      if (!scored(episodes[i]!, t)) continue;
+      episode[count] = i;
+      token[count] = t;
+      row[count++] = b;
+    }
   });
-  const column = (value: (plan: TokenPlan, t: number, i: number) => number): Float64Array =>
-    Float64Array.from(places, ({ i, t }) => value(episodes[i]!, t, i));
+  type Value = (plan: TokenPlan, t: number, i: number) => number;
+  const fill = <A extends Int32Array | Float64Array>(values: A, value: Value): A => {
+    for (let n = 0; n < count; n++) values[n] = value(episodes[episode[n]!]!, token[n]!, episode[n]!);
+    return values;
+  };
+  const column = (value: Value): Float64Array => fill(new Float64Array(count), value);
   return {
     rows: rows.length,
     length: T,
     ids,
-    index: Int32Array.from(places, ({ b, t }) => b * T + t - 1),
-    targets: Int32Array.from(places, ({ i, t }) => episodes[i]!.trajectory.stream.ids[t]!),
-    episode: Int32Array.from(places, ({ i }) => i),
-    token: Int32Array.from(places, ({ t }) => t),
-    segment: Int32Array.from(places, ({ b }) => segments[b]!),
+    index: row.slice(0, count).map((b, n) => b * T + token[n]! - 1),
+    targets: fill(new Int32Array(count), ({ trajectory }, t) => trajectory.stream.ids[t]!),
+    episode: episode.slice(0, count),
+    token: token.slice(0, count),
+    segment: row.slice(0, count).map((b) => segments[b]!),
     segments: units.length,
     columns: {
       oldLogProbs: column(({ trajectory }, t, i) => oldLogProbs?.[i]![t] ?? trajectory.stream.oldLogProbs[t]!),

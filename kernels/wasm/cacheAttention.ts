@@ -10,13 +10,13 @@ import { type Program, type WasmKernel } from "../kernel.ts";
 import type { CacheAttentionSpec } from "../specs.ts";
 import { F32x4, type FunctionBuilder, type I32, I32x4, kernelModule, load, type Var } from "./assembler.ts";
 import { maxLanes, spread, sumLanes, sumLanes4 } from "./lanes.ts";
-import { exp } from "./math.ts";
+import { expWeight } from "./math.ts";
 
 /** Keys between two adjustments of the maximum, a multiple of 4; and the floats of scratch memory that a unit has for them. */
 const BLOCK = 64;
 const NOTHING = -1e30;
 /** Vectors of the result that stay in registers while values are added. */
-const REGISTERS = 8;
+const REGISTERS = 4;
 
 /** See `CacheAttentionSpec`. Buffers: q, k, v, rows, positions → o. */
 export function cacheAttention(spec: CacheAttentionSpec): Program<WasmKernel> {
@@ -69,11 +69,11 @@ function cacheAttentionModule(headDim: number): Uint8Array<ArrayBuffer> {
           const at = f.let(first.add(from.mul(4 * headDim)));
           const highest = scores(f, { q, k: f.let(p.k.add(at)), scratch, keys, scale, headDim });
           const higher = f.let(maxLanes(f, highest).max(top));
-          const factor = f.let(exp(f, top.sub(higher)));
+          const factor = expWeight(f, top.sub(higher));
           f.set(top, higher);
           f.set(total, total.mul(factor));
           f.for(0, keys, 4, (j) => {
-            const e = f.let(exp(f, load.f32x4(scratch.at(j)).sub(top)));
+            const e = f.let(expWeight(f, load.f32x4(scratch.at(j)).sub(top)));
             f.store(scratch.at(j), e);
             f.set(total, total.add(e));
           });
@@ -114,11 +114,15 @@ function scores(f: FunctionBuilder, { q, k, scratch, keys, scale, headDim }: Sco
   const products = (at: readonly Var<I32>[], step: number): Var<F32x4> => {
     const sums = at.map(() => f.let(F32x4.of(0)));
     const part = f.variable("f32x4");
-    alongHead(headDim, (offset, whole) => {
-      const loads = whole ? load.f32x4 : load.lane0;
-      f.set(part, loads(q, offset));
-      sums.forEach((sum, c) => f.set(sum, sum.add(part.mul(loads(at[c]!, step * c + offset)))));
+    const vectors = (headDim & -4) * 4;
+    f.for(0, vectors, 16, (d) => {
+      f.set(part, load.f32x4(q.add(d)));
+      sums.forEach((sum, c) => f.set(sum, sum.add(part.mul(load.f32x4(at[c]!.add(d), step * c)))));
     });
+    for (let offset = vectors; offset < 4 * headDim; offset += 4) {
+      f.set(part, load.lane0(q, offset));
+      sums.forEach((sum, c) => f.set(sum, sum.add(part.mul(load.lane0(at[c]!, step * c + offset)))));
+    }
     const four = sumLanes4(f, sums);
     f.set(four, four.mul(scale));
     return four;
