@@ -15,7 +15,8 @@ import { embedding, gather, writeRowsOp } from "../engine/ops/indexing.ts";
 import { matmul } from "../engine/ops/matmul.ts";
 import { reshape } from "../engine/ops/movement.ts";
 import { layerNorm, rmsNorm } from "../engine/ops/norm.ts";
-import { add, gelu, geluErf, mul, silu } from "../engine/ops/pointwise.ts";
+import { fuse } from "../engine/fuse.ts";
+import { add, gelu, geluErf, siluExpr } from "../engine/ops/pointwise.ts";
 import { rotary, rotaryTables } from "../engine/ops/rotary.ts";
 import { split } from "../engine/ops/split.ts";
 import { outsideScopes } from "../engine/scope.ts";
@@ -176,9 +177,12 @@ function projections(x: Tensor, p: AttentionParams, config: ModelConfig): [Tenso
   return [linear(x, p.q!, config), linear(x, p.k!, config), linear(x, p.v!, config)];
 }
 
+/** silu(gate) · up in one kernel (N. Shazeer, "GLU Variants Improve Transformer", 2020). */
+const swiglu = fuse("swiglu", (gate, up) => siluExpr(gate).mul(up));
+
 function mlp(x: Tensor, p: MlpParams, config: ModelConfig): Tensor {
   const up = linear(x, p.up, config);
-  if (p.gate) return linear(mul(silu(linear(x, p.gate, config)), up), p.down, config);
+  if (p.gate) return linear(swiglu(linear(x, p.gate, config), up), p.down, config);
   return linear(config.mlp === "gelu_erf" ? geluErf(up) : gelu(up), p.down, config);
 }
 

@@ -147,7 +147,7 @@ function queryTile(f: FunctionBuilder, h: Head, t: Var<I32>): void {
   const top = f.let(F32x4.of(NOTHING));
   const total = f.let(F32x4.of(0));
   const block = newBlock(f);
-  /** The largest of the block's scores, as integers. */
+  /** The largest of the block's scores. */
   const highest = f.let(F32x4.of(NOTHING));
   forKeys(f, h.sight, t, block, {
     add: (j, count, seen) => {
@@ -155,7 +155,7 @@ function queryTile(f: FunctionBuilder, h: Head, t: Var<I32>): void {
       scores.forEach((s, c) => {
         const scaled = s.mul(h.scale);
         f.set(s, seen === undefined ? scaled : seen[c]!.bitselect(scaled, F32x4.of(NOTHING)));
-        f.set(highest, highest.pmax(s.nearest()));
+        f.set(highest, highest.pmax(s));
       });
       keep(f, block, j, count, [
         { memory: h.weights, columns: scores },
@@ -163,7 +163,7 @@ function queryTile(f: FunctionBuilder, h: Head, t: Var<I32>): void {
       ]);
     },
     flush: (masked) => {
-      const higher = f.let(top.pmax(highest));
+      const higher = f.let(top.pmax(highest.nearest()));
       const factor = powerWeight(f, top.sub(higher));
       f.set(top, higher);
       f.set(highest, F32x4.of(NOTHING));

@@ -90,8 +90,7 @@ export const expWeight: Unary = (f, x) => {
 
 /** 2ⁿ for integers n ≤ 0; 0 below −126. */
 export function powerWeight(f: FunctionBuilder, n: F32x4): Var<F32x4> {
-  const v = f.let(n);
-  return f.let(powerOfBits(v.add(ROUND).asI32x4()).asI32x4().andNot(v.lt(-126)).asF32x4());
+  return f.let(powerOfBits(n.pmax(-127).add(ROUND).asI32x4())); // of −127 the bits are those of 0
 }
 
 /** 2ʳ for |r| ≤ ½. */
