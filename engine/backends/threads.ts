@@ -1,10 +1,13 @@
 /**
- * Worker threads for the WebAssembly executor: a pool that runs one kernel at a time over a shared memory, `[0, units)` cut
- * into chunks that the threads take from a common counter until none is left. Who computes what depends on chance; the bits
- * do not, because kernels give the same bits for every partition (`WasmKernel`).
+ * Worker threads for the WebAssembly executor: a queue of kernels over a shared memory. Each job's units `[0, units)` are cut into
+ * chunks that the threads take until none is left; the next job begins when all of them are done. Who computes what depends on
+ * chance; the bits do not, because kernels give the same bits for every partition (`WasmKernel`).
  *
- * All talk goes through one block of shared words, so that nothing needs an event loop: the calling thread publishes a job,
- * takes chunks like everyone else, and waits for those still being computed. A worker that is late, busy elsewhere or not
+ * The calling thread does not wait for what it submits: it prepares the next kernels while the workers compute, helps when the
+ * queue is long, and does the rest together with them when somebody wants to see a result (`drain`). So the time between kernels,
+ * a quarter of a training step of a small model, costs nothing.
+ *
+ * All talk goes through one block of shared words, so that nothing needs an event loop. A worker that is late, busy elsewhere or not
  * even started costs nothing but its help. Module bytes lie in the same block, and a worker compiles a kernel when it first
  * takes a chunk of it. Workers look for the next job for `SPIN_MS.worker`, then sleep in `Atomics.wait` (waking one costs ~50 µs).
  *
@@ -19,14 +22,16 @@ import { fail } from "../errors.ts";
  * garbage collection included. And how long the calling thread does that waits for the last chunks: a worker may need its processor.
  */
 const SPIN_MS = { worker: 2, caller: 0.4 } as const;
+/** Jobs that may wait until the calling thread helps: enough to prepare while a long kernel runs. At most `SLOTS`. */
+const BACKLOG = 32;
 /** The calling thread wakes up this often while it waits, … */
 const WAIT_MS = 1000;
 /** … and gives up when this many times in a row no chunk was finished: the thread that took one must be dead. */
 const PATIENCE = 60;
 /**
  * Other programs want the processors, too, and so does the JavaScript engine, for its garbage. When a worker with a chunk in its
- * hands was kept from running for so long (in ms, and longer than the calling thread worked on the whole job), the next jobs had
- * better be done alone for a while: a short one at first, twice as long each time that it happens again within `TRIED_MS`.
+ * hands was kept from running for so long (in ms, and longer than the calling thread worked on the job and than three of its
+ * chunks take), the next jobs had better be done alone for a while: a short one at first, twice as long each time that it happens again within `TRIED_MS`.
  */
 const HINDERED_MS = 0.3;
 const ALONE_MS = { least: 1, most: 32 } as const;
@@ -37,37 +42,53 @@ const MAX_THREADS = 64;
 /** Threads that are used unless a number is given: kernels of small models feed no more. */
 const DEFAULT_THREADS = 8;
 
-/**
- * Words of the control block. Those that several threads change lie a cache line (16 words) apart. A job's other words are
- * written before REMAINING and stay as they are until PENDING is 0, so whoever got a chunk may read them.
- */
+/** Words of the control block. Those that several threads change lie a cache line (16 words) apart. */
 const WORD = {
-  /** Jobs published so far; workers sleep on it. */
-  signal: 0,
-  /** Workers asleep, or about to be. */
+  /** Jobs published so far; workers sleep on it. Counts wrap at 32 bits. */
+  published: 0,
+  /** Workers asleep there, or about to be. */
   asleep: 16,
-  /** Chunks that nobody has taken; below 0 when several reached for the last. Chunk `remaining − 1` is the next. */
-  remaining: 32,
-  /** Chunks that are not finished; the calling thread sleeps on it. */
-  pending: 48,
-  /** 1 when a chunk of this job failed: the others are passed over. */
+  /** Jobs done so far, so also the number of the job that is being done; who waits for its last chunks sleeps on it. */
+  done: 32,
+  waiting: 48,
+  /** 1 when a chunk failed: those that follow are passed over, until the calling thread has noticed. */
   failed: 64,
-  kernel: 80,
-  codeAt: 81,
-  codeBytes: 82,
-  chunks: 83,
-  units: 84,
-  args: 85,
-  messageLength: 86,
+  failedJob: 65,
+  messageLength: 66,
 } as const;
-/** Bytes: the arguments as f64, the message of the first failure as UTF-16, and the modules. */
-const ARGS_AT = 512;
+/**
+ * Words of a job, in a slot that it shares with every `SLOTS`th job. What is not changed by several threads is written before
+ * `remaining`, and stays as it is until `pending` is 0: whoever got a chunk may read it.
+ */
+const SLOT = {
+  /** Chunks that nobody has taken, and above them the job's turn in the slot: a late worker takes none of a later job's. */
+  remaining: 0,
+  /** Chunks that are not finished. */
+  pending: 16,
+  kernel: 32,
+  codeAt: 33,
+  codeBytes: 34,
+  chunks: 35,
+  units: 36,
+  args: 37,
+  argsAt: 48,
+} as const;
 const MAX_ARGS = 128;
-const MESSAGE_AT = ARGS_AT + 8 * MAX_ARGS;
+const SLOT_WORDS: number = SLOT.argsAt + 2 * MAX_ARGS;
+const SLOTS = 64;
+const TURN_BITS = 16;
+const TURNS = 0x7fff;
+/** Bytes: the slots, the message of the first failure as UTF-16, and the modules. */
+const SLOTS_AT = 512;
+const MESSAGE_AT = SLOTS_AT + 4 * SLOTS * SLOT_WORDS;
 const MAX_MESSAGE = 512;
 const CODE_AT = MESSAGE_AT + 2 * MAX_MESSAGE;
 /** Room for about a thousand modules; pages that nobody writes cost nothing. What does not fit runs on the calling thread. */
 const BLOCK_BYTES = 4 * 2 ** 20;
+
+/** Where a job's words begin, and its turn there: also for the workers, as text. */
+const slotOf = (job: number): number => SLOTS_AT / 4 + (job & (SLOTS - 1)) * SLOT_WORDS;
+const turnOf = (job: number): number => (job >>> Math.log2(SLOTS)) & TURNS;
 
 /**
  * A worker's program, as text, so that it needs no file of its own: it works from sources, from a build and from a bundle.
@@ -79,17 +100,17 @@ const reply = (text) => (node ? node.parentPort : self).postMessage(text);
 const start = ({ block, memory }) => {
   const words = new Int32Array(block);
   const kernels = [];
-  const chunk = (index) => {
+  const compute = (job, slot, index) => {
     try {
-      const id = words[${WORD.kernel}];
+      const id = words[slot + ${SLOT.kernel}];
       if (kernels[id] === undefined) {
-        const at = words[${WORD.codeAt}];
-        const module = new WebAssembly.Module(new Uint8Array(block, at, words[${WORD.codeBytes}]).slice());
+        const at = words[slot + ${SLOT.codeAt}];
+        const module = new WebAssembly.Module(new Uint8Array(block, at, words[slot + ${SLOT.codeBytes}]).slice());
         kernels[id] = new WebAssembly.Instance(module, { env: { memory } }).exports.run;
       }
-      const chunks = words[${WORD.chunks}], units = words[${WORD.units}];
+      const chunks = words[slot + ${SLOT.chunks}], units = words[slot + ${SLOT.units}];
       const begin = Math.floor((index * units) / chunks), end = Math.floor(((index + 1) * units) / chunks);
-      const args = new Float64Array(block, ${ARGS_AT}, words[${WORD.args}]);
+      const args = new Float64Array(block, 4 * (slot + ${SLOT.argsAt}), words[slot + ${SLOT.args}]);
       if (Atomics.load(words, ${WORD.failed}) === 0) kernels[id](...args, begin, end);
     } catch (error) {
       if (Atomics.compareExchange(words, ${WORD.failed}, 0, 1) === 0) {
@@ -97,24 +118,39 @@ const start = ({ block, memory }) => {
         const message = new Uint16Array(block, ${MESSAGE_AT}, ${MAX_MESSAGE});
         for (let i = 0; i < text.length; i++) message[i] = text.charCodeAt(i);
         words[${WORD.messageLength}] = text.length;
+        words[${WORD.failedJob}] = job;
       }
     }
-    if (Atomics.sub(words, ${WORD.pending}, 1) === 1) Atomics.notify(words, ${WORD.pending});
+    if (Atomics.sub(words, slot + ${SLOT.pending}, 1) !== 1) return;
+    Atomics.store(words, ${WORD.done}, (job + 1) | 0);
+    if (Atomics.load(words, ${WORD.waiting}) > 0) Atomics.notify(words, ${WORD.done});
+  };
+  const takeAll = (job) => {
+    const slot = ${SLOTS_AT / 4} + (job & ${SLOTS - 1}) * ${SLOT_WORDS};
+    const turn = (job >>> ${Math.log2(SLOTS)}) & ${TURNS};
+    for (;;) {
+      const seen = Atomics.load(words, slot);
+      if (seen >> ${TURN_BITS} !== turn || (seen & 0xffff) === 0) return;
+      if (Atomics.compareExchange(words, slot, seen, seen - 1) === seen) compute(job, slot, (seen & 0xffff) - 1);
+    }
+  };
+  const whileIs = (word, value, sleepers) => {
+    const deadline = performance.now() + ${SPIN_MS.worker};
+    let turns = 0;
+    while (Atomics.load(words, word) === value && ((++turns & 63) !== 0 || performance.now() < deadline));
+    if (Atomics.load(words, word) !== value) return;
+    Atomics.add(words, sleepers, 1);
+    Atomics.wait(words, word, value);
+    Atomics.sub(words, sleepers, 1);
   };
   reply("ready");
   for (;;) {
-    const seen = Atomics.load(words, ${WORD.signal});
-    while (Atomics.load(words, ${WORD.remaining}) > 0) {
-      const taken = Atomics.sub(words, ${WORD.remaining}, 1);
-      if (taken > 0) chunk(taken - 1);
+    const job = Atomics.load(words, ${WORD.done});
+    if (Atomics.load(words, ${WORD.published}) === job) whileIs(${WORD.published}, job, ${WORD.asleep});
+    else {
+      takeAll(job);
+      whileIs(${WORD.done}, job, ${WORD.waiting});
     }
-    const deadline = performance.now() + ${SPIN_MS.worker};
-    let turns = 0;
-    while (Atomics.load(words, ${WORD.signal}) === seen && ((++turns & 63) !== 0 || performance.now() < deadline));
-    if (Atomics.load(words, ${WORD.signal}) !== seen) continue;
-    Atomics.add(words, ${WORD.asleep}, 1);
-    Atomics.wait(words, ${WORD.signal}, seen);
-    Atomics.sub(words, ${WORD.asleep}, 1);
   }
 };
 if (node) node.parentPort.once("message", start);
@@ -211,11 +247,15 @@ interface Job {
   readonly code: SharedCode;
   /** The kernel on the calling thread. */
   readonly run: (...args: number[]) => void;
-  /** Pointers and scalars. */
+  /** Pointers and scalars; at most `MAX_ARGS`. */
   readonly args: readonly number[];
   readonly units: number;
   /** Into how many pieces the units are cut; at most `units`. */
   readonly chunks: number;
+  /** Roughly how long a chunk takes; 0 unless given. */
+  readonly chunkMs?: number;
+  /** Names the job in an error. */
+  readonly label?: () => string;
 }
 
 /**
@@ -244,7 +284,11 @@ export async function startThreads(
 export class ThreadPool {
   readonly #block = new SharedArrayBuffer(BLOCK_BYTES);
   readonly #words = new Int32Array(this.#block);
-  readonly #args = new Float64Array(this.#block, ARGS_AT, MAX_ARGS);
+  /** By slot. */
+  readonly #args = Array.from({ length: SLOTS }, (_, i) => new Float64Array(this.#block, 4 * (slotOf(i) + SLOT.argsAt), MAX_ARGS)); // prettier-ignore
+  readonly #jobs: Job[] = [];
+  /** As the word says; only this thread changes it. */
+  #published = 0;
   #workers: Thread[] = [];
   #codeEnd = CODE_AT;
   #kernels = 0;
@@ -252,6 +296,8 @@ export class ThreadPool {
   /** Until when, on the clock of `performance.now()`, jobs are better done alone. */
   #aloneUntil = -Infinity;
   #aloneMs = 0;
+  /** The first failure on this thread since the last `drain`. */
+  #failure: { readonly error: unknown; readonly job: number } | undefined;
   /** Why the pool cannot be used any more. */
   #broken: string | undefined;
 
@@ -295,51 +341,97 @@ export class ThreadPool {
   }
 
   /**
-   * Runs all units of a kernel and returns when they are done.
+   * Enqueues a kernel. It runs after those that were submitted before; `drain` says when, and whether it failed.
    * @param patience seconds without a finished chunk after which a thread counts as dead
-   * @throws the first failure of any thread, after all have stopped
+   * @throws if the pool is broken
    */
-  run({ code, run, args, units, chunks }: Job, patience: number = PATIENCE): void {
+  submit(job: Job, patience: number = PATIENCE): void {
     this.check();
-    if (args.length > MAX_ARGS) return run(...args, 0, units);
     const words = this.#words;
-    words[WORD.kernel] = code.id;
-    words[WORD.codeAt] = code.at;
-    words[WORD.codeBytes] = code.bytes;
-    words[WORD.chunks] = chunks;
-    words[WORD.units] = units;
-    words[WORD.args] = args.length;
-    for (let i = 0; i < args.length; i++) this.#args[i] = args[i]!;
-    Atomics.store(words, WORD.failed, 0);
-    Atomics.store(words, WORD.pending, chunks);
-    Atomics.store(words, WORD.remaining, chunks);
-    Atomics.add(words, WORD.signal, 1);
-    if (Atomics.load(words, WORD.asleep) > 0) Atomics.notify(words, WORD.signal, chunks - 1);
+    while (((this.#published - Atomics.load(words, WORD.done)) | 0) >= BACKLOG) this.#help(patience);
+    const { code, args, units, chunks } = job;
+    const number = this.#published;
+    const slot = slotOf(number);
+    words[slot + SLOT.kernel] = code.id;
+    words[slot + SLOT.codeAt] = code.at;
+    words[slot + SLOT.codeBytes] = code.bytes;
+    words[slot + SLOT.chunks] = chunks;
+    words[slot + SLOT.units] = units;
+    words[slot + SLOT.args] = args.length;
+    const place = this.#args[number & (SLOTS - 1)]!;
+    for (let i = 0; i < args.length; i++) place[i] = args[i]!;
+    this.#jobs[number & (SLOTS - 1)] = job;
+    Atomics.store(words, slot + SLOT.pending, chunks);
+    Atomics.store(words, slot + SLOT.remaining, (turnOf(number) << TURN_BITS) | chunks);
+    this.#published = (number + 1) | 0;
+    Atomics.store(words, WORD.published, this.#published);
+    if (Atomics.load(words, WORD.asleep) > 0) Atomics.notify(words, WORD.published, chunks);
+  }
 
-    let failure: Error | undefined;
+  /** Whether kernels are enqueued that are not done. */
+  get busy(): boolean {
+    return Atomics.load(this.#words, WORD.done) !== this.#published;
+  }
+
+  /** Stands for everything that has been submitted so far: see `isDone`. */
+  get ticket(): number {
+    return this.#published;
+  }
+
+  /** Whether everything is done that had been submitted when `ticket` was taken. */
+  isDone(ticket: number): boolean {
+    return ((Atomics.load(this.#words, WORD.done) - ticket) | 0) >= 0;
+  }
+
+  /**
+   * Returns when everything submitted is done.
+   * @throws the first failure of any thread; what was submitted behind it has been passed over
+   */
+  drain(patience: number = PATIENCE): void {
+    this.check();
+    while (this.busy) this.#help(patience);
+    if (Atomics.load(this.#words, WORD.failed) === 0) return;
+    const failure = this.#failure;
+    this.#failure = undefined;
+    const message = failure ? String(failure.error instanceof Error ? failure.error.message : failure.error) : this.#message(); // prettier-ignore
+    const job = failure?.job ?? this.#words[WORD.failedJob]!;
+    Atomics.store(this.#words, WORD.failed, 0);
+    const label = this.#jobs[job & (SLOTS - 1)]?.label;
+    throw new Error(label ? `${label()}: ${message}` : message, { cause: failure?.error });
+  }
+
+  /** Takes chunks of the job that is being done, then waits until it is. */
+  #help(patience: number): void {
+    const words = this.#words;
+    const job = Atomics.load(words, WORD.done);
+    if (job === this.#published) return; // the workers have just done the last one
+    const slot = slotOf(job);
+    const { run, args, units, chunks, chunkMs = 0 } = this.#jobs[job & (SLOTS - 1)]!;
     const begun = performance.now();
-    while (Atomics.load(words, WORD.remaining) > 0) {
-      const taken = Atomics.sub(words, WORD.remaining, 1);
-      if (taken <= 0) break;
+    for (;;) {
+      const seen = Atomics.load(words, slot + SLOT.remaining);
+      const index = (seen & 0xffff) - 1;
+      if (index < 0) break;
+      if (Atomics.compareExchange(words, slot + SLOT.remaining, seen, seen - 1) !== seen) continue;
       try {
-        const [begin, end] = [Math.floor(((taken - 1) * units) / chunks), Math.floor((taken * units) / chunks)];
+        const [begin, end] = [Math.floor((index * units) / chunks), Math.floor(((index + 1) * units) / chunks)];
         if (Atomics.load(words, WORD.failed) === 0) run(...args, begin, end);
       } catch (error) {
-        failure ??= error instanceof Error ? error : new Error(String(error));
-        Atomics.store(words, WORD.failed, 1);
+        if (Atomics.compareExchange(words, WORD.failed, 0, 1) === 0) this.#failure = { error, job };
       }
-      Atomics.sub(words, WORD.pending, 1);
+      if (Atomics.sub(words, slot + SLOT.pending, 1) !== 1) continue;
+      Atomics.store(words, WORD.done, (job + 1) | 0);
+      if (Atomics.load(words, WORD.waiting) > 0) Atomics.notify(words, WORD.done);
+      return;
     }
     const worked = performance.now();
-    this.#wait(patience);
+    this.#wait(job, patience);
     const done = performance.now();
-    if (done - worked > HINDERED_MS + (worked - begun)) {
+    if (done - worked > HINDERED_MS + Math.max(worked - begun, 3 * chunkMs)) {
       const again = done - this.#aloneUntil < TRIED_MS;
       this.#aloneMs = again ? Math.min(2 * this.#aloneMs, ALONE_MS.most) : ALONE_MS.least;
       this.#aloneUntil = done + this.#aloneMs;
     }
-    if (failure !== undefined) throw failure;
-    if (Atomics.load(words, WORD.failed) !== 0) throw new Error(this.#message());
   }
 
   /** Whether other programs leave too little of the processors just now for sharing to pay. */
@@ -365,17 +457,20 @@ export class ThreadPool {
     this.#workers = [];
   }
 
-  /** Until the chunks that other threads have taken are finished. */
-  #wait(patience: number): void {
+  /** Until the chunks of a job that other threads have taken are finished. */
+  #wait(job: number, patience: number): void {
     const words = this.#words;
+    const pendingAt = slotOf(job) + SLOT.pending;
     const deadline = performance.now() + SPIN_MS.caller;
-    for (let turns = 1; Atomics.load(words, WORD.pending) > 0; turns++) {
+    for (let turns = 1; Atomics.load(words, WORD.done) === job; turns++) {
       if ((turns & 63) === 0 && performance.now() > deadline) break;
     }
-    let idle = 0;
-    for (let pending = Atomics.load(words, WORD.pending); pending > 0;) {
-      Atomics.wait(words, WORD.pending, pending, WAIT_MS);
-      const now = Atomics.load(words, WORD.pending);
+    let [idle, pending] = [0, Atomics.load(words, pendingAt)];
+    while (Atomics.load(words, WORD.done) === job) {
+      Atomics.add(words, WORD.waiting, 1);
+      Atomics.wait(words, WORD.done, job, WAIT_MS);
+      Atomics.sub(words, WORD.waiting, 1);
+      const now = Atomics.load(words, pendingAt);
       idle = now === pending ? idle + 1 : 0;
       pending = now;
       if (idle < patience) continue;

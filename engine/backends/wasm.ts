@@ -36,8 +36,10 @@ const MAX_PAGES = 65536;
 /** The memory grows by at least this much, and by an eighth of its size. */
 const MIN_GROWTH = 4 * 2 ** 20;
 
+/** Of a kernel's `costPerUnit`: 0.04 ns. */
+const MS_PER_COST = 4e-8;
 /**
- * When to share a kernel, in its `costPerUnit` (~0.04 ns each), and in pieces of at least how much. A thread that still looks
+ * When to share a kernel, in its `costPerUnit`, and in pieces of at least how much. A thread that still looks
  * for work, as between the kernels of a step, joins within a microsecond; one that sleeps has to be woken, which costs 50.
  * Several pieces per thread, because the processors are rarely free alike.
  */
@@ -55,6 +57,8 @@ export interface WasmStats extends BackendStats {
 interface WasmBuffer extends Buffer {
   /** Where it begins, in bytes; `undefined` when freed. */
   offset: number | undefined;
+  /** Where the block of memory begins that it lies in. */
+  readonly block: number;
   readonly owner: object;
   /** What it is a part of. */
   readonly whole?: WasmBuffer;
@@ -124,6 +128,8 @@ class WasmBackend {
   readonly #kernels = new Map<string, Compiled>();
   readonly #sharing: Sharing | undefined;
   readonly #fused: boolean;
+  /** By block: the pool's ticket when a kernel that uses it was last enqueued. Who has the block next may find that kernel still at work. */
+  readonly #lastUse = new Map<number, number>();
   readonly #log: KernelLog | undefined;
   #kernelHits = 0;
   #memory: WebAssembly.Memory | undefined;
@@ -142,7 +148,9 @@ class WasmBackend {
   }
 
   alloc(bytes: number): Buffer {
+    const { misses } = this.#allocator;
     const offset = this.#allocator.alloc(bytes);
+    if (this.#allocator.misses !== misses) this.#settle(); // blocks may have been cut anew
     if (offset === undefined || !this.#reserve(this.#allocator.top)) {
       if (offset !== undefined) this.#allocator.free(offset, bytes);
       const { bytes: live, buffers } = this.#live;
@@ -155,7 +163,7 @@ class WasmBackend {
     live.bytes += bytes;
     live.buffers++;
     live.peak = Math.max(live.peak, live.bytes);
-    return { bytes, offset, owner: this } as WasmBuffer;
+    return { bytes, offset, block: offset, owner: this } as WasmBuffer;
   }
 
   part(whole: Buffer, offset: number, bytes: number): Buffer {
@@ -163,7 +171,7 @@ class WasmBackend {
     check(offset + bytes <= whole.bytes, () => `wasm: part: ${bytes} bytes at ${offset} of ${whole.bytes}`);
     const root = (whole as WasmBuffer).whole ?? (whole as WasmBuffer);
     root.parts = (root.parts ?? 0) + 1;
-    return { bytes, offset: start + offset, owner: this, whole: root } as WasmBuffer;
+    return { bytes, offset: start + offset, block: root.block, owner: this, whole: root } as WasmBuffer;
   }
 
   free(buffer: Buffer): void {
@@ -189,12 +197,15 @@ class WasmBackend {
       data.byteLength <= buffer.bytes,
       () => `wasm: write of ${data.byteLength} bytes into a buffer of ${buffer.bytes}`,
     );
+    const used = this.#lastUse.get((buffer as WasmBuffer).block);
+    if (used !== undefined && this.#sharing?.pool.isDone(used) === false) this.#settle();
     this.#bytes(offset, data.byteLength).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
   }
 
   readSync(buffer: Buffer, bytes: number): ArrayBuffer {
     const offset = this.#offsetOf(buffer, "read");
     check(bytes <= buffer.bytes, () => `wasm: read of ${bytes} bytes from a buffer of ${buffer.bytes}`);
+    this.#settle();
     const copy = new Uint8Array(bytes);
     copy.set(this.#bytes(offset, bytes));
     return copy.buffer;
@@ -210,7 +221,10 @@ class WasmBackend {
       for (const bytes of program.temps) temps.push(this.alloc(bytes));
       const pointers = buffers.map((buffer) => this.#offsetOf(buffer, "run"));
       for (const temp of temps) pointers.push(this.#offsetOf(temp, "run"));
-      for (const { kernel, buffers: used } of program.steps) this.#runKernel(kernel, used, pointers);
+      for (const { kernel, buffers: used } of program.steps) this.#runKernel(kernel, used, pointers, label);
+      const pool = this.#sharing?.pool;
+      if (pool?.busy)
+        for (const { block } of [...buffers, ...temps] as WasmBuffer[]) this.#lastUse.set(block, pool.ticket);
     } catch (error) {
       const Kind = error instanceof OutOfMemoryError ? OutOfMemoryError : WorldgradError;
       throw new Kind(`${label()}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
@@ -219,8 +233,14 @@ class WasmBackend {
     }
   }
 
-  synchronize(): Promise<void> {
-    return Promise.resolve();
+  async synchronize(): Promise<void> {
+    this.#settle();
+  }
+
+  /** Everything enqueued is done. @throws the first failure */
+  #settle(): void {
+    this.#sharing?.pool.drain();
+    this.#lastUse.clear();
   }
 
   stats(): WasmStats {
@@ -244,8 +264,8 @@ class WasmBackend {
     this.#live = { bytes: 0, buffers: 0, peak: this.#live.peak };
   }
 
-  /** Runs all units of a kernel: here, or cut into chunks for all threads. The kernels' contract is that the bits are the same. */
-  #runKernel(kernel: WasmKernel, used: readonly number[], pointers: readonly number[]): void {
+  /** Runs all units of a kernel at once, or enqueues them, in chunks for all threads. The kernels' contract is that the bits are the same. */
+  #runKernel(kernel: WasmKernel, used: readonly number[], pointers: readonly number[], label: () => string): void {
     const { run, code } = this.#compiled(kernel);
     const { units, scalars } = kernel;
     const args: number[] = [];
@@ -255,12 +275,26 @@ class WasmBackend {
       );
     }
     for (const scalar of scalars) args.push(scalar);
+    const pool = this.#sharing?.pool;
     const chunks = this.#chunks(kernel);
     const begun = this.#log === undefined ? 0 : performance.now();
-    if (this.#sharing === undefined || code === undefined || chunks < 2) {
+    if (pool !== undefined && code !== undefined && units > 0 && (chunks > 1 || (pool.busy && !pool.hindered))) {
+      pool.submit({
+        code,
+        run,
+        args,
+        units,
+        chunks,
+        label,
+        chunkMs: (MS_PER_COST * units * kernel.costPerUnit) / chunks,
+      });
+    } else {
+      pool?.drain();
       run(...args, 0, units); // pointers ≥ 2 GiB wrap to negative i32: the same bits
-    } else this.#sharing.pool.run({ code, run, args, units, chunks });
-    this.#log?.add(kernel.key, performance.now() - begun);
+    }
+    if (this.#log === undefined) return;
+    pool?.drain();
+    this.#log.add(kernel.key, performance.now() - begun);
   }
 
   #chunks({ units, costPerUnit }: WasmKernel): number {

@@ -118,6 +118,48 @@ describe("a pool under stress", () => {
     for (let i = 0; i < count; i += 997) expect(actual[i]).toBe(expected[i]);
   });
 
+  it("keeps the order of kernels and of what the host writes and reads, however long the queue is", async () => {
+    const on = await backendWith({ threads: 2, alwaysSplit: true });
+    const count = 20_000;
+    const double = scaled(count, "double", 2);
+    const total = on.alloc(4 * count);
+    on.write(total, new Float32Array(count));
+    const add = wasm.pointwise({
+      name: "sum",
+      outputs: [input(0).add(input(1))],
+      inputs: [0, 1].map(() => ({ kind: "tensor" as const, strides: [1] })),
+      dims: [count],
+      inPlace: [0],
+    });
+    let expected = 0;
+    for (let i = 1; i <= 300; i++) {
+      // The same two blocks of memory every time, while the kernels of the turns before may still be at work on them.
+      const [x, y] = [on.alloc(4 * count), on.alloc(4 * count)];
+      on.write(x, new Float32Array(count).fill(i));
+      on.run(double, [x, y], label);
+      on.run(add, [total, y, total], label);
+      on.free(y);
+      on.free(x);
+      expected += 2 * i;
+      if (i % 50 === 0) expect(new Set(new Float32Array(on.readSync!(total, 4 * count)))).toEqual(new Set([expected]));
+    }
+  });
+
+  it("drains whenever it is asked, with jobs that are over at once", async () => {
+    const on = await backendWith({ threads: 3, alwaysSplit: true });
+    const [x, y] = [on.alloc(4 * 9000), on.alloc(4 * 9000)];
+    const [twice, half] = [scaled(9000, "twice", 2), scaled(9000, "half", 0.5)];
+    on.write(x, new Float32Array(9000).fill(3));
+    const rng = new Rng(9);
+    for (let i = 0; i < 3000; i++) {
+      on.run(twice, [x, y], label);
+      on.run(half, [y, x], label);
+      if (rng.uniform() < 0.3) await on.synchronize();
+      if (rng.uniform() < 0.02) for (const end = performance.now() + 3 * rng.uniform(); performance.now() < end;);
+    }
+    expect(new Set(new Float32Array(on.readSync!(x, 4 * 9000)))).toEqual(new Set([3]));
+  });
+
   it("reaches memory that was added after the workers had started", async () => {
     const on = await backendWith({ threads: 3, alwaysSplit: true });
     const count = 1 << 20;
@@ -170,11 +212,41 @@ describe("what goes wrong in a worker", () => {
     ({ pool } = await startThreads(3, () => new WebAssembly.Memory(memory)));
   };
 
+  const run = (job: Parameters<ThreadPool["submit"]>[0], patience?: number): void => {
+    pool.submit(job);
+    pool.drain(patience);
+  };
+
   it("a trap is the error that it is on the calling thread, and the pool goes on", async () => {
     await start();
     const job = { code: pool.share(trap)!, run: linger(30), args: [], units: 12, chunks: 12 };
-    for (let i = 0; i < 3; i++) expect(() => pool.run(job)).toThrow("memory access out of bounds");
-    pool.run({ ...job, code: pool.share(nothing)! });
+    for (let i = 0; i < 3; i++) expect(() => run(job)).toThrow("memory access out of bounds");
+    run({ ...job, code: pool.share(nothing)! });
+  });
+
+  it("a failure names its job, what is behind it is passed over, and what comes after is not", async () => {
+    await start();
+    const ran: string[] = [];
+    const job = (name: string) => ({ code: pool.share(nothing)!, run: () => void ran.push(name), args: [], units: 1, chunks: 1, label: () => name }); // prettier-ignore
+    const wait = { ...job("wait"), run: linger(20), units: 12, chunks: 12 };
+    pool.submit(wait);
+    pool.submit({
+      code: pool.share(trap)!,
+      run: () => fail(),
+      args: [],
+      units: 1,
+      chunks: 1,
+      label: () => "matmul(f32[2, 2])",
+    });
+    for (let i = 0; i < 5; i++) pool.submit(job("behind"));
+    expect(() => pool.drain()).toThrow(/^matmul\(f32\[2, 2\]\): (memory access out of bounds|on the calling thread)/);
+    expect(ran).not.toContain("behind");
+    expect(pool.busy).toBe(false);
+    pool.drain(); // the failure was reported once
+
+    function fail(): never {
+      throw new Error("on the calling thread");
+    }
   });
 
   it("a trap on the calling thread waits for the others before it is thrown", async () => {
@@ -185,14 +257,14 @@ describe("what goes wrong in a worker", () => {
     // Slow enough that the workers cannot take every chunk before the calling thread has one.
     const slow = kernelModule(PARAMS, (f) => f.for(0, 5_000_000, 1, () => undefined));
     const job = { code: pool.share(withSharedMemory(slow))!, run: fails, args: [], units: 12, chunks: 12 };
-    expect(() => pool.run(job)).toThrow("here");
-    pool.run({ ...job, run: linger(0) });
+    expect(() => run(job)).toThrow("here");
+    run({ ...job, run: linger(0) });
   });
 
   it("a module that does not compile there is an error", async () => {
     await start();
     const job = { code: pool.share(Uint8Array.of(1, 2, 3, 4))!, run: linger(30), args: [], units: 12, chunks: 12 };
-    expect(() => pool.run(job)).toThrow(/WebAssembly\.Module/);
+    expect(() => run(job)).toThrow(/WebAssembly\.Module/);
   });
 
   it("a worker that is late again and again makes the pool say that it is hindered, for a while", async () => {
@@ -200,7 +272,7 @@ describe("what goes wrong in a worker", () => {
     const slow = kernelModule(PARAMS, (f) => f.for(0, 50_000_000, 1, () => undefined));
     const job = { code: pool.share(withSharedMemory(slow))!, run: linger(0.2), args: [], units: 12, chunks: 12 };
     expect(pool.hindered).toBe(false);
-    for (let i = 0; i < 50 && !pool.hindered; i++) pool.run(job); // a worker may come too late to get any chunk
+    for (let i = 0; i < 50 && !pool.hindered; i++) run(job); // a worker may come too late to get any chunk
     expect(pool.hindered).toBe(true);
     await new Promise((resolve) => setTimeout(resolve, 60));
     expect(pool.hindered).toBe(false);
@@ -211,7 +283,7 @@ describe("what goes wrong in a worker", () => {
     expect(workers).toHaveLength(2);
     await workers[1]!.terminate();
     const job = { code: pool.share(nothing)!, run: linger(0), args: [], units: 12, chunks: 12 };
-    expect(() => pool.run(job)).toThrow("worker thread 2 ended by itself");
+    expect(() => run(job)).toThrow("worker thread 2 ended by itself");
   });
 
   it("a worker that dies with work in its hands is an error, not a hang", async () => {
@@ -221,8 +293,8 @@ describe("what goes wrong in a worker", () => {
       workers.splice(0).forEach((worker) => void worker.terminate());
     };
     const job = { code: pool.share(endless)!, run: kill, args: [], units: 12, chunks: 12 };
-    expect(() => pool.run(job, 2)).toThrow("has not finished it for 2 s");
-    expect(() => pool.run(job)).toThrow("has not finished it for 2 s");
+    expect(() => run(job, 2)).toThrow("has not finished it for 2 s");
+    expect(() => run(job)).toThrow("has not finished it for 2 s");
   });
 });
 
