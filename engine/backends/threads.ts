@@ -5,23 +5,33 @@
  *
  * The calling thread does not wait for what it submits: it prepares the next kernels while the workers compute, helps when the
  * queue is long, and does the rest together with them when somebody wants to see a result (`drain`). So the time between kernels,
- * a quarter of a training step of a small model, costs nothing.
+ * a quarter of a small model's RL step, costs little.
  *
  * All talk goes through one block of shared words, so that nothing needs an event loop. A worker that is late, busy elsewhere or not
  * even started costs nothing but its help. Module bytes lie in the same block, and a worker compiles a kernel when it first
- * takes a chunk of it. Workers look for the next job for `SPIN_MS.worker`, then sleep in `Atomics.wait` (waking one costs ~50 µs).
+ * takes a chunk of it. Workers look for the next job for 2 ms, then sleep in `Atomics.wait` (waking one costs ~50 µs).
  *
  * Node: worker_threads, which do not keep the process alive. Browsers: Web Workers, where pages are cross-origin isolated,
  * and from a worker only, because the main thread of a page must not wait. `startThreads` says why where it is impossible.
  * What this is not: a scheduler of several kernels at once, or of anything but kernels.
  */
 import { fail } from "../errors.ts";
+import {
+  BLOCK_BYTES,
+  CODE_AT,
+  MAX_ARGS,
+  MESSAGE_AT,
+  SLOT,
+  slotOf,
+  SLOTS,
+  TURN_BITS,
+  turnOf,
+  WORD,
+  WORKER,
+} from "./threadWorker.ts";
 
-/**
- * How long a worker without work keeps looking before it sleeps: longer than what lies between two shared kernels of a step, a
- * garbage collection included. And how long the calling thread does that waits for the last chunks: a worker may need its processor.
- */
-const SPIN_MS = { worker: 2, caller: 0.4 } as const;
+/** How long the calling thread looks for the end of the last chunks before it sleeps: a worker may need its processor. */
+const SPIN_MS = 0.4;
 /** Jobs that may wait until the calling thread helps: enough to prepare while a long kernel runs. At most `SLOTS`. */
 const BACKLOG = 32;
 /** The calling thread wakes up this often while it waits, … */
@@ -31,7 +41,8 @@ const PATIENCE = 60;
 /**
  * Other programs want the processors, too, and so does the JavaScript engine, for its garbage. When a worker with a chunk in its
  * hands was kept from running for so long (in ms, and longer than the calling thread worked on the job and than three of its
- * chunks take), the next jobs had better be done alone for a while: a short one at first, twice as long each time that it happens again within `TRIED_MS`.
+ * chunks take), the next jobs had better be done alone for a while: a short one at first, twice as long each time that it
+ * happens again within `TRIED_MS`.
  */
 const HINDERED_MS = 0.3;
 const ALONE_MS = { least: 1, most: 32 } as const;
@@ -41,121 +52,6 @@ const START_MS = 10_000;
 const MAX_THREADS = 64;
 /** Threads that are used unless a number is given: kernels of small models feed no more. */
 const DEFAULT_THREADS = 8;
-
-/** Words of the control block. Those that several threads change lie a cache line (16 words) apart. */
-const WORD = {
-  /** Jobs published so far; workers sleep on it. Counts wrap at 32 bits. */
-  published: 0,
-  /** Workers asleep there, or about to be. */
-  asleep: 16,
-  /** Jobs done so far, so also the number of the job that is being done; who waits for its last chunks sleeps on it. */
-  done: 32,
-  waiting: 48,
-  /** 1 when a chunk failed: those that follow are passed over, until the calling thread has noticed. */
-  failed: 64,
-  failedJob: 65,
-  messageLength: 66,
-} as const;
-/**
- * Words of a job, in a slot that it shares with every `SLOTS`th job. What is not changed by several threads is written before
- * `remaining`, and stays as it is until `pending` is 0: whoever got a chunk may read it.
- */
-const SLOT = {
-  /** Chunks that nobody has taken, and above them the job's turn in the slot: a late worker takes none of a later job's. */
-  remaining: 0,
-  /** Chunks that are not finished. */
-  pending: 16,
-  kernel: 32,
-  codeAt: 33,
-  codeBytes: 34,
-  chunks: 35,
-  units: 36,
-  args: 37,
-  argsAt: 48,
-} as const;
-const MAX_ARGS = 128;
-const SLOT_WORDS: number = SLOT.argsAt + 2 * MAX_ARGS;
-const SLOTS = 64;
-const TURN_BITS = 16;
-const TURNS = 0x7fff;
-/** Bytes: the slots, the message of the first failure as UTF-16, and the modules. */
-const SLOTS_AT = 512;
-const MESSAGE_AT = SLOTS_AT + 4 * SLOTS * SLOT_WORDS;
-const MAX_MESSAGE = 512;
-const CODE_AT = MESSAGE_AT + 2 * MAX_MESSAGE;
-/** Room for about a thousand modules; pages that nobody writes cost nothing. What does not fit runs on the calling thread. */
-const BLOCK_BYTES = 4 * 2 ** 20;
-
-/** Where a job's words begin, and its turn there: also for the workers, as text. */
-const slotOf = (job: number): number => SLOTS_AT / 4 + (job & (SLOTS - 1)) * SLOT_WORDS;
-const turnOf = (job: number): number => (job >>> Math.log2(SLOTS)) & TURNS;
-
-/**
- * A worker's program, as text, so that it needs no file of its own: it works from sources, from a build and from a bundle.
- * It never returns to its event loop.
- */
-const WORKER = `"use strict";
-const node = typeof require === "function" ? require("node:worker_threads") : undefined;
-const reply = (text) => (node ? node.parentPort : self).postMessage(text);
-const start = ({ block, memory }) => {
-  const words = new Int32Array(block);
-  const kernels = [];
-  const compute = (job, slot, index) => {
-    try {
-      const id = words[slot + ${SLOT.kernel}];
-      if (kernels[id] === undefined) {
-        const at = words[slot + ${SLOT.codeAt}];
-        const module = new WebAssembly.Module(new Uint8Array(block, at, words[slot + ${SLOT.codeBytes}]).slice());
-        kernels[id] = new WebAssembly.Instance(module, { env: { memory } }).exports.run;
-      }
-      const chunks = words[slot + ${SLOT.chunks}], units = words[slot + ${SLOT.units}];
-      const begin = Math.floor((index * units) / chunks), end = Math.floor(((index + 1) * units) / chunks);
-      const args = new Float64Array(block, 4 * (slot + ${SLOT.argsAt}), words[slot + ${SLOT.args}]);
-      if (Atomics.load(words, ${WORD.failed}) === 0) kernels[id](...args, begin, end);
-    } catch (error) {
-      if (Atomics.compareExchange(words, ${WORD.failed}, 0, 1) === 0) {
-        const text = String(error instanceof Error ? error.message : error).slice(0, ${MAX_MESSAGE});
-        const message = new Uint16Array(block, ${MESSAGE_AT}, ${MAX_MESSAGE});
-        for (let i = 0; i < text.length; i++) message[i] = text.charCodeAt(i);
-        words[${WORD.messageLength}] = text.length;
-        words[${WORD.failedJob}] = job;
-      }
-    }
-    if (Atomics.sub(words, slot + ${SLOT.pending}, 1) !== 1) return;
-    Atomics.store(words, ${WORD.done}, (job + 1) | 0);
-    if (Atomics.load(words, ${WORD.waiting}) > 0) Atomics.notify(words, ${WORD.done});
-  };
-  const takeAll = (job) => {
-    const slot = ${SLOTS_AT / 4} + (job & ${SLOTS - 1}) * ${SLOT_WORDS};
-    const turn = (job >>> ${Math.log2(SLOTS)}) & ${TURNS};
-    for (;;) {
-      const seen = Atomics.load(words, slot);
-      if (seen >> ${TURN_BITS} !== turn || (seen & 0xffff) === 0) return;
-      if (Atomics.compareExchange(words, slot, seen, seen - 1) === seen) compute(job, slot, (seen & 0xffff) - 1);
-    }
-  };
-  const whileIs = (word, value, sleepers) => {
-    const deadline = performance.now() + ${SPIN_MS.worker};
-    let turns = 0;
-    while (Atomics.load(words, word) === value && ((++turns & 63) !== 0 || performance.now() < deadline));
-    if (Atomics.load(words, word) !== value) return;
-    Atomics.add(words, sleepers, 1);
-    Atomics.wait(words, word, value);
-    Atomics.sub(words, sleepers, 1);
-  };
-  reply("ready");
-  for (;;) {
-    const job = Atomics.load(words, ${WORD.done});
-    if (Atomics.load(words, ${WORD.published}) === job) whileIs(${WORD.published}, job, ${WORD.asleep});
-    else {
-      takeAll(job);
-      whileIs(${WORD.done}, job, ${WORD.waiting});
-    }
-  }
-};
-if (node) node.parentPort.once("message", start);
-else self.onmessage = (event) => start(event.data);
-`;
 
 /** What both kinds of worker are reduced to. `onEnd` is called with the reason when one ends, or fails to start, by itself. */
 interface Thread {
@@ -461,7 +357,7 @@ export class ThreadPool {
   #wait(job: number, patience: number): void {
     const words = this.#words;
     const pendingAt = slotOf(job) + SLOT.pending;
-    const deadline = performance.now() + SPIN_MS.caller;
+    const deadline = performance.now() + SPIN_MS;
     for (let turns = 1; Atomics.load(words, WORD.done) === job; turns++) {
       if ((turns & 63) === 0 && performance.now() > deadline) break;
     }

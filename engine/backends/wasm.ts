@@ -12,6 +12,7 @@ import { hitRate, type KernelLog, kernelLog } from "../debug.ts";
 import { check, fail, OutOfMemoryError, WorldgradError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
+import { MAX_ARGS } from "./threadWorker.ts";
 import { checkThreads, defaultThreads, type SharedCode, startThreads, type ThreadPool } from "./threads.ts";
 
 export interface WasmOptions {
@@ -278,16 +279,10 @@ class WasmBackend {
     const pool = this.#sharing?.pool;
     const chunks = this.#chunks(kernel);
     const begun = this.#log === undefined ? 0 : performance.now();
-    if (pool !== undefined && code !== undefined && units > 0 && (chunks > 1 || (pool.busy && !pool.hindered))) {
-      pool.submit({
-        code,
-        run,
-        args,
-        units,
-        chunks,
-        label,
-        chunkMs: (MS_PER_COST * units * kernel.costPerUnit) / chunks,
-      });
+    const pays = pool !== undefined && (chunks > 1 || (pool.busy && !pool.hindered));
+    if (pays && code !== undefined && args.length <= MAX_ARGS) {
+      const chunkMs = (MS_PER_COST * units * kernel.costPerUnit) / chunks;
+      pool.submit({ code, run, args, units, chunks, chunkMs, label });
     } else {
       pool?.drain();
       run(...args, 0, units); // pointers ≥ 2 GiB wrap to negative i32: the same bits
