@@ -46,7 +46,7 @@ export interface WasmKernel {
   readonly units: number;
   /**
    * Rough work per unit, in multiply-adds of a matrix product (measured: ~0.04 ns; an element that is loaded and stored is
-   * worth 2–4, one exponential 20): below a threshold in all, one thread does everything.
+   * worth 2–4, one exponential 20): below a threshold in all, the kernel is not cut into chunks.
    */
   readonly costPerUnit: number;
 }

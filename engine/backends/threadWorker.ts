@@ -17,6 +17,7 @@ export const WORD = {
   asleep: 16,
   /** Jobs done so far, so also the number of the job that is being done; who waits for its last chunks sleeps on it. */
   done: 32,
+  /** Threads asleep there, or about to be. */
   waiting: 48,
   /** 1 when a chunk failed: those that follow are passed over, until the calling thread has noticed. */
   failed: 64,
@@ -54,7 +55,10 @@ export const CODE_AT: number = MESSAGE_AT + 2 * MAX_MESSAGE;
 /** Room for about a thousand modules; pages that nobody writes cost nothing. What does not fit runs on the calling thread. */
 export const BLOCK_BYTES: number = 4 * 2 ** 20;
 
-/** Where a job's words begin, and its turn there: also for the workers, as text. */
+/**
+ * Where a job's words begin, and its turn there, which comes again after two million jobs: no thread is late by so many. The
+ * workers' text repeats both.
+ */
 export const slotOf = (job: number): number => SLOTS_AT / 4 + (job & (SLOTS - 1)) * SLOT_WORDS;
 export const turnOf = (job: number): number => (job >>> Math.log2(SLOTS)) & TURNS;
 

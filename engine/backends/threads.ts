@@ -15,7 +15,7 @@
  * and from a worker only, because the main thread of a page must not wait. `startThreads` says why where it is impossible.
  * What this is not: a scheduler of several kernels at once, or of anything but kernels.
  */
-import { fail } from "../errors.ts";
+import { fail, WorldgradError } from "../errors.ts";
 import {
   BLOCK_BYTES,
   CODE_AT,
@@ -154,6 +154,9 @@ interface Job {
   readonly label?: () => string;
 }
 
+/** A kernel failed, some time before: the message names its op, which need not be the one that runs now. */
+export class KernelFailure extends WorldgradError {}
+
 /**
  * Starts workers and waits until they are there.
  * @param threads the calling one included, at least 2
@@ -239,11 +242,12 @@ export class ThreadPool {
   /**
    * Enqueues a kernel. It runs after those that were submitted before; `drain` says when, and whether it failed.
    * @param patience seconds without a finished chunk after which a thread counts as dead
-   * @throws if the pool is broken
+   * @throws if the pool is broken, or a job before this one has failed
    */
   submit(job: Job, patience: number = PATIENCE): void {
     this.check();
     const words = this.#words;
+    if (Atomics.load(words, WORD.failed) !== 0) this.drain(patience); // while the failed job's slot is still its own
     while (((this.#published - Atomics.load(words, WORD.done)) | 0) >= BACKLOG) this.#help(patience);
     const { code, args, units, chunks } = job;
     const number = this.#published;
@@ -281,19 +285,21 @@ export class ThreadPool {
 
   /**
    * Returns when everything submitted is done.
-   * @throws the first failure of any thread; what was submitted behind it has been passed over
+   * @throws the first failure of any thread, once; what was submitted behind it has been passed over, and its results are not there
    */
   drain(patience: number = PATIENCE): void {
-    this.check();
+    if (this.busy) this.check(); // what is done can be read, whatever became of the workers
     while (this.busy) this.#help(patience);
-    if (Atomics.load(this.#words, WORD.failed) === 0) return;
+    const failed = Atomics.load(this.#words, WORD.failed) !== 0;
     const failure = this.#failure;
     this.#failure = undefined;
+    const jobs = this.#jobs.splice(0); // their labels keep tensors alive
+    if (!failed) return;
     const message = failure ? String(failure.error instanceof Error ? failure.error.message : failure.error) : this.#message(); // prettier-ignore
     const job = failure?.job ?? this.#words[WORD.failedJob]!;
     Atomics.store(this.#words, WORD.failed, 0);
-    const label = this.#jobs[job & (SLOTS - 1)]?.label;
-    throw new Error(label ? `${label()}: ${message}` : message, { cause: failure?.error });
+    const label = jobs[job & (SLOTS - 1)]?.label;
+    throw new KernelFailure(label ? `${label()}: ${message}` : message, { cause: failure?.error });
   }
 
   /** Takes chunks of the job that is being done, then waits until it is. */

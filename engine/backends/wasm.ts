@@ -1,6 +1,6 @@
 /**
  * The WebAssembly executor: storage in one `WebAssembly.Memory`, kernels assembled by `kernels/wasm` and compiled when their
- * key is first run. Everything happens at once and in order; `read` only wraps the result in a promise.
+ * key is first run. Everything happens in order; with one thread also at once, with more kernels are enqueued, and reading waits.
  *
  * Kernels that are worth it are shared between threads (`threads.ts`): results are the same bits for every number of threads.
  * Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints times and hit rates
@@ -13,7 +13,14 @@ import { check, fail, OutOfMemoryError, WorldgradError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
 import { MAX_ARGS } from "./threadWorker.ts";
-import { checkThreads, defaultThreads, type SharedCode, startThreads, type ThreadPool } from "./threads.ts";
+import {
+  checkThreads,
+  defaultThreads,
+  KernelFailure,
+  type SharedCode,
+  startThreads,
+  type ThreadPool,
+} from "./threads.ts";
 
 export interface WasmOptions {
   /** Storage limit in bytes; 4 GiB, the most that 32-bit addresses reach, unless given. */
@@ -129,9 +136,14 @@ class WasmBackend {
   readonly #kernels = new Map<string, Compiled>();
   readonly #sharing: Sharing | undefined;
   readonly #fused: boolean;
-  /** By block: the pool's ticket when a kernel that uses it was last enqueued. Who has the block next may find that kernel still at work. */
+  /**
+   * By block of memory, which whoever has it next gets whole: the pool's ticket when a kernel that uses it was last enqueued. That
+   * kernel may still be at work.
+   */
   readonly #lastUse = new Map<number, number>();
   readonly #log: KernelLog | undefined;
+  /** An enqueued kernel failed: what it and those behind it were to write is not there, so every later call reports it. */
+  #failure: KernelFailure | undefined;
   #kernelHits = 0;
   #memory: WebAssembly.Memory | undefined;
   #live = { bytes: 0, buffers: 0, peak: 0 };
@@ -151,7 +163,14 @@ class WasmBackend {
   alloc(bytes: number): Buffer {
     const { misses } = this.#allocator;
     const offset = this.#allocator.alloc(bytes);
-    if (this.#allocator.misses !== misses) this.#settle(); // blocks may have been cut anew
+    if (this.#allocator.misses !== misses) {
+      try {
+        this.#settle(); // blocks may have been cut anew
+      } catch (error) {
+        if (offset !== undefined) this.#allocator.free(offset, bytes);
+        throw error;
+      }
+    }
     if (offset === undefined || !this.#reserve(this.#allocator.top)) {
       if (offset !== undefined) this.#allocator.free(offset, bytes);
       const { bytes: live, buffers } = this.#live;
@@ -217,19 +236,22 @@ class WasmBackend {
   }
 
   run(program: Program<WasmKernel>, buffers: readonly Buffer[], label: () => string): void {
+    if (this.#failure !== undefined) throw this.#failure;
     const temps: Buffer[] = [];
     try {
       for (const bytes of program.temps) temps.push(this.alloc(bytes));
       const pointers = buffers.map((buffer) => this.#offsetOf(buffer, "run"));
       for (const temp of temps) pointers.push(this.#offsetOf(temp, "run"));
       for (const { kernel, buffers: used } of program.steps) this.#runKernel(kernel, used, pointers, label);
-      const pool = this.#sharing?.pool;
-      if (pool?.busy)
-        for (const { block } of [...buffers, ...temps] as WasmBuffer[]) this.#lastUse.set(block, pool.ticket);
     } catch (error) {
+      if (error instanceof KernelFailure) throw (this.#failure = error);
       const Kind = error instanceof OutOfMemoryError ? OutOfMemoryError : WorldgradError;
       throw new Kind(`${label()}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
     } finally {
+      const pool = this.#sharing?.pool;
+      if (pool?.busy) {
+        for (const { block } of [...buffers, ...temps] as WasmBuffer[]) this.#lastUse.set(block, pool.ticket);
+      }
       for (let i = temps.length - 1; i >= 0; i--) this.free(temps[i]!);
     }
   }
@@ -238,10 +260,16 @@ class WasmBackend {
     this.#settle();
   }
 
-  /** Everything enqueued is done. @throws the first failure */
+  /** Everything enqueued is done. @throws the first failure, again and again */
   #settle(): void {
-    this.#sharing?.pool.drain();
+    try {
+      this.#sharing?.pool.drain();
+    } catch (error) {
+      if (error instanceof KernelFailure) this.#failure ??= error;
+      else throw error;
+    }
     this.#lastUse.clear();
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   stats(): WasmStats {
@@ -265,7 +293,10 @@ class WasmBackend {
     this.#live = { bytes: 0, buffers: 0, peak: this.#live.peak };
   }
 
-  /** Runs all units of a kernel at once, or enqueues them, in chunks for all threads. The kernels' contract is that the bits are the same. */
+  /**
+   * Runs all units of a kernel at once, or enqueues them, in chunks for all threads. The kernels' contract is that the bits are the
+   * same. While others are enqueued a small one joins them, as a single chunk.
+   */
   #runKernel(kernel: WasmKernel, used: readonly number[], pointers: readonly number[], label: () => string): void {
     const { run, code } = this.#compiled(kernel);
     const { units, scalars } = kernel;

@@ -31,8 +31,8 @@ export interface KeyVisitor {
 }
 
 /**
- * Visits the keys that the queries t … t + 3 see, in order. Rows beyond the last query are taken for copies of it where all see
- * everything, and see nothing where there are masks.
+ * Visits the keys that the queries t … t + 3 see, in order. Rows beyond the last query see what it sees where all see
+ * everything, and nothing where there are masks.
  */
 export function forKeys(f: FunctionBuilder, sight: Sight, t: Var<I32>, block: Block, visitor: KeyVisitor): void {
   const { queries, keys, start, segments, causal } = sight;

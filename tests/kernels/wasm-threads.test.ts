@@ -205,7 +205,7 @@ describe("what goes wrong in a worker", () => {
 
   beforeAll(() => void process.on("worker", onWorker));
   afterAll(() => void process.off("worker", onWorker));
-  afterEach(() => pool.dispose());
+  afterEach(() => pool?.dispose());
   const start = async (): Promise<void> => {
     workers = [];
     const memory = { initial: 1, maximum: 65_536, shared: true };
@@ -238,14 +238,43 @@ describe("what goes wrong in a worker", () => {
       chunks: 1,
       label: () => "matmul(f32[2, 2])",
     });
-    for (let i = 0; i < 5; i++) pool.submit(job("behind"));
-    expect(() => pool.drain()).toThrow(/^matmul\(f32\[2, 2\]\): (memory access out of bounds|on the calling thread)/);
+    const behind = (): void => {
+      for (let i = 0; i < 5; i++) pool.submit(job("behind"));
+      pool.drain();
+    };
+    expect(behind).toThrow(/^matmul\(f32\[2, 2\]\): (memory access out of bounds|on the calling thread)/);
     expect(ran).not.toContain("behind");
     expect(pool.busy).toBe(false);
     pool.drain(); // the failure was reported once
 
     function fail(): never {
       throw new Error("on the calling thread");
+    }
+  });
+
+  it("a failed kernel is reported by name, and by every call after it", async () => {
+    const on = await backendWith({ threads: 2, alwaysSplit: true });
+    const [x, y] = [on.alloc(4 * 9000), on.alloc(4 * 9000)];
+    on.write(x, new Float32Array(9000).fill(3));
+    const outside = kernelModule(PARAMS, (f) => {
+      f.set(f.variable("i32"), load.i32(f.let(f.variable("i32").sub(8))));
+    });
+    const kernel: WasmKernel = { key: "outside", module: () => outside, scalars: [], units: 12, costPerUnit: 1e6 };
+    const broken: Program<WasmKernel> = { temps: [], steps: [{ kernel, buffers: [] }] };
+    const twice = scaled(9000, "again", 2);
+    const message = /^matmul\(f32\[2, 2\]\): memory access out of bounds/;
+    const work = (): void => {
+      on.run(broken, [], () => "matmul(f32[2, 2])");
+      use(100);
+    };
+    expect(work).toThrow(message);
+    expect(() => use(1)).toThrow(message);
+    expect(() => on.readSync!(x, 4)).toThrow(message);
+    await expect(on.read(x, 4)).rejects.toThrow(message);
+    await expect(on.synchronize()).rejects.toThrow(message);
+
+    function use(times: number): void {
+      for (let i = 0; i < times; i++) on.run(twice, [x, y], () => "mul(f32[9000])");
     }
   });
 
