@@ -38,7 +38,7 @@ const HELD_OUT_SEEDS = 2 ** 40;
 const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
 
 /** Small micro-batches of rows of like length: a third of the work would otherwise be padding. */
-const MAX_BATCH_TOKENS = 1200;
+export const MAX_BATCH_TOKENS = 1200;
 
 export interface HeldOutScore extends Evaluation {
   /** −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play. */

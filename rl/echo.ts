@@ -98,7 +98,8 @@ export function echo(options: EchoOptions = {}): WorldObjective {
   return {
     name: "echo",
     weights(trajectories, step) {
-      const observed = observations(trajectories).map(({ targets }, row) =>
+      const found = observations(trajectories);
+      const observed = found.map(({ targets }, row) =>
         targets.map((target, t) => target && (filter?.(trajectories[row]!, t) ?? true)),
       );
       const value = schedule(step);
@@ -107,10 +108,9 @@ export function echo(options: EchoOptions = {}): WorldObjective {
         () => `echo: lambda at step ${step} is ${value}, expected a number ≥ 0`,
       );
       // Counts are a rollout's, over all its rows.
-      const all = observations(trajectories).map((o) => o.all);
       const rollouts = rolloutRows(trajectories).map((rows) => ({
         rows,
-        all: rows.reduce((sum, row) => sum + all[row]!, 0),
+        all: rows.reduce((sum, row) => sum + found[row]!.all, 0),
         selected: rows.reduce((sum, row) => sum + observed[row]!.filter(Boolean).length, 0),
       }));
       const episodes = rollouts.filter((r) => r.all > 0).length;

@@ -4,7 +4,7 @@
  * one endless action each.
  */
 import { presetFor } from "../../cli/presets.ts";
-import { Experiment } from "../../cli/experiment.ts";
+import { Experiment, MAX_BATCH_TOKENS } from "../../cli/experiment.ts";
 import { parseStart } from "../../cli/options.ts";
 import { type Device, Rng } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
@@ -15,8 +15,6 @@ import type { TaskOf } from "../cases/task.ts";
 import { median } from "../statistics.ts";
 import type { Prepared } from "./engine.ts";
 
-/** As `cli/experiment.ts` packs. */
-const MAX_BATCH_TOKENS = 1200;
 /** The first steps run in code that the engine has yet to compile well. */
 const UNMEASURED = 4;
 

@@ -4,7 +4,7 @@
  */
 import uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../report/format.ts";
-import { lastOf, shortTick, stepWithKeys, yRange } from "../report/pageCharts.ts";
+import { chartCard, lastOf, shortTick, stepWithKeys, yRange } from "../report/pageCharts.ts";
 import { choice, cssColour, element } from "../report/pageDom.ts";
 import type { Interval } from "../report/statistics.ts";
 import type { EnvironmentResult, MethodResult, Results } from "./results.ts";
@@ -104,13 +104,7 @@ class View {
     this.all = all;
     this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": this.summary() });
     stepWithKeys(this.plotHost, () => this.plot);
-    this.card = element(
-      "figure",
-      { class: "card" },
-      element("h3", {}, chart.title),
-      this.plotHost,
-      element("figcaption", {}, chart.about),
-    );
+    this.card = chartCard(chart, this.plotHost);
   }
 
   hasOtherWidth(): boolean {

@@ -101,13 +101,7 @@ class ChartView {
     this.chart = chart;
     this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img" });
     stepWithKeys(this.plotHost, () => this.plot);
-    this.card = element(
-      "figure",
-      { class: "card" },
-      element("h3", {}, chart.title),
-      this.plotHost,
-      ...(chart.about === "" ? [] : [element("figcaption", {}, chart.about)]),
-    );
+    this.card = chartCard(chart, this.plotHost);
   }
 
   /** Shows other steps; a chart without a value in them is hidden. */
@@ -245,6 +239,15 @@ class ChartView {
     });
     return `${this.chart.title}. ${parts.join("; ")}`;
   }
+}
+
+/** The frame of a chart: its title, the drawing, what it shows. */
+export function chartCard(
+  { title, about }: { readonly title: string; readonly about: string },
+  plotHost: HTMLElement,
+): HTMLElement {
+  const caption = about === "" ? [] : [element("figcaption", {}, about)];
+  return element("figure", { class: "card" }, element("h3", {}, title), plotHost, ...caption);
 }
 
 /** ← and → in `host` step through its chart, and with it through all that share its cursor. */

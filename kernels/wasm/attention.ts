@@ -23,12 +23,13 @@ import {
   lanesOf,
   neighbours,
   newBlock,
+  rowBytes,
   rowPointers,
   scaleRow,
   TILE,
   UNIT_ROWS,
 } from "./attentionTiles.ts";
-import { forKeys, SEEN_BYTES, type Sight } from "./attentionSight.ts";
+import { forKeys, SEEN_BYTES, type Sight, sightOf } from "./attentionSight.ts";
 import { exp2Fraction, log, powerWeight } from "./math.ts";
 
 /** The reference of a query that has seen nothing, and its log-sum-exp. */
@@ -57,7 +58,7 @@ export function attention(spec: AttentionSpec): Program<WasmKernel> {
 }
 
 /** What a unit writes down: weights of a block, masks of a group, rows that stand for queries beyond the last. */
-const unitBytes = (headDim: number): number => BLOCK_BYTES + SEEN_BYTES + 16 * Math.ceil(headDim / 4);
+const unitBytes = (headDim: number): number => BLOCK_BYTES + SEEN_BYTES + rowBytes(headDim);
 
 function forwardModule(headDim: number, causal: boolean, mask: AttentionSpec["mask"]): Uint8Array<ArrayBuffer> {
   // prettier-ignore
@@ -92,13 +93,7 @@ function forwardModule(headDim: number, causal: boolean, mask: AttentionSpec["ma
         heads: p.heads,
         k: f.let(p.k.at(key0)),
         v: f.let(p.v.at(key0)),
-        sight: {
-          queries: p.queries,
-          keys: p.keys,
-          start: f.let(mask === "start" ? load.i32(p.aux.at(batch)) : I32.of(0)),
-          segments: mask === "segments" ? f.let(p.aux.at(batch.mul(p.keys))) : undefined,
-          causal,
-        },
+        sight: sightOf(f, p, batch, mask, causal),
       };
       f.for(first, f.let(first.add(UNIT_ROWS).min(p.queries)), TILE, (t) => queryTile(f, h, t));
     });

@@ -11,7 +11,7 @@
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionBackwardSpec } from "../specs.ts";
 import { F32x4, type FunctionBuilder, I32, kernelModule, load, type Var } from "./assembler.ts";
-import { forKeys, SEEN_BYTES, type Sight } from "./attentionSight.ts";
+import { forKeys, SEEN_BYTES, type Sight, sightOf } from "./attentionSight.ts";
 import {
   addColumns,
   addRows,
@@ -24,6 +24,7 @@ import {
   newBlock,
   type Pointers,
   range,
+  rowBytes,
   rowDots,
   rowPointers,
   TILE,
@@ -54,8 +55,6 @@ export function attentionBackward(spec: AttentionBackwardSpec): Program<WasmKern
   };
 }
 
-const rowBytes = (headDim: number): number => 16 * Math.ceil(headDim / 4);
-
 /** What a unit writes down: P and dS of a block, masks of a group, and two rows that stand for those of queries beyond the last. */
 const unitBytes = (headDim: number): number => 2 * BLOCK_BYTES + SEEN_BYTES + 2 * rowBytes(headDim);
 
@@ -83,13 +82,7 @@ function backwardModule(headDim: number, causal: boolean, mask: Mask): Uint8Arra
         zeros,
         lost: f.let(zeros.add(rowBytes(headDim))),
       };
-      const sight: Sight = {
-        queries: p.queries,
-        keys: p.keys,
-        start: f.let(mask === "start" ? load.i32(p.aux.at(batch)) : I32.of(0)),
-        segments: mask === "segments" ? f.let(p.aux.at(batch.mul(p.keys))) : undefined,
-        causal,
-      };
+      const sight = sightOf(f, p, batch, mask, causal);
       clearRow(f, zeros, headDim);
       f.for(0, p.keys, 1, (j) => [dk, dv].forEach((base) => clearRow(f, base.at(j.mul(keyStride)), headDim)));
       const lastHead = f.let(firstHead(kvHead.add(1), p.heads, p.kvHeads));

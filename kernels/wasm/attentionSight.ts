@@ -2,6 +2,7 @@
  * Who sees what in attention, for tiles of four queries and groups of four keys: the order in which the kernels of both directions
  * visit the keys, and the masks where only some of a tile's queries see some of a group's keys.
  */
+import type { AttentionSpec } from "../specs.ts";
 import { type FunctionBuilder, I32, I32x4, load, type Var } from "./assembler.ts";
 import { type Block, BLOCK, range, TILE } from "./attentionTiles.ts";
 
@@ -14,6 +15,19 @@ export interface Sight {
   /** Where the keys' segments begin, if the mask is by segments. */
   readonly segments: I32 | undefined;
   readonly causal: boolean;
+}
+
+/** The sight of one row of the batch; `aux` is the mask's, see `AttentionSpec`. */
+export function sightOf(
+  f: FunctionBuilder,
+  { queries, keys, aux }: { readonly queries: I32; readonly keys: I32; readonly aux: I32 },
+  batch: I32,
+  mask: AttentionSpec["mask"],
+  causal: boolean,
+): Sight {
+  const start = f.let(mask === "start" ? load.i32(aux.at(batch)) : I32.of(0));
+  const segments = mask === "segments" ? f.let(aux.at(batch.mul(keys))) : undefined;
+  return { queries, keys, start, segments, causal };
 }
 
 /** Bytes of the masks of one group. */

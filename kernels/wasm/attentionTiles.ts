@@ -5,7 +5,7 @@
  *
  * `dots` makes scores from rows and columns, `addColumns` adds weighted columns to the rows' results, and `addRows` weighted rows
  * to the columns' results. All run along the head dimension in one order: a row's result has the same bits in a tile of four
- * rows as alone (decoding), in any block, and with or without masks.
+ * rows as alone, in any block, and with or without masks.
  *
  * Loops along the head dimension stay loops of few instructions: V8 computes sums as late as it can and loads in order, so that a
  * long straight line of both does not fit the registers (twice the time at 32 floats).
@@ -21,6 +21,9 @@ export const UNIT_ROWS = 32;
 export const BLOCK = 32;
 /** Bytes of memory that a unit needs for the weights of one block: a vector, four rows, per column. */
 export const BLOCK_BYTES: number = 4 * TILE * BLOCK;
+
+/** Bytes of a row of the head, in whole vectors. */
+export const rowBytes = (headDim: number): number => 16 * Math.ceil(headDim / 4);
 
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 export type Pointers = readonly Var<I32>[];

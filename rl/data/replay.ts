@@ -108,67 +108,39 @@ export class ReplayBuffer {
   }
 }
 
-/** JSON has no NaN, and no typed arrays. */
-type JsonNumber = number | null;
-type JsonRow = Omit<
+/** A trajectory whose rewards are of another type. */
+type RowOf<N> = Omit<
   Trajectory,
   "reward" | "outcome" | "rewardParts" | "stepRewards" | "tokenRewards" | "greedyReward"
 > & {
-  readonly reward: JsonNumber;
-  readonly outcome?: JsonNumber;
-  readonly rewardParts?: Readonly<Record<string, JsonNumber>>;
-  readonly stepRewards: readonly JsonNumber[];
-  readonly tokenRewards?: readonly JsonNumber[];
-  readonly greedyReward?: JsonNumber;
+  readonly reward: N;
+  readonly outcome?: N;
+  readonly rewardParts?: Readonly<Record<string, N>>;
+  readonly stepRewards: readonly N[];
+  readonly tokenRewards?: ArrayLike<N>;
+  readonly greedyReward?: N;
 };
-type JsonGroup = Omit<ReplayedGroup, "trajectories"> & { readonly trajectories: readonly JsonRow[] };
-
-const toJson = (x: number): JsonNumber => (Number.isNaN(x) ? null : x);
-const fromJson = (x: JsonNumber): number => x ?? NaN;
-
-const mapParts = <A, B>(parts: Readonly<Record<string, A>>, f: (x: A) => B): Record<string, B> =>
-  Object.fromEntries(Object.entries(parts).map(([name, x]) => [name, f(x)]));
+/** JSON has no NaN, and no typed arrays. */
+type JsonNumber = number | null;
+type JsonGroup = Omit<ReplayedGroup, "trajectories"> & { readonly trajectories: readonly RowOf<JsonNumber>[] };
 
 /** A copy, so that a saved state does not change with the buffer. */
-function rowToJson({
-  reward,
-  outcome,
-  rewardParts,
-  stepRewards,
-  tokenRewards,
-  greedyReward,
-  ...row
-}: Trajectory): JsonRow {
+function mapRewards<A, B>(source: RowOf<A>, f: (x: A) => B): RowOf<B> {
+  const { reward, outcome, rewardParts, stepRewards, tokenRewards, greedyReward, ...row } = source;
+  const parts = rewardParts && Object.fromEntries(Object.entries(rewardParts).map(([name, x]) => [name, f(x)]));
   return structuredClone({
     ...row,
-    reward: toJson(reward),
-    ...(outcome === undefined ? {} : { outcome: toJson(outcome) }),
-    ...(rewardParts ? { rewardParts: mapParts(rewardParts, toJson) } : {}),
-    stepRewards: stepRewards.map(toJson),
-    ...(tokenRewards ? { tokenRewards: Array.from(tokenRewards, toJson) } : {}),
-    ...(greedyReward === undefined ? {} : { greedyReward: toJson(greedyReward) }),
+    reward: f(reward),
+    ...(outcome === undefined ? {} : { outcome: f(outcome) }),
+    ...(parts ? { rewardParts: parts } : {}),
+    stepRewards: stepRewards.map((x) => f(x)),
+    ...(tokenRewards ? { tokenRewards: Array.from(tokenRewards, (x) => f(x)) } : {}),
+    ...(greedyReward === undefined ? {} : { greedyReward: f(greedyReward) }),
   });
 }
 
-function rowFromJson({
-  reward,
-  outcome,
-  rewardParts,
-  stepRewards,
-  tokenRewards,
-  greedyReward,
-  ...row
-}: JsonRow): Trajectory {
-  return structuredClone({
-    ...row,
-    reward: fromJson(reward),
-    ...(outcome === undefined ? {} : { outcome: fromJson(outcome) }),
-    ...(rewardParts ? { rewardParts: mapParts(rewardParts, fromJson) } : {}),
-    stepRewards: stepRewards.map(fromJson),
-    ...(tokenRewards ? { tokenRewards: tokenRewards.map(fromJson) } : {}),
-    ...(greedyReward === undefined ? {} : { greedyReward: fromJson(greedyReward) }),
-  });
-}
+const rowToJson = (row: Trajectory): RowOf<JsonNumber> => mapRewards(row, (x) => (Number.isNaN(x) ? null : x));
+const rowFromJson = (row: RowOf<JsonNumber>): Trajectory => mapRewards(row, (x) => x ?? NaN);
 
 /** New episodes with replayed groups behind them, under group and rollout numbers that are free. */
 export function withReplayed(

@@ -188,11 +188,10 @@ describe("a pool under stress", () => {
 
 describe("what goes wrong in a worker", () => {
   const PARAMS = { begin: "i32", end: "i32" } as const;
-  const trap = withSharedMemory(
-    kernelModule(PARAMS, (f) => {
-      f.set(f.variable("i32"), load.i32(f.let(f.variable("i32").sub(8)))); // address −8: beyond any memory
-    }),
-  );
+  const outside = kernelModule(PARAMS, (f) => {
+    f.set(f.variable("i32"), load.i32(f.let(f.variable("i32").sub(8)))); // address −8: beyond any memory
+  });
+  const trap = withSharedMemory(outside);
   const endless = withSharedMemory(kernelModule(PARAMS, (f) => f.loop((again) => f.break(again))));
   const nothing = withSharedMemory(kernelModule(PARAMS, () => undefined));
   /** The calling thread's part: a while of doing nothing, so that the workers get theirs. */
@@ -256,9 +255,6 @@ describe("what goes wrong in a worker", () => {
     const on = await backendWith({ threads: 2, alwaysSplit: true });
     const [x, y] = [on.alloc(4 * 9000), on.alloc(4 * 9000)];
     on.write(x, new Float32Array(9000).fill(3));
-    const outside = kernelModule(PARAMS, (f) => {
-      f.set(f.variable("i32"), load.i32(f.let(f.variable("i32").sub(8))));
-    });
     const kernel: WasmKernel = { key: "outside", module: () => outside, scalars: [], units: 12, costPerUnit: 1e6 };
     const broken: Program<WasmKernel> = { temps: [], steps: [{ kernel, buffers: [] }] };
     const twice = scaled(9000, "again", 2);
