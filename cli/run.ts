@@ -176,8 +176,7 @@ export class Run {
   /** The warm start's score on held-out tasks; known already when the run was resumed later than that. */
   async #evaluateBefore(): Promise<Evaluation | null> {
     if (this.#state.before !== null) return this.#state.before;
-    this.#display.phase("evaluating the warm start on held-out tasks", 1);
-    const score = await this.#evaluate(this.#preset.evaluation.finalEpisodes);
+    const score = await this.#evaluateAsPhase("evaluating the warm start on held-out tasks");
     if (score === null) return null;
     this.#optimizer?.dispose();
     this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label: "warm start" } };
@@ -189,7 +188,7 @@ export class Run {
 
   async #reinforce(): Promise<Omit<Evaluation, "label"> | null> {
     const { steps } = this.#preset.rl;
-    const { every, episodes, finalEpisodes } = this.#preset.evaluation;
+    const { every, episodes } = this.#preset.evaluation;
     this.#display.phase(`reinforcement learning: ${this.#preset.rl.method}`, steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();
     // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
@@ -211,8 +210,15 @@ export class Run {
     }
     if (this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
     if (this.#signal.aborted) return null;
-    this.#display.phase("evaluating on held-out tasks", 1);
-    return this.#evaluate(finalEpisodes);
+    return this.#evaluateAsPhase("evaluating on held-out tasks");
+  }
+
+  /** The evaluations before and after, each a phase of the display. */
+  async #evaluateAsPhase(name: string): Promise<Omit<Evaluation, "label"> | null> {
+    this.#display.phase(name, 1);
+    const score = await this.#evaluate(this.#preset.evaluation.finalEpisodes);
+    if (score !== null) this.#display.update(1, {}); // or it would stand there as not begun, under its own result
+    return score;
   }
 
   /** Plays held-out tasks; a line in the metrics. `null` if the run was stopped meanwhile. */
