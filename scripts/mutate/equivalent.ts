@@ -85,6 +85,7 @@ const PLANS: readonly Equivalent[] = [
   equivalent("rl/stream.ts", "if (Math.abs(rest) > 1e-12", ["Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward)) → Math.abs(rest) >= 1e-12 * Math.max(1, Math.abs(reward))"], "a bound on rounding, of any size near it"), // prettier-ignore
   equivalent("rl/batch.ts", "const longest =", ["0 → 1"], "a row with a scored token has at least two tokens"),
   equivalent("rl/batch.ts", "longest(b) - longest(a) ||", ["longest(b) - longest(a) || a[0]! - b[0]! → longest(b) - longest(a)", "a[0]! - b[0]! → a[0]! + b[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
+  equivalent("rl/batch.ts", "for (let n = 0; n < count; n++)", ["n < count → n <= count"], "what is written behind the end of a typed array is dropped"), // prettier-ignore
 ];
 
 const PASSES: readonly Equivalent[] = [
