@@ -124,17 +124,19 @@ function checkUnchanged(node: GraphNode, x: Tensor, version: number): void {
 /** Runs a vjp. On the last sweep: in a scope, and each result is a handle of its own even where the vjp hands on `g` itself. */
 function inOwnScope(last: boolean, body: () => (Tensor | null)[]): (Tensor | null)[] {
   if (!last) return body();
-  return scope(() => {
-    const { result, made } = adopt(body);
-    const taken = new Set<Tensor>();
-    return result.map((d) => {
-      if (d === null) return null;
-      const own = made.has(d) && !taken.has(d) ? d : handle(d);
-      taken.add(own);
-      own.node = undefined;
-      return own;
-    });
-  }, "vjp");
+  return scope(() => withoutGraph(body), "vjp");
+}
+
+function withoutGraph(body: () => (Tensor | null)[]): (Tensor | null)[] {
+  const { result, made } = adopt(body);
+  const taken = new Set<Tensor>();
+  return result.map((d) => {
+    if (d === null) return null;
+    const own = made.has(d) && !taken.has(d) ? d : handle(d);
+    taken.add(own);
+    own.node = undefined;
+    return own;
+  });
 }
 
 /** The adjoint of broadcasting, for every op at once. */

@@ -39,25 +39,32 @@ export function valueAndGrad<T extends Tree, A = undefined>(
   return (tree) => {
     // A recording around this one differentiates what happens here once more: then the graph has to survive.
     const outer = recordingOutside();
-    const run = (): ValueAndGrad<T, A> => {
-      const watched = mapTree(tree, (x, path) => {
-        check(isFloat(x.dtype), () => `valueAndGrad: can only differentiate floats, got ${showType(x)} at "${path}"`);
-        return leaf(x, path);
-      });
-      const result = whileRecording(() => f(watched));
-      const [value, aux] = (result instanceof Tensor ? [result, undefined] : result) as [Tensor, A];
-      check(value instanceof Tensor, () => "valueAndGrad: the function must return a tensor, or [tensor, aux]");
-      check(
-        value.size === 1 && isFloat(value.dtype),
-        () => `valueAndGrad: expected a scalar float, got ${showType(value)}`,
-      );
-      const keep = new Set([value, ...tensorsIn(aux)]);
-      const gradients = backward([value], [onesLike(value)], treeLeaves(watched), outer ? null : keep);
-      if (!outer) for (const x of keep) x.node = undefined;
-      return { value, grads: treeFromLeaves(tree, gradients), aux };
-    };
-    return outer ? run() : scope(run, "valueAndGrad");
+    return outer ? differentiate(f, tree, true) : scope(() => differentiate(f, tree, false), "valueAndGrad");
   };
+}
+
+function differentiate<T extends Tree, A>(
+  f: (tree: T) => Tensor | readonly [Tensor, A],
+  tree: T,
+  keepsGraph: boolean,
+): ValueAndGrad<T, A> {
+  const watched = mapTree(tree, watchedLeaf);
+  const result = whileRecording(() => f(watched));
+  const [value, aux] = (result instanceof Tensor ? [result, undefined] : result) as [Tensor, A];
+  check(value instanceof Tensor, () => "valueAndGrad: the function must return a tensor, or [tensor, aux]");
+  check(
+    value.size === 1 && isFloat(value.dtype),
+    () => `valueAndGrad: expected a scalar float, got ${showType(value)}`,
+  );
+  const keep = new Set([value, ...tensorsIn(aux)]);
+  const gradients = backward([value], [onesLike(value)], treeLeaves(watched), keepsGraph ? null : keep);
+  if (!keepsGraph) for (const x of keep) x.node = undefined;
+  return { value, grads: treeFromLeaves(tree, gradients), aux };
+}
+
+function watchedLeaf(x: Tensor, path: string): Tensor {
+  check(isFloat(x.dtype), () => `valueAndGrad: can only differentiate floats, got ${showType(x)} at "${path}"`);
+  return leaf(x, path);
 }
 
 /** As `valueAndGrad`, the gradient only. */

@@ -37,14 +37,15 @@ export function treeEntries(tree: Tree): [path: string, leaf: Tensor][] {
 /** All tensors of a tree in order. Several times in every training step, so without paths and without building anything. */
 export function treeLeaves(tree: Tree): Tensor[] {
   const leaves: Tensor[] = [];
-  const walk = (node: Tree | undefined): void => {
-    if (node instanceof Tensor) leaves.push(node);
-    else if (Array.isArray(node)) for (const child of node as readonly Tree[]) walk(child);
-    else if (typeof node === "object" && node !== null) for (const child of Object.values(node)) walk(child);
-    else if (node !== undefined) fail(`tree: expected tensors, arrays and objects, got ${String(node)}`);
-  };
-  walk(tree);
+  addLeaves(leaves, tree);
   return leaves;
+}
+
+function addLeaves(leaves: Tensor[], node: Tree | undefined): void {
+  if (node instanceof Tensor) leaves.push(node);
+  else if (Array.isArray(node)) for (const child of node as readonly Tree[]) addLeaves(leaves, child);
+  else if (typeof node === "object" && node !== null) for (const child of Object.values(node)) addLeaves(leaves, child);
+  else if (node !== undefined) fail(`tree: expected tensors, arrays and objects, got ${String(node)}`);
 }
 
 /** The structure of `tree` with its leaves replaced by `leaves` in order. */

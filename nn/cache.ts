@@ -41,6 +41,20 @@ export function setPlace({ rows, positions }: Places, n: number, row: number, po
   positions[n] = position;
 }
 
+/** The first `length` tokens of a row, for another. */
+export interface CacheCopy {
+  readonly from: number;
+  readonly to: number;
+  readonly length: number;
+}
+
+function placesOf(entries: readonly CacheCopy[], side: "from" | "to"): Places {
+  const places = emptyPlaces(entries.reduce((n, { length }) => n + length, 0));
+  let n = 0;
+  for (const entry of entries) for (let t = 0; t < entry.length; t++) setPlace(places, n++, entry[side], t);
+  return places;
+}
+
 export class KvCache {
   /** S, the most positions that a row can have. */
   readonly capacity: number;
@@ -129,22 +143,16 @@ export class KvCache {
   }
 
   /** Row `to` of each entry becomes the first `length` tokens of row `from` (a shared prompt). */
-  copy(entries: readonly { readonly from: number; readonly to: number; readonly length: number }[]): void {
+  copy(entries: readonly CacheCopy[]): void {
     for (const { from, to, length } of entries) {
       const held = this.#lengths[this.#checkRow("copy", from)]!;
       this.#checkRow("copy", to);
       check(length <= held, () => `KvCache.copy: row ${from} has ${held} tokens, not ${length}`);
     }
-    const total = entries.reduce((n, e) => n + e.length, 0);
-    if (total === 0) return;
-    const slotsOf = (side: "from" | "to"): Tensor => {
-      const places = emptyPlaces(total);
-      let n = 0;
-      for (const e of entries) for (let t = 0; t < e.length; t++) setPlace(places, n++, e[side], t);
-      return tensor(this.slots(places), { device: this.#layers[0]!.k.device });
-    };
+    if (entries.every(({ length }) => length === 0)) return;
     scope(() => {
-      const [from, to] = [slotsOf("from"), slotsOf("to")];
+      const { device } = this.#layers[0]!.k;
+      const [from, to] = (["from", "to"] as const).map((side) => tensor(this.slots(placesOf(entries, side)), { device })) as [Tensor, Tensor]; // prettier-ignore
       for (const { k, v } of this.#layers) {
         for (const x of [k, v]) {
           // The ops and not the functions, which would look at every slot: these are right.

@@ -94,35 +94,45 @@ export class Decoder {
    * @throws if a row has no room, a part is empty, or a logit is not finite
    */
   async draw(parts: readonly Part[], options: DrawOptions = {}): Promise<SampledToken[][]> {
+    return this.start(parts, options)();
+  }
+
+  /**
+   * As `draw`, in two halves: the work is given to the executor at once, and the function that is returned waits for what was drawn. What
+   * the host does in between costs no time where others compute (threads, a GPU). To be called once, before the next draw.
+   */
+  start(parts: readonly Part[], options: DrawOptions = {}): () => Promise<SampledToken[][]> {
     const { burst = 1, ...rest } = options;
     const sampling = checkSampling(rest);
     check(Number.isInteger(burst) && burst >= 1, () => `Decoder.draw: burst must be an integer ≥ 1, got ${burst}`);
     check(parts.length > 0, () => "Decoder.draw: the list of parts is empty");
     check(new Set(parts.map(({ row }) => row)).size === parts.length, () => "Decoder.draw: a row occurs twice");
     const drawing = parts.filter((part) => part.rng !== undefined);
-    const drawn: SampledToken[][] = [];
-    if (isFiltering(sampling)) {
-      const result = this.#keepingLengths(() => scope(() => this.#read(parts, drawing), "decode"));
-      const values = (await result.read()) as Float32Array | Float64Array;
-      result.dispose();
+    const filters = isFiltering(sampling);
+    const invTemperature = sampling.temperature === 0 ? 0 : 1 / sampling.temperature;
+    const result = this.#keepingLengths(() =>
+      scope(() => {
+        if (drawing.length === 0) return void this.#read(parts, drawing);
+        return filters ? this.#read(parts, drawing) : this.#burst(parts, drawing, invTemperature, burst);
+      }, "decode"),
+    );
+    if (result === undefined) return () => Promise.resolve(parts.map(() => []));
+    const counters = drawing.map(({ row }) => this.lengths[row]!);
+    const choose = (values: Float32Array | Float64Array, i: number): SampledToken[] => {
+      if (!filters) return tokensOf(values, i, burst, sampling.temperature === 0);
       const { vocabSize: V } = this.#model.config;
-      drawing.forEach(({ row, rng }, i) => {
-        const stream = new Rng({ key: rng!.key, counter: this.lengths[row]! });
-        drawn.push([sampleToken(values.subarray(i * V, (i + 1) * V), sampling, stream)]);
-      });
-    } else if (drawing.length === 0) {
-      this.#keepingLengths(() => scope(() => void this.#read(parts, drawing), "decode"));
-    } else {
-      const invTemperature = sampling.temperature === 0 ? 0 : 1 / sampling.temperature;
-      const result = this.#keepingLengths(() =>
-        scope(() => this.#burst(parts, drawing, invTemperature, burst), "decode"),
-      );
-      const values = await result.read();
+      const stream = new Rng({ key: drawing[i]!.rng!.key, counter: counters[i]! });
+      return [sampleToken(values.subarray(i * V, (i + 1) * V), sampling, stream)];
+    };
+    // A read that does not hold up the host is begun at once: it sends what was recorded.
+    const early = result.device.backend.readSync === undefined ? result.read() : undefined;
+    early?.catch(() => undefined); // whoever waits hears of it
+    return async () => {
+      const values = (await (early ?? result.read())) as Float32Array | Float64Array;
       result.dispose();
-      drawing.forEach((_, i) => drawn.push(tokensOf(values, i, burst, sampling.temperature === 0)));
-    }
-    let next = 0;
-    return parts.map(({ rng }) => (rng === undefined ? [] : drawn[next++]!));
+      let next = 0;
+      return parts.map(({ rng }) => (rng === undefined ? [] : choose(values, next++)));
+    };
   }
 
   /** What is drawn by each drawing part: ids, log-probabilities, plain ones, [3 · burst, width]. */

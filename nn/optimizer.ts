@@ -75,7 +75,7 @@ export function accumulateGrads<T extends Tree>(total: T | undefined, grads: T):
   const result = mapTree(total ?? grads, own);
   if (total === undefined) return result;
   const parts = treeLeaves(grads);
-  treeLeaves(result).forEach((sumSoFar, i) => addInPlace(sumSoFar, parts[i]!));
+  for (const [i, sumSoFar] of treeLeaves(result).entries()) addInPlace(sumSoFar, parts[i]!);
   return result;
 }
 

@@ -115,12 +115,17 @@ const decodingOf = (
   slots: tensor(store.slots(places), { device: positions_N.device }),
 });
 
-const countUp = (B: number, T: number): Int32Array => Int32Array.from({ length: B * T }, (_, i) => i % T);
+function countUp(B: number, T: number): Int32Array {
+  const positions = new Int32Array(B * T);
+  for (let i = 0; i < positions.length; i++) positions[i] = i % T;
+  return positions;
+}
 
 function checkPositions(positions: Int32Array, T: number, { maxPositions }: ModelConfig): void {
-  const wrong = positions.findIndex((position) => position < 0 || position >= maxPositions);
+  let wrong = 0;
+  while (wrong < positions.length && positions[wrong]! >= 0 && positions[wrong]! < maxPositions) wrong++;
   check(
-    wrong < 0,
+    wrong === positions.length,
     () =>
       `forward: position ${positions[wrong]} in row ${Math.floor(wrong / T)} is outside the model's ${maxPositions} positions`,
   );

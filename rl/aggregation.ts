@@ -73,9 +73,8 @@ export function aggregationWeights(
   options: AggregationOptions | number = {},
 ): Float64Array[] {
   const { maxLength, sequences = masks.map((_, row) => [row]), groups, importance } = typeof options === "number" ? { maxLength: options } : options; // prettier-ignore
-  const worth = (row: number, t: number): number => (masks[row]![t] ? (importance?.[row]![t] ?? 1) : 0);
   const lengths = sequences.map((rows) =>
-    rows.reduce((sum, row) => sum + masks[row]!.reduce((n, _, t) => n + worth(row, t), 0), 0),
+    rows.reduce((sum, row) => sum + worthOfRow(masks[row]!, importance?.[row]), 0),
   );
   const N = lengths.reduce((a, b) => a + b, 0);
   const S = sequences.filter((rows) => rows.some((row) => masks[row]!.some(Boolean))).length;
@@ -106,13 +105,23 @@ export function aggregationWeights(
     }
   };
   const weights = masks.map((mask) => new Float64Array(mask.length));
-  sequences.forEach((rows, i) => {
+  for (const [i, rows] of sequences.entries()) {
+    if (lengths[i] === 0) continue; // keeps 1/0 away
+    const weight = weightOf(i);
     for (const row of rows) {
-      masks[row]!.forEach((_, t) => {
-        const w = worth(row, t); // 0 also keeps 1/0 of an empty sequence away
-        if (w !== 0) weights[row]![t] = w * weightOf(i);
-      });
+      const [mask, own] = [masks[row]!, importance?.[row]];
+      for (let t = 0; t < mask.length; t++) weights[row]![t] = worth(mask, own, t) * weight;
     }
-  });
+  }
   return weights;
+}
+
+/** How much token `t` of a row counts. */
+const worth = (mask: readonly boolean[], importance: Float64Array | undefined, t: number): number =>
+  mask[t] ? (importance?.[t] ?? 1) : 0;
+
+function worthOfRow(mask: readonly boolean[], importance: Float64Array | undefined): number {
+  let sum = 0;
+  for (let t = 0; t < mask.length; t++) sum += worth(mask, importance, t);
+  return sum;
 }

@@ -77,90 +77,124 @@ const hasWeight = (plan: TokenPlan, t: number): boolean =>
 
 /**
  * Packs episodes, longest first; episodes without a scored token are left out. Rows of one segment stay together, however many
- * tokens that makes.
+ * tokens that makes. Each micro-batch is made when it is asked for: an executor can compute with one while the next is packed.
  */
-export function pack(episodes: readonly TokenPlan[], options: PackOptions): MicroBatch[] {
+export function* pack(episodes: readonly TokenPlan[], options: PackOptions): Generator<MicroBatch, void, undefined> {
   const { maxTokens = 8192, scored = hasWeight } = options;
   check(maxTokens >= 1, () => `pack: maxTokens must be ≥ 1, got ${maxTokens}`);
-  const lengthOf = (i: number): number => episodes[i]!.trajectory.stream.ids.length;
-  const units = new Map<number | string, number[]>();
-  episodes.forEach((plan, i) => {
-    if (!plan.trajectory.stream.ids.some((_, t) => t > 0 && scored(plan, t))) return;
+  const units = new Map<number | string, Unit>();
+  for (const [i, plan] of episodes.entries()) {
+    if (!hasScored(plan, scored)) continue;
     const key = plan.segment ?? `row ${i}`;
-    units.set(key, [...(units.get(key) ?? []), i]);
-  });
-  const longest = (rows: readonly number[]): number => rows.reduce((n, i) => Math.max(n, lengthOf(i)), 0);
-  const order = [...units.values()].sort((a, b) => longest(b) - longest(a) || a[0]! - b[0]!);
-  const batches: MicroBatch[] = [];
+    const { rows, longest } = units.get(key) ?? { rows: [], longest: 0 };
+    units.set(key, { rows: [...rows, i], longest: Math.max(longest, plan.trajectory.stream.ids.length) });
+  }
+  const order = [...units.values()].sort(longestFirst);
   for (let start = 0; start < order.length;) {
-    const T = longest(order[start]!);
+    const T = order[start]!.longest;
     let rows = 0;
     let end = start;
-    do rows += order[end++]!.length;
-    while (end < order.length && (rows + order[end]!.length) * T <= maxTokens);
-    batches.push(packRows(episodes, order.slice(start, end), T, scored, options));
+    do rows += order[end++]!.rows.length;
+    while (end < order.length && (rows + order[end]!.rows.length) * T <= maxTokens);
+    yield packRows(episodes, order.slice(start, end), T, scored, options);
     start = end;
   }
-  return batches;
 }
+
+/** Episodes that stay together, and the tokens of the longest. */
+interface Unit {
+  readonly rows: readonly number[];
+  readonly longest: number;
+}
+
+const longestFirst = (a: Unit, b: Unit): number => b.longest - a.longest || a.rows[0]! - b.rows[0]!;
+
+type IsScored = (plan: TokenPlan, token: number) => boolean;
+
+function hasScored(plan: TokenPlan, scored: IsScored): boolean {
+  const { length } = plan.trajectory.stream.ids;
+  for (let t = 1; t < length; t++) if (scored(plan, t)) return true;
+  return false;
+}
+
+/** What of `options` a column may be made of. */
+type Recorded = Pick<PackOptions, "oldLogProbs" | "refLogProbs" | "oldValues" | "prepared">;
+
+/**
+ * How each column is made: token `t` of episode `i`. Functions of the module, and not of a call: an engine compiles a function that is
+ * made anew in every step anew in every step.
+ */
+const COLUMNS: {
+  readonly [K in keyof Columns]: (plan: TokenPlan, t: number, i: number, recorded: Recorded) => number;
+} = {
+  oldLogProbs: ({ trajectory }, t, i, { oldLogProbs }) => oldLogProbs?.[i]![t] ?? trajectory.stream.oldLogProbs[t]!,
+  refLogProbs: (_, t, i, { refLogProbs }) => refLogProbs?.[i]![t] ?? 0,
+  temperatures: ({ trajectory }, t) => trajectory.stream.temperatures[t]!,
+  advantages: (plan, t) => plan.advantages[t]!,
+  mask: (plan, t) => Number(inPolicy(plan, t)),
+  worldMask: (plan, t) => Number(plan.wWorld[t] !== 0),
+  clippedMask: (plan, t) => Number((plan.wClipped?.[t] ?? 0) !== 0),
+  wPolicy: (plan, t) => plan.wPolicy[t]!,
+  wWorld: (plan, t) => plan.wWorld[t]!,
+  wClipped: (plan, t) => plan.wClipped?.[t] ?? 0,
+  wKl: (plan, t) => plan.wKl[t]!,
+  wEntropy: (plan, t) => plan.wEntropy?.[t] ?? 0,
+  wValue: (plan, t) => plan.wValue?.[t] ?? 0,
+  valueMask: (plan, t) => Number((plan.wValue?.[t] ?? 0) !== 0),
+  returns: (plan, t) => plan.returns?.[t] ?? 0,
+  oldValues: (_, t, i, { oldValues }) => oldValues?.[i]![t] ?? 0,
+  prepared: (_, t, i, { prepared }) => prepared?.[i]![t] ?? 0,
+};
 
 function packRows(
   episodes: readonly TokenPlan[],
-  units: readonly (readonly number[])[],
+  units: readonly Unit[],
   T: number,
-  scored: (plan: TokenPlan, token: number) => boolean,
-  { padId, oldLogProbs, refLogProbs, oldValues, prepared }: PackOptions,
+  scored: IsScored,
+  { padId, ...recorded }: PackOptions,
 ): MicroBatch {
-  const rows = units.flat();
-  const segments = units.flatMap((members, segment) => members.map(() => segment));
-  const ids = new Int32Array(rows.length * T).fill(padId);
+  const ids = new Int32Array(units.reduce((n, { rows }) => n + rows.length, 0) * T).fill(padId);
   // Thousands of tokens in every step: plain loops over arrays of numbers, as objects and iterators cost ten times as much.
-  const [episode, token, row] = [new Int32Array(ids.length), new Int32Array(ids.length), new Int32Array(ids.length)];
-  let count = 0;
-  rows.forEach((i, b) => {
-    const { stream } = episodes[i]!.trajectory;
-    ids.set(stream.ids, b * T);
-    for (let t = 1; t < stream.ids.length; t++) {
-      if (!scored(episodes[i]!, t)) continue;
-      episode[count] = i;
-      token[count] = t;
-      row[count++] = b;
+  const [index, targets, segment] = [
+    new Int32Array(ids.length),
+    new Int32Array(ids.length),
+    new Int32Array(ids.length),
+  ];
+  const [episode, token] = [new Int32Array(ids.length), new Int32Array(ids.length)];
+  let [row, count] = [0, 0];
+  for (const [unit, { rows }] of units.entries()) {
+    for (const i of rows) {
+      const plan = episodes[i]!;
+      const { stream } = plan.trajectory;
+      ids.set(stream.ids, row * T);
+      for (let t = 1; t < stream.ids.length; t++) {
+        if (!scored(plan, t)) continue;
+        index[count] = row * T + t - 1;
+        targets[count] = stream.ids[t]!;
+        segment[count] = unit;
+        episode[count] = i;
+        token[count++] = t;
+      }
+      row++;
     }
-  });
-  type Value = (plan: TokenPlan, t: number, i: number) => number;
-  const fill = <A extends Int32Array | Float64Array>(values: A, value: Value): A => {
-    for (let n = 0; n < count; n++) values[n] = value(episodes[episode[n]!]!, token[n]!, episode[n]!);
-    return values;
-  };
-  const column = (value: Value): Float64Array => fill(new Float64Array(count), value);
+  }
+  const columns: Partial<Record<keyof Columns, Float64Array>> = {};
+  for (const name of Object.keys(COLUMNS) as (keyof Columns)[]) {
+    const value = COLUMNS[name];
+    const column = new Float64Array(count);
+    for (let n = 0; n < count; n++) column[n] = value(episodes[episode[n]!]!, token[n]!, episode[n]!, recorded);
+    columns[name] = column;
+  }
   return {
-    rows: rows.length,
+    rows: row,
     length: T,
     ids,
-    index: row.slice(0, count).map((b, n) => b * T + token[n]! - 1),
-    targets: fill(new Int32Array(count), ({ trajectory }, t) => trajectory.stream.ids[t]!),
+    index: index.slice(0, count),
+    targets: targets.slice(0, count),
     episode: episode.slice(0, count),
     token: token.slice(0, count),
-    segment: row.slice(0, count).map((b) => segments[b]!),
+    segment: segment.slice(0, count),
     segments: units.length,
-    columns: {
-      oldLogProbs: column(({ trajectory }, t, i) => oldLogProbs?.[i]![t] ?? trajectory.stream.oldLogProbs[t]!),
-      refLogProbs: column((_, t, i) => refLogProbs?.[i]![t] ?? 0),
-      temperatures: column(({ trajectory }, t) => trajectory.stream.temperatures[t]!),
-      advantages: column((plan, t) => plan.advantages[t]!),
-      mask: column((plan, t) => Number(inPolicy(plan, t))),
-      worldMask: column((plan, t) => Number(plan.wWorld[t] !== 0)),
-      clippedMask: column((plan, t) => Number((plan.wClipped?.[t] ?? 0) !== 0)),
-      wPolicy: column((plan, t) => plan.wPolicy[t]!),
-      wWorld: column((plan, t) => plan.wWorld[t]!),
-      wClipped: column((plan, t) => plan.wClipped?.[t] ?? 0),
-      wKl: column((plan, t) => plan.wKl[t]!),
-      wEntropy: column((plan, t) => plan.wEntropy?.[t] ?? 0),
-      wValue: column((plan, t) => plan.wValue?.[t] ?? 0),
-      valueMask: column((plan, t) => Number((plan.wValue?.[t] ?? 0) !== 0)),
-      returns: column((plan, t) => plan.returns?.[t] ?? 0),
-      oldValues: column((_, t, i) => oldValues?.[i]![t] ?? 0),
-      prepared: column((_, t, i) => prepared?.[i]![t] ?? 0),
-    },
+    columns: columns as Columns,
   };
 }

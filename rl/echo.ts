@@ -71,13 +71,16 @@ export function observationTokens(
   continues: boolean = false,
 ): { all: number; targets: boolean[] } {
   const { roles, targets } = trajectory.stream;
-  const firstAction = continues ? -1 : roles.findIndex(isAgentToken);
-  const isObservation = (t: number): boolean =>
-    !trajectory.masked && t > 0 && (continues || firstAction >= 0) && t > firstAction && roles[t] === "observation";
-  return {
-    all: roles.filter((_, t) => isObservation(t)).length,
-    targets: roles.map((_, t) => isObservation(t) && targets[t]!),
-  };
+  const firstAction = continues ? 0 : roles.findIndex(isAgentToken);
+  const found = { all: 0, targets: new Array<boolean>(roles.length).fill(false) };
+  if (trajectory.masked || firstAction < 0) return found;
+  // Position 0 has no prediction.
+  for (let t = firstAction + 1; t < roles.length; t++) {
+    if (roles[t] !== "observation") continue;
+    found.all++;
+    found.targets[t] = targets[t]!;
+  }
+  return found;
 }
 
 /** `observationTokens` of every row, knowing which rows continue a rollout. */
@@ -100,7 +103,7 @@ export function echo(options: EchoOptions = {}): WorldObjective {
     weights(trajectories, step) {
       const found = observations(trajectories);
       const observed = found.map(({ targets }, row) =>
-        targets.map((target, t) => target && (filter?.(trajectories[row]!, t) ?? true)),
+        filter ? targets.map((target, t) => target && filter(trajectories[row]!, t)) : targets,
       );
       const value = schedule(step);
       check(
@@ -122,9 +125,8 @@ export function echo(options: EchoOptions = {}): WorldObjective {
             ? total
             : episodes * (normalization === "selected" ? rollout.selected : rollout.all);
         for (const row of rollout.rows) {
-          observed[row]!.forEach((target, t) => {
-            if (target) weights[row]![t] = value / denominator;
-          });
+          const targets = observed[row]!;
+          for (let t = 0; t < targets.length; t++) if (targets[t]) weights[row]![t] = value / denominator;
         }
       }
       return weights;

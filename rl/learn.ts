@@ -114,7 +114,7 @@ export async function learn(
   if (trajectories.every((t) => t.masked)) return idle(planStep(withoutSignals(objective), trajectories, step));
   const { plan, signals, update: first } = await prepareStep(options, trajectories, step);
   // Only groups without spread, and they are left out.
-  if (pack(plan.episodes, first).length === 0) {
+  if (pack(plan.episodes, first).next().done) {
     objective.advantage.observe?.(own);
     return idle(plan);
   }

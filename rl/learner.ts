@@ -107,7 +107,7 @@ export function batchLoss(
     const penalty = klPenalty(kl.estimator, logProbs, column("refLogProbs"), mask, kl.clamp);
     terms.klLoss = weighted("wKl", kl.importance ? mul(penalty, exp(logRatio(logProbs, oldLogProbs, mask))) : penalty);
   }
-  if (batch.columns.wEntropy.some((w) => w !== 0)) terms.entropyLoss = mul(weighted("wEntropy", entropy), -1);
+  if (batch.columns.wEntropy.some(isNonZero)) terms.entropyLoss = mul(weighted("wEntropy", entropy), -1);
   if (head && critic) {
     const values = headValues(head, critic.trunk === false ? stopGradient(hidden_NC) : hidden_NC);
     const token = clippedValueLoss(
@@ -125,6 +125,8 @@ export function batchLoss(
   if (terms.valueLoss) loss = add(loss, terms.valueLoss);
   return [loss, { logProbs: stopGradient(logProbs), entropy: stopGradient(entropy), ...terms }];
 }
+
+const isNonZero = (x: number): boolean => x !== 0;
 
 export interface Scores {
   readonly logProbs: PerToken;
@@ -151,7 +153,7 @@ export async function score(model: Model, episodes: readonly TokenPlan[], option
 export async function scatter(batch: MicroBatch, values: Tensor, into: readonly Float64Array[]): Promise<void> {
   const read = await values.read();
   values.dispose();
-  batch.episode.forEach((i, n) => (into[i]![batch.token[n]!] = read[n]!));
+  for (let n = 0; n < read.length; n++) into[batch.episode[n]!]![batch.token[n]!] = read[n]!;
 }
 
 export interface UpdateOptions extends PackOptions {
@@ -188,13 +190,13 @@ export async function update(
   objective: LossParts,
   options: UpdateOptions,
 ): Promise<UpdateResult> {
-  const batches = pack(plan.episodes, options);
-  check(batches.length > 0, () => "update: no token of the step has a weight; is every episode masked?");
+  const batches: MicroBatch[] = [];
   const { critic } = options;
   const trained: Trained = { policy: model.params, ...(critic && objective.critic ? { head: critic.head } : {}) };
   const { results, norm } = scope(() => {
     let total: Trained | undefined;
-    const parts = batches.map((batch) => {
+    const parts: BatchResult[] = [];
+    for (const batch of pack(plan.episodes, options)) {
       const step = valueAndGrad(({ policy, head }: Trained) =>
         batchLoss(policy, model, batch, objective, options.useRecordedOld ?? false, head),
       );
@@ -202,10 +204,12 @@ export async function update(
       const isFirst = total === undefined;
       total = accumulateGrads(total, grads);
       if (!isFirst) for (const g of treeLeaves(grads)) g.dispose(); // else every micro-batch's would live on
-      return aux;
-    });
-    const before = optimizer.step(total!.policy, options.lr);
-    if (total!.head) critic!.optimizer.step(total!.head, options.lr);
+      batches.push(batch);
+      parts.push(aux);
+    }
+    check(total !== undefined, () => "update: no token of the step has a weight; is every episode masked?");
+    const before = optimizer.step(total.policy, options.lr);
+    if (total.head) critic!.optimizer.step(total.head, options.lr);
     return { results: parts, norm: before };
   }, "update");
   const logProbs = unscored(plan.episodes);
@@ -235,7 +239,7 @@ export function planGradient(
   options: UpdateOptions,
 ): TransformerParams {
   return scope(() =>
-    pack(plan.episodes, options)
+    Array.from(pack(plan.episodes, options))
       .map((batch) =>
         grad(
           (params: TransformerParams) =>

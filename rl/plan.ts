@@ -71,11 +71,11 @@ export function planStep(
       advantages: perToken[i]!,
       wPolicy: wPolicy[i]!,
       wWorld: exact[i]!,
-      wKl: plain[i]!.map((w) => w * beta),
+      wKl: scaled(plain[i]!, beta),
       mask: masks[i]!,
       segment: segmentOf.get(i)!,
       ...(clipped ? { wClipped: clipped[i]! } : {}),
-      ...(entropy > 0 ? { wEntropy: plain[i]!.map((w) => w * entropy) } : {}),
+      ...(entropy > 0 ? { wEntropy: scaled(plain[i]!, entropy) } : {}),
       ...(wValue ? { wValue: wValue[i]!, returns: returns![i]! } : {}),
     })),
   };
@@ -85,8 +85,19 @@ export function planStep(
 const truncatedRows = (trajectories: readonly Trajectory[]): number[] =>
   rolloutRows(trajectories).flatMap((rows) => (rows.some((row) => isTruncated(trajectories[row]!)) ? rows : []));
 
+// Loops over tokens, and no functions made for a step: an engine would compile those in every step anew (docs/log.md).
+function scaled(row: Float64Array, factor: number): Float64Array {
+  const result = new Float64Array(row.length);
+  for (let t = 0; t < row.length; t++) result[t] = row[t]! * factor;
+  return result;
+}
+
 const times = (a: readonly Float64Array[], b: readonly Float64Array[]): Float64Array[] =>
-  a.map((row, i) => row.map((x, t) => (x === 0 ? 0 : x * b[i]![t]!)));
+  a.map((row, i) => {
+    const result = new Float64Array(row.length); // 0 stays 0, whatever it is multiplied by
+    for (let t = 0; t < row.length; t++) if (row[t] !== 0) result[t] = row[t]! * b[i]![t]!;
+    return result;
+  });
 
 /** Weights of −lp, and of the clipped error if some objective has it; objectives of one form add up. */
 function worldWeights(
@@ -100,7 +111,9 @@ function worldWeights(
   let clipped: Float64Array[] | undefined;
   for (const world of worldsOf(objective)) {
     const into = world.clip === undefined ? exact : (clipped ??= empty());
-    world.weights(trajectories, step, signals).forEach((row, i) => row.forEach((w, t) => (into[i]![t]! += w)));
+    for (const [i, row] of world.weights(trajectories, step, signals).entries()) {
+      for (let t = 0; t < row.length; t++) into[i]![t]! += row[t]!;
+    }
   }
   return { exact, clipped };
 }
@@ -119,7 +132,7 @@ function valueWeights(
   sequences: readonly (readonly number[])[],
 ): Float64Array[] {
   const masks = returns.map((row) => Array.from(row, (R) => !Number.isNaN(R)));
-  return aggregationWeights(masks, "token-mean", { sequences }).map((row) => row.map((w) => w * coefficient));
+  return aggregationWeights(masks, "token-mean", { sequences }).map((row) => scaled(row, coefficient));
 }
 
 /** r̃_t = r_t − β·kl_t on the agent's tokens, from the log-probabilities that were recorded when they were sampled. */

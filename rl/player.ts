@@ -37,7 +37,7 @@ export interface PlayerOptions {
 
 export class Player {
   readonly #limits: EpisodeLimits;
-  readonly #draw: DrawOptions;
+  readonly #drawOptions: DrawOptions;
   readonly #decoder: Decoder;
   readonly #loop: EventLoop = new EventLoop();
   readonly #free: number[];
@@ -50,6 +50,8 @@ export class Player {
   readonly #live = new Set<Episode>();
   /** Episodes whose turn it is. */
   readonly #ready = new Set<Seat>();
+  /** Episodes whose action is complete: their environments are to answer. */
+  readonly #acted: Seat[] = [];
   /** One promise for each environment that has the turn; none rejects. */
   readonly #busy = new Set<Promise<void>>();
   /** By task: whose row is to read it, or has it. */
@@ -59,7 +61,7 @@ export class Player {
 
   constructor(model: Model, { limits, draw, rows, width, version }: PlayerOptions) {
     this.#limits = limits;
-    this.#draw = draw;
+    this.#drawOptions = draw;
     this.#version = version;
     this.#decoder = new Decoder(model, rows, limits.maxTokens, width === undefined ? {} : { width });
     this.#free = Array.from({ length: rows }, (_, i) => rows - 1 - i);
@@ -87,12 +89,15 @@ export class Player {
   async run(): Promise<void> {
     for (;;) {
       while (this.#canAdmit) this.#admit();
+      // The executor computes while environments answer what was done in the step before.
+      const take = this.#ready.size > 0 && !this.#failure ? this.#draw() : undefined;
+      for (const seat of this.#acted.splice(0)) this.#await(seat, seat.episode.answer());
       // Environments that answer at once have answered after this; timers go off, and whoever wants to abort is heard.
       await this.#loop.turn();
-      if (this.#ready.size === 0 && this.#busy.size > 0 && !this.#canAdmit) await this.#news();
+      if (take) await take();
+      else if (this.#ready.size === 0 && this.#busy.size > 0 && !this.#canAdmit) await this.#news();
       if (this.#failure) throw this.#failure.error;
-      if (this.#ready.size > 0) await this.#step();
-      else if (this.#busy.size === 0 && this.#waiting.length === 0) return;
+      if (!this.hasWork) return;
     }
   }
 
@@ -141,22 +146,25 @@ export class Player {
     seat.finished(seat.episode.trajectory());
   }
 
-  /** One forward pass over all that is ready, and one draw (or burst of draws) for each. */
-  async #step(): Promise<void> {
-    const version = this.#version; // new weights may come while the draw is awaited
+  /** Begins a forward pass over all that is ready, and a draw (or burst of draws) for each. @returns waits, and takes what was drawn */
+  #draw(): () => Promise<void> {
+    const version = this.#version; // new weights may come before the tokens are taken
     const seats = this.#share();
     const parts = seats.map(({ row, episode }) => ({ row, tokens: episode.pending, rng: episode.request.rng }));
-    const drawn = await this.#decoder.draw(parts, this.#draw);
-    seats.forEach((seat, i) => {
-      const { episode, row } = seat;
-      seat.hasRead = true;
-      if (episode.takeTokens(drawn[i]!, version)) {
-        // What was drawn behind the end is forgotten; the end itself is read together with the answer.
-        this.#decoder.truncate(row, episode.stream.ids.length - 1);
-        this.#ready.delete(seat);
-        this.#await(seat, episode.answer());
-      } else if (episode.stop !== null) this.#end(seat);
-    });
+    const finish = this.#decoder.start(parts, this.#drawOptions);
+    return async () => {
+      const drawn = await finish();
+      seats.forEach((seat, i) => {
+        const { episode, row } = seat;
+        seat.hasRead = true;
+        if (episode.takeTokens(drawn[i]!, version)) {
+          // What was drawn behind the end is forgotten; the end itself is read together with the answer.
+          this.#decoder.truncate(row, episode.stream.ids.length - 1);
+          this.#ready.delete(seat);
+          this.#acted.push(seat);
+        } else if (episode.stop !== null) this.#end(seat);
+      });
+    };
   }
 
   /**

@@ -2,6 +2,7 @@
  * Rollouts: the model acts in environments until every episode has ended. Each live episode has a row of one decoder. A step reads
  * what is new to every row that has something new (one token, a whole answer, a task) in one forward pass, and draws the
  * next token of each. Rows whose environment is still busy are simply not in it; a row that becomes free takes the next episode.
+ * Environments answer while the executor computes the next tokens of the others.
  * A task that several episodes share is read once and copied.
  *
  * What an episode does follows from its request and the model alone: its random numbers are its own stream's, by position, and

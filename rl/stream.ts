@@ -166,16 +166,20 @@ export interface Rollout {
 }
 
 export function rolloutsOf(trajectories: readonly Trajectory[]): Rollout[] {
-  return rolloutRows(trajectories).map((rows) => {
-    const first = trajectories[rows[0]!]!;
-    const tokens = rows.flatMap((row) => {
-      const { turns } = trajectories[row]!.stream;
-      return policyMask(trajectories[row]!).flatMap((trained, t) => (trained ? [{ row, t, turn: turns[t]! }] : []));
-    });
-    const masked = rows.some((row) => trajectories[row]!.masked);
-    const { group, reward } = first;
-    return { rows, group, reward, first, tokens, scorable: !masked && !Number.isNaN(reward) };
-  });
+  return rolloutRows(trajectories).map((rows) => rolloutOf(rows, trajectories));
+}
+
+function rolloutOf(rows: readonly number[], trajectories: readonly Trajectory[]): Rollout {
+  const first = trajectories[rows[0]!]!;
+  const tokens: TokenPlace[] = [];
+  for (const row of rows) {
+    const { turns } = trajectories[row]!.stream;
+    const mask = policyMask(trajectories[row]!);
+    for (let t = 0; t < mask.length; t++) if (mask[t]) tokens.push({ row, t, turn: turns[t]! });
+  }
+  const masked = rows.some((row) => trajectories[row]!.masked);
+  const { group, reward } = first;
+  return { rows, group, reward, first, tokens, scorable: !masked && !Number.isNaN(reward) };
 }
 
 /**
@@ -213,5 +217,8 @@ export function sampledCount({ stream }: Trajectory): number {
  * @returns one boolean per token
  */
 export function policyMask({ stream, masked }: Trajectory): boolean[] {
-  return stream.roles.map((role, t) => !masked && t > 0 && isAgentToken(role));
+  const mask = stream.roles.map(isAgentToken);
+  if (masked) mask.fill(false);
+  else if (mask.length > 0) mask[0] = false;
+  return mask;
 }

@@ -72,6 +72,10 @@ const reply = (text) => (node ? node.parentPort : self).postMessage(text);
 const start = ({ block, memory }) => {
   const words = new Int32Array(block);
   const kernels = [];
+  const argsAt = (slot) => ${SLOTS_AT} + 4 * (slot * ${SLOT_WORDS} + ${SLOT.argsAt});
+  const argsOf = Array.from({ length: ${SLOTS} }, (_, i) => new Float64Array(block, argsAt(i), ${MAX_ARGS}));
+  // The arguments of the last job, and behind them the units: read once, not for each chunk.
+  let [known, call] = [-1, []];
   const compute = (job, slot, index) => {
     try {
       const id = words[slot + ${SLOT.kernel}];
@@ -81,9 +85,11 @@ const start = ({ block, memory }) => {
         kernels[id] = new WebAssembly.Instance(module, { env: { memory } }).exports.run;
       }
       const chunks = words[slot + ${SLOT.chunks}], units = words[slot + ${SLOT.units}];
-      const begin = Math.floor((index * units) / chunks), end = Math.floor(((index + 1) * units) / chunks);
-      const args = new Float64Array(block, 4 * (slot + ${SLOT.argsAt}), words[slot + ${SLOT.args}]);
-      if (Atomics.load(words, ${WORD.failed}) === 0) kernels[id](...args, begin, end);
+      const count = words[slot + ${SLOT.args}];
+      if (job !== known) [known, call] = [job, Array.from(argsOf[job & ${SLOTS - 1}].subarray(0, count))];
+      call[count] = Math.floor((index * units) / chunks);
+      call[count + 1] = Math.floor(((index + 1) * units) / chunks);
+      if (Atomics.load(words, ${WORD.failed}) === 0) kernels[id](...call);
     } catch (error) {
       if (Atomics.compareExchange(words, ${WORD.failed}, 0, 1) === 0) {
         const text = String(error instanceof Error ? error.message : error).slice(0, ${MAX_MESSAGE});

@@ -309,6 +309,7 @@ export class ThreadPool {
     if (job === this.#published) return; // the workers have just done the last one
     const slot = slotOf(job);
     const { run, args, units, chunks, chunkMs = 0 } = this.#jobs[job & (SLOTS - 1)]!;
+    const call = [...args, 0, 0];
     const begun = performance.now();
     for (;;) {
       const seen = Atomics.load(words, slot + SLOT.remaining);
@@ -316,8 +317,9 @@ export class ThreadPool {
       if (index < 0) break;
       if (Atomics.compareExchange(words, slot + SLOT.remaining, seen, seen - 1) !== seen) continue;
       try {
-        const [begin, end] = [Math.floor((index * units) / chunks), Math.floor(((index + 1) * units) / chunks)];
-        if (Atomics.load(words, WORD.failed) === 0) run(...args, begin, end);
+        call[args.length] = Math.floor((index * units) / chunks);
+        call[args.length + 1] = Math.floor(((index + 1) * units) / chunks);
+        if (Atomics.load(words, WORD.failed) === 0) run(...call);
       } catch (error) {
         if (Atomics.compareExchange(words, WORD.failed, 0, 1) === 0) this.#failure = { error, job };
       }

@@ -34,11 +34,13 @@ import { eq } from "./pointwise.ts";
 /** Throws if an id that came from the host is outside [0, rows) and not one of the exceptions. */
 export function checkIds(where: string, ids: Tensor, rows: number, isException?: (id: number) => boolean): void {
   checkInt(where, ids);
-  const wrong = ids.hostInts?.findIndex((id) => (id < 0 || id >= rows) && !isException?.(id)) ?? -1;
-  check(
-    wrong < 0,
-    () => `${where}: id ${ids.hostInts![wrong]} at position ${wrong} is outside a table of ${rows} rows`,
-  );
+  const { hostInts } = ids;
+  if (hostInts === undefined) return;
+  for (let i = 0; i < hostInts.length; i++) {
+    const id = hostInts[i]!;
+    if (id >= 0 && id < rows) continue;
+    check(isException?.(id) ?? false, () => `${where}: id ${id} at position ${i} is outside a table of ${rows} rows`);
+  }
 }
 
 interface AxisParams {

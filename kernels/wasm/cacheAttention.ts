@@ -68,7 +68,7 @@ function cacheAttentionModule(headDim: number): Uint8Array<ArrayBuffer> {
           const keys = f.let(count.sub(from).min(BLOCK));
           const at = f.let(first.add(from.mul(4 * headDim)));
           const highest = scores(f, { q, k: f.let(p.k.add(at)), scratch, keys, scale, headDim });
-          const higher = f.let(maxLanes(f, highest).max(top));
+          const higher = f.let(maxLanes(f, highest).pmax(top));
           const factor = expWeight(f, top.sub(higher));
           f.set(top, higher);
           f.set(total, total.mul(factor));
@@ -132,7 +132,7 @@ function scores(f: FunctionBuilder, { q, k, scratch, keys, scale, headDim }: Sco
   f.for(0, whole, 4, (j) => {
     const four = products([pointer, pointer, pointer, pointer], 4 * headDim);
     f.store(scratch.at(j), four);
-    f.set(highest, highest.max(four));
+    f.set(highest, highest.pmax(four));
     f.set(pointer, pointer.add(16 * headDim));
   });
   f.if(whole.lt(keys), () => {
@@ -155,7 +155,7 @@ function scores(f: FunctionBuilder, { q, k, scratch, keys, scale, headDim }: Sco
       .lt(keys.splat());
     f.set(four, exists.bitselect<F32x4>(four, F32x4.of(NOTHING)));
     f.store(scratch.at(whole), four);
-    f.set(highest, highest.max(four));
+    f.set(highest, highest.pmax(four));
   });
   return highest;
 }

@@ -44,7 +44,7 @@ function sampleModule(): Uint8Array<ArrayBuffer> {
       const zero = f.let(F32x4.of(0)); // or NaN, if some logit is not finite
       forColumns(f, p.vocab, (columns) => {
         const x = f.let(columns.load(logits));
-        f.set(top, top.max(x));
+        f.set(top, top.pmax(x));
         f.set(zero, zero.add(x.mul(0)));
       });
       const id = f.let(I32.of(-1));

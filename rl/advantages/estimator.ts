@@ -83,10 +83,11 @@ export function toColumns(
   fill = 0,
 ): Float64Array[] {
   const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(fill));
-  rollouts.forEach((rollout, index) => {
+  for (const [index, rollout] of rollouts.entries()) {
     const values = valuesOf(rollout, index);
-    if (values) rollout.tokens.forEach(({ row, t }, k) => (columns[row]![t] = values[k]!));
-  });
+    if (values === null) continue;
+    for (const [k, { row, t }] of rollout.tokens.entries()) columns[row]![t] = values[k]!;
+  }
   return columns;
 }
 
@@ -112,10 +113,9 @@ export function groupEstimator(
         ofGroup(rewards, scorable).forEach((a, k) => advantages.set(scorable[k]!, a));
       }
       return {
-        perToken: toColumns(trajectories, rollouts, (rollout) => {
-          const advantage = advantages.get(rollout) ?? 0;
-          return rollout.tokens.map(() => advantage);
-        }),
+        perToken: toColumns(trajectories, rollouts, (rollout) =>
+          new Float64Array(rollout.tokens.length).fill(advantages.get(rollout) ?? 0),
+        ),
         fracRewardZeroStd: fracWithoutSpread(rollouts),
       };
     },

@@ -126,6 +126,24 @@ describe.each(gpuEnabled ? [reference, wasm, webgpu] : [reference, wasm])("on $n
     decoder.dispose();
   });
 
+  it("in two halves: what other rows do in between changes nothing", async () => {
+    const model = models[0]!;
+    for (const sampling of [{ temperature: 0.8 }, { temperature: 0.8, topK: 5 }]) {
+      const decoder = new Decoder(model, 4, 40, options);
+      const parts = [0, 1].map((text): Part => ({ row: text, tokens: prompts[text]!, rng: streamOf(text) }));
+      const expected = await decoder.draw(parts, sampling);
+      for (const row of [0, 1]) decoder.truncate(row, 0);
+      await decoder.draw([{ row: 2, tokens: prompts[2]! }]);
+      const finish = decoder.start(parts, sampling);
+      decoder.copy([{ from: 2, to: 3, length: 5 }]);
+      decoder.truncate(2, 0);
+      // A row that was read for a draw may even be given away before the draw is looked at.
+      decoder.truncate(0, 0);
+      expect(await finish()).toEqual(expected);
+      decoder.dispose();
+    }
+  });
+
   it("a row that is full in a burst keeps its bits; bad parts are named and change nothing", async () => {
     const model = models[0]!;
     const full = new Decoder(model, 2, 6, options);

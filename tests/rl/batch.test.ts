@@ -36,7 +36,7 @@ describe("packing", () => {
       return { ...base, ...full, trajectory: { ...base.trajectory, stream: { ...base.trajectory.stream, temperatures } } }; // prettier-ignore
     });
     const whole = { oldLogProbs: plans.map((_, i) => numbers(4, -9 - i)), refLogProbs: plans.map((_, i) => numbers(4, -19 - i)), oldValues: plans.map((_, i) => numbers(4, 29 + i)), prepared: plans.map((_, i) => numbers(4, 39 + i)) }; // prettier-ignore
-    const batches = pack(plans, { padId, maxTokens: 8, ...whole });
+    const batches = [...pack(plans, { padId, maxTokens: 8, ...whole })];
     expect(batches.length).toBe(1);
     const { rows, length, ids, index, targets, episode: of, token, segment, segments, columns } = batches[0]!;
     expect([rows, length, segments]).toEqual([2, 4, 2]);
@@ -78,12 +78,12 @@ describe("packing", () => {
     const [batch] = pack([masked, plain(4)], { padId });
     expect([...batch!.token]).toEqual([2, 3]);
     expect([...batch!.columns.mask]).toEqual([1, 1]);
-    expect(pack([plain(4), { ...plain(4), wWorld: Float64Array.of(1, 0, 0, 0) }], { padId })).toEqual([]);
+    expect([...pack([plain(4), { ...plain(4), wWorld: Float64Array.of(1, 0, 0, 0) }], { padId })]).toEqual([]);
   });
 
   it("rows of equal length keep their order; as many as fit exactly; at most 8192 tokens by default", () => {
     const of = (lengths: number[], options: Partial<PackOptions> = {}): number[][] =>
-      pack(lengths.map(plain), { padId, scored: (_, t) => t === 1, ...options }).map((b) => [...b.episode]);
+      Array.from(pack(lengths.map(plain), { padId, scored: (_, t) => t === 1, ...options }), (b) => [...b.episode]);
     expect(of([3, 4, 3, 4, 3], { maxTokens: 8 })).toEqual([[1, 3], [0, 2], [4]]); // prettier-ignore
     expect(of([4, 4], { maxTokens: 7 })).toEqual([[0], [1]]);
     expect(of([4096, 4096])).toEqual([[0, 1]]);

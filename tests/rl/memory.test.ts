@@ -29,7 +29,7 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ open }) => {
     const optimizer = new AdamW(model.params, { clipNorm: 1 });
     const plan = planStep(objective, [1, 2].map((reward) => randomEpisode(new Rng(reward), { reward }, 1)), 0); // prettier-ignore
     const options = { lr: 1e-4, padId: toyTemplate.padId, maxTokens: 1 };
-    expect(pack(plan.episodes, options).length).toBe(2);
+    expect([...pack(plan.episodes, options)].length).toBe(2);
     const step = async (): Promise<number> => {
       await update(model, optimizer, plan, objective, options);
       return device.backend.stats().liveBytes;

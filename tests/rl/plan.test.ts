@@ -117,7 +117,7 @@ describe("packing", () => {
 
   it.each([1, 30, 60, 90, 10_000])("at most %d padded tokens, unless one sequence alone has more", (maxTokens) => {
     const { episodes } = planStep(base, batch, 0);
-    const batches = pack(episodes, { padId: 0, maxTokens });
+    const batches = [...pack(episodes, { padId: 0, maxTokens })];
     const packed = batches.flatMap((b) => [...new Set(b.episode)]);
     expect([packed.length, new Set(packed).size]).toEqual([6, 6]);
     for (const b of batches) {
@@ -131,7 +131,7 @@ describe("packing", () => {
 
   it.each([1, 60, 100])("rows of a rollout stay together, with %d tokens at most", (maxTokens) => {
     const rows = batch.flatMap((t, i) => forked(t, i));
-    const batches = pack(planStep(base, rows, 0).episodes, { padId: 0, maxTokens });
+    const batches = [...pack(planStep(base, rows, 0).episodes, { padId: 0, maxTokens })];
     for (const b of batches) {
       const own = new Set([...b.episode].map((i) => rows[i]!.rollout));
       expect(own.size).toBe(b.segments);

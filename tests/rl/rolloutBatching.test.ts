@@ -116,22 +116,48 @@ describe.each([reference, wasm])("on $name", ({ open }) => {
   });
 
   it("a task that several share is read once, the others read its last token", async () => {
-    const draw = vi.spyOn(Decoder.prototype, "draw");
+    const start = vi.spyOn(Decoder.prototype, "start");
     await play(
       toySpec(letters(1), () => "abcdefabcdef"),
       everyone,
     );
-    const read = draw.mock.calls.map(([parts]) => parts.map(({ tokens }) => tokens.length));
+    const read = start.mock.calls.map(([parts]) => parts.map(({ tokens }) => tokens.length));
     // <|task|>, 12 letters, <|end|>, <|act|>
     expect(read[0]).toEqual([15]);
     expect(read[1]!.toSorted((a, b) => a - b)).toEqual(Array(COUNT).fill(1));
     expect(read.flat().filter((n) => n > 1).length).toBe(1);
   });
 
+  it("environments answer while the next tokens are computed", async () => {
+    const original = Decoder.prototype.start;
+    let computing = false;
+    const answered = { meanwhile: 0, alone: 0 };
+    vi.spyOn(Decoder.prototype, "start").mockImplementation(function (this: Decoder, ...args) {
+      const finish = original.apply(this, args);
+      computing = true;
+      return () => {
+        computing = false;
+        return finish();
+      };
+    });
+    const act = letters(3);
+    const trajectories = await play(
+      toySpec((action, turn) => {
+        answered[computing ? "meanwhile" : "alone"]++;
+        return act(action, turn);
+      }, task),
+    );
+    vi.restoreAllMocks();
+    expect(trajectories).toEqual(await play(patient));
+    // Alone only where nobody else had anything to draw.
+    expect(answered.meanwhile).toBeGreaterThan(5);
+    expect(answered.alone).toBeLessThan(answered.meanwhile);
+  });
+
   it("a row that became free is given away: no more rows than asked for, no more steps than needed", async () => {
-    const draw = vi.spyOn(Decoder.prototype, "draw");
+    const start = vi.spyOn(Decoder.prototype, "start");
     const trajectories = await play(patient, everyone, { maxConcurrent: 4 });
-    const rows = draw.mock.calls.map(([parts]) => parts.length);
+    const rows = start.mock.calls.map(([parts]) => parts.length);
     expect(Math.max(...rows)).toBe(4);
     const drawn = trajectories.reduce((n, t) => n + t.stream.roles.filter((r) => r === "action").length, 0);
     // One step draws one token of each; only at the end and for shared tasks do rows stay empty.

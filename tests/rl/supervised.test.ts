@@ -53,7 +53,7 @@ describe("without rewards", () => {
       return readAll(treeLeaves(grads));
     };
     for (const b of pack(plan.episodes, { padId: 0, maxTokens: 1 })) expect(b.segments).toBe(1);
-    expect(pack(plan.episodes, { padId: 0, maxTokens: 1 }).length).toBe(3);
+    expect([...pack(plan.episodes, { padId: 0, maxTokens: 1 })].length).toBe(3);
     const [whole, parts] = [await of(10_000), await of(1)];
     whole.forEach((leaf, i) => expect(relativeError(parts[i]!, leaf)).toBeLessThan(1e-12));
   });
