@@ -122,10 +122,9 @@ function countUp(B: number, T: number): Int32Array {
 }
 
 function checkPositions(positions: Int32Array, T: number, { maxPositions }: ModelConfig): void {
-  let wrong = 0;
-  while (wrong < positions.length && positions[wrong]! >= 0 && positions[wrong]! < maxPositions) wrong++;
+  const wrong = positions.findIndex((position) => position < 0 || position >= maxPositions);
   check(
-    wrong === positions.length,
+    wrong < 0,
     () =>
       `forward: position ${positions[wrong]} in row ${Math.floor(wrong / T)} is outside the model's ${maxPositions} positions`,
   );

@@ -36,11 +36,17 @@ export function checkIds(where: string, ids: Tensor, rows: number, isException?:
   checkInt(where, ids);
   const { hostInts } = ids;
   if (hostInts === undefined) return;
-  for (let i = 0; i < hostInts.length; i++) {
-    const id = hostInts[i]!;
-    if (id >= 0 && id < rows) continue;
-    check(isException?.(id) ?? false, () => `${where}: id ${id} at position ${i} is outside a table of ${rows} rows`);
+  const wrong = outsideOf(hostInts, rows, isException);
+  check(wrong < 0, () => `${where}: id ${hostInts[wrong]} at position ${wrong} is outside a table of ${rows} rows`);
+}
+
+/** Where the first of these is; −1: nowhere. */
+function outsideOf(ids: Int32Array, rows: number, isException?: (id: number) => boolean): number {
+  for (let i = 0; i < ids.length; i++) {
+    const id = ids[i]!;
+    if ((id < 0 || id >= rows) && isException?.(id) !== true) return i;
   }
+  return -1;
 }
 
 interface AxisParams {
