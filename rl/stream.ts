@@ -217,8 +217,5 @@ export function sampledCount({ stream }: Trajectory): number {
  * @returns one boolean per token
  */
 export function policyMask({ stream, masked }: Trajectory): boolean[] {
-  const mask = stream.roles.map(isAgentToken);
-  if (masked) mask.fill(false);
-  else if (mask.length > 0) mask[0] = false;
-  return mask;
+  return stream.roles.map(isAgentToken).fill(false, 0, masked ? undefined : 1);
 }

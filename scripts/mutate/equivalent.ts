@@ -23,6 +23,8 @@ const MEAN_ONLY = "only the mean is used, which has no ddof";
 const NOBODY = "no token is there to have the advantage";
 const SAME_THERE = "both sides are equal on the boundary";
 const COST = "costs time or memory, changes no number";
+const BEHIND = "behind the end nothing is true or counts, and what is written there into a typed array is dropped";
+const FIRST = "the first token has no prediction, and no weight";
 
 const LOSSES: readonly Equivalent[] = [
   equivalent("rl/losses/clipped.ts", "isPlain", ["isPlain ? ppoClipLoss(logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh) : boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, ) → boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, )"], "with bounds of 1e30 the general kernel is the plain one, with two more operations"), // prettier-ignore
@@ -72,20 +74,33 @@ const ADVANTAGES: readonly Equivalent[] = [
 const PLANS: readonly Equivalent[] = [
   equivalent("rl/correction.ts", "const isFar =", ["offPolicyMask !== undefined && isBad → isBad"], "nothing is greater than undefined"), // prettier-ignore
   equivalent("rl/correction.ts", "const scale = normalize && all.length > 0 ?", ["normalize && all.length > 0 → normalize", "all.length > 0 → all.length >= 0"], "without a token there is nothing to scale"), // prettier-ignore
-  equivalent("rl/echo.ts", "const firstAction = continues ? -1", ["1 → 2"], "position 0 is excluded anyway"),
-  equivalent("rl/echo.ts", "t > firstAction && roles[t]", ["t > firstAction → t >= firstAction"], "the token at firstAction is an action and no observation"), // prettier-ignore
+  equivalent("rl/aggregation.ts", "for (let t = 0; t < mask.length; t++) weights", ["t < mask.length → t <= mask.length"], BEHIND), // prettier-ignore
+  equivalent("rl/aggregation.ts", "for (let t = 0; t < mask.length; t++) sum", ["t < mask.length → t <= mask.length"], BEHIND), // prettier-ignore
+  equivalent("rl/echo.ts", "for (let t = firstAction + 1; t < roles.length", ["t < roles.length → t <= roles.length"], BEHIND), // prettier-ignore
+  equivalent("rl/echo.ts", "for (let t = 0; t < targets.length", ["t < targets.length → t <= targets.length"], BEHIND), // prettier-ignore
+  equivalent("rl/echo.ts", "for (let t = «0; t < targets.length", ["0 → 1"], FIRST),
   equivalent("rl/paw.ts", "turn: turnOf(members[«0]!)", ["0 → 1"], "all members are of one turn, and there are at least two"), // prettier-ignore
   equivalent("rl/paw.ts", "const count = Math.ceil(alpha * transitions.length - 1e-9);", ["1e-9 → 2e-9"], "any number between a rounding and a transition will do"), // prettier-ignore
   equivalent("rl/focus.ts", "(): number => «0;", ["0 → 1"], "with β 0 the weights are 1 + 0·σ, whatever the signal"), // prettier-ignore
   equivalent("rl/focus.ts", "if (values.length === 0) return NaN;", ["values.length === 0 → false"], "NaN comes out of the undefined elements, too"), // prettier-ignore
   equivalent("rl/plan.ts", "maxLength === undefined ? {} : { maxLength }", ["maxLength === undefined ? {} : { maxLength } → { maxLength }"], "an undefined option is none"), // prettier-ignore
   equivalent("rl/plan.ts", "const wValue = critic && returns ?", ["critic && returns → returns"], "checkObjective: no values without a critic"), // prettier-ignore
+  ...["result[t] = row[t]! * factor", "if (row[t] !== 0)", "into[i]![t]!"].flatMap((body) => [
+    equivalent("rl/plan.ts", `for (let t = «0; t < row.length; t++) ${body}`, ["0 → 1"], FIRST),
+    equivalent("rl/plan.ts", `for (let t = 0; t < row.length; t++) ${body}`, ["t < row.length → t <= row.length"], BEHIND), // prettier-ignore
+  ]),
   equivalent("rl/plan.ts", "if (imitation > 0) addImitation", ["imitation > 0 → imitation >= 0"], "it would add zeros"),
   equivalent("rl/stream.ts", "rollout === undefined ? undefined : known.get(rollout)", ["rollout === undefined ? undefined : known.get(rollout) → known.get(rollout)"], "undefined is never a key"), // prettier-ignore
+  equivalent("rl/stream.ts", "for (let t = «0; t < mask.length", ["0 → 1"], FIRST),
+  equivalent("rl/stream.ts", "for (let t = 0; t < mask.length", ["t < mask.length → t <= mask.length"], BEHIND),
   equivalent("rl/stream.ts", "if (Math.abs(rest) > 1e-12", ["Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward)) → Math.abs(rest) >= 1e-12 * Math.max(1, Math.abs(reward))"], "a bound on rounding, of any size near it"), // prettier-ignore
-  equivalent("rl/batch.ts", "const longest =", ["0 → 1"], "a row with a scored token has at least two tokens"),
-  equivalent("rl/batch.ts", "longest(b) - longest(a) ||", ["longest(b) - longest(a) || a[0]! - b[0]! → longest(b) - longest(a)", "a[0]! - b[0]! → a[0]! + b[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
-  equivalent("rl/batch.ts", "for (let n = 0; n < count; n++)", ["n < count → n <= count"], "what is written behind the end of a typed array is dropped"), // prettier-ignore
+  equivalent(
+    "rl/batch.ts",
+    "{ rows: [], longest: «0 }",
+    ["0 → 1"],
+    "a row with a scored token has at least two tokens",
+  ),
+  equivalent("rl/batch.ts", "b.longest - a.longest ||", ["b.longest - a.longest || a.rows[0]! - b.rows[0]! → b.longest - a.longest", "a.rows[0]! - b.rows[0]! → a.rows[0]! + b.rows[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
 ];
 
 const PASSES: readonly Equivalent[] = [

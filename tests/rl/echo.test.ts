@@ -113,6 +113,8 @@ describe("weights", () => {
     const filter = (trajectory: Trajectory, t: number): boolean => trajectory.stream.ids[t] === 5;
     const [row] = echo({ lambda: 1, filter }).weights([first], 0);
     expect([...row!].filter((w) => w !== 0)).toEqual([1 / 4]);
+    const all = echo({ lambda: 1, filter: () => true }).weights([first], 0);
+    expect(all).toEqual(echo({ lambda: 1 }).weights([first], 0));
     const [selected] = echo({ lambda: 1, filter, normalization: "selected" }).weights([first], 0);
     expect([...selected!].filter((w) => w !== 0)).toEqual([1]);
   });
