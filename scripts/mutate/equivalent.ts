@@ -100,6 +100,7 @@ const PLANS: readonly Equivalent[] = [
     ["0 → 1"],
     "a row with a scored token has at least two tokens",
   ),
+  equivalent("rl/batch.ts", "for (let n = 0; n < count; n++) column", ["n < count → n <= count"], BEHIND),
   equivalent("rl/batch.ts", "b.longest - a.longest ||", ["b.longest - a.longest || a.rows[0]! - b.rows[0]! → b.longest - a.longest", "a.rows[0]! - b.rows[0]! → a.rows[0]! + b.rows[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
 ];
 
