@@ -90,12 +90,12 @@ export class Player {
     for (;;) {
       while (this.#canAdmit) this.#admit();
       // The executor computes while environments answer what was done in the step before.
-      const take = this.#ready.size > 0 && !this.#failure ? this.#draw() : undefined;
+      const take = this.#ready.size > 0 ? this.#draw() : undefined;
       for (const seat of this.#acted.splice(0)) this.#await(seat, seat.episode.answer());
       // Environments that answer at once have answered after this; timers go off, and whoever wants to abort is heard.
       await this.#loop.turn();
       if (take) await take();
-      else if (this.#ready.size === 0 && this.#busy.size > 0 && !this.#canAdmit) await this.#news();
+      else if (!this.#failure && this.#ready.size === 0 && this.#busy.size > 0 && !this.#canAdmit) await this.#news();
       if (this.#failure) throw this.#failure.error;
       if (!this.hasWork) return;
     }
