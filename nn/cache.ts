@@ -152,7 +152,8 @@ export class KvCache {
     if (entries.every(({ length }) => length === 0)) return;
     scope(() => {
       const { device } = this.#layers[0]!.k;
-      const [from, to] = (["from", "to"] as const).map((side) => tensor(this.slots(placesOf(entries, side)), { device })) as [Tensor, Tensor]; // prettier-ignore
+      const slotsOf = (side: "from" | "to"): Tensor => tensor(this.slots(placesOf(entries, side)), { device });
+      const [from, to] = [slotsOf("from"), slotsOf("to")];
       for (const { k, v } of this.#layers) {
         for (const x of [k, v]) {
           // The ops and not the functions, which would look at every slot: these are right.

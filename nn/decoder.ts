@@ -15,7 +15,7 @@ import { sampleTokens } from "../engine/ops/sample.ts";
 import { Rng } from "../engine/random.ts";
 import { scope } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
-import { emptyPlaces, KvCache, setPlace } from "./cache.ts";
+import { type CacheCopy, emptyPlaces, KvCache, setPlace } from "./cache.ts";
 import { checkSampling, isFiltering, type SampledToken, type SamplingOptions, sampleToken } from "./sampler.ts";
 import { forward, logits, type Model, pickHidden } from "./transformer.ts";
 
@@ -229,7 +229,7 @@ export class Decoder {
   }
 
   /** Rows `to` begin with the first `length` tokens of rows `from`: a prompt that several share is read once. */
-  copy(entries: Parameters<KvCache["copy"]>[0]): void {
+  copy(entries: readonly CacheCopy[]): void {
     this.#cache.copy(entries);
   }
 
