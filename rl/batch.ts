@@ -111,7 +111,8 @@ const longestFirst = (a: Unit, b: Unit): number => b.longest - a.longest || a.ro
 
 type IsScored = (plan: TokenPlan, token: number) => boolean;
 
-function hasScored(plan: TokenPlan, scored: IsScored): boolean {
+/** Whether `pack` would make a micro-batch of this episode, without making it. */
+export function hasScored(plan: TokenPlan, scored: IsScored = hasWeight): boolean {
   const { length } = plan.trajectory.stream.ids;
   for (let t = 1; t < length; t++) if (scored(plan, t)) return true;
   return false;

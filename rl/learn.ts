@@ -6,7 +6,7 @@ import { check } from "../engine/errors.ts";
 import type { Schedule, AdamW } from "../nn/optimizer.ts";
 import type { TransformerParams } from "../nn/parameters.ts";
 import type { Model } from "../nn/transformer.ts";
-import { pack } from "./batch.ts";
+import { hasScored } from "./batch.ts";
 import { offPolicyMetrics } from "./correction.ts";
 import { type Critic, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
 import { criticMetrics, type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
@@ -114,7 +114,7 @@ export async function learn(
   if (trajectories.every((t) => t.masked)) return idle(planStep(withoutSignals(objective), trajectories, step));
   const { plan, signals, update: first } = await prepareStep(options, trajectories, step);
   // Only groups without spread, and they are left out.
-  if (pack(plan.episodes, first).next().done) {
+  if (!plan.episodes.some((episode) => hasScored(episode))) {
     objective.advantage.observe?.(own);
     return idle(plan);
   }
