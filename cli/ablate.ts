@@ -1,17 +1,19 @@
 /**
  * `npm run ablate`: methods from the same warm starts, over seeds, with what is chance and what is not. What it consists of is in
- * ablate/plan.ts, who trains when in ablate/pool.ts, what it comes to in ablate/results.ts; here are flags, display, Ctrl-C, the end.
+ * ablate/plan.ts, who trains when in arms/pool.ts, what it comes to in ablate/results.ts; here are flags, display, Ctrl-C, the end.
  */
 import { writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import process from "node:process";
 import { listMethods } from "../rl/methods.ts";
 import { type AblateOptions, HELP, parseAblate } from "./ablate/options.ts";
-import { type Cell, isFinished, type Job, type Plan, planOf, readSummary } from "./ablate/plan.ts";
-import { stepsOf, trainAll } from "./ablate/pool.ts";
+import { type Cell, type Plan, planOf } from "./ablate/plan.ts";
 import { renderAblation } from "./ablate/render.ts";
 import { type CellResult, curveOfCell, resultsOf } from "./ablate/results.ts";
 import { tablesOf } from "./ablate/tables.ts";
+import { Together } from "./ablate/together.ts";
+import { isFinished, type Job, readSummary, stepsOf } from "./arms/job.ts";
+import { trainAll } from "./arms/pool.ts";
 import { createDisplay, type Display } from "./display/display.ts";
 import { stopOnInterrupt } from "./interrupt.ts";
 import { report } from "./options.ts";
@@ -54,9 +56,22 @@ async function train(
     const total = all.reduce((sum, job) => sum + stepsOf(job), 0);
     display.phase(`${name}, ${jobs} at a time (${all.length - missing.length} finished already)`, total, before);
     if (missing.length === 0) return Promise.resolve(true);
-    const onProgress = (done: number, metrics: Readonly<Record<string, number>>): void =>
-      display.update(before + done, metrics);
-    return trainAll(missing, { jobs, signal, onProgress, onFinished });
+    const together = new Together();
+    const tell = (): void => display.update(before + together.done, together.metrics);
+    return trainAll(missing, {
+      jobs,
+      signal,
+      onMessage(job, message) {
+        if (message.kind !== "phase" && message.kind !== "step") return;
+        together.hear(job, message);
+        tell();
+      },
+      onFinished(job) {
+        onFinished(job);
+        together.finished(job);
+        tell();
+      },
+    });
   };
   const warm = await phase(`${warmStarts.length} warm starts`, warmStarts, () => undefined);
   return warm && phase(`${cells.length} cells`, cells, (cell) => display.note(lineOf(cell, cells)));

@@ -235,11 +235,9 @@ export class Run {
       world_loss: worldLoss,
     });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
-    const percent = ((100 * successes) / episodes).toFixed(1);
-    this.#display.note(
-      `held-out tasks: ${percent} % of ${episodes} solved, world-model loss ${worldLoss.toFixed(3)} nats per token`,
-    );
-    return { episodes, successes, meanTurns, worldLoss, families: familyScores(score) };
+    const result = { episodes, successes, meanTurns, worldLoss, families: familyScores(score) };
+    this.#display.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
+    return result;
   }
 
   async #transcribe(report: StepReport): Promise<void> {

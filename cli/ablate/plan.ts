@@ -6,27 +6,16 @@
  *     results.json, report.html       what came out
  *
  * Cells with the same environment and seed differ in the method alone: they begin with the same weights, draw the same training
- * tasks in the same order, and are evaluated on the same held-out tasks with the same random numbers. A folder is finished when it
- * has a summary.json, which is written last.
+ * tasks in the same order, and are evaluated on the same held-out tasks with the same random numbers.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ENVIRONMENTS } from "../../rl/environments/index.ts";
+import type { Job } from "../arms/job.ts";
 import { methodSlug } from "../methods.ts";
 import { openGiven, UsageError } from "../options.ts";
 import { type Preset, presetFor } from "../presets.ts";
 import type { AblateOptions } from "./options.ts";
-
-export const SUMMARY = "summary.json";
-
-/** A folder to be trained, in a process of its own. */
-export interface Job {
-  readonly path: string;
-  readonly preset: Preset;
-  /** The run whose warm start it begins with; none: it is a warm start. */
-  readonly from?: string;
-  readonly device: AblateOptions["device"];
-}
 
 export interface Cell extends Job {
   readonly env: string;
@@ -128,11 +117,4 @@ function firstDifference(old: unknown, now: unknown, at: string): string | null 
     if (difference !== null) return difference;
   }
   return null;
-}
-
-export const isFinished = ({ path }: Job): boolean => existsSync(join(path, SUMMARY));
-
-/** What a finished folder says of itself. */
-export function readSummary({ path }: Job): Readonly<Record<string, unknown>> {
-  return JSON.parse(readFileSync(join(path, SUMMARY), "utf8")) as Record<string, unknown>;
 }

@@ -1,5 +1,5 @@
 /** The types that both displays share: what a display does, where it writes, and what is decided before it is made. */
-import type { Transcript } from "../report/records.ts";
+import type { Score, Transcript } from "../report/records.ts";
 import type { Style } from "./style.ts";
 import type { Table } from "./table.ts";
 
@@ -17,6 +17,8 @@ export interface Display {
   phase(name: string, total: number, done?: number): void;
   /** Steps finished in this phase, and what they measured under the names of cli/report/catalogue.ts. */
   update(step: number, metrics: Readonly<Record<string, number>>): void;
+  /** Held-out tasks, played after `step` steps of RL; 0: by the warm start. */
+  evaluation(step: number, score: Score): void;
   /** Shows one trajectory, above the live lines. */
   transcript(record: Transcript): void;
   table(table: Table): void;

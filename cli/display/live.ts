@@ -8,11 +8,11 @@
  */
 import { metricInfo } from "../report/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../report/format.ts";
-import type { Transcript } from "../report/records.ts";
+import type { Score, Transcript } from "../report/records.ts";
 import type { Display, ResolvedOptions } from "./contract.ts";
 import { Progress } from "./progress.ts";
 import { bar, sparkline } from "./spark.ts";
-import { tableLines, type Table } from "./table.ts";
+import { scoreLine, tableLines, type Table } from "./table.ts";
 import { transcriptLines } from "./transcript.ts";
 import { fit, textWidth, truncate, wrap } from "./width.ts";
 
@@ -72,6 +72,14 @@ export function createLive(options: ResolvedOptions): Display {
     if (now() - lastDraw >= redrawMs) draw();
   };
 
+  const note = (text: string): void => {
+    if (closed) return;
+    const lines = visible(text)
+      .split("\n")
+      .flatMap((line) => wrap(line, width() - 2));
+    draw(lines.map((line, i) => `${i === 0 ? style.accent("•") : " "} ${line}`));
+  };
+
   const restoreCursor = (): void => {
     if (hidden) stream.write(SHOW_CURSOR);
     hidden = false;
@@ -99,6 +107,9 @@ export function createLive(options: ResolvedOptions): Display {
       progress.update(step, metrics, now());
       drawIfDue();
     },
+    evaluation(_step: number, score: Score): void {
+      note(scoreLine(score));
+    },
     transcript(record: Transcript): void {
       if (!closed) draw(transcriptLines(record, style, width()));
     },
@@ -108,13 +119,7 @@ export function createLive(options: ResolvedOptions): Display {
       if (progress !== null && progress.done >= progress.total) settle();
       draw(["", ...tableLines(table, style, width())]);
     },
-    note(text: string): void {
-      if (closed) return;
-      const lines = visible(text)
-        .split("\n")
-        .flatMap((line) => wrap(line, width() - 2));
-      draw(lines.map((line, i) => `${i === 0 ? style.accent("•") : " "} ${line}`));
-    },
+    note,
     close(): void {
       if (closed) return;
       if (progress !== null) draw();

@@ -4,10 +4,10 @@
  */
 import { metricInfo } from "../report/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../report/format.ts";
-import type { Transcript } from "../report/records.ts";
+import type { Score, Transcript } from "../report/records.ts";
 import type { Display, ResolvedOptions } from "./contract.ts";
 import { Progress } from "./progress.ts";
-import { tableLines, type Table } from "./table.ts";
+import { scoreLine, tableLines, type Table } from "./table.ts";
 import { transcriptLines } from "./transcript.ts";
 
 const WIDTH = 120;
@@ -53,6 +53,9 @@ export function createPlain({ stream, now, show, lineMs, style }: ResolvedOption
       progress.update(step, metrics, now());
       pending = true;
       if (now() - lastLine >= lineMs || step >= progress.total) printStep();
+    },
+    evaluation(_step: number, score: Score): void {
+      print([scoreLine(score)]);
     },
     transcript(record: Transcript): void {
       print(transcriptLines(record, style, WIDTH));

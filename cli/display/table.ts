@@ -68,6 +68,12 @@ export function formatRate(score: Score): string {
   return `${formatPercent(value)} [${(100 * low).toFixed(0)}, ${(100 * high).toFixed(0)}]`;
 }
 
+/** What an evaluation found, in a line. */
+export function scoreLine({ successes, episodes, worldLoss }: Score): string {
+  const solved = `held-out tasks: ${((100 * successes) / episodes).toFixed(1)} % of ${episodes} solved`;
+  return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
+}
+
 /** The main comparison: one row per quantity; baselines are columns of their own before "before". */
 export function comparisonTable(summary: Summary): Table {
   const { before, after } = summary;

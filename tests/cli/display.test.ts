@@ -170,14 +170,19 @@ describe("on a terminal", () => {
     const { terminal, display } = start(80);
     display.phase("rl", 10);
     display.update(3, { reward: 0.5 });
-    display.note("evaluated");
+    display.evaluation(3, { episodes: 8, successes: 5, worldLoss: 0.5 });
     display.transcript(record);
     display.update(4, { reward: 0.6 });
     display.table(comparisonTable(summary));
     display.close();
-    const order = ["• evaluated", "✔ success", "│ Find the note.", "│ $ ls", "Held-out tasks", "▸ rl"].map((text) =>
-      terminal.screen.indexOf(text),
-    );
+    const order = [
+      "• held-out tasks: 62.5 % of 8 solved, world-model loss 0.500",
+      "✔ success",
+      "│ Find the note.",
+      "│ $ ls",
+      "Held-out tasks",
+      "▸ rl",
+    ].map((text) => terminal.screen.indexOf(text));
     expect(order).not.toContain(-1);
     expect(order).toEqual(order.toSorted((a, b) => a - b));
     // What the model printed could have cleared the screen; it is shown instead.

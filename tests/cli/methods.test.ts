@@ -239,6 +239,7 @@ test("a run with a critic, a reference and a KL controller resumes to the last b
     phase: (name) => void (inRl = name.startsWith("reinforcement")),
     update: (done) => inRl && done === 3 && stop.abort(),
     note: () => {},
+    evaluation: () => {},
     transcript: () => {},
     table: () => {},
     close: () => {},

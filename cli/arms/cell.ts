@@ -1,28 +1,21 @@
 /**
- * The process that trains one folder of an ablation (pool.ts starts it): a warm start, or a cell from its warm start to its end.
- * It begins or continues, whichever the folder needs, tells its parent how far it is, and ends with it.
+ * The process that trains one folder (pool.ts starts it): a warm start, or an arm from its warm start to its end. It begins or
+ * continues, whichever the folder needs, tells its parent what a display would show (messages.ts), and ends with it.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import process from "node:process";
 import { device } from "../../engine/device.ts";
 import { check, fail } from "../../engine/errors.ts";
-import type { Display } from "../display/display.ts";
 import { report } from "../options.ts";
 import { presetOf } from "../presets.ts";
 import { writeReport } from "../report/report.ts";
 import { Run } from "../run.ts";
 import { createRun, openRun, type RunFolder } from "../runFolder.ts";
-import { type Job, SUMMARY } from "./plan.ts";
+import { type Job, SUMMARY } from "./job.ts";
+import { messenger } from "./messages.ts";
 
-/** What the parent hears. */
-export interface Progress {
-  /** Steps of warm start or RL that are done. */
-  readonly step: number;
-  readonly metrics: Readonly<Record<string, number>>;
-}
-
-/** How long to wait for the process of a killed ablation to see that its parent is gone. */
+/** How long to wait for the process of a killed comparison to see that its parent is gone. */
 const PATIENCE_MS = 30_000;
 
 async function main(): Promise<number> {
@@ -53,7 +46,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Makes the folder; it appears complete or not at all. A cell has the lines and the checkpoint of its warm start. */
+/** Makes the folder; it appears complete or not at all. An arm has the lines and the checkpoint of its warm start. */
 function begin({ path, preset, from }: Job): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
@@ -90,28 +83,6 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-/** A display that shows nothing and tells the parent. */
-function messenger(): Display {
-  const ignore = (): void => undefined;
-  const send = (progress: Progress): void => {
-    if (process.connected) process.send?.(progress);
-  };
-  let steps = 0;
-  return {
-    phase(_name: string, total: number, done: number = 0): void {
-      steps = total;
-      if (total > 1) send({ step: done, metrics: {} });
-    },
-    update(step: number, metrics: Readonly<Record<string, number>>): void {
-      if (steps > 1) send({ step, metrics });
-    },
-    transcript: ignore,
-    table: ignore,
-    note: ignore,
-    close: ignore,
-  };
 }
 
 process.exitCode = await main().catch(report);
