@@ -82,7 +82,7 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take the names
    * from there: what a novice would try.
    */
-  random(rng: Rng, task?: string): string;
+  random(rng: Rng, task?: string, options?: Options): string;
 }
 
 /**

@@ -59,12 +59,12 @@ export interface Game<Options extends GameOptions, Family extends FamilyInfo, Ta
   makeTask(rng: Rng, family: Family, options: Options): Task;
   start(task: Task, options: Options): State;
   /** @param verb the first word of the action in lower case @param rest what follows it, with single spaces */
-  play(task: Task, state: State, verb: string, rest: string): Move<State>;
+  play(task: Task, state: State, verb: string, rest: string, options: Options): Move<State>;
   /** The expert's next action. */
   expert(task: Task, state: State): string;
-  random(rng: Rng): string;
+  random(rng: Rng, task?: string, options?: Options): string;
   /** The reward of an ending. Default: its score. */
-  reward?(score: number, options: Options): number;
+  reward?(score: number, options: Options, task: Task): number;
 }
 
 /** A live episode of a game. */
@@ -104,14 +104,14 @@ export class GameEnvironment<
   protected act(action: string): StepResult {
     const { family, task } = this.#started();
     const [verb = "", ...rest] = action.trim().split(/\s+/);
-    const move = this.game.play(task, this.#state as State, verb.toLowerCase(), rest.join(" "));
+    const move = this.game.play(task, this.#state as State, verb.toLowerCase(), rest.join(" "), this.#options);
     this.#turns++;
     if (move.failed) this.#toolErrors++;
     this.#state = move.state ?? this.#state;
     const { kind, score } = move.ending ?? { kind: "none", score: 0 };
     return {
       observation: move.observation,
-      reward: move.ending && this.game.reward ? this.game.reward(score, this.#options) : score,
+      reward: move.ending && this.game.reward ? this.game.reward(score, this.#options, task) : score,
       done: move.ending !== undefined,
       info: {
         family: family.name,
@@ -178,7 +178,7 @@ export function defineGame<Options extends GameOptions, Family extends FamilyInf
       );
       return env.expertAction();
     },
-    random: (rng) => game.random(rng),
+    random: (rng, task, options) => game.random(rng, task, options),
   };
 }
 

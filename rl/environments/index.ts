@@ -2,6 +2,7 @@
 import { calculator } from "./calculator/index.ts";
 import type { EnvironmentSpec } from "./environment.ts";
 import { gridworld } from "./gridworld/index.ts";
+import { home } from "./home/index.ts";
 import { household } from "./household/index.ts";
 import { search } from "./search/index.ts";
 import { shop } from "./shop/index.ts";
@@ -9,6 +10,7 @@ import { sokoban } from "./sokoban/index.ts";
 import { terminal } from "./terminal/index.ts";
 
 export const ENVIRONMENTS: Readonly<Record<string, EnvironmentSpec>> = {
+  home,
   terminal,
   gridworld,
   sokoban,

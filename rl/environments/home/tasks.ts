@@ -1,0 +1,187 @@
+/** What is asked in a home, which commands answer it, and which pairs (file, question) are kept for held-out tasks. */
+import { Rng } from "../../../engine/random.ts";
+import type { FamilyInfo } from "../environment.ts";
+import type { GameOptions, GameTask } from "../game.ts";
+import { drawUntil, type Split } from "../selection.ts";
+import { drawWord } from "../terminal/words.ts";
+import { type Facts, factsOf, type HomeFile, type HomeNames } from "./facts.ts";
+import type { Hints } from "./hints.ts";
+
+export interface HomeOptions extends GameOptions {
+  /** Seed of the home, the same for all episodes; −1: each episode has a home of its own. Default 0. */
+  readonly home?: number;
+  /** What an error message says beside what went wrong (hints.ts). Default `suggestion`. */
+  readonly hints?: Hints;
+  /**
+   * `random`: what error messages state is drawn anew each time, in the same words: a control, in which they can be predicted no
+   * better than by chance. What is right stays as it is. Default `true`.
+   */
+  readonly facts?: "true" | "random";
+  /** Families that pay; the others are played, and answered, and earn nothing. Default: all. */
+  readonly rewarded?: readonly string[];
+}
+
+export interface HomeTask extends GameTask {
+  readonly family: HomeFamily;
+  readonly facts: Facts;
+  readonly file: HomeFile;
+  /** Of `copy`: the file beside which the copy goes, in another directory. */
+  readonly other: HomeFile;
+  /** Of `follow`: what stands for the file in the task. */
+  readonly alias: string;
+  /** What the file says, a word a line, drawn anew in each episode. */
+  readonly lines: readonly string[];
+  /** Draws what error messages state where facts are random. */
+  readonly liar: Rng | undefined;
+}
+
+/** What has been changed: `verb file…`, in order. */
+export type Changes = readonly string[];
+
+/** A kind of question. */
+export interface HomeFamily extends FamilyInfo {
+  readonly text: (task: Omit<HomeTask, "text">) => string;
+  /** Does a task's text ask this? */
+  readonly asks: RegExp;
+  /** The one command that does it. */
+  readonly command: (task: HomeTask) => string;
+  /** A command of this form about files of which only the names are known: everything else is guessed. */
+  readonly guess: (rng: Rng, files: readonly string[], names: HomeNames) => string;
+  /** What has to be answered. A family without is about a change. */
+  readonly answer?: (task: HomeTask) => string;
+  /** What has to be changed; nothing else may be. */
+  readonly change?: (task: HomeTask) => string;
+}
+
+const place = ({ name, directory }: HomeFile): string => `${name} in ${directory}`;
+
+/** The two facts of reading: the directory of a file, and the program for its ending. */
+const reading = (verb: string): Pick<HomeFamily, "command" | "guess"> => ({
+  command: ({ file, facts }) => `${verb} ${place(file)} with ${facts.programs.get(file.ending)!}`,
+  guess: (rng, [file], { directories, programs }) =>
+    `${verb} ${file} in ${rng.choice(directories)} with ${rng.choice(programs)}`,
+});
+
+/** The two facts of changing: the directory of a file, and the account that owns it. */
+const changing = (verb: string): Pick<HomeFamily, "command" | "guess" | "change"> => ({
+  command: ({ file, facts }) => `${verb} ${place(file)} as ${facts.owners.get(file.directory)!}`,
+  guess: (rng, [file], { directories, accounts }) =>
+    `${verb} ${file} in ${rng.choice(directories)} as ${rng.choice(accounts)}`,
+  change: ({ file }) => `${verb} ${file.name}`,
+});
+
+/** All families, easiest first. The level is how many facts of the home a task needs. */
+export const FAMILIES: readonly HomeFamily[] = [
+  {
+    name: "size",
+    level: 1,
+    description: "say how many letters a file has: its directory",
+    text: ({ file }) => `How large is ${file.name}?`,
+    asks: /^How large/,
+    command: ({ file }) => `size ${place(file)}`,
+    guess: (rng, [file], { directories }) => `size ${file} in ${rng.choice(directories)}`,
+    answer: ({ lines }) => String(lines.join("").length),
+  },
+  {
+    name: "read",
+    level: 2,
+    description: "say what a file says: its directory, and the program for its ending",
+    text: ({ file }) => `What does ${file.name} say?`,
+    asks: /^What does [a-z]+\./,
+    ...reading("read"),
+    answer: ({ lines }) => lines[0]!,
+  },
+  {
+    name: "count",
+    level: 2,
+    description: "count the lines of a file: its directory, and the program for its ending",
+    text: ({ file }) => `How many lines has ${file.name}?`,
+    asks: /^How many/,
+    ...reading("count"),
+    answer: ({ lines }) => String(lines.length),
+  },
+  {
+    name: "delete",
+    level: 2,
+    description: "delete a file: its directory, and the account that owns the directory",
+    text: ({ file }) => `Delete ${file.name}`,
+    asks: /^Delete/,
+    ...changing("delete"),
+  },
+  {
+    name: "lock",
+    level: 2,
+    description: "lock a file: its directory, and the account that owns the directory",
+    text: ({ file }) => `Lock ${file.name}`,
+    asks: /^Lock/,
+    ...changing("lock"),
+  },
+  {
+    name: "copy",
+    level: 3,
+    description: "copy a file to another: the directories of both, and the account that owns the second",
+    text: ({ file, other }) => `Copy ${file.name} to ${other.name}`,
+    asks: /^Copy/,
+    command: ({ file, other, facts }) =>
+      `copy ${place(file)} to ${other.directory} as ${facts.owners.get(other.directory)!}`,
+    guess: (rng, [file], { directories, accounts }) =>
+      `copy ${file} in ${rng.choice(directories)} to ${rng.choice(directories)} as ${rng.choice(accounts)}`,
+    change: ({ file, other }) => `copy ${file.name} ${other.directory}`,
+  },
+  {
+    name: "follow",
+    level: 3,
+    description: "say what the file behind an alias says: which file, its directory, and the program for its ending",
+    text: ({ alias }) => `What does ${alias} say?`,
+    asks: /^What does [a-z]+ /,
+    ...reading("read"),
+    answer: ({ lines }) => lines[0]!,
+  },
+];
+
+/** The family that a task's text is of; undefined for text that is no task. */
+export const familyOf = (text: string): HomeFamily | undefined => FAMILIES.find(({ asks }) => asks.test(text));
+
+/**
+ * Is this question about this file never asked in training? Half of them are, others for each file: of the four questions of level 2
+ * two for every file, so that each fact is needed both for what training asks and for what it does not.
+ */
+export function isHeldOutPair({ index }: HomeFile, { name, level }: HomeFamily): boolean {
+  const rng = new Rng(0).split("home/pairs").split(index);
+  if (level !== 2) return rng.split(name).int(2) === 0;
+  const order = rng.shuffle(FAMILIES.filter((family) => family.level === 2).map((family) => family.name));
+  return order.indexOf(name) < order.length / 2;
+}
+
+/** Makes a task; the same stream and options give the same task. */
+export function makeTask(rng: Rng, family: HomeFamily, options: HomeOptions): HomeTask {
+  const { size = 1, home = 0, split = "train", facts: stated = "true" } = options;
+  const facts = factsOf(home < 0 ? rng.int(2 ** 31) : home, size);
+  const { file, alias } = drawUntil("home", () => drawFile(rng, family, facts, home < 0 ? undefined : split));
+  const task = {
+    family,
+    facts,
+    file,
+    other: rng.choice(facts.files.filter(({ directory }) => directory !== file.directory)),
+    alias,
+    lines: Array.from({ length: family.name === "count" ? 2 + rng.int(97) : 1 }, () => drawWord(rng, split)),
+    liar: stated === "random" ? rng.split("liar") : undefined,
+  };
+  return { ...task, text: family.text(task) };
+}
+
+/**
+ * @param split where pairs are held out; undefined: in a home of one episode all may be asked, so that demonstrations show every
+ * name in every kind of question, and what is held out are facts and not words
+ */
+function drawFile(
+  rng: Rng,
+  family: HomeFamily,
+  { files, names, aliases }: Facts,
+  split: Split | undefined,
+): { file: HomeFile; alias: string } | undefined {
+  const alias = rng.choice(names.aliases);
+  const file = family.name === "follow" ? aliases.get(alias)! : rng.choice(files);
+  const fits = split === undefined || isHeldOutPair(file, family) === (split === "heldout");
+  return fits ? { file, alias } : undefined;
+}
