@@ -1,8 +1,10 @@
 /** From a trained episode to the record that transcripts.jsonl keeps and the report shows. */
 import type { Model } from "../nn/transformer.ts";
 import { score } from "../rl/learner.ts";
+import { unweighted } from "../rl/evaluate.ts";
+import { expectedAnswers } from "../rl/expectation.ts";
 import type { TokenPlan } from "../rl/objective.ts";
-import { isAgentToken, turnCount } from "../rl/stream.ts";
+import { isAgentToken, type Trajectory, turnCount } from "../rl/stream.ts";
 import type { Template } from "../rl/template.ts";
 import type { Phase, Transcript } from "./report/records.ts";
 
@@ -42,6 +44,19 @@ export async function describeEpisodes(
       })),
     };
   });
+}
+
+/** The same for held-out episodes, which nobody is trained on, with what the model expected to be answered. */
+export async function describeHeldOut(
+  model: Model,
+  template: Template,
+  trajectories: readonly Trajectory[],
+  step: number,
+  maxAnswerTokens: number,
+): Promise<Transcript[]> {
+  const records = await describeEpisodes(model, template, trajectories.map(unweighted), "eval", step);
+  const expected = await expectedAnswers(model, template, trajectories, maxAnswerTokens);
+  return records.map((record, i) => ({ ...record, expected: expected[i]! }));
 }
 
 /** A success and a failure of a step where there are both, to look at. */

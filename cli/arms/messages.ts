@@ -37,8 +37,9 @@ export function messenger(): Display {
     note(text: string): void {
       send({ kind: "note", text });
     },
-    // The parent has tables of its own, and closes what it opened.
+    // The parent has tables of its own, puts transcripts side by side, and closes what it opened.
     table: () => undefined,
+    sideBySide: () => undefined,
     close: () => undefined,
   };
 }

@@ -12,15 +12,26 @@ export interface OutputStream {
   off?(event: "resize", listener: () => void): unknown;
 }
 
+/** A trajectory, and whose it is. */
+export interface NamedTranscript {
+  readonly name: string;
+  readonly record: Transcript;
+}
+
 export interface Display {
-  /** A new phase of `total` steps begins; `done` of them lie behind us already (a resumed run). */
-  phase(name: string, total: number, done?: number): void;
-  /** Steps finished in this phase, and what they measured under the names of cli/report/catalogue.ts. */
-  update(step: number, metrics: Readonly<Record<string, number>>): void;
+  /**
+   * A new phase of `total` steps begins; `done` of them lie behind us already (a resumed run).
+   * @param lanes names of the runs that go through this phase side by side, `total` steps each. Default: one run without a name
+   */
+  phase(name: string, total: number, done?: number, lanes?: readonly string[]): void;
+  /** Steps finished in this phase, and what they measured under the names of cli/report/catalogue.ts. @param lane which run; default 0 */
+  update(step: number, metrics: Readonly<Record<string, number>>, lane?: number): void;
   /** Held-out tasks, played after `step` steps of RL; 0: by the warm start. */
-  evaluation(step: number, score: Score): void;
+  evaluation(step: number, score: Score, lane?: number): void;
   /** Shows one trajectory, above the live lines. */
   transcript(record: Transcript): void;
+  /** Shows what several runs made of the same task, side by side, each with what it expected to be answered. */
+  sideBySide(records: readonly NamedTranscript[]): void;
   table(table: Table): void;
   /** One message, above the live lines. */
   note(text: string): void;

@@ -9,11 +9,12 @@
 import { metricInfo } from "../report/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../report/format.ts";
 import type { Score, Transcript } from "../report/records.ts";
-import type { Display, ResolvedOptions } from "./contract.ts";
+import type { Display, NamedTranscript, ResolvedOptions } from "./contract.ts";
+import { type Lane, laneLines } from "./lanes.ts";
 import { Progress } from "./progress.ts";
 import { bar, sparkline } from "./spark.ts";
 import { scoreLine, tableLines, type Table } from "./table.ts";
-import { transcriptLines } from "./transcript.ts";
+import { sideBySideLines, transcriptLines } from "./transcript.ts";
 import { fit, textWidth, truncate, wrap } from "./width.ts";
 
 const HIDE_CURSOR = "\u001b[?25l";
@@ -31,7 +32,9 @@ const CLOCK_MS = 500;
 
 export function createLive(options: ResolvedOptions): Display {
   const { stream, now, show, redrawMs, style } = options;
-  let progress: Progress | null = null;
+  let title = "";
+  /** The runs of the phase; none between phases. */
+  let lanes: readonly Lane[] = [];
   /** Cells of each line now on the screen. */
   let drawn: number[] = [];
   let drawnColumns = 0;
@@ -53,7 +56,13 @@ export function createLive(options: ResolvedOptions): Display {
 
   /** Prints `above` for good and redraws the live lines under it. */
   const draw = (above: readonly string[] = []): void => {
-    const live = progress === null ? [] : frame(progress, options, width(), now());
+    const [first, ...more] = lanes;
+    const live =
+      first === undefined
+        ? []
+        : more.length === 0
+          ? frame(first.progress, options, width(), now())
+          : laneLines(title, lanes, style, width(), now());
     // A frame that is taller than the window could not be overwritten.
     const fitting = live.slice(0, Math.max(1, (stream.rows ?? 24) - 1));
     const text = [...above, ...fitting].map((line) => `${line}${CLEAR_LINE_END}\n`).join("");
@@ -64,8 +73,8 @@ export function createLive(options: ResolvedOptions): Display {
   };
   /** A phase that ends stays on the screen, as it was at its end. */
   const settle = (): void => {
-    if (progress !== null) draw();
-    progress = null;
+    if (lanes.length > 0) draw();
+    lanes = [];
     drawn = [];
   };
   const drawIfDue = (): void => {
@@ -85,10 +94,10 @@ export function createLive(options: ResolvedOptions): Display {
     hidden = false;
   };
   const onResize = (): void => {
-    if (progress !== null) draw();
+    if (lanes.length > 0) draw();
   };
   const clock = setInterval(() => {
-    if (progress !== null) drawIfDue();
+    if (lanes.length > 0) drawIfDue();
   }, CLOCK_MS);
   clock.unref?.();
   stream.on?.("resize", onResize);
@@ -96,19 +105,30 @@ export function createLive(options: ResolvedOptions): Display {
   process.on("exit", restoreCursor);
 
   return {
-    phase(name: string, total: number, done: number = 0): void {
+    phase(name: string, total: number, done: number = 0, names: readonly string[] = [""]): void {
       if (closed) return;
       settle();
-      progress = new Progress(visible(name), total, done, now());
+      title = visible(name);
+      lanes = names.map((own) => ({ name: own, progress: new Progress(title, total, done, now()) }));
       draw();
     },
-    update(step: number, metrics: Readonly<Record<string, number>>): void {
-      if (closed || progress === null) return;
-      progress.update(step, metrics, now());
+    update(step: number, metrics: Readonly<Record<string, number>>, lane: number = 0): void {
+      if (closed || lanes[lane] === undefined) return;
+      lanes[lane].progress.update(step, metrics, now());
       drawIfDue();
     },
-    evaluation(_step: number, score: Score): void {
-      note(scoreLine(score));
+    evaluation(_step: number, score: Score, lane: number = 0): void {
+      // Side by side the curves tell it; a run by itself has a line for each evaluation.
+      if (lanes.length < 2) return note(scoreLine(score));
+      const { progress } = lanes[lane]!;
+      const { successes, episodes, worldLoss } = score;
+      const metrics: Record<string, number> = { "eval/success": successes / episodes };
+      if (worldLoss !== undefined) metrics["eval/world_loss"] = worldLoss;
+      progress.update(progress.done, metrics, now());
+      drawIfDue();
+    },
+    sideBySide(records: readonly NamedTranscript[]): void {
+      if (!closed) draw(sideBySideLines(records, style, width()));
     },
     transcript(record: Transcript): void {
       if (!closed) draw(transcriptLines(record, style, width()));
@@ -116,13 +136,13 @@ export function createLive(options: ResolvedOptions): Display {
     table(table: Table): void {
       if (closed) return;
       // A table that sums up a finished phase belongs under it.
-      if (progress !== null && progress.done >= progress.total) settle();
+      if (lanes.length > 0 && lanes.every(({ progress }) => progress.done >= progress.total)) settle();
       draw(["", ...tableLines(table, style, width())]);
     },
     note,
     close(): void {
       if (closed) return;
-      if (progress !== null) draw();
+      if (lanes.length > 0) draw();
       closed = true;
       clearInterval(clock);
       stream.off?.("resize", onResize);

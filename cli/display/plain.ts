@@ -5,57 +5,65 @@
 import { metricInfo } from "../report/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../report/format.ts";
 import type { Score, Transcript } from "../report/records.ts";
-import type { Display, ResolvedOptions } from "./contract.ts";
+import type { Display, NamedTranscript, ResolvedOptions } from "./contract.ts";
+import type { Lane } from "./lanes.ts";
 import { Progress } from "./progress.ts";
 import { scoreLine, tableLines, type Table } from "./table.ts";
-import { transcriptLines } from "./transcript.ts";
+import { sideBySideLines, transcriptLines } from "./transcript.ts";
 
 const WIDTH = 120;
 /** Metrics on a line; all of them are in metrics.jsonl. */
 const MAX_METRICS = 10;
 
 export function createPlain({ stream, now, show, lineMs, style }: ResolvedOptions): Display {
-  let progress: Progress | null = null;
+  let title = "";
+  let lanes: readonly Lane[] = [];
   let lastLine = -Infinity;
-  /** The newest step that has no line yet. */
-  let pending = false;
+  /** Runs whose newest step has no line yet. */
+  const pending = new Set<Lane>();
   let closed = false;
 
   const print = (lines: readonly string[]): void => {
     if (!closed) stream.write(lines.map((line) => `${line.trimEnd()}\n`).join(""));
   };
-  const printStep = (): void => {
-    if (progress === null) return;
+  const printSteps = (): void => {
     const time = now();
-    const { name, done, total, history } = progress;
-    const metrics = progress.shown(show, MAX_METRICS).map((metric) => {
-      const { label, format } = metricInfo(metric);
-      return `${label} ${formatAs(format, history.get(metric)?.at(-1) ?? NaN)}`;
-    });
-    const clock = `${formatDuration(progress.elapsedSeconds(time))} elapsed, ${formatDuration(progress.remainingSeconds(time))} left`;
-    print([`${name} ${done}/${total} | ${clock}${metrics.length > 0 ? ` | ${metrics.join(" | ")}` : ""}`]);
+    print(
+      [...pending].map(({ name, progress }) => {
+        const { done, total, history } = progress;
+        const metrics = progress.shown(show, MAX_METRICS).map((metric) => {
+          const { label, format } = metricInfo(metric);
+          return `${label} ${formatAs(format, history.get(metric)?.at(-1) ?? NaN)}`;
+        });
+        const clock = `${formatDuration(progress.elapsedSeconds(time))} elapsed, ${formatDuration(progress.remainingSeconds(time))} left`;
+        return `${name === "" ? title : name} ${done}/${total} | ${clock}${metrics.length > 0 ? ` | ${metrics.join(" | ")}` : ""}`;
+      }),
+    );
     lastLine = time;
-    pending = false;
-  };
-  const flush = (): void => {
-    if (pending) printStep();
+    pending.clear();
   };
 
   return {
-    phase(name: string, total: number, done: number = 0): void {
-      flush();
-      progress = new Progress(visible(name), total, done, now());
+    phase(name: string, total: number, done: number = 0, names: readonly string[] = [""]): void {
+      printSteps();
+      title = visible(name);
+      lanes = names.map((own) => ({ name: visible(own), progress: new Progress(title, total, done, now()) }));
       lastLine = -Infinity;
-      print([`== ${progress.name}: ${total - done} steps ==`]);
+      print([`== ${title}: ${total - done} steps ==`]);
     },
-    update(step: number, metrics: Readonly<Record<string, number>>): void {
-      if (progress === null || closed) return;
-      progress.update(step, metrics, now());
-      pending = true;
-      if (now() - lastLine >= lineMs || step >= progress.total) printStep();
+    update(step: number, metrics: Readonly<Record<string, number>>, lane: number = 0): void {
+      const of = lanes[lane];
+      if (of === undefined || closed) return;
+      of.progress.update(step, metrics, now());
+      pending.add(of);
+      if (now() - lastLine >= lineMs || step >= of.progress.total) printSteps();
     },
-    evaluation(_step: number, score: Score): void {
-      print([scoreLine(score)]);
+    evaluation(_step: number, score: Score, lane: number = 0): void {
+      const name = lanes[lane]?.name ?? "";
+      print([`${name === "" ? "" : `${name}: `}${scoreLine(score)}`]);
+    },
+    sideBySide(records: readonly NamedTranscript[]): void {
+      print(sideBySideLines(records, style, WIDTH));
     },
     transcript(record: Transcript): void {
       print(transcriptLines(record, style, WIDTH));
@@ -67,7 +75,7 @@ export function createPlain({ stream, now, show, lineMs, style }: ResolvedOption
       print(visible(text).split("\n"));
     },
     close(): void {
-      flush();
+      printSteps();
       closed = true;
     },
   };

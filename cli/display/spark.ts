@@ -6,12 +6,17 @@ const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 /**
  * The last `width` values as one character each, scaled between their own minimum and maximum. A value that is not finite leaves
  * a blank; a constant series is a low line, so that noise does not look like a trend.
+ * @param scale bounds that it shares with other curves. Default: its own
  */
-export function sparkline(values: readonly number[], width: number): string {
+export function sparkline(
+  values: readonly number[],
+  width: number,
+  scale?: { readonly low: number; readonly high: number },
+): string {
   const shown = width > 0 ? values.slice(-width) : [];
   const finite = shown.filter(Number.isFinite);
-  const low = Math.min(...finite);
-  const range = Math.max(...finite) - low;
+  const low = scale?.low ?? Math.min(...finite);
+  const range = (scale?.high ?? Math.max(...finite)) - low;
   return shown
     .map((value) => {
       if (!Number.isFinite(value)) return " ";

@@ -4,8 +4,9 @@
  */
 import { formatNumber, visible } from "../report/format.ts";
 import type { Role, Transcript, TranscriptToken } from "../report/records.ts";
+import type { NamedTranscript } from "./contract.ts";
 import type { Style } from "./style.ts";
-import { textWidth, truncate, wrap } from "./width.ts";
+import { fit, textWidth, truncate, wrap } from "./width.ts";
 
 /** Lines in the middle of a longer transcript are left out. */
 const MAX_LINES = 28;
@@ -28,6 +29,55 @@ export function transcriptLines(transcript: Transcript, style: Style, width: num
         ];
   const lines = [head, ...shown.map((line) => `│ ${line}`)];
   return style.enabled ? [...lines, truncate(`└ ${legend(tokens, style)}`, width)] : lines;
+}
+
+/** Narrower columns would break every line. */
+const MIN_COLUMN = 44;
+
+/** What several runs made of one task: a column for each where there is room, else one under the other. */
+export function sideBySideLines(records: readonly NamedTranscript[], style: Style, width: number): string[] {
+  if (records.length === 0) return [];
+  const columns = Math.max(1, Math.min(records.length, Math.floor(width / MIN_COLUMN)));
+  const cells = Math.floor(width / columns);
+  const blocks = records.map(({ name, record }) => expectationLines(name, record, style, cells - 2));
+  const lines = [truncate(`┌ ${style.bold(visible(records[0]!.record.task))}`, width)];
+  for (let first = 0; first < blocks.length; first += columns) {
+    const row = blocks.slice(first, first + columns);
+    const height = Math.max(...row.map(({ length }) => length));
+    for (let i = 0; i < height; i++)
+      lines.push(
+        row
+          .map((block) => fit(`│ ${block[i] ?? ""}`, cells))
+          .join("")
+          .trimEnd(),
+      );
+  }
+  return lines;
+}
+
+/** One run's way through the task: each action, what it expected to be answered, and what came. */
+function expectationLines(name: string, record: Transcript, style: Style, width: number): string[] {
+  const outcome = record.success ? style.good("✔") : style.bad("✘");
+  const lines = [truncate(`${outcome} ${style.bold(visible(name))} ${style.dim(`step ${record.step}`)}`, width)];
+  const textOf = (turn: number, role: Role): string =>
+    record.tokens.flatMap((token) => (token.turn === turn && token.role === role ? [token.text] : [])).join("");
+  const show = (mark: string, text: string, paint: (text: string) => string): void => {
+    // Special tokens are the template's, and nobody's words.
+    const words = visible(text.replace(/<\|\w+\|>/g, "").trim());
+    for (const [i, line] of wrap(words === "" ? "(nothing)" : words, Math.max(8, width - 10)).entries())
+      lines.push(`${style.dim(fit(i === 0 ? mark : "", 9))} ${paint(line)}`);
+  };
+  for (let turn = 0; turn < record.turns; turn++) {
+    show("$", textOf(turn, "action"), style.role.action);
+    const expected = record.expected?.[turn];
+    const came = textOf(turn, "observation");
+    if (expected === undefined) continue; // the last action ended the episode before it was answered
+    const isLast = turn + 1 === record.turns && came === "";
+    if (isLast) continue;
+    show("expected", expected, expected.trim() === came.trim() ? style.good : style.dim);
+    show("came", came, style.role.observation);
+  }
+  return lines;
 }
 
 /** The roles that occur, each in its colour. */

@@ -15,6 +15,7 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   reward: { label: "reward", format: "number" },
   success: { label: "success", format: "percent" },
   "eval/success": { label: "held-out", format: "percent" },
+  "eval/world_loss": { label: "held-out wm", format: "number" },
   loss: { label: "loss", format: "number" },
   policy_loss: { label: "policy loss", format: "number" },
   world_loss: { label: "world loss", format: "number" },

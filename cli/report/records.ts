@@ -60,6 +60,8 @@ export interface Transcript {
   readonly success: boolean;
   readonly stopReason: string;
   readonly turns: number;
+  /** The model's own most probable answer to each action, in order, where it was asked for. */
+  readonly expected?: readonly string[];
   readonly tokens: readonly TranscriptToken[];
 }
 

@@ -241,6 +241,7 @@ test("a run with a critic, a reference and a KL controller resumes to the last b
     note: () => {},
     evaluation: () => {},
     transcript: () => {},
+    sideBySide: () => {},
     table: () => {},
     close: () => {},
   };

@@ -7,7 +7,7 @@ import type { Rng } from "../../../engine/random.ts";
 import type { Ending, Move } from "../game.ts";
 import { NO_ENTRY } from "../terminal/filesystem.ts";
 import { parse, ShellSyntaxError } from "../terminal/parser.ts";
-import type { HomeFile } from "./facts.ts";
+import type { Facts, HomeFile } from "./facts.ts";
 import { type Fact, type Hints, hintOf } from "./hints.ts";
 import type { Changes, HomeTask } from "./tasks.ts";
 
@@ -16,12 +16,14 @@ export interface HomeState {
   readonly turns: number;
 }
 
-/** A command that failed: what went wrong, and the fact that would have helped. */
+/** A command that failed: what went wrong, and the facts that would have helped. */
 class Failure extends Error {
-  readonly fact: Fact | undefined;
-  constructor(problem: string, fact?: Fact) {
+  readonly file: string;
+  readonly facts: readonly Fact[];
+  constructor(problem: string, file: string = "", facts: readonly Fact[] = []) {
     super(problem);
-    this.fact = fact;
+    this.file = file;
+    this.facts = facts;
   }
 }
 
@@ -44,9 +46,10 @@ export function runLine(line: string, task: HomeTask, state: HomeState, hints: H
     return runCommand(name, args, task, next);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    const { message, fact } = error;
-    const stated = fact && task.liar ? lieOf(fact, task, task.liar.split(state.turns)) : fact;
-    return { observation: message + (stated ? hintOf(hints, stated) : ""), failed: true, state: next };
+    const { message, file, facts } = error;
+    const liar = task.liar?.split(state.turns);
+    const stated = liar ? facts.map((fact) => lieOf(fact, task, liar)) : facts;
+    return { observation: message + (facts.length > 0 ? hintOf(hints, file, stated) : ""), failed: true, state: next };
   }
 }
 
@@ -81,37 +84,51 @@ function runCommand(name: string, args: readonly string[], task: HomeTask, state
   if (form === undefined) throw new Failure(`${name.slice(0, 40)}: command not found`);
   if (args.length !== 2 * form.length + 1 || form.some((word, i) => args[2 * i + 1] !== word))
     throw new Failure(`usage: ${name} FILE ${form.map((word) => `${word} ${word.toUpperCase()}`).join(" ")}`);
-  const file = fileAt(args[0]!, args[2]!, task, state);
-  const text = file === task.file ? lines : [];
-  if (name === "size") return { observation: String(text.join("").length) };
-  if (name === "read" || name === "count") {
-    const right = facts.programs.get(file.ending)!;
-    const tried = args[4]!;
-    const goesWithTried = [...facts.programs].flatMap(([ending, program]) => (program === tried ? [`.${ending}`] : []));
-    if (tried !== right) throw new Failure(`cannot open .${file.ending}`, { kind: "program", known: `.${file.ending}`, right, tried, goesWithTried }); // prettier-ignore
-    return { observation: name === "read" ? text.join("\n") : String(text.length), state };
-  }
+  const file = fileNamed(args[0]!, task, state);
+  const place = directoryOf(file, args[2]!, facts);
+  const isReading = form[1] === "with";
+  // Of the target of a copy nothing is said but who owns it.
   const target = name === "copy" ? args[4]! : file.directory;
-  const right = facts.owners.get(target);
-  if (right === undefined) throw new Failure(`${target.slice(0, 40)}: ${NO_ENTRY}`);
-  const tried = args.at(-1)!;
-  const goesWithTried = [...facts.owners].flatMap(([directory, owner]) => (owner === tried ? [directory] : []));
-  if (tried !== right) throw new Failure("Permission denied", { kind: "owner", known: target, right, tried, goesWithTried }); // prettier-ignore
+  if (!facts.names.directories.includes(target)) throw new Failure(`${target.slice(0, 40)}: ${NO_ENTRY}`);
+  const needed = form.length === 1 ? [place] : [place, isReading ? programOf(file, args[4]!, facts) : ownerOf(target, args.at(-1)!, facts)]; // prettier-ignore
+  const wrong = needed.find(({ right, tried }) => tried !== right);
+  if (wrong !== undefined) throw new Failure(PROBLEMS[wrong.kind](wrong), file.name, needed);
+  const text = file === task.file ? lines : [];
+  if (name === "size") return { observation: String(text.join("").length), state };
+  if (isReading) return { observation: name === "read" ? text.join("\n") : String(text.length), state };
   const change = [name, file.name, ...(name === "copy" ? [target] : [])].join(" ");
   return { observation: "", state: { ...state, changes: [...state.changes, change] } };
 }
 
-/** The file of this name in this directory. @throws Failure if it is not there */
-function fileAt(name: string, directory: string, { facts }: HomeTask, { changes }: HomeState): HomeFile {
+const PROBLEMS: Readonly<Record<Fact["kind"], (fact: Fact) => string>> = {
+  directory: () => NO_ENTRY,
+  program: ({ known }) => `cannot open ${known}`,
+  owner: () => "Permission denied",
+  alias: () => NO_ENTRY,
+};
+
+/** The file of this name. @throws Failure if there is none, or no longer */
+function fileNamed(name: string, { facts }: HomeTask, { changes }: HomeState): HomeFile {
   const file = facts.files.find((known) => known.name === name);
-  if (file === undefined) {
-    const aliased = facts.aliases.get(name);
-    throw new Failure(NO_ENTRY, aliased && { kind: "alias", known: name, right: aliased.name, tried: name, goesWithTried: [] }); // prettier-ignore
-  }
-  if (changes.includes(`delete ${name}`)) throw new Failure(NO_ENTRY);
-  if (file.directory === directory) return file;
-  const goesWithTried = facts.files.flatMap((other) => (other.directory === directory ? [other.name] : []));
-  throw new Failure(NO_ENTRY, { kind: "directory", known: name, right: file.directory, tried: directory, goesWithTried }); // prettier-ignore
+  if (file !== undefined && !changes.includes(`delete ${name}`)) return file;
+  const aliased = facts.aliases.get(name);
+  const fact: Fact | undefined = aliased && { kind: "alias", known: name, right: aliased.name, tried: name, goesWithTried: [], word: "as" }; // prettier-ignore
+  throw new Failure(NO_ENTRY, name, fact ? [fact] : []);
+}
+
+function directoryOf({ name, directory }: HomeFile, tried: string, { files }: Facts): Fact {
+  const goesWithTried = files.flatMap((other) => (other.directory === tried ? [other.name] : []));
+  return { kind: "directory", known: name, right: directory, tried, goesWithTried, word: "in" };
+}
+
+function programOf({ ending }: HomeFile, tried: string, { programs }: Facts): Fact {
+  const goesWithTried = [...programs].flatMap(([other, program]) => (program === tried ? [`.${other}`] : []));
+  return { kind: "program", known: `.${ending}`, right: programs.get(ending)!, tried, goesWithTried, word: "with" };
+}
+
+function ownerOf(directory: string, tried: string, { owners }: Facts): Fact {
+  const goesWithTried = [...owners].flatMap(([other, owner]) => (owner === tried ? [other] : []));
+  return { kind: "owner", known: directory, right: owners.get(directory)!, tried, goesWithTried, word: "as" };
 }
 
 /** The same words about something drawn at random. */

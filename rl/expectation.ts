@@ -1,0 +1,35 @@
+/**
+ * What an agent expected to be answered: its own most probable answer to each of its actions, token by token without chance, from the
+ * tokens that it had read when it acted. A world-model loss is a number; this is the same model in words.
+ */
+import { generate } from "../nn/generate.ts";
+import type { Model } from "../nn/transformer.ts";
+import type { Trajectory } from "./stream.ts";
+import type { Template } from "./template.ts";
+
+/**
+ * @param maxTokens the longest answer that is written down
+ * @returns for each trajectory a text for each answer that it holds, in order
+ */
+export async function expectedAnswers(
+  model: Model,
+  template: Template,
+  trajectories: readonly Trajectory[],
+  maxTokens: number,
+): Promise<string[][]> {
+  const tag = template.tokenizer.special["<|obs|>"]!;
+  // Nobody but the template writes the tag, and it opens every answer, the empty ones too.
+  const places = trajectories.flatMap(({ stream }, episode) =>
+    stream.ids.flatMap((id, t) => (id === tag && stream.roles[t] === "scaffold" ? [{ episode, end: t + 1 }] : [])),
+  );
+  const answers = trajectories.map((): string[] => []);
+  if (places.length === 0) return answers;
+  const prompts = places.map(({ episode, end }) => trajectories[episode]!.stream.ids.slice(0, end));
+  const stopIds = [template.endId];
+  const generated = await generate(model, prompts, { maxNewTokens: maxTokens, temperature: 0, stopIds });
+  places.forEach(({ episode }, i) => {
+    const ids = generated[i]!.tokens.map(({ id }) => id).filter((id) => id !== template.endId);
+    answers[episode]!.push(template.tokenizer.decode(ids));
+  });
+  return answers;
+}
