@@ -12,7 +12,7 @@ import type { Model } from "../nn/transformer.ts";
 import type { ValueHead } from "../nn/valueHead.ts";
 import { demonstrate, playScripted } from "../rl/demonstrations.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/environment.ts";
+import type { Environment, EnvironmentOptions, EnvironmentSpec, NoviceMove } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { evaluate, type Evaluation, worldModelLoss } from "../rl/evaluate.ts";
 import type { DataOptions } from "../rl/data/play.ts";
@@ -23,13 +23,17 @@ import type { Trajectory } from "../rl/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../rl/template.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
 import { threadWorkers } from "./threads.ts";
+import { taskOptions } from "./environments.ts";
 import { dataFor, type Memory } from "./data.ts";
 import { objectiveFor } from "./methods.ts";
-import { longestCompletion, type Preset, taskOptions } from "./presets.ts";
+import { longestCompletion, type Preset } from "./presets.ts";
 import { rewardOf } from "./rewards.ts";
 
 /** Seeds of held-out tasks start here; training draws below 2^31. */
 const HELD_OUT_SEEDS = 2 ** 40;
+
+/** Random actions of an episode, where they are to be read and not to get anywhere. */
+const RANDOM_TURNS = 2;
 
 /**
  * Words without the space before them, single digits, runs of punctuation: a name is the same tokens wherever it stands (in a
@@ -50,9 +54,12 @@ export class Experiment {
   readonly env: EnvironmentSpec;
   readonly #train: EnvironmentOptions;
   readonly #heldOut: EnvironmentOptions;
+  readonly #demo: EnvironmentOptions;
   readonly #objective: Objective;
   readonly #data: ReturnType<typeof dataFor>;
   readonly #rng: Rng;
+  /** Turns of demonstrations that are a novice's guesses. */
+  readonly #guesses = new WeakMap<Trajectory, ReadonlySet<number>>();
   readonly #heldOutEpisodes = new Map<Template, Promise<Trajectory[]>>();
 
   constructor(preset: Preset) {
@@ -60,21 +67,26 @@ export class Experiment {
     this.env = ENVIRONMENTS[preset.env]!;
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
+    this.#demo = taskOptions(preset, "demo");
     this.#objective = objectiveFor(preset.rl, longestCompletion(preset));
     this.#data = dataFor(preset.data ?? {}, { env: this.env, envOptions: this.#train, seed: preset.seed });
     this.#rng = new Rng(preset.seed);
   }
 
-  /** A byte-level BPE learnt from expert episodes of training tasks. */
+  /** A byte-level BPE learnt from demonstrations of training tasks: an expert's, and a novice's among them if the preset says so. */
   async trainTokenizer(): Promise<Tokenizer> {
-    const { vocabSize, corpusEpisodes } = this.preset.tokenizer;
+    const { vocabSize, corpusEpisodes, novices = false } = this.preset.tokenizer;
     const texts: string[] = [];
     const seeds = this.#rng.split("corpus");
     for (let i = 0; i < corpusEpisodes; i++) {
-      const env = this.env.make(this.#train);
-      texts.push(await env.reset(seeds.split(i).int(2 ** 31)));
-      for (let done = false; !done;) {
-        const action = this.env.expert(env);
+      const rng = seeds.split(i);
+      const env = this.env.make(this.#demo);
+      const task = await env.reset(rng.int(2 ** 31));
+      const isNovice = novices && rng.uniform() < this.preset.sft.noviceShare;
+      const turns = isNovice ? this.#noviceTurns() : Infinity;
+      texts.push(task);
+      for (let turn = 0, done = false; !done && turn < turns; turn++) {
+        const action = isNovice ? this.#novice(env, rng, turn, task).action : this.env.expert(env);
         const result = await env.step(action);
         texts.push(action, result.observation);
         done = result.done;
@@ -92,12 +104,7 @@ export class Experiment {
       const rng = draw.split(i);
       const seed = rng.int(2 ** 31);
       const isNovice = rng.uniform() < noviceShare;
-      const novice = (task: string): string => this.env.random(rng, task);
-      episodes.push(
-        await (isNovice
-          ? this.#random(template, this.#train, seed, novice)
-          : this.#expert(template, this.#train, seed)),
-      );
+      episodes.push(await (isNovice ? this.#try(template, seed, rng) : this.#expert(template, this.#demo, seed)));
     }
     return episodes.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
   }
@@ -107,15 +114,38 @@ export class Experiment {
     return demonstrate(this.env, options, seed, template, { maxObservationTokens });
   }
 
-  /** Two random actions, for which `play` may read the task. */
-  #random(
+  /** An episode of the novice's; which of its turns are guesses is kept. */
+  async #try(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
+    const guesses = new Set<number>();
+    const policy = (env: Environment, turn: number, task: string): string => {
+      const { action, isGuess } = this.#novice(env, rng, turn, task);
+      if (isGuess) guesses.add(turn);
+      return action;
+    };
+    const episode = await this.#scripted(template, this.#demo, seed, policy, this.#noviceTurns());
+    this.#guesses.set(episode, guesses);
+    return episode;
+  }
+
+  /** Without a script of its own a novice guesses, for which it may read the task. */
+  #novice(env: Environment, rng: Rng, turn: number, task: string): NoviceMove {
+    if (this.env.novice) return this.env.novice(env, rng, turn, task);
+    return { action: this.env.random(rng, task, this.#demo), isGuess: true };
+  }
+
+  #noviceTurns(): number {
+    return this.env.novice ? this.preset.rollout.maxTurns : RANDOM_TURNS;
+  }
+
+  #scripted(
     template: Template,
     options: EnvironmentOptions,
     seed: number,
-    play: (task: string) => string,
+    policy: (env: Environment, turn: number, task: string) => string,
+    maxTurns: number,
   ): Promise<Trajectory> {
-    const limits = { maxTurns: 2, maxObservationTokens: this.preset.rollout.maxObservationTokens };
-    return playScripted(this.env, options, seed, template, (_env, _turn, task) => play(task), limits);
+    const limits = { maxTurns, maxObservationTokens: this.preset.rollout.maxObservationTokens };
+    return playScripted(this.env, options, seed, template, policy, limits);
   }
 
   newModel(tokenizer: Tokenizer, device: Device): Model {
@@ -148,12 +178,13 @@ export class Experiment {
   sft(
     options: Pick<SftOptions, "model" | "template" | "optimizer" | "demonstrations" | "startStep">,
   ): AsyncGenerator<StepReport> {
-    const { steps, batchSize, lr, warmup, observationWeight, loss = "sft" } = this.preset.sft;
+    const { steps, batchSize, lr, warmup, observationWeight, loss = "sft", imitateNovices = true } = this.preset.sft;
     const rate = schedule({ lr, warmup, decay: "cosine", steps, minRatio: 0.1 });
     return trainSft({
       ...options,
       observationWeight,
       loss,
+      ...(imitateNovices ? {} : { imitate: (t, k) => !this.#guesses.get(t)?.has(t.stream.turns[k]!) }),
       steps,
       batchSize,
       lr: rate,
@@ -233,7 +264,8 @@ export class Experiment {
     for (let i = 0; i < Math.ceil(this.preset.evaluation.finalEpisodes / 2); i++) {
       const rng = this.#rng.split("random play").split(i);
       mixed.push(await this.#expert(template, this.#heldOut, HELD_OUT_SEEDS + i));
-      mixed.push(await this.#random(template, this.#heldOut, HELD_OUT_SEEDS + i, () => this.env.random(rng)));
+      const random = (): string => this.env.random(rng, undefined, this.#heldOut);
+      mixed.push(await this.#scripted(template, this.#heldOut, HELD_OUT_SEEDS + i, random, RANDOM_TURNS));
     }
     return mixed.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
   }
