@@ -78,7 +78,13 @@ export interface Preset extends Tasks {
   /** Threads that play while the learner learns (rl/async); none: play and learn in turn. */
   readonly async?: { readonly workers: number; readonly maxStaleness: number };
   /** Held-out tasks: `episodes` at every evaluation during training, `finalEpisodes` before and after. */
-  readonly evaluation: { readonly every: number; readonly episodes: number; readonly finalEpisodes: number };
+  readonly evaluation: {
+    readonly every: number;
+    readonly episodes: number;
+    readonly finalEpisodes: number;
+    /** Episodes of each task before and after, for pass@k; none: one. */
+    readonly tries?: number;
+  };
   readonly checkpointEvery: number;
 }
 

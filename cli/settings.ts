@@ -118,6 +118,8 @@ export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
     imitation: "number",
     maskTruncated: "switch",
     dropConstantGroups: "switch",
+    rewardFrom: "number",
+    expertsOnly: "switch",
     iterations: "number",
     groups: "number",
     groupSize: "number",
@@ -257,11 +259,11 @@ export function listSettings(): string {
  * parts that were exchanged, as flags. Empty if nothing.
  */
 export function showSettings(rl: object, data: object = {}): string {
-  const { options = {}, kl, critic, correction, reward, entropy, imitation, rolloutFilter, maskTruncated, dropConstantGroups, iterations } = rl as Readonly<Record<string, Settings[string] | undefined>>; // prettier-ignore
+  const { options = {}, kl, critic, correction, reward, entropy, imitation, rolloutFilter, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations } = rl as Readonly<Record<string, Settings[string] | undefined>>; // prettier-ignore
   const { advantage, loss } = rl as { readonly advantage?: string; readonly loss?: string };
   const { temperature, ...rest } = data as Readonly<Record<string, Settings[string] | undefined>>;
   const { reject: rejection, ...weighing } = (correction ?? {}) as { readonly reject?: Settings[string] };
-  const loop = { imitation, maskTruncated, dropConstantGroups, iterations };
+  const loop = { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations };
   const bonus = typeof entropy === "object" ? { entropy, rl: loop } : { rl: { entropy, ...loop } };
   const parts = { ...options, kl, critic, correction: weighing, rejection, rolloutFilter, reward, ...bonus, rollout: { temperature }, ...rest }; // prettier-ignore
   const flags = [...(advantage ? [`--advantage ${advantage}`] : []), ...(loss ? [`--loss ${loss}`] : [])];

@@ -81,6 +81,10 @@ describe("--set env.…, train.…, demo.…", () => {
     }
   });
 
+  test.each(Object.keys(ENVIRONMENTS))("%s refuses an option that it does not have", (env) => {
+    expect(() => presetOfFlags("--env", env, ...set("demo.nonsense=1"))).toThrow(`--set demo: ${env}: unknown option 'nonsense'`); // prettier-ignore
+  });
+
   test.each([
     [["env.slib=3"], "--set env: gridworld: unknown option 'slib'; did you mean 'slip'?"],
     [["env.moves=x"], "--set env: gridworld: moves must be"],
