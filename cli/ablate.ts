@@ -17,7 +17,7 @@ import { trainAll } from "./arms/pool.ts";
 import { createDisplay, type Display } from "./display/display.ts";
 import { stopOnInterrupt } from "./interrupt.ts";
 import { report } from "./options.ts";
-import { listEnvironments } from "./presets.ts";
+import { listEnvironments } from "./environments.ts";
 import { bundlePage } from "./report/assets.ts";
 import type { Summary } from "./report/records.ts";
 import { openRun } from "./runFolder.ts";

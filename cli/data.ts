@@ -12,9 +12,10 @@ import { DifficultyPools, FailedTasks } from "../rl/data/pools.ts";
 import { ReplayBuffer, type ReplayOptions } from "../rl/data/replay.ts";
 import { Exploration } from "../rl/data/sampling.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/environment.ts";
-import { type DataFlags, UsageError } from "./options.ts";
+import { type DataFlags, type MethodFlags, UsageError } from "./options.ts";
 import { parsePlan, type Plan, scheduleOf, valuesOfPlan } from "./schedules.ts";
 import { once, type Settings } from "./settings.ts";
+import { checkYardstick, isYardstick } from "./yardsticks.ts";
 
 /** How tasks can be chosen, each with the options that `--set curriculum.…` gives it. */
 const CURRICULA = {
@@ -53,7 +54,11 @@ export interface DataSettings {
 }
 
 /** @throws UsageError with one line if a flag is wrong, or an option has no flag that it belongs to */
-export function dataSettings(flags: DataFlags, set: Settings): DataSettings | undefined {
+export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
+  if (flags.method !== undefined && isYardstick(flags.method)) {
+    const { explore, curriculum, dynamicSampling, guide, replay } = flags;
+    checkYardstick(flags.method, { explore, curriculum, "dynamic-sampling": dynamicSampling, guide, replay });
+  }
   const temperature = temperatureOf(flags, set);
   const { choose } = set["exploration"] ?? {};
   const explore = once("--explore", planOf("--explore", flags.explore), "exploration.epsilon", set);

@@ -7,35 +7,28 @@ import { Rng } from "../engine/random.ts";
 import { modelConfig } from "../nn/config.ts";
 import { AdamW, schedule } from "../nn/optimizer.ts";
 import { initParams, type TransformerParams } from "../nn/parameters.ts";
-import { type Tokenizer, trainBpe } from "../nn/tokenizer.ts";
+import type { Tokenizer } from "../nn/tokenizer.ts";
 import type { Model } from "../nn/transformer.ts";
 import type { ValueHead } from "../nn/valueHead.ts";
-import { demonstrate, playScripted } from "../rl/demonstrations.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
-import { evaluate, type Evaluation, worldModelLoss } from "../rl/evaluate.ts";
 import type { DataOptions } from "../rl/data/play.ts";
+import { evaluate, type Evaluation, evaluationOf, meanWorldLoss, passAt, worldModelLosses } from "../rl/evaluate.ts";
 import { AdaptiveEntropy, AdaptiveKl } from "../rl/losses.ts";
 import type { Objective } from "../rl/objective.ts";
 import type { RolloutOptions } from "../rl/rollout.ts";
 import type { Trajectory } from "../rl/stream.ts";
-import { SPECIAL_TOKENS, Template } from "../rl/template.ts";
+import { Template } from "../rl/template.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
-import { threadWorkers } from "./threads.ts";
 import { dataFor, type Memory } from "./data.ts";
+import { taskOptions } from "./environments.ts";
 import { objectiveFor } from "./methods.ts";
-import { longestCompletion, type Preset, taskOptions } from "./presets.ts";
+import { longestCompletion, type Preset } from "./presets.ts";
 import { rewardOf } from "./rewards.ts";
-
-/** Seeds of held-out tasks start here; training draws below 2^31. */
-const HELD_OUT_SEEDS = 2 ** 40;
-
-/**
- * Words without the space before them, single digits, runs of punctuation: a name is the same tokens wherever it stands (in a
- * question, in a path, at the start of an answer), so that copying it is copying.
- */
-const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
+import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
+import { threadWorkers } from "./threads.ts";
+import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
 /** Small micro-batches of rows of like length: a third of the work would otherwise be padding. */
 export const MAX_BATCH_TOKENS = 1200;
@@ -43,6 +36,11 @@ export const MAX_BATCH_TOKENS = 1200;
 export interface HeldOutScore extends Evaluation {
   /** −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play. */
   readonly worldLoss: number;
+  /** The same on the half that is random play, and on the episodes that were just played. */
+  readonly worldLossRandom: number;
+  readonly worldLossOnPolicy: number;
+  /** By k, if the tasks were tried more than once. */
+  readonly passAt?: Readonly<Record<string, number>>;
 }
 
 export class Experiment {
@@ -50,72 +48,29 @@ export class Experiment {
   readonly env: EnvironmentSpec;
   readonly #train: EnvironmentOptions;
   readonly #heldOut: EnvironmentOptions;
+  readonly #scripts: Scripts;
   readonly #objective: Objective;
   readonly #data: ReturnType<typeof dataFor>;
   readonly #rng: Rng;
-  readonly #heldOutEpisodes = new Map<Template, Promise<Trajectory[]>>();
+  readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
 
   constructor(preset: Preset) {
     this.preset = preset;
     this.env = ENVIRONMENTS[preset.env]!;
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
+    this.#scripts = new Scripts(preset);
     this.#objective = objectiveFor(preset.rl, longestCompletion(preset));
     this.#data = dataFor(preset.data ?? {}, { env: this.env, envOptions: this.#train, seed: preset.seed });
     this.#rng = new Rng(preset.seed);
   }
 
-  /** A byte-level BPE learnt from expert episodes of training tasks. */
-  async trainTokenizer(): Promise<Tokenizer> {
-    const { vocabSize, corpusEpisodes } = this.preset.tokenizer;
-    const texts: string[] = [];
-    const seeds = this.#rng.split("corpus");
-    for (let i = 0; i < corpusEpisodes; i++) {
-      const env = this.env.make(this.#train);
-      texts.push(await env.reset(seeds.split(i).int(2 ** 31)));
-      for (let done = false; !done;) {
-        const action = this.env.expert(env);
-        const result = await env.step(action);
-        texts.push(action, result.observation);
-        done = result.done;
-      }
-    }
-    return trainBpe(texts, { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
+  trainTokenizer(): Promise<Tokenizer> {
+    return this.#scripts.trainTokenizer();
   }
 
-  /** The limited set of episodes that the warm start sees: the expert's and, on a share of the tasks, a novice's. */
-  async demonstrations(template: Template): Promise<Trajectory[]> {
-    const { demonstrations, noviceShare } = this.preset.sft;
-    const draw = this.#rng.split("demonstrations");
-    const episodes: Trajectory[] = [];
-    for (let i = 0; i < demonstrations; i++) {
-      const rng = draw.split(i);
-      const seed = rng.int(2 ** 31);
-      const isNovice = rng.uniform() < noviceShare;
-      const novice = (task: string): string => this.env.random(rng, task);
-      episodes.push(
-        await (isNovice
-          ? this.#random(template, this.#train, seed, novice)
-          : this.#expert(template, this.#train, seed)),
-      );
-    }
-    return episodes.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
-  }
-
-  #expert(template: Template, options: EnvironmentOptions, seed: number): Promise<Trajectory> {
-    const { maxObservationTokens } = this.preset.rollout;
-    return demonstrate(this.env, options, seed, template, { maxObservationTokens });
-  }
-
-  /** Two random actions, for which `play` may read the task. */
-  #random(
-    template: Template,
-    options: EnvironmentOptions,
-    seed: number,
-    play: (task: string) => string,
-  ): Promise<Trajectory> {
-    const limits = { maxTurns: 2, maxObservationTokens: this.preset.rollout.maxObservationTokens };
-    return playScripted(this.env, options, seed, template, (_env, _turn, task) => play(task), limits);
+  demonstrations(template: Template): Promise<Trajectory[]> {
+    return this.#scripts.demonstrations(template);
   }
 
   newModel(tokenizer: Tokenizer, device: Device): Model {
@@ -154,6 +109,7 @@ export class Experiment {
       ...options,
       observationWeight,
       loss,
+      ...this.#scripts.imitated(),
       steps,
       batchSize,
       lr: rate,
@@ -162,14 +118,50 @@ export class Experiment {
     });
   }
 
+  /** What a yardstick learns from, with the rate that RL would have: as many steps, as many episodes in each. */
+  async *#imitate(
+    method: Yardstick,
+    {
+      signal,
+      ...learner
+    }: Pick<SftOptions, "model" | "template" | "optimizer" | "startStep"> & { signal?: AbortSignal | undefined },
+  ): AsyncGenerator<StepReport> {
+    if (method === "random") return;
+    const { rl, sft } = this.preset;
+    const { steps, groups, groupSize, lr, warmup, expertsOnly = false } = rl;
+    const { observationWeight, loss = "sft" } = sft;
+    const all = method === "expert" ? this.#scripts.lessons(learner.template) : this.demonstrations(learner.template);
+    const demonstrations = (await all).filter((episode) => !expertsOnly || !this.#scripts.isNovice(episode));
+    const loop = trainSft({
+      ...learner,
+      demonstrations,
+      observationWeight,
+      loss,
+      ...this.#scripts.imitated(),
+      steps,
+      batchSize: groups * groupSize,
+      lr: schedule({ lr, warmup }),
+      rng: this.#rng.split("imitation"),
+      maxBatchTokens: MAX_BATCH_TOKENS,
+    });
+    for await (const report of loop) {
+      yield report;
+      if (signal?.aborted) return;
+    }
+  }
+
   /** `reference` and `critic`: what the method needs of them (companions.ts). */
   rl(
     options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
       readonly signal?: AbortSignal;
     },
   ): AsyncGenerator<StepReport> {
-    const { steps, groups, groupSize, lr, warmup, iterations = 1 } = this.preset.rl;
+    const { method, steps, groups, groupSize, lr, warmup, iterations = 1 } = this.preset.rl;
     const { signal, ...rest } = options;
+    if (isYardstick(method)) {
+      const { model, template, optimizer, startStep = 0 } = options;
+      return this.#imitate(method, { model, template, optimizer, startStep, signal });
+    }
     const data = this.#dataOptions(options.template);
     const { temperature, ...sampling } = this.rolloutOptions();
     const run: RlOptions = {
@@ -224,35 +216,71 @@ export class Experiment {
     return { ...this.preset.rollout, maxTokens: this.preset.model.maxPositions };
   }
 
-  /**
-   * What a world model is judged by: answers to the expert's commands and, in turn, to random ones, most of which are mistakes.
-   * The episodes are fixed, so that losses before and after compare; names in unread files cannot be predicted by anyone.
-   */
-  async #fixedEpisodes(template: Template): Promise<Trajectory[]> {
-    const mixed: Trajectory[] = [];
-    for (let i = 0; i < Math.ceil(this.preset.evaluation.finalEpisodes / 2); i++) {
-      const rng = this.#rng.split("random play").split(i);
-      mixed.push(await this.#expert(template, this.#heldOut, HELD_OUT_SEEDS + i));
-      mixed.push(await this.#random(template, this.#heldOut, HELD_OUT_SEEDS + i, () => this.env.random(rng)));
-    }
-    return mixed.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
+  /** Success on held-out tasks (the first `episodes` of a fixed list, sampled as in training), and the world-model losses there. */
+  async evaluate(
+    model: Model,
+    template: Template,
+    episodes: number,
+    { signal, tries = 1, player = "model" }: EvaluateOptions = {},
+  ): Promise<HeldOutScore> {
+    const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
+    const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
+    // The first tries are those of an evaluation without others.
+    const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
+    let fixed = this.#fixed.get(template);
+    if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template)));
+    const judged = (await fixed).slice(0, episodes);
+    const losses = await worldModelLosses(model, template, judged.map(({ episode }) => episode)); // prettier-ignore
+    const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
+    return {
+      ...first,
+      worldLoss: meanWorldLoss(losses),
+      worldLossRandom: meanWorldLoss(losses.filter((_, i) => judged[i]!.isRandom)),
+      worldLossOnPolicy: meanWorldLoss(await worldModelLosses(model, template, readable)),
+      ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
+    };
   }
 
-  /** Success on held-out tasks (the first `episodes` of a fixed list, sampled as in training), and the world-model loss there. */
-  async evaluate(model: Model, template: Template, episodes: number, signal?: AbortSignal): Promise<HeldOutScore> {
-    const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
-    const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
-    const result = await evaluate(
-      model,
-      template,
-      this.env,
-      this.#heldOut,
-      seeds,
-      this.#rng.split("evaluation"),
-      options,
-    );
-    let fixed = this.#heldOutEpisodes.get(template);
-    if (fixed === undefined) this.#heldOutEpisodes.set(template, (fixed = this.#fixedEpisodes(template)));
-    return { ...result, worldLoss: await worldModelLoss(model, template, (await fixed).slice(0, episodes)) };
+  async #play(
+    model: Model,
+    template: Template,
+    seeds: readonly number[],
+    player: "model" | "random",
+    signal?: AbortSignal,
+  ): Promise<Evaluation> {
+    const rng = this.#rng.split("evaluation");
+    if (player === "model") {
+      const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
+      return evaluate(model, template, this.env, this.#heldOut, seeds, rng, options);
+    }
+    const trajectories: Trajectory[] = [];
+    for (const [i, seed] of seeds.entries()) {
+      if (signal?.aborted) break;
+      trajectories.push(await this.#scripts.randomEpisode(template, seed, rng.split(i)));
+    }
+    return evaluationOf(trajectories);
   }
+}
+
+interface EvaluateOptions {
+  readonly signal?: AbortSignal;
+  /** Episodes of each task; default 1. With more, pass@k is estimated from them, and all else is of the first. */
+  readonly tries?: number;
+  /** Who plays; default the model. */
+  readonly player?: "model" | "random";
+}
+
+/** All of them, and then all of them again. */
+const repeated = <T>(values: readonly T[], times: number): T[] => Array.from({ length: times }, () => values).flat();
+
+/** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */
+function passAtPowers(
+  trajectories: readonly Trajectory[],
+  tasks: number,
+  tries: number,
+): Readonly<Record<string, number>> {
+  const solved = new Array<number>(tasks).fill(0);
+  trajectories.forEach(({ info }, i) => (solved[i % tasks]! += Number(info["success"] === true)));
+  const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
+  return Object.fromEntries([...powers, tries].map((k) => [k, passAt(solved, tries, k)]));
 }

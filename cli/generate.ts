@@ -11,8 +11,9 @@ import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { emptyStream } from "../rl/stream.ts";
 import { Template } from "../rl/template.ts";
 import { createStyle, wantsColour } from "./display/style.ts";
+import { taskOptions } from "./environments.ts";
 import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "./options.ts";
-import { presetOf, taskOptions } from "./presets.ts";
+import { presetOf } from "./presets.ts";
 import { modelFromCheckpoint } from "./run.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint

@@ -28,15 +28,22 @@ interface SftNumbers {
   readonly loss?: "sft" | "dft";
   readonly demonstrations?: number;
   readonly noviceShare?: number;
+  readonly imitateNovices?: boolean;
   readonly observationWeight?: number;
   readonly steps?: number;
   readonly batchSize?: number;
   readonly lr?: number;
   readonly warmup?: number;
 }
+interface TokenizerNumbers {
+  readonly vocabSize?: number;
+  readonly corpusEpisodes?: number;
+  readonly novices?: boolean;
+}
 export interface LoopSettings {
   readonly rl: LoopNumbers;
   readonly sft?: SftNumbers;
+  readonly tokenizer?: TokenizerNumbers;
   readonly rollout: SamplingNumbers;
 }
 
@@ -54,14 +61,19 @@ export function loopSettings(set: Settings, trl?: GrpoTraining): LoopSettings {
     const twice = Object.keys(own).find((name) => Object.hasOwn(given[part], name));
     if (twice !== undefined) throw new UsageError(`--set ${part}.${twice}: --grpo-config says it, too; give one of them`);
   } // prettier-ignore
-  return { sft: set["sft"] ?? {}, rl: { ...given.rl, ...rl }, rollout: { ...given.rollout, ...rollout } };
+  return {
+    sft: set["sft"] ?? {},
+    tokenizer: set["tokenizer"] ?? {},
+    rl: { ...given.rl, ...rl },
+    rollout: { ...given.rollout, ...rollout },
+  };
 }
 
 /** Estimators that compare the episodes of a group: one alone teaches them nothing. */
 const NEED_GROUPS: ReadonlySet<string> = new Set(["grpo", "centred", "rloo", "opo", "max_rl", "pass_at_k", "gpg", "gdpo", "reinforce++-baseline", "optimal_token_baseline", "gigpo", "milestone"]); // prettier-ignore
 
 /** @throws UsageError with one line on a number that the loop or the sampler cannot have */
-export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {} }: LoopSettings): void {
+export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tokenizer = {} }: LoopSettings): void {
   const least = (part: string, values: object, names: readonly string[], low: number): void => {
     for (const [name, value] of Object.entries(values) as [string, unknown][]) {
       if (!names.includes(name)) continue;
@@ -74,10 +86,13 @@ export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {} }: L
   };
   least("rl", rl, ["iterations", "groups", "groupSize"], 1);
   least("rollout", rollout, ["maxTurns", "maxActionTokens", "maxObservationTokens"], 1);
+  least("tokenizer", tokenizer, ["vocabSize", "corpusEpisodes"], 1);
   least("sft", sft, ["demonstrations", "steps", "batchSize"], 1);
   least("sft", sft, ["noviceShare", "observationWeight", "lr", "warmup"], 0);
   if ((sft.noviceShare ?? 0) > 1)
     throw new UsageError(`--set sft.noviceShare: expected a share, got ${sft.noviceShare!}`);
+  if (sft.noviceShare === 1 && sft.imitateNovices === false)
+    throw new UsageError("--set sft.imitateNovices: with sft.noviceShare=1 there would be nobody to imitate");
   least("rl", rl, ["lr", "warmup", "clipNorm", "weightDecay"], 0);
   for (const [part, { lr, warmup }] of [["rl", rl], ["sft", sft]] as const) {
     if (lr === 0) throw new UsageError(`--set ${part}.lr: expected a number > 0, got 0`);

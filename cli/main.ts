@@ -6,19 +6,21 @@ import { device } from "../engine/device.ts";
 import { listMethods } from "../rl/methods.ts";
 import { createDisplay } from "./display/display.ts";
 import { comparisonTable, familyTable } from "./display/table.ts";
+import { listEnvironments } from "./environments.ts";
 import { stopOnInterrupt } from "./interrupt.ts";
 import { DEFAULT_METHOD, methodSlug } from "./methods.ts";
 import { HELP, openGiven, parseStart, report, type StartOptions, UsageError } from "./options.ts";
-import { listEnvironments, type Preset, presetFor, presetOf } from "./presets.ts";
+import { type Preset, presetFor, presetOf } from "./presets.ts";
 import { writeReport } from "./report/report.ts";
 import { Run } from "./run.ts";
 import { createRun, type RunFolder } from "./runFolder.ts";
 import { listSettings } from "./settings.ts";
+import { listYardsticks } from "./yardsticks.ts";
 
 const NOT_LISTED = `
 The default method, grpo+echo, and grpo here have DAPO's clip (0.2, 0.28) and the mean over tokens; other methods are as listed.
 gdpo compares the components of --set reward.…; where nobody names any, reward.format=0.2 and reward.tools=0.1 beside the outcome.
-In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference) and over demonstrations (sft, dft: trainSft).
+In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference) and over demonstrations (dft: trainSft, or --set sft.loss=dft).
 `;
 
 async function main(): Promise<number> {
@@ -28,7 +30,9 @@ async function main(): Promise<number> {
     return 0;
   }
   if (options === "list") {
-    process.stdout.write(`${listMethods()}\n\n${listEnvironments()}\n\n${listSettings()}\n${NOT_LISTED}`);
+    process.stdout.write(
+      `${listMethods()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n\n${listSettings()}\n${NOT_LISTED}`,
+    );
     return 0;
   }
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });

@@ -18,6 +18,7 @@ import { type CriticOptions, type Objective, worldsOf } from "../rl/objective.ts
 import { type MethodFlags, oneOf, UsageError } from "./options.ts";
 import { type RewardSettings, rewardSettings, rewardWeights } from "./rewards.ts";
 import { type Plan, scheduleOf } from "./schedules.ts";
+import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
 import { METHOD_OPTIONS, once, type Settings } from "./settings.ts";
 
 export const DEFAULT_METHOD = "grpo+echo";
@@ -25,7 +26,7 @@ export const DEFAULT_METHOD = "grpo+echo";
 /** A method by names and numbers: all of it that `config.json` needs to make it again. */
 export interface MethodSettings extends Pick<
   MethodChoice,
-  "entropy" | "imitation" | "rolloutFilter" | "maskTruncated" | "dropConstantGroups" | "maxLength"
+  "entropy" | "imitation" | "rolloutFilter" | "maskTruncated" | "dropConstantGroups" | "rewardFrom" | "maxLength"
 > {
   /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
   readonly method: string;
@@ -46,6 +47,8 @@ export interface MethodSettings extends Pick<
   readonly correction?: CorrectionOptions;
   /** What the return has beside the outcome. */
   readonly reward?: RewardSettings;
+  /** Of the method `sft`: without the novice's demonstrations; none: with them. */
+  readonly expertsOnly?: boolean;
 }
 
 /**
@@ -78,12 +81,12 @@ export function readGrpoConfig(path: string): { choice: MethodChoice; training: 
  */
 export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: MethodChoice): MethodSettings {
   return usage(() => {
-    const { advantage, loss, aggregation } = flags;
+    const { advantage, loss, aggregation, method = DEFAULT_METHOD } = flags;
+    if (isYardstick(method) && !trl) return yardstickSettings(method, flags, set);
     for (const name of [flags.method ?? "", ...(flags.method ?? "").split("+"), loss ?? ""]) refuseOtherData(name);
     if (advantage !== undefined) entryByName("advantage", ADVANTAGES, advantage);
     if (loss !== undefined) entryByName("policy loss", POLICY_LOSSES, loss);
     if (trl) return onTrl(flags, set, trl);
-    const method = flags.method ?? DEFAULT_METHOD;
     const parts = splitNames(method);
     const base = baseOf(parts);
     const isOwn = base === "grpo";
@@ -97,6 +100,17 @@ export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: Met
       ...(isClipped ? { epsilon: OWN_GRPO.epsilon, epsilonHigh: OWN_GRPO.epsilonHigh } : {}),
     });
   });
+}
+
+/** A yardstick has none of RL's parts. */
+function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings): MethodSettings {
+  const { advantage, loss, aggregation, lambda, kl, klTarget, correction } = flags;
+  checkYardstick(method, { advantage, loss, aggregation, lambda, kl, "kl-target": klTarget, correction }, set["rl"]);
+  const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "correction", "rejection", "reward"];
+  const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_OPTIONS, name) || OF_RL.includes(name));
+  if (part !== undefined) throw new UsageError(`--set ${part}.${Object.keys(set[part]!)[0]!}: ${part} is no part of --method ${method}, which is no RL`); // prettier-ignore
+  const expertsOnly = set["rl"]?.["expertsOnly"] === true;
+  return { method, aggregation: "token-mean", ...(expertsOnly ? { expertsOnly } : {}) };
 }
 
 /** On top of TRL's configuration: add-ons, and what it does not say. */
@@ -133,7 +147,9 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   const kl = klSettings(flags, set, base.kl);
   const correction = correctionSettings(flags, set, base.correction);
   const critic = set["critic"] as CriticOptions | undefined;
-  const { imitation, maskTruncated, dropConstantGroups } = { ...base, ...set["rl"] };
+  const { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly } = { ...base, ...set["rl"] };
+  if (expertsOnly !== undefined)
+    throw new UsageError(`--set rl.expertsOnly is about --method sft; ${method} has no demonstrations`);
   const entropy = entropySettings(set, base.entropy);
   const rolloutFilter = (set["rolloutFilter"] ?? base.rolloutFilter) as RolloutFilter | undefined;
   const reward = rewardSettings(set, used[0]!);
@@ -149,6 +165,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
     ...(rolloutFilter === undefined ? {} : { rolloutFilter }),
     ...(maskTruncated === undefined ? {} : { maskTruncated }),
     ...(dropConstantGroups === undefined ? {} : { dropConstantGroups }),
+    ...(rewardFrom === undefined ? {} : { rewardFrom }),
     ...(reward ? { reward } : {}),
   };
 }
@@ -236,7 +253,9 @@ function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "a
  * @throws UsageError with one line if the parts do not fit together
  */
 export function objectiveFor(settings: MethodSettings, maxLength: number): Objective {
-  const { method, advantage, loss, aggregation, epsilon, epsilonHigh, lambda, options = {}, reward, kl, entropy, imitation, rolloutFilter, critic, correction, maskTruncated, dropConstantGroups } = settings; // prettier-ignore
+  const { method, advantage, loss, aggregation, epsilon, epsilonHigh, lambda, options = {}, reward, kl, entropy, imitation, rolloutFilter, critic, correction, maskTruncated, dropConstantGroups, rewardFrom } = settings; // prettier-ignore
+  // Nothing of it is asked for but what a run saves and reports: no reference, no critic, no memory.
+  if (isYardstick(method)) return objectiveOf({ method: "grpo", advantage: "none", loss: "reinforce" });
   return usage(() => {
     const used = partsOf(settings);
     const all: Record<string, object> = {
@@ -261,6 +280,7 @@ export function objectiveFor(settings: MethodSettings, maxLength: number): Objec
         correction,
         maskTruncated,
         dropConstantGroups,
+        rewardFrom,
       }),
       ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
       ...(critic && readsValues(used[0]!) ? { critic } : {}),
@@ -288,6 +308,9 @@ function checkSense({ method, critic, lambda }: MethodSettings, objective: Objec
     throw new UsageError("--correction and the advantage vtrace weigh by the same ratios; give one of them");
   }
   const hasWorld = worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
+  if (objective.rewardFrom && !hasWorld) {
+    throw new UsageError("--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: add +echo or +paw, with a weight above 0"); // prettier-ignore
+  }
   if (advantage.name === "none" && !hasWorld && !objective.kl && !objective.entropy) {
     throw new UsageError(
       "--advantage none learns from no reward, and the method has no world model: add +echo or +paw, with a weight above 0",
@@ -318,7 +341,9 @@ function refuseOtherData(name: string): void {
   }
   if (Object.hasOwn(SUPERVISED, name)) {
     throw new UsageError(
-      `${name} learns from demonstrations, and RL from rewards: use trainSft in code, or --method rft`,
+      name === "sft"
+        ? "sft stands alone: it imitates demonstrations, and RL learns from rewards; --method rft imitates its own successes"
+        : `${name} is a loss over demonstrations: --method sft --set sft.loss=${name}, or --method rft`,
     );
   }
 }

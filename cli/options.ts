@@ -63,6 +63,7 @@ export const HELP = `worldgrad: train a small transformer to work in a terminal,
   --env NAME          the environment                       (default terminal)
   --method NAMES      grpo, dapo, ppo, rloo, …; world models and token weightings with a plus: dapo+echo+actfocus
                                                             (default grpo+echo; echo alone is the same)
+                      or what RL is measured against: sft, expert, random
   --loss NAME         another policy loss than the method's
   --advantage NAME    another advantage estimator
   --aggregation NAME  another mean over tokens
@@ -82,7 +83,8 @@ export const HELP = `worldgrad: train a small transformer to work in a terminal,
   --workers N         plays in N threads of their own       (default: plays and learns in turn, in one)
   --max-staleness N   lets them play ahead: what a step learns from is N steps old at most
                                                             (default 0: the same run as without workers)
-  --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01
+  --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01;
+                      of the environment env.levels=1-2, in training alone train.…, in the demonstrations alone demo.…
   --grpo-config FILE  the method as TRL's GRPOConfig, in JSON
   --list              every method, loss, advantage and environment in a line, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)

@@ -1,10 +1,9 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
-import { nearest } from "../engine/options.ts";
 import { checkStaleness } from "../rl/async/train.ts";
 import { checkPlay } from "../rl/data/play.ts";
-import type { EnvironmentOptions } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { dataFor, type DataSettings, dataSettings, temperatureOf } from "./data.ts";
+import { checkTasks, environmentSettings, taskOptions, type Tasks, tasksOf } from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { DEFAULT_METHOD, type MethodSettings, methodSettings, objectiveFor, readGrpoConfig, usage } from "./methods.ts";
 import { type ModelSize, type StartOptions, UsageError } from "./options.ts";
@@ -13,12 +12,15 @@ import { checkRewards } from "./rewards.ts";
 import { parseSettings } from "./settings.ts";
 import { threadWorkers } from "./threads.ts";
 
-export interface Preset {
+export interface Preset extends Tasks {
   readonly env: string;
-  /** Which of its tasks; none: all. */
-  readonly tasks?: Pick<EnvironmentOptions, "levels">;
   readonly seed: number;
-  readonly tokenizer: { readonly vocabSize: number; readonly corpusEpisodes: number };
+  readonly tokenizer: {
+    readonly vocabSize: number;
+    readonly corpusEpisodes: number;
+    /** Whether a novice plays its share of them, as of the demonstrations; none: no. */
+    readonly novices?: boolean;
+  };
   readonly model: {
     readonly hiddenSize: number;
     readonly layers: number;
@@ -37,6 +39,8 @@ export interface Preset {
      * RL to find out. And the model reads what a terminal answers to mistakes, of which an expert makes none.
      */
     readonly noviceShare: number;
+    /** Whether what the novice guesses is imitated, too, and not only read; none: yes. */
+    readonly imitateNovices?: boolean;
     /** The model has read nothing before: it also reads the terminal's answers in the demonstrations, at this weight. */
     readonly observationWeight: number;
     /** −log p, or DFT's −p·log p; none: the first. */
@@ -74,7 +78,13 @@ export interface Preset {
   /** Threads that play while the learner learns (rl/async); none: play and learn in turn. */
   readonly async?: { readonly workers: number; readonly maxStaleness: number };
   /** Held-out tasks: `episodes` at every evaluation during training, `finalEpisodes` before and after. */
-  readonly evaluation: { readonly every: number; readonly episodes: number; readonly finalEpisodes: number };
+  readonly evaluation: {
+    readonly every: number;
+    readonly episodes: number;
+    readonly finalEpisodes: number;
+    /** Episodes of each task before and after, for pass@k; none: one. */
+    readonly tries?: number;
+  };
   readonly checkpointEvery: number;
 }
 
@@ -112,83 +122,6 @@ const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
   },
 };
 
-/** What an environment is after, and what its episodes need. */
-interface EnvironmentSettings {
-  readonly source: string;
-  readonly tasks?: Preset["tasks"];
-  readonly limits: Omit<Preset["rollout"], "temperature">;
-  /** Tokens of an episode, where they are more than the model's size has by itself. */
-  readonly maxPositions?: number;
-  /** Where the warm start and RL differ from `terminal`'s; docs/log.md has what was tried. */
-  readonly sft?: Partial<Preset["sft"]>;
-  readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "lr">>;
-}
-
-/**
- * Room for the expert's longest episodes and a few turns more. A board is a token for every cell and for every space between cells,
- * and comes again in every turn: the harder levels of the two worlds with boards would need contexts of a thousand tokens.
- */
-const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
-  terminal: {
-    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
-    limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
-  },
-  gridworld: {
-    source: "after FrozenLake, Gym, arXiv 1606.01540",
-    tasks: { levels: [1, 2] },
-    limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
-    maxPositions: 512,
-  },
-  sokoban: {
-    source: "after the game by H. Imabayashi, 1982",
-    tasks: { levels: [1, 1] },
-    limits: { maxTurns: 8, maxActionTokens: 8, maxObservationTokens: 48 },
-    maxPositions: 384,
-  },
-  calculator: {
-    source: "after GSM8K with its calculator, arXiv 2110.14168",
-    tasks: { levels: [1, 3] },
-    limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 32 },
-    maxPositions: 256,
-    sft: { steps: 600 },
-    rl: { steps: 60 },
-  },
-  search: {
-    source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
-    limits: { maxTurns: 8, maxActionTokens: 24, maxObservationTokens: 64 },
-    maxPositions: 512,
-  },
-  shop: {
-    source: "after WebShop, arXiv 2207.01206",
-    limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
-    maxPositions: 640,
-  },
-  household: {
-    source: "after ALFWorld, arXiv 2010.03768",
-    limits: { maxTurns: 16, maxActionTokens: 16, maxObservationTokens: 48 },
-    maxPositions: 512,
-  },
-};
-
-/** One line for each environment, for `--list`. */
-export function listEnvironments(): string {
-  const lines = Object.entries(ENVIRONMENT_SETTINGS).map(
-    ([name, { source }]) => `  ${name.padEnd(24)}${ENVIRONMENTS[name]!.description} (${source})`,
-  );
-  return ["Environments (--env)", ...lines].join("\n");
-}
-
-function settingsOf(env: string): EnvironmentSettings {
-  if (Object.hasOwn(ENVIRONMENT_SETTINGS, env)) return ENVIRONMENT_SETTINGS[env]!;
-  const known = Object.keys(ENVIRONMENT_SETTINGS);
-  const near = nearest(env, known);
-  const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
-  throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
-}
-
-/** Options of the environment of a run. */
-export const taskOptions = ({ tasks }: Preset, split: "train" | "heldout"): EnvironmentOptions => ({ split, ...tasks });
-
 /** Tokens at most that the agent writes in an episode. */
 export const longestCompletion = ({ rollout, model }: Preset): number =>
   Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
@@ -214,7 +147,7 @@ export function presetOf(folder: RunFolder): Preset {
 /** The settings of a run from its flags. @throws UsageError if a name is unknown or the flags contradict each other */
 export function presetFor(options: StartOptions): Preset {
   const { env = "terminal" } = options;
-  const { tasks, limits, sft = {}, rl = {} } = settingsOf(env);
+  const { limits, tokenizer = {}, sft = {}, rl = {} } = environmentSettings(env);
   const set = parseSettings(options.set ?? []);
   const trl = options.grpoConfig === undefined ? undefined : readGrpoConfig(options.grpoConfig);
   const loop = loopSettings(set, trl?.training);
@@ -225,9 +158,9 @@ export function presetFor(options: StartOptions): Preset {
   const data = dataSettings(options, set);
   const full: Preset = {
     env,
-    ...(tasks === undefined ? {} : { tasks }),
+    ...tasksOf(env, set),
     seed: options.seed,
-    tokenizer: { vocabSize: 352, corpusEpisodes: 2000 },
+    tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
     model: modelFor(options.model, env),
     sft: {
       demonstrations: 8000,
@@ -276,8 +209,9 @@ function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "asy
 /** Makes everything that the settings name, once, so that what does not fit together is said before anything is written. */
 function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env, seed } = preset;
+  checkTasks(ENVIRONMENTS[env]!, preset);
   const objective = objectiveFor(rl, longestCompletion(preset));
-  checkLoop(objective, { rl, rollout, sft });
+  checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
   usage(() => {
     if (preset.async === undefined) return;
     threadWorkers(preset.async.workers);
@@ -292,14 +226,14 @@ function checkPreset(preset: Preset): void {
 
 function modelFor(size: ModelSize, env: string): Preset["model"] {
   const model = MODELS[size];
-  return { ...model, maxPositions: Math.max(model.maxPositions, settingsOf(env).maxPositions ?? 0) };
+  return { ...model, maxPositions: Math.max(model.maxPositions, environmentSettings(env).maxPositions ?? 0) };
 }
 
 /** Every part of the main job in a few seconds; nothing is learnt. */
 function quick(full: Preset, options: StartOptions, said: LoopSettings): Preset {
   return {
     ...full,
-    tokenizer: { vocabSize: 320, corpusEpisodes: 100 },
+    tokenizer: { ...full.tokenizer, vocabSize: 320, corpusEpisodes: 100, ...said.tokenizer },
     model: modelFor("tiny", full.env),
     sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6, ...said.sft },
     rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4, ...said.rl },

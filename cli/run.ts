@@ -20,6 +20,7 @@ import type { Preset } from "./presets.ts";
 import type { Evaluation, Summary } from "./report/records.ts";
 import type { Checkpoint, RunFolder } from "./runFolder.ts";
 import { showSettings } from "./settings.ts";
+import { phaseOf } from "./yardsticks.ts";
 import { describeEpisodes, pickEpisodes } from "./transcripts.ts";
 
 /** What a checkpoint remembers besides tensors. */
@@ -99,7 +100,7 @@ export class Run {
     const settings = showSettings(this.#preset.rl, this.#preset.data);
     return {
       before,
-      after: { ...final, label: "after RL" },
+      after: { ...final, label: phaseOf(this.#preset.rl.method).after },
       facts: {
         executor: this.#device.description,
         parameters: this.#parameters(),
@@ -189,7 +190,8 @@ export class Run {
   async #reinforce(): Promise<Omit<Evaluation, "label"> | null> {
     const { steps } = this.#preset.rl;
     const { every, episodes } = this.#preset.evaluation;
-    this.#display.phase(`reinforcement learning: ${this.#preset.rl.method}`, steps, this.#state.done);
+    const { method } = this.#preset.rl;
+    this.#display.phase(phaseOf(method).during, steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();
     // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
     const due = (): boolean => this.#state.done % every === 0 && this.#state.done < steps && this.#state.evaluated < this.#state.done; // prettier-ignore
@@ -210,22 +212,27 @@ export class Run {
     }
     if (this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
     if (this.#signal.aborted) return null;
+    // Nobody learns: its one evaluation stands where the others' last does.
+    if (method === "random") this.#state = { ...this.#state, done: steps };
     return this.#evaluateAsPhase("evaluating on held-out tasks");
   }
 
   /** The evaluations before and after, each a phase of the display. */
   async #evaluateAsPhase(name: string): Promise<Omit<Evaluation, "label"> | null> {
     this.#display.phase(name, 1);
-    const score = await this.#evaluate(this.#preset.evaluation.finalEpisodes);
+    const { finalEpisodes, tries = 1 } = this.#preset.evaluation;
+    const score = await this.#evaluate(finalEpisodes, tries);
     if (score !== null) this.#display.update(1, {}); // or it would stand there as not begun, under its own result
     return score;
   }
 
   /** Plays held-out tasks; a line in the metrics. `null` if the run was stopped meanwhile. */
-  async #evaluate(episodes: number): Promise<Omit<Evaluation, "label"> | null> {
-    const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, this.#signal);
+  async #evaluate(episodes: number, tries = 1): Promise<Omit<Evaluation, "label"> | null> {
+    const isRandom = this.#state.phase === "rl" && this.#preset.rl.method === "random";
+    const options = { signal: this.#signal, tries, player: isRandom ? "random" : "model" } as const;
+    const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
     if (this.#signal.aborted) return null;
-    const { successes, meanTurns, worldLoss } = score;
+    const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, passAt } = score;
     this.#folder.appendMetrics({
       step: this.#globalStep(this.#state.done),
       phase: "eval",
@@ -233,9 +240,13 @@ export class Run {
       episodes,
       "num_turns/mean": meanTurns,
       world_loss: worldLoss,
+      "world_loss/random": worldLossRandom,
+      "world_loss/on_policy": worldLossOnPolicy,
+      ...Object.fromEntries(Object.entries(passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
     });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
-    const result = { episodes, successes, meanTurns, worldLoss, families: familyScores(score) };
+    const losses = { worldLoss, worldLossRandom, worldLossOnPolicy };
+    const result = { episodes, successes, meanTurns, ...losses, ...(passAt ? { passAt } : {}), families: familyScores(score) }; // prettier-ignore
     this.#display.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     return result;
   }

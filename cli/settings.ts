@@ -11,6 +11,13 @@ import { parsePlan, type Plan, showPlan } from "./schedules.ts";
 
 /** What may stand behind the equals sign: a number, a number or a schedule, yes or no, two bounds or none, or one of some words. */
 type Kind = "number" | "schedule" | "switch" | "bounds" | readonly string[];
+
+/** Parts whose options are the environment's own: it says what there is (environments.ts), and here they stay text. */
+const TASK_PARTS: Readonly<Record<string, string>> = {
+  env: "any option of the environment, in training and evaluation: env.levels=1-2, env.families=read+count, env.size=2",
+  train: "the same, in training alone",
+  demo: "the same, in the demonstrations of the warm start alone",
+};
 type Options = Readonly<Record<string, Kind>>;
 
 const CLIP: Options = { epsilon: "number", epsilonHigh: "number" };
@@ -94,10 +101,12 @@ export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
     max: "number",
     min: "number",
   },
+  tokenizer: { vocabSize: "number", corpusEpisodes: "number", novices: "switch" },
   sft: {
     loss: ["sft", "dft"],
     demonstrations: "number",
     noviceShare: "number",
+    imitateNovices: "switch",
     observationWeight: "number",
     steps: "number",
     batchSize: "number",
@@ -109,6 +118,8 @@ export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
     imitation: "number",
     maskTruncated: "switch",
     dropConstantGroups: "switch",
+    rewardFrom: "number",
+    expertsOnly: "switch",
     iterations: "number",
     groups: "number",
     groupSize: "number",
@@ -160,10 +171,16 @@ export function parseSettings(texts: readonly string[]): Settings {
     const [, part, option, value] = /^([\w+-]+)\.(\w+)=(.*)$/.exec(text) ?? [];
     if (part === undefined)
       throw new UsageError(`--set: expected PART.OPTION=VALUE, as in paw.alpha=0.5, got "${text}"`);
-    const tables = { ...METHOD_OPTIONS, ...OTHER_OPTIONS };
-    const kind = known(`--set ${part}.${option!}`, "option", known(`--set ${text}`, "part", tables, part), option!);
     const own = (settings[part] ??= {});
     if (Object.hasOwn(own, option!)) throw new UsageError(`--set: ${part}.${option} is there twice`);
+    if (Object.hasOwn(TASK_PARTS, part)) {
+      own[option!] = value!;
+      continue;
+    }
+    const tables = { ...METHOD_OPTIONS, ...OTHER_OPTIONS };
+    const names = { ...tables, ...TASK_PARTS };
+    known(`--set ${text}`, "part", names, part);
+    const kind = known(`--set ${part}.${option!}`, "option", tables[part]!, option!);
     own[option!] = valueOf(`--set ${part}.${option!}`, kind, value!);
   }
   return settings;
@@ -233,7 +250,8 @@ export function listSettings(): string {
     );
     return `  ${part.padEnd(24)}${texts.join(", ")}`;
   });
-  return ["Options (--set PART.OPTION=VALUE; a number unless it says otherwise; a schedule is FROM..TO@STEPS or STEP:VALUE,STEP:VALUE)", ...lines].join("\n"); // prettier-ignore
+  const tasks = Object.entries(TASK_PARTS).map(([part, about]) => `  ${part.padEnd(24)}${about}`);
+  return ["Options (--set PART.OPTION=VALUE; a number unless it says otherwise; a schedule is FROM..TO@STEPS or STEP:VALUE,STEP:VALUE)", ...lines, ...tasks].join("\n"); // prettier-ignore
 }
 
 /**
@@ -241,11 +259,11 @@ export function listSettings(): string {
  * parts that were exchanged, as flags. Empty if nothing.
  */
 export function showSettings(rl: object, data: object = {}): string {
-  const { options = {}, kl, critic, correction, reward, entropy, imitation, rolloutFilter, maskTruncated, dropConstantGroups, iterations } = rl as Readonly<Record<string, Settings[string] | undefined>>; // prettier-ignore
+  const { options = {}, kl, critic, correction, reward, entropy, imitation, rolloutFilter, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations } = rl as Readonly<Record<string, Settings[string] | undefined>>; // prettier-ignore
   const { advantage, loss } = rl as { readonly advantage?: string; readonly loss?: string };
   const { temperature, ...rest } = data as Readonly<Record<string, Settings[string] | undefined>>;
   const { reject: rejection, ...weighing } = (correction ?? {}) as { readonly reject?: Settings[string] };
-  const loop = { imitation, maskTruncated, dropConstantGroups, iterations };
+  const loop = { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations };
   const bonus = typeof entropy === "object" ? { entropy, rl: loop } : { rl: { entropy, ...loop } };
   const parts = { ...options, kl, critic, correction: weighing, rejection, rolloutFilter, reward, ...bonus, rollout: { temperature }, ...rest }; // prettier-ignore
   const flags = [...(advantage ? [`--advantage ${advantage}`] : []), ...(loss ? [`--loss ${loss}`] : [])];

@@ -1,4 +1,5 @@
 /** Evaluation: success on tasks that training never saw, and how well the model predicts what the environment answers. */
+import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/random.ts";
 import type { Model } from "../nn/transformer.ts";
 import { observationTokens } from "./echo.ts";
@@ -30,7 +31,11 @@ export async function evaluate(
   options: RolloutOptions,
 ): Promise<Evaluation> {
   const requests = seeds.map((seed, i) => ({ spec: env, options: envOptions, seed, group: i, rng: rng.split(i) }));
-  const trajectories = await rollout(model, template, requests, options);
+  return evaluationOf(await rollout(model, template, requests, options));
+}
+
+/** What episodes come to, whoever played them. */
+export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   const families: Record<string, { successes: number; episodes: number }> = {};
   for (const { info } of trajectories) {
     const family = (families[String(info["family"] ?? "all")] ??= { successes: 0, episodes: 0 });
@@ -55,12 +60,22 @@ export function unweighted(trajectory: Trajectory): TokenPlan {
   return { trajectory, advantages: nothing, wPolicy: nothing, wWorld: nothing, wKl: nothing };
 }
 
-/** Mean of −lp over the world-model targets of the given episodes, in nats per token. */
-export async function worldModelLoss(
+/** What of an episode the environment wrote: the sum of −lp over these tokens, in nats, and how many they are. */
+export interface WorldLoss {
+  readonly nats: number;
+  readonly tokens: number;
+}
+
+/** Mean of −lp over the world-model targets of episodes, in nats per token; NaN if there are none. */
+export const meanWorldLoss = (losses: readonly WorldLoss[]): number =>
+  losses.reduce((sum, { nats }) => sum + nats, 0) / losses.reduce((sum, { tokens }) => sum + tokens, 0);
+
+/** How well the model predicts what the environment answers in each of the given episodes. */
+export async function worldModelLosses(
   model: Model,
   template: Template,
   trajectories: readonly Trajectory[],
-): Promise<number> {
+): Promise<WorldLoss[]> {
   const targets = trajectories.map((t) => observationTokens(t).targets);
   const plans = trajectories.map(unweighted);
   const rowOf = new Map(plans.map((plan, i) => [plan, i]));
@@ -68,14 +83,31 @@ export async function worldModelLoss(
     padId: template.padId,
     scored: (plan, t) => targets[rowOf.get(plan)!]![t]!,
   });
-  let total = 0;
-  let count = 0;
-  targets.forEach((row, i) =>
-    row.forEach((isTarget, t) => {
-      if (!isTarget || t === 0) return;
-      total -= logProbs[i]![t]!;
-      count++;
-    }),
-  );
-  return total / count;
+  return targets.map((row, i) => {
+    const scored = row.flatMap((isTarget, t) => (isTarget && t > 0 ? [-logProbs[i]![t]!] : []));
+    return { nats: scored.reduce((sum, nll) => sum + nll, 0), tokens: scored.length };
+  });
+}
+
+/** Mean of −lp over the world-model targets of the given episodes, in nats per token. */
+export const worldModelLoss = async (
+  model: Model,
+  template: Template,
+  trajectories: readonly Trajectory[],
+): Promise<number> => meanWorldLoss(await worldModelLosses(model, template, trajectories));
+
+/**
+ * The unbiased estimate of pass@k, the chance that one of k tries solves a task, from n ≥ k tries of each of which c succeeded:
+ * 1 − C(n − c, k) / C(n, k), averaged over tasks (Chen et al. 2021, arXiv 2107.03374, eq. 1).
+ *
+ * @param solved c of every task
+ */
+export function passAt(solved: readonly number[], n: number, k: number): number {
+  check(k >= 1 && k <= n, () => `passAt: expected 1 ≤ k ≤ ${n} tries, got ${k}`);
+  const ofTask = (c: number): number => {
+    let missed = 1; // C(n − c, k) / C(n, k), factor by factor, which no factorial overflows
+    for (let i = 0; i < k; i++) missed *= Math.max(0, n - c - i) / (n - i);
+    return 1 - missed;
+  };
+  return solved.reduce((sum, c) => sum + ofTask(c), 0) / solved.length;
 }

@@ -147,13 +147,24 @@ export interface MethodChoice {
   /** In the place of the preset's own: DAPO's is true. */
   readonly dropConstantGroups?: boolean;
   readonly maskTruncated?: boolean;
+  /** The first step that looks at rewards. */
+  readonly rewardFrom?: number;
 }
-const CHOICE_KEYS: readonly string[] = ["method", "advantage", "loss", "aggregation", "options", "maxLength", "kl", "entropy", "imitation", "critic", "correction", "dropConstantGroups", "rolloutFilter", "maskTruncated"]; // prettier-ignore
+const CHOICE_KEYS: readonly string[] = ["method", "advantage", "loss", "aggregation", "options", "maxLength", "kl", "entropy", "imitation", "critic", "correction", "dropConstantGroups", "rolloutFilter", "maskTruncated", "rewardFrom"]; // prettier-ignore
 
 /** An objective from names. Everything that does not fit together is one clear error. */
 export function objectiveOf(choice: MethodChoice): Objective {
   checkKeys("method", choice, CHOICE_KEYS);
-  const { options = {}, maxLength, kl, entropy = 0, critic, rolloutFilter, maskTruncated = false } = choice;
+  const {
+    options = {},
+    maxLength,
+    kl,
+    entropy = 0,
+    critic,
+    rolloutFilter,
+    maskTruncated = false,
+    rewardFrom = 0,
+  } = choice;
   const parts = splitNames(choice.method ?? "grpo");
   const presets = parts.filter((name) => Object.hasOwn(METHODS, name));
   check(presets.length <= 1, () => `method: "${choice.method}" names ${presets.length} presets, ${presets.join(" and ")}; one is possible`); // prettier-ignore
@@ -194,6 +205,7 @@ export function objectiveOf(choice: MethodChoice): Objective {
     ...(choice.correction ? { correction: correction(choice.correction) } : {}),
     ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
     ...(maskTruncated ? { maskTruncated } : {}),
+    ...(rewardFrom === 0 ? {} : { rewardFrom }),
   };
   checkObjective(objective);
   return objective;

@@ -72,9 +72,14 @@ export interface Objective {
    * reward of 0 says nothing of what was written. They count in the statistics of their group, and the world model learns from them.
    */
   readonly maskTruncated?: boolean;
+  /**
+   * The first step that looks at rewards; before it every advantage is 0, no success is imitated and no value is learnt: what is left
+   * is to predict what the environment answers. Default 0.
+   */
+  readonly rewardFrom?: number;
 }
 
-export const OBJECTIVE_KEYS: readonly string[] = ["advantage", "policyLoss", "aggregation", "maxLength", "world", "kl", "focus", "correction", "critic", "entropy", "imitation", "dropConstantGroups", "rolloutFilter", "maskTruncated"]; // prettier-ignore
+export const OBJECTIVE_KEYS: readonly string[] = ["advantage", "policyLoss", "aggregation", "maxLength", "world", "kl", "focus", "correction", "critic", "entropy", "imitation", "dropConstantGroups", "rolloutFilter", "maskTruncated", "rewardFrom"]; // prettier-ignore
 
 /** What is trained of one row: one entry per token. */
 export interface TokenPlan {
@@ -137,7 +142,7 @@ export function signalsOf(objective: Objective): Signal[] {
 /** Throws one clear line if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("planStep", objective, OBJECTIVE_KEYS);
-  const { advantage, policyLoss, kl, critic, imitation = 0, rolloutFilter } = objective;
+  const { advantage, policyLoss, kl, critic, imitation = 0, rolloutFilter, rewardFrom = 0 } = objective;
   const beta = betaOf(objective);
   check(Number.isFinite(beta) && beta >= 0, () => `planStep: kl.beta must be ≥ 0, got ${beta}`);
   if (kl) {
@@ -156,6 +161,7 @@ export function checkObjective(objective: Objective): void {
   }
   checkRange("objective", "entropy", entropyOf(objective), 0);
   checkRange("objective", "imitation", imitation, 0);
+  check(Number.isInteger(rewardFrom) && rewardFrom >= 0, () => `objective: rewardFrom must be an integer ≥ 0, got ${rewardFrom}`); // prettier-ignore
   if (rolloutFilter) checkRolloutFilter(rolloutFilter);
   check(!policyLoss.name.startsWith("dpo"), () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`); // prettier-ignore
   clipOf(objective);

@@ -33,10 +33,24 @@ export function planStep(
 ): StepPlan {
   checkObjective(objective);
   check(trajectories.length > 0, () => "planStep: the list of episodes is empty");
-  const { advantage, aggregation, maxLength, focus, correction, critic, kl, imitation = 0, rolloutFilter } = objective;
+  const {
+    advantage,
+    aggregation,
+    maxLength,
+    focus,
+    correction,
+    critic,
+    kl,
+    imitation = 0,
+    rolloutFilter,
+    rewardFrom = 0,
+  } = objective;
   const shaped =
     kl?.in === "reward" ? withKlInReward(objective, trajectories, signals) : { trajectories, kl: undefined };
-  const { perToken, returns, fracRewardZeroStd: ofShaped } = advantage.estimate(shaped.trajectories, signals);
+  const { fracRewardZeroStd: ofShaped, ...estimate } = advantage.estimate(shaped.trajectories, signals);
+  const isRewarded = step >= rewardFrom;
+  const perToken = isRewarded ? estimate.perToken : estimate.perToken.map((row) => new Float64Array(row.length));
+  const returns = isRewarded ? estimate.returns : undefined;
   // Groups without spread are those of the outcomes, whatever a penalty makes of them.
   const fracRewardZeroStd = shaped.kl === undefined ? ofShaped : fracWithoutSpread(rolloutsOf(trajectories));
 
@@ -58,7 +72,7 @@ export function planStep(
     : plain;
   const wPolicy = correction ? times(focused, correction.weights(trajectories, signals, perToken)) : focused;
   const { exact, clipped } = worldWeights(objective, trajectories, step, signals);
-  if (imitation > 0) addImitation(exact, trajectories, imitation);
+  if (imitation > 0 && isRewarded) addImitation(exact, trajectories, imitation);
   const entropy = entropyOf(objective);
   const wValue = critic && returns ? valueWeights(returns, critic.coefficient ?? 0.1, sequences) : undefined;
   const beta = kl?.in === "reward" ? 0 : betaOf(objective);

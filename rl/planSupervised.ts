@@ -30,7 +30,9 @@ export function planSft(trajectories: readonly Trajectory[], options: SftPlanOpt
   check(loss === "sft" || loss === "dft", () => `planSft: loss must be "sft" or "dft", got "${String(loss)}"`);
   const masks = trajectories.map((t) => policyMask(t).map((own, k) => own && (imitate?.(t, k) ?? true)));
   const weights = aggregationWeights(masks, "token-mean");
-  const agentTokens = masks.reduce((n, mask) => n + mask.filter(Boolean).length, 0);
+  const count = (of: readonly boolean[][]): number => of.reduce((n, mask) => n + mask.filter(Boolean).length, 0);
+  // A batch of which nothing is imitated is still read, beside the tokens that the agent wrote.
+  const agentTokens = count(masks) || count(trajectories.map(policyMask));
   const nothing = (i: number): Float64Array => new Float64Array(weights[i]!.length);
   return {
     fracRewardZeroStd: 0,

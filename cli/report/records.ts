@@ -11,7 +11,8 @@ export type Phase = "sft" | "rl" | "eval";
 
 /**
  * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and numbers under
- * TRL's names. Lines of phase "eval" carry `success`, `episodes`, `num_turns/mean` and `world_loss`.
+ * TRL's names. Lines of phase "eval" carry `success`, `episodes`, `num_turns/mean`, `world_loss` (fixed episodes), `world_loss/random`
+ * (the random play among them), `world_loss/on_policy` (its own episodes) and, where tasks were tried more than once, `pass@k`.
  */
 export interface MetricsRecord {
   readonly step: number;
@@ -72,6 +73,11 @@ export interface Score {
   readonly meanTurns?: number;
   /** World-model loss: mean −log p over observation tokens, in nats. */
   readonly worldLoss?: number;
+  /** The same in random play, and in the episodes of this evaluation. */
+  readonly worldLossRandom?: number;
+  readonly worldLossOnPolicy?: number;
+  /** By k: the estimated chance that one of k tries solves a task. */
+  readonly passAt?: Readonly<Record<string, number>>;
 }
 
 /** One evaluation of one policy on held-out tasks. */

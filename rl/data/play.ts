@@ -183,6 +183,13 @@ function joined(step: number, parts: readonly PlayedPart[]): PlayedPart {
   };
 }
 
+/** Seed of a group's task in the step whose stream is `draw`, where no curriculum chooses. */
+export const taskSeed = (draw: Rng, group: number): number =>
+  draw
+    .split("task")
+    .split(group)
+    .int(2 ** 31);
+
 /** Groups `first` to `first + count` of the step whose stream is `draw`, each `groupSize` times with streams of their own. */
 function episodeRequests(
   { env, envOptions, groupSize, curriculum }: PlayOptions,
@@ -193,10 +200,7 @@ function episodeRequests(
 ): EpisodeRequest[] {
   const tasks = Array.from({ length: count }, (_, i) => {
     const group = first + i;
-    const drawn = draw
-      .split("task")
-      .split(group)
-      .int(2 ** 31);
+    const drawn = taskSeed(draw, group);
     const choice = curriculum?.draw(draw.split("curriculum").split(group));
     if (choice) choices.set(group, choice);
     return { group, seed: choice?.seed ?? drawn, options: choice?.options ? { ...envOptions, ...choice.options } : envOptions }; // prettier-ignore

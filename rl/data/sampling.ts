@@ -82,7 +82,7 @@ export class Exploration {
 
 /** The request with actions of `choose`, or of the random baseline, in a share `epsilon` of its turns. */
 export function explored({ given, ...request }: EpisodeRequest, epsilon: number, choose?: ToolChooser): EpisodeRequest {
-  const chooser: ToolChooser = choose ?? ((rng, task) => request.spec.random(rng, task));
+  const chooser: ToolChooser = choose ?? ((rng, task) => request.spec.random(rng, task, request.options));
   const canBeSent = choose === undefined && (request.forced === undefined || given !== undefined);
   return {
     ...request,

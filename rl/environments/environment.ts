@@ -69,6 +69,12 @@ export interface FamilyInfo {
   readonly description: string;
 }
 
+/** What a novice does. A guess that came out wrong is there to be read, not to be imitated; what follows from an answer may be. */
+export interface NoviceMove {
+  readonly action: string;
+  readonly isGuess: boolean;
+}
+
 /** What is listed under a name: how to make an episode, and the two policies that it is compared with. */
 export interface EnvironmentSpec<Options extends EnvironmentOptions = EnvironmentOptions> {
   readonly name: string;
@@ -80,9 +86,11 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   expert(env: Environment): string;
   /**
    * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take the names
-   * from there: what a novice would try.
+   * from there; given the options that the episode was made with, words of that world: what a novice would try.
    */
   random(rng: Rng, task?: string, options?: Options): string;
+  /** A scripted novice: its action in this turn of a live episode. Default: two random actions, and then it gives up. */
+  novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
 }
 
 /**

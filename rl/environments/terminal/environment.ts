@@ -3,6 +3,7 @@
  * terminal would show for it, with `[exit N]` as a last line if the exit code is not 0. `answer TEXT` or `done` ends it.
  */
 import { check } from "../../../engine/errors.ts";
+import { checkKeys } from "../../../engine/options.ts";
 import { Rng } from "../../../engine/random.ts";
 import { SingleUseEnvironment, type StepResult } from "../environment.ts";
 import { FileSystem, HOME } from "./filesystem.ts";
@@ -32,6 +33,7 @@ export class TerminalEnvironment extends SingleUseEnvironment {
   /** @throws on option values that make no sense */
   constructor(options: TerminalOptions = {}) {
     super();
+    checkKeys("terminal", options, ["split", "families", "levels", "size", "maxOutput", "formatWeight"]);
     checkOptions(options);
     const { maxOutput = 1_000, formatWeight = 0 } = options;
     check(

@@ -1,0 +1,38 @@
+/** Predict first, be rewarded later: before the step that an objective names nothing of a reward reaches the loss; from then on all of it. */
+import { expect, test } from "vitest";
+import { objectiveOf } from "../../rl/methods.ts";
+import { planStep } from "../../rl/plan.ts";
+import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
+
+const isZero = (row: ArrayLike<number>): boolean => Array.from(row).every((x) => x === 0);
+
+test.each(["grpo+echo", "dapo+echo", "rft+echo", "vapo+echo", "grpo+echo+actfocus"])(
+  "%s: before the step there are no advantages, imitated successes or values; after it there is no difference",
+  (method) => {
+    const batch = randomBatch(4);
+    const signals = madeUpSignals(batch);
+    const plain = objectiveOf({ method });
+    const late = objectiveOf({ method, rewardFrom: 3 });
+    const before = planStep(late, batch, 2, signals);
+    const rewarded = planStep(plain, batch, 2, signals);
+    expect(rewarded.episodes.some(({ advantages }) => !isZero(advantages))).toBe(true);
+    before.episodes.forEach((episode, i) => {
+      const own = rewarded.episodes[i]!;
+      expect(isZero(episode.advantages)).toBe(true);
+      expect(episode.wValue).toBe(undefined);
+      episode.wWorld.forEach((w, t) => {
+        const isAnswer = own.trajectory.stream.roles[t] === "observation";
+        expect(w).toBe(isAnswer ? own.wWorld[t] : 0);
+      });
+      // Where the policy is looked at is as it was: entropy and the mismatch are of the same tokens.
+      expect(episode.wPolicy).toEqual(own.wPolicy);
+    });
+    expect(before.fracRewardZeroStd).toBe(rewarded.fracRewardZeroStd);
+    expect(planStep(late, batch, 3, signals)).toEqual(planStep(plain, batch, 3, signals));
+  },
+);
+
+test("0, the default, is no option at all; a fraction is one clear line", () => {
+  expect("rewardFrom" in objectiveOf({ method: "grpo", rewardFrom: 0 })).toBe(false);
+  expect(() => objectiveOf({ method: "grpo", rewardFrom: 1.5 })).toThrow("objective: rewardFrom must be an integer ≥ 0, got 1.5"); // prettier-ignore
+});
