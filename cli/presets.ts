@@ -158,7 +158,7 @@ export function presetFor(options: StartOptions): Preset {
   const data = dataSettings(options, set);
   const full: Preset = {
     env,
-    ...tasksOf(env, set),
+    ...tasksOf(env, set, options.seed),
     seed: options.seed,
     tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
     model: modelFor(options.model, env),
@@ -225,8 +225,9 @@ function checkPreset(preset: Preset): void {
 }
 
 function modelFor(size: ModelSize, env: string): Preset["model"] {
-  const model = MODELS[size];
-  return { ...model, maxPositions: Math.max(model.maxPositions, environmentSettings(env).maxPositions ?? 0) };
+  const { maxPositions = 0, small = {} } = environmentSettings(env);
+  const model = { ...MODELS[size], ...(size === "small" ? small : {}) };
+  return { ...model, maxPositions: Math.max(model.maxPositions, maxPositions) };
 }
 
 /** Every part of the main job in a few seconds; nothing is learnt. */

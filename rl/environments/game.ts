@@ -8,9 +8,11 @@
 import { check } from "../../engine/errors.ts";
 import { Rng } from "../../engine/random.ts";
 import {
+  type Environment,
   type EnvironmentOptions,
   type EnvironmentSpec,
   type FamilyInfo,
+  type NoviceMove,
   SingleUseEnvironment,
   type StepResult,
 } from "./environment.ts";
@@ -63,6 +65,8 @@ export interface Game<Options extends GameOptions, Family extends FamilyInfo, Ta
   /** The expert's next action. */
   expert(task: Task, state: State): string;
   random(rng: Rng, task?: string, options?: Options): string;
+  /** What a newcomer does now, if there is more to say than that two actions are random. */
+  novice?(task: Task, state: State, rng: Rng, options: Options): NoviceMove;
   /** The reward of an ending. Default: its score. */
   reward?(score: number, options: Options, task: Task): number;
 }
@@ -130,6 +134,11 @@ export class GameEnvironment<
     return this.game.expert(this.#started().task, this.#state as State);
   }
 
+  /** @throws before reset, and if the game has no novice */
+  noviceMove(rng: Rng): NoviceMove {
+    return this.game.novice!(this.#started().task, this.#state as State, rng, this.#options);
+  }
+
   /** The games leave nothing to chance after `reset`, so there is nothing for a seed to change. */
   clone(): GameEnvironment<Options, Family, Task, State> {
     const copy = new GameEnvironment(this.game, this.#options);
@@ -166,18 +175,20 @@ function checkGameOptions<Options extends GameOptions, Family extends FamilyInfo
 export function defineGame<Options extends GameOptions, Family extends FamilyInfo, Task extends GameTask, State>(
   game: Game<Options, Family, Task, State>,
 ): EnvironmentSpec<Options> {
+  const own = (env: Environment, asked: string): GameEnvironment<Options, Family, Task, State> => {
+    check(
+      env instanceof GameEnvironment && env.game === game,
+      () => `${game.name}.${asked}: expected a ${game.name} episode, got "${env.name}"`,
+    );
+    return env;
+  };
   return {
     name: game.name,
     description: game.description,
     families: game.families.map(({ name, level, description }) => ({ name, level, description })),
     make: (options = {} as Options) => new GameEnvironment(game, options),
-    expert: (env) => {
-      check(
-        env instanceof GameEnvironment && env.game === game,
-        () => `${game.name}.expert: expected a ${game.name} episode, got "${env.name}"`,
-      );
-      return env.expertAction();
-    },
+    expert: (env) => own(env, "expert").expertAction(),
+    ...(game.novice ? { novice: (env, rng) => own(env, "novice").noviceMove(rng) } : {}),
     random: (rng, task, options) => game.random(rng, task, options),
   };
 }

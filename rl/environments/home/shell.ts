@@ -14,6 +14,8 @@ import type { Changes, HomeTask } from "./tasks.ts";
 export interface HomeState {
   readonly changes: Changes;
   readonly turns: number;
+  /** Whether the last command failed. */
+  readonly hasFailed: boolean;
 }
 
 /** A command that failed: what went wrong, and the facts that would have helped. */
@@ -39,7 +41,7 @@ const FORMS: Readonly<Record<string, readonly string[]>> = {
 
 /** Runs one line. */
 export function runLine(line: string, task: HomeTask, state: HomeState, hints: Hints): Move<HomeState> {
-  const next: HomeState = { ...state, turns: state.turns + 1 };
+  const next: HomeState = { ...state, turns: state.turns + 1, hasFailed: false };
   try {
     const [name = "", ...args] = wordsOf(line);
     if (name === "answer" || name === "done") return { observation: "", ending: endingOf(name, args.join(" "), task, state), state: next }; // prettier-ignore
@@ -49,7 +51,11 @@ export function runLine(line: string, task: HomeTask, state: HomeState, hints: H
     const { message, file, facts } = error;
     const liar = task.liar?.split(state.turns);
     const stated = liar ? facts.map((fact) => lieOf(fact, task, liar)) : facts;
-    return { observation: message + (facts.length > 0 ? hintOf(hints, file, stated) : ""), failed: true, state: next };
+    return {
+      observation: message + (facts.length > 0 ? hintOf(hints, file, stated) : ""),
+      failed: true,
+      state: { ...next, hasFailed: true },
+    };
   }
 }
 

@@ -1,0 +1,77 @@
+/**
+ * What `npm start` compares where no single method was asked for: agents that begin with the same weights in the same unknown world,
+ * and differ in what they learn from. In `runs/<name>/`:
+ *
+ *     comparison.json     the settings, from which it can be continued
+ *     warm/               a run folder that stops where RL begins
+ *     <arm>/              a whole run folder for each agent, with a report of its own
+ *     results.json        what came out
+ *     report.html         the agents side by side
+ */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Arm, parseArms, presetOfArm } from "../arms.ts";
+import type { Job } from "../arms/job.ts";
+import { environmentSettings } from "../environments.ts";
+import { type StartOptions, UsageError } from "../options.ts";
+import { presetFor } from "../presets.ts";
+import { isRecord } from "../report/records.ts";
+
+const SETTINGS = "comparison.json";
+
+/** An agent of the comparison. */
+export interface ArmJob extends Job {
+  readonly arm: Arm;
+}
+
+export interface Comparison {
+  readonly path: string;
+  readonly options: StartOptions;
+  readonly warm: Job;
+  /** The first two are what it is about; the others are there to compare them with. */
+  readonly arms: readonly ArmJob[];
+}
+
+/** @throws UsageError in one line if a name is unknown or the settings of an agent do not fit together */
+export function comparisonOf(path: string, options: StartOptions): Comparison {
+  const { env = "home", device } = options;
+  const { arms = "grpo,grpo+echo" } = environmentSettings(env);
+  const chosen = parseArms(options.arms ?? arms);
+  if (chosen.length < 2) throw new UsageError(`--arms: expected two agents or more, got "${options.arms!}"; for one alone use --method`); // prettier-ignore
+  const base = { ...options, env, arms: undefined };
+  const warmPath = join(path, "warm");
+  return {
+    path,
+    options,
+    // A warm start knows no method: its folder names plain GRPO, whatever the agents are.
+    warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo" }), device },
+    arms: chosen.map((arm) => {
+      return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base), from: warmPath, device };
+    }),
+  };
+}
+
+/** Makes the folder; it appears with its settings or not at all. */
+export function createComparison({ path, options }: Comparison): void {
+  const unfinished = `${path}.tmp`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  writeFileSync(join(unfinished, SETTINGS), `${JSON.stringify(options, null, 2)}\n`);
+  renameSync(unfinished, path);
+}
+
+export const isComparison = (path: string): boolean => existsSync(join(path, SETTINGS));
+
+/** The comparison in this folder, to be continued. @throws UsageError if its settings cannot be read */
+export function openComparison(path: string, device: StartOptions["device"]): Comparison {
+  let options: unknown;
+  try {
+    options = JSON.parse(readFileSync(join(path, SETTINGS), "utf8"));
+  } catch (error) {
+    throw new UsageError(
+      `--resume: ${join(path, SETTINGS)}: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+  if (!isRecord(options)) throw new UsageError(`--resume: ${join(path, SETTINGS)}: expected an object of settings`);
+  return comparisonOf(path, { ...(options as unknown as StartOptions), device });
+}
