@@ -284,9 +284,6 @@ function checkSense({ method, critic, lambda }: MethodSettings, objective: Objec
   if (critic && objective.critic === undefined) {
     throw new UsageError(`--set critic.${Object.keys(critic)[0]!}: the advantage ${advantage.name} has no critic`);
   }
-  if (objective.correction && advantage.name === "vtrace") {
-    throw new UsageError("--correction and the advantage vtrace weigh by the same ratios; give one of them");
-  }
   const hasWorld = worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
   if (advantage.name === "none" && !hasWorld && !objective.kl && !objective.entropy) {
     throw new UsageError(

@@ -137,7 +137,7 @@ export function signalsOf(objective: Objective): Signal[] {
 /** Throws one clear line if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("planStep", objective, OBJECTIVE_KEYS);
-  const { advantage, policyLoss, kl, critic, imitation = 0, rolloutFilter } = objective;
+  const { advantage, policyLoss, kl, critic, correction, imitation = 0, rolloutFilter } = objective;
   const beta = betaOf(objective);
   check(Number.isFinite(beta) && beta >= 0, () => `planStep: kl.beta must be ≥ 0, got ${beta}`);
   if (kl) {
@@ -154,6 +154,7 @@ export function checkObjective(objective: Objective): void {
     checkRange("critic", "coefficient", critic.coefficient ?? 0.1, 0);
     check((critic.clip ?? 0.2) > 0, () => `critic: clip must be > 0, got ${critic.clip}`);
   }
+  check(!(advantage.offPolicy && correction), () => `objective: the advantage "${advantage.name}" and the correction ${correction?.name} both correct for π/μ, which would count twice; use one of them`); // prettier-ignore
   checkRange("objective", "entropy", entropyOf(objective), 0);
   checkRange("objective", "imitation", imitation, 0);
   if (rolloutFilter) checkRolloutFilter(rolloutFilter);

@@ -68,10 +68,9 @@ function checkAsync(options: AsyncRlOptions): void {
   checkStaleness(objective, maxStaleness);
 }
 
-/** @throws unless the objective makes up for a policy that is so many steps old, and only once */
+/** @throws unless the objective makes up for a policy that is so many steps old */
 export function checkStaleness({ advantage, policyLoss, correction }: Objective, maxStaleness: number): void {
   if (maxStaleness === 0) return;
-  check(!(advantage.offPolicy && correction), () => `async: ${advantage.name} and the correction ${correction?.name} both weigh a token by π/μ; use one of them`); // prettier-ignore
   check(
     advantage.offPolicy || correction !== undefined || policyLoss.ratio !== false,
     () => `async: ${policyLoss.name} has no ratio, and nothing else makes up for a policy that is up to ${maxStaleness} steps old; use a correction (tis), the advantage vtrace, or a loss with a ratio`, // prettier-ignore

@@ -264,7 +264,7 @@ describe("data", () => {
     [["--set", "gae.whiten=yes", "--method", "ppo"], '--set gae.whiten: expected true or false, got "yes"'],
     [["--set", "echo.normalization=tokenmean"], 'got "tokenmean"; did you mean "token-mean"?'],
     [["--set", "critic.clip=1"], "--set critic.clip: the advantage grpo has no critic"],
-    [["--method", "vtrace", "--correction", "tis"], "--correction and the advantage vtrace weigh by the same ratios"],
+    [["--method", "vtrace", "--correction", "tis"], 'the advantage "vtrace" and the correction tis_token both correct for π/μ'],
     [["--correction", "tsi"], '--correction: expected tis, icepop, got "tsi"'],
     [["--method", "grpo", "--advantage", "none"], "--advantage none learns from no reward"],
   ])("%j is one clear line", (flags, message) => {

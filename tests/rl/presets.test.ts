@@ -112,6 +112,7 @@ describe("by name", () => {
     ],
     [{ method: "echo", options: { echo: { lamda: 1 } } }, "echo: unknown option 'lamda'; did you mean 'lambda'?"],
     [{ metod: "echo" }, "did you mean 'method'?"],
+    [{ method: "vtrace", correction: {} }, 'the advantage "vtrace" and the correction tis_token both correct for π/μ'],
   ])("%j is one clear error", (choice, message) => {
     expect(() => objectiveOf(choice as MethodChoice)).toThrow(message);
   });
