@@ -1,9 +1,9 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
 import { nearest } from "../engine/options.ts";
-import { checkStaleness } from "../rl/async/train.ts";
 import { checkPlay } from "../rl/data/play.ts";
 import type { EnvironmentOptions } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { checkOffPolicy } from "../rl/objective.ts";
 import { dataFor, type DataSettings, dataSettings, temperatureOf } from "./data.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { DEFAULT_METHOD, type MethodSettings, methodSettings, objectiveFor, readGrpoConfig, usage } from "./methods.ts";
@@ -278,11 +278,8 @@ function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env, seed } = preset;
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkLoop(objective, { rl, rollout, sft });
-  usage(() => {
-    if (preset.async === undefined) return;
-    threadWorkers(preset.async.workers);
-    checkStaleness(objective, preset.async.maxStaleness);
-  });
+  usage(() => preset.async && threadWorkers(preset.async.workers));
+  usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => rl.reward && checkRewards(rl.reward));
   usage(() => {
     const { options } = dataFor(data, { env: ENVIRONMENTS[env]!, envOptions: taskOptions(preset, "train"), seed });

@@ -161,3 +161,38 @@ export function checkObjective(objective: Objective): void {
   check(!policyLoss.name.startsWith("dpo"), () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`); // prettier-ignore
   clipOf(objective);
 }
+
+/** Where the tokens of an update may not be the policy's own, as it is then. Options of the training loops. */
+export interface OffPolicySources {
+  /** Of the asynchronous loop. */
+  readonly maxStaleness?: number;
+  readonly replay?: unknown;
+  readonly offPolicy?: boolean;
+  readonly iterations?: number;
+}
+
+/**
+ * A loss without a ratio is the policy gradient of the policy that wrote the tokens. A correction or V-trace makes up for an older one,
+ * once in a step; what a step's own passes have changed since then only a ratio knows.
+ * @throws if nothing makes up for an older policy, or for the passes before
+ */
+export function checkOffPolicy(
+  { advantage, policyLoss, correction }: Objective,
+  { maxStaleness = 0, replay, offPolicy = false, iterations = 1 }: OffPolicySources,
+): void {
+  if (policyLoss.ratio !== false) return;
+  const older =
+    maxStaleness > 0
+      ? `a policy that is up to ${maxStaleness} steps old`
+      : replay
+        ? "the older policies that wrote what is replayed"
+        : "the older policy of offPolicy";
+  check(
+    (maxStaleness === 0 && !replay && !offPolicy) || advantage.offPolicy || correction !== undefined,
+    () => `objective: ${policyLoss.name} has no ratio, and nothing else makes up for ${older}; use a correction (tis), the advantage vtrace, or a loss with a ratio`, // prettier-ignore
+  );
+  check(
+    iterations === 1,
+    () => `objective: ${policyLoss.name} has no ratio, and nothing else makes up for the passes before in a step of ${iterations} iterations; use one iteration, or a loss with a ratio`, // prettier-ignore
+  );
+}

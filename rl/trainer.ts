@@ -13,7 +13,7 @@ import { learn, type LearnOptions, type Learner, type StepReport } from "./learn
 import { update } from "./learner.ts";
 import { dft, type PolicyLoss } from "./losses.ts";
 import { preferenceMetrics } from "./metrics.ts";
-import { checkObjective } from "./objective.ts";
+import { checkObjective, checkOffPolicy } from "./objective.ts";
 import {
   planPreference,
   planSft,
@@ -171,6 +171,7 @@ export function checkRl(options: RlOptions): void {
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
+  checkOffPolicy(objective, options);
   checkPlay(options);
 }
 

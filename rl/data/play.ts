@@ -37,7 +37,10 @@ export interface DataOptions {
   readonly dynamicSampling?: DynamicSamplingOptions;
   /** A second try with some actions given, for groups without a success. */
   readonly guide?: GuideOptions;
-  /** Earlier groups beside the new ones, off-policy. It keeps a state of its own: save `state()` with the run. */
+  /**
+   * Earlier groups beside the new ones, off-policy: the loss needs a ratio, or the objective a correction or V-trace. It keeps a
+   * state of its own: save `state()` with the run.
+   */
   readonly replay?: ReplayBuffer;
 }
 export const DATA_KEYS: readonly string[] = ["reward", "temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay"]; // prettier-ignore

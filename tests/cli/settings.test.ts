@@ -218,6 +218,26 @@ describe("data", () => {
     expect(Object.keys(presetOfFlags("--replay", "0"))).not.toContain("data");
   });
 
+  test.each(["rloo", "gpg", "opo", "max_rl", "rae", "rft", "remax", "otb"])(
+    "%s has no ratio: replay needs a correction, and several passes over a batch another loss",
+    (name) => {
+      const choose =
+        (...flags: string[]) =>
+        (): Preset =>
+          presetOfFlags("--method", name, ...flags);
+      expect(choose("--replay", "4")).toThrow(UsageError);
+      expect(choose("--replay", "4")).toThrow(
+        "reinforce has no ratio, and nothing else makes up for the older policies",
+      );
+      expect(choose("--set", "rl.iterations=4")).toThrow(UsageError);
+      // The weights of a correction are those of the step's first pass.
+      expect(choose("--set", "rl.iterations=4", "--correction", "tis")).toThrow("makes up for the passes before in a step of 4"); // prettier-ignore
+      for (const correction of ["tis", "icepop"])
+        expect(presetOfFlags("--method", name, "--replay", "4", "--correction", correction).data?.replay).toEqual({ perStep: 4 }); // prettier-ignore
+      expect(presetOfFlags("--method", name, "--loss", "ppo", "--replay", "4", "--set", "rl.iterations=4").rl.iterations).toBe(4); // prettier-ignore
+    },
+  );
+
   test.each([
     [["--curriculum", "learn"], '--curriculum: unknown name "learn"; expected learnability'],
     [["--curriculum", "pools", "--set", "curriculum.tasks=0"], "--set curriculum.tasks: expected an integer ≥ 1"],
@@ -264,7 +284,10 @@ describe("data", () => {
     [["--set", "gae.whiten=yes", "--method", "ppo"], '--set gae.whiten: expected true or false, got "yes"'],
     [["--set", "echo.normalization=tokenmean"], 'got "tokenmean"; did you mean "token-mean"?'],
     [["--set", "critic.clip=1"], "--set critic.clip: the advantage grpo has no critic"],
-    [["--method", "vtrace", "--correction", "tis"], 'the advantage "vtrace" and the correction tis_token both correct for π/μ'],
+    [
+      ["--method", "vtrace", "--correction", "tis"],
+      'the advantage "vtrace" and the correction tis_token both correct for π/μ',
+    ],
     [["--correction", "tsi"], '--correction: expected tis, icepop, got "tsi"'],
     [["--method", "grpo", "--advantage", "none"], "--advantage none learns from no reward"],
   ])("%j is one clear line", (flags, message) => {

@@ -12,7 +12,9 @@ import { ReplayBuffer } from "../../rl/data/replay.ts";
 import { Exploration, temperatureSchedule } from "../../rl/data/sampling.ts";
 import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
 import { score } from "../../rl/learner.ts";
+import { reinforce } from "../../rl/losses.ts";
 import type { Objective } from "../../rl/objective.ts";
+import { planStep } from "../../rl/plan.ts";
 import { rollout } from "../../rl/rollout.ts";
 import type { Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type StepReport, trainRl, trainSft } from "../../rl/trainer.ts";
@@ -211,6 +213,26 @@ describe("replay", () => {
     const tis: Objective = { ...toyObjective, correction: correction({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["rollout_corr/k3_kl"]).toBeGreaterThan(1e-4);
+  });
+
+  it("a loss without a ratio learns from them with a correction, by π/μ, and is refused without", async () => {
+    const objective: Objective = { ...toyObjective, policyLoss: reinforce() };
+    await expect(play({ objective, replay: new ReplayBuffer() })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policies that wrote what is replayed"); // prettier-ignore
+    await expect(play({ objective, offPolicy: true })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policy of offPolicy"); // prettier-ignore
+    const tis: Objective = { ...objective, correction: correction({ level: "token", max: 2 }) };
+    const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
+    expect(reports[1]!.metrics["replay/groups"]).toBe(1);
+    const plain = planStep(objective, episodesOf(reports[1]!), 1).episodes;
+    let moved = 0;
+    for (const [i, { trajectory, wPolicy }] of reports[1]!.plan.episodes.entries()) {
+      wPolicy.forEach((w, t) => {
+        if (w === 0) return;
+        const ratio = Math.exp(reports[1]!.scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!);
+        expect(w / plain[i]!.wPolicy[t]!).toBeCloseTo(Math.min(ratio, 2), 4);
+        moved = Math.max(moved, Math.abs(ratio - 1));
+      });
+    }
+    expect(moved).toBeGreaterThan(0.01);
   });
 });
 

@@ -6,8 +6,10 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
+import { correction } from "../../rl/correction.ts";
 import { demonstrate } from "../../rl/demonstrations.ts";
 import { score, update, type UpdateResult } from "../../rl/learner.ts";
+import { reinforce } from "../../rl/losses.ts";
 import { updateMetrics } from "../../rl/metrics.ts";
 import type { Objective } from "../../rl/objective.ts";
 import { planStep } from "../../rl/plan.ts";
@@ -231,6 +233,11 @@ describe("what goes wrong", () => {
     const once = (overrides: Partial<RlOptions>): Promise<StepReport[]> => reportsOf(trainRl(toyRlOptions(model, { steps: 1, ...overrides }))); // prettier-ignore
     await expect(once({ groups: 0 })).rejects.toThrow("groups and groupSize must be ≥ 1, got 0 and 3");
     await expect(once({ iterations: 0 })).rejects.toThrow("iterations must be an integer ≥ 1, got 0");
+    // A correction is made once in a step: the second pass is off-policy with it, too.
+    for (const own of [{}, { correction: correction() }]) {
+      const objective = { ...toyObjective, policyLoss: reinforce(), ...own };
+      await expect(once({ iterations: 4, objective })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the passes before in a step of 4 iterations"); // prettier-ignore
+    }
     await expect(once({ objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k3" } } })).rejects.toThrow("needs a reference model"); // prettier-ignore
     await expect(once({ objective: { ...toyObjective, agregation: "token-sum" } as Objective })).rejects.toThrow("did you mean 'aggregation'?"); // prettier-ignore
     await expect(once({ gruops: 3 } as Partial<RlOptions>)).rejects.toThrow("did you mean 'groups'?");
