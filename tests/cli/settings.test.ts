@@ -19,7 +19,7 @@ import { ENVIRONMENTS } from "../../rl/environments/index.ts";
 import { AdaptiveKl } from "../../rl/losses.ts";
 import { type Objective, worldsOf } from "../../rl/objective.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
-import { toyTemplate } from "../support/rlToy.ts";
+import { episode as episodeOf, type Part, toyTemplate } from "../support/rlToy.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-settings-"));
 const config = join(folder, "grpo.json");
@@ -110,6 +110,14 @@ describe("--set", () => {
     const { reward, parts } = score({ ...episode!, reward: 1, info: { toolErrors: 0 } });
     expect(parts).toMatchObject({ outcome: 1, format: 1 });
     expect(reward).toBeCloseTo(1.15, 12);
+    // An action that was cut off is worth less than a mistake.
+    const cut: Part[] = [
+      ["prompt", [1]],
+      ["action", [2, 2, 2]],
+    ];
+    const paid = [score(episodeOf(cut, { stopReason: "max_tokens" })), score({ ...episode!, reward: 0, info: { toolErrors: 1 } })]; // prettier-ignore
+    expect(paid.map((r) => r.parts["format"])).toEqual([0, 0.5]);
+    expect(paid[0]!.reward).toBe(0);
     const { advantage } = objectiveOf("--method", "gdpo", "--set", "reward.format=0.2");
     const batch = randomBatch(2).map((t, i) => ({ ...t, rewardParts: { outcome: i, format: i % 2 } }));
     expect(() => advantage.estimate(batch)).not.toThrow();
