@@ -121,7 +121,7 @@ export interface Trajectory {
   readonly outcome?: number;
   /** Reward of each token, where something finer is known than the reward of a step; see `rewardsOfTokens`. */
   readonly tokenRewards?: ArrayLike<number>;
-  /** Return of the greedy rollout of the same task, ReMax's baseline. */
+  /** Return of the greedy rollout of the same task, ReMax's baseline; NaN: that rollout failed, or could not be scored. */
   readonly greedyReward?: number;
 }
 

@@ -156,9 +156,10 @@ export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, v
     async next(step) {
       // Every task is tried by a group of episodes.
       const part = await playPart(options, step);
-      const played = finishStep(options, step, [part]);
       if (sampling.signal?.aborted) return null;
-      return { ...played, trajectories: await withBaseline(options, played, play) };
+      const trajectories = await withBaseline(options, part, play);
+      // A baseline that was stopped is no baseline.
+      return sampling.signal?.aborted ? null : finishStep(options, step, [{ ...part, trajectories }]);
     },
   });
 }
@@ -188,7 +189,7 @@ export async function* learnFrom(options: RlOptions, source: EpisodeSource): Asy
   }
 }
 
-/** With an estimator that asks for it, each task is played once more without chance; its return is the baseline of the group (ReMax). */
+/** With an estimator that asks for it, each task is played once more without chance; its return is the baseline of the group (ReMax): NaN if its environment fails. */
 export async function withBaseline(
   loop: RlOptions,
   { requests, trajectories }: Pick<PlayedStep, "requests" | "trajectories">,

@@ -6,8 +6,10 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
+import { remax } from "../../rl/advantages.ts";
 import { correction } from "../../rl/correction.ts";
 import { demonstrate } from "../../rl/demonstrations.ts";
+import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
 import { score, update, type UpdateResult } from "../../rl/learner.ts";
 import { reinforce } from "../../rl/losses.ts";
 import { updateMetrics } from "../../rl/metrics.ts";
@@ -18,7 +20,7 @@ import type { Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../../rl/trainer.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
-import { endingModel, episode, letters, randomEpisode, toySpec, toyTemplate } from "../support/rlToy.ts";
+import { type Act, endingModel, episode, letters, randomEpisode, toySpec, toyTemplate } from "../support/rlToy.ts";
 
 const demonstrationsOf = (count: number): Promise<Trajectory[]> =>
   Promise.all(Array.from({ length: count }, (_, seed) => demonstrate(toySpec(letters(2)), {}, seed, toyTemplate)));
@@ -172,6 +174,46 @@ describe("trainRl", () => {
     const live: number[] = [];
     for await (const _ of trainRl(options)) live.push(device.backend.stats().liveBytes);
     expect(new Set(live).size).toBe(1);
+  });
+});
+
+describe("ReMax", () => {
+  /** Two groups of three, then their greedy rollouts; `act` knows which of the eight episodes it is in. */
+  const counted = (act: (n: number, action: string, turn: number) => ReturnType<Act>): EnvironmentSpec => {
+    let made = 0;
+    return { ...toySpec(), make: (o) => { const n = made++; return toySpec((action, turn) => act(n, action, turn)).make(o); } }; // prettier-ignore
+  };
+  const objective: Objective = { ...toyObjective, advantage: remax(), policyLoss: reinforce() };
+
+  it("a greedy rollout that fails takes its own group out of the policy term, and nothing else", async () => {
+    const act = letters(2);
+    const env = counted((n, action, turn) => {
+      if (n === 6) throw new Error("the environment of the first group's baseline broke");
+      return act(action, turn);
+    });
+    const model = endingModel(device);
+    const before = await paramsOf(model);
+    const [report] = await reportsOf(trainRl(toyRlOptions(model, { steps: 1, env, objective })));
+    const { metrics, plan } = report!;
+    expect(metrics["remax/failed_baselines"]).toBe(1);
+    expect(Object.entries(metrics).filter(([, value]) => !Number.isFinite(value))).toEqual([]);
+    expect(metrics["grad_norm"]).toBeGreaterThan(0);
+    expect(await paramsOf(model)).not.toEqual(before);
+    const [broken, whole] = [0, 1].map((group) => plan.episodes.filter((e) => e.trajectory.group === group));
+    expect(broken!.every((e) => e.advantages.every((a) => a === 0))).toBe(true);
+    expect(broken!.some((e) => e.wWorld.some((w) => w > 0))).toBe(true); // ECHO reads it all the same
+    expect(whole!.some((e) => e.advantages.some((a) => a !== 0))).toBe(true);
+    const [healthy] = await reportsOf(trainRl(toyRlOptions(endingModel(device), { steps: 1, objective })));
+    expect(healthy!.metrics["remax/failed_baselines"]).toBe(0);
+    expect(healthy!.plan.episodes.slice(3)).toEqual(whole);
+  });
+
+  it("a step that is stopped during its baseline is not learnt from", async () => {
+    const stop = new AbortController();
+    const act = letters(2);
+    const env = counted((n, action, turn) => (n === 6 && stop.abort(), act(action, turn)));
+    const options = { env, objective, rollout: { maxActionTokens: 5, maxTurns: 3, signal: stop.signal } };
+    expect(await reportsOf(trainRl(toyRlOptions(endingModel(device), options)))).toEqual([]);
   });
 });
 
