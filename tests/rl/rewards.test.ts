@@ -6,7 +6,7 @@ import { demonstrate, playScripted } from "../../rl/demonstrations.ts";
 import { household } from "../../rl/environments/household/index.ts";
 import { terminal } from "../../rl/environments/terminal/index.ts";
 import { formatScore, repetitionPenalty, thinkFormat, toolEfficiency } from "../../rl/rewards/behaviour.ts";
-import { composite, type RewardComponent, withReward } from "../../rl/rewards/composite.ts";
+import { composite, type RewardComponent } from "../../rl/rewards/composite.ts";
 import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, type Judge, majorityVote, verdictReward } from "../../rl/rewards/judge.ts";
 import { cosineLength, linearLength, sigmoidLength, softOverlong } from "../../rl/rewards/length.ts";
@@ -58,14 +58,6 @@ describe("composite", () => {
     expect(() => composite([solved], { cap: 1 })).toThrow("cap must be in [0, 1), the weight of the outcomes, got 1");
     expect(() => composite([part("x", -1, "outcome", 1)])).toThrow("the weight of x must be in [0, ∞), got -1");
     expect(() => composite([part("x", 1, "shaping", 1)])).toThrow("none of x is an outcome");
-  });
-
-  it("withReward keeps the steps' sum equal to the return", async () => {
-    const episode = await demonstrate(household, {}, 0, template);
-    const changed = withReward({ ...episode, stepRewards: [0.25, 0.5, 1] }, 2);
-    expect(changed.reward).toBe(2);
-    expect(changed.stepRewards).toEqual([0.25, 0.5, 1.25]);
-    expect(episode.reward).toBe(1);
   });
 });
 
