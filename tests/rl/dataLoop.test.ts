@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
+import { returnsToGo } from "../../rl/advantages/returns.ts";
 import { correction } from "../../rl/correction.ts";
 import { Learnability } from "../../rl/data/curriculum.ts";
 import { filterRollouts } from "../../rl/data/filter.ts";
@@ -10,13 +11,13 @@ import { isGuided } from "../../rl/data/guide.ts";
 import { FailedTasks } from "../../rl/data/pools.ts";
 import { ReplayBuffer } from "../../rl/data/replay.ts";
 import { Exploration, temperatureSchedule } from "../../rl/data/sampling.ts";
-import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
+import type { EnvironmentSpec, StepResult } from "../../rl/environments/environment.ts";
 import { score } from "../../rl/learner.ts";
 import { reinforce } from "../../rl/losses.ts";
 import type { Objective } from "../../rl/objective.ts";
 import { planStep } from "../../rl/plan.ts";
 import { rollout } from "../../rl/rollout.ts";
-import type { Trajectory } from "../../rl/stream.ts";
+import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type StepReport, trainRl, trainSft } from "../../rl/trainer.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
@@ -100,6 +101,24 @@ describe("exploration", () => {
     }
     expect(forced).toBeGreaterThan(5);
     expect(later).toBeGreaterThan(0);
+  });
+
+  it("a return-to-go counts what was earned from its turn on, by whomever", async () => {
+    const env = toySpec((action, turn) => ({ ...(letters(4)(action, turn) as StepResult), reward: 2 ** turn }));
+    const exploration = new Exploration({ epsilon: 0.5 });
+    const [report] = await play({
+      steps: 1,
+      groups: 6,
+      exploration,
+      env,
+      rollout: { maxActionTokens: 5, maxTurns: 4 },
+    });
+    const trajectories = episodesOf(report!).filter((t) => t.stopReason === "completed");
+    expect(trajectories.some(({ stream }) => stream.roles.lastIndexOf("prompt") > stream.roles.indexOf("action"))).toBe(true); // prettier-ignore
+    for (const rollout of rolloutsOf(trajectories)) {
+      const returns = returnsToGo(rewardsOfTokens(rollout, trajectories), 1);
+      expect(returns).toEqual(rollout.tokens.map(({ turn }) => 2 ** 4 - 2 ** turn));
+    }
   });
 
   it("what the environment got is what the stream says, and an episode may end by the chooser's action", async () => {
