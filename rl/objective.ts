@@ -145,6 +145,7 @@ export function checkObjective(objective: Objective): void {
     check(KL_ESTIMATORS.includes(kl.estimator), () => `kl: unknown estimator "${kl.estimator}", expected ${KL_ESTIMATORS.join(", ")}`); // prettier-ignore
     check(kl.in === undefined || kl.in === "loss" || kl.in === "reward", () => `kl: in must be "loss" or "reward", got "${String(kl.in)}"`); // prettier-ignore
     check(kl.in !== "reward" || (!kl.importance && !kl.clamp), () => "kl: importance and clamp are for a penalty in the loss"); // prettier-ignore
+    check(kl.in !== "reward" || advantage.readsReturn !== false, () => `kl: the advantage "${advantage.name}" does not look at the return, so that a penalty in the reward would change nothing; use in: "loss"`); // prettier-ignore
   }
   const needsValues = advantage.needs?.includes("values") ?? false;
   check(!needsValues || critic !== undefined, () => `objective: the advantage "${advantage.name}" needs a critic; add critic: {} (and a value head to the learner)`); // prettier-ignore

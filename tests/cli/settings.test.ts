@@ -296,6 +296,10 @@ describe("data", () => {
       ["--method", "vtrace", "--correction", "tis"],
       'the advantage "vtrace" and the correction tis_token both correct for π/μ',
     ],
+    [
+      ["--method", "gdpo", "--kl", "0.1", "--set", "kl.in=reward"],
+      'kl: the advantage "gdpo" does not look at the return',
+    ],
     [["--correction", "tsi"], '--correction: expected tis, icepop, got "tsi"'],
     [["--method", "grpo", "--advantage", "none"], "--advantage none learns from no reward"],
   ])("%j is one clear line", (flags, message) => {

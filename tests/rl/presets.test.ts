@@ -112,6 +112,10 @@ describe("by name", () => {
     ],
     [{ method: "echo", options: { echo: { lamda: 1 } } }, "echo: unknown option 'lamda'; did you mean 'lambda'?"],
     [{ metod: "echo" }, "did you mean 'method'?"],
+    ...["gdpo", "rft", "none"].map((advantage): [MethodChoice, string] => [
+      { advantage, kl: { beta: 0.1, in: "reward", target: 0.05 } },
+      `kl: the advantage "${advantage}" does not look at the return, so that a penalty in the reward would change nothing`,
+    ]),
     [{ method: "vtrace", correction: {} }, 'the advantage "vtrace" and the correction tis_token both correct for π/μ'],
   ])("%j is one clear error", (choice, message) => {
     expect(() => objectiveOf(choice as MethodChoice)).toThrow(message);
