@@ -3,7 +3,7 @@ import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 import type { Table } from "../names.ts";
 import { checkRange } from "../signals.ts";
-import { rewardsOfTurns, type Rollout, rolloutsOf, type Trajectory } from "../stream.ts";
+import { isAgentToken, rewardsOfTurns, type Rollout, rolloutsOf, type Trajectory } from "../stream.ts";
 import { type AdvantageEstimator, fracWithoutSpread, groupBy, groupsOf, isWithoutSpread, moments, toColumns } from "./estimator.ts"; // prettier-ignore
 import { returnsToGo } from "./returns.ts";
 
@@ -86,14 +86,16 @@ export interface GigpoOptions {
   readonly anchor?: (trajectory: Trajectory, turn: number) => string;
 }
 
-/** Ids of what the agent saw last before it acted in a turn: what the environment said in the turn before, at first the prompt. */
+/**
+ * Ids of what the agent saw last before it acted in a turn: what the environment said in the turn before, whoever acted in it; where the
+ * row begins with the turn, the prompt up to there. Actions that were given later are prompt, too, but nothing that it had seen.
+ */
 export function anchorOf({ stream }: Trajectory, turn: number): string {
   const { ids, roles, turns } = stream;
-  const first = turns.find((_, t) => roles[t] === "action" || roles[t] === "thought") ?? 0;
-  const seen = ids.filter((_, t) =>
-    turn <= first ? roles[t] === "prompt" : roles[t] === "observation" && turns[t] === turn - 1,
-  );
-  return seen.join(" ");
+  const answer = ids.filter((_, t) => roles[t] === "observation" && turns[t] === turn - 1);
+  const first = turns.find((_, t) => isAgentToken(roles[t]!)) ?? 0;
+  const isFirst = answer.length === 0 && turn <= first;
+  return (isFirst ? ids.filter((_, t) => roles[t] === "prompt" && turns[t]! <= turn) : answer).join(" ");
 }
 
 /**
