@@ -304,9 +304,6 @@ function checkSense({ method, critic, lambda }: MethodSettings, objective: Objec
   if (critic && objective.critic === undefined) {
     throw new UsageError(`--set critic.${Object.keys(critic)[0]!}: the advantage ${advantage.name} has no critic`);
   }
-  if (objective.correction && advantage.name === "vtrace") {
-    throw new UsageError("--correction and the advantage vtrace weigh by the same ratios; give one of them");
-  }
   const hasWorld = worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
   if (objective.rewardFrom && !hasWorld) {
     throw new UsageError("--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: add +echo or +paw, with a weight above 0"); // prettier-ignore

@@ -1,7 +1,7 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
-import { checkStaleness } from "../rl/async/train.ts";
 import { checkPlay } from "../rl/data/play.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { checkOffPolicy } from "../rl/objective.ts";
 import { dataFor, type DataSettings, dataSettings, temperatureOf } from "./data.ts";
 import { checkTasks, environmentSettings, taskOptions, type Tasks, tasksOf } from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
@@ -212,11 +212,8 @@ function checkPreset(preset: Preset): void {
   checkTasks(ENVIRONMENTS[env]!, preset);
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
-  usage(() => {
-    if (preset.async === undefined) return;
-    threadWorkers(preset.async.workers);
-    checkStaleness(objective, preset.async.maxStaleness);
-  });
+  usage(() => preset.async && threadWorkers(preset.async.workers));
+  usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => rl.reward && checkRewards(rl.reward));
   usage(() => {
     const { options } = dataFor(data, { env: ENVIRONMENTS[env]!, envOptions: taskOptions(preset, "train"), seed });

@@ -2,7 +2,7 @@
  * What a run's return has beside the outcome: form, use of tools, length, repetition, each at a small weight, capped together, so that
  * none outweighs the outcome (rl/rewards/composite.ts). The components are kept apart in the episodes, for metrics and for GDPO.
  */
-import { repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
+import { formatScore, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
 import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
@@ -59,8 +59,7 @@ export function rewardOf(
 ): (trajectory: Trajectory) => CompositeReward {
   const textOf = (t: Trajectory): string => turnsOf(t, template).map(({ action }) => action).join("\n"); // prettier-ignore
   return compositeOf(settings, {
-    // Environments count the actions that they could not take.
-    format: (t) => 1 - Number(t.info["toolErrors"] ?? 0) / Math.max(1, t.stepRewards.length),
+    format: (t) => formatScore(t),
     tools: (t) => toolEfficiency(turnsOf(t, template), { tools: [], unknown: 0 }),
     overlong: (t) => softOverlong(sampledCount(t), { max: maxLength, cache: (1 - OVERLONG_FROM) * maxLength }),
     repetition: (t) => repetitionPenalty(textOf(t)),

@@ -104,6 +104,7 @@ export class Episode {
     const task = await this.#guarded((signal) => this.#env.reset(this.request.seed, { signal }));
     if (task === null) return;
     this.#taskText = task;
+    this.#info = this.#env.info ?? {};
     template.appendTask(this.stream, task);
     const { length } = this.stream.ids;
     check(

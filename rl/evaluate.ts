@@ -15,7 +15,10 @@ export interface Evaluation {
   readonly successes: number;
   readonly meanReward: number;
   readonly meanTurns: number;
-  /** Successes and episodes per task family. */
+  /**
+   * Successes and episodes per task family. `all` if the environment has none; `unknown` are episodes that ended before it said theirs:
+   * it says it only with its answers, and the first action was cut off.
+   */
   readonly families: Readonly<Record<string, { readonly successes: number; readonly episodes: number }>>;
   readonly trajectories: readonly Trajectory[];
 }
@@ -37,8 +40,9 @@ export async function evaluate(
 /** What episodes come to, whoever played them. */
 export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   const families: Record<string, { successes: number; episodes: number }> = {};
+  const isNamed = trajectories.some(({ info }) => info["family"] !== undefined);
   for (const { info } of trajectories) {
-    const family = (families[String(info["family"] ?? "all")] ??= { successes: 0, episodes: 0 });
+    const family = (families[String(info["family"] ?? (isNamed ? "unknown" : "all"))] ??= { successes: 0, episodes: 0 }); // prettier-ignore
     family.episodes++;
     if (info["success"] === true) family.successes++;
   }

@@ -153,7 +153,7 @@ export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
 export { type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
 
 // Playing while learning: rollout workers, and a queue between them and the learner
-export { type AsyncOptions, type AsyncRlOptions, checkStaleness, SCHEDULES, trainRlAsync } from "./async/train.ts";
+export { type AsyncOptions, type AsyncRlOptions, SCHEDULES, trainRlAsync } from "./async/train.ts";
 export { localWorkers, type MessageTarget, messageWorkers, type RolloutWorker } from "./async/workers.ts";
 export type { RolloutWorkers, WebWorkerLike, WorkerEvents, WorkerSetup } from "./async/workers.ts";
 export { type ServeOptions, serveRollouts } from "./async/serve.ts";

@@ -10,7 +10,7 @@ import { hasScored } from "./batch.ts";
 import { offPolicyMetrics } from "./correction.ts";
 import { type Critic, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
 import { criticMetrics, type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
-import { type Objective, signalsOf, type StepPlan } from "./objective.ts";
+import { checkOffPolicy, type Objective, signalsOf, type StepPlan } from "./objective.ts";
 import { planStep } from "./plan.ts";
 import { collectSignals, type SignalSources } from "./scoring.ts";
 import { type PerToken, type Signal, SIGNALS, type Signals } from "./signals.ts";
@@ -37,7 +37,7 @@ export interface StepReport {
 
 export interface LearnOptions extends Learner {
   readonly objective: Objective;
-  /** Passes over each batch of episodes; default 1, exactly on-policy. */
+  /** Passes over each batch of episodes; default 1, exactly on-policy. More need a loss with a ratio. */
   readonly iterations?: number;
   /** The frozen policy that KL penalties and reference signals refer to. */
   readonly reference?: Model;
@@ -45,7 +45,7 @@ export interface LearnOptions extends Learner {
   readonly critic?: Critic;
   /**
    * The episodes were played by an older policy: unless the objective has a `correction` or V-trace, ratios refer to what the sampler
-   * recorded, also in the first pass. Default false.
+   * recorded, also in the first pass; a loss without a ratio needs one of the two. Default false.
    */
   readonly offPolicy?: boolean;
 }
@@ -106,6 +106,7 @@ export async function learn(
 ): Promise<StepReport> {
   const { model, optimizer, lr, objective, iterations = 1 } = options;
   check(Number.isInteger(iterations) && iterations >= 1, () => `learn: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
+  checkOffPolicy(objective, options);
   const idle = (plan: StepPlan): StepReport => {
     const metrics = { ...rolloutMetrics(trajectories), frac_reward_zero_std: plan.fracRewardZeroStd };
     return { step, metrics, plan, scores: { logProbs: [], entropy: [] } };

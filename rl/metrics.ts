@@ -27,6 +27,8 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     const ofEnv = counted.filter((t) => t.env === name && !Number.isNaN(t.reward)).map((t) => t.reward);
     return [`rewards/${name}/mean`, mean(ofEnv)];
   });
+  const compared = counted.filter((t) => t.greedyReward !== undefined);
+  const withoutBaseline = compared.filter((t) => Number.isNaN(t.greedyReward));
   const names = [...new Set(counted.flatMap((t) => Object.keys(t.rewardParts ?? {})))];
   const parts = names.map((name): [string, number] => {
     const scores = counted.map((t) => t.rewardParts?.[name] ?? NaN).filter((r) => !Number.isNaN(r));
@@ -45,6 +47,8 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
     "num_turns/mean": mean(kept.map((rows) => rows.reduce((n, t) => n + turnCount(t), 0))),
     masked: rollouts.length - kept.length,
+    // Groups that teach ReMax nothing, because their greedy rollout failed.
+    ...(compared.length > 0 ? { "remax/failed_baselines": new Set(withoutBaseline.map((t) => t.group)).size } : {}),
     num_tokens: tokens.reduce((a, b) => a + b, 0),
   };
   return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));

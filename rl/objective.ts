@@ -142,7 +142,7 @@ export function signalsOf(objective: Objective): Signal[] {
 /** Throws one clear line if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("planStep", objective, OBJECTIVE_KEYS);
-  const { advantage, policyLoss, kl, critic, imitation = 0, rolloutFilter, rewardFrom = 0 } = objective;
+  const { advantage, policyLoss, kl, critic, correction, imitation = 0, rolloutFilter, rewardFrom = 0 } = objective;
   const beta = betaOf(objective);
   check(Number.isFinite(beta) && beta >= 0, () => `planStep: kl.beta must be ≥ 0, got ${beta}`);
   if (kl) {
@@ -150,6 +150,7 @@ export function checkObjective(objective: Objective): void {
     check(KL_ESTIMATORS.includes(kl.estimator), () => `kl: unknown estimator "${kl.estimator}", expected ${KL_ESTIMATORS.join(", ")}`); // prettier-ignore
     check(kl.in === undefined || kl.in === "loss" || kl.in === "reward", () => `kl: in must be "loss" or "reward", got "${String(kl.in)}"`); // prettier-ignore
     check(kl.in !== "reward" || (!kl.importance && !kl.clamp), () => "kl: importance and clamp are for a penalty in the loss"); // prettier-ignore
+    check(kl.in !== "reward" || advantage.readsReturn !== false, () => `kl: the advantage "${advantage.name}" does not look at the return, so that a penalty in the reward would change nothing; use in: "loss"`); // prettier-ignore
   }
   const needsValues = advantage.needs?.includes("values") ?? false;
   check(!needsValues || critic !== undefined, () => `objective: the advantage "${advantage.name}" needs a critic; add critic: {} (and a value head to the learner)`); // prettier-ignore
@@ -159,10 +160,46 @@ export function checkObjective(objective: Objective): void {
     checkRange("critic", "coefficient", critic.coefficient ?? 0.1, 0);
     check((critic.clip ?? 0.2) > 0, () => `critic: clip must be > 0, got ${critic.clip}`);
   }
+  check(!(advantage.offPolicy && correction), () => `objective: the advantage "${advantage.name}" and the correction ${correction?.name} both correct for π/μ, which would count twice; use one of them`); // prettier-ignore
   checkRange("objective", "entropy", entropyOf(objective), 0);
   checkRange("objective", "imitation", imitation, 0);
   check(Number.isInteger(rewardFrom) && rewardFrom >= 0, () => `objective: rewardFrom must be an integer ≥ 0, got ${rewardFrom}`); // prettier-ignore
   if (rolloutFilter) checkRolloutFilter(rolloutFilter);
   check(!policyLoss.name.startsWith("dpo"), () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`); // prettier-ignore
   clipOf(objective);
+}
+
+/** Where the tokens of an update may not be the policy's own, as it is then. Options of the training loops. */
+export interface OffPolicySources {
+  /** Of the asynchronous loop. */
+  readonly maxStaleness?: number;
+  readonly replay?: unknown;
+  readonly offPolicy?: boolean;
+  readonly iterations?: number;
+}
+
+/**
+ * A loss without a ratio is the policy gradient of the policy that wrote the tokens. A correction or V-trace makes up for an older one,
+ * once in a step; what a step's own passes have changed since then only a ratio knows.
+ * @throws if nothing makes up for an older policy, or for the passes before
+ */
+export function checkOffPolicy(
+  { advantage, policyLoss, correction }: Objective,
+  { maxStaleness = 0, replay, offPolicy = false, iterations = 1 }: OffPolicySources,
+): void {
+  if (policyLoss.ratio !== false) return;
+  const older =
+    maxStaleness > 0
+      ? `a policy that is up to ${maxStaleness} steps old`
+      : replay
+        ? "the older policies that wrote what is replayed"
+        : "the older policy of offPolicy";
+  check(
+    (maxStaleness === 0 && !replay && !offPolicy) || advantage.offPolicy || correction !== undefined,
+    () => `objective: ${policyLoss.name} has no ratio, and nothing else makes up for ${older}; use a correction (tis), the advantage vtrace, or a loss with a ratio`, // prettier-ignore
+  );
+  check(
+    iterations === 1,
+    () => `objective: ${policyLoss.name} has no ratio, and nothing else makes up for the passes before in a step of ${iterations} iterations; use one iteration, or a loss with a ratio`, // prettier-ignore
+  );
 }

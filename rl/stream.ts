@@ -121,7 +121,7 @@ export interface Trajectory {
   readonly outcome?: number;
   /** Reward of each token, where something finer is known than the reward of a step; see `rewardsOfTokens`. */
   readonly tokenRewards?: ArrayLike<number>;
-  /** Return of the greedy rollout of the same task, ReMax's baseline. */
+  /** Return of the greedy rollout of the same task, ReMax's baseline; NaN: that rollout failed, or could not be scored. */
   readonly greedyReward?: number;
 }
 
@@ -183,21 +183,42 @@ function rolloutOf(rows: readonly number[], trajectories: readonly Trajectory[])
 }
 
 /**
- * Reward of each of the rollout's tokens; they sum to its return. Unless the trajectories say it per token, a step's reward is
- * on the last token of its action, and what the steps leave of the return (a penalty at the end, a truncation) on the last of all.
+ * Reward of each turn of the environment, from turn 0 on; they sum to the return. Turns that the policy did not write (given by a guide,
+ * or by exploration) are among them. What the steps leave of the return (shaping, a truncation) is on the policy's last turn.
  */
-export function rewardsOfTokens(
+export function rewardsOfTurns(
   { tokens, first, rows, reward }: Rollout,
   trajectories: readonly Trajectory[],
 ): number[] {
+  const last = tokens.at(-1)?.turn ?? -1;
+  const turns = Math.max(first.stepRewards.length, last + 1);
+  if (rows.every((row) => trajectories[row]!.tokenRewards)) {
+    const rewards = new Array<number>(turns).fill(0);
+    for (const { row, t, turn } of tokens) rewards[turn]! += trajectories[row]!.tokenRewards![t]!;
+    return rewards;
+  }
+  const rewards = Array.from({ length: turns }, (_, turn) => first.stepRewards[turn] ?? 0);
+  const rest = reward - rewards.reduce((a, b) => a + b, 0);
+  // Rounding is no reward: 0.1 + 0.2 and 0.3 are the same return.
+  if (last >= 0 && Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward))) rewards[last]! += rest;
+  return rewards;
+}
+
+/**
+ * Reward of each of the rollout's tokens, unless the trajectories say it per token: a turn's reward is on the last token of its action.
+ * Of a turn that the policy did not write it is on the policy's last token before that turn: seen from the policy the world answered
+ * for longer. So returns of what came before count it, returns of what came after do not; and what was earned before the policy's
+ * first token is nobody's.
+ */
+export function rewardsOfTokens(rollout: Rollout, trajectories: readonly Trajectory[]): number[] {
+  const { tokens, rows } = rollout;
   if (rows.every((row) => trajectories[row]!.tokenRewards)) {
     return tokens.map(({ row, t }) => trajectories[row]!.tokenRewards![t]!);
   }
-  const rewards = tokens.map(({ turn }, k) => (tokens[k + 1]?.turn === turn ? 0 : (first.stepRewards[turn] ?? 0)));
-  if (rewards.length > 0) {
-    const rest = reward - rewards.reduce((a, b) => a + b, 0);
-    // Rounding is no reward: 0.1 + 0.2 and 0.3 are the same return.
-    if (Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward))) rewards[rewards.length - 1]! += rest;
+  const rewards = tokens.map(() => 0);
+  for (const [turn, reward] of rewardsOfTurns(rollout, trajectories).entries()) {
+    const place = tokens.findLastIndex((token) => token.turn <= turn);
+    if (place >= 0) rewards[place]! += reward;
   }
   return rewards;
 }

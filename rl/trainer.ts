@@ -13,7 +13,7 @@ import { learn, type LearnOptions, type Learner, type StepReport } from "./learn
 import { update } from "./learner.ts";
 import { dft, type PolicyLoss } from "./losses.ts";
 import { preferenceMetrics } from "./metrics.ts";
-import { checkObjective } from "./objective.ts";
+import { checkObjective, checkOffPolicy } from "./objective.ts";
 import {
   planPreference,
   planSft,
@@ -156,9 +156,10 @@ export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, v
     async next(step) {
       // Every task is tried by a group of episodes.
       const part = await playPart(options, step);
-      const played = finishStep(options, step, [part]);
       if (sampling.signal?.aborted) return null;
-      return { ...played, trajectories: await withBaseline(options, played, play) };
+      const trajectories = await withBaseline(options, part, play);
+      // A baseline that was stopped is no baseline.
+      return sampling.signal?.aborted ? null : finishStep(options, step, [{ ...part, trajectories }]);
     },
   });
 }
@@ -171,6 +172,7 @@ export function checkRl(options: RlOptions): void {
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
   check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
+  checkOffPolicy(objective, options);
   checkPlay(options);
 }
 
@@ -187,7 +189,7 @@ export async function* learnFrom(options: RlOptions, source: EpisodeSource): Asy
   }
 }
 
-/** With an estimator that asks for it, each task is played once more without chance; its return is the baseline of the group (ReMax). */
+/** With an estimator that asks for it, each task is played once more without chance; its return is the baseline of the group (ReMax): NaN if its environment fails. */
 export async function withBaseline(
   loop: RlOptions,
   { requests, trajectories }: Pick<PlayedStep, "requests" | "trajectories">,

@@ -6,7 +6,7 @@ import { repeatedCalls, unknownTools } from "./calls.ts";
 import { logProbMismatch, nonFinite, observationsInPolicyMask, zeroLoss } from "./numerics.ts";
 import { lengthExplosion, rewardHacking, zeroVarianceGroups } from "./outcomes.ts";
 import { entropyBlowUp, entropyCollapse, klBlowUp } from "./policy.ts";
-import { arrow, type Detector, type Finding, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
+import { arrow, type Detector, type Finding, isFresh, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
 
 export type FailureMode =
   | "nonFinite"
@@ -29,6 +29,8 @@ interface Entry {
   readonly reads: readonly string[] | typeof TRANSCRIPTS | typeof ALL_LINES;
   /** On how many RL steps each metric is needed; default `MIN_STEPS`. */
   readonly steps?: number;
+  /** Only steps without episodes of an older policy count. */
+  readonly fresh?: true;
 }
 const TRANSCRIPTS = "transcripts";
 const ALL_LINES = "all lines";
@@ -46,6 +48,7 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
     detect: logProbMismatch,
     reads: ["sampling/sampling_logp_difference/mean"],
     steps: 1,
+    fresh: true,
   },
   unknownTools: { title: "Calls to tools that do not exist", detect: unknownTools, reads: TRANSCRIPTS },
   repeatedCalls: { title: "Repeated calls", detect: repeatedCalls, reads: TRANSCRIPTS },
@@ -101,19 +104,24 @@ export function diagnose(run: RunLog): Diagnosis {
 }
 
 /** How much of what a detector reads is there, and its figures; `why` is "" if it is enough. */
-function supply(run: RunLog, { reads, steps = MIN_STEPS }: Entry): { at: string; why: string } {
+function supply(run: RunLog, { reads, steps = MIN_STEPS, fresh }: Entry): { at: string; why: string } {
   if (reads === ALL_LINES) return { at: `${run.metrics.length} lines`, why: "" };
   if (reads === TRANSCRIPTS) {
     const played = run.transcripts.filter(({ phase }) => phase === "rl").length;
     return { at: `${played} transcripts of RL episodes`, why: played > 0 ? "" : "no transcripts of RL episodes" };
   }
-  const columns = reads.map((name) => ({ name, points: series(run, name) }));
+  const columns = reads.map((name) => ({ name, points: series(run, name, fresh ? isFresh : undefined) }));
   const least = columns.reduce((a, b) => (b.points.length < a.points.length ? b : a));
   const count = least.points.length;
   const figures = columns.map(({ name, points }) => {
     const change = trend(points);
     return change ? arrow(name, change) : name;
   });
-  const why = count === 0 ? `no metric ${least.name}` : `${least.name} on ${count} RL steps, ${steps} are needed`;
-  return { at: `${figures.join(", ")} (${count} RL steps)`, why: count >= steps ? "" : why };
+  const older = series(run, least.name).length - count;
+  const where = older > 0 ? ` without episodes of an older policy, ${older} have some` : "";
+  const why =
+    count + older === 0
+      ? `no metric ${least.name}`
+      : `${least.name} on ${count} RL steps${where}, ${steps} ${steps === 1 ? "is" : "are"} needed`;
+  return { at: `${figures.join(", ")} (${count} RL steps${where})`, why: count >= steps ? "" : why };
 }

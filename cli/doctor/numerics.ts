@@ -1,7 +1,7 @@
 /** Whether the numbers are what they should be: masks, log-probabilities of sampler and trainer, NaN, and the loss that is 0. */
 import { formatNumber } from "../report/format.ts";
 import type { Transcript, TranscriptToken } from "../report/records.ts";
-import { type Finding, mean, percent, quote, rlLines, type RunLog, series, setting } from "./run.ts";
+import { type Finding, isFresh, mean, percent, quote, rlLines, type RunLog, series, setting } from "./run.ts";
 
 /** A token that nobody sampled has old log-probability 0, "certain"; if the model is surprised by it, by this many nats, it was not. */
 const SURPRISED = 0.1;
@@ -52,9 +52,12 @@ const MISMATCH = "sampling/sampling_logp_difference/mean";
 /** Nats per token. Rounding in 32 bits leaves about 1e-6; half-precision samplers 1e-3 to 1e-2, which already needs a correction. */
 const MISMATCH_LIMIT = 1e-3;
 
-/** Sampler and trainer do not give a token the same log-probability: ratios are wrong from the first step on. */
+/**
+ * Sampler and trainer do not give a token the same log-probability: ratios are wrong from the first step on. Of fresh episodes only:
+ * an older policy does not give it, and what replay or staleness brings in is meant to be weighed by just that difference.
+ */
 export function logProbMismatch(run: RunLog): Finding | null {
-  const points = series(run, MISMATCH);
+  const points = series(run, MISMATCH, isFresh);
   const wrong = points.filter(({ value }) => value > MISMATCH_LIMIT);
   if (wrong.length === 0) return null;
   const worst = wrong.reduce((a, b) => (a.value >= b.value ? a : b));
@@ -67,7 +70,7 @@ export function logProbMismatch(run: RunLog): Finding | null {
     kind: "problem",
     step: wrong[0]!.step,
     evidence: [
-      `mean |Δ log p| above ${MISMATCH_LIMIT} nats on ${wrong.length} of ${points.length} steps, first on step ${wrong[0]!.step}; rounding alone is about 1e-6`,
+      `mean |Δ log p| above ${MISMATCH_LIMIT} nats on ${wrong.length} of ${points.length} steps${points.length < series(run, MISMATCH).length ? " of fresh episodes" : ""}, first on step ${wrong[0]!.step}; rounding alone is about 1e-6`,
       `worst on step ${worst.step}: mean ${formatNumber(worst.value)}, ratios from ${ratio("min")} to ${ratio("max")} where all should be 1`,
     ],
     change: [

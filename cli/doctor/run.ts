@@ -33,12 +33,27 @@ export interface Point {
   readonly value: number;
 }
 
-/** The finite values of a metric on the RL lines. */
-export function series(run: RunLog, name: string): readonly Point[] {
-  return rlLines(run).flatMap((line) => {
-    const value = line[name];
-    return typeof value === "number" && Number.isFinite(value) ? [{ step: line.step, value }] : [];
-  });
+/**
+ * Whether a step learnt from nothing but what the policy had just played: neither replay nor a sampler that was ahead of the learner
+ * brought episodes of an older policy. (Several passes over a batch do not count: metrics are those of the first.)
+ */
+export function isFresh(line: MetricsRecord): boolean {
+  const isPositive = (name: string): boolean => Number(line[name] ?? 0) > 0;
+  return !isPositive("replay/groups") && !isPositive("async/staleness_max");
+}
+
+/** The finite values of a metric on the RL lines, or on some of them. */
+export function series(
+  run: RunLog,
+  name: string,
+  where: (line: MetricsRecord) => boolean = () => true,
+): readonly Point[] {
+  return rlLines(run)
+    .filter(where)
+    .flatMap((line) => {
+      const value = line[name];
+      return typeof value === "number" && Number.isFinite(value) ? [{ step: line.step, value }] : [];
+    });
 }
 
 /** With fewer steps there is no beginning to compare an end with. */

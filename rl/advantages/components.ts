@@ -27,6 +27,9 @@ const partsOf = ({ first, reward }: Rollout): Readonly<Record<string, number>> =
  * First each component within its group, (r_k − mean)/(std + eps); then their weighted sum over the batch, (x − mean)/(std + eps)
  * (GDPO, Liu et al. 2026, arXiv 2601.05242, eq. 4–6; TRL's `normalize_then_sum`). A component without spread in a group adds 0 there,
  * and so does one that is NaN; a group without spread in any component gets exactly 0.
+ *
+ * A KL penalty goes into the loss, as in TRL. In the reward it has no place here: taken off the return it reaches no component (verl
+ * drops it without a word), and as a component of its own it would be divided by its deviation, and with that by β.
  */
 export function gdpo(options: GdpoOptions = {}): AdvantageEstimator {
   checkKeys("gdpo", options, ["weights", "ddof", "eps", "batch"]);
@@ -40,6 +43,7 @@ export function gdpo(options: GdpoOptions = {}): AdvantageEstimator {
   );
   return {
     name: "gdpo",
+    readsReturn: false,
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const scorable = rollouts.filter((r) => r.scorable);

@@ -23,6 +23,8 @@ export interface AdvantageEstimator {
   readonly greedyBaseline?: boolean;
   /** True: it weighs by π/μ itself, so that the loss and a correction must not do so again (V-trace). */
   readonly offPolicy?: boolean;
+  /** `false`: it does not look at the return, so that a penalty taken off it (a KL in the reward) would change nothing. Default true. */
+  readonly readsReturn?: false;
   /** Asks nothing of earlier steps but what `observe` was told, and changes nothing. */
   estimate(trajectories: readonly Trajectory[], signals?: Signals): Advantages;
   /** Of estimators that remember: after every step, with the episodes that the policy played in it, without help. */

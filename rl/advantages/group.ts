@@ -127,7 +127,7 @@ export function gpg(options: object = {}): AdvantageEstimator {
 /** 0 for everybody: no reward is looked at, and with ECHO only the world model learns (its verifier-free mode). */
 export function none(options: object = {}): AdvantageEstimator {
   checkKeys("none", options, []);
-  return groupEstimator("none", (rewards) => rewards.map(() => 0));
+  return { ...groupEstimator("none", (rewards) => rewards.map(() => 0)), readsReturn: false };
 }
 
 export const GROUP: Table<AdvantageEstimator> = {

@@ -53,6 +53,7 @@ export function rft(options: FilterOptions = {}): AdvantageEstimator {
   filterRollouts([], options); // a wrong number is said now, and not after the first step
   return {
     name: "rft",
+    readsReturn: false, // but whether the environment says success
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const chosen = new Set(filterRollouts(trajectories, options));

@@ -55,13 +55,17 @@ export function reinforcePlusPlusBaseline(options: object = {}): AdvantageEstima
   };
 }
 
-/** Return-to-go − R_greedy of the same task (ReMax, Li et al. 2024, arXiv 2310.10505). */
+/**
+ * Return-to-go − R_greedy of the same task (ReMax, Li et al. 2024, arXiv 2310.10505). 0 where R_greedy is NaN: the greedy rollout
+ * failed or could not be scored, so there is nothing to compare with, as for a rollout whose own return is NaN.
+ */
 export function remax(options: object = {}): AdvantageEstimator {
   checkKeys("remax", options, []);
   const ofRollout = (rollout: Rollout, trajectories: readonly Trajectory[]): { advantages: number[] } => {
     const { greedyReward } = rollout.first;
     check(greedyReward !== undefined, () => "remax: needs the return of a greedy rollout of each task, found none");
-    return { advantages: returnsToGo(rewardsOfTokens(rollout, trajectories), 1).map((G) => G - greedyReward) };
+    const returns = returnsToGo(rewardsOfTokens(rollout, trajectories), 1);
+    return { advantages: returns.map((G) => (Number.isNaN(greedyReward) ? 0 : G - greedyReward)) };
   };
   return { ...tokenEstimator("remax", [], ofRollout, false), greedyBaseline: true };
 }

@@ -3,7 +3,7 @@ import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 import type { Table } from "../names.ts";
 import { checkRange } from "../signals.ts";
-import { rewardsOfTokens, type Rollout, rolloutsOf, type Trajectory } from "../stream.ts";
+import { isAgentToken, rewardsOfTurns, type Rollout, rolloutsOf, type Trajectory } from "../stream.ts";
 import { type AdvantageEstimator, fracWithoutSpread, groupBy, groupsOf, isWithoutSpread, moments, toColumns } from "./estimator.ts"; // prettier-ignore
 import { returnsToGo } from "./returns.ts";
 
@@ -17,14 +17,6 @@ interface Step {
 
 /** Numbers of the turns in which the agent wrote something, in order. */
 const turnsOf = ({ tokens }: Rollout): number[] => [...new Set(tokens.map(({ turn }) => turn))];
-
-/** Reward of each turn, in the order of `turnsOf`. */
-function turnRewards(rollout: Rollout, trajectories: readonly Trajectory[]): number[] {
-  const rewards = rewardsOfTokens(rollout, trajectories);
-  return turnsOf(rollout).map((turn) =>
-    rollout.tokens.reduce((sum, token, k) => sum + (token.turn === turn ? rewards[k]! : 0), 0),
-  );
-}
 
 /** Values minus their mean, over std + eps if asked; exactly 0 without spread. */
 function relative(values: readonly number[], std: boolean, eps: number): number[] {
@@ -94,14 +86,16 @@ export interface GigpoOptions {
   readonly anchor?: (trajectory: Trajectory, turn: number) => string;
 }
 
-/** Ids of what the agent saw last before it acted in a turn: what the environment said in the turn before, at first the prompt. */
+/**
+ * Ids of what the agent saw last before it acted in a turn: what the environment said in the turn before, whoever acted in it; where the
+ * row begins with the turn, the prompt up to there. Actions that were given later are prompt, too, but nothing that it had seen.
+ */
 export function anchorOf({ stream }: Trajectory, turn: number): string {
   const { ids, roles, turns } = stream;
-  const first = turns.find((_, t) => roles[t] === "action" || roles[t] === "thought") ?? 0;
-  const seen = ids.filter((_, t) =>
-    turn <= first ? roles[t] === "prompt" : roles[t] === "observation" && turns[t] === turn - 1,
-  );
-  return seen.join(" ");
+  const answer = ids.filter((_, t) => roles[t] === "observation" && turns[t] === turn - 1);
+  const first = turns.find((_, t) => isAgentToken(roles[t]!)) ?? 0;
+  const isFirst = answer.length === 0 && turn <= first;
+  return (isFirst ? ids.filter((_, t) => roles[t] === "prompt" && turns[t]! <= turn) : answer).join(" ");
 }
 
 /**
@@ -117,11 +111,12 @@ export function gigpo(options: GigpoOptions = {}): AdvantageEstimator {
   check(stats === "rollout" || stats === "row", () => `gigpo: stats must be "rollout" or "row", got ${String(stats)}`);
   return combined("gigpo", omega, std, eps, stats, (group, trajectories) =>
     group.flatMap((rollout) => {
-      const returns = returnsToGo(turnRewards(rollout, trajectories), gamma);
+      // Over all turns of the environment: a step whose action was given takes its time, too.
+      const returns = returnsToGo(rewardsOfTurns(rollout, trajectories), gamma);
       // What was seen before a fork is in the row before it.
       const keyOf = (turn: number): string =>
         rollout.rows.map((row) => anchor(trajectories[row]!, turn)).find((text) => text !== "") ?? "";
-      return turnsOf(rollout).map((turn, k) => ({ rollout, turn, key: keyOf(turn), value: returns[k]! }));
+      return turnsOf(rollout).map((turn) => ({ rollout, turn, key: keyOf(turn), value: returns[turn]! }));
     }),
   );
 }

@@ -9,7 +9,7 @@ import { offPolicyMetrics } from "../correction.ts";
 import { finishStep, type PlayedPart, type PlayedStep, type PlayEpisodes, playPart } from "../data/play.ts";
 import { EventLoop } from "../eventLoop.ts";
 import type { StepReport } from "../learn.ts";
-import type { Objective } from "../objective.ts";
+import { checkOffPolicy } from "../objective.ts";
 import { checkRl, type EpisodeSource, learnFrom, type RlOptions, withBaseline } from "../trainer.ts";
 import type { Trajectory } from "../stream.ts";
 import { policyOf } from "./messages.ts";
@@ -59,23 +59,13 @@ export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<Ste
 }
 
 function checkAsync(options: AsyncRlOptions): void {
-  const { maxStaleness, schedule = "free", objective, steps, startStep = 0, maxRestarts = 0, patience = 1 } = options;
+  const { maxStaleness, schedule = "free", steps, startStep = 0, maxRestarts = 0, patience = 1 } = options;
   check(Number.isInteger(maxStaleness) && maxStaleness >= 0, () => `trainRlAsync: maxStaleness must be an integer ≥ 0, got ${maxStaleness}`); // prettier-ignore
   check(SCHEDULES.includes(schedule), () => `trainRlAsync: schedule must be "free" or "fixed", got "${String(schedule)}"`); // prettier-ignore
   check(Number.isInteger(maxRestarts) && maxRestarts >= 0, () => `trainRlAsync: maxRestarts must be an integer ≥ 0, got ${maxRestarts}`); // prettier-ignore
   check(patience > 0, () => `trainRlAsync: patience must be > 0 seconds, got ${patience}`);
   check(Number.isInteger(steps) && Number.isInteger(startStep), () => `trainRlAsync: steps and startStep must be integers, got ${steps} and ${startStep}`); // prettier-ignore
-  checkStaleness(objective, maxStaleness);
-}
-
-/** @throws unless the objective makes up for a policy that is so many steps old, and only once */
-export function checkStaleness({ advantage, policyLoss, correction }: Objective, maxStaleness: number): void {
-  if (maxStaleness === 0) return;
-  check(!(advantage.offPolicy && correction), () => `async: ${advantage.name} and the correction ${correction?.name} both weigh a token by π/μ; use one of them`); // prettier-ignore
-  check(
-    advantage.offPolicy || correction !== undefined || policyLoss.ratio !== false,
-    () => `async: ${policyLoss.name} has no ratio, and nothing else makes up for a policy that is up to ${maxStaleness} steps old; use a correction (tis), the advantage vtrace, or a loss with a ratio`, // prettier-ignore
-  );
+  checkOffPolicy(options.objective, options);
 }
 
 /** The oldest version that drew a token of these; `none` if nobody drew any. */

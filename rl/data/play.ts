@@ -10,7 +10,7 @@ import type { Model } from "../../nn/transformer.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/environment.ts";
 import type { LearnOptions, StepReport } from "../learn.ts";
 import { type Metrics, rolloutMetrics } from "../metrics.ts";
-import { type CompositeReward, withReward } from "../rewards/composite.ts";
+import type { CompositeReward } from "../rewards/composite.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../rollout.ts";
 import type { Trajectory } from "../stream.ts";
 import type { Template } from "../template.ts";
@@ -37,7 +37,10 @@ export interface DataOptions {
   readonly dynamicSampling?: DynamicSamplingOptions;
   /** A second try with some actions given, for groups without a success. */
   readonly guide?: GuideOptions;
-  /** Earlier groups beside the new ones, off-policy. It keeps a state of its own: save `state()` with the run. */
+  /**
+   * Earlier groups beside the new ones, off-policy: the loss needs a ratio, or the objective a correction or V-trace. It keeps a
+   * state of its own: save `state()` with the run.
+   */
   readonly replay?: ReplayBuffer;
 }
 export const DATA_KEYS: readonly string[] = ["reward", "temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay"]; // prettier-ignore
@@ -133,13 +136,16 @@ export async function playPart(
   return { step, requests, trajectories, metrics, choices, guided };
 }
 
-/** With the returns that the options give them. */
+/**
+ * With the returns that the options give them. The steps keep the rewards that their environment gave: what the return has beside them
+ * is about the whole episode, and `rewardsOfTokens` puts it behind the last token that the policy wrote, in a cut-off action, too.
+ */
 export function rewarded({ reward }: DataOptions, trajectories: readonly Trajectory[]): readonly Trajectory[] {
   if (!reward) return trajectories;
   return trajectories.map((t) => {
     if (t.masked) return t;
     const { reward: worth, parts, outcome } = reward(t);
-    return { ...withReward(t, worth, parts), ...(outcome === undefined ? {} : { outcome }) };
+    return { ...t, reward: worth, rewardParts: parts, ...(outcome === undefined ? {} : { outcome }) };
   });
 }
 

@@ -1,8 +1,8 @@
 /**
  * Replay: groups of earlier steps are learnt from again beside the new ones. What is replayed was written by an older policy, so
- * ratios refer to the log-probabilities that were recorded with it (or a `correction` weighs it), and nothing older than a
- * bound comes back. Whole groups are kept, because advantages compare within them; only those with spread, because the others
- * teach the policy nothing.
+ * the ratios of the loss refer to the log-probabilities that were recorded with it, or a `correction` or V-trace weighs by them; a
+ * loss without a ratio and with neither is refused (`checkOffPolicy`). Nothing older than a bound comes back. Whole groups are kept,
+ * because advantages compare within them; only those with spread, because the others teach the policy nothing.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";

@@ -30,6 +30,11 @@ export interface CallOptions {
 /** One episode. `reset` is called once, then `step` until `done`. */
 export interface Environment {
   readonly name: string;
+  /**
+   * What is known of the episode once it is reset, and repeated in the info of every step: family and level, the info that Gym's `reset`
+   * gives. An episode whose first action is cut off has no other. @throws before reset. Optional: default nothing.
+   */
+  readonly info?: StepInfo;
   /** Starts the episode. Resolves to the first observation (the task). The same seed gives the same episode. */
   reset(seed: number, options?: CallOptions): Promise<string>;
   /** One action. Whatever is wrong with the action's text is told by the observation; it never throws for that. */

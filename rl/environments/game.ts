@@ -14,6 +14,7 @@ import {
   type FamilyInfo,
   type NoviceMove,
   SingleUseEnvironment,
+  type StepInfo,
   type StepResult,
 } from "./environment.ts";
 import { selectFamilies, type Split } from "./selection.ts";
@@ -105,8 +106,14 @@ export class GameEnvironment<
     return task.text;
   }
 
+  /** @throws before reset */
+  get info(): StepInfo {
+    const { family } = this.#started();
+    return { family: family.name, level: family.level };
+  }
+
   protected act(action: string): StepResult {
-    const { family, task } = this.#started();
+    const { task } = this.#started();
     const [verb = "", ...rest] = action.trim().split(/\s+/);
     const move = this.game.play(task, this.#state as State, verb.toLowerCase(), rest.join(" "), this.#options);
     this.#turns++;
@@ -118,8 +125,7 @@ export class GameEnvironment<
       reward: move.ending && this.game.reward ? this.game.reward(score, this.#options, task) : score,
       done: move.ending !== undefined,
       info: {
-        family: family.name,
-        level: family.level,
+        ...this.info,
         success: score === 1,
         score,
         toolErrors: this.#toolErrors,

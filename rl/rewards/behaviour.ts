@@ -4,11 +4,22 @@
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
+import { isAgentToken, type Trajectory } from "../stream.ts";
 import type { Turn } from "./turns.ts";
 
-/** Format score in [0, 1]: the share of actions that are well-formed. 0 without an action. */
-export function formatScore(turns: readonly Turn[], isWellFormed: (action: string) => boolean): number {
-  return turns.length === 0 ? 0 : turns.filter(({ action }) => isWellFormed(action)).length / turns.length;
+/**
+ * Format score in [0, 1]: the share of the actions that are well-formed. 0 for an episode in which the policy never acted, or whose last
+ * action never reached the environment, cut off or without a form that could be read: of form it has shown none, and paying for it would
+ * pay for not ending an action, as the outcome of a truncated episode does not, either.
+ * @param malformed how many of the actions are not; default: those that the environment could not take (`info.toolErrors`)
+ */
+export function formatScore(
+  { stream, stepRewards, info }: Pick<Trajectory, "stream" | "stepRewards" | "info">,
+  malformed: number = Number(info["toolErrors"] ?? 0),
+): number {
+  const last = stream.turns.findLast((_, t) => isAgentToken(stream.roles[t]!));
+  const isAnswered = last !== undefined && last < stepRewards.length;
+  return isAnswered ? 1 - malformed / stepRewards.length : 0;
 }
 
 /**

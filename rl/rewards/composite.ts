@@ -6,7 +6,6 @@
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
-import type { Trajectory } from "../stream.ts";
 
 /** @template T what is scored: a trajectory, a text, an object of both */
 export interface RewardComponent<T> {
@@ -73,21 +72,4 @@ export function composite<T>(
     const parts = Object.fromEntries(names.map((name, i) => [name, scores[i]!]));
     return { reward: outcome + limited, outcome, parts, capped: Math.abs(shaping) > cap };
   };
-}
-
-/**
- * The episode with another return. The difference to the old one is paid with the last step, so that the steps still sum to it.
- * @param parts what the return is made of, for `rewards/<name>/mean` and GDPO
- */
-export function withReward(
-  trajectory: Trajectory,
-  reward: number,
-  parts?: Readonly<Record<string, number>>,
-): Trajectory {
-  const stepRewards = [...trajectory.stepRewards];
-  if (stepRewards.length > 0) {
-    const before = stepRewards.slice(0, -1).reduce((a, b) => a + b, 0);
-    stepRewards[stepRewards.length - 1] = reward - before;
-  }
-  return { ...trajectory, reward, stepRewards, ...(parts ? { rewardParts: parts } : {}) };
 }

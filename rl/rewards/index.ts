@@ -13,13 +13,7 @@ export {
   gradeCode,
   sameValue,
 } from "./code.ts";
-export {
-  composite,
-  type CompositeOptions,
-  type CompositeReward,
-  type RewardComponent,
-  withReward,
-} from "./composite.ts";
+export { composite, type CompositeOptions, type CompositeReward, type RewardComponent } from "./composite.ts";
 export { type Hindsight, relabel } from "./hindsight.ts";
 export { bothOrders, type Comparison, type EnsembleOptions, type Judge } from "./judge.ts";
 export { majorityVote, type Verdict, verdictReward } from "./judge.ts";

@@ -34,7 +34,7 @@ export class SearchTree {
       env: this.#clone(start.env, rng.split("root")),
       turns: start.turns ?? 0,
       stepRewards: [],
-      info: {},
+      info: start.env.info ?? {},
       stop: undefined,
     };
     check(position.turns < settings.maxTurns, () => `treeSearch: the episode has had its ${settings.maxTurns} turns`);

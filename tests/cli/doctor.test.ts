@@ -136,6 +136,22 @@ describe("runs that were broken on purpose", () => {
     expect(findings[0]!.evidence[0]).toMatch(/^mean \|policy loss\| \d\.\de−\d+, mean gradient norm 0\.\d+$/);
   });
 
+  it("replay and several passes are no mismatch of sampler and trainer, and do not hide one", async () => {
+    const replayed = { replay: { perStep: 3 }, iterations: 2, steps: 12, lr: 0.02 };
+    const healthy = logOf(await faultyRun(device, folder, "replay", replayed));
+    // The difference is there: it is what the ratios of old episodes are made of.
+    const differences = healthy.metrics.flatMap((line) => (line.phase === "rl" && Number(line["replay/groups"]) > 0 ? [Number(line["sampling/sampling_logp_difference/mean"])] : [])); // prettier-ignore
+    expect(Math.max(...differences)).toBeGreaterThan(0.01);
+    expect(modesIn(healthy)).not.toContain("logProbMismatch");
+    expect(diagnose(healthy).looked.find(({ mode }) => mode === "logProbMismatch")!.at).toMatch(/ \(1 RL steps without episodes of an older policy, 11 have some\)$/); // prettier-ignore
+    const { rollout, tamper } = CASES["sampled at temperature 1.5, scored at 1"]!.fault;
+    const broken = diagnose(logOf(await faultyRun(device, folder, "replay broken", { ...replayed, rollout: rollout!, tamper: tamper! }))); // prettier-ignore
+    const finding = broken.findings.find(({ mode }) => mode === "logProbMismatch")!;
+    expect(finding.evidence[0]).toMatch(
+      /^mean \|Δ log p\| above 0.001 nats on 1 of 1 steps of fresh episodes, first on step 60;/,
+    );
+  });
+
   it("and one that was not: nothing found, with what was looked at", async () => {
     const { findings, looked, notChecked } = diagnose(logOf(await faultyRun(device, folder, "healthy", { warmStart: 30, steps: 40, beta: 1e-3 }))); // prettier-ignore
     expect(findings).toEqual([]);
@@ -170,6 +186,16 @@ describe("faults planted in a log", () => {
     expect(found[0]!.evidence.join()).toContain("held-out success 30 % (step 0) → 31 % (step 40), while training success rose by 38 %"); // prettier-ignore
     expect(modesIn(log(rising, [evaluation(0, 0.3), evaluation(40, 0.6)]))).toEqual([]);
     expect(modesIn(log(rising))).toEqual([]);
+  });
+
+  it("a sampler that is ahead of the learner is no mismatch; without a step of fresh episodes none is looked for", () => {
+    const stale = (age: number): RunLog => log({ "sampling/sampling_logp_difference/mean": () => 0.1, "async/staleness_max": () => age }); // prettier-ignore
+    expect(modesIn(log({ "sampling/sampling_logp_difference/mean": () => 0.1 }))).toEqual(["logProbMismatch"]);
+    const { findings, notChecked } = diagnose(stale(2));
+    expect(findings).toEqual([]);
+    expect(notChecked.find(({ mode }) => mode === "logProbMismatch")!.why).toBe("sampling/sampling_logp_difference/mean on 0 RL steps without episodes of an older policy, 40 have some, 1 is needed"); // prettier-ignore
+    const played = stale(2).metrics.map((line) => (line.step === 0 ? { ...line, "async/staleness_max": 0 } : line));
+    expect(modesIn({ ...stale(2), metrics: played })).toEqual(["logProbMismatch"]);
   });
 
   it("steps on which every episode was masked", () => {

@@ -91,6 +91,7 @@ test.each([
   [["--method", "ecko"], '--method: unknown name "ecko"; did you mean "echo"?'],
   [["--method", "ppo", "--advantage", "rloo"], "--method ppo has a critic, which --advantage rloo does not read"],
   [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
+  [["--method", "rloo", "--replay", "4"], "reinforce has no ratio, and nothing else makes up for the older policies"],
   [["--loss", "dpo"], "dpo learns from pairs, and the main job from rewards"],
   [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
   [

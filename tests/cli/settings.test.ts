@@ -19,7 +19,7 @@ import { ENVIRONMENTS } from "../../rl/environments/index.ts";
 import { AdaptiveKl } from "../../rl/losses.ts";
 import { type Objective, worldsOf } from "../../rl/objective.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
-import { toyTemplate } from "../support/rlToy.ts";
+import { episode as episodeOf, type Part, toyTemplate } from "../support/rlToy.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-settings-"));
 const config = join(folder, "grpo.json");
@@ -110,6 +110,14 @@ describe("--set", () => {
     const { reward, parts } = score({ ...episode!, reward: 1, info: { toolErrors: 0 } });
     expect(parts).toMatchObject({ outcome: 1, format: 1 });
     expect(reward).toBeCloseTo(1.15, 12);
+    // An action that was cut off is worth less than a mistake.
+    const cut: Part[] = [
+      ["prompt", [1]],
+      ["action", [2, 2, 2]],
+    ];
+    const paid = [score(episodeOf(cut, { stopReason: "max_tokens" })), score({ ...episode!, reward: 0, info: { toolErrors: 1 } })]; // prettier-ignore
+    expect(paid.map((r) => r.parts["format"])).toEqual([0, 0.5]);
+    expect(paid[0]!.reward).toBe(0);
     const { advantage } = objectiveOf("--method", "gdpo", "--set", "reward.format=0.2");
     const batch = randomBatch(2).map((t, i) => ({ ...t, rewardParts: { outcome: i, format: i % 2 } }));
     expect(() => advantage.estimate(batch)).not.toThrow();
@@ -218,6 +226,26 @@ describe("data", () => {
     expect(Object.keys(presetOfFlags("--replay", "0"))).not.toContain("data");
   });
 
+  test.each(["rloo", "gpg", "opo", "max_rl", "rae", "rft", "remax", "otb"])(
+    "%s has no ratio: replay needs a correction, and several passes over a batch another loss",
+    (name) => {
+      const choose =
+        (...flags: string[]) =>
+        (): Preset =>
+          presetOfFlags("--method", name, ...flags);
+      expect(choose("--replay", "4")).toThrow(UsageError);
+      expect(choose("--replay", "4")).toThrow(
+        "reinforce has no ratio, and nothing else makes up for the older policies",
+      );
+      expect(choose("--set", "rl.iterations=4")).toThrow(UsageError);
+      // The weights of a correction are those of the step's first pass.
+      expect(choose("--set", "rl.iterations=4", "--correction", "tis")).toThrow("makes up for the passes before in a step of 4"); // prettier-ignore
+      for (const correction of ["tis", "icepop"])
+        expect(presetOfFlags("--method", name, "--replay", "4", "--correction", correction).data?.replay).toEqual({ perStep: 4 }); // prettier-ignore
+      expect(presetOfFlags("--method", name, "--loss", "ppo", "--replay", "4", "--set", "rl.iterations=4").rl.iterations).toBe(4); // prettier-ignore
+    },
+  );
+
   test.each([
     [["--curriculum", "learn"], '--curriculum: unknown name "learn"; expected learnability'],
     [["--curriculum", "pools", "--set", "curriculum.tasks=0"], "--set curriculum.tasks: expected an integer ≥ 1"],
@@ -264,7 +292,14 @@ describe("data", () => {
     [["--set", "gae.whiten=yes", "--method", "ppo"], '--set gae.whiten: expected true or false, got "yes"'],
     [["--set", "echo.normalization=tokenmean"], 'got "tokenmean"; did you mean "token-mean"?'],
     [["--set", "critic.clip=1"], "--set critic.clip: the advantage grpo has no critic"],
-    [["--method", "vtrace", "--correction", "tis"], "--correction and the advantage vtrace weigh by the same ratios"],
+    [
+      ["--method", "vtrace", "--correction", "tis"],
+      'the advantage "vtrace" and the correction tis_token both correct for π/μ',
+    ],
+    [
+      ["--method", "gdpo", "--kl", "0.1", "--set", "kl.in=reward"],
+      'kl: the advantage "gdpo" does not look at the return',
+    ],
     [["--correction", "tsi"], '--correction: expected tis, icepop, got "tsi"'],
     [["--method", "grpo", "--advantage", "none"], "--advantage none learns from no reward"],
   ])("%j is one clear line", (flags, message) => {

@@ -1,5 +1,6 @@
 /** The contract of environments, on the smallest one that can be written. */
 import { describe, expect, it } from "vitest";
+import { ENVIRONMENTS } from "../../rl/environments/index.ts";
 import { SingleUseEnvironment, type StepResult } from "../../rl/environments/environment.ts";
 
 class Parrot extends SingleUseEnvironment {
@@ -59,3 +60,19 @@ describe("SingleUseEnvironment", () => {
     await expect(new Parrot().reset(seed)).rejects.toThrow(`seed must be an integer in [0, 2^53), got ${seed}`);
   });
 });
+
+it.each(Object.entries(ENVIRONMENTS))(
+  "%s says family and level once it is reset, and again with each step",
+  async (_, spec) => {
+    const levels = new Map(spec.families.map(({ name, level }) => [name, level]));
+    for (let seed = 0; seed < 5; seed++) {
+      const env = spec.make();
+      expect(() => env.info).toThrow("call reset first");
+      await env.reset(seed);
+      const { family, level } = env.info!;
+      expect(levels.get(String(family))).toBe(level);
+      expect((await env.step("?")).info).toMatchObject({ family, level });
+      expect(env.info).toEqual({ family, level });
+    }
+  },
+);

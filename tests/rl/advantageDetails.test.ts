@@ -172,6 +172,32 @@ describe("steps", () => {
     expect(anchorOf(trajectoryOf(unasked), 1)).toBe("4");
   });
 
+  it("GiGPO: given actions are no part of a state that came before them, and hide none that came after", () => {
+    /** Who acts in each turn, the policy or the chooser; the environment answers alike. */
+    const played = (...who: ("action" | "prompt")[]): Trajectory => {
+      const stream = emptyStream();
+      append(stream, "prompt", 0, [1, 9]);
+      who.forEach((role, turn) => {
+        append(stream, role, turn, [2, 3]);
+        append(stream, "observation", turn, [4, turn]);
+      });
+      return trajectoryOf(stream);
+    };
+    const [alone, helped] = [played("action", "action", "action"), played("action", "prompt", "action")];
+    expect([0, 2].map((turn) => anchorOf(helped, turn))).toEqual(["1 9", "4 1"]);
+    for (const turn of [0, 2]) expect(anchorOf(helped, turn)).toBe(anchorOf(alone, turn));
+    // Begun by a guide.
+    const guided = played("prompt", "action", "prompt", "action");
+    expect([1, 3].map((turn) => anchorOf(guided, turn))).toEqual(["4 0", "4 2"]);
+    expect(anchorOf(guided, 1)).toBe(anchorOf(alone, 1));
+    // In an estimate: the first steps are compared, ½ of the episodes and ½ of the steps.
+    const batch = [
+      { ...alone, reward: 1, stepRewards: [0, 0, 1] },
+      { ...helped, stepRewards: [0, 0, 0] },
+    ];
+    near(gigpo({ gamma: 1 }).estimate(batch).perToken.map((row) => row[2]!), [1, -1]); // prettier-ignore
+  });
+
   it("GiGPO: a turn's reward is that of its tokens alone, whatever the number of turns and tokens", () => {
     const of = (stepRewards: number[], tokens: number): Trajectory =>
       episode([["prompt", [1]], ...stepRewards.flatMap((_, turn) => [["action", Array<number>(tokens).fill(2)], ["observation", [turn, stepRewards.length]]] as const)], { stepRewards, reward: stepRewards.reduce((a, b) => a + b, 0) }); // prettier-ignore

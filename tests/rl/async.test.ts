@@ -311,7 +311,7 @@ describe("what does not fit together is said in one line", () => {
     ["groups and groupSize must be ≥ 1, got 0 and 3", { groups: 0 }],
     ["did you mean 'groups'?", { gruops: 2 } as Partial<AsyncRlOptions>],
     ["reinforce has no ratio, and nothing else makes up for a policy that is up to 1 steps old", { maxStaleness: 1, objective: { ...toyObjective, policyLoss: reinforce() } }], // prettier-ignore
-    ["vtrace and the correction tis_token both weigh a token by π/μ", { maxStaleness: 1, objective: { ...toyObjective, advantage: vtrace(), critic: {}, correction: correction() } }], // prettier-ignore
+    ['the advantage "vtrace" and the correction tis_token both correct for π/μ', { maxStaleness: 1, objective: { ...toyObjective, advantage: vtrace(), critic: {}, correction: correction() } }], // prettier-ignore
   ])("%s", async (message, overrides) => {
     const options = { ...asyncOptions(endingModel(device), { steps: 1 }), ...overrides };
     await expect(reportsOf(trainRlAsync(options))).rejects.toThrow(message);

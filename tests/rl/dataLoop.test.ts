@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
+import { returnsToGo } from "../../rl/advantages/returns.ts";
 import { correction } from "../../rl/correction.ts";
 import { Learnability } from "../../rl/data/curriculum.ts";
 import { filterRollouts } from "../../rl/data/filter.ts";
@@ -10,11 +11,13 @@ import { isGuided } from "../../rl/data/guide.ts";
 import { FailedTasks } from "../../rl/data/pools.ts";
 import { ReplayBuffer } from "../../rl/data/replay.ts";
 import { Exploration, temperatureSchedule } from "../../rl/data/sampling.ts";
-import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
+import type { EnvironmentSpec, StepResult } from "../../rl/environments/environment.ts";
 import { score } from "../../rl/learner.ts";
+import { reinforce } from "../../rl/losses.ts";
 import type { Objective } from "../../rl/objective.ts";
+import { planStep } from "../../rl/plan.ts";
 import { rollout } from "../../rl/rollout.ts";
-import type { Trajectory } from "../../rl/stream.ts";
+import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type StepReport, trainRl, trainSft } from "../../rl/trainer.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
@@ -98,6 +101,24 @@ describe("exploration", () => {
     }
     expect(forced).toBeGreaterThan(5);
     expect(later).toBeGreaterThan(0);
+  });
+
+  it("a return-to-go counts what was earned from its turn on, by whomever", async () => {
+    const env = toySpec((action, turn) => ({ ...(letters(4)(action, turn) as StepResult), reward: 2 ** turn }));
+    const exploration = new Exploration({ epsilon: 0.5 });
+    const [report] = await play({
+      steps: 1,
+      groups: 6,
+      exploration,
+      env,
+      rollout: { maxActionTokens: 5, maxTurns: 4 },
+    });
+    const trajectories = episodesOf(report!).filter((t) => t.stopReason === "completed");
+    expect(trajectories.some(({ stream }) => stream.roles.lastIndexOf("prompt") > stream.roles.indexOf("action"))).toBe(true); // prettier-ignore
+    for (const rollout of rolloutsOf(trajectories)) {
+      const returns = returnsToGo(rewardsOfTokens(rollout, trajectories), 1);
+      expect(returns).toEqual(rollout.tokens.map(({ turn }) => 2 ** 4 - 2 ** turn));
+    }
   });
 
   it("what the environment got is what the stream says, and an episode may end by the chooser's action", async () => {
@@ -211,6 +232,26 @@ describe("replay", () => {
     const tis: Objective = { ...toyObjective, correction: correction({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["rollout_corr/k3_kl"]).toBeGreaterThan(1e-4);
+  });
+
+  it("a loss without a ratio learns from them with a correction, by π/μ, and is refused without", async () => {
+    const objective: Objective = { ...toyObjective, policyLoss: reinforce() };
+    await expect(play({ objective, replay: new ReplayBuffer() })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policies that wrote what is replayed"); // prettier-ignore
+    await expect(play({ objective, offPolicy: true })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policy of offPolicy"); // prettier-ignore
+    const tis: Objective = { ...objective, correction: correction({ level: "token", max: 2 }) };
+    const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
+    expect(reports[1]!.metrics["replay/groups"]).toBe(1);
+    const plain = planStep(objective, episodesOf(reports[1]!), 1).episodes;
+    let moved = 0;
+    for (const [i, { trajectory, wPolicy }] of reports[1]!.plan.episodes.entries()) {
+      wPolicy.forEach((w, t) => {
+        if (w === 0) return;
+        const ratio = Math.exp(reports[1]!.scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!);
+        expect(w / plain[i]!.wPolicy[t]!).toBeCloseTo(Math.min(ratio, 2), 4);
+        moved = Math.max(moved, Math.abs(ratio - 1));
+      });
+    }
+    expect(moved).toBeGreaterThan(0.01);
   });
 });
 

@@ -1,11 +1,16 @@
-/** Advantages, importance weights and metrics, which are computed on the host, against what verl, TRL, verl-agent and RAGEN compute. */
+/** Advantages, importance weights and metrics, which are computed on the host, and VESPO's weights, against what verl, TRL, verl-agent and RAGEN compute. */
 import { describe, expect, it } from "vitest";
+import { valueAndGrad } from "../../engine/grad.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import { sum } from "../../engine/ops/reduce.ts";
+import type { Tensor } from "../../engine/tensor.ts";
 import { biLevelGae, gae, gigpo, moments, optimalTokenBaseline, reinforcePlusPlus } from "../../rl/advantages.ts";
 import { whitening } from "../../rl/advantages/estimator.ts";
 import { correction, offPolicyMetrics } from "../../rl/correction.ts";
 import { klEstimate, vespo } from "../../rl/losses.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/stream.ts";
 import { ADVANTAGE_CASES, columnsOf, CORRECTION_CASES, entryOf, episodesOf, type Golden, GOLDENS, KL_CASES, LOSS_CASES, type Matrix, NOT_RESULTS, OTHER_CASES } from "../support/rlGoldens.ts"; // prettier-ignore
+import { reference } from "../support/rlExecutors.ts";
 import { trajectoryOf } from "../support/rlToy.ts";
 
 const near = (actual: number, expected: number, tolerance = 1e-6): void =>
@@ -123,14 +128,32 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
     fixture.new.forEach((row, i) => row.forEach((x, t) => near(whiten(x), expected[i]![t]!, 1e-5))); // up to 21, in f32
   });
 
-  it("trl.gamma_weights_phi: the weights that VESPO's defaults stand for", () => {
-    expect(vespo().name).toBe("vespo"); // the loss itself is in golden.test.ts; here its φ, written out
+  it("trl.gamma_weights_phi: the weights of VESPO's tokens, as its loss has them", async () => {
     const expected = entryOf(golden, "trl.gamma_weights_phi") as number[];
-    fixture.mask.forEach((row, i) => {
-      const logW = row.reduce((s, m, t) => s + (m ? fixture.new[i]![t]! - fixture.old[i]![t]! : 0), 0);
-      const [k, lambda] = fixture.adv_per_seq[i]! >= 0 ? [2, 3] : [3, 2];
-      near(Math.exp(lambda + k * logW - lambda * Math.exp(logW)), expected[i]!);
-    });
+    const device = await reference.open();
+    const flat = (rows: Matrix): Tensor => tensor(Float64Array.from(rows.flat()), { device, dtype: device.float });
+    const segments = { ids: tensor(Int32Array.from(fixture.mask.flatMap((row, i) => row.map(() => i))), { device }), count: fixture.mask.length }; // prettier-ignore
+    const perSequence = fixture.mask.map((row, i) => row.map(() => fixture.adv_per_seq[i]!));
+    const columns = {
+      oldLogProbs: flat(fixture.old),
+      advantages: flat(perSequence),
+      mask: flat(fixture.mask),
+      segments,
+    };
+    // ℓ = −φ·A·lp with a φ that has no gradient: it is read off the slope, −φ·A, and the value must be that of the same φ.
+    const { value, grads } = valueAndGrad((logProbs: Tensor) => sum(vespo().tokenLoss({ ...columns, logProbs })))(flat(fixture.new)); // prettier-ignore
+    const slopes = [...(await grads.read())];
+    const at = (i: number, t: number): number => slopes[i * fixture.mask[0]!.length + t]!;
+    let loss = 0;
+    fixture.mask.forEach((row, i) =>
+      row.forEach((m, t) => {
+        if (m === 0) return expect(at(i, t)).toBe(0);
+        near(at(i, t) / -fixture.adv_per_seq[i]!, expected[i]!);
+        loss -= expected[i]! * fixture.adv_per_seq[i]! * fixture.new[i]![t]!;
+      }),
+    );
+    near((await value.read())[0]!, loss, 1e-5); // a sum of some twenty
+    device.dispose();
   });
 });
 

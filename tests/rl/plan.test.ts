@@ -1,17 +1,19 @@
 /** What a step's plan holds, by hand: weights, rewards per token, and what is packed together. */
 import { describe, expect, it } from "vitest";
-import { gae, grpo } from "../../rl/advantages.ts";
+import { gae, gigpo, grpo, milestone } from "../../rl/advantages.ts";
 import { pack } from "../../rl/batch.ts";
+import { rewarded } from "../../rl/data/play.ts";
 import { actFocus, topEntropy } from "../../rl/focus.ts";
 import { klEstimate, ppoClip, type StepView } from "../../rl/losses.ts";
 import { prepareStep } from "../../rl/learn.ts";
 import type { Objective } from "../../rl/objective.ts";
 import { paw } from "../../rl/paw.ts";
 import { planStep } from "../../rl/plan.ts";
-import { rewardsOfTokens, rolloutsOf } from "../../rl/stream.ts";
+import { composite } from "../../rl/rewards/composite.ts";
+import { append, emptyStream, rewardsOfTokens, rewardsOfTurns, rolloutsOf, type Trajectory } from "../../rl/stream.ts";
 import { forked, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
 import { reference } from "../support/rlExecutors.ts";
-import { episode } from "../support/rlToy.ts";
+import { episode, type Part, trajectoryOf } from "../support/rlToy.ts";
 
 const base: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
 const sumOf = (rows: readonly Float64Array[]): number => rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
@@ -61,6 +63,65 @@ describe("rewards of tokens", () => {
     expect(rewardsOfTokens(rolloutsOf([rounded])[0]!, [rounded])).toEqual([0, 0.1, 0.2, 0, 0]);
     const rows = forked(t, 4);
     expect(rewardsOfTokens(rolloutsOf(rows)[0]!, rows)).toEqual([0, 0.5, -1, 0, 2.5]);
+  });
+
+  it("a given turn's reward is where it was earned: returns of the turns before count it, of those after do not", () => {
+    /** Turns by who wrote them. */
+    const played = (
+      turns: string,
+      stepRewards: number[],
+      reward = stepRewards.reduce((a, b) => a + b, 0),
+    ): Trajectory => {
+      const stream = emptyStream();
+      append(stream, "prompt", 0, [1]);
+      [...turns].forEach((who, turn) => {
+        append(stream, who === "p" ? "action" : "prompt", turn, [2, 3]);
+        append(stream, "observation", turn, [4]);
+      });
+      return trajectoryOf(stream, { stepRewards, reward });
+    };
+    const perToken = (t: Trajectory): number[] => rewardsOfTokens(rolloutsOf([t])[0]!, [t]);
+    const perTurn = (t: Trajectory): number[] => rewardsOfTurns(rolloutsOf([t])[0]!, [t]);
+    expect(perToken(played("pgp", [0.25, 1, 0.5]))).toEqual([0, 1.25, 0, 0.5]);
+    expect(perToken(played("pggp", [0, 1, 2, 0]))).toEqual([0, 3, 0, 0]);
+    expect(perToken(played("pg", [0, 1]))).toEqual([0, 1]);
+    // What a guide earned before the policy began is nobody's; what shapes the return is the last turn's.
+    expect(perToken(played("gp", [1, 0.5]))).toEqual([0, 0.5]);
+    expect(perToken(played("gp", [1, 0.5], 1.75))).toEqual([0, 0.75]);
+    expect(perTurn(played("gp", [1, 0.5], 1.75))).toEqual([1, 0.75]);
+    expect(perTurn(played("pg", [0, 1], 0))).toEqual([-1, 1]); // truncated after a given turn
+    const shaped = { ...played("pgp", [9, 9, 9]), tokenRewards: [0, 1, 2, 0, 0, 0, 0, 4, 8, 0] };
+    expect(perTurn(shaped)).toEqual([3, 0, 12]);
+
+    // GiGPO's step returns: the first turn sees the given one after one step, and the last turn after two.
+    const group = [played("pgp", [0, 1, 0]), played("pgp", [0, 0, 0.5])];
+    const [first, second] = gigpo({ gamma: 0.5, omega: 1 }).estimate(group).perToken;
+    expect(first![1]! - second![1]!).toBeCloseTo(0.5 + (0.5 - 0.125), 12);
+    expect([first![7], second![7]]).toEqual([0.25 - 0.25, -0.25 + 0.25]);
+  });
+
+  it("what a composite return has beside the outcome is on the last tokens that the policy wrote, those of a cut-off action", () => {
+    const parts: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]], ["action", [5, 6]], ["observation", [7]], ["action", [8, 8, 8]]]; // prettier-ignore
+    const reward = composite<Trajectory>([
+      { name: "outcome", weight: 1, kind: "outcome", score: (t) => t.reward },
+      { name: "overlong", weight: 0.25, kind: "shaping", score: () => -1 },
+    ]);
+    const perToken = (t: Trajectory): number[] => {
+      const [paid] = rewarded({ reward }, [t]);
+      expect(paid).toMatchObject({ reward: -0.25, rewardParts: { outcome: 0, overlong: -1 } }); // prettier-ignore
+      return rewardsOfTokens(rolloutsOf([paid!])[0]!, [paid!]);
+    };
+    expect(perToken(episode(parts, { stepRewards: [0, 0], stopReason: "max_tokens" }))).toEqual([0, 0, 0, 0, 0, 0, -0.25]); // prettier-ignore
+    // What was earned before is taken back there, as the return says.
+    expect(perToken(episode(parts, { stepRewards: [0.5, 0], stopReason: "max_tokens" }))).toEqual([0, 0.5, 0, 0, 0, 0, -0.75]); // prettier-ignore
+    // The last action was answered.
+    expect(perToken(episode(parts, { stepRewards: [0, 0, 0] }))).toEqual([0, 0, 0, 0, 0, 0, -0.25]);
+  });
+
+  it("form is no milestone: a composite return leaves the steps their environment's rewards", () => {
+    const tries = [0, 1].map((format) => episode([["prompt", [1]], ["action", [2]], ["observation", [3]], ["action", [4]]], { stepRewards: [0, 0], info: { format } })); // prettier-ignore
+    const [plain, formed] = rewarded({ reward: (t) => ({ reward: 0.2 * Number(t.info["format"]), parts: {} }) }, tries);
+    expect(milestone().estimate([plain!, formed!]).perToken.map((row) => [...row])).toEqual([[0, -0.1, 0, -0.1], [0, 0.1, 0, 0.1]]); // prettier-ignore
   });
 
   it("with a KL in the reward each token pays for itself: γ 0 leaves r − β·kl − V", () => {

@@ -4,13 +4,13 @@
  */
 import { describe, expect, it } from "vitest";
 import { repetitionPenalty } from "../../rl/rewards/behaviour.ts";
-import { composite, withReward } from "../../rl/rewards/composite.ts";
+import { composite } from "../../rl/rewards/composite.ts";
 import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, majorityVote, tally } from "../../rl/rewards/judge.ts";
 import { cosineLength, sigmoidLength } from "../../rl/rewards/length.ts";
 import { turnsOf } from "../../rl/rewards/turns.ts";
 import { append, emptyStream } from "../../rl/stream.ts";
-import { episode, toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
+import { toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 
 it("repetitions are of three words unless said otherwise", () => {
   expect(repetitionPenalty("a b c a b c")).toBe(-0.25);
@@ -35,18 +35,6 @@ it("a composite is capped below as above, and not at the cap itself", () => {
   expect(of(-0.5)).toMatchObject({ reward: 0.75, capped: true });
   expect(of(-0.25)).toMatchObject({ reward: 0.75, capped: false });
   expect(of(0.25)).toMatchObject({ reward: 1.25, capped: false });
-});
-
-it("another return is paid with the last step, if there is one; parts only if given", () => {
-  const of = (stepRewards: number[]): (number | string)[] => {
-    const changed = withReward(episode([], { stepRewards }), 5);
-    expect(Object.hasOwn(changed, "rewardParts")).toBe(false);
-    return Object.entries(changed.stepRewards).flat();
-  };
-  expect(of([])).toEqual([]);
-  expect(of([2])).toEqual(["0", 5]);
-  expect(of([1, 2])).toEqual(["0", 1, "1", 4]);
-  expect(withReward(episode([]), 1, { a: 1 }).rewardParts).toEqual({ a: 1 });
 });
 
 it("relabelled: the return as said, every token with its own log-probability and temperature", () => {

@@ -6,14 +6,15 @@ import { demonstrate, playScripted } from "../../rl/demonstrations.ts";
 import { household } from "../../rl/environments/household/index.ts";
 import { terminal } from "../../rl/environments/terminal/index.ts";
 import { formatScore, repetitionPenalty, thinkFormat, toolEfficiency } from "../../rl/rewards/behaviour.ts";
-import { composite, type RewardComponent, withReward } from "../../rl/rewards/composite.ts";
+import { composite, type RewardComponent } from "../../rl/rewards/composite.ts";
 import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, type Judge, majorityVote, verdictReward } from "../../rl/rewards/judge.ts";
 import { cosineLength, linearLength, sigmoidLength, softOverlong } from "../../rl/rewards/length.ts";
 import { potentialRewards, subgoalRewards } from "../../rl/rewards/subgoals.ts";
 import { type Turn, turnsOf } from "../../rl/rewards/turns.ts";
-import { policyMask } from "../../rl/stream.ts";
+import { policyMask, type Trajectory } from "../../rl/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/template.ts";
+import { episode, type Part } from "../support/rlToy.ts";
 
 const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));
 const turns = (...actions: string[]): Turn[] => actions.map((action) => ({ action, observation: "", tokens: 1 }));
@@ -58,14 +59,6 @@ describe("composite", () => {
     expect(() => composite([part("x", -1, "outcome", 1)])).toThrow("the weight of x must be in [0, ∞), got -1");
     expect(() => composite([part("x", 1, "shaping", 1)])).toThrow("none of x is an outcome");
   });
-
-  it("withReward keeps the steps' sum equal to the return", async () => {
-    const episode = await demonstrate(household, {}, 0, template);
-    const changed = withReward({ ...episode, stepRewards: [0.25, 0.5, 1] }, 2);
-    expect(changed.reward).toBe(2);
-    expect(changed.stepRewards).toEqual([0.25, 0.5, 1.25]);
-    expect(episode.reward).toBe(1);
-  });
 });
 
 describe("turnsOf", () => {
@@ -80,8 +73,47 @@ describe("turnsOf", () => {
 
 describe("format", () => {
   it("is the share of well-formed actions", () => {
-    expect(formatScore(turns("go shelf", "??", "look", "!"), (action) => /^[a-z ]+$/.test(action))).toBe(0.5);
-    expect(formatScore([], () => true)).toBe(0);
+    const played: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]], ["action", [2]], ["observation", [4]]]; // prettier-ignore
+    const taken = (toolErrors: number): Trajectory => episode(played, { stepRewards: [0, 1], info: { toolErrors } });
+    expect([0, 1, 2].map((errors) => formatScore(taken(errors)))).toEqual([1, 0.5, 0]);
+    expect(formatScore(episode(played, { stepRewards: [0, 1] }))).toBe(1); // nobody counts them
+    expect(formatScore(taken(0), 1)).toBe(0.5);
+  });
+
+  it("is not for an episode that never acted, or whose action was cut off", () => {
+    const cut = { stopReason: "max_tokens" as const, reward: 0 };
+    expect(
+      formatScore(
+        episode(
+          [
+            ["prompt", [1]],
+            ["action", [2, 3]],
+          ],
+          cut,
+        ),
+      ),
+    ).toBe(0); // nothing but the beginning of an action
+    const second: Part[] = [
+      ["prompt", [1]],
+      ["action", [2]],
+      ["observation", [4]],
+      ["action", [2, 2, 2]],
+    ];
+    expect(formatScore(episode(second, { ...cut, stepRewards: [0], info: { toolErrors: 0 } }))).toBe(0);
+    // The answer to the last action had no room: the action was whole.
+    expect(formatScore(episode(second, { stopReason: "context_overflow", stepRewards: [0, 0] }))).toBe(1);
+    // All actions were given, by exploration or a guide.
+    expect(
+      formatScore(
+        episode(
+          [
+            ["prompt", [1, 2, 3]],
+            ["observation", [4]],
+          ],
+          { stepRewards: [0] },
+        ),
+      ),
+    ).toBe(0);
   });
 
   // The cases of TRL's tests.

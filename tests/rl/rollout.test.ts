@@ -360,4 +360,27 @@ describe("demonstrations and evaluation", () => {
     const mean = values.reduce((a, b) => a - b, 0) / values.length;
     expect(await worldModelLoss(model, toyTemplate, result.trajectories)).toBeCloseTo(mean, 12);
   });
+
+  it("an evaluation counts an episode whose first action was cut off in its task's family", async () => {
+    const model = endingModel(device);
+    const seeds = Array.from({ length: 12 }, (_, seed) => seed);
+    const familiesOf = async (spec: EnvironmentSpec): Promise<[string, number][]> => {
+      const options = { maxActionTokens: 1, maxTurns: 1 };
+      const { trajectories, families } = await evaluate(model, toyTemplate, spec, {}, seeds, new Rng(1), options);
+      const silent = trajectories.filter((t) => t.stepRewards.length === 0).length;
+      expect([silent > 0, silent < 12]).toEqual([true, true]);
+      return Object.entries(families).map(([name, { episodes }]) => [name, name === "unknown" ? episodes - silent : episodes]); // prettier-ignore
+    };
+    const act = letters(1);
+    const told = (info: StepResult["info"]): EnvironmentSpec => toySpec((action, turn) => ({ ...(act(action, turn) as StepResult), info })); // prettier-ignore
+    const known = told({ family: "odd" });
+    const withInfo: EnvironmentSpec = {
+      ...known,
+      make: () => Object.assign(known.make(), { info: { family: "odd" } }),
+    };
+    expect(await familiesOf(withInfo)).toEqual([["odd", 12]]);
+    expect(await familiesOf(told({}))).toEqual([["all", 12]]); // no families at all
+    // Only with its answers: nobody can say which family the others are of.
+    expect(Object.fromEntries(await familiesOf(known))).toEqual({ odd: expect.any(Number), unknown: 0 });
+  });
 });

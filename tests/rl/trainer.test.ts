@@ -6,8 +6,12 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
+import { remax } from "../../rl/advantages.ts";
+import { correction } from "../../rl/correction.ts";
 import { demonstrate } from "../../rl/demonstrations.ts";
+import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
 import { score, update, type UpdateResult } from "../../rl/learner.ts";
+import { reinforce } from "../../rl/losses.ts";
 import { updateMetrics } from "../../rl/metrics.ts";
 import type { Objective } from "../../rl/objective.ts";
 import { planStep } from "../../rl/plan.ts";
@@ -16,7 +20,7 @@ import type { Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../../rl/trainer.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
-import { endingModel, episode, letters, randomEpisode, toySpec, toyTemplate } from "../support/rlToy.ts";
+import { type Act, endingModel, episode, letters, randomEpisode, toySpec, toyTemplate } from "../support/rlToy.ts";
 
 const demonstrationsOf = (count: number): Promise<Trajectory[]> =>
   Promise.all(Array.from({ length: count }, (_, seed) => demonstrate(toySpec(letters(2)), {}, seed, toyTemplate)));
@@ -173,6 +177,46 @@ describe("trainRl", () => {
   });
 });
 
+describe("ReMax", () => {
+  /** Two groups of three, then their greedy rollouts; `act` knows which of the eight episodes it is in. */
+  const counted = (act: (n: number, action: string, turn: number) => ReturnType<Act>): EnvironmentSpec => {
+    let made = 0;
+    return { ...toySpec(), make: (o) => { const n = made++; return toySpec((action, turn) => act(n, action, turn)).make(o); } }; // prettier-ignore
+  };
+  const objective: Objective = { ...toyObjective, advantage: remax(), policyLoss: reinforce() };
+
+  it("a greedy rollout that fails takes its own group out of the policy term, and nothing else", async () => {
+    const act = letters(2);
+    const env = counted((n, action, turn) => {
+      if (n === 6) throw new Error("the environment of the first group's baseline broke");
+      return act(action, turn);
+    });
+    const model = endingModel(device);
+    const before = await paramsOf(model);
+    const [report] = await reportsOf(trainRl(toyRlOptions(model, { steps: 1, env, objective })));
+    const { metrics, plan } = report!;
+    expect(metrics["remax/failed_baselines"]).toBe(1);
+    expect(Object.entries(metrics).filter(([, value]) => !Number.isFinite(value))).toEqual([]);
+    expect(metrics["grad_norm"]).toBeGreaterThan(0);
+    expect(await paramsOf(model)).not.toEqual(before);
+    const [broken, whole] = [0, 1].map((group) => plan.episodes.filter((e) => e.trajectory.group === group));
+    expect(broken!.every((e) => e.advantages.every((a) => a === 0))).toBe(true);
+    expect(broken!.some((e) => e.wWorld.some((w) => w > 0))).toBe(true); // ECHO reads it all the same
+    expect(whole!.some((e) => e.advantages.some((a) => a !== 0))).toBe(true);
+    const [healthy] = await reportsOf(trainRl(toyRlOptions(endingModel(device), { steps: 1, objective })));
+    expect(healthy!.metrics["remax/failed_baselines"]).toBe(0);
+    expect(healthy!.plan.episodes.slice(3)).toEqual(whole);
+  });
+
+  it("a step that is stopped during its baseline is not learnt from", async () => {
+    const stop = new AbortController();
+    const act = letters(2);
+    const env = counted((n, action, turn) => (n === 6 && stop.abort(), act(action, turn)));
+    const options = { env, objective, rollout: { maxActionTokens: 5, maxTurns: 3, signal: stop.signal } };
+    expect(await reportsOf(trainRl(toyRlOptions(endingModel(device), options)))).toEqual([]);
+  });
+});
+
 describe("what goes wrong", () => {
   it("every episode masked: the step reports itself and changes nothing", async () => {
     const env = toySpec(() => { throw new Error("down"); }); // prettier-ignore
@@ -231,6 +275,11 @@ describe("what goes wrong", () => {
     const once = (overrides: Partial<RlOptions>): Promise<StepReport[]> => reportsOf(trainRl(toyRlOptions(model, { steps: 1, ...overrides }))); // prettier-ignore
     await expect(once({ groups: 0 })).rejects.toThrow("groups and groupSize must be ≥ 1, got 0 and 3");
     await expect(once({ iterations: 0 })).rejects.toThrow("iterations must be an integer ≥ 1, got 0");
+    // A correction is made once in a step: the second pass is off-policy with it, too.
+    for (const own of [{}, { correction: correction() }]) {
+      const objective = { ...toyObjective, policyLoss: reinforce(), ...own };
+      await expect(once({ iterations: 4, objective })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the passes before in a step of 4 iterations"); // prettier-ignore
+    }
     await expect(once({ objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k3" } } })).rejects.toThrow("needs a reference model"); // prettier-ignore
     await expect(once({ objective: { ...toyObjective, agregation: "token-sum" } as Objective })).rejects.toThrow("did you mean 'aggregation'?"); // prettier-ignore
     await expect(once({ gruops: 3 } as Partial<RlOptions>)).rejects.toThrow("did you mean 'groups'?");

@@ -16,6 +16,7 @@ import { initParams } from "../../nn/parameters.ts";
 import { byteTokenizer, type Tokenizer } from "../../nn/tokenizer.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { type AdvantageEstimator, grpo } from "../../rl/advantages.ts";
+import { ReplayBuffer, type ReplayOptions } from "../../rl/data/replay.ts";
 import { demonstrate } from "../../rl/demonstrations.ts";
 import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../rl/environments/environment.ts";
 import { ppoClip } from "../../rl/losses.ts";
@@ -44,6 +45,10 @@ export interface Fault extends Rules {
   readonly beta?: number;
   readonly aggregation?: Objective["aggregation"];
   readonly advantage?: AdvantageEstimator;
+  /** Earlier groups beside the new ones. */
+  readonly replay?: ReplayOptions;
+  /** Passes over each batch. */
+  readonly iterations?: number;
   /** What happens to the stream of an episode of RL each time that the world has answered. */
   readonly tamper?: (stream: TokenStream) => unknown;
 }
@@ -129,8 +134,8 @@ export async function faultyRun(device: Device, folder: string, name: string, fa
   };
   const optimizer = optimizerOf(model);
   const played = fault.tamper ? new TamperedTemplate(template.tokenizer, fault.tamper) : template;
-  const options = { model, template: played, optimizer, reference, objective, env, envOptions: {}, groups: 6, groupSize: 8, steps, rollout: rolloutOptions, lr: schedule({ lr }), rng: rng.split("rl") }; // prettier-ignore
-  for await (const report of trainRl(options)) {
+  const options = { model, template: played, optimizer, reference, objective, env, envOptions: {}, groups: 6, groupSize: 8, steps, rollout: rolloutOptions, lr: schedule({ lr }), rng: rng.split("rl"), iterations: fault.iterations ?? 1 }; // prettier-ignore
+  for await (const report of trainRl(fault.replay ? { ...options, replay: new ReplayBuffer(fault.replay) } : options)) {
     const step = warmStart + report.step;
     run.appendMetrics({ step, phase: "rl", ...report.metrics });
     const chosen = pickEpisodes(report.plan.episodes);

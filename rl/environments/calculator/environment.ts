@@ -4,7 +4,7 @@
  */
 import { check } from "../../../engine/errors.ts";
 import { Rng } from "../../../engine/random.ts";
-import { type EnvironmentOptions, SingleUseEnvironment, type StepResult } from "../environment.ts";
+import { type EnvironmentOptions, SingleUseEnvironment, type StepInfo, type StepResult } from "../environment.ts";
 import { selectFamilies } from "../selection.ts";
 import { calculate } from "./expression.ts";
 import { drawProblem, FAMILIES, type Problem, type ProblemFamily } from "./problems.ts";
@@ -45,8 +45,14 @@ export class CalculatorEnvironment extends SingleUseEnvironment {
     return rng.choice(problem.texts);
   }
 
+  /** @throws before reset */
+  get info(): StepInfo {
+    const { family } = this.#started();
+    return { family: family.name, level: family.level };
+  }
+
   protected act(action: string): StepResult {
-    const { family, problem, plan } = this.#started();
+    const { problem, plan } = this.#started();
     if (action.trim() === plan[this.#planned]) this.#planned++;
     const { observation, error, answer } = respond(action);
     this.#turns++;
@@ -57,8 +63,7 @@ export class CalculatorEnvironment extends SingleUseEnvironment {
       reward: success ? 1 : 0,
       done: answer !== undefined,
       info: {
-        family: family.name,
-        level: family.level,
+        ...this.info,
         success,
         turns: this.#turns,
         toolErrors: this.#toolErrors,

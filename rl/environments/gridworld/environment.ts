@@ -5,7 +5,7 @@
 import { check } from "../../../engine/errors.ts";
 import { showValue } from "../../../engine/options.ts";
 import { Rng } from "../../../engine/random.ts";
-import { type EnvironmentOptions, SingleUseEnvironment, type StepResult } from "../environment.ts";
+import { type EnvironmentOptions, SingleUseEnvironment, type StepInfo, type StepResult } from "../environment.ts";
 import { type Direction, moveHelp, neighbour, readMoves, showGrid } from "../grid.ts";
 import { selectFamilies } from "../selection.ts";
 import { glyphs, type Lake, slipped } from "./lake.ts";
@@ -77,6 +77,12 @@ export class GridworldEnvironment extends SingleUseEnvironment {
     return `Reach G in ${task.moves} moves${task.lake.slip > 0 ? " on ice" : ""}\n${this.#map(task)}`;
   }
 
+  /** @throws before reset */
+  get info(): StepInfo {
+    const { family } = this.#started();
+    return { family: family.name, level: family.level };
+  }
+
   protected act(action: string): StepResult {
     const task = this.#started();
     const { lake } = task;
@@ -94,8 +100,7 @@ export class GridworldEnvironment extends SingleUseEnvironment {
       reward: success ? 1 : 0,
       done: ending !== "none",
       info: {
-        family: task.family.name,
-        level: task.family.level,
+        ...this.info,
         success,
         turns: this.#turns,
         toolErrors: this.#badActions,

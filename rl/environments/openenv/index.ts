@@ -19,6 +19,7 @@ import {
   type EnvironmentSpec,
   type FamilyInfo,
   SingleUseEnvironment,
+  type StepInfo,
   type StepResult,
 } from "../environment.ts";
 import { selectFamilies, type Split } from "../selection.ts";
@@ -101,6 +102,11 @@ export class OpenEnvEnvironment extends SingleUseEnvironment {
     this.session = new OpenEnvSession(rules.settings);
   }
 
+  /** A server has one kind of task, under the name of its environment. */
+  get info(): StepInfo {
+    return { family: this.name, level: 1 };
+  }
+
   protected async begin(seed: number, signal?: AbortSignal): Promise<string> {
     const { task, observe, name } = this.#rules;
     const first = await this.#orClose(() => this.session.reset(task(seed, this.#split), callOptions(signal)));
@@ -139,17 +145,17 @@ export class OpenEnvEnvironment extends SingleUseEnvironment {
       observation: observe(step.observation),
       reward,
       done: step.done,
-      info: this.#info(step.done && success(step, this.#total)),
+      info: this.#stepInfo(step.done && success(step, this.#total)),
     };
   }
 
   #mistake(what: string): StepResult {
     this.#toolErrors++;
-    return { observation: `invalid action: ${what}`, reward: 0, done: false, info: this.#info(false) };
+    return { observation: `invalid action: ${what}`, reward: 0, done: false, info: this.#stepInfo(false) };
   }
 
-  #info(success: boolean): StepResult["info"] {
-    return { family: this.name, level: 1, success, turns: this.#turns, toolErrors: this.#toolErrors };
+  #stepInfo(success: boolean): StepInfo {
+    return { ...this.info, success, turns: this.#turns, toolErrors: this.#toolErrors };
   }
 
   /** Whatever the server cannot go on from frees its place; an action that did not fit is none of that. */

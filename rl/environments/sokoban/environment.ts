@@ -6,7 +6,7 @@
 import { check } from "../../../engine/errors.ts";
 import { showValue } from "../../../engine/options.ts";
 import { Rng } from "../../../engine/random.ts";
-import { type EnvironmentOptions, SingleUseEnvironment, type StepResult } from "../environment.ts";
+import { type EnvironmentOptions, SingleUseEnvironment, type StepInfo, type StepResult } from "../environment.ts";
 import { type Direction, DIRECTIONS, moveHelp, readMoves, showGrid } from "../grid.ts";
 import { selectFamilies } from "../selection.ts";
 import { boxesOnGoals, glyphs, move, type Position, type Room } from "./room.ts";
@@ -77,6 +77,12 @@ export class SokobanEnvironment extends SingleUseEnvironment {
     return `Push $ onto . in ${this.#task.moves} moves\n${this.#board(this.#task)}`;
   }
 
+  /** @throws before reset */
+  get info(): StepInfo {
+    const { family } = this.#started();
+    return { family: family.name, level: family.level };
+  }
+
   protected act(action: string): StepResult {
     const task = this.#started();
     const { room, table } = task;
@@ -98,8 +104,7 @@ export class SokobanEnvironment extends SingleUseEnvironment {
       reward: (success ? 1 : 0) + (this.#options.boxReward ?? 0) * (onGoals - before),
       done: ending !== "none",
       info: {
-        family: task.family.name,
-        level: task.family.level,
+        ...this.info,
         success,
         turns: this.#turns,
         moves: this.#moves,

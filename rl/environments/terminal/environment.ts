@@ -5,7 +5,7 @@
 import { check } from "../../../engine/errors.ts";
 import { checkKeys } from "../../../engine/options.ts";
 import { Rng } from "../../../engine/random.ts";
-import { SingleUseEnvironment, type StepResult } from "../environment.ts";
+import { SingleUseEnvironment, type StepInfo, type StepResult } from "../environment.ts";
 import { FileSystem, HOME } from "./filesystem.ts";
 import { runLine } from "./shell.ts";
 import { checkOptions, makeTask, type Task, type TaskOptions } from "./tasks.ts";
@@ -55,6 +55,12 @@ export class TerminalEnvironment extends SingleUseEnvironment {
     return this.#task.text;
   }
 
+  /** @throws before reset */
+  get info(): StepInfo {
+    const { family, level } = this.#started();
+    return { family, level };
+  }
+
   protected act(action: string): StepResult {
     const task = this.#started();
     if (action.trim() === task.plan[this.#planned] && task.fs.cwd === HOME) this.#planned++;
@@ -68,8 +74,7 @@ export class TerminalEnvironment extends SingleUseEnvironment {
       reward: (success ? 1 : 0) + format,
       done: ending !== undefined,
       info: {
-        family: task.family,
-        level: task.level,
+        ...this.info,
         success,
         exitCode: code,
         toolErrors: this.#toolErrors,
