@@ -36,6 +36,8 @@ interface EnvironmentSettings extends Tasks {
   readonly tokenizer?: Partial<Preset["tokenizer"]>;
   readonly sft?: Partial<Preset["sft"]>;
   readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
+  /** What `npm start` compares where no method is named (arms.ts); none: it trains one agent. */
+  readonly arms?: string;
 }
 
 /**
@@ -55,10 +57,13 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
     sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
     rl: { steps: 100, groups: 16, lr: 1e-3 },
+    arms: "grpo,grpo+echo=grpo+echo[lambda=0.2],own successes=rft,demonstrations=sft[rl.expertsOnly=true]",
   },
   terminal: {
     source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+    // The warm start imitates a novice, too; who imitates the expert alone from there on needs no rewards (docs/log.md).
+    arms: "grpo+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
   gridworld: {
     source: "after FrozenLake, Gym, arXiv 1606.01540",

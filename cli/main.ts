@@ -4,11 +4,13 @@ import { join, relative } from "node:path";
 import process from "node:process";
 import { device } from "../engine/device.ts";
 import { listMethods } from "../rl/methods.ts";
+import { compare } from "./compare/compare.ts";
+import { isAboutSeveral, isComparison } from "./compare/settings.ts";
 import { createDisplay } from "./display/display.ts";
 import { comparisonTable, familyTable } from "./display/table.ts";
 import { listEnvironments } from "./environments.ts";
 import { stopOnInterrupt } from "./interrupt.ts";
-import { DEFAULT_METHOD, methodSlug } from "./methods.ts";
+import { methodSlug } from "./methods.ts";
 import { HELP, openGiven, parseStart, report, type StartOptions, UsageError } from "./options.ts";
 import { type Preset, presetFor, presetOf } from "./presets.ts";
 import { writeReport } from "./report/report.ts";
@@ -36,7 +38,15 @@ async function main(): Promise<number> {
     return 0;
   }
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
+  const isSeveral = options.resume === undefined ? isAboutSeveral(options) : isComparison(options.resume);
   const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
+  if (isSeveral) {
+    try {
+      return await compare(options, display, signal);
+    } finally {
+      display.close();
+    }
+  }
   const chosen = checkFolder(options);
   // The device first: a run that has no executor leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
@@ -89,8 +99,8 @@ function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: 
 function nameOf({ env, seed, rl, async }: Preset, { model, quick }: StartOptions): string {
   const parts = [
     quick ? "quick" : model,
-    ...(env === "terminal" ? [] : [env]),
-    ...(methodSlug(rl) === methodSlug({ method: DEFAULT_METHOD }) ? [] : [methodSlug(rl)]),
+    env,
+    methodSlug(rl),
     ...(rl.lambda === undefined ? [] : [`lambda${rl.lambda}`]),
     ...(async === undefined ? [] : [`staleness${async.maxStaleness}`]),
     `seed${seed}`,

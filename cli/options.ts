@@ -44,15 +44,20 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly seed: number;
   /** RL steps; undefined: the preset's. */
   readonly steps: number | undefined;
-  /** Default `terminal`. */
+  /** Default `home`. */
   readonly env?: string | undefined;
+  /** Agents to be compared (arms.ts); undefined: the environment's, unless a method is named. */
+  readonly arms?: string | undefined;
   readonly model: ModelSize;
   readonly resume: string | undefined;
   readonly name: string | undefined;
   readonly quick: boolean;
 }
 
-export const HELP = `worldgrad: train a small transformer to work in a terminal, and to predict what the terminal will answer
+export const HELP = `worldgrad: train small language agents in worlds of text, and see what predicting the world is worth
+
+Without --method: two agents in the same unknown home, from the same warm start, with the same number of episodes; one only gets
+rewards, the other also predicts what it will be answered. With --method: one agent.
 
   npm start -- [flags]
 
@@ -60,9 +65,12 @@ export const HELP = `worldgrad: train a small transformer to work in a terminal,
   --seed N            seed of everything random             (default 0)
   --steps N           optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
   --model SIZE        tiny | small | base                   (default small)
-  --env NAME          the environment                       (default terminal)
+  --env NAME          the environment                       (default home)
+  --arms LIST         the agents to compare: methods, with settings in brackets, commas between them, as in
+                      "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"
+                                                            (default: the environment's)
   --method NAMES      grpo, dapo, ppo, rloo, …; world models and token weightings with a plus: dapo+echo+actfocus
-                                                            (default grpo+echo; echo alone is the same)
+                                                            (one agent alone; echo is grpo+echo)
                       or what RL is measured against: sft, expert, random
   --loss NAME         another policy loss than the method's
   --advantage NAME    another advantage estimator
@@ -99,6 +107,7 @@ const FLAGS = {
   steps: { type: "string" },
   model: { type: "string" },
   env: { type: "string" },
+  arms: { type: "string" },
   method: { type: "string" },
   loss: { type: "string" },
   advantage: { type: "string" },
@@ -165,6 +174,7 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
     set: values["set"] as readonly string[] | undefined,
     grpoConfig: text("grpo-config"),
     env: text("env"),
+    arms: text("arms"),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
     name: text("name") === undefined ? undefined : folderName(text("name")!),
     resume,

@@ -146,7 +146,7 @@ export function presetOf(folder: RunFolder): Preset {
 
 /** The settings of a run from its flags. @throws UsageError if a name is unknown or the flags contradict each other */
 export function presetFor(options: StartOptions): Preset {
-  const { env = "terminal" } = options;
+  const { env = "home" } = options;
   const { limits, tokenizer = {}, sft = {}, rl = {} } = environmentSettings(env);
   const set = parseSettings(options.set ?? []);
   const trl = options.grpoConfig === undefined ? undefined : readGrpoConfig(options.grpoConfig);

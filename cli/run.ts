@@ -12,6 +12,7 @@ import type { TransformerParams } from "../nn/parameters.ts";
 import { type Tokenizer, tokenizerFromJSON } from "../nn/tokenizer.ts";
 import type { Model } from "../nn/transformer.ts";
 import { Template } from "../rl/template.ts";
+import type { Trajectory } from "../rl/stream.ts";
 import type { StepReport } from "../rl/trainer.ts";
 import { Companions } from "./companions.ts";
 import type { Display } from "./display/display.ts";
@@ -21,7 +22,7 @@ import type { Evaluation, Summary } from "./report/records.ts";
 import type { Checkpoint, RunFolder } from "./runFolder.ts";
 import { showSettings } from "./settings.ts";
 import { phaseOf } from "./yardsticks.ts";
-import { describeEpisodes, pickEpisodes } from "./transcripts.ts";
+import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
 
 /** What a checkpoint remembers besides tensors. */
 interface State {
@@ -38,6 +39,8 @@ interface State {
 }
 
 const TRANSCRIPTS_EVERY = 5;
+/** Held-out episodes of each evaluation that are written down: always the same tasks, so that their ways can be followed. */
+const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2;
 
 /** Model and tokenizer of a checkpoint: what `generate` needs. */
@@ -248,7 +251,19 @@ export class Run {
     const losses = { worldLoss, worldLossRandom, worldLossOnPolicy };
     const result = { episodes, successes, meanTurns, ...losses, ...(passAt ? { passAt } : {}), families: familyScores(score) }; // prettier-ignore
     this.#display.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
+    if (!isRandom) await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
     return result;
+  }
+
+  async #transcribeHeldOut(episodes: readonly Trajectory[]): Promise<void> {
+    const shown = episodes.filter(({ masked }) => !masked);
+    if (shown.length === 0) return;
+    const step = this.#globalStep(this.#state.done);
+    const records = await describeHeldOut(this.#model, this.#template, shown, step, this.#preset.rollout.maxObservationTokens); // prettier-ignore
+    for (const record of records) this.#folder.appendTranscript(record);
+    // Another of the tasks each time.
+    const turn = this.#state.phase === "rl" ? this.#state.done / this.#preset.evaluation.every : 0;
+    this.#display.transcript(records[Math.floor(turn) % records.length]!);
   }
 
   async #transcribe(report: StepReport): Promise<void> {

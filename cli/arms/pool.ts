@@ -1,5 +1,5 @@
 /**
- * Trains folders in child processes, some at a time, each with one thread. A run depends on its settings alone, so what comes out is
+ * Trains folders in child processes, some at a time, by default with one thread each. A run depends on its settings alone, so what comes out is
  * the same for any number of processes. Here is only who runs when; what they say goes to whoever shows it.
  */
 import { type ChildProcess, fork } from "node:child_process";
@@ -13,6 +13,8 @@ import type { Message } from "./messages.ts";
 export interface PoolOptions<J extends Job> {
   /** How many at a time. */
   readonly jobs: number;
+  /** Threads of each; default 1. What comes out does not depend on it. */
+  readonly threads?: number;
   readonly signal: AbortSignal;
   readonly onMessage: (job: J, message: Message) => void;
   readonly onFinished: (job: J) => void;
@@ -23,7 +25,7 @@ export interface PoolOptions<J extends Job> {
  * @throws WorldgradError with what a child said, if one failed; the others were stopped and have saved what they learnt
  */
 export async function trainAll<J extends Job>(queue: readonly J[], options: PoolOptions<J>): Promise<boolean> {
-  const { jobs, signal, onMessage, onFinished } = options;
+  const { jobs, threads = 1, signal, onMessage, onFinished } = options;
   const waiting = [...queue];
   const running = new Set<ChildProcess>();
   const failures: string[] = [];
@@ -35,7 +37,7 @@ export async function trainAll<J extends Job>(queue: readonly J[], options: Pool
     while (!signal.aborted && failures.length === 0) {
       const job = waiting.shift();
       if (job === undefined) return;
-      const { child, ended } = start(job, (message) => onMessage(job, message));
+      const { child, ended } = start(job, threads, (message) => onMessage(job, message));
       running.add(child);
       const failure = await ended;
       running.delete(child);
@@ -53,11 +55,12 @@ export async function trainAll<J extends Job>(queue: readonly J[], options: Pool
 /** `ended`: null after success, else what went wrong, in a line. */
 function start(
   job: Job,
+  threads: number,
   onMessage: (message: Message) => void,
 ): { child: ChildProcess; ended: Promise<string | null> } {
   const program = new URL(`cell${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
   const child = fork(program, [JSON.stringify(job)], {
-    env: { WORLDGRAD_THREADS: "1", ...process.env },
+    env: { WORLDGRAD_THREADS: String(threads), ...process.env },
     silent: true,
     // Out of the group that Ctrl-C reaches: this process tells its children, once.
     detached: true,

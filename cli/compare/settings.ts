@@ -35,9 +35,9 @@ export interface Comparison {
 /** @throws UsageError in one line if a name is unknown or the settings of an agent do not fit together */
 export function comparisonOf(path: string, options: StartOptions): Comparison {
   const { env = "home", device } = options;
-  const { arms = "grpo,grpo+echo" } = environmentSettings(env);
-  const chosen = parseArms(options.arms ?? arms);
-  if (chosen.length < 2) throw new UsageError(`--arms: expected two agents or more, got "${options.arms!}"; for one alone use --method`); // prettier-ignore
+  const arms = options.arms ?? environmentSettings(env).arms!;
+  const chosen = parseArms(arms);
+  if (chosen.length < 2) throw new UsageError(`--arms: expected two agents or more, got "${arms}"; for one alone use --method`); // prettier-ignore
   const base = { ...options, env, arms: undefined };
   const warmPath = join(path, "warm");
   return {
@@ -50,6 +50,20 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
     }),
   };
 }
+
+/** Is this command line about several agents? @throws UsageError if it says something of one alone */
+export function isAboutSeveral(options: StartOptions): boolean {
+  const { env = "home", arms, method } = options;
+  if (arms !== undefined && method !== undefined) throw new UsageError("--method is one agent alone, --arms are several; give one of them"); // prettier-ignore
+  if (method !== undefined || (arms === undefined && environmentSettings(env).arms === undefined)) return false;
+  const own = OF_ONE.find((name) => options[name] !== undefined && options[name] !== false);
+  if (own === undefined) return true;
+  const flag = own.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw new UsageError(`--${flag} is about one agent: add --method NAME, or say it of an agent, as in --arms "grpo,grpo+echo[${flag}=…]"`); // prettier-ignore
+}
+
+/** What is said of an agent, and not of the world or the warm start that all share. */
+const OF_ONE = ["loss", "advantage", "aggregation", "lambda", "kl", "klTarget", "correction", "grpoConfig", "temperature", "explore", "curriculum", "dynamicSampling", "guide", "replay", "workers", "maxStaleness"] as const; // prettier-ignore
 
 /** Makes the folder; it appears with its settings or not at all. */
 export function createComparison({ path, options }: Comparison): void {

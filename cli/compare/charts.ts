@@ -1,0 +1,119 @@
+/** The curves of a comparison: a line for each agent, against its RL steps. Drawn by uPlot. Runs in the browser. */
+import uPlot from "uplot";
+import { formatAs, type NumberFormat } from "../report/format.ts";
+import { chartCard, lastOf, shortTick, stepWithKeys, yRange } from "../report/pageCharts.ts";
+import { cssColour, element } from "../report/pageDom.ts";
+import type { ArmOutcome, Outcome } from "./outcome.ts";
+
+interface Chart {
+  readonly title: string;
+  readonly format: NumberFormat;
+  readonly about: string;
+  readonly of: (arm: ArmOutcome) => readonly (readonly [step: number, value: number])[];
+}
+
+const HEIGHT = 260;
+/** Steps over which training success is averaged: single steps jump by tens of points. */
+const WINDOW = 10;
+/** Told apart by more than their colour. */
+const DASHES: readonly number[][] = [[], [9, 4], [3, 3], [12, 4, 3, 4], [6, 2], [2, 5], [14, 6], [4, 8]];
+const colourOf = (i: number): string => cssColour(`--line-${1 + (i % 8)}`);
+
+const CHARTS: readonly Chart[] = [
+  {
+    title: "Success on held-out tasks",
+    format: "percent",
+    about: "The same tasks at every point, none of which training ever asked. All agents begin with the same weights, so all lines begin in one point.", // prettier-ignore
+    of: ({ curve }) => curve.map(({ step, success }) => [step, success]),
+  },
+  {
+    title: "Success in training",
+    format: "percent",
+    about: `Of the episodes that an agent plays to learn from; the mean over the last ${WINDOW} steps. Who imitates plays none.`,
+    of: ({ training }) =>
+      training.map(([step], i) => [step, meanOf(training.slice(Math.max(0, i + 1 - WINDOW), i + 1))]),
+  },
+  {
+    title: "World-model loss",
+    format: "number",
+    about: "Nats per token of what the world answers, in the same episodes at every point, half the expert's and half random play. Lower is better.", // prettier-ignore
+    of: ({ curve }) => curve.map(({ step, worldLoss }) => [step, worldLoss]),
+  },
+];
+
+const meanOf = (points: readonly (readonly [number, number])[]): number =>
+  points.reduce((sum, [, value]) => sum + value, 0) / points.length;
+
+export function mountOutcome(host: HTMLElement, { arms }: Outcome): void {
+  const views = CHARTS.map((chart) => new View(chart, arms));
+  host.append(element("div", { class: "charts wide" }, ...views.map(({ card }) => card)));
+  const draw = (): void => views.forEach((view) => view.draw());
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  const observer = new ResizeObserver(() => views.forEach((view) => view.fit()));
+  for (const { plotHost } of views) observer.observe(plotHost);
+}
+
+class View {
+  readonly card: HTMLElement;
+  readonly plotHost: HTMLElement;
+  private readonly chart: Chart;
+  private readonly arms: readonly ArmOutcome[];
+  private plot: uPlot | null = null;
+
+  constructor(chart: Chart, arms: readonly ArmOutcome[]) {
+    this.chart = chart;
+    this.arms = arms;
+    const ends = arms.map((arm) => `${arm.label} ${formatAs(chart.format, chart.of(arm).at(-1)?.[1] ?? NaN)}`);
+    this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${chart.title}. At the end: ${ends.join("; ")}` }); // prettier-ignore
+    stepWithKeys(this.plotHost, () => this.plot);
+    this.card = chartCard(chart, this.plotHost);
+  }
+
+  fit(): void {
+    if (this.plot?.width !== Math.floor(this.plotHost.clientWidth)) this.draw();
+  }
+
+  draw(): void {
+    const width = Math.floor(this.plotHost.clientWidth);
+    this.plot?.destroy();
+    this.plot = null;
+    if (width >= 50) this.plot = new uPlot(this.options(width), this.columns(), this.plotHost);
+  }
+
+  private columns(): uPlot.AlignedData {
+    const lines = this.arms.map((arm) => new Map(this.chart.of(arm)));
+    const steps = [...new Set(lines.flatMap((line) => [...line.keys()]))].toSorted((a, b) => a - b);
+    return [steps, ...lines.map((line) => steps.map((step) => line.get(step) ?? null))];
+  }
+
+  private options(width: number): uPlot.Options {
+    const { chart, arms } = this;
+    const lines = { stroke: cssColour("--muted"), grid: { stroke: cssColour("--grid"), width: 1 }, ticks: { show: false } }; // prettier-ignore
+    const read: uPlot.Series.Value = (plot, _value, series, at) => {
+      const values = plot.data[series] ?? [];
+      const value = lastOf(values, at ?? values.length - 1);
+      return value === null ? "–" : formatAs(chart.format, value);
+    };
+    return {
+      width,
+      height: HEIGHT,
+      scales: {
+        x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
+        y: { range: (_plot, low, high) => yRange(chart, low, high) },
+      },
+      axes: [
+        { ...lines, size: 30 },
+        { ...lines, size: 58, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))) }, // prettier-ignore
+      ],
+      series: [
+        { label: "RL steps", value: (_plot, x) => (x === null ? "end" : formatAs("count", x)) },
+        ...arms.map(({ label }, i): uPlot.Series => {
+          return { label, stroke: colourOf(i), width: 2, dash: DASHES[i % DASHES.length]!, spanGaps: true, points: { show: false }, value: read }; // prettier-ignore
+        }),
+      ],
+      cursor: { sync: { key: "steps" }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
+      legend: { live: true, markers: { fill: (_plot, i) => colourOf(i - 1) } },
+    };
+  }
+}

@@ -1,0 +1,92 @@
+/** A comparison as one HTML file that opens from the disk, in the frame of a run's report (cli/report/render.ts). */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { bundlePage, type PageAssets } from "../report/assets.ts";
+import { encodeReportData } from "../report/embedded.ts";
+import type { Lesson } from "../report/lessons.ts";
+import type { Transcript } from "../report/records.ts";
+import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../report/render.ts";
+import { openRun } from "../runFolder.ts";
+import type { Outcome } from "./outcome.ts";
+import type { Comparison } from "./settings.ts";
+import { outcomeTables, verdictOf } from "./tables.ts";
+
+const LESSONS: readonly Lesson[] = [
+  {
+    title: "What the agents share",
+    text: "The weights they begin with, the world, the training tasks and their order, the number of episodes in every step, the held-out tasks and the random numbers. They differ in what they learn from an episode, and from there on in what they play.",
+  },
+  {
+    title: "What nobody showed them",
+    text: "The demonstrations of the warm start come from other homes, each from another one. They show how to ask and how to copy. Where a file lies in this home, and which program opens it, no demonstration says: an agent finds out by being told that it was wrong.",
+  },
+  {
+    title: "What is held out",
+    text: "Half of all pairs of a file and a kind of question are never asked in training, and only those are tested: a fact that was learnt through one question has to serve another.",
+  },
+  {
+    title: "Expected and came",
+    text: "After each command the agent's model is asked, without any chance, what it thinks the answer will be. Who was trained on answers says more and more often what comes; who only got rewards forgets how the world speaks.",
+  },
+  {
+    title: "One seed is one seed",
+    text: "The intervals say how far chance in the held-out episodes reaches, not what another home or another warm start would have given. npm run ablate repeats the comparison over seeds.",
+  },
+];
+
+/** @returns the path of the page */
+export async function writeComparison(comparison: Comparison, outcome: Outcome): Promise<string> {
+  writeFileSync(join(comparison.path, "results.json"), `${JSON.stringify(outcome, null, 2)}\n`);
+  const ways = comparison.arms.map(({ arm, path }) => {
+    const transcripts = openRun(path).readTranscripts().filter(({ phase }) => phase === "eval"); // prettier-ignore
+    return { label: arm.label, transcripts };
+  });
+  const path = join(comparison.path, "report.html");
+  writeFileSync(path, renderComparison(comparison, outcome, ways, await bundlePage("../compare/page.ts")));
+  return path;
+}
+
+/** The whole page. Pure: the same input gives the same text. */
+export function renderComparison(
+  { path, warm, arms, options }: Comparison,
+  outcome: Outcome,
+  ways: readonly { readonly label: string; readonly transcripts: readonly Transcript[] }[],
+  assets: PageAssets,
+): string {
+  const links = outcome.arms.map(({ label, slug }) => `<li><a href="${escapeHtml(slug)}/report.html">${escapeHtml(label)}</a></li>`); // prettier-ignore
+  const main = `<section aria-labelledby="result">
+<h2 id="result">What came out</h2>
+<p>${escapeHtml(verdictOf(outcome))}</p>
+${outcomeTables(outcome).map(tableHtml).join("\n")}
+</section>
+<section aria-labelledby="curves">
+<h2 id="curves">Curves</h2>
+<div id="charts"></div>
+<noscript><p>Curves need JavaScript; the numbers are in results.json.</p></noscript>
+</section>
+<section aria-labelledby="ways">
+<h2 id="ways">The same task, each agent's way</h2>
+<div id="viewer"></div>
+</section>
+<section aria-labelledby="lessons">
+<h2 id="lessons">How to read this page</h2>
+${lessonsHtml("Five things to know first", LESSONS)}
+</section>
+<section aria-labelledby="single">
+<h2 id="single">Each agent's own report</h2>
+<ul>${links.join("\n")}</ul>
+</section>`;
+  const { env, seed, sft, rl } = warm.preset;
+  const facts = [
+    ["environment", env],
+    ["seed", seed],
+    ["agents", outcome.arms.length],
+    ["steps", `${sft.steps} of the warm start + ${outcome.arms[0]!.steps}`],
+    ["episodes in a step", rl.groups * rl.groupSize],
+  ] as const;
+  // Each agent's transcripts in the order of the agents: their own field says whose they are.
+  const data = JSON.stringify({ outcome, ways: ways.map(({ label, transcripts }) => ({ label, data: encodeReportData([], transcripts) })) }).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`); // prettier-ignore
+  const config = { options, arms: Object.fromEntries(arms.map(({ arm, preset }) => [arm.label, preset])) };
+  const name = path.split("/").at(-1)!;
+  return pageHtml({ name, brand: "worldgrad comparison", facts, config, main, data }, assets);
+}
