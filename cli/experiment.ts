@@ -14,6 +14,7 @@ import { demonstrate, playScripted } from "../rl/demonstrations.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { echo } from "../rl/echo.ts";
 import { evaluate, type Evaluation, worldModelLoss } from "../rl/evaluate.ts";
 import type { DataOptions } from "../rl/data/play.ts";
 import { AdaptiveEntropy, AdaptiveKl } from "../rl/losses.ts";
@@ -24,7 +25,7 @@ import { SPECIAL_TOKENS, Template } from "../rl/template.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
 import { threadWorkers } from "./threads.ts";
 import { dataFor, type Memory } from "./data.ts";
-import { objectiveFor } from "./methods.ts";
+import { learnsWorld, objectiveFor } from "./methods.ts";
 import { longestCompletion, type Preset, taskOptions } from "./presets.ts";
 import { rewardOf } from "./rewards.ts";
 
@@ -168,7 +169,7 @@ export class Experiment {
       readonly signal?: AbortSignal;
     },
   ): AsyncGenerator<StepReport> {
-    const { steps, groups, groupSize, lr, warmup, iterations = 1 } = this.preset.rl;
+    const { steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery } = this.preset.rl;
     const { signal, ...rest } = options;
     const data = this.#dataOptions(options.template);
     const { temperature, ...sampling } = this.rolloutOptions();
@@ -176,6 +177,9 @@ export class Experiment {
       ...rest,
       ...data,
       iterations,
+      ...(gradEvery === undefined ? {} : { gradEvery }),
+      // A run that predicts nothing is compared with what ECHO would add to it, so that arms with and without can be laid side by side.
+      ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
       objective: this.objective(),
       env: this.env,
       envOptions: this.#train,

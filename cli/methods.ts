@@ -277,7 +277,8 @@ const schedulesOf = (part: string, values: Settings[string]): object =>
 const readsValues = (advantage: string): boolean => ADVANTAGES[advantage]?.make().needs?.includes("values") ?? false;
 
 /** What is possible and would not do what its names say. */
-function checkSense({ method, critic, lambda }: MethodSettings, objective: Objective): void {
+function checkSense(settings: MethodSettings, objective: Objective): void {
+  const { method, critic } = settings;
   const base = baseOf(splitNames(method));
   const { advantage } = objective;
   if (METHODS[base]!.critic && objective.critic === undefined) throw criticless(base, advantage);
@@ -287,13 +288,16 @@ function checkSense({ method, critic, lambda }: MethodSettings, objective: Objec
   if (objective.correction && advantage.name === "vtrace") {
     throw new UsageError("--correction and the advantage vtrace weigh by the same ratios; give one of them");
   }
-  const hasWorld = worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
-  if (advantage.name === "none" && !hasWorld && !objective.kl && !objective.entropy) {
+  if (advantage.name === "none" && !learnsWorld(settings, objective) && !objective.kl && !objective.entropy) {
     throw new UsageError(
       "--advantage none learns from no reward, and the method has no world model: add +echo or +paw, with a weight above 0",
     );
   }
 }
+
+/** Whether the objective has a world model, and not at λ = 0, which is how `--lambda 0` says that there is none. */
+export const learnsWorld = ({ lambda }: Pick<MethodSettings, "lambda">, objective: Objective): boolean =>
+  worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
 
 /** Those of the given properties that are there. */
 function present<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

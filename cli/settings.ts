@@ -110,6 +110,7 @@ export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
     maskTruncated: "switch",
     dropConstantGroups: "switch",
     iterations: "number",
+    gradEvery: "number",
     groups: "number",
     groupSize: "number",
     lr: "number",
