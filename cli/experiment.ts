@@ -13,6 +13,7 @@ import type { ValueHead } from "../nn/valueHead.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
+import { echo } from "../rl/echo.ts";
 import type { DataOptions } from "../rl/data/play.ts";
 import { evaluate, type Evaluation, evaluationOf, meanWorldLoss, passAt, worldModelLosses } from "../rl/evaluate.ts";
 import { AdaptiveEntropy, AdaptiveKl } from "../rl/losses.ts";
@@ -23,7 +24,7 @@ import { Template } from "../rl/template.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
 import { dataFor, type Memory } from "./data.ts";
 import { taskOptions } from "./environments.ts";
-import { objectiveFor } from "./methods.ts";
+import { learnsWorld, objectiveFor } from "./methods.ts";
 import { longestCompletion, type Preset } from "./presets.ts";
 import { rewardOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
@@ -156,7 +157,7 @@ export class Experiment {
       readonly signal?: AbortSignal;
     },
   ): AsyncGenerator<StepReport> {
-    const { method, steps, groups, groupSize, lr, warmup, iterations = 1 } = this.preset.rl;
+    const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery } = this.preset.rl;
     const { signal, ...rest } = options;
     if (isYardstick(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
@@ -168,6 +169,9 @@ export class Experiment {
       ...rest,
       ...data,
       iterations,
+      ...(gradEvery === undefined ? {} : { gradEvery }),
+      // A run that predicts nothing is compared with what ECHO would add to it, so that arms with and without can be laid side by side.
+      ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
       objective: this.objective(),
       env: this.env,
       envOptions: this.#train,

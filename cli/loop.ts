@@ -7,6 +7,7 @@ import type { Settings } from "./settings.ts";
 
 interface LoopNumbers {
   readonly iterations?: number;
+  readonly gradEvery?: number;
   readonly groups?: number;
   readonly groupSize?: number;
   readonly lr?: number;
@@ -47,7 +48,7 @@ export interface LoopSettings {
   readonly rollout: SamplingNumbers;
 }
 
-const RL = ["iterations", "groups", "groupSize", "lr", "warmup", "clipNorm", "weightDecay"] as const;
+const RL = ["iterations", "gradEvery", "groups", "groupSize", "lr", "warmup", "clipNorm", "weightDecay"] as const;
 
 /** @throws UsageError if both say one thing */
 export function loopSettings(set: Settings, trl?: GrpoTraining): LoopSettings {
@@ -94,6 +95,9 @@ export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tok
   if (sft.noviceShare === 1 && sft.imitateNovices === false)
     throw new UsageError("--set sft.imitateNovices: with sft.noviceShare=1 there would be nobody to imitate");
   least("rl", rl, ["lr", "warmup", "clipNorm", "weightDecay"], 0);
+  const { gradEvery = 0 } = rl;
+  if (!Number.isInteger(gradEvery) || gradEvery < 0)
+    throw new UsageError(`--set rl.gradEvery: expected an integer ≥ 0 (0: never), got ${gradEvery}`);
   for (const [part, { lr, warmup }] of [["rl", rl], ["sft", sft]] as const) {
     if (lr === 0) throw new UsageError(`--set ${part}.lr: expected a number > 0, got 0`);
     if (!Number.isInteger(warmup ?? 0)) throw new UsageError(`--set ${part}.warmup: expected an integer ≥ 0, got ${warmup!}`);

@@ -297,14 +297,15 @@ const schedulesOf = (part: string, values: Settings[string]): object =>
 const readsValues = (advantage: string): boolean => ADVANTAGES[advantage]?.make().needs?.includes("values") ?? false;
 
 /** What is possible and would not do what its names say. */
-function checkSense({ method, critic, lambda }: MethodSettings, objective: Objective): void {
+function checkSense(settings: MethodSettings, objective: Objective): void {
+  const { method, critic } = settings;
   const base = baseOf(splitNames(method));
   const { advantage } = objective;
   if (METHODS[base]!.critic && objective.critic === undefined) throw criticless(base, advantage);
   if (critic && objective.critic === undefined) {
     throw new UsageError(`--set critic.${Object.keys(critic)[0]!}: the advantage ${advantage.name} has no critic`);
   }
-  const hasWorld = worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
+  const hasWorld = learnsWorld(settings, objective);
   if (objective.rewardFrom && !hasWorld) {
     throw new UsageError("--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: add +echo or +paw, with a weight above 0"); // prettier-ignore
   }
@@ -314,6 +315,10 @@ function checkSense({ method, critic, lambda }: MethodSettings, objective: Objec
     );
   }
 }
+
+/** Whether the objective has a world model, and not at λ = 0, which is how `--lambda 0` says that there is none. */
+export const learnsWorld = ({ lambda }: Pick<MethodSettings, "lambda">, objective: Objective): boolean =>
+  worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
 
 /** Those of the given properties that are there. */
 function present<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

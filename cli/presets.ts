@@ -63,6 +63,8 @@ export interface Preset extends Tasks {
     readonly weightDecay: number;
     /** Passes over each batch of episodes; none: one. */
     readonly iterations?: number;
+    /** Steps between two comparisons of the world model's gradient with the policy's (rl/gradients.ts); none: the library's. */
+    readonly gradEvery?: number;
   };
   readonly rollout: {
     readonly temperature: number;

@@ -121,6 +121,7 @@ export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
     rewardFrom: "number",
     expertsOnly: "switch",
     iterations: "number",
+    gradEvery: "number",
     groups: "number",
     groupSize: "number",
     lr: "number",

@@ -150,6 +150,7 @@ export { judgedPairs, type SelfRewardOptions, type SelfRewardReport, trainSelfRe
 
 // How well it is done
 export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
+export { GRAD_EVERY, type GradientOptions } from "./gradients.ts";
 export { type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
 
 // Playing while learning: rollout workers, and a queue between them and the learner

@@ -8,6 +8,7 @@ import type { TransformerParams } from "../nn/parameters.ts";
 import type { Model } from "../nn/transformer.ts";
 import { hasScored } from "./batch.ts";
 import { offPolicyMetrics } from "./correction.ts";
+import { type GradientOptions, gradientMetrics } from "./gradients.ts";
 import { type Critic, type Scores, update, type UpdateOptions, type UpdateResult } from "./learner.ts";
 import { criticMetrics, type Metrics, rolloutMetrics, updateMetrics } from "./metrics.ts";
 import { checkOffPolicy, type Objective, signalsOf, type StepPlan } from "./objective.ts";
@@ -35,7 +36,7 @@ export interface StepReport {
   readonly scores: Scores;
 }
 
-export interface LearnOptions extends Learner {
+export interface LearnOptions extends Learner, GradientOptions {
   readonly objective: Objective;
   /** Passes over each batch of episodes; default 1, exactly on-policy. More need a loss with a ratio. */
   readonly iterations?: number;
@@ -113,12 +114,14 @@ export async function learn(
   };
   // Every environment failed: nothing to learn, and nothing to score.
   if (trajectories.every((t) => t.masked)) return idle(planStep(withoutSignals(objective), trajectories, step));
-  const { plan, signals, update: first } = await prepareStep(options, trajectories, step);
+  const prepared = await prepareStep(options, trajectories, step);
+  const { plan, signals, update: first } = prepared;
   // Only groups without spread, and they are left out.
   if (!plan.episodes.some((episode) => hasScored(episode))) {
     objective.advantage.observe?.(own);
     return idle(plan);
   }
+  const gradients = await gradientMetrics(model, objective, prepared, step, options);
   const passes: UpdateResult[] = [];
   for (let pass = 0; pass < iterations; pass++) {
     passes.push(await update(model, optimizer, plan, objective, pass === 0 ? first : await again(options, plan, first, trajectories, step))); // prettier-ignore
@@ -129,6 +132,7 @@ export async function learn(
     ...updateMetrics(plan, objective, passes, first.useRecordedOld ? (first.oldLogProbs ?? recorded) : undefined),
     ...(objective.correction && signals.logProbs ? offPolicyMetrics(trajectories, signals.logProbs) : {}),
     ...(signals.values ? criticMetrics(plan, signals.values) : {}),
+    ...gradients,
     learning_rate: lr(step),
   };
   const { kl, entropy } = objective;

@@ -11,7 +11,7 @@ import { sum } from "../engine/ops/reduce.ts";
 import { scope } from "../engine/scope.ts";
 import { noGrad } from "../engine/tape.ts";
 import type { Tensor } from "../engine/tensor.ts";
-import { treeLeaves } from "../engine/tree.ts";
+import { type Tree, treeLeaves } from "../engine/tree.ts";
 import { accumulateGrads, type AdamW } from "../nn/optimizer.ts";
 import type { TransformerParams } from "../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../nn/transformer.ts";
@@ -182,6 +182,13 @@ export interface UpdateResult extends Scores {
 /** What a gradient is taken of: the model, and the critic's head if it is trained. */
 type Trained = { readonly policy: TransformerParams; readonly head?: ValueHead };
 
+/** The sum with one more micro-batch's gradients, which are freed: else every micro-batch's would live on. */
+function withGrads<T extends Tree>(total: T | undefined, grads: T): T {
+  const result = accumulateGrads(total, grads);
+  if (total !== undefined) for (const g of treeLeaves(grads)) g.dispose();
+  return result;
+}
+
 /** One optimiser step on a plan, split into micro-batches. Parameters change in place. */
 export async function update(
   model: Model,
@@ -201,9 +208,7 @@ export async function update(
         batchLoss(policy, model, batch, objective, options.useRecordedOld ?? false, head),
       );
       const { aux, grads } = step(trained);
-      const isFirst = total === undefined;
-      total = accumulateGrads(total, grads);
-      if (!isFirst) for (const g of treeLeaves(grads)) g.dispose(); // else every micro-batch's would live on
+      total = withGrads(total, grads);
       batches.push(batch);
       parts.push(aux);
     }
@@ -231,21 +236,23 @@ export async function update(
   return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals, gradNorm, logProbs, entropy };
 }
 
-/** The gradient of a plan's loss, micro-batches summed: for tests and studies. */
+/** The gradient of a plan's loss, micro-batches summed, without an update: for measurements (gradients.ts), tests and studies. */
 export function planGradient(
   model: Model,
   plan: StepPlan,
   objective: LossParts,
   options: UpdateOptions,
 ): TransformerParams {
-  return scope(() =>
-    Array.from(pack(plan.episodes, options))
-      .map((batch) =>
-        grad(
-          (params: TransformerParams) =>
-            batchLoss(params, model, batch, objective, options.useRecordedOld ?? false, options.critic?.head)[0],
-        )(model.params),
-      )
-      .reduce((total, grads) => accumulateGrads(total, grads)),
-  );
+  return scope(() => {
+    let total: TransformerParams | undefined;
+    for (const batch of pack(plan.episodes, options)) {
+      const gradient = grad(
+        (params: TransformerParams) =>
+          batchLoss(params, model, batch, objective, options.useRecordedOld ?? false, options.critic?.head)[0],
+      );
+      total = withGrads(total, gradient(model.params));
+    }
+    check(total !== undefined, () => "planGradient: no token of the step has a weight; is every episode masked?");
+    return total;
+  }, "planGradient");
 }

@@ -113,9 +113,9 @@ const times = (a: readonly Float64Array[], b: readonly Float64Array[]): Float64A
     return result;
   });
 
-/** Weights of −lp, and of the clipped error if some objective has it; objectives of one form add up. */
-function worldWeights(
-  objective: Objective,
+/** Weights of −lp, and of the clipped error if some world objective has it; those of one form add up. */
+export function worldWeights(
+  objective: Pick<Objective, "world">,
   trajectories: readonly Trajectory[],
   step: number,
   signals: Signals,

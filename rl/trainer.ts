@@ -11,7 +11,9 @@ import type { Rng } from "../engine/random.ts";
 import { batchOf, checkPlay, DATA_KEYS, finishStep, type PlayedStep, type PlayEpisodes, type PlayOptions, playPart, reportOf, rewarded } from "./data/play.ts"; // prettier-ignore
 import { learn, type LearnOptions, type Learner, type StepReport } from "./learn.ts";
 import { update } from "./learner.ts";
+import { checkGradEvery } from "./gradients.ts";
 import { dft, type PolicyLoss } from "./losses.ts";
+import { NO_POLICY } from "./losses/policyLoss.ts";
 import { preferenceMetrics } from "./metrics.ts";
 import { checkObjective, checkOffPolicy } from "./objective.ts";
 import {
@@ -38,7 +40,7 @@ export interface SftOptions extends Learner, SftPlanOptions {
 
 const LEARNER_KEYS: readonly string[] = ["model", "template", "optimizer", "lr", "maxBatchTokens", "steps", "startStep", "rng"]; // prettier-ignore
 const SFT_KEYS: readonly string[] = [...LEARNER_KEYS, "demonstrations", "observationWeight", "loss", "imitate", "batchSize"]; // prettier-ignore
-const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference", "critic", "offPolicy", ...DATA_KEYS]; // prettier-ignore
+const RL_KEYS: readonly string[] = [...LEARNER_KEYS, "objective", "env", "envOptions", "groups", "groupSize", "rollout", "iterations", "reference", "critic", "offPolicy", "gradEvery", "gradWorld", ...DATA_KEYS]; // prettier-ignore
 const PREFERENCE_KEYS: readonly string[] = [
   ...LEARNER_KEYS,
   "pairs",
@@ -70,9 +72,6 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
     yield { step, metrics, plan, scores: result };
   }
 }
-
-/** Stands where a plan has no policy weights. */
-const NO_POLICY: PolicyLoss = { name: "none", clip: null, tokenLoss: ({ advantages }) => advantages };
 
 export interface PreferenceOptions extends Learner, PreferencePlanOptions {
   readonly pairs: readonly PreferencePair[];
@@ -173,6 +172,7 @@ export function checkRl(options: RlOptions): void {
   check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
   checkOffPolicy(objective, options);
+  checkGradEvery(options);
   checkPlay(options);
 }
 

@@ -30,6 +30,9 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   step_time: { label: "step time", format: "seconds" },
   reward_std: { label: "reward std", format: "number" },
   num_tokens: { label: "tokens", format: "count" },
+  // Last: they are of one step in many, and a display that has to choose should show what is new.
+  "grad_cosine/world_policy": { label: "world cosine", format: "number" },
+  "grad_ratio/world_policy": { label: "world ratio", format: "number" },
 };
 
 /** Label and format of any metric. */
@@ -123,6 +126,20 @@ export const CHARTS: readonly ChartInfo[] = [
     series: [{ name: "grad_norm", label: "before clipping" }],
     about:
       "Length of the whole gradient before it is clipped. Single spikes are cut by the clip; steady growth, or NaN, means that the learning rate is too high or a loss is broken.",
+  },
+  {
+    title: "World and policy: direction",
+    format: "number",
+    series: [{ name: "grad_cosine/world_policy", label: "cosine" }],
+    about:
+      "Cosine of the angle between the gradients of the world-model loss and of the policy loss, before they are summed, in every so many steps. Above 0 predicting helps acting, below 0 each undoes some of the other's work; two directions that have nothing to do with one another are near 0.",
+  },
+  {
+    title: "World and policy: length",
+    format: "number",
+    series: [{ name: "grad_ratio/world_policy", label: "‖world‖ / ‖policy‖" }],
+    about:
+      "Length of the world-model loss's gradient, its weight included, over that of the policy loss's. Far above 1 the step is one of prediction, which clipping then leaves the policy little of; near 0 the world model is not felt. A run without a world model is measured as if it had ECHO at weight 1.",
   },
   {
     title: "Clip ratio",

@@ -60,6 +60,12 @@ export function chartsOf(metrics: readonly MetricsRecord[]): readonly ChartInfo[
   });
 }
 
+/** Whether values come so rarely, eight steps or more apart on average, that each is to be seen as a point; one alone is no line. */
+export function isSparse(curve: Curve): boolean {
+  const places = curve.flatMap((value, i) => (value === null ? [] : [i]));
+  return places.length > 0 && 8 * (places.length - 1) <= places.at(-1)! - places[0]!;
+}
+
 /** The columns of one chart. All charts have the same axis, every step of `metrics`, so that they can be read side by side. */
 export function chartData(chart: ChartInfo, metrics: readonly MetricsRecord[]): ChartData {
   const columns = chart.series.map((series) => {

@@ -8,6 +8,7 @@ import type { ChartInfo } from "./catalogue.ts";
 import {
   chartData,
   chartsOf,
+  isSparse,
   lastWarmStep,
   linesIn,
   smooth,
@@ -166,6 +167,7 @@ class ChartView {
     const series = chart.series.flatMap((info, i): uPlot.Series[] => {
       const colour = cssColour(`--line-${i + 1}`);
       const index = 1 + (data.band ? 2 : 0) + 2 * i;
+      const isRare = (info.heldOut ?? false) || isSparse(data.curves[i] ?? []);
       return [
         { class: "hidden-row", stroke: `${colour}44`, width: 1, points: { show: false }, spanGaps: true },
         {
@@ -173,12 +175,12 @@ class ChartView {
           stroke: colour,
           width: 2,
           spanGaps: true,
-          points: { show: (info.heldOut ?? false) || data.steps.length < 3, size: 7, fill: colour },
+          points: { show: isRare || data.steps.length < 3, size: 7, fill: colour },
           // The read-out is what was measured, not what was drawn; without a cursor the newest value.
           value: (plot, _value, _series, step) => {
             const curve = plot.data[index] ?? [];
-            // Between two evaluations the earlier one is what was known.
-            const back = step === null || info.heldOut ? lastOf(curve, step ?? curve.length - 1) : curve[step];
+            // Between two measurements the earlier one is what was known.
+            const back = step === null || isRare ? lastOf(curve, step ?? curve.length - 1) : curve[step];
             return format(back ?? null);
           },
         },

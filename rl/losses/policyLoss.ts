@@ -60,6 +60,9 @@ export interface PolicyLoss {
   tokenLoss(tokens: TokenColumns): Tensor;
 }
 
+/** Stands where a plan has no policy weights. */
+export const NO_POLICY: PolicyLoss = { name: "none", clip: null, tokenLoss: ({ advantages }) => advantages };
+
 /** ln ρ on trained tokens, 0 elsewhere. */
 export function maskedLogRatio(lp: Expr, old: Expr, mask: Expr): Expr {
   return where(mask, lp.sub(old), 0);

@@ -120,7 +120,16 @@ const PASSES: readonly Equivalent[] = [
   equivalent("rl/learner.ts", 'policyLoss.needs?.includes("refLogProbs") ?', ['policyLoss.needs?.includes("refLogProbs") ? { refLogProbs: column("refLogProbs") } : {} → { refLogProbs: column("refLogProbs") }'], "a column that the loss does not look at"), // prettier-ignore
   equivalent("rl/learner.ts", "loss = add(loss, terms.klLoss)", ['kl && kl.in !== "reward" → kl'], "with the KL in the reward this term is 0"), // prettier-ignore
   equivalent("rl/learner.ts", "logProbs: stopGradient(logProbs), entropy: stopGradient(entropy)", ["stopGradient(logProbs) → logProbs", "stopGradient(entropy) → entropy"], "what is returned beside the loss is not differentiated"), // prettier-ignore
-  equivalent("rl/learner.ts", "if (!isFirst)", ["!isFirst → false"], `${COST}: gradients live until the end of the scope`), // prettier-ignore
+  equivalent("rl/learner.ts", "if (total !== undefined) for (const g of", ["total !== undefined → false"], `${COST}: gradients live until the end of the scope`), // prettier-ignore
+  equivalent("rl/gradients.ts", "export const GRAD_EVERY", ["64 → 65"], "how often, not what"),
+  equivalent("rl/gradients.ts", "if (world === undefined || gradEvery === 0", ["world === undefined || gradEvery === 0 || step % gradEvery !== 0 → step % gradEvery !== 0", "world === undefined || gradEvery === 0 → world === undefined", "world === undefined || gradEvery === 0 → gradEvery === 0"], "without a world loss nothing has a weight, and a remainder of division by 0 is not 0"), // prettier-ignore
+  equivalent(
+    "rl/gradients.ts",
+    "Math.max(-1, Math.min(«1,",
+    ["1 → 2"],
+    "by more than rounding no cosine leaves [−1, 1]",
+  ),
+  equivalent("rl/gradients.ts", "Math.max(-«1,", ["1 → 2"], "by more than rounding no cosine leaves [−1, 1]"),
   equivalent("rl/learner.ts", "return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals", ["0 → 1"], "for the types: the totals have all three"), // prettier-ignore
 ];
 

@@ -19,6 +19,7 @@ const TARGETS = [
   "rl/batch.ts",
   "rl/scoring.ts",
   "rl/learner.ts",
+  "rl/gradients.ts",
   "rl/rewards/behaviour.ts",
   "rl/rewards/composite.ts",
   "rl/rewards/hindsight.ts",
@@ -29,7 +30,7 @@ const TARGETS = [
 ];
 
 /** The fast ones first, for a mutant meets them in this order and is done with the first that fails; then the others of tests/rl. */
-const FIRST = ["goldenHost", "goldenTrl", "vectors", "lossDetails", "advantageDetails", "planDetails", "batch", "rewardDetails", "learner", "golden", "components", "plan", "echo", "stream", "rewards", "rewards-outcome", "supervised", "properties", "methods"]; // prettier-ignore
+const FIRST = ["goldenHost", "goldenTrl", "vectors", "lossDetails", "advantageDetails", "planDetails", "batch", "rewardDetails", "learner", "gradients", "golden", "components", "plan", "echo", "stream", "rewards", "rewards-outcome", "supervised", "properties", "methods"]; // prettier-ignore
 /** Tests of what goes on around losses and estimators, which take long. */
 const LEFT_OUT = /Gpu|codeReward|async|smoke|search|selfReward|memory|dataLoop|rollout|specification/;
 

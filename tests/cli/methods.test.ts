@@ -175,32 +175,37 @@ describe("through the experiment", () => {
   });
 
   const names = [...Object.keys(METHODS), "echo", "paw", "actfocus", "top_entropy", "echo+actfocus", "dapo+echo+paw"];
-  test.each([...names.map((name) => ["--method", name]), ["--method", "vapo+echo+actfocus", "--kl", "0.1"]])(
-    "%s %s trains with finite metrics",
-    async (...flags) => {
-      const experiment = new Experiment(lake(...flags));
-      const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
-      const { reference, critic } = await Companions.ofWarmStart(experiment, model);
-      const objective = experiment.objective();
-      expect([critic !== undefined, reference !== undefined]).toEqual([
-        /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),
-        experiment.preset.rl.method.includes("actfocus"),
-      ]);
-      const optimizer = experiment.rlOptimizer(model);
-      const reports = await collect(experiment.rl({ model, template, optimizer, reference, critic }));
-      expect(reports.length).toBe(2);
-      // The same episodes for all: some succeed, so that there is something to learn.
-      expect(reports[0]!.metrics["frac_reward_zero_std"]).toBeLessThan(1);
-      // (The best of a group trains nothing if there are two of them.)
-      if (objective.advantage.name !== "pass_at_k") expect(reports[0]!.metrics["grad_norm"]).toBeGreaterThan(0);
-      for (const report of reports) {
-        expect(wrong(report)).toEqual([]);
-        if (!objective.dropConstantGroups) expect("loss" in report.metrics).toBe(true);
-        expect("value_loss" in report.metrics).toBe(critic !== undefined);
-        expect("kl" in report.metrics).toBe(objective.kl !== undefined);
-      }
-    },
-  );
+  test.each([
+    ...names.map((name) => ["--method", name]),
+    ["--method", "vapo+echo+actfocus", "--kl", "0.1"],
+    ["--lambda", "0"],
+  ])("%s %s trains with finite metrics", async (...flags) => {
+    const experiment = new Experiment(lake(...flags));
+    const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
+    const { reference, critic } = await Companions.ofWarmStart(experiment, model);
+    const objective = experiment.objective();
+    expect([critic !== undefined, reference !== undefined]).toEqual([
+      /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),
+      experiment.preset.rl.method.includes("actfocus"),
+    ]);
+    const optimizer = experiment.rlOptimizer(model);
+    const reports = await collect(experiment.rl({ model, template, optimizer, reference, critic }));
+    expect(reports.length).toBe(2);
+    // The same episodes for all: some succeed, so that there is something to learn.
+    expect(reports[0]!.metrics["frac_reward_zero_std"]).toBeLessThan(1);
+    // (The best of a group trains nothing if there are two of them.)
+    if (objective.advantage.name !== "pass_at_k") {
+      expect(reports[0]!.metrics["grad_norm"]).toBeGreaterThan(0);
+      // Whether it learns to predict or not: then with ECHO's gradient.
+      expect("grad_cosine/world_policy" in reports[0]!.metrics).toBe(true);
+    }
+    for (const report of reports) {
+      expect(wrong(report)).toEqual([]);
+      if (!objective.dropConstantGroups) expect("loss" in report.metrics).toBe(true);
+      expect("value_loss" in report.metrics).toBe(critic !== undefined);
+      expect("kl" in report.metrics).toBe(objective.kl !== undefined);
+    }
+  });
 
   test.each(Object.keys(ENVIRONMENTS))("%s: demonstrations fit, and a step of each phase is done", async (env) => {
     const experiment = new Experiment(small(presetOfFlags("--quick", "--env", env)));
@@ -220,6 +225,26 @@ describe("through the experiment", () => {
     expect(score.worldLoss).toBeGreaterThan(0);
     expect(score.trajectories.filter((t) => t.masked)).toEqual([]);
   });
+});
+
+test("a run of GRPO + ECHO has in its metrics how the two gradients lie, in every rl.gradEvery-th step", async () => {
+  const plain = lake("--set", "rl.gradEvery=2");
+  const preset: Preset = { ...plain, rl: { ...plain.rl, steps: 4 } };
+  const folderOfRun = createRun(join(folder, "gradients"), { preset });
+  const quiet = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
+  const run = new Run(folderOfRun, preset, device, quiet, new AbortController().signal);
+  expect((await run.run(false))!.facts).toMatchObject({ method: "grpo+echo", lambda: 0.05 });
+  run.dispose();
+  const rl = folderOfRun.readMetrics().filter(({ phase }) => phase === "rl");
+  const lines = rl.filter((line) => "grad_cosine/world_policy" in line);
+  // A step with flat groups alone has no policy gradient.
+  const due = rl.filter((line, step) => step % 2 === 0 && Number(line["frac_reward_zero_std"]) < 1);
+  expect(due.length).toBeGreaterThan(0);
+  expect(lines).toEqual(due);
+  for (const line of lines) {
+    expect(Math.abs(line["grad_cosine/world_policy"] as number)).toBeLessThanOrEqual(1);
+    expect(line["grad_ratio/world_policy"]).toBeGreaterThan(0);
+  }
 });
 
 test("a run with a critic, a reference and a KL controller resumes to the last bit", async () => {

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { bundlePage } from "../../cli/report/assets.ts";
-import { chartData, chartsOf, linesIn, smooth } from "../../cli/report/curves.ts";
+import { metricInfo } from "../../cli/report/catalogue.ts";
+import { chartData, chartsOf, isSparse, linesIn, smooth } from "../../cli/report/curves.ts";
 import { decodeReportData, encodeReportData } from "../../cli/report/embedded.ts";
 import type { MetricsRecord, Summary, Transcript } from "../../cli/report/records.ts";
 import { escapeHtml, renderReport } from "../../cli/report/render.ts";
@@ -121,6 +122,20 @@ describe("curves", () => {
       "surprise_of_mine",
     ]);
     expect(chartsOf([])).toEqual([]);
+  });
+
+  test("gradients of the world model and the policy: charts and labels of their own; rare values are points", () => {
+    const rare = [{ step: 0, phase: "rl", "grad_cosine/world_policy": -0.1, "grad_ratio/world_policy": 2 }] as const;
+    const charts = chartsOf(rare);
+    expect(charts.map(({ title }) => title)).toEqual(["World and policy: direction", "World and policy: length"]);
+    for (const { about } of charts) expect(about).not.toBe("");
+    for (const name of Object.keys(rare[0]).slice(2)) expect(metricInfo(name).label).toMatch(/^world \w+$/);
+
+    const every = (n: number, count: number): (number | null)[] => Array.from({ length: count }, (_, i) => (i % n === 0 ? 1 : null)); // prettier-ignore
+    expect([every(64, 129), every(64, 65), every(64, 1), [null, 1, null], every(20, 1000)].map(isSparse)).toEqual([true, true, true, true, true]); // prettier-ignore
+    // RL after a long warm start is not rare, nor is nothing at all.
+    const late = [...Array.from({ length: 900 }, () => null), ...every(1, 60)];
+    expect([late, every(5, 100), every(1, 2), [null, null], []].map(isSparse)).toEqual([false, false, false, false, false]); // prettier-ignore
   });
 
   test("held-out and training values on one axis, with the Wilson band", () => {

@@ -104,6 +104,12 @@ describe("--set", () => {
     }
   });
 
+  test("how often gradients are compared; 0 is never, and nothing said is the library's interval", () => {
+    expect(presetOfFlags("--set", "rl.gradEvery=5", "--quick").rl.gradEvery).toBe(5);
+    expect(presetOfFlags("--set", "rl.gradEvery=0").rl.gradEvery).toBe(0);
+    expect("gradEvery" in presetOfFlags().rl).toBe(false);
+  });
+
   test("a composite return: capped parts beside the outcome, which GDPO weighs as they are weighed", () => {
     const [episode] = randomBatch(2);
     const score = rewardOf({ format: 0.2, tools: 0.1, cap: 0.15 }, toyTemplate, 40);
@@ -280,6 +286,8 @@ describe("data", () => {
     [["--method", "rft", "--set", "rft.perTask=0"], "perTask must be an integer ≥ 1 or Infinity, got 0"],
     [["--set", "rl.lr=0"], "--set rl.lr: expected a number > 0, got 0"],
     [["--set", "rl.clipNorm=0"], "--set rl.clipNorm: expected a number > 0, got 0"],
+    [["--set", "rl.gradEvery=2.5"], "--set rl.gradEvery: expected an integer ≥ 0 (0: never), got 2.5"],
+    [["--set", "rl.gradEvery=-1"], "--set rl.gradEvery: expected an integer ≥ 0 (0: never), got -1"],
     [["--set", "sft.warmup=2.5"], "--set sft.warmup: expected an integer ≥ 0, got 2.5"],
     [["--set", "sft.steps=30"], "--set sft.steps: expected more than sft.warmup, 50, in which the rate rises, got 30"],
     [["--method", "echo", "--advantage", "none", "--lambda", "0"], "--advantage none learns from no reward"],

@@ -297,6 +297,7 @@ const REWARDS = "tests/rl/rewards.test.ts";
 const ROLLOUT = "tests/rl/rollout.test.ts";
 const COMPONENTS = "tests/rl/components.test.ts";
 const STEP_PARTS = "tests/rl/stepParts.test.ts";
+const GRADIENTS = "tests/rl/gradients.test.ts";
 const DATA = "tests/rl/data.test.ts";
 const DATA_LOOP = "tests/rl/dataLoop.test.ts";
 const KEPT = "tests/rl/dataReplay.test.ts";
@@ -329,6 +330,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "entropy bonus, adaptive": row("c ± Δ as the entropy is at most or above a target, applied only where it is at most", "Skywork-OR1, arXiv 2505.22312; TRL `use_adaptive_entropy`", [STEP_PARTS, "a bonus that follows the entropy"]), // prettier-ignore
     "positive-example NLL": row("+ μ·mean of −lp over the tokens of successful rollouts, μ = .1", "VAPO, arXiv 2504.05118, eq. 10", [STEP_PARTS, "successes are imitated"]), // prettier-ignore
     "explained variance": row("1 − Var(R − V)/Var(R), `critic/vf_explained_var`", "verl; CleanRL", [STEP_PARTS, "the explained variance"]), // prettier-ignore
+    "world and policy gradients": row("cosine and ratio of norms before the sum: `grad_cosine/world_policy`, `grad_ratio/world_policy`", "ActObs, arXiv 2609.20715", [GRADIENTS, "two gradients taken apart"]), // prettier-ignore
     "singleton groups": row("0, or R/(1 + eps) with `singleton: raw`", "verl", [STEP_PARTS, "a group of one"]),
     "rollout filter": row("groups by the deviation of their rewards: top_p (linear, softmax), top_k, min_p", "RAGEN, arXiv 2504.20073", [STEP_PARTS, "RAGEN's filter"]), // prettier-ignore
     "clipped value": row("½·max((v − R)², (clip(v, v_old ± ε) − R)²)", "PPO, arXiv 1707.06347", ["tests/rl/golden.test.ts", "verl.value_loss_clip0.1"], [PRESETS, "a critic learns returns"]), // prettier-ignore
