@@ -163,6 +163,11 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,
   },
+  home: {
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    tasks: { levels: [2, 2] },
+    limits: { maxTurns: 2, maxActionTokens: 32, maxObservationTokens: 60 },
+  },
   household: {
     source: "after ALFWorld, arXiv 2010.03768",
     limits: { maxTurns: 16, maxActionTokens: 16, maxObservationTokens: 48 },

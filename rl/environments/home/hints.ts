@@ -13,6 +13,7 @@ export interface Fact {
   readonly kind: "directory" | "program" | "owner" | "alias";
   readonly known: string;
   readonly right: string;
+  /** What the command has in its place; of an alias, which is no file: the directory in which it was looked for. */
   readonly tried: string;
   /** What goes with what was tried. */
   readonly goesWithTried: readonly string[];
@@ -21,22 +22,22 @@ export interface Fact {
 /** Of a long list an error message names so many. */
 const LISTED = 3;
 
-/** What is said of a fact of this kind: in the order known → right, right → known, and as a command has it. */
-const WORDS: Readonly<Record<Fact["kind"], Readonly<Record<"statement" | "reverse" | "command", string>>>> = {
-  directory: { statement: "is in", reverse: "has", command: "in" },
-  program: { statement: "opens with", reverse: "opens", command: "with" },
-  owner: { statement: "belongs to", reverse: "owns", command: "as" },
-  alias: { statement: "stands for", reverse: "is called", command: "as" },
+/** What is said of a fact of this kind: in the order known → right, right → known, as a command has it, and of what was tried. */
+const WORDS: Readonly<Record<Fact["kind"], Readonly<Record<"statement" | "reverse" | "command" | "tried", string>>>> = {
+  directory: { statement: "is in", reverse: "has", command: "in", tried: "has" },
+  program: { statement: "opens with", reverse: "opens", command: "with", tried: "opens" },
+  owner: { statement: "belongs to", reverse: "owns", command: "as", tried: "owns" },
+  alias: { statement: "stands for", reverse: "is called", command: "as", tried: "has" },
 };
 
 /** What follows the problem in an error message; empty for `none`. */
 export function hintOf(hints: Hints, { kind, known, right, tried, goesWithTried }: Fact): string {
-  const { statement, reverse, command } = WORDS[kind];
+  const { statement, reverse, command, tried: ofTried } = WORDS[kind];
   switch (hints) {
     case "none":
       return "";
     case "tried":
-      return `; ${tried} ${reverse} ${goesWithTried.slice(0, LISTED).join(" ") || "nothing"}`;
+      return `; ${tried} ${ofTried} ${goesWithTried.slice(0, LISTED).join(" ") || "nothing"}`;
     case "reverse":
       return `; ${right} ${reverse} ${known}`;
     case "statement":

@@ -14,7 +14,19 @@ import type { Changes, HomeTask } from "./tasks.ts";
 export interface HomeState {
   readonly changes: Changes;
   readonly turns: number;
+  /** Has the task's own command been answered? Then the agent knows what is to be answered. */
+  readonly isTold: boolean;
 }
+
+/** Lines at most that `read` shows. */
+const SHOWN = 4;
+
+/** What an observation repeats of a word of the agent's, however long and strange: no half of a surrogate pair. */
+const quoted = (word: string): string =>
+  [...word]
+    .slice(0, 40)
+    .join("")
+    .replace(/\p{Surrogate}/gu, "?");
 
 /** A command that failed: what went wrong, and the fact that would have helped. */
 class Failure extends Error {
@@ -41,7 +53,8 @@ export function runLine(line: string, task: HomeTask, state: HomeState, hints: H
   try {
     const [name = "", ...args] = wordsOf(line);
     if (name === "answer" || name === "done") return { observation: "", ending: endingOf(name, args.join(" "), task, state), state: next }; // prettier-ignore
-    return runCommand(name, args, task, next);
+    const isTold = state.isTold || [name, ...args].join(" ") === task.family.command(task);
+    return runCommand(name, args, task, { ...next, isTold });
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     const { message, fact } = error;
@@ -78,23 +91,23 @@ function runCommand(name: string, args: readonly string[], task: HomeTask, state
   const { facts, lines } = task;
   if (name === "ls") throw new Failure("ls: Permission denied");
   const form = Object.hasOwn(FORMS, name) ? FORMS[name] : undefined;
-  if (form === undefined) throw new Failure(`${name.slice(0, 40)}: command not found`);
+  if (form === undefined) throw new Failure(`${quoted(name)}: command not found`);
   if (args.length !== 2 * form.length + 1 || form.some((word, i) => args[2 * i + 1] !== word))
     throw new Failure(`usage: ${name} FILE ${form.map((word) => `${word} ${word.toUpperCase()}`).join(" ")}`);
   const file = fileAt(args[0]!, args[2]!, task, state);
   const text = file === task.file ? lines : [];
-  if (name === "size") return { observation: String(text.join("").length) };
+  if (name === "size") return { observation: String(text.join("").length), state };
+  const tried = quoted(args.at(-1)!);
   if (name === "read" || name === "count") {
     const right = facts.programs.get(file.ending)!;
-    const tried = args[4]!;
     const goesWithTried = [...facts.programs].flatMap(([ending, program]) => (program === tried ? [`.${ending}`] : []));
     if (tried !== right) throw new Failure(`cannot open .${file.ending}`, { kind: "program", known: `.${file.ending}`, right, tried, goesWithTried }); // prettier-ignore
-    return { observation: name === "read" ? text.join("\n") : String(text.length), state };
+    const shown = text.length > SHOWN ? [...text.slice(0, SHOWN), "..."] : text;
+    return { observation: name === "read" ? shown.join("\n") : String(text.length), state };
   }
   const target = name === "copy" ? args[4]! : file.directory;
   const right = facts.owners.get(target);
-  if (right === undefined) throw new Failure(`${target.slice(0, 40)}: ${NO_ENTRY}`);
-  const tried = args.at(-1)!;
+  if (right === undefined) throw new Failure(`${quoted(target)}: ${NO_ENTRY}`);
   const goesWithTried = [...facts.owners].flatMap(([directory, owner]) => (owner === tried ? [directory] : []));
   if (tried !== right) throw new Failure("Permission denied", { kind: "owner", known: target, right, tried, goesWithTried }); // prettier-ignore
   const change = [name, file.name, ...(name === "copy" ? [target] : [])].join(" ");
@@ -104,17 +117,18 @@ function runCommand(name: string, args: readonly string[], task: HomeTask, state
 /** The file of this name in this directory. @throws Failure if it is not there */
 function fileAt(name: string, directory: string, { facts }: HomeTask, { changes }: HomeState): HomeFile {
   const file = facts.files.find((known) => known.name === name);
+  const goesWithTried = facts.files.flatMap((other) => (other.directory === directory ? [other.name] : []));
+  const looked = { known: name, tried: quoted(directory), goesWithTried };
   if (file === undefined) {
     const aliased = facts.aliases.get(name);
-    throw new Failure(NO_ENTRY, aliased && { kind: "alias", known: name, right: aliased.name, tried: name, goesWithTried: [] }); // prettier-ignore
+    throw new Failure(NO_ENTRY, aliased && { ...looked, kind: "alias", right: aliased.name });
   }
   if (changes.includes(`delete ${name}`)) throw new Failure(NO_ENTRY);
   if (file.directory === directory) return file;
-  const goesWithTried = facts.files.flatMap((other) => (other.directory === directory ? [other.name] : []));
-  throw new Failure(NO_ENTRY, { kind: "directory", known: name, right: file.directory, tried: directory, goesWithTried }); // prettier-ignore
+  throw new Failure(NO_ENTRY, { ...looked, kind: "directory", right: file.directory });
 }
 
-/** The same words about something drawn at random. */
+/** The same words about something drawn at random; only how many things are listed is true. */
 function lieOf(fact: Fact, { facts }: HomeTask, rng: Rng): Fact {
   const { names, files } = facts;
   const fileNames = files.map(({ name }) => name);
@@ -122,7 +136,11 @@ function lieOf(fact: Fact, { facts }: HomeTask, rng: Rng): Fact {
     directory: [names.directories, fileNames],
     program: [names.programs, names.endings.map((ending) => `.${ending}`)],
     owner: [names.accounts, names.directories],
-    alias: [fileNames, names.aliases],
+    alias: [fileNames, fileNames],
   }[fact.kind];
-  return { ...fact, right: rng.choice(rights!), goesWithTried: fact.goesWithTried.map(() => rng.choice(ofTried!)) };
+  return {
+    ...fact,
+    right: rng.choice(rights!),
+    goesWithTried: rng.shuffle(ofTried!).slice(0, fact.goesWithTried.length),
+  };
 }
