@@ -1,8 +1,8 @@
 /**
  * The facts of a home: in which directory each file lies, which program opens each kind of file, which account owns each directory,
  * and which file each alias stands for. They follow from one seed and never change, so what is learnt in one episode serves in every
- * other. The names are the same in all homes. Only what belongs to what differs, and each is drawn by itself: nobody can infer one
- * fact from another, or one home from another.
+ * other. The names are the same in all homes. Only what belongs to what differs, and that is drawn: nobody can infer one home from
+ * another, or one fact from another, but for the last program, which is known by whoever knows all others, since each opens one ending.
  */
 import { Rng } from "../../../engine/random.ts";
 import { nameMaker } from "../game.ts";
@@ -57,8 +57,16 @@ export interface Facts {
   readonly aliases: ReadonlyMap<string, HomeFile>;
 }
 
+const namesBySize = new Map<number, HomeNames>();
+
 /** @param size from 1 to 3 */
 export function namesOf(size: number): HomeNames {
+  const names = namesBySize.get(size) ?? makeNames(size);
+  namesBySize.set(size, names);
+  return names;
+}
+
+function makeNames(size: number): HomeNames {
   const { files, directories, kinds, accounts, aliases } = SIZES[size - 1]!;
   const most = SIZES.at(-1)!;
   const next = nameMaker(new Rng(0).split("home/names"));

@@ -13,42 +13,44 @@ export interface Fact {
   readonly kind: "directory" | "program" | "owner" | "alias";
   readonly known: string;
   readonly right: string;
-  /** What the command had instead, or it again. */
+  /** What the command has in its place; of an alias, which is no file: the directory in which it was looked for. */
   readonly tried: string;
   /** What goes with what was tried. */
   readonly goesWithTried: readonly string[];
-  /** The word before it in the command. */
-  readonly word: string;
+  /** What stands before it in the command; nothing before the file that an alias stands for. */
+  readonly word?: string;
 }
 
 /** Of a long list an error message names so many. */
 const LISTED = 3;
 
-/** What is said of a fact, in the order known → right and in the order right → known. */
-const WORDS: Readonly<Record<Fact["kind"], readonly [statement: string, reverse: string]>> = {
-  directory: ["is in", "has"],
-  program: ["opens with", "opens"],
-  owner: ["belongs to", "owns"],
-  alias: ["stands for", "is called"],
+/** What is said of a fact, in the order known → right and in the order right → known, and of what was tried. */
+const WORDS: Readonly<Record<Fact["kind"], Readonly<Record<"statement" | "reverse" | "ofTried", string>>>> = {
+  directory: { statement: "is in", reverse: "has", ofTried: "has" },
+  program: { statement: "opens with", reverse: "opens", ofTried: "opens" },
+  owner: { statement: "belongs to", reverse: "owns", ofTried: "owns" },
+  alias: { statement: "stands for", reverse: "is called", ofTried: "has" },
 };
 
 /**
  * What follows the problem in an error message; empty for `none`.
- * @param first what stands before the facts in the command: the file
+ * @param file the file that the command names
+ * @param facts all that the command needs, in its order, also those that it had right; at least one
  */
-export function hintOf(hints: Hints, first: string, facts: readonly Fact[]): string {
-  const each = (of: (fact: Fact, words: readonly [string, string]) => string): string =>
-    `; ${facts.map((fact) => of(fact, WORDS[fact.kind])).join(", ")}`;
+export function hintOf(hints: Hints, file: string, facts: readonly Fact[]): string {
+  const each = (of: (fact: Fact) => string): string => `; ${facts.map(of).join(", ")}`;
   switch (hints) {
     case "none":
       return "";
     case "tried":
-      return each(({ tried, goesWithTried }, [, reverse]) => `${tried} ${reverse} ${goesWithTried.slice(0, LISTED).join(" ") || "nothing"}`); // prettier-ignore
+      return each(({ kind, tried, goesWithTried }) => `${tried} ${WORDS[kind].ofTried} ${goesWithTried.slice(0, LISTED).join(" ") || "nothing"}`); // prettier-ignore
     case "reverse":
-      return each(({ known, right }, [, reverse]) => `${right} ${reverse} ${known}`);
+      return each(({ kind, known, right }) => `${right} ${WORDS[kind].reverse} ${known}`);
     case "statement":
-      return each(({ known, right }, [statement]) => `${known} ${statement} ${right}`);
-    case "suggestion":
-      return `; did you mean ${[first, ...facts.map(({ word, right }) => `${word} ${right}`)].join(" ")}?`;
+      return each(({ kind, known, right }) => `${known} ${WORDS[kind].statement} ${right}`);
+    case "suggestion": {
+      const words = facts.map(({ word, right }) => (word === undefined ? right : `${word} ${right}`));
+      return `; did you mean ${[...(facts[0]!.word === undefined ? [] : [file]), ...words].join(" ")}?`;
+    }
   }
 }

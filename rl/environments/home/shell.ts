@@ -14,11 +14,21 @@ import type { Changes, HomeTask } from "./tasks.ts";
 export interface HomeState {
   readonly changes: Changes;
   readonly turns: number;
-  /** Whether the last command failed. */
-  readonly hasFailed: boolean;
+  /** Has the task's own command been answered? Then the agent knows what is to be answered. */
+  readonly isTold: boolean;
 }
 
-/** A command that failed: what went wrong, and the facts that would have helped. */
+/** Lines at most that `read` shows. */
+const SHOWN = 4;
+
+/** What an observation repeats of a word of the agent's, however long and strange: no half of a surrogate pair. */
+const quoted = (word: string): string =>
+  [...word]
+    .slice(0, 40)
+    .join("")
+    .replace(/\p{Surrogate}/gu, "?");
+
+/** A command that failed: what went wrong, and the facts that it needs. */
 class Failure extends Error {
   readonly file: string;
   readonly facts: readonly Fact[];
@@ -41,21 +51,18 @@ const FORMS: Readonly<Record<string, readonly string[]>> = {
 
 /** Runs one line. */
 export function runLine(line: string, task: HomeTask, state: HomeState, hints: Hints): Move<HomeState> {
-  const next: HomeState = { ...state, turns: state.turns + 1, hasFailed: false };
+  const next: HomeState = { ...state, turns: state.turns + 1 };
   try {
     const [name = "", ...args] = wordsOf(line);
     if (name === "answer" || name === "done") return { observation: "", ending: endingOf(name, args.join(" "), task, state), state: next }; // prettier-ignore
-    return runCommand(name, args, task, next);
+    const isTold = state.isTold || [name, ...args].join(" ") === task.family.command(task);
+    return runCommand(name, args, task, { ...next, isTold });
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     const { message, file, facts } = error;
     const liar = task.liar?.split(state.turns);
     const stated = liar ? facts.map((fact) => lieOf(fact, task, liar)) : facts;
-    return {
-      observation: message + (facts.length > 0 ? hintOf(hints, file, stated) : ""),
-      failed: true,
-      state: { ...next, hasFailed: true },
-    };
+    return { observation: message + (stated.length > 0 ? hintOf(hints, file, stated) : ""), failed: true, state: next };
   }
 }
 
@@ -87,57 +94,63 @@ function runCommand(name: string, args: readonly string[], task: HomeTask, state
   const { facts, lines } = task;
   if (name === "ls") throw new Failure("ls: Permission denied");
   const form = Object.hasOwn(FORMS, name) ? FORMS[name] : undefined;
-  if (form === undefined) throw new Failure(`${name.slice(0, 40)}: command not found`);
+  if (form === undefined) throw new Failure(`${quoted(name)}: command not found`);
   if (args.length !== 2 * form.length + 1 || form.some((word, i) => args[2 * i + 1] !== word))
     throw new Failure(`usage: ${name} FILE ${form.map((word) => `${word} ${word.toUpperCase()}`).join(" ")}`);
-  const file = fileNamed(args[0]!, task, state);
-  const place = directoryOf(file, args[2]!, facts);
+  const file = fileNamed(args[0]!, args[2]!, task, state);
   const isReading = form[1] === "with";
-  // Of the target of a copy nothing is said but who owns it.
   const target = name === "copy" ? args[4]! : file.directory;
-  if (!facts.names.directories.includes(target)) throw new Failure(`${target.slice(0, 40)}: ${NO_ENTRY}`);
-  const needed = form.length === 1 ? [place] : [place, isReading ? programOf(file, args[4]!, facts) : ownerOf(target, args.at(-1)!, facts)]; // prettier-ignore
+  if (!facts.owners.has(target)) throw new Failure(`${quoted(target)}: ${NO_ENTRY}`);
+  const needed = [directoryOf(file, args[2]!, facts)];
+  if (isReading) needed.push(programOf(file, args[4]!, facts));
+  else if (form.length > 1) needed.push(ownerOf(target, name === "copy", args.at(-1)!, facts));
   const wrong = needed.find(({ right, tried }) => tried !== right);
-  if (wrong !== undefined) throw new Failure(PROBLEMS[wrong.kind](wrong), file.name, needed);
+  if (wrong !== undefined) throw new Failure(problemOf(wrong), file.name, needed);
   const text = file === task.file ? lines : [];
   if (name === "size") return { observation: String(text.join("").length), state };
-  if (isReading) return { observation: name === "read" ? text.join("\n") : String(text.length), state };
+  const shown = text.length > SHOWN ? [...text.slice(0, SHOWN), "..."] : text;
+  if (isReading) return { observation: name === "read" ? shown.join("\n") : String(text.length), state };
   const change = [name, file.name, ...(name === "copy" ? [target] : [])].join(" ");
   return { observation: "", state: { ...state, changes: [...state.changes, change] } };
 }
 
-const PROBLEMS: Readonly<Record<Fact["kind"], (fact: Fact) => string>> = {
-  directory: () => NO_ENTRY,
-  program: ({ known }) => `cannot open ${known}`,
-  owner: () => "Permission denied",
-  alias: () => NO_ENTRY,
-};
+function problemOf({ kind, known }: Fact): string {
+  if (kind === "program") return `cannot open ${known}`;
+  return kind === "owner" ? "Permission denied" : NO_ENTRY;
+}
 
 /** The file of this name. @throws Failure if there is none, or no longer */
-function fileNamed(name: string, { facts }: HomeTask, { changes }: HomeState): HomeFile {
+function fileNamed(name: string, directory: string, { facts }: HomeTask, { changes }: HomeState): HomeFile {
   const file = facts.files.find((known) => known.name === name);
   if (file !== undefined && !changes.includes(`delete ${name}`)) return file;
   const aliased = facts.aliases.get(name);
-  const fact: Fact | undefined = aliased && { kind: "alias", known: name, right: aliased.name, tried: name, goesWithTried: [], word: "as" }; // prettier-ignore
-  throw new Failure(NO_ENTRY, name, fact ? [fact] : []);
+  if (aliased === undefined) throw new Failure(NO_ENTRY);
+  throw new Failure(NO_ENTRY, name, [{ kind: "alias", known: name, right: aliased.name, tried: quoted(directory), goesWithTried: namesIn(directory, facts) }]); // prettier-ignore
 }
 
-function directoryOf({ name, directory }: HomeFile, tried: string, { files }: Facts): Fact {
-  const goesWithTried = files.flatMap((other) => (other.directory === tried ? [other.name] : []));
-  return { kind: "directory", known: name, right: directory, tried, goesWithTried, word: "in" };
+const namesIn = (directory: string, { files }: Facts): string[] =>
+  files.flatMap((file) => (file.directory === directory ? [file.name] : []));
+
+/** What a map has for this value. */
+const keysOf = (map: ReadonlyMap<string, string>, value: string): string[] =>
+  [...map].flatMap(([key, own]) => (own === value ? [key] : []));
+
+function directoryOf({ name, directory }: HomeFile, tried: string, facts: Facts): Fact {
+  return { kind: "directory", known: name, right: directory, tried: quoted(tried), goesWithTried: namesIn(tried, facts), word: "in" }; // prettier-ignore
 }
 
 function programOf({ ending }: HomeFile, tried: string, { programs }: Facts): Fact {
-  const goesWithTried = [...programs].flatMap(([other, program]) => (program === tried ? [`.${other}`] : []));
-  return { kind: "program", known: `.${ending}`, right: programs.get(ending)!, tried, goesWithTried, word: "with" };
+  const goesWithTried = keysOf(programs, tried).map((other) => `.${other}`);
+  return { kind: "program", known: `.${ending}`, right: programs.get(ending)!, tried: quoted(tried), goesWithTried, word: "with" }; // prettier-ignore
 }
 
-function ownerOf(directory: string, tried: string, { owners }: Facts): Fact {
-  const goesWithTried = [...owners].flatMap(([other, owner]) => (owner === tried ? [other] : []));
-  return { kind: "owner", known: directory, right: owners.get(directory)!, tried, goesWithTried, word: "as" };
+/** @param isNamed the command names the directory, so that it stands before the account in the words that would have been right */
+function ownerOf(directory: string, isNamed: boolean, tried: string, { owners }: Facts): Fact {
+  const word = isNamed ? `to ${directory} as` : "as";
+  return { kind: "owner", known: directory, right: owners.get(directory)!, tried: quoted(tried), goesWithTried: keysOf(owners, tried), word }; // prettier-ignore
 }
 
-/** The same words about something drawn at random. */
+/** The same words about something drawn at random; only how many things are listed is true. */
 function lieOf(fact: Fact, { facts }: HomeTask, rng: Rng): Fact {
   const { names, files } = facts;
   const fileNames = files.map(({ name }) => name);
@@ -145,7 +158,11 @@ function lieOf(fact: Fact, { facts }: HomeTask, rng: Rng): Fact {
     directory: [names.directories, fileNames],
     program: [names.programs, names.endings.map((ending) => `.${ending}`)],
     owner: [names.accounts, names.directories],
-    alias: [fileNames, names.aliases],
+    alias: [fileNames, fileNames],
   }[fact.kind];
-  return { ...fact, right: rng.choice(rights!), goesWithTried: fact.goesWithTried.map(() => rng.choice(ofTried!)) };
+  return {
+    ...fact,
+    right: rng.choice(rights!),
+    goesWithTried: rng.shuffle(ofTried!).slice(0, fact.goesWithTried.length),
+  };
 }

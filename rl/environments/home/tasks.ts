@@ -24,12 +24,13 @@ export interface HomeOptions extends GameOptions {
 export interface HomeTask extends GameTask {
   readonly family: HomeFamily;
   readonly facts: Facts;
+  /** The file that is asked for, by its name or by an alias. */
   readonly file: HomeFile;
   /** Of `copy`: the file beside which the copy goes, in another directory. */
   readonly other: HomeFile;
-  /** Of `follow`: what stands for the file in the task. */
+  /** Of questions about an alias: what stands for the file in the task. */
   readonly alias: string;
-  /** What the file says, a word a line, drawn anew in each episode. */
+  /** What the file says, drawn anew in each episode. */
   readonly lines: readonly string[];
   /** Draws what error messages state where facts are random. */
   readonly liar: Rng | undefined;
@@ -40,6 +41,8 @@ export type Changes = readonly string[];
 
 /** A kind of question. */
 export interface HomeFamily extends FamilyInfo {
+  /** What the task names: a file, unless it says otherwise. */
+  readonly subject?: "alias";
   readonly text: (task: Omit<HomeTask, "text">) => string;
   /** Does a task's text ask this? */
   readonly asks: RegExp;
@@ -96,7 +99,7 @@ export const FAMILIES: readonly HomeFamily[] = [
     level: 2,
     description: "count the lines of a file: its directory, and the program for its ending",
     text: ({ file }) => `How many lines has ${file.name}?`,
-    asks: /^How many/,
+    asks: /^How many lines has [a-z]+\./,
     ...reading("count"),
     answer: ({ lines }) => String(lines.length),
   },
@@ -131,11 +134,23 @@ export const FAMILIES: readonly HomeFamily[] = [
   {
     name: "follow",
     level: 3,
+    subject: "alias",
     description: "say what the file behind an alias says: which file, its directory, and the program for its ending",
     text: ({ alias }) => `What does ${alias} say?`,
     asks: /^What does [a-z]+ /,
     ...reading("read"),
     answer: ({ lines }) => lines[0]!,
+  },
+  {
+    name: "tally",
+    level: 3,
+    subject: "alias",
+    description:
+      "count the lines of the file behind an alias: which file, its directory, and the program for its ending",
+    text: ({ alias }) => `How many lines has ${alias}?`,
+    asks: /^How many lines has [a-z]+\?/,
+    ...reading("count"),
+    answer: ({ lines }) => String(lines.length),
   },
 ];
 
@@ -143,13 +158,18 @@ export const FAMILIES: readonly HomeFamily[] = [
 export const familyOf = (text: string): HomeFamily | undefined => FAMILIES.find(({ asks }) => asks.test(text));
 
 /**
- * Is this question about this file never asked in training? Half of them are, others for each file: of the four questions of level 2
- * two for every file, so that each fact is needed both for what training asks and for what it does not.
+ * Is this question never asked in training about this file, or about this alias? Half of them are, others for each: of the four
+ * questions of level 2 two for every file, and of the two about aliases one for every alias, so that each fact is needed both for
+ * what training asks and for what it does not.
+ *
+ * @param index of the file, or of the alias, in its list
  */
-export function isHeldOutPair({ index }: HomeFile, { name, level }: HomeFamily): boolean {
-  const rng = new Rng(0).split("home/pairs").split(index);
-  if (level !== 2) return rng.split(name).int(2) === 0;
-  const order = rng.shuffle(FAMILIES.filter((family) => family.level === 2).map((family) => family.name));
+export function isHeldOutPair(index: number, { name, level, subject }: HomeFamily): boolean {
+  const all = new Rng(0).split("home/pairs");
+  const rng = (subject === undefined ? all : all.split(subject)).split(index);
+  const alike = FAMILIES.filter((family) => family.level === level && family.subject === subject);
+  if (alike.length === 1) return rng.split(name).int(2) === 0;
+  const order = rng.shuffle(alike.map((family) => family.name));
   return order.indexOf(name) < order.length / 2;
 }
 
@@ -164,10 +184,19 @@ export function makeTask(rng: Rng, family: HomeFamily, options: HomeOptions): Ho
     file,
     other: rng.choice(facts.files.filter(({ directory }) => directory !== file.directory)),
     alias,
-    lines: Array.from({ length: family.name === "count" ? 2 + rng.int(97) : 1 }, () => drawWord(rng, split)),
+    lines: drawLines(rng, family, split),
     liar: stated === "random" ? rng.split("liar") : undefined,
   };
   return { ...task, text: family.text(task) };
+}
+
+/** A word; where lines or letters are counted, so many that nobody guesses how many. */
+function drawLines(rng: Rng, { name }: HomeFamily, split: Split): readonly string[] {
+  const words = (count: number): readonly string[] => Array.from({ length: count }, () => drawWord(rng, split));
+  if (name === "count" || name === "tally") return words(2 + rng.int(97));
+  if (name !== "size") return words(1);
+  const letters = 2 + rng.int(97);
+  return [words(17).join("").slice(0, letters)];
 }
 
 /**
@@ -181,7 +210,8 @@ function drawFile(
   split: Split | undefined,
 ): { file: HomeFile; alias: string } | undefined {
   const alias = rng.choice(names.aliases);
-  const file = family.name === "follow" ? aliases.get(alias)! : rng.choice(files);
-  const fits = split === undefined || isHeldOutPair(file, family) === (split === "heldout");
+  const file = family.subject === "alias" ? aliases.get(alias)! : rng.choice(files);
+  const index = family.subject === "alias" ? names.aliases.indexOf(alias) : file.index;
+  const fits = split === undefined || isHeldOutPair(index, family) === (split === "heldout");
   return fits ? { file, alias } : undefined;
 }

@@ -1,0 +1,380 @@
+/** `home`: what all worlds of unknown facts have to show, its facts and held-out pairs, its messages, its lies, and its shell. */
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Rng } from "../../engine/random.ts";
+import type { Environment } from "../../rl/environments/environment.ts";
+import { factsOf, namesOf } from "../../rl/environments/home/facts.ts";
+import { HINTS, type Hints } from "../../rl/environments/home/hints.ts";
+import { home, type HomeOptions } from "../../rl/environments/home/index.ts";
+import { FAMILIES, familyOf, isHeldOutPair, makeTask } from "../../rl/environments/home/tasks.ts";
+import { answerTo, expectChance, SIZES, testFacts, wording } from "./facts.ts";
+import { play, start } from "./suite.ts";
+
+const counts = (size: number): Record<"files" | "directories" | "programs" | "accounts", number> => {
+  const { stems, directories, programs, accounts } = namesOf(size);
+  return { files: stems.length, directories: directories.length, programs: programs.length, accounts: accounts.length };
+};
+
+/** One baseline action in eight ends the episode. */
+const TRIES = 7 / 8;
+
+/** The chance of all that a family's command has to guess. */
+function chance(family: string, size: number): number {
+  const { directories, programs, accounts } = counts(size);
+  const guesses: Record<string, number> = {
+    size: directories,
+    read: directories * programs,
+    count: directories * programs,
+    delete: directories * accounts,
+    lock: directories * accounts,
+    copy: directories * directories * accounts,
+    follow: Infinity, // it takes the alias for a file
+    tally: Infinity,
+  };
+  return TRIES / guesses[family]!;
+}
+
+describe("home", () => {
+  const { files, names } = factsOf(0, 1);
+  const said = ["size", "read", "copy", "delete", "in", "in", "with", "as", "to", "ls", "answer", "done", "6", "|", "'", ">", "#"]; // prettier-ignore
+  const named = [files[0]!.name, files[1]!.name, ...names.directories.slice(0, 3), ...names.programs, ...names.accounts]; // prettier-ignore
+  testFacts(home, {
+    place: "home",
+    turns: () => 2,
+    chance,
+    nearly: [...said, ...named, ...names.aliases],
+    longest: { task: 60, answer: 120 },
+  });
+
+  it("the baseline solves in two turns what it hits by chance and ends by chance, and answers nothing", async () => {
+    const trials = 2_000;
+    for (const { name, answer } of FAMILIES) {
+      let solved = 0;
+      for (let seed = 0; seed < trials; seed++) {
+        const rng = new Rng(seed).split("episode");
+        const { env, task } = await start(home, seed, { families: [name] });
+        solved += (await play(env, () => home.random(rng, task), 2)).total;
+      }
+      expectChance(solved, trials, answer ? 0 : chance(name, 1) / 8, name);
+    }
+    // Without a task it takes any names.
+    for (let seed = 0; seed < 50; seed++) expect(home.random(new Rng(seed))).toMatch(/^(done$|[a-z]+ [a-z]{6}\.[a-z]{3} in )/); // prettier-ignore
+  });
+});
+
+describe("the facts of a home", () => {
+  it("are the same in every episode, and differ between homes as chance has it, while names stay", async () => {
+    for (const size of SIZES) {
+      const { directories, programs, accounts, files } = counts(size);
+      const same = { place: 0, program: 0, owner: 0 };
+      const homes = 40;
+      for (let seed = 1; seed <= homes; seed++) {
+        const [a, b] = [factsOf(seed, size), factsOf(seed + 1, size)];
+        expect(b.names).toEqual(a.names);
+        same.place += a.files.filter(({ directory }, i) => directory === b.files[i]!.directory).length;
+        same.program += [...a.programs].filter(([ending, program]) => b.programs.get(ending) === program).length;
+        same.owner += [...a.owners].filter(([directory, owner]) => b.owners.get(directory) === owner).length;
+      }
+      expectChance(same.place, homes * files, 1 / directories, `size ${size}, places`);
+      expectChance(same.program, homes * programs, 1 / programs, `size ${size}, programs`);
+      expectChance(same.owner, homes * directories, 1 / accounts, `size ${size}, owners`);
+    }
+    const commands = new Map<string, Set<string>>();
+    for (let seed = 0; seed < 300; seed++) {
+      const { env, task } = await start(home, seed, { families: ["read", "lock", "follow"], home: 5 });
+      commands.set(task, (commands.get(task) ?? new Set()).add(home.expert(env)));
+    }
+    expect(commands.size).toBeGreaterThan(12);
+    for (const [task, different] of commands) expect(different.size, task).toBe(1);
+  });
+
+  it("a small home has some of the names of a large one", () => {
+    const [small, large] = [namesOf(1), namesOf(3)];
+    for (const kind of ["stems", "endings", "directories", "programs", "accounts", "aliases"] as const)
+      expect(large[kind].slice(0, small[kind].length)).toEqual(small[kind]);
+    const all = Object.values(large).flat() as string[];
+    expect(new Set(all).size).toBe(all.length);
+  });
+});
+
+describe("pairs of a file and a question", () => {
+  const level2 = FAMILIES.filter(({ level }) => level === 2);
+  const aliased = FAMILIES.filter(({ subject }) => subject === "alias");
+
+  it("half of the questions of level 2 are held out for each file, and one of the two about each alias", () => {
+    const patterns = new Set<string>();
+    for (let index = 0; index < 64; index++) {
+      const held = level2.filter((family) => isHeldOutPair(index, family)).map(({ name }) => name);
+      expect(held.length).toBe(level2.length / 2);
+      patterns.add(held.join(" "));
+      expect(aliased.filter((family) => isHeldOutPair(index, family)).length).toBe(1);
+    }
+    expect(patterns.size).toBe(6); // all pairs of four
+  });
+
+  it("none that is held out occurs in training, and the other way round; in homes of one episode all occur", () => {
+    for (const family of FAMILIES)
+      for (const size of SIZES) {
+        const { stems, aliases } = namesOf(size);
+        const all = (family.subject === "alias" ? aliases : stems).map((_, index) => index);
+        const asked = ({ home: seed, split }: HomeOptions): Set<number> => {
+          const rng = new Rng(1).split(family.name);
+          const subjects = Array.from({ length: 16 * all.length }, () => {
+            const { file, alias } = makeTask(rng, family, { size, home: seed!, split: split! });
+            return family.subject === "alias" ? aliases.indexOf(alias) : file.index;
+          });
+          return new Set(subjects);
+        };
+        for (const split of ["train", "heldout"] as const) {
+          const wanted = all.filter((index) => isHeldOutPair(index, family) === (split === "heldout"));
+          expect(
+            [...asked({ home: 0, split })].sort((a, b) => a - b),
+            `${family.name}, ${split}`,
+          ).toEqual(wanted);
+          expect(asked({ home: -1, split }).size, family.name).toBe(all.length);
+        }
+      }
+  });
+
+  it("a task's text says of which family it is", async () => {
+    for (const { name } of FAMILIES)
+      for (let seed = 0; seed < 20; seed++) {
+        const { task } = await start(home, seed, { families: [name] });
+        expect(familyOf(task)?.name).toBe(name);
+        expect(FAMILIES.filter(({ asks }) => asks.test(task)).length).toBe(1);
+      }
+    expect(familyOf("Sing bibo.log")).toBeUndefined();
+  });
+});
+
+/** An episode in home 0, and what is true there of its first file, its first alias and the names that are wrong for them. */
+async function inHome(
+  options: HomeOptions,
+  seed = 0,
+): Promise<{ env: Environment; tries: Record<Kind, string>; answers: Record<Kind, string> }> {
+  const { env } = await start(home, seed, { home: 0, ...options });
+  const { files, names, programs, owners, aliases } = factsOf(0, options.size ?? 1);
+  const { name, directory, ending } = files[0]!;
+  const other = <T>(all: readonly T[], right: T): T => all.find((one) => one !== right)!;
+  const [program, owner] = [programs.get(ending)!, owners.get(directory)!];
+  const [alias, behind] = [names.aliases[0]!, aliases.get(names.aliases[0]!)!.name];
+  const place = other(names.directories, directory);
+  return {
+    env,
+    tries: {
+      directory: `size ${name} in ${place}`,
+      program: `read ${name} in ${directory} with ${other(names.programs, program)}`,
+      owner: `lock ${name} in ${directory} as ${other(names.accounts, owner)}`,
+      alias: `size ${alias} in ${place}`,
+    },
+    answers: { directory, program, owner, alias: behind },
+  };
+}
+const KINDS = ["directory", "program", "owner", "alias"] as const;
+type Kind = (typeof KINDS)[number];
+
+describe("error messages", () => {
+  const GOLDEN: Record<Hints, Record<Kind, string>> = {
+    none: {
+      directory: "No such file or directory",
+      program: "cannot open .txt",
+      owner: "Permission denied",
+      alias: "No such file or directory",
+    },
+    tried: {
+      directory: "No such file or directory; lakodo has tukifu.cfg rafuda.cfg domare.cfg",
+      program: "cannot open .txt; dalumo has lutoli.txt tilulo.txt falido.log, bukeki opens .log",
+      owner: "Permission denied; dalumo has lutoli.txt tilulo.txt falido.log, bereki owns lakodo fedamu",
+      alias: "No such file or directory; lakodo has tukifu.cfg rafuda.cfg domare.cfg",
+    },
+    reverse: {
+      directory: "No such file or directory; dalumo has lutoli.txt",
+      program: "cannot open .txt; dalumo has lutoli.txt, lemare opens .txt",
+      owner: "Permission denied; dalumo has lutoli.txt, dalibe owns dalumo",
+      alias: "No such file or directory; dakaba.cfg is called limara",
+    },
+    statement: {
+      directory: "No such file or directory; lutoli.txt is in dalumo",
+      program: "cannot open .txt; lutoli.txt is in dalumo, .txt opens with lemare",
+      owner: "Permission denied; lutoli.txt is in dalumo, dalumo belongs to dalibe",
+      alias: "No such file or directory; limara stands for dakaba.cfg",
+    },
+    suggestion: {
+      directory: "No such file or directory; did you mean lutoli.txt in dalumo?",
+      program: "cannot open .txt; did you mean lutoli.txt in dalumo with lemare?",
+      owner: "Permission denied; did you mean lutoli.txt in dalumo as dalibe?",
+      alias: "No such file or directory; did you mean dakaba.cfg?",
+    },
+  };
+
+  it.each(HINTS)("%s: says of each kind of fact what it should", async (hints) => {
+    const { env, tries } = await inHome({ hints });
+    for (const kind of KINDS) expect((await answerTo(env, tries[kind])).observation).toBe(GOLDEN[hints][kind]);
+  });
+
+  it("are as the comment of the environment shows them", async () => {
+    const source = readFileSync(new URL("../../rl/environments/home/index.ts", import.meta.url), "utf8");
+    const [, task, action] = /`(What does .* say\?)` once more: what `(read .*)` is answered/.exec(source)!;
+    for (const hints of HINTS) {
+      const { env, task: asked } = await start(home, 0, { families: ["read"], hints });
+      expect(asked).toBe(task);
+      expect(source).toContain(` *     ${hints}: ${(await env.step(action!)).observation}\n`);
+    }
+  });
+
+  it("list three things at most, nothing where there is nothing, and of a long word its beginning", async () => {
+    const { env } = await inHome({ hints: "tried", size: 3 });
+    const { files, names } = factsOf(0, 3);
+    const many = names.directories.find((name) => files.filter(({ directory }) => directory === name).length > 3)!;
+    const file = files.find(({ directory }) => directory !== many)!;
+    const tell = async (action: string): Promise<string> => (await answerTo(env, action)).observation;
+    const listed = files.filter(({ directory }) => directory === many).slice(0, 3);
+    expect(await tell(`size ${file.name} in ${many}`)).toBe(
+      `No such file or directory; ${many} has ${listed.map(({ name }) => name).join(" ")}`,
+    );
+    const nowhere = "\u{1f600}".repeat(100);
+    expect(await tell(`size ${file.name} in ${nowhere}`)).toBe(
+      `No such file or directory; ${"\u{1f600}".repeat(40)} has nothing`,
+    );
+    expect(await tell("size nosuch.txt in nowhere")).toBe("No such file or directory");
+    expect(await tell(`copy ${file.name} in ${file.directory} to nowhere as x`)).toBe("nowhere: No such file or directory"); // prettier-ignore
+  });
+
+  it("with random facts have the same wording, and are right as often as chance has it", async () => {
+    const trials = 600;
+    const { directories, programs, accounts, files } = counts(1);
+    const chances = { directory: 1 / directories, program: 1 / programs, owner: 1 / accounts, alias: 1 / files };
+    for (const hints of ["reverse", "statement", "suggestion"] as const)
+      for (const kind of KINDS) {
+        let right = 0;
+        for (let seed = 0; seed < trials; seed++) {
+          const { env, tries, answers } = await inHome({ hints, facts: "random" }, seed);
+          const lie = (await answerTo(env, tries[kind])).observation;
+          right += Number(new RegExp(`\\b${answers[kind]}\\b`).test(lie.slice(lie.indexOf(";"))));
+          if (seed > 20) continue;
+          const truth = await inHome({ hints }, seed);
+          const told = (await answerTo(truth.env, tries[kind])).observation;
+          expect(told).toContain(answers[kind]);
+          expect(wording(lie)).toBe(wording(told));
+        }
+        expectChance(right, trials, chances[kind], `${hints}, ${kind}`);
+      }
+  });
+
+  it("with random facts differ from turn to turn and from episode to episode, and list as many things", async () => {
+    const episode = async (seed: number, hints: Hints): Promise<string[]> => {
+      const { env, tries } = await inHome({ hints, facts: "random" }, seed);
+      return (await play(env, () => tries.directory, 30)).lines.filter((line) => !line.startsWith("$"));
+    };
+    for (const hints of ["tried", "suggestion"] as const) {
+      const [one, again, other] = [await episode(0, hints), await episode(0, hints), await episode(1, hints)];
+      expect(again).toEqual(one);
+      expect(other).not.toEqual(one);
+      expect(new Set(one).size).toBeGreaterThan(4);
+      const { env, tries } = await inHome({ hints });
+      const told = (await answerTo(env, tries.directory)).observation;
+      expect(new Set([...one, ...other].map(wording))).toEqual(new Set([wording(told)]));
+      for (const line of one) expect(new Set(line.split(" ")).size).toBe(line.split(" ").length); // nothing twice
+    }
+  });
+});
+
+describe("success", () => {
+  const scoreOf = async (family: string, ...actions: string[]): Promise<number> => {
+    const { env } = await start(home, 0, { families: [family] });
+    const right = home.expert(env);
+    let total = 0;
+    for (const action of actions) total += (await env.step(action.replace("RIGHT", right))).reward;
+    return total;
+  };
+
+  it("needs the one right change, and no other", async () => {
+    const other = factsOf(0, 1).files[0]!;
+    const owner = factsOf(0, 1).owners.get(other.directory)!;
+    const extra = (verb: string): string => `${verb} ${other.name} in ${other.directory} as ${owner}`;
+    for (const family of ["delete", "lock", "copy"]) {
+      const { task } = await start(home, 0, { families: [family] });
+      expect(task).not.toContain(other.name);
+      expect(await scoreOf(family, "RIGHT", "done")).toBe(1);
+      expect(await scoreOf(family, "done")).toBe(0);
+      expect(await scoreOf(family, "RIGHT", "answer done")).toBe(0);
+      for (const verb of ["delete", "lock"]) {
+        expect(await scoreOf(family, "RIGHT", extra(verb), "done")).toBe(0);
+        expect(await scoreOf(family, extra(verb), "RIGHT", "done")).toBe(0);
+        expect(await scoreOf(family, extra(verb), "done")).toBe(0);
+      }
+    }
+    expect(await scoreOf("lock", "RIGHT", "RIGHT", "done")).toBe(0);
+    expect(await scoreOf("delete", "RIGHT", "RIGHT", "done")).toBe(1); // the second finds nothing to delete
+    expect(await scoreOf("read", extra("lock"), "RIGHT", "answer metori")).toBe(0);
+  });
+
+  it("needs the right answer, which is another in every episode", async () => {
+    for (const { name, answer } of FAMILIES) {
+      if (answer === undefined) continue;
+      expect(await scoreOf(name, "RIGHT", "answer 1")).toBe(0);
+      expect(await scoreOf(name, "RIGHT", "answer")).toBe(0);
+      expect(await scoreOf(name, "RIGHT", "done")).toBe(0);
+      const answers = new Set<string>();
+      for (let seed = 0; seed < 60; seed++)
+        answers.add(
+          answer(
+            makeTask(
+              new Rng(seed),
+              FAMILIES.find((one) => one.name === name)!,
+              {},
+            ),
+          ),
+        );
+      expect(answers.size, name).toBeGreaterThan(25);
+    }
+  });
+});
+
+describe("the shell", () => {
+  it("runs one plain command, forgives quotes and spaces, and finds no file that has been deleted", async () => {
+    const { name, directory, ending } = factsOf(0, 1).files[0]!;
+    const { programs, owners } = factsOf(0, 1);
+    const { env } = await start(home, 0, { families: ["count"], hints: "none" });
+    const tell = async (action: string): Promise<string> => (await answerTo(env, action)).observation;
+    const read = `read ${name} in ${directory} with ${programs.get(ending)!}`;
+    expect(await tell(read)).toBe(""); // other files are empty
+    expect(await tell(read.replace("read", "count"))).toBe("0");
+    expect(await tell(`  SIZE  "${name}" in '${directory}' # its size`)).toBe("0");
+    for (const line of ["", `${read} | wc`, `${read}; ${read}`, `${read} && ls`, `${read} > x`, `< x ${read}`])
+      expect(await tell(line)).toBe("expected one plain command");
+    expect(await tell("ls")).toBe("ls: Permission denied");
+    expect(await tell(`ls ${directory}`)).toBe("ls: Permission denied");
+    expect(await tell("cat x")).toBe("cat: command not found");
+    expect(await tell("toString")).toBe("tostring: command not found");
+    expect(await tell("x".repeat(10_000))).toBe(`${"x".repeat(40)}: command not found`);
+    expect(await tell("'")).toBe("unexpected EOF while looking for matching `''");
+    expect(await tell("read )")).toBe("syntax error near unexpected token `)'");
+    expect(await tell("read x")).toBe("usage: read FILE in IN with WITH");
+    expect(await tell("copy a in b")).toBe("usage: copy FILE in IN to TO as AS");
+    expect((await env.step(`delete ${name} in ${directory} as ${owners.get(directory)!}`)).observation).toBe("");
+    expect(await tell(read)).toBe("No such file or directory");
+    expect(await tell(home.expert(env))).toBe(""); // too late: it ends
+  });
+
+  it("shows the beginning of a long file", async () => {
+    const { env } = await start(home, 0, { families: ["count"] });
+    const lines = (await answerTo(env, home.expert(env).replace("count", "read"))).observation.split("\n");
+    expect(lines.length).toBe(5);
+    expect(lines.at(-1)).toBe("...");
+  });
+
+  it("never throws, whatever the line, and counts what failed", async () => {
+    const line = fc.array(fc.constantFrom(..."'\"\\|;&<>()#~$*? abz".split(""), "read", " in "), { maxLength: 40 });
+    await fc.assert(
+      fc.asyncProperty(line, async (parts) => {
+        const { env } = await start(home, 0, { hints: "tried" });
+        const { observation, info } = await env.step(parts.join(""));
+        expect(observation).toMatch(/^[^\n]{1,100}$/);
+        expect(info["toolErrors"]).toBe(1);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
