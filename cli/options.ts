@@ -56,8 +56,8 @@ export interface StartOptions extends MethodFlags, DataFlags {
 
 export const HELP = `worldgrad: train small language agents in worlds of text, and see what predicting the world is worth
 
-Without --method: two agents in the same unknown home, from the same warm start, with the same number of episodes; one only gets
-rewards, the other also predicts what it will be answered. With --method: one agent.
+Two agents in the same unknown home, from the same warm start, with the same number of episodes: one only gets rewards, the other also
+predicts what it will be answered. With --method, or any flag about a method: one agent.
 
   npm start -- [flags]
 
@@ -70,7 +70,7 @@ rewards, the other also predicts what it will be answered. With --method: one ag
                       "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"
                                                             (default: the environment's)
   --method NAMES      grpo, dapo, ppo, rloo, …; world models and token weightings with a plus: dapo+echo+actfocus
-                                                            (one agent alone; echo is grpo+echo)
+                                                            (one agent; default with other flags: grpo+echo)
                       or what RL is measured against: sft, expert, random
   --loss NAME         another policy loss than the method's
   --advantage NAME    another advantage estimator

@@ -51,19 +51,18 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
   };
 }
 
-/** Is this command line about several agents? @throws UsageError if it says something of one alone */
+/** Is this command line about several agents? It is about one as soon as it says something of a method. @throws UsageError */
 export function isAboutSeveral(options: StartOptions): boolean {
-  const { env = "home", arms, method } = options;
-  if (arms !== undefined && method !== undefined) throw new UsageError("--method is one agent alone, --arms are several; give one of them"); // prettier-ignore
-  if (method !== undefined || (arms === undefined && environmentSettings(env).arms === undefined)) return false;
+  const { env = "home", arms } = options;
   const own = OF_ONE.find((name) => options[name] !== undefined && options[name] !== false);
+  if (arms === undefined) return own === undefined && environmentSettings(env).arms !== undefined;
   if (own === undefined) return true;
   const flag = own.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  throw new UsageError(`--${flag} is about one agent: add --method NAME, or say it of an agent, as in --arms "grpo,grpo+echo[${flag}=…]"`); // prettier-ignore
+  throw new UsageError(`--${flag} is about one agent, and --arms are several: say it of an agent, as in --arms "grpo,grpo+echo[lambda=0.1]"`); // prettier-ignore
 }
 
 /** What is said of an agent, and not of the world or the warm start that all share. */
-const OF_ONE = ["loss", "advantage", "aggregation", "lambda", "kl", "klTarget", "correction", "grpoConfig", "temperature", "explore", "curriculum", "dynamicSampling", "guide", "replay", "workers", "maxStaleness"] as const; // prettier-ignore
+const OF_ONE = ["method", "loss", "advantage", "aggregation", "lambda", "kl", "klTarget", "correction", "grpoConfig", "temperature", "explore", "curriculum", "dynamicSampling", "guide", "replay", "workers", "maxStaleness"] as const; // prettier-ignore
 
 /** Makes the folder; it appears with its settings or not at all. */
 export function createComparison({ path, options }: Comparison): void {

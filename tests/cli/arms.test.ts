@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseArms, parseWords, presetOfArm } from "../../cli/arms.ts";
 import { createDisplay } from "../../cli/display/display.ts";
 import { Experiment } from "../../cli/experiment.ts";
+import { definedOf } from "../support/mainJob.ts";
 import { parseStart, type StartOptions, UsageError } from "../../cli/options.ts";
 import { type Preset, presetFor } from "../../cli/presets.ts";
 import type { Summary } from "../../cli/report/records.ts";
@@ -14,7 +15,8 @@ import { createRun, openRun, type RunFolder } from "../../cli/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Template } from "../../rl/template.ts";
 
-const base = (...args: string[]): StartOptions => parseStart(args) as StartOptions;
+/** In the terminal, where nothing else is said. */
+const base = (...args: string[]): StartOptions => ({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
 const presetsOf = (text: string, ...args: string[]): Preset[] =>
   parseArms(text).map((arm) => presetOfArm(arm, base(...args)));
 

@@ -3,12 +3,12 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { type Job, lastCheckpoint, metricsOf, startIn, until } from "../support/mainJob.ts";
+import { type Job, lastCheckpoint, metricsOf, ONE_AGENT, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-async-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const QUICK = ["--quick", "--steps", "6", "--device", "wasm"];
+const QUICK = [...ONE_AGENT, "--steps", "6", "--device", "wasm"];
 
 const start = (args: readonly string[]): Job => startIn(folder, "cli/main.ts", args);
 

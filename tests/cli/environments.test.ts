@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { taskOptions } from "../../cli/environments.ts";
 import { Experiment } from "../../cli/experiment.ts";
+import { definedOf } from "../support/mainJob.ts";
 import { parseStart, type StartOptions, UsageError } from "../../cli/options.ts";
 import { type Preset, presetFor } from "../../cli/presets.ts";
 import { fail } from "../../engine/errors.ts";
@@ -16,7 +17,9 @@ import { isAgentToken } from "../../rl/stream.ts";
 import { Template } from "../../rl/template.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 
-const presetOfFlags = (...args: string[]): Preset => presetFor(parseStart(args) as StartOptions);
+/** In the terminal, where nothing else is said: these tests are about its numbers. */
+const presetOfFlags = (...args: string[]): Preset =>
+  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
 const set = (...settings: string[]): string[] => settings.flatMap((text) => ["--set", text]);
 
 const registry = ENVIRONMENTS as Record<string, EnvironmentSpec>;

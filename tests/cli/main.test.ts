@@ -11,7 +11,7 @@ import { ADVANTAGES } from "../../rl/advantages.ts";
 import { ENVIRONMENTS } from "../../rl/environments/index.ts";
 import { POLICY_LOSSES } from "../../rl/losses.ts";
 import { FOCUS, METHODS, WORLD } from "../../rl/methods.ts";
-import { type Job, lastCheckpoint, metricsOf, startIn, until } from "../support/mainJob.ts";
+import { type Job, lastCheckpoint, metricsOf, ONE_AGENT, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -35,7 +35,7 @@ function pretendItTook(seconds: number, name: string): void {
 }
 
 test("runs to its end, plain lines without escape codes, with a report; the same when stopped or killed, and resumed", async () => {
-  const whole = start("cli/main.ts", ["--quick", "--name", "whole", ...STEPS]);
+  const whole = start("cli/main.ts", [...ONE_AGENT, "--name", "whole", ...STEPS]);
   expect(await whole.done, whole.seen()).toBe(0);
   expect(whole.seen()).toContain("success rate");
   expect(whole.seen()).not.toContain("\u001b");
@@ -45,7 +45,7 @@ test("runs to its end, plain lines without escape codes, with a report; the same
     ["stopped", "SIGINT"],
     ["killed", "SIGKILL"],
   ] as const) {
-    const first = start("cli/main.ts", ["--quick", "--name", name, ...STEPS]);
+    const first = start("cli/main.ts", [...ONE_AGENT, "--name", name, ...STEPS]);
     await until(first, "reinforcement learning");
     process.kill(-first.child.pid!, signal); // the whole group, as a terminal's Ctrl-C does
     const code = await first.done;
@@ -96,7 +96,7 @@ test.each([
   [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
   [
     ["--set", "paw.alpha=0.5"],
-    "--set paw.alpha: paw is no part of --method grpo+echo, whose parts are grpo, ppo, echo",
+    "--set paw.alpha: paw is no part of --method grpo, whose parts are grpo, ppo",
   ],
   [["--set", "ppo.epsilonHgh=0.3"], '--set ppo.epsilonHgh: unknown option "epsilonHgh"; did you mean "epsilonHigh"?'],
   [["--curriculum", "poools"], '--curriculum: unknown name "poools"; did you mean "pools"?'],

@@ -10,6 +10,7 @@ import { Companions } from "../../cli/companions.ts";
 import { createDisplay, type Display } from "../../cli/display/display.ts";
 import { Experiment } from "../../cli/experiment.ts";
 import { objectiveFor } from "../../cli/methods.ts";
+import { definedOf } from "../support/mainJob.ts";
 import { parseStart, type StartOptions, UsageError } from "../../cli/options.ts";
 import { longestCompletion, type Preset, presetFor, presetOf } from "../../cli/presets.ts";
 import { Run } from "../../cli/run.ts";
@@ -36,7 +37,9 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const presetOfFlags = (...args: string[]): Preset => presetFor(parseStart(args) as StartOptions);
+/** In the terminal, where nothing else is said: these tests are about its numbers. */
+const presetOfFlags = (...args: string[]): Preset =>
+  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
 const objectiveOfFlags = (...args: string[]): Objective => new Experiment(presetOfFlags(...args)).objective();
 
 describe("settings", () => {
@@ -111,11 +114,11 @@ describe("settings", () => {
     [["--advantage", "rlo"], '--advantage: unknown name "rlo"; did you mean "rloo"?'],
     [["--aggregation", "mean"], '--aggregation: unknown name "mean"'],
     [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
-    [["--env", "toString"], '--env: unknown name "toString"; expected terminal'],
+    [["--env", "toString"], '--env: unknown name "toString"; expected home, terminal'],
     [["--method", "ppo", "--advantage", "rloo"], "--method ppo has a critic, which --advantage rloo does not read: choose one of gae"], // prettier-ignore
     [["--method", "dpo"], "dpo learns from pairs, and the main job from rewards"],
     [["--loss", "dpo_ipo"], "dpo_ipo learns from pairs"],
-    [["--loss", "sft"], "sft learns from demonstrations"],
+    [["--loss", "sft"], "sft stands alone"],
     [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
     [["--kl-target", "0.1"], "--kl-target steers the weight of --kl"],
     [["--kl", "-1"], '--kl: expected a number ≥ 0, got "-1"'],

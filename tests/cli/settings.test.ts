@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { dataFor } from "../../cli/data.ts";
 import { Experiment } from "../../cli/experiment.ts";
+import { definedOf } from "../support/mainJob.ts";
 import { parseStart, type StartOptions, UsageError } from "../../cli/options.ts";
 import { type Preset, presetFor, presetOf } from "../../cli/presets.ts";
 import { rewardOf } from "../../cli/rewards.ts";
@@ -29,7 +30,9 @@ beforeAll(
 );
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const presetOfFlags = (...args: string[]): Preset => presetFor(parseStart(args) as StartOptions);
+/** In the terminal, where nothing else is said: these tests are about its numbers. */
+const presetOfFlags = (...args: string[]): Preset =>
+  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
 const objectiveOf = (...args: string[]): Objective => new Experiment(presetOfFlags(...args)).objective();
 const sum = (rows: readonly Float64Array[]): number => rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
 

@@ -48,3 +48,10 @@ export function lastCheckpoint(path: string): Record<string, Buffer> {
   const newest = join(checkpoints, readdirSync(checkpoints).sort().at(-1)!);
   return Object.fromEntries(readdirSync(newest).map((name) => [name, readFileSync(join(newest, name))]));
 }
+
+/** Without what was not said, so that defaults can stand before it. */
+export const definedOf = <T extends object>(options: T): T =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T;
+
+/** One agent in the terminal, where nothing else is said: the smallest run that has every part. */
+export const ONE_AGENT = ["--quick", "--env", "terminal", "--method", "grpo+echo"] as const;
