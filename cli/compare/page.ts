@@ -6,10 +6,15 @@ import { mountWays } from "./ways.ts";
 
 interface Embedded {
   readonly outcome: Outcome;
+  readonly warmSteps: number;
   readonly ways: readonly { readonly label: string; readonly data: string }[];
 }
 
-const { outcome, ways } = JSON.parse(document.getElementById("data")?.textContent ?? "") as Embedded;
+const { outcome, warmSteps, ways } = JSON.parse(document.getElementById("data")?.textContent ?? "") as Embedded;
 const byId = (id: string): HTMLElement => document.getElementById(id) ?? document.body;
 mountOutcome(byId("charts"), outcome);
-mountWays(byId("viewer"), ways.map(({ label, data }) => ({ label, transcripts: decodeReportData(data).transcripts }))); // prettier-ignore
+mountWays(
+  byId("viewer"),
+  ways.map(({ label, data }) => ({ label, transcripts: decodeReportData(data).transcripts })),
+  warmSteps,
+);

@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundlePage, type PageAssets } from "../report/assets.ts";
-import { encodeReportData } from "../report/embedded.ts";
+import { embedJson, encodeReportData } from "../report/embedded.ts";
 import type { Lesson } from "../report/lessons.ts";
 import type { Transcript } from "../report/records.ts";
 import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../report/render.ts";
@@ -37,10 +37,13 @@ const LESSONS: readonly Lesson[] = [
 /** @returns the path of the page */
 export async function writeComparison(comparison: Comparison, outcome: Outcome): Promise<string> {
   writeFileSync(join(comparison.path, "results.json"), `${JSON.stringify(outcome, null, 2)}\n`);
-  const ways = comparison.arms.map(({ arm, path }) => {
-    const transcripts = openRun(path).readTranscripts().filter(({ phase }) => phase === "eval"); // prettier-ignore
-    return { label: arm.label, transcripts };
-  });
+  const heldOut = (path: string): Transcript[] => openRun(path).readTranscripts().filter(({ phase }) => phase === "eval"); // prettier-ignore
+  // All begin with the warm start's.
+  const first = heldOut(comparison.warm.path);
+  const ways = comparison.arms.map(({ arm, path }) => ({
+    label: arm.label,
+    transcripts: [...first, ...heldOut(path)],
+  }));
   const path = join(comparison.path, "report.html");
   writeFileSync(path, renderComparison(comparison, outcome, ways, await bundlePage("../compare/page.ts")));
   return path;
@@ -84,8 +87,8 @@ ${lessonsHtml("Five things to know first", LESSONS)}
     ["steps", `${sft.steps} of the warm start + ${outcome.arms[0]!.steps}`],
     ["episodes in a step", rl.groups * rl.groupSize],
   ] as const;
-  // Each agent's transcripts in the order of the agents: their own field says whose they are.
-  const data = JSON.stringify({ outcome, ways: ways.map(({ label, transcripts }) => ({ label, data: encodeReportData([], transcripts) })) }).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`); // prettier-ignore
+  const packed = ways.map(({ label, transcripts }) => ({ label, data: encodeReportData([], transcripts) }));
+  const data = embedJson({ outcome, warmSteps: sft.steps, ways: packed });
   const config = { options, arms: Object.fromEntries(arms.map(({ arm, preset }) => [arm.label, preset])) };
   const name = path.split("/").at(-1)!;
   return pageHtml({ name, brand: "worldgrad comparison", facts, config, main, data }, assets);

@@ -20,7 +20,8 @@ const MODES: readonly (readonly [ColourMode, string])[] = [
   ["entropy", "entropy"],
 ];
 
-export function mountWays(host: HTMLElement, ways: readonly Way[]): void {
+/** @param warmSteps steps before RL: what the slider counts from */
+export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: number): void {
   const all = ways.flatMap(({ transcripts }) => transcripts);
   const steps = [...new Set(all.map(({ step }) => step))].toSorted((a, b) => a - b);
   const tasks = [...new Set(all.map(({ task }) => task))];
@@ -42,7 +43,7 @@ export function mountWays(host: HTMLElement, ways: readonly Way[]): void {
 
   function show(): void {
     const step = steps[Number(slider.value)]!;
-    place.textContent = String(step - steps[0]!);
+    place.textContent = String(step - warmSteps);
     ways.forEach(({ label, transcripts }, i) => {
       const handle = transcripts.find((t) => t.step === step && t.task === task.input.value);
       const strip = strips[i]!;
