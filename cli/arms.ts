@@ -69,28 +69,29 @@ function checkKey(label: string, key: string): void {
  */
 export function presetOfArm({ label, method, settings }: Arm, base: StartOptions): Preset {
   try {
-    const args: string[] = [];
-    const own: string[] = [];
-    for (const [key, value] of Object.entries(settings)) {
-      if (key.includes(".")) own.push(`${key}=${value ?? ""}`);
-      else args.push(value === undefined ? `--${key}` : `--${key}=${value}`);
-    }
+    const flags = Object.entries(settings).filter(([key]) => !key.includes("."));
+    const args = flags.map(([flag, value]) => (value === undefined ? `--${flag}` : `--${flag}=${value}`));
     const parsed = parseStart(args) as StartOptions & Readonly<Record<string, unknown>>;
-    const flags = Object.keys(settings).filter((key) => !key.includes("."));
-    const said = Object.fromEntries(flags.map((flag) => [camel(flag), parsed[camel(flag)]]));
-    const others = (base.set ?? []).filter((text) => !Object.hasOwn(settings, text.split("=")[0]!));
-    return presetFor({ ...base, ...said, method, set: [...others, ...own] });
+    const said = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
+    return presetFor({ ...base, ...said, method, set: setWith(base.set ?? [], settings) });
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     throw new UsageError(`arm ${label}: ${error.message}`);
   }
 }
 
+/** What `--set` would say with these settings, which take the place of what it says already. */
+export function setWith(set: readonly string[], settings: Arm["settings"]): string[] {
+  const own = Object.entries(settings).filter(([key]) => key.includes("."));
+  const others = set.filter((text) => !Object.hasOwn(settings, text.split("=")[0]!));
+  return [...others, ...own.map(([key, value]) => `${key}=${value ?? ""}`)];
+}
+
 /** The same arm with other settings, which take the place of its own. */
-export const withSettings = (arm: Arm, settings: Arm["settings"]): Arm => ({
-  ...arm,
-  settings: { ...arm.settings, ...settings },
-});
+export function withSettings(arm: Arm, settings: Arm["settings"]): Arm {
+  for (const key of Object.keys(settings)) checkKey(arm.label, key);
+  return { ...arm, settings: { ...arm.settings, ...settings } };
+}
 
 const camel = (flag: string): string => flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
@@ -129,8 +130,14 @@ function parseWord(flag: string, word: string): Word {
   return { label, slug, head: head.trim(), settings: settingsIn(`--${flag}: ${label}`, inside) };
 }
 
-/** A schedule has commas of its own: what begins with a digit goes on with the value before it. */
-function settingsIn(where: string, text: string | undefined): Record<string, string | undefined> {
+/** As people read them. */
+export const showSettings = (settings: Arm["settings"]): string =>
+  Object.entries(settings)
+    .map(([key, value]) => (value === undefined ? key : `${key}=${value}`))
+    .join(", ");
+
+/** `KEY=VALUE,…`. A schedule has commas of its own: what begins with a digit goes on with the value before it. */
+export function settingsIn(where: string, text: string | undefined): Record<string, string | undefined> {
   const pieces: string[] = [];
   for (const piece of (text ?? "").split(",").map((part) => part.trim())) {
     if (/^\d/.test(piece) && pieces.length > 0) pieces[pieces.length - 1] += `,${piece}`;

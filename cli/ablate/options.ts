@@ -1,22 +1,24 @@
 /** The command line of `npm run ablate`. */
+import { type Arm, parseArms, parseWords, type Word } from "../arms.ts";
 import { DEVICES, folderName, MODEL_SIZES, type ModelSize, oneOf, parse, UsageError, wholeNumber } from "../options.ts";
+import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
 export interface AblateOptions {
-  readonly envs: readonly string[];
+  readonly envs: readonly Word[];
   /** The first one is what the others are compared with. */
-  readonly methods: readonly string[];
-  /** Seeds 0 to `seeds` − 1. */
-  readonly seeds: number;
-  /** RL steps; undefined: the main job's. */
+  readonly arms: readonly Arm[];
+  readonly seeds: readonly number[];
+  /** RL steps, where an arm does not say its own; undefined: the main job's. */
   readonly steps: number | undefined;
-  /** Steps of the warm start; undefined: the main job's. */
-  readonly warmSteps: number | undefined;
-  /** Tasks of an RL step; undefined: the main job's. */
-  readonly groups: number | undefined;
+  /** What all arms have beside the main job's settings, as `--set` of npm start. */
+  readonly set: readonly string[];
   /** RL steps between two evaluations. */
   readonly every: number;
-  /** Held-out episodes of each evaluation. */
+  /** Held-out tasks of each evaluation. */
   readonly episodes: number;
+  /** Episodes of each of them before and after RL, for pass@k; undefined: one. */
+  readonly passAt: number | undefined;
+  readonly tune: TuneOptions | undefined;
   readonly model: ModelSize;
   readonly device: (typeof DEVICES)[number];
   readonly quick: boolean;
@@ -24,29 +26,41 @@ export interface AblateOptions {
   readonly jobs: number;
   /** Of success, in [0, 1]. It changes the tables and not the training. */
   readonly threshold: number;
+  /** Further metrics to draw. They change the page and not the training. */
+  readonly show: readonly string[];
   readonly name: string;
   /** Trains nothing, shows what there is. */
   readonly reportOnly: boolean;
 }
 
-export const HELP = `worldgrad: compare methods, from the same warm starts, over seeds
+export const HELP: string = `worldgrad: compare what can be trained from one warm start, over seeds
 
-  npm run ablate -- --env terminal,calculator --methods grpo,grpo+echo --seeds 5 [flags]
+  npm run ablate -- --env terminal,calculator --arms "grpo,grpo+echo[lambda=0.2],expert" --seeds 5 [flags]
 
-  --env NAMES       environments, with commas; calculator:1-2 takes only its levels 1 and 2
+  --env NAMES       environments, with commas: [NAME=]ENVIRONMENT[OPTION=VALUE,…], as in easy=calculator[levels=1-2];
+                    PART.OPTION as --set takes it, for this environment alone: terminal[sft.observationWeight=0]
                                                           (default terminal)
-  --methods NAMES   methods as npm start takes them; the others are compared with the first
+  --arms ARMS       what is trained, with commas: [NAME=]METHOD[SETTING,…]; the others are compared with the first.
+                    A method as npm start takes it, or sft, expert, random; a setting is one of its flags without
+                    dashes, or PART.OPTION: told=grpo+echo[lambda=0.2,rl.lr=5e-4,steps=80,train.levels=1]
                                                           (default grpo,grpo+echo,grpo+paw,grpo+actfocus,grpo+echo+actfocus)
-  --seeds N         seeds 0 to N - 1, each with a warm start of its own, which all methods share
+  --seeds N | A-B   seeds 0 to N - 1, or A to B, each with a warm start of its own, which all arms share
                                                           (default 5)
-  --steps N         RL steps of every method              (default: as npm start)
-  --warm-steps N    steps of the warm start               (default: as npm start)
-  --groups N        tasks of an RL step, tried 8 times each
+  --steps N         RL steps of every arm that does not say its own
                                                           (default: as npm start)
+  --set PART.X=V    what all arms have, as often as needed: sft.steps=600, rl.groups=16, env.levels=1
   --every N         RL steps between two evaluations      (default 10)
-  --episodes N      held-out episodes of an evaluation    (default 120)
+  --episodes N      held-out tasks of an evaluation       (default 120)
+  --pass-at K       before and after RL each of them is tried K times, for pass@1 to pass@K
+  --tune SETTINGS   every combination is tried first, and the best of each arm is taken: "lambda=0.05|0.2,rl.lr=5e-4|1e-3"
+  --tune-for ARM=…  other settings to try for this arm, as often as needed: "grpo=rl.lr=3e-4|5e-4|1e-3|2e-3";
+                    all arms get the same number of trials
+  --tune-seeds N | A-B
+                    seeds to try them with, none of --seeds
+                                                          (default 100-101)
   --threshold X     success to count the steps to, between 0 and 1
                                                           (default 0.6; may be changed later, nothing is trained anew)
+  --show NAMES      curves of further metrics: entropy,kl,eval/num_turns/mean (may be changed later, too)
   --model SIZE      tiny | small | base                   (default small)
   --device NAME     auto | wasm | webgpu | reference      (default wasm)
   --jobs N          cells at a time, a process with one thread each
@@ -57,19 +71,23 @@ export const HELP = `worldgrad: compare methods, from the same warm starts, over
   --list            every method and environment in a line, with its source
   --help            this text
 
-It may be stopped or killed at any time: the same command goes on. With more methods, seeds or environments it adds those.
+It may be stopped or killed at any time: the same command goes on. With more arms, seeds or environments it adds those.
 `;
 
 const FLAGS = {
   env: { type: "string" },
-  methods: { type: "string" },
+  arms: { type: "string" },
   seeds: { type: "string" },
   steps: { type: "string" },
-  "warm-steps": { type: "string" },
-  groups: { type: "string" },
+  set: { type: "string", multiple: true },
   every: { type: "string" },
   episodes: { type: "string" },
+  "pass-at": { type: "string" },
+  tune: { type: "string" },
+  "tune-for": { type: "string", multiple: true },
+  "tune-seeds": { type: "string" },
   threshold: { type: "string" },
+  show: { type: "string" },
   model: { type: "string" },
   device: { type: "string" },
   jobs: { type: "string" },
@@ -80,7 +98,10 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
-const DEFAULT_METHODS = "grpo,grpo+echo,grpo+paw,grpo+actfocus,grpo+echo+actfocus";
+const DEFAULT_ARMS = "grpo,grpo+echo,grpo+paw,grpo+actfocus,grpo+echo+actfocus";
+
+/** Folders beside those of the environments. */
+const TAKEN = ["warm", "tune"];
 
 /** @returns the options, or what is to be printed instead @throws UsageError with one line that says what was expected */
 export function parseAblate(args: readonly string[]): AblateOptions | "help" | "list" {
@@ -88,19 +109,26 @@ export function parseAblate(args: readonly string[]): AblateOptions | "help" | "
   if (values["help"]) return "help";
   if (values["list"]) return "list";
   const text = (flag: keyof typeof FLAGS): string | undefined => values[flag] as string | undefined;
-  const whole = (flag: keyof typeof FLAGS): number | undefined =>
-    text(flag) === undefined ? undefined : wholeNumber(flag, text(flag)!, 1);
+  const whole = (flag: keyof typeof FLAGS, least = 1): number | undefined =>
+    text(flag) === undefined ? undefined : wholeNumber(flag, text(flag)!, least);
   const quick = values["quick"] === true;
+  const envs = parseWords("env", text("env") ?? "terminal");
+  const taken = envs.find(({ slug }) => TAKEN.includes(slug));
+  if (taken) throw new UsageError(`--env: "${taken.label}" is the name of another folder; give it a NAME=`);
+  const arms = parseArms(text("arms") ?? DEFAULT_ARMS);
+  const seeds = seedsIn("seeds", text("seeds") ?? (quick ? "2" : "5"));
   return {
-    envs: names("env", text("env") ?? "terminal"),
-    methods: names("methods", text("methods") ?? DEFAULT_METHODS),
-    seeds: whole("seeds") ?? (quick ? 2 : 5),
+    envs,
+    arms,
+    seeds,
     steps: whole("steps"),
-    warmSteps: whole("warm-steps"),
-    groups: whole("groups"),
+    set: (values["set"] as readonly string[] | undefined) ?? [],
     every: whole("every") ?? (quick ? 2 : 10),
     episodes: whole("episodes") ?? (quick ? 10 : 120),
+    passAt: whole("pass-at", 2),
+    tune: tuneOf(text("tune"), values["tune-for"] as readonly string[] | undefined, text("tune-seeds"), arms, seeds),
     threshold: fraction("threshold", text("threshold") ?? "0.6"),
+    show: text("show") === undefined ? [] : names("show", text("show")!),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
     device: oneOf("device", text("device") ?? "wasm", DEVICES),
     jobs: whole("jobs") ?? 2,
@@ -108,6 +136,42 @@ export function parseAblate(args: readonly string[]): AblateOptions | "help" | "
     reportOnly: values["report"] === true,
     quick,
   };
+}
+
+function tuneOf(
+  tune: string | undefined,
+  own: readonly string[] = [],
+  seedText: string | undefined,
+  arms: readonly Arm[],
+  reported: readonly number[],
+): TuneOptions | undefined {
+  if (tune === undefined) {
+    if (own.length > 0) throw new UsageError("--tune-for is about --tune; add --tune SETTINGS");
+    if (seedText !== undefined) throw new UsageError("--tune-seeds is about --tune; add --tune SETTINGS");
+    return undefined;
+  }
+  const seeds = seedsIn("tune-seeds", seedText ?? "100-101");
+  const both = seeds.find((seed) => reported.includes(seed));
+  if (both !== undefined) throw new UsageError(`--tune-seeds: seed ${both} is one of --seeds; what was chosen with a seed cannot be reported with it`); // prettier-ignore
+  const ofArms = own.map((text) => parseOwnKnobs(text, arms));
+  const twice = ofArms.find(([label], i) => ofArms.findIndex(([other]) => other === label) < i);
+  if (twice) throw new UsageError(`--tune-for: ${twice[0]} is there twice`);
+  return { seeds, knobs: parseKnobs("tune", tune), own: Object.fromEntries(ofArms) };
+}
+
+/** `10`: 0 to 9; `100-102`: these three. */
+function seedsIn(flag: string, text: string): number[] {
+  const range = /^(\d+)-(\d+)$/.exec(text);
+  if (range === null) return Array.from({ length: seedCount(flag, text) }, (_, seed) => seed);
+  const [low, high] = [Number(range[1]), Number(range[2])];
+  if (low > high || !Number.isSafeInteger(high)) throw new UsageError(`--${flag}: expected the lower one first, got "${text}"`); // prettier-ignore
+  return Array.from({ length: high - low + 1 }, (_, i) => low + i);
+}
+
+function seedCount(flag: string, text: string): number {
+  const n = Number(text);
+  if (text.trim() !== "" && Number.isSafeInteger(n) && n >= 1) return n;
+  throw new UsageError(`--${flag}: expected how many seeds, or FIRST-LAST, got "${text}"`);
 }
 
 function names(flag: string, value: string): string[] {

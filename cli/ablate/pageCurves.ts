@@ -1,13 +1,14 @@
 /**
- * The curves of an ablation's page: a line for every method, the mean over seeds, in its band. Drawn by uPlot as those of a run's
+ * The curves of an ablation's page: a line for every arm, the mean over seeds, in its band. Drawn by uPlot as those of a run's
  * report are (cli/report/pageCharts.ts). Runs in the browser.
  */
 import uPlot from "uplot";
+import { metricInfo } from "../report/catalogue.ts";
 import { formatAs, type NumberFormat } from "../report/format.ts";
 import { chartCard, lastOf, shortTick, stepWithKeys, yRange } from "../report/pageCharts.ts";
 import { choice, cssColour, element } from "../report/pageDom.ts";
 import type { Interval } from "../report/statistics.ts";
-import type { EnvironmentResult, MethodResult, Results } from "./results.ts";
+import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 
 type Axis = "steps" | "envSteps";
 
@@ -15,7 +16,7 @@ interface Chart {
   readonly title: string;
   readonly format: NumberFormat;
   readonly about: string;
-  readonly of: (method: MethodResult) => readonly (Interval | null)[];
+  readonly of: (arm: ArmResult) => readonly (Interval | null)[];
   /** A dashed line across. */
   readonly mark?: number;
 }
@@ -25,10 +26,10 @@ const HEIGHT = 260;
 const DASHES: readonly number[][] = [[], [9, 4], [3, 3], [12, 4, 3, 4], [6, 2], [2, 5], [14, 6], [4, 8]];
 const colourOf = (i: number): string => cssColour(`--line-${1 + (Math.max(0, i) % 8)}`);
 
-export function mountCurves(host: HTMLElement, { environments, threshold }: Results): void {
+export function mountCurves(host: HTMLElement, { environments, threshold, shown: metrics }: Results): void {
   const views: View[] = [];
-  const methods = [...new Set(environments.flatMap((env) => env.methods.map(({ method }) => method)))];
-  const shown = new Set(methods);
+  const arms = [...new Set(environments.flatMap((env) => env.arms.map(({ arm }) => arm)))];
+  const shown = new Set(arms);
   let axis: Axis = "steps";
   let bands = true;
   const draw = (): void => views.forEach((view) => view.draw(axis, bands, shown));
@@ -50,12 +51,12 @@ export function mountCurves(host: HTMLElement, { environments, threshold }: Resu
       "div",
       { class: "controls" },
       checkbox("bands", (checked) => void (bands = checked)),
-      ...methods.map((method) => checkbox(method, (on) => void (on ? shown.add(method) : shown.delete(method)))),
+      ...arms.map((arm) => checkbox(arm, (on) => void (on ? shown.add(arm) : shown.delete(arm)))),
       element("span", { class: "muted" }, "Drag to zoom, double-click to zoom out, ← → to step through a chart."),
     ),
   );
   for (const env of environments) {
-    const own = chartsOf(env, threshold).map((chart) => new View(chart, env, methods));
+    const own = chartsOf(env, threshold, metrics).map((chart) => new View(chart, env, arms));
     views.push(...own);
     host.append(element("h3", {}, env.env), element("div", { class: "charts wide" }, ...own.map(({ card }) => card)));
   }
@@ -67,13 +68,13 @@ export function mountCurves(host: HTMLElement, { environments, threshold }: Resu
   for (const { plotHost } of views) observer.observe(plotHost);
 }
 
-const chartsOf = (env: EnvironmentResult, threshold: number): Chart[] => [
+const chartsOf = (env: EnvironmentResult, threshold: number, metrics: readonly string[]): Chart[] => [
   {
     title: "Success on held-out tasks",
     format: "percent",
     of: ({ curve }) => curve.success,
     mark: threshold,
-    about: `Mean over seeds; the band is its 95 % bootstrap interval. The dashed line is the threshold. All methods of a seed begin with the same weights, so all lines begin in one point.`,
+    about: `Mean over seeds; the band is its 95 % bootstrap interval. The dashed line is the threshold. All arms of a seed begin with the same weights, so all lines begin in one point.`,
   },
   {
     title: "Reward in training",
@@ -87,6 +88,21 @@ const chartsOf = (env: EnvironmentResult, threshold: number): Chart[] => [
     of: ({ curve }) => curve.worldLoss,
     about: `Nats per token of what the environment answers, in the same ${env.env} episodes at every point. Lower is better.`,
   },
+  {
+    title: "World-model loss in its own episodes",
+    format: "number",
+    of: ({ curve }) => curve.worldLossOnPolicy,
+    about:
+      "The same in the held-out episodes that the arm has just played: what it needs to predict to know what it is doing.",
+  },
+  ...metrics.map((name): Chart => ({
+    title: name,
+    format: metricInfo(name).format,
+    of: ({ curve }) => curve.shown[name] ?? [],
+    about: name.startsWith("eval/")
+      ? "Measured in each evaluation."
+      : "Mean over the training steps since the evaluation before.",
+  })),
 ];
 
 class View {
@@ -94,7 +110,7 @@ class View {
   readonly plotHost: HTMLElement;
   private readonly chart: Chart;
   private readonly env: EnvironmentResult;
-  /** All methods of the page: a method has the same colour in every chart. */
+  /** All arms of the page: an arm has the same colour in every chart. */
   private readonly all: readonly string[];
   private plot: uPlot | null = null;
 
@@ -116,16 +132,17 @@ class View {
     this.plot?.destroy();
     this.plot = null;
     if (width < 50) return;
-    const methods = this.env.methods.filter(({ method }) => shown.has(method));
-    this.plot = new uPlot(this.options(width, methods, axis, bands), this.columns(methods, axis), this.plotHost);
+    // Who plays nothing has no place on an axis of environment steps.
+    const arms = this.env.arms.filter(({ arm, plays }) => shown.has(arm) && (plays || axis === "steps"));
+    this.plot = new uPlot(this.options(width, arms, axis, bands), this.columns(arms, axis), this.plotHost);
   }
 
-  /** The places on the axis, and for each method the lower and the upper edge of its band and its line. */
-  private columns(methods: readonly MethodResult[], axis: Axis): uPlot.AlignedData {
-    const places = [...new Set(methods.flatMap(({ curve }) => curve[axis]))].toSorted((a, b) => a - b);
-    const rows = methods.flatMap((method) => {
-      const values = this.chart.of(method);
-      const at = new Map(method.curve[axis].map((place, i) => [place, values[i] ?? null]));
+  /** The places on the axis, and for each arm the lower and the upper edge of its band and its line. */
+  private columns(arms: readonly ArmResult[], axis: Axis): uPlot.AlignedData {
+    const places = [...new Set(arms.flatMap(({ curve }) => curve[axis]))].toSorted((a, b) => a - b);
+    const rows = arms.flatMap((arm) => {
+      const values = this.chart.of(arm);
+      const at = new Map(arm.curve[axis].map((place, i) => [place, values[i] ?? null]));
       const row = (pick: (of: Interval) => number): (number | null)[] =>
         places.map((place) => {
           const interval = at.get(place) ?? null;
@@ -137,7 +154,7 @@ class View {
     return [places, ...rows, ...(mark === undefined ? [] : [places.map(() => mark)])];
   }
 
-  private options(width: number, methods: readonly MethodResult[], axis: Axis, bands: boolean): uPlot.Options {
+  private options(width: number, arms: readonly ArmResult[], axis: Axis, bands: boolean): uPlot.Options {
     const { chart } = this;
     const format = (value: number | null): string => (value === null ? "–" : formatAs(chart.format, value));
     const lines = {
@@ -146,8 +163,8 @@ class View {
       ticks: { show: false },
     };
     const edge = (): uPlot.Series => ({ class: "hidden-row", stroke: "transparent", points: { show: false }, spanGaps: true }); // prettier-ignore
-    const series = methods.flatMap(({ method }, m): uPlot.Series[] => {
-      const i = this.all.indexOf(method);
+    const series = arms.flatMap(({ arm }, m): uPlot.Series[] => {
+      const i = this.all.indexOf(arm);
       const [low, high, line] = [1, 2, 3].map((k) => 3 * m + k) as [number, number, number];
       const read: uPlot.Series.Value = (plot, _value, _series, at) => {
         const back = (column: number): number | null => {
@@ -161,7 +178,7 @@ class View {
         edge(),
         edge(),
         {
-          label: method,
+          label: arm,
           stroke: colourOf(i),
           width: 2,
           dash: DASHES[i % DASHES.length]!,
@@ -172,7 +189,7 @@ class View {
       ];
     });
     const mark: uPlot.Series = { class: "hidden-row", stroke: cssColour("--muted"), width: 1, dash: [4, 4], points: { show: false } }; // prettier-ignore
-    const fills = methods.map(({ method }, m): uPlot.Band => ({ series: [3 * m + 2, 3 * m + 1], fill: `${colourOf(this.all.indexOf(method))}1f` })); // prettier-ignore
+    const fills = arms.map(({ arm }, m): uPlot.Band => ({ series: [3 * m + 2, 3 * m + 1], fill: `${colourOf(this.all.indexOf(arm))}1f` })); // prettier-ignore
     return {
       width,
       height: HEIGHT,
@@ -191,15 +208,15 @@ class View {
       ],
       bands: bands ? fills : [],
       cursor: { sync: { key: axis }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
-      legend: { live: true, markers: { fill: (_plot, i) => colourOf(this.all.indexOf(methods[Math.floor((i - 1) / 3)]?.method ?? "")) } }, // prettier-ignore
+      legend: { live: true, markers: { fill: (_plot, i) => colourOf(this.all.indexOf(arms[Math.floor((i - 1) / 3)]?.arm ?? "")) } }, // prettier-ignore
     };
   }
 
   /** For those who cannot see the drawing. */
   private summary(): string {
-    const ends = this.env.methods.map((of) => {
+    const ends = this.env.arms.map((of) => {
       const last = this.chart.of(of).at(-1);
-      return `${of.method} ${last ? formatAs(this.chart.format, last.value) : "–"}`;
+      return `${of.arm} ${last ? formatAs(this.chart.format, last.value) : "–"}`;
     });
     return `${this.env.env}: ${this.chart.title}. At the end: ${ends.join("; ")}`;
   }

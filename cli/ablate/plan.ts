@@ -1,99 +1,123 @@
 /**
  * What an ablation consists of. In `runs/<name>/`:
  *
- *     warm/<env>/seed<n>/             a run folder that stops where RL begins: the warm start of all methods with this seed
- *     <env>/<method>/seed<n>/         a cell: a whole run folder, which begins RL there
- *     results.json, report.html       what came out
+ *     warm/<env>/seed<n>/                   a run folder that stops where RL begins: the warm start of all arms with this seed
+ *     tune/<env>/<arm>/<trial>/seed<n>/     what is tried before, on seeds of its own (tune.ts)
+ *     <env>/<arm>/seed<n>/                  a cell: a whole run folder, which begins RL at the warm start
+ *     results.json, report.html             what came out
  *
- * Cells with the same environment and seed differ in the method alone: they begin with the same weights, draw the same training
- * tasks in the same order, and are evaluated on the same held-out tasks with the same random numbers.
+ * Cells with the same environment and seed differ in the arm alone: they begin with the same weights, draw the same training tasks in
+ * the same order, and are evaluated on the same held-out tasks with the same random numbers.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { ENVIRONMENTS } from "../../rl/environments/index.ts";
+import { type Arm, presetOfArm, setWith, slugOf, withSettings, type Word } from "../arms.ts";
 import type { Job } from "../arms/job.ts";
-import { methodSlug } from "../methods.ts";
-import { openGiven, UsageError } from "../options.ts";
-import { type Preset, presetFor } from "../presets.ts";
+import { openGiven, type StartOptions, UsageError } from "../options.ts";
+import type { Preset } from "../presets.ts";
 import type { AblateOptions } from "./options.ts";
+import { type TrialSettings, trialsOf } from "./tune.ts";
 
+/** A run of an arm in an environment with a seed. */
 export interface Cell extends Job {
   readonly env: string;
-  readonly method: string;
+  readonly arm: string;
   readonly seed: number;
 }
 
-export interface Plan {
-  readonly path: string;
+/** Something to be trained: first the warm starts, then what begins there. */
+export interface Plan<C extends Cell = Cell> {
   readonly warmStarts: readonly Job[];
-  /** Seed by seed, so that what is finished early has all methods in it. */
-  readonly cells: readonly Cell[];
+  /** Seed by seed, so that what is finished early has all arms in it. */
+  readonly cells: readonly C[];
 }
 
-/** @throws UsageError in one line if a name is unknown, or if what is there was trained with other settings */
-export function planOf(options: AblateOptions): Plan {
-  const { envs, methods, device } = options;
-  const path = join("runs", options.name);
-  const seeds = Array.from({ length: options.seeds }, (_, seed) => seed);
-  const warmPath = (env: string, seed: number): string => join(path, "warm", env.replace(":", "-"), `seed${seed}`);
-  const slugs = methods.map((method) => methodSlug({ method }));
-  const warmStarts = seeds.flatMap((seed) =>
-    // A warm start knows no method: its folder names plain GRPO, whatever the list of methods is.
-    envs.map((env): Job => ({ path: warmPath(env, seed), preset: settings(options, env, "grpo", seed), device })),
-  );
+/** What tuning found, by the labels of environment and arm. */
+export type Choices = (env: string, arm: string) => TrialSettings;
+
+export interface Trial extends Cell {
+  readonly settings: TrialSettings;
+}
+
+/** Where everything is. */
+export const folderOf = ({ name }: AblateOptions): string => join("runs", name);
+
+/** The cells that are reported. @throws UsageError in one line if what is there was trained with other settings */
+export function planOf(options: AblateOptions, choices: Choices = () => ({})): Plan {
+  const { envs, arms, seeds } = options;
   const cells = seeds.flatMap((seed) =>
     envs.flatMap((env) =>
-      methods.map((method, m): Cell => {
-        const preset = settings(options, env, method, seed);
-        const from = warmPath(env, seed);
-        return {
-          env,
-          method,
-          seed,
-          path: join(path, env.replace(":", "-"), slugs[m]!, `seed${seed}`),
-          preset,
-          from,
-          device,
-        };
+      arms.map((arm): Cell => {
+        const path = join(folderOf(options), env.slug, arm.slug, `seed${seed}`);
+        return cellOf(options, env, withSettings(arm, choices(env.label, arm.label)), seed, path);
       }),
     ),
   );
-  const same = slugs.findIndex((slug, i) => slugs.indexOf(slug) < i);
-  if (same >= 0) throw new UsageError(`--methods: ${methods[slugs.indexOf(slugs[same]!)]} and ${methods[same]} would have one folder`); // prettier-ignore
-  for (const job of [...warmStarts, ...cells]) checkSettings(job);
-  return { path, warmStarts, cells };
+  return checked({ warmStarts: warmStarts(options, seeds), cells });
 }
 
-/** The main job's settings, with the sizes that the flags say. @param of names an environment, or some of its levels: `calculator:1-2` */
-function settings(options: AblateOptions, of: string, method: string, seed: number): Preset {
-  const { steps, warmSteps, groups, every, episodes, model, device, quick } = options;
-  const [env = "", range] = of.split(":");
-  const preset = presetFor({ env, method, seed, steps, model, device, quick, name: undefined, resume: undefined });
-  const { warmup } = preset.sft;
-  if (warmSteps !== undefined && warmSteps <= warmup)
-    throw new UsageError(`--warm-steps: expected more than the ${warmup} in which the rate rises, got ${warmSteps}`);
+/** What is tried before; null: nothing. @throws UsageError in one line */
+export function tuningOf(asked: AblateOptions): Plan<Trial> | null {
+  const { envs, arms, tune } = asked;
+  if (tune === undefined) return null;
+  const options = { ...asked, passAt: undefined }; // chosen by the curve, whose points are one try of each task
+  const trials = envs.map((env) => trialsOf(arms, tune, baseOf(options, env, tune.seeds[0]!)));
+  const cells = tune.seeds.flatMap((seed) =>
+    envs.flatMap((env, e) =>
+      [...trials[e]!].flatMap(([arm, all]) =>
+        all.map((settings): Trial => {
+          const slug = slugOf(Object.entries(settings).map(([key, value]) => `${key}=${value}`).join()) || "as-it-is"; // prettier-ignore
+          const path = join(folderOf(options), "tune", env.slug, arm.slug, slug, `seed${seed}`);
+          return { ...cellOf(options, env, withSettings(arm, settings), seed, path), settings };
+        }),
+      ),
+    ),
+  );
+  return checked({ warmStarts: warmStarts(options, tune.seeds), cells });
+}
+
+function warmStarts(options: AblateOptions, seeds: readonly number[]): Job[] {
+  // A warm start knows no arm: its folder names plain GRPO, whatever the list of arms is.
+  const plain: Arm = { label: "warm start", slug: "warm", method: "grpo", settings: {} };
+  return seeds.flatMap((seed) =>
+    options.envs.map((env): Job => {
+      const preset = sized(options, presetOfArm(plain, baseOf(options, env, seed)));
+      return { path: warmPath(options, env, seed), preset, device: options.device };
+    }),
+  );
+}
+
+const warmPath = (options: AblateOptions, env: Word, seed: number): string =>
+  join(folderOf(options), "warm", env.slug, `seed${seed}`);
+
+function cellOf(options: AblateOptions, env: Word, arm: Arm, seed: number, path: string): Cell {
+  const preset = sized(options, presetOfArm(arm, baseOf(options, env, seed)));
+  const from = warmPath(options, env, seed);
+  return { env: env.label, arm: arm.label, seed, path, preset, from, device: options.device };
+}
+
+/** What all arms have in an environment. */
+function baseOf(options: AblateOptions, env: Word, seed: number): StartOptions {
+  const { steps, model, device, quick } = options;
+  // A setting of an environment is the environment's own, unless it names another part.
+  const own = Object.entries(env.settings).map(([key, value]) => [key.includes(".") ? key : `env.${key}`, value]);
+  const set = setWith(options.set, Object.fromEntries(own) as Word["settings"]);
+  return { env: env.head, seed, steps, model, device, quick, set, name: undefined, resume: undefined };
+}
+
+/** One size for all evaluations: the points of a curve are of the same tasks. */
+function sized({ every, episodes, passAt }: AblateOptions, preset: Preset): Preset {
+  const tries = passAt === undefined ? {} : { tries: passAt };
   return {
     ...preset,
-    ...(range === undefined ? {} : { tasks: { levels: levelsOf(of, env, range) } }),
-    sft: { ...preset.sft, steps: warmSteps ?? preset.sft.steps },
-    rl: { ...preset.rl, groups: groups ?? preset.rl.groups },
-    // One size for all evaluations: the points of a curve are of the same tasks.
-    evaluation: { every, episodes, finalEpisodes: episodes },
+    evaluation: { every, episodes, finalEpisodes: episodes, ...tries },
     checkpointEvery: every,
   };
 }
 
-function levelsOf(of: string, env: string, range: string): [number, number] {
-  const bounds = /^(\d+)(?:-(\d+))?$/.exec(range);
-  if (bounds === null) throw new UsageError(`--env: expected levels as in calculator:1-2, got "${of}"`);
-  const low = Number(bounds[1]);
-  const high = Number(bounds[2] ?? low);
-  try {
-    ENVIRONMENTS[env]!.make({ levels: [low, high] });
-  } catch (error) {
-    throw new UsageError(`--env ${of}: ${error instanceof Error ? error.message : String(error)}`);
-  }
-  return [low, high];
+function checked<C extends Cell>(plan: Plan<C>): Plan<C> {
+  for (const job of [...plan.warmStarts, ...plan.cells]) checkSettings(job);
+  return plan;
 }
 
 function checkSettings({ path, preset }: Job): void {

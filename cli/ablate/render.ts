@@ -5,7 +5,7 @@ import { formatPercent } from "../report/format.ts";
 import type { Lesson } from "../report/lessons.ts";
 import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../report/render.ts";
 import type { EnvironmentResult, Results } from "./results.ts";
-import { tablesOf } from "./tables.ts";
+import { tablesOf, type Times } from "./tables.ts";
 
 export interface AblationPage {
   readonly name: string;
@@ -14,13 +14,14 @@ export interface AblationPage {
   /** Cells that were asked for; more than there are results while it goes on. */
   readonly planned: number;
   /** Where a cell's own report lies, from the page. */
-  readonly linkOf: (env: string, method: string, seed: number) => string;
+  readonly linkOf: (env: string, arm: string, seed: number) => string;
+  readonly times?: Times;
 }
 
 const LESSONS: readonly Lesson[] = [
   {
-    title: "What is the same for all methods",
-    text: "Of a seed: the warm start's weights, the training tasks and their order, the number of episodes in every step, the held-out tasks and the random numbers that they are played with. Methods differ in what they learn from the episodes, and from there on in what they play.",
+    title: "What is the same for all arms",
+    text: "Of a seed: the warm start's weights, the training tasks and their order, the number of episodes in every step, the held-out tasks and the random numbers that they are played with. Arms differ in what they learn from the episodes, and from there on in what they play; who imitates plays nothing and learns from as many episodes in a step.",
   },
   {
     title: "What the intervals mean",
@@ -28,7 +29,11 @@ const LESSONS: readonly Lesson[] = [
   },
   {
     title: "Compare differences, not bands",
-    text: "Two bands may overlap although one method is better with every seed, because seeds differ in their warm starts. The column “against” takes the difference seed by seed. Five seeds out of five in one direction happen by chance in one of 16 comparisons of equal methods (both directions counted); and there are many comparisons on this page.",
+    text: "Two bands may overlap although one arm is better with every seed, because seeds differ in their warm starts. The column “against” takes the difference seed by seed. Five seeds out of five in one direction happen by chance in one of 16 comparisons of equal arms (both directions counted); and there are many comparisons on this page.",
+  },
+  {
+    title: "How much sooner",
+    text: "The first table is the one that was decided on beforehand: the environment steps until an arm's smoothed success is as high as the first arm ever got with the same seed, as a ratio. 0.5 is twice as fast. Where a seed never gets there the ratio is a lower bound and says so.",
   },
   {
     title: "Steps to a threshold",
@@ -36,13 +41,16 @@ const LESSONS: readonly Lesson[] = [
   },
   {
     title: "Equal episodes, unequal commands",
-    text: "A policy that solves a task in two commands takes fewer environment steps than one that runs to the limit. Switch the curves to environment steps, or read the column that compares all methods after equally many.",
+    text: "A policy that solves a task in two commands takes fewer environment steps than one that runs to the limit. Switch the curves to environment steps, or read the column that compares all arms after equally many.",
   },
 ];
 
 /** The whole page. Pure: the same input gives the same text. */
-export function renderAblation({ name, settings, results, planned, linkOf }: AblationPage, assets: PageAssets): string {
-  const { environments, cells, steps, trainingEpisodes, heldOutEpisodes } = results;
+export function renderAblation(
+  { name, settings, results, planned, linkOf, times }: AblationPage,
+  assets: PageAssets,
+): string {
+  const { environments, cells, trainingEpisodes, heldOutEpisodes } = results;
   const missing = planned - cells.length;
   const main = `<section aria-labelledby="curves">
 <h2 id="curves">Curves</h2>
@@ -52,22 +60,22 @@ ${missing > 0 ? `<p>Not finished: ${cells.length} of ${planned} cells. Curves an
 </section>
 <section aria-labelledby="lessons">
 <h2 id="lessons">How to read this page</h2>
-${lessonsHtml("Five things to know first", LESSONS)}
+${lessonsHtml("Six things to know first", LESSONS)}
 </section>
 <section aria-labelledby="result">
 <h2 id="result">What came out</h2>
-${tablesOf(results).map(tableHtml).join("\n")}
+${tablesOf(results, times).map(tableHtml).join("\n")}
 </section>
 <section aria-labelledby="cells">
 <h2 id="cells">Every cell</h2>
 ${environments.map((of) => cellsHtml(of, results, linkOf)).join("\n")}
 </section>`;
-  const methods = new Set(cells.map(({ method }) => method)).size;
+  const arms = environments.flatMap((env) => env.arms);
   const facts = [
     ["environments", environments.map(({ env }) => env).join(", ")],
-    ["methods", methods],
+    ["arms", new Set(arms.map(({ arm }) => arm)).size],
     ["seeds", new Set(cells.map(({ seed }) => seed)).size],
-    ["RL steps", steps],
+    ["RL steps", [...new Set(arms.map(({ steps }) => steps))].join(", ")],
     ["episodes in a step", trainingEpisodes],
     ["held-out episodes", heldOutEpisodes],
     ["cells", cells.length],
@@ -79,18 +87,18 @@ ${environments.map((of) => cellsHtml(of, results, linkOf)).join("\n")}
 }
 
 /** Final success of every cell; each is a link to the report of its run. */
-function cellsHtml({ env, methods }: EnvironmentResult, { cells }: Results, linkOf: AblationPage["linkOf"]): string {
+function cellsHtml({ env, arms }: EnvironmentResult, { cells }: Results, linkOf: AblationPage["linkOf"]): string {
   const own = cells.filter((cell) => cell.env === env);
   const seeds = [...new Set(own.map(({ seed }) => seed))].toSorted((a, b) => a - b);
-  const cellOf = (method: string, seed: number): string => {
-    const last = own.find((cell) => cell.method === method && cell.seed === seed)?.points.at(-1);
+  const cellOf = (arm: string, seed: number): string => {
+    const last = own.find((cell) => cell.arm === arm && cell.seed === seed)?.points.at(-1);
     if (last === undefined) return "<td>–</td>";
-    return `<td><a href="${escapeHtml(linkOf(env, method, seed))}">${escapeHtml(formatPercent(last.success))}</a></td>`;
+    return `<td><a href="${escapeHtml(linkOf(env, arm, seed))}">${escapeHtml(formatPercent(last.success))}</a></td>`;
   };
   const title = `${env}: success of every cell; each opens the report of its run`;
   return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeHtml(title)}"><table>
 <caption>${escapeHtml(title)}</caption>
 <thead><tr><td></td>${seeds.map((seed) => `<th scope="col">seed ${seed}</th>`).join("")}</tr></thead>
-<tbody>${methods.map(({ method }) => `<tr><th scope="row">${escapeHtml(method)}</th>${seeds.map((seed) => cellOf(method, seed)).join("")}</tr>`).join("\n")}</tbody>
+<tbody>${arms.map(({ arm }) => `<tr><th scope="row">${escapeHtml(arm)}</th>${seeds.map((seed) => cellOf(arm, seed)).join("")}</tr>`).join("\n")}</tbody>
 </table></div>`;
 }

@@ -1,11 +1,9 @@
 /**
- * From the metric lines of the finished cells to what they say together: curves with bands over seeds, the end, the way there. Times
- * are left out, so that the same command gives the same results.json, byte for byte, however often it was stopped.
+ * From the curves of the finished cells to what they say together: curves with bands over seeds, the way there, the end. Times are left
+ * out, so that the same command gives the same results.json, byte for byte, however often it was stopped.
  */
-import { check } from "../../engine/errors.ts";
-import type { Preset } from "../presets.ts";
-import type { MetricsRecord } from "../report/records.ts";
 import type { Interval } from "../report/statistics.ts";
+import { areaUnder, bestSmoothed, envStepsTo, type Point, successAt } from "./points.ts";
 import {
   bootstrap,
   type Difference,
@@ -14,30 +12,24 @@ import {
   mean,
   meanOver,
   pairedDifference,
+  pairedRatio,
+  type Ratio,
   timeTo,
   type TimeTo,
 } from "./statistics.ts";
+import type { Tuning } from "./tune.ts";
 
-/** A cell at one of its evaluations. */
-export interface Point {
-  /** RL steps done. */
-  readonly step: number;
-  /** Commands that the environment has answered in training, over all these steps. */
-  readonly envSteps: number;
-  /** Held-out tasks. */
-  readonly success: number;
-  readonly turns: number;
-  /** −lp per token of what the environment answers in fixed held-out episodes, in nats. */
-  readonly worldLoss: number;
-  /** Mean reward of the training episodes since the evaluation before; null at the start. */
-  readonly reward: number | null;
-}
+type Rates = Readonly<Record<string, { readonly successes: number; readonly episodes: number }>>;
 
 export interface CellResult {
   readonly env: string;
-  readonly method: string;
+  readonly arm: string;
   readonly seed: number;
+  /** Its warm start, with which its curve begins, unless it is the random player's. */
+  readonly warm: Point;
   readonly points: readonly Point[];
+  /** Held-out success by family of tasks: of the warm start, and at the end. */
+  readonly families: { readonly before: Rates; readonly after: Rates };
 }
 
 export interface Curve {
@@ -47,109 +39,100 @@ export interface Curve {
   /** null: not known of every seed, as the reward before the first step is, or a loss that is no number any more. */
   readonly success: readonly (Interval | null)[];
   readonly worldLoss: readonly (Interval | null)[];
+  readonly worldLossOnPolicy: readonly (Interval | null)[];
   readonly reward: readonly (Interval | null)[];
+  readonly shown: Readonly<Record<string, readonly (Interval | null)[]>>;
 }
 
-export interface MethodResult {
-  readonly method: string;
+export interface ArmResult {
+  readonly arm: string;
   readonly seeds: readonly number[];
+  /** RL steps. */
+  readonly steps: number;
+  /** Whether the environment answers it in training; if not, nothing is said of it by environment steps. */
+  readonly plays: boolean;
   readonly curve: Curve;
-  /** After the last step; `difference` to the first method, null for itself. */
+  /** After the last step. Differences are to the first arm, null for itself. */
   readonly success: Interval;
-  readonly iqm: Interval;
   readonly difference: Difference | null;
+  readonly iqm: Interval;
+  readonly iqmDifference: Difference | null;
   readonly envSteps: Interval;
+  readonly flops: Interval;
+  /** Environment steps to the baseline's own best smoothed success of the same seed; the ratio is to what the baseline took. */
+  readonly speed: Ratio | null;
+  /** The mean of success on the way to `budget` environment steps. */
+  readonly area: Interval | null;
+  readonly areaDifference: Difference | null;
   /** Success when `budget` environment steps were taken, linear between evaluations. */
-  readonly atBudget: Interval;
+  readonly atBudget: Interval | null;
   readonly budgetDifference: Difference | null;
   readonly threshold: TimeTo;
   readonly worldLoss: Interval;
   readonly worldDifference: Difference | null;
+  readonly worldLossRandom: Interval;
+  readonly worldLossOnPolicy: Interval;
+  /** By k. */
+  readonly passAt: Readonly<Record<string, Interval>>;
+  readonly families: Readonly<Record<string, Interval>>;
 }
 
 export interface EnvironmentResult {
   readonly env: string;
-  /** Success and world-model loss of the warm starts, which all methods share. */
-  readonly warm: { readonly success: Interval; readonly worldLoss: Interval };
-  /** Environment steps that every cell has taken: what the most sparing one took in all. */
+  /** The warm starts, which all arms share. */
+  readonly warm: Pick<ArmResult, "success" | "worldLoss" | "worldLossRandom" | "worldLossOnPolicy" | "passAt" | "families">; // prettier-ignore
+  /** Environment steps that every cell that plays has taken: what the most sparing one took in all. 0: none plays. */
   readonly budget: number;
-  readonly methods: readonly MethodResult[];
+  /** Families of tasks that the first arm is rewarded for; the others are transfer. */
+  readonly rewarded: readonly string[];
+  readonly arms: readonly ArmResult[];
 }
 
 export interface Results {
-  /** The method that the others are compared with. */
+  /** The arm that the others are compared with. */
   readonly baseline: string;
   readonly threshold: number;
-  /** RL steps, episodes of each, held-out episodes of an evaluation. */
-  readonly steps: number;
+  /** Episodes of a step of the first arm, and held-out episodes of an evaluation. */
   readonly trainingEpisodes: number;
   readonly heldOutEpisodes: number;
+  /** Further metrics that were asked for. */
+  readonly shown: readonly string[];
+  readonly tuning: readonly Tuning[];
   readonly environments: readonly EnvironmentResult[];
   /** Interquartile mean of final success over environments and seeds, with a stratified bootstrap; with two environments or more. */
   readonly overall: readonly {
-    readonly method: string;
+    readonly arm: string;
     readonly iqm: Interval;
     readonly difference: Difference | null;
   }[];
   readonly cells: readonly CellResult[];
 }
 
-/** The curve of a finished cell. @throws if its log has lost its end, as a copy that was cut short has */
-export function curveOfCell(path: string, metrics: readonly MetricsRecord[], preset: Preset): Point[] {
-  const points = pointsOf(metrics, preset);
-  const [first, last] = [points[0]?.step, points.at(-1)?.step];
-  check(
-    first === 0 && last === preset.rl.steps,
-    () => `${path}: its log has evaluations from RL step ${first ?? "–"} to ${last ?? "–"}, expected 0 to ${preset.rl.steps}; remove the folder, and the same command trains it again`, // prettier-ignore
-  );
-  return points;
+export interface ResultOptions extends Pick<
+  Results,
+  "threshold" | "trainingEpisodes" | "heldOutEpisodes" | "shown" | "tuning"
+> {
+  // prettier-ignore
+  /** In the order in which they were asked for; the first is the baseline. */
+  readonly arms: readonly string[];
+  /** Families of tasks that the first arm trains on. */
+  readonly rewarded: (env: string) => readonly string[];
 }
 
-/** A point for every evaluation in the metric lines of a cell. */
-export function pointsOf(metrics: readonly MetricsRecord[], { sft, rl }: Preset): Point[] {
-  const points: Point[] = [];
-  let envSteps = 0;
-  let rewards: number[] = [];
-  for (const line of metrics) {
-    const number = (name: string): number => Number(line[name] ?? NaN);
-    if (line.phase === "rl") {
-      const episodes = rl.groups * rl.groupSize - (number("masked") || 0);
-      envSteps += Math.round((number("tools/call_frequency") || 0) * episodes);
-      if (Number.isFinite(number("reward"))) rewards.push(number("reward"));
-    } else if (line.phase === "eval") {
-      const reward = rewards.length > 0 ? mean(rewards) : null;
-      points.push({ step: line.step - sft.steps, envSteps, success: number("success"), turns: number("num_turns/mean"), worldLoss: number("world_loss"), reward }); // prettier-ignore
-      rewards = [];
-    }
-  }
-  return points;
-}
-
-/** @param cells the finished ones @param methods in the order in which they were asked for; the first is the baseline */
-export function resultsOf(
-  cells: readonly CellResult[],
-  methods: readonly string[],
-  threshold: number,
-  { rl, evaluation }: Preset,
-): Results {
+/** @param cells the finished ones */
+export function resultsOf(cells: readonly CellResult[], options: ResultOptions): Results {
+  const { arms, threshold, trainingEpisodes, heldOutEpisodes, shown, tuning } = options;
   const envs = [...new Set(cells.map(({ env }) => env))];
-  const environments = envs.map((env) =>
-    environmentResult(
-      env,
-      cells.filter((cell) => cell.env === env),
-      methods,
-      threshold,
-      rl.steps,
-    ),
-  );
+  const own = (env: string): CellResult[] => cells.filter((cell) => cell.env === env);
   return {
-    baseline: methods[0]!,
+    baseline: arms[0]!,
     threshold,
-    steps: rl.steps,
-    trainingEpisodes: rl.groups * rl.groupSize,
-    heldOutEpisodes: evaluation.finalEpisodes,
-    environments,
-    overall: envs.length > 1 ? overallOf(cells, envs, methods) : [],
+    trainingEpisodes,
+    heldOutEpisodes,
+    shown,
+    tuning,
+    environments: envs.map((env) => environmentResult(env, own(env), options)),
+    overall: envs.length > 1 ? overallOf(cells, envs, arms) : [],
     cells,
   };
 }
@@ -158,96 +141,149 @@ const bySeed = (cells: readonly CellResult[], value: (cell: CellResult) => numbe
   new Map(cells.map((cell) => [cell.seed, value(cell)]));
 
 const lastOf = ({ points }: CellResult): Point => points.at(-1)!;
+const plays = (cell: CellResult): boolean => lastOf(cell).envSteps > 0;
 
-function environmentResult(
-  env: string,
-  cells: readonly CellResult[],
-  methods: readonly string[],
-  threshold: number,
-  steps: number,
-): EnvironmentResult {
-  const budget = Math.min(...cells.map((cell) => lastOf(cell).envSteps));
-  const baseline = cells.filter(({ method }) => method === methods[0]);
-  const present = methods.filter((method) => cells.some((cell) => cell.method === method));
-  const warm = new Map(cells.map((cell) => [cell.seed, cell.points[0]!]));
+function environmentResult(env: string, cells: readonly CellResult[], options: ResultOptions): EnvironmentResult {
+  const { arms, threshold, rewarded } = options;
+  const ends = cells.filter(plays).map((cell) => lastOf(cell).envSteps);
+  const budget = ends.length > 0 ? Math.min(...ends) : 0;
+  const baseline = cells.filter(({ arm }) => arm === arms[0]);
+  const warm = [...new Map(cells.map((cell) => [cell.seed, cell])).values()];
+  const firsts = warm.map((cell) => cell.warm);
   return {
     env,
     warm: {
-      success: meanOver([...warm.values()].map((point) => point.success)),
-      worldLoss: meanOver([...warm.values()].map((point) => point.worldLoss)),
+      success: meanOver(firsts.map((point) => point.success)),
+      worldLoss: meanOver(firsts.map((point) => point.worldLoss)),
+      worldLossRandom: meanOver(firsts.map((point) => point.worldLossRandom)),
+      worldLossOnPolicy: meanOver(firsts.map((point) => point.worldLossOnPolicy)),
+      passAt: passAtOf(firsts),
+      families: familiesOf(warm.map(({ families }) => families.before)),
     },
     budget,
-    methods: present.map((method): MethodResult => {
-      const own = cells.filter((cell) => cell.method === method);
-      const values = (value: (cell: CellResult) => number): number[] => own.map(value);
-      const compare = (value: (cell: CellResult) => number): Difference | null =>
-        method === methods[0]
-          ? null
-          : pairedDifference([differencesBySeed(bySeed(own, value), bySeed(baseline, value))]);
-      const success = (cell: CellResult): number => lastOf(cell).success;
-      const worldLoss = (cell: CellResult): number => lastOf(cell).worldLoss;
-      const atBudget = (cell: CellResult): number => successAt(cell.points, budget);
-      return {
-        method,
-        seeds: own.map(({ seed }) => seed),
-        curve: curveOf(own),
-        success: meanOver(values(success)),
-        iqm: bootstrap([values(success)], interquartileMean),
-        difference: compare(success),
-        envSteps: meanOver(values((cell) => lastOf(cell).envSteps)),
-        atBudget: meanOver(values(atBudget)),
-        budgetDifference: compare(atBudget),
-        threshold: timeTo(own.map(({ points }) => points.find((p) => p.success >= threshold)?.step ?? null), steps), // prettier-ignore
-        worldLoss: meanOver(values(worldLoss)),
-        worldDifference: compare(worldLoss),
-      };
-    }),
+    rewarded: rewarded(env),
+    arms: arms
+      .filter((arm) => cells.some((cell) => cell.arm === arm))
+      .map((arm) => armResult(arm, cells.filter((cell) => cell.arm === arm), { baseline, budget, threshold, first: arms[0]! })), // prettier-ignore
   };
 }
 
-/** Cells of one method evaluate after the same steps. */
+interface Against {
+  readonly baseline: readonly CellResult[];
+  readonly first: string;
+  readonly budget: number;
+  readonly threshold: number;
+}
+
+function armResult(
+  arm: string,
+  cells: readonly CellResult[],
+  { baseline, first, budget, threshold }: Against,
+): ArmResult {
+  // prettier-ignore
+  const values = (value: (cell: CellResult) => number): number[] => cells.map(value);
+  const compare = (value: (cell: CellResult) => number, statistic?: typeof mean): Difference | null =>
+    arm === first
+      ? null
+      : pairedDifference([differencesBySeed(bySeed(cells, value), bySeed(baseline, value))], statistic);
+  const success = (cell: CellResult): number => lastOf(cell).success;
+  const worldLoss = (cell: CellResult): number => lastOf(cell).worldLoss;
+  const atBudget = (cell: CellResult): number => successAt(cell.points, budget);
+  const area = (cell: CellResult): number => areaUnder(cell.points, budget);
+  const steps = lastOf(cells[0]!).step;
+  const isPlaying = cells.every(plays);
+  // What plays nothing has no place on an axis of environment steps, and nothing can be compared with it there.
+  const isComparable = isPlaying && baseline.every(plays);
+  return {
+    arm,
+    seeds: cells.map(({ seed }) => seed),
+    steps,
+    plays: isPlaying,
+    curve: curveOf(cells),
+    success: meanOver(values(success)),
+    difference: compare(success),
+    iqm: bootstrap([values(success)], interquartileMean),
+    iqmDifference: compare(success, interquartileMean),
+    envSteps: meanOver(values((cell) => lastOf(cell).envSteps)),
+    flops: meanOver(values((cell) => lastOf(cell).flops)),
+    speed: isComparable ? speedOf(cells, baseline) : null,
+    area: isPlaying ? meanOver(values(area)) : null,
+    areaDifference: isComparable ? compare(area) : null,
+    atBudget: isPlaying ? meanOver(values(atBudget)) : null,
+    budgetDifference: isComparable ? compare(atBudget) : null,
+    threshold: timeTo(cells.map(({ points }) => points.find((p) => p.success >= threshold)?.step ?? null), steps), // prettier-ignore
+    worldLoss: meanOver(values(worldLoss)),
+    worldDifference: compare(worldLoss),
+    worldLossRandom: meanOver(values((cell) => lastOf(cell).worldLossRandom)),
+    worldLossOnPolicy: meanOver(values((cell) => lastOf(cell).worldLossOnPolicy)),
+    passAt: passAtOf(cells.map(lastOf)),
+    families: familiesOf(cells.map(({ families }) => families.after)),
+  };
+}
+
+/** How long each seed takes to where the baseline got with that seed at its best; the baseline's own time is to its best evaluation. */
+function speedOf(cells: readonly CellResult[], baseline: readonly CellResult[]): Ratio | null {
+  const pairs = cells.flatMap(({ seed, points }) => {
+    const other = baseline.find((cell) => cell.seed === seed);
+    if (other === undefined) return [];
+    const target = bestSmoothed(other.points);
+    return [{ time: envStepsTo(points, target), horizon: points.at(-1)!.envSteps, base: envStepsTo(other.points, target)! }]; // prettier-ignore
+  });
+  return pairedRatio(pairs);
+}
+
+/** Rates that every one of the points has. */
+function passAtOf(points: readonly Point[]): Record<string, Interval> {
+  const ks = Object.keys(points[0]?.passAt ?? {}).filter((k) =>
+    points.every(({ passAt }) => passAt?.[k] !== undefined),
+  );
+  return Object.fromEntries(ks.map((k) => [k, meanOver(points.map(({ passAt }) => passAt![k]!))]));
+}
+
+/** The mean over seeds of each family's success, where a seed has tasks of it. */
+function familiesOf(seeds: readonly Rates[]): Record<string, Interval> {
+  const names = [...new Set(seeds.flatMap((rates) => Object.keys(rates)))].toSorted();
+  return Object.fromEntries(
+    names.map((name) => {
+      const rates = seeds.flatMap((of) => (of[name] ? [of[name].successes / of[name].episodes] : []));
+      return [name, meanOver(rates)];
+    }),
+  );
+}
+
+/** Cells of one arm evaluate after the same steps. */
 function curveOf(cells: readonly CellResult[]): Curve {
   const steps = cells[0]!.points.map(({ step }) => step);
   const at = (value: (point: Point) => number): number[][] =>
     steps.map((_, i) => cells.map(({ points }) => value(points[i]!)));
   const intervals = (value: (point: Point) => number): (Interval | null)[] =>
     at(value).map((values) => (values.some(Number.isNaN) ? null : meanOver(values)));
+  const shown = Object.keys(cells[0]!.points[0]!.shown);
   return {
     steps,
     envSteps: at((point) => point.envSteps).map(mean),
     success: intervals((point) => point.success),
     worldLoss: intervals((point) => point.worldLoss),
+    worldLossOnPolicy: intervals((point) => point.worldLossOnPolicy),
     reward: intervals((point) => point.reward ?? NaN),
+    shown: Object.fromEntries(shown.map((name) => [name, intervals((point) => point.shown[name] ?? NaN)])),
   };
 }
 
-/** Success after `envSteps` environment steps, linear between the evaluations around it; at the end the last one's. */
-export function successAt(points: readonly Point[], envSteps: number): number {
-  const next = points.findIndex((point) => point.envSteps >= envSteps);
-  if (next < 0) return points.at(-1)!.success;
-  const [a, b] = [points[next - 1], points[next]!];
-  if (a === undefined || b.envSteps === a.envSteps) return b.success;
-  return a.success + ((envSteps - a.envSteps) / (b.envSteps - a.envSteps)) * (b.success - a.success);
-}
-
-/** As rliable has it: all scores of a method together, resampled by environment. So are the differences to the first, seed by seed. */
-function overallOf(
-  cells: readonly CellResult[],
-  envs: readonly string[],
-  methods: readonly string[],
-): Results["overall"] {
-  const scores = (env: string, method: string): Map<number, number> =>
-    bySeed(cells.filter((c) => c.env === env && c.method === method), (cell) => lastOf(cell).success); // prettier-ignore
-  const first = methods[0]!;
-  return methods
-    .map((method) => ({ method, strata: envs.map((env) => scores(env, method)) }))
+/** As rliable has it: all scores of an arm together, resampled by environment. So are the differences to the first, seed by seed. */
+function overallOf(cells: readonly CellResult[], envs: readonly string[], arms: readonly string[]): Results["overall"] {
+  const scores = (env: string, arm: string): Map<number, number> =>
+    bySeed(cells.filter((c) => c.env === env && c.arm === arm), (cell) => lastOf(cell).success); // prettier-ignore
+  const first = arms[0]!;
+  return arms
+    .map((arm) => ({ arm, strata: envs.map((env) => scores(env, arm)) }))
     .filter(({ strata }) => strata.every(({ size }) => size > 0))
-    .map(({ method, strata }) => {
+    .map(({ arm, strata }) => {
       const differences = strata.map((own, e) => differencesBySeed(own, scores(envs[e]!, first)));
       return {
-        method,
+        arm,
         iqm: bootstrap(strata.map((own) => [...own.values()]), interquartileMean), // prettier-ignore
-        difference: method === first ? null : pairedDifference(differences, interquartileMean),
+        difference: arm === first ? null : pairedDifference(differences, interquartileMean),
       };
     });
 }

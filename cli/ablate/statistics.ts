@@ -89,7 +89,7 @@ function sharedDraws(sizes: readonly number[]): Uint32Array {
 /** The mean with its interval over seeds. */
 export const meanOver = (values: readonly number[]): Interval => bootstrap([values], mean);
 
-/** A comparison of two methods over the seeds that both have: the same warm start and the same tasks, so differences are taken seed by seed. */
+/** A comparison of two arms over the seeds that both have: the same warm start and the same tasks, so differences are taken seed by seed. */
 export interface Difference extends Interval {
   /** Seeds in which it is above 0, and in which it is exactly 0. */
   readonly higher: number;
@@ -131,7 +131,7 @@ export interface TimeTo {
   readonly median: number | null;
   /**
    * Mean of min(time, horizon): a seed that never got there counts as the horizon. It is a lower bound of the mean time, and the same
-   * for all methods (the restricted mean of survival analysis; Royston and Parmar 2013).
+   * for all arms (the restricted mean of survival analysis; Royston and Parmar 2013).
    */
   readonly restricted: Interval;
 }
@@ -144,5 +144,35 @@ export function timeTo(times: readonly (number | null)[], horizon: number): Time
     seeds: times.length,
     median: Number.isFinite(median) ? median : null,
     restricted: meanOver(times.map((t) => Math.min(t ?? horizon, horizon))),
+  };
+}
+
+/** How a time compares with another one of the same seed, as a factor. */
+export interface Ratio extends Interval {
+  readonly reached: number;
+  readonly seeds: number;
+  /** Mean of min(time, horizon). */
+  readonly mean: Interval;
+}
+
+/**
+ * The geometric mean of time / base over seeds, with its bootstrap interval: on this scale twice as fast and half as fast are equally
+ * far from 1. A seed that did not get there counts with its horizon, so that the ratio is a lower bound unless all did.
+ *
+ * @param pairs null: not reached within the horizon
+ */
+export function pairedRatio(
+  pairs: readonly { readonly time: number | null; readonly horizon: number; readonly base: number }[],
+): Ratio | null {
+  if (pairs.length === 0) return null;
+  const times = pairs.map(({ time, horizon }) => time ?? horizon);
+  const { value, low, high } = meanOver(times.map((time, i) => Math.log(time / pairs[i]!.base)));
+  return {
+    value: Math.exp(value),
+    low: Math.exp(low),
+    high: Math.exp(high),
+    reached: pairs.filter(({ time }) => time !== null).length,
+    seeds: pairs.length,
+    mean: meanOver(times),
   };
 }

@@ -1,6 +1,7 @@
 /** The statistics of an ablation against values known otherwise: by hand, from closed formulas, from scipy and numpy. */
 import { describe, expect, it } from "vitest";
-import { type CellResult, curveOfCell, pointsOf, resultsOf, successAt } from "../../cli/ablate/results.ts";
+import { curveOfCell, flopsPerToken, pointsOf, successAt } from "../../cli/ablate/points.ts";
+import { type CellResult, type Results, resultsOf } from "../../cli/ablate/results.ts";
 import {
   bootstrap,
   differencesBySeed,
@@ -13,11 +14,17 @@ import {
   timeTo,
 } from "../../cli/ablate/statistics.ts";
 import { tablesOf } from "../../cli/ablate/tables.ts";
-import { presetFor } from "../../cli/presets.ts";
+import { type Preset, presetFor } from "../../cli/presets.ts";
 import type { MetricsRecord } from "../../cli/report/records.ts";
 import { Rng } from "../../engine/random.ts";
 
 const PRESET = presetFor({ env: "terminal", seed: 0, steps: 4, model: "tiny", device: "wasm", quick: true, name: undefined, resume: undefined }); // prettier-ignore
+
+const MODEL = { parameters: 1000, show: [] };
+
+/** The results of cells at a threshold of 0.7; two families, of which one is rewarded. */
+const resultsAt = (cells: readonly CellResult[], arms: readonly string[]): Results =>
+  resultsOf(cells, { arms, threshold: 0.7, trainingEpisodes: 12, heldOutEpisodes: 15, shown: [], tuning: [], rewarded: () => ["read"] }); // prettier-ignore
 
 describe("quantiles and means", () => {
   it("are those of numpy and scipy", () => {
@@ -128,6 +135,7 @@ describe("the curve of a cell", () => {
     reward,
     "tools/call_frequency": calls,
     masked,
+    num_tokens: 100,
   });
   const held = (step: number, success: number): MetricsRecord => ({
     step: sft + step,
@@ -135,37 +143,60 @@ describe("the curve of a cell", () => {
     success,
     "num_turns/mean": 2,
     world_loss: 1 - success,
+    "world_loss/random": 2,
+    "world_loss/on_policy": success / 2,
   });
+  /** The rest of a point of `held`, after so many steps of `rl` of 100 tokens. */
+  const more = (success: number, steps: number): object => ({ turns: 2, worldLoss: 1 - success, worldLossRandom: 2, worldLossOnPolicy: success / 2, shown: {}, flops: steps * 100 * 8 * 1000 }); // prettier-ignore
 
   it("counts environment steps over all episodes that were kept, and rewards since the evaluation before", () => {
     const lines = [{ step: 0, phase: "sft", loss: 4 }, held(0, 0.25), rl(0, 0.5, 2), rl(1, 0.25, 1.5, 2), held(2, 0.5), rl(2, 1, 1), held(3, 0.75)] as const; // prettier-ignore
     const episodes = PRESET.rl.groups * PRESET.rl.groupSize; // 12
-    expect(pointsOf(lines, PRESET)).toEqual([
-      { step: 0, envSteps: 0, success: 0.25, turns: 2, worldLoss: 0.75, reward: null },
-      { step: 2, envSteps: 2 * episodes + 1.5 * (episodes - 2), success: 0.5, turns: 2, worldLoss: 0.5, reward: 0.375 },
-      { step: 3, envSteps: 3 * episodes + 1.5 * (episodes - 2), success: 0.75, turns: 2, worldLoss: 0.25, reward: 1 },
+    expect(pointsOf(lines, PRESET, MODEL)).toEqual([
+      { ...more(0.25, 0), step: 0, envSteps: 0, success: 0.25, reward: null },
+      { ...more(0.5, 2), step: 2, envSteps: 2 * episodes + 1.5 * (episodes - 2), success: 0.5, reward: 0.375 },
+      { ...more(0.75, 3), step: 3, envSteps: 3 * episodes + 1.5 * (episodes - 2), success: 0.75, reward: 1 },
     ]);
   });
 
+  it("has the metrics that were asked for: of training as means, of evaluations as they are; and pass@k", () => {
+    const line = (step: number, entropy: number): MetricsRecord => ({ ...rl(step, 0, 1), entropy });
+    const lines = [held(0, 0), line(0, 1), line(1, 3), { ...held(2, 0.5), "pass@1": 0.5, "pass@4": 0.75 }];
+    const [first, second] = pointsOf(lines, PRESET, { ...MODEL, show: ["entropy", "eval/num_turns/mean", "kl"] });
+    expect(first!.shown).toEqual({ entropy: null, "eval/num_turns/mean": 2, kl: null });
+    expect(second!.shown).toEqual({ entropy: 2, "eval/num_turns/mean": 2, kl: null });
+    expect(second!.passAt).toEqual({ 1: 0.5, 4: 0.75 });
+    expect("passAt" in first!).toBe(false);
+  });
+
+  it("counts 2 operations a parameter and token to play, 6 for every pass that learns, 2 for one that scores", () => {
+    const of = (rlOptions: Partial<Preset["rl"]>): number => flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, ...rlOptions } }); // prettier-ignore
+    const { lambda: _, ...plain } = PRESET.rl;
+    expect(of({})).toBe(8);
+    expect(flopsPerToken({ ...PRESET, rl: { ...plain, method: "grpo", kl: { beta: 0.1 } } })).toBe(10); // the reference
+    expect(of({ iterations: 2 })).toBe(14);
+    expect(flopsPerToken({ ...PRESET, rl: { ...plain, method: "sft" } })).toBe(6);
+  });
+
   it("is read between evaluations after equally many environment steps", () => {
-    const points = pointsOf([held(0, 0), rl(0, 0, 1), held(1, 0.5), rl(1, 0, 2), held(2, 1)], PRESET); // 0, 12, 36
+    const points = pointsOf([held(0, 0), rl(0, 0, 1), held(1, 0.5), rl(1, 0, 2), held(2, 1)], PRESET, MODEL); // 0, 12, 36
     expect([0, 6, 12, 24, 36, 99].map((n) => successAt(points, n))).toEqual([0, 0.25, 0.5, 0.75, 1, 1]);
   });
 
-  const cell = (env: string, method: string, seed: number, end: number, calls = 1): CellResult => ({
-    env,
-    method,
-    seed,
-    points: pointsOf([held(0, 0.1), rl(0, 0, calls), held(2, 0.2 + seed / 100), rl(2, 0, calls), held(4, end)], PRESET),
-  });
+  const cell = (env: string, arm: string, seed: number, end: number, calls = 1): CellResult => {
+    const lines = [held(0, 0.1), rl(0, 0, calls), held(2, 0.2 + seed / 100), rl(2, 0, calls), held(4, end)];
+    const points = pointsOf(lines, PRESET, MODEL);
+    const rates = (successes: number): object => ({ read: { successes, episodes: 4 }, count: { successes: 1, episodes: 4 } }); // prettier-ignore
+    return { env, arm, seed, warm: points[0]!, points, families: { before: rates(1), after: rates(3) } } as CellResult;
+  };
 
   it("of all cells together: ends, paired differences, equal budgets, thresholds", () => {
     const cells = [0, 1, 2, 3, 4].flatMap((seed) => [
       cell("terminal", "grpo", seed, 0.5 + seed / 10),
       cell("terminal", "grpo+echo", seed, 0.55 + seed / 10, 2),
     ]);
-    const { environments, overall } = resultsOf(cells, ["grpo", "grpo+echo"], 0.7, PRESET);
-    const [first, second] = environments[0]!.methods;
+    const { environments, overall } = resultsAt(cells, ["grpo", "grpo+echo"]);
+    const [first, second] = environments[0]!.arms;
     expect(overall).toEqual([]);
     expect(first!.success.value).toBeCloseTo(0.7);
     expect(first!.iqm.value).toBeCloseTo(0.7);
@@ -175,13 +206,13 @@ describe("the curve of a cell", () => {
     expect(second!.difference!.high).toBeCloseTo(0.05);
     // grpo took 24 environment steps in all; the other one 48, and 24 of them until its evaluation in the middle.
     expect(environments[0]!.budget).toBe(24);
-    expect(second!.atBudget.value).toBeCloseTo(0.22);
+    expect(second!.atBudget!.value).toBeCloseTo(0.22);
     expect(first!.threshold).toMatchObject({ reached: 3, seeds: 5, median: 4 });
     expect(second!.threshold).toMatchObject({ reached: 3, median: 4 });
     expect(second!.worldDifference!.value).toBeCloseTo(-0.05);
     expect(first!.curve.steps).toEqual([0, 2, 4]);
     expect(first!.curve.reward[0]).toBe(null);
-    const text = JSON.stringify(tablesOf(resultsOf(cells, ["grpo", "grpo+echo"], 0.7, PRESET)));
+    const text = JSON.stringify(tablesOf(resultsAt(cells, ["grpo", "grpo+echo"])));
     expect(text).toContain('{"text":"+5.0 [+5.0, +5.0]","tone":"good"}');
     expect(text).toContain('{"text":"−0.050 [−0.050, −0.050]","tone":"good"}');
     expect(text).toContain("5 of 5");
@@ -191,12 +222,12 @@ describe("the curve of a cell", () => {
     const broken = cell("terminal", "rloo", 1, 0.5);
     const points = broken.points.map((point, i) => ({ ...point, worldLoss: i === 0 ? point.worldLoss : NaN }));
     const cells = [0, 1].map((seed) => cell("terminal", "grpo", seed, 0.5));
-    const results = resultsOf([...cells, cell("terminal", "rloo", 0, 0.5), { ...broken, points }], ["grpo", "rloo"], 0.7, PRESET); // prettier-ignore
-    const rloo = results.environments[0]!.methods[1]!;
+    const results = resultsAt([...cells, cell("terminal", "rloo", 0, 0.5), { ...broken, points }], ["grpo", "rloo"]);
+    const rloo = results.environments[0]!.arms[1]!;
     expect(rloo.curve.worldLoss.map((interval) => interval === null)).toEqual([false, true, true]);
     expect(rloo.success.value).toBe(0.5);
-    const [success, , world] = tablesOf(results);
-    expect(JSON.stringify(world!.rows[2])).toBe('["rloo","no number",{"text":"no number"},"","2"]');
+    const [, success, , world] = tablesOf(results);
+    expect(JSON.stringify(world!.rows[2]!.slice(0, 4))).toBe('["rloo","no number",{"text":"no number"},""]');
     expect(JSON.stringify(success)).not.toContain("no number");
     expect(interquartileMean([NaN, 1, 2, 3])).not.toBeNaN(); // what would hide it
     expect(bootstrap([[NaN, 1, 2, 3]], interquartileMean).value).toBeNaN();
@@ -204,22 +235,29 @@ describe("the curve of a cell", () => {
 
   it("while the first method has no cell yet, nothing is compared with another one in its place", () => {
     const cells = [cell("a", "rloo", 0, 0.5), cell("a", "dapo", 0, 0.7)];
-    const results = resultsOf(cells, ["grpo", "rloo", "dapo"], 0.7, PRESET);
+    const results = resultsAt(cells, ["grpo", "rloo", "dapo"]);
     const [success] = tablesOf(results);
     expect(success!.head).toContain("against grpo");
-    expect(results.environments[0]!.methods.map(({ difference }) => difference)).toEqual([null, null]);
+    expect(results.environments[0]!.arms.map(({ difference }) => difference)).toEqual([null, null]);
   });
 
   it("a log that has lost its end is named", () => {
     const lines = [held(0, 0.1), rl(0, 0, 1), held(2, 0.2)];
-    expect(() => curveOfCell("runs/x/terminal/grpo/seed0", lines, PRESET)).toThrow("runs/x/terminal/grpo/seed0: its log has evaluations from RL step 0 to 2, expected 0 to 4"); // prettier-ignore
-    expect(() => curveOfCell("x", [], PRESET)).toThrow("from RL step – to –");
-    expect(curveOfCell("x", [...lines, held(4, 0.3)], PRESET).map(({ step }) => step)).toEqual([0, 2, 4]);
+    expect(() => curveOfCell("runs/x/terminal/grpo/seed0", lines, PRESET, MODEL)).toThrow("runs/x/terminal/grpo/seed0: its log has evaluations from RL step 0 to 2, expected 0 to 4"); // prettier-ignore
+    expect(() => curveOfCell("x", [], PRESET, MODEL)).toThrow("from RL step – to –");
+    expect(curveOfCell("x", [...lines, held(4, 0.3)], PRESET, MODEL).points.map(({ step }) => step)).toEqual([0, 2, 4]);
+  });
+
+  it("of the random player is what it is at the end; it begins with the warm start all the same", () => {
+    const preset: Preset = { ...PRESET, rl: { ...PRESET.rl, method: "random" } };
+    const { warm, points } = curveOfCell("x", [held(0, 0.4), held(4, 0.1)], preset, MODEL);
+    expect(warm.success).toBe(0.4);
+    expect(points.map(({ step, success }) => [step, success])).toEqual([[0, 0.1], [4, 0.1]]); // prettier-ignore
   });
 
   it("a difference of fewer than five seeds is not coloured", () => {
     const cells = [0, 1].flatMap((seed) => [cell("a", "grpo", seed, 0.5), cell("a", "rloo", seed, 0.9)]);
-    expect(JSON.stringify(tablesOf(resultsOf(cells, ["grpo", "rloo"], 0.7, PRESET)))).not.toContain("tone");
+    expect(JSON.stringify(tablesOf(resultsAt(cells, ["grpo", "rloo"])))).not.toContain("tone");
   });
 
   it("of several environments: the interquartile mean over all, and cells that are not there yet are no zeros", () => {
@@ -228,8 +266,22 @@ describe("the curve of a cell", () => {
       cell("b", "grpo", seed, 0.7),
       cell("a", "rloo", seed, 0.9),
     ]);
-    const { overall, environments } = resultsOf(cells, ["grpo", "rloo"], 0.7, PRESET);
-    expect(overall.map(({ method, iqm }) => [method, iqm.value])).toEqual([["grpo", 0.6]]);
-    expect(environments.map(({ methods }) => methods.length)).toEqual([2, 1]);
+    const { overall, environments } = resultsAt(cells, ["grpo", "rloo"]);
+    expect(overall.map(({ arm, iqm }) => [arm, iqm.value])).toEqual([["grpo", 0.6]]);
+    expect(environments.map(({ arms }) => arms.length)).toEqual([2, 1]);
+  });
+
+  it("what plays nothing is not compared by environment steps, and does not make the budget 0", () => {
+    const silent = (arm: string, seed: number, end: number): CellResult => cell("a", arm, seed, end, 0);
+    const cells = [0, 1].flatMap((seed) => [cell("a", "grpo", seed, 0.5), silent("expert", seed, 0.9)]);
+    const [{ budget, arms, rewarded, warm }] = resultsAt(cells, ["grpo", "expert"]).environments as [Results["environments"][0]]; // prettier-ignore
+    expect(budget).toBe(24);
+    expect(arms[1]).toMatchObject({ plays: false, speed: null, area: null, areaDifference: null, atBudget: null });
+    expect(arms[1]!.difference!.value).toBeCloseTo(0.4);
+    expect([rewarded, warm.families["read"]!.value, arms[1]!.families["read"]!.value]).toEqual([["read"], 0.25, 0.75]);
+    const tables = tablesOf(resultsAt(cells, ["grpo", "expert"]), () => [60, 120]);
+    const families = tables.find(({ title }) => title.includes("by family"))!;
+    expect(families.rows.map((row) => row.slice(0, 2))).toEqual([["count", "never"], ["read", "yes"]]); // prettier-ignore
+    expect(tables.find(({ title }) => title.includes("what it takes"))!.rows[0]!.slice(0, 4)).toEqual(["grpo", "24", "1.6e6", "1:30"]); // prettier-ignore
   });
 });
