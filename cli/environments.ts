@@ -59,6 +59,18 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     rl: { steps: 100, groups: 16, lr: 1e-3 },
     arms: "grpo,grpo+echo=grpo+echo[lambda=0.2],own successes=rft,demonstrations=sft[rl.expertsOnly=true]",
   },
+  // As home; not tuned.
+  castle: {
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    tasks: { levels: [1, 2] },
+    tasksOfSeed: (seed) => ({ castle: 1000 + seed }),
+    demoTasks: { castle: -1 },
+    limits: { maxTurns: 3, maxActionTokens: 32, maxObservationTokens: 48 },
+    small: { layers: 2, heads: 4 },
+    tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
+    sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
+    rl: { steps: 100, groups: 16, lr: 1e-3 },
+  },
   terminal: {
     source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },

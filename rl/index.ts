@@ -20,6 +20,7 @@ export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult }
 export { ENVIRONMENTS } from "./environments/index.ts";
 export { type GameOptions } from "./environments/game.ts";
 export { achievedTask, household, type HouseholdOptions } from "./environments/household/index.ts";
+export { castle, type CastleOptions } from "./environments/castle/index.ts";
 export { home, type HomeOptions } from "./environments/home/index.ts";
 export { search } from "./environments/search/index.ts";
 export { shop, type ShopOptions } from "./environments/shop/index.ts";

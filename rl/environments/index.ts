@@ -1,5 +1,6 @@
 /** The built-in environments by name. */
 import { calculator } from "./calculator/index.ts";
+import { castle } from "./castle/index.ts";
 import type { EnvironmentSpec } from "./environment.ts";
 import { gridworld } from "./gridworld/index.ts";
 import { home } from "./home/index.ts";
@@ -11,6 +12,7 @@ import { terminal } from "./terminal/index.ts";
 
 export const ENVIRONMENTS: Readonly<Record<string, EnvironmentSpec>> = {
   home,
+  castle,
   terminal,
   gridworld,
   sokoban,

@@ -8,16 +8,10 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { Environment, EnvironmentSpec, StepResult } from "../../rl/environments/environment.ts";
-import type { GameOptions } from "../../rl/environments/game.ts";
+import { HINTS } from "../../rl/environments/facts/hints.ts";
+import type { FactOptions } from "../../rl/environments/facts/options.ts";
 import { terminal } from "../../rl/environments/terminal/index.ts";
 import { play, SPLITS, start } from "./suite.ts";
-
-/** Options that all such worlds have. */
-export interface FactOptions extends GameOptions {
-  readonly hints?: "none" | "tried" | "reverse" | "statement" | "suggestion";
-  readonly facts?: "true" | "random";
-  readonly rewarded?: readonly string[];
-}
 
 export const SIZES = [1, 2, 3] as const;
 
@@ -33,6 +27,38 @@ export const wording = (message: string): string => message.replace(/\b[a-z]{6}\
 
 /** The answer to one action, in a clone, so that the episode stays where it is. */
 export const answerTo = async (env: Environment, action: string): Promise<StepResult> => env.clone!().step(action);
+
+/** How often the baseline solves tasks of a family in two turns, in many clones of a few episodes. */
+export async function luckOf<Options extends FactOptions>(
+  spec: EnvironmentSpec<Options>,
+  family: string,
+): Promise<{ solved: number; trials: number }> {
+  const [episodes, clones] = [10, 100];
+  let solved = 0;
+  for (let seed = 0; seed < episodes; seed++) {
+    const rng = new Rng(seed).split("luck");
+    const { env, task } = await start(spec, seed, { families: [family] } as unknown as Options);
+    for (let i = 0; i < clones; i++) solved += (await play(env.clone!(), () => spec.random(rng, task), 2)).total;
+  }
+  return { solved, trials: episodes * clones };
+}
+
+/** What one wrong action is answered in turn after turn of some episodes, always from the same state. */
+export async function answersTo(
+  began: (seed: number) => Promise<{ readonly env: Environment }>,
+  action: string,
+): Promise<string[]> {
+  const [episodes, turns] = [16, 16];
+  const answers: string[] = [];
+  for (let seed = 0; seed < episodes; seed++) {
+    const { env } = await began(seed);
+    for (let i = 0; i < turns; i++) {
+      answers.push((await answerTo(env, action)).observation);
+      await env.step("wait");
+    }
+  }
+  return answers;
+}
 
 export function testFacts<Options extends FactOptions>(
   spec: EnvironmentSpec<Options>,
@@ -81,15 +107,17 @@ export function testFacts<Options extends FactOptions>(
   );
 
   it.each(families)("%s: the baseline types what the expert types as often as chance has it", async (family) => {
-    const trials = 2_000;
+    const [episodes, tries] = [20, 100];
     for (const size of SIZES) {
       let hits = 0;
-      for (let seed = 0; seed < trials; seed++) {
+      for (let seed = 0; seed < episodes; seed++) {
         const chosen = options({ families: [family], size });
         const { env, task } = await start(spec, seed, chosen);
-        hits += Number(spec.random(new Rng(seed).split("baseline"), task, chosen) === spec.expert(env));
+        const rng = new Rng(seed).split("baseline");
+        const right = spec.expert(env);
+        for (let i = 0; i < tries; i++) hits += Number(spec.random(rng, task, chosen) === right);
       }
-      expectChance(hits, trials, chance(family, size), `${family}, size ${size}`);
+      expectChance(hits, episodes * tries, chance(family, size), `${family}, size ${size}`);
     }
   });
 
@@ -104,7 +132,8 @@ export function testFacts<Options extends FactOptions>(
       for (const world of [0, -1]) {
         const all = await Promise.all(Array.from({ length: 20 }, (_, seed) => episode(family, seed, world)));
         expect(await Promise.all(Array.from({ length: 20 }, (_, seed) => episode(family, seed, world)))).toEqual(all);
-        expect(new Set(all).size, family).toBeGreaterThanOrEqual(18);
+        // A small world has few questions of some kinds: half a dozen chests of which sealing is asked in training.
+        expect(new Set(all).size, family).toBeGreaterThanOrEqual(14);
       }
   });
 
@@ -112,31 +141,25 @@ export function testFacts<Options extends FactOptions>(
     const near = fc.array(fc.constantFrom(...nearly), { maxLength: 9 }).map((parts) => parts.join(" "));
     const hostile = fc.constantFrom("", "\n", "__proto__", "constructor", "9".repeat(500), "\ud800", "(".repeat(5_000));
     const action = fc.oneof(near, fc.string({ unit: "binary", maxLength: 300 }), hostile);
-    const hints = fc.constantFrom("none", "tried", "reverse", "statement", "suggestion");
-    const facts = fc.constantFrom("true", "random");
+    const hints = fc.constantFrom(...HINTS);
+    const facts = fc.constantFrom("true" as const, "random" as const);
     await fc.assert(
-      fc.asyncProperty(
-        fc.nat(5_000),
-        hints,
-        facts,
-        fc.array(action, { maxLength: 12 }),
-        async (seed, h, f, actions) => {
-          const { env } = await start(spec, seed, options({ hints: h, facts: f }));
-          let isOver = false;
-          for (const text of actions) {
-            const { observation, reward, done, info } = await env.step(text);
-            expect(observation.length, text).toBeLessThanOrEqual(longest.answer);
-            expect(Buffer.from(observation, "utf8").toString("utf8")).toBe(observation); // no half of a pair
-            expect(reward).toBe(info["success"] === true ? 1 : 0);
-            expect(done).toBe(info["ending"] !== "none");
-            isOver = done;
-            if (done) break;
-          }
-          // It may be too late for success, and never for an end.
-          if (!isOver) expect((await play(env, () => spec.expert(env), 6)).last?.done).toBe(true);
-        },
-      ),
-      { numRuns: 300 },
+      fc.asyncProperty(fc.nat(5_000), hints, facts, fc.array(action, { maxLength: 8 }), async (seed, h, f, actions) => {
+        const { env } = await start(spec, seed, options({ hints: h, facts: f }));
+        let isOver = false;
+        for (const text of actions) {
+          const { observation, reward, done, info } = await env.step(text);
+          expect(observation.length, text).toBeLessThanOrEqual(longest.answer);
+          expect(Buffer.from(observation, "utf8").toString("utf8")).toBe(observation); // no half of a pair
+          expect(reward).toBe(info["success"] === true ? 1 : 0);
+          expect(done).toBe(info["ending"] !== "none");
+          isOver = done;
+          if (done) break;
+        }
+        // It may be too late for success, and never for an end.
+        if (!isOver) expect((await play(env, () => spec.expert(env), 16)).last?.done).toBe(true);
+      }),
+      { numRuns: 120 },
     );
   });
 
@@ -147,6 +170,27 @@ export function testFacts<Options extends FactOptions>(
         for (const mistake of ["", "frobnicate", "  \n ", "'"]) expect((await env.step(mistake)).done).toBe(false);
         const { last } = await play(env, () => spec.expert(env));
         expect(last, task).toMatchObject({ reward: 1, info: { toolErrors: 4, turns: 4 + turns(family) } });
+      }
+  });
+
+  it("a novice guesses, and gives up unless all went well, which is worth imitating", async () => {
+    for (const family of families)
+      for (let seed = 0; seed < 10; seed++) {
+        const { env, task } = await start(spec, seed, options({ families: [family] }));
+        const rng = new Rng(seed);
+        const right = spec.expert(env);
+        const first = spec.novice!(env, rng, 0, task);
+        expect(first.isGuess).toBe(true);
+        expect(first.action).not.toBe("done");
+        for (const [action, next] of [
+          [first.action, "done"],
+          [right, undefined],
+        ] as const) {
+          if (next && action === right) continue;
+          const copy = env.clone!();
+          await copy.step(action);
+          expect(spec.novice!(copy, rng, 1, task)).toEqual({ action: next ?? spec.expert(copy), isGuess: false });
+        }
       }
   });
 

@@ -5,6 +5,7 @@
  * another, or one fact from another, but for the last program, which is known by whoever knows all others, since each opens one ending.
  */
 import { Rng } from "../../../engine/random.ts";
+import { remembered } from "../facts/options.ts";
 import { nameMaker } from "../game.ts";
 
 /** How much there is of everything. */
@@ -57,14 +58,10 @@ export interface Facts {
   readonly aliases: ReadonlyMap<string, HomeFile>;
 }
 
-const namesBySize = new Map<number, HomeNames>();
+const namesBySize = remembered((_seed, size) => makeNames(size));
 
-/** @param size from 1 to 3 */
-export function namesOf(size: number): HomeNames {
-  const names = namesBySize.get(size) ?? makeNames(size);
-  namesBySize.set(size, names);
-  return names;
-}
+/** The same in all homes. @param size from 1 to 3 */
+export const namesOf = (size: number): HomeNames => namesBySize(0, size);
 
 function makeNames(size: number): HomeNames {
   const { files, directories, kinds, accounts, aliases } = SIZES[size - 1]!;
@@ -82,20 +79,9 @@ function makeNames(size: number): HomeNames {
   };
 }
 
-/** Homes that were asked for last: training plays in one, and demonstrations come from thousands. */
-const KEPT = 8;
-const known = new Map<string, Facts>();
-
 /** The home of this seed. @param seed an integer ≥ 0 @param size from 1 to 3 */
-export function factsOf(seed: number, size: number): Facts {
-  const key = `${seed}/${size}`;
-  const facts = known.get(key) ?? makeFacts(seed, namesOf(size));
-  if (!known.has(key) && known.size >= KEPT) known.clear();
-  known.set(key, facts);
-  return facts;
-}
-
-function makeFacts(seed: number, names: HomeNames): Facts {
+export const factsOf: (seed: number, size: number) => Facts = remembered((seed, size) => {
+  const names = namesOf(size);
   const rng = new Rng(seed).split("home/facts");
   const [endings, places, owners] = [rng.split("endings"), rng.split("places"), rng.split("owners")];
   const files = names.stems.map((stem, index): HomeFile => {
@@ -111,4 +97,4 @@ function makeFacts(seed: number, names: HomeNames): Facts {
     owners: new Map(names.directories.map((directory) => [directory, owners.choice(names.accounts)])),
     aliases: new Map(names.aliases.map((alias, k) => [alias, aliased[k]!])),
   };
-}
+});

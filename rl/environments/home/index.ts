@@ -7,8 +7,8 @@
  * that say less (`hints`) and by messages that cannot be predicted (`facts: "random"`). Questions of several kinds need the same
  * facts; of each file half of the kinds are asked only in held-out tasks, so that what is tested are facts, and not known answers.
  *
- * Read it in this order: facts.ts (what a home is), hints.ts (what error messages say of it), tasks.ts (what is asked, and which pairs
- * are held out), shell.ts (the commands), this file (options, the expert, the baseline).
+ * Read it in this order: facts.ts (what a home is), ../facts/hints.ts and hints.ts (what error messages say of it), tasks.ts (what is
+ * asked, and which pairs are held out), shell.ts (the commands), this file (options, the expert, the baseline).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -69,13 +69,11 @@
  * cannot be listed, and nothing be inferred, because facts are drawn. Not modelled: what the other files of a home say
  * (they are empty), copies (nobody can read one), and what a lock prevents.
  */
-import { check } from "../../../engine/errors.ts";
-import { showValue } from "../../../engine/options.ts";
 import type { Rng } from "../../../engine/random.ts";
 import type { EnvironmentSpec } from "../environment.ts";
+import { checkFactOptions, FACT_OPTIONS, rewardOf } from "../facts/options.ts";
 import { defineGame } from "../game.ts";
 import { type HomeNames, namesOf } from "./facts.ts";
-import { HINTS } from "./hints.ts";
 import { type HomeState, runLine } from "./shell.ts";
 import { FAMILIES, familyOf, type HomeFamily, type HomeOptions, type HomeTask, makeTask } from "./tasks.ts";
 
@@ -99,15 +97,8 @@ export const home: EnvironmentSpec<HomeOptions> = defineGame<HomeOptions, HomeFa
   name: "home",
   description: "a machine that the agent does not know: what is where, and what opens what, its error messages tell",
   families: FAMILIES,
-  optionNames: ["home", "hints", "facts", "rewarded"],
-  checkOptions({ home: seed = 0, hints = "suggestion", facts = "true", rewarded = [] }) {
-    check(Number.isSafeInteger(seed) && seed >= -1, () => `home: home must be an integer ≥ −1, got ${showValue(seed)}`);
-    check(HINTS.includes(hints), () => `home: hints must be one of ${HINTS.join(", ")}, got ${showValue(hints)}`);
-    check(facts === "true" || facts === "random", () => `home: facts must be "true" or "random", got ${showValue(facts)}`); // prettier-ignore
-    const names = FAMILIES.map(({ name }) => name);
-    const isKnown = Array.isArray(rewarded) && rewarded.every((name: string) => names.includes(name));
-    check(isKnown, () => `home: rewarded must be a list of ${names.join(", ")}, got ${showValue(rewarded)}`);
-  },
+  optionNames: ["home", ...FACT_OPTIONS],
+  checkOptions: (options) => checkFactOptions("home", options, options.home ?? 0, FAMILIES),
   makeTask,
   start: () => ({ changes: [], turns: 0, isTold: false }),
   play: (task, state, verb, rest, { hints = "suggestion" }) => runLine(`${verb} ${rest}`.trim(), task, state, hints),
@@ -118,5 +109,5 @@ export const home: EnvironmentSpec<HomeOptions> = defineGame<HomeOptions, HomeFa
     if (state.turns === 0) return { action: guess(rng, task.text, task.facts.names), isGuess: true };
     return { action: state.isTold ? expertAction(task, state) : "done", isGuess: false };
   },
-  reward: (score, { rewarded }, { family }) => (rewarded === undefined || rewarded.includes(family.name) ? score : 0),
+  reward: (score, options, { family }) => rewardOf(score, options, family),
 });

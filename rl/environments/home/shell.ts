@@ -3,12 +3,12 @@
  * restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not listed (mode 711), so a file is
  * found by who knows where it is. Nothing throws, whatever the line.
  */
-import type { Rng } from "../../../engine/random.ts";
+import { type Drawn, type Hints, hintOf, keysOf, liesAbout, quoted as quotedUpTo } from "../facts/hints.ts";
 import type { Ending, Move } from "../game.ts";
 import { NO_ENTRY } from "../terminal/filesystem.ts";
 import { parse, ShellSyntaxError } from "../terminal/parser.ts";
 import type { Facts, HomeFile } from "./facts.ts";
-import { type Fact, type Hints, hintOf } from "./hints.ts";
+import { type HomeFact, type HomeFactKind, WORDS } from "./hints.ts";
 import type { Changes, HomeTask } from "./tasks.ts";
 
 export interface HomeState {
@@ -21,20 +21,13 @@ export interface HomeState {
 /** Lines at most that `read` shows. */
 const SHOWN = 4;
 
-/** What an observation repeats of a word of the agent's, however long and strange: no half of a surrogate pair. */
-const quoted = (word: string): string =>
-  [...word]
-    .slice(0, 40)
-    .join("")
-    .replace(/\p{Surrogate}/gu, "?");
+const quoted = (word: string): string => quotedUpTo(word, 40);
 
 /** A command that failed: what went wrong, and the facts that it needs. */
 class Failure extends Error {
-  readonly file: string;
-  readonly facts: readonly Fact[];
-  constructor(problem: string, file: string = "", facts: readonly Fact[] = []) {
+  readonly facts: readonly HomeFact[];
+  constructor(problem: string, facts: readonly HomeFact[] = []) {
     super(problem);
-    this.file = file;
     this.facts = facts;
   }
 }
@@ -59,10 +52,10 @@ export function runLine(line: string, task: HomeTask, state: HomeState, hints: H
     return runCommand(name, args, task, { ...next, isTold });
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    const { message, file, facts } = error;
+    const { message, facts } = error;
     const liar = task.liar?.split(state.turns);
-    const stated = liar ? facts.map((fact) => lieOf(fact, task, liar)) : facts;
-    return { observation: message + (stated.length > 0 ? hintOf(hints, file, stated) : ""), failed: true, state: next };
+    const stated = liar ? liesAbout(facts, liar, drawnIn(task)) : facts;
+    return { observation: message + hintOf(hints, stated, WORDS), failed: true, state: next };
   }
 }
 
@@ -105,7 +98,7 @@ function runCommand(name: string, args: readonly string[], task: HomeTask, state
   if (isReading) needed.push(programOf(file, args[4]!, facts));
   else if (form.length > 1) needed.push(ownerOf(target, name === "copy", args.at(-1)!, facts));
   const wrong = needed.find(({ right, tried }) => tried !== right);
-  if (wrong !== undefined) throw new Failure(problemOf(wrong), file.name, needed);
+  if (wrong !== undefined) throw new Failure(problemOf(wrong), needed);
   const text = file === task.file ? lines : [];
   if (name === "size") return { observation: String(text.join("").length), state };
   const shown = text.length > SHOWN ? [...text.slice(0, SHOWN), "..."] : text;
@@ -114,7 +107,7 @@ function runCommand(name: string, args: readonly string[], task: HomeTask, state
   return { observation: "", state: { ...state, changes: [...state.changes, change] } };
 }
 
-function problemOf({ kind, known }: Fact): string {
+function problemOf({ kind, known }: HomeFact): string {
   if (kind === "program") return `cannot open ${known}`;
   return kind === "owner" ? "Permission denied" : NO_ENTRY;
 }
@@ -125,44 +118,34 @@ function fileNamed(name: string, directory: string, { facts }: HomeTask, { chang
   if (file !== undefined && !changes.includes(`delete ${name}`)) return file;
   const aliased = facts.aliases.get(name);
   if (aliased === undefined) throw new Failure(NO_ENTRY);
-  throw new Failure(NO_ENTRY, name, [{ kind: "alias", known: name, right: aliased.name, tried: quoted(directory), goesWithTried: namesIn(directory, facts) }]); // prettier-ignore
+  throw new Failure(NO_ENTRY, [{ kind: "alias", known: name, right: aliased.name, tried: quoted(directory), goesWithTried: namesIn(directory, facts) }]); // prettier-ignore
 }
 
 const namesIn = (directory: string, { files }: Facts): string[] =>
   files.flatMap((file) => (file.directory === directory ? [file.name] : []));
 
-/** What a map has for this value. */
-const keysOf = (map: ReadonlyMap<string, string>, value: string): string[] =>
-  [...map].flatMap(([key, own]) => (own === value ? [key] : []));
-
-function directoryOf({ name, directory }: HomeFile, tried: string, facts: Facts): Fact {
+function directoryOf({ name, directory }: HomeFile, tried: string, facts: Facts): HomeFact {
   return { kind: "directory", known: name, right: directory, tried: quoted(tried), goesWithTried: namesIn(tried, facts), word: "in" }; // prettier-ignore
 }
 
-function programOf({ ending }: HomeFile, tried: string, { programs }: Facts): Fact {
+function programOf({ ending }: HomeFile, tried: string, { programs }: Facts): HomeFact {
   const goesWithTried = keysOf(programs, tried).map((other) => `.${other}`);
   return { kind: "program", known: `.${ending}`, right: programs.get(ending)!, tried: quoted(tried), goesWithTried, word: "with" }; // prettier-ignore
 }
 
 /** @param isNamed the command names the directory, so that it stands before the account in the words that would have been right */
-function ownerOf(directory: string, isNamed: boolean, tried: string, { owners }: Facts): Fact {
+function ownerOf(directory: string, isNamed: boolean, tried: string, { owners }: Facts): HomeFact {
   const word = isNamed ? `to ${directory} as` : "as";
   return { kind: "owner", known: directory, right: owners.get(directory)!, tried: quoted(tried), goesWithTried: keysOf(owners, tried), word }; // prettier-ignore
 }
 
-/** The same words about something drawn at random; only how many things are listed is true. */
-function lieOf(fact: Fact, { facts }: HomeTask, rng: Rng): Fact {
-  const { names, files } = facts;
+/** What is drawn from, and said in the place of facts, where facts are random. */
+function drawnIn({ facts: { names, files } }: HomeTask): Drawn<HomeFactKind> {
   const fileNames = files.map(({ name }) => name);
-  const [rights, ofTried] = {
-    directory: [names.directories, fileNames],
-    program: [names.programs, names.endings.map((ending) => `.${ending}`)],
-    owner: [names.accounts, names.directories],
-    alias: [fileNames, fileNames],
-  }[fact.kind];
   return {
-    ...fact,
-    right: rng.choice(rights!),
-    goesWithTried: rng.shuffle(ofTried!).slice(0, fact.goesWithTried.length),
+    directory: { rights: names.directories, ofTried: fileNames },
+    program: { rights: names.programs, ofTried: names.endings.map((ending) => `.${ending}`) },
+    owner: { rights: names.accounts, ofTried: names.directories },
+    alias: { rights: fileNames, ofTried: fileNames },
   };
 }

@@ -1,24 +1,15 @@
 /** What is asked in a home, which commands answer it, and which pairs (file, question) are kept for held-out tasks. */
 import { Rng } from "../../../engine/random.ts";
 import type { FamilyInfo } from "../environment.ts";
-import type { GameOptions, GameTask } from "../game.ts";
+import { type FactOptions, heldOutKinds } from "../facts/options.ts";
+import type { GameTask } from "../game.ts";
 import { drawUntil, type Split } from "../selection.ts";
 import { drawWord } from "../terminal/words.ts";
 import { type Facts, factsOf, type HomeFile, type HomeNames } from "./facts.ts";
-import type { Hints } from "./hints.ts";
 
-export interface HomeOptions extends GameOptions {
+export interface HomeOptions extends FactOptions {
   /** Seed of the home, the same for all episodes; −1: each episode has a home of its own. Default 0. */
   readonly home?: number;
-  /** What an error message says beside what went wrong (hints.ts). Default `suggestion`. */
-  readonly hints?: Hints;
-  /**
-   * `random`: what error messages state is drawn anew each time, in the same words: a control, in which they can be predicted no
-   * better than by chance. What is right stays as it is. Default `true`.
-   */
-  readonly facts?: "true" | "random";
-  /** Families that pay; the others are played, and answered, and earn nothing. Default: all. */
-  readonly rewarded?: readonly string[];
 }
 
 export interface HomeTask extends GameTask {
@@ -169,8 +160,8 @@ export function isHeldOutPair(index: number, { name, level, subject }: HomeFamil
   const rng = (subject === undefined ? all : all.split(subject)).split(index);
   const alike = FAMILIES.filter((family) => family.level === level && family.subject === subject);
   if (alike.length === 1) return rng.split(name).int(2) === 0;
-  const order = rng.shuffle(alike.map((family) => family.name));
-  return order.indexOf(name) < order.length / 2;
+  const names = alike.map((family) => family.name);
+  return heldOutKinds(rng, names).includes(name);
 }
 
 /** Makes a task; the same stream and options give the same task. */
