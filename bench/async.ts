@@ -11,7 +11,8 @@
 import { parseArgs } from "node:util";
 import { Experiment } from "../cli/experiment.ts";
 import { parseStart, type StartOptions } from "../cli/options.ts";
-import { type Preset, presetFor } from "../cli/presets.ts";
+import type { Preset } from "../cli/preset.ts";
+import { presetFor } from "../cli/presets.ts";
 import { fail } from "../engine/errors.ts";
 import { device as makeDevice } from "../engine/index.ts";
 import { installPolicy, type Policy, policyOf } from "../rl/async/messages.ts";

@@ -12,7 +12,8 @@
  */
 import { nearest } from "../engine/options.ts";
 import { parseStart, type StartOptions, UsageError } from "./options.ts";
-import { type Preset, presetFor } from "./presets.ts";
+import type { Preset } from "./preset.ts";
+import { presetFor } from "./presets.ts";
 
 export interface Arm {
   /** As people read it: its name or, without one, the word itself. */

@@ -7,20 +7,8 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/env
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { usage } from "./methods.ts";
 import { UsageError } from "./options.ts";
-import type { Preset } from "./presets.ts";
+import type { Preset, TaskOptions, Tasks } from "./preset.ts";
 import type { Settings } from "./settings.ts";
-
-/** Options of an environment as plain data. The run itself chooses between training tasks and held-out ones. */
-export type TaskOptions = Omit<EnvironmentOptions, "split"> & Readonly<Record<string, unknown>>;
-
-/** Of training and evaluation alike; and what of them is different in training alone, and in the demonstrations alone. */
-export interface Tasks {
-  readonly tasks?: TaskOptions;
-  /** A control may train in a changed world; it is evaluated in the true one. */
-  readonly trainTasks?: TaskOptions;
-  /** Those of the warm start, and what the tokenizer is learnt from. */
-  readonly demoTasks?: TaskOptions;
-}
 
 /** What an environment is after, and what its episodes need. */
 interface EnvironmentSettings extends Tasks {

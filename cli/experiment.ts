@@ -25,7 +25,8 @@ import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } f
 import { dataFor, type Memory } from "./data.ts";
 import { taskOptions } from "./environments.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
-import { longestCompletion, type Preset } from "./presets.ts";
+import type { Preset } from "./preset.ts";
+import { longestCompletion } from "./presets.ts";
 import { rewardOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { threadWorkers } from "./threads.ts";

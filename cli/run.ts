@@ -17,7 +17,7 @@ import type { StepReport } from "../rl/trainer.ts";
 import { Companions } from "./companions.ts";
 import type { Display } from "./display/display.ts";
 import { Experiment, type HeldOutScore } from "./experiment.ts";
-import type { Preset } from "./presets.ts";
+import type { Preset } from "./preset.ts";
 import type { Evaluation, Summary } from "./report/records.ts";
 import type { Checkpoint, RunFolder } from "./runFolder.ts";
 import { showSettings } from "./settings.ts";

@@ -12,7 +12,7 @@ import type { Trajectory } from "../rl/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/template.ts";
 import type { SftOptions } from "../rl/trainer.ts";
 import { taskOptions } from "./environments.ts";
-import type { Preset } from "./presets.ts";
+import type { Preset } from "./preset.ts";
 
 /** Seeds of held-out tasks start here; training draws below 2^31. */
 export const HELD_OUT_SEEDS: number = 2 ** 40;

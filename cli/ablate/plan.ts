@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { type Arm, presetOfArm, setWith, slugOf, withSettings, type Word } from "../arms.ts";
 import type { Job } from "../arms/job.ts";
 import { openGiven, type StartOptions, UsageError } from "../options.ts";
-import type { Preset } from "../presets.ts";
+import type { Preset } from "../preset.ts";
 import type { AblateOptions } from "./options.ts";
 import { type TrialSettings, trialsOf } from "./tune.ts";
 

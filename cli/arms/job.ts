@@ -6,7 +6,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { StartOptions } from "../options.ts";
-import type { Preset } from "../presets.ts";
+import type { Preset } from "../preset.ts";
 
 export const SUMMARY = "summary.json";
 

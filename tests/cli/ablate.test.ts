@@ -10,7 +10,7 @@ import { parseAblate, type AblateOptions } from "../../cli/ablate/options.ts";
 import { planOf, tuningOf } from "../../cli/ablate/plan.ts";
 import type { Results } from "../../cli/ablate/results.ts";
 import { UsageError } from "../../cli/options.ts";
-import type { Preset } from "../../cli/presets.ts";
+import type { Preset } from "../../cli/preset.ts";
 import { openRun } from "../../cli/runFolder.ts";
 import { type Job, startIn, until } from "../support/mainJob.ts";
 

@@ -14,7 +14,8 @@ import {
   timeTo,
 } from "../../cli/ablate/statistics.ts";
 import { tablesOf } from "../../cli/ablate/tables.ts";
-import { type Preset, presetFor } from "../../cli/presets.ts";
+import type { Preset } from "../../cli/preset.ts";
+import { presetFor } from "../../cli/presets.ts";
 import type { MetricsRecord } from "../../cli/report/records.ts";
 import { Rng } from "../../engine/random.ts";
 

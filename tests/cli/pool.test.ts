@@ -17,7 +17,9 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 // What npm start and npm run ablate run under, and children inherit.
 process.execArgv = ["--import", "tsx"];
 
-const preset = presetFor(parseStart(["--quick", "--env", "terminal", "--steps", "2", "--set", "sft.steps=3"]) as StartOptions);
+const preset = presetFor(
+  parseStart(["--quick", "--env", "terminal", "--steps", "2", "--set", "sft.steps=3"]) as StartOptions,
+);
 const warm: Job = { path: join(folder, "warm"), preset, device: "wasm" };
 const arm: Job = { path: join(folder, "arm"), preset, device: "wasm", from: warm.path };
 
