@@ -342,11 +342,8 @@ function refuseOtherData(name: string): void {
     throw new UsageError(`${name} learns from pairs, and the main job from rewards: use trainPreference in code`);
   }
   if (Object.hasOwn(SUPERVISED, name)) {
-    throw new UsageError(
-      name === "sft"
-        ? "sft stands alone: it imitates demonstrations, and RL learns from rewards; --method rft imitates its own successes"
-        : `${name} is a loss over demonstrations: --method sft --set sft.loss=${name}, or --method rft`,
-    );
+    const alone = name === "sft" ? "--method sft, by itself" : `--method sft --set sft.loss=${name}`;
+    throw new UsageError(`${name} learns from demonstrations, and RL from rewards: ${alone}, or --method rft`);
   }
 }
 
