@@ -174,24 +174,29 @@ export function testFacts<Options extends FactOptions>(
   });
 
   it("a novice guesses, and gives up unless all went well, which is worth imitating", async () => {
-    for (const family of families)
+    for (const family of families) {
+      let gaveUp = 0;
       for (let seed = 0; seed < 10; seed++) {
         const { env, task } = await start(spec, seed, options({ families: [family] }));
         const rng = new Rng(seed);
         const right = spec.expert(env);
-        const first = spec.novice!(env, rng, 0, task);
-        expect(first.isGuess).toBe(true);
-        expect(first.action).not.toBe("done");
-        for (const [action, next] of [
-          [first.action, "done"],
-          [right, undefined],
-        ] as const) {
-          if (next && action === right) continue;
+        const guess = spec.novice!(env, rng, 0, task);
+        expect(guess.isGuess).toBe(true);
+        const then = async (action: string): Promise<{ action: string; expert: string }> => {
           const copy = env.clone!();
           await copy.step(action);
-          expect(spec.novice!(copy, rng, 1, task)).toEqual({ action: next ?? spec.expert(copy), isGuess: false });
-        }
+          const next = spec.novice!(copy, rng, 1, task);
+          expect(next.isGuess).toBe(false);
+          return { action: next.action, expert: spec.expert(copy) };
+        };
+        const [afterRight, afterGuess] = [await then(right), await then(guess.action)];
+        expect(afterRight.action).toBe(afterRight.expert);
+        // A wrong word may lead where another step was to lead.
+        expect(["done", afterGuess.expert]).toContain(afterGuess.action);
+        gaveUp += Number(afterGuess.action === "done");
       }
+      expect(gaveUp, family).toBeGreaterThanOrEqual(5);
+    }
   });
 
   it("clones: both play on alike, and neither touches the other", async () => {
