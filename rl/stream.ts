@@ -190,7 +190,8 @@ export function rewardsOfTurns(
   { tokens, first, rows, reward }: Rollout,
   trajectories: readonly Trajectory[],
 ): number[] {
-  const last = tokens.at(-1)?.turn ?? -1;
+  const last = tokens.at(-1)?.turn;
+  if (last === undefined) return [...first.stepRewards]; // nobody whom the rest could be paid to
   const turns = Math.max(first.stepRewards.length, last + 1);
   if (rows.every((row) => trajectories[row]!.tokenRewards)) {
     const rewards = new Array<number>(turns).fill(0);
@@ -200,7 +201,7 @@ export function rewardsOfTurns(
   const rewards = Array.from({ length: turns }, (_, turn) => first.stepRewards[turn] ?? 0);
   const rest = reward - rewards.reduce((a, b) => a + b, 0);
   // Rounding is no reward: 0.1 + 0.2 and 0.3 are the same return.
-  if (last >= 0 && Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward))) rewards[last]! += rest;
+  if (Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward))) rewards[last]! += rest;
   return rewards;
 }
 

@@ -93,8 +93,7 @@ export interface GigpoOptions {
 export function anchorOf({ stream }: Trajectory, turn: number): string {
   const { ids, roles, turns } = stream;
   const answer = ids.filter((_, t) => roles[t] === "observation" && turns[t] === turn - 1);
-  const first = turns.find((_, t) => isAgentToken(roles[t]!)) ?? 0;
-  const isFirst = answer.length === 0 && turn <= first;
+  const isFirst = answer.length === 0 && !roles.some((role, t) => isAgentToken(role) && turns[t]! < turn);
   return (isFirst ? ids.filter((_, t) => roles[t] === "prompt" && turns[t]! <= turn) : answer).join(" ");
 }
 

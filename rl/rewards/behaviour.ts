@@ -18,7 +18,7 @@ export function formatScore(
   malformed: number = Number(info["toolErrors"] ?? 0),
 ): number {
   const last = stream.turns.findLast((_, t) => isAgentToken(stream.roles[t]!));
-  const isAnswered = last !== undefined && last < stepRewards.length;
+  const isAnswered = (last ?? Infinity) < stepRewards.length;
   return isAnswered ? 1 - malformed / stepRewards.length : 0;
 }
 

@@ -3,7 +3,7 @@
  * milestones. Each of these was found by `npm run mutate`: before it was here, an edit of that place went unnoticed.
  */
 import { describe, expect, it } from "vitest";
-import { ADVANTAGES, type AdvantageEstimator, gae, gdpo, gigpo, gpg, grpo, maxRl, milestone, moments, opo, optimalTokenBaseline, rae, reinforcePlusPlusBaseline, vapo, vtrace } from "../../rl/advantages.ts"; // prettier-ignore
+import { ADVANTAGES, type AdvantageEstimator, gae, gdpo, gigpo, gpg, grpo, maxRl, milestone, moments, opo, optimalTokenBaseline, rae, reinforcePlusPlusBaseline, remax, vapo, vtrace } from "../../rl/advantages.ts"; // prettier-ignore
 import { anchorOf } from "../../rl/advantages/steps.ts";
 import { fracWithoutSpread, isWithoutSpread, rowsWithoutSpread, whitening } from "../../rl/advantages/estimator.ts";
 import type { Signals } from "../../rl/signals.ts";
@@ -118,6 +118,11 @@ describe("one group", () => {
     expect(gdpo().estimate([]).fracRewardZeroStd).toBe(0);
   });
 
+  it("ReMax: without a baseline 0, whatever the return", () => {
+    const [lost, whole] = [{ ...actor(5), greedyReward: NaN }, { ...actor(5), greedyReward: 2 }];
+    expect(first(remax(), [lost, whole])).toEqual([0, 3]);
+  });
+
   it("RAE takes back numbers only", () => {
     expect(() => rae().restore!({ toy: 1, other: "2" })).toThrow("rae.restore: expected a number for each environment");
   });
@@ -185,6 +190,7 @@ describe("steps", () => {
     };
     const [alone, helped] = [played("action", "action", "action"), played("action", "prompt", "action")];
     expect([0, 2].map((turn) => anchorOf(helped, turn))).toEqual(["1 9", "4 1"]);
+    expect(anchorOf(played(), 0)).toBe("1 9");
     for (const turn of [0, 2]) expect(anchorOf(helped, turn)).toBe(anchorOf(alone, turn));
     // Begun by a guide.
     const guided = played("prompt", "action", "prompt", "action");

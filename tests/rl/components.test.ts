@@ -180,7 +180,7 @@ describe("RAE", () => {
   it("is told by every step that is learnt from, and continues from its JSON", async () => {
     const estimator = rae();
     const objective: Objective = { advantage: estimator, policyLoss: reinforce(), aggregation: "token-mean" };
-    const learner = { ...toyLearner(device, objective), offPolicy: false };
+    const learner = toyLearner(device, objective);
     await learn(learner, randomBatch(1), 0);
     const state = JSON.parse(JSON.stringify(estimator.state!())) as Record<string, number>;
     expect(state["toy"]).toBeGreaterThan(0);

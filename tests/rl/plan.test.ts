@@ -89,6 +89,7 @@ describe("rewards of tokens", () => {
     expect(perToken(played("gp", [1, 0.5]))).toEqual([0, 0.5]);
     expect(perToken(played("gp", [1, 0.5], 1.75))).toEqual([0, 0.75]);
     expect(perTurn(played("gp", [1, 0.5], 1.75))).toEqual([1, 0.75]);
+    expect(perTurn(played("g", [1], 0))).toEqual([1]);
     expect(perTurn(played("pg", [0, 1], 0))).toEqual([-1, 1]); // truncated after a given turn
     const shaped = { ...played("pgp", [9, 9, 9]), tokenRewards: [0, 1, 2, 0, 0, 0, 0, 4, 8, 0] };
     expect(perTurn(shaped)).toEqual([3, 0, 12]);

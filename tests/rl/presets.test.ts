@@ -321,7 +321,7 @@ describe("penalties, bonuses, critics", () => {
     const before = await entropyOf();
     expect(before).toBeLessThan(0); // −H
     await learn(
-      { ...learner, optimizer: new AdamW(learner.model.params, { weightDecay: 0 }), lr: () => 0.02, offPolicy: false },
+      { ...learner, optimizer: new AdamW(learner.model.params, { weightDecay: 0 }), lr: () => 0.02 },
       batch,
       0,
     );

@@ -97,7 +97,7 @@ describe("format", () => {
       ["prompt", [1]],
       ["action", [2]],
       ["observation", [4]],
-      ["action", [2, 2, 2]],
+      ["action", [2]],
     ];
     expect(formatScore(episode(second, { ...cut, stepRewards: [0], info: { toolErrors: 0 } }))).toBe(0);
     // The answer to the last action had no room: the action was whole.

@@ -92,7 +92,8 @@ export function toyLearner(device: Device, objective: Objective): LearnOptions &
     reference: toyModel(device, 2, shape),
     critic: { head, optimizer: new AdamW(head) },
     head,
-    offPolicy: true,
+    // A loss without a ratio is right for the policy's own samples only.
+    offPolicy: objective.policyLoss.ratio !== false,
   };
 }
 
