@@ -74,7 +74,7 @@ function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement
     const hoped = visible((expected[turn] ?? "").trim());
     const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
     rows.push(row("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad"));
-    rows.push(row("came", `${came === "" ? "(nothing)" : came}`, "came", `${formatNumber(nats)} nats of surprise`));
+    rows.push(row("came", came === "" ? "(nothing)" : came, "came", `${formatNumber(nats)} nats of surprise`));
   }
   return element("dl", { class: "expectations" }, ...rows.flatMap((pair) => [...pair.children]));
 }

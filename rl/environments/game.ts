@@ -186,7 +186,7 @@ export function defineGame<Options extends GameOptions, Family extends FamilyInf
       env instanceof GameEnvironment && env.game === game,
       () => `${game.name}.${asked}: expected a ${game.name} episode, got "${env.name}"`,
     );
-    return env;
+    return env as GameEnvironment<Options, Family, Task, State>;
   };
   return {
     name: game.name,

@@ -119,7 +119,10 @@ describe("one group", () => {
   });
 
   it("ReMax: without a baseline 0, whatever the return", () => {
-    const [lost, whole] = [{ ...actor(5), greedyReward: NaN }, { ...actor(5), greedyReward: 2 }];
+    const [lost, whole] = [
+      { ...actor(5), greedyReward: NaN },
+      { ...actor(5), greedyReward: 2 },
+    ];
     expect(first(remax(), [lost, whole])).toEqual([0, 3]);
   });
 
