@@ -115,11 +115,11 @@ describe("settings", () => {
     [["--advantage", "rlo"], '--advantage: unknown name "rlo"; did you mean "rloo"?'],
     [["--aggregation", "mean"], '--aggregation: unknown name "mean"'],
     [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
-    [["--env", "toString"], '--env: unknown name "toString"; expected home, terminal'],
+    [["--env", "toString"], '--env: unknown name "toString"; expected home, castle, terminal'],
     [["--method", "ppo", "--advantage", "rloo"], "--method ppo has a critic, which --advantage rloo does not read: choose one of gae"], // prettier-ignore
     [["--method", "dpo"], "dpo learns from pairs, and the main job from rewards"],
     [["--loss", "dpo_ipo"], "dpo_ipo learns from pairs"],
-    [["--loss", "sft"], "sft stands alone"],
+    [["--loss", "sft"], "sft learns from demonstrations"],
     [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
     [["--kl-target", "0.1"], "--kl-target steers the weight of --kl"],
     [["--kl", "-1"], '--kl: expected a number ≥ 0, got "-1"'],
