@@ -161,7 +161,7 @@ export function testFacts<Options extends FactOptions>(
       }),
       { numRuns: 120 },
     );
-  });
+  }, 60_000);
 
   it("the expert solves what has not been spoilt yet", async () => {
     for (const family of families)
