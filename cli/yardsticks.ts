@@ -16,9 +16,6 @@ export function isYardstick(method: string): method is Yardstick {
   return Object.hasOwn(YARDSTICKS, method);
 }
 
-/** What the environment answers in training teaches them nothing: they play nothing there. */
-export const playsInTraining = (method: string): boolean => !isYardstick(method);
-
 /** What it is called in which the method learns, and what came after it. */
 export function phaseOf(method: string): { readonly during: string; readonly after: string } {
   if (method === "random") return { during: "random play", after: "random play" };
