@@ -89,7 +89,12 @@ const PLANS: readonly Equivalent[] = [
     equivalent("rl/plan.ts", `for (let t = «0; t < row.length; t++) ${body}`, ["0 → 1"], FIRST),
     equivalent("rl/plan.ts", `for (let t = 0; t < row.length; t++) ${body}`, ["t < row.length → t <= row.length"], BEHIND), // prettier-ignore
   ]),
-  equivalent("rl/plan.ts", "if (imitation > 0 && isRewarded) addImitation", ["imitation > 0 → imitation >= 0"], "it would add zeros"),
+  equivalent(
+    "rl/plan.ts",
+    "if (imitation > 0 && isRewarded) addImitation",
+    ["imitation > 0 → imitation >= 0"],
+    "it would add zeros",
+  ),
   equivalent("rl/stream.ts", "rollout === undefined ? undefined : known.get(rollout)", ["rollout === undefined ? undefined : known.get(rollout) → known.get(rollout)"], "undefined is never a key"), // prettier-ignore
   equivalent("rl/stream.ts", "for (let t = «0; t < mask.length", ["0 → 1"], FIRST),
   equivalent("rl/stream.ts", "for (let t = 0; t < mask.length", ["t < mask.length → t <= mask.length"], BEHIND),
