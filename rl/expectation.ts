@@ -1,6 +1,9 @@
 /**
  * What an agent expected to be answered: its own most probable answer to each of its actions, token by token without chance, from the
  * tokens that it had read when it acted. A world-model loss is a number; this is the same model in words.
+ *
+ * What closes an answer is the template's and no target of any loss, so no model knows where an answer ends: what it expected is
+ * written down as far as the answer that came is long.
  */
 import { generate } from "../nn/generate.ts";
 import type { Model } from "../nn/transformer.ts";
@@ -27,8 +30,10 @@ export async function expectedAnswers(
   const prompts = places.map(({ episode, end }) => trajectories[episode]!.stream.ids.slice(0, end));
   const stopIds = [template.endId];
   const generated = await generate(model, prompts, { maxNewTokens: maxTokens, temperature: 0, stopIds });
-  places.forEach(({ episode }, i) => {
-    const ids = generated[i]!.tokens.map(({ id }) => id).filter((id) => id !== template.endId);
+  places.forEach(({ episode, end }, i) => {
+    const { roles } = trajectories[episode]!.stream;
+    const length = roles.slice(end).findIndex((role) => role !== "observation");
+    const ids = generated[i]!.tokens.slice(0, Math.max(0, length)).map(({ id }) => id).filter((id) => id !== template.endId); // prettier-ignore
     answers[episode]!.push(template.tokenizer.decode(ids));
   });
   return answers;
