@@ -5,8 +5,9 @@
 import uPlot from "uplot";
 import { metricInfo } from "../report/catalogue.ts";
 import { formatAs, type NumberFormat } from "../report/format.ts";
-import { chartCard, lastOf, shortTick, stepWithKeys, yRange } from "../report/pageCharts.ts";
+import { chartCard, lastOf, stepWithKeys } from "../report/pageCharts.ts";
 import { choice, cssColour, element } from "../report/pageDom.ts";
+import { axisSeries, lineColour, lineFrame, lineStyle } from "../report/pageLines.ts";
 import type { Interval } from "../report/statistics.ts";
 import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 
@@ -20,11 +21,6 @@ interface Chart {
   /** A dashed line across. */
   readonly mark?: number;
 }
-
-const HEIGHT = 260;
-/** Told apart by more than their colour. */
-const DASHES: readonly number[][] = [[], [9, 4], [3, 3], [12, 4, 3, 4], [6, 2], [2, 5], [14, 6], [4, 8]];
-const colourOf = (i: number): string => cssColour(`--line-${1 + (Math.max(0, i) % 8)}`);
 
 export function mountCurves(host: HTMLElement, { environments, threshold, shown: metrics }: Results): void {
   const views: View[] = [];
@@ -157,11 +153,6 @@ class View {
   private options(width: number, arms: readonly ArmResult[], axis: Axis, bands: boolean): uPlot.Options {
     const { chart } = this;
     const format = (value: number | null): string => (value === null ? "–" : formatAs(chart.format, value));
-    const lines = {
-      stroke: cssColour("--muted"),
-      grid: { stroke: cssColour("--grid"), width: 1 },
-      ticks: { show: false },
-    };
     const edge = (): uPlot.Series => ({ class: "hidden-row", stroke: "transparent", points: { show: false }, spanGaps: true }); // prettier-ignore
     const series = arms.flatMap(({ arm }, m): uPlot.Series[] => {
       const i = this.all.indexOf(arm);
@@ -174,41 +165,19 @@ class View {
         const [l, h] = [back(low), back(high)];
         return `${format(back(line))}${l === null || h === null ? "" : ` [${format(l)}, ${format(h)}]`}`;
       };
-      return [
-        edge(),
-        edge(),
-        {
-          label: arm,
-          stroke: colourOf(i),
-          width: 2,
-          dash: DASHES[i % DASHES.length]!,
-          spanGaps: true,
-          points: { show: false },
-          value: read,
-        },
-      ];
+      return [edge(), edge(), { ...lineStyle(i), label: arm, value: read }];
     });
     const mark: uPlot.Series = { class: "hidden-row", stroke: cssColour("--muted"), width: 1, dash: [4, 4], points: { show: false } }; // prettier-ignore
-    const fills = arms.map(({ arm }, m): uPlot.Band => ({ series: [3 * m + 2, 3 * m + 1], fill: `${colourOf(this.all.indexOf(arm))}1f` })); // prettier-ignore
+    const fills = arms.map(({ arm }, m): uPlot.Band => ({ series: [3 * m + 2, 3 * m + 1], fill: `${lineColour(this.all.indexOf(arm))}1f` })); // prettier-ignore
     return {
-      width,
-      height: HEIGHT,
-      scales: {
-        x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
-        y: { range: (_plot, low, high) => yRange(chart, low, high) },
-      },
-      axes: [
-        { ...lines, size: 30 },
-        { ...lines, size: 58, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))) }, // prettier-ignore
-      ],
+      ...lineFrame(chart, width, axis),
       series: [
-        { label: axis === "steps" ? "RL steps" : "environment steps", value: (_plot, x) => (x === null ? "end" : formatAs("count", x)) }, // prettier-ignore
+        axisSeries(axis === "steps" ? "RL steps" : "environment steps"),
         ...series,
         ...(chart.mark === undefined ? [] : [mark]),
       ],
       bands: bands ? fills : [],
-      cursor: { sync: { key: axis }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
-      legend: { live: true, markers: { fill: (_plot, i) => colourOf(this.all.indexOf(arms[Math.floor((i - 1) / 3)]?.arm ?? "")) } }, // prettier-ignore
+      legend: { live: true, markers: { fill: (_plot, i) => lineColour(this.all.indexOf(arms[Math.floor((i - 1) / 3)]?.arm ?? "")) } }, // prettier-ignore
     };
   }
 

@@ -1,8 +1,9 @@
 /** The curves of a comparison: a line for each agent, against its RL steps. Drawn by uPlot. Runs in the browser. */
 import uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../report/format.ts";
-import { chartCard, lastOf, shortTick, stepWithKeys, yRange } from "../report/pageCharts.ts";
-import { cssColour, element } from "../report/pageDom.ts";
+import { chartCard, lastOf, stepWithKeys } from "../report/pageCharts.ts";
+import { element } from "../report/pageDom.ts";
+import { axisSeries, lineColour, lineFrame, lineStyle } from "../report/pageLines.ts";
 import type { ArmOutcome, Outcome } from "./outcome.ts";
 
 interface Chart {
@@ -12,12 +13,8 @@ interface Chart {
   readonly of: (arm: ArmOutcome) => readonly (readonly [step: number, value: number])[];
 }
 
-const HEIGHT = 260;
 /** Steps over which training success is averaged: single steps jump by tens of points. */
 const WINDOW = 10;
-/** Told apart by more than their colour. */
-const DASHES: readonly number[][] = [[], [9, 4], [3, 3], [12, 4, 3, 4], [6, 2], [2, 5], [14, 6], [4, 8]];
-const colourOf = (i: number): string => cssColour(`--line-${1 + (i % 8)}`);
 
 const CHARTS: readonly Chart[] = [
   {
@@ -89,31 +86,15 @@ class View {
 
   private options(width: number): uPlot.Options {
     const { chart, arms } = this;
-    const lines = { stroke: cssColour("--muted"), grid: { stroke: cssColour("--grid"), width: 1 }, ticks: { show: false } }; // prettier-ignore
     const read: uPlot.Series.Value = (plot, _value, series, at) => {
       const values = plot.data[series] ?? [];
       const value = lastOf(values, at ?? values.length - 1);
       return value === null ? "–" : formatAs(chart.format, value);
     };
     return {
-      width,
-      height: HEIGHT,
-      scales: {
-        x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
-        y: { range: (_plot, low, high) => yRange(chart, low, high) },
-      },
-      axes: [
-        { ...lines, size: 30 },
-        { ...lines, size: 58, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))) }, // prettier-ignore
-      ],
-      series: [
-        { label: "RL steps", value: (_plot, x) => (x === null ? "end" : formatAs("count", x)) },
-        ...arms.map(({ label }, i): uPlot.Series => {
-          return { label, stroke: colourOf(i), width: 2, dash: DASHES[i % DASHES.length]!, spanGaps: true, points: { show: false }, value: read }; // prettier-ignore
-        }),
-      ],
-      cursor: { sync: { key: "steps" }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
-      legend: { live: true, markers: { fill: (_plot, i) => colourOf(i - 1) } },
+      ...lineFrame(chart, width, "steps"),
+      series: [axisSeries("RL steps"), ...arms.map(({ label }, i) => ({ ...lineStyle(i), label, value: read }))],
+      legend: { live: true, markers: { fill: (_plot, i) => lineColour(i - 1) } },
     };
   }
 }
