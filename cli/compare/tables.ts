@@ -67,5 +67,5 @@ export function verdictOf({ arms, warm, episodesPerStep }: Outcome): string {
         ? `${a.label} is ahead, and by more than the chance of ${b.after.episodes} tasks explains`
         : `that is within the chance of ${b.after.episodes} tasks, so this run shows no difference`;
   const episodes = (a.steps * episodesPerStep).toLocaleString("en");
-  return `From ${formatPercent(warm.successes / warm.episodes)}, ${episodes} episodes took ${a.label} to ${percent(a)} and ${b.label} to ${percent(b)}: ${points(value)} points [${points(low)}, ${points(high)}]; ${what}. It is one seed: docs/evidence.md has more, with the controls.`;
+  return `From ${formatPercent(warm.successes / warm.episodes)}, ${episodes} episodes took ${a.label} to ${percent(a)} and ${b.label} to ${percent(b)}: ${points(value)} points [${points(low)}, ${points(high)}]; ${what}. It is one seed; npm run ablate repeats it over seeds, with any controls.`;
 }
