@@ -83,6 +83,20 @@ describe("the facts of a home", () => {
     for (const [task, different] of commands) expect(different.size, task).toBe(1);
   });
 
+  it("are dealt out evenly: no directory, program or account goes with more than one more than another", () => {
+    for (const size of SIZES) {
+      const { files, programs, owners, names } = factsOf(7, size);
+      const spread = (all: readonly string[], among: readonly string[]): number => {
+        const often = among.map((name) => all.filter((one) => one === name).length);
+        return Math.max(...often) - Math.min(...often);
+      };
+      expect(spread(files.map(({ directory }) => directory), names.directories)).toBeLessThanOrEqual(1); // prettier-ignore
+      expect(spread(files.map(({ ending }) => ending), names.endings)).toBeLessThanOrEqual(1); // prettier-ignore
+      expect(spread([...owners.values()], names.accounts)).toBeLessThanOrEqual(1);
+      expect(new Set(programs.values()).size).toBe(names.programs.length);
+    }
+  });
+
   it("a small home has some of the names of a large one", () => {
     const [small, large] = [namesOf(1), namesOf(3)];
     for (const kind of ["stems", "endings", "directories", "programs", "accounts", "aliases"] as const)
@@ -96,15 +110,15 @@ describe("pairs of a file and a question", () => {
   const level2 = FAMILIES.filter(({ level }) => level === 2);
   const aliased = FAMILIES.filter(({ subject }) => subject === "alias");
 
-  it("half of the questions of level 2 are held out for each file, and one of the two about each alias", () => {
+  it("of two questions that need the same facts one is held out, for each file and each alias", () => {
     const patterns = new Set<string>();
     for (let index = 0; index < 64; index++) {
       const held = level2.filter((family) => isHeldOutPair(index, family)).map(({ name }) => name);
-      expect(held.length).toBe(level2.length / 2);
+      expect(held).toEqual([expect.stringMatching(/^(read|count)$/), expect.stringMatching(/^(delete|lock)$/)]);
       patterns.add(held.join(" "));
       expect(aliased.filter((family) => isHeldOutPair(index, family)).length).toBe(1);
     }
-    expect(patterns.size).toBe(6); // all pairs of four
+    expect(patterns.size).toBe(4); // other ones for other files
   });
 
   it("none that is held out occurs in training, and the other way round; in homes of one episode all occur", () => {
@@ -169,33 +183,33 @@ describe("error messages", () => {
   const GOLDEN: Record<Hints, Record<Kind, string>> = {
     none: {
       directory: "No such file or directory",
-      program: "cannot open .txt",
+      program: "cannot open .log",
       owner: "Permission denied",
       alias: "No such file or directory",
     },
     tried: {
-      directory: "No such file or directory; lakodo has tukifu.cfg rafuda.cfg domare.cfg",
-      program: "cannot open .txt; dalumo has lutoli.txt tilulo.txt falido.log, bukeki opens .log",
-      owner: "Permission denied; dalumo has lutoli.txt tilulo.txt falido.log, bereki owns lakodo fedamu",
-      alias: "No such file or directory; lakodo has tukifu.cfg rafuda.cfg domare.cfg",
+      directory: "No such file or directory; dukero has rafuda.cfg dakaba.txt",
+      program: "cannot open .log; lakodo has lutoli.log difome.csv, lemare opens .txt",
+      owner: "Permission denied; lakodo has lutoli.log difome.csv, bereki owns dalumo dukato",
+      alias: "No such file or directory; dukero has rafuda.cfg dakaba.txt",
     },
     reverse: {
-      directory: "No such file or directory; dalumo has lutoli.txt",
-      program: "cannot open .txt; dalumo has lutoli.txt, lemare opens .txt",
-      owner: "Permission denied; dalumo has lutoli.txt, dalibe owns dalumo",
-      alias: "No such file or directory; dakaba.cfg is called limara",
+      directory: "No such file or directory; lakodo has lutoli.log",
+      program: "cannot open .log; lakodo has lutoli.log, bukeki opens .log",
+      owner: "Permission denied; lakodo has lutoli.log, fotime owns lakodo",
+      alias: "No such file or directory; dakaba.txt is called limara",
     },
     statement: {
-      directory: "No such file or directory; lutoli.txt is in dalumo",
-      program: "cannot open .txt; lutoli.txt is in dalumo, .txt opens with lemare",
-      owner: "Permission denied; lutoli.txt is in dalumo, dalumo belongs to dalibe",
-      alias: "No such file or directory; limara stands for dakaba.cfg",
+      directory: "No such file or directory; lutoli.log is in lakodo",
+      program: "cannot open .log; lutoli.log is in lakodo, .log opens with bukeki",
+      owner: "Permission denied; lutoli.log is in lakodo, lakodo belongs to fotime",
+      alias: "No such file or directory; limara stands for dakaba.txt",
     },
     suggestion: {
-      directory: "No such file or directory; did you mean lutoli.txt in dalumo?",
-      program: "cannot open .txt; did you mean lutoli.txt in dalumo with lemare?",
-      owner: "Permission denied; did you mean lutoli.txt in dalumo as dalibe?",
-      alias: "No such file or directory; did you mean dakaba.cfg?",
+      directory: "No such file or directory; did you mean lutoli.log in lakodo?",
+      program: "cannot open .log; did you mean lutoli.log in lakodo with bukeki?",
+      owner: "Permission denied; did you mean lutoli.log in lakodo as fotime?",
+      alias: "No such file or directory; did you mean dakaba.txt?",
     },
   };
 

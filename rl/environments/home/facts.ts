@@ -2,10 +2,10 @@
  * The facts of a home: in which directory each file lies, which program opens each kind of file, which account owns each directory,
  * and which file each alias stands for. They follow from one seed and never change, so what is learnt in one episode serves in every
  * other. The names are the same in all homes. Only what belongs to what differs, and that is drawn: nobody can infer one home from
- * another, or one fact from another, but for the last program, which is known by whoever knows all others, since each opens one ending.
+ * another. They are dealt out evenly, so that no guess is better than another; who knows all but the last knows that, too.
  */
 import { Rng } from "../../../engine/random.ts";
-import { remembered } from "../facts/options.ts";
+import { dealt, remembered } from "../facts/options.ts";
 import { nameMaker } from "../game.ts";
 
 /** How much there is of everything. */
@@ -83,10 +83,11 @@ function makeNames(size: number): HomeNames {
 export const factsOf: (seed: number, size: number) => Facts = remembered((seed, size) => {
   const names = namesOf(size);
   const rng = new Rng(seed).split("home/facts");
-  const [endings, places, owners] = [rng.split("endings"), rng.split("places"), rng.split("owners")];
+  const endings = dealt(rng.split("endings"), names.stems, names.endings);
+  const places = dealt(rng.split("places"), names.stems, names.directories);
   const files = names.stems.map((stem, index): HomeFile => {
-    const ending = endings.choice(names.endings);
-    return { index, name: `${stem}.${ending}`, ending, directory: places.choice(names.directories) };
+    const ending = endings.get(stem)!;
+    return { index, name: `${stem}.${ending}`, ending, directory: places.get(stem)! };
   });
   const programs = rng.split("programs").shuffle(names.programs);
   const aliased = rng.split("aliases").shuffle(files);
@@ -94,7 +95,7 @@ export const factsOf: (seed: number, size: number) => Facts = remembered((seed, 
     names,
     files,
     programs: new Map(names.endings.map((ending, k) => [ending, programs[k]!])),
-    owners: new Map(names.directories.map((directory) => [directory, owners.choice(names.accounts)])),
+    owners: dealt(rng.split("owners"), names.directories, names.accounts),
     aliases: new Map(names.aliases.map((alias, k) => [alias, aliased[k]!])),
   };
 });

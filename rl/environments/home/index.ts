@@ -13,57 +13,57 @@
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
  * size (level 1): say how many letters a file has: its directory
- *     How large is tamobi.txt?
- *     $ size tamobi.txt in dukato
+ *     How large is tamobi.log?
+ *     $ size tamobi.log in labomi
  *     65
  *     $ answer 65
  *
  * read (level 2): say what a file says: its directory, and the program for its ending
- *     What does tamobi.txt say?
- *     $ read tamobi.txt in dukato with lemare
- *     metori
- *     $ answer metori
+ *     What does falido.txt say?
+ *     $ read falido.txt in kebula with lemare
+ *     kafoke
+ *     $ answer kafoke
  *
  * count (level 2): count the lines of a file: its directory, and the program for its ending
- *     How many lines has tamobi.txt?
- *     $ count tamobi.txt in dukato with lemare
+ *     How many lines has tamobi.log?
+ *     $ count tamobi.log in labomi with bukeki
  *     65
  *     $ answer 65
  *
  * delete (level 2): delete a file: its directory, and the account that owns the directory
- *     Delete fufara.cfg
- *     $ delete fufara.cfg in labomi as dalibe
+ *     Delete rorema.csv
+ *     $ delete rorema.csv in dalumo as bereki
  *     $ done
  *
  * lock (level 2): lock a file: its directory, and the account that owns the directory
- *     Lock buroti.log
- *     $ lock buroti.log in badaki as dalibe
+ *     Lock tamobi.log
+ *     $ lock tamobi.log in labomi as fotime
  *     $ done
  *
  * copy (level 3): copy a file to another: the directories of both, and the account that owns the second
- *     Copy falido.log to buroti.log
- *     $ copy falido.log in dalumo to badaki as dalibe
+ *     Copy falido.txt to meliki.log
+ *     $ copy falido.txt in kebula to fedamu as dalibe
  *     $ done
  *
  * follow (level 3): say what the file behind an alias says: which file, its directory, and the program for its ending
- *     What does taradi say?
- *     $ read domare.cfg in lakodo with mimaki
- *     torifa
- *     $ answer torifa
+ *     What does bofefe say?
+ *     $ read tukifu.csv in badaki with korabe
+ *     demeto
+ *     $ answer demeto
  *
  * tally (level 3): count the lines of the file behind an alias: which file, its directory, and the program for its ending
- *     How many lines has bofefe?
- *     $ count tukifu.cfg in lakodo with mimaki
- *     65
- *     $ answer 65
+ *     How many lines has taradi?
+ *     $ count domare.cfg in badaki with mimaki
+ *     75
+ *     $ answer 75
  *
- * `What does tamobi.txt say?` once more: what `read tamobi.txt in dalumo with lemare` is answered with each of the `hints`:
+ * `What does falido.txt say?` once more: what `read falido.txt in lakodo with lemare` is answered with each of the `hints`:
  *
  *     none: No such file or directory
- *     tried: No such file or directory; dalumo has lutoli.txt tilulo.txt falido.log, lemare opens .txt
- *     reverse: No such file or directory; dukato has tamobi.txt, lemare opens .txt
- *     statement: No such file or directory; tamobi.txt is in dukato, .txt opens with lemare
- *     suggestion: No such file or directory; did you mean tamobi.txt in dukato with lemare?
+ *     tried: No such file or directory; lakodo has lutoli.log difome.csv, lemare opens .txt
+ *     reverse: No such file or directory; kebula has falido.txt, lemare opens .txt
+ *     statement: No such file or directory; falido.txt is in kebula, .txt opens with lemare
+ *     suggestion: No such file or directory; did you mean falido.txt in kebula with lemare?
  *
  * What it is not: `terminal`, whose tasks say all that their commands need. Nothing can be found out by looking, because directories
  * cannot be listed, and nothing be inferred, because facts are drawn. Not modelled: what the other files of a home say

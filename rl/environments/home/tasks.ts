@@ -149,20 +149,24 @@ export const FAMILIES: readonly HomeFamily[] = [
 export const familyOf = (text: string): HomeFamily | undefined => FAMILIES.find(({ asks }) => asks.test(text));
 
 /**
- * Is this question never asked in training about this file, or about this alias? Half of them are, others for each: of the four
- * questions of level 2 two for every file, and of the two about aliases one for every alias, so that each fact is needed both for
- * what training asks and for what it does not.
+ * Is this question never asked in training about this file, or about this alias? Of two questions that need the same facts one is,
+ * for every file and every alias (of reading and counting, of deleting and locking), so that each fact is needed both for what training
+ * asks and for what it does not, and nothing has to be inferred from other files.
  *
  * @param index of the file, or of the alias, in its list
  */
-export function isHeldOutPair(index: number, { name, level, subject }: HomeFamily): boolean {
+export function isHeldOutPair(index: number, family: HomeFamily): boolean {
+  const { name, subject } = family;
   const all = new Rng(0).split("home/pairs");
+  const alike = FAMILIES.filter((other) => needsOf(other) === needsOf(family));
   const rng = (subject === undefined ? all : all.split(subject)).split(index);
-  const alike = FAMILIES.filter((family) => family.level === level && family.subject === subject);
   if (alike.length === 1) return rng.split(name).int(2) === 0;
-  const names = alike.map((family) => family.name);
-  return heldOutKinds(rng, names).includes(name);
+  const names = alike.map((other) => other.name);
+  return heldOutKinds(rng.split(names[0]!), names).includes(name);
 }
+
+/** Questions with the same of these need the same facts. */
+const needsOf = ({ level, subject, change }: HomeFamily): string => `${level} ${subject} ${change !== undefined}`;
 
 /** Makes a task; the same stream and options give the same task. */
 export function makeTask(rng: Rng, family: HomeFamily, options: HomeOptions): HomeTask {
