@@ -44,7 +44,7 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     small: { layers: 2, heads: 4 },
     tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
     sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
-    rl: { steps: 100, groups: 16, lr: 1e-3 },
+    rl: { steps: 200, groups: 8, lr: 1e-3 },
     arms: "grpo,grpo+echo=grpo+echo[lambda=0.2],own successes=rft,demonstrations=sft[rl.expertsOnly=true]",
   },
   // As home; not tuned.
@@ -57,7 +57,7 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     small: { layers: 2, heads: 4 },
     tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
     sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
-    rl: { steps: 100, groups: 16, lr: 1e-3 },
+    rl: { steps: 200, groups: 8, lr: 1e-3 },
   },
   terminal: {
     source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
