@@ -34,7 +34,7 @@ export interface Word {
 }
 
 /** The flags that say something of an arm alone. */
-const FLAGS = ["steps", "loss", "advantage", "aggregation", "lambda", "kl", "kl-target", "correction", "grpo-config", "temperature", "explore", "curriculum", "dynamic-sampling", "guide", "replay", "workers", "max-staleness"] as const; // prettier-ignore
+const FLAGS = ["steps", "loss", "advantage", "aggregation", "lambda", "kl", "kl-target", "correction", "grpo-config", "temperature", "explore", "curriculum", "dynamic-sampling", "guide", "replay", "predict", "workers", "max-staleness"] as const; // prettier-ignore
 
 /** Parts of `--set` that are not an arm's, and why. */
 const SHARED: Readonly<Record<string, string>> = {

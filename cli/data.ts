@@ -7,6 +7,7 @@ import { Rng } from "../engine/random.ts";
 import { armsOf, type Curriculum, Learnability } from "../rl/data/curriculum.ts";
 import type { DynamicSamplingOptions } from "../rl/data/dynamic.ts";
 import type { GuideOptions } from "../rl/data/guide.ts";
+import type { PredictionOptions } from "../rl/data/predictions.ts";
 import type { DataOptions } from "../rl/data/play.ts";
 import { DifficultyPools, FailedTasks } from "../rl/data/pools.ts";
 import { ReplayBuffer, type ReplayOptions } from "../rl/data/replay.ts";
@@ -51,13 +52,14 @@ export interface DataSettings {
   readonly dynamicSampling?: DynamicSamplingOptions;
   readonly guide?: Pick<GuideOptions, "maxPrefix">;
   readonly replay?: Omit<ReplayOptions, "priority">;
+  readonly predictions?: PredictionOptions;
 }
 
 /** @throws UsageError with one line if a flag is wrong, or an option has no flag that it belongs to */
 export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
   if (flags.method !== undefined && isYardstick(flags.method)) {
-    const { explore, curriculum, dynamicSampling, guide, replay } = flags;
-    checkYardstick(flags.method, { explore, curriculum, "dynamic-sampling": dynamicSampling, guide, replay });
+    const { explore, curriculum, dynamicSampling, guide, replay, predict } = flags;
+    checkYardstick(flags.method, { explore, curriculum, "dynamic-sampling": dynamicSampling, guide, replay, predict });
   }
   const temperature = temperatureOf(flags, set);
   const { choose } = set["exploration"] ?? {};
@@ -66,6 +68,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   if (explore !== undefined && valuesOfPlan(explore).some((e) => e > 1)) throw new UsageError(`--explore: expected probabilities, got ${Math.max(...valuesOfPlan(explore))}`); // prettier-ignore
   const curriculum = curriculumOf(flags.curriculum, set["curriculum"] ?? {});
   const perStep = once("--replay", flags.replay, "replay.perStep", set);
+  const predict = once("--predict", flags.predict, "predictions.perStep", set);
   const settings: DataSettings = {
     ...(typeof temperature === "object" ? { temperature } : {}),
     ...(explore === undefined ? {} : { exploration: { epsilon: explore, ...(choose === undefined ? {} : { choose: choose as "random" | "expert" }) } }), // prettier-ignore
@@ -73,6 +76,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
     ...(switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set) ? { dynamicSampling: set["dynamicSampling"] ?? {} } : {}), // prettier-ignore
     ...(switchedOn(flags.guide, "guide", "guide", set) ? { guide: set["guide"] ?? {} } : {}),
     ...(switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set) ? { replay: { ...set["replay"], perStep: perStep! } } : {}), // prettier-ignore
+    ...(switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set) ? { predictions: { ...set["predictions"], perStep: predict! } } : {}), // prettier-ignore
   };
   return Object.keys(settings).length > 0 ? settings : undefined;
 }
@@ -130,7 +134,7 @@ export function dataFor(
   settings: DataSettings,
   source: DataSource,
 ): { options: DataOptions; memories: Record<string, Memory> } {
-  const { temperature, exploration, dynamicSampling, guide } = settings;
+  const { temperature, exploration, dynamicSampling, guide, predictions } = settings;
   const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
   const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
   const options: DataOptions = {
@@ -138,6 +142,7 @@ export function dataFor(
     ...(exploration ? { exploration: explorationOf(exploration, source.env) } : {}),
     ...(dynamicSampling ? { dynamicSampling } : {}),
     ...(guide ? { guide } : {}),
+    ...(predictions ? { predictions } : {}),
     ...(curriculum ? { curriculum } : {}),
     ...(replay ? { replay } : {}),
   };

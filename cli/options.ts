@@ -33,6 +33,7 @@ export interface DataFlags {
   readonly dynamicSampling?: boolean | undefined;
   readonly guide?: boolean | undefined;
   readonly replay?: number | undefined;
+  readonly predict?: number | undefined;
 }
 
 export interface StartOptions extends MethodFlags, DataFlags {
@@ -88,6 +89,8 @@ predicts what it will be answered. With --method, or any flag about a method: on
   --dynamic-sampling  plays further tasks for those that all episodes solve, or none
   --guide             gives first actions of the expert's where no episode succeeds
   --replay N          learns from N earlier groups again    (default 0)
+  --predict N         pays for N predictions of what was answered, in every step
+                                                            (default 0)
   --workers N         plays in N threads of their own       (default: plays and learns in turn, in one)
   --max-staleness N   lets them play ahead: what a step learns from is N steps old at most
                                                             (default 0: the same run as without workers)
@@ -122,6 +125,7 @@ const FLAGS = {
   "dynamic-sampling": { type: "boolean" },
   guide: { type: "boolean" },
   replay: { type: "string" },
+  predict: { type: "string" },
   workers: { type: "string" },
   "max-staleness": { type: "string" },
   set: { type: "string", multiple: true },
@@ -168,6 +172,7 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
     dynamicSampling: values["dynamic-sampling"] === true,
     guide: values["guide"] === true,
     replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
+    predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
     workers: text("workers") === undefined ? undefined : wholeNumber("workers", text("workers")!, 1),
     maxStaleness:
       text("max-staleness") === undefined ? undefined : wholeNumber("max-staleness", text("max-staleness")!, 0),

@@ -157,6 +157,7 @@ export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
     maxStaleness: "number",
     maxUses: "number",
   },
+  predictions: { perStep: "number", size: "number", threshold: "number" },
   guide: { maxPrefix: "number" },
   exploration: { epsilon: "schedule", choose: ["random", "expert"] },
 };

@@ -59,7 +59,7 @@ export function nearest(word: string, candidates: readonly string[]): string | u
  * Number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
  * alignment: Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964). O(|a|·|b|).
  */
-export function editDistance(a: string, b: string): number {
+export function editDistance<T>(a: ArrayLike<T>, b: ArrayLike<T>): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

@@ -10,6 +10,30 @@ import type { Model } from "../nn/transformer.ts";
 import type { Trajectory } from "./stream.ts";
 import type { Template } from "./template.ts";
 
+/** Where an answer stands in its episode. */
+export interface AnswerPlace {
+  /** Its episode, in the list of trajectories. */
+  readonly episode: number;
+  /** Its first token. */
+  readonly start: number;
+  /** Tokens; 0 of an empty answer. */
+  readonly length: number;
+}
+
+/** The answers that these trajectories hold, in order. */
+export function answerPlaces(template: Template, trajectories: readonly Trajectory[]): AnswerPlace[] {
+  const tag = template.tokenizer.special["<|obs|>"]!;
+  // Nobody but the template writes the tag, and it opens every answer, the empty ones too.
+  return trajectories.flatMap(({ stream: { ids, roles } }, episode) =>
+    ids.flatMap((id, t) => {
+      if (id !== tag || roles[t] !== "scaffold") return [];
+      const after = roles.slice(t + 1);
+      const length = after.findIndex((role) => role !== "observation");
+      return [{ episode, start: t + 1, length: length < 0 ? after.length : length }];
+    }),
+  );
+}
+
 /**
  * @param maxTokens the longest answer that is written down
  * @returns for each trajectory a text for each answer that it holds, in order
@@ -20,20 +44,14 @@ export async function expectedAnswers(
   trajectories: readonly Trajectory[],
   maxTokens: number,
 ): Promise<string[][]> {
-  const tag = template.tokenizer.special["<|obs|>"]!;
-  // Nobody but the template writes the tag, and it opens every answer, the empty ones too.
-  const places = trajectories.flatMap(({ stream }, episode) =>
-    stream.ids.flatMap((id, t) => (id === tag && stream.roles[t] === "scaffold" ? [{ episode, end: t + 1 }] : [])),
-  );
+  const places = answerPlaces(template, trajectories);
   const answers = trajectories.map((): string[] => []);
   if (places.length === 0) return answers;
-  const prompts = places.map(({ episode, end }) => trajectories[episode]!.stream.ids.slice(0, end));
+  const prompts = places.map(({ episode, start }) => trajectories[episode]!.stream.ids.slice(0, start));
   const stopIds = [template.endId];
   const generated = await generate(model, prompts, { maxNewTokens: maxTokens, temperature: 0, stopIds });
-  places.forEach(({ episode, end }, i) => {
-    const { roles } = trajectories[episode]!.stream;
-    const length = roles.slice(end).findIndex((role) => role !== "observation");
-    const ids = generated[i]!.tokens.slice(0, Math.max(0, length)).map(({ id }) => id).filter((id) => id !== template.endId); // prettier-ignore
+  places.forEach(({ episode, length }, i) => {
+    const ids = generated[i]!.tokens.slice(0, length).map(({ id }) => id).filter((id) => id !== template.endId); // prettier-ignore
     answers[episode]!.push(template.tokenizer.decode(ids));
   });
   return answers;

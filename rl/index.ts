@@ -108,12 +108,13 @@ export { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoNormalization, type
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./echo.ts";
 export { paw, type PawOptions } from "./paw.ts";
 
-// Which data it is learnt from: temperatures, exploration, refills, help, curricula, replay, filtered rollouts
+// Which data it is learnt from: temperatures, exploration, refills, help, predictions, curricula, replay, filtered rollouts
 export { type DataOptions, type PlayOptions } from "./data/play.ts";
 export { Exploration, type ExplorationOptions, temperatureSchedule, type TemperatureOptions } from "./data/sampling.ts";
 export { type ToolChooser } from "./data/sampling.ts";
 export { type DynamicSamplingOptions } from "./data/dynamic.ts";
 export { type GuideOptions } from "./data/guide.ts";
+export { type PredictionOptions } from "./data/predictions.ts";
 export { armsOf, type Curriculum, Learnability, type LearnabilityOptions } from "./data/curriculum.ts";
 export { type TaskChoice, type TaskOutcome } from "./data/curriculum.ts";
 export { DifficultyPools, type DifficultyPool, type DifficultyPoolsOptions } from "./data/pools.ts";

@@ -23,6 +23,7 @@ import {
   type PreferencePlanOptions,
   type SftPlanOptions,
 } from "./planSupervised.ts";
+import { predictAnswers, type Predictions } from "./data/predictions.ts";
 import { rollout } from "./rollout.ts";
 import { collectSignals } from "./scoring.ts";
 import type { Trajectory } from "./stream.ts";
@@ -169,6 +170,7 @@ export function checkRl(options: RlOptions): void {
   checkKeys("trainRl", options, RL_KEYS);
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
+  check(options.predictions === undefined || objective.critic === undefined, () => "trainRl: predictions are compared in groups, which a critic's values know nothing of; leave one of them out"); // prettier-ignore
   check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
   checkOffPolicy(objective, options);
@@ -183,11 +185,20 @@ export async function* learnFrom(options: RlOptions, source: EpisodeSource): Asy
     const played = await source.next(step);
     if (played === null) return;
     // Compare and update, together with what is replayed.
-    const batch = batchOf(options, played.trajectories, step);
+    const guessed = await guessesOf(options, played.trajectories, step);
+    const batch = batchOf(options, played.trajectories, step, guessed);
     const report = reportOf(await learn(batch.learn, batch.trajectories, step, batch.own), played.metrics, batch);
     yield source.learnt ? await source.learnt(report) : report;
   }
 }
+
+/** Where the options ask for them. */
+const guessesOf = async (
+  { model, template, predictions, rng }: RlOptions,
+  trajectories: readonly Trajectory[],
+  step: number,
+): Promise<Predictions | undefined> =>
+  predictions && predictAnswers(model, template, trajectories, predictions, rng.split(step).split("predictions"), step);
 
 /** With an estimator that asks for it, each task is played once more without chance; its return is the baseline of the group (ReMax): NaN if its environment fails. */
 export async function withBaseline(

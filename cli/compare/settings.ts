@@ -62,7 +62,7 @@ export function isAboutSeveral(options: StartOptions): boolean {
 }
 
 /** What is said of an agent, and not of the world or the warm start that all share. */
-const OF_ONE = ["method", "loss", "advantage", "aggregation", "lambda", "kl", "klTarget", "correction", "grpoConfig", "temperature", "explore", "curriculum", "dynamicSampling", "guide", "replay", "workers", "maxStaleness"] as const; // prettier-ignore
+const OF_ONE = ["method", "loss", "advantage", "aggregation", "lambda", "kl", "klTarget", "correction", "grpoConfig", "temperature", "explore", "curriculum", "dynamicSampling", "guide", "replay", "predict", "workers", "maxStaleness"] as const; // prettier-ignore
 
 /** Makes the folder; it appears with its settings or not at all. */
 export function createComparison({ path, options }: Comparison): void {

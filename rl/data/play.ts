@@ -10,6 +10,7 @@ import type { Model } from "../../nn/transformer.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/environment.ts";
 import type { LearnOptions, StepReport } from "../learn.ts";
 import { type Metrics, rolloutMetrics } from "../metrics.ts";
+import { checkPredictions, type PredictionOptions, type Predictions } from "./predictions.ts";
 import type { CompositeReward } from "../rewards/composite.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../rollout.ts";
 import type { Trajectory } from "../stream.ts";
@@ -42,8 +43,10 @@ export interface DataOptions {
    * state of its own: save `state()` with the run.
    */
   readonly replay?: ReplayBuffer;
+  /** Guesses at what the step's episodes were answered, beside them, each guess with a reward. */
+  readonly predictions?: PredictionOptions;
 }
-export const DATA_KEYS: readonly string[] = ["reward", "temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay"]; // prettier-ignore
+export const DATA_KEYS: readonly string[] = ["reward", "temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay", "predictions"]; // prettier-ignore
 
 export interface PlayOptions extends DataOptions {
   readonly model: Model;
@@ -66,12 +69,17 @@ export function checkPlay({
   temperature,
   dynamicSampling,
   guide,
-}: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide">): void {
+  predictions,
+}: Pick<
+  PlayOptions,
+  "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide" | "predictions"
+>): void {
   check(groupSize >= 1 && groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`); // prettier-ignore
   check(temperature === undefined || sampling.temperature === undefined, () => "trainRl: a temperature schedule and rollout.temperature; give one of them"); // prettier-ignore
   if (dynamicSampling) checkDynamicSampling(dynamicSampling);
   check(dynamicSampling === undefined || groupSize >= 2, () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`); // prettier-ignore
   if (guide) checkGuide(guide);
+  if (predictions) checkPredictions(predictions);
 }
 
 /** What was played in a step. */
@@ -248,15 +256,23 @@ export interface Batch {
   readonly metrics: Metrics;
 }
 
-/** New episodes and replayed ones; the buffer takes the new ones in. */
-export function batchOf(options: LearnOptions & DataOptions, fresh: readonly Trajectory[], step: number): Batch {
+/** New episodes, guesses at their answers, and replayed episodes; the buffer takes the new ones in, without the guesses. */
+export function batchOf(
+  options: LearnOptions & DataOptions,
+  fresh: readonly Trajectory[],
+  step: number,
+  guessed: Predictions = { trajectories: [], metrics: {} },
+): Batch {
   const { replay, dynamicSampling, objective } = options;
   const learn = dynamicSampling ? { ...options, objective: { ...objective, dropConstantGroups: true } } : options;
   const own = fresh.filter((t) => !isGuided(t));
-  if (!replay) return { learn, trajectories: fresh, own, metrics: {} };
+  const all = [...fresh, ...guessed.trajectories];
+  if (!replay) return { learn, trajectories: all, own, metrics: guessed.metrics };
   const drawn = replay.draw(step);
   replay.add(fresh, step);
-  const { trajectories, metrics } = withReplayed(fresh, drawn, step);
+  const replayed = withReplayed(all, drawn, step);
+  const { trajectories } = replayed;
+  const metrics = { ...replayed.metrics, ...guessed.metrics };
   // Ratios of replayed tokens refer to what was recorded; those of new ones as well, which is the same up to rounding.
   const isOffPolicy = drawn.length > 0;
   return { learn: isOffPolicy ? { ...learn, offPolicy: true } : learn, trajectories, own, metrics };

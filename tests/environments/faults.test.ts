@@ -13,22 +13,25 @@ const began = async (seed: number, options: HomeOptions & FaultOptions): Promise
   (await start(faulty, seed, { levels: [2, 2], ...options })).env;
 
 describe("noise", () => {
-  it.each([0.3, 1])("%s of the answers end in a time stamp and a number, and say what they said before it", async (noise) => {
-    let stamped = 0;
-    const stamps = new Set<string>();
-    for (let seed = 0; seed < 300; seed++) {
-      const plain = await began(seed, {});
-      const env = await began(seed, { noise });
-      const action = `wait ${seed}`;
-      const { observation } = await env.step(action);
-      expect(observation.replace(STAMP, "")).toBe((await plain.step(action)).observation);
-      if (!STAMP.test(observation)) continue;
-      stamped++;
-      stamps.add(STAMP.exec(observation)![0]);
-    }
-    expectChance(stamped, 300, noise, "stamped");
-    expect(stamps.size).toBe(stamped);
-  });
+  it.each([0.3, 1])(
+    "%s of the answers end in a time stamp and a number, and say what they said before it",
+    async (noise) => {
+      let stamped = 0;
+      const stamps = new Set<string>();
+      for (let seed = 0; seed < 300; seed++) {
+        const plain = await began(seed, {});
+        const env = await began(seed, { noise });
+        const action = `wait ${seed}`;
+        const { observation } = await env.step(action);
+        expect(observation.replace(STAMP, "")).toBe((await plain.step(action)).observation);
+        if (!STAMP.test(observation)) continue;
+        stamped++;
+        stamps.add(STAMP.exec(observation)![0]);
+      }
+      expectChance(stamped, 300, noise, "stamped");
+      expect(stamps.size).toBe(stamped);
+    },
+  );
 
   it("follows from the task and the actions: a clone, and another episode of the task, are answered the same", async () => {
     const env = await began(1, { noise: 1 });
@@ -58,7 +61,8 @@ describe("a verifier that lies", () => {
     }
     return { rewards, successes };
   }
-  const count = (rewards: readonly number[], value: number): number => rewards.filter((reward) => reward === value).length;
+  const count = (rewards: readonly number[], value: number): number =>
+    rewards.filter((reward) => reward === value).length;
 
   it("pays a share of the failures, and of the successes not, and the truth stands in the info", async () => {
     const options = { falsePositives: 0.2, falseNegatives: 0.4 };

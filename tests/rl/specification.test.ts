@@ -19,7 +19,7 @@ const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
   "4 PaW": ["paw", "paw, selection", "paw, weight"],
   "5 ActFocus": ["actfocus", "actfocus, signals", "top_entropy", "thoughts and actions"],
   "6 rewards": ["maths", "code", "patch similarity", "end states", "format", "composite", "length", "tool efficiency", "judges", "repetition", "hindsight", "subgoals"], // prettier-ignore
-  "7 rollouts and data": ["the loop", "malformed actions", "failing environments", "long answers", "sampling", "temperature schedule", "ε-tool exploration", "recorded log-probabilities", "dynamic sampling", "learnability", "failed tasks", "difficulty pools", "replay", "sft with masks", "rft", "guide", "forked rows", "truncated rollouts"], // prettier-ignore
+  "7 rollouts and data": ["the loop", "malformed actions", "failing environments", "long answers", "sampling", "temperature schedule", "ε-tool exploration", "recorded log-probabilities", "dynamic sampling", "learnability", "failed tasks", "difficulty pools", "replay", "sft with masks", "rft", "guide", "rewarded predictions", "forked rows", "truncated rollouts"], // prettier-ignore
 };
 
 describe.each(Object.entries(SPECIFIED))("§%s", (_, names) => {

@@ -391,6 +391,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "difficulty pools": row("tasks in pools by success rate; a pool by weight, then a task of it", "prime-rl", [DATA, "sort tasks by their success"], [DATA, "a retired pool"]), // prettier-ignore
     replay: row("earlier groups with spread, oldest or highest mean reward first; bounds on size, age, uses; ratios against the recorded log-probabilities", "TRL `GRPOWithReplayBuffer`; Schaul et al. 2015, arXiv 1511.05952", [KEPT, "is bounded in size, age and uses"], [KEPT, "fifo: oldest first"], [DATA_LOOP, "earlier groups come back"]), // prettier-ignore
     guide: row("a group without a success is played again with the shortest prefix of expert actions that helps; the prefix is prompt", "after ActGuide-RL, arXiv 2605.12004", [DATA, "tries 1, 2, … actions"], [DATA_LOOP, "are played again from the expert's first action on"]), // prettier-ignore
+    "rewarded predictions": row("reward 1[d(ŝ, s) < τ] for generated answers ŝ to the agent's own actions, d the edits per token; the guesses at one answer are a group", "RWML, arXiv 2602.05842 (d there is another)", ["tests/rl/predictions.test.ts", "pay where the edits per token"], ["tests/rl/predictions.test.ts", "are learnt"]), // prettier-ignore
     rft: row("SFT on the successes, the shortest `perTask` of each task, no duplicates", "arXiv 2308.01825, 2304.06767", [KEPT, "keep the shortest successes"], [DATA_LOOP, "filtered rollouts are demonstrations"]), // prettier-ignore
   },
 };
