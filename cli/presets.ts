@@ -1,4 +1,5 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
+import { checkPredictions } from "../rl/data/predictions.ts";
 import { checkPlay } from "../rl/data/play.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { checkOffPolicy } from "../rl/objective.ts";
@@ -139,6 +140,7 @@ function checkPreset(preset: Preset): void {
   checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
   usage(() => preset.async && threadWorkers(preset.async.workers));
   usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
+  usage(() => data.predictions && checkPredictions(data.predictions, objective));
   usage(() => rl.reward && checkRewards(rl.reward));
   usage(() => {
     const { options } = dataFor(data, { env: ENVIRONMENTS[env]!, envOptions: taskOptions(preset, "train"), seed });

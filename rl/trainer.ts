@@ -23,7 +23,7 @@ import {
   type PreferencePlanOptions,
   type SftPlanOptions,
 } from "./planSupervised.ts";
-import { predictAnswers, type Predictions } from "./data/predictions.ts";
+import { checkPredictions, predictAnswers, type Predictions } from "./data/predictions.ts";
 import { rollout } from "./rollout.ts";
 import { collectSignals } from "./scoring.ts";
 import type { Trajectory } from "./stream.ts";
@@ -170,7 +170,7 @@ export function checkRl(options: RlOptions): void {
   checkKeys("trainRl", options, RL_KEYS);
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");
-  check(options.predictions === undefined || objective.critic === undefined, () => "trainRl: predictions are compared in groups, which a critic's values know nothing of; leave one of them out"); // prettier-ignore
+  if (options.predictions) checkPredictions(options.predictions, objective);
   check(objective.critic === undefined || critic !== undefined, () => `trainRl: the advantage "${objective.advantage.name}" needs a critic: a value head and its optimiser`); // prettier-ignore
   check(Number.isInteger(iterations) && iterations >= 1, () => `trainRl: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
   checkOffPolicy(objective, options);

@@ -10,7 +10,7 @@ import type { Model } from "../../nn/transformer.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/environment.ts";
 import type { LearnOptions, StepReport } from "../learn.ts";
 import { type Metrics, rolloutMetrics } from "../metrics.ts";
-import { checkPredictions, type PredictionOptions, type Predictions } from "./predictions.ts";
+import type { PredictionOptions, Predictions } from "./predictions.ts";
 import type { CompositeReward } from "../rewards/composite.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../rollout.ts";
 import type { Trajectory } from "../stream.ts";
@@ -69,17 +69,12 @@ export function checkPlay({
   temperature,
   dynamicSampling,
   guide,
-  predictions,
-}: Pick<
-  PlayOptions,
-  "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide" | "predictions"
->): void {
+}: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide">): void {
   check(groupSize >= 1 && groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`); // prettier-ignore
   check(temperature === undefined || sampling.temperature === undefined, () => "trainRl: a temperature schedule and rollout.temperature; give one of them"); // prettier-ignore
   if (dynamicSampling) checkDynamicSampling(dynamicSampling);
   check(dynamicSampling === undefined || groupSize >= 2, () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`); // prettier-ignore
   if (guide) checkGuide(guide);
-  if (predictions) checkPredictions(predictions);
 }
 
 /** What was played in a step. */

@@ -13,6 +13,7 @@ import { generate } from "../../nn/generate.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { type AnswerPlace, answerPlaces } from "../expectation.ts";
 import type { Metrics } from "../metrics.ts";
+import type { Objective } from "../objective.ts";
 import { append, emptyStream, type Trajectory } from "../stream.ts";
 import type { Template } from "../template.ts";
 
@@ -25,12 +26,14 @@ export interface PredictionOptions {
   readonly threshold?: number;
 }
 
-export function checkPredictions(options: PredictionOptions): void {
+/** @throws one clear line if a number is out of range, or if the objective compares nothing within groups */
+export function checkPredictions(options: PredictionOptions, { critic }: Pick<Objective, "critic">): void {
   checkKeys("predictions", options, ["perStep", "size", "threshold"]);
   const { perStep = 16, size = 8, threshold = 0.1 } = options;
   check(Number.isInteger(perStep) && perStep >= 1, () => `predictions: perStep must be an integer ≥ 1, got ${perStep}`);
   check(Number.isInteger(size) && size >= 2, () => `predictions: size must be an integer ≥ 2, got ${size}`);
   check(threshold > 0 && threshold <= 1, () => `predictions: threshold must be in (0, 1], got ${threshold}`);
+  check(critic === undefined, () => "predictions are compared in groups, which a critic's values know nothing of; leave one of them out"); // prettier-ignore
 }
 
 /** The numbers of these groups: beyond all that are played. */
@@ -51,7 +54,6 @@ export async function predictAnswers(
   rng: Rng,
   version: number,
 ): Promise<Predictions> {
-  checkPredictions(options);
   const { perStep = 16, size = 8, threshold = 0.1 } = options;
   const answers = answerPlaces(template, episodes).filter(({ episode, length }) => length > 0 && !episodes[episode]!.masked); // prettier-ignore
   const places = rng.split("places").shuffle(answers).slice(0, perStep);
