@@ -11,7 +11,7 @@ import type { Preset, TaskOptions, Tasks } from "./preset.ts";
 import type { Settings } from "./settings.ts";
 
 /** What an environment is after, and what its episodes need. */
-interface EnvironmentSettings extends Tasks {
+export interface EnvironmentSettings extends Tasks {
   readonly source: string;
   /** Options of tasks that follow from the seed of the run. */
   readonly tasksOfSeed?: (seed: number) => TaskOptions;
@@ -24,9 +24,25 @@ interface EnvironmentSettings extends Tasks {
   readonly tokenizer?: Partial<Preset["tokenizer"]>;
   readonly sft?: Partial<Preset["sft"]>;
   readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
+  /** What takes the place of these where thoughts come before the actions. */
+  readonly thoughts?: Partial<Omit<EnvironmentSettings, "source" | "thoughts">>;
   /** What `npm start` compares where no method is named (arms.ts); none: it trains one agent. */
   readonly arms?: string;
 }
+
+/**
+ * For 4×4 boards, 34 tokens with their tags. A turn has 60 tokens for its thought, 4 for `[up]` and the end, and 34 for the answer; with
+ * the task that makes 632 in 6 turns, and 6 moves is what the longest tasks of level 1 need. Sized for 100 RL steps in two to three
+ * minutes of one thread (docs/log.md).
+ */
+const THOUGHTS: EnvironmentSettings["thoughts"] = {
+  tasks: { levels: [1, 1], moves: 6 },
+  limits: { maxTurns: 6, maxActionTokens: 64, maxObservationTokens: 48 },
+  maxPositions: 640,
+  small: { layers: 2, heads: 4 },
+  sft: { demonstrations: 3000, steps: 1000, batchSize: 16 },
+  rl: { steps: 100, groups: 6 },
+};
 
 /**
  * Room for the expert's longest episodes and a few turns more. A board is a token for every cell and for every space between cells,
@@ -70,12 +86,14 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     tasks: { levels: [1, 2] },
     limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
     maxPositions: 512,
+    thoughts: THOUGHTS,
   },
   sokoban: {
     source: "after the game by H. Imabayashi, 1982",
     tasks: { levels: [1, 1] },
     limits: { maxTurns: 8, maxActionTokens: 8, maxObservationTokens: 48 },
     maxPositions: 384,
+    thoughts: THOUGHTS,
   },
   calculator: {
     source: "after GSM8K with its calculator, arXiv 2110.14168",
@@ -110,8 +128,12 @@ export function listEnvironments(): string {
   return ["Environments (--env)", ...lines].join("\n");
 }
 
-export function environmentSettings(env: string): EnvironmentSettings {
-  if (Object.hasOwn(ENVIRONMENT_SETTINGS, env)) return ENVIRONMENT_SETTINGS[env]!;
+/** @param thoughts whether thoughts come before the actions @throws UsageError if the name is unknown */
+export function environmentSettings(env: string, thoughts = false): EnvironmentSettings {
+  if (Object.hasOwn(ENVIRONMENT_SETTINGS, env)) {
+    const own = ENVIRONMENT_SETTINGS[env]!;
+    return thoughts ? { ...own, ...own.thoughts } : own;
+  }
   const known = Object.keys(ENVIRONMENT_SETTINGS);
   const near = nearest(env, known);
   const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
@@ -132,9 +154,15 @@ export function checkTasks(spec: EnvironmentSpec, tasks: Tasks): void {
   for (const use of ["heldout", "train", "demo"] as const) usage(() => spec.make(taskOptions(tasks, use)).close?.());
 }
 
+/** @throws UsageError that names the environments that have thoughts if this one has none */
+export function checkThoughts(env: string): void {
+  if (ENVIRONMENTS[env]!.thoughts !== undefined) return;
+  const names = Object.keys(ENVIRONMENTS).filter((name) => ENVIRONMENTS[name]!.thoughts !== undefined);
+  throw new UsageError(`--set sft.thoughts: ${env} has no thoughts for its demonstrations; those that have: ${names.join(", ")}`); // prettier-ignore
+}
+
 /** An environment's own options of tasks, with what `--set env.…`, `--set train.…` and `--set demo.…` say on top. */
-export function tasksOf(env: string, set: Settings, seed: number): Tasks {
-  const { tasksOfSeed, ...own } = environmentSettings(env);
+export function tasksOf(env: string, { tasksOfSeed, ...own }: EnvironmentSettings, set: Settings, seed: number): Tasks {
   const always = tasksOfSeed ? { ...own.tasks, ...tasksOfSeed(seed) } : own.tasks;
   const spec = ENVIRONMENTS[env]!;
   const tasks = readOptions("env", spec, set["env"], {}, always);

@@ -20,13 +20,13 @@ import { AdaptiveEntropy, AdaptiveKl } from "../rl/losses.ts";
 import type { Objective } from "../rl/objective.ts";
 import type { RolloutOptions } from "../rl/rollout.ts";
 import type { Trajectory } from "../rl/stream.ts";
-import { Template } from "../rl/template.ts";
+import type { Template } from "../rl/template.ts";
 import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../rl/trainer.ts";
 import { dataFor, type Memory } from "./data.ts";
 import { taskOptions } from "./environments.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
-import { longestCompletion } from "./presets.ts";
+import { longestCompletion, templateFor } from "./presets.ts";
 import { rewardOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { threadWorkers } from "./threads.ts";
@@ -77,7 +77,7 @@ export class Experiment {
 
   newModel(tokenizer: Tokenizer, device: Device): Model {
     // What ends an action is told, so that `generate` of `transformers` stops there, too.
-    const { endId, padId } = new Template(tokenizer);
+    const { endId, padId } = templateFor(this.preset, tokenizer);
     const config = modelConfig({
       ...this.preset.model,
       vocabSize: tokenizer.vocabSize,

@@ -9,11 +9,10 @@ import { Decoder } from "../nn/decoder.ts";
 import type { SampledToken } from "../nn/sampler.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { emptyStream } from "../rl/stream.ts";
-import { Template } from "../rl/template.ts";
 import { createStyle, wantsColour } from "./display/style.ts";
 import { taskOptions } from "./environments.ts";
 import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "./options.ts";
-import { presetOf } from "./presets.ts";
+import { presetOf, templateFor } from "./presets.ts";
 import { modelFromCheckpoint } from "./run.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint
@@ -57,11 +56,13 @@ async function main(): Promise<number> {
   const env = ENVIRONMENTS[preset.env]!.make(taskOptions(preset, "heldout"));
   const given = await env.reset(seed);
   const task = typeof values["task"] === "string" ? values["task"] : given;
-  const template = new Template(tokenizer);
+  const template = templateFor(preset, tokenizer);
   const stream = emptyStream();
   template.appendTask(stream, task);
   write(`${style.dim(`checkpoint after step ${checkpoint.step}`)}\n${style.bold("task")} ${task}\n`);
 
+  const open = template.options.action?.[0];
+  const isThought = (text: string): boolean => open !== undefined && !text.includes(open);
   const { maxTurns, maxActionTokens, maxObservationTokens } = preset.rollout;
   const rng = new Rng(seed).split("generate");
   const decoder = new Decoder(model, 1, preset.model.maxPositions);
@@ -75,7 +76,8 @@ async function main(): Promise<number> {
         const [[token]] = (await decoder.draw([{ row: 0, tokens: pending, rng }], { temperature })) as [[SampledToken]];
         pending = [token.id];
         action.push(token.id);
-        if (token.id !== template.endId) write(style.role.action(tokenizer.decode([token.id])));
+        const role = isThought(tokenizer.decode(action)) ? "thought" : "action";
+        if (token.id !== template.endId) write(style.role[role](tokenizer.decode([token.id])));
       }
       write("\n");
       if (action.at(-1) !== template.endId) return end("the action did not end");

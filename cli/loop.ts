@@ -30,6 +30,7 @@ interface SftNumbers {
   readonly demonstrations?: number;
   readonly noviceShare?: number;
   readonly imitateNovices?: boolean;
+  readonly thoughts?: boolean;
   readonly observationWeight?: number;
   readonly steps?: number;
   readonly batchSize?: number;

@@ -95,7 +95,8 @@ predicts what it will be answered. With --method, or any flag about a method: on
   --max-staleness N   lets them play ahead: what a step learns from is N steps old at most
                                                             (default 0: the same run as without workers)
   --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01;
-                      of the environment env.levels=1-2, in training alone train.…, in the demonstrations alone demo.…
+                      of the environment env.levels=1-2, in training alone train.…, in the demonstrations alone demo.…;
+                      sft.thoughts=true: agents that think before they act (gridworld, sokoban)
   --grpo-config FILE  the method as TRL's GRPOConfig, in JSON
   --list              every method, loss, advantage and environment in a line, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)

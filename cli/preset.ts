@@ -44,6 +44,8 @@ export interface Preset extends Tasks {
     readonly noviceShare: number;
     /** Whether what the novice guesses is imitated, too, and not only read; none: yes. */
     readonly imitateNovices?: boolean;
+    /** Whether thoughts come before the actions (the environment's `thoughts`), and the agent is read as one that thinks; none: no. */
+    readonly thoughts?: boolean;
     /** The model has read nothing before: it also reads the terminal's answers in the demonstrations, at this weight. */
     readonly observationWeight: number;
     /** −log p, or DFT's −p·log p; none: the first. */

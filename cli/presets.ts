@@ -1,10 +1,19 @@
 /** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
-import { checkPredictions } from "../rl/data/predictions.ts";
+import type { Tokenizer } from "../nn/tokenizer.ts";
 import { checkPlay } from "../rl/data/play.ts";
+import { checkPredictions } from "../rl/data/predictions.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { checkOffPolicy } from "../rl/objective.ts";
+import { Template } from "../rl/template.ts";
 import { dataFor, dataSettings, temperatureOf } from "./data.ts";
-import { checkTasks, environmentSettings, taskOptions, tasksOf } from "./environments.ts";
+import {
+  checkTasks,
+  checkThoughts,
+  type EnvironmentSettings,
+  environmentSettings,
+  taskOptions,
+  tasksOf,
+} from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { DEFAULT_METHOD, methodSettings, objectiveFor, readGrpoConfig, usage } from "./methods.ts";
 import type { Preset } from "./preset.ts";
@@ -52,6 +61,13 @@ const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
 export const longestCompletion = ({ rollout, model }: Preset): number =>
   Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
 
+/** Around an action that has a thought before it. One byte each: a token of its own in every vocabulary. */
+const ACTION_TAGS = ["[", "]"] as const;
+
+/** The chat template of a run. */
+export const templateFor = ({ sft }: Pick<Preset, "sft">, tokenizer: Tokenizer): Template =>
+  new Template(tokenizer, sft.thoughts ? { action: ACTION_TAGS } : {});
+
 /** The settings that a run's `config.json` holds. @throws UsageError if it is not one that the main job wrote */
 export function presetOf(folder: RunFolder): Preset {
   const preset = folder.config["preset"] as Partial<Preset> | undefined;
@@ -73,8 +89,9 @@ export function presetOf(folder: RunFolder): Preset {
 /** The settings of a run from its flags. @throws UsageError if a name is unknown or the flags contradict each other */
 export function presetFor(options: StartOptions): Preset {
   const { env = "home" } = options;
-  const { limits, tokenizer = {}, sft = {}, rl = {} } = environmentSettings(env);
   const set = parseSettings(options.set ?? []);
+  const own = environmentSettings(env, set["sft"]?.["thoughts"] === true);
+  const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
   const trl = options.grpoConfig === undefined ? undefined : readGrpoConfig(options.grpoConfig);
   const loop = loopSettings(set, trl?.training);
   const temperature = temperatureOf(options, set);
@@ -84,10 +101,10 @@ export function presetFor(options: StartOptions): Preset {
   const data = dataSettings(options, set);
   const full: Preset = {
     env,
-    ...tasksOf(env, set, options.seed),
+    ...tasksOf(env, own, set, options.seed),
     seed: options.seed,
     tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
-    model: modelFor(options.model, env),
+    model: modelFor(options.model, own),
     sft: {
       demonstrations: 8000,
       noviceShare: 0.2,
@@ -136,6 +153,7 @@ function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "asy
 function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env, seed } = preset;
   checkTasks(ENVIRONMENTS[env]!, preset);
+  if (sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
   usage(() => preset.async && threadWorkers(preset.async.workers));
@@ -148,8 +166,7 @@ function checkPreset(preset: Preset): void {
   });
 }
 
-function modelFor(size: ModelSize, env: string): Preset["model"] {
-  const { maxPositions = 0, small = {} } = environmentSettings(env);
+function modelFor(size: ModelSize, { maxPositions = 0, small = {} }: EnvironmentSettings): Preset["model"] {
   const model = { ...MODELS[size], ...(size === "small" ? small : {}) };
   return { ...model, maxPositions: Math.max(model.maxPositions, maxPositions) };
 }
@@ -159,7 +176,7 @@ function quick(full: Preset, options: StartOptions, said: LoopSettings): Preset 
   return {
     ...full,
     tokenizer: { ...full.tokenizer, vocabSize: 320, corpusEpisodes: 100, ...said.tokenizer },
-    model: modelFor("tiny", full.env),
+    model: modelFor("tiny", environmentSettings(full.env, full.sft.thoughts)),
     sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6, ...said.sft },
     rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4, ...said.rl },
     evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },

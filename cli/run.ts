@@ -11,13 +11,14 @@ import type { AdamW } from "../nn/optimizer.ts";
 import type { TransformerParams } from "../nn/parameters.ts";
 import { type Tokenizer, tokenizerFromJSON } from "../nn/tokenizer.ts";
 import type { Model } from "../nn/transformer.ts";
-import { Template } from "../rl/template.ts";
+import type { Template } from "../rl/template.ts";
 import type { Trajectory } from "../rl/stream.ts";
 import type { StepReport } from "../rl/trainer.ts";
 import { Companions } from "./companions.ts";
 import type { Display } from "./display/display.ts";
 import { Experiment, type HeldOutScore } from "./experiment.ts";
 import type { Preset } from "./preset.ts";
+import { templateFor } from "./presets.ts";
 import type { Evaluation, Summary } from "./report/records.ts";
 import type { Checkpoint, RunFolder } from "./runFolder.ts";
 import { showSettings } from "./settings.ts";
@@ -122,13 +123,13 @@ export class Run {
     this.#folder.rewindTo(checkpoint);
     if (checkpoint === null) {
       const tokenizer = await this.#experiment.trainTokenizer();
-      this.#template = new Template(tokenizer);
+      this.#template = templateFor(this.#preset, tokenizer);
       this.#model = this.#experiment.newModel(tokenizer, this.#device);
       return;
     }
     const { model, tokenizer } = modelFromCheckpoint(checkpoint, this.#device);
     this.#model = model;
-    this.#template = new Template(tokenizer);
+    this.#template = templateFor(this.#preset, tokenizer);
     const saved = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as Omit<State, "seconds">;
     this.#state = { seconds: 0, ...saved }; // older checkpoints did not count them
     this.#earlierSeconds = this.#state.seconds;

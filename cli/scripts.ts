@@ -5,7 +5,7 @@
 import { Rng } from "../engine/random.ts";
 import { type Tokenizer, trainBpe } from "../nn/tokenizer.ts";
 import { taskSeed } from "../rl/data/play.ts";
-import { demonstrate, playScripted } from "../rl/demonstrations.ts";
+import { demonstrate, type DemonstrationOptions, playScripted } from "../rl/demonstrations.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, NoviceMove } from "../rl/environments/environment.ts";
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import type { Trajectory } from "../rl/stream.ts";
@@ -53,14 +53,17 @@ export class Scripts {
     for (let i = 0; i < corpusEpisodes; i++) {
       const rng = seeds.split(i);
       const env = this.#env.make(this.#demo);
-      const task = await env.reset(rng.int(2 ** 31));
+      const seed = rng.int(2 ** 31);
+      const task = await env.reset(seed);
+      const { think } = this.#limits(seed);
       const isNovice = novices && rng.uniform() < this.#preset.sft.noviceShare;
       const turns = isNovice ? this.#noviceTurns() : Infinity;
       texts.push(task);
       for (let turn = 0, done = false; !done && turn < turns; turn++) {
         const action = isNovice ? this.#novice(env, rng, turn, task).action : this.#env.expert(env);
+        const thought = think?.(env, turn, action) ?? "";
         const result = await env.step(action);
-        texts.push(action, result.observation);
+        texts.push(thought, action, result.observation);
         done = result.done;
       }
     }
@@ -131,8 +134,17 @@ export class Scripts {
   }
 
   #expert(template: Template, options: EnvironmentOptions, seed: number): Promise<Trajectory> {
-    const { maxObservationTokens } = this.#preset.rollout;
-    return demonstrate(this.#env, options, seed, template, { maxObservationTokens });
+    return demonstrate(this.#env, options, seed, template, this.#limits(seed));
+  }
+
+  /** Of scripted episodes of the task that `seed` makes. Whoever plays it thinks, or nobody does. */
+  #limits(seed: number): DemonstrationOptions {
+    const { sft, rollout } = this.#preset;
+    const { maxObservationTokens } = rollout;
+    if (!sft.thoughts) return { maxObservationTokens };
+    const words = this.#rng.split("thoughts").split(seed);
+    const think = (env: Environment, turn: number, action: string): string => this.#env.thoughts!(env, action, words.split(turn)); // prettier-ignore
+    return { maxObservationTokens, think };
   }
 
   /** An episode of the novice's; which of its turns are guesses is kept. */
@@ -165,8 +177,7 @@ export class Scripts {
     policy: (env: Environment, turn: number, task: string) => string,
     maxTurns: number,
   ): Promise<Trajectory> {
-    const limits = { maxTurns, maxObservationTokens: this.#preset.rollout.maxObservationTokens };
-    return playScripted(this.#env, options, seed, template, policy, limits);
+    return playScripted(this.#env, options, seed, template, policy, { ...this.#limits(seed), maxTurns });
   }
 }
 

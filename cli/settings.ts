@@ -107,6 +107,7 @@ export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
     demonstrations: "number",
     noviceShare: "number",
     imitateNovices: "switch",
+    thoughts: "switch",
     observationWeight: "number",
     steps: "number",
     batchSize: "number",

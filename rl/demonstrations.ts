@@ -11,6 +11,8 @@ export interface DemonstrationOptions {
   /** Default 16. */
   readonly maxTurns?: number;
   readonly maxObservationTokens?: number;
+  /** What is thought before an action, in the live episode that it is for; the template needs tags. Default: nothing. */
+  readonly think?: (env: Environment, turn: number, action: string) => string;
 }
 
 /** One episode of a scripted policy, which sees the live episode; it ends after `maxTurns` actions if not before. */
@@ -20,7 +22,7 @@ export async function playScripted(
   seed: number,
   template: Template,
   policy: (env: Environment, turn: number, task: string) => string,
-  { maxTurns = 16, maxObservationTokens = 96 }: DemonstrationOptions = {},
+  { maxTurns = 16, maxObservationTokens = 96, think }: DemonstrationOptions = {},
 ): Promise<Trajectory> {
   const env = spec.make(options);
   const stream = emptyStream();
@@ -33,7 +35,7 @@ export async function playScripted(
     template.appendTask(stream, task);
     for (let turn = 0; turn < maxTurns && !done; turn++) {
       const action = policy(env, turn, task);
-      template.appendAction(stream, turn, action);
+      template.appendAction(stream, turn, action, think?.(env, turn, action));
       const result = await env.step(action);
       ({ done, info } = result);
       stepRewards.push(result.reward);

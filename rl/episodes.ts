@@ -169,7 +169,7 @@ export class Episode {
     while (this.stop === null) {
       const text = this.request.forced?.(this.#turn, this.#taskText, this.#env);
       if (text === undefined) return;
-      const action = [...template.tokenizer.encode(text), template.endId];
+      const action = template.encodeAction(text);
       if (this.stream.ids.length + action.length >= maxTokens) {
         this.stop = "context_overflow";
         return;

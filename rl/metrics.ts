@@ -18,6 +18,7 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const counted = kept.map((rows) => rows[0]!);
   const rewards = counted.map((t) => t.reward).filter((r) => !Number.isNaN(r));
   const lengths = kept.map((rows) => rows.reduce((n, t) => n + sampledCount(t), 0));
+  const thoughts = kept.map((rows) => rows.flatMap((t) => t.stream.roles.filter((role) => role === "thought")).length);
   const tokens = trajectories.map((t) => t.stream.ids.length);
   const calls = counted.reduce((n, t) => n + t.stepRewards.length, 0);
   const average = rewards.length > 0 ? mean(rewards) : NaN;
@@ -39,6 +40,7 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     reward_std: rewards.length > 0 ? moments(rewards, 1).std : NaN,
     success: mean(counted.map((t) => Number(t.info["success"] === true))),
     "completions/mean_length": mean(lengths),
+    ...(thoughts.some((n) => n > 0) ? { "completions/mean_thought_length": mean(thoughts) } : {}),
     "completions/min_length": Math.min(...lengths),
     "completions/max_length": Math.max(...lengths),
     "completions/clipped_ratio": mean(counted.map((t) => Number(t.stopReason !== "completed"))),

@@ -30,8 +30,8 @@ export interface TemplateOptions {
 
 export class Template {
   readonly tokenizer: Tokenizer;
-  readonly #tags: TemplateOptions["action"];
-  readonly #strict: boolean;
+  /** What it was made with; a template of the same tokenizer and options writes and reads the same. */
+  readonly options: TemplateOptions;
   readonly #ids: Readonly<Record<(typeof SPECIAL_TOKENS)[number], number>>;
 
   /** @throws if the tokenizer lacks one of `SPECIAL_TOKENS` */
@@ -40,8 +40,7 @@ export class Template {
     check(options.action?.every((tag) => tag !== "") ?? true, () => "template: a tag of the action is empty");
     this.tokenizer = tokenizer;
     check(!options.strict || options.action !== undefined, () => "template: strict is about the tags of an action, and there are none"); // prettier-ignore
-    this.#tags = options.action;
-    this.#strict = options.strict ?? false;
+    this.options = options;
     const idOf = (name: string): number =>
       tokenizer.special[name] ?? fail(`template: the tokenizer has no special token ${name}`);
     this.#ids = Object.fromEntries(SPECIAL_TOKENS.map((name) => [name, idOf(name)])) as Record<
@@ -64,10 +63,20 @@ export class Template {
     append(stream, "scaffold", 0, [this.#ids["<|act|>"]]);
   }
 
-  /** An action by somebody who is not the model: an expert's demonstration. */
-  appendAction(stream: TokenStream, turn: number, text: string): void {
-    const [open, close] = this.#tags ?? ["", ""];
-    append(stream, "action", turn, [...this.tokenizer.encode(open + text + close), this.endId]);
+  /** Tokens of an action that is not the model's: its text between the tags, if there are such, and the end. */
+  encodeAction(text: string): number[] {
+    const [open, close] = this.options.action ?? ["", ""];
+    return [...this.tokenizer.encode(open + text + close), this.endId];
+  }
+
+  /**
+   * An action by somebody who is not the model, and what was thought before it: an expert's demonstration.
+   * @throws if there is a thought and nothing that would tell it from the action
+   */
+  appendAction(stream: TokenStream, turn: number, text: string, thought = ""): void {
+    check(thought === "" || this.options.action !== undefined, () => "template: a thought needs tags around the action, as in { action: [\"[\", \"]\"] }"); // prettier-ignore
+    append(stream, "thought", turn, this.tokenizer.encode(thought));
+    append(stream, "action", turn, this.encodeAction(text));
   }
 
   /** What the model wrote in a turn, its thoughts and its action. */
@@ -89,23 +98,26 @@ export class Template {
   /** Text of an action for its environment, without the closing tag; of tagged text what is between the tags, if they are there. */
   actionText(ids: readonly number[]): string {
     const text = this.tokenizer.decode(ids.at(-1) === this.endId ? ids.slice(0, -1) : ids);
-    const span = this.#tags && spanOf(text, this.#tags);
-    return span ? text.slice(span.start + this.#tags[0].length, span.end - this.#tags[1].length) : text;
+    const tags = this.options.action;
+    const span = tags && spanOf(text, tags);
+    return span ? text.slice(span.start + tags[0].length, span.end - tags[1].length) : text;
   }
 
   /** `actionText`, or undefined where a strict template finds no whole action between its tags. */
   parseAction(ids: readonly number[]): string | undefined {
     const text = this.tokenizer.decode(ids);
-    return this.#strict && spanOf(text, this.#tags!) === undefined ? undefined : this.actionText(ids);
+    const { strict, action } = this.options;
+    return strict && spanOf(text, action!) === undefined ? undefined : this.actionText(ids);
   }
 
   /** The token that ends the turn belongs to what it ends. A token that a tag shares with its neighbour is action. */
   #rolesOf(ids: readonly number[]): Role[] {
-    if (!this.#tags) return ids.map(() => "action");
+    const tags = this.options.action;
+    if (!tags) return ids.map(() => "action");
     // One character for each byte: a token may hold a part of one.
     const pieces = ids.map((id) => (id === this.endId ? "" : String.fromCharCode(...this.tokenizer.decodeBytes([id]))));
     const bytes = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
-    const [open, close] = this.#tags;
+    const [open, close] = tags;
     const span = spanOf(pieces.join(""), [bytes(open), bytes(close)]);
     let at = 0;
     const roles = pieces.map((piece): Role => {

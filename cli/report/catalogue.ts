@@ -159,9 +159,10 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "completions/mean_length", label: "mean" },
       { name: "completions/min_length", label: "min" },
       { name: "completions/max_length", label: "max" },
+      { name: "completions/mean_thought_length", label: "thoughts" },
     ],
     about:
-      "Sampled tokens per episode. Growth without growth of reward is length explosion; a max that sticks to the limit means that episodes are being cut off.",
+      "Sampled tokens per episode, and how many of them are thoughts. Growth without growth of reward is length explosion; a max that sticks to the limit means that episodes are being cut off.",
   },
   {
     title: "Turns",

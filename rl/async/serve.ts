@@ -10,7 +10,7 @@ import type { MessageTarget, WireSetup } from "./workers.ts";
 export interface ServeOptions {
   /** The environments that may be asked for, by name. */
   readonly environments: Readonly<Record<string, EnvironmentSpec>>;
-  /** Default: made from the learner's tokenizer. */
+  /** Default: the learner's, made again from its tokenizer and options. */
   readonly template?: Template;
   /** Default: of the learner's kind. One thread, unless `options` say otherwise: the workers are the threads. */
   readonly device?: { readonly kind: "wasm" | "webgpu" | "reference"; readonly options?: DeviceOptions };
@@ -62,8 +62,8 @@ interface Opened {
 }
 
 async function open(
-  { config, device, tokenizer, rollout, rows }: WireSetup,
-  { environments, template, device: chosen }: ServeOptions,
+  { config, device, tokenizer, template, rollout, rows }: WireSetup,
+  { environments, template: own, device: chosen }: ServeOptions,
   reply: (message: FromWorker) => void,
 ): Promise<Opened> {
   const { kind, options }: NonNullable<ServeOptions["device"]> = chosen ?? { kind: device.kind, options: { precision: device.precision } }; // prettier-ignore
@@ -72,7 +72,7 @@ async function open(
     if (Object.hasOwn(environments, name)) return environments[name]!;
     throw new Error(`rollout worker: unknown environment "${name}", expected ${Object.keys(environments).join(", ")}`);
   };
-  const shown = template ?? new Template(tokenizerFromJSON(tokenizer));
+  const shown = own ?? new Template(tokenizerFromJSON(tokenizer), template);
   const server = new RolloutServer({ config, device: executor, template: shown, rollout, rows, environment }, reply);
   return { server, executor };
 }

@@ -6,7 +6,7 @@ import type { Device } from "../../engine/device.ts";
 import { check } from "../../engine/errors.ts";
 import type { ModelConfig } from "../../nn/config.ts";
 import type { RolloutOptions } from "../rollout.ts";
-import type { Template } from "../template.ts";
+import type { Template, TemplateOptions } from "../template.ts";
 import { type FromWorker, type Policy, type ToWorker, toWire } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 
@@ -73,6 +73,7 @@ export interface WireSetup {
   readonly config: ModelConfig;
   readonly device: { readonly kind: Device["kind"]; readonly precision: Device["float"] };
   readonly tokenizer: unknown;
+  readonly template: TemplateOptions;
   readonly rollout: RolloutOptions;
   readonly rows: number;
 }
@@ -82,6 +83,7 @@ export const setupToWire = ({ config, device, template, rollout, rows }: WorkerS
   config,
   device: { kind: device.kind, precision: device.float },
   tokenizer: template.tokenizer.toJSON(),
+  template: template.options,
   rollout,
   rows,
 });

@@ -96,6 +96,12 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   random(rng: Rng, task?: string, options?: Options): string;
   /** A scripted novice: its action in this turn of a live episode. Default: two random actions, and then it gives up. */
   novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
+  /**
+   * What might be thought before `action` in this live episode: a true trace of a search from where it stands, with filler words drawn
+   * from `rng`, that ends in `action`; 20 to 60 tokens where a word is one. Whoever acts thinks in the same form, the expert and the
+   * novice alike: only the expert's action follows from the trace. Throws if `env` is not of this kind. Optional: default no thoughts.
+   */
+  thoughts?(env: Environment, action: string, rng: Rng): string;
 }
 
 /**

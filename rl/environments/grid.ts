@@ -2,6 +2,7 @@
  * What worlds on a square grid share: cells, directions, moves as words, and the map as text. A cell is its row-major index in a
  * grid of side `size`; there is nothing beyond the edge.
  */
+import type { Rng } from "../../engine/random.ts";
 
 /** Clockwise: the neighbours of a direction in this list, cyclically, are at right angles to it. */
 export const DIRECTIONS = ["up", "right", "down", "left"] as const;
@@ -35,6 +36,25 @@ export function readMoves(action: string, most: number): Direction[] | undefined
 export function moveHelp(most: number): string {
   const list = DIRECTIONS.join(", ");
   return `unknown action; use ${most === 1 ? `one of ${list}` : `1 to ${most} of ${list}`}`;
+}
+
+/** Words that decide nothing. */
+const FILLERS = ["hmm", "well", "now", "look", "wait", "maybe", "ok", "see"] as const;
+const ENDINGS = ["so", "then", "go"] as const;
+
+/**
+ * A thought before `action`: every direction is tried, with what it meets there, none to two filler words before each.
+ *
+ *     now try up edge. try right 3 more. hmm ok try down hole. try left 5 more. so right
+ *
+ * @param meets what is found one move in this direction, in a word or two
+ */
+export function tryAll(action: string, meets: (direction: Direction) => string, rng: Rng): string {
+  const words = DIRECTIONS.flatMap((direction) => {
+    const fillers = Array.from({ length: rng.int(3) }, () => rng.choice(FILLERS));
+    return [...fillers, "try", direction, `${meets(direction)}.`];
+  });
+  return [...words, rng.choice(ENDINGS), action].join(" ");
 }
 
 /**

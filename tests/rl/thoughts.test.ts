@@ -1,12 +1,28 @@
 /** Thoughts and actions in what a model writes: which token is which, what the environment gets, and what ActFocus makes of it. */
 import { describe, expect, it } from "vitest";
 import { device as makeDevice } from "../../engine/device.ts";
+import { grad } from "../../engine/grad.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import { tokenLogProbs } from "../../engine/ops/logProbs.ts";
+import { add, mul } from "../../engine/ops/pointwise.ts";
+import { sum } from "../../engine/ops/reduce.ts";
 import { Rng } from "../../engine/random.ts";
+import type { Tensor } from "../../engine/tensor.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import type { TransformerParams } from "../../nn/parameters.ts";
+import { forward, outputMatrix, pickHidden } from "../../nn/transformer.ts";
+import { grpo } from "../../rl/advantages.ts";
 import { actFocus } from "../../rl/focus.ts";
+import { planGradient } from "../../rl/learner.ts";
+import { ppoClip } from "../../rl/losses.ts";
+import { rolloutMetrics } from "../../rl/metrics.ts";
+import type { StepPlan } from "../../rl/objective.ts";
+import { planStep } from "../../rl/plan.ts";
 import { rollout } from "../../rl/rollout.ts";
-import { emptyStream, policyMask } from "../../rl/stream.ts";
+import { emptyStream, policyMask, type Role } from "../../rl/stream.ts";
 import { Template } from "../../rl/template.ts";
-import { endingModel, letters, toySpec, toyTokenizer } from "../support/rlToy.ts";
+import { readAll } from "../support/rlExecutors.ts";
+import { endingModel, letters, toySpec, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 
 const template = new Template(toyTokenizer, { action: ["!", "."] });
 const idsOf = (text: string): number[] => [...toyTokenizer.encode(text), template.endId];
@@ -46,6 +62,15 @@ describe("tags around the action", () => {
     expect(() => new Template(toyTokenizer, { action: ["", "."] })).toThrow("template: a tag of the action is empty");
   });
 
+  it("an expert's thought has the role that the model's own would have; without tags nothing would tell it from the action", () => {
+    const [shown, sampled] = [emptyStream(), emptyStream()];
+    template.appendAction(shown, 3, "ab", "cd?");
+    template.appendSampled(sampled, 3, idsOf("cd?!ab."));
+    expect(shown).toEqual(sampled);
+    expect(shown.roles.map((role) => role[0]).join("")).toBe("tttaaaaa");
+    expect(() => new Template(toyTokenizer).appendAction(emptyStream(), 0, "ab", "cd")).toThrow('template: a thought needs tags around the action, as in { action: ["[", "]"] }'); // prettier-ignore
+  });
+
   it("a strict template ends the episode where it finds no action, and the environment hears nothing of it", async () => {
     const strict = new Template(toyTokenizer, { action: ["!", "."], strict: true });
     expect(["ab!c.", "ab", ""].map((text) => strict.parseAction(idsOf(text)))).toEqual(["c", undefined, undefined]);
@@ -78,6 +103,19 @@ describe("tags around the action", () => {
   });
 });
 
+it("actions that are not the model's are written as it would write them itself", async () => {
+  const device = await makeDevice("wasm");
+  const heard: string[] = [];
+  const spec = toySpec((action, turn) => (heard.push(action), letters(2)(action, turn)));
+  const forced = (turn: number): string | undefined => (turn === 0 ? "cf" : undefined);
+  const request = { spec, options: {}, seed: 0, group: 0, rng: new Rng(1), forced };
+  const [played] = await rollout(endingModel(device), template, [request], { maxActionTokens: 4, maxTurns: 2 });
+  expect(heard[0]).toBe("cf");
+  const { ids, roles } = played!.stream;
+  expect(ids.filter((_, t) => roles[t] === "prompt" && t > roles.indexOf("scaffold"))).toEqual(idsOf("!cf."));
+  device.dispose();
+});
+
 it("in a rollout both are sampled and trained; ActFocus weighs thoughts by α", async () => {
   const device = await makeDevice("wasm");
   const heard: string[] = [];
@@ -92,9 +130,55 @@ it("in a rollout both are sampled and trained; ActFocus weighs thoughts by α", 
   const all = episodes.flatMap((t) => t.stream.roles);
   expect(all).toContain("thought");
   expect(plain.flatMap((t) => t.stream.roles)).not.toContain("thought");
+  const thoughts = all.filter((role) => role === "thought").length / episodes.length;
+  expect(rolloutMetrics(episodes)["completions/mean_thought_length"]).toBeCloseTo(thoughts, 12);
+  expect(rolloutMetrics(plain)).not.toHaveProperty("completions/mean_thought_length");
   const weights = actFocus({ alpha: 0.25, beta: 0 }).weights(episodes, {});
   episodes.forEach((t, i) =>
     policyMask(t).forEach((own, k) => own && expect(weights[i]![k]).toBe(t.stream.roles[k] === "thought" ? 0.25 : 1)),
   );
+  device.dispose();
+});
+
+it("ActFocus with α = 0: the policy's gradient is that of the actions alone, by hand", async () => {
+  const device = await makeDevice("reference");
+  const model = endingModel(device);
+  const episodes = ["ab!cd.", "c!a.", "fade!b.", "!c.d", "ab!f.", "abc"].map((text, i) => {
+    const stream = emptyStream();
+    template.appendTask(stream, "ab"[i % 2]!);
+    template.appendSampled(stream, 0, idsOf(text), { oldLogProbs: idsOf(text).map(() => -2) });
+    template.appendObservation(stream, 0, toyTokenizer.encode("b!"));
+    template.appendSampled(stream, 1, idsOf(`${text}e!a.`), { oldLogProbs: idsOf(`${text}e!a.`).map(() => -2) });
+    return trajectoryOf(stream, { group: i % 2, reward: i >> 1 });
+  });
+  const count = (role: Role): number => episodes.reduce((n, t) => n + t.stream.roles.filter((r) => r === role).length, 0); // prettier-ignore
+  const gradient = async (alpha: number): Promise<{ plan: StepPlan; found: number[] }> => {
+    const focus = actFocus({ alpha, beta: 0 });
+    const plan = planStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", focus }, episodes, 0);
+    const update = { lr: 0, padId: template.padId, maxBatchTokens: 1000 };
+    return { plan, found: (await readAll(treeLeaves(planGradient(model, plan, { policyLoss: ppoClip() }, update)))).flat() }; // prettier-ignore
+  };
+  const { plan, found } = await gradient(0);
+  // ∇ −Σ A·lp / N over the tokens of actions, of which there are N; every episode read by itself.
+  const loss = (params: TransformerParams): Tensor =>
+    plan.episodes
+      .map(({ trajectory: { stream }, advantages }) => {
+        const T = stream.ids.length;
+        const ids = tensor(Int32Array.from(stream.ids), { device, shape: [1, T] });
+        const hidden = pickHidden(
+          forward(params, model.config, ids),
+          Int32Array.from({ length: T - 1 }, (_, t) => t),
+        );
+        const next = tensor(Int32Array.from(stream.ids.slice(1)), { device });
+        const w = stream.roles.map((role, t) => (role === "action" ? -advantages[t]! / count("action") : 0)).slice(1);
+        const weights = tensor(w, { device, dtype: device.float });
+        return sum(mul(weights, tokenLogProbs(hidden, outputMatrix(params), next, {}).logProbs));
+      })
+      .reduce((a, b) => add(a, b));
+  const byHand = (await readAll(treeLeaves(grad(loss)(model.params)))).flat();
+  expect(Math.max(...byHand.map(Math.abs))).toBeGreaterThan(1e-3);
+  const far = (other: readonly number[]): number => Math.max(...other.map((g, k) => Math.abs(g - byHand[k]!)));
+  expect(far(found)).toBeLessThan(1e-12);
+  expect(far((await gradient(0.1)).found)).toBeGreaterThan(1e-4); // with any other α they count
   device.dispose();
 });

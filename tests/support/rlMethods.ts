@@ -377,7 +377,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "strict templates": row("no action between the tags: `parse_error`, and the environment hears nothing", "tinker's stop reasons", ["tests/rl/thoughts.test.ts", "a strict template ends"]), // prettier-ignore
     "malformed actions": row("never throw: the error is the answer, and is counted", "–", ["tests/environments/contract.ts", "takes any text as an action"]), // prettier-ignore
     sampling: row("temperature, top-k, top-p, min-p", "Holtzman et al. 2020; Nguyen et al. 2024", ["tests/nn/sampler.test.ts", "frequencies and both log-probabilities"], [ROLLOUT, "truncation (top-k, top-p)"]), // prettier-ignore
-    "thoughts and actions": row("tokens of the action's span, tags included, are action; other sampled text is thought", "ActFocus, arXiv 2605.14558; RAGEN", ["tests/rl/thoughts.test.ts", "tags around the action"], ["tests/rl/thoughts.test.ts", "ActFocus weighs thoughts by α"]), // prettier-ignore
+    "thoughts and actions": row("tokens of the action's span, tags included, are action; other sampled text is thought", "ActFocus, arXiv 2605.14558; RAGEN", ["tests/rl/thoughts.test.ts", "tags around the action"], ["tests/rl/thoughts.test.ts", "ActFocus weighs thoughts by α"], ["tests/rl/thoughts.test.ts", "ActFocus with α = 0"]), // prettier-ignore
     "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT, "an empty answer"]),
     "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [PRESETS, "ReMax plays each task once more"]), // prettier-ignore
     "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),

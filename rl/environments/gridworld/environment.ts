@@ -6,11 +6,11 @@ import { check } from "../../../engine/errors.ts";
 import { showValue } from "../../../engine/options.ts";
 import { Rng } from "../../../engine/random.ts";
 import { type EnvironmentOptions, SingleUseEnvironment, type StepInfo, type StepResult } from "../environment.ts";
-import { type Direction, moveHelp, neighbour, readMoves, showGrid } from "../grid.ts";
+import { type Direction, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
 import { selectFamilies } from "../selection.ts";
 import { glyphs, type Lake, slipped } from "./lake.ts";
 import { type Plan, solve } from "./plan.ts";
-import { drawLake, FAMILIES, type LakeFamily } from "./tasks.ts";
+import { distances, drawLake, FAMILIES, type LakeFamily } from "./tasks.ts";
 
 export interface GridworldOptions extends EnvironmentOptions {
   /**
@@ -121,6 +121,22 @@ export class GridworldEnvironment extends SingleUseEnvironment {
   expertSuccess(): number {
     const task = this.#started();
     return this.#plan(task).success(this.#cell, this.#left(task));
+  }
+
+  /**
+   * A look at all four moves before `action`: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal
+   * has from there, around the holes. Where nothing slips the expert takes a move with the fewest. @throws before reset
+   */
+  thoughts(action: string, rng: Rng): string {
+    const { lake } = this.#started();
+    const away = distances(lake);
+    const meets = (direction: Direction): string => {
+      const next = neighbour(this.#cell, direction, lake.size);
+      if (next === undefined) return "edge";
+      if (next === lake.goal) return "goal";
+      return lake.holes.has(next) ? "hole" : `${away[next]!} more`;
+    };
+    return tryAll(action, meets, rng);
   }
 
   /** @param seed of the copy's slips from here on; without it they are those of the original */

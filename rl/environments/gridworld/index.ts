@@ -73,24 +73,27 @@
  * A quarter of all maps is held out, with their rotations and mirror images, whatever the start.
  */
 import { check } from "../../../engine/errors.ts";
-import type { EnvironmentSpec } from "../environment.ts";
+import type { Environment, EnvironmentSpec } from "../environment.ts";
 import { DIRECTIONS } from "../grid.ts";
 import { GridworldEnvironment, type GridworldOptions } from "./environment.ts";
 import { FAMILIES } from "./tasks.ts";
 
 export { GridworldEnvironment, type GridworldOptions } from "./environment.ts";
 
+const own = (env: Environment, asked: string): GridworldEnvironment => {
+  check(
+    env instanceof GridworldEnvironment,
+    () => `gridworld.${asked}: expected a gridworld episode, got "${env.name}"`,
+  );
+  return env;
+};
+
 export const gridworld: EnvironmentSpec<GridworldOptions> = {
   name: "gridworld",
   description: "cross a frozen lake to the goal, around the holes, on ice that may be slippery",
   families: FAMILIES.map(({ name, level, description }) => ({ name, level, description })),
   make: (options) => new GridworldEnvironment(options),
-  expert: (env) => {
-    check(
-      env instanceof GridworldEnvironment,
-      () => `gridworld.expert: expected a gridworld episode, got "${env.name}"`,
-    );
-    return env.expertAction();
-  },
+  expert: (env) => own(env, "expert").expertAction(),
   random: (rng) => rng.choice(DIRECTIONS),
+  thoughts: (env, action, rng) => own(env, "thoughts").thoughts(action, rng),
 };

@@ -54,7 +54,7 @@ export function drawLake(rng: Rng, family: LakeFamily, split: Split): { lake: La
 }
 
 /** Moves from every cell to the goal around the holes, without slipping; Infinity where there is no way, and in holes. */
-function distances(lake: Lake): number[] {
+export function distances(lake: Lake): number[] {
   const away = Array.from({ length: lake.size ** 2 }, () => Infinity);
   away[lake.goal] = 0;
   const queue = [lake.goal];

@@ -7,7 +7,7 @@ import { check } from "../../../engine/errors.ts";
 import { showValue } from "../../../engine/options.ts";
 import { Rng } from "../../../engine/random.ts";
 import { type EnvironmentOptions, SingleUseEnvironment, type StepInfo, type StepResult } from "../environment.ts";
-import { type Direction, DIRECTIONS, moveHelp, readMoves, showGrid } from "../grid.ts";
+import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
 import { selectFamilies } from "../selection.ts";
 import { boxesOnGoals, glyphs, move, type Position, type Room } from "./room.ts";
 import type { DistanceTable } from "./solver.ts";
@@ -137,6 +137,24 @@ export class SokobanEnvironment extends SingleUseEnvironment {
   /** Moves of a shortest solution from here, or undefined if there is none. @throws before reset */
   movesToSolve(): number | undefined {
     return this.#started().table.distance(this.#position);
+  }
+
+  /**
+   * A look at all four moves before `action`: `wall` (the edge is one), `stuck` (a box that does not give way), `dead` (the room cannot be
+   * solved from there any more), `done` (it is solved), or how many more moves a shortest solution has from there. The expert takes a
+   * move with the fewest. @throws before reset
+   */
+  thoughts(action: string, rng: Rng): string {
+    const { room, table } = this.#started();
+    const meets = (direction: Direction): string => {
+      const next = neighbour(this.#position.player, direction, room.size);
+      if (next === undefined || room.walls.has(next)) return "wall";
+      const after = move(room, this.#position, direction);
+      if (after === this.#position) return "stuck";
+      const left = table.distance(after);
+      return left === undefined ? "dead" : left === 0 ? "done" : `${left} more`;
+    };
+    return tryAll(action, meets, rng);
   }
 
   clone(): SokobanEnvironment {

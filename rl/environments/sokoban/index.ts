@@ -84,21 +84,24 @@
  * held-out task can come up in training. Not here: rooms of your own, of other shapes, or with more than three boxes.
  */
 import { check } from "../../../engine/errors.ts";
-import type { EnvironmentSpec } from "../environment.ts";
+import type { Environment, EnvironmentSpec } from "../environment.ts";
 import { DIRECTIONS } from "../grid.ts";
 import { SokobanEnvironment, type SokobanOptions } from "./environment.ts";
 import { FAMILIES } from "./tasks.ts";
 
 export { SokobanEnvironment, type SokobanOptions } from "./environment.ts";
 
+const own = (env: Environment, asked: string): SokobanEnvironment => {
+  check(env instanceof SokobanEnvironment, () => `sokoban.${asked}: expected a sokoban episode, got "${env.name}"`);
+  return env;
+};
+
 export const sokoban: EnvironmentSpec<SokobanOptions> = {
   name: "sokoban",
   description: "push boxes onto goals in a small room, where a wrong push may be for ever",
   families: FAMILIES.map(({ name, level, description }) => ({ name, level, description })),
   make: (options) => new SokobanEnvironment(options),
-  expert: (env) => {
-    check(env instanceof SokobanEnvironment, () => `sokoban.expert: expected a sokoban episode, got "${env.name}"`);
-    return env.expertAction();
-  },
+  expert: (env) => own(env, "expert").expertAction(),
   random: (rng) => rng.choice(DIRECTIONS),
+  thoughts: (env, action, rng) => own(env, "thoughts").thoughts(action, rng),
 };
