@@ -32,7 +32,7 @@ export function outcomeTables(outcome: Outcome): Table[] {
         worldLoss(after.worldLossOnPolicy),
       ]),
     ],
-    note: `Success with Wilson's interval; differences in points with Newcombe's, coloured when it leaves 0 out. training: success in the last tenth of the training episodes. wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own episodes.`,
+    note: `Success with Wilson's interval; differences in points with Newcombe's, coloured when it leaves 0 out. training: success in the last tenth of the training episodes. wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own episodes; –: there is none.`,
   };
   const families = Object.keys(warm.families ?? {});
   if (families.length < 2) return [main];

@@ -6,7 +6,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Outcome } from "../../cli/compare/outcome.ts";
+import { SUMMARY } from "../../cli/arms/job.ts";
+import { type Outcome, outcomeOf as outcomeIn } from "../../cli/compare/outcome.ts";
 import { comparisonOf, isAboutSeveral } from "../../cli/compare/settings.ts";
 import { outcomeTables, verdictOf } from "../../cli/compare/tables.ts";
 import { createDisplay } from "../../cli/display/display.ts";
@@ -17,7 +18,7 @@ import { sideBySideLines } from "../../cli/display/transcript.ts";
 import { textWidth } from "../../cli/display/width.ts";
 import { parseStart, type StartOptions, UsageError } from "../../cli/options.ts";
 import type { Evaluation, Transcript } from "../../cli/report/records.ts";
-import { openRun } from "../../cli/runFolder.ts";
+import { createRun, openRun } from "../../cli/runFolder.ts";
 import { startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-compare-"));
@@ -101,6 +102,29 @@ describe("what the figures are made to say", () => {
     expect(families!.head).toEqual(["", "read", "lock"]);
     expect(families!.rows.map((row) => row[1])).toEqual(["3.0 % [1, 6]", "20.0 % [15, 26]", "55.0 % [48, 62]"]);
   });
+});
+
+test("a loss that is no number, which JSON does not have, is none: in the tables a dash, in the curves a gap", () => {
+  const comparison = comparisonOf(join(folder, "runs/without"), options("--arms", "grpo,grpo+echo", "--quick"));
+  const lossless = { ...evaluation(6), worldLossOnPolicy: NaN };
+  for (const { path, preset } of [comparison.warm, ...comparison.arms]) {
+    const run = createRun(path, { preset });
+    run.appendMetrics({
+      step: preset.sft.steps,
+      phase: "eval",
+      success: 0.02,
+      world_loss: 1,
+      "world_loss/on_policy": NaN,
+    });
+    run.writeFile(SUMMARY, JSON.stringify({ ...lossless, after: lossless }));
+  }
+  const outcome = outcomeIn(comparison);
+  expect(outcomeTables(outcome)[0]!.rows.map((row) => row.slice(4))).toEqual([
+    ["1", "–"],
+    ["1", "–"],
+    ["1", "–"],
+  ]);
+  for (const { curve } of outcome.arms) expect(curve).toEqual([{ step: 0, success: 0.02, worldLoss: 1, worldLossOnPolicy: null }]); // prettier-ignore
 });
 
 const transcript = (task: string, step: number, success: boolean): Transcript => {
