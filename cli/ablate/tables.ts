@@ -172,7 +172,7 @@ function overallTable({ baseline, overall, environments }: Results): Table {
   };
 }
 
-function tuningTable({ env, arm, seeds, axis, budget, trials, chosen }: Tuning): Table {
+function tuningTable({ env, arm, seeds, axis, budget, trials, chosen, edges }: Tuning): Table {
   const over = axis === "envSteps" ? "environment steps" : "optimiser steps";
   return {
     title: `${env}, ${arm}: what was tried`,
@@ -183,8 +183,15 @@ function tuningTable({ env, arm, seeds, axis, budget, trials, chosen }: Tuning):
       ...areas.map(percent),
       settings === chosen ? "chosen" : "",
     ]),
-    note: `On seeds that are not reported: the area under the curve of held-out success to ${formatCount(budget)} ${over}, over its width.`,
+    note: `${edgeWarning(edges)}On seeds that are not reported: the area under the curve of held-out success to ${formatCount(budget)} ${over}, over its width.`,
   };
+}
+
+/** Empty where nothing lies at an edge. */
+function edgeWarning(edges: Tuning["edges"]): string {
+  if (edges.length === 0) return "";
+  const which = edges.map(({ key, value, end, of }) => `${key}=${value} (the ${end} of ${of})`).join(" and ");
+  return `Warning: the best lies at the edge of what was tried, ${which}, so that a better one may lie outside. `;
 }
 
 /** What stands where a seed's model is broken: a loss that is no number has no mean over seeds. */
