@@ -25,7 +25,6 @@ export const FAULT_OPTIONS = ["noise", "falsePositives", "falseNegatives"] as co
 
 /** The same environment, which takes `FaultOptions`, too. Without them its episodes are its own and nothing else. */
 export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOptions & FaultOptions> {
-  const { novice } = spec;
   const own = (env: Environment): Environment => (env instanceof Faulty ? env.world : env);
   return {
     ...spec,
@@ -37,7 +36,7 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
     },
     expert: (env) => spec.expert(own(env)),
     random: (rng, task, options) => spec.random(rng, task, options && split(options).rest),
-    ...(novice ? { novice: (env, rng, turn, task) => novice(own(env), rng, turn, task) } : {}),
+    ...(spec.novice ? { novice: (env, rng, turn, task) => spec.novice!(own(env), rng, turn, task) } : {}),
   };
 }
 
