@@ -112,22 +112,28 @@ function effortTable({ env, budget, arms }: EnvironmentResult, { baseline, thres
 
 function worldTable({ env, warm, arms }: EnvironmentResult, { baseline }: Results): Table {
   const loss = (of: Interval): string => spread(of, (x) => x.toFixed(3));
+  const hasExcess = [warm, ...arms].some(({ worldLossExcess }) => worldLossExcess !== null);
+  const excess = ({ worldLossExcess: of }: Pick<ArmResult, "worldLossExcess">): string[] =>
+    hasExcess ? [of === null ? "" : loss(of)] : [];
   return {
     title: `${env}: world-model loss on held-out observations`,
-    head: ["", "fixed episodes", `against ${baseline}`, "seeds lower", "random play", "on-policy", "seeds"],
+    head: ["", "fixed episodes", `against ${baseline}`, "seeds lower", "random play", "on-policy", ...(hasExcess ? ["excess"] : []), "seeds"], // prettier-ignore
     rows: [
-      ["warm start", loss(warm.worldLoss), "", "", loss(warm.worldLossRandom), loss(warm.worldLossOnPolicy), ""],
-      ...arms.map(({ arm, worldLoss, worldDifference: d, worldLossRandom, worldLossOnPolicy, seeds }) => [
-        arm,
-        loss(worldLoss),
-        lossChange(d),
-        d === null || Number.isNaN(d.value) ? "" : `${d.seeds - d.higher - d.equal} of ${d.seeds}`,
-        loss(worldLossRandom),
-        loss(worldLossOnPolicy),
-        String(seeds.length),
-      ]),
+      ["warm start", loss(warm.worldLoss), "", "", loss(warm.worldLossRandom), loss(warm.worldLossOnPolicy), ...excess(warm), ""], // prettier-ignore
+      ...arms.map(
+        ({ arm, worldLoss, worldDifference: d, worldLossRandom, worldLossOnPolicy, worldLossExcess, seeds }) => [
+          arm,
+          loss(worldLoss),
+          lossChange(d),
+          d === null || Number.isNaN(d.value) ? "" : `${d.seeds - d.higher - d.equal} of ${d.seeds}`,
+          loss(worldLossRandom),
+          loss(worldLossOnPolicy),
+          ...excess({ worldLossExcess }),
+          String(seeds.length),
+        ],
+      ),
     ],
-    note: "Mean −log p per token of what the environment answers, in nats; lower is better. The fixed episodes are the same for all: half the expert's, half random play, which also stands by itself. On-policy: in the held-out episodes that the arm itself has just played, whose answers get easier as it gets better.",
+    note: `Mean −log p per token of what the environment answers, in nats; lower is better. The fixed episodes are the same for all: half the expert's, half random play, which also stands by itself. On-policy: in the held-out episodes that the arm itself has just played, whose answers get easier as it gets better.${hasExcess ? " Excess: what is left of that without the entropy of the answers themselves; 0 for who knows this world." : ""}`,
   };
 }
 

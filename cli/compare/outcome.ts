@@ -15,6 +15,8 @@ export interface CurvePoint {
   readonly worldLoss: number | null;
   /** The same in the agent's own held-out episodes; null also if none was answered. */
   readonly worldLossOnPolicy: number | null;
+  /** The last without the entropy of the answers themselves; null where the environment does not tell it. */
+  readonly worldLossExcess: number | null;
 }
 
 export interface ArmOutcome {
@@ -83,6 +85,7 @@ function pointOf(line: MetricsRecord, warmSteps: number): CurvePoint {
     success: Number(line["success"]),
     worldLoss: loss("world_loss"),
     worldLossOnPolicy: loss("world_loss/on_policy"),
+    worldLossExcess: loss("world_loss_excess"),
   };
 }
 

@@ -39,9 +39,9 @@ const arms = comparison.arms.map(({ arm: { label, method, slug } }, m): ArmOutco
   const plays = label !== "demonstrations";
   const curve = STEPS.map((step, i) => {
     const worldLoss = isBroken ? null : 2 - 0.2 * m * i;
-    return { step, success: 0.02 + 0.01 * (m + 1) * i, worldLoss, worldLossOnPolicy: worldLoss };
+    return { step, success: 0.02 + 0.01 * (m + 1) * i, worldLoss, worldLossOnPolicy: worldLoss, worldLossExcess: null };
   });
-  const losses = isBroken ? {} : { worldLoss: 2 - 0.6 * m, worldLossOnPolicy: 1 };
+  const losses = isBroken ? {} : { worldLoss: 2 - 0.6 * m, worldLossOnPolicy: 1, worldLossExcess: 0.75 - 0.25 * m };
   return {
     label,
     method,
@@ -147,11 +147,13 @@ test("holds the numbers of every agent, the sentence, what to know, and a link t
   expect(await page.locator("main > section").first().innerText()).toContain(
     "3,840 episodes took grpo to 2.0 % and told to 12.0 %: +10 points [+6, +14]; told is ahead",
   );
-  expect(await rowOf(page, "Held-out tasks, 300", "grpo")).toBe("grpo 2.0 % [1, 4] 10.0 % 2 1");
-  expect(await rowOf(page, "Held-out tasks, 300", "told")).toBe("told 12.0 % [9, 16] +10.0 [+6, +14] 20.0 % 1.400 1");
+  expect(await rowOf(page, "Held-out tasks, 300", "grpo")).toBe("grpo 2.0 % [1, 4] 10.0 % 2 1 0.7500");
+  expect(await rowOf(page, "Held-out tasks, 300", "told")).toBe(
+    "told 12.0 % [9, 16] +10.0 [+6, +14] 20.0 % 1.400 1 0.5000",
+  );
   // Without a world loss there is none, and not a number that looks like one.
-  expect(await rowOf(page, "Held-out tasks, 300", "own successes")).toMatch(/30\.0 % – –$/);
-  expect(await rowOf(page, "Held-out tasks, 300", "demonstrations")).toMatch(/\] – 0\.2000 1$/);
+  expect(await rowOf(page, "Held-out tasks, 300", "own successes")).toMatch(/30\.0 % – – –$/);
+  expect(await rowOf(page, "Held-out tasks, 300", "demonstrations")).toMatch(/\] – 0\.2000 1 0$/);
   expect(await rowOf(page, "By family", "told")).toBe("told 0 % [0, 4] 18.0 % [13, 24]");
   await page.getByText("What to know first").click();
   expect(await page.locator(".lessons li").count()).toBe(5);
