@@ -91,6 +91,8 @@ describe("what a file of a home says", () => {
     const [counted, size, stranger, read, again] = await entropiesOf(env, ["count", "size", "", "read", "read"].map((verb) => (verb === "" ? other : ask(verb)))); // prettier-ignore
     expect([counted, size, stranger, again]).toEqual([0, 0, 0, 0]);
     expect(read).toBeCloseTo(entropyOf(WORDS.map(() => 1 / N)), 9);
+    // A clone goes on with the sum.
+    expect((await env.clone!().step("nonsense")).info["answerEntropy"]).toBeCloseTo(Math.log(N), 9);
   });
 
   it.each(["count", "tally"])(
