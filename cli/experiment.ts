@@ -15,7 +15,7 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../rl/environments/env
 import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { echo } from "../rl/echo.ts";
 import type { DataOptions } from "../rl/data/play.ts";
-import { evaluate, type Evaluation, evaluationOf, meanWorldLoss, passAt, worldModelLosses } from "../rl/evaluate.ts";
+import { evaluate, type Evaluation, evaluationOf, meanWorldLoss, passAt, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts"; // prettier-ignore
 import { AdaptiveEntropy, AdaptiveKl } from "../rl/losses.ts";
 import type { Objective } from "../rl/objective.ts";
 import type { RolloutOptions } from "../rl/rollout.ts";
@@ -41,6 +41,8 @@ export interface HeldOutScore extends Evaluation {
   /** The same on the half that is random play, and on the episodes that were just played. */
   readonly worldLossRandom: number;
   readonly worldLossOnPolicy: number;
+  /** The last without the entropy of the answers themselves, where the environment tells it. */
+  readonly worldLossExcess?: number;
   /** By k, if the tasks were tried more than once. */
   readonly passAt?: Readonly<Record<string, number>>;
 }
@@ -237,11 +239,14 @@ export class Experiment {
     const judged = (await fixed).slice(0, episodes);
     const losses = await worldModelLosses(model, template, judged.map(({ episode }) => episode)); // prettier-ignore
     const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
+    const own = await worldModelLosses(model, template, readable);
+    const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
     return {
       ...first,
       worldLoss: meanWorldLoss(losses),
       worldLossRandom: meanWorldLoss(losses.filter((_, i) => judged[i]!.isRandom)),
-      worldLossOnPolicy: meanWorldLoss(await worldModelLosses(model, template, readable)),
+      worldLossOnPolicy: meanWorldLoss(own),
+      ...(excess === undefined ? {} : { worldLossExcess: excess }),
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
     };
   }

@@ -236,7 +236,8 @@ export class Run {
     const options = { signal: this.#signal, tries, player: isRandom ? "random" : "model" } as const;
     const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
     if (this.#signal.aborted) return null;
-    const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, passAt } = score;
+    const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, passAt } = score;
+    const excess = worldLossExcess === undefined ? {} : { worldLossExcess };
     this.#folder.appendMetrics({
       step: this.#globalStep(this.#state.done),
       phase: "eval",
@@ -246,10 +247,11 @@ export class Run {
       world_loss: worldLoss,
       "world_loss/random": worldLossRandom,
       "world_loss/on_policy": worldLossOnPolicy,
+      ...(worldLossExcess === undefined ? {} : { world_loss_excess: worldLossExcess }),
       ...Object.fromEntries(Object.entries(passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
     });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
-    const losses = { worldLoss, worldLossRandom, worldLossOnPolicy };
+    const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };
     const result = { episodes, successes, meanTurns, ...losses, ...(passAt ? { passAt } : {}), families: familyScores(score) }; // prettier-ignore
     this.#display.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     if (!isRandom) await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));

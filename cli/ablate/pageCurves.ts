@@ -91,6 +91,17 @@ const chartsOf = (env: EnvironmentResult, threshold: number, metrics: readonly s
     about:
       "The same in the held-out episodes that the arm has just played: what it needs to predict to know what it is doing.",
   },
+  ...(env.arms.some(({ curve }) => curve.worldLossExcess.some((value) => value !== null))
+    ? [
+        {
+          title: "Excess of that loss over the answers' own entropy",
+          format: "number",
+          of: ({ curve }) => curve.worldLossExcess,
+          about:
+            "What is left in its own episodes without what nobody can predict who knows this world: 0 is to know it.",
+        } satisfies Chart,
+      ]
+    : []),
   ...metrics.map((name): Chart => ({
     title: name,
     format: metricInfo(name).format,

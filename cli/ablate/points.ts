@@ -28,6 +28,8 @@ export interface Point {
   /** The same in the random play among these, and in the episodes that the cell itself played. */
   readonly worldLossRandom: number;
   readonly worldLossOnPolicy: number;
+  /** The last without the entropy of the answers themselves, where the environment tells it. */
+  readonly worldLossExcess?: number;
   /** Mean reward of the training episodes since the evaluation before; null at the start. */
   readonly reward: number | null;
   /** Metrics that were asked for: means over the training steps since the evaluation before, `eval/…` of the evaluation itself. */
@@ -99,6 +101,7 @@ export function pointsOf(
         worldLoss: number("world_loss"),
         worldLossRandom: number("world_loss/random"),
         worldLossOnPolicy: number("world_loss/on_policy"),
+        ...(line["world_loss_excess"] === undefined ? {} : { worldLossExcess: number("world_loss_excess") }),
         reward: meanOf("reward"),
         shown: Object.fromEntries(show.map((name) => [name, name.startsWith("eval/") ? finite(number(name.slice(5))) : meanOf(name)])), // prettier-ignore
         ...(rates.length > 0 ? { passAt: Object.fromEntries(rates) as Record<string, number> } : {}),

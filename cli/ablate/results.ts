@@ -40,6 +40,7 @@ export interface Curve {
   readonly success: readonly (Interval | null)[];
   readonly worldLoss: readonly (Interval | null)[];
   readonly worldLossOnPolicy: readonly (Interval | null)[];
+  readonly worldLossExcess: readonly (Interval | null)[];
   readonly reward: readonly (Interval | null)[];
   readonly shown: Readonly<Record<string, readonly (Interval | null)[]>>;
 }
@@ -72,6 +73,8 @@ export interface ArmResult {
   readonly worldDifference: Difference | null;
   readonly worldLossRandom: Interval;
   readonly worldLossOnPolicy: Interval;
+  /** The last without the entropy of the answers themselves; null unless it is known of every seed. */
+  readonly worldLossExcess: Interval | null;
   /** By k. */
   readonly passAt: Readonly<Record<string, Interval>>;
   readonly families: Readonly<Record<string, Interval>>;
@@ -80,7 +83,7 @@ export interface ArmResult {
 export interface EnvironmentResult {
   readonly env: string;
   /** The warm starts, which all arms share. */
-  readonly warm: Pick<ArmResult, "success" | "worldLoss" | "worldLossRandom" | "worldLossOnPolicy" | "passAt" | "families">; // prettier-ignore
+  readonly warm: Pick<ArmResult, "success" | "worldLoss" | "worldLossRandom" | "worldLossOnPolicy" | "worldLossExcess" | "passAt" | "families">; // prettier-ignore
   /** Environment steps that every cell that plays has taken: what the most sparing one took in all. 0: none plays. */
   readonly budget: number;
   /** Families of tasks that the first arm is rewarded for; the others are transfer. */
@@ -157,6 +160,7 @@ function environmentResult(env: string, cells: readonly CellResult[], options: R
       worldLoss: meanOver(firsts.map((point) => point.worldLoss)),
       worldLossRandom: meanOver(firsts.map((point) => point.worldLossRandom)),
       worldLossOnPolicy: meanOver(firsts.map((point) => point.worldLossOnPolicy)),
+      worldLossExcess: excessOf(firsts),
       passAt: passAtOf(firsts),
       families: familiesOf(warm.map(({ families }) => families.before)),
     },
@@ -216,6 +220,7 @@ function armResult(
     worldDifference: compare(worldLoss),
     worldLossRandom: meanOver(values((cell) => lastOf(cell).worldLossRandom)),
     worldLossOnPolicy: meanOver(values((cell) => lastOf(cell).worldLossOnPolicy)),
+    worldLossExcess: excessOf(cells.map(lastOf)),
     passAt: passAtOf(cells.map(lastOf)),
     families: familiesOf(cells.map(({ families }) => families.after)),
   };
@@ -230,6 +235,11 @@ function speedOf(cells: readonly CellResult[], baseline: readonly CellResult[]):
     return [{ time: envStepsTo(points, target), horizon: points.at(-1)!.envSteps, base: envStepsTo(other.points, target)! }]; // prettier-ignore
   });
   return pairedRatio(pairs);
+}
+
+function excessOf(points: readonly Point[]): Interval | null {
+  const values = points.flatMap(({ worldLossExcess }) => (worldLossExcess === undefined ? [] : [worldLossExcess]));
+  return values.length === points.length ? meanOver(values) : null;
 }
 
 /** Rates that every one of the points has. */
@@ -265,6 +275,7 @@ function curveOf(cells: readonly CellResult[]): Curve {
     success: intervals((point) => point.success),
     worldLoss: intervals((point) => point.worldLoss),
     worldLossOnPolicy: intervals((point) => point.worldLossOnPolicy),
+    worldLossExcess: intervals((point) => point.worldLossExcess ?? NaN),
     reward: intervals((point) => point.reward ?? NaN),
     shown: Object.fromEntries(shown.map((name) => [name, intervals((point) => point.shown[name] ?? NaN)])),
   };

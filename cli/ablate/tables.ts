@@ -112,22 +112,28 @@ function effortTable({ env, budget, arms }: EnvironmentResult, { baseline, thres
 
 function worldTable({ env, warm, arms }: EnvironmentResult, { baseline }: Results): Table {
   const loss = (of: Interval): string => spread(of, (x) => x.toFixed(3));
+  const hasExcess = [warm, ...arms].some(({ worldLossExcess }) => worldLossExcess !== null);
+  const excess = ({ worldLossExcess: of }: Pick<ArmResult, "worldLossExcess">): string[] =>
+    hasExcess ? [of === null ? "" : loss(of)] : [];
   return {
     title: `${env}: world-model loss on held-out observations`,
-    head: ["", "fixed episodes", `against ${baseline}`, "seeds lower", "random play", "on-policy", "seeds"],
+    head: ["", "fixed episodes", `against ${baseline}`, "seeds lower", "random play", "on-policy", ...(hasExcess ? ["excess"] : []), "seeds"], // prettier-ignore
     rows: [
-      ["warm start", loss(warm.worldLoss), "", "", loss(warm.worldLossRandom), loss(warm.worldLossOnPolicy), ""],
-      ...arms.map(({ arm, worldLoss, worldDifference: d, worldLossRandom, worldLossOnPolicy, seeds }) => [
-        arm,
-        loss(worldLoss),
-        lossChange(d),
-        d === null || Number.isNaN(d.value) ? "" : `${d.seeds - d.higher - d.equal} of ${d.seeds}`,
-        loss(worldLossRandom),
-        loss(worldLossOnPolicy),
-        String(seeds.length),
-      ]),
+      ["warm start", loss(warm.worldLoss), "", "", loss(warm.worldLossRandom), loss(warm.worldLossOnPolicy), ...excess(warm), ""], // prettier-ignore
+      ...arms.map(
+        ({ arm, worldLoss, worldDifference: d, worldLossRandom, worldLossOnPolicy, worldLossExcess, seeds }) => [
+          arm,
+          loss(worldLoss),
+          lossChange(d),
+          d === null || Number.isNaN(d.value) ? "" : `${d.seeds - d.higher - d.equal} of ${d.seeds}`,
+          loss(worldLossRandom),
+          loss(worldLossOnPolicy),
+          ...excess({ worldLossExcess }),
+          String(seeds.length),
+        ],
+      ),
     ],
-    note: "Mean −log p per token of what the environment answers, in nats; lower is better. The fixed episodes are the same for all: half the expert's, half random play, which also stands by itself. On-policy: in the held-out episodes that the arm itself has just played, whose answers get easier as it gets better.",
+    note: `Mean −log p per token of what the environment answers, in nats; lower is better. The fixed episodes are the same for all: half the expert's, half random play, which also stands by itself. On-policy: in the held-out episodes that the arm itself has just played, whose answers get easier as it gets better.${hasExcess ? " Excess: what is left of that without the entropy of the answers themselves; 0 for who knows this world." : ""}`,
   };
 }
 
@@ -172,7 +178,7 @@ function overallTable({ baseline, overall, environments }: Results): Table {
   };
 }
 
-function tuningTable({ env, arm, seeds, axis, budget, trials, chosen }: Tuning): Table {
+function tuningTable({ env, arm, seeds, axis, budget, trials, chosen, edges }: Tuning): Table {
   const over = axis === "envSteps" ? "environment steps" : "optimiser steps";
   return {
     title: `${env}, ${arm}: what was tried`,
@@ -183,8 +189,15 @@ function tuningTable({ env, arm, seeds, axis, budget, trials, chosen }: Tuning):
       ...areas.map(percent),
       settings === chosen ? "chosen" : "",
     ]),
-    note: `On seeds that are not reported: the area under the curve of held-out success to ${formatCount(budget)} ${over}, over its width.`,
+    note: `${edgeWarning(edges)}On seeds that are not reported: the area under the curve of held-out success to ${formatCount(budget)} ${over}, over its width.`,
   };
+}
+
+/** Empty where nothing lies at an edge. */
+function edgeWarning(edges: Tuning["edges"]): string {
+  if (edges.length === 0) return "";
+  const which = edges.map(({ key, value, end, of }) => `${key}=${value} (the ${end} of ${of})`).join(" and ");
+  return `Warning: the best lies at the edge of what was tried, ${which}, so that a better one may lie outside. `;
 }
 
 /** What stands where a seed's model is broken: a loss that is no number has no mean over seeds. */

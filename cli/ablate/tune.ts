@@ -6,7 +6,8 @@
  * fewer is given as many of its own with `--tune-for "ARM=rl.lr=2e-4|5e-4|1e-3|2e-3"`. Who learns nothing has nothing to tune.
  *
  * The best trial has the largest area under its curve of held-out success, the mean over the tuning seeds, in each environment by
- * itself; of equals the first.
+ * itself; of equals the first. Where a chosen number is the smallest or the largest of those that were tried, a better one may lie
+ * outside the grid, and that is said.
  */
 import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../arms.ts";
 import { type StartOptions, UsageError } from "../options.ts";
@@ -91,6 +92,15 @@ function combinations(knobs: readonly Knob[]): TrialSettings[] {
   return all;
 }
 
+/** A chosen number with nothing tried beyond it. */
+interface Edge {
+  readonly key: string;
+  readonly value: string;
+  readonly end: "smallest" | "largest";
+  /** How many were tried, itself included. */
+  readonly of: number;
+}
+
 /** What the trials of an arm came to in an environment. */
 export interface Tuning {
   readonly env: string;
@@ -101,6 +111,22 @@ export interface Tuning {
   readonly budget: number;
   readonly trials: readonly { readonly settings: string; readonly areas: readonly number[]; readonly mean: number }[];
   readonly chosen: string;
+  /** Of its settings, those that lie at an edge of the grid. */
+  readonly edges: readonly Edge[];
+}
+
+/** Numbers of which so many were tried have an edge: of two each is one. */
+const EDGE_FROM = 3;
+
+/** @param tried the settings of all trials, the chosen ones among them */
+function edgesOf(chosen: TrialSettings, tried: readonly TrialSettings[]): Edge[] {
+  return Object.entries(chosen).flatMap(([key, value]): Edge[] => {
+    const numbers = [...new Set(tried.map((settings) => Number(settings[key])))];
+    if (numbers.length < EDGE_FROM || !numbers.every(Number.isFinite)) return [];
+    const [own, of] = [Number(value), numbers.length];
+    if (own === Math.min(...numbers)) return [{ key, value, end: "smallest", of }];
+    return own === Math.max(...numbers) ? [{ key, value, end: "largest", of }] : [];
+  });
 }
 
 /** @param played the curve of each tuning seed, for every trial */
@@ -116,5 +142,7 @@ export function chooseTrial(
     return { settings: showSettings(settings), areas, mean: mean(areas) };
   });
   const best = trials.reduce((found, trial, i) => (trial.mean > trials[found]!.mean ? i : found), 0);
-  return { tuning: { ...at, axis, budget, trials, chosen: trials[best]!.settings }, settings: played[best]!.settings };
+  const { settings } = played[best]!;
+  const edges = edgesOf(settings, played.map((trial) => trial.settings)); // prettier-ignore
+  return { tuning: { ...at, axis, budget, trials, chosen: trials[best]!.settings, edges }, settings };
 }

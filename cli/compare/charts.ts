@@ -10,7 +10,7 @@ interface Chart {
   readonly title: string;
   readonly format: NumberFormat;
   readonly about: string;
-  readonly of: (arm: ArmOutcome) => readonly (readonly [step: number, value: number])[];
+  readonly of: (arm: ArmOutcome) => readonly (readonly [step: number, value: number | null])[];
 }
 
 /** Steps over which training success is averaged: single steps jump by tens of points. */
@@ -41,8 +41,14 @@ const CHARTS: readonly Chart[] = [
 const meanOf = (points: readonly (readonly [number, number])[]): number =>
   points.reduce((sum, [, value]) => sum + value, 0) / points.length;
 
+const endOf = (chart: Chart, arm: ArmOutcome): number | null =>
+  chart.of(arm).findLast(([, value]) => value !== null)?.[1] ?? null;
+
+const show = ({ format }: Chart, value: number | null): string => (value === null ? "–" : formatAs(format, value));
+
 export function mountOutcome(host: HTMLElement, { arms }: Outcome): void {
-  const views = CHARTS.map((chart) => new View(chart, arms));
+  const drawn = CHARTS.filter((chart) => arms.some((arm) => endOf(chart, arm) !== null));
+  const views = drawn.map((chart) => new View(chart, arms));
   host.append(element("div", { class: "charts wide" }, ...views.map(({ card }) => card)));
   const draw = (): void => views.forEach((view) => view.draw());
   draw();
@@ -61,7 +67,7 @@ class View {
   constructor(chart: Chart, arms: readonly ArmOutcome[]) {
     this.chart = chart;
     this.arms = arms;
-    const ends = arms.map((arm) => `${arm.label} ${formatAs(chart.format, chart.of(arm).at(-1)?.[1] ?? NaN)}`);
+    const ends = arms.map((arm) => `${arm.label} ${show(chart, endOf(chart, arm))}`);
     this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${chart.title}. At the end: ${ends.join("; ")}` }); // prettier-ignore
     stepWithKeys(this.plotHost, () => this.plot);
     this.card = chartCard(chart, this.plotHost);
@@ -88,8 +94,7 @@ class View {
     const { chart, arms } = this;
     const read: uPlot.Series.Value = (plot, _value, series, at) => {
       const values = plot.data[series] ?? [];
-      const value = lastOf(values, at ?? values.length - 1);
-      return value === null ? "–" : formatAs(chart.format, value);
+      return show(chart, lastOf(values, at ?? values.length - 1));
     };
     return {
       ...lineFrame(chart, width, "steps"),

@@ -1,6 +1,6 @@
 /** What the agents of a finished comparison came to, read from their folders. */
 import { readSummary } from "../arms/job.ts";
-import type { Evaluation, MetricsRecord, Summary } from "../report/records.ts";
+import type { Evaluation, MetricsRecord } from "../report/records.ts";
 import { openRun } from "../runFolder.ts";
 import { isYardstick } from "../yardsticks.ts";
 import type { Comparison } from "./settings.ts";
@@ -11,10 +11,12 @@ export interface CurvePoint {
   readonly step: number;
   /** Held-out tasks. */
   readonly success: number;
-  /** −lp per token of what the environment answers in fixed held-out episodes, in nats. */
-  readonly worldLoss: number;
-  /** The same in the agent's own held-out episodes. */
-  readonly worldLossOnPolicy: number;
+  /** −lp per token of what the environment answers in fixed held-out episodes, in nats; null if it is no number. */
+  readonly worldLoss: number | null;
+  /** The same in the agent's own held-out episodes; null also if none was answered. */
+  readonly worldLossOnPolicy: number | null;
+  /** The last without the entropy of the answers themselves; null where the environment does not tell it. */
+  readonly worldLossExcess: number | null;
 }
 
 export interface ArmOutcome {
@@ -48,10 +50,10 @@ export function outcomeOf({ warm, arms }: Comparison): Outcome {
     env,
     seed,
     episodesPerStep: rl.groups * rl.groupSize,
-    warm: readSummary(warm) as unknown as Evaluation,
+    warm: evaluationIn(readSummary(warm)),
     arms: arms.map((job): ArmOutcome => {
       const { arm, path, preset } = job;
-      const { after } = readSummary(job) as unknown as Summary;
+      const { after } = readSummary(job);
       const metrics = openRun(path).readMetrics();
       const training = trainingOf(metrics, preset.sft.steps);
       const last = training.slice(-Math.max(1, Math.ceil(preset.rl.steps / 10))).map(([, success]) => success);
@@ -60,7 +62,7 @@ export function outcomeOf({ warm, arms }: Comparison): Outcome {
         method: arm.method,
         slug: arm.slug,
         plays: !isYardstick(arm.method),
-        after,
+        after: evaluationIn(after),
         curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, preset.sft.steps)] : [])),
         trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,
         training,
@@ -70,13 +72,20 @@ export function outcomeOf({ warm, arms }: Comparison): Outcome {
   };
 }
 
+/** JSON has no NaN and says null: then there is no such loss, for nothing was answered or the model broke. */
+const evaluationIn = (summary: unknown): Evaluation =>
+  Object.fromEntries(
+    Object.entries(summary as Evaluation).filter(([, value]) => value !== null),
+  ) as unknown as Evaluation;
+
 function pointOf(line: MetricsRecord, warmSteps: number): CurvePoint {
-  const number = (name: string): number => Number(line[name] ?? NaN);
+  const loss = (name: string): number | null => (Number.isFinite(line[name]) ? Number(line[name]) : null);
   return {
     step: line.step - warmSteps,
-    success: number("success"),
-    worldLoss: number("world_loss"),
-    worldLossOnPolicy: number("world_loss/on_policy"),
+    success: Number(line["success"]),
+    worldLoss: loss("world_loss"),
+    worldLossOnPolicy: loss("world_loss/on_policy"),
+    worldLossExcess: loss("world_loss_excess"),
   };
 }
 

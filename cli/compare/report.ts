@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundlePage, type PageAssets } from "../report/assets.ts";
 import { embedJson, encodeReportData } from "../report/embedded.ts";
+import type { Preset } from "../preset.ts";
 import type { Lesson } from "../report/lessons.ts";
 import type { Transcript } from "../report/records.ts";
 import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../report/render.ts";
@@ -11,22 +12,37 @@ import type { Outcome } from "./outcome.ts";
 import type { Comparison } from "./settings.ts";
 import { outcomeTables, verdictOf } from "./tables.ts";
 
-const LESSONS: readonly Lesson[] = [
-  {
-    title: "What the agents share",
-    text: "The weights they begin with, the world, the training tasks and their order, the number of episodes in every step, the held-out tasks and the random numbers. They differ in what they learn from an episode, and from there on in what they play.",
-  },
+/** What to know first. What is unknown, and what is held out, is not the same in all worlds. */
+function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
+  // Worlds whose facts only their answers tell have demonstrations from worlds of their own.
+  return demoTasks?.[env] === -1 ? [SHARED, ...UNKNOWN_WORLD, ...REST] : [SHARED, HELD_OUT, ...REST];
+}
+
+const SHARED: Lesson = {
+  title: "What the agents share",
+  text: "The weights they begin with, the world, the training tasks and their order, the number of episodes in every step, the held-out tasks and the random numbers. They differ in what they learn from an episode, and from there on in what they play.",
+};
+
+const UNKNOWN_WORLD: readonly Lesson[] = [
   {
     title: "What nobody showed them",
-    text: "The demonstrations of the warm start come from other homes, each from another one. They show how to ask and how to copy. Where a file lies in this home, and which program opens it, no demonstration says: an agent finds out by being told that it was wrong.",
+    text: "The demonstrations of the warm start come from other worlds with the same names, each from another one. They show how to ask and how to copy. What is where in this one, and what opens what, no demonstration says: an agent finds out by being told that it was wrong.",
   },
   {
     title: "What is held out",
-    text: "Half of all pairs of a file and a kind of question are never asked in training, and only those are tested: a fact that was learnt through one question has to serve another.",
+    text: "Half of all pairs of a subject (a file, a room, a chest) and a kind of question are never asked in training, and only those are tested: a fact that was learnt through one question has to serve another.",
   },
+];
+
+const HELD_OUT: Lesson = {
+  title: "What is held out",
+  text: "No task that success is measured on is ever asked in training.",
+};
+
+const REST: readonly Lesson[] = [
   {
     title: "Expected and came",
-    text: "After each command the agent's model is asked, without any chance, what it thinks the answer will be. Who was trained on answers says more and more often what comes; who only got rewards forgets how the world speaks.",
+    text: "After each command the agent's model is asked, without any chance, what it thinks the answer will be, for as long as the answer that came is. It is green where that is what came. Nats of surprise are −log p of the whole answer.",
   },
   {
     title: "One seed is one seed",
@@ -73,7 +89,7 @@ ${outcomeTables(outcome).map(tableHtml).join("\n")}
 </section>
 <section aria-labelledby="lessons">
 <h2 id="lessons">How to read this page</h2>
-${lessonsHtml("Five things to know first", LESSONS)}
+${lessonsHtml("What to know first", lessonsFor(warm.preset))}
 </section>
 <section aria-labelledby="single">
 <h2 id="single">Each agent's own report</h2>
@@ -84,7 +100,7 @@ ${lessonsHtml("Five things to know first", LESSONS)}
     ["environment", env],
     ["seed", seed],
     ["agents", outcome.arms.length],
-    ["steps", `${sft.steps} of the warm start + ${outcome.arms[0]!.steps}`],
+    ["steps", `${sft.steps} of the warm start + ${[...new Set(outcome.arms.map(({ steps }) => steps))].join(" or ")}`],
     ["episodes in a step", rl.groups * rl.groupSize],
   ] as const;
   const packed = ways.map(({ label, transcripts }) => ({ label, data: encodeReportData([], transcripts) }));

@@ -9,30 +9,34 @@ export function outcomeTables(outcome: Outcome): Table[] {
   const { warm, arms } = outcome;
   const [first] = arms;
   const worldLoss = (value: number | undefined): string => (value === undefined ? "–" : formatNumber(value));
+  // Where no environment tells the entropy of its answers there is no column of dashes.
+  const hasExcess = [warm, ...arms.map(({ after }) => after)].some((of) => of.worldLossExcess !== undefined);
+  const losses = (of: typeof warm): string[] =>
+    [of.worldLoss, of.worldLossOnPolicy, ...(hasExcess ? [of.worldLossExcess] : [])].map(worldLoss);
   const against = (label: string, after: (typeof arms)[number]["after"]): TableCell =>
     label === first!.label ? { text: "" } : successChange(first!.after, after);
   const main: Table = {
     title: `Held-out tasks, ${warm.episodes} of them, none of which training ever asked`,
-    head: ["", "success [95 %]", `against ${first!.label}`, "training", "wm loss", "its own"],
+    head: [
+      "",
+      "success [95 %]",
+      `against ${first!.label}`,
+      "training",
+      "wm loss",
+      "its own",
+      ...(hasExcess ? ["excess"] : []),
+    ],
     rows: [
-      [
-        "warm start",
-        formatRate(warm),
-        against("", warm),
-        "",
-        worldLoss(warm.worldLoss),
-        worldLoss(warm.worldLossOnPolicy),
-      ],
+      ["warm start", formatRate(warm), against("", warm), "", ...losses(warm)],
       ...arms.map(({ label, after, trainingSuccess }) => [
         label,
         formatRate(after),
         against(label, after),
         trainingSuccess === null ? "–" : formatPercent(trainingSuccess),
-        worldLoss(after.worldLoss),
-        worldLoss(after.worldLossOnPolicy),
+        ...losses(after),
       ]),
     ],
-    note: `Success with Wilson's interval; differences in points with Newcombe's, coloured when it leaves 0 out. training: success in the last tenth of the training episodes. wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own episodes.`,
+    note: `Success with Wilson's interval; differences in points with Newcombe's, coloured when it leaves 0 out. training: success in the last tenth of the training episodes. wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own episodes${hasExcess ? "; excess: what is left of that without the entropy of the answers themselves, 0 for who knows this world" : ""}; –: there is none.`,
   };
   const families = Object.keys(warm.families ?? {});
   if (families.length < 2) return [main];

@@ -28,7 +28,7 @@ export async function trainComparison(
   if (waiting.length === 0) return true;
   const names = arms.map(({ arm }) => arm.label);
   const total = Math.max(...arms.map(stepsOf));
-  display.phase("the same unknown home, the same episodes: what each agent learns", total, 0, names);
+  display.phase("the same world, the same episodes: what each agent learns", total, 0, names);
   for (const [lane, job] of arms.entries()) if (isFinished(job)) display.update(total, {}, lane);
   const pairs = new Pairs(arms, display);
   return trainAll(waiting, {

@@ -295,7 +295,7 @@ export function shortTick(tick: number, chart: Pick<ChartInfo, "format">): strin
     ? "0"
     : Math.abs(tick) < 0.001
       ? formatNumber(tick)
-      : String(Number(tick.toPrecision(3))).replace("-", "−");
+      : String(Number(tick.toPrecision(4))).replace("-", "−");
 }
 
 /** A dashed line between warm start and RL, with the two names beside it. */

@@ -27,7 +27,7 @@ export class TokenStrip {
     const label = "Tokens of the trajectory. Arrow keys move from token to token, Home and End to the ends.";
     this.strip = element("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": label });
     this.legend = element("p", { class: "legend" });
-    this.tip = element("div", { class: "tip", role: "tooltip", id: "token-tip", hidden: true });
+    this.tip = element("div", { class: "tip", role: "tooltip", hidden: true });
     this.spoken = element("p", { class: "spoken", "aria-live": "polite" });
     this.view = element("div", {}, this.legend, this.strip, this.spoken, this.tip);
     this.strip.addEventListener("pointerover", (event) => this.point(this.indexOf(event.target), false));

@@ -12,7 +12,8 @@ export type Phase = "sft" | "rl" | "eval";
 /**
  * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and numbers under
  * TRL's names. Lines of phase "eval" carry `success`, `episodes`, `num_turns/mean`, `world_loss` (fixed episodes), `world_loss/random`
- * (the random play among them), `world_loss/on_policy` (its own episodes) and, where tasks were tried more than once, `pass@k`.
+ * (the random play among them), `world_loss/on_policy` (its own episodes), where the environment tells the entropy of its answers
+ * `world_loss_excess` (the last without it), and where tasks were tried more than once `pass@k`.
  */
 export interface MetricsRecord {
   readonly step: number;
@@ -76,6 +77,8 @@ export interface Score {
   /** The same in random play, and in the episodes of this evaluation. */
   readonly worldLossRandom?: number;
   readonly worldLossOnPolicy?: number;
+  /** The last without the entropy of the answers themselves. */
+  readonly worldLossExcess?: number;
   /** By k: the estimated chance that one of k tries solves a task. */
   readonly passAt?: Readonly<Record<string, number>>;
 }

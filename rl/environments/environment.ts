@@ -9,7 +9,11 @@
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/random.ts";
 
-/** Facts about a step, for metrics and transcripts. The agent never sees them. */
+/**
+ * Facts about a step, for metrics and transcripts. The agent never sees them. Names that others read: `family`, `level`, `success`,
+ * `toolErrors`, and `answerEntropy`, the entropy in nats of the episode's answers so far, each given the task, the actions and the answers
+ * before it, for somebody who knows all facts of the world. It is what no world model can predict.
+ */
 export type StepInfo = Readonly<Record<string, number | string | boolean>>;
 
 export interface StepResult {

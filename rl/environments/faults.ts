@@ -58,12 +58,24 @@ function checkFaults(name: string, faults: FaultOptions): void {
   }
 }
 
+/** Hours, minutes and seconds of a time stamp, and the numbers of requests, which have four digits. */
+const CLOCK = [24, 60, 60] as const;
+const REQUESTS = 9000;
+
+/** Entropy in nats of what noise adds to an answer: whether there is a stamp, and what it says. */
+function stampEntropy(noise: number): number {
+  const nats = (p: number): number => (p === 0 ? 0 : -p * Math.log(p));
+  return nats(noise) + nats(1 - noise) + noise * Math.log(CLOCK.reduce((product, n) => product * n, REQUESTS));
+}
+
 class Faulty implements Environment {
   readonly name: string;
   readonly world: Environment;
   readonly #faults: FaultOptions;
   /** Of this task after these actions. */
   #rng = new Rng(0);
+  /** Entropy of all stamps so far, in nats. */
+  #entropy = 0;
   clone?: (seed?: number) => Environment;
 
   constructor(world: Environment, faults: FaultOptions) {
@@ -85,7 +97,10 @@ class Faulty implements Environment {
   async step(action: string, options?: CallOptions): Promise<StepResult> {
     const result = await this.world.step(action, options);
     this.#rng = this.#rng.split(action);
-    return result.done ? { ...result, reward: this.#verdict(result) } : { ...result, observation: this.#answer(result) }; // prettier-ignore
+    const faulty = result.done ? { reward: this.#verdict(result) } : { observation: this.#answer(result) };
+    const { answerEntropy } = result.info;
+    if (typeof answerEntropy !== "number") return { ...result, ...faulty };
+    return { ...result, ...faulty, info: { ...result.info, answerEntropy: answerEntropy + this.#entropy } };
   }
 
   close(): void {
@@ -101,14 +116,17 @@ class Faulty implements Environment {
 
   #answer({ observation }: StepResult): string {
     const rng = this.#rng.split("answer");
-    if (rng.uniform() >= (this.#faults.noise ?? 0)) return observation;
-    const [hour, minute, second] = [24, 60, 60].map((below) => String(rng.int(below)).padStart(2, "0"));
-    return `${observation} [${hour}:${minute}:${second} ${rng.int(9000) + 1000}]`.trimStart();
+    const { noise = 0 } = this.#faults;
+    this.#entropy += stampEntropy(noise);
+    if (rng.uniform() >= noise) return observation;
+    const [hour, minute, second] = CLOCK.map((below) => String(rng.int(below)).padStart(2, "0"));
+    return `${observation} [${hour}:${minute}:${second} ${rng.int(REQUESTS) + 1000}]`.trimStart();
   }
 
   #copy(world: Environment): Environment {
     const copy = new Faulty(world, this.#faults);
     copy.#rng = this.#rng;
+    copy.#entropy = this.#entropy;
     return copy;
   }
 }

@@ -40,6 +40,8 @@ export interface Move<State> {
   /** True if the action was malformed or impossible; counted in `info.toolErrors`. */
   readonly failed?: boolean;
   readonly ending?: Ending;
+  /** Entropy of the observation in nats, as `answerEntropy` of a step's info has it (environment.ts). Default: nobody has worked it out. */
+  readonly entropy?: number;
 }
 
 /** The last move of an episode. */
@@ -87,6 +89,8 @@ export class GameEnvironment<
   #state: State | undefined;
   #turns = 0;
   #toolErrors = 0;
+  /** Of all answers so far; undefined once one did not tell its own. */
+  #answerEntropy: number | undefined = 0;
 
   /** @throws on option values that make no sense */
   constructor(game: Game<Options, Family, Task, State>, options: Options) {
@@ -118,6 +122,7 @@ export class GameEnvironment<
     const move = this.game.play(task, this.#state as State, verb.toLowerCase(), rest.join(" "), this.#options);
     this.#turns++;
     if (move.failed) this.#toolErrors++;
+    if (this.#answerEntropy !== undefined) this.#answerEntropy = move.entropy === undefined ? undefined : this.#answerEntropy + move.entropy; // prettier-ignore
     this.#state = move.state ?? this.#state;
     const { kind, score } = move.ending ?? { kind: "none", score: 0 };
     return {
@@ -131,6 +136,7 @@ export class GameEnvironment<
         toolErrors: this.#toolErrors,
         turns: this.#turns,
         ending: kind,
+        ...(this.#answerEntropy === undefined ? {} : { answerEntropy: this.#answerEntropy }),
       },
     };
   }
@@ -153,6 +159,7 @@ export class GameEnvironment<
     copy.#state = this.#state;
     copy.#turns = this.#turns;
     copy.#toolErrors = this.#toolErrors;
+    copy.#answerEntropy = this.#answerEntropy;
     return copy;
   }
 

@@ -1,11 +1,15 @@
-/** What is read off curves, against hand computations: areas, smoothing, the way to a target, ratios, and the choice of a trial. */
+/**
+ * What is read off curves, against hand computations: areas, smoothing, the way to a target, ratios, and the choice of a trial, at an edge of
+ * the grid or not.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { areaUnder, bestSmoothed, envStepsTo, type Point, smoothed, successAt } from "../../cli/ablate/points.ts";
+import { renderAblation } from "../../cli/ablate/render.ts";
 import { type CellResult, type Results, resultsOf } from "../../cli/ablate/results.ts";
 import { mean, pairedRatio } from "../../cli/ablate/statistics.ts";
 import { tablesOf } from "../../cli/ablate/tables.ts";
-import { chooseTrial } from "../../cli/ablate/tune.ts";
+import { chooseTrial, type TrialSettings, type Tuning } from "../../cli/ablate/tune.ts";
 
 const resultsAt = (cells: readonly CellResult[], arms: readonly string[]): Results =>
   resultsOf(cells, { arms, threshold: 0.7, trainingEpisodes: 12, heldOutEpisodes: 15, shown: [], tuning: [], rewarded: () => [] }); // prettier-ignore
@@ -112,5 +116,48 @@ describe("the choice of a trial", () => {
     const silent = (end: number): Point[] => curve([0, 0, 0], [0, 0.5, end]);
     const played = [0.5, 1].map((end) => ({ settings: { lr: String(end) }, curves: [silent(end), silent(end)] }));
     expect(chooseTrial(at, played).tuning).toMatchObject({ axis: "step", budget: 2, chosen: "lr=1" });
+  });
+
+  /** @param grid settings, the best of which comes first */
+  const chosenOf = (grid: readonly TrialSettings[]): Tuning => {
+    const played = grid.map((settings, i) => ({ settings, curves: [curve([0, 10], [0, 1 - i / 100]), curve([0, 10], [0, 1])] })); // prettier-ignore
+    return chooseTrial(at, played).tuning;
+  };
+  const grid = (best: TrialSettings, rates: readonly string[], weights: readonly string[]): TrialSettings[] => [
+    best,
+    ...rates.flatMap((rate) => weights.map((weight) => ({ "rl.lr": rate, lambda: weight }))),
+  ];
+
+  it.each([
+    ["5e-4", []],
+    ["1e-4", [{ key: "rl.lr", value: "1e-4", end: "smallest", of: 3 }]],
+    ["0.001", [{ key: "rl.lr", value: "0.001", end: "largest", of: 3 }]],
+  ])("of three numbers, rl.lr=%s, says whether it lies at an edge; of two each does", (rate, edges) => {
+    expect(chosenOf(grid({ "rl.lr": rate, lambda: "0.05" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.2"])).edges).toEqual(edges); // prettier-ignore
+  });
+
+  it("what is no number has no edge, and one number written twice is one", () => {
+    const words = ["0:0.2,50:0.05", "0.1", "0.5"].map((lambda) => ({ lambda }));
+    for (const best of words) expect(chosenOf([best, ...words]).edges).toEqual([]);
+    expect(chosenOf(["1e-3", "0.001", "5e-4"].map((rate) => ({ "rl.lr": rate }))).edges).toEqual([]);
+    expect(chosenOf([{}]).edges).toEqual([]);
+  });
+
+  it("at an edge is a warning under the table of the trials, on the page, too", () => {
+    const tuning = [chosenOf(grid({ "rl.lr": "1e-3", lambda: "0.05" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.1", "0.2"]))]; // prettier-ignore
+    const points = curve([0, 10], [0, 1]);
+    const results = {
+      ...resultsAt(
+        [{ env: "a", arm: "grpo", seed: 0, warm: points[0]!, points, families: { before: {}, after: {} } }],
+        ["grpo"],
+      ),
+      tuning,
+    };
+    const warning = "Warning: the best lies at the edge of what was tried, rl.lr=1e-3 (the largest of 3) and lambda=0.05 (the smallest of 3), so that a better one may lie outside."; // prettier-ignore
+    expect(tablesOf(results).at(-1)!.note).toContain(`${warning} On seeds that are not reported`);
+    const page = { name: "x", settings: {}, results, planned: 1, linkOf: () => "" };
+    expect(renderAblation(page, { script: "", style: "" })).toContain(warning);
+    const inside = [chosenOf(grid({ "rl.lr": "5e-4", lambda: "0.1" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.1", "0.2"]))]; // prettier-ignore
+    expect(tablesOf({ ...results, tuning: inside }).at(-1)!.note).toMatch(/^On seeds/);
   });
 });

@@ -160,6 +160,25 @@ describe("the curve of a cell", () => {
     ]);
   });
 
+  it("has the excess of the world loss where it was told, over seeds only where it is known of all", () => {
+    const told = (step: number, excess: number): MetricsRecord => ({ ...held(step, 0.5), world_loss_excess: excess });
+    const points = pointsOf([told(0, 0.5), rl(0, 0, 1), told(4, 0.25)], PRESET, MODEL);
+    expect(points.map(({ worldLossExcess }) => worldLossExcess)).toEqual([0.5, 0.25]);
+    const of = (arm: string, seed: number, own: typeof points): CellResult => ({ env: "a", arm, seed, warm: points[0]!, points: own, families: { before: {}, after: {} } }); // prettier-ignore
+    const untold = pointsOf([held(0, 0.5), rl(0, 0, 1), held(4, 0.5)], PRESET, MODEL);
+    expect("worldLossExcess" in untold[0]!).toBe(false);
+    const results = resultsAt([of("grpo", 0, points), of("grpo", 1, points), of("rloo", 0, points), of("rloo", 1, untold)], ["grpo", "rloo"]); // prettier-ignore
+    const [grpo, rloo] = results.environments[0]!.arms;
+    expect(grpo!.worldLossExcess).toEqual({ value: 0.25, low: 0.25, high: 0.25 });
+    expect(grpo!.curve.worldLossExcess.map((interval) => interval?.value)).toEqual([0.5, 0.25]);
+    expect([rloo!.worldLossExcess, rloo!.curve.worldLossExcess]).toEqual([null, [null, null]]);
+    const world = tablesOf(results).find(({ title }) => title.includes("world-model loss"))!;
+    expect(world.head.at(-2)).toBe("excess");
+    expect(world.rows.map((row) => row.at(-2))).toEqual(["0.500 [0.500, 0.500]", "0.250 [0.250, 0.250]", ""]);
+    const without = tablesOf(resultsAt([{ ...of("grpo", 0, untold), warm: untold[0]! }], ["grpo"])).find(({ title }) => title.includes("world-model loss"))!; // prettier-ignore
+    expect(without.head).not.toContain("excess");
+  });
+
   it("has the metrics that were asked for: of training as means, of evaluations as they are; and pass@k", () => {
     const line = (step: number, entropy: number): MetricsRecord => ({ ...rl(step, 0, 1), entropy });
     const lines = [held(0, 0), line(0, 1), line(1, 3), { ...held(2, 0.5), "pass@1": 0.5, "pass@4": 0.75 }];

@@ -6,7 +6,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Outcome } from "../../cli/compare/outcome.ts";
+import { SUMMARY } from "../../cli/arms/job.ts";
+import { type Outcome, outcomeOf as outcomeIn } from "../../cli/compare/outcome.ts";
 import { comparisonOf, isAboutSeveral } from "../../cli/compare/settings.ts";
 import { outcomeTables, verdictOf } from "../../cli/compare/tables.ts";
 import { createDisplay } from "../../cli/display/display.ts";
@@ -17,7 +18,7 @@ import { sideBySideLines } from "../../cli/display/transcript.ts";
 import { textWidth } from "../../cli/display/width.ts";
 import { parseStart, type StartOptions, UsageError } from "../../cli/options.ts";
 import type { Evaluation, Transcript } from "../../cli/report/records.ts";
-import { openRun } from "../../cli/runFolder.ts";
+import { createRun, openRun } from "../../cli/runFolder.ts";
 import { startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-compare-"));
@@ -98,9 +99,37 @@ describe("what the figures are made to say", () => {
       ["grpo", "13.3 % [10, 18]", "", "50.0 %", "1", "1"],
       ["grpo+echo", "36.7 % [31, 42]", "+23.3 [+17, +30]", "–", "1", "1"],
     ]);
+    expect(main!.head.slice(4)).toEqual(["wm loss", "its own"]); // no column of dashes
+    const told = outcomeOf(40, 110);
+    const withExcess = outcomeTables({ ...told, warm: { ...told.warm, worldLossExcess: 0.5 } })[0]!;
+    expect(withExcess.head.slice(4)).toEqual(["wm loss", "its own", "excess"]);
+    expect(withExcess.rows.map((row) => row[6])).toEqual(["0.5000", "–", "–"]);
     expect(families!.head).toEqual(["", "read", "lock"]);
     expect(families!.rows.map((row) => row[1])).toEqual(["3.0 % [1, 6]", "20.0 % [15, 26]", "55.0 % [48, 62]"]);
   });
+});
+
+test("a loss that is no number, which JSON does not have, is none: in the tables a dash, in the curves a gap", () => {
+  const comparison = comparisonOf(join(folder, "runs/without"), options("--arms", "grpo,grpo+echo", "--quick"));
+  const lossless = { ...evaluation(6), worldLossOnPolicy: NaN };
+  for (const { path, preset } of [comparison.warm, ...comparison.arms]) {
+    const run = createRun(path, { preset });
+    run.appendMetrics({
+      step: preset.sft.steps,
+      phase: "eval",
+      success: 0.02,
+      world_loss: 1,
+      "world_loss/on_policy": NaN,
+    });
+    run.writeFile(SUMMARY, JSON.stringify({ ...lossless, after: lossless }));
+  }
+  const outcome = outcomeIn(comparison);
+  expect(outcomeTables(outcome)[0]!.rows.map((row) => row.slice(4))).toEqual([
+    ["1", "–"],
+    ["1", "–"],
+    ["1", "–"],
+  ]);
+  for (const { curve } of outcome.arms) expect(curve).toEqual([{ step: 0, success: 0.02, worldLoss: 1, worldLossOnPolicy: null, worldLossExcess: null }]); // prettier-ignore
 });
 
 const transcript = (task: string, step: number, success: boolean): Transcript => {
@@ -194,6 +223,13 @@ test("as a person runs it: to its end; killed half-way and continued, with the s
   expect(ways[0]!.length).toBeGreaterThan(0);
   for (const { expected, tokens } of ways.flat())
     expect(expected).toHaveLength(tokens.filter(({ text, role }) => text === "<|obs|>" && role === "scaffold").length);
+
+  // A home tells the entropy of its answers, so there is an excess at every evaluation.
+  const { arms } = JSON.parse(results("whole")) as Outcome;
+  for (const { curve, after } of arms) {
+    for (const { worldLossExcess } of curve) expect(worldLossExcess).toEqual(expect.any(Number));
+    expect(after.worldLossExcess).toBe(curve.at(-1)!.worldLossExcess);
+  }
 
   const first = startIn(folder, "cli/main.ts", [...flags, "--name", "killed"]);
   await until(first, "what each agent learns");

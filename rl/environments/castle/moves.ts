@@ -3,7 +3,17 @@
  * answer says where. A key that is wrong does not turn, and nothing has changed. Nothing throws, whatever the action.
  */
 import type { Rng } from "../../../engine/random.ts";
-import { type Drawn, type Fact, type Hints, hintOf, keysOf, liesAbout, quoted, type Wording } from "../facts/hints.ts";
+import {
+  type Drawn,
+  type Fact,
+  hintEntropy,
+  type Hints,
+  hintOf,
+  keysOf,
+  liesAbout,
+  quoted,
+  type Wording,
+} from "../facts/hints.ts";
 import type { Ending, Move } from "../game.ts";
 import { roomBehind, wayBetween } from "./facts.ts";
 import { type CastleTask, commandOf, type Step, subjectOf } from "./tasks.ts";
@@ -37,6 +47,8 @@ interface Answer {
   readonly changed?: Partial<CastleState>;
   readonly failed?: boolean;
   readonly facts?: readonly Fact<FactKind>[];
+  /** Entropy of what is said in nats; default 0. */
+  readonly entropy?: number;
 }
 
 export const startOf = ({ start }: CastleTask): CastleState => ({
@@ -51,12 +63,13 @@ export const startOf = ({ start }: CastleTask): CastleState => ({
 export function act(task: CastleTask, state: CastleState, verb: string, rest: string, hints: Hints): Move<CastleState> {
   const turns = state.turns + 1;
   if (verb === "done" && rest === "")
-    return { observation: "", ending: endingOf(task, state), state: { ...state, turns } };
+    return { observation: "", entropy: 0, ending: endingOf(task, state), state: { ...state, turns } };
   const liar = task.liar?.split(state.turns);
-  const { said, changed = {}, failed = false, facts = [] } = answerTo(task, state, verb, rest, liar);
+  const { said, changed = {}, failed = false, facts = [], entropy: own = 0 } = answerTo(task, state, verb, rest, liar);
   const stated = liar ? liesAbout(facts, liar, drawnIn(task, facts)) : facts;
   const observation = said + hintOf(hints, stated, WORDS);
-  return { observation, failed, state: { ...state, ...changed, turns } };
+  const entropy = own + (liar ? hintEntropy(hints, facts, drawnIn(task, facts)) : 0);
+  return { observation, entropy, failed, state: { ...state, ...changed, turns } };
 }
 
 /** What follows each verb; names stand where there are capitals. */
@@ -161,7 +174,8 @@ function pass(
   const behind = roomBehind(castle, from, word);
   const others = castle.names.rooms.filter((room) => room !== from && room !== meant);
   const room = behind && (liar?.choice(others) ?? behind);
-  const answer = room === undefined ? { said: "no such way", failed: true } : arrive(room);
+  const entropy = room !== undefined && liar ? Math.log(others.length) : 0;
+  const answer = room === undefined ? { said: "no such way", failed: true } : { ...arrive(room), entropy };
   if (right === undefined) return answer;
   const goesWithTried = room === undefined ? [] : [room];
   const tried = quoted(word, LONGEST);

@@ -81,6 +81,22 @@ export function liesAbout<Kind extends string>(
   return lies;
 }
 
+/** Entropy in nats of a hint that states what `liesAbout` drew. */
+export function hintEntropy<Kind extends string>(
+  hints: Hints,
+  facts: readonly Fact<Kind>[],
+  drawn: Drawn<Kind>,
+): number {
+  if (hints === "none") return 0;
+  return facts.reduce((sum, { kind, goesWithTried }) => {
+    const { rights, ofTried } = drawn[kind];
+    if (hints !== "tried") return sum + Math.log(rights.length);
+    // In order, none twice.
+    const listed = ofTried.slice(0, Math.min(LISTED, goesWithTried.length));
+    return listed.reduce((nats, _, i) => nats + Math.log(ofTried.length - i), sum);
+  }, 0);
+}
+
 /** What a map has for this value. */
 export const keysOf = (map: ReadonlyMap<string, string>, value: string): string[] =>
   [...map].flatMap(([key, own]) => (own === value ? [key] : []));

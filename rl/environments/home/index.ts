@@ -8,7 +8,7 @@
  * facts; of each file half of the kinds are asked only in held-out tasks, so that what is tested are facts, and not known answers.
  *
  * Read it in this order: facts.ts (what a home is), ../facts/hints.ts and hints.ts (what error messages say of it), tasks.ts (what is
- * asked, and which pairs are held out), shell.ts (the commands), this file (options, the expert, the baseline).
+ * asked, and which pairs are held out), contents.ts (what a file says), shell.ts (the commands), this file (options, the expert, the baseline).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -100,7 +100,7 @@ export const home: EnvironmentSpec<HomeOptions> = defineGame<HomeOptions, HomeFa
   optionNames: ["home", ...FACT_OPTIONS],
   checkOptions: (options) => checkFactOptions("home", options, options.home ?? 0, FAMILIES),
   makeTask,
-  start: () => ({ changes: [], turns: 0, isTold: false }),
+  start: () => ({ changes: [], turns: 0, isTold: false, told: { isCounted: false, isShown: false } }),
   play: (task, state, verb, rest, { hints = "suggestion" }) => runLine(`${verb} ${rest}`.trim(), task, state, hints),
   expert: expertAction,
   random: (rng, text = "", { size = 1 } = {}) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),

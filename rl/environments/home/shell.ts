@@ -3,10 +3,19 @@
  * restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not listed (mode 711), so a file is
  * found by who knows where it is. Nothing throws, whatever the line.
  */
-import { type Drawn, type Hints, hintOf, keysOf, liesAbout, quoted as quotedUpTo } from "../facts/hints.ts";
+import {
+  type Drawn,
+  hintEntropy,
+  type Hints,
+  hintOf,
+  keysOf,
+  liesAbout,
+  quoted as quotedUpTo,
+} from "../facts/hints.ts";
 import type { Ending, Move } from "../game.ts";
 import { NO_ENTRY } from "../terminal/filesystem.ts";
 import { parse, ShellSyntaxError } from "../terminal/parser.ts";
+import { contentsEntropy, SHOWN, type Told, toldBy } from "./contents.ts";
 import type { Facts, HomeFile } from "./facts.ts";
 import { type HomeFact, type HomeFactKind, WORDS } from "./hints.ts";
 import type { Changes, HomeTask } from "./tasks.ts";
@@ -16,10 +25,9 @@ export interface HomeState {
   readonly turns: number;
   /** Has the task's own command been answered? Then the agent knows what is to be answered. */
   readonly isTold: boolean;
+  /** What anybody knows of the file that was asked about. */
+  readonly told: Told;
 }
-
-/** Lines at most that `read` shows. */
-const SHOWN = 4;
 
 const quoted = (word: string): string => quotedUpTo(word, 40);
 
@@ -47,7 +55,7 @@ export function runLine(line: string, task: HomeTask, state: HomeState, hints: H
   const next: HomeState = { ...state, turns: state.turns + 1 };
   try {
     const [name = "", ...args] = wordsOf(line);
-    if (name === "answer" || name === "done") return { observation: "", ending: endingOf(name, args.join(" "), task, state), state: next }; // prettier-ignore
+    if (name === "answer" || name === "done") return { observation: "", entropy: 0, ending: endingOf(name, args.join(" "), task, state), state: next }; // prettier-ignore
     const isTold = state.isTold || [name, ...args].join(" ") === task.family.command(task);
     return runCommand(name, args, task, { ...next, isTold });
   } catch (error) {
@@ -55,7 +63,8 @@ export function runLine(line: string, task: HomeTask, state: HomeState, hints: H
     const { message, facts } = error;
     const liar = task.liar?.split(state.turns);
     const stated = liar ? liesAbout(facts, liar, drawnIn(task)) : facts;
-    return { observation: message + hintOf(hints, stated, WORDS), failed: true, state: next };
+    const entropy = liar ? hintEntropy(hints, facts, drawnIn(task)) : 0;
+    return { observation: message + hintOf(hints, stated, WORDS), entropy, failed: true, state: next };
   }
 }
 
@@ -99,12 +108,17 @@ function runCommand(name: string, args: readonly string[], task: HomeTask, state
   else if (form.length > 1) needed.push(ownerOf(target, name === "copy", args.at(-1)!, facts));
   const wrong = needed.find(({ right, tried }) => tried !== right);
   if (wrong !== undefined) throw new Failure(problemOf(wrong), needed);
-  const text = file === task.file ? lines : [];
-  if (name === "size") return { observation: String(text.join("").length), state };
-  const shown = text.length > SHOWN ? [...text.slice(0, SHOWN), "..."] : text;
-  if (isReading) return { observation: name === "read" ? shown.join("\n") : String(text.length), state };
+  if (isReading || name === "size") {
+    const text = file === task.file ? lines : [];
+    const shown = text.length > SHOWN ? [...text.slice(0, SHOWN), "..."] : text;
+    const counted = String(name === "size" ? text.join("").length : text.length);
+    const observation = name === "read" ? shown.join("\n") : counted;
+    if (file !== task.file) return { observation, entropy: 0, state };
+    const entropy = contentsEntropy(name, task, state.told);
+    return { observation, entropy, state: { ...state, told: toldBy(name, task, state.told) } };
+  }
   const change = [name, file.name, ...(name === "copy" ? [target] : [])].join(" ");
-  return { observation: "", state: { ...state, changes: [...state.changes, change] } };
+  return { observation: "", entropy: 0, state: { ...state, changes: [...state.changes, change] } };
 }
 
 function problemOf({ kind, known }: HomeFact): string {

@@ -4,7 +4,7 @@ import type { FamilyInfo } from "../environment.ts";
 import { type FactOptions, heldOutKinds } from "../facts/options.ts";
 import type { GameTask } from "../game.ts";
 import { drawUntil, type Split } from "../selection.ts";
-import { drawWord } from "../terminal/words.ts";
+import { drawLines } from "./contents.ts";
 import { type Facts, factsOf, type HomeFile, type HomeNames } from "./facts.ts";
 
 export interface HomeOptions extends FactOptions {
@@ -21,7 +21,8 @@ export interface HomeTask extends GameTask {
   readonly other: HomeFile;
   /** Of questions about an alias: what stands for the file in the task. */
   readonly alias: string;
-  /** What the file says, drawn anew in each episode. */
+  readonly split: Split;
+  /** What the file says, drawn anew in each episode (contents.ts). */
   readonly lines: readonly string[];
   /** Draws what error messages state where facts are random. */
   readonly liar: Rng | undefined;
@@ -179,19 +180,11 @@ export function makeTask(rng: Rng, family: HomeFamily, options: HomeOptions): Ho
     file,
     other: rng.choice(facts.files.filter(({ directory }) => directory !== file.directory)),
     alias,
-    lines: drawLines(rng, family, split),
+    split,
+    lines: drawLines(rng, family.name, split),
     liar: stated === "random" ? rng.split("liar") : undefined,
   };
   return { ...task, text: family.text(task) };
-}
-
-/** A word; where lines or letters are counted, so many that nobody guesses how many. */
-function drawLines(rng: Rng, { name }: HomeFamily, split: Split): readonly string[] {
-  const words = (count: number): readonly string[] => Array.from({ length: count }, () => drawWord(rng, split));
-  if (name === "count" || name === "tally") return words(2 + rng.int(97));
-  if (name !== "size") return words(1);
-  const letters = 2 + rng.int(97);
-  return [words(17).join("").slice(0, letters)];
 }
 
 /**

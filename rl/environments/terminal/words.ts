@@ -30,5 +30,25 @@ export function drawWord(rng: Rng, split: "train" | "heldout"): string {
   }
 }
 
+const LETTERS = 6;
+/** By split, of the first 0, 1, … 6 letters. */
+const entropies = new Map<string, readonly number[]>();
+
+/** Entropy of the first `letters` letters of a random word of a split, in nats: of all six the logarithm of how many words there are. */
+export function wordEntropy(split: "train" | "heldout", letters: number = LETTERS): number {
+  const known = entropies.get(split) ?? prefixEntropies(split);
+  entropies.set(split, known);
+  return known[letters]!;
+}
+
+function prefixEntropies(split: "train" | "heldout"): number[] {
+  const words = SYLLABLES.flatMap((a) => SYLLABLES.flatMap((b) => SYLLABLES.map((c) => a + b + c))).filter((word) => isHeldOut(word) === (split === "heldout")); // prettier-ignore
+  return Array.from({ length: LETTERS + 1 }, (_, letters) => {
+    const counts = new Map<string, number>();
+    for (const word of words) counts.set(word.slice(0, letters), (counts.get(word.slice(0, letters)) ?? 0) + 1);
+    return [...counts.values()].reduce((sum, n) => sum - (n / words.length) * Math.log(n / words.length), 0);
+  });
+}
+
 /** Endings of ordinary files; `.tmp` is kept for files that are to be deleted. */
 export const EXTENSIONS: readonly string[] = ["txt", "log", "cfg"];
