@@ -61,7 +61,7 @@ export class Scripts {
       texts.push(task);
       for (let turn = 0, done = false; !done && turn < turns; turn++) {
         const action = isNovice ? this.#novice(env, rng, turn, task).action : this.#env.expert(env);
-        const thought = think?.(env, turn, action) ?? "";
+        const thought = think?.(env, turn) ?? "";
         const result = await env.step(action);
         texts.push(thought, action, result.observation);
         done = result.done;
@@ -143,7 +143,7 @@ export class Scripts {
     const { maxObservationTokens } = rollout;
     if (!sft.thoughts) return { maxObservationTokens };
     const words = this.#rng.split("thoughts").split(seed);
-    const think = (env: Environment, turn: number, action: string): string => this.#env.thoughts!(env, action, words.split(turn)); // prettier-ignore
+    const think = (env: Environment, turn: number): string => this.#env.thoughts!(env, words.split(turn));
     return { maxObservationTokens, think };
   }
 

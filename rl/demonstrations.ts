@@ -12,7 +12,7 @@ export interface DemonstrationOptions {
   readonly maxTurns?: number;
   readonly maxObservationTokens?: number;
   /** What is thought before an action, in the live episode that it is for; the template needs tags. Default: nothing. */
-  readonly think?: (env: Environment, turn: number, action: string) => string;
+  readonly think?: (env: Environment, turn: number) => string;
 }
 
 /** One episode of a scripted policy, which sees the live episode; it ends after `maxTurns` actions if not before. */
@@ -35,7 +35,7 @@ export async function playScripted(
     template.appendTask(stream, task);
     for (let turn = 0; turn < maxTurns && !done; turn++) {
       const action = policy(env, turn, task);
-      template.appendAction(stream, turn, action, think?.(env, turn, action));
+      template.appendAction(stream, turn, action, think?.(env, turn));
       const result = await env.step(action);
       ({ done, info } = result);
       stepRewards.push(result.reward);

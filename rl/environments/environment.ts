@@ -101,11 +101,11 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   /** A scripted novice: its action in this turn of a live episode. Default: two random actions, and then it gives up. */
   novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
   /**
-   * What might be thought before `action` in this live episode: a true trace of a search from where it stands, with filler words drawn
-   * from `rng`, that ends in `action`; 20 to 60 tokens where a word is one. Whoever acts thinks in the same form, the expert and the
-   * novice alike: only the expert's action follows from the trace. Throws if `env` is not of this kind. Optional: default no thoughts.
+   * What might be thought before the next action in this live episode: a true trace of a search from where it stands, with filler words
+   * drawn from `rng`; 20 to 60 tokens where a word is one. It does not say what to do: the expert's action follows from it, a novice's,
+   * who thinks the same, does not. Throws if `env` is not of this kind. Optional: default no thoughts.
    */
-  thoughts?(env: Environment, action: string, rng: Rng): string;
+  thoughts?(env: Environment, rng: Rng): string;
 }
 
 /**

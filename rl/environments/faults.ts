@@ -37,7 +37,7 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
     expert: (env) => spec.expert(own(env)),
     random: (rng, task, options) => spec.random(rng, task, options && split(options).rest),
     ...(spec.novice ? { novice: (env, rng, turn, task) => spec.novice!(own(env), rng, turn, task) } : {}),
-    ...(spec.thoughts ? { thoughts: (env, action, rng) => spec.thoughts!(own(env), action, rng) } : {}),
+    ...(spec.thoughts ? { thoughts: (env, rng) => spec.thoughts!(own(env), rng) } : {}),
   };
 }
 

@@ -40,21 +40,21 @@ export function moveHelp(most: number): string {
 
 /** Words that decide nothing. */
 const FILLERS = ["hmm", "well", "now", "look", "wait", "maybe", "ok", "see"] as const;
-const ENDINGS = ["so", "then", "go"] as const;
 
 /**
- * A thought before `action`: every direction is tried, with what it meets there, none to two filler words before each.
+ * A thought before an action: every direction is tried, with what it meets there, none to two filler words before each. What to do it
+ * does not say: that is the action's to decide.
  *
- *     now try up edge. try right 3 more. hmm ok try down hole. try left 5 more. so right
+ *     now try up edge. try right 3 more. hmm ok try down hole. try left 5 more.
  *
  * @param meets what is found one move in this direction, in a word or two
  */
-export function tryAll(action: string, meets: (direction: Direction) => string, rng: Rng): string {
+export function tryAll(meets: (direction: Direction) => string, rng: Rng): string {
   const words = DIRECTIONS.flatMap((direction) => {
     const fillers = Array.from({ length: rng.int(3) }, () => rng.choice(FILLERS));
     return [...fillers, "try", direction, `${meets(direction)}.`];
   });
-  return [...words, rng.choice(ENDINGS), action].join(" ");
+  return words.join(" ");
 }
 
 /**

@@ -73,8 +73,7 @@ describe.each(["gridworld", "sokoban"])("demonstrations in %s", (env) => {
         const direction = /^\[(\w+)\]$/.exec(tokenizer.decode(action.slice(0, -1)))![1]!;
         expect(direction).toMatch(DIRECTION);
         const text = tokenizer.decode(thought);
-        expect(text).toMatch(/^([a-z]+ ){1,3}up .*\btry left .*\. (so|then|go) [a-z]+$/);
-        expect(text.split(" ").at(-1)).toBe(direction);
+        expect(text).toMatch(/^([a-z]+ ){1,3}up .*\btry left [a-z0-9 ]+\.$/);
         expect(text).not.toMatch(/[[\]]/);
       }
       return episode.info["success"];

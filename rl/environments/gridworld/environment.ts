@@ -124,10 +124,10 @@ export class GridworldEnvironment extends SingleUseEnvironment {
   }
 
   /**
-   * A look at all four moves before `action`: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal
+   * A look at all four moves: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal
    * has from there, around the holes. Where nothing slips the expert takes a move with the fewest. @throws before reset
    */
-  thoughts(action: string, rng: Rng): string {
+  thoughts(rng: Rng): string {
     const { lake } = this.#started();
     const away = distances(lake);
     const meets = (direction: Direction): string => {
@@ -136,7 +136,7 @@ export class GridworldEnvironment extends SingleUseEnvironment {
       if (next === lake.goal) return "goal";
       return lake.holes.has(next) ? "hole" : `${away[next]!} more`;
     };
-    return tryAll(action, meets, rng);
+    return tryAll(meets, rng);
   }
 
   /** @param seed of the copy's slips from here on; without it they are those of the original */

@@ -95,5 +95,5 @@ export const gridworld: EnvironmentSpec<GridworldOptions> = {
   make: (options) => new GridworldEnvironment(options),
   expert: (env) => own(env, "expert").expertAction(),
   random: (rng) => rng.choice(DIRECTIONS),
-  thoughts: (env, action, rng) => own(env, "thoughts").thoughts(action, rng),
+  thoughts: (env, rng) => own(env, "thoughts").thoughts(rng),
 };

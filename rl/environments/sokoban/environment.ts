@@ -140,11 +140,11 @@ export class SokobanEnvironment extends SingleUseEnvironment {
   }
 
   /**
-   * A look at all four moves before `action`: `wall` (the edge is one), `stuck` (a box that does not give way), `dead` (the room cannot be
+   * A look at all four moves: `wall` (the edge is one), `stuck` (a box that does not give way), `dead` (the room cannot be
    * solved from there any more), `done` (it is solved), or how many more moves a shortest solution has from there. The expert takes a
    * move with the fewest. @throws before reset
    */
-  thoughts(action: string, rng: Rng): string {
+  thoughts(rng: Rng): string {
     const { room, table } = this.#started();
     const meets = (direction: Direction): string => {
       const next = neighbour(this.#position.player, direction, room.size);
@@ -154,7 +154,7 @@ export class SokobanEnvironment extends SingleUseEnvironment {
       const left = table.distance(after);
       return left === undefined ? "dead" : left === 0 ? "done" : `${left} more`;
     };
-    return tryAll(action, meets, rng);
+    return tryAll(meets, rng);
   }
 
   clone(): SokobanEnvironment {

@@ -103,5 +103,5 @@ export const sokoban: EnvironmentSpec<SokobanOptions> = {
   make: (options) => new SokobanEnvironment(options),
   expert: (env) => own(env, "expert").expertAction(),
   random: (rng) => rng.choice(DIRECTIONS),
-  thoughts: (env, action, rng) => own(env, "thoughts").thoughts(action, rng),
+  thoughts: (env, rng) => own(env, "thoughts").thoughts(rng),
 };
