@@ -9,6 +9,7 @@ import { ENVIRONMENTS } from "../rl/environments/index.ts";
 import { listMethods } from "../rl/methods.ts";
 import { type AblateOptions, HELP, parseAblate } from "./ablate/options.ts";
 import { type Cell, type Choices, folderOf, type Plan, planOf, type Trial, tuningOf } from "./ablate/plan.ts";
+import { pictureOf } from "./ablate/picture.ts";
 import { curveOfCell, type CellCurve } from "./ablate/points.ts";
 import { renderAblation } from "./ablate/render.ts";
 import { type CellResult, resultsOf } from "./ablate/results.ts";
@@ -123,7 +124,7 @@ function curveOf(cell: Cell, { show }: Pick<AblateOptions, "show">): CellCurve {
 
 const summaryOf = (cell: Cell): Summary => readSummary(cell) as unknown as Summary;
 
-/** Tables, results.json and report.html from the cells that are finished. */
+/** Tables, results.json, success.svg and report.html from the cells that are finished. */
 async function show({ cells }: Plan, options: AblateOptions, tuning: Tuning[], display: Display): Promise<void> {
   const path = folderOf(options);
   const finished = cells.filter(isFinished);
@@ -156,6 +157,7 @@ async function show({ cells }: Plan, options: AblateOptions, tuning: Tuning[], d
   const assets = await bundlePage("../ablate/page.ts");
   mkdirSync(path, { recursive: true });
   writeFileSync(join(path, "results.json"), `${JSON.stringify(results, null, 2)}\n`);
+  writeFileSync(join(path, "success.svg"), pictureOf(results));
   const page = { name: options.name, settings, results, planned: cells.length, linkOf, times };
   writeFileSync(join(path, "report.html"), renderAblation(page, assets));
   display.note(`report: ${join(path, "report.html")}`);

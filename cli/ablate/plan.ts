@@ -4,7 +4,7 @@
  *     warm/<env>/seed<n>/                   a run folder that stops where RL begins: the warm start of all arms with this seed
  *     tune/<env>/<arm>/<trial>/seed<n>/     what is tried before, on seeds of its own (tune.ts)
  *     <env>/<arm>/seed<n>/                  a cell: a whole run folder, which begins RL at the warm start
- *     results.json, report.html             what came out
+ *     results.json, report.html, success.svg   what came out
  *
  * Cells with the same environment and seed differ in the arm alone: they begin with the same weights, draw the same training tasks in
  * the same order, and are evaluated on the same held-out tasks with the same random numbers.

@@ -84,7 +84,7 @@ test("all arms of a seed begin in one place; killed and continued, or with one j
   // Times are in these lines: had the steps been played again, they would differ.
   const log = readFileSync(join(folder, "runs/killed", found.cell, "metrics.jsonl"));
   expect(log.subarray(0, found.log.length).equals(found.log)).toBe(true);
-  expect(fileOf("killed", "results.json")).toBe(fileOf("whole", "results.json"));
+  for (const file of ["results.json", "success.svg"]) expect(fileOf("killed", file)).toBe(fileOf("whole", file));
 
   // Nothing is left to do; another threshold needs no training.
   const again = start([...SIZE, "--name", "killed", "--threshold", "0.01"]);
