@@ -24,7 +24,7 @@ export async function compare(options: StartOptions, display: Display, signal: A
   for (const table of outcomeTables(outcome)) display.table(table);
   display.note(verdictOf(outcome));
   display.note(`report: ${relative(".", await writeComparison(comparison, outcome))}`);
-  display.note(`play one episode: npm run generate -- --run ${relative(".", comparison.arms.at(-1)!.path)} --task "…"`);
+  display.note(`play one episode: npm run generate -- --run ${relative(".", comparison.arms[1]!.path)} --task "…"`);
   return 0;
 }
 
