@@ -278,7 +278,10 @@ describe("data", () => {
     [["--curriculum", "pools", "--set", "curriculum.tasks=9e9"], "--set curriculum.tasks: expected an integer ≥ 1 and ≤ 100000"], // prettier-ignore
     [["--set", "predictions.size=4"], "--set predictions.size is about --predict; add --predict N"],
     [["--predict", "2", "--set", "predictions.size=1"], "predictions: size must be an integer ≥ 2, got 1"],
-    [["--predict", "2", "--method", "ppo"], "predictions are compared in groups, which a critic's values know nothing of"],
+    [
+      ["--predict", "2", "--method", "ppo"],
+      "predictions are compared in groups, which a critic's values know nothing of",
+    ],
     [["--guide", "--set", "guide.maxPrefix=0"], "guide: maxPrefix must be an integer ≥ 1, got 0"],
     [["--dynamic-sampling", "--set", "dynamicSampling.maxRefills=-1"], "dynamicSampling: maxRefills must be"],
     [
