@@ -27,13 +27,17 @@ export interface PredictionOptions {
 }
 
 /** @throws one clear line if a number is out of range, or if the objective compares nothing within groups */
-export function checkPredictions(options: PredictionOptions, { critic }: Pick<Objective, "critic">): void {
+export function checkPredictions(
+  options: PredictionOptions,
+  { critic, advantage }: Pick<Objective, "critic" | "advantage">,
+): void {
   checkKeys("predictions", options, ["perStep", "size", "threshold"]);
   const { perStep = 16, size = 8, threshold = 0.1 } = options;
   check(Number.isInteger(perStep) && perStep >= 1, () => `predictions: perStep must be an integer ≥ 1, got ${perStep}`);
   check(Number.isInteger(size) && size >= 2, () => `predictions: size must be an integer ≥ 2, got ${size}`);
   check(threshold > 0 && threshold <= 1, () => `predictions: threshold must be in (0, 1], got ${threshold}`);
   check(critic === undefined, () => "predictions are compared in groups, which a critic's values know nothing of; leave one of them out"); // prettier-ignore
+  check(!advantage.greedyBaseline, () => `predictions have no greedy rollout, which the advantage ${advantage.name} compares with; leave one of them out`); // prettier-ignore
 }
 
 /** The numbers of these groups: beyond all that are played. */

@@ -282,6 +282,7 @@ describe("data", () => {
       ["--predict", "2", "--method", "ppo"],
       "predictions are compared in groups, which a critic's values know nothing of",
     ],
+    [["--predict", "2", "--method", "remax"], "predictions have no greedy rollout, which the advantage remax compares"],
     [["--guide", "--set", "guide.maxPrefix=0"], "guide: maxPrefix must be an integer ≥ 1, got 0"],
     [["--dynamic-sampling", "--set", "dynamicSampling.maxRefills=-1"], "dynamicSampling: maxRefills must be"],
     [

@@ -6,6 +6,7 @@ import { gae } from "../../rl/advantages.ts";
 import { predictAnswers, type PredictionOptions } from "../../rl/data/predictions.ts";
 import { ReplayBuffer } from "../../rl/data/replay.ts";
 import { answerPlaces } from "../../rl/expectation.ts";
+import { METHODS, objectiveOf } from "../../rl/methods.ts";
 import { rollout } from "../../rl/rollout.ts";
 import type { Trajectory } from "../../rl/stream.ts";
 import { type RlOptions, type StepReport, trainRl } from "../../rl/trainer.ts";
@@ -161,6 +162,25 @@ describe("in a run", () => {
     [{ places: 3 } as PredictionOptions, "predictions: unknown option"],
   ])("refuses %o", async (predictions, message) => {
     await expect(play({ predictions })).rejects.toThrow(message);
+  });
+
+  /** What compares with something that guesses do not have. */
+  const isRefused = (method: string): boolean => method === "remax" || objectiveOf({ method, maxLength: 20 }).critic !== undefined; // prettier-ignore
+  const methods = [...Object.keys(METHODS), "grpo+echo", "grpo+paw", "grpo+actfocus", "gigpo+echo"];
+  it.each(methods.filter((method) => !isRefused(method)))(
+    "stand beside a method's own episodes: %s",
+    async (method) => {
+      const objective = objectiveOf({ method, maxLength: 20 });
+      const reference = endingModel(device);
+      const [, report] = await play({ objective, reference, steps: 2, predictions: { perStep: 2, size: 3 } });
+      expect(report!.metrics["predictions/reward"]).toBeGreaterThanOrEqual(0);
+      for (const { trajectory, wPolicy } of report!.plan.episodes)
+        for (const weight of wPolicy) expect(Number.isFinite(weight), `group ${trajectory.group}`).toBe(true);
+    },
+  );
+  it.each(methods.filter(isRefused))("are refused where guesses lack what is compared with: %s", async (method) => {
+    const objective = objectiveOf({ method, maxLength: 20 });
+    await expect(play({ objective, predictions: {} })).rejects.toThrow(/predictions (are compared in groups|have no greedy)/); // prettier-ignore
   });
 
   it("refuses a critic, whose values compare nothing", async () => {
