@@ -1,22 +1,15 @@
 /** An ablation's page in a real browser, opened from the disk: it holds the numbers, draws every method, and asks the network for nothing. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { chromium, type Browser, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { renderAblation } from "../../cli/ablate/render.ts";
 import type { Point } from "../../cli/ablate/points.ts";
 import { type CellResult, resultsOf } from "../../cli/ablate/results.ts";
 import { bundlePage } from "../../cli/report/assets.ts";
-
-const CANDIDATES = [
-  process.env["WORLDGRAD_CHROMIUM"],
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-];
+import { launchChromium, openPage } from "../support/browser.ts";
 
 const ARMS = ["grpo", "grpo+echo", "rloo"];
 /** Success rises from 0.4 by 0.01 (grpo), 0.02, 0.03 an evaluation; seeds lie 0.05 apart; commands become fewer. */
@@ -56,9 +49,7 @@ const problems: string[] = [];
 const requests = new Set<string>();
 
 beforeAll(async () => {
-  const executablePath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
-  if (executablePath === undefined) throw new Error("no Chromium found: set WORLDGRAD_CHROMIUM to one");
-  browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  browser = await launchChromium();
   folder = mkdtempSync(join(tmpdir(), "worldgrad-ablation-"));
   const cells = ["terminal", "calculator"].flatMap((env) => [0, 1, 2, 3, 4].flatMap((seed) => [...ARMS.map((_, m) => cell(env, m, seed)), lesson(env, seed)])); // prettier-ignore
   const page = {
@@ -86,15 +77,8 @@ afterAll(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
-async function visit(width: number, colorScheme: "light" | "dark"): Promise<Page> {
-  const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme });
-  page.on("console", (message) => problems.push(message.text()));
-  page.on("pageerror", (error) => problems.push(error.message));
-  page.on("request", (request) => requests.add(request.url()));
-  await page.goto(url);
-  await page.locator(".uplot").first().waitFor();
-  return page;
-}
+const visit = (width: number, colorScheme: "light" | "dark"): Promise<Page> =>
+  openPage(browser, url, { width, colorScheme }, { problems, requests });
 
 const rowOf = async (page: Page, caption: string, arm: string): Promise<string> => {
   const table = page.locator("table", { has: page.locator("caption", { hasText: caption }) }).first();

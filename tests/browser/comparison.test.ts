@@ -2,11 +2,11 @@
  * A comparison's page in a real browser, opened from the disk: its numbers, a line for each agent, and how each went through the same
  * task, with an agent that has no world loss and one that wrote nothing down. It asks the network for nothing.
  */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { chromium, type Browser, type Locator, type Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArmOutcome, Outcome } from "../../cli/compare/outcome.ts";
 import { renderComparison } from "../../cli/compare/report.ts";
@@ -14,14 +14,7 @@ import { comparisonOf } from "../../cli/compare/settings.ts";
 import { parseStart, type StartOptions } from "../../cli/options.ts";
 import { bundlePage } from "../../cli/report/assets.ts";
 import type { Evaluation, Transcript, TranscriptToken } from "../../cli/report/records.ts";
-
-const CANDIDATES = [
-  process.env["WORLDGRAD_CHROMIUM"],
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-];
+import { launchChromium, openPage } from "../support/browser.ts";
 
 const ARMS = "grpo,told=grpo+echo[lambda=0.2],own successes=rft,demonstrations=sft";
 const STEPS = [0, 20, 40, 60];
@@ -107,9 +100,7 @@ const problems: string[] = [];
 const requests = new Set<string>();
 
 beforeAll(async () => {
-  const executablePath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
-  if (executablePath === undefined) throw new Error("no Chromium found: set WORLDGRAD_CHROMIUM to one");
-  browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  browser = await launchChromium();
   folder = mkdtempSync(join(tmpdir(), "worldgrad-comparison-"));
   const assets = await bundlePage("../compare/page.ts");
   writeFileSync(join(folder, "report.html"), renderComparison(comparison, outcome, ways, assets));
@@ -121,15 +112,8 @@ afterAll(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
-async function visit(width: number, colorScheme: "light" | "dark"): Promise<Page> {
-  const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme });
-  page.on("console", (message) => problems.push(message.text()));
-  page.on("pageerror", (error) => problems.push(error.message));
-  page.on("request", (request) => requests.add(request.url()));
-  await page.goto(url);
-  await page.locator(".uplot").first().waitFor();
-  return page;
-}
+const visit = (width: number, colorScheme: "light" | "dark"): Promise<Page> =>
+  openPage(browser, url, { width, colorScheme }, { problems, requests });
 
 const textOf = async (of: Locator): Promise<string> => (await of.innerText()).replace(/\s+/g, " ").trim();
 

@@ -1,21 +1,14 @@
 /** The report page in a real browser, opened from the disk: it draws, explains a token on hover, and asks the network for nothing. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { chromium, type Browser, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bundlePage } from "../../cli/report/assets.ts";
 import type { MetricsRecord, Transcript } from "../../cli/report/records.ts";
 import { renderReport } from "../../cli/report/render.ts";
-
-const CANDIDATES = [
-  process.env["WORLDGRAD_CHROMIUM"],
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-];
+import { launchChromium, openPage } from "../support/browser.ts";
 
 /** Not in the catalogue, and wider than a phone. */
 const LONG = "sampling/importance_sampling_ratio/of_a_very_long_name";
@@ -75,12 +68,10 @@ const transcript = (i: number): Transcript => ({
 let browser: Browser;
 let folder = "";
 let url = "";
-const opened: { page: Page; address: string; problems: string[]; requests: string[] }[] = [];
+const opened: { page: Page; address: string; problems: string[]; requests: Set<string> }[] = [];
 
 beforeAll(async () => {
-  const executablePath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
-  if (executablePath === undefined) throw new Error("no Chromium found: set WORLDGRAD_CHROMIUM to one");
-  browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  browser = await launchChromium();
   folder = mkdtempSync(join(tmpdir(), "worldgrad-report-"));
   const path = join(folder, "report.html");
   const transcripts = Array.from({ length: 400 }, (_, i) => transcript(i));
@@ -94,14 +85,9 @@ afterAll(async () => {
 });
 
 async function visit(width: number, colorScheme: "light" | "dark", address: string = url): Promise<Page> {
-  const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme });
-  const watched = { page, address, problems: [] as string[], requests: [] as string[] };
-  opened.push(watched);
-  page.on("console", (message) => watched.problems.push(message.text()));
-  page.on("pageerror", (error) => watched.problems.push(error.message));
-  page.on("request", (request) => watched.requests.push(request.url()));
-  await page.goto(address);
-  await page.locator(".uplot").first().waitFor();
+  const watched = { address, problems: [] as string[], requests: new Set<string>() };
+  const page = await openPage(browser, address, { width, colorScheme }, watched);
+  opened.push({ page, ...watched });
   return page;
 }
 
@@ -250,7 +236,7 @@ describe("the report in Chromium", () => {
     expect(opened.length).toBeGreaterThanOrEqual(5);
     for (const { page, address, problems, requests } of opened) {
       expect(problems).toEqual([]);
-      expect([...new Set(requests)]).toEqual([address]); // once per load
+      expect([...requests]).toEqual([address]); // once per load
       expect(await page.evaluate(() => "hacked" in window)).toBe(false);
     }
   });
