@@ -45,12 +45,13 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
     const step = steps[Number(slider.value)]!;
     place.textContent = String(step - warmSteps);
     ways.forEach(({ label, transcripts }, i) => {
-      const handle = transcripts.find((t) => t.step === step && t.task === task.input.value);
       const strip = strips[i]!;
-      if (handle === undefined) return columns[i]!.replaceChildren(element("h3", {}, label), element("p", { class: "muted" }, "not written down at this step")); // prettier-ignore
+      const handle = latest(transcripts.filter((t) => t.task === task.input.value), step); // prettier-ignore
+      if (handle === undefined) return columns[i]!.replaceChildren(element("h3", {}, label), element("p", { class: "muted" }, "not written down")); // prettier-ignore
       const transcript = handle.open();
+      const when = handle.step === step ? "" : element("span", { class: "muted" }, ` at RL step ${handle.step - warmSteps}`); // prettier-ignore
       columns[i]!.replaceChildren(
-        element("h3", {}, label, " ", outcomeMark(handle.success)),
+        element("h3", {}, label, " ", outcomeMark(handle.success), when),
         expectations(transcript),
         strip.view,
       );
@@ -58,6 +59,10 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
     });
   }
 }
+
+/** The last one until this step; of an agent that plays only once, as random play does, what there is. */
+const latest = (written: readonly TranscriptHandle[], step: number): TranscriptHandle | undefined =>
+  written.findLast((t) => t.step <= step) ?? written[0];
 
 const outcomeMark = (success: boolean): HTMLElement =>
   element("span", { class: success ? "good" : "bad" }, success ? "✔ solved" : "✘ failed");

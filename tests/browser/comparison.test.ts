@@ -85,11 +85,11 @@ function transcript(task: string, step: number, answer: string, expected: string
 }
 
 const MISSING = "No such file or directory; did you mean kafoke.txt in labomi with bukeki?";
-/** Each agent's way; the last wrote nothing down after the warm start. */
+/** Each agent's way; the last wrote nothing down after the warm start, the one before it nothing of the second task. */
 const ways = arms.map(({ label }, m) => ({
   label,
   transcripts: STEPS.filter((step) => step === 0 || m < 3).flatMap((step) =>
-    TASKS.map((task) => transcript(task, step, MISSING, m === 1 && step > 0 ? MISSING : "a b", m === 1 && step === 60)),
+    TASKS.slice(0, m === 2 ? 1 : 2).map((task) => transcript(task, step, MISSING, m === 1 && step > 0 ? MISSING : "a b", m === 1 && step === 60)),
   ),
 }));
 
@@ -189,7 +189,7 @@ test("shows the same task as each agent played it: typed, expected, came, and it
   expect(await grpo.locator("dd.bad code").innerText()).toBe("a b");
   expect(await told.locator("dd.good code").innerText()).toBe(MISSING);
   for (const way of [grpo, told]) expect((await way.locator(".token.observation").allTextContents()).join("")).toBe(MISSING); // prettier-ignore
-  expect(await textOf(wayOf(page, "demonstrations"))).toBe("demonstrations not written down at this step");
+  expect(await textOf(wayOf(page, "demonstrations").locator("h3"))).toBe("demonstrations ✘ failed at RL step 0");
 
   await told.locator(".token.observation").first().hover();
   await told.locator(".tip").waitFor({ state: "visible" });
@@ -209,6 +209,7 @@ test("shows the same task as each agent played it: typed, expected, came, and it
   for (const { label } of arms) expect(await textOf(wayOf(page, label).locator("h3"))).toBe(`${label} ✘ failed`);
   await page.getByRole("combobox").selectOption(TASKS[1]!);
   expect((await grpo.locator(".token.prompt").allTextContents()).join("")).toContain(TASKS[1]!);
+  expect(await textOf(wayOf(page, "own successes"))).toBe("own successes not written down");
   expect(await page.evaluate(() => "hacked" in window)).toBe(false);
 });
 
