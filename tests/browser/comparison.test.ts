@@ -89,7 +89,9 @@ const MISSING = "No such file or directory; did you mean kafoke.txt in labomi wi
 const ways = arms.map(({ label }, m) => ({
   label,
   transcripts: STEPS.filter((step) => step === 0 || m < 3).flatMap((step) =>
-    TASKS.slice(0, m === 2 ? 1 : 2).map((task) => transcript(task, step, MISSING, m === 1 && step > 0 ? MISSING : "a b", m === 1 && step === 60)),
+    TASKS.slice(0, m === 2 ? 1 : 2).map((task) =>
+      transcript(task, step, MISSING, m === 1 && step > 0 ? MISSING : "a b", m === 1 && step === 60),
+    ),
   ),
 }));
 
