@@ -1,4 +1,8 @@
-/** `worldgrad`: everything that runs in browsers and in Node. Smaller parts: `worldgrad/engine`, `worldgrad/nn`, `worldgrad/rl`. */
+/**
+ * `worldgrad`: everything that runs in browsers and in Node. Smaller parts: `worldgrad/engine`, `worldgrad/nn`,
+ * `worldgrad/environments`, `worldgrad/rl`.
+ */
 export * from "./engine/index.ts";
 export * from "./nn/index.ts";
+export * from "./environments/index.ts";
 export * from "./rl/index.ts";

@@ -9,14 +9,14 @@
  * of different lengths, so tokens per second is the fairer number.
  */
 import { parseArgs } from "node:util";
-import { Experiment } from "../cli/experiment.ts";
-import { parseStart, type StartOptions } from "../cli/options.ts";
-import type { Preset } from "../cli/preset.ts";
-import { presetFor } from "../cli/presets.ts";
+import { Experiment } from "../node/job/experiment.ts";
+import { parseStart, type StartOptions } from "../node/job/commandLine.ts";
+import type { Preset } from "../node/job/preset.ts";
+import { presetFor } from "../node/job/presets.ts";
 import { fail } from "../engine/errors.ts";
 import { device as makeDevice } from "../engine/index.ts";
 import { installPolicy, type Policy, policyOf } from "../rl/async/messages.ts";
-import { Template } from "../rl/template.ts";
+import { Template } from "../rl/episode/template.ts";
 
 interface Arm {
   readonly name: string;

@@ -3,7 +3,7 @@
  * is, `measure.ts` how. What must hold is in tests/; what is promised about speed is in `promises.ts` (`--check`).
  */
 import { availableParallelism } from "node:os";
-import { report, UsageError } from "../cli/options.ts";
+import { report, UsageError } from "../node/flags.ts";
 import { casesFor, runCases, settingFor } from "./run.ts";
 import { HELP, parseBench } from "./options.ts";
 

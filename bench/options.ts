@@ -1,5 +1,5 @@
 /** The command line of `npm run bench`: `node:util` parseArgs, values checked one by one; a mistake is one line. */
-import { parse, UsageError, wholeNumber } from "../cli/options.ts";
+import { parse, UsageError, wholeNumber } from "../node/flags.ts";
 import { isShape } from "./cases/matmul.ts";
 import { CONTENDERS } from "./contenders/index.ts";
 

@@ -3,7 +3,7 @@
  * two comments). Only the newest line of each case and contender counts. Nothing is measured here.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { UsageError } from "../cli/options.ts";
+import { UsageError } from "../node/flags.ts";
 import { GROWTH, nameOf, SIZES } from "./cases/model.ts";
 import { barPlot, linePlot } from "./plots.ts";
 import { readResults, type ResultLine } from "./results.ts";

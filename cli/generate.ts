@@ -3,17 +3,15 @@
  * `--seed` makes; with `--task` its question is replaced by yours, and nobody checks the answer.
  */
 import process from "node:process";
-import { device } from "../engine/device.ts";
-import { Rng } from "../engine/random.ts";
-import { Decoder } from "../nn/decoder.ts";
-import type { SampledToken } from "../nn/sampler.ts";
-import { ENVIRONMENTS } from "../rl/environments/index.ts";
-import { emptyStream } from "../rl/stream.ts";
-import { createStyle, wantsColour } from "./display/style.ts";
-import { taskOptions } from "./environments.ts";
-import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "./options.ts";
-import { presetOf, templateFor } from "./presets.ts";
-import { modelFromCheckpoint } from "./run.ts";
+import { device, Rng } from "../engine/index.ts";
+import { Decoder, type SampledToken } from "../nn/index.ts";
+import { ENVIRONMENTS } from "../environments/index.ts";
+import { emptyStream } from "../rl/episode/stream.ts";
+import { createStyle, wantsColour } from "../tools/display/style.ts";
+import { taskOptions } from "../node/job/environments.ts";
+import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "../node/flags.ts";
+import { presetOf, templateFor } from "../node/job/presets.ts";
+import { modelFromCheckpoint } from "../node/job/run.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint
 

@@ -2,23 +2,24 @@
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import process from "node:process";
-import { device } from "../engine/device.ts";
-import { listMethods } from "../rl/methods.ts";
-import { compare } from "./compare/compare.ts";
-import { isAboutSeveral, isComparison } from "./compare/settings.ts";
-import { createDisplay } from "./display/display.ts";
-import { comparisonTable, familyTable } from "./display/table.ts";
-import { listEnvironments } from "./environments.ts";
-import { stopOnInterrupt } from "./interrupt.ts";
-import { methodSlug } from "./methods.ts";
-import { HELP, openGiven, parseStart, report, type StartOptions, UsageError } from "./options.ts";
-import type { Preset } from "./preset.ts";
-import { presetFor, presetOf } from "./presets.ts";
-import { writeReport } from "./report/report.ts";
-import { Run } from "./run.ts";
-import { createRun, type RunFolder } from "./runFolder.ts";
-import { listSettings } from "./settings.ts";
-import { listYardsticks } from "./yardsticks.ts";
+import { device } from "../engine/index.ts";
+import { listMethods } from "../rl/methods/presets.ts";
+import { compare } from "../tools/compare/compare.ts";
+import { isAboutSeveral, isComparison } from "../tools/compare/settings.ts";
+import { createDisplay } from "../tools/display/display.ts";
+import { comparisonTable, familyTable } from "../tools/display/table.ts";
+import { listEnvironments } from "../node/job/environments.ts";
+import { stopOnInterrupt } from "../node/interrupt.ts";
+import { methodSlug } from "../node/job/methods.ts";
+import { openGiven, report, UsageError } from "../node/flags.ts";
+import { HELP, parseStart, type StartOptions } from "../node/job/commandLine.ts";
+import type { Preset } from "../node/job/preset.ts";
+import { presetFor, presetOf } from "../node/job/presets.ts";
+import { writeReport } from "../tools/report/report.ts";
+import { Run } from "../node/job/run.ts";
+import { createRun, type RunFolder } from "../node/runFolder.ts";
+import { listSettings } from "../node/job/settings.ts";
+import { listYardsticks } from "../node/job/yardsticks.ts";
 
 const NOT_LISTED = `
 The default method, grpo+echo, and grpo here have DAPO's clip (0.2, 0.28) and the mean over tokens; other methods are as listed.

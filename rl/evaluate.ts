@@ -1,14 +1,14 @@
 /** Evaluation: success on tasks that training never saw, and how well the model predicts what the environment answers. */
 import { check } from "../engine/errors.ts";
-import type { Rng } from "../engine/random.ts";
-import type { Model } from "../nn/transformer.ts";
-import { observationTokens } from "./echo.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "./environments/environment.ts";
-import { score } from "./learner.ts";
-import type { TokenPlan } from "./objective.ts";
-import { rollout, type RolloutOptions } from "./rollout.ts";
-import { type Trajectory, turnCount } from "./stream.ts";
-import type { Template } from "./template.ts";
+import type { Rng } from "../engine/index.ts";
+import type { Model } from "../nn/index.ts";
+import { observationTokens } from "./methods/world/echo.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import { score } from "./train/loss.ts";
+import type { TokenPlan } from "./methods/objective.ts";
+import { rollout, type RolloutOptions } from "./play/rollout.ts";
+import { type Trajectory, turnCount } from "./episode/stream.ts";
+import type { Template } from "./episode/template.ts";
 
 export interface Evaluation {
   readonly episodes: number;

@@ -24,9 +24,20 @@ import { packageFolder } from "./packageFolder.ts";
  * not name.
  */
 const ENTRIES = [
-  { name: "worldgrad", file: "index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 197 * 1024 },
+  {
+    name: "worldgrad",
+    file: "index.js",
+    folders: ["kernels", "engine", "nn", "environments", "rl"],
+    budget: 197 * 1024,
+  },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 80 * 1024 },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 78 * 1024 },
+  {
+    name: "worldgrad/environments",
+    file: "environments/index.js",
+    folders: ["kernels", "engine", "environments"],
+    budget: 60 * 1024,
+  },
   { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 181 * 1024 },
 ] as const;
 

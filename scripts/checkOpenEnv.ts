@@ -12,9 +12,9 @@ import { isDeepStrictEqual } from "node:util";
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { format } from "prettier";
-import { NodeWebSocket } from "../cli/webSocket.ts";
-import { openEnv } from "../rl/environments/openenv/index.ts";
-import { socketUrl } from "../rl/environments/openenv/session.ts";
+import { NodeWebSocket } from "../node/webSocket.ts";
+import { openEnv } from "../environments/openenv/index.ts";
+import { socketUrl } from "../environments/openenv/session.ts";
 import { converse, type Dialogue } from "../tests/support/openEnvDialogue.ts";
 
 const recording = new URL("../tests/environments/openenv-recorded.json", import.meta.url);

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { format } from "prettier";
-import { ADVANTAGES } from "../rl/advantages.ts";
-import { POLICY_LOSSES } from "../rl/losses.ts";
-import { METHODS } from "../rl/methods.ts";
+import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
+import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
+import { METHODS } from "../rl/methods/presets.ts";
 import {
   ADVANTAGE_CASES,
   CORRECTION_CASES,

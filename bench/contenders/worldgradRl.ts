@@ -3,14 +3,14 @@
  * model learns from them once. A short warm start comes first, because a model that knows nothing plays episodes of another kind:
  * one endless action each.
  */
-import { presetFor } from "../../cli/presets.ts";
-import { Experiment, MAX_BATCH_TOKENS } from "../../cli/experiment.ts";
-import { parseStart } from "../../cli/options.ts";
+import { presetFor } from "../../node/job/presets.ts";
+import { Experiment, MAX_BATCH_TOKENS } from "../../node/job/experiment.ts";
+import { parseStart } from "../../node/job/commandLine.ts";
 import { type Device, Rng } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
-import { ENVIRONMENTS } from "../../rl/environments/index.ts";
+import { ENVIRONMENTS } from "../../environments/index.ts";
 import { type EpisodeRequest, planStep, rollout, score, type Trajectory, update } from "../../rl/index.ts";
-import { Template } from "../../rl/template.ts";
+import { Template } from "../../rl/episode/template.ts";
 import type { TaskOf } from "../cases/task.ts";
 import { median } from "../statistics.ts";
 import type { Prepared } from "./engine.ts";

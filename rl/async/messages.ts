@@ -6,18 +6,14 @@
  *     worker → learner:  alive · episode (one that is over, at once) · failed (the rollout threw: a fault of the program)
  */
 import { check, fail } from "../../engine/errors.ts";
-import { tensor } from "../../engine/ops/create.ts";
-import { Rng, type RngState } from "../../engine/random.ts";
-import { scope } from "../../engine/scope.ts";
-import { assign } from "../../engine/state.ts";
-import { treeLeaves } from "../../engine/tree.ts";
-import type { Model } from "../../nn/transformer.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environments/environment.ts";
-import { guided } from "../data/guide.ts";
-import { explored } from "../data/sampling.ts";
-import type { EpisodeRequest, GivenActions } from "../episodes.ts";
-import type { RolloutOptions } from "../rollout.ts";
-import type { Trajectory } from "../stream.ts";
+import { assign, Rng, type RngState, scope, tensor, treeLeaves } from "../../engine/index.ts";
+import type { Model } from "../../nn/index.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
+import { guided } from "../tasks/expertPrefix.ts";
+import { explored } from "../tasks/exploration.ts";
+import type { EpisodeRequest, GivenActions } from "../play/episode.ts";
+import type { RolloutOptions } from "../play/rollout.ts";
+import type { Trajectory } from "../episode/stream.ts";
 
 /** A policy as numbers: one array for each parameter, in the order of the tree. */
 export interface Policy {

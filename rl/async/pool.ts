@@ -6,9 +6,9 @@
  * one, and how often it was begun, changes nothing about it but the version that it is played by.
  */
 import { fail } from "../../engine/errors.ts";
-import type { EpisodeRequest } from "../episodes.ts";
-import type { Metrics } from "../metrics.ts";
-import type { Trajectory } from "../stream.ts";
+import type { EpisodeRequest } from "../play/episode.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import type { Trajectory } from "../episode/stream.ts";
 import type { FromWorker, Job, Policy } from "./messages.ts";
 import type { RolloutWorker, RolloutWorkers, WorkerEvents, WorkerSetup } from "./workers.ts";
 

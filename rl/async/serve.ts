@@ -1,8 +1,8 @@
 /** The other side of `messageWorkers`: what the script of a worker calls. */
-import { type Device, device as makeDevice, type DeviceOptions } from "../../engine/device.ts";
-import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
-import type { EnvironmentSpec } from "../environments/environment.ts";
-import { Template } from "../template.ts";
+import { type Device, device as makeDevice, type DeviceOptions } from "../../engine/index.ts";
+import { tokenizerFromJSON } from "../../nn/index.ts";
+import type { EnvironmentSpec } from "../../environments/index.ts";
+import { Template } from "../episode/template.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 import type { MessageTarget, WireSetup } from "./workers.ts";

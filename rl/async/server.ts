@@ -6,17 +6,13 @@
  * Pinned episodes are the exception: a policy that comes after them waits until they are over.
  */
 import { fail } from "../../engine/errors.ts";
-import { zeros } from "../../engine/ops/create.ts";
-import { outsideScopes } from "../../engine/scope.ts";
-import { treeLeaves } from "../../engine/tree.ts";
-import type { Device } from "../../engine/device.ts";
-import type { ModelConfig } from "../../nn/config.ts";
+import { type Device, outsideScopes, treeLeaves, zeros } from "../../engine/index.ts";
+import type { Model, ModelConfig } from "../../nn/index.ts";
 import { buildParams } from "../../nn/parameters.ts";
-import type { Model } from "../../nn/transformer.ts";
-import type { EnvironmentSpec } from "../environments/environment.ts";
-import type { Player } from "../player.ts";
-import { playerFor, type RolloutOptions } from "../rollout.ts";
-import type { Template } from "../template.ts";
+import type { EnvironmentSpec } from "../../environments/index.ts";
+import type { Player } from "../play/player.ts";
+import { playerFor, type RolloutOptions } from "../play/rollout.ts";
+import type { Template } from "../episode/template.ts";
 import { type FromWorker, installPolicy, type Job, requestOf, type ToWorker } from "./messages.ts";
 
 /** What a worker needs to play. */

@@ -3,15 +3,16 @@
  * its episodes come from: workers with copies of the policy, and a queue that keeps what they play from getting too old. What is
  * deterministic, and how to read the metrics: docs/async.md.
  */
-import { check, WorldgradError } from "../../engine/errors.ts";
-import type { Metrics } from "../metrics.ts";
-import { offPolicyMetrics } from "../correction.ts";
-import { finishStep, type PlayedPart, type PlayedStep, type PlayEpisodes, playPart } from "../data/play.ts";
-import { EventLoop } from "../eventLoop.ts";
-import type { StepReport } from "../learn.ts";
-import { checkOffPolicy } from "../objective.ts";
-import { checkRl, type EpisodeSource, learnFrom, type RlOptions, withBaseline } from "../trainer.ts";
-import type { Trajectory } from "../stream.ts";
+import { WorldgradError } from "../../engine/index.ts";
+import { check } from "../../engine/errors.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
+import { finishStep, type PlayedPart, type PlayedStep, type PlayEpisodes, playPart } from "../tasks/play.ts";
+import { EventLoop } from "../play/eventLoop.ts";
+import type { StepReport } from "../train/step.ts";
+import { checkOffPolicy } from "../methods/objective.ts";
+import { checkRl, type EpisodeSource, learnFrom, type RlOptions, withBaseline } from "../train/loop.ts";
+import type { Trajectory } from "../episode/stream.ts";
 import { policyOf } from "./messages.ts";
 import { type PoolOptions, WorkerPool } from "./pool.ts";
 import { type Finished, StalenessQueue } from "./queue.ts";

@@ -2,11 +2,11 @@
  * Where rollout workers run: on the thread of the learner (`localWorkers`: nothing overlaps, everything else is the same), or behind
  * anything that has messages, a Web Worker (`messageWorkers`) or a thread of Node (`threadWorkers` in `worldgrad/node`).
  */
-import type { Device } from "../../engine/device.ts";
+import type { Device } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
-import type { ModelConfig } from "../../nn/config.ts";
-import type { RolloutOptions } from "../rollout.ts";
-import type { Template, TemplateOptions } from "../template.ts";
+import type { ModelConfig } from "../../nn/index.ts";
+import type { RolloutOptions } from "../play/rollout.ts";
+import type { Template, TemplateOptions } from "../episode/template.ts";
 import { type FromWorker, type Policy, type ToWorker, toWire } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 

@@ -4,7 +4,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
-import { isAgentToken, type Trajectory } from "../stream.ts";
+import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { Turn } from "./turns.ts";
 
 /**

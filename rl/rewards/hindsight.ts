@@ -2,9 +2,9 @@
  * Hindsight relabelling (Andrychowicz et al. 2017): an episode that failed at its task is a success at the task that its end state
  * describes. Only where an end state can be put as a task: the caller says how, and says so by returning undefined where not.
  */
-import { emptyStream, type Trajectory } from "../stream.ts";
-import type { Template } from "../template.ts";
-import { append } from "../stream.ts";
+import { emptyStream, type Trajectory } from "../episode/stream.ts";
+import type { Template } from "../episode/template.ts";
+import { append } from "../episode/stream.ts";
 
 /** A task in words that this episode has solved, and the return under it (default 1). */
 export interface Hindsight {

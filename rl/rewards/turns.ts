@@ -2,8 +2,8 @@
  * An episode as text, for rewards that look at what was written. The token ids stay the truth: this is a view of them, decoded for
  * reading, and nothing of it is ever tokenised again.
  */
-import { isAgentToken, type Trajectory } from "../stream.ts";
-import type { Template } from "../template.ts";
+import { isAgentToken, type Trajectory } from "../episode/stream.ts";
+import type { Template } from "../episode/template.ts";
 
 export interface Turn {
   readonly action: string;

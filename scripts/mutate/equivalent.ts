@@ -27,115 +27,120 @@ const BEHIND = "behind the end nothing is true or counts, and what is written th
 const FIRST = "the first token has no prediction, and no weight";
 
 const LOSSES: readonly Equivalent[] = [
-  equivalent("rl/losses/clipped.ts", "isPlain", ["isPlain ? ppoClipLoss(logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh) : boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, ) → boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, )"], "with bounds of 1e30 the general kernel is the plain one, with two more operations"), // prettier-ignore
-  equivalent("rl/losses/kl.ts", "return Math.abs(d) < 0.03 ?", ["Math.abs(d) < 0.03 → Math.abs(d) <= 0.03"], "at .03 series and formula agree to 5e-7"), // prettier-ignore
-  equivalent("rl/losses/policyLoss.ts", "const gain = where(mask, weight.stopGradient().mul(advantage), 0);", ["0 → 1"], OTHER_FACTOR), // prettier-ignore
-  equivalent("rl/losses/policyLoss.ts", "return gain.mul(where(mask, lp, 0)).neg();", ["0 → 1"], OTHER_FACTOR),
-  equivalent("rl/losses/preference.ts", "maskedLogRatio(lp, ref, mask).mul(where(mask, side, 0))", ["0 → 1"], OTHER_FACTOR), // prettier-ignore
-  equivalent("rl/losses/preference.ts", "where(mask, side.div(where(side.gt(0), chosen, rejected)), 0)", ["where(mask, side.div(where(side.gt(0), chosen, rejected)), 0) → side.div(where(side.gt(0), chosen, rejected))"], "signedLogRatio, where it goes, masks it again"), // prettier-ignore
+  equivalent("rl/methods/losses/clipped.ts", "isPlain", ["isPlain ? ppoClipLoss(logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh) : boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, ) → boundedClipLoss( logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh, dualClip ?? 1e30, delta ?? 1e30, )"], "with bounds of 1e30 the general kernel is the plain one, with two more operations"), // prettier-ignore
+  equivalent("rl/methods/losses/kl.ts", "return Math.abs(d) < 0.03 ?", ["Math.abs(d) < 0.03 → Math.abs(d) <= 0.03"], "at .03 series and formula agree to 5e-7"), // prettier-ignore
+  equivalent("rl/methods/losses/policyLoss.ts", "const gain = where(mask, weight.stopGradient().mul(advantage), 0);", ["0 → 1"], OTHER_FACTOR), // prettier-ignore
+  equivalent("rl/methods/losses/policyLoss.ts", "return gain.mul(where(mask, lp, 0)).neg();", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/methods/losses/preference.ts", "maskedLogRatio(lp, ref, mask).mul(where(mask, side, 0))", ["0 → 1"], OTHER_FACTOR), // prettier-ignore
+  equivalent("rl/methods/losses/preference.ts", "where(mask, side.div(where(side.gt(0), chosen, rejected)), 0)", ["where(mask, side.div(where(side.gt(0), chosen, rejected)), 0) → side.div(where(side.gt(0), chosen, rejected))"], "signedLogRatio, where it goes, masks it again"), // prettier-ignore
   equivalent(
-    "rl/losses/preference.ts",
+    "rl/methods/losses/preference.ts",
     "chosen, rejected)), «0)",
     ["0 → 1"],
     "signedLogRatio, where it goes, masks it again",
   ),
-  equivalent("rl/losses/preference.ts", "where(mask, where(side.lt(«0)", ["0 → 1"], "side < 1 and side < 0 say the same of sides, which are 1 and −1"), // prettier-ignore
-  equivalent("rl/losses/sequence.ts", "const tokenForm =", ["0 → 1"], OUTER_MASK),
-  equivalent("rl/losses/sequence.ts", "const sign = where(mask, advantage, 0).sign();", ["0 → 1"], OTHER_FACTOR),
-  equivalent("rl/losses/sequence.ts", "const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);", ["where(mask, logW, 0) → logW", "0 → 1"], OUTER_MASK), // prettier-ignore
-  equivalent("rl/losses/sequence.ts", "const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);", ["20 → 21"], "from ln w = 8 on φ is e^(−e^8) and less: 0 in f64"), // prettier-ignore
-  equivalent("rl/losses/sequence.ts", "return where(mask, phi.mul(advantage), 0)", ["0 → 1"], OTHER_FACTOR),
-  equivalent("rl/losses/sequence.ts", ".mul(where(mask, lp, 0))", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/methods/losses/preference.ts", "where(mask, where(side.lt(«0)", ["0 → 1"], "side < 1 and side < 0 say the same of sides, which are 1 and −1"), // prettier-ignore
+  equivalent("rl/methods/losses/sequence.ts", "const tokenForm =", ["0 → 1"], OUTER_MASK),
   equivalent(
-    "rl/losses/supervised.ts",
+    "rl/methods/losses/sequence.ts",
+    "const sign = where(mask, advantage, 0).sign();",
+    ["0 → 1"],
+    OTHER_FACTOR,
+  ),
+  equivalent("rl/methods/losses/sequence.ts", "const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);", ["where(mask, logW, 0) → logW", "0 → 1"], OUTER_MASK), // prettier-ignore
+  equivalent("rl/methods/losses/sequence.ts", "const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);", ["20 → 21"], "from ln w = 8 on φ is e^(−e^8) and less: 0 in f64"), // prettier-ignore
+  equivalent("rl/methods/losses/sequence.ts", "return where(mask, phi.mul(advantage), 0)", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/methods/losses/sequence.ts", ".mul(where(mask, lp, 0))", ["0 → 1"], OTHER_FACTOR),
+  equivalent(
+    "rl/methods/losses/supervised.ts",
     "const masked = where(mask, lp, «0); return where(mask,",
     ["0 → 1"],
     OUTER_MASK,
   ),
-  equivalent("rl/losses/supervised.ts", "return where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0);", ["where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0) → where(masked.exp().le(rho), masked.expm1().neg(), 0)"], "lp is 0 outside the mask: p = 1, and 1 − p = 0 whatever ρ is"), // prettier-ignore
-  equivalent("rl/losses/weighted.ts", "where(mask, advantage, 0)", ["0 → 1"], OTHER_FACTOR),
-  equivalent("rl/losses/weighted.ts", ".mul(where(mask, lp, 0))", ["0 → 1"], OTHER_FACTOR),
-  equivalent("rl/losses/weighted.ts", "const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];", ["where(mask, lp, -1) → lp", "where(mask, old, -1) → old", "-1 → 1", "1 → 2"], `${ONE_IS}: weightedLogProb, or the last line, masks, and no gradient flows through x and y`), // prettier-ignore
-  equivalent("rl/losses/entropy.ts", "this.#last !== undefined && this.#last > this.#target", ["this.#last !== undefined && this.#last > this.#target → this.#last > this.#target"], "undefined is greater than nothing"), // prettier-ignore
-  equivalent("rl/losses/secondMoment.ts", "const kept = where(mask, chosen, 0);", ["where(mask, chosen, 0) → chosen"], "what `prepare` gives is 0 outside the mask"), // prettier-ignore
+  equivalent("rl/methods/losses/supervised.ts", "return where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0);", ["where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0) → where(masked.exp().le(rho), masked.expm1().neg(), 0)"], "lp is 0 outside the mask: p = 1, and 1 − p = 0 whatever ρ is"), // prettier-ignore
+  equivalent("rl/methods/losses/weighted.ts", "where(mask, advantage, 0)", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/methods/losses/weighted.ts", ".mul(where(mask, lp, 0))", ["0 → 1"], OTHER_FACTOR),
+  equivalent("rl/methods/losses/weighted.ts", "const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];", ["where(mask, lp, -1) → lp", "where(mask, old, -1) → old", "-1 → 1", "1 → 2"], `${ONE_IS}: weightedLogProb, or the last line, masks, and no gradient flows through x and y`), // prettier-ignore
+  equivalent("rl/methods/losses/entropy.ts", "this.#last !== undefined && this.#last > this.#target", ["this.#last !== undefined && this.#last > this.#target → this.#last > this.#target"], "undefined is greater than nothing"), // prettier-ignore
+  equivalent("rl/methods/losses/secondMoment.ts", "const kept = where(mask, chosen, 0);", ["where(mask, chosen, 0) → chosen"], "what `prepare` gives is 0 outside the mask"), // prettier-ignore
 ];
 
 const ADVANTAGES: readonly Equivalent[] = [
-  equivalent("rl/advantages/components.ts", "if (isWithoutSpread(values)) return () => 0;", ["isWithoutSpread(values) → false"], "sums that are all equal are all 0: each group's are centred"), // prettier-ignore
-  equivalent("rl/advantages/critic.ts", "const advantages = new Array<number>(rewards.length).fill(0);", ["0 → 1"], OVERWRITTEN), // prettier-ignore
-  equivalent("rl/advantages/critic.ts", "new Array<number>(n).fill(0)", ["0 → 1"], OVERWRITTEN),
-  equivalent("rl/advantages/critic.ts", "Math.min(«1, Math.max(0, 1 - 1 / (alpha * length)))", ["1 → 2"], "1 − 1/x is below 1 for every x > 0"), // prettier-ignore
-  equivalent("rl/advantages/group.ts", "const { mean } = moments(rewards, 1);", ["1 → 2"], MEAN_ONLY),
-  equivalent("rl/advantages/group.ts", "const baseline = total > 0 ?", ["total > 0 ? rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total : 0 → rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total", "total > 0 → total >= 0"], `${NOBODY} if all lengths are 0`), // prettier-ignore
-  equivalent("rl/advantages/group.ts", "/ total : «0;", ["0 → 1"], `${NOBODY} if all lengths are 0`),
-  equivalent("rl/advantages/steps.ts", "const earned = end === undefined ? 0", ["end === undefined ? 0 : (rollout.first.stepRewards[end] ?? 0) → rollout.first.stepRewards[end] ?? 0", "0 → 1"], "the next line does not look at `earned` without an `end`, and a milestone without a step's reward earns 1"), // prettier-ignore
+  equivalent("rl/methods/advantages/components.ts", "if (isWithoutSpread(values)) return () => 0;", ["isWithoutSpread(values) → false"], "sums that are all equal are all 0: each group's are centred"), // prettier-ignore
+  equivalent("rl/methods/advantages/critic.ts", "const advantages = new Array<number>(rewards.length).fill(0);", ["0 → 1"], OVERWRITTEN), // prettier-ignore
+  equivalent("rl/methods/advantages/critic.ts", "new Array<number>(n).fill(0)", ["0 → 1"], OVERWRITTEN),
+  equivalent("rl/methods/advantages/critic.ts", "Math.min(«1, Math.max(0, 1 - 1 / (alpha * length)))", ["1 → 2"], "1 − 1/x is below 1 for every x > 0"), // prettier-ignore
+  equivalent("rl/methods/advantages/group.ts", "const { mean } = moments(rewards, 1);", ["1 → 2"], MEAN_ONLY),
+  equivalent("rl/methods/advantages/group.ts", "const baseline = total > 0 ?", ["total > 0 ? rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total : 0 → rewards.reduce((sum, r, i) => sum + lengths[i]! * r, 0) / total", "total > 0 → total >= 0"], `${NOBODY} if all lengths are 0`), // prettier-ignore
+  equivalent("rl/methods/advantages/group.ts", "/ total : «0;", ["0 → 1"], `${NOBODY} if all lengths are 0`),
+  equivalent("rl/methods/advantages/steps.ts", "const earned = end === undefined ? 0", ["end === undefined ? 0 : (rollout.first.stepRewards[end] ?? 0) → rollout.first.stepRewards[end] ?? 0", "0 → 1"], "the next line does not look at `earned` without an `end`, and a milestone without a step's reward earns 1"), // prettier-ignore
 ];
 
 const PLANS: readonly Equivalent[] = [
-  equivalent("rl/correction.ts", "const isFar =", ["offPolicyMask !== undefined && isBad → isBad"], "nothing is greater than undefined"), // prettier-ignore
-  equivalent("rl/correction.ts", "const scale = normalize && all.length > 0 ?", ["normalize && all.length > 0 → normalize", "all.length > 0 → all.length >= 0"], "without a token there is nothing to scale"), // prettier-ignore
-  equivalent("rl/aggregation.ts", "for (let t = 0; t < mask.length; t++) weights", ["t < mask.length → t <= mask.length"], BEHIND), // prettier-ignore
-  equivalent("rl/aggregation.ts", "for (let t = 0; t < mask.length; t++) sum", ["t < mask.length → t <= mask.length"], BEHIND), // prettier-ignore
-  equivalent("rl/echo.ts", "for (let t = firstAction + 1; t < roles.length", ["t < roles.length → t <= roles.length"], BEHIND), // prettier-ignore
-  equivalent("rl/echo.ts", "for (let t = 0; t < targets.length", ["t < targets.length → t <= targets.length"], BEHIND), // prettier-ignore
-  equivalent("rl/echo.ts", "for (let t = «0; t < targets.length", ["0 → 1"], FIRST),
-  equivalent("rl/paw.ts", "turn: turnOf(members[«0]!)", ["0 → 1"], "all members are of one turn, and there are at least two"), // prettier-ignore
-  equivalent("rl/paw.ts", "const count = Math.ceil(alpha * transitions.length - 1e-9);", ["1e-9 → 2e-9"], "any number between a rounding and a transition will do"), // prettier-ignore
-  equivalent("rl/focus.ts", "(): number => «0;", ["0 → 1"], "with β 0 the weights are 1 + 0·σ, whatever the signal"), // prettier-ignore
-  equivalent("rl/focus.ts", "if (values.length === 0) return NaN;", ["values.length === 0 → false"], "NaN comes out of the undefined elements, too"), // prettier-ignore
-  equivalent("rl/plan.ts", "maxLength === undefined ? {} : { maxLength }", ["maxLength === undefined ? {} : { maxLength } → { maxLength }"], "an undefined option is none"), // prettier-ignore
-  equivalent("rl/plan.ts", "const wValue = critic && returns ?", ["critic && returns → returns"], "checkObjective: no values without a critic"), // prettier-ignore
+  equivalent("rl/methods/importanceCorrection.ts", "const isFar =", ["offPolicyMask !== undefined && isBad → isBad"], "nothing is greater than undefined"), // prettier-ignore
+  equivalent("rl/methods/importanceCorrection.ts", "const scale = normalize && all.length > 0 ?", ["normalize && all.length > 0 → normalize", "all.length > 0 → all.length >= 0"], "without a token there is nothing to scale"), // prettier-ignore
+  equivalent("rl/methods/aggregation.ts", "for (let t = 0; t < mask.length; t++) weights", ["t < mask.length → t <= mask.length"], BEHIND), // prettier-ignore
+  equivalent("rl/methods/aggregation.ts", "for (let t = 0; t < mask.length; t++) sum", ["t < mask.length → t <= mask.length"], BEHIND), // prettier-ignore
+  equivalent("rl/methods/world/echo.ts", "for (let t = firstAction + 1; t < roles.length", ["t < roles.length → t <= roles.length"], BEHIND), // prettier-ignore
+  equivalent("rl/methods/world/echo.ts", "for (let t = 0; t < targets.length", ["t < targets.length → t <= targets.length"], BEHIND), // prettier-ignore
+  equivalent("rl/methods/world/echo.ts", "for (let t = «0; t < targets.length", ["0 → 1"], FIRST),
+  equivalent("rl/methods/world/paw.ts", "turn: turnOf(members[«0]!)", ["0 → 1"], "all members are of one turn, and there are at least two"), // prettier-ignore
+  equivalent("rl/methods/world/paw.ts", "const count = Math.ceil(alpha * transitions.length - 1e-9);", ["1e-9 → 2e-9"], "any number between a rounding and a transition will do"), // prettier-ignore
+  equivalent("rl/methods/tokenWeights.ts", "(): number => «0;", ["0 → 1"], "with β 0 the weights are 1 + 0·σ, whatever the signal"), // prettier-ignore
+  equivalent("rl/methods/tokenWeights.ts", "if (values.length === 0) return NaN;", ["values.length === 0 → false"], "NaN comes out of the undefined elements, too"), // prettier-ignore
+  equivalent("rl/train/plan.ts", "maxLength === undefined ? {} : { maxLength }", ["maxLength === undefined ? {} : { maxLength } → { maxLength }"], "an undefined option is none"), // prettier-ignore
+  equivalent("rl/train/plan.ts", "const wValue = critic && returns ?", ["critic && returns → returns"], "checkObjective: no values without a critic"), // prettier-ignore
   ...["result[t] = row[t]! * factor", "if (row[t] !== 0)", "into[i]![t]!"].flatMap((body) => [
-    equivalent("rl/plan.ts", `for (let t = «0; t < row.length; t++) ${body}`, ["0 → 1"], FIRST),
-    equivalent("rl/plan.ts", `for (let t = 0; t < row.length; t++) ${body}`, ["t < row.length → t <= row.length"], BEHIND), // prettier-ignore
+    equivalent("rl/train/plan.ts", `for (let t = «0; t < row.length; t++) ${body}`, ["0 → 1"], FIRST),
+    equivalent("rl/train/plan.ts", `for (let t = 0; t < row.length; t++) ${body}`, ["t < row.length → t <= row.length"], BEHIND), // prettier-ignore
   ]),
   equivalent(
-    "rl/plan.ts",
+    "rl/train/plan.ts",
     "if (imitation > 0 && isRewarded) addImitation",
     ["imitation > 0 → imitation >= 0"],
     "it would add zeros",
   ),
-  equivalent("rl/stream.ts", "rollout === undefined ? undefined : known.get(rollout)", ["rollout === undefined ? undefined : known.get(rollout) → known.get(rollout)"], "undefined is never a key"), // prettier-ignore
-  equivalent("rl/stream.ts", "for (let t = «0; t < mask.length", ["0 → 1"], FIRST),
-  equivalent("rl/stream.ts", "for (let t = 0; t < mask.length", ["t < mask.length → t <= mask.length"], BEHIND),
-  equivalent("rl/stream.ts", "if (Math.abs(rest) > 1e-12", ["Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward)) → Math.abs(rest) >= 1e-12 * Math.max(1, Math.abs(reward))"], "a bound on rounding, of any size near it"), // prettier-ignore
+  equivalent("rl/episode/stream.ts", "rollout === undefined ? undefined : known.get(rollout)", ["rollout === undefined ? undefined : known.get(rollout) → known.get(rollout)"], "undefined is never a key"), // prettier-ignore
+  equivalent("rl/episode/stream.ts", "for (let t = «0; t < mask.length", ["0 → 1"], FIRST),
+  equivalent("rl/episode/stream.ts", "for (let t = 0; t < mask.length", ["t < mask.length → t <= mask.length"], BEHIND),
+  equivalent("rl/episode/stream.ts", "if (Math.abs(rest) > 1e-12", ["Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward)) → Math.abs(rest) >= 1e-12 * Math.max(1, Math.abs(reward))"], "a bound on rounding, of any size near it"), // prettier-ignore
   equivalent(
-    "rl/batch.ts",
+    "rl/train/pack.ts",
     "{ rows: [], longest: «0 }",
     ["0 → 1"],
     "a row with a scored token has at least two tokens",
   ),
-  equivalent("rl/batch.ts", "for (let n = 0; n < count; n++) column", ["n < count → n <= count"], BEHIND),
-  equivalent("rl/batch.ts", "b.longest - a.longest ||", ["b.longest - a.longest || a.rows[0]! - b.rows[0]! → b.longest - a.longest", "a.rows[0]! - b.rows[0]! → a.rows[0]! + b.rows[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
+  equivalent("rl/train/pack.ts", "for (let n = 0; n < count; n++) column", ["n < count → n <= count"], BEHIND),
+  equivalent("rl/train/pack.ts", "b.longest - a.longest ||", ["b.longest - a.longest || a.rows[0]! - b.rows[0]! → b.longest - a.longest", "a.rows[0]! - b.rows[0]! → a.rows[0]! + b.rows[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
 ];
 
 const PASSES: readonly Equivalent[] = [
-  equivalent("rl/scoring.ts", "const ofModel = wanted.filter", ["wanted.filter((name) => !isReferenceSignal(name)) → wanted"], `${COST}: the reference's pass overwrites them`), // prettier-ignore
-  equivalent("rl/scoring.ts", "maxTokens === undefined ? {} : { maxTokens }", ["maxTokens === undefined ? {} : { maxTokens } → {}", "maxTokens === undefined ? {} : { maxTokens } → { maxTokens }", "maxTokens === undefined → maxTokens !== undefined"], `${COST}: micro-batches say the same`), // prettier-ignore
-  equivalent("rl/scoring.ts", "return mul(sampled().logProbs, 1);", ["mul(sampled().logProbs, 1) → sampled().logProbs"], "no two signals of today are one tensor"), // prettier-ignore
-  equivalent("rl/scoring.ts", "return mul(sampled().entropy, 1);", ["mul(sampled().entropy, 1) → sampled().entropy"], "no two signals of today are one tensor"), // prettier-ignore
-  equivalent("rl/scoring.ts", "return mul(plain().entropy, 1);", ["mul(plain().entropy, 1) → plain().entropy"], "no two signals of today are one tensor"), // prettier-ignore
+  equivalent("rl/train/scores.ts", "const ofModel = wanted.filter", ["wanted.filter((name) => !isReferenceSignal(name)) → wanted"], `${COST}: the reference's pass overwrites them`), // prettier-ignore
+  equivalent("rl/train/scores.ts", "maxTokens === undefined ? {} : { maxTokens }", ["maxTokens === undefined ? {} : { maxTokens } → {}", "maxTokens === undefined ? {} : { maxTokens } → { maxTokens }", "maxTokens === undefined → maxTokens !== undefined"], `${COST}: micro-batches say the same`), // prettier-ignore
+  equivalent("rl/train/scores.ts", "return mul(sampled().logProbs, 1);", ["mul(sampled().logProbs, 1) → sampled().logProbs"], "no two signals of today are one tensor"), // prettier-ignore
+  equivalent("rl/train/scores.ts", "return mul(sampled().entropy, 1);", ["mul(sampled().entropy, 1) → sampled().entropy"], "no two signals of today are one tensor"), // prettier-ignore
+  equivalent("rl/train/scores.ts", "return mul(plain().entropy, 1);", ["mul(plain().entropy, 1) → plain().entropy"], "no two signals of today are one tensor"), // prettier-ignore
   equivalent(
-    "rl/scoring.ts",
+    "rl/train/scores.ts",
     "sum(mul(hidden_NC, rows_NC), { axis: -1 })",
     ["-1 → 1"],
     "of two axes the last is axis 1",
   ),
-  equivalent("rl/learner.ts", "policyLoss.prepare ?", ['policyLoss.prepare ? { prepared: column("prepared") } : {} → { prepared: column("prepared") }'], "a column that the loss does not look at"), // prettier-ignore
-  equivalent("rl/learner.ts", 'policyLoss.needs?.includes("refLogProbs") ?', ['policyLoss.needs?.includes("refLogProbs") ? { refLogProbs: column("refLogProbs") } : {} → { refLogProbs: column("refLogProbs") }'], "a column that the loss does not look at"), // prettier-ignore
-  equivalent("rl/learner.ts", "loss = add(loss, terms.klLoss)", ['kl && kl.in !== "reward" → kl'], "with the KL in the reward this term is 0"), // prettier-ignore
-  equivalent("rl/learner.ts", "logProbs: stopGradient(logProbs), entropy: stopGradient(entropy)", ["stopGradient(logProbs) → logProbs", "stopGradient(entropy) → entropy"], "what is returned beside the loss is not differentiated"), // prettier-ignore
-  equivalent("rl/learner.ts", "if (total !== undefined) for (const g of", ["total !== undefined → false"], `${COST}: gradients live until the end of the scope`), // prettier-ignore
-  equivalent("rl/gradients.ts", "export const GRAD_EVERY", ["64 → 65"], "how often, not what"),
-  equivalent("rl/gradients.ts", "if (world === undefined || gradEvery === 0", ["world === undefined || gradEvery === 0 || step % gradEvery !== 0 → step % gradEvery !== 0", "world === undefined || gradEvery === 0 → world === undefined", "world === undefined || gradEvery === 0 → gradEvery === 0"], "without a world loss nothing has a weight, and a remainder of division by 0 is not 0"), // prettier-ignore
+  equivalent("rl/train/loss.ts", "policyLoss.prepare ?", ['policyLoss.prepare ? { prepared: column("prepared") } : {} → { prepared: column("prepared") }'], "a column that the loss does not look at"), // prettier-ignore
+  equivalent("rl/train/loss.ts", 'policyLoss.needs?.includes("refLogProbs") ?', ['policyLoss.needs?.includes("refLogProbs") ? { refLogProbs: column("refLogProbs") } : {} → { refLogProbs: column("refLogProbs") }'], "a column that the loss does not look at"), // prettier-ignore
+  equivalent("rl/train/loss.ts", "loss = add(loss, terms.klLoss)", ['kl && kl.in !== "reward" → kl'], "with the KL in the reward this term is 0"), // prettier-ignore
+  equivalent("rl/train/loss.ts", "logProbs: stopGradient(logProbs), entropy: stopGradient(entropy)", ["stopGradient(logProbs) → logProbs", "stopGradient(entropy) → entropy"], "what is returned beside the loss is not differentiated"), // prettier-ignore
+  equivalent("rl/train/loss.ts", "if (total !== undefined) for (const g of", ["total !== undefined → false"], `${COST}: gradients live until the end of the scope`), // prettier-ignore
+  equivalent("rl/train/gradients.ts", "export const GRAD_EVERY", ["64 → 65"], "how often, not what"),
+  equivalent("rl/train/gradients.ts", "if (world === undefined || gradEvery === 0", ["world === undefined || gradEvery === 0 || step % gradEvery !== 0 → step % gradEvery !== 0", "world === undefined || gradEvery === 0 → world === undefined", "world === undefined || gradEvery === 0 → gradEvery === 0"], "without a world loss nothing has a weight, and a remainder of division by 0 is not 0"), // prettier-ignore
   equivalent(
-    "rl/gradients.ts",
+    "rl/train/gradients.ts",
     "Math.max(-1, Math.min(«1,",
     ["1 → 2"],
     "by more than rounding no cosine leaves [−1, 1]",
   ),
-  equivalent("rl/gradients.ts", "Math.max(-«1,", ["1 → 2"], "by more than rounding no cosine leaves [−1, 1]"),
-  equivalent("rl/learner.ts", "return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals", ["0 → 1"], "for the types: the totals have all three"), // prettier-ignore
+  equivalent("rl/train/gradients.ts", "Math.max(-«1,", ["1 → 2"], "by more than rounding no cosine leaves [−1, 1]"),
+  equivalent("rl/train/loss.ts", "return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals", ["0 → 1"], "for the types: the totals have all three"), // prettier-ignore
 ];
 
 const REWARDS: readonly Equivalent[] = [

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { renderAblation } from "../../cli/ablate/render.ts";
-import type { Point } from "../../cli/ablate/points.ts";
-import { type CellResult, resultsOf } from "../../cli/ablate/results.ts";
-import { bundlePage } from "../../cli/report/assets.ts";
+import { renderAblation } from "../../tools/ablate/render.ts";
+import type { Point } from "../../tools/ablate/points.ts";
+import { type CellResult, resultsOf } from "../../tools/ablate/results.ts";
+import { bundlePage } from "../../tools/page/assets.ts";
 import { launchChromium, openPage } from "../support/browser.ts";
 
 const ARMS = ["grpo", "grpo+echo", "rloo"];
@@ -68,7 +68,7 @@ beforeAll(async () => {
     planned: 41,
     linkOf: (env: string, arm: string, seed: number) => `${env}/${arm}/seed${seed}/report.html`,
   };
-  writeFileSync(join(folder, "report.html"), renderAblation(page, await bundlePage("../ablate/page.ts")));
+  writeFileSync(join(folder, "report.html"), renderAblation(page, await bundlePage("ablate")));
   url = pathToFileURL(join(folder, "report.html")).href;
 }, 60_000);
 

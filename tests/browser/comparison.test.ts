@@ -8,12 +8,12 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ArmOutcome, Outcome } from "../../cli/compare/outcome.ts";
-import { renderComparison } from "../../cli/compare/report.ts";
-import { comparisonOf } from "../../cli/compare/settings.ts";
-import { parseStart, type StartOptions } from "../../cli/options.ts";
-import { bundlePage } from "../../cli/report/assets.ts";
-import type { Evaluation, Transcript, TranscriptToken } from "../../cli/report/records.ts";
+import type { ArmOutcome, Outcome } from "../../tools/compare/outcome.ts";
+import { renderComparison } from "../../tools/compare/report.ts";
+import { comparisonOf } from "../../tools/compare/settings.ts";
+import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import { bundlePage } from "../../tools/page/assets.ts";
+import type { Evaluation, Transcript, TranscriptToken } from "../../node/records.ts";
 import { launchChromium, openPage } from "../support/browser.ts";
 
 const ARMS = "grpo,told=grpo+echo[lambda=0.2],own successes=rft,demonstrations=sft";
@@ -104,7 +104,7 @@ const requests = new Set<string>();
 beforeAll(async () => {
   browser = await launchChromium();
   folder = mkdtempSync(join(tmpdir(), "worldgrad-comparison-"));
-  const assets = await bundlePage("../compare/page.ts");
+  const assets = await bundlePage("compare");
   writeFileSync(join(folder, "report.html"), renderComparison(comparison, outcome, ways, assets));
   url = pathToFileURL(join(folder, "report.html")).href;
 }, 60_000);
@@ -218,7 +218,7 @@ test("shows the same task as each agent played it: typed, expected, came, and it
 test("a world loss that nobody has is no empty chart", async () => {
   const without = arms.map((arm) => ({ ...arm, curve: arm.curve.map((point) => ({ ...point, worldLoss: null })) }));
   const path = join(folder, "without.html");
-  const assets = await bundlePage("../compare/page.ts");
+  const assets = await bundlePage("compare");
   writeFileSync(path, renderComparison(comparison, { ...outcome, arms: without }, [], assets));
   const page = await browser.newPage();
   page.on("console", (message) => problems.push(message.text()));

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bundlePage } from "../../cli/report/assets.ts";
-import type { MetricsRecord, Transcript } from "../../cli/report/records.ts";
-import { renderReport } from "../../cli/report/render.ts";
+import { bundlePage } from "../../tools/page/assets.ts";
+import type { MetricsRecord, Transcript } from "../../node/records.ts";
+import { renderReport } from "../../tools/report/render.ts";
 import { launchChromium, openPage } from "../support/browser.ts";
 
 /** Not in the catalogue, and wider than a phone. */
@@ -75,7 +75,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "worldgrad-report-"));
   const path = join(folder, "report.html");
   const transcripts = Array.from({ length: 400 }, (_, i) => transcript(i));
-  writeFileSync(path, renderReport({ name: "demo", config: {}, metrics, transcripts }, await bundlePage()));
+  writeFileSync(path, renderReport({ name: "demo", config: {}, metrics, transcripts }, await bundlePage("report")));
   url = pathToFileURL(path).href;
 }, 60_000);
 
@@ -178,7 +178,10 @@ describe("the report in Chromium", () => {
   test("a run of one phase has no switch", async () => {
     const path = join(folder, "warm.html");
     const warm = metrics.filter(({ step }) => step < 20);
-    writeFileSync(path, renderReport({ name: "warm", config: {}, metrics: warm, transcripts: [] }, await bundlePage()));
+    writeFileSync(
+      path,
+      renderReport({ name: "warm", config: {}, metrics: warm, transcripts: [] }, await bundlePage("report")),
+    );
     const page = await visit(1280, "light", pathToFileURL(path).href);
     expect(await page.getByRole("radio").count()).toBe(0);
     expect(await readOut(page, "Loss", "step")).toBe("0–19");

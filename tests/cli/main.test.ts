@@ -6,11 +6,11 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { openRun } from "../../cli/runFolder.ts";
-import { ADVANTAGES } from "../../rl/advantages.ts";
-import { ENVIRONMENTS } from "../../rl/environments/index.ts";
-import { POLICY_LOSSES } from "../../rl/losses.ts";
-import { FOCUS, METHODS, WORLD } from "../../rl/methods.ts";
+import { openRun } from "../../node/runFolder.ts";
+import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
+import { ENVIRONMENTS } from "../../environments/index.ts";
+import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
+import { FOCUS, METHODS, WORLD } from "../../rl/methods/presets.ts";
 import { type Job, lastCheckpoint, metricsOf, ONE_AGENT, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));

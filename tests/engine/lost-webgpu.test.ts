@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createRun, openRun } from "../../cli/runFolder.ts";
+import { createRun, openRun } from "../../node/runFolder.ts";
 import { device } from "../../engine/device.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/index.ts";
 import { tappedAdapter } from "../support/gpu.ts";

@@ -5,16 +5,16 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { castle } from "../../rl/environments/castle/index.ts";
-import { castleOf } from "../../rl/environments/castle/facts.ts";
-import type { Environment, EnvironmentSpec } from "../../rl/environments/environment.ts";
-import { HINTS, type Hints } from "../../rl/environments/facts/hints.ts";
-import type { FactOptions } from "../../rl/environments/facts/options.ts";
-import { withFaults } from "../../rl/environments/faults.ts";
-import { factsOf } from "../../rl/environments/home/facts.ts";
-import { home } from "../../rl/environments/home/index.ts";
-import { household } from "../../rl/environments/household/index.ts";
-import { isHeldOut, wordEntropy } from "../../rl/environments/terminal/words.ts";
+import { castle } from "../../environments/castle/index.ts";
+import { castleOf } from "../../environments/castle/facts.ts";
+import type { Environment, EnvironmentSpec } from "../../environments/environment.ts";
+import { HINTS, type Hints } from "../../environments/facts/hints.ts";
+import type { FactOptions } from "../../environments/facts/options.ts";
+import { withFaults } from "../../environments/faults.ts";
+import { factsOf } from "../../environments/home/facts.ts";
+import { home } from "../../environments/home/index.ts";
+import { household } from "../../environments/household/index.ts";
+import { isHeldOut, wordEntropy } from "../../environments/words.ts";
 import { answersTo } from "./facts.ts";
 import { play, SPLITS, start } from "./suite.ts";
 

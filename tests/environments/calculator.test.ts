@@ -2,17 +2,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { CalculatorEnvironment, calculator, type CalculatorOptions } from "../../rl/environments/calculator/index.ts";
-import { readAnswer } from "../../rl/environments/calculator/environment.ts";
-import { calculate } from "../../rl/environments/calculator/expression.ts";
+import { CalculatorEnvironment, calculator, type CalculatorOptions } from "../../environments/calculator/index.ts";
+import { readAnswer } from "../../environments/calculator/environment.ts";
+import { calculate } from "../../environments/calculator/expression.ts";
 import {
   drawProblem,
   FAMILIES,
   isHeldOutQuantity,
   type Problem,
   type ProblemFamily,
-} from "../../rl/environments/calculator/problems.ts";
-import { isEqual, rational, toText } from "../../rl/environments/calculator/rational.ts";
+} from "../../environments/calculator/problems.ts";
+import { isEqual, rational, toText } from "../../environments/calculator/rational.ts";
 import { testContract } from "./contract.ts";
 import { play, SPLITS } from "./suite.ts";
 

@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { castleOf, namesOf, roomBehind, wayBetween } from "../../rl/environments/castle/facts.ts";
-import { castle, type CastleOptions } from "../../rl/environments/castle/index.ts";
-import { FAMILIES, isHeldOutPair, makeTask, type Step, subjectOf } from "../../rl/environments/castle/tasks.ts";
-import type { Environment } from "../../rl/environments/environment.ts";
-import { HINTS, type Hints } from "../../rl/environments/facts/hints.ts";
+import { castleOf, namesOf, roomBehind, wayBetween } from "../../environments/castle/facts.ts";
+import { castle, type CastleOptions } from "../../environments/castle/index.ts";
+import { FAMILIES, isHeldOutPair, makeTask, type Step, subjectOf } from "../../environments/castle/tasks.ts";
+import type { Environment } from "../../environments/environment.ts";
+import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import { answersTo, answerTo, expectChance, luckOf, SIZES, testFacts, wording } from "./facts.ts";
 import { play, start } from "./suite.ts";
 
@@ -234,7 +234,7 @@ describe("answers", () => {
   });
 
   it("are as the comment of the environment shows them", async () => {
-    const source = readFileSync(new URL("../../rl/environments/castle/index.ts", import.meta.url), "utf8");
+    const source = readFileSync(new URL("../../environments/castle/index.ts", import.meta.url), "utf8");
     const [, task, action] = /`(You are in .*)` once more: what `(go .*)` is answered/.exec(source)!;
     for (const hints of HINTS) {
       const { env, task: asked } = await start(castle, 0, { families: ["go"], hints });

@@ -7,11 +7,11 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { demonstrate } from "../../rl/demonstrations.ts";
-import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../rl/environments/environment.ts";
-import { terminal } from "../../rl/environments/terminal/index.ts";
-import { turnCount } from "../../rl/stream.ts";
-import { SPECIAL_TOKENS, Template } from "../../rl/template.ts";
+import { demonstrate } from "../../rl/play/demonstrations.ts";
+import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";
+import { terminal } from "../../environments/terminal/index.ts";
+import { turnCount } from "../../rl/episode/stream.ts";
+import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { play, SPLITS, start } from "./suite.ts";
 
 /** Turns that no episode of the expert exceeds: what demonstrations have by default. */
@@ -211,7 +211,7 @@ export function testContract<Options extends EnvironmentOptions>(
   });
 
   it("is documented by the episodes that happen", async () => {
-    const source = readFileSync(new URL(`../../rl/environments/${spec.name}/index.ts`, import.meta.url), "utf8");
+    const source = readFileSync(new URL(`../../environments/${spec.name}/index.ts`, import.meta.url), "utf8");
     const samples: string[] = [];
     for (const { name, level, description } of spec.families) {
       const lines = await transcript(spec, name, shownInFull.includes(name));

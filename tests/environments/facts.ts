@@ -7,10 +7,10 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment, EnvironmentSpec, StepResult } from "../../rl/environments/environment.ts";
-import { HINTS } from "../../rl/environments/facts/hints.ts";
-import type { FactOptions } from "../../rl/environments/facts/options.ts";
-import { terminal } from "../../rl/environments/terminal/index.ts";
+import type { Environment, EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import { HINTS } from "../../environments/facts/hints.ts";
+import type { FactOptions } from "../../environments/facts/options.ts";
+import { terminal } from "../../environments/terminal/index.ts";
 import { play, SPLITS, start } from "./suite.ts";
 
 export const SIZES = [1, 2, 3] as const;
@@ -263,7 +263,7 @@ export function testFacts<Options extends FactOptions>(
   });
 
   it("is documented by the episodes that happen", async () => {
-    const source = readFileSync(new URL(`../../rl/environments/${spec.name}/index.ts`, import.meta.url), "utf8");
+    const source = readFileSync(new URL(`../../environments/${spec.name}/index.ts`, import.meta.url), "utf8");
     const samples: string[] = [];
     for (const { name, level, description } of spec.families) {
       const { env, task } = await start(spec, 0, { families: [name] } as unknown as Options);

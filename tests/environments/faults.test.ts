@@ -1,8 +1,8 @@
 /** Faults on top of a world: as frequent as they are said to be, the same for the same actions, and nothing else touched. */
 import { describe, expect, it } from "vitest";
-import type { Environment } from "../../rl/environments/environment.ts";
-import { type FaultOptions, withFaults } from "../../rl/environments/faults.ts";
-import { type HomeOptions, home } from "../../rl/environments/home/index.ts";
+import type { Environment } from "../../environments/environment.ts";
+import { type FaultOptions, withFaults } from "../../environments/faults.ts";
+import { type HomeOptions, home } from "../../environments/home/index.ts";
 import { start } from "./suite.ts";
 import { expectChance } from "./facts.ts";
 

@@ -2,11 +2,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { canonicalGrid, DIRECTIONS, neighbour, readMoves, showGrid, turned } from "../../rl/environments/grid.ts";
-import { GridworldEnvironment, gridworld, type GridworldOptions } from "../../rl/environments/gridworld/index.ts";
-import { glyphs, type Lake, slipped } from "../../rl/environments/gridworld/lake.ts";
-import { solve } from "../../rl/environments/gridworld/plan.ts";
-import { drawLake, FAMILIES, isHeldOutLake } from "../../rl/environments/gridworld/tasks.ts";
+import { canonicalGrid, DIRECTIONS, neighbour, readMoves, showGrid, turned } from "../../environments/grid.ts";
+import { GridworldEnvironment, gridworld, type GridworldOptions } from "../../environments/gridworld/index.ts";
+import { glyphs, type Lake, slipped } from "../../environments/gridworld/lake.ts";
+import { solve } from "../../environments/gridworld/plan.ts";
+import { drawLake, FAMILIES, isHeldOutLake } from "../../environments/gridworld/tasks.ts";
 import { testContract } from "./contract.ts";
 import { play } from "./suite.ts";
 

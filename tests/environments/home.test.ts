@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment } from "../../rl/environments/environment.ts";
-import { HINTS, type Hints } from "../../rl/environments/facts/hints.ts";
-import { factsOf, namesOf } from "../../rl/environments/home/facts.ts";
-import { home, type HomeOptions } from "../../rl/environments/home/index.ts";
-import { FAMILIES, familyOf, isHeldOutPair, makeTask } from "../../rl/environments/home/tasks.ts";
+import type { Environment } from "../../environments/environment.ts";
+import { HINTS, type Hints } from "../../environments/facts/hints.ts";
+import { factsOf, namesOf } from "../../environments/home/facts.ts";
+import { home, type HomeOptions } from "../../environments/home/index.ts";
+import { FAMILIES, familyOf, isHeldOutPair, makeTask } from "../../environments/home/tasks.ts";
 import { answersTo, answerTo, expectChance, luckOf, SIZES, testFacts, wording } from "./facts.ts";
 import { play, start } from "./suite.ts";
 
@@ -219,7 +219,7 @@ describe("error messages", () => {
   });
 
   it("are as the comment of the environment shows them", async () => {
-    const source = readFileSync(new URL("../../rl/environments/home/index.ts", import.meta.url), "utf8");
+    const source = readFileSync(new URL("../../environments/home/index.ts", import.meta.url), "utf8");
     const [, task, action] = /`(What does .* say\?)` once more: what `(read .*)` is answered/.exec(source)!;
     for (const hints of HINTS) {
       const { env, task: asked } = await start(home, 0, { families: ["read"], hints });

@@ -2,10 +2,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment } from "../../rl/environments/environment.ts";
-import { act, type HouseState, PLACES, ROOMS, TREATMENTS } from "../../rl/environments/household/house.ts";
-import { achievedTask, household } from "../../rl/environments/household/index.ts";
-import { FAMILIES, type HouseholdTask, makeTask, pending } from "../../rl/environments/household/tasks.ts";
+import type { Environment } from "../../environments/environment.ts";
+import { act, type HouseState, PLACES, ROOMS, TREATMENTS } from "../../environments/household/house.ts";
+import { achievedTask, household } from "../../environments/household/index.ts";
+import { FAMILIES, type HouseholdTask, makeTask, pending } from "../../environments/household/tasks.ts";
 import { play, SPLITS, start, testGame } from "./suite.ts";
 
 const VERBS = ["go", "open", "close", "take", "put", "heat", "cool", "wash", "use", "look", "hand"];

@@ -1,13 +1,13 @@
 /** A session with an OpenEnv server that speaks its protocol over real sockets, at its best and at its worst. */
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
-import { NodeWebSocket } from "../../cli/webSocket.ts";
+import { NodeWebSocket } from "../../node/webSocket.ts";
 import {
   connect,
   type ConnectOptions,
   type OpenEnvSession,
   type SocketConstructor,
-} from "../../rl/environments/openenv/index.ts";
+} from "../../environments/openenv/index.ts";
 import { closeAfterEach, closeAfterwards, onStep, patience, serve, until } from "../support/openEnv.ts";
 import { echoWorld, frame, type Link, type OpenEnvServer } from "../support/openEnvServer.ts";
 

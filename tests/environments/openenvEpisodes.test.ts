@@ -1,17 +1,12 @@
 /** Episodes and rollouts on an OpenEnv server: texts, rewards, mistakes, places given back, servers that die. */
 import { describe, expect, it } from "vitest";
-import { NodeWebSocket } from "../../cli/webSocket.ts";
+import { NodeWebSocket } from "../../node/webSocket.ts";
 import { Rng } from "../../engine/random.ts";
-import { playScripted } from "../../rl/demonstrations.ts";
-import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
-import {
-  observationText,
-  openEnv,
-  OpenEnvEnvironment,
-  type OpenEnvOptions,
-} from "../../rl/environments/openenv/index.ts";
-import { rollout } from "../../rl/rollout.ts";
-import { rolloutsOf } from "../../rl/stream.ts";
+import { playScripted } from "../../rl/play/demonstrations.ts";
+import type { EnvironmentSpec } from "../../environments/environment.ts";
+import { observationText, openEnv, OpenEnvEnvironment, type OpenEnvOptions } from "../../environments/openenv/index.ts";
+import { rollout } from "../../rl/play/rollout.ts";
+import { rolloutsOf } from "../../rl/episode/stream.ts";
 import { closeAfterEach, onStep, patience, serve, until } from "../support/openEnv.ts";
 import { echoWorld, type OpenEnvServer } from "../support/openEnvServer.ts";
 import { reference } from "../support/rlExecutors.ts";

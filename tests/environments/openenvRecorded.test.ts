@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { socketUrl } from "../../rl/environments/openenv/session.ts";
+import { socketUrl } from "../../environments/openenv/session.ts";
 import { closeAfterEach, serve } from "../support/openEnv.ts";
 import { converse, type Dialogue } from "../support/openEnvDialogue.ts";
 

@@ -1,10 +1,10 @@
 /** `search`: the contract of games, answers worked out a second time from the words of the question, and the ranking. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { Ranking } from "../../rl/environments/ranking.ts";
-import { pageText, RELATIONS, type Corpus } from "../../rl/environments/search/corpus.ts";
-import { search } from "../../rl/environments/search/index.ts";
-import { FAMILIES, makeTask, type SearchTask } from "../../rl/environments/search/tasks.ts";
+import { Ranking } from "../../environments/ranking.ts";
+import { pageText, RELATIONS, type Corpus } from "../../environments/search/corpus.ts";
+import { search } from "../../environments/search/index.ts";
+import { FAMILIES, makeTask, type SearchTask } from "../../environments/search/tasks.ts";
 import { SPLITS, start, testGame } from "./suite.ts";
 
 describe("search", () => {

@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { FileSystem, MAX_FILE, MAX_NODES, MAX_TOTAL, sizeOf } from "../../rl/environments/terminal/filesystem.ts";
-import { globMatches } from "../../rl/environments/terminal/glob.ts";
-import { compileRegex } from "../../rl/environments/terminal/regex.ts";
-import { MAX_LINE, runLine } from "../../rl/environments/terminal/shell.ts";
+import { FileSystem, MAX_FILE, MAX_NODES, MAX_TOTAL, sizeOf } from "../../environments/terminal/filesystem.ts";
+import { globMatches } from "../../environments/terminal/glob.ts";
+import { compileRegex } from "../../environments/terminal/regex.ts";
+import { MAX_LINE, runLine } from "../../environments/terminal/shell.ts";
 
 interface Recording {
   files: Record<string, string | null>;

@@ -1,9 +1,9 @@
 /** `shop`: the contract of games, the match score by hand, and every purchase that can be made. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { type Goal, KINDS, matchScore, type Product } from "../../rl/environments/shop/catalogue.ts";
-import { shop } from "../../rl/environments/shop/index.ts";
-import { FAMILIES, makeTask } from "../../rl/environments/shop/tasks.ts";
+import { type Goal, KINDS, matchScore, type Product } from "../../environments/shop/catalogue.ts";
+import { shop } from "../../environments/shop/index.ts";
+import { FAMILIES, makeTask } from "../../environments/shop/tasks.ts";
 import { play, SPLITS, start, testGame } from "./suite.ts";
 
 describe("shop", () => {

@@ -2,11 +2,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { canonicalGrid, DIRECTIONS } from "../../rl/environments/grid.ts";
-import { SokobanEnvironment, sokoban, type SokobanOptions } from "../../rl/environments/sokoban/index.ts";
-import { boxesOnGoals, glyphs, move, type Position, type Room } from "../../rl/environments/sokoban/room.ts";
-import { DistanceTable } from "../../rl/environments/sokoban/solver.ts";
-import { drawRoom, FAMILIES } from "../../rl/environments/sokoban/tasks.ts";
+import { canonicalGrid, DIRECTIONS } from "../../environments/grid.ts";
+import { SokobanEnvironment, sokoban, type SokobanOptions } from "../../environments/sokoban/index.ts";
+import { boxesOnGoals, glyphs, move, type Position, type Room } from "../../environments/sokoban/room.ts";
+import { DistanceTable } from "../../environments/sokoban/solver.ts";
+import { drawRoom, FAMILIES } from "../../environments/sokoban/tasks.ts";
 import { testContract } from "./contract.ts";
 import { play } from "./suite.ts";
 

@@ -1,15 +1,15 @@
 /**
- * What every environment that is a game (rl/environments/game.ts) has to show: solvable by its expert, hardly by chance, the same
+ * What every environment that is a game (environments/game.ts) has to show: solvable by its expert, hardly by chance, the same
  * for the same seed, with held-out names, safe against any action, cloned without a trace, and documented by what happens.
  */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment, EnvironmentSpec, StepResult } from "../../rl/environments/environment.ts";
-import type { GameOptions } from "../../rl/environments/game.ts";
-import { terminal } from "../../rl/environments/terminal/index.ts";
-import { isHeldOut } from "../../rl/environments/terminal/words.ts";
+import type { Environment, EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import type { GameOptions } from "../../environments/game.ts";
+import { terminal } from "../../environments/terminal/index.ts";
+import { isHeldOut } from "../../environments/words.ts";
 
 export const SPLITS = ["train", "heldout"] as const;
 
@@ -210,7 +210,7 @@ export function testGame<Options extends GameOptions>(
   });
 
   it("is documented by the episodes that happen", async () => {
-    const source = readFileSync(new URL(`../../rl/environments/${spec.name}/index.ts`, import.meta.url), "utf8");
+    const source = readFileSync(new URL(`../../environments/${spec.name}/index.ts`, import.meta.url), "utf8");
     const samples: string[] = [];
     for (const { name, level, description } of spec.families) {
       const { env, task } = await start(spec, 0, inFamily(name));

@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import type { Environment, StepResult } from "../../rl/environments/environment.ts";
-import { render } from "../../rl/environments/terminal/environment.ts";
-import { terminal, type TerminalOptions } from "../../rl/environments/terminal/index.ts";
-import { runLine } from "../../rl/environments/terminal/shell.ts";
-import { FAMILIES, makeTask, normalizeAnswer, type Task } from "../../rl/environments/terminal/tasks.ts";
-import { isHeldOut } from "../../rl/environments/terminal/words.ts";
+import type { Environment, StepResult } from "../../environments/environment.ts";
+import { render } from "../../environments/terminal/environment.ts";
+import { terminal, type TerminalOptions } from "../../environments/terminal/index.ts";
+import { runLine } from "../../environments/terminal/shell.ts";
+import { FAMILIES, makeTask, normalizeAnswer, type Task } from "../../environments/terminal/tasks.ts";
+import { isHeldOut } from "../../environments/words.ts";
 
 const SPLITS = ["train", "heldout"] as const;
 const NAMES = terminal.families.map((family) => family.name);
@@ -288,7 +288,7 @@ describe("the episode", () => {
 
 describe("documentation", () => {
   it("the episodes in the comment at the top of index.ts are what happens", async () => {
-    const source = readFileSync(new URL("../../rl/environments/terminal/index.ts", import.meta.url), "utf8");
+    const source = readFileSync(new URL("../../environments/terminal/index.ts", import.meta.url), "utf8");
     const samples: string[] = [];
     for (const { name, level, description } of terminal.families) {
       const { env, task } = await start(0, { families: [name] });

@@ -13,7 +13,7 @@ import { tensor } from "../../engine/ops/create.ts";
 import { scope } from "../../engine/scope.ts";
 import { forward, logits, type Model } from "../../nn/transformer.ts";
 import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
-import { loadModel, loadTokenizer, saveModel } from "../../node.ts";
+import { loadModel, loadTokenizer, saveModel } from "../../node/index.ts";
 import { relativeError } from "../support/rlExecutors.ts";
 
 const folder = fileURLToPath(new URL("../fixtures/models/saved_by_transformers", import.meta.url));

@@ -9,7 +9,7 @@ import { dirname, join, normalize } from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { HELP } from "../../cli/options.ts";
+import { HELP } from "../../node/job/commandLine.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -95,7 +95,13 @@ describe("programs in the pages", () => {
       return `${i}.mts`;
     });
     const part = (name: string): [string, string[]] => [`worldgrad/${name}`, [join(ROOT, name, "index.ts")]];
-    const paths = Object.fromEntries([["worldgrad", [join(ROOT, "index.ts")]], part("engine"), part("nn"), part("rl")]);
+    const paths = Object.fromEntries([
+      ["worldgrad", [join(ROOT, "index.ts")]],
+      part("engine"),
+      part("nn"),
+      part("environments"),
+      part("rl"),
+    ]);
     const types = { typeRoots: [join(ROOT, "node_modules/@types")], types: ["node"] };
     const compilerOptions = { paths, ...types, noEmit: true };
     writeFileSync(

@@ -7,13 +7,16 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   kernels: [],
   engine: ["kernels"],
   nn: ["kernels", "engine"],
-  rl: ["kernels", "engine", "nn"],
-  cli: ["kernels", "engine", "nn", "rl", "node.ts"],
-  "index.ts": ["engine", "nn", "rl"],
-  "node.ts": ["engine", "nn", "rl", "cli"],
-  examples: ["index.ts", "node.ts"],
+  environments: ["engine"],
+  // Of the kernels the formulas alone, for the losses.
+  rl: ["kernels", "engine", "nn", "environments"],
+  "index.ts": ["engine", "nn", "environments", "rl"],
+  node: ["engine", "nn", "environments", "rl"],
+  tools: ["engine", "environments", "rl", "node"],
+  cli: ["engine", "nn", "environments", "rl", "node", "tools"],
+  examples: ["index.ts", "node"],
 };
-const LIBRARY = ["kernels", "engine", "nn", "rl", "index.ts"];
+const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "index.ts"];
 /** Parts that import whatever they need. */
 const OUTSIDE = ["tests", "bench", "scripts", "vitest.config.ts"];
 

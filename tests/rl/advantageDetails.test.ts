@@ -2,12 +2,14 @@
  * Estimators where goldens and random batches do not look: defaults, empty and single groups, rollouts without a token, anchors,
  * milestones. Each of these was found by `npm run mutate`: before it was here, an edit of that place went unnoticed.
  */
+import { moments } from "../../rl/episode/groups.ts";
 import { describe, expect, it } from "vitest";
-import { ADVANTAGES, type AdvantageEstimator, gae, gdpo, gigpo, gpg, grpo, maxRl, milestone, moments, opo, optimalTokenBaseline, rae, reinforcePlusPlusBaseline, remax, vapo, vtrace } from "../../rl/advantages.ts"; // prettier-ignore
-import { anchorOf } from "../../rl/advantages/steps.ts";
-import { fracWithoutSpread, isWithoutSpread, rowsWithoutSpread, whitening } from "../../rl/advantages/estimator.ts";
-import type { Signals } from "../../rl/signals.ts";
-import { append, emptyStream, rolloutsOf, type Trajectory } from "../../rl/stream.ts";
+import { ADVANTAGES, type AdvantageEstimator, gae, gdpo, gigpo, gpg, grpo, maxRl, milestone, opo, optimalTokenBaseline, rae, reinforcePlusPlusBaseline, remax, vapo, vtrace } from "../../rl/methods/advantages/index.ts"; // prettier-ignore
+import { anchorOf } from "../../rl/methods/advantages/steps.ts";
+import { fracWithoutSpread, isWithoutSpread, rowsWithoutSpread } from "../../rl/episode/groups.ts";
+import { whitening } from "../../rl/methods/advantages/estimator.ts";
+import type { Signals } from "../../rl/methods/tokenStatistics.ts";
+import { append, emptyStream, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
 import { episode, trajectoryOf } from "../support/rlToy.ts";
 

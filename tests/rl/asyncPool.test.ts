@@ -6,7 +6,7 @@ import type { Policy, ToWorker } from "../../rl/async/messages.ts";
 import { WorkerPool } from "../../rl/async/pool.ts";
 import { type AsyncRlOptions, trainRlAsync } from "../../rl/async/train.ts";
 import { messageWorkers, type RolloutWorkers, type WorkerEvents, type WorkerSetup } from "../../rl/async/workers.ts";
-import { Exploration } from "../../rl/data/sampling.ts";
+import { Exploration } from "../../rl/tasks/exploration.ts";
 import { unplayed } from "../support/rlAsync.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";

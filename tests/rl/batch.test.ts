@@ -3,15 +3,15 @@
  * see them through a model only, where a column that is shifted or left out may look like any other.
  */
 import { describe, expect, it } from "vitest";
-import { gae, gdpo, grpo } from "../../rl/advantages.ts";
-import { pack, type PackOptions } from "../../rl/batch.ts";
-import { correction } from "../../rl/correction.ts";
-import { ppoClip } from "../../rl/losses.ts";
-import type { Objective, TokenPlan } from "../../rl/objective.ts";
-import { paw } from "../../rl/paw.ts";
-import { planStep } from "../../rl/plan.ts";
-import { planPreference, planSft } from "../../rl/planSupervised.ts";
-import { append, emptyStream, isTruncated, outcomeOf, rewardsOfTokens, rolloutsOf, type Trajectory, turnCount } from "../../rl/stream.ts"; // prettier-ignore
+import { gae, gdpo, grpo } from "../../rl/methods/advantages/index.ts";
+import { pack, type PackOptions } from "../../rl/train/pack.ts";
+import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
+import type { Objective, TokenPlan } from "../../rl/methods/objective.ts";
+import { paw } from "../../rl/methods/world/paw.ts";
+import { planStep } from "../../rl/train/plan.ts";
+import { planPreference, planSft } from "../../rl/train/supervised.ts";
+import { append, emptyStream, isTruncated, outcomeOf, rewardsOfTokens, rolloutsOf, type Trajectory, turnCount } from "../../rl/episode/stream.ts"; // prettier-ignore
 import { episode } from "../support/rlToy.ts";
 
 /** A column of distinct numbers. */

@@ -2,14 +2,14 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { armsOf, drawIndex, Learnability, type TaskChoice, type TaskOutcome } from "../../rl/data/curriculum.ts";
-import { drawInformative, informativeGroups } from "../../rl/data/dynamic.ts";
-import { guidedGroup, guidedRequest, guideFailed, isGuided } from "../../rl/data/guide.ts";
-import { DifficultyPools, FailedTasks } from "../../rl/data/pools.ts";
-import { Exploration, temperatureSchedule } from "../../rl/data/sampling.ts";
-import { gridworld } from "../../rl/environments/gridworld/index.ts";
-import type { EpisodeRequest } from "../../rl/episodes.ts";
-import type { Trajectory } from "../../rl/stream.ts";
+import { armsOf, drawIndex, Learnability, type TaskChoice, type TaskOutcome } from "../../rl/tasks/curriculum.ts";
+import { drawInformative, informativeGroups } from "../../rl/tasks/dynamic.ts";
+import { guidedGroup, guidedRequest, guideFailed, isGuided } from "../../rl/tasks/expertPrefix.ts";
+import { DifficultyPools, FailedTasks } from "../../rl/tasks/pools.ts";
+import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
+import { gridworld } from "../../environments/gridworld/index.ts";
+import type { EpisodeRequest } from "../../rl/play/episode.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, type Part, toySpec } from "../support/rlToy.ts";
 
 const PLAYED: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]]]; // prettier-ignore

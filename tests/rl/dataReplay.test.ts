@@ -1,10 +1,10 @@
 /** What is kept of earlier steps: replayed groups, and rollouts to imitate. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { filterRollouts } from "../../rl/data/filter.ts";
-import { succeeded, successRate } from "../../rl/data/outcomes.ts";
-import { ReplayBuffer, withReplayed } from "../../rl/data/replay.ts";
-import type { Trajectory } from "../../rl/stream.ts";
+import { filterRollouts } from "../../rl/methods/filter.ts";
+import { succeeded, successRate } from "../../rl/episode/outcomes.ts";
+import { ReplayBuffer, withReplayed } from "../../rl/tasks/replay.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 
 const PLAYED: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]]]; // prettier-ignore

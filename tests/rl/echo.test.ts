@@ -4,13 +4,13 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { scope } from "../../engine/scope.ts";
 import { forward, pickHidden } from "../../nn/transformer.ts";
-import { centred } from "../../rl/advantages.ts";
-import { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoOptions, linearLambda, observationTokens, stepLambda } from "../../rl/echo.ts"; // prettier-ignore
-import { planGradient, score } from "../../rl/learner.ts";
-import { ppoClip } from "../../rl/losses.ts";
-import type { Objective } from "../../rl/objective.ts";
-import { planStep } from "../../rl/plan.ts";
-import type { Trajectory } from "../../rl/stream.ts";
+import { centred } from "../../rl/methods/advantages/index.ts";
+import { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoOptions, linearLambda, observationTokens, stepLambda } from "../../rl/methods/world/echo.ts"; // prettier-ignore
+import { planGradient, score } from "../../rl/train/loss.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { planStep } from "../../rl/train/plan.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, toyModel, toyTemplate, V } from "../support/rlToy.ts";
 
 /** Three targets and a warning: |O| = 4; one target and a warning: |O| = 2. Tags count nowhere. */

@@ -12,11 +12,17 @@ import { add, exp, mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { AGGREGATIONS, aggregationByName, aggregationWeights } from "../../rl/aggregation.ts";
-import { echo } from "../../rl/echo.ts";
-import { clippedValueLoss, crossEntropyLoss, klPenalty, type PolicyLoss, type TokenColumns } from "../../rl/losses.ts";
-import { logRatio } from "../../rl/losses/policyLoss.ts";
-import { correction } from "../../rl/correction.ts";
+import { AGGREGATIONS, aggregationByName, aggregationWeights } from "../../rl/methods/aggregation.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
+import {
+  clippedValueLoss,
+  crossEntropyLoss,
+  klPenalty,
+  type PolicyLoss,
+  type TokenColumns,
+} from "../../rl/methods/losses/index.ts";
+import { logRatio } from "../../rl/methods/losses/policyLoss.ts";
+import { correction } from "../../rl/methods/importanceCorrection.ts";
 import { columnsOf, entryOf, episodesOf, GOLDENS, KL_CASES, LOSS_CASES, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts"; // prettier-ignore
 import { everyExecutor, reference } from "../support/rlExecutors.ts";
 

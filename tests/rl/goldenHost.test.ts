@@ -1,14 +1,15 @@
 /** Advantages, importance weights and metrics, which are computed on the host, and VESPO's weights, against what verl, TRL, verl-agent and RAGEN compute. */
+import { moments } from "../../rl/episode/groups.ts";
 import { describe, expect, it } from "vitest";
 import { valueAndGrad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { biLevelGae, gae, gigpo, moments, optimalTokenBaseline, reinforcePlusPlus } from "../../rl/advantages.ts";
-import { whitening } from "../../rl/advantages/estimator.ts";
-import { correction, offPolicyMetrics } from "../../rl/correction.ts";
-import { klEstimate, vespo } from "../../rl/losses.ts";
-import { append, emptyStream, type Trajectory } from "../../rl/stream.ts";
+import { biLevelGae, gae, gigpo, optimalTokenBaseline, reinforcePlusPlus } from "../../rl/methods/advantages/index.ts";
+import { whitening } from "../../rl/methods/advantages/estimator.ts";
+import { correction, offPolicyMetrics } from "../../rl/methods/importanceCorrection.ts";
+import { klEstimate, vespo } from "../../rl/methods/losses/index.ts";
+import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { ADVANTAGE_CASES, columnsOf, CORRECTION_CASES, entryOf, episodesOf, type Golden, GOLDENS, KL_CASES, LOSS_CASES, type Matrix, NOT_RESULTS, OTHER_CASES } from "../support/rlGoldens.ts"; // prettier-ignore
 import { reference } from "../support/rlExecutors.ts";
 import { trajectoryOf } from "../support/rlToy.ts";

@@ -12,8 +12,8 @@ import { mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { type AdvantageEstimator, centred, gdpo, grpo } from "../../rl/advantages.ts";
-import { topEntropy } from "../../rl/focus.ts";
+import { type AdvantageEstimator, centred, gdpo, grpo } from "../../rl/methods/advantages/index.ts";
+import { topEntropy } from "../../rl/methods/tokenWeights.ts";
 import {
   cispo,
   dpo,
@@ -24,12 +24,13 @@ import {
   ppoClip,
   sapo,
   vespo,
-} from "../../rl/losses.ts";
-import { preferenceMetrics, rolloutMetrics, updateMetrics } from "../../rl/metrics.ts";
-import type { Objective, StepPlan } from "../../rl/objective.ts";
-import { planStep } from "../../rl/plan.ts";
-import { planPreference } from "../../rl/planSupervised.ts";
-import { append, emptyStream, type Trajectory } from "../../rl/stream.ts";
+} from "../../rl/methods/losses/index.ts";
+import { rolloutMetrics } from "../../rl/episode/metrics.ts";
+import { preferenceMetrics, updateMetrics } from "../../rl/train/metrics.ts";
+import type { Objective, StepPlan } from "../../rl/methods/objective.ts";
+import { planStep } from "../../rl/train/plan.ts";
+import { planPreference } from "../../rl/train/supervised.ts";
+import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { columnsOf, entryOf, episodesOf, GOLDENS, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts";
 import { trajectoryOf } from "../support/rlToy.ts";
 

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { AdaptiveEntropy, AdaptiveKl, cispo, clipCov, clippedErrorLoss, clippedValueLoss, dpo, dppoKl, gspo, KL_ESTIMATORS, klCov, klEstimate, klPenalty, m2po, POLICY_LOSSES, type PolicyLoss, ppoClip } from "../../rl/losses.ts"; // prettier-ignore
-import type { StepView } from "../../rl/losses/policyLoss.ts";
+import { AdaptiveEntropy, AdaptiveKl, cispo, clipCov, clippedErrorLoss, clippedValueLoss, dpo, dppoKl, gspo, KL_ESTIMATORS, klCov, klEstimate, klPenalty, m2po, POLICY_LOSSES, type PolicyLoss, ppoClip } from "../../rl/methods/losses/index.ts"; // prettier-ignore
+import type { StepView } from "../../rl/methods/losses/policyLoss.ts";
 import { KL_ROWS } from "../support/rlMethods.ts";
 import { type Drawn, run } from "../support/rlTokens.ts";
 

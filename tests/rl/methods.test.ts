@@ -10,9 +10,15 @@ import { tensor } from "../../engine/ops/create.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { Rng } from "../../engine/random.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { ADVANTAGES } from "../../rl/advantages.ts";
-import { clippedErrorLoss, clippedValueLoss, KL_ESTIMATORS, klPenalty, POLICY_LOSSES } from "../../rl/losses.ts";
-import { rolloutsOf, type Trajectory } from "../../rl/stream.ts";
+import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
+import {
+  clippedErrorLoss,
+  clippedValueLoss,
+  KL_ESTIMATORS,
+  klPenalty,
+  POLICY_LOSSES,
+} from "../../rl/methods/losses/index.ts";
+import { rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
 import { filtered, forked, lossAndGradient, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
 import { everyExecutor, reference, relativeError, wasm, webgpu } from "../support/rlExecutors.ts";
 import { ADVANTAGE_ROWS, KL_ROWS, LOSS_ROWS, type LossProperty, type PlainTokens } from "../support/rlMethods.ts";

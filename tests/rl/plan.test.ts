@@ -1,16 +1,23 @@
 /** What a step's plan holds, by hand: weights, rewards per token, and what is packed together. */
 import { describe, expect, it } from "vitest";
-import { gae, gigpo, grpo, milestone } from "../../rl/advantages.ts";
-import { pack } from "../../rl/batch.ts";
-import { rewarded } from "../../rl/data/play.ts";
-import { actFocus, topEntropy } from "../../rl/focus.ts";
-import { klEstimate, ppoClip, type StepView } from "../../rl/losses.ts";
-import { prepareStep } from "../../rl/learn.ts";
-import type { Objective } from "../../rl/objective.ts";
-import { paw } from "../../rl/paw.ts";
-import { planStep } from "../../rl/plan.ts";
+import { gae, gigpo, grpo, milestone } from "../../rl/methods/advantages/index.ts";
+import { pack } from "../../rl/train/pack.ts";
+import { rewarded } from "../../rl/tasks/play.ts";
+import { actFocus, topEntropy } from "../../rl/methods/tokenWeights.ts";
+import { klEstimate, ppoClip, type StepView } from "../../rl/methods/losses/index.ts";
+import { prepareStep } from "../../rl/train/step.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { paw } from "../../rl/methods/world/paw.ts";
+import { planStep } from "../../rl/train/plan.ts";
 import { composite } from "../../rl/rewards/composite.ts";
-import { append, emptyStream, rewardsOfTokens, rewardsOfTurns, rolloutsOf, type Trajectory } from "../../rl/stream.ts";
+import {
+  append,
+  emptyStream,
+  rewardsOfTokens,
+  rewardsOfTurns,
+  rolloutsOf,
+  type Trajectory,
+} from "../../rl/episode/stream.ts";
 import { forked, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
 import { reference } from "../support/rlExecutors.ts";
 import { episode, type Part, trajectoryOf } from "../support/rlToy.ts";

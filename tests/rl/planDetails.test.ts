@@ -4,12 +4,12 @@
  * place went unnoticed.
  */
 import { describe, expect, it } from "vitest";
-import { aggregationWeights } from "../../rl/aggregation.ts";
-import { correction, type CorrectionOptions, offPolicyMetrics } from "../../rl/correction.ts";
-import { echo, observations, observationTokens } from "../../rl/echo.ts";
-import { actFocus, focusWeights, quantile, topEntropy } from "../../rl/focus.ts";
-import { paw, transitionsOf } from "../../rl/paw.ts";
-import { append, emptyStream, type Role, type Trajectory } from "../../rl/stream.ts";
+import { aggregationWeights } from "../../rl/methods/aggregation.ts";
+import { correction, type CorrectionOptions, offPolicyMetrics } from "../../rl/methods/importanceCorrection.ts";
+import { echo, observations, observationTokens } from "../../rl/methods/world/echo.ts";
+import { actFocus, focusWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
+import { paw, transitionsOf } from "../../rl/methods/world/paw.ts";
+import { append, emptyStream, type Role, type Trajectory } from "../../rl/episode/stream.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
 import { episode, trajectoryOf } from "../support/rlToy.ts";
 

@@ -2,14 +2,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
-import { gae } from "../../rl/advantages.ts";
-import { predictAnswers, type PredictionOptions } from "../../rl/data/predictions.ts";
-import { ReplayBuffer } from "../../rl/data/replay.ts";
-import { answerPlaces } from "../../rl/expectation.ts";
-import { METHODS, objectiveOf } from "../../rl/methods.ts";
-import { rollout } from "../../rl/rollout.ts";
-import type { Trajectory } from "../../rl/stream.ts";
-import { type RlOptions, type StepReport, trainRl } from "../../rl/trainer.ts";
+import { gae } from "../../rl/methods/advantages/index.ts";
+import { predictAnswers, type PredictionOptions } from "../../rl/tasks/predictions.ts";
+import { ReplayBuffer } from "../../rl/tasks/replay.ts";
+import { answerPlaces } from "../../rl/play/expectation.ts";
+import { METHODS, objectiveOf } from "../../rl/methods/presets.ts";
+import { rollout } from "../../rl/play/rollout.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
+import { type RlOptions, type StepReport, trainRl } from "../../rl/train/loop.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 

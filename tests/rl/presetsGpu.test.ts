@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import { learn } from "../../rl/learn.ts";
-import { METHODS, objectiveOf } from "../../rl/methods.ts";
+import { learn } from "../../rl/train/step.ts";
+import { METHODS, objectiveOf } from "../../rl/methods/presets.ts";
 import { randomBatch, toyLearner } from "../support/rlBatches.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";

@@ -9,7 +9,7 @@ import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, majorityVote, tally } from "../../rl/rewards/judge.ts";
 import { cosineLength, sigmoidLength } from "../../rl/rewards/length.ts";
 import { turnsOf } from "../../rl/rewards/turns.ts";
-import { append, emptyStream } from "../../rl/stream.ts";
+import { append, emptyStream } from "../../rl/episode/stream.ts";
 import { toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 
 it("repetitions are of three words unless said otherwise", () => {

@@ -1,7 +1,7 @@
 /** Predict first, be rewarded later: before the step that an objective names nothing of a reward reaches the loss; from then on all of it. */
 import { expect, test } from "vitest";
-import { objectiveOf } from "../../rl/methods.ts";
-import { planStep } from "../../rl/plan.ts";
+import { objectiveOf } from "../../rl/methods/presets.ts";
+import { planStep } from "../../rl/train/plan.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
 
 const isZero = (row: ArrayLike<number>): boolean => Array.from(row).every((x) => x === 0);

@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { demonstrate, playScripted } from "../../rl/demonstrations.ts";
-import { household } from "../../rl/environments/household/index.ts";
-import { terminal } from "../../rl/environments/terminal/index.ts";
+import { demonstrate, playScripted } from "../../rl/play/demonstrations.ts";
+import { household } from "../../environments/household/index.ts";
+import { terminal } from "../../environments/terminal/index.ts";
 import { formatScore, repetitionPenalty, thinkFormat, toolEfficiency } from "../../rl/rewards/behaviour.ts";
 import { composite, type RewardComponent } from "../../rl/rewards/composite.ts";
 import { relabel } from "../../rl/rewards/hindsight.ts";
@@ -12,8 +12,8 @@ import { bothOrders, type Judge, majorityVote, verdictReward } from "../../rl/re
 import { cosineLength, linearLength, sigmoidLength, softOverlong } from "../../rl/rewards/length.ts";
 import { potentialRewards, subgoalRewards } from "../../rl/rewards/subgoals.ts";
 import { type Turn, turnsOf } from "../../rl/rewards/turns.ts";
-import { policyMask, type Trajectory } from "../../rl/stream.ts";
-import { SPECIAL_TOKENS, Template } from "../../rl/template.ts";
+import { policyMask, type Trajectory } from "../../rl/episode/stream.ts";
+import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 
 const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));

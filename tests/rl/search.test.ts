@@ -2,13 +2,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { startEpisode } from "../../rl/search/position.ts";
-import { rankCritic, judgeCritic } from "../../rl/search/critic.ts";
-import { type SearchOptions, type SearchResult, treeSearch, treeSearches } from "../../rl/search/mcts.ts";
-import { searchPairs } from "../../rl/search/pairs.ts";
-import { makeNode, mixedValue, nodesOf, principalLine, type SearchNode, searchValue, uctScore } from "../../rl/search/tree.ts"; // prettier-ignore
-import { isAgentToken, policyMask } from "../../rl/stream.ts";
-import { planPreference } from "../../rl/planSupervised.ts";
+import { startEpisode } from "../../rl/preferences/search/position.ts";
+import { rankCritic, judgeCritic } from "../../rl/preferences/search/critic.ts";
+import { type SearchOptions, type SearchResult, treeSearch, treeSearches } from "../../rl/preferences/search/mcts.ts";
+import { searchPairs } from "../../rl/preferences/search/pairs.ts";
+import { makeNode, mixedValue, nodesOf, principalLine, type SearchNode, searchValue, uctScore } from "../../rl/preferences/search/tree.ts"; // prettier-ignore
+import { isAgentToken, policyMask } from "../../rl/episode/stream.ts";
+import { planPreference } from "../../rl/train/supervised.ts";
 import { toyTemplate as template } from "../support/rlToy.ts";
 import {
   allPaths,

@@ -4,13 +4,18 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { agreement, approvalJudge, type EpisodeJudge, judgeEpisodes, judgeMetrics, verifierJudge, votingJudge, worldModelJudge } from "../../rl/judges.ts"; // prettier-ignore
-import { dpo } from "../../rl/losses.ts";
+import { agreement, approvalJudge, type EpisodeJudge, judgeEpisodes, judgeMetrics, verifierJudge, votingJudge, worldModelJudge } from "../../rl/preferences/judges.ts"; // prettier-ignore
+import { dpo } from "../../rl/methods/losses/index.ts";
 import { tally } from "../../rl/rewards/judge.ts";
-import { rollout } from "../../rl/rollout.ts";
-import { judgedPairs, type SelfRewardOptions, type SelfRewardReport, trainSelfRewarding } from "../../rl/selfReward.ts";
-import type { Trajectory } from "../../rl/stream.ts";
-import { trainSft } from "../../rl/trainer.ts";
+import { rollout } from "../../rl/play/rollout.ts";
+import {
+  judgedPairs,
+  type SelfRewardOptions,
+  type SelfRewardReport,
+  trainSelfRewarding,
+} from "../../rl/preferences/selfReward.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
+import { trainSft } from "../../rl/train/loop.ts";
 import { paramsOf, reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, letters, toySpec, toyTemplate as template, toyTokenizer } from "../support/rlToy.ts";
 

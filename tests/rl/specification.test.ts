@@ -3,13 +3,13 @@
  * world-model and credit methods, rewards, rollouts and data), is a row with a golden value or a property, or an option of one.
  */
 import { describe, expect, it } from "vitest";
-import { METHOD_OPTIONS } from "../../cli/settings.ts";
+import { METHOD_OPTIONS } from "../../node/job/settings.ts";
 import { WorldgradError } from "../../engine/errors.ts";
 import { methodRows } from "../../scripts/methodTable.ts";
-import { ADVANTAGES } from "../../rl/advantages.ts";
-import { AGGREGATIONS, aggregationByName } from "../../rl/aggregation.ts";
-import { POLICY_LOSSES } from "../../rl/losses.ts";
-import { FOCUS, METHODS, WORLD } from "../../rl/methods.ts";
+import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
+import { AGGREGATIONS, aggregationByName } from "../../rl/methods/aggregation.ts";
+import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
+import { FOCUS, METHODS, WORLD } from "../../rl/methods/presets.ts";
 
 const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
   "1 policy losses": ["ppo", "dual_clip", "gspo", "cispo", "sapo", "dppo_tv", "dppo_kl", "gmpo", "dro", "kl_cov", "clip_cov", "vespo", "reinforce", "sft", "dft", "dpo", "dpo_ipo", "dpo_hinge"], // prettier-ignore

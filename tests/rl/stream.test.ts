@@ -1,10 +1,10 @@
 /** The token stream, the chat template that writes it, and the metrics that are read off it. */
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
-import { observationTokens } from "../../rl/echo.ts";
-import { rolloutMetrics } from "../../rl/metrics.ts";
-import { append, emptyStream, policyMask, type Trajectory } from "../../rl/stream.ts";
-import { SPECIAL_TOKENS, Template } from "../../rl/template.ts";
+import { observationTokens } from "../../rl/methods/world/echo.ts";
+import { rolloutMetrics } from "../../rl/episode/metrics.ts";
+import { append, emptyStream, policyMask, type Trajectory } from "../../rl/episode/stream.ts";
+import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { episode, toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 
 describe("stream", () => {

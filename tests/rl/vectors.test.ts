@@ -6,14 +6,14 @@ import { tensor } from "../../engine/ops/create.ts";
 import { mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { gae, gigpo, grpo, maxRl, milestone, passAtK, rloo, vapo, vtrace } from "../../rl/advantages.ts";
-import { aggregationWeights } from "../../rl/aggregation.ts";
-import { correction } from "../../rl/correction.ts";
-import { actFocus, focusWeights, quantile, topEntropy } from "../../rl/focus.ts";
-import { AdaptiveKl, cispo, clipCov, clippedErrorLoss, dppoKl, gspo, KL_ESTIMATORS, klCov, klPenalty, type PolicyLoss, ppoClip, reinforce, sapo, vespo } from "../../rl/losses.ts"; // prettier-ignore
-import { actionEntropy, paw, pawLambda, transitionsOf } from "../../rl/paw.ts";
-import type { Signals } from "../../rl/signals.ts";
-import { append, emptyStream, type Trajectory } from "../../rl/stream.ts";
+import { gae, gigpo, grpo, maxRl, milestone, passAtK, rloo, vapo, vtrace } from "../../rl/methods/advantages/index.ts";
+import { aggregationWeights } from "../../rl/methods/aggregation.ts";
+import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { actFocus, focusWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
+import { AdaptiveKl, cispo, clipCov, clippedErrorLoss, dppoKl, gspo, KL_ESTIMATORS, klCov, klPenalty, type PolicyLoss, ppoClip, reinforce, sapo, vespo } from "../../rl/methods/losses/index.ts"; // prettier-ignore
+import { actionEntropy, paw, pawLambda, transitionsOf } from "../../rl/methods/world/paw.ts";
+import type { Signals } from "../../rl/methods/tokenStatistics.ts";
+import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { episode, trajectoryOf } from "../support/rlToy.ts";
 
 let device: Device;

@@ -1,7 +1,7 @@
 /** What is left of the world-model loss without the entropy of the answers: of which episodes, and by what it is divided. */
 import { describe, expect, it } from "vitest";
 import { worldLossExcess } from "../../rl/evaluate.ts";
-import { append, emptyStream, type Trajectory } from "../../rl/stream.ts";
+import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 
 const LIMIT = 5;
 

@@ -164,7 +164,7 @@ describe("npm run mutate", () => {
   );
 
   it("--list says what would be tried", () => {
-    const { status, stdout } = run("--list", "--only", "rl/losses/value");
+    const { status, stdout } = run("--list", "--only", "rl/methods/losses/value");
     expect(status).toBe(0);
     expect(stdout).toMatch(/^rl\/losses\/value\.ts:\d+ {2}mask {2}where\(mask, value, 0\) → value$/m);
   });

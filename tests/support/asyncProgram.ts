@@ -1,5 +1,5 @@
 /** A program that trains with threads and then has nothing left to do. Its argument says how the run is to end. */
-import { threadWorkers } from "../../cli/threads.ts";
+import { threadWorkers } from "../../node/threads.ts";
 import { device } from "../../engine/device.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import { toyRlOptions } from "./rlRuns.ts";

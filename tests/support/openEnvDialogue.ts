@@ -4,7 +4,7 @@
  * the tests. Frames are compared as they are, without pydantic's links and its repetition of the input; of a message of
  * several lines the first counts.
  */
-import { NodeWebSocket } from "../../cli/webSocket.ts";
+import { NodeWebSocket } from "../../node/webSocket.ts";
 
 /** What one connection said and was answered; the last answer may be the closing, as `closed 1000`. */
 export interface Dialogue {

@@ -2,9 +2,9 @@
 import { Rng } from "../../engine/random.ts";
 import { type Job, requestOf, toWire } from "../../rl/async/messages.ts";
 import type { RolloutWorkers, WorkerEvents } from "../../rl/async/workers.ts";
-import type { Trajectory } from "../../rl/stream.ts";
-import { append, emptyStream } from "../../rl/stream.ts";
-import type { StepReport } from "../../rl/trainer.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
+import { append, emptyStream } from "../../rl/episode/stream.ts";
+import type { StepReport } from "../../rl/train/loop.ts";
 import { letters, toySpec, toyTemplate, trajectoryOf } from "./rlToy.ts";
 
 /** Metrics of a run without those that only an asynchronous one has. */

@@ -7,12 +7,19 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { TransformerParams } from "../../nn/parameters.ts";
 import type { ValueHead } from "../../nn/valueHead.ts";
-import { pack } from "../../rl/batch.ts";
-import { type LearnOptions, prepareStep } from "../../rl/learn.ts";
-import { batchLoss } from "../../rl/learner.ts";
-import type { Objective } from "../../rl/objective.ts";
-import type { Signals } from "../../rl/signals.ts";
-import { append, emptyStream, isAgentToken, rolloutsOf, type TokenStream, type Trajectory } from "../../rl/stream.ts";
+import { pack } from "../../rl/train/pack.ts";
+import { type LearnOptions, prepareStep } from "../../rl/train/step.ts";
+import { batchLoss } from "../../rl/train/loss.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import type { Signals } from "../../rl/methods/tokenStatistics.ts";
+import {
+  append,
+  emptyStream,
+  isAgentToken,
+  rolloutsOf,
+  type TokenStream,
+  type Trajectory,
+} from "../../rl/episode/stream.ts";
 import { randomEpisode, toyModel, toyTemplate } from "./rlToy.ts";
 
 /** Two groups of three random episodes of two turns, with thoughts, step rewards and returns that differ within a group. */

@@ -3,12 +3,12 @@
  * and docs/methods.md names them; a test says that no entry of the files is left out.
  */
 import { readFileSync } from "node:fs";
-import type { AdvantageEstimator } from "../../rl/advantages.ts";
-import { centred, gae, gpg, grpo, opo, optimalTokenBaseline, passAtK, reinforcePlusPlus, reinforcePlusPlusBaseline, remax, rloo } from "../../rl/advantages.ts"; // prettier-ignore
-import type { Aggregation } from "../../rl/aggregation.ts";
-import type { CorrectionOptions } from "../../rl/correction.ts";
-import { cispo, dppoKl, dppoTv, dro, gmpo, gspo, klCov, type KlClamp, type KlEstimator, type PolicyLoss, ppoClip, primeRl, reinforce, sapo, vespo } from "../../rl/losses.ts"; // prettier-ignore
-import { append, emptyStream, type Trajectory } from "../../rl/stream.ts";
+import type { AdvantageEstimator } from "../../rl/methods/advantages/index.ts";
+import { centred, gae, gpg, grpo, opo, optimalTokenBaseline, passAtK, reinforcePlusPlus, reinforcePlusPlusBaseline, remax, rloo } from "../../rl/methods/advantages/index.ts"; // prettier-ignore
+import type { Aggregation } from "../../rl/methods/aggregation.ts";
+import type { CorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
+import { cispo, dppoKl, dppoTv, dro, gmpo, gspo, klCov, type KlClamp, type KlEstimator, type PolicyLoss, ppoClip, primeRl, reinforce, sapo, vespo } from "../../rl/methods/losses/index.ts"; // prettier-ignore
+import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { trajectoryOf } from "./rlToy.ts";
 
 export type Matrix = number[][];

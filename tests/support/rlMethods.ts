@@ -2,8 +2,8 @@
  * The table of methods: each with its formula written out once more in plain Math, and with the properties that it cannot have, and
  * why. tests/rl/methods.test.ts runs every property on every row; docs/methods.md is made of the same rows.
  */
-import { ADVANTAGES, type AdvantageEstimator, gigpo } from "../../rl/advantages.ts";
-import { clipCov, klCov, type KlEstimator, POLICY_LOSSES, type PolicyLoss } from "../../rl/losses.ts";
+import { ADVANTAGES, type AdvantageEstimator, gigpo } from "../../rl/methods/advantages/index.ts";
+import { clipCov, klCov, type KlEstimator, POLICY_LOSSES, type PolicyLoss } from "../../rl/methods/losses/index.ts";
 
 export const LOSS_PROPERTIES = {
   masked: "values at masked positions have no influence on loss and gradient, whatever they are",
@@ -353,7 +353,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "self-rewarding": row("best and worst of a group by an ensemble of judges, DPO against the policy before; `hacking/gap` = win rate before the judges − in truth", "arXiv 2401.10020", [SELF_REWARD, "majority: each two"], [SELF_REWARD, "learns the task from a truthful judge"], [SELF_REWARD, "with a corrupt judge"]), // prettier-ignore
   },
   Rewards: {
-    code: row("weighted share of unit tests that pass, in a process without permissions", "APPS, arXiv 2105.09938", ["tests/rl/codeReward.test.ts", "gives the weighted share"], ["tests/cli/sandbox.test.ts", "find nothing of Node"]), // prettier-ignore
+    code: row("weighted share of unit tests that pass, in a process without permissions", "APPS, arXiv 2105.09938", ["tests/rl/codeReward.test.ts", "gives the weighted share"], ["tests/node/sandbox.test.ts", "find nothing of Node"]), // prettier-ignore
     "end states": row("the environment says whether its goal is reached", "–", ["tests/environments/contract.ts", "the expert solves it"], ["tests/environments/contract.ts", "no reward without success"]), // prettier-ignore
     "reward parts": row("components kept apart, weights and names in the metrics", "TRL `reward_weights`", [COMPONENTS, "components come from the option reward"]), // prettier-ignore
     maths: row("exact equality after normalisation", "–", ["tests/rl/rewards-outcome.test.ts", "numbers are exact"]),

@@ -1,11 +1,11 @@
 /** What goes through a whole model in the properties `split` and `fork`: one objective for every loss, estimator, world model, … */
-import { grpo } from "../../rl/advantages.ts";
-import { correction } from "../../rl/correction.ts";
-import { echo } from "../../rl/echo.ts";
-import { actFocus, FOCUS_SIGNALS, topEntropy } from "../../rl/focus.ts";
-import { KL_ESTIMATORS, ppoClip, reinforce } from "../../rl/losses.ts";
-import type { Objective } from "../../rl/objective.ts";
-import { paw } from "../../rl/paw.ts";
+import { grpo } from "../../rl/methods/advantages/index.ts";
+import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
+import { actFocus, FOCUS_SIGNALS, topEntropy } from "../../rl/methods/tokenWeights.ts";
+import { KL_ESTIMATORS, ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { paw } from "../../rl/methods/world/paw.ts";
 import { ADVANTAGE_ROWS, LOSS_ROWS } from "./rlMethods.ts";
 
 const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };

@@ -3,11 +3,11 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { Rng } from "../../engine/random.ts";
 import { AdamW, schedule } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { grpo } from "../../rl/advantages.ts";
-import { echo } from "../../rl/echo.ts";
-import { ppoClip } from "../../rl/losses.ts";
-import type { Objective } from "../../rl/objective.ts";
-import type { RlOptions, StepReport } from "../../rl/trainer.ts";
+import { grpo } from "../../rl/methods/advantages/index.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import type { RlOptions, StepReport } from "../../rl/train/loop.ts";
 import { readAll } from "./rlExecutors.ts";
 import { letters, toySpec, toyTemplate } from "./rlToy.ts";
 

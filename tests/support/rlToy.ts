@@ -7,9 +7,9 @@ import { modelConfig, type ModelOptions } from "../../nn/config.ts";
 import { initParams } from "../../nn/parameters.ts";
 import type { Tokenizer } from "../../nn/tokenizer.ts";
 import type { Model } from "../../nn/transformer.ts";
-import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../rl/environments/environment.ts";
-import { append, emptyStream, type Role, type TokenStream, type Trajectory } from "../../rl/stream.ts";
-import { SPECIAL_TOKENS, Template } from "../../rl/template.ts";
+import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/environment.ts";
+import { append, emptyStream, type Role, type TokenStream, type Trajectory } from "../../rl/episode/stream.ts";
+import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 
 const ALPHABET = [..."abcdef….!?- "];
 const special = Object.fromEntries(SPECIAL_TOKENS.map((name, i) => [name, ALPHABET.length + i]));

@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync } from "node:fs";
 import process from "node:process";
 import type { ServeOptions } from "../../rl/async/serve.ts";
-import type { EnvironmentSpec } from "../../rl/environments/environment.ts";
+import type { EnvironmentSpec } from "../../environments/environment.ts";
 import { letters, toySpec, toyTemplate } from "./rlToy.ts";
 
 /**

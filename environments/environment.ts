@@ -1,0 +1,201 @@
+/**
+ * What an environment is: text in, text out, asynchronous, seeded, used for one episode.
+ *
+ * The shape `reset(seed) → observation`, `step(action) → { observation, reward, done, info }` is that of Gym (Brockman et al.
+ * 2016), made single-use so that no state can leak from one episode into the next. An environment knows nothing of tokens,
+ * roles or prompts: what it returns is its own output and nothing else, so that every character of an observation may be
+ * learnt by a world model; warnings of the loop that drives it are added elsewhere and never appear here.
+ */
+import { check } from "../engine/errors.ts";
+import type { Rng } from "../engine/index.ts";
+
+/**
+ * Facts about a step, for metrics and transcripts. The agent never sees them. Names that others read: `family`, `level`, `success`,
+ * `toolErrors`, and `answerEntropy`, the entropy in nats of the episode's answers so far, each given the task, the actions and the answers
+ * before it, for somebody who knows all facts of the world. It is what no world model can predict.
+ */
+export type StepInfo = Readonly<Record<string, number | string | boolean>>;
+
+export interface StepResult {
+  /** The answer of the world, with nothing added; may be empty (most shells say nothing when all is well). */
+  readonly observation: string;
+  /** The reward of this step; an episode's return is the sum. */
+  readonly reward: number;
+  /** True on the last step; a further step is an error. */
+  readonly done: boolean;
+  readonly info: StepInfo;
+}
+
+export interface CallOptions {
+  /** Aborts the call: the promise rejects with the signal's reason, and the episode is over. */
+  readonly signal?: AbortSignal;
+}
+
+/** One episode. `reset` is called once, then `step` until `done`. */
+export interface Environment {
+  readonly name: string;
+  /**
+   * What is known of the episode once it is reset, and repeated in the info of every step: family and level, the info that Gym's `reset`
+   * gives. An episode whose first action is cut off has no other. @throws before reset. Optional: default nothing.
+   */
+  readonly info?: StepInfo;
+  /** Starts the episode. Resolves to the first observation (the task). The same seed gives the same episode. */
+  reset(seed: number, options?: CallOptions): Promise<string>;
+  /** One action. Whatever is wrong with the action's text is told by the observation; it never throws for that. */
+  step(action: string, options?: CallOptions): Promise<StepResult>;
+  /**
+   * A second episode that stands where this one stands, for searches that try several actions from one point; what happens in
+   * either does not touch the other. Chance repeats itself: the same actions get the same answers in both, unless `seed` is
+   * given, from which the copy then draws what is left to chance. (A search without fresh seeds sees the future of a slippery
+   * world.) Optional: an environment whose state cannot be copied, a remote one, has no `clone`.
+   *
+   * @throws while a call is running, and after one that failed
+   */
+  clone?(seed?: number): Environment;
+  /**
+   * Gives back what the episode holds outside this program, a connection; whoever made the environment calls it when the episode
+   * is over, however it ended. Never throws; a second call does nothing. Optional: most hold nothing.
+   */
+  close?(): void;
+}
+
+/** Options that every environment understands; each adds its own. */
+export interface EnvironmentOptions {
+  /** `heldout` tasks share no name with `train` tasks. Default `train`. */
+  readonly split?: "train" | "heldout";
+  /** Task families to draw from. Default: all of them. */
+  readonly families?: readonly string[];
+  /** Easiest and hardest level to draw from, both included. Default: all levels. */
+  readonly levels?: readonly [number, number];
+}
+
+/** A kind of task that an environment generates. */
+export interface FamilyInfo {
+  readonly name: string;
+  /** 1 is the easiest. */
+  readonly level: number;
+  /** One line for people. */
+  readonly description: string;
+}
+
+/** What a novice does. A guess that came out wrong is there to be read, not to be imitated; what follows from an answer may be. */
+export interface NoviceMove {
+  readonly action: string;
+  readonly isGuess: boolean;
+}
+
+/** What is listed under a name: how to make an episode, and the two policies that it is compared with. */
+export interface EnvironmentSpec<Options extends EnvironmentOptions = EnvironmentOptions> {
+  readonly name: string;
+  readonly description: string;
+  readonly families: readonly FamilyInfo[];
+  /** A fresh episode, not yet reset. Throws on unknown option values. */
+  make(options?: Options): Environment;
+  /** Scripted expert: the next action in this live episode. It may look at hidden state; throws if `env` is not of this kind. */
+  expert(env: Environment): string;
+  /**
+   * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take the names
+   * from there; given the options that the episode was made with, words of that world: what a novice would try.
+   */
+  random(rng: Rng, task?: string, options?: Options): string;
+  /** A scripted novice: its action in this turn of a live episode. Default: two random actions, and then it gives up. */
+  novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
+  /**
+   * What might be thought before the next action in this live episode: a true trace of a search from where it stands, with filler words
+   * drawn from `rng`; 20 to 60 tokens where a word is one. It does not say what to do: the expert's action follows from it, a novice's,
+   * who thinks the same, does not. Throws if `env` is not of this kind. Optional: default no thoughts.
+   */
+  thoughts?(env: Environment, rng: Rng): string;
+}
+
+/**
+ * The contract, enforced once for all environments: reset once, no step before reset, after the end, or while another call is
+ * running; an abort ends the episode even if the environment ignores its signal. Extend it and write `begin` and `act`.
+ *
+ * @example
+ * class Echo extends SingleUseEnvironment {
+ *   readonly name = "echo";
+ *   protected begin(): string { return "say hi"; }
+ *   protected act(action: string): StepResult {
+ *     return { observation: action, reward: action === "hi" ? 1 : 0, done: true, info: {} };
+ *   }
+ * }
+ */
+export abstract class SingleUseEnvironment implements Environment {
+  abstract readonly name: string;
+  #phase: "new" | "busy" | "ready" | "done" | "broken" = "new";
+
+  /** Builds the episode of this seed; returns the first observation. */
+  protected abstract begin(seed: number, signal?: AbortSignal): string | Promise<string>;
+  /** Plays one action. Errors in the action are observations; an exception means that the environment itself is broken. */
+  protected abstract act(action: string, signal?: AbortSignal): StepResult | Promise<StepResult>;
+
+  async reset(seed: number, options: CallOptions = {}): Promise<string> {
+    check(
+      this.#phase === "new",
+      () => `${this.name}.reset: called a second time; an environment is used for one episode`,
+    );
+    check(
+      Number.isSafeInteger(seed) && seed >= 0,
+      () => `${this.name}.reset: seed must be an integer in [0, 2^53), got ${seed}`,
+    );
+    return this.#exclusively(options.signal, () => this.begin(seed, options.signal));
+  }
+
+  async step(action: string, options: CallOptions = {}): Promise<StepResult> {
+    check(this.#phase === "ready", () => `${this.name}.step: ${REFUSALS[this.#phase as keyof typeof REFUSALS]}`);
+    check(typeof action === "string", () => `${this.name}.step: the action must be a string, got ${typeof action}`);
+    const result = await this.#exclusively(options.signal, () => this.act(action, options.signal));
+    if (result.done) this.#phase = "done";
+    return result;
+  }
+
+  /**
+   * For `clone` of an environment that has one: `this`, fresh from its constructor, takes over where `original` is between reset
+   * and end. The state of the world is for the subclass to copy.
+   */
+  protected resumeFrom(original: SingleUseEnvironment): void {
+    const phase = original.#phase;
+    check(
+      phase !== "busy" && phase !== "broken",
+      () => `${original.name}.clone: ${REFUSALS[phase as keyof typeof REFUSALS]}`,
+    );
+    this.#phase = phase;
+  }
+
+  /** Runs one call at a time. If it throws or is aborted, the state of the world is unknown: the episode is broken. */
+  async #exclusively<T>(signal: AbortSignal | undefined, call: () => T | Promise<T>): Promise<T> {
+    this.#phase = "busy";
+    try {
+      signal?.throwIfAborted();
+      const result = await untilAborted(call(), signal);
+      this.#phase = "ready";
+      return result;
+    } catch (error) {
+      this.#phase = "broken";
+      throw error;
+    }
+  }
+}
+
+const REFUSALS = {
+  new: "called before reset",
+  busy: "called while another call is running",
+  done: "called after the episode ended",
+  broken: "called after a call failed or was aborted; make a new environment",
+} as const;
+
+/** `promise`, or a rejection with the signal's reason, whichever comes first. Leaves no listener behind. */
+async function untilAborted<T>(value: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal || !(value instanceof Promise)) return value;
+  let stop = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    return await Promise.race([value, aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}

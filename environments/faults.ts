@@ -1,0 +1,132 @@
+/**
+ * Faults that real worlds have, for any environment: answers that carry text nobody can predict (time stamps, numbers of requests), and
+ * a verifier that lies. So it can be measured what a method loses to them. What is true stays in `info.success`; only the reward lies.
+ *
+ * Chance follows from the task and from what the agent has done, as everything in an environment does: the same actions meet the same
+ * faults, in a clone, too, and another task or another action meets its own.
+ */
+import { check } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
+import { Rng } from "../engine/index.ts";
+import type { CallOptions, Environment, EnvironmentOptions, EnvironmentSpec, StepInfo, StepResult } from "./environment.ts"; // prettier-ignore
+
+export interface FaultOptions {
+  /** Share of the answers that end in a time stamp and a number, in [0, 1]. Default 0. PaW (arXiv 2606.02388) is about these. */
+  readonly noise?: number;
+  /** Chance that an ended episode that failed is paid 1. Default 0. */
+  readonly falsePositives?: number;
+  /**
+   * Chance that one that succeeded is paid 0. Default 0. The verifier tells more than chance as long as both chances together are less
+   * than 1: J = TPR − FPR > 0 (RLVεR).
+   */
+  readonly falseNegatives?: number;
+}
+export const FAULT_OPTIONS = ["noise", "falsePositives", "falseNegatives"] as const;
+
+/** The same environment, which takes `FaultOptions`, too. Without them its episodes are its own and nothing else. */
+export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOptions & FaultOptions> {
+  const own = (env: Environment): Environment => (env instanceof Faulty ? env.world : env);
+  return {
+    ...spec,
+    make(options = {}) {
+      const { faults, rest } = split(options);
+      checkFaults(spec.name, faults);
+      const world = spec.make(rest);
+      return Object.keys(faults).length === 0 ? world : new Faulty(world, faults);
+    },
+    expert: (env) => spec.expert(own(env)),
+    random: (rng, task, options) => spec.random(rng, task, options && split(options).rest),
+    ...(spec.novice ? { novice: (env, rng, turn, task) => spec.novice!(own(env), rng, turn, task) } : {}),
+    ...(spec.thoughts ? { thoughts: (env, rng) => spec.thoughts!(own(env), rng) } : {}),
+  };
+}
+
+function split(options: EnvironmentOptions & FaultOptions): { faults: FaultOptions; rest: EnvironmentOptions } {
+  const isFault = ([name]: [string, unknown]): boolean => FAULT_OPTIONS.some((fault) => fault === name);
+  const all = Object.entries(options);
+  return {
+    faults: Object.fromEntries(all.filter(isFault)),
+    rest: Object.fromEntries(all.filter((entry) => !isFault(entry))),
+  };
+}
+
+function checkFaults(name: string, faults: FaultOptions): void {
+  for (const option of FAULT_OPTIONS) {
+    const share: unknown = faults[option] ?? 0;
+    const isShare = typeof share === "number" && share >= 0 && share <= 1;
+    check(isShare, () => `${name}: ${option} must be a number in [0, 1], got ${showValue(share)}`);
+  }
+}
+
+/** Hours, minutes and seconds of a time stamp, and the numbers of requests, which have four digits. */
+const CLOCK = [24, 60, 60] as const;
+const REQUESTS = 9000;
+
+/** Entropy in nats of what noise adds to an answer: whether there is a stamp, and what it says. */
+function stampEntropy(noise: number): number {
+  const nats = (p: number): number => (p === 0 ? 0 : -p * Math.log(p));
+  return nats(noise) + nats(1 - noise) + noise * Math.log(CLOCK.reduce((product, n) => product * n, REQUESTS));
+}
+
+class Faulty implements Environment {
+  readonly name: string;
+  readonly world: Environment;
+  readonly #faults: FaultOptions;
+  /** Of this task after these actions. */
+  #rng = new Rng(0);
+  /** Entropy of all stamps so far, in nats. */
+  #entropy = 0;
+  clone?: (seed?: number) => Environment;
+
+  constructor(world: Environment, faults: FaultOptions) {
+    this.name = world.name;
+    this.world = world;
+    this.#faults = faults;
+    if (world.clone) this.clone = (seed) => this.#copy(world.clone!(seed));
+  }
+
+  get info(): StepInfo {
+    return this.world.info ?? {};
+  }
+
+  async reset(seed: number, options?: CallOptions): Promise<string> {
+    this.#rng = new Rng(seed).split("faults");
+    return this.world.reset(seed, options);
+  }
+
+  async step(action: string, options?: CallOptions): Promise<StepResult> {
+    const result = await this.world.step(action, options);
+    this.#rng = this.#rng.split(action);
+    const faulty = result.done ? { reward: this.#verdict(result) } : { observation: this.#answer(result) };
+    const { answerEntropy } = result.info;
+    if (typeof answerEntropy !== "number") return { ...result, ...faulty };
+    return { ...result, ...faulty, info: { ...result.info, answerEntropy: answerEntropy + this.#entropy } };
+  }
+
+  close(): void {
+    this.world.close?.();
+  }
+
+  #verdict({ reward, info }: StepResult): number {
+    const { falsePositives = 0, falseNegatives = 0 } = this.#faults;
+    const isLie = this.#rng.split("verdict").uniform() < (info["success"] === true ? falseNegatives : falsePositives);
+    if (!isLie) return reward;
+    return info["success"] === true ? 0 : 1;
+  }
+
+  #answer({ observation }: StepResult): string {
+    const rng = this.#rng.split("answer");
+    const { noise = 0 } = this.#faults;
+    this.#entropy += stampEntropy(noise);
+    if (rng.uniform() >= noise) return observation;
+    const [hour, minute, second] = CLOCK.map((below) => String(rng.int(below)).padStart(2, "0"));
+    return `${observation} [${hour}:${minute}:${second} ${rng.int(REQUESTS) + 1000}]`.trimStart();
+  }
+
+  #copy(world: Environment): Environment {
+    const copy = new Faulty(world, this.#faults);
+    copy.#rng = this.#rng;
+    copy.#entropy = this.#entropy;
+    return copy;
+  }
+}

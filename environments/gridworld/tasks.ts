@@ -1,0 +1,69 @@
+/**
+ * The task families of `gridworld`, and how a task is drawn: map, goal and start anew for every seed, always with a way to the goal.
+ */
+import type { Rng } from "../../engine/index.ts";
+import type { FamilyInfo } from "../environment.ts";
+import { canonicalGrid, DIRECTIONS, neighbour } from "../grid.ts";
+import { drawUntil, isHeldOut, type Split } from "../selection.ts";
+import { glyphs, type Lake } from "./lake.ts";
+import { solve } from "./plan.ts";
+
+export interface LakeFamily extends FamilyInfo {
+  readonly size: number;
+  readonly holes: number;
+  readonly slip: number;
+  /** Moves until the episode ends. */
+  readonly moves: number;
+  /** Moves from start to goal on the shortest way around the holes: least and most. */
+  readonly distance: readonly [number, number];
+}
+
+/** At most 16 moves, the length that demonstrations have by default. */
+export const FAMILIES: readonly LakeFamily[] = [
+  { name: "field", level: 1, description: "4×4 with two holes, no slipping", size: 4, holes: 2, slip: 0, moves: 8, distance: [3, 6] }, // prettier-ignore
+  { name: "pond", level: 2, description: "4×4 with five holes, no slipping", size: 4, holes: 5, slip: 0, moves: 12, distance: [4, 9] }, // prettier-ignore
+  { name: "ice", level: 3, description: "4×4 with three holes; every fifth move slips", size: 4, holes: 3, slip: 0.2, moves: 16, distance: [4, 6] }, // prettier-ignore
+  { name: "lake", level: 4, description: "6×6 with twelve holes, no slipping", size: 6, holes: 12, slip: 0, moves: 16, distance: [7, 14] }, // prettier-ignore
+  { name: "glacier", level: 5, description: "6×6 with six holes; every fifth move slips", size: 6, holes: 6, slip: 0.2, moves: 16, distance: [5, 9] }, // prettier-ignore
+];
+
+/** On ice no task is given that the best policy would fail more often than this. */
+const LEAST_SUCCESS = 0.7;
+
+/** Is this lake, in any orientation, kept for held-out tasks? The start plays no part: no held-out map is ever trained on. */
+export function isHeldOutLake(lake: Lake): boolean {
+  return isHeldOut(canonicalGrid(glyphs(lake), lake.size));
+}
+
+/** A lake of the family and a cell to start from. */
+export function drawLake(rng: Rng, family: LakeFamily, split: Split): { lake: Lake; start: number } {
+  const { size, slip, moves } = family;
+  const [nearest, farthest] = family.distance;
+  return drawUntil("gridworld", () => {
+    const cells = rng.shuffle(Array.from({ length: size ** 2 }, (_, cell) => cell));
+    const lake: Lake = { size, goal: cells[0]!, holes: new Set(cells.slice(1, 1 + family.holes)), slip };
+    if (isHeldOutLake(lake) !== (split === "heldout")) return undefined;
+    const away = distances(lake);
+    let starts = cells.filter((cell) => nearest <= away[cell]! && away[cell]! <= farthest);
+    if (slip > 0) {
+      const plan = solve(lake, moves);
+      starts = starts.filter((cell) => plan.success(cell, moves) >= LEAST_SUCCESS);
+    }
+    return starts.length === 0 ? undefined : { lake, start: rng.choice(starts) };
+  });
+}
+
+/** Moves from every cell to the goal around the holes, without slipping; Infinity where there is no way, and in holes. */
+export function distances(lake: Lake): number[] {
+  const away = Array.from({ length: lake.size ** 2 }, () => Infinity);
+  away[lake.goal] = 0;
+  const queue = [lake.goal];
+  for (const cell of queue)
+    for (const direction of DIRECTIONS) {
+      const next = neighbour(cell, direction, lake.size);
+      if (next === undefined || lake.holes.has(next) || away[next]! < Infinity) continue;
+      away[next] = away[cell]! + 1;
+      queue.push(next);
+    }
+  return away;
+}

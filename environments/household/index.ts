@@ -1,0 +1,265 @@
+/**
+ * `household`: a text adventure after ALFWorld (Shridhar et al. 2021): find things in rooms and closed places, heat, cool or wash them,
+ * and put them where they belong. The agent types `go PLACE`, `open PLACE`, `close PLACE`, `take THING`, `put THING`,
+ * `heat THING` (at the stove), `cool THING` (at the open fridge), `wash THING` (at the sink), `use lamp`, `look` and `hand`. The
+ * episode ends with reward 1 as soon as the goal holds, and with 0 after `maxSteps` actions. Read it in this order: house.ts (the
+ * world and its actions), tasks.ts (the goals), this file (the episode and the expert).
+ *
+ * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
+ *
+ * carry (level 1): from a place that is told to another
+ *     Take medobo from desk and put it on counter. house: lamp, desk, counter, shelf
+ *     $ go desk
+ *     desk: medobo, butata
+ *     $ take medobo
+ *     you have medobo
+ *     $ go counter
+ *     counter: nothing
+ *     $ put medobo
+ *     counter: medobo
+ *
+ * place (level 1): find a thing and put it somewhere
+ *     Put medobo on counter. house: lamp, desk, counter, shelf
+ *     $ go lamp
+ *     lamp: nothing
+ *     $ go desk
+ *     desk: telito
+ *     $ go shelf
+ *     shelf: medobo
+ *     $ take medobo
+ *     you have medobo
+ *     $ go counter
+ *     counter: mudufu
+ *     $ put medobo
+ *     counter: mudufu, medobo
+ *
+ * stow (level 2): the same, where things lie in closed places and go into one
+ *     Put kefebo in drawer. house: drawer, cupboard, closet, box
+ *     $ go cupboard
+ *     cupboard is closed
+ *     $ open cupboard
+ *     cupboard: nothing
+ *     $ go closet
+ *     closet is closed
+ *     $ open closet
+ *     closet: kefebo
+ *     $ take kefebo
+ *     you have kefebo
+ *     $ go drawer
+ *     drawer is closed
+ *     $ open drawer
+ *     drawer: borile, litofu
+ *     $ put kefebo
+ *     drawer: borile, litofu, kefebo
+ *
+ * light (level 2): find a thing and look at it under the lamp
+ *     Hold febome under the lit lamp. house: shelf, sink, bed, lamp
+ *     $ go shelf
+ *     shelf: nothing
+ *     $ go sink
+ *     sink: nothing
+ *     $ go bed
+ *     bed: febome, tofumu
+ *     $ take febome
+ *     you have febome
+ *     $ go lamp
+ *     lamp: rilete
+ *     $ use lamp
+ *     lamp is on
+ *
+ * wash (level 2): find a thing, wash it in the sink, put it somewhere
+ *     Wash bomedo and put it on bench. house: sink, desk, bench, table
+ *     $ go sink
+ *     sink: tofumu
+ *     $ go desk
+ *     desk: bomedo, butata
+ *     $ take bomedo
+ *     you have bomedo
+ *     $ go sink
+ *     sink: tofumu
+ *     $ wash bomedo
+ *     bomedo is clean
+ *     $ go bench
+ *     bench: nothing
+ *     $ put bomedo
+ *     bench: bomedo
+ *
+ * heat (level 3): find a thing, heat it on the stove, put it somewhere
+ *     Heat telito and put it in drawer. house: lamp, stove, table, drawer
+ *     $ go lamp
+ *     lamp: telito
+ *     $ take telito
+ *     you have telito
+ *     $ go stove
+ *     stove: dufubo
+ *     $ heat telito
+ *     telito is hot
+ *     $ go drawer
+ *     drawer is closed
+ *     $ open drawer
+ *     drawer: nothing
+ *     $ put telito
+ *     drawer: telito
+ *
+ * cool (level 3): find a thing, cool it in the fridge, put it somewhere
+ *     Cool telito and put it in drawer. house: lamp, fridge, table, drawer
+ *     $ go lamp
+ *     lamp: telito
+ *     $ take telito
+ *     you have telito
+ *     $ go fridge
+ *     fridge is closed
+ *     $ open fridge
+ *     fridge: dufubo
+ *     $ cool telito
+ *     telito is cold
+ *     $ go drawer
+ *     drawer is closed
+ *     $ open drawer
+ *     drawer: nothing
+ *     $ put telito
+ *     drawer: telito
+ *
+ * two (level 4): find two things and put both somewhere
+ *     Put litofu and mudufu in box. house: box, bed, desk, cupboard
+ *     $ go bed
+ *     bed: mudufu, botubu
+ *     $ take mudufu
+ *     you have mudufu
+ *     $ go box
+ *     box is closed
+ *     $ open box
+ *     box: nothing
+ *     $ put mudufu
+ *     box: mudufu
+ *     $ go desk
+ *     desk: litofu
+ *     $ take litofu
+ *     you have litofu
+ *     $ go box
+ *     box: mudufu
+ *     $ put litofu
+ *     box: mudufu, litofu
+ *
+ * errand (level 4): find, treat and put a thing in a house of two rooms
+ *     Put clean borile on shelf. kitchen: counter, stove, sink; to hall
+ *     $ go counter
+ *     counter: butata
+ *     $ go stove
+ *     stove: borile
+ *     $ take borile
+ *     you have borile
+ *     $ go sink
+ *     sink: nothing
+ *     $ wash borile
+ *     borile is clean
+ *     $ go hall
+ *     hall: table, bench, shelf; to kitchen
+ *     $ go shelf
+ *     shelf: dikume, tofumu
+ *     $ put borile
+ *     shelf: dikume, tofumu, borile
+ *
+ * Where things lie differs from seed to seed and is told only by the family `carry`; the expert looks through the places in the order
+ * in which they are listed. In houses of several rooms a place is always in the same room (a fridge in the kitchen). Not modelled:
+ * kinds of things (their names are as arbitrary as places are fixed), slicing, places within places.
+ */
+import { check } from "../../engine/errors.ts";
+import type { Rng } from "../../engine/index.ts";
+import type { EnvironmentSpec } from "../environment.ts";
+import { defineGame, type Game, type GameOptions, type Move, nameMaker } from "../game.ts";
+import { act, type HouseState, isShut, PLACES, ROOMS, TREATMENTS } from "./house.ts";
+import { FAMILIES, type HouseholdFamily, type HouseholdTask, isTreated, makeTask, pending } from "./tasks.ts";
+
+export { achievedTask } from "./hindsight.ts";
+
+export interface HouseholdOptions extends GameOptions {
+  /** Actions after which the episode ends unsolved. At least 1; default 50, as in ALFWorld. */
+  readonly maxSteps?: number;
+}
+
+/** The house, and how many actions are left. */
+interface HouseholdState {
+  readonly house: HouseState;
+  readonly left: number;
+}
+
+/** The episode ends by itself when the goal holds, as in ALFWorld. */
+function play(task: HouseholdTask, state: HouseholdState, verb: string, rest: string): Move<HouseholdState> {
+  const { observation, state: house = state.house, failed = false } = act(task.house, state.house, verb, rest);
+  const solved = pending(house, task.goal).length === 0;
+  const left = state.left - 1;
+  const move = { observation, failed, state: { house, left } };
+  if (solved) return { ...move, ending: { kind: "goal", score: 1 } };
+  return left === 0 ? { ...move, ending: { kind: "limit", score: 0 } } : move;
+}
+
+/**
+ * Acts on what has been seen: looks through the places in the order in which they are listed until it sees a thing that the goal is
+ * about, takes it to the device, then to the target. It knows in which room a place is to be found, and lays down what it does
+ * not need.
+ */
+function expert({ house, goal, from }: HouseholdTask, { house: state }: HouseholdState): string {
+  const { room, at, hand } = state;
+  const approach = (place: string, deed: string): string => {
+    if (house.roomOf(place) !== room) return `go ${house.roomOf(place)}`;
+    if (at !== place) return `go ${place}`;
+    return isShut(state, place) ? `open ${place}` : deed;
+  };
+  const open = pending(state, goal);
+  if (hand !== undefined && !open.includes(hand)) {
+    const nearest = at ?? house.places.find((place) => house.roomOf(place) === room)!;
+    return approach(nearest, `put ${hand}`);
+  }
+  if (hand === undefined) {
+    for (const thing of open) {
+      const place = house.places.find((name) => state.seen.has(name) && state.contents.get(name)!.includes(thing));
+      if (place !== undefined) return approach(place, `take ${thing}`);
+    }
+    const unseen = house.places.filter((place) => !state.seen.has(place));
+    const here = unseen.filter((place) => house.roomOf(place) === room);
+    const next = [...here, ...unseen].find((place) => goal.kind === "light" || place !== goal.target);
+    return approach(from ?? next ?? unseen[0]!, "look");
+  }
+  if (goal.kind === "light") return approach("lamp", "use lamp");
+  if (isTreated(state, hand, goal.treatment)) return approach(goal.target, `put ${hand}`);
+  return approach(TREATMENTS[goal.treatment!].device, `${goal.treatment} ${hand}`);
+}
+
+/** A move to some place or room, or something done to a place or to a thing. */
+function random(rng: Rng): string {
+  const thing = nameMaker(rng)();
+  const place = rng.choice(PLACES).name;
+  const closing = rng.choice(PLACES.filter(({ closes }) => closes)).name;
+  const actions = [
+    `go ${place}`,
+    `go ${place}`,
+    `go ${rng.choice(ROOMS)}`,
+    `open ${closing}`,
+    `take ${thing}`,
+    `put ${thing}`,
+    `${rng.choice(Object.keys(TREATMENTS))} ${thing}`,
+    "use lamp",
+    "look",
+  ];
+  return rng.choice(actions);
+}
+
+const game: Game<HouseholdOptions, HouseholdFamily, HouseholdTask, HouseholdState> = {
+  name: "household",
+  description: "find things in a house, heat, cool or wash them, and put them where they belong",
+  families: FAMILIES,
+  optionNames: ["maxSteps"],
+  checkOptions: ({ maxSteps = 50 }) =>
+    check(
+      Number.isInteger(maxSteps) && maxSteps >= 1,
+      () => `household: maxSteps must be an integer of at least 1, got ${maxSteps}`,
+    ),
+  makeTask,
+  start: ({ start }, { maxSteps = 50 }) => ({ house: start, left: maxSteps }),
+  play,
+  expert,
+  random,
+};
+
+export const household: EnvironmentSpec<HouseholdOptions> = defineGame(game);

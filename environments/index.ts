@@ -1,0 +1,31 @@
+/**
+ * `worldgrad/environments`: worlds of text in which an agent acts and is answered, and what one's own world has to offer. Only names
+ * are handed on here; the definitions are in the files that each line names. They know the engine's random numbers and nothing else.
+ */
+
+export { type CallOptions, type Environment, type EnvironmentOptions, type EnvironmentSpec } from "./environment.ts";
+export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";
+export { ENVIRONMENTS } from "./registry.ts";
+export { type FaultOptions } from "./faults.ts";
+export { type GameOptions } from "./game.ts";
+export { achievedTask, household, type HouseholdOptions } from "./household/index.ts";
+export { castle, type CastleOptions } from "./castle/index.ts";
+export { home, type HomeOptions } from "./home/index.ts";
+export { search } from "./search/index.ts";
+export { shop, type ShopOptions } from "./shop/index.ts";
+export { terminal, TerminalEnvironment, type TerminalOptions } from "./terminal/index.ts";
+export { gridworld, GridworldEnvironment, type GridworldOptions } from "./gridworld/index.ts";
+export { sokoban, SokobanEnvironment, type SokobanOptions } from "./sokoban/index.ts";
+export { calculator, CalculatorEnvironment, type CalculatorOptions } from "./calculator/index.ts";
+export {
+  connect,
+  type ConnectOptions,
+  observationText,
+  openEnv,
+  OpenEnvEnvironment,
+  OpenEnvError,
+  type OpenEnvOptions,
+  OpenEnvSession,
+  type ReconnectOptions,
+  type SocketLike,
+} from "./openenv/index.ts";

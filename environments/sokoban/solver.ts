@@ -1,0 +1,104 @@
+/**
+ * How far every position of a room is from solved: breadth first, backwards from all solved positions by pulling, once for the
+ * room. It gives the generator its difficulty (the exact number of moves) and the expert its next move, and knows every deadlock:
+ * what it has not reached cannot be solved. It is exhaustive, so it is for small rooms: up to 2^22 cells^(boxes + 1), for example
+ * three boxes on 6×6.
+ */
+import { check } from "../../engine/errors.ts";
+import type { Rng } from "../../engine/index.ts";
+import { type Direction, DIRECTIONS, neighbour } from "../grid.ts";
+import { move, type Position, type Room } from "./room.ts";
+
+const MOST_CODES = 2 ** 22;
+/** Positions farther away than a byte can say count as not solvable; none in rooms of this size was ever seen to be. */
+const FARTHEST = 254;
+
+export class DistanceTable {
+  readonly #room: Room;
+  readonly #cells: number;
+  /** Moves from solved, plus 1, by the position's code; 0 for positions that cannot be solved. */
+  readonly #distances: Uint8Array;
+
+  /** @throws if the room has too many cells or boxes for an exhaustive search */
+  constructor(room: Room) {
+    this.#room = room;
+    this.#cells = room.size ** 2;
+    const codes = this.#cells ** (room.goals.size + 1);
+    check(
+      codes <= MOST_CODES,
+      () =>
+        `sokoban: ${room.goals.size} boxes on ${room.size}×${room.size} make ${codes} codes, the search takes ${MOST_CODES}`,
+    );
+    this.#distances = new Uint8Array(codes);
+    this.#search();
+  }
+
+  /** Moves to the nearest solved position, or undefined if none can be reached. */
+  distance({ player, boxes }: Position): number | undefined {
+    const distance = this.#distances[this.#encode(player, boxes)]!;
+    return distance === 0 ? undefined : distance - 1;
+  }
+
+  /** The first direction that leads nearer; undefined if solved or not solvable. */
+  bestMove(position: Position): Direction | undefined {
+    const here = this.distance(position);
+    if (here === undefined) return undefined;
+    return DIRECTIONS.find((direction) => this.distance(move(this.#room, position, direction)) === here - 1);
+  }
+
+  /** One of all positions that are so many moves from solved, each as probable as any other; undefined if there is none. */
+  draw(distance: number, rng: Rng): Position | undefined {
+    const codes: number[] = [];
+    for (let code = 0; code < this.#distances.length; code++)
+      if (this.#distances[code] === distance + 1) codes.push(code);
+    return codes.length === 0 ? undefined : this.#decode(rng.choice(codes));
+  }
+
+  #search(): void {
+    const { size, walls, goals } = this.#room;
+    // Tables instead of `neighbour`: −1 for the edge and for walls.
+    const next = DIRECTIONS.map((direction) =>
+      Array.from({ length: this.#cells }, (_, cell) => {
+        const to = neighbour(cell, direction, size);
+        return to === undefined || walls.has(to) ? -1 : to;
+      }),
+    );
+    const queue: number[] = [];
+    const visit = (player: number, boxes: readonly number[], distance: number): void => {
+      const code = this.#encode(player, boxes);
+      if (this.#distances[code] !== 0 || distance > FARTHEST) return;
+      this.#distances[code] = distance + 1;
+      queue.push(code);
+    };
+    const solved = [...goals].sort((a, b) => a - b);
+    for (let player = 0; player < this.#cells; player++)
+      if (!walls.has(player) && !goals.has(player)) visit(player, solved, 0);
+    for (const code of queue) {
+      const { player, boxes } = this.#decode(code);
+      const distance = this.#distances[code]!; // one more than its own
+      for (let way = 0; way < DIRECTIONS.length; way++) {
+        // The player came from `from`, going `way`; a box in front of it may have been pushed, or have stood there before.
+        const from = next[(way + 2) % 4]![player]!;
+        if (from === -1 || boxes.includes(from)) continue;
+        visit(from, boxes, distance);
+        const ahead = boxes.indexOf(next[way]![player]!);
+        if (ahead !== -1) visit(from, boxes.with(ahead, player).sort((a, b) => a - b), distance); // prettier-ignore
+      }
+    }
+  }
+
+  #encode(player: number, boxes: readonly number[]): number {
+    let code = player;
+    for (const box of boxes) code = code * this.#cells + box;
+    return code;
+  }
+
+  #decode(code: number): Position {
+    const boxes: number[] = [];
+    for (let i = 0; i < this.#room.goals.size; i++) {
+      boxes.unshift(code % this.#cells);
+      code = Math.floor(code / this.#cells);
+    }
+    return { player: code, boxes };
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * `terminal`: a Unix-like shell in memory, over generated file trees. The agent types lines of shell and sees what a terminal
+ * shows; it ends the episode with `answer TEXT` or `done`. Read it in this order: words.ts, world.ts (what is generated),
+ * tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), environment.ts (the episode).
+ *
+ * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
+ *
+ * read (level 1): read a file whose path is given
+ *     Read rilite/betoda.log and answer
+ *     $ cat rilite/betoda.log
+ *     bedeki
+ *     $ answer bedeki
+ *
+ * list (level 1): name the only file in a directory
+ *     Name the file in firida
+ *     $ ls firida
+ *     tudoka.log
+ *     $ answer tudoka.log
+ *
+ * lines (level 1): count the lines of a file
+ *     How many lines has rilite/betoda.log?
+ *     $ wc -l rilite/betoda.log
+ *     4 rilite/betoda.log
+ *     $ answer 4
+ *
+ * find (level 2): find the directory in which a file lies
+ *     Where is betoda.log?
+ *     $ find . -name betoda.log
+ *     ./firida/betoda.log
+ *     $ answer firida
+ *
+ * config (level 2): look up a key in a configuration file
+ *     Look up bilole in rilite/tudoka.cfg
+ *     $ grep bilole rilite/tudoka.cfg
+ *     bilole=58
+ *     $ answer 58
+ *
+ * make (level 2): make a directory inside another
+ *     Make the directory firida/tudoka
+ *     $ mkdir firida/tudoka
+ *     $ done
+ *
+ * write (level 2): write a new file with a given text
+ *     Make a file rilite/betoda.log that says bedeki
+ *     $ echo bedeki > rilite/betoda.log
+ *     $ done
+ *
+ * largest (level 3): find the largest number in a file
+ *     Find the largest number of rilite/tudoka.log
+ *     $ sort -n rilite/tudoka.log | tail -n 1
+ *     97
+ *     $ answer 97
+ *
+ * move (level 3): move a file to another directory
+ *     Put dabede.txt into firida
+ *     $ mv dabede.txt firida
+ *     $ done
+ *
+ * copy (level 3): copy a file to another directory
+ *     Make a copy of dabede.txt in firida
+ *     $ cp dabede.txt firida
+ *     $ done
+ *
+ * clean (level 3): delete the .tmp files of a directory, and no others
+ *     Remove the .tmp files from firida
+ *     $ rm firida/*.tmp
+ *     $ done
+ *
+ * seek (level 4): find a file somewhere, then read it
+ *     Look for betoda.log and read it
+ *     $ find . -name betoda.log
+ *     ./firida/betoda.log
+ *     $ cat ./firida/betoda.log
+ *     bedeki
+ *     $ answer bedeki
+ *
+ * count (level 4): count the lines with a word over all files of a directory
+ *     Count lines with kitudo in firida
+ *     $ cat firida/* | grep -c kitudo
+ *     9
+ *     $ answer 9
+ *
+ * follow (level 4): read a file that names another file, then read that
+ *     Follow mubilo.cfg and read that file
+ *     $ cat mubilo.cfg
+ *     firida/betoda.log
+ *     $ cat firida/betoda.log
+ *     bedeki
+ *     $ answer bedeki
+ *
+ * relocate (level 4): find the file that says a word, then move it
+ *     Find which file says todabe; move it to firida
+ *     $ grep -rl todabe .
+ *     ./rilite/kalabe.log
+ *     $ mv ./rilite/kalabe.log firida
+ *     $ done
+ *
+ * The tree differs from seed to seed, the answer never stands in the task, and a changed tree is compared in full. The shell is
+ * a model of a terminal, no terminal: no variables, substitutions, loops, jobs, permissions, times or programs. Where it is
+ * known to differ from the real one: `wc < file` pads its columns as for a pipe, `cp -r d d/x` copies nothing, and `find` and
+ * `grep -r` list in order of names.
+ */
+import { check } from "../../engine/errors.ts";
+import type { EnvironmentSpec } from "../environment.ts";
+import { TerminalEnvironment, type TerminalOptions } from "./environment.ts";
+import { randomAction } from "./random.ts";
+import { FAMILIES } from "./tasks.ts";
+
+export { TerminalEnvironment, type TerminalOptions } from "./environment.ts";
+
+export const terminal: EnvironmentSpec<TerminalOptions> = {
+  name: "terminal",
+  description: "work in a Unix-like shell: answer questions about files, or change them",
+  families: FAMILIES.map(({ name, level, description }) => ({ name, level, description })),
+  make: (options) => new TerminalEnvironment(options),
+  expert: (env) => {
+    check(env instanceof TerminalEnvironment, () => `terminal.expert: expected a terminal episode, got "${env.name}"`);
+    return env.expertAction();
+  },
+  random: randomAction,
+};

@@ -1,0 +1,54 @@
+/**
+ * The words of generated tasks: names of files and directories, keys and values are all drawn alike, so that a word does not give
+ * away its part and has to be copied from where it stands. They are pronounceable and made of three syllables (`lomika`,
+ * `tekaru`): 64,000 in all, so that knowing them by heart is no way out and copying is the only policy that works.
+ *
+ * A quarter is held out, by the sum of the syllables' numbers: every pair of neighbouring syllables of a held-out word is common
+ * in training words. With two syllables that could not be so, and a small model learns the pairs that never occur.
+ */
+import type { Rng } from "../engine/index.ts";
+
+const SYLLABLES: readonly string[] = [..."bdfklmrt"].flatMap((consonant) =>
+  [..."aeiou"].map((vowel) => consonant + vowel),
+);
+
+/** Words of task texts that happen to have this form. */
+const TAKEN: ReadonlySet<string> = new Set(["delete", "remote", "relate", "locate"]);
+
+/** Whether a word is kept for held-out tasks; `undefined` for text that is no word of ours. */
+export function isHeldOut(word: string): boolean | undefined {
+  const numbers = (word.match(/../g) ?? []).map((syllable) => SYLLABLES.indexOf(syllable));
+  if (word.length !== 6 || numbers.includes(-1) || TAKEN.has(word)) return undefined;
+  return numbers.reduce((a, b) => a + b) % 4 === 3;
+}
+
+/** A random word of a split. */
+export function drawWord(rng: Rng, split: "train" | "heldout"): string {
+  for (;;) {
+    const word = rng.choice(SYLLABLES) + rng.choice(SYLLABLES) + rng.choice(SYLLABLES);
+    if (isHeldOut(word) === (split === "heldout")) return word;
+  }
+}
+
+const LETTERS = 6;
+/** By split, of the first 0, 1, … 6 letters. */
+const entropies = new Map<string, readonly number[]>();
+
+/** Entropy of the first `letters` letters of a random word of a split, in nats: of all six the logarithm of how many words there are. */
+export function wordEntropy(split: "train" | "heldout", letters: number = LETTERS): number {
+  const known = entropies.get(split) ?? prefixEntropies(split);
+  entropies.set(split, known);
+  return known[letters]!;
+}
+
+function prefixEntropies(split: "train" | "heldout"): number[] {
+  const words = SYLLABLES.flatMap((a) => SYLLABLES.flatMap((b) => SYLLABLES.map((c) => a + b + c))).filter((word) => isHeldOut(word) === (split === "heldout")); // prettier-ignore
+  return Array.from({ length: LETTERS + 1 }, (_, letters) => {
+    const counts = new Map<string, number>();
+    for (const word of words) counts.set(word.slice(0, letters), (counts.get(word.slice(0, letters)) ?? 0) + 1);
+    return [...counts.values()].reduce((sum, n) => sum - (n / words.length) * Math.log(n / words.length), 0);
+  });
+}
+
+/** Endings of ordinary files; `.tmp` is kept for files that are to be deleted. */
+export const EXTENSIONS: readonly string[] = ["txt", "log", "cfg"];

@@ -1,0 +1,189 @@
+/**
+ * What a run plays and learns from, beside its method: temperatures, exploration, a curriculum, refills, a guide, replay. Settings are
+ * plain data in `config.json`; what remembers (curricula, replay) is made once for a run and saved with its checkpoints.
+ */
+import { nearest } from "../../engine/options.ts";
+import { Rng } from "../../engine/index.ts";
+import { armsOf, type Curriculum, Learnability } from "../../rl/tasks/curriculum.ts";
+import type { DynamicSamplingOptions } from "../../rl/tasks/dynamic.ts";
+import type { GuideOptions } from "../../rl/tasks/expertPrefix.ts";
+import type { PredictionOptions } from "../../rl/tasks/predictions.ts";
+import type { DataOptions } from "../../rl/tasks/play.ts";
+import { DifficultyPools, FailedTasks } from "../../rl/tasks/pools.ts";
+import { ReplayBuffer, type ReplayOptions } from "../../rl/tasks/replay.ts";
+import { Exploration } from "../../rl/tasks/exploration.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
+import { UsageError } from "../flags.ts";
+import type { DataFlags, MethodFlags } from "./commandLine.ts";
+import { parsePlan, type Plan, scheduleOf, valuesOfPlan } from "./schedules.ts";
+import { once, type Settings } from "./settings.ts";
+import { checkYardstick, isYardstick } from "./yardsticks.ts";
+
+/** How tasks can be chosen, each with the options that `--set curriculum.…` gives it. */
+const CURRICULA = {
+  learnability: ["by", "floor", "memory", "prior"],
+  failed: ["share", "capacity", "solvedAt"],
+  "failed+learnability": ["by", "floor", "memory", "prior", "share", "capacity", "solvedAt"],
+  pools: ["tasks", "memory", "prior"],
+} as const;
+type CurriculumName = keyof typeof CURRICULA;
+const CURRICULUM_NAMES = Object.keys(CURRICULA) as CurriculumName[];
+
+/** Of the curriculum `pools`, which has a record of every one and saves it. */
+const MOST_TASKS = 100_000;
+
+export interface CurriculumSettings {
+  readonly name: CurriculumName;
+  readonly by?: "family" | "level";
+  /** Of `pools`: how many tasks there are in all; default 256. */
+  readonly tasks?: number;
+  readonly floor?: number;
+  readonly memory?: number;
+  readonly prior?: number;
+  readonly share?: number;
+  readonly capacity?: number;
+  readonly solvedAt?: number;
+}
+
+export interface DataSettings {
+  /** In the place of the rollout's; evaluations keep that. */
+  readonly temperature?: Plan;
+  readonly exploration?: { readonly epsilon: Plan; readonly choose?: "random" | "expert" };
+  readonly curriculum?: CurriculumSettings;
+  readonly dynamicSampling?: DynamicSamplingOptions;
+  readonly guide?: Pick<GuideOptions, "maxPrefix">;
+  readonly replay?: Omit<ReplayOptions, "priority">;
+  readonly predictions?: PredictionOptions;
+}
+
+/** @throws UsageError with one line if a flag is wrong, or an option has no flag that it belongs to */
+export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
+  if (flags.method !== undefined && isYardstick(flags.method)) {
+    const { explore, curriculum, dynamicSampling, guide, replay, predict } = flags;
+    checkYardstick(flags.method, { explore, curriculum, "dynamic-sampling": dynamicSampling, guide, replay, predict });
+  }
+  const temperature = temperatureOf(flags, set);
+  const { choose } = set["exploration"] ?? {};
+  const explore = once("--explore", planOf("--explore", flags.explore), "exploration.epsilon", set);
+  if (explore === undefined && choose !== undefined) throw new UsageError("--set exploration.choose is about --explore; add --explore X"); // prettier-ignore
+  if (explore !== undefined && valuesOfPlan(explore).some((e) => e > 1)) throw new UsageError(`--explore: expected probabilities, got ${Math.max(...valuesOfPlan(explore))}`); // prettier-ignore
+  const curriculum = curriculumOf(flags.curriculum, set["curriculum"] ?? {});
+  const perStep = once("--replay", flags.replay, "replay.perStep", set);
+  const predict = once("--predict", flags.predict, "predictions.perStep", set);
+  const settings: DataSettings = {
+    ...(typeof temperature === "object" ? { temperature } : {}),
+    ...(explore === undefined ? {} : { exploration: { epsilon: explore, ...(choose === undefined ? {} : { choose: choose as "random" | "expert" }) } }), // prettier-ignore
+    ...(curriculum ? { curriculum } : {}),
+    ...(switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set) ? { dynamicSampling: set["dynamicSampling"] ?? {} } : {}), // prettier-ignore
+    ...(switchedOn(flags.guide, "guide", "guide", set) ? { guide: set["guide"] ?? {} } : {}),
+    ...(switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set) ? { replay: { ...set["replay"], perStep: perStep! } } : {}), // prettier-ignore
+    ...(switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set) ? { predictions: { ...set["predictions"], perStep: predict! } } : {}), // prettier-ignore
+  };
+  return Object.keys(settings).length > 0 ? settings : undefined;
+}
+
+/** The sampling temperature that the flags name. */
+export function temperatureOf(flags: Pick<DataFlags, "temperature">, set: Settings): Plan | undefined {
+  const plan = once("--temperature", planOf("--temperature", flags.temperature), "rollout.temperature", set);
+  if (plan !== undefined && valuesOfPlan(plan).includes(0)) throw new UsageError("--temperature: expected numbers > 0; greedy play has no groups to compare"); // prettier-ignore
+  return plan;
+}
+
+const planOf = (flag: string, text: string | undefined): Plan | undefined =>
+  text === undefined ? undefined : parsePlan(flag, text);
+
+function switchedOn(isOn: boolean | undefined, flag: string, part: string, set: Settings): boolean {
+  const option = Object.keys(set[part] ?? {}).find((name) => name !== "perStep");
+  if (!isOn && option !== undefined) throw new UsageError(`--set ${part}.${option} is about --${flag.split(" ")[0]!}; add --${flag}`); // prettier-ignore
+  return isOn === true;
+}
+
+function curriculumOf(name: string | undefined, options: Settings[string]): CurriculumSettings | undefined {
+  const [first] = Object.keys(options);
+  if (name === undefined) {
+    if (first !== undefined)
+      throw new UsageError(`--set curriculum.${first} is about --curriculum; add --curriculum NAME`);
+    return undefined;
+  }
+  const found = CURRICULUM_NAMES.find((known) => known === name);
+  if (found === undefined) {
+    const near = nearest(name, CURRICULUM_NAMES);
+    throw new UsageError(`--curriculum: unknown name "${name}"; ${near === undefined ? `expected ${CURRICULUM_NAMES.join(", ")}` : `did you mean "${near}"?`}`); // prettier-ignore
+  }
+  const own: readonly string[] = CURRICULA[found];
+  const foreign = Object.keys(options).find((option) => !own.includes(option));
+  if (foreign !== undefined)
+    throw new UsageError(`--set curriculum.${foreign}: --curriculum ${found} has ${own.join(", ")}`);
+  return { name: found, ...options };
+}
+
+/** What a run's data needs to know of the run. */
+export interface DataSource {
+  readonly env: EnvironmentSpec;
+  readonly envOptions: EnvironmentOptions;
+  readonly seed: number;
+}
+
+/** Something with a state that a checkpoint must hold. */
+export interface Memory {
+  state(): unknown;
+  restore(state: unknown): void;
+}
+
+/** Options of `trainRl`, and those among them that remember, by name. @throws if a number is out of range */
+export function dataFor(
+  settings: DataSettings,
+  source: DataSource,
+): { options: DataOptions; memories: Record<string, Memory> } {
+  const { temperature, exploration, dynamicSampling, guide, predictions } = settings;
+  const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
+  const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
+  const options: DataOptions = {
+    ...(temperature === undefined ? {} : { temperature: scheduleOf(temperature) }),
+    ...(exploration ? { exploration: explorationOf(exploration, source.env) } : {}),
+    ...(dynamicSampling ? { dynamicSampling } : {}),
+    ...(guide ? { guide } : {}),
+    ...(predictions ? { predictions } : {}),
+    ...(curriculum ? { curriculum } : {}),
+    ...(replay ? { replay } : {}),
+  };
+  return { options, memories: { ...(curriculum ? { curriculum } : {}), ...(replay ? { replay } : {}) } };
+}
+
+function explorationOf(
+  { epsilon, choose = "random" }: DataSettings["exploration"] & object,
+  env: EnvironmentSpec,
+): Exploration {
+  const schedule = scheduleOf(epsilon);
+  return new Exploration({
+    epsilon: schedule,
+    ...(choose === "expert" ? { choose: (_rng, _task, live): string => env.expert(live) } : {}),
+  });
+}
+
+function makeCurriculum(settings: CurriculumSettings, { env, envOptions, seed }: DataSource): Curriculum {
+  const { name, by = "family", tasks = 256, ...numbers } = settings;
+  const only = (names: readonly string[]): object =>
+    Object.fromEntries(Object.entries(numbers).filter(([option]) => names.includes(option)));
+  const learnability = (): Learnability =>
+    new Learnability({ arms: armsOf(env, by, envOptions), ...only(CURRICULA.learnability) });
+  switch (name) {
+    case "learnability":
+      return learnability();
+    case "failed":
+      return new FailedTasks(only(CURRICULA.failed));
+    case "failed+learnability":
+      return new FailedTasks({ base: learnability(), ...only(CURRICULA.failed) });
+    case "pools": {
+      if (!Number.isInteger(tasks) || tasks < 1 || tasks > MOST_TASKS)
+        throw new UsageError(`--set curriculum.tasks: expected an integer ≥ 1 and ≤ ${MOST_TASKS}, got ${tasks}`);
+      const draw = new Rng(seed).split("pools");
+      const seeds = new Set<number>();
+      for (let i = 0; seeds.size < tasks; i++) seeds.add(draw.split(i).int(2 ** 31));
+      return new DifficultyPools({
+        tasks: [...seeds].map((own) => ({ name: "task", seed: own })),
+        ...only(CURRICULA.pools),
+      });
+    }
+  }
+}

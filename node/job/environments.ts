@@ -1,0 +1,222 @@
+/**
+ * The environments of the main job: what each is after, what its episodes need, where its warm start and RL differ from the others';
+ * and its options, from `--set env.size=2` to what the environment takes.
+ */
+import { nearest } from "../../engine/options.ts";
+import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../../environments/index.ts";
+import { usage } from "./methods.ts";
+import { UsageError } from "../flags.ts";
+import type { Preset, TaskOptions, Tasks } from "./preset.ts";
+import type { Settings } from "./settings.ts";
+
+/** What an environment is after, and what its episodes need. */
+export interface EnvironmentSettings extends Tasks {
+  readonly source: string;
+  /** Options of tasks that follow from the seed of the run. */
+  readonly tasksOfSeed?: (seed: number) => TaskOptions;
+  readonly limits: Omit<Preset["rollout"], "temperature">;
+  /** Tokens of an episode, where they are more than the model's size has by itself. */
+  readonly maxPositions?: number;
+  /** Where the model of size `small` differs. */
+  readonly small?: Partial<Preset["model"]>;
+  /** Where the warm start and RL differ from `terminal`'s; docs/log.md has what was tried. */
+  readonly tokenizer?: Partial<Preset["tokenizer"]>;
+  readonly sft?: Partial<Preset["sft"]>;
+  readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
+  /** What takes the place of these where thoughts come before the actions. */
+  readonly thoughts?: Partial<Omit<EnvironmentSettings, "source" | "thoughts">>;
+  /** What `npm start` compares where no method is named (arms.ts); none: it trains one agent. */
+  readonly arms?: string;
+}
+
+/**
+ * For 4×4 boards, 34 tokens with their tags. A turn has 60 tokens for its thought, 4 for `[up]` and the end, and 34 for the answer; with
+ * the task that makes 632 in 6 turns, and 6 moves is what the longest tasks of level 1 need. Sized for 100 RL steps in two to three
+ * minutes of one thread (docs/log.md).
+ */
+const THOUGHTS: EnvironmentSettings["thoughts"] = {
+  tasks: { levels: [1, 1], moves: 6 },
+  limits: { maxTurns: 6, maxActionTokens: 64, maxObservationTokens: 48 },
+  maxPositions: 640,
+  small: { layers: 2, heads: 4 },
+  sft: { demonstrations: 3000, steps: 1000, batchSize: 16 },
+  rl: { steps: 100, groups: 6 },
+};
+
+/**
+ * Room for the expert's longest episodes and a few turns more. A board is a token for every cell and for every space between cells,
+ * and comes again in every turn: the harder levels of the two worlds with boards would need contexts of a thousand tokens.
+ */
+const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
+  // A command and the ending: who does not know the home cannot look it up. Each seed has a home of its own; demonstrations are of
+  // thousands of others. Each arm has the rate and the weight that did best on other seeds (docs/evidence.md).
+  home: {
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    tasks: { levels: [2, 2], size: 2 },
+    tasksOfSeed: (seed) => ({ home: 1000 + seed }),
+    demoTasks: { home: -1 },
+    limits: { maxTurns: 2, maxActionTokens: 32, maxObservationTokens: 48 },
+    small: { layers: 2, heads: 4 },
+    tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
+    sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
+    rl: { steps: 200, groups: 8, lr: 5e-4 },
+    arms: "grpo,grpo+echo=grpo+echo[lambda=0.5,rl.lr=1e-3],own successes=rft,demonstrations=sft[rl.expertsOnly=true,rl.lr=1e-3],random play=random",
+  },
+  // As home; not tuned.
+  castle: {
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    tasks: { levels: [1, 2] },
+    tasksOfSeed: (seed) => ({ castle: 1000 + seed }),
+    demoTasks: { castle: -1 },
+    limits: { maxTurns: 3, maxActionTokens: 32, maxObservationTokens: 48 },
+    small: { layers: 2, heads: 4 },
+    tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
+    sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
+    rl: { steps: 200, groups: 8, lr: 5e-4 },
+  },
+  terminal: {
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+    // The warm start imitates a novice, too; who imitates the expert alone from there on needs no rewards (docs/log.md).
+    arms: "grpo+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
+  },
+  gridworld: {
+    source: "after FrozenLake, Gym, arXiv 1606.01540",
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
+    maxPositions: 512,
+    thoughts: THOUGHTS,
+  },
+  sokoban: {
+    source: "after the game by H. Imabayashi, 1982",
+    tasks: { levels: [1, 1] },
+    limits: { maxTurns: 8, maxActionTokens: 8, maxObservationTokens: 48 },
+    maxPositions: 384,
+    thoughts: THOUGHTS,
+  },
+  calculator: {
+    source: "after GSM8K with its calculator, arXiv 2110.14168",
+    tasks: { levels: [1, 3] },
+    limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 32 },
+    maxPositions: 256,
+    sft: { steps: 600 },
+    rl: { steps: 60 },
+  },
+  search: {
+    source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
+    limits: { maxTurns: 8, maxActionTokens: 24, maxObservationTokens: 64 },
+    maxPositions: 512,
+  },
+  shop: {
+    source: "after WebShop, arXiv 2207.01206",
+    limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
+    maxPositions: 640,
+  },
+  household: {
+    source: "after ALFWorld, arXiv 2010.03768",
+    limits: { maxTurns: 16, maxActionTokens: 16, maxObservationTokens: 48 },
+    maxPositions: 512,
+  },
+};
+
+/** One line for each environment, for `--list`. */
+export function listEnvironments(): string {
+  const lines = Object.entries(ENVIRONMENT_SETTINGS).map(
+    ([name, { source }]) => `  ${name.padEnd(24)}${ENVIRONMENTS[name]!.description} (${source})`,
+  );
+  return ["Environments (--env)", ...lines].join("\n");
+}
+
+/** @param thoughts whether thoughts come before the actions @throws UsageError if the name is unknown */
+export function environmentSettings(env: string, thoughts = false): EnvironmentSettings {
+  if (Object.hasOwn(ENVIRONMENT_SETTINGS, env)) {
+    const own = ENVIRONMENT_SETTINGS[env]!;
+    return thoughts ? { ...own, ...own.thoughts } : own;
+  }
+  const known = Object.keys(ENVIRONMENT_SETTINGS);
+  const near = nearest(env, known);
+  const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
+  throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
+}
+
+/** What the environment of a run is made with: its training tasks, its held-out ones, the demonstrations of its warm start. */
+export function taskOptions(
+  { tasks, trainTasks, demoTasks }: Tasks,
+  use: "train" | "heldout" | "demo",
+): EnvironmentOptions {
+  if (use === "heldout") return { split: "heldout", ...tasks };
+  return { split: "train", ...tasks, ...(use === "train" ? trainTasks : demoTasks) };
+}
+
+/** @throws UsageError with the environment's own line if it does not take these options */
+export function checkTasks(spec: EnvironmentSpec, tasks: Tasks): void {
+  for (const use of ["heldout", "train", "demo"] as const) usage(() => spec.make(taskOptions(tasks, use)).close?.());
+}
+
+/** @throws UsageError that names the environments that have thoughts if this one has none */
+export function checkThoughts(env: string): void {
+  if (ENVIRONMENTS[env]!.thoughts !== undefined) return;
+  const names = Object.keys(ENVIRONMENTS).filter((name) => ENVIRONMENTS[name]!.thoughts !== undefined);
+  throw new UsageError(`--set sft.thoughts: ${env} has no thoughts for its demonstrations; those that have: ${names.join(", ")}`); // prettier-ignore
+}
+
+/** An environment's own options of tasks, with what `--set env.…`, `--set train.…` and `--set demo.…` say on top. */
+export function tasksOf(env: string, { tasksOfSeed, ...own }: EnvironmentSettings, set: Settings, seed: number): Tasks {
+  const always = tasksOfSeed ? { ...own.tasks, ...tasksOfSeed(seed) } : own.tasks;
+  const spec = ENVIRONMENTS[env]!;
+  const tasks = readOptions("env", spec, set["env"], {}, always);
+  const trainTasks = readOptions("train", spec, set["train"], { ...tasks }, own.trainTasks);
+  const demoTasks = readOptions("demo", spec, set["demo"], { ...tasks }, own.demoTasks);
+  return {
+    ...(tasks ? { tasks } : {}),
+    ...(trainTasks ? { trainTasks } : {}),
+    ...(demoTasks ? { demoTasks } : {}),
+  };
+}
+
+/**
+ * Only the environment knows whether its option is a number, a word or a list: each text is tried as what it looks like and, where
+ * the environment refuses that, as the text itself.
+ */
+function readOptions(
+  part: string,
+  spec: EnvironmentSpec,
+  texts: Settings[string] = {},
+  under: TaskOptions,
+  defaults?: TaskOptions,
+): TaskOptions | undefined {
+  let tried: TaskOptions[] = [{}];
+  for (const [name, text] of Object.entries(texts)) {
+    const readings = readingsOf(`--set ${part}.${name}`, name, text as string); // parseSettings keeps it as it was
+    tried = tried.flatMap((others) => readings.map((value): TaskOptions => ({ ...others, [name]: value })));
+  }
+  let first: UsageError | undefined;
+  for (const options of tried) {
+    const all = { ...defaults, ...options };
+    try {
+      checkTasks(spec, { tasks: { ...under, ...all } });
+      return Object.keys(all).length > 0 ? all : undefined;
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error;
+      first ??= new UsageError(`--set ${part}: ${error.message}`);
+    }
+  }
+  throw first!;
+}
+
+function readingsOf(where: string, name: string, text: string): readonly unknown[] {
+  if (name === "split") throw new UsageError(`${where}: the run itself trains on train and evaluates on heldout`);
+  if (name === "families") return [text.split("+")];
+  const range = /^(-?\d+)-(-?\d+)$/.exec(text);
+  const bounds = range && [Number(range[1]), Number(range[2])];
+  const number = text.trim() === "" ? NaN : Number(text);
+  if (name === "levels") {
+    if (!bounds && !Number.isInteger(number))
+      throw new UsageError(`${where}: expected levels as in 1-2, got "${text}"`);
+    return [bounds ?? [number, number]];
+  }
+  if (bounds) return [bounds, text];
+  if (Number.isFinite(number)) return [number, text];
+  if (text === "true" || text === "false") return [text === "true", text];
+  return [text, text.split("+")];
+}

@@ -1,0 +1,298 @@
+/**
+ * The main job without its display: tokenizer, demonstrations, model, learner, evaluation. `run.ts` drives it; studies over
+ * seeds call the same functions.
+ */
+import { type Device, Rng } from "../../engine/index.ts";
+import {
+  AdamW,
+  initParams,
+  type Model,
+  modelConfig,
+  schedule,
+  type Tokenizer,
+  type TransformerParams,
+  type ValueHead,
+} from "../../nn/index.ts";
+import { trainRlAsync } from "../../rl/async/train.ts";
+import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../../environments/index.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
+import type { DataOptions } from "../../rl/tasks/play.ts";
+import { evaluate, type Evaluation, evaluationOf, meanWorldLoss, passAt, worldLossExcess, worldModelLosses } from "../../rl/evaluate.ts"; // prettier-ignore
+import { AdaptiveEntropy, AdaptiveKl } from "../../rl/methods/losses/index.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import type { RolloutOptions } from "../../rl/play/rollout.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
+import type { Template } from "../../rl/episode/template.ts";
+import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../../rl/train/loop.ts";
+import { dataFor, type Memory } from "./data.ts";
+import { taskOptions } from "./environments.ts";
+import { learnsWorld, objectiveFor } from "./methods.ts";
+import type { Preset } from "./preset.ts";
+import { longestCompletion, templateFor } from "./presets.ts";
+import { rewardOf } from "./rewards.ts";
+import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
+import { threadWorkers } from "../threads.ts";
+import { isYardstick, type Yardstick } from "./yardsticks.ts";
+
+/** Small micro-batches of rows of like length: a third of the work would otherwise be padding. */
+export const MAX_BATCH_TOKENS = 1200;
+
+export interface HeldOutScore extends Evaluation {
+  /** −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play. */
+  readonly worldLoss: number;
+  /** The same on the half that is random play, and on the episodes that were just played. */
+  readonly worldLossRandom: number;
+  readonly worldLossOnPolicy: number;
+  /** The last without the entropy of the answers themselves, where the environment tells it. */
+  readonly worldLossExcess?: number;
+  /** By k, if the tasks were tried more than once. */
+  readonly passAt?: Readonly<Record<string, number>>;
+}
+
+export class Experiment {
+  readonly preset: Preset;
+  readonly env: EnvironmentSpec;
+  readonly #train: EnvironmentOptions;
+  readonly #heldOut: EnvironmentOptions;
+  readonly #scripts: Scripts;
+  readonly #objective: Objective;
+  readonly #data: ReturnType<typeof dataFor>;
+  readonly #rng: Rng;
+  readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
+
+  constructor(preset: Preset) {
+    this.preset = preset;
+    this.env = ENVIRONMENTS[preset.env]!;
+    this.#train = taskOptions(preset, "train");
+    this.#heldOut = taskOptions(preset, "heldout");
+    this.#scripts = new Scripts(preset);
+    this.#objective = objectiveFor(preset.rl, longestCompletion(preset));
+    this.#data = dataFor(preset.data ?? {}, { env: this.env, envOptions: this.#train, seed: preset.seed });
+    this.#rng = new Rng(preset.seed);
+  }
+
+  trainTokenizer(): Promise<Tokenizer> {
+    return this.#scripts.trainTokenizer();
+  }
+
+  demonstrations(template: Template): Promise<Trajectory[]> {
+    return this.#scripts.demonstrations(template);
+  }
+
+  newModel(tokenizer: Tokenizer, device: Device): Model {
+    // What ends an action is told, so that `generate` of `transformers` stops there, too.
+    const { endId, padId } = templateFor(this.preset, tokenizer);
+    const config = modelConfig({
+      ...this.preset.model,
+      vocabSize: tokenizer.vocabSize,
+      family: "llama",
+      eosIds: [endId],
+      padId,
+    });
+    return { config, params: initParams(config, this.#rng.split("init"), device) };
+  }
+
+  sftOptimizer(model: Model): AdamW<TransformerParams> {
+    return new AdamW(model.params, { betas: [0.9, 0.98], weightDecay: 0.05, clipNorm: 1 });
+  }
+
+  rlOptimizer(model: Model): AdamW<TransformerParams> {
+    const { betas, clipNorm, weightDecay } = this.preset.rl;
+    return new AdamW(model.params, { betas, clipNorm, weightDecay });
+  }
+
+  criticOptimizer(head: ValueHead): AdamW<ValueHead> {
+    const { betas, clipNorm, weightDecay } = this.preset.rl;
+    return new AdamW(head, { betas, clipNorm, weightDecay });
+  }
+
+  sft(
+    options: Pick<SftOptions, "model" | "template" | "optimizer" | "demonstrations" | "startStep">,
+  ): AsyncGenerator<StepReport> {
+    const { steps, batchSize, lr, warmup, observationWeight, loss = "sft" } = this.preset.sft;
+    const rate = schedule({ lr, warmup, decay: "cosine", steps, minRatio: 0.1 });
+    return trainSft({
+      ...options,
+      observationWeight,
+      loss,
+      ...this.#scripts.imitated(),
+      steps,
+      batchSize,
+      lr: rate,
+      rng: this.#rng.split("sft"),
+      maxBatchTokens: MAX_BATCH_TOKENS,
+    });
+  }
+
+  /** What a yardstick learns from, with the rate that RL would have: as many steps, as many episodes in each. */
+  async *#imitate(
+    method: Yardstick,
+    {
+      signal,
+      ...learner
+    }: Pick<SftOptions, "model" | "template" | "optimizer" | "startStep"> & { signal?: AbortSignal | undefined },
+  ): AsyncGenerator<StepReport> {
+    if (method === "random") return;
+    const { rl, sft } = this.preset;
+    const { steps, groups, groupSize, lr, warmup, expertsOnly = false } = rl;
+    const { observationWeight, loss = "sft" } = sft;
+    const all = method === "expert" ? this.#scripts.lessons(learner.template) : this.demonstrations(learner.template);
+    const demonstrations = (await all).filter((episode) => !expertsOnly || !this.#scripts.isNovice(episode));
+    const loop = trainSft({
+      ...learner,
+      demonstrations,
+      observationWeight,
+      loss,
+      ...this.#scripts.imitated(),
+      steps,
+      batchSize: groups * groupSize,
+      lr: schedule({ lr, warmup }),
+      rng: this.#rng.split("imitation"),
+      maxBatchTokens: MAX_BATCH_TOKENS,
+    });
+    for await (const report of loop) {
+      yield report;
+      if (signal?.aborted) return;
+    }
+  }
+
+  /** `reference` and `critic`: what the method needs of them (companions.ts). */
+  rl(
+    options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
+      readonly signal?: AbortSignal;
+    },
+  ): AsyncGenerator<StepReport> {
+    const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery } = this.preset.rl;
+    const { signal, ...rest } = options;
+    if (isYardstick(method)) {
+      const { model, template, optimizer, startStep = 0 } = options;
+      return this.#imitate(method, { model, template, optimizer, startStep, signal });
+    }
+    const data = this.#dataOptions(options.template);
+    const { temperature, ...sampling } = this.rolloutOptions();
+    const run: RlOptions = {
+      ...rest,
+      ...data,
+      iterations,
+      ...(gradEvery === undefined ? {} : { gradEvery }),
+      // A run that predicts nothing is compared with what ECHO would add to it, so that arms with and without can be laid side by side.
+      ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
+      objective: this.objective(),
+      env: this.env,
+      envOptions: this.#train,
+      groups,
+      groupSize,
+      steps,
+      lr: schedule({ lr, warmup }),
+      maxBatchTokens: MAX_BATCH_TOKENS,
+      // A schedule takes the temperature's place.
+      rollout: {
+        ...sampling,
+        ...(data.temperature ? {} : { temperature: temperature! }),
+        ...(signal ? { signal } : {}),
+      },
+      rng: this.#rng.split("rl"),
+    };
+    const { async } = this.preset;
+    return async ? trainRlAsync({ ...run, ...async, workers: threadWorkers(async.workers) }) : trainRl(run);
+  }
+
+  /** What is played, and what it is worth. */
+  #dataOptions(template: Template): DataOptions {
+    const { reward } = this.preset.rl;
+    const { options } = this.#data;
+    return reward ? { ...options, reward: rewardOf(reward, template, longestCompletion(this.preset)) } : options;
+  }
+
+  /** Parts of the run that remember earlier steps, under the names of their files in a checkpoint. */
+  memories(): Readonly<Record<string, Memory>> {
+    const { advantage, kl, entropy } = this.#objective;
+    const beta = kl?.beta instanceof AdaptiveKl ? kl.beta : undefined;
+    return {
+      ...(beta ? { kl: { state: () => ({ beta: beta.beta }), restore: (saved) => beta.resume((saved as { beta: number }).beta) } } : {}), // prettier-ignore
+      ...(entropy instanceof AdaptiveEntropy ? { entropy: { state: () => entropy.state(), restore: (saved) => entropy.restore(saved as ReturnType<AdaptiveEntropy["state"]>) } } : {}), // prettier-ignore
+      ...(advantage.state ? { advantage: { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) } } : {}), // prettier-ignore
+      ...this.#data.memories,
+    };
+  }
+
+  /** Always the same one: a KL coefficient that follows the KL is part of it. */
+  objective(): Objective {
+    return this.#objective;
+  }
+
+  rolloutOptions(): RolloutOptions {
+    return { ...this.preset.rollout, maxTokens: this.preset.model.maxPositions };
+  }
+
+  /** Success on held-out tasks (the first `episodes` of a fixed list, sampled as in training), and the world-model losses there. */
+  async evaluate(
+    model: Model,
+    template: Template,
+    episodes: number,
+    { signal, tries = 1, player = "model" }: EvaluateOptions = {},
+  ): Promise<HeldOutScore> {
+    const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
+    const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
+    // The first tries are those of an evaluation without others.
+    const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
+    let fixed = this.#fixed.get(template);
+    if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template)));
+    const judged = (await fixed).slice(0, episodes);
+    const losses = await worldModelLosses(model, template, judged.map(({ episode }) => episode)); // prettier-ignore
+    const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
+    const own = await worldModelLosses(model, template, readable);
+    const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
+    return {
+      ...first,
+      worldLoss: meanWorldLoss(losses),
+      worldLossRandom: meanWorldLoss(losses.filter((_, i) => judged[i]!.isRandom)),
+      worldLossOnPolicy: meanWorldLoss(own),
+      ...(excess === undefined ? {} : { worldLossExcess: excess }),
+      ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
+    };
+  }
+
+  async #play(
+    model: Model,
+    template: Template,
+    seeds: readonly number[],
+    player: "model" | "random",
+    signal?: AbortSignal,
+  ): Promise<Evaluation> {
+    const rng = this.#rng.split("evaluation");
+    if (player === "model") {
+      const options = { ...this.rolloutOptions(), ...(signal ? { signal } : {}) };
+      return evaluate(model, template, this.env, this.#heldOut, seeds, rng, options);
+    }
+    const trajectories: Trajectory[] = [];
+    for (const [i, seed] of seeds.entries()) {
+      if (signal?.aborted) break;
+      trajectories.push(await this.#scripts.randomEpisode(template, seed, rng.split(i)));
+    }
+    return evaluationOf(trajectories);
+  }
+}
+
+interface EvaluateOptions {
+  readonly signal?: AbortSignal;
+  /** Episodes of each task; default 1. With more, pass@k is estimated from them, and all else is of the first. */
+  readonly tries?: number;
+  /** Who plays; default the model. */
+  readonly player?: "model" | "random";
+}
+
+/** All of them, and then all of them again. */
+const repeated = <T>(values: readonly T[], times: number): T[] => Array.from({ length: times }, () => values).flat();
+
+/** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */
+function passAtPowers(
+  trajectories: readonly Trajectory[],
+  tasks: number,
+  tries: number,
+): Readonly<Record<string, number>> {
+  const solved = new Array<number>(tasks).fill(0);
+  trajectories.forEach(({ info }, i) => (solved[i % tasks]! += Number(info["success"] === true)));
+  const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
+  return Object.fromEntries([...powers, tries].map((k) => [k, passAt(solved, tries, k)]));
+}

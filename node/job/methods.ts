@@ -1,0 +1,368 @@
+/**
+ * The method of a run: from names and numbers on the command line to settings that `config.json` keeps, and from those to the
+ * objective. What does not fit together is a mistake of the user, one line, before anything is written.
+ */
+import { readFileSync } from "node:fs";
+import { WorldgradError } from "../../engine/index.ts";
+import { type AdvantageEstimator, ADVANTAGES } from "../../rl/methods/advantages/index.ts";
+import { type Aggregation, aggregationByName } from "../../rl/methods/aggregation.ts";
+import type { CorrectionOptions, RejectionOptions } from "../../rl/methods/importanceCorrection.ts";
+import { type GrpoConfigLike, type GrpoTraining, methodFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
+import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
+import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
+import { type KlChoice, type MethodChoice, METHODS, objectiveOf, splitNames } from "../../rl/methods/presets.ts";
+import type { RolloutFilter } from "../../rl/methods/filter.ts";
+import { type AdaptiveEntropyOptions, POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
+import { entryByName } from "../../rl/methods/names.ts";
+import { type CriticOptions, type Objective, worldsOf } from "../../rl/methods/objective.ts";
+import { oneOf, UsageError } from "../flags.ts";
+import type { MethodFlags } from "./commandLine.ts";
+import { type RewardSettings, rewardSettings, rewardWeights } from "./rewards.ts";
+import { type Plan, scheduleOf } from "./schedules.ts";
+import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
+import { METHOD_OPTIONS, once, type Settings } from "./settings.ts";
+
+export const DEFAULT_METHOD = "grpo+echo";
+
+/** A method by names and numbers: all of it that `config.json` needs to make it again. */
+export interface MethodSettings extends Pick<
+  MethodChoice,
+  "entropy" | "imitation" | "rolloutFilter" | "maskTruncated" | "dropConstantGroups" | "rewardFrom" | "maxLength"
+> {
+  /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
+  readonly method: string;
+  /** Parts that take the place of the preset's. */
+  readonly advantage?: string;
+  readonly loss?: string;
+  readonly aggregation: Aggregation;
+  /** Of PPO's clip, where the job's own settings of GRPO hold. */
+  readonly epsilon?: number;
+  readonly epsilonHigh?: number;
+  /** Weight of ECHO, where it is part of the method and does not change with the steps. */
+  readonly lambda?: number;
+  /** What was set of the parts, by part and option; beside or in the place of what stands above. */
+  readonly options?: Settings;
+  /** A penalty on moving away from the warm start; with a target its coefficient follows the KL. */
+  readonly kl?: KlChoice;
+  readonly critic?: CriticOptions;
+  readonly correction?: CorrectionOptions;
+  /** What the return has beside the outcome. */
+  readonly reward?: RewardSettings;
+  /** Of the method `sft`: without the novice's demonstrations; none: with them. */
+  readonly expertsOnly?: boolean;
+}
+
+/**
+ * GRPO as the main job has always run it: with DAPO's clip-higher and the mean over tokens. It holds for `grpo` and for add-ons alone,
+ * so that runs with and without an add-on differ in nothing else; every other preset is exactly what `--list` says.
+ */
+const OWN_GRPO = { aggregation: "token-mean", epsilon: 0.2, epsilonHigh: 0.28 } as const;
+const LAMBDA = 0.05;
+
+/** `--correction`: TIS truncates, IcePop masks. */
+const CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
+
+/** TRL's configuration from a file. @throws UsageError with one line */
+export function readGrpoConfig(path: string): { choice: MethodChoice; training: GrpoTraining } {
+  let config: unknown;
+  try {
+    config = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new UsageError(`--grpo-config: ${path}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (typeof config !== "object" || config === null || Array.isArray(config)) {
+    throw new UsageError(`--grpo-config: ${path}: expected an object of GRPOConfig's fields`);
+  }
+  return usage(() => methodFromGrpoConfig(config as GrpoConfigLike));
+}
+
+/**
+ * @param set what `--set` says @param trl what `--grpo-config` says: preset, loss, advantage and aggregation at once
+ * @throws UsageError with one line if a name is unknown or the flags contradict each other
+ */
+export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: MethodChoice): MethodSettings {
+  return usage(() => {
+    const { advantage, loss, aggregation, method = DEFAULT_METHOD } = flags;
+    if (isYardstick(method) && !trl) return yardstickSettings(method, flags, set);
+    for (const name of [flags.method ?? "", ...(flags.method ?? "").split("+"), loss ?? ""]) refuseOtherData(name);
+    if (advantage !== undefined) entryByName("advantage", ADVANTAGES, advantage);
+    if (loss !== undefined) entryByName("policy loss", POLICY_LOSSES, loss);
+    if (trl) return onTrl(flags, set, trl);
+    const parts = splitNames(method);
+    const base = baseOf(parts);
+    const isOwn = base === "grpo";
+    const isClipped = isOwn && (loss ?? "ppo") === "ppo";
+    const preset = isOwn ? OWN_GRPO.aggregation : METHODS[base]!.aggregation;
+    return withSettings(flags, set, {
+      method,
+      ...(advantage === undefined ? {} : { advantage }),
+      ...(loss === undefined ? {} : { loss }),
+      aggregation: aggregation === undefined ? preset : aggregationByName(aggregation),
+      ...(isClipped ? { epsilon: OWN_GRPO.epsilon, epsilonHigh: OWN_GRPO.epsilonHigh } : {}),
+    });
+  });
+}
+
+/** A yardstick has none of RL's parts. */
+function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings): MethodSettings {
+  const { advantage, loss, aggregation, lambda, kl, klTarget, correction } = flags;
+  checkYardstick(method, { advantage, loss, aggregation, lambda, kl, "kl-target": klTarget, correction }, set["rl"]);
+  const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "correction", "rejection", "reward"];
+  const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_OPTIONS, name) || OF_RL.includes(name));
+  if (part !== undefined) throw new UsageError(`--set ${part}.${Object.keys(set[part]!)[0]!}: ${part} is no part of --method ${method}, which is no RL`); // prettier-ignore
+  const expertsOnly = set["rl"]?.["expertsOnly"] === true;
+  return { method, aggregation: "token-mean", ...(expertsOnly ? { expertsOnly } : {}) };
+}
+
+/** On top of TRL's configuration: add-ons, and what it does not say. */
+function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSettings {
+  const taken = (["advantage", "loss", "aggregation", "kl", "klTarget", "correction"] as const).find((name) => flags[name] !== undefined); // prettier-ignore
+  if (taken !== undefined) throw new UsageError(`--grpo-config says what --${dashed(taken)} says; give one of them`);
+  const addOns = splitNames(flags.method ?? "grpo").filter((name) => name !== "grpo");
+  const preset = addOns.find((name) => Object.hasOwn(METHODS, name));
+  if (preset !== undefined) throw new UsageError(`--grpo-config is a method of its own: of --method it takes add-ons only, not ${preset}`); // prettier-ignore
+  const { options, ...rest } = trl;
+  const method = [...splitNames(trl.method!), ...addOns].join("+");
+  return withSettings(flags, set, {
+    ...rest,
+    method,
+    aggregation: aggregationByName(trl.aggregation!),
+    options: options as Settings,
+  });
+}
+
+/** With `--lambda`, `--kl`, `--correction` and what `--set` says of them and of the parts. Nothing may be said twice. */
+function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): MethodSettings {
+  const { method } = base;
+  const used = partsOf(base);
+  const own = Object.entries(set).filter(([part]) => Object.hasOwn(METHOD_OPTIONS, part));
+  for (const [part, values] of own) {
+    if (!used.includes(part)) throw new UsageError(`--set ${part}.${Object.keys(values)[0]!}: ${part} is no part of --method ${method}, whose parts are ${used.join(", ")}`); // prettier-ignore
+  }
+  const hasEcho = used.includes("echo");
+  if (flags.lambda !== undefined && !hasEcho) {
+    throw new UsageError(`--lambda is the weight of echo, which is no part of --method ${method}; add +echo`);
+  }
+  const lambda = once<number | Plan>("--lambda", flags.lambda, "echo.lambda", set);
+  const options = merged(base.options, Object.fromEntries(own.map(([part, values]) => [part, without(values, part === "echo" && typeof lambda === "number" ? "lambda" : "")]))); // prettier-ignore
+  const kl = klSettings(flags, set, base.kl);
+  const correction = correctionSettings(flags, set, base.correction);
+  const critic = set["critic"] as CriticOptions | undefined;
+  const { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly } = { ...base, ...set["rl"] };
+  if (expertsOnly !== undefined)
+    throw new UsageError(`--set rl.expertsOnly is about --method sft; ${method} has no demonstrations`);
+  const entropy = entropySettings(set, base.entropy);
+  const rolloutFilter = (set["rolloutFilter"] ?? base.rolloutFilter) as RolloutFilter | undefined;
+  const reward = rewardSettings(set, used[0]!);
+  return {
+    ...base,
+    ...(hasEcho && typeof lambda !== "object" ? { lambda: lambda ?? LAMBDA } : {}),
+    ...(Object.keys(options).length > 0 ? { options } : {}),
+    ...(kl ? { kl } : {}),
+    ...(critic ? { critic } : {}),
+    ...(correction ? { correction } : {}),
+    ...(entropy === undefined ? {} : { entropy }),
+    ...(imitation === undefined ? {} : { imitation }),
+    ...(rolloutFilter === undefined ? {} : { rolloutFilter }),
+    ...(maskTruncated === undefined ? {} : { maskTruncated }),
+    ...(dropConstantGroups === undefined ? {} : { dropConstantGroups }),
+    ...(rewardFrom === undefined ? {} : { rewardFrom }),
+    ...(reward ? { reward } : {}),
+  };
+}
+
+/** The bonus: a number, or what a controller is told; `rl.entropy` is where the controller begins. */
+function entropySettings(set: Settings, given: MethodSettings["entropy"]): MethodSettings["entropy"] {
+  const coefficient = set["rl"]?.["entropy"] as number | undefined;
+  const adaptive = set["entropy"] as Partial<AdaptiveEntropyOptions> | undefined;
+  if (!adaptive) return coefficient ?? given;
+  if (coefficient !== undefined && adaptive.coefficient !== undefined)
+    throw new UsageError("--set: rl.entropy and entropy.coefficient are one number; give one of them");
+  const earlier = typeof given === "object" ? given : {};
+  const { target, ...rest } = { ...earlier, ...adaptive, ...(coefficient === undefined ? {} : { coefficient }) };
+  if (target === undefined)
+    throw new UsageError("--set: a coefficient that follows the entropy needs entropy.target, in nats per token");
+  return { target, ...rest };
+}
+
+function klSettings(flags: MethodFlags, set: Settings, given?: KlChoice): KlChoice | undefined {
+  const beta = once("--kl", flags.kl, "kl.beta", set);
+  const target = once("--kl-target", flags.klTarget, "kl.target", set);
+  const options = merged(given ? { kl: given as unknown as Settings[string] } : {}, set["kl"] ? { kl: set["kl"] } : {})["kl"]; // prettier-ignore
+  const kl = { ...options, ...(beta === undefined ? {} : { beta }), ...(target === undefined ? {} : { target }) } as Partial<KlChoice>; // prettier-ignore
+  if (kl.horizon !== undefined && kl.target === undefined)
+    throw new UsageError("--set kl.horizon is about --kl-target; add --kl-target X");
+  if (kl.beta !== undefined && kl.beta > 0 && (kl.target === undefined || kl.target > 0)) return kl as KlChoice;
+  if (kl.target !== undefined) throw new UsageError("--kl-target steers the weight of --kl: both must be > 0");
+  const name = Object.keys(set["kl"] ?? {}).find((option) => option !== "beta");
+  if (name !== undefined)
+    throw new UsageError(`--set kl.${name} is about the penalty of --kl, whose weight is 0; add --kl X`);
+  return undefined;
+}
+
+function correctionSettings(
+  flags: MethodFlags,
+  set: Settings,
+  given?: CorrectionOptions,
+): CorrectionOptions | undefined {
+  const name =
+    flags.correction === undefined ? undefined : oneOf("correction", flags.correction, ["tis", "icepop"] as const);
+  const mode = once<string>("--correction", name && CORRECTIONS[name], "correction.mode", set);
+  const own = { ...set["correction"], ...(mode === undefined ? {} : { mode }) };
+  const rejection = set["rejection"] as RejectionOptions | undefined;
+  if (
+    rejection &&
+    (rejection.max === undefined || rejection.level === undefined || rejection.estimator === undefined)
+  ) {
+    throw new UsageError("--set rejection: expected rejection.level, rejection.estimator and rejection.max");
+  }
+  const first = Object.keys(own)[0];
+  if (first !== undefined && mode === undefined && given === undefined) {
+    throw new UsageError(`--set correction.${first} is about --correction; add --correction tis or icepop`);
+  }
+  const options = merged(given ? { correction: given as unknown as Settings[string] } : {}, { correction: own });
+  if (!rejection) return options["correction"];
+  // A rejection alone drops and does not weigh.
+  return { mode: "none", ...options["correction"], reject: rejection };
+}
+
+const without = <V>(values: Readonly<Record<string, V>>, name: string): Record<string, V> =>
+  Object.fromEntries(Object.entries(values).filter(([option]) => option !== name));
+
+/** Both, part by part; an option that both say is an error. */
+function merged(given: Settings = {}, set: Settings): Settings {
+  const all: Record<string, Settings[string]> = { ...given };
+  for (const [part, values] of Object.entries(set)) {
+    const twice = Object.keys(values).find((option) => given[part]?.[option] !== undefined);
+    if (twice !== undefined)
+      throw new UsageError(`--set ${part}.${twice}: --grpo-config says it, too; give one of them`);
+    if (Object.keys(values).length > 0) all[part] = { ...given[part], ...values };
+  }
+  return all;
+}
+
+/** Names of advantage, loss and add-ons. */
+function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "advantage" | "loss">): string[] {
+  const parts = splitNames(method);
+  const preset = METHODS[baseOf(parts)]!;
+  return [advantage ?? preset.advantage, loss ?? preset.loss, ...parts.filter((name) => !Object.hasOwn(METHODS, name))];
+}
+
+/**
+ * The objective of these settings.
+ * @param maxLength L_max of Dr. GRPO's aggregation: tokens at most that the agent writes in an episode
+ * @throws UsageError with one line if the parts do not fit together
+ */
+export function objectiveFor(settings: MethodSettings, maxLength: number): Objective {
+  const { method, advantage, loss, aggregation, epsilon, epsilonHigh, lambda, options = {}, reward, kl, entropy, imitation, rolloutFilter, critic, correction, maskTruncated, dropConstantGroups, rewardFrom } = settings; // prettier-ignore
+  // Nothing of it is asked for but what a run saves and reports: no reference, no critic, no memory.
+  if (isYardstick(method)) return objectiveOf({ method: "grpo", advantage: "none", loss: "reinforce" });
+  return usage(() => {
+    const used = partsOf(settings);
+    const all: Record<string, object> = {
+      ...(epsilon === undefined ? {} : { ppo: { epsilon, ...(epsilonHigh === undefined ? {} : { epsilonHigh }) } }),
+      ...(lambda === undefined ? {} : { echo: { lambda } }),
+      ...(used[0] === "gdpo" && reward ? { gdpo: { weights: rewardWeights(reward) } } : {}),
+    };
+    for (const [part, values] of Object.entries(options))
+      all[part] = { ...all[part], ...values, ...schedulesOf(part, values) };
+    const needsLength = aggregation === "seq-mean-token-sum-norm";
+    const objective = objectiveOf({
+      method,
+      aggregation,
+      options: all,
+      ...present({
+        advantage,
+        loss,
+        kl,
+        entropy,
+        imitation,
+        rolloutFilter,
+        correction,
+        maskTruncated,
+        dropConstantGroups,
+        rewardFrom,
+      }),
+      ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
+      ...(critic && readsValues(used[0]!) ? { critic } : {}),
+    });
+    checkSense(settings, objective);
+    return objective;
+  });
+}
+
+/** ECHO's λ as a function of the step. */
+const schedulesOf = (part: string, values: Settings[string]): object =>
+  part === "echo" && values["lambda"] !== undefined ? { lambda: scheduleOf(values["lambda"] as Plan) } : {};
+
+const readsValues = (advantage: string): boolean => ADVANTAGES[advantage]?.make().needs?.includes("values") ?? false;
+
+/** What is possible and would not do what its names say. */
+function checkSense(settings: MethodSettings, objective: Objective): void {
+  const { method, critic } = settings;
+  const base = baseOf(splitNames(method));
+  const { advantage } = objective;
+  if (METHODS[base]!.critic && objective.critic === undefined) throw criticless(base, advantage);
+  if (critic && objective.critic === undefined) {
+    throw new UsageError(`--set critic.${Object.keys(critic)[0]!}: the advantage ${advantage.name} has no critic`);
+  }
+  const hasWorld = learnsWorld(settings, objective);
+  if (objective.rewardFrom && !hasWorld) {
+    throw new UsageError("--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: add +echo or +paw, with a weight above 0"); // prettier-ignore
+  }
+  if (advantage.name === "none" && !hasWorld && !objective.kl && !objective.entropy) {
+    throw new UsageError(
+      "--advantage none learns from no reward, and the method has no world model: add +echo or +paw, with a weight above 0",
+    );
+  }
+}
+
+/** Whether the objective has a world model, and not at λ = 0, which is how `--lambda 0` says that there is none. */
+export const learnsWorld = ({ lambda }: Pick<MethodSettings, "lambda">, objective: Objective): boolean =>
+  worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
+
+/** Those of the given properties that are there. */
+function present<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, v]) => v !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> }; // prettier-ignore
+}
+
+/** The preset among the parts; add-ons alone stand on GRPO. */
+const baseOf = (parts: readonly string[]): string => parts.find((name) => Object.hasOwn(METHODS, name)) ?? "grpo";
+
+/** PPO with a group's baseline is another method, and has a name. */
+function criticless(base: string, { name }: AdvantageEstimator): UsageError {
+  const fitting = Object.keys(ADVANTAGES).filter(readsValues);
+  return new UsageError(
+    `--method ${base} has a critic, which --advantage ${name} does not read: choose one of ${fitting.join(", ")}, or --method grpo`,
+  );
+}
+
+/** The main job learns from rewards; losses over pairs and demonstrations have loops of their own. */
+function refuseOtherData(name: string): void {
+  if (Object.hasOwn(PREFERENCE, name)) {
+    throw new UsageError(`${name} learns from pairs, and the main job from rewards: use trainPreference in code`);
+  }
+  if (Object.hasOwn(SUPERVISED, name)) {
+    const alone = name === "sft" ? "--method sft, by itself" : `--method sft --set sft.loss=${name}`;
+    throw new UsageError(`${name} learns from demonstrations, and RL from rewards: ${alone}, or --method rft`);
+  }
+}
+
+const dashed = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+/** Runs `make`; what the library finds wrong with the names becomes a message about the flags. */
+export function usage<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof WorldgradError)) throw error;
+    const message = error.message.replace(/^policy loss:/, "loss:").replace(/^GRPOConfig:/, "grpo-config:");
+    throw new UsageError(message.replace(/^(method|advantage|loss|aggregation|correction|grpo-config):/, "--$1:"));
+  }
+}
+
+/** Part of a folder's name: letters, digits and single dashes. */
+export function methodSlug({ method, advantage, loss }: Pick<MethodSettings, "method" | "advantage" | "loss">): string {
+  const names = [method, advantage, loss].filter((name) => name !== undefined).join("+");
+  return names.replace(/[^A-Za-z0-9_]+/g, "-").replace(/-$/, "");
+}

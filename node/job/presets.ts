@@ -1,0 +1,186 @@
+/** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
+import type { Tokenizer } from "../../nn/index.ts";
+import { checkPlay } from "../../rl/tasks/play.ts";
+import { checkPredictions } from "../../rl/tasks/predictions.ts";
+import { ENVIRONMENTS } from "../../environments/index.ts";
+import { checkOffPolicy } from "../../rl/methods/objective.ts";
+import { Template } from "../../rl/episode/template.ts";
+import { dataFor, dataSettings, temperatureOf } from "./data.ts";
+import {
+  checkTasks,
+  checkThoughts,
+  type EnvironmentSettings,
+  environmentSettings,
+  taskOptions,
+  tasksOf,
+} from "./environments.ts";
+import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
+import { DEFAULT_METHOD, methodSettings, objectiveFor, readGrpoConfig, usage } from "./methods.ts";
+import type { Preset } from "./preset.ts";
+import { UsageError } from "../flags.ts";
+import type { ModelSize, StartOptions } from "./commandLine.ts";
+import type { RunFolder } from "../runFolder.ts";
+import { checkRewards } from "./rewards.ts";
+import { parseSettings } from "./settings.ts";
+import { threadWorkers } from "../threads.ts";
+
+/**
+ * Initial weights of about 1/√hiddenSize: with the usual 0.02 models this narrow hardly start to learn. Many narrow heads and fast
+ * rotations (the usual theta is 10,000) bring the copying of names forward by a thousand steps (docs/log.md).
+ */
+const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
+  tiny: {
+    hiddenSize: 32,
+    layers: 2,
+    heads: 4,
+    intermediateSize: 96,
+    maxPositions: 192,
+    ropeTheta: 100,
+    initializerRange: 0.1,
+  },
+  small: {
+    hiddenSize: 64,
+    layers: 3,
+    heads: 8,
+    intermediateSize: 192,
+    maxPositions: 192,
+    ropeTheta: 100,
+    initializerRange: 0.1,
+  },
+  base: {
+    hiddenSize: 128,
+    layers: 4,
+    heads: 8,
+    intermediateSize: 384,
+    maxPositions: 256,
+    ropeTheta: 100,
+    initializerRange: 0.07,
+  },
+};
+
+/** Tokens at most that the agent writes in an episode. */
+export const longestCompletion = ({ rollout, model }: Preset): number =>
+  Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
+
+/** Around an action that has a thought before it. One byte each: a token of its own in every vocabulary. */
+const ACTION_TAGS = ["[", "]"] as const;
+
+/** The chat template of a run. */
+export const templateFor = ({ sft }: Pick<Preset, "sft">, tokenizer: Tokenizer): Template =>
+  new Template(tokenizer, sft.thoughts ? { action: ACTION_TAGS } : {});
+
+/** The settings that a run's `config.json` holds. @throws UsageError if it is not one that the main job wrote */
+export function presetOf(folder: RunFolder): Preset {
+  const preset = folder.config["preset"] as Partial<Preset> | undefined;
+  const parts = ["tokenizer", "model", "sft", "rl", "rollout", "evaluation"] as const;
+  const missing = parts.find((part) => typeof preset?.[part] !== "object");
+  if (missing !== undefined)
+    throw new UsageError(`${folder.path}: its config.json has no settings "${missing}" of the main job`);
+  if (!Object.hasOwn(ENVIRONMENTS, preset?.env ?? "")) {
+    throw new UsageError(
+      `${folder.path}: its config.json names the environment "${preset?.env}", expected ${Object.keys(ENVIRONMENTS).join(", ")}`,
+    );
+  }
+  // Runs from before methods had names.
+  const known = { ...preset, rl: { method: DEFAULT_METHOD, ...preset!.rl } } as Preset;
+  checkPreset(known);
+  return known;
+}
+
+/** The settings of a run from its flags. @throws UsageError if a name is unknown or the flags contradict each other */
+export function presetFor(options: StartOptions): Preset {
+  const { env = "home" } = options;
+  const set = parseSettings(options.set ?? []);
+  const own = environmentSettings(env, set["sft"]?.["thoughts"] === true);
+  const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
+  const trl = options.grpoConfig === undefined ? undefined : readGrpoConfig(options.grpoConfig);
+  const loop = loopSettings(set, trl?.training);
+  const temperature = temperatureOf(options, set);
+  if (temperature !== undefined && loop.rollout.temperature !== undefined) {
+    throw new UsageError("--grpo-config says what --temperature says; give one of them");
+  }
+  const data = dataSettings(options, set);
+  const full: Preset = {
+    env,
+    ...tasksOf(env, own, set, options.seed),
+    seed: options.seed,
+    tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
+    model: modelFor(options.model, own),
+    sft: {
+      demonstrations: 8000,
+      noviceShare: 0.2,
+      observationWeight: 0.1,
+      steps: 900,
+      batchSize: 32,
+      lr: 4e-3,
+      warmup: 50,
+      checkpointEvery: 300,
+      ...sft,
+      ...loop.sft,
+    },
+    rl: {
+      steps: 160,
+      groups: 24,
+      groupSize: 8,
+      lr: 3e-4,
+      warmup: 5,
+      ...rl,
+      ...(options.steps === undefined ? {} : { steps: options.steps }),
+      ...methodSettings(options, set, trl?.choice),
+      betas: [0.9, 0.95],
+      clipNorm: 1,
+      weightDecay: 0.01,
+      ...loop.rl,
+    },
+    rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...loop.rollout },
+    ...(data ? { data } : {}),
+    ...asyncOf(options),
+    evaluation: { every: 20, episodes: 120, finalEpisodes: 300 },
+    checkpointEvery: 20,
+  };
+  const preset = options.quick ? quick(full, options, loop) : full;
+  checkPreset(preset);
+  return preset;
+}
+
+/** @throws UsageError if there is a bound on staleness and nobody who could play ahead */
+function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "async"> {
+  if (workers !== undefined) return { async: { workers, maxStaleness } };
+  if (maxStaleness === 0) return {};
+  throw new UsageError("--max-staleness is for threads that play ahead of the learner; add --workers N");
+}
+
+/** Makes everything that the settings name, once, so that what does not fit together is said before anything is written. */
+function checkPreset(preset: Preset): void {
+  const { sft, rl, rollout, data = {}, env, seed } = preset;
+  checkTasks(ENVIRONMENTS[env]!, preset);
+  if (sft.thoughts) checkThoughts(env);
+  const objective = objectiveFor(rl, longestCompletion(preset));
+  checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
+  usage(() => preset.async && threadWorkers(preset.async.workers));
+  usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
+  usage(() => data.predictions && checkPredictions(data.predictions, objective));
+  usage(() => rl.reward && checkRewards(rl.reward));
+  usage(() => {
+    const { options } = dataFor(data, { env: ENVIRONMENTS[env]!, envOptions: taskOptions(preset, "train"), seed });
+    checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
+  });
+}
+
+function modelFor(size: ModelSize, { maxPositions = 0, small = {} }: EnvironmentSettings): Preset["model"] {
+  const model = { ...MODELS[size], ...(size === "small" ? small : {}) };
+  return { ...model, maxPositions: Math.max(model.maxPositions, maxPositions) };
+}
+
+/** Every part of the main job in a few seconds; nothing is learnt. */
+function quick(full: Preset, options: StartOptions, said: LoopSettings): Preset {
+  return {
+    ...full,
+    tokenizer: { ...full.tokenizer, vocabSize: 320, corpusEpisodes: 100, ...said.tokenizer },
+    model: modelFor("tiny", environmentSettings(full.env, full.sft.thoughts)),
+    sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6, ...said.sft },
+    rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4, ...said.rl },
+    evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },
+    checkpointEvery: 2,
+  };
+}

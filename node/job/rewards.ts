@@ -1,0 +1,75 @@
+/**
+ * What a run's return has beside the outcome: form, use of tools, length, repetition, each at a small weight, capped together, so that
+ * none outweighs the outcome (rl/rewards/composite.ts). The components are kept apart in the episodes, for metrics and for GDPO.
+ */
+import { formatScore, repetitionPenalty, toolEfficiency } from "../../rl/rewards/behaviour.ts";
+import { composite, type CompositeReward, type RewardComponent } from "../../rl/rewards/composite.ts";
+import { softOverlong } from "../../rl/rewards/length.ts";
+import { turnsOf } from "../../rl/rewards/turns.ts";
+import { sampledCount, type Trajectory } from "../../rl/episode/stream.ts";
+import type { Template } from "../../rl/episode/template.ts";
+import { UsageError } from "../flags.ts";
+import type { Settings } from "./settings.ts";
+
+/** Weights beside the outcome's, which is 1; and the cap on all of them together, default 0.3. */
+export interface RewardSettings {
+  readonly format?: number;
+  readonly tools?: number;
+  readonly overlong?: number;
+  readonly repetition?: number;
+  readonly cap?: number;
+}
+
+/** What GDPO compares beside the outcome where nobody says it: the customary weights. With the outcome alone it would be another GRPO. */
+const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
+
+/** @throws UsageError on a cap that would bound nothing */
+export function rewardSettings(set: Settings, advantage: string): RewardSettings | undefined {
+  const given = set["reward"] as RewardSettings | undefined;
+  const { cap, ...weights } = given ?? {};
+  if (cap !== undefined && Object.keys(weights).length === 0)
+    throw new UsageError("--set reward.cap bounds what the return has beside the outcome, which is nothing; add --set reward.format=0.2 or another"); // prettier-ignore
+  if (advantage !== "gdpo") return given;
+  if (cap !== undefined)
+    throw new UsageError("--set reward.cap bounds a sum, and the advantage gdpo compares the components one by one; leave it out"); // prettier-ignore
+  return given ?? CUSTOMARY;
+}
+
+/** By component, as GDPO counts them. */
+export function rewardWeights(settings: RewardSettings): Record<string, number> {
+  return { outcome: 1, ...Object.fromEntries(Object.entries(settings).filter(([name]) => name !== "cap")) };
+}
+
+/** Share of the longest completion from which DAPO's overlong punishment begins. */
+const OVERLONG_FROM = 0.8;
+
+type Scores = Readonly<Record<keyof Omit<RewardSettings, "cap">, (trajectory: Trajectory) => number>>;
+
+/** @throws on weights and caps that let form outweigh the outcome */
+export function checkRewards(settings: RewardSettings): void {
+  const nothing = (): number => 0;
+  compositeOf(settings, { format: nothing, tools: nothing, overlong: nothing, repetition: nothing });
+}
+
+/** @param maxLength tokens at most that the agent writes in an episode */
+export function rewardOf(
+  settings: RewardSettings,
+  template: Template,
+  maxLength: number,
+): (trajectory: Trajectory) => CompositeReward {
+  const textOf = (t: Trajectory): string => turnsOf(t, template).map(({ action }) => action).join("\n"); // prettier-ignore
+  return compositeOf(settings, {
+    format: (t) => formatScore(t),
+    tools: (t) => toolEfficiency(turnsOf(t, template), { tools: [], unknown: 0 }),
+    overlong: (t) => softOverlong(sampledCount(t), { max: maxLength, cache: (1 - OVERLONG_FROM) * maxLength }),
+    repetition: (t) => repetitionPenalty(textOf(t)),
+  });
+}
+
+function compositeOf({ cap, ...weights }: RewardSettings, scores: Scores): (trajectory: Trajectory) => CompositeReward {
+  const shaping = Object.entries(weights).map(([name, weight]): RewardComponent<Trajectory> => {
+    return { name, weight, kind: "shaping", score: scores[name as keyof Scores] };
+  });
+  const outcome: RewardComponent<Trajectory> = { name: "outcome", weight: 1, kind: "outcome", score: (t) => t.reward };
+  return composite([outcome, ...shaping], cap === undefined ? {} : { cap });
+}

@@ -1,0 +1,341 @@
+/**
+ * A run of the main job, from its folder: warm start, evaluation, RL, evaluation. It can be stopped after any step and continued
+ * from its last checkpoint, bitwise as if it had never stopped (times excepted).
+ */
+import { type Device, treeLeaves } from "../../engine/index.ts";
+import { fail } from "../../engine/errors.ts";
+import {
+  type AdamW,
+  estimateParameters,
+  type Model,
+  modelFromFiles,
+  modelToFiles,
+  optimizerToFiles,
+  restoreOptimizer,
+  type Tokenizer,
+  tokenizerFromJSON,
+  type TransformerParams,
+} from "../../nn/index.ts";
+import type { Template } from "../../rl/episode/template.ts";
+import type { Trajectory } from "../../rl/episode/stream.ts";
+import type { StepReport } from "../../rl/train/loop.ts";
+import { Companions } from "./trainingState.ts";
+import type { Observer } from "./observer.ts";
+import { Experiment, type HeldOutScore } from "./experiment.ts";
+import type { Preset } from "./preset.ts";
+import { templateFor } from "./presets.ts";
+import type { Evaluation, Summary } from "../records.ts";
+import type { Checkpoint, RunFolder } from "../runFolder.ts";
+import { showSettings } from "./settings.ts";
+import { phaseOf } from "./yardsticks.ts";
+import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
+
+/** What a checkpoint remembers besides tensors. */
+interface State {
+  readonly phase: "sft" | "rl";
+  /** Steps of that phase that are done. */
+  readonly done: number;
+  readonly optimizerStep: number;
+  /** The RL step that was evaluated last. */
+  readonly evaluated: number;
+  /** The evaluation of the warm start. */
+  readonly before: Evaluation | null;
+  /** Wall time up to here, over all sessions. What a killed session did after its last checkpoint is lost, its time too. */
+  readonly seconds: number;
+}
+
+const TRANSCRIPTS_EVERY = 5;
+/** Held-out episodes of each evaluation that are written down: always the same tasks, so that their ways can be followed. */
+const HELD_OUT_SHOWN = 4;
+const CHECKPOINTS_KEPT = 2;
+
+/** Model and tokenizer of a checkpoint: what `generate` needs. */
+export function modelFromCheckpoint(checkpoint: Checkpoint, device: Device): { model: Model; tokenizer: Tokenizer } {
+  const text = (name: string): string => new TextDecoder().decode(fileOf(checkpoint, name));
+  const tokenizer = tokenizerFromJSON(JSON.parse(text("tokenizer.json")));
+  return { model: modelFromFiles(text("config.json"), fileOf(checkpoint, "model.safetensors"), device), tokenizer };
+}
+
+function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
+  return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
+}
+
+export class Run {
+  readonly #folder: RunFolder;
+  readonly #preset: Preset;
+  readonly #experiment: Experiment;
+  readonly #device: Device;
+  readonly #observer: Observer;
+  readonly #signal: AbortSignal;
+  #model!: Model;
+  #template!: Template;
+  #optimizer: AdamW<TransformerParams> | undefined;
+  /** From where RL begins. */
+  #companions: Companions | undefined;
+  #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
+  /** Wall time of the sessions before this one, and when this one began. */
+  #earlierSeconds = 0;
+  #started = 0;
+
+  constructor(folder: RunFolder, preset: Preset, device: Device, observer: Observer, signal: AbortSignal) {
+    this.#folder = folder;
+    this.#preset = preset;
+    this.#experiment = new Experiment(preset);
+    this.#device = device;
+    this.#observer = observer;
+    this.#signal = signal;
+  }
+
+  /**
+   * Its first part alone: to where RL begins, with a checkpoint there, from which a run of any method can begin.
+   * @returns the warm start's score, or `null` if it was stopped
+   */
+  async warmUp(resume: boolean): Promise<Evaluation | null> {
+    this.#started = performance.now();
+    await this.#prepare(resume);
+    this.#observer.note(
+      `model: ${this.#parameters().toLocaleString("en")} parameters, ${this.#template.tokenizer.vocabSize} tokens in the vocabulary`,
+    );
+    await this.#warmStart();
+    return this.#signal.aborted ? null : this.#evaluateBefore();
+  }
+
+  /** Runs to the end, or until the signal: then what was learnt is saved. @returns the summary, or `null` if it was stopped */
+  async run(resume: boolean): Promise<Summary | null> {
+    const before = await this.warmUp(resume);
+    if (before === null) return null;
+    const final = await this.#reinforce();
+    if (final === null) return null;
+    const settings = showSettings(this.#preset.rl, this.#preset.data);
+    return {
+      before,
+      after: { ...final, label: phaseOf(this.#preset.rl.method).after },
+      facts: {
+        executor: this.#device.description,
+        parameters: this.#parameters(),
+        seed: this.#preset.seed,
+        method: this.#preset.rl.method,
+        ...(this.#preset.rl.lambda === undefined ? {} : { lambda: this.#preset.rl.lambda }),
+        ...(settings === "" ? {} : { settings }),
+        "RL steps": this.#preset.rl.steps,
+        "wall time (s)": Math.round(this.#seconds()),
+      },
+    };
+  }
+
+  async #prepare(resume: boolean): Promise<void> {
+    const checkpoint = resume ? this.#folder.loadLatestCheckpoint() : null;
+    this.#folder.rewindTo(checkpoint);
+    if (checkpoint === null) {
+      const tokenizer = await this.#experiment.trainTokenizer();
+      this.#template = templateFor(this.#preset, tokenizer);
+      this.#model = this.#experiment.newModel(tokenizer, this.#device);
+      return;
+    }
+    const { model, tokenizer } = modelFromCheckpoint(checkpoint, this.#device);
+    this.#model = model;
+    this.#template = templateFor(this.#preset, tokenizer);
+    const saved = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as Omit<State, "seconds">;
+    this.#state = { seconds: 0, ...saved }; // older checkpoints did not count them
+    this.#earlierSeconds = this.#state.seconds;
+    this.#optimizer = this.#newOptimizer();
+    restoreOptimizer(
+      model.config,
+      this.#optimizer,
+      fileOf(checkpoint, "optimizer.safetensors"),
+      this.#state.optimizerStep,
+    );
+    if (this.#state.phase === "rl") {
+      // Before the first step they follow from the warm start, which may be that of a run with another method.
+      this.#companions =
+        this.#state.done === 0
+          ? await Companions.ofWarmStart(this.#experiment, model)
+          : Companions.ofFiles(this.#experiment, model, checkpoint.files);
+    }
+    this.#observer.note(
+      `continuing after ${this.#state.phase === "sft" ? "warm-start" : "RL"} step ${this.#state.done}`,
+    );
+  }
+
+  #newOptimizer(): AdamW<TransformerParams> {
+    return this.#state.phase === "sft"
+      ? this.#experiment.sftOptimizer(this.#model)
+      : this.#experiment.rlOptimizer(this.#model);
+  }
+
+  async #warmStart(): Promise<void> {
+    const { steps } = this.#preset.sft;
+    if (this.#state.phase !== "sft" || this.#state.done >= steps) return;
+    this.#observer.phase("warm start: learning from demonstrations", steps, this.#state.done);
+    const demonstrations = await this.#experiment.demonstrations(this.#template);
+    this.#optimizer ??= this.#newOptimizer();
+    const clock = stopwatch();
+    const loop = this.#experiment.sft({ model: this.#model, template: this.#template, optimizer: this.#optimizer, demonstrations, startStep: this.#state.done }); // prettier-ignore
+    for await (const report of loop) {
+      const metrics = timed(report, clock());
+      this.#folder.appendMetrics({ step: report.step, phase: "sft", ...metrics });
+      this.#observer.update(report.step + 1, metrics);
+      this.#state = { ...this.#state, done: report.step + 1 };
+      await turnOfOthers();
+      if (this.#signal.aborted || this.#state.done % this.#preset.sft.checkpointEvery === 0) await this.#save();
+      if (this.#signal.aborted) return;
+    }
+    if (this.#state.done % this.#preset.sft.checkpointEvery !== 0) await this.#save();
+  }
+
+  /** The warm start's score on held-out tasks; known already when the run was resumed later than that. */
+  async #evaluateBefore(): Promise<Evaluation | null> {
+    if (this.#state.before !== null) return this.#state.before;
+    const score = await this.#evaluateAsPhase("evaluating the warm start on held-out tasks");
+    if (score === null) return null;
+    this.#optimizer?.dispose();
+    this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label: "warm start" } };
+    this.#optimizer = this.#newOptimizer();
+    this.#companions = await Companions.ofWarmStart(this.#experiment, this.#model);
+    await this.#save();
+    return this.#state.before;
+  }
+
+  async #reinforce(): Promise<Omit<Evaluation, "label"> | null> {
+    const { steps } = this.#preset.rl;
+    const { every, episodes } = this.#preset.evaluation;
+    const { method } = this.#preset.rl;
+    this.#observer.phase(phaseOf(method).during, steps, this.#state.done);
+    this.#optimizer ??= this.#newOptimizer();
+    // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
+    const due = (): boolean => this.#state.done % every === 0 && this.#state.done < steps && this.#state.evaluated < this.#state.done; // prettier-ignore
+    if (due()) await this.#evaluate(episodes);
+    const clock = stopwatch();
+    const { reference, critic } = this.#companions ?? fail("reinforce: the warm start has not ended");
+    const loop = this.#experiment.rl({ model: this.#model, template: this.#template, optimizer: this.#optimizer, reference, critic, startStep: this.#state.done, signal: this.#signal }); // prettier-ignore
+    for await (const report of loop) {
+      const metrics = timed(report, clock());
+      this.#folder.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
+      if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
+      this.#observer.update(report.step + 1, metrics);
+      this.#state = { ...this.#state, done: report.step + 1 };
+      await turnOfOthers();
+      if (due()) await this.#evaluate(episodes);
+      if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
+      clock();
+    }
+    if (this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
+    if (this.#signal.aborted) return null;
+    // Nobody learns: its one evaluation stands where the others' last does.
+    if (method === "random") this.#state = { ...this.#state, done: steps };
+    return this.#evaluateAsPhase("evaluating on held-out tasks");
+  }
+
+  /** The evaluations before and after, each a phase of its own. */
+  async #evaluateAsPhase(name: string): Promise<Omit<Evaluation, "label"> | null> {
+    this.#observer.phase(name, 1);
+    const { finalEpisodes, tries = 1 } = this.#preset.evaluation;
+    const score = await this.#evaluate(finalEpisodes, tries);
+    if (score !== null) this.#observer.update(1, {}); // or it would stand there as not begun, under its own result
+    return score;
+  }
+
+  /** Plays held-out tasks; a line in the metrics. `null` if the run was stopped meanwhile. */
+  async #evaluate(episodes: number, tries = 1): Promise<Omit<Evaluation, "label"> | null> {
+    const isRandom = this.#state.phase === "rl" && this.#preset.rl.method === "random";
+    const options = { signal: this.#signal, tries, player: isRandom ? "random" : "model" } as const;
+    const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
+    if (this.#signal.aborted) return null;
+    const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, passAt } = score;
+    const excess = worldLossExcess === undefined ? {} : { worldLossExcess };
+    this.#folder.appendMetrics({
+      step: this.#globalStep(this.#state.done),
+      phase: "eval",
+      success: successes / episodes,
+      episodes,
+      "num_turns/mean": meanTurns,
+      world_loss: worldLoss,
+      "world_loss/random": worldLossRandom,
+      "world_loss/on_policy": worldLossOnPolicy,
+      ...(worldLossExcess === undefined ? {} : { world_loss_excess: worldLossExcess }),
+      ...Object.fromEntries(Object.entries(passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
+    });
+    if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
+    const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };
+    const result = { episodes, successes, meanTurns, ...losses, ...(passAt ? { passAt } : {}), families: familyScores(score) }; // prettier-ignore
+    this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
+    if (!isRandom) await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
+    return result;
+  }
+
+  async #transcribeHeldOut(episodes: readonly Trajectory[]): Promise<void> {
+    const shown = episodes.filter(({ masked }) => !masked);
+    if (shown.length === 0) return;
+    const step = this.#globalStep(this.#state.done);
+    const records = await describeHeldOut(this.#model, this.#template, shown, step, this.#preset.rollout.maxObservationTokens); // prettier-ignore
+    for (const record of records) this.#folder.appendTranscript(record);
+    // Another of the tasks each time.
+    const turn = this.#state.phase === "rl" ? this.#state.done / this.#preset.evaluation.every : 0;
+    this.#observer.transcript(records[Math.floor(turn) % records.length]!);
+  }
+
+  async #transcribe(report: StepReport): Promise<void> {
+    const chosen = pickEpisodes(report.plan.episodes);
+    if (chosen.length === 0) return;
+    const records = await describeEpisodes(this.#model, this.#template, chosen, "rl", this.#globalStep(report.step));
+    for (const record of records) this.#folder.appendTranscript(record);
+    this.#observer.transcript(records[0]!);
+  }
+
+  /** Metrics first, then the checkpoint: it remembers how long the logs are. */
+  async #save(): Promise<void> {
+    const { config } = this.#model;
+    const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
+    const state: State = { ...this.#state, optimizerStep: optimizer.state.step, seconds: this.#seconds() };
+    this.#folder.saveCheckpoint(this.#globalStep(this.#state.done), {
+      ...(await modelToFiles(this.#model)),
+      ...(await optimizerToFiles(config, optimizer)),
+      ...(await this.#companions?.files()),
+      "tokenizer.json": JSON.stringify(this.#template.tokenizer.toJSON()),
+      "state.json": JSON.stringify(state),
+    });
+    this.#folder.pruneCheckpoints(CHECKPOINTS_KEPT);
+  }
+
+  /** Wall time of the run so far, sessions before this one included. */
+  #seconds(): number {
+    return this.#earlierSeconds + (performance.now() - this.#started) / 1000;
+  }
+
+  #parameters(): number {
+    return estimateParameters(this.#model.config);
+  }
+
+  /** Steps since the start of the run. */
+  #globalStep(step: number): number {
+    return this.#state.phase === "sft" ? step : this.#preset.sft.steps + step;
+  }
+
+  dispose(): void {
+    this.#optimizer?.dispose();
+    this.#companions?.dispose();
+    if (this.#model) for (const x of treeLeaves(this.#model.params)) x.dispose();
+  }
+}
+
+function familyScores(score: HeldOutScore): Evaluation["families"] & object {
+  return Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Lets signals, timers and messages be heard: training on the CPU waits only for promises that are settled, and they come first. */
+const turnOfOthers = (): Promise<void> => new Promise((next) => setImmediate(next));
+
+/** Seconds since the last call. */
+function stopwatch(): () => number {
+  let last = performance.now();
+  return () => {
+    const now = performance.now();
+    const seconds = (now - last) / 1000;
+    last = now;
+    return seconds;
+  };
+}
+
+function timed({ metrics }: StepReport, seconds: number): Record<string, number> {
+  return { ...metrics, step_time: seconds, tokens_per_second: (metrics["num_tokens"] ?? 0) / seconds };
+}

@@ -1,0 +1,71 @@
+/**
+ * Numbers that change with the steps, as text and as data: `0.05` stays, `1..0.6@100` goes from 1 to 0.6 over 100 steps and stays there,
+ * `1..0.6@100:cosine` and `:exponential` on another way, `0:0.05,50:0.02` changes at step 50. `config.json` holds the data.
+ */
+import type { Schedule } from "../../nn/index.ts";
+import { temperatureSchedule } from "../../rl/tasks/exploration.ts";
+import { constantLambda, linearLambda, stepLambda } from "../../rl/methods/world/echo.ts";
+import { UsageError } from "../flags.ts";
+
+const SHAPES = ["linear", "cosine", "exponential"] as const;
+type Shape = (typeof SHAPES)[number];
+
+export type Plan =
+  | number
+  | { readonly from: number; readonly to: number; readonly steps: number; readonly shape: Shape }
+  | { readonly at: readonly (readonly [step: number, value: number])[] };
+
+const EXPECTED = "expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE";
+
+/** @throws UsageError with one line; numbers must be ≥ 0, steps whole */
+export function parsePlan(where: string, text: string): Plan {
+  const wrong = (): UsageError => new UsageError(`${where}: ${EXPECTED}, got "${text}"`);
+  const number = (part: string | undefined): number => {
+    const n = Number(part);
+    if (part === undefined || part.trim() === "" || !Number.isFinite(n) || n < 0) throw wrong();
+    return n;
+  };
+  const step = (part: string | undefined): number => {
+    if (!Number.isInteger(number(part))) throw wrong();
+    return number(part);
+  };
+  const line = /^(.+)\.\.(.+)@(\d+)(?::(\w+))?$/.exec(text);
+  if (line) {
+    const shape = SHAPES.find((name) => name === (line[4] ?? "linear"));
+    const [from, to, steps] = [number(line[1]), number(line[2]), step(line[3])];
+    if (shape === undefined)
+      throw new UsageError(`${where}: expected ${SHAPES.join(", ")} after the colon, got "${line[4]!}"`);
+    if (steps === 0) throw wrong();
+    if (shape !== "linear" && (from === 0 || to === 0))
+      throw new UsageError(`${where}: ${shape} is between numbers > 0, got "${text}"`);
+    return { from, to, steps, shape };
+  }
+  if (!text.includes(":")) return number(text);
+  const at = text.split(",").map((entry) => {
+    const [when, value, ...more] = entry.split(":");
+    if (more.length > 0) throw wrong();
+    return [step(when), number(value)] as const;
+  });
+  if (at[0]![0] !== 0) throw new UsageError(`${where}: the first of the steps must be 0, got "${text}"`);
+  if (at.some(([s], i) => i > 0 && s <= at[i - 1]![0]))
+    throw new UsageError(`${where}: the steps must ascend, got "${text}"`);
+  return { at };
+}
+
+export function scheduleOf(plan: Plan): Schedule {
+  if (typeof plan === "number") return constantLambda(plan);
+  if ("at" in plan) return stepLambda(plan.at);
+  const { from, to, steps, shape } = plan;
+  return shape === "linear" ? linearLambda(from, to, steps) : temperatureSchedule({ from, to, steps, shape });
+}
+
+/** All values that it begins, ends, or stays at: its range, because every shape is monotonic between them. */
+export const valuesOfPlan = (plan: Plan): readonly number[] =>
+  typeof plan === "number" ? [plan] : "at" in plan ? plan.at.map(([, value]) => value) : [plan.from, plan.to];
+
+/** As it is written on the command line. */
+export function showPlan(plan: Plan): string {
+  if (typeof plan === "number") return String(plan);
+  if ("at" in plan) return plan.at.map((entry) => entry.join(":")).join(",");
+  return `${plan.from}..${plan.to}@${plan.steps}${plan.shape === "linear" ? "" : `:${plan.shape}`}`;
+}

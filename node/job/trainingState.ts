@@ -1,0 +1,127 @@
+/**
+ * What some methods need beside the model and its optimiser: a frozen copy of the warm start (KL penalties, ActFocus), a value head with
+ * an optimiser of its own (PPO and its relatives), and everything that remembers earlier steps: a KL coefficient that follows the KL, a
+ * running baseline, a curriculum, a replay buffer. They are made where RL begins and go into every checkpoint, so that a resumed run
+ * continues bitwise. Methods without, GRPO with ECHO among them, add nothing to either.
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { assign, scope, tensor, treeEntries, treeLeaves } from "../../engine/index.ts";
+import { sameShape, showShape } from "../../engine/types.ts";
+import {
+  configToHuggingFace,
+  type Files,
+  initValueHead,
+  type Model,
+  modelFromTensors,
+  modelToFiles,
+  readSafetensors,
+  readSafetensorsHeader,
+  type SafeTensorInput,
+  writeSafetensors,
+} from "../../nn/index.ts";
+import type { Critic } from "../../rl/train/loss.ts";
+import { signalsOf } from "../../rl/methods/objective.ts";
+import { isReferenceSignal } from "../../rl/methods/tokenStatistics.ts";
+import type { Experiment } from "./experiment.ts";
+
+const REFERENCE = "reference.safetensors";
+const CRITIC = "critic.safetensors";
+/** The file of what remembers (a `Memory` of the experiment). */
+const memoryFile = (name: string): string => `${name}.json`;
+
+export class Companions {
+  readonly reference: Model | undefined;
+  readonly critic: Critic | undefined;
+  readonly #memories: ReturnType<Experiment["memories"]>;
+  /** The reference as bytes: it never changes. */
+  readonly #frozen: Uint8Array | undefined;
+
+  private constructor(experiment: Experiment, critic?: Critic, reference?: Model, frozen?: Uint8Array) {
+    this.critic = critic;
+    this.reference = reference;
+    this.#frozen = frozen;
+    this.#memories = experiment.memories();
+  }
+
+  /** For a run that begins RL with `model`, the warm start. */
+  static async ofWarmStart(experiment: Experiment, model: Model): Promise<Companions> {
+    const objective = experiment.objective();
+    const critic = objective.critic ? newCritic(experiment, model) : undefined;
+    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(experiment, critic);
+    const frozen = (await modelToFiles(model))["model.safetensors"] as Uint8Array;
+    return new Companions(experiment, critic, copyOf(model, frozen), frozen);
+  }
+
+  /** As `files` saved them. @throws if one that the method needs is missing or of another size */
+  static ofFiles(experiment: Experiment, model: Model, files: Readonly<Record<string, Uint8Array>>): Companions {
+    const objective = experiment.objective();
+    const file = (name: string): Uint8Array => files[name] ?? fail(`checkpoint: ${name} is missing`);
+    const critic = objective.critic ? newCritic(experiment, model) : undefined;
+    if (critic) restoreCritic(critic, file(CRITIC));
+    for (const [name, memory] of Object.entries(experiment.memories())) {
+      memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
+    }
+    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(experiment, critic);
+    return new Companions(experiment, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
+  }
+
+  /** For a checkpoint; none if the method needs nothing. */
+  async files(): Promise<Files> {
+    return {
+      ...(this.#frozen ? { [REFERENCE]: this.#frozen } : {}),
+      ...(this.critic ? { [CRITIC]: await criticToFile(this.critic) } : {}),
+      ...Object.fromEntries(
+        Object.entries(this.#memories).map(([name, memory]) => [memoryFile(name), JSON.stringify(memory.state())]),
+      ),
+    };
+  }
+
+  dispose(): void {
+    this.critic?.optimizer.dispose();
+    for (const x of this.critic ? treeLeaves(this.critic.head) : []) x.dispose();
+    for (const x of this.reference ? treeLeaves(this.reference.params) : []) x.dispose();
+  }
+}
+
+/** Parameters of their own, bit for bit the same as in the file. */
+function copyOf({ config, params }: Model, weights: Uint8Array): Model {
+  const { device } = params.embedding;
+  return { config, params: modelFromTensors(configToHuggingFace(config), readSafetensors(weights), device).params };
+}
+
+function newCritic(experiment: Experiment, model: Model): Critic {
+  const head = initValueHead(model.config, model.params.embedding.device);
+  return { head, optimizer: experiment.criticOptimizer(head) };
+}
+
+/** The head and both moments, as `head.weight`, `m.weight`, …; the optimiser's step in the metadata. */
+async function criticToFile({ head, optimizer }: Critic): Promise<Uint8Array> {
+  const { step, m, v } = optimizer.state;
+  const named: [string, SafeTensorInput][] = [];
+  for (const [part, tree] of Object.entries({ head, m, v })) {
+    for (const [path, x] of treeEntries(tree)) {
+      const [data, shape] = [await x.read(), [...x.shape]];
+      if (data instanceof Float64Array) named.push([`${part}.${path}`, { dtype: "F64", shape, data }]);
+      else if (data instanceof Float32Array) named.push([`${part}.${path}`, { dtype: "F32", shape, data }]);
+    }
+  }
+  return writeSafetensors(named, { step: String(step) });
+}
+
+function restoreCritic({ head, optimizer }: Critic, file: Uint8Array): void {
+  const saved = readSafetensors(file);
+  const { m, v } = optimizer.state;
+  scope(() => {
+    for (const [part, tree] of Object.entries({ head, m, v })) {
+      for (const [path, x] of treeEntries(tree)) {
+        const { data, shape } = saved.get(`${part}.${path}`) ?? fail(`checkpoint: ${CRITIC} lacks "${part}.${path}"`);
+        check(
+          sameShape(shape, x.shape),
+          () => `checkpoint: "${part}.${path}" has shape ${showShape(shape)}, expected ${showShape(x.shape)}`,
+        );
+        assign(x, tensor(data as Float32Array | Float64Array, { device: x.device, shape, dtype: x.dtype }));
+      }
+    }
+  }, "restoreCritic");
+  optimizer.resume(Number(readSafetensorsHeader(file).metadata.get("step")));
+}

@@ -1,0 +1,235 @@
+/**
+ * What a run writes down, as plain data: metric lines, transcripts, and the evaluations that the final table compares. Everything
+ * else here (run folder, terminal display, report page) reads these types and nothing of the trainer's.
+ *
+ * One fact has one place: a transcript is a list of tokens in memory and columns on disk, because three hundred objects with ten
+ * keys each would make a line five times as long. `packTranscript` and `unpackTranscript` are inverse up to rounding (6 digits).
+ */
+import { check, fail } from "../engine/errors.ts";
+
+export type Phase = "sft" | "rl" | "eval";
+
+/**
+ * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and numbers under
+ * TRL's names. Lines of phase "eval" carry `success`, `episodes`, `num_turns/mean`, `world_loss` (fixed episodes), `world_loss/random`
+ * (the random play among them), `world_loss/on_policy` (its own episodes), where the environment tells the entropy of its answers
+ * `world_loss_excess` (the last without it), and where tasks were tried more than once `pass@k`.
+ */
+export interface MetricsRecord {
+  readonly step: number;
+  readonly phase: Phase;
+  readonly [metric: string]: number | string | null | undefined;
+}
+
+/** Who wrote a token. The order is that of the letters in `ROLE_LETTERS`. */
+export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
+export type Role = (typeof ROLES)[number];
+const ROLE_LETTERS = "ptaos_";
+
+/** A token of a transcript. Log-probabilities are natural logarithms, at the sampling temperature; absent means not computed. */
+export interface TranscriptToken {
+  readonly id: number;
+  readonly text: string;
+  readonly role: Role;
+  /** The turn it belongs to; the prompt is turn 0. */
+  readonly turn: number;
+  /** Under the policy being trained. */
+  readonly logProb?: number;
+  /** Under the policy that sampled it. */
+  readonly oldLogProb?: number;
+  readonly advantage?: number;
+  /** Weight in the policy loss: 0 or absent means that this token is masked there. */
+  readonly wPolicy?: number;
+  /** Weight of −log p in the world-model loss. */
+  readonly wWorld?: number;
+  /** Weight of the clipped error there (PaW). */
+  readonly wClipped?: number;
+  /** −log p of the token under the model at temperature 1, in nats; of observation tokens too. */
+  readonly surprise?: number;
+  /** Entropy of the distribution that it was drawn from, in nats. */
+  readonly entropy?: number;
+}
+
+/** One trajectory. `family` is the kind of task, `task` its text, `group` the number of the prompt's group in its batch. */
+export interface Transcript {
+  readonly step: number;
+  readonly phase: Phase;
+  readonly env: string;
+  readonly family: string;
+  readonly task: string;
+  readonly group: number;
+  readonly reward: number;
+  readonly success: boolean;
+  readonly stopReason: string;
+  readonly turns: number;
+  /** The model's own most probable answer to each action, in order, where it was asked for. */
+  readonly expected?: readonly string[];
+  readonly tokens: readonly TranscriptToken[];
+}
+
+/** Success on a set of held-out tasks of one family, or of all. */
+export interface Score {
+  readonly episodes: number;
+  readonly successes: number;
+  readonly meanTurns?: number;
+  /** World-model loss: mean −log p over observation tokens, in nats. */
+  readonly worldLoss?: number;
+  /** The same in random play, and in the episodes of this evaluation. */
+  readonly worldLossRandom?: number;
+  readonly worldLossOnPolicy?: number;
+  /** The last without the entropy of the answers themselves. */
+  readonly worldLossExcess?: number;
+  /** By k: the estimated chance that one of k tries solves a task. */
+  readonly passAt?: Readonly<Record<string, number>>;
+}
+
+/** One evaluation of one policy on held-out tasks. */
+export interface Evaluation extends Score {
+  /** What was evaluated, as the head of a column: "warm start", "after RL". */
+  readonly label: string;
+  readonly families?: Readonly<Record<string, Score>>;
+}
+
+/** What the end of a run says. `baselines` are further columns that are not compared (random play, the scripted expert). */
+export interface Summary {
+  readonly before: Evaluation;
+  readonly after: Evaluation;
+  readonly baselines?: readonly Evaluation[];
+  /** Short facts for the head of the report: executor, parameters, wall time … */
+  readonly facts?: Readonly<Record<string, string | number>>;
+}
+
+/** JSON has no NaN and no infinities: they are written as these strings, wherever a number is expected. */
+const NON_FINITE: ReadonlyMap<unknown, number> = new Map([
+  ["NaN", NaN],
+  ["Infinity", Infinity],
+  ["-Infinity", -Infinity],
+]);
+
+/** A metrics line as JSON text, without the line end. Non-finite numbers become "NaN", "Infinity", "-Infinity". */
+export function encodeMetrics(record: MetricsRecord): string {
+  return JSON.stringify(record, (_key, value: unknown) =>
+    typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
+  );
+}
+
+/** The inverse of `encodeMetrics`. Throws on text that is no metrics line. */
+export function decodeMetrics(line: string): MetricsRecord {
+  const value: unknown = JSON.parse(line);
+  check(isRecord(value), () => `metrics line: expected an object, got ${line.slice(0, 60)}`);
+  const { step, phase, ...rest } = value;
+  check(typeof step === "number", () => `metrics line: expected a number "step", got ${JSON.stringify(step)}`);
+  check(phase === "sft" || phase === "rl" || phase === "eval", () => `metrics line: unknown phase ${String(phase)}`);
+  const metrics: Record<string, number | string | null> = {};
+  for (const [name, raw] of Object.entries(rest)) {
+    const metric = NON_FINITE.get(raw) ?? raw;
+    if (typeof metric === "number" || typeof metric === "string" || metric === null) metrics[name] = metric;
+  }
+  return { step, phase, ...metrics };
+}
+
+type Cell = number | string | null;
+/** A column of numbers: cell by cell, or as [value, count, value, count, …] where that is shorter. null is an absent value. */
+type Column = readonly Cell[] | { readonly runs: readonly Cell[] };
+
+/** The optional numbers of a token, each a column on disk. */
+const NUMBERS = ["logProb", "oldLogProb", "advantage", "wPolicy", "wWorld", "wClipped", "surprise", "entropy"] as const;
+
+/** A transcript as one line of `transcripts.jsonl` has it: columns, with one letter per role in `roles`. */
+export interface PackedTranscript extends Omit<Transcript, "tokens" | "reward"> {
+  readonly reward: Cell;
+  readonly tokens: {
+    readonly ids: readonly number[];
+    readonly texts: readonly string[];
+    readonly roles: string;
+    readonly turns: Column;
+  } & { readonly [K in (typeof NUMBERS)[number]]?: Column };
+}
+
+export function packTranscript(transcript: Transcript): PackedTranscript {
+  const { tokens, ...head } = transcript;
+  const columns: { [K in (typeof NUMBERS)[number]]?: Column } = {};
+  for (const name of NUMBERS) {
+    if (tokens.some((token) => token[name] !== undefined)) {
+      columns[name] = packColumn(tokens.map((token) => packNumber(token[name])));
+    }
+  }
+  return {
+    ...head,
+    reward: packNumber(head.reward),
+    tokens: {
+      ids: tokens.map((token) => token.id),
+      texts: tokens.map((token) => token.text),
+      roles: tokens
+        .map((token) => ROLE_LETTERS[ROLES.indexOf(token.role)] ?? fail(`unknown role ${token.role}`))
+        .join(""),
+      turns: packColumn(tokens.map((token) => token.turn)),
+      ...columns,
+    },
+  };
+}
+
+/** The inverse of `packTranscript`. Throws if the columns do not agree in length. */
+export function unpackTranscript(packed: PackedTranscript): Transcript {
+  const { ids, texts, roles, turns, ...columns } = packed.tokens;
+  const length = ids.length;
+  const agree = (name: string, found: number): void =>
+    check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);
+  agree("texts", texts.length);
+  agree("roles", roles.length);
+  const turnColumn = unpackColumn(turns);
+  agree("turns", turnColumn.length);
+  const numbers = NUMBERS.flatMap((name) => {
+    const column = columns[name];
+    if (column === undefined) return [];
+    const cells = unpackColumn(column);
+    agree(`values of ${name}`, cells.length);
+    return [{ name, cells }];
+  });
+  const tokens = ids.map((id, i): TranscriptToken => {
+    const values: { [K in (typeof NUMBERS)[number]]?: number } = {};
+    for (const { name, cells } of numbers) {
+      const cell = cells[i] ?? null;
+      if (cell !== null) values[name] = unpackNumber(cell);
+    }
+    const letter = roles[i] ?? "";
+    const role = ROLES[ROLE_LETTERS.indexOf(letter)] ?? fail(`transcript: unknown role letter "${letter}"`);
+    return { id, text: texts[i] ?? "", role, turn: unpackNumber(turnColumn[i] ?? 0), ...values };
+  });
+  return { ...packed, reward: unpackNumber(packed.reward), tokens };
+}
+
+function packNumber(value: number | undefined): Cell {
+  if (value === undefined) return null;
+  return Number.isFinite(value) ? Number(value.toPrecision(6)) : String(value);
+}
+
+function unpackNumber(cell: Cell): number {
+  return typeof cell === "number" ? cell : (NON_FINITE.get(cell) ?? NaN);
+}
+
+function packColumn(cells: readonly Cell[]): Column {
+  const runs: Cell[] = [];
+  let count = 0;
+  cells.forEach((cell, i) => {
+    count++;
+    if (i + 1 < cells.length && cells[i + 1] === cell) return;
+    runs.push(cell, count);
+    count = 0;
+  });
+  return runs.length < cells.length ? { runs } : cells;
+}
+
+function unpackColumn(column: Column): readonly Cell[] {
+  if (!("runs" in column)) return column;
+  const cells: Cell[] = [];
+  for (let i = 0; i + 1 < column.runs.length; i += 2) {
+    for (let n = Number(column.runs[i + 1]); n > 0; n--) cells.push(column.runs[i] ?? null);
+  }
+  return cells;
+}
+
+/** True for a plain JSON object. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

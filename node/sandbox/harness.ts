@@ -1,0 +1,162 @@
+/**
+ * What runs in the process of a judged program, as text for `node -e`: it is plain JavaScript, because that process may read no file.
+ *
+ * Two realms. The outer one is Node's, emptied of everything that is not the language. The inner one is fresh for every call and
+ * holds the program. Between them pass strings only (the idea of the ShadowRealm proposal of TC39): no object of the outer realm
+ * is given to the inner one, so none can be climbed up. `vm` is no security boundary, and this does not make it one: it is the first
+ * of several fences (node/sandbox/process.ts has the others) and mainly keeps the calls apart.
+ */
+
+/**
+ * In the inner realm, before the program: keeps what it needs of the language, so that a program that replaces built-in functions
+ * changes nothing here. Strict, so that neither `caller` nor a stack trace leads to its functions.
+ *
+ * Values are JSON, where arrays are ["A", …], objects ["O", key, value, …], undefined ["U"], bigints ["I", digits], and numbers
+ * that JSON lacks ["N", name]. The state begins with a letter: v value, t threw, m missing, u unsupported, o too large, p pending.
+ */
+const BRIDGE = String.raw`(() => {
+  "use strict";
+  const { parse, stringify } = JSON;
+  const { apply, getPrototypeOf } = Reflect;
+  const { isArray } = Array;
+  const { keys, is, prototype: plain, create, defineProperty } = Object;
+  const { prototype: promise } = Promise;
+  const { then } = promise;
+  const { slice } = String.prototype;
+  const [text, big, number] = [String, BigInt, Number];
+  delete globalThis.WebAssembly; // its streaming functions are Node's, of the outer realm
+
+  const stop = create(null); // thrown by encode, and known by identity
+  const refuse = (state) => { stop.state = state; throw stop; };
+  let args, limit, size;
+  let state = "p";
+
+  const decode = (value) => {
+    if (!isArray(value)) return value;
+    const tag = value[0];
+    if (tag === "U") return undefined;
+    if (tag === "I") return big(value[1]);
+    if (tag === "N") return number(value[1]);
+    const result = tag === "A" ? [] : {};
+    const set = (key, item) => defineProperty(result, key, { value: item, writable: true, enumerable: true, configurable: true });
+    if (tag === "A") for (let i = 1; i < value.length; i++) set(i - 1, decode(value[i]));
+    else for (let i = 1; i < value.length; i += 2) set(value[i], decode(value[i + 1]));
+    return result;
+  };
+
+  const encode = (value, depth) => {
+    const done = (string) => {
+      size += string.length;
+      if (size > limit) refuse("o");
+      return string;
+    };
+    const type = typeof value;
+    if (value === null || type === "boolean") return done(text(value));
+    if (type === "string") return value.length > limit ? refuse("o") : done(stringify(value));
+    if (type === "undefined") return done('["U"]');
+    if (type === "bigint") return done('["I","' + text(value) + '"]');
+    if (type === "number") {
+      const ordinary = value - value === 0 && !is(value, -0);
+      return done(ordinary ? text(value) : '["N","' + (is(value, -0) ? "-0" : text(value)) + '"]');
+    }
+    if (type !== "object") return refuse("ua " + type);
+    if (depth >= 100) return refuse("ua value that is cyclic or nested too deeply");
+    const proto = getPrototypeOf(value);
+    let all = "";
+    if (isArray(value)) {
+      const length = value.length;
+      for (let i = 0; i < length; i++) all += "," + encode(value[i], depth + 1);
+      return done('["A"') + all + "]";
+    }
+    if (proto !== plain && proto !== null) return refuse("uan object of a class");
+    const names = keys(value);
+    for (let i = 0; i < names.length; i++) all += "," + done(stringify(names[i])) + "," + encode(value[names[i]], depth + 1);
+    return done('["O"') + all + "]";
+  };
+
+  const describe = (error) => {
+    try {
+      const isObject = typeof error === "object" && error !== null;
+      return apply(slice, isObject ? text(error.name) + ": " + text(error.message) : text(error), [0, 200]);
+    } catch {
+      return "an error that cannot be shown";
+    }
+  };
+  const fail = (error) => { state = error === stop ? stop.state : "t" + describe(error); };
+  const settle = (value) => {
+    try {
+      size = 0;
+      state = "v" + encode(value, 0);
+    } catch (error) {
+      fail(error);
+    }
+  };
+  return {
+    load: (encoded, most) => { args = decode(parse(encoded)); limit = most; },
+    fail,
+    call: (entry) => {
+      if (typeof entry !== "function") { state = "m"; return; }
+      try {
+        const result = apply(entry, undefined, args);
+        const isPromise = typeof result === "object" && result !== null && getPrototypeOf(result) === promise;
+        if (isPromise) apply(then, result, [settle, fail]);
+        else settle(result);
+      } catch (error) {
+        fail(error);
+      }
+    },
+    take: () => state,
+  };
+})()`;
+
+/**
+ * In the outer realm. Says "ready", waits until its parent has taken away what else there is to take, reads the job, and writes one
+ * line per call: the job's nonce and a JSON pair of the call's index and state.
+ */
+export const HARNESS: string = String.raw`"use strict";
+(() => {
+  const { readFileSync, writeSync } = require("node:fs");
+  const { createContext, Script } = require("node:vm");
+  const later = setImmediate;
+  const node = process;
+  const language = new Set(("Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date " +
+    "Promise RegExp Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError globalThis JSON Math Intl " +
+    "ArrayBuffer Uint8Array Int8Array Uint16Array Int16Array Uint32Array Int32Array Float32Array Float64Array Uint8ClampedArray " +
+    "BigUint64Array BigInt64Array DataView Map BigInt Set WeakMap WeakSet Proxy Reflect FinalizationRegistry WeakRef").split(" "));
+  for (const key of Reflect.ownKeys(globalThis)) if (!language.has(key)) Reflect.deleteProperty(globalThis, key);
+  for (const key of ["binding", "_linkedBinding", "dlopen", "getBuiltinModule", "mainModule", "kill", "_kill", "abort", "exit",
+    "reallyExit", "_debugProcess", "_debugEnd", "chdir", "permission", "report"])
+    Reflect.deleteProperty(node, key);
+
+  writeSync(1, "ready\n");
+  const { nonce, program, entry, calls, limit } = JSON.parse(readFileSync(0, "utf8"));
+  const say = (index, state) => writeSync(1, nonce + " " + JSON.stringify([index, state]) + "\n");
+  const strict = { codeGeneration: { strings: false, wasm: false } };
+  const bridgeScript = new Script(${JSON.stringify(BRIDGE)});
+  const entryScript = new Script("typeof " + entry + ' === "undefined" ? undefined : ' + entry);
+  let script;
+  try {
+    script = new Script(program, { filename: "program.js" });
+  } catch (error) {
+    for (let i = 0; i < calls.length; i++) say(i, "s" + String(error.message).slice(0, 200));
+    return;
+  }
+  const run = async () => {
+    for (let i = 0; i < calls.length; i++) {
+      const realm = createContext(Object.create(null), strict);
+      const bridge = bridgeScript.runInContext(realm);
+      bridge.load(calls[i], limit);
+      try {
+        script.runInContext(realm, { displayErrors: false });
+        bridge.call(entryScript.runInContext(realm, { displayErrors: false }));
+      } catch (error) {
+        bridge.fail(error);
+      }
+      // All promise jobs run before this continues. Nothing else in the realm could settle a promise: it has no timers and no I/O.
+      await new Promise((resolve) => later(resolve));
+      const state = bridge.take();
+      say(i, typeof state === "string" ? state : "u");
+    }
+  };
+  run();
+})();`;

@@ -1,0 +1,236 @@
+/**
+ * Runs JavaScript programs for the code reward: one process without rights per program (node/sandbox/process.ts), its calls one after
+ * the other. Time is kept out here, per call, and ends with SIGKILL; what the process writes is counted and checked.
+ *
+ * A call that hangs or crashes the process costs its own result only: a new process goes on behind it, up to MAX_DEATHS times.
+ */
+import { randomUUID } from "node:crypto";
+import { availableParallelism } from "node:os";
+import { WorldgradError } from "../../engine/index.ts";
+import { check } from "../../engine/errors.ts";
+import { checkKeys, showValue } from "../../engine/options.ts";
+import type { CodeFailure, CodeOutcome, CodeRunner, CodeValue } from "../../rl/rewards/code.ts";
+import { HARNESS } from "./harness.ts";
+import { canLimit, limitProcess, startSandbox } from "./process.ts";
+
+/** So that a program that always hangs costs three time-outs, not one per test. */
+const MAX_DEATHS = 3;
+/** For Node itself to start, on a machine with much else to do. */
+const START_MS = 20_000;
+
+export interface SandboxOptions {
+  /** Milliseconds of wall-clock time for each call, at least 10. Default 2000. */
+  readonly timeout?: number;
+  /** MiB for the program, at least 16. Default 128. */
+  readonly memoryMb?: number;
+  /** Characters that one result may have. Default 100 000. */
+  readonly outputLimit?: number;
+  /** Processes at a time. Default: the number of cores. */
+  readonly concurrency?: number;
+  /** `required`: throw where the kernel's limits cannot be set (see node/sandbox/process.ts); `auto`: do without them. Default auto. */
+  readonly limits?: "auto" | "required";
+}
+
+/** The keys of `SandboxOptions`. */
+export const SANDBOX_KEYS: readonly string[] = ["timeout", "memoryMb", "outputLimit", "concurrency", "limits"];
+
+interface Job {
+  readonly program: string;
+  readonly entry: string;
+  readonly calls: readonly string[];
+}
+
+interface Budget {
+  readonly timeout: number;
+  readonly memoryMb: number;
+  readonly outputLimit: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * A runner of JavaScript programs: scripts (no `import`, no `export`, no `eval`) without anything of Node: no timers, no I/O.
+ *
+ * The runner throws, if Node does not start, or the limits cannot be set: not for anything that a program does.
+ *
+ * @throws on options out of range, and with `limits: "required"` where there are none
+ *
+ * @example
+ * const run = javascriptRunner({ timeout: 500 });
+ * await run("const solve = (n) => n * 2;", "solve", [[21]]); // [{ kind: "value", value: 42 }]
+ */
+export function javascriptRunner(options: SandboxOptions = {}): CodeRunner {
+  checkKeys("javascriptRunner", options, SANDBOX_KEYS);
+  const { timeout = 2000, memoryMb = 128, outputLimit = 100_000, limits = "auto" } = options;
+  const { concurrency = availableParallelism() } = options;
+  const least: Record<string, readonly [value: number, least: number]> = {
+    timeout: [timeout, 10],
+    memoryMb: [memoryMb, 16],
+    outputLimit: [outputLimit, 100],
+    concurrency: [concurrency, 1],
+  };
+  for (const [name, [value, from]] of Object.entries(least))
+    check(
+      Number.isInteger(value) && value >= from && value < 2 ** 31,
+      () => `javascriptRunner: ${name} must be an integer of at least ${from}, got ${showValue(value)}`,
+    );
+  check(
+    limits === "auto" || limits === "required",
+    () => `javascriptRunner: limits must be 'auto' or 'required', got ${showValue(limits)}`,
+  );
+  check(
+    limits === "auto" || canLimit(),
+    () => "javascriptRunner: limits are required, but there is no prlimit here (Linux, package util-linux)",
+  );
+  const inTurn = limiter(concurrency);
+  return async (program, entry, calls, signal) =>
+    inTurn(async () => {
+      const budget = { timeout, memoryMb, outputLimit, signal };
+      const encoded = calls.map((args) => JSON.stringify(encodeValue(args)));
+      const outcomes: CodeOutcome[] = [];
+      for (let deaths = 0; outcomes.length < calls.length; deaths++) {
+        if (deaths === MAX_DEATHS) {
+          const skipped = failure("skipped", `the program ended ${MAX_DEATHS} processes before`);
+          return [...outcomes, ...calls.slice(outcomes.length).map(() => skipped)];
+        }
+        outcomes.push(...(await runProcess({ program, entry, calls: encoded.slice(outcomes.length) }, budget)));
+      }
+      return outcomes;
+    });
+}
+
+/** Outcomes of the first calls, up to and including the one that ended the process. */
+function runProcess(job: Job, { timeout, memoryMb, outputLimit, signal }: Budget): Promise<CodeOutcome[]> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason as Error);
+    const nonce = randomUUID();
+    const outcomes: CodeOutcome[] = [];
+    const child = startSandbox(HARNESS, memoryMb);
+    let ready = false;
+    let ended = false;
+    let text = "";
+    let timer = setTimeout(() => end(() => failed("Node did not start in time")), START_MS);
+
+    /** Every way out comes by here; the first one counts. */
+    const end = (answer: () => void): void => {
+      if (ended) return;
+      ended = true;
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+      child.kill("SIGKILL");
+      answer();
+    };
+    const failed = (why: string): void => reject(new WorldgradError(`javascriptRunner: ${why}`));
+    const stop = (kind: CodeFailure, message: string): void =>
+      end(() => resolve([...outcomes, failure(kind, message)]));
+    const abort = (): void => end(() => reject(signal!.reason as Error));
+
+    const watch = (): void => {
+      clearTimeout(timer);
+      if (ended) return;
+      timer = setTimeout(() => stop("timeout", `no result within ${timeout} ms`), timeout);
+    };
+    const begin = async (): Promise<void> => {
+      const cpuSeconds = 10 + Math.ceil((timeout * job.calls.length) / 1000);
+      // Twice: V8's heap may fill its share, and so may what is outside of it.
+      if (canLimit() && child.pid !== undefined) await limitProcess(child.pid, 2 * memoryMb, cpuSeconds);
+      watch();
+      child.stdin?.end(JSON.stringify({ ...job, nonce, limit: outputLimit }));
+    };
+    const take = (line: string): void => {
+      if (!ready) {
+        if (line !== "ready") return end(() => failed(`expected "ready" from the process, got ${showValue(line)}`));
+        ready = true;
+        begin().catch((error: Error) => end(() => failed(`setting limits: ${error.message}`)));
+        return;
+      }
+      const outcome = line.startsWith(`${nonce} `)
+        ? readLine(line.slice(nonce.length + 1), outcomes.length)
+        : undefined;
+      if (!outcome) return stop("crashed", "the process wrote what the harness does not write");
+      outcomes.push(outcome);
+      if (outcomes.length === job.calls.length) end(() => resolve(outcomes));
+      else watch();
+    };
+
+    signal?.addEventListener("abort", abort);
+    child.on("error", (error) => end(() => failed(`Node does not start: ${error.message}`)));
+    child.stdin?.on("error", () => undefined); // it ended while we wrote: "close" tells
+    child.stdout?.setEncoding("utf8").on("data", (piece: string) => {
+      if (ended) return;
+      text += piece;
+      // A result is escaped twice on its way, at most six characters each time for one.
+      if (text.length > 36 * outputLimit) return stop("output", `more than ${outputLimit} characters`);
+      const lines = text.split("\n");
+      text = lines.pop()!;
+      for (const line of lines) if (!ended) take(line);
+    });
+    child.on("close", (code, killedBy) => {
+      if (!ready) end(() => failed(`Node ended with ${killedBy ?? code} before it was ready`));
+      else stop("crashed", `the process ended (${killedBy ?? code}); most often it had too little memory`);
+    });
+  });
+}
+
+const failure = (kind: CodeFailure, message: string): CodeOutcome => ({ kind, message });
+
+const STATES: Readonly<Record<string, readonly [kind: CodeFailure, message: string]>> = {
+  s: ["syntax", ""],
+  t: ["threw", ""],
+  m: ["missing", "the program defines no function of that name"],
+  u: ["unsupported", "returned "],
+  o: ["output", "the result is too large"],
+  p: ["pending", "the promise never settles"],
+};
+
+/** One line of the harness without its nonce; undefined if it is none. */
+function readLine(line: string, index: number): CodeOutcome | undefined {
+  try {
+    const [at, state] = JSON.parse(line) as [number, string];
+    if (at !== index) return undefined;
+    if (state[0] === "v") return { kind: "value", value: decodeValue(JSON.parse(state.slice(1))) };
+    const [kind, message] = STATES[state[0]!]!;
+    return failure(kind, message + state.slice(1));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The encoding of node/sandbox/harness.ts. */
+function encodeValue(value: CodeValue): unknown {
+  if (value === undefined) return ["U"];
+  if (typeof value === "bigint") return ["I", String(value)];
+  if (typeof value === "number")
+    return Number.isFinite(value) && !Object.is(value, -0) ? value : ["N", Object.is(value, -0) ? "-0" : String(value)];
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return ["A", ...(value as readonly CodeValue[]).map(encodeValue)];
+  return ["O", ...Object.entries(value).flatMap(([key, item]) => [key, encodeValue(item)])];
+}
+
+function decodeValue(value: unknown): CodeValue {
+  if (!Array.isArray(value)) return value as CodeValue;
+  const [tag, ...items] = value as [string, ...unknown[]];
+  if (tag === "U") return undefined;
+  if (tag === "I") return BigInt(items[0] as string);
+  if (tag === "N") return Number(items[0]);
+  if (tag === "A") return items.map(decodeValue);
+  check(tag === "O" && items.length % 2 === 0, () => `javascriptRunner: unknown tag ${showValue(tag)}`);
+  const keys = items.filter((_, i) => i % 2 === 0) as string[];
+  return Object.fromEntries(keys.map((key, i) => [key, decodeValue(items[2 * i + 1])]));
+}
+
+/** Lets at most `most` tasks run at a time, the others wait in order. */
+function limiter(most: number): <T>(task: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return async (task) => {
+    if (running < most) running++;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await task();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else running--;
+    }
+  };
+}

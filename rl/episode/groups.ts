@@ -1,0 +1,48 @@
+/**
+ * Rollouts of the same task are a group, and are compared with each other. Here are the groups of a batch and the statistics that are
+ * taken of them. Statistics are per rollout, not per row or token, and rollouts whose reward is NaN do not count.
+ */
+import { outcomeOf, type Rollout, rolloutsOf, type Trajectory } from "./stream.ts";
+
+/** Items by key, in order of first appearance. */
+export function groupBy<T>(items: readonly T[], keyOf: (item: T) => number | string): T[][] {
+  const groups = new Map<number | string, T[]>();
+  for (const item of items) {
+    const members = groups.get(keyOf(item));
+    if (members) members.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return [...groups.values()];
+}
+
+/** The rollouts of each group, in order of first appearance. */
+export const groupsOf = (rollouts: readonly Rollout[]): Rollout[][] => groupBy(rollouts, ({ group }) => group);
+
+/** Mean and standard deviation with `ddof`; the deviation of a single value is 0. */
+export function moments(values: readonly number[], ddof: number): { mean: number; std: number } {
+  const mean = values.reduce((a, b) => a + b, 0) / values.length;
+  const squares = values.reduce((a, b) => a + (b - mean) ** 2, 0);
+  return { mean, std: values.length > ddof ? Math.sqrt(squares / (values.length - ddof)) : 0 };
+}
+
+/** Fewer than two values, or all equal. Compared exactly: a rounding residue divided by a tiny deviation is noise ×4000. */
+export const isWithoutSpread = (values: readonly number[]): boolean =>
+  values.length < 2 || Math.max(...values) === Math.min(...values);
+
+const rewardsOf = (rollouts: readonly Rollout[]): number[] => rollouts.filter((r) => r.scorable).map((r) => r.reward);
+
+/** Share of groups without spread. */
+export function fracWithoutSpread(rollouts: readonly Rollout[]): number {
+  const groups = groupsOf(rollouts);
+  return groups.length === 0 ? 0 : groups.filter((group) => isWithoutSpread(rewardsOf(group))).length / groups.length;
+}
+
+/** The outcomes, without shaping, of those that count. */
+export const scorableOutcomes = (rollouts: readonly Rollout[]): number[] =>
+  rollouts.filter((r) => r.scorable).map(({ first }) => outcomeOf(first));
+
+/** The rows of groups of equal outcomes, for leaving them out of the policy term's denominators (DAPO's dynamic sampling). */
+export function rowsWithoutSpread(trajectories: readonly Trajectory[]): Set<number> {
+  const constant = groupsOf(rolloutsOf(trajectories)).filter((group) => isWithoutSpread(scorableOutcomes(group)));
+  return new Set(constant.flatMap((group) => group.flatMap((rollout) => rollout.rows)));
+}

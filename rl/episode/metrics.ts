@@ -1,0 +1,55 @@
+/**
+ * What is reported of a batch of episodes, under TRL's names, so that dashboards and habits carry over. A metric that does not exist
+ * (no failed call, nothing sampled) is left out rather than 0.
+ */
+import { moments } from "./groups.ts";
+import { rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
+
+export type Metrics = Record<string, number>;
+
+const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
+
+/** Outcomes of a batch of episodes, counted per rollout: a rewritten history does not make two of one. */
+export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
+  const rollouts = rolloutRows(trajectories).map((rows) => rows.map((row) => trajectories[row]!));
+  const kept = rollouts.filter((rows) => !rows.some((t) => t.masked));
+  const counted = kept.map((rows) => rows[0]!);
+  const rewards = counted.map((t) => t.reward).filter((r) => !Number.isNaN(r));
+  const lengths = kept.map((rows) => rows.reduce((n, t) => n + sampledCount(t), 0));
+  const thoughts = kept.map((rows) => rows.flatMap((t) => t.stream.roles.filter((role) => role === "thought")).length);
+  const tokens = trajectories.map((t) => t.stream.ids.length);
+  const calls = counted.reduce((n, t) => n + t.stepRewards.length, 0);
+  const average = rewards.length > 0 ? mean(rewards) : NaN;
+  // Environments that count their failed calls say so in `toolErrors`.
+  const failures = counted.map((t) => (t.stepRewards.length > 0 ? Number(t.info["toolErrors"]) : 0));
+  const environments = [...new Set(counted.map((t) => t.env))].map((name): [string, number] => {
+    const ofEnv = counted.filter((t) => t.env === name && !Number.isNaN(t.reward)).map((t) => t.reward);
+    return [`rewards/${name}/mean`, mean(ofEnv)];
+  });
+  const compared = counted.filter((t) => t.greedyReward !== undefined);
+  const withoutBaseline = compared.filter((t) => Number.isNaN(t.greedyReward));
+  const names = [...new Set(counted.flatMap((t) => Object.keys(t.rewardParts ?? {})))];
+  const parts = names.map((name): [string, number] => {
+    const scores = counted.map((t) => t.rewardParts?.[name] ?? NaN).filter((r) => !Number.isNaN(r));
+    return [`rewards/${name}/mean`, mean(scores)];
+  });
+  const metrics: Metrics = {
+    reward: average,
+    reward_std: rewards.length > 0 ? moments(rewards, 1).std : NaN,
+    success: mean(counted.map((t) => Number(t.info["success"] === true))),
+    "completions/mean_length": mean(lengths),
+    ...(thoughts.some((n) => n > 0) ? { "completions/mean_thought_length": mean(thoughts) } : {}),
+    "completions/min_length": Math.min(...lengths),
+    "completions/max_length": Math.max(...lengths),
+    "completions/clipped_ratio": mean(counted.map((t) => Number(t.stopReason !== "completed"))),
+    ...Object.fromEntries([...environments, ...parts]),
+    "tools/call_frequency": calls / counted.length,
+    "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
+    "num_turns/mean": mean(kept.map((rows) => rows.reduce((n, t) => n + turnCount(t), 0))),
+    masked: rollouts.length - kept.length,
+    // Groups that teach ReMax nothing, because their greedy rollout failed.
+    ...(compared.length > 0 ? { "remax/failed_baselines": new Set(withoutBaseline.map((t) => t.group)).size } : {}),
+    num_tokens: tokens.reduce((a, b) => a + b, 0),
+  };
+  return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
+}

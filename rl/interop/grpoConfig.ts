@@ -1,0 +1,265 @@
+/**
+ * TRL's `GRPOConfig`, where its fields mean something here: a method by names and numbers, and what the loop and the sampler are to be
+ * told. A field that is not known, or a value that cannot be honoured, is an error: a setting that is silently dropped is another experiment.
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { checkKeys, showValue } from "../../engine/options.ts";
+import type { CorrectionOptions } from "../methods/importanceCorrection.ts";
+import { type MethodChoice, objectiveOf } from "../methods/presets.ts";
+import type { Objective } from "../methods/objective.ts";
+
+/** Fields of TRL's configuration that are understood, with their types; see TRL's documentation for what they mean. */
+export interface GrpoConfigLike {
+  readonly loss_type?: string;
+  readonly importance_sampling_level?: string;
+  readonly scale_rewards?: string | boolean;
+  readonly beta?: number;
+  readonly epsilon?: number;
+  readonly epsilon_high?: number | null;
+  readonly delta?: number | null;
+  readonly sapo_temperature_pos?: number;
+  readonly sapo_temperature_neg?: number;
+  readonly vespo_k_pos?: number;
+  readonly vespo_lambda_pos?: number;
+  readonly vespo_k_neg?: number;
+  readonly vespo_lambda_neg?: number;
+  readonly multi_objective_aggregation?: string;
+  readonly mask_truncated_completions?: boolean;
+  readonly top_entropy_quantile?: number;
+  readonly entropy_coef?: number;
+  readonly use_adaptive_entropy?: boolean;
+  readonly entropy_coef_min?: number;
+  readonly entropy_coef_max?: number;
+  readonly entropy_coef_delta?: number;
+  readonly entropy_target?: number;
+  readonly use_bias_correction_kl?: boolean;
+  readonly off_policy_mask_threshold?: number | null;
+  readonly vllm_importance_sampling_correction?: boolean;
+  readonly vllm_importance_sampling_mode?: string;
+  readonly vllm_importance_sampling_clip_max?: number;
+  readonly vllm_importance_sampling_clip_min?: number | null;
+  readonly num_iterations?: number;
+  readonly num_generations?: number;
+  /** Of `dr_grpo` alone. */
+  readonly max_completion_length?: number;
+  readonly learning_rate?: number;
+  readonly temperature?: number;
+  readonly top_p?: number;
+  readonly top_k?: number;
+  readonly min_p?: number | null;
+}
+type Kind = "number" | "string" | "boolean";
+/** What each field may hold; beside these, `null` is the same as leaving it out. */
+const FIELDS: Readonly<Record<keyof GrpoConfigLike, readonly Kind[]>> = {
+  loss_type: ["string"],
+  importance_sampling_level: ["string"],
+  scale_rewards: ["string", "boolean"],
+  beta: ["number"],
+  epsilon: ["number"],
+  epsilon_high: ["number"],
+  delta: ["number"],
+  sapo_temperature_pos: ["number"],
+  sapo_temperature_neg: ["number"],
+  vespo_k_pos: ["number"],
+  vespo_lambda_pos: ["number"],
+  vespo_k_neg: ["number"],
+  vespo_lambda_neg: ["number"],
+  multi_objective_aggregation: ["string"],
+  mask_truncated_completions: ["boolean"],
+  top_entropy_quantile: ["number"],
+  entropy_coef: ["number"],
+  use_adaptive_entropy: ["boolean"],
+  entropy_coef_min: ["number"],
+  entropy_coef_max: ["number"],
+  entropy_coef_delta: ["number"],
+  entropy_target: ["number"],
+  use_bias_correction_kl: ["boolean"],
+  off_policy_mask_threshold: ["number"],
+  vllm_importance_sampling_correction: ["boolean"],
+  vllm_importance_sampling_mode: ["string"],
+  vllm_importance_sampling_clip_max: ["number"],
+  vllm_importance_sampling_clip_min: ["number"],
+  num_iterations: ["number"],
+  num_generations: ["number"],
+  max_completion_length: ["number"],
+  learning_rate: ["number"],
+  temperature: ["number"],
+  top_p: ["number"],
+  top_k: ["number"],
+  min_p: ["number"],
+};
+
+/** Fields of TRL's that have no meaning here, and what to do instead. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  reward_weights:
+    "goes by the order of reward functions, and components have names here: weigh them in composite(), or with --set reward.NAME=WEIGHT",
+};
+
+/** A configuration comes from a file: "0.2" in the place of 0.2 would be added as text. Fields that are null are left out. */
+function checked(given: GrpoConfigLike): GrpoConfigLike {
+  for (const [name, why] of Object.entries(ELSEWHERE)) {
+    check(!Object.hasOwn(given, name), () => `GRPOConfig: ${name} ${why}`);
+  }
+  checkKeys("GRPOConfig", given, Object.keys(FIELDS));
+  const config = present(given);
+  for (const [name, value] of Object.entries(config) as [keyof GrpoConfigLike, unknown][]) {
+    const isOfKind = FIELDS[name].some((kind) => typeof value === kind);
+    check(isOfKind, () => `GRPOConfig: ${name} must be a ${FIELDS[name].join(" or a ")}, got ${showValue(value)}`);
+  }
+  const { beta = 0, entropy_coef: entropy = 0, top_entropy_quantile: share = 1, loss_type: type = "dapo" } = config;
+  check(beta >= 0, () => `GRPOConfig: beta must be ≥ 0, got ${beta}`);
+  check(entropy >= 0, () => `GRPOConfig: entropy_coef must be ≥ 0, got ${entropy}`);
+  check(share > 0 && share <= 1, () => `GRPOConfig: top_entropy_quantile must be in (0, 1], got ${share}`);
+  check(
+    config.max_completion_length === undefined || type === "dr_grpo",
+    () =>
+      `GRPOConfig: max_completion_length is here the constant that loss_type "dr_grpo" divides by, and loss_type is "${type}"; completions are bounded by the rollout (maxTurns, maxActionTokens)`,
+  );
+  return config;
+}
+
+/** What the configuration says to `trainRl` and its sampler, and only that. */
+export interface GrpoTraining {
+  readonly iterations?: number;
+  readonly groupSize?: number;
+  readonly learningRate?: number;
+  readonly rollout: {
+    readonly temperature?: number;
+    readonly topP?: number;
+    readonly topK?: number;
+    readonly minP?: number;
+  };
+}
+
+/** Those of the given properties that are there. */
+function present<T extends object>(object: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(object).filter(([, v]) => v !== undefined && v !== null)) as { [K in keyof T]?: NonNullable<T[K]> }; // prettier-ignore
+}
+
+/**
+ * @throws on fields that mean nothing here (`GRPOConfig: unknown option 'num_generation'; did you mean 'num_generations'?`) and on
+ *   values that contradict each other
+ */
+export function methodFromGrpoConfig(given: GrpoConfigLike): { choice: MethodChoice; training: GrpoTraining } {
+  const config = checked(given);
+  const { beta = 0, top_entropy_quantile: share = 1 } = config;
+  const { loss, aggregation, options, maxLength } = lossOf(config);
+  return {
+    choice: {
+      method: share < 1 ? "grpo+top_entropy" : "grpo",
+      ...advantageOf(config, { [loss]: options, ...(share < 1 ? { top_entropy: { share } } : {}) }),
+      loss,
+      aggregation,
+      ...(maxLength === undefined ? {} : { maxLength }),
+      ...(beta > 0 ? { kl: { beta, estimator: "k3", ...present({ importance: config.use_bias_correction_kl }) } } : {}),
+      ...entropyOf(config),
+      ...correctionOf(config),
+      ...(config.mask_truncated_completions ? { maskTruncated: true } : {}),
+    },
+    training: {
+      ...present({ iterations: config.num_iterations, groupSize: config.num_generations, learningRate: config.learning_rate }), // prettier-ignore
+      rollout: present({ temperature: config.temperature, topP: config.top_p, topK: config.top_k || undefined, minP: config.min_p }), // prettier-ignore
+    },
+  };
+}
+
+/** The same with the objective made. */
+export function objectiveFromGrpoConfig(config: GrpoConfigLike): { objective: Objective; training: GrpoTraining } {
+  const { choice, training } = methodFromGrpoConfig(config);
+  return { objective: objectiveOf(choice), training };
+}
+
+type Options = Readonly<Record<string, object>>;
+
+function advantageOf(config: GrpoConfigLike, options: Options): Pick<MethodChoice, "advantage" | "options"> {
+  const { scale_rewards: scale = "group", multi_objective_aggregation: order = "sum_then_normalize" } = config;
+  check(["sum_then_normalize", "normalize_then_sum"].includes(order), () => `GRPOConfig: multi_objective_aggregation must be "sum_then_normalize" or "normalize_then_sum", got ${showValue(order)}`); // prettier-ignore
+  const isGroup = scale === "group" || scale === true;
+  if (order === "normalize_then_sum") {
+    check(isGroup, () => `GRPOConfig: multi_objective_aggregation "normalize_then_sum" scales by group and batch; scale_rewards is ${showValue(scale)}`); // prettier-ignore
+    return { advantage: "gdpo", options };
+  }
+  if (isGroup) return { advantage: "grpo", options };
+  if (scale === "batch") return { advantage: "grpo", options: { ...options, grpo: { scale: "batch" } } };
+  if (scale === "none" || scale === false) return { advantage: "centred", options };
+  return fail(`GRPOConfig: scale_rewards must be "group", "batch" or "none", got ${showValue(scale)}`);
+}
+
+interface LossChoice {
+  readonly loss: string;
+  readonly options: object;
+  readonly aggregation: string;
+  readonly maxLength?: number;
+}
+
+/** TRL's `loss_type` names a loss and an aggregation at once. */
+function lossOf(config: GrpoConfigLike): LossChoice {
+  const { loss_type: type = "dapo", importance_sampling_level: level = "token", epsilon = 0.2 } = config;
+  const epsilonHigh = config.epsilon_high ?? epsilon;
+  check(level === "token" || level === "sequence", () => `GRPOConfig: importance_sampling_level must be "token" or "sequence", got ${showValue(level)}`); // prettier-ignore
+  const { delta } = present({ delta: config.delta });
+  const clipped = (): Pick<LossChoice, "loss" | "options"> => {
+    check(level === "token" || delta === undefined, () => "GRPOConfig: delta is for importance_sampling_level \"token\""); // prettier-ignore
+    return level === "sequence"
+      ? { loss: "gspo", options: { epsilon, epsilonHigh } }
+      : { loss: "ppo", options: { epsilon, epsilonHigh, ...(delta === undefined ? {} : { delta }) } };
+  };
+  const tokenLevel = (): void => check(level === "token", () => `GRPOConfig: loss_type "${type}" has no importance_sampling_level "sequence"`); // prettier-ignore
+  switch (type) {
+    case "grpo":
+    case "bnpo":
+    case "dapo":
+      return { ...clipped(), aggregation: type };
+    case "dr_grpo": {
+      const maxLength = config.max_completion_length;
+      check(maxLength !== undefined, () => "GRPOConfig: loss_type \"dr_grpo\" needs max_completion_length"); // prettier-ignore
+      return { ...clipped(), aggregation: type, maxLength };
+    }
+    case "luspo":
+      check(level === "sequence", () => "GRPOConfig: loss_type \"luspo\" needs importance_sampling_level \"sequence\""); // prettier-ignore
+      return { ...clipped(), aggregation: type };
+    case "cispo":
+      tokenLevel();
+      check(typeof config.epsilon_high === "number", () => "GRPOConfig: loss_type \"cispo\" needs epsilon_high, its absolute cap"); // prettier-ignore
+      return { loss: type, options: { cap: "absolute", epsilonHigh }, aggregation: type };
+    case "sapo": {
+      tokenLevel();
+      const options = present({ temperaturePositive: config.sapo_temperature_pos, temperatureNegative: config.sapo_temperature_neg }); // prettier-ignore
+      return { loss: type, options, aggregation: type };
+    }
+    case "vespo": {
+      tokenLevel();
+      const options = present({ kPos: config.vespo_k_pos, lambdaPos: config.vespo_lambda_pos, kNeg: config.vespo_k_neg, lambdaNeg: config.vespo_lambda_neg }); // prettier-ignore
+      return { loss: type, options, aggregation: type };
+    }
+    default:
+      return fail(
+        `GRPOConfig: unknown loss_type "${type}", expected grpo, bnpo, dapo, dr_grpo, luspo, cispo, sapo, vespo`,
+      );
+  }
+}
+
+function entropyOf(config: GrpoConfigLike): Pick<MethodChoice, "entropy"> {
+  const {
+    entropy_coef: coefficient = 0,
+    use_adaptive_entropy: isAdaptive = false,
+    entropy_target: target = 0.2,
+  } = config;
+  if (!isAdaptive) return coefficient > 0 ? { entropy: coefficient } : {};
+  const bounds = present({ min: config.entropy_coef_min, max: config.entropy_coef_max, delta: config.entropy_coef_delta }); // prettier-ignore
+  return { entropy: { target, coefficient, ...bounds } };
+}
+
+function correctionOf(config: GrpoConfigLike): Pick<MethodChoice, "correction"> {
+  const offPolicyMask = config.off_policy_mask_threshold ?? undefined;
+  // TRL turns it on by itself because its sampler is another engine; here sampler and learner are one unless it is asked for.
+  const wanted = config.vllm_importance_sampling_correction ?? config.vllm_importance_sampling_mode !== undefined;
+  if (!wanted && offPolicyMask === undefined) return {};
+  const name = config.vllm_importance_sampling_mode ?? "sequence_mask";
+  const [, level, mode] = /^(token|sequence)_(truncate|mask)$/.exec(name) ?? fail(`GRPOConfig: unknown vllm_importance_sampling_mode "${name}"`); // prettier-ignore
+  const min = config.vllm_importance_sampling_clip_min ?? undefined;
+  const options: CorrectionOptions = wanted
+    ? { level: level as "token" | "sequence", mode: mode as "truncate" | "mask", max: config.vllm_importance_sampling_clip_max ?? 3, ...(min === undefined ? {} : { min }) } // prettier-ignore
+    : { mode: "none" };
+  return { correction: { ...options, ...(offPolicyMask === undefined ? {} : { offPolicyMask }) } };
+}

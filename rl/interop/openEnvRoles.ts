@@ -1,0 +1,139 @@
+/**
+ * Streams in the terms of OpenEnv's RFC 010, "Env-token World Modeling (ECHO)" (draft of 2026-06-14, huggingface/OpenEnv PR 819): token ids with
+ * a role for each, as labels and as the three masks of its reference code, and the options of its world-model loss.
+ *
+ * | RFC 010      | ours                                                     |
+ * | ------------ | -------------------------------------------------------- |
+ * | `context`    | `prompt`, `scaffold` (none of them is trained)           |
+ * | `action`     | `action`, `thought`                                      |
+ * | `env_output` | `observation` that is a target                           |
+ * | `warning`    | `observation` that is none: what the harness added       |
+ *
+ * The RFC has no log-probabilities; a policy loss needs those of the sampler, so they travel in a column of our own,
+ * `old_log_probs`. It names rollout filters without defining them; `echo`'s `filter` is ours.
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { checkKeys, showValue } from "../../engine/options.ts";
+import { echo, type LambdaSchedule, type WorldObjective } from "../methods/world/echo.ts";
+import { append, emptyStream, isAgentToken, type Role, type TokenStream, type Trajectory } from "../episode/stream.ts";
+
+export const TOKEN_ROLES = ["context", "action", "env_output", "warning"] as const;
+export type TokenRole = (typeof TOKEN_ROLES)[number];
+
+/** Which environment tokens the world-model loss is on: `env_only` leaves out warnings. */
+export type WorldLossTarget = "env_only" | "all";
+
+/** An episode as RFC 010 has it; all columns are of equal length. Plain JSON. */
+export interface TokenRoleRecord {
+  readonly input_ids: readonly number[];
+  readonly roles?: readonly TokenRole[];
+  readonly action_mask: readonly boolean[];
+  /** The targets of the world-model loss; with `all` it covers the warnings, too. */
+  readonly obs_mask: readonly boolean[];
+  readonly warning_mask: readonly boolean[];
+  /** `null`: could not be scored. */
+  readonly reward: number | null;
+  /** Ours: log-probability of each action token when it was sampled, 0 elsewhere. */
+  readonly old_log_probs?: readonly number[];
+}
+
+function roleOf({ roles, targets }: TokenStream, t: number): TokenRole {
+  const role = roles[t]!;
+  if (isAgentToken(role)) return "action";
+  if (role === "observation") return targets[t] ? "env_output" : "warning";
+  check(role !== "pad", () => `toTokenRoles: token ${t} is padding, which RFC 010 has no role for`);
+  return "context";
+}
+
+/** An episode in the format of RFC 010. The tokens' turns and temperatures are not part of it. */
+export function toTokenRoles(
+  { stream, reward }: Pick<Trajectory, "stream" | "reward">,
+  target: WorldLossTarget = "env_only",
+): TokenRoleRecord {
+  const roles = stream.ids.map((_, t) => roleOf(stream, t));
+  return {
+    input_ids: [...stream.ids],
+    roles,
+    action_mask: roles.map((role) => role === "action"),
+    obs_mask: roles.map((role) => role === "env_output" || (target === "all" && role === "warning")),
+    warning_mask: roles.map((role) => role === "warning"),
+    reward: Number.isNaN(reward) ? null : reward,
+    old_log_probs: [...stream.oldLogProbs],
+  };
+}
+
+/**
+ * The stream and the reward of a record, from its roles or, without them, from its masks. Context before the first action is
+ * `prompt`, later `scaffold`; each run of action tokens after something else begins a turn.
+ *
+ * Without `old_log_probs` it is what demonstrations are: good for supervised and world-model losses; a policy loss first needs the
+ * log-probabilities of whoever sampled it.
+ *
+ * @throws if columns differ in length, roles are unknown, or masks say two things of one token
+ */
+export function fromTokenRoles(record: TokenRoleRecord): { readonly stream: TokenStream; readonly reward: number } {
+  const { input_ids: ids, old_log_probs: old, reward } = record;
+  const { roles = rolesFromMasks(record) } = record;
+  for (const [name, column] of Object.entries({ roles, ...(old ? { old_log_probs: old } : {}) })) {
+    check(column.length === ids.length, () => `fromTokenRoles: ${ids.length} tokens but ${column.length} ${name}`);
+  }
+  const stream = emptyStream();
+  let turn = -1;
+  roles.forEach((role, t) => {
+    check(
+      TOKEN_ROLES.includes(role),
+      () => `fromTokenRoles: the role of token ${t} is ${showValue(role)}, expected ${TOKEN_ROLES.join(", ")}`,
+    );
+    if (role === "action" && roles[t - 1] !== "action") turn++;
+    const ours: Role =
+      role === "context" ? (turn < 0 ? "prompt" : "scaffold") : role === "action" ? "action" : "observation";
+    append(stream, ours, Math.max(0, turn), [ids[t]!], {
+      target: role === "env_output",
+      ...(role === "action" && old ? { oldLogProbs: [old[t]!] } : {}),
+    });
+  });
+  return { stream, reward: reward ?? NaN };
+}
+
+function rolesFromMasks({ input_ids, action_mask, obs_mask, warning_mask }: TokenRoleRecord): TokenRole[] {
+  for (const [name, mask] of Object.entries({ action_mask, obs_mask, warning_mask })) {
+    check(
+      Array.isArray(mask) && mask.length === input_ids.length,
+      () => `fromTokenRoles: ${input_ids.length} tokens, but ${name} is ${showValue(mask)}`,
+    );
+  }
+  return input_ids.map((_, t) => {
+    const isOutput = obs_mask[t]! || warning_mask[t]!;
+    if (action_mask[t] && isOutput) fail(`fromTokenRoles: token ${t} is in action_mask and in the environment's masks`);
+    return action_mask[t] ? "action" : warning_mask[t] ? "warning" : isOutput ? "env_output" : "context";
+  });
+}
+
+/** The world-model part of a trainer's configuration, with the RFC's names. */
+export interface WorldModelConfig {
+  /** λ; 0 is plain reinforcement learning. Default 0.05, which the RFC says is too much for some models. */
+  readonly world_model_coeff?: number | LambdaSchedule;
+  readonly world_loss_target?: WorldLossTarget;
+}
+
+/**
+ * ECHO as RFC 010's reference code computes it: the coefficient times the mean cross-entropy over all target tokens of the batch
+ * (`token-mean`; the paper divides by each episode's length instead).
+ */
+export function worldModelObjective(config: WorldModelConfig = {}): WorldObjective {
+  checkKeys("worldModelObjective", config, ["world_model_coeff", "world_loss_target"]);
+  const { world_model_coeff: lambda = 0.05, world_loss_target: target = "env_only" } = config;
+  check(
+    target === "env_only" || target === "all",
+    () => `worldModelObjective: world_loss_target must be "env_only" or "all", got ${showValue(target)}`,
+  );
+  const objective = echo({ lambda, normalization: "token-mean" });
+  if (target === "env_only") return objective;
+  return { ...objective, weights: (trajectories, step) => objective.weights(trajectories.map(withWarnings), step) };
+}
+
+/** The same episode with everything that the environment's side wrote as a target. */
+const withWarnings = (trajectory: Trajectory): Trajectory => ({
+  ...trajectory,
+  stream: { ...trajectory.stream, targets: trajectory.stream.roles.map((role) => role === "observation") },
+});

@@ -1,0 +1,229 @@
+/**
+ * Estimators with a critic: generalised advantage estimation and its relatives, and V-trace. All run over a rollout's own tokens
+ * one after the other: the next value of a token is that of the *agent's* next token, whatever the environment wrote between them.
+ */
+import { check } from "../../../engine/errors.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import type { Table } from "../names.ts";
+import { checkRange, signal } from "../tokenStatistics.ts";
+import { rewardsOfTokens, type Rollout, type Trajectory } from "../../episode/stream.ts";
+import { type AdvantageEstimator, tokenEstimator } from "./estimator.ts";
+
+/** A_t = δ_t + γλA_{t+1}, δ_t = r_t + γV_{t+1} − V_t, with V = A = 0 after the end. */
+export function generalizedAdvantages(
+  rewards: readonly number[],
+  values: readonly number[],
+  gamma: number,
+  lambda: number,
+): number[] {
+  const advantages = new Array<number>(rewards.length).fill(0);
+  let [next, nextValue] = [0, 0];
+  for (let k = rewards.length - 1; k >= 0; k--) {
+    next = rewards[k]! + gamma * nextValue - values[k]! + gamma * lambda * next;
+    nextValue = values[k]!;
+    advantages[k] = next;
+  }
+  return advantages;
+}
+
+const plus = (a: readonly number[], b: readonly number[]): number[] => a.map((x, k) => x + b[k]!);
+const valuesOf = ({ tokens }: Rollout, values: readonly Float64Array[]): number[] =>
+  tokens.map(({ row, t }) => values[row]![t]!);
+
+export interface GaeOptions {
+  /** Default 1 */
+  readonly gamma?: number;
+  /** Default 0.95 */
+  readonly lambda?: number;
+  /** λ of the critic's targets; default `lambda` */
+  readonly lambdaValue?: number;
+  /** VAPO: λ = 1 − 1/(α·length), clamped to [0, 1], takes the place of `lambda`. Default none; the paper has 0.05. */
+  readonly alpha?: number;
+  /** `step`: one value and one advantage per turn. Default `token`. */
+  readonly level?: "token" | "step";
+  /** Mean 0 and deviation 1 over the tokens of the batch; default true. */
+  readonly whiten?: boolean;
+}
+
+/** GAE (Schulman et al. 2016, arXiv 1506.02438); length-adaptive λ: VAPO (Yue et al. 2025, arXiv 2504.05118). */
+export function gae(options: GaeOptions = {}): AdvantageEstimator {
+  checkKeys("gae", options, ["gamma", "lambda", "lambdaValue", "alpha", "level", "whiten"]);
+  const { gamma = 1, lambda = 0.95, lambdaValue = lambda, alpha, level = "token", whiten = true } = options;
+  for (const [name, value] of Object.entries({ gamma, lambda, lambdaValue })) checkRange("gae", name, value, 0, 1);
+  check(alpha === undefined || alpha > 0, () => `gae: alpha must be > 0, got ${alpha}`);
+  check(alpha === undefined || options.lambda === undefined, () => "gae: give lambda or alpha, not both");
+  check(level === "token" || level === "step", () => `gae: level must be "token" or "step", got ${String(level)}`);
+  const lambdaOf = (length: number): number =>
+    alpha === undefined ? lambda : Math.min(1, Math.max(0, 1 - 1 / (alpha * length)));
+  return tokenEstimator(
+    "gae",
+    ["values"],
+    (rollout, trajectories, signals) => {
+      const values = valuesOf(rollout, signal(signals, "values", "gae"));
+      const rewards = rewardsOfTokens(rollout, trajectories);
+      if (level === "step") return ofTurns(rollout, rewards, values, gamma, lambdaOf, lambdaValue);
+      const advantages = generalizedAdvantages(rewards, values, gamma, lambdaOf(values.length));
+      return { advantages, returns: plus(generalizedAdvantages(rewards, values, gamma, lambdaValue), values) };
+    },
+    whiten,
+  );
+}
+
+/** Places of each turn among the tokens, in order. */
+function turnsOf({ tokens }: Rollout): number[][] {
+  const turns: number[][] = [];
+  tokens.forEach(({ turn }, k) => {
+    if (k > 0 && tokens[k - 1]!.turn === turn) turns.at(-1)!.push(k);
+    else turns.push([k]);
+  });
+  return turns;
+}
+
+/** One value a turn, that of its first token; all tokens of a turn share its advantage. */
+function ofTurns(
+  rollout: Rollout,
+  rewards: readonly number[],
+  values: readonly number[],
+  gamma: number,
+  lambdaOf: (length: number) => number,
+  lambdaValue: number,
+): { advantages: number[]; returns: number[] } {
+  const turns = turnsOf(rollout);
+  const turnRewards = turns.map((places) => places.reduce((sum, k) => sum + rewards[k]!, 0));
+  const turnValues = turns.map((places) => values[places[0]!]!);
+  const perTurn = generalizedAdvantages(turnRewards, turnValues, gamma, lambdaOf(turns.length));
+  const targets = plus(generalizedAdvantages(turnRewards, turnValues, gamma, lambdaValue), turnValues);
+  const advantages = turns.flatMap((places, n) => places.map(() => perTurn[n]!));
+  return { advantages, returns: turns.flatMap((places, n) => places.map((_, k) => (k === 0 ? targets[n]! : NaN))) };
+}
+
+/** λ 1 for the critic, 1 − 1/(α·length) for the policy (VAPO, arXiv 2504.05118). */
+export function vapo(options: Omit<GaeOptions, "lambda" | "lambdaValue"> = {}): AdvantageEstimator {
+  checkKeys("vapo", options, ["gamma", "alpha", "level", "whiten"]);
+  return { ...gae({ lambdaValue: 1, alpha: 0.05, ...options }), name: "vapo" };
+}
+
+export interface BiLevelOptions {
+  /** γ between turns, default 0.95 */
+  readonly gammaTurn?: number;
+  /** γ between the tokens of a turn, default 1 */
+  readonly gamma?: number;
+  readonly lambda?: number;
+  readonly whiten?: boolean;
+}
+
+/**
+ * First over turns, with the value of each turn's last token; what comes out is the reward at the turn's end, and from there
+ * over the tokens of the turn (RAGEN, Wang et al. 2025, arXiv 2504.20073). Turns are known by their number, not by where a reward
+ * is, so a rollout without any reward is nothing special.
+ */
+export function biLevelGae(options: BiLevelOptions = {}): AdvantageEstimator {
+  checkKeys("biLevelGae", options, ["gammaTurn", "gamma", "lambda", "whiten"]);
+  const { gammaTurn = 0.95, gamma = 1, lambda = 1, whiten = true } = options;
+  for (const [name, value] of Object.entries({ gammaTurn, gamma, lambda })) checkRange("biLevelGae", name, value, 0, 1);
+  const ofRollout = (
+    rollout: Rollout,
+    rewards: readonly number[],
+    values: readonly number[],
+  ): { advantages: number[]; returns: number[] } => {
+    const turns = turnsOf(rollout);
+    const turnRewards = turns.map((places) => places.reduce((sum, k) => sum + rewards[k]!, 0));
+    const lastValues = turns.map((places) => values[places.at(-1)!]!);
+    const targets = plus(generalizedAdvantages(turnRewards, lastValues, gammaTurn, lambda), lastValues);
+    const advantages = turns.flatMap((places, n) => {
+      const inside = places.map((_, k) => (k === places.length - 1 ? targets[n]! : 0));
+      return generalizedAdvantages(inside, places.map((k) => values[k]!), gamma, lambda); // prettier-ignore
+    });
+    return { advantages, returns: plus(advantages, values) };
+  };
+  return tokenEstimator(
+    "bi_level_gae",
+    ["values"],
+    (rollout, trajectories, signals) =>
+      ofRollout(
+        rollout,
+        rewardsOfTokens(rollout, trajectories),
+        valuesOf(rollout, signal(signals, "values", "bi_level_gae")),
+      ),
+    whiten,
+  );
+}
+
+export interface VtraceOptions {
+  /** Default 1 */
+  readonly gamma?: number;
+  /** Default 1 */
+  readonly lambda?: number;
+  /** ρ̄, the cap of a step's own weight; default 1 */
+  readonly rhoBar?: number;
+  /** c̄, the cap of how far a later surprise reaches back; default 1 */
+  readonly cBar?: number;
+}
+
+/**
+ * V-trace, for rollouts of an older policy μ than the learner's π (Espeholt et al. 2018, arXiv 1802.01561, §4.1):
+ * ρ_t = min(ρ̄, π/μ), c_t = λ·min(c̄, π/μ), δ_t = ρ_t(r_t + γV_{t+1} − V_t), v_t = V_t + δ_t + γc_t(v_{t+1} − V_{t+1}), and
+ * A_t = ρ_t(r_t + γv_{t+1} − V_t), with the reinforce loss. The critic's targets are v_t. μ is what the sampler recorded.
+ */
+export function vtrace(options: VtraceOptions = {}): AdvantageEstimator {
+  checkKeys("vtrace", options, ["gamma", "lambda", "rhoBar", "cBar"]);
+  const { gamma = 1, lambda = 1, rhoBar = 1, cBar = 1 } = options;
+  checkRange("vtrace", "gamma", gamma, 0, 1);
+  checkRange("vtrace", "lambda", lambda, 0, 1);
+  check(rhoBar > 0 && cBar > 0, () => `vtrace: rhoBar and cBar must be > 0, got ${rhoBar} and ${cBar}`);
+  const ofRollout = (
+    rewards: readonly number[],
+    V: readonly number[],
+    ratios: readonly number[],
+  ): { advantages: number[]; returns: number[] } => {
+    const n = rewards.length;
+    const [advantages, returns] = [new Array<number>(n).fill(0), new Array<number>(n).fill(0)];
+    let [vNext, VNext] = [0, 0];
+    for (let k = n - 1; k >= 0; k--) {
+      const rho = Math.min(rhoBar, ratios[k]!);
+      const c = lambda * Math.min(cBar, ratios[k]!);
+      const delta = rho * (rewards[k]! + gamma * VNext - V[k]!);
+      advantages[k] = rho * (rewards[k]! + gamma * vNext - V[k]!);
+      vNext = V[k]! + delta + gamma * c * (vNext - VNext);
+      VNext = V[k]!;
+      returns[k] = vNext;
+    }
+    return { advantages, returns };
+  };
+  const estimator = tokenEstimator(
+    "vtrace",
+    ["values", "logProbs"],
+    (rollout, trajectories: readonly Trajectory[], signals) => {
+      const logProbs = signal(signals, "logProbs", "vtrace");
+      const ratios = rollout.tokens.map(({ row, t }) =>
+        Math.exp(logProbs[row]![t]! - trajectories[row]!.stream.oldLogProbs[t]!),
+      );
+      return ofRollout(
+        rewardsOfTokens(rollout, trajectories),
+        valuesOf(rollout, signal(signals, "values", "vtrace")),
+        ratios,
+      );
+    },
+    false,
+  );
+  return { ...estimator, offPolicy: true };
+}
+
+export const CRITIC: Table<AdvantageEstimator> = {
+  gae: {
+    make: gae,
+    formula: "A_t = δ_t + γλA_{t+1}; observation tokens skipped without decay; `level: step`: one value a turn",
+    source: "GAE, arXiv 1506.02438",
+  },
+  vapo: { make: vapo, formula: "gae; λ_value 1, λ_policy 1 − 1/(α·len), α = .05", source: "VAPO, arXiv 2504.05118" },
+  bi_level_gae: {
+    make: biLevelGae,
+    formula: "gae over turns (γ .95), then over the tokens of each turn",
+    source: "RAGEN, arXiv 2504.20073",
+  },
+  vtrace: {
+    make: vtrace,
+    formula: "A_t = ρ_t(r_t + γv_{t+1} − V_t), ρ_t = min(ρ̄, π/μ), c_t = λ·min(c̄, π/μ)",
+    source: "V-trace, arXiv 1802.01561",
+  },
+};

@@ -1,0 +1,137 @@
+/**
+ * Estimators from returns per token, without a critic. They run over a rollout's own tokens one after the other: what the
+ * environment said in between does not exist for them, so a return crosses a gap without decay and without getting lost.
+ */
+import { check } from "../../../engine/errors.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import type { Table } from "../names.ts";
+import { checkRange, signal } from "../tokenStatistics.ts";
+import { rewardsOfTokens, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
+import { fracWithoutSpread, groupsOf, isWithoutSpread } from "../../episode/groups.ts";
+import { type AdvantageEstimator, toColumns, tokenEstimator, whitening } from "./estimator.ts";
+
+/** G_t = r_t + γG_{t+1} */
+export function returnsToGo(rewards: readonly number[], gamma: number): number[] {
+  const returns = [...rewards];
+  for (let k = returns.length - 2; k >= 0; k--) returns[k]! += gamma * returns[k + 1]!;
+  return returns;
+}
+
+/** Discounted return-to-go, whitened over the batch (REINFORCE++, Hu 2025, arXiv 2501.03262). */
+export function reinforcePlusPlus(options: { readonly gamma?: number } = {}): AdvantageEstimator {
+  checkKeys("reinforcePlusPlus", options, ["gamma"]);
+  const { gamma = 1 } = options;
+  checkRange("reinforcePlusPlus", "gamma", gamma, 0, 1);
+  const ofRollout = (rollout: Rollout, trajectories: readonly Trajectory[]): { advantages: number[] } => ({
+    advantages: returnsToGo(rewardsOfTokens(rollout, trajectories), gamma),
+  });
+  return tokenEstimator("reinforce++", [], ofRollout, true);
+}
+
+/** R − mean of the group, then whitened over the tokens of the batch; groups without spread are 0 and do not count. */
+export function reinforcePlusPlusBaseline(options: object = {}): AdvantageEstimator {
+  checkKeys("reinforcePlusPlusBaseline", options, []);
+  return {
+    name: "reinforce++-baseline",
+    estimate(trajectories) {
+      const rollouts = rolloutsOf(trajectories);
+      const centred = new Map<Rollout, number>();
+      for (const group of groupsOf(rollouts)) {
+        const members = group.filter((r) => r.scorable);
+        const rewards = members.map((r) => r.reward);
+        if (isWithoutSpread(rewards)) continue;
+        const mean = rewards.reduce((a, b) => a + b, 0) / rewards.length;
+        members.forEach((r) => centred.set(r, r.reward - mean));
+      }
+      const all = [...centred].flatMap(([rollout, a]) => rollout.tokens.map(() => a));
+      const whiten = whitening(all);
+      return {
+        perToken: toColumns(trajectories, rollouts, (rollout) => {
+          const advantage = centred.get(rollout);
+          return advantage === undefined ? null : rollout.tokens.map(() => whiten(advantage));
+        }),
+        fracRewardZeroStd: fracWithoutSpread(rollouts),
+      };
+    },
+  };
+}
+
+/**
+ * Return-to-go − R_greedy of the same task (ReMax, Li et al. 2024, arXiv 2310.10505). 0 where R_greedy is NaN: the greedy rollout
+ * failed or could not be scored, so there is nothing to compare with, as for a rollout whose own return is NaN.
+ */
+export function remax(options: object = {}): AdvantageEstimator {
+  checkKeys("remax", options, []);
+  const ofRollout = (rollout: Rollout, trajectories: readonly Trajectory[]): { advantages: number[] } => {
+    const { greedyReward } = rollout.first;
+    check(greedyReward !== undefined, () => "remax: needs the return of a greedy rollout of each task, found none");
+    const returns = returnsToGo(rewardsOfTokens(rollout, trajectories), 1);
+    return { advantages: returns.map((G) => (Number.isNaN(greedyReward) ? 0 : G - greedyReward)) };
+  };
+  return { ...tokenEstimator("remax", [], ofRollout, false), greedyBaseline: true };
+}
+
+/**
+ * G_t − b_t, where b_t = Σ w·G / Σ w over the group's rollouts at the same place among their own tokens, and w is the energy of the
+ * score function so far, Σ_{s≤t} (1 − 2π_s + Σ_v π_v²): long or unlikely rollouts count for more. Where only the longest rollout
+ * is left, b = 0 (optimal token baseline, arXiv 2602.07078; verl's `tir_optimal_token_baseline`).
+ */
+export function optimalTokenBaseline(options: object = {}): AdvantageEstimator {
+  checkKeys("optimalTokenBaseline", options, []);
+  return {
+    name: "optimal_token_baseline",
+    needs: ["logProbs", "collision"],
+    estimate(trajectories, signals = {}) {
+      const logProbs = signal(signals, "logProbs", "optimal_token_baseline");
+      const collision = signal(signals, "collision", "optimal_token_baseline");
+      const rollouts = rolloutsOf(trajectories);
+      const advantages = new Map<Rollout, number[]>();
+      for (const group of groupsOf(rollouts)) {
+        const members = group.filter((r) => r.scorable);
+        if (isWithoutSpread(members.map((r) => r.reward))) continue;
+        const curves = members.map((rollout) => {
+          let energy = 0;
+          const weights = rollout.tokens.map(
+            ({ row, t }) => (energy += 1 - 2 * Math.exp(logProbs[row]![t]!) + collision[row]![t]!),
+          );
+          return { rollout, weights, returns: returnsToGo(rewardsOfTokens(rollout, trajectories), 1) };
+        });
+        for (const { rollout, returns } of curves) {
+          advantages.set(
+            rollout,
+            returns.map((G, k) => {
+              const others = curves.filter(({ weights }) => weights.length > k);
+              if (others.length < 2) return G;
+              const total = others.reduce((sum, { weights }) => sum + weights[k]!, 0);
+              const weighted = others.reduce((sum, { weights, returns: R }) => sum + weights[k]! * R[k]!, 0);
+              return G - weighted / (total + 1e-8);
+            }),
+          );
+        }
+      }
+      return {
+        perToken: toColumns(trajectories, rollouts, (rollout) => advantages.get(rollout) ?? null),
+        fracRewardZeroStd: fracWithoutSpread(rollouts),
+      };
+    },
+  };
+}
+
+export const RETURNS: Table<AdvantageEstimator> = {
+  "reinforce++": {
+    make: reinforcePlusPlus,
+    formula: "discounted return-to-go across observation gaps, whitened over the batch",
+    source: "REINFORCE++, arXiv 2501.03262",
+  },
+  "reinforce++-baseline": {
+    make: reinforcePlusPlusBaseline,
+    formula: "R − group mean, whitened over the batch",
+    source: "REINFORCE++, arXiv 2501.03262",
+  },
+  remax: { make: remax, formula: "return-to-go − R_greedy", source: "ReMax, arXiv 2310.10505" },
+  optimal_token_baseline: {
+    make: optimalTokenBaseline,
+    formula: "G_t − Σw·G/Σw over the group at the same own token, w = Σ(1 − 2π + Σπ²)",
+    source: "optimal token baseline, arXiv 2602.07078",
+  },
+};

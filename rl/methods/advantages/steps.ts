@@ -1,0 +1,175 @@
+/** Estimators that compare steps (turns) across the rollouts of a group: equal states, or equal milestones. */
+import { check } from "../../../engine/errors.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import type { Table } from "../names.ts";
+import { checkRange } from "../tokenStatistics.ts";
+import { isAgentToken, rewardsOfTurns, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
+import { fracWithoutSpread, groupBy, groupsOf, isWithoutSpread, moments } from "../../episode/groups.ts";
+import { type AdvantageEstimator, toColumns } from "./estimator.ts";
+import { returnsToGo } from "./returns.ts";
+
+interface Step {
+  readonly rollout: Rollout;
+  readonly turn: number;
+  /** Steps are compared with others of the same key only. */
+  readonly key: string;
+  readonly value: number;
+}
+
+/** Numbers of the turns in which the agent wrote something, in order. */
+const turnsOf = ({ tokens }: Rollout): number[] => [...new Set(tokens.map(({ turn }) => turn))];
+
+/** Values minus their mean, over std + eps if asked; exactly 0 without spread. */
+function relative(values: readonly number[], std: boolean, eps: number): number[] {
+  if (isWithoutSpread(values)) return values.map(() => 0);
+  const { mean, std: deviation } = moments(values, 1);
+  return values.map((x) => (x - mean) / (std ? deviation + eps : 1));
+}
+
+/** Each step's value relative to the steps of the same key. */
+function relativeSteps(steps: readonly Step[], std: boolean, eps: number): Map<Rollout, Map<number, number>> {
+  const result = new Map<Rollout, Map<number, number>>();
+  for (const peers of groupBy(steps, ({ key }) => key)) {
+    relative(peers.map((s) => s.value), std, eps).forEach((a, k) => {
+      const { rollout, turn } = peers[k]!;
+      result.set(rollout, (result.get(rollout) ?? new Map<number, number>()).set(turn, a));
+    }); // prettier-ignore
+  }
+  return result;
+}
+
+/** Episode term plus `weight` times the step term, on every token of the step. */
+function combined(
+  name: string,
+  weight: number,
+  std: boolean,
+  eps: number,
+  stats: "rollout" | "row",
+  stepsOf: (group: readonly Rollout[], trajectories: readonly Trajectory[]) => Step[],
+): AdvantageEstimator {
+  return {
+    name,
+    estimate(trajectories) {
+      const rollouts = rolloutsOf(trajectories);
+      const ofEpisode = new Map<Rollout, number>();
+      const ofStep = new Map<Rollout, Map<number, number>>();
+      for (const group of groupsOf(rollouts)) {
+        const members = group.filter((r) => r.scorable && r.tokens.length > 0);
+        const counted = members.flatMap((r) => (stats === "row" ? turnsOf(r).map(() => r) : [r]));
+        relative(counted.map((r) => r.reward), std, eps).forEach((a, k) => ofEpisode.set(counted[k]!, a)); // prettier-ignore
+        for (const [rollout, turns] of relativeSteps(stepsOf(members, trajectories), std, eps))
+          ofStep.set(rollout, turns);
+      }
+      return {
+        perToken: toColumns(trajectories, rollouts, (rollout) =>
+          rollout.tokens.map(
+            ({ turn }) => (ofEpisode.get(rollout) ?? 0) + weight * (ofStep.get(rollout)?.get(turn) ?? 0),
+          ),
+        ),
+        fracRewardZeroStd: fracWithoutSpread(rollouts),
+      };
+    },
+  };
+}
+
+export interface GigpoOptions {
+  /** ω, the weight of the step term; default 1 */
+  readonly omega?: number;
+  /** Discount of step returns, default 0.95 */
+  readonly gamma?: number;
+  /** Divide both terms by the deviation (verl-agent's `mean_std_norm`); default false, `mean_norm`. */
+  readonly std?: boolean;
+  /** Added to the deviation; default 1e-6. */
+  readonly eps?: number;
+  /** `row`: a rollout counts in the episode's statistics once per step, as in verl-agent. Default `rollout`. */
+  readonly stats?: "rollout" | "row";
+  /** The state in which a turn's action was taken, as text. Default: the observation before it; at first the prompt. */
+  readonly anchor?: (trajectory: Trajectory, turn: number) => string;
+}
+
+/**
+ * Ids of what the agent saw last before it acted in a turn: what the environment said in the turn before, whoever acted in it; where the
+ * row begins with the turn, the prompt up to there. Actions that were given later are prompt, too, but nothing that it had seen.
+ */
+export function anchorOf({ stream }: Trajectory, turn: number): string {
+  const { ids, roles, turns } = stream;
+  const answer = ids.filter((_, t) => roles[t] === "observation" && turns[t] === turn - 1);
+  const isFirst = answer.length === 0 && !roles.some((role, t) => isAgentToken(role) && turns[t]! < turn);
+  return (isFirst ? ids.filter((_, t) => roles[t] === "prompt" && turns[t]! <= turn) : answer).join(" ");
+}
+
+/**
+ * A_episode + ω·A_step: discounted returns of steps, compared with those of other steps of the group that were taken in the
+ * identical state; a state that was visited once gives 0 (GiGPO, Feng et al. 2025, arXiv 2505.10978).
+ */
+export function gigpo(options: GigpoOptions = {}): AdvantageEstimator {
+  checkKeys("gigpo", options, ["omega", "gamma", "std", "eps", "stats", "anchor"]);
+  const { omega = 1, gamma = 0.95, std = false, eps = 1e-6, stats = "rollout", anchor = anchorOf } = options;
+  checkRange("gigpo", "omega", omega, 0);
+  checkRange("gigpo", "gamma", gamma, 0, 1);
+  checkRange("gigpo", "eps", eps, 0);
+  check(stats === "rollout" || stats === "row", () => `gigpo: stats must be "rollout" or "row", got ${String(stats)}`);
+  return combined("gigpo", omega, std, eps, stats, (group, trajectories) =>
+    group.flatMap((rollout) => {
+      // Over all turns of the environment: a step whose action was given takes its time, too.
+      const returns = returnsToGo(rewardsOfTurns(rollout, trajectories), gamma);
+      // What was seen before a fork is in the row before it.
+      const keyOf = (turn: number): string =>
+        rollout.rows.map((row) => anchor(trajectories[row]!, turn)).find((text) => text !== "") ?? "";
+      return turnsOf(rollout).map((turn) => ({ rollout, turn, key: keyOf(turn), value: returns[turn]! }));
+    }),
+  );
+}
+
+export interface MilestoneOptions {
+  /** λ, the weight of the segment term; default 1 */
+  readonly lambda?: number;
+  /** Discount per step towards the milestone, default 0.95 */
+  readonly gamma?: number;
+  readonly std?: boolean;
+  /** Added to the deviation; default 1e-6. */
+  readonly eps?: number;
+  /** Turns at which a milestone was reached. Default: those with a positive step reward. */
+  readonly milestones?: (trajectory: Trajectory) => readonly number[];
+}
+
+/**
+ * A_traj + λ·A_segment. A segment ends at the turn t_k of a milestone; a step t in it is worth R·γ^(t_k − t), R the milestone's
+ * reward (its step's if positive, else 1), and is compared with the steps of the group that are in the same segment, counted from the
+ * start. Steps after the last milestone are worth 0: they are in the segment that others finished (BEACON, Wang et al. 2026,
+ * arXiv 2605.06078; what a step is compared with is our reading).
+ */
+export function milestone(options: MilestoneOptions = {}): AdvantageEstimator {
+  checkKeys("milestone", options, ["lambda", "gamma", "std", "eps", "milestones"]);
+  const { lambda = 1, gamma = 0.95, std = false, eps = 1e-6 } = options;
+  const { milestones = ({ stepRewards }): number[] => stepRewards.flatMap((r, turn) => (r > 0 ? [turn] : [])) } =
+    options;
+  checkRange("milestone", "lambda", lambda, 0);
+  checkRange("milestone", "gamma", gamma, 0, 1);
+  checkRange("milestone", "eps", eps, 0);
+  return combined("milestone", lambda, std, eps, "rollout", (group) =>
+    group.flatMap((rollout) => {
+      const reached = milestones(rollout.first).toSorted((a, b) => a - b);
+      return turnsOf(rollout).map((turn) => {
+        const segment = reached.filter((t) => t < turn).length;
+        const end = reached[segment];
+        const earned = end === undefined ? 0 : (rollout.first.stepRewards[end] ?? 0);
+        const value = end === undefined ? 0 : (earned > 0 ? earned : 1) * gamma ** (end - turn);
+        return { rollout, turn, key: String(segment), value };
+      });
+    }),
+  );
+}
+
+export const STEPS: Table<AdvantageEstimator> = {
+  gigpo: {
+    make: gigpo,
+    formula: "A_episode + ω·A_step; step returns (γ .95) against those from the identical observation",
+    source: "GiGPO, arXiv 2505.10978",
+  },
+  milestone: {
+    make: milestone,
+    formula: "A_traj + λ·A_segment; segment reward R·γ^(t_k − t)",
+    source: "BEACON, arXiv 2605.06078",
+  },
+};

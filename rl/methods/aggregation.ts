@@ -1,0 +1,127 @@
+/**
+ * Aggregation: how per-token losses become one number. The denominators are those of the whole optimiser step and are folded into
+ * per-token weights before the step is split, so the loss is a plain weighted sum and micro-batches change nothing
+ * ("mean of micro-batch means" does: TRL issue 3021). Names as in verl; TRL's `loss_type` names are accepted.
+ */
+import { check, fail } from "../../engine/errors.ts";
+
+export const AGGREGATIONS = [
+  "token-mean",
+  "token-sum",
+  "seq-mean-token-sum",
+  "seq-mean-token-sum-norm",
+  "seq-mean-token-mean",
+  "prompt-mean-token-mean",
+] as const;
+export type Aggregation = (typeof AGGREGATIONS)[number];
+
+/** m is the mask, N the number of trained tokens, S that of sequences with one, L_max a constant length. */
+export const AGGREGATION_FORMULAS: Readonly<Record<Aggregation, string>> = {
+  "token-mean": "Σ m·ℓ / N",
+  "token-sum": "Σ m·ℓ",
+  "seq-mean-token-sum": "(1/S) Σ_i Σ_t m·ℓ",
+  "seq-mean-token-sum-norm": "(1/(S·L_max)) Σ_i Σ_t m·ℓ, Dr. GRPO's",
+  "seq-mean-token-mean": "mean of the sequences' own means",
+  "prompt-mean-token-mean": "mean over the tasks of the mean over all tokens of a task's group, SkyRL's prompt_mean",
+};
+
+/** TRL's `loss_type` names, each for its aggregation, and SkyRL's. */
+export const AGGREGATION_ALIASES: Readonly<Record<string, Aggregation>> = {
+  dapo: "token-mean",
+  bnpo: "token-mean",
+  grpo: "seq-mean-token-mean",
+  dr_grpo: "seq-mean-token-sum-norm",
+  cispo: "token-mean",
+  vespo: "token-mean",
+  sapo: "seq-mean-token-mean",
+  luspo: "seq-mean-token-sum",
+  prompt_mean: "prompt-mean-token-mean",
+};
+
+export function aggregationByName(name: string): Aggregation {
+  const found =
+    AGGREGATIONS.find((a) => a === name) ??
+    (Object.hasOwn(AGGREGATION_ALIASES, name) ? AGGREGATION_ALIASES[name] : undefined);
+  return (
+    found ??
+    fail(
+      `aggregation: unknown name "${name}", expected ${[...AGGREGATIONS, ...Object.keys(AGGREGATION_ALIASES)].join(", ")}`,
+    )
+  );
+}
+
+export interface AggregationOptions {
+  /** L_max of `seq-mean-token-sum-norm` */
+  readonly maxLength?: number;
+  /** Rows of each sequence; default: every row is one. */
+  readonly sequences?: readonly (readonly number[])[];
+  /** The task of each sequence, for `prompt-mean-token-mean`; default: each is one of its own. */
+  readonly groups?: readonly number[];
+  /** How much each trained token counts, ≥ 0; default 1. The denominators count the same, so only proportions matter. */
+  readonly importance?: readonly Float64Array[];
+}
+
+/**
+ * The weight of each token, 0 outside the mask. N is the number of trained tokens of the whole step, S the number of sequences
+ * that have at least one; a sequence is a rollout, with all its rows.
+ * @param masks per row, per token
+ * @param options or L_max alone
+ */
+export function aggregationWeights(
+  masks: readonly (readonly boolean[])[],
+  aggregation: Aggregation,
+  options: AggregationOptions | number = {},
+): Float64Array[] {
+  const { maxLength, sequences = masks.map((_, row) => [row]), groups, importance } = typeof options === "number" ? { maxLength: options } : options; // prettier-ignore
+  const lengths = sequences.map((rows) =>
+    rows.reduce((sum, row) => sum + worthOfRow(masks[row]!, importance?.[row]), 0),
+  );
+  const N = lengths.reduce((a, b) => a + b, 0);
+  const S = sequences.filter((rows) => rows.some((row) => masks[row]!.some(Boolean))).length;
+  const groupOf = (i: number): number => groups?.[i] ?? i;
+  const ofGroup = new Map<number, number>();
+  lengths.forEach((n, i) => ofGroup.set(groupOf(i), (ofGroup.get(groupOf(i)) ?? 0) + n));
+  const trained = new Set(
+    sequences.flatMap((rows, i) => (rows.some((row) => masks[row]!.some(Boolean)) ? [groupOf(i)] : [])),
+  );
+  const weightOf = (i: number): number => {
+    switch (aggregation) {
+      case "token-mean":
+        return 1 / N;
+      case "token-sum":
+        return 1;
+      case "seq-mean-token-sum":
+        return 1 / S;
+      case "seq-mean-token-sum-norm":
+        check(
+          maxLength !== undefined && maxLength > 0,
+          () => `aggregation: seq-mean-token-sum-norm needs a maximal length > 0, got ${maxLength}`,
+        );
+        return 1 / (S * maxLength);
+      case "seq-mean-token-mean":
+        return 1 / (S * lengths[i]!);
+      case "prompt-mean-token-mean":
+        return 1 / (trained.size * ofGroup.get(groupOf(i))!);
+    }
+  };
+  const weights = masks.map((mask) => new Float64Array(mask.length));
+  for (const [i, rows] of sequences.entries()) {
+    if (lengths[i] === 0) continue; // keeps 1/0 away
+    const weight = weightOf(i);
+    for (const row of rows) {
+      const [mask, own] = [masks[row]!, importance?.[row]];
+      for (let t = 0; t < mask.length; t++) weights[row]![t] = worth(mask, own, t) * weight;
+    }
+  }
+  return weights;
+}
+
+/** How much token `t` of a row counts. */
+const worth = (mask: readonly boolean[], importance: Float64Array | undefined, t: number): number =>
+  mask[t] ? (importance?.[t] ?? 1) : 0;
+
+function worthOfRow(mask: readonly boolean[], importance: Float64Array | undefined): number {
+  let sum = 0;
+  for (let t = 0; t < mask.length; t++) sum += worth(mask, importance, t);
+  return sum;
+}

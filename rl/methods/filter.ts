@@ -1,0 +1,106 @@
+/**
+ * Which rollouts are learnt from. `filterRollouts`: as demonstrations (rejection-sampling fine-tuning: Yuan et al. 2023, arXiv
+ * 2308.01825; RAFT, arXiv 2304.06767), what succeeded is imitated with `trainSft`, what failed is dropped. `rowsFilteredOut`: in a
+ * step of RL, groups whose rewards hardly differ are left out of the policy term (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
+ */
+import { check } from "../../engine/errors.ts";
+import { checkKeys } from "../../engine/options.ts";
+import { groupBy, groupsOf, moments } from "../episode/groups.ts";
+import { isAgentToken, rolloutsOf, type Trajectory } from "../episode/stream.ts";
+import { type Success, succeeded } from "../episode/outcomes.ts";
+import { checkRange } from "./tokenStatistics.ts";
+
+export interface FilterOptions {
+  /** What is kept; default: what the environment calls a success, else a positive return. */
+  readonly keep?: Success;
+  /** Rollouts of one task at most, the shortest (in the agent's tokens) first; default 4. Else the easy tasks crowd out the others. */
+  readonly perTask?: number;
+}
+
+/**
+ * The rollouts to imitate, in the order in which they came. Masked and unscorable ones are left out, and so are all but the first
+ * of several with the same tokens. Tasks are told apart by environment, text and seed. The rows of a rollout stay together. Only
+ * the agent's tokens are imitated by `trainSft`: a chooser's and a guide's actions are prompt.
+ */
+export function filterRollouts(trajectories: readonly Trajectory[], options: FilterOptions = {}): Trajectory[] {
+  checkKeys("filterRollouts", options, ["keep", "perTask"]);
+  const { keep = succeeded, perTask = 4 } = options;
+  check(perTask === Infinity || (Number.isInteger(perTask) && perTask >= 1), () => `filterRollouts: perTask must be an integer ≥ 1 or Infinity, got ${perTask}`); // prettier-ignore
+  const seen = new Set<string>();
+  const candidates = rolloutsOf(trajectories).filter(({ scorable, first, rows, tokens }) => {
+    if (!scorable || tokens.length === 0 || !keep(first)) return false;
+    const tokensOfAll = rows.map((row) => trajectories[row]!.stream.ids.join()).join(";");
+    const key = `${taskOf(first)} ${tokensOfAll}`;
+    return !seen.has(key) && seen.add(key) !== undefined;
+  });
+  const length = (rows: readonly number[]): number =>
+    rows.reduce((n, row) => n + trajectories[row]!.stream.roles.filter(isAgentToken).length, 0);
+  const chosen = groupBy(candidates, ({ first }) => taskOf(first)).flatMap((members) =>
+    members.toSorted((a, b) => length(a.rows) - length(b.rows)).slice(0, perTask),
+  );
+  const rows = new Set(chosen.flatMap((rollout) => rollout.rows));
+  return trajectories.filter((_, row) => rows.has(row));
+}
+
+const taskOf = ({ env, task, seed }: Trajectory): string => JSON.stringify([env, task, seed]);
+
+/** RAGEN's names: what a group is worth is the standard deviation (ddof 1) of its rewards; groups without any are never kept. */
+export interface RolloutFilter {
+  /**
+   * `top_p` (default): the groups of largest deviation that together have the share `value` of all deviation. `top_k`: the share
+   * `value` of all groups, at least one. `min_p`: those with at least the share `value` of the largest deviation.
+   */
+  readonly strategy?: "top_p" | "top_k" | "min_p";
+  /** Default 0.9, for `top_k` 0.25. */
+  readonly value?: number;
+  /**
+   * Of `top_p`: deviations as they are (`linear`, default), less 0.01 of tolerance, with which a step of next to no spread is
+   * dropped whole; or their softmax.
+   */
+  readonly mode?: "linear" | "softmax";
+}
+const STRATEGIES = ["top_p", "top_k", "min_p"] as const;
+const TOLERANCE = 0.01;
+
+export function checkRolloutFilter(filter: RolloutFilter): void {
+  checkKeys("rolloutFilter", filter, ["strategy", "value", "mode"]);
+  const { strategy = "top_p", value = 0.9, mode } = filter;
+  check(STRATEGIES.includes(strategy), () => `rolloutFilter: strategy must be one of ${STRATEGIES.join(", ")}, got "${String(strategy)}"`); // prettier-ignore
+  checkRange("rolloutFilter", "value", value, 0, 1);
+  check(mode === undefined || mode === "linear" || mode === "softmax", () => `rolloutFilter: mode must be "linear" or "softmax", got "${String(mode)}"`); // prettier-ignore
+  check(mode === undefined || strategy === "top_p", () => `rolloutFilter: mode is for top_p, not ${strategy}`);
+}
+
+/** The places of the groups that are kept, largest deviation first; of equal ones the first. @param deviations one for each group */
+export function groupsKept(deviations: readonly number[], filter: RolloutFilter): number[] {
+  const { strategy = "top_p", value = strategy === "top_k" ? 0.25 : 0.9, mode = "linear" } = filter;
+  const ranked = deviations
+    .flatMap((deviation, place) => (deviation > 1e-10 ? [{ deviation, place }] : []))
+    .toSorted((a, b) => b.deviation - a.deviation);
+  const places = ranked.map(({ place }) => place);
+  const largest = ranked[0]?.deviation ?? 0;
+  if (strategy === "min_p") return places.filter((place) => deviations[place]! >= value * largest - 1e-10);
+  if (strategy === "top_k") return places.slice(0, Math.max(1, Math.floor(value * deviations.length)));
+  if (value === 1) return places;
+  const masses = ranked.map(({ deviation }) => (mode === "linear" ? deviation : Math.exp(deviation - largest)));
+  const total = masses.reduce((a, b) => a + b, 0);
+  const wanted = value * total - (mode === "linear" ? TOLERANCE : 0);
+  let sum = 0;
+  // A softmax has a mass in every group, and keeps one at least.
+  return places.filter((_, k) => {
+    const isWanted = sum < wanted || (mode === "softmax" && k === 0);
+    sum += masses[k]!;
+    return isWanted;
+  });
+}
+
+/** The rows of the groups that a filter does not keep. */
+export function rowsFilteredOut(trajectories: readonly Trajectory[], filter: RolloutFilter): Set<number> {
+  const groups = groupsOf(rolloutsOf(trajectories));
+  const deviations = groups.map((group) => {
+    const rewards = group.filter(({ scorable }) => scorable).map(({ reward }) => reward);
+    return rewards.length < 2 ? 0 : moments(rewards, 1).std;
+  });
+  const kept = new Set(groupsKept(deviations, filter));
+  return new Set(groups.flatMap((group, place) => (kept.has(place) ? [] : group.flatMap(({ rows }) => rows))));
+}

@@ -1,0 +1,40 @@
+/**
+ * Policy losses by name, family by family in reading order: plain and clipped ratios (`losses/clipped.ts`), weights on the
+ * log-probability (`losses/weighted.ts`), statistics over the batch (`losses/covariance.ts`, `losses/secondMoment.ts`), one ratio per
+ * sequence (`losses/sequence.ts`), supervised (`losses/supervised.ts`), pairs (`losses/preference.ts`). What they share is in
+ * `losses/policyLoss.ts`; KL penalties are in `losses/kl.ts`.
+ */
+import { mergeTables, type Table } from "../names.ts";
+import { CLIPPED } from "./clipped.ts";
+import { COVARIANCE } from "./covariance.ts";
+import type { PolicyLoss } from "./policyLoss.ts";
+import { PREFERENCE } from "./preference.ts";
+import { SECOND_MOMENT } from "./secondMoment.ts";
+import { SEQUENCE } from "./sequence.ts";
+import { SUPERVISED } from "./supervised.ts";
+import { WEIGHTED } from "./weighted.ts";
+
+export { ppoClip, type PpoClipOptions, sapo, type SapoOptions } from "./clipped.ts";
+export { clipCov, type ClipCovOptions, klCov, type KlCovOptions } from "./covariance.ts";
+export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlClamp, type KlEstimator } from "./kl.ts";
+export { klEstimate, klEstimatorByName, klPenalty } from "./kl.ts";
+export { type PolicyLoss, type Segments, type StepView, type TokenColumns } from "./policyLoss.ts";
+export { dpo, type DpoOptions, PREFERENCE_LOSSES, type PreferenceLoss } from "./preference.ts";
+export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./entropy.ts";
+export { m2po, type M2poOptions, secondMomentMask } from "./secondMoment.ts";
+export { gmpo, gspo, vespo, type VespoOptions } from "./sequence.ts";
+export { clippedErrorLoss, crossEntropyLoss, dft, sft } from "./supervised.ts";
+export { clippedValueLoss } from "./value.ts";
+export { cispo, type CispoOptions, dppoKl, type DppoOptions, dppoTv, dro } from "./weighted.ts";
+export { importanceSampling, primeRl, type PrimeOptions, reinforce } from "./weighted.ts";
+
+/** By name, for the command line. A loss is one entry in the table of its family. */
+export const POLICY_LOSSES: Table<PolicyLoss> = mergeTables(
+  CLIPPED,
+  WEIGHTED,
+  COVARIANCE,
+  SECOND_MOMENT,
+  SEQUENCE,
+  SUPERVISED,
+  PREFERENCE,
+);

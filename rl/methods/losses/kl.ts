@@ -1,0 +1,135 @@
+/** Estimators of KL(π ‖ ref) from samples of π (Schulman, "Approximating KL divergence", 2020), and what holds their coefficient. */
+import { type Expr, where } from "../../../kernels/expr.ts";
+import { check, fail } from "../../../engine/errors.ts";
+import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import { checkRange } from "../tokenStatistics.ts";
+
+export const KL_ESTIMATORS = ["k1", "k2", "k3", "abs", "k3+"] as const;
+export type KlEstimator = (typeof KL_ESTIMATORS)[number];
+
+/** verl's names. Its `low_var_kl` also clamps; see `clampLogRatio`. */
+export const KL_ALIASES: Readonly<Record<string, KlEstimator>> = { kl: "k1", mse: "k2", low_var_kl: "k3" };
+
+export function klEstimatorByName(name: string): KlEstimator {
+  const found =
+    KL_ESTIMATORS.find((k) => k === name) ?? (Object.hasOwn(KL_ALIASES, name) ? KL_ALIASES[name] : undefined);
+  return (
+    found ??
+    fail(`kl: unknown estimator "${name}", expected ${[...KL_ESTIMATORS, ...Object.keys(KL_ALIASES)].join(", ")}`)
+  );
+}
+
+/** e^d − d − 1, for small |d| by its series: the naive form cancels in f32 and is 0 at 1e-4. */
+function k3(d: Expr): Expr {
+  const series = d
+    .square()
+    .mul(0.5)
+    .mul(
+      d
+        .mul(1 / 3)
+        .mul(d.mul(0.25).add(1))
+        .add(1),
+    );
+  return where(d.abs().lt(0.03), series, d.expm1().sub(d));
+}
+const k2 = (d: Expr): Expr => d.square().mul(0.5);
+
+const maskedKl = (name: string, formula: (d: Expr) => Expr): Pointwise<Tensor> =>
+  fuse(name, (lp, ref, mask) => formula(where(mask, ref.sub(lp), 0)));
+const clampedKl = (name: string, formula: (d: Expr) => Expr): Pointwise<Tensor> =>
+  fuse(`${name}Clamped`, (lp, ref, mask, input, output) =>
+    formula(where(mask, ref.sub(lp), 0).clamp(input.neg(), input)).clamp(output.neg(), output),
+  );
+
+/** Each in terms of d = ref − lp; exactly 0 where the mask is 0. */
+const FORMULAS: Readonly<Record<KlEstimator, (d: Expr) => Expr>> = {
+  /** lp − ref: unbiased, of either sign */
+  k1: (d) => d.neg(),
+  /** ½(lp − ref)²: biased value, unbiased gradient */
+  k2,
+  /** e^d − d − 1: unbiased and never negative; its gradient is biased */
+  k3,
+  abs: (d) => d.abs(),
+  /** The value of k3 with the gradient of k2: unbiased in both. */
+  "k3+": (d) => k2(d).add(k3(d).sub(k2(d)).stopGradient()),
+};
+const KL = Object.fromEntries(KL_ESTIMATORS.map((k) => [k, maskedKl(k, FORMULAS[k])]));
+const CLAMPED_KL = Object.fromEntries(KL_ESTIMATORS.map((k) => [k, clampedKl(k, FORMULAS[k])]));
+
+/** Bounds on what one token can say: |ref − lp| before, and the estimate after. verl's `low_var_kl` has 20 and 10. */
+export interface KlClamp {
+  readonly logRatio: number;
+  readonly value: number;
+}
+
+/** [N]: the estimator on trained tokens, 0 elsewhere. */
+export function klPenalty(
+  estimator: KlEstimator,
+  logProbs: Tensor,
+  refLogProbs: Tensor,
+  mask: Tensor,
+  clamp?: KlClamp,
+): Tensor {
+  if (clamp === undefined) return KL[estimator]!(logProbs, refLogProbs, mask);
+  return CLAMPED_KL[estimator]!(logProbs, refLogProbs, mask, clamp.logRatio, clamp.value);
+}
+
+/** The estimate of one token, on the host: for a penalty in the reward. */
+export function klEstimate(estimator: KlEstimator, logProb: number, refLogProb: number): number {
+  const d = refLogProb - logProb;
+  switch (estimator) {
+    case "k1":
+      return -d;
+    case "k2":
+      return 0.5 * d * d;
+    case "abs":
+      return Math.abs(d);
+    case "k3":
+    case "k3+":
+      return Math.abs(d) < 0.03 ? 0.5 * d * d * (1 + (d / 3) * (1 + d / 4)) : Math.expm1(d) - d;
+  }
+}
+
+export interface AdaptiveKlOptions {
+  /** β at the beginning */
+  readonly beta: number;
+  /** The KL that β is steered to. */
+  readonly target: number;
+  /** Samples over which a constant error of 20 % changes β by a fifth. */
+  readonly horizon: number;
+}
+
+/**
+ * A coefficient that follows the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019, arXiv 1909.08593,
+ * §2.2). Its `beta` is part of a run's state: save it with a checkpoint, and `resume` from it.
+ */
+export class AdaptiveKl {
+  #beta: number;
+  readonly #target: number;
+  readonly #horizon: number;
+
+  constructor(options: AdaptiveKlOptions) {
+    checkKeys("AdaptiveKl", options, ["beta", "target", "horizon"]);
+    checkRange("AdaptiveKl", "beta", options.beta, 0);
+    check(options.target > 0, () => `AdaptiveKl: target must be > 0, got ${options.target}`);
+    check(options.horizon > 0, () => `AdaptiveKl: horizon must be > 0, got ${options.horizon}`);
+    [this.#beta, this.#target, this.#horizon] = [options.beta, options.target, options.horizon];
+  }
+
+  get beta(): number {
+    return this.#beta;
+  }
+
+  /** @param kl the mean KL of a step @param samples episodes in it; a KL that is not finite changes nothing */
+  update(kl: number, samples: number): void {
+    if (!Number.isFinite(kl)) return;
+    const error = Math.min(0.2, Math.max(-0.2, kl / this.#target - 1));
+    this.#beta *= 1 + (error * samples) / this.#horizon;
+  }
+
+  resume(beta: number): void {
+    checkRange("AdaptiveKl", "beta", beta, 0);
+    this.#beta = beta;
+  }
+}

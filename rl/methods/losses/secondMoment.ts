@@ -1,0 +1,71 @@
+/**
+ * M2PO, second-moment trust policy optimisation (Zheng et al. 2025, arXiv 2510.01161): for samples of a policy many updates old. A
+ * clip judges each token by itself and cuts off many; here the step as a whole is held to a budget, the mean of (ln ρ)² over its
+ * tokens, and only the few that break it are left out. (ln ρ)² has no sign, so that tokens cannot cancel as they do in a mean of ln ρ.
+ *
+ * Not the paper's: ln ρ is of the policy as it is at the beginning of each pass, once for the whole step and not per micro-batch; on-policy
+ * all of it is 0 and nothing is left out.
+ */
+import { where } from "../../../kernels/expr.ts";
+import { check } from "../../../engine/errors.ts";
+import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import type { Table } from "../names.ts";
+import { maskedRatio, type PolicyLoss } from "./policyLoss.ts";
+
+const m2poLoss: Pointwise<Tensor> = fuse("m2po", (lp, old, advantage, mask, chosen) => {
+  const kept = where(mask, chosen, 0);
+  return where(kept, maskedRatio(lp, old, kept).mul(advantage).neg(), 0);
+});
+
+/**
+ * Which tokens are kept: the largest second moments go, one after the other, until the mean of the rest is below the threshold; at
+ * least one stays (as in AReaL). Of equal ones the last goes first. Of equal ones the last goes first.
+ * @param moments (ln ρ)² of each token
+ */
+export function secondMomentMask(moments: readonly number[], threshold: number): boolean[] {
+  const smallestFirst = moments.map((_, k) => k).toSorted((a, b) => moments[a]! - moments[b]!);
+  const kept = moments.map(() => false);
+  let sum = 0;
+  for (const [n, k] of smallestFirst.entries()) {
+    sum += moments[k]!;
+    // The mean of the n + 1 smallest only grows with n.
+    if (n > 0 && !(sum / (n + 1) < threshold)) break;
+    kept[k] = true;
+  }
+  return kept;
+}
+
+export interface M2poOptions {
+  /** τ, what the mean of (ln ρ)² has to stay below; default 0.04, the paper's for all its runs */
+  readonly threshold?: number;
+}
+
+/** −M·ρA, M 0 on the tokens of largest (ln ρ)²; the denominators still count them. */
+export function m2po(options: M2poOptions = {}): PolicyLoss {
+  checkKeys("m2po", options, ["threshold"]);
+  const { threshold = 0.04 } = options;
+  check(threshold > 0, () => `m2po: threshold must be > 0, got ${threshold}`);
+  return {
+    name: "m2po",
+    clip: null,
+    prepare({ logProbs, oldLogProbs, masks }) {
+      const places = masks.flatMap((mask, row) => mask.flatMap((trained, t) => (trained ? [{ row, t }] : [])));
+      const moments = places.map(({ row, t }) => (logProbs[row]![t]! - oldLogProbs[row]![t]!) ** 2);
+      const kept = secondMomentMask(moments, threshold);
+      const columns = masks.map((mask) => new Float64Array(mask.length));
+      places.forEach(({ row, t }, k) => (columns[row]![t] = Number(kept[k])));
+      return columns;
+    },
+    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask, prepared }) =>
+      m2poLoss(logProbs, oldLogProbs, advantages, mask, prepared!),
+  };
+}
+
+export const SECOND_MOMENT: Table<PolicyLoss> = {
+  m2po: {
+    make: m2po,
+    formula: "−M·ρA; M = 0 on the tokens of largest (ln ρ)², until the mean of the rest is below τ = .04",
+    source: "M2PO, arXiv 2510.01161",
+  },
+};

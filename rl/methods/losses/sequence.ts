@@ -1,0 +1,133 @@
+/**
+ * Policy losses with one importance weight per sequence. The mean or sum over a sequence's trained tokens is a constant of the
+ * token, so that each token's own gradient stays: the token form lp − sg(lp) + sg(ln s) has the value ln s and the slope of lp.
+ * All rows of a rollout are in one micro-batch, so the sequence is whole wherever it is summed.
+ */
+import { expr, type Expr, where } from "../../../kernels/expr.ts";
+import { check } from "../../../engine/errors.ts";
+import { fuse, type Pointwise, stopGradient, type Tensor } from "../../../engine/index.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import type { Table } from "../names.ts";
+import { checkRange } from "../tokenStatistics.ts";
+import { checkClip, type PpoClipOptions } from "./clipped.ts";
+import { logRatio, maskedLogRatio, type PolicyLoss, segmentMean, segmentSum, type TokenColumns } from "./policyLoss.ts";
+
+/** The value of `level`, which is a constant, and the slope of `lp`; 0 outside the mask. */
+const tokenForm = (lp: Expr, level: Expr, mask: Expr): Expr => where(mask, lp.sub(lp.stopGradient()).add(level), 0);
+
+/** ln ρ per token without its gradient. */
+const detachedLogRatio = ({ logProbs, oldLogProbs, mask }: TokenColumns): Tensor =>
+  logRatio(stopGradient(logProbs), oldLogProbs, mask);
+
+/** ln s is kept below 10: e^10 is far past every clip, and e^100 is no float. */
+const gspoLoss: Pointwise<Tensor> = fuse("gspo", (lp, level, advantage, mask, low, high) => {
+  const ratio = tokenForm(lp, level.min(10), mask).exp();
+  const clipped = ratio.clamp(expr(1).sub(low), high.add(1));
+  return where(mask, ratio.mul(advantage).neg().max(clipped.mul(advantage).neg()), 0);
+});
+
+/** PPO's clip of the sequence ratio s = exp(mean_t(lp − old)) (GSPO, Zheng et al. 2025, arXiv 2507.18071). */
+export function gspo(options: Pick<PpoClipOptions, "epsilon" | "epsilonHigh"> = {}): PolicyLoss {
+  checkKeys("gspo", options, ["epsilon", "epsilonHigh"]);
+  const { epsilon = 3e-4, epsilonHigh = options.epsilon ?? 4e-4 } = options;
+  checkClip("gspo", epsilon, epsilonHigh);
+  return {
+    name: "gspo",
+    clip: { low: 1 - epsilon, high: 1 + epsilonHigh, level: "sequence" },
+    tokenLoss(columns) {
+      const { logProbs, advantages, mask, segments } = columns;
+      const level = segmentMean(detachedLogRatio(columns), mask, segments);
+      return gspoLoss(logProbs, level, advantages, mask, epsilon, epsilonHigh);
+    },
+  };
+}
+
+/** ln ρ clipped in the direction that the advantage pulls: sgn·min(sgn·x, sgn·clamp(x, −ε, ε)). */
+const pulledLogRatio: Pointwise<Tensor> = fuse("gmpoLogRatio", (lp, old, advantage, mask, low, high) => {
+  const x = maskedLogRatio(lp, old, mask);
+  const sign = where(mask, advantage, 0).sign();
+  return sign
+    .mul(x)
+    .min(sign.mul(x.clamp(low.neg(), high)))
+    .mul(sign);
+});
+
+const gmpoLoss: Pointwise<Tensor> = fuse("gmpo", (pulled, level, advantage, mask) =>
+  where(mask, tokenForm(pulled, level, mask).exp().mul(advantage).neg(), 0),
+);
+
+/** −A·exp(mean of the sign-aware clipped log-ratios) (GMPO, Zhao et al. 2025, arXiv 2507.20673). */
+export function gmpo(options: Pick<PpoClipOptions, "epsilon" | "epsilonHigh"> = {}): PolicyLoss {
+  checkKeys("gmpo", options, ["epsilon", "epsilonHigh"]);
+  const { epsilon = 0.4, epsilonHigh = epsilon } = options;
+  check(
+    epsilon > 0 && epsilonHigh > 0,
+    () => `gmpo: epsilon and epsilonHigh must be > 0, got ${epsilon}, ${epsilonHigh}`,
+  );
+  return {
+    name: "gmpo",
+    clip: null,
+    tokenLoss({ logProbs, oldLogProbs, advantages, mask, segments }) {
+      const pulled = pulledLogRatio(logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh);
+      const level = segmentMean(stopGradient(pulled), mask, segments);
+      return gmpoLoss(pulled, level, advantages, mask);
+    },
+  };
+}
+
+/** φ(w) = exp(λ + k·ln w − λ·w), ln w kept in [ln 1e-8, 20]. */
+const vespoLoss: Pointwise<Tensor> = fuse("vespo", (lp, logW, advantage, mask, kPos, lambdaPos, kNeg, lambdaNeg) => {
+  const isGood = advantage.ge(0);
+  const [k, lambda] = [where(isGood, kPos, kNeg), where(isGood, lambdaPos, lambdaNeg)];
+  const level = where(mask, logW, 0).clamp(Math.log(1e-8), 20);
+  const phi = lambda.add(k.mul(level)).sub(lambda.mul(level.exp())).exp();
+  return where(mask, phi.mul(advantage), 0)
+    .mul(where(mask, lp, 0))
+    .neg();
+});
+
+export interface VespoOptions {
+  /** (k, λ) where A ≥ 0, default (2, 3) */
+  readonly kPos?: number;
+  readonly lambdaPos?: number;
+  /** (k, λ) where A < 0, default (3, 2) */
+  readonly kNeg?: number;
+  readonly lambdaNeg?: number;
+  /** False: the gradient also flows through φ(w), as when TRL's function is called outside its `no_grad`. Default true. */
+  readonly detached?: boolean;
+}
+
+/** −φ(w)·A·lp, w = Π ρ over the sequence (VESPO, Shen et al. 2026, arXiv 2602.10693). */
+export function vespo(options: VespoOptions = {}): PolicyLoss {
+  checkKeys("vespo", options, ["kPos", "lambdaPos", "kNeg", "lambdaNeg", "detached"]);
+  const { kPos = 2, lambdaPos = 3, kNeg = 3, lambdaNeg = 2, detached = true } = options;
+  for (const [name, value] of Object.entries({ kPos, lambdaPos, kNeg, lambdaNeg })) checkRange("vespo", name, value, 0);
+  return {
+    name: "vespo",
+    clip: null,
+    tokenLoss(columns) {
+      const { logProbs, oldLogProbs, advantages, mask, segments } = columns;
+      const ratios = detached ? detachedLogRatio(columns) : logRatio(logProbs, oldLogProbs, mask);
+      const logW = segmentSum(ratios, segments);
+      return vespoLoss(logProbs, logW, advantages, mask, kPos, lambdaPos, kNeg, lambdaNeg);
+    },
+  };
+}
+
+export const SEQUENCE: Table<PolicyLoss> = {
+  gspo: {
+    make: gspo,
+    formula: "ppo on s = exp(mean_t(lp − old)), as lp − sg(lp) + sg(ln s); ε 3e-4, 4e-4",
+    source: "GSPO, arXiv 2507.18071",
+  },
+  gmpo: {
+    make: gmpo,
+    formula: "−A·exp(mean of ln ρ, clipped at ±ε in A's direction), ε = .4",
+    source: "GMPO (geo-mean), arXiv 2507.20673",
+  },
+  vespo: {
+    make: vespo,
+    formula: "−φ(w)·A·lp, φ = exp(λ + k·ln w − λ·w), w = Πρ; (k, λ) = (2, 3) for A ≥ 0, (3, 2) below",
+    source: "VESPO, arXiv 2602.10693",
+  },
+};

@@ -1,0 +1,215 @@
+/** Policy losses that weigh the log-probability: REINFORCE, importance weights without a clip's dead zone, trust regions per token. */
+import { constant, expr, type Expr, where } from "../../../kernels/expr.ts";
+import { check } from "../../../engine/errors.ts";
+import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import type { Table } from "../names.ts";
+import { checkRange } from "../tokenStatistics.ts";
+import { maskedLogRatio, maskedRatio, type PolicyLoss, weightedLogProb } from "./policyLoss.ts";
+
+const reinforceLoss: Pointwise<Tensor> = fuse("reinforce", (lp, advantage, mask) =>
+  where(mask, advantage, 0)
+    .mul(where(mask, lp, 0))
+    .neg(),
+);
+
+/** −A·lp (Williams 1992). With the `gpg` advantage it is GPG. */
+export function reinforce(options: object = {}): PolicyLoss {
+  checkKeys("reinforce", options, []);
+  return {
+    name: "reinforce",
+    clip: null,
+    ratio: false,
+    tokenLoss: ({ logProbs, advantages, mask }) => reinforceLoss(logProbs, advantages, mask),
+  };
+}
+
+const importanceLoss: Pointwise<Tensor> = fuse("importance", (lp, old, advantage, mask) =>
+  where(mask, maskedRatio(lp, old, mask).mul(advantage).neg(), 0),
+);
+
+/** −ρA: the importance-sampled objective itself, unclipped. */
+export function importanceSampling(options: object = {}): PolicyLoss {
+  checkKeys("importanceSampling", options, []);
+  return {
+    name: "importance_sampling",
+    clip: null,
+    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask }) => importanceLoss(logProbs, oldLogProbs, advantages, mask),
+  };
+}
+
+const cispoLoss: Pointwise<Tensor> = fuse("cispo", (lp, old, advantage, mask, low, high) =>
+  weightedLogProb(maskedRatio(lp, old, mask).clamp(low, high), lp, advantage, mask),
+);
+
+export interface CispoOptions {
+  /**
+   * `offset` (verl): ρ is clipped to [1 − epsilon, 1 + epsilonHigh]. `absolute` (TRL): ρ is capped at epsilonHigh itself. The same
+   * option means different things in the two, so the convention has a name.
+   */
+  readonly cap?: "offset" | "absolute";
+  /** εl of `offset`, default 0.2 */
+  readonly epsilon?: number;
+  /** `offset`: εh, default 0.28; `absolute`: the cap, default 5 */
+  readonly epsilonHigh?: number;
+}
+
+/** −sg(min(ρ, cap))·A·lp: no token loses its gradient, its weight is bounded (MiniMax-M1 2025, arXiv 2506.13585). */
+export function cispo(options: CispoOptions = {}): PolicyLoss {
+  checkKeys("cispo", options, ["cap", "epsilon", "epsilonHigh"]);
+  const { cap = "offset", epsilon = 0.2, epsilonHigh = cap === "offset" ? 0.28 : 5 } = options;
+  check(cap === "offset" || cap === "absolute", () => `cispo: cap must be "offset" or "absolute", got ${String(cap)}`);
+  check(cap === "offset" || options.epsilon === undefined, () => "cispo: an absolute cap has no epsilon");
+  if (cap === "offset") checkRange("cispo", "epsilon", epsilon, 0, 1);
+  check(epsilonHigh > 0, () => `cispo: epsilonHigh must be > 0, got ${epsilonHigh}`);
+  const [low, high] = cap === "offset" ? [1 - epsilon, 1 + epsilonHigh] : [0, epsilonHigh];
+  return {
+    name: "cispo",
+    clip: { low, high },
+    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask }) =>
+      cispoLoss(logProbs, oldLogProbs, advantages, mask, low, high),
+  };
+}
+
+const droLoss: Pointwise<Tensor> = fuse("dro", (lp, old, advantage, mask, beta) => {
+  const gain = where(mask, advantage, 0).mul(where(mask, lp, 0));
+  return maskedLogRatio(lp, old, mask).square().mul(beta).mul(0.5).sub(gain);
+});
+
+/** −(A·lp − ½β(lp − old)²) (DRO, Richemond et al. 2024, arXiv 2405.19107). */
+export function dro(options: { readonly beta?: number } = {}): PolicyLoss {
+  checkKeys("dro", options, ["beta"]);
+  const { beta = 0.05 } = options;
+  checkRange("dro", "beta", beta, 0);
+  return {
+    name: "dro",
+    clip: null,
+    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask }) => droLoss(logProbs, oldLogProbs, advantages, mask, beta),
+  };
+}
+
+/** π − μ, the probabilities under the new and the behaviour policy. */
+const shift = (lp: Expr, old: Expr): Expr => lp.exp().sub(old.exp());
+
+/** KL of the two-way choice "this token or another": μ ln(μ/π) + (1 − μ) ln((1 − μ)/(1 − π)). The rest is kept above 1e-8. */
+function binaryKl(lp: Expr, old: Expr): Expr {
+  const rest = (logP: Expr): Expr => logP.expm1().neg().max(1e-8);
+  return old
+    .exp()
+    .mul(old.sub(lp))
+    .add(rest(old).mul(rest(old).log().sub(rest(lp).log())));
+}
+
+/** 1 where the policy has not yet moved too far in the advantage's direction. Masked log-probabilities are −1 here. */
+function kept(
+  distance: (lp: Expr, old: Expr) => Expr,
+  lp: Expr,
+  old: Expr,
+  advantage: Expr,
+  low: Expr,
+  high: Expr,
+): Expr {
+  const [moved, far] = [shift(lp, old), distance(lp, old)];
+  const tooHigh = where(advantage.gt(0), where(moved.gt(0), far.gt(high), 0), 0);
+  const tooLow = where(advantage.lt(0), where(moved.lt(0), far.gt(low), 0), 0);
+  return expr(1).sub(tooHigh).sub(tooLow);
+}
+
+const dppoOf = (name: string, distance: (lp: Expr, old: Expr) => Expr): Pointwise<Tensor> =>
+  fuse(name, (lp, old, advantage, mask, low, high) => {
+    const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];
+    const weight = x
+      .sub(y)
+      .exp()
+      .mul(kept(distance, x, y, advantage, low, high));
+    return weightedLogProb(weight, lp, advantage, mask);
+  });
+const dppoTvLoss = dppoOf("dppoTv", (lp, old) => shift(lp, old).abs());
+const dppoKlLoss = dppoOf("dppoKl", binaryKl);
+
+export interface DppoOptions {
+  /** Largest divergence while π falls and A < 0, default 0.2 */
+  readonly epsilon?: number;
+  /** Largest divergence while π rises and A > 0, default 0.28 */
+  readonly epsilonHigh?: number;
+}
+
+function dppo(name: "dppo_tv" | "dppo_kl", loss: Pointwise<Tensor>, options: DppoOptions): PolicyLoss {
+  checkKeys(name, options, ["epsilon", "epsilonHigh"]);
+  const { epsilon = 0.2, epsilonHigh = 0.28 } = options;
+  checkRange(name, "epsilon", epsilon, 0);
+  checkRange(name, "epsilonHigh", epsilonHigh, 0);
+  return {
+    name,
+    clip: null,
+    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask }) =>
+      loss(logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh),
+  };
+}
+
+/** −sg(ρ)·A·lp while |π − μ| is within the threshold in the advantage's direction (DPPO, Qi et al. 2026, arXiv 2602.04879). */
+export const dppoTv = (options: DppoOptions = {}): PolicyLoss => dppo("dppo_tv", dppoTvLoss, options);
+/** The same with the binary KL of μ and π as the distance. */
+export const dppoKl = (options: DppoOptions = {}): PolicyLoss => dppo("dppo_kl", dppoKlLoss, options);
+
+const primeLoss: Pointwise<Tensor> = fuse("primeRl", (lp, old, advantage, mask, threshold, klTau, symmetric) => {
+  const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];
+  const directed = kept((a, b) => shift(a, b).abs(), x, y, advantage, threshold, threshold);
+  const either = shift(x, y).abs().le(threshold);
+  const ratio = maskedRatio(lp, old, mask);
+  const gain = where(where(symmetric, either, directed), ratio.mul(advantage), constant(0));
+  return where(mask, maskedLogRatio(lp, old, mask).square().mul(klTau).sub(gain), 0);
+});
+
+export interface PrimeOptions {
+  /** Largest |π − μ|, default 0.2 */
+  readonly threshold?: number;
+  /** Coefficient of (ln ρ)², default 1e-3 */
+  readonly klTau?: number;
+  /** True: a token is dropped for a move in either direction. Default false: only in the advantage's. */
+  readonly symmetric?: boolean;
+}
+
+/** −ρA on kept tokens + klTau·(ln ρ)²: what prime-rl trains with by default; `symmetric` is its `ipo`. */
+export function primeRl(options: PrimeOptions = {}): PolicyLoss {
+  checkKeys("primeRl", options, ["threshold", "klTau", "symmetric"]);
+  const { threshold = 0.2, klTau = 1e-3, symmetric = false } = options;
+  checkRange("primeRl", "threshold", threshold, 0);
+  checkRange("primeRl", "klTau", klTau, 0);
+  return {
+    name: "prime_rl",
+    clip: null,
+    tokenLoss: ({ logProbs, oldLogProbs, advantages, mask }) =>
+      primeLoss(logProbs, oldLogProbs, advantages, mask, threshold, klTau, Number(symmetric)),
+  };
+}
+
+export const WEIGHTED: Table<PolicyLoss> = {
+  reinforce: {
+    make: reinforce,
+    formula: "−A·lp",
+    source: "Williams 1992; with advantage `gpg`: GPG, arXiv 2504.02546",
+  },
+  importance_sampling: { make: importanceSampling, formula: "−ρA", source: "the surrogate of TRPO, arXiv 1502.05477" },
+  cispo: {
+    make: cispo,
+    formula: "−sg(min(ρ, cap))·A·lp; cap `offset`: ρ clipped to [1−εl, 1+εh], `absolute`: to [0, εh]",
+    source: "MiniMax-M1, arXiv 2506.13585",
+  },
+  dro: { make: dro, formula: "−(A·lp − ½β(lp − old)²), β = .05", source: "DRO, arXiv 2405.19107" },
+  dppo_tv: {
+    make: dppoTv,
+    formula: "−sg(ρ)·A·lp; 0 once |π − μ| > ε towards the sign of A",
+    source: "DPPO, arXiv 2602.04879",
+  },
+  dppo_kl: {
+    make: dppoKl,
+    formula: "−sg(ρ)·A·lp; 0 once the binary KL(μ‖π) > ε towards the sign of A",
+    source: "DPPO, arXiv 2602.04879",
+  },
+  prime_rl: {
+    make: primeRl,
+    formula: "dppo_tv as −ρA, plus klTau·(ln ρ)²; `symmetric`: dropped in either direction",
+    source: "prime-rl 2026",
+  },
+};

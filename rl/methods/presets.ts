@@ -1,0 +1,267 @@
+/**
+ * Methods by name. A preset says which parts make a method; add-ons (a world model, a token weighting) go on top of any of them with
+ * a plus sign: `dapo+echo+actfocus`. An add-on alone stands on GRPO. Parts can be exchanged one by one, also by name.
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { checkKeys } from "../../engine/options.ts";
+import { ADVANTAGES } from "./advantages/index.ts";
+import { type Aggregation, AGGREGATION_FORMULAS, AGGREGATIONS, aggregationByName } from "./aggregation.ts";
+import { correction, type CorrectionOptions } from "./importanceCorrection.ts";
+import type { RolloutFilter } from "./filter.ts";
+import { echo, type WorldObjective } from "./world/echo.ts";
+import { actFocus, type TokenFocus, topEntropy } from "./tokenWeights.ts";
+import {
+  AdaptiveEntropy,
+  type AdaptiveEntropyOptions,
+  AdaptiveKl,
+  klEstimatorByName,
+  POLICY_LOSSES,
+} from "./losses/index.ts";
+import { entryByName, type Table } from "./names.ts";
+import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
+import { paw } from "./world/paw.ts";
+
+/** Losses on what the environment wrote. */
+export const WORLD: Table<WorldObjective> = {
+  echo: {
+    make: echo,
+    formula: "λ·mean over episodes of −(1/|O|)Σ lp on the environment's tokens",
+    source: "ECHO, arXiv 2605.24517",
+  },
+  paw: {
+    make: paw,
+    formula: "λ_g·mean over the top-α transitions by action entropy of Σ 1[p≤ρ]·(1−p)/|o|, λ_g = 1 − R̄_g/R_max",
+    source: "PaW, arXiv 2606.02388",
+  },
+};
+
+/** Weights of the agent's tokens. */
+export const FOCUS: Table<TokenFocus> = {
+  actfocus: {
+    make: actFocus,
+    formula: "α on thoughts, 1 + β·sigmoid((E − μ)/σ) on actions, E = −logsumexp of the reference's logits",
+    source: "ActFocus, arXiv 2605.14558",
+  },
+  top_entropy: {
+    make: topEntropy,
+    formula: "1 on the share of tokens of highest entropy, 0 below",
+    source: "Beyond the 80/20 rule, arXiv 2506.01939",
+  },
+};
+
+/** A method as names of parts. */
+export interface Method {
+  readonly description: string;
+  readonly source: string;
+  readonly advantage: string;
+  readonly loss: string;
+  readonly aggregation: Aggregation;
+  readonly advantageOptions?: object;
+  readonly lossOptions?: object;
+  readonly critic?: true;
+  readonly dropConstantGroups?: true;
+  readonly imitation?: number;
+}
+
+const method = (
+  description: string,
+  source: string,
+  advantage: string,
+  loss: string,
+  aggregation: Aggregation = "token-mean",
+  more: Partial<Method> = {},
+): Method => ({ description, source, advantage, loss, aggregation, ...more });
+
+const CLIP_HIGHER = { lossOptions: { epsilon: 0.2, epsilonHigh: 0.28 } };
+const CRITIC = { critic: true } as const;
+
+export const METHODS: Readonly<Record<string, Method>> = {
+  grpo: method("group-relative advantages, PPO's clip, mean over sequences", "arXiv 2402.03300", "grpo", "ppo", "seq-mean-token-mean"), // prettier-ignore
+  dapo: method("GRPO with clip-higher, mean over tokens, groups without spread left out", "arXiv 2503.14476", "grpo", "ppo", "token-mean", { ...CLIP_HIGHER, dropConstantGroups: true }), // prettier-ignore
+  dr_grpo: method("GRPO without its two biases: no division by the deviation, none by the length", "arXiv 2503.20783", "centred", "ppo", "seq-mean-token-sum-norm"), // prettier-ignore
+  cispo: method("the ratio is a capped weight; every token keeps its gradient", "arXiv 2506.13585", "grpo", "cispo"),
+  gspo: method("one ratio per sequence, clipped", "arXiv 2507.18071", "grpo", "gspo", "seq-mean-token-mean"),
+  luspo: method("GSPO, each sequence weighed by its length", "LUSPO 2026; TRL `luspo`", "grpo", "gspo", "seq-mean-token-sum"), // prettier-ignore
+  gmpo: method("one geometric-mean ratio per sequence, clipped token by token", "arXiv 2507.20673", "grpo", "gmpo", "seq-mean-token-mean"), // prettier-ignore
+  vespo: method("sequence weights through a smooth kernel", "arXiv 2602.10693", "grpo", "vespo"),
+  sapo: method("a smooth gate in the clip's place", "arXiv 2511.20347", "grpo", "sapo", "seq-mean-token-mean"),
+  dppo_tv: method("trust region by total variation", "arXiv 2602.04879", "grpo", "dppo_tv"),
+  dppo_kl: method("trust region by binary KL", "arXiv 2602.04879", "grpo", "dppo_kl"),
+  kl_cov: method("a KL penalty on the tokens that cost entropy", "arXiv 2505.22617", "grpo", "kl_cov"),
+  clip_cov: method("no gradient on some of the tokens that cost entropy", "arXiv 2505.22617", "grpo", "clip_cov"),
+  m2po: method("a budget for the second moment of the ratios, for old samples", "arXiv 2510.01161", "grpo", "m2po"),
+  dro: method("regression towards the advantage, off-policy", "arXiv 2405.19107", "grpo", "dro"),
+  gpg: method("plain policy gradient, scaled by what was informative", "arXiv 2504.02546", "gpg", "reinforce"),
+  rloo: method("REINFORCE, baseline: the mean of the others", "arXiv 2402.14740", "rloo", "reinforce", "seq-mean-token-sum"), // prettier-ignore
+  opo: method("REINFORCE, baseline weighed by length", "arXiv 2505.23585", "opo", "reinforce"),
+  max_rl: method("rare successes weigh more", "arXiv 2602.02710", "max_rl", "reinforce"),
+  pass_at_k: method("only the best of a group is trained", "arXiv 2503.19595", "pass_at_k", "ppo"),
+  gdpo: method("each component of the reward compared by itself, then their sum over the batch", "arXiv 2601.05242", "gdpo", "ppo"), // prettier-ignore
+  rae: method("REINFORCE, baseline: a running mean of the returns; no groups", "arXiv 2506.24119", "rae", "reinforce"), // prettier-ignore
+  rft: method("imitates its own successes, and nothing else", "arXiv 2304.06767", "rft", "reinforce"),
+  remax: method("REINFORCE, baseline: the greedy rollout", "arXiv 2310.10505", "remax", "reinforce"),
+  "reinforce++": method("returns-to-go, whitened over the batch; no groups", "arXiv 2501.03262", "reinforce++", "ppo"),
+  "reinforce++-baseline": method("minus the group's mean, whitened over the batch", "arXiv 2501.03262", "reinforce++-baseline", "ppo"), // prettier-ignore
+  otb: method("a baseline of least variance for every token", "arXiv 2602.07078", "optimal_token_baseline", "reinforce"), // prettier-ignore
+  ppo: method("a critic and GAE", "arXiv 1707.06347", "gae", "ppo", "token-mean", CRITIC),
+  vapo: method("PPO with a λ that grows with length, clip-higher, successes imitated", "arXiv 2504.05118", "vapo", "ppo", "token-mean", { ...CRITIC, ...CLIP_HIGHER, imitation: 0.1 }), // prettier-ignore
+  ragen: method("PPO with GAE over turns, then over tokens", "arXiv 2504.20073", "bi_level_gae", "ppo", "token-mean", CRITIC), // prettier-ignore
+  vtrace: method("actor-critic corrected for an older sampler", "arXiv 1802.01561", "vtrace", "reinforce", "token-mean", CRITIC), // prettier-ignore
+  gigpo: method("GRPO, and steps compared where the same state was met", "arXiv 2505.10978", "gigpo", "ppo"),
+  beacon: method("GRPO, and steps compared on the way to the same milestone", "arXiv 2605.06078", "milestone", "ppo"),
+};
+
+/** A KL penalty as plain data. */
+export interface KlChoice extends Pick<KlOptions, "in" | "importance"> {
+  readonly beta: number;
+  /** Also by verl's names (`low_var_kl`, …); default `k3`. */
+  readonly estimator?: string;
+  /** With it the coefficient follows the KL; see `AdaptiveKl`. */
+  readonly target?: number;
+  /** Episodes over which a KL that is 20 % too high raises β by a fifth; default 10,000. */
+  readonly horizon?: number;
+}
+
+/** A method by names and numbers only, so that a file can hold it. */
+export interface MethodChoice {
+  /** A preset and any add-ons: `grpo`, `echo`, `dapo+echo+actfocus`. Default `grpo`. */
+  readonly method?: string;
+  /** Exchange one part of the preset. */
+  readonly advantage?: string;
+  readonly loss?: string;
+  readonly aggregation?: string;
+  /** Options of each part, under the part's name: `{ echo: { lambda: 0.02 }, ppo: { epsilonHigh: 0.28 } }`. */
+  readonly options?: Readonly<Record<string, object>>;
+  /** L_max of `seq-mean-token-sum-norm`. */
+  readonly maxLength?: number;
+  readonly kl?: KlChoice;
+  /** Coefficient of the entropy bonus; with a `target` it follows the entropy, see `AdaptiveEntropy`. */
+  readonly entropy?: number | AdaptiveEntropyOptions;
+  /** μ, the weight of imitating successful rollouts; in the place of the preset's own, VAPO's is 0.1. */
+  readonly imitation?: number;
+  /** Leave groups of little spread out of the policy term. */
+  readonly rolloutFilter?: RolloutFilter;
+  /** Of a method with a critic. */
+  readonly critic?: CriticOptions;
+  readonly correction?: CorrectionOptions;
+  /** In the place of the preset's own: DAPO's is true. */
+  readonly dropConstantGroups?: boolean;
+  readonly maskTruncated?: boolean;
+  /** The first step that looks at rewards. */
+  readonly rewardFrom?: number;
+}
+const CHOICE_KEYS: readonly string[] = ["method", "advantage", "loss", "aggregation", "options", "maxLength", "kl", "entropy", "imitation", "critic", "correction", "dropConstantGroups", "rolloutFilter", "maskTruncated", "rewardFrom"]; // prettier-ignore
+
+/** An objective from names. Everything that does not fit together is one clear error. */
+export function objectiveOf(choice: MethodChoice): Objective {
+  checkKeys("method", choice, CHOICE_KEYS);
+  const {
+    options = {},
+    maxLength,
+    kl,
+    entropy = 0,
+    critic,
+    rolloutFilter,
+    maskTruncated = false,
+    rewardFrom = 0,
+  } = choice;
+  const parts = splitNames(choice.method ?? "grpo");
+  const presets = parts.filter((name) => Object.hasOwn(METHODS, name));
+  check(presets.length <= 1, () => `method: "${choice.method}" names ${presets.length} presets, ${presets.join(" and ")}; one is possible`); // prettier-ignore
+  const preset = METHODS[presets[0] ?? "grpo"]!;
+  const advantage = choice.advantage ?? preset.advantage;
+  const loss = choice.loss ?? preset.loss;
+  const worlds = parts.filter((name) => Object.hasOwn(WORLD, name));
+  const focus = parts.filter((name) => Object.hasOwn(FOCUS, name));
+  check(focus.length <= 1, () => `method: one token weighting is possible, got ${focus.join(" and ")}`);
+  const used = [advantage, loss, ...worlds, ...focus];
+  for (const name of Object.keys(options)) {
+    check(used.includes(name), () => `method: options for "${name}", which is no part of it; its parts are ${used.join(", ")}`); // prettier-ignore
+  }
+  const estimator = entryByName("advantage", ADVANTAGES, advantage).make({
+    ...(advantage === preset.advantage ? preset.advantageOptions : {}),
+    ...options[advantage],
+  });
+  const policyLoss = entryByName("policy loss", POLICY_LOSSES, loss).make({
+    ...(loss === preset.loss ? preset.lossOptions : {}),
+    ...options[loss],
+  });
+  const aggregation = aggregationByName(choice.aggregation ?? preset.aggregation);
+  check(aggregation !== "seq-mean-token-sum-norm" || maxLength !== undefined, () => "method: seq-mean-token-sum-norm needs maxLength, the longest completion"); // prettier-ignore
+  const imitation = choice.imitation ?? preset.imitation ?? 0;
+  const objective: Objective = {
+    advantage: estimator,
+    policyLoss,
+    aggregation,
+    ...(maxLength === undefined ? {} : { maxLength }),
+    ...(worlds.length > 0 ? { world: worlds.map((name) => WORLD[name]!.make(options[name])) } : {}),
+    ...(focus.length > 0 ? { focus: FOCUS[focus[0]!]!.make(options[focus[0]!]) } : {}),
+    ...(estimator.needs?.includes("values") ? { critic: {} } : {}),
+    ...(critic ? { critic } : {}),
+    ...(kl ? { kl: klOf(kl) } : {}),
+    ...(typeof entropy !== "number" ? { entropy: new AdaptiveEntropy(entropy) } : entropy === 0 ? {} : { entropy }),
+    ...(imitation === 0 ? {} : { imitation }),
+    ...(rolloutFilter ? { rolloutFilter } : {}),
+    ...(choice.correction ? { correction: correction(choice.correction) } : {}),
+    ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
+    ...(maskTruncated ? { maskTruncated } : {}),
+    ...(rewardFrom === 0 ? {} : { rewardFrom }),
+  };
+  checkObjective(objective);
+  return objective;
+}
+
+const KL_HORIZON = 10_000;
+
+function klOf(choice: KlChoice): KlOptions {
+  checkKeys("kl", choice, ["beta", "estimator", "in", "importance", "target", "horizon"]);
+  const { beta, estimator = "k3", target, horizon = KL_HORIZON, ...rest } = choice;
+  return {
+    beta: target === undefined ? beta : new AdaptiveKl({ beta, target, horizon }),
+    estimator: klEstimatorByName(estimator),
+    ...rest,
+  };
+}
+
+/** Names between plus signs, each known and there once; `reinforce++` and `reinforce++-baseline` have some of their own. */
+export function splitNames(text: string): string[] {
+  const all = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(FOCUS)];
+  const known = all.toSorted((a, b) => b.length - a.length); // the longest that fits
+  const names: string[] = [];
+  for (let rest = text; rest !== "";) {
+    const name = known.find((k) => rest === k || rest.startsWith(`${k}+`)) ?? rest.split("+")[0]!;
+    if (!known.includes(name)) {
+      entryByName("method", Object.fromEntries(all.map((k) => [k, k])), name);
+      fail(`method: unknown name "${name}"`);
+    }
+    check(!names.includes(name), () => `method: "${name}" is there twice in "${text}"`);
+    names.push(name);
+    rest = rest.slice(name.length + 1);
+  }
+  check(names.length > 0, () => "method: the name is empty");
+  return names;
+}
+
+/** One line per method, loss, advantage and aggregation, for `--list`: name, what it computes, where it is from. */
+export function listMethods(): string {
+  const width = 24;
+  const line = (name: string, text: string, source: string): string => `  ${name.padEnd(width)}${text} (${source})`;
+  const table = (title: string, rows: readonly string[]): string => [title, ...rows].join("\n");
+  const ofTable = (
+    entries: Readonly<Record<string, { readonly formula: string; readonly source: string }>>,
+  ): string[] => Object.entries(entries).map(([name, { formula, source }]) => line(name, formula, source));
+  return [
+    table(
+      "Methods (--method; add-ons with +, as in dapo+echo+actfocus)",
+      Object.entries(METHODS).map(([name, m]) => line(name, m.description, m.source)),
+    ),
+    table("World models (add-ons)", ofTable(WORLD)),
+    table("Token weightings (add-ons)", ofTable(FOCUS)),
+    table("Policy losses (--loss)", ofTable(POLICY_LOSSES)),
+    table("Advantages (--advantage)", ofTable(ADVANTAGES)),
+    table(
+      "Aggregations (--aggregation)",
+      AGGREGATIONS.map((name) => line(name, AGGREGATION_FORMULAS[name], "verl")),
+    ),
+  ].join("\n\n");
+}

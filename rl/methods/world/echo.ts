@@ -1,0 +1,135 @@
+/**
+ * ECHO: a world-model loss on the tokens that the environment answered, from the same forward pass as the policy gradient on the
+ * tokens that the agent wrote ("Environment Cross-entropy Hybrid Objective", arXiv 2605.24517).
+ *
+ *     L = L_policy(actions) + λ · L_Env(O′),   L_Env = mean over episodes of −(1/|O_i|) Σ_{t ∈ O′_i} lp_t
+ *
+ * The mean is over the episodes that have an observation and are not masked.
+ * It is plain cross-entropy: no ratio, no clip, no advantage. "RL with a constant positive advantage" has the same gradient only
+ * at ρ = 1; through PPO's clip it is 0 once ρ > 1 + ε. Failed episodes are trained on too; that is the point.
+ */
+import { check } from "../../../engine/errors.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import type { Signal, Signals } from "../tokenStatistics.ts";
+import { isAgentToken, rolloutRows, type Trajectory } from "../../episode/stream.ts";
+
+/**
+ * What L_Env divides by. λ is not portable between them.
+ * `full-observation`: |O_i|, all observation tokens of an episode, warnings included (the paper);
+ * `selected`: |O′_i|, its targets only (verl's recipe); `token-mean`: all targets of the batch (prime-rl, OpenEnv, TRL's demo).
+ */
+export const ECHO_NORMALIZATIONS = ["full-observation", "selected", "token-mean"] as const;
+export type EchoNormalization = (typeof ECHO_NORMALIZATIONS)[number];
+
+/** λ at an optimiser step (from 0). */
+export type LambdaSchedule = (step: number) => number;
+
+export const constantLambda =
+  (value: number): LambdaSchedule =>
+  (): number =>
+    value;
+
+/** From `from` to `to` over `steps`, then constant. */
+export function linearLambda(from: number, to: number, steps: number): LambdaSchedule {
+  check(steps > 0, () => `linearLambda: steps must be > 0, got ${steps}`);
+  return (step) => from + (to - from) * Math.min(1, step / steps);
+}
+
+/** Piecewise constant: the value of the last entry whose step is reached. Entries are [step, value], ascending, the first at 0. */
+export function stepLambda(entries: readonly (readonly [step: number, value: number])[]): LambdaSchedule {
+  check(
+    entries[0]?.[0] === 0 && entries.every(([step], i) => i === 0 || step > entries[i - 1]![0]),
+    () => `stepLambda: expected ascending [step, value] entries that start at step 0, got ${JSON.stringify(entries)}`,
+  );
+  return (step) => entries.findLast(([from]) => from <= step)![1];
+}
+
+export interface EchoOptions {
+  /** Default 0.05; productive .01–.05 with the paper's normalisation, collapse into easily predicted answers at .2. */
+  readonly lambda?: number | LambdaSchedule;
+  readonly normalization?: EchoNormalization;
+  /** Further restricts the targets O′. */
+  readonly filter?: (trajectory: Trajectory, token: number) => boolean;
+}
+
+/** A loss on environment tokens: weights per row and token, denominators included, of −lp or of another loss of lp. */
+export interface WorldObjective {
+  readonly name: string;
+  /** Signals that `weights` reads. */
+  readonly needs?: readonly Signal[];
+  /** ρ: the loss of a token is 1[p ≤ ρ]·(1 − p), PaW's clipped error, instead of −lp. */
+  readonly clip?: number;
+  weights(trajectories: readonly Trajectory[], step: number, signals?: Signals): Float64Array[];
+}
+
+/**
+ * Tokens that the environment wrote after the first action: O (with warnings) and, among them, the targets O′.
+ * @param continues a later row of a rollout: the first action was in an earlier one
+ */
+export function observationTokens(
+  trajectory: Trajectory,
+  continues: boolean = false,
+): { all: number; targets: boolean[] } {
+  const { roles, targets } = trajectory.stream;
+  const firstAction = continues ? 0 : roles.findIndex(isAgentToken);
+  const found = { all: 0, targets: new Array<boolean>(roles.length).fill(false) };
+  if (trajectory.masked || firstAction < 0) return found;
+  // Position 0 has no prediction.
+  for (let t = firstAction + 1; t < roles.length; t++) {
+    if (roles[t] !== "observation") continue;
+    found.all++;
+    found.targets[t] = targets[t]!;
+  }
+  return found;
+}
+
+/** `observationTokens` of every row, knowing which rows continue a rollout. */
+export function observations(trajectories: readonly Trajectory[]): { all: number; targets: boolean[] }[] {
+  const continued = new Set(rolloutRows(trajectories).flatMap((rows) => rows.slice(1)));
+  return trajectories.map((trajectory, row) => observationTokens(trajectory, continued.has(row)));
+}
+
+/** The ECHO objective. */
+export function echo(options: EchoOptions = {}): WorldObjective {
+  checkKeys("echo", options, ["lambda", "normalization", "filter"]);
+  const { lambda = 0.05, normalization = "full-observation", filter } = options;
+  const schedule = typeof lambda === "number" ? constantLambda(lambda) : lambda;
+  check(
+    ECHO_NORMALIZATIONS.includes(normalization),
+    () => `echo: unknown normalization "${normalization}", expected ${ECHO_NORMALIZATIONS.join(", ")}`,
+  );
+  return {
+    name: "echo",
+    weights(trajectories, step) {
+      const found = observations(trajectories);
+      const observed = found.map(({ targets }, row) =>
+        filter ? targets.map((target, t) => target && filter(trajectories[row]!, t)) : targets,
+      );
+      const value = schedule(step);
+      check(
+        Number.isFinite(value) && value >= 0,
+        () => `echo: lambda at step ${step} is ${value}, expected a number ≥ 0`,
+      );
+      // Counts are a rollout's, over all its rows.
+      const rollouts = rolloutRows(trajectories).map((rows) => ({
+        rows,
+        all: rows.reduce((sum, row) => sum + found[row]!.all, 0),
+        selected: rows.reduce((sum, row) => sum + observed[row]!.filter(Boolean).length, 0),
+      }));
+      const episodes = rollouts.filter((r) => r.all > 0).length;
+      const total = rollouts.reduce((sum, r) => sum + r.selected, 0);
+      const weights = observed.map((row) => new Float64Array(row.length));
+      for (const rollout of rollouts) {
+        const denominator =
+          normalization === "token-mean"
+            ? total
+            : episodes * (normalization === "selected" ? rollout.selected : rollout.all);
+        for (const row of rollout.rows) {
+          const targets = observed[row]!;
+          for (let t = 0; t < targets.length; t++) if (targets[t]) weights[row]![t] = value / denominator;
+        }
+      }
+      return weights;
+    },
+  };
+}

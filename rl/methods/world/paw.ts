@@ -1,0 +1,157 @@
+/**
+ * PaW: a world-model loss on the transitions that are worth it (arXiv 2606.02388). Three changes to plain next-observation
+ * prediction, each of which can be switched off: transitions are selected by the entropy of the action, the loss of a token is
+ * bounded and ignores what is already likely, and groups that already succeed get less of it.
+ *
+ *     L = E_groups[ L_RL(g) + λ_g · mean over selected transitions of ℓ ],   ℓ = Σ_i 1[p_i ≤ ρ]·(1 − p_i) / |o|,   λ_g = 1 − R̄_g/R_max
+ */
+import { check } from "../../../engine/errors.ts";
+import { checkKeys } from "../../../engine/options.ts";
+import { Rng } from "../../../engine/index.ts";
+import { groupBy } from "../../episode/groups.ts";
+import { observations, type WorldObjective } from "./echo.ts";
+import { checkRange, signal, type Signals } from "../tokenStatistics.ts";
+import { isAgentToken, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
+
+export interface PawOptions {
+  /** Share of the update's transitions that are trained on; default 0.75. */
+  readonly alpha?: number;
+  /** How they are chosen: those of highest action entropy, a random share, or all. Default `entropy`. */
+  readonly selection?: "entropy" | "random" | "all";
+  /**
+   * `full`: the entropy of the whole vocabulary, which the paper's prose means and which costs a scoring pass. `sampled`: −q·log q
+   * of the sampled token, as its formula is printed, from what the sampler recorded. Default `full`.
+   */
+  readonly entropy?: "full" | "sampled";
+  /** `clipped`: 1[p ≤ ρ]·(1 − p); `cross-entropy`: −log p. Default `clipped`. */
+  readonly loss?: "clipped" | "cross-entropy";
+  /** ρ, default 0.2 */
+  readonly rho?: number;
+  /** `adaptive`: λ_g = 1 − R̄_g/R_max; `constant`: λ_g = 1. Default `adaptive`. */
+  readonly weight?: "adaptive" | "constant";
+  /** R_max, default 1 */
+  readonly rewardMax?: number;
+  /** Bounds of λ_g, default [0, 1]; `null`: none are stated in the paper. */
+  readonly clamp?: readonly [number, number] | null;
+  /** A factor on all of it, default 1. */
+  readonly coefficient?: number;
+  /** Of `selection: "random"`; default 0. */
+  readonly seed?: number;
+}
+
+/** An action and what the environment answered to it. */
+export interface Transition {
+  readonly rollout: Rollout;
+  readonly turn: number;
+  /** Places of the action's tokens, and of the answer's targets. */
+  readonly action: readonly (readonly [row: number, t: number])[];
+  readonly targets: readonly (readonly [row: number, t: number])[];
+  /** |o|: all tokens of the answer, warnings included. */
+  readonly length: number;
+}
+
+/** All transitions with something to predict, in order. */
+export function transitionsOf(trajectories: readonly Trajectory[]): Transition[] {
+  const observed = observations(trajectories);
+  return rolloutsOf(trajectories).flatMap((rollout) => {
+    const places = rollout.rows.flatMap((row) => trajectories[row]!.stream.ids.map((_, t) => [row, t] as const));
+    const turnOf = ([row, t]: readonly [number, number]): number => trajectories[row]!.stream.turns[t]!;
+    return groupBy(places, turnOf).flatMap((members): Transition[] => {
+      const roleOf = ([row, t]: readonly [number, number]): string => trajectories[row]!.stream.roles[t]!;
+      const sampled = members.filter(([row, t]) => t > 0 && isAgentToken(trajectories[row]!.stream.roles[t]!));
+      const actions = sampled.filter((place) => roleOf(place) === "action");
+      const targets = members.filter(([row, t]) => observed[row]!.targets[t]);
+      const length = members.filter((place) => roleOf(place) === "observation").length;
+      if (sampled.length === 0 || targets.length === 0) return [];
+      return [{ rollout, turn: turnOf(members[0]!), action: actions.length > 0 ? actions : sampled, targets, length }];
+    });
+  });
+}
+
+/** λ_g. @param rewards of the group's scorable rollouts */
+export function pawLambda(
+  rewards: readonly number[],
+  rewardMax: number,
+  clamp: readonly [number, number] | null,
+): number {
+  if (rewards.length === 0) return 0;
+  const lambda = 1 - rewards.reduce((a, b) => a + b, 0) / rewards.length / rewardMax;
+  return clamp === null ? lambda : Math.min(clamp[1], Math.max(clamp[0], lambda));
+}
+
+/** H of a transition: the mean over the action's tokens. */
+export function actionEntropy(
+  { action }: Pick<Transition, "action">,
+  kind: "full" | "sampled",
+  trajectories: readonly Trajectory[],
+  signals: Signals,
+): number {
+  const full = kind === "full" ? signal(signals, "entropy", "paw") : undefined;
+  const of = ([row, t]: readonly [number, number]): number => {
+    if (full) return full[row]![t]!;
+    const lp = trajectories[row]!.stream.oldLogProbs[t]!;
+    return -Math.exp(lp) * lp;
+  };
+  return action.reduce((sum, place) => sum + of(place), 0) / action.length;
+}
+
+/** The PaW objective. */
+export function paw(options: PawOptions = {}): WorldObjective {
+  checkKeys("paw", options, ["alpha", "selection", "entropy", "loss", "rho", "weight", "rewardMax", "clamp", "coefficient", "seed"]); // prettier-ignore
+  const { alpha = 0.75, selection = "entropy", entropy = "full", loss = "clipped", rho = 0.2 } = options;
+  const { weight = "adaptive", rewardMax = 1, clamp = [0, 1], coefficient = 1, seed = 0 } = options;
+  const oneOf = (name: string, value: string, known: readonly string[]): void =>
+    check(known.includes(value), () => `paw: unknown ${name} "${value}", expected ${known.join(", ")}`);
+  oneOf("selection", selection, ["entropy", "random", "all"]);
+  oneOf("entropy", entropy, ["full", "sampled"]);
+  oneOf("loss", loss, ["clipped", "cross-entropy"]);
+  oneOf("weight", weight, ["adaptive", "constant"]);
+  checkRange("paw", "alpha", alpha, 0, 1);
+  checkRange("paw", "rho", rho, 0, 1);
+  checkRange("paw", "coefficient", coefficient, 0);
+  check(rewardMax > 0, () => `paw: rewardMax must be > 0, got ${rewardMax}`);
+
+  const select = (
+    transitions: readonly Transition[],
+    trajectories: readonly Trajectory[],
+    step: number,
+    signals: Signals,
+  ): ReadonlySet<Transition> => {
+    const count = Math.ceil(alpha * transitions.length - 1e-9);
+    if (selection === "all") return new Set(transitions);
+    if (selection === "random") {
+      return new Set(
+        new Rng(seed)
+          .split("paw")
+          .split(step)
+          .shuffle([...transitions])
+          .slice(0, count),
+      );
+    }
+    const ranked = transitions.map((t) => ({ t, H: actionEntropy(t, entropy, trajectories, signals) }));
+    return new Set(ranked.toSorted((a, b) => b.H - a.H).slice(0, count).map(({ t }) => t)); // prettier-ignore
+  };
+
+  return {
+    name: "paw",
+    ...(selection === "entropy" && entropy === "full" ? { needs: ["entropy"] as const } : {}),
+    ...(loss === "clipped" ? { clip: rho } : {}),
+    weights(trajectories, step, signals = {}) {
+      const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
+      const transitions = transitionsOf(trajectories);
+      const selected = select(transitions, trajectories, step, signals);
+      const groups = groupBy(rolloutsOf(trajectories), (r) => r.group);
+      for (const members of groups) {
+        const group = members[0]!.group;
+        const own = transitions.filter((t) => selected.has(t) && t.rollout.group === group);
+        const rewards = members.filter((r) => r.scorable).map((r) => r.reward);
+        const lambda = weight === "adaptive" ? pawLambda(rewards, rewardMax, clamp) : 1;
+        for (const { targets, length } of own) {
+          const w = (coefficient * lambda) / (groups.length * own.length * length);
+          for (const [row, t] of targets) weights[row]![t] = w;
+        }
+      }
+      return weights;
+    },
+  };
+}

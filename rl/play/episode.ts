@@ -1,0 +1,224 @@
+/**
+ * One episode of a rollout, seen from its environment: reset, an action given, the answer appended to the stream, why it ended. What
+ * decides which tokens the model reads and draws when is `rollout.ts`.
+ */
+import { check } from "../../engine/errors.ts";
+import type { Rng } from "../../engine/index.ts";
+import type { SampledToken } from "../../nn/index.ts";
+import { answerWithin } from "./deadline.ts";
+import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../../environments/index.ts";
+import {
+  append,
+  emptyStream,
+  hasFailed,
+  isTruncated,
+  type StopReason,
+  type TokenStream,
+  type Trajectory,
+} from "../episode/stream.ts";
+import type { Template } from "../episode/template.ts";
+
+/**
+ * What to play: `group` numbers the task, `seed` makes it. The token at position p of the episode is drawn with the p-th random number
+ * of the stream `rng`, which is not used up; two episodes with the same stream draw the same numbers.
+ */
+export interface EpisodeRequest {
+  readonly spec: EnvironmentSpec;
+  readonly options: EnvironmentOptions;
+  readonly seed: number;
+  readonly group: number;
+  readonly rng: Rng;
+  /**
+   * Actions that are not the model's, asked before each turn: the text of the action, or undefined to let the model act. Their tokens
+   * have the role `prompt`: the policy is not trained on them. Default: the model always acts.
+   */
+  readonly forced?: (turn: number, task: string, env: Environment) => string | undefined;
+  /** How `forced` came about, in order, if it can be made again from this: what a request needs to be sent to another thread. */
+  readonly given?: readonly GivenActions[];
+}
+
+/** Actions that are not the model's, as plain data: ε-tool exploration by the random baseline, the expert's first ones. */
+export type GivenActions =
+  { readonly kind: "explore"; readonly epsilon: number } | { readonly kind: "guide"; readonly length: number };
+
+/** What all episodes of a rollout share. */
+export interface EpisodeLimits {
+  readonly template: Template;
+  readonly maxTurns: number;
+  readonly maxActionTokens: number;
+  readonly maxObservationTokens: number;
+  readonly maxTokens: number;
+  readonly timeout: number;
+  readonly signal: AbortSignal | undefined;
+  /** Recorded with what is sampled; 1 for greedy play. */
+  readonly temperature: number;
+}
+
+/**
+ * Puts the environment's answer behind the action that it answers, if there is room for it.
+ * @returns why the episode is over; null while it goes on
+ */
+export function appendAnswer(
+  stream: TokenStream,
+  turn: number,
+  { observation, done }: Pick<StepResult, "observation" | "done">,
+  limits: Pick<EpisodeLimits, "template" | "maxTurns" | "maxTokens" | "maxObservationTokens">,
+): StopReason | null {
+  const { template, maxTurns, maxTokens, maxObservationTokens } = limits;
+  const isLast = done || turn + 1 >= maxTurns;
+  const ids = template.encodeObservation(observation, maxObservationTokens);
+  // <|obs|> and <|end|>; unless the episode is over also <|act|> and at least one token of the next action.
+  const needed = ids.length + (isLast ? 2 : 4);
+  if (stream.ids.length + needed > maxTokens) return done ? "completed" : "context_overflow";
+  template.appendObservation(stream, turn, ids, "", isLast);
+  return !isLast ? null : done ? "completed" : "max_turns";
+}
+
+export class Episode {
+  readonly request: EpisodeRequest;
+  readonly stream: TokenStream = emptyStream();
+  /** The tokens of the task, which the stream begins with; empty until it is known. */
+  task: readonly number[] = [];
+  /** Tokens that the model has not read yet. */
+  pending: number[] = [];
+  stop: StopReason | null = null;
+  readonly #limits: EpisodeLimits;
+  readonly #env: Environment;
+  readonly #rewards: number[] = [];
+  #taskText = "";
+  #turn = 0;
+  #info: Trajectory["info"] = {};
+  #action: number[] = [];
+  #logProbs: number[] = [];
+  #versions: number[] = [];
+
+  constructor(request: EpisodeRequest, limits: EpisodeLimits) {
+    this.request = request;
+    this.#limits = limits;
+    this.#env = request.spec.make(request.options);
+  }
+
+  /** Lets the environment set the task, which is then to be read. */
+  async begin(): Promise<void> {
+    const { template, maxTokens } = this.#limits;
+    const task = await this.#guarded((signal) => this.#env.reset(this.request.seed, { signal }));
+    if (task === null) return;
+    this.#taskText = task;
+    this.#info = this.#env.info ?? {};
+    template.appendTask(this.stream, task);
+    const { length } = this.stream.ids;
+    check(
+      length < maxTokens,
+      () => `rollout: the task of ${this.#env.name} takes ${length} tokens, only ${maxTokens} fit`,
+    );
+    await this.#force();
+    this.task = [...this.stream.ids];
+    this.pending = [...this.task];
+  }
+
+  /** All tokens so far, those of an unfinished action included: what a model that has read nothing is to read. */
+  get tokens(): number[] {
+    return [...this.stream.ids, ...this.#action];
+  }
+
+  /**
+   * Adds drawn tokens to the action, up to the one that ends it: the end token, or the last that there is room for.
+   * @param version of the policy that drew them
+   * @returns true if the action is complete and the environment is to answer
+   */
+  takeTokens(tokens: readonly SampledToken[], version: number): boolean {
+    const { template, maxTokens, maxActionTokens, signal, temperature } = this.#limits;
+    for (const { id, logProb } of tokens) {
+      this.#action.push(id);
+      this.#logProbs.push(logProb);
+      this.#versions.push(version);
+      const isComplete = id === template.endId;
+      if (isComplete)
+        this.pending = []; // the environment has the turn
+      else if (signal?.aborted) this.stop = "aborted";
+      else if (this.stream.ids.length + this.#action.length >= maxTokens) this.stop = "context_overflow";
+      else if (this.#action.length >= maxActionTokens) this.stop = "max_tokens";
+      if (!isComplete && this.stop === null) continue;
+      template.appendSampled(this.stream, this.#turn, this.#action, {
+        oldLogProbs: this.#logProbs,
+        temperature,
+        versions: this.#versions,
+      });
+      return isComplete;
+    }
+    this.pending = [this.#action.at(-1)!];
+    return false;
+  }
+
+  /** Gives the action to the environment and its answer to the stream, to be read next. */
+  async answer(): Promise<void> {
+    const action = this.#action;
+    [this.#action, this.#logProbs, this.#versions] = [[], [], []];
+    const before = this.stream.ids.length;
+    const text = this.#limits.template.parseAction(action);
+    if (text === undefined) this.stop = "parse_error";
+    else await this.#step(text);
+    await this.#force();
+    // The model has drawn the action's last token but not read it yet.
+    this.pending = [action.at(-1)!, ...this.stream.ids.slice(before)];
+  }
+
+  /** Plays the actions that are not the model's, until the model is to act or the episode is over. */
+  async #force(): Promise<void> {
+    const { template, maxTokens } = this.#limits;
+    while (this.stop === null) {
+      const text = this.request.forced?.(this.#turn, this.#taskText, this.#env);
+      if (text === undefined) return;
+      const action = template.encodeAction(text);
+      if (this.stream.ids.length + action.length >= maxTokens) {
+        this.stop = "context_overflow";
+        return;
+      }
+      append(this.stream, "prompt", this.#turn, action);
+      await this.#step(template.actionText(action));
+    }
+  }
+
+  /** One action in the environment, and the answer in the stream. */
+  async #step(text: string): Promise<void> {
+    const result = await this.#guarded((signal) => this.#env.step(text, { signal }));
+    if (result === null) return;
+    this.#rewards.push(result.reward);
+    this.#info = result.info;
+    this.stop = appendAnswer(this.stream, this.#turn, result, this.#limits);
+    this.#turn++;
+  }
+
+  /** A call of the environment within its time; `null` if it failed, with the stop reason set. */
+  async #guarded<R extends string | StepResult>(call: (signal: AbortSignal) => Promise<R>): Promise<R | null> {
+    const { timeout, signal } = this.#limits;
+    const answer = await answerWithin(call, { timeout, signal, who: this.#env.name });
+    if ("result" in answer) return answer.result;
+    this.stop = answer.stop;
+    this.#info = { ...this.#info, error: answer.error };
+    return null;
+  }
+
+  /** It is over, or nobody will finish it. */
+  close(): void {
+    this.#env.close?.();
+  }
+
+  /** The episode as it ended. */
+  trajectory(): Trajectory {
+    const stop = this.stop!;
+    return {
+      stream: this.stream,
+      group: this.request.group,
+      // Whatever was earned before; the episode is trained on (arXiv 2605.24517).
+      reward: isTruncated({ stopReason: stop }) ? 0 : this.#rewards.reduce((a, b) => a + b, 0),
+      stepRewards: this.#rewards,
+      stopReason: stop,
+      masked: hasFailed({ stopReason: stop }),
+      env: this.request.spec.name,
+      task: this.#taskText,
+      seed: this.request.seed,
+      info: this.#info,
+    };
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Rollouts: the model acts in environments until every episode has ended. Each live episode has a row of one decoder. A step reads
+ * what is new to every row that has something new (one token, a whole answer, a task) in one forward pass, and draws the
+ * next token of each. Rows whose environment is still busy are simply not in it; a row that becomes free takes the next episode.
+ * Environments answer while the executor computes the next tokens of the others.
+ * A task that several episodes share is read once and copied.
+ *
+ * What an episode does follows from its request and the model alone: its random numbers are its own stream's, by position, and
+ * the bits of a row do not depend on the other rows. Neither timing nor company changes a token.
+ *
+ * An environment that throws or takes too long ends its episode, masked; a bad action never does: the error comes back as an
+ * observation.
+ */
+import { check } from "../../engine/errors.ts";
+import { checkKeys } from "../../engine/options.ts";
+import { bytesPerElement } from "../../engine/types.ts";
+import { burstFor } from "../../nn/generate.ts";
+import type { Model, SamplingOptions } from "../../nn/index.ts";
+import { checkSampling, SAMPLING_KEYS } from "../../nn/sampler.ts";
+import type { EpisodeRequest } from "./episode.ts";
+import { Player } from "./player.ts";
+import type { Trajectory } from "../episode/stream.ts";
+import type { Template } from "../episode/template.ts";
+
+export type { EpisodeRequest } from "./episode.ts";
+
+export interface RolloutOptions extends SamplingOptions {
+  /** Actions at most in an episode; default 8. */
+  readonly maxTurns?: number;
+  /** Tokens at most in one action, its end included; default 48. */
+  readonly maxActionTokens?: number;
+  /** Tokens at most of one answer; longer ones are cut in the middle. Default 96. */
+  readonly maxObservationTokens?: number;
+  /** Tokens at most in an episode; default: the model's positions. */
+  readonly maxTokens?: number;
+  /** Milliseconds that an environment may take for one call; default 10,000. */
+  readonly timeout?: number;
+  /** Ends the rollout early: live episodes stop with `aborted`. */
+  readonly signal?: AbortSignal;
+  /** Episodes that are played at once; default 256, fewer if their cache would take more than 512 MiB. */
+  readonly maxConcurrent?: number;
+  /** Tokens drawn in a row before the host looks at them; default 1, on WebGPU 4. No token depends on it. */
+  readonly burst?: number;
+  /** Recorded as the policy's version with what is drawn; default 0. `trainRl` counts its steps here. */
+  readonly version?: number;
+}
+
+const ROLLOUT_KEYS: readonly string[] = [
+  ...SAMPLING_KEYS,
+  "maxTurns",
+  "maxActionTokens",
+  "maxObservationTokens",
+  "maxTokens",
+  "timeout",
+  "signal",
+  "maxConcurrent",
+  "burst",
+  "version",
+];
+
+const CACHE_BYTES = 2 ** 29;
+/** WebGPU binds no more of a buffer by default. */
+const TENSOR_BYTES = 2 ** 27;
+const MOST_ROWS = 256;
+
+function rowsThatFit({ config, params }: Model, maxTokens: number): number {
+  const bytes = maxTokens * config.kvHeads * config.headDim * bytesPerElement(params.embedding.dtype);
+  const fit = Math.min(CACHE_BYTES / (2 * config.layers * bytes), TENSOR_BYTES / bytes, MOST_ROWS);
+  return Math.max(1, Math.floor(fit));
+}
+
+/** Plays all requested episodes to their end. The result is in the order of the requests. */
+export async function rollout(
+  model: Model,
+  template: Template,
+  requests: readonly EpisodeRequest[],
+  options: RolloutOptions = {},
+): Promise<Trajectory[]> {
+  check(requests.length > 0, () => "rollout: the list of episodes is empty");
+  const player = playerFor(model, template, options, requests.length);
+  const finished: Trajectory[] = [];
+  try {
+    requests.forEach((request, i) => player.add(request, (trajectory) => (finished[i] = trajectory)));
+    await player.run();
+    return finished;
+  } finally {
+    player.dispose();
+  }
+}
+
+/** A player of these options. @param expected episodes at a time, if that is fewer than there may be at once */
+export function playerFor(model: Model, template: Template, options: RolloutOptions, expected: number): Player {
+  checkKeys("rollout", options, ROLLOUT_KEYS);
+  const { maxTurns = 8, maxActionTokens = 48, maxObservationTokens = 96, timeout = 10_000, signal } = options;
+  const { device } = model.params.embedding;
+  const { maxTokens = model.config.maxPositions, burst = burstFor(device), version = 0 } = options;
+  const sampling = checkSampling(options);
+  check(
+    maxTokens <= model.config.maxPositions,
+    () => `rollout: maxTokens ${maxTokens} exceeds the model's ${model.config.maxPositions} positions`,
+  );
+  const { maxConcurrent = rowsThatFit(model, maxTokens) } = options;
+  for (const [name, value] of Object.entries({
+    maxTurns,
+    maxActionTokens,
+    maxObservationTokens,
+    maxTokens,
+    maxConcurrent,
+    burst,
+  })) {
+    // prettier-ignore
+    check(Number.isInteger(value) && value >= 1, () => `rollout: ${name} must be an integer ≥ 1, got ${value}`);
+  }
+  check(timeout > 0, () => `rollout: timeout must be > 0 milliseconds, got ${timeout}`);
+  const temperature = sampling.temperature === 0 ? 1 : sampling.temperature;
+  const limits = { template, maxTurns, maxActionTokens, maxObservationTokens, maxTokens, timeout, signal, temperature };
+  const rows = Math.min(maxConcurrent, expected);
+  // On WebGPU the bits of a matrix product may depend on its rows, so these must not depend on how many requests there are.
+  const width = device.kind === "webgpu" ? { width: 2 ** Math.ceil(Math.log2(maxConcurrent)) } : {};
+  return new Player(model, { limits, draw: { ...sampling, burst }, rows, ...width, version });
+}

@@ -1,0 +1,164 @@
+/** One tree of a search as it grows: which leaf is next, what becomes of it, and what is counted. The rounds are in mcts.ts. */
+import { check } from "../../../engine/errors.ts";
+import type { Rng } from "../../../engine/index.ts";
+import type { Environment } from "../../../environments/index.ts";
+import type { Trajectory } from "../../episode/stream.ts";
+import type { ActionRequest } from "./actor.ts";
+import type { SearchSettings, SearchStop } from "./options.ts";
+import { cloneOf, type DrawnAction, episodeOf, isFailure, playAction, type Position, returnOf, type SearchStart } from "./position.ts"; // prettier-ignore
+import { ancestry, backpropagate, makeNode, markFailed, nodesOf, type SearchNode, selectChild } from "./tree.ts";
+
+export class SearchTree {
+  readonly start: SearchStart;
+  readonly root: SearchNode;
+  readonly episodes: Trajectory[] = [];
+  iterations = 0;
+  failures = 0;
+  criticFailures = 0;
+  nodes = 0;
+  maxDepth = 0;
+  drawnTokens = 0;
+  readonly #settings: SearchSettings;
+  readonly #rng: Rng;
+  #proposed = 1;
+  #simulations = 0;
+
+  constructor(start: SearchStart, settings: SearchSettings, rng: Rng) {
+    const { length } = start.stream.ids;
+    check(length < settings.maxTokens, () => `treeSearch: the history takes ${length} tokens, only ${settings.maxTokens} fit`); // prettier-ignore
+    this.start = start;
+    this.#settings = settings;
+    this.#rng = rng;
+    const position: Position = {
+      stream: structuredClone(start.stream),
+      env: this.#clone(start.env, rng.split("root")),
+      turns: start.turns ?? 0,
+      stepRewards: [],
+      info: start.env.info ?? {},
+      stop: undefined,
+    };
+    check(position.turns < settings.maxTurns, () => `treeSearch: the episode has had its ${settings.maxTurns} turns`);
+    this.root = makeNode({ id: 0, parent: undefined, action: undefined, draws: 1, status: "open", position });
+  }
+
+  /** Undefined while the search is to go on. */
+  get stop(): SearchStop | undefined {
+    const { signal, iterations, maxDrawnTokens } = this.#settings;
+    if (signal?.aborted) return "aborted";
+    if (this.root.status === "failed") return "failed";
+    if (this.iterations >= iterations) return "iterations";
+    return this.drawnTokens >= maxDrawnTokens ? "tokens" : undefined;
+  }
+
+  /** The leaves of the next round, at least one. Their paths count as under way until `visit` has told what became of them. */
+  select(): SearchNode[] {
+    const { parallel, iterations } = this.#settings;
+    const leaves: SearchNode[] = [];
+    while (leaves.length < Math.min(parallel, iterations - this.iterations)) {
+      const leaf = this.#descend();
+      if (leaves.includes(leaf)) break; // there is nothing else to do before this one has ended
+      for (const at of ancestry(leaf)) at.pending++;
+      leaves.push(leaf);
+    }
+    this.iterations += leaves.length;
+    return leaves;
+  }
+
+  #descend(): SearchNode {
+    const { exploration, alpha } = this.#settings;
+    let node = this.root;
+    // A failed child is never chosen, and a point with no other has failed itself: there always is one.
+    while (node.status === "open" && node.children) node = selectChild(node, exploration, alpha)!;
+    return node;
+  }
+
+  /** A point gets its candidates at its second visit, the root at its first. */
+  wantsCandidates(node: SearchNode): boolean {
+    return node.status === "open" && node.children === undefined && (node === this.root || node.visits > 0);
+  }
+
+  candidateRequest(node: SearchNode): ActionRequest {
+    const rng = this.#rng.split("candidate").split(node.id);
+    const rngs = Array.from({ length: this.#settings.candidates }, (_, k) => rng.split(k));
+    return { ids: node.position!.stream.ids, rngs };
+  }
+
+  /** Equal candidates are one child; the critic scores them. */
+  async expand(node: SearchNode, drawn: readonly DrawnAction[]): Promise<void> {
+    const { critic, template, signal } = this.#settings;
+    const groups = new Map<string, DrawnAction[]>();
+    for (const action of drawn) {
+      this.drawnTokens += action.ids.length;
+      const key = action.ids.join();
+      groups.set(key, [...(groups.get(key) ?? []), action]);
+    }
+    const children = [...groups.values()].map(
+      ([action, ...equal]) =>
+      makeNode({ id: this.#proposed++, parent: node, action, draws: 1 + equal.length, status: "untried", position: undefined }), // prettier-ignore
+    );
+    node.children = children;
+    if (!critic) return;
+    const actions = children.map(({ action }) => template.actionText(action!.ids));
+    try {
+      const scores = await critic({ task: this.start.task, history: node.position!.stream, actions }, signal);
+      children.forEach((child, i) => (child.critic = scores[i] ?? NaN));
+    } catch {
+      this.criticFailures++; // no opinion: the search goes by what it finds
+    }
+  }
+
+  /** Goes to the leaf: of a point that has just got candidates on to the best of them; an untried action is played. */
+  async visit(leaf: SearchNode): Promise<SearchNode> {
+    const { exploration, alpha } = this.#settings;
+    let node = leaf;
+    if (node.status === "open" && node.children) {
+      node = selectChild(node, exploration, alpha)!;
+      node.pending++;
+    }
+    if (node.status !== "untried") return node;
+    const from = node.parent!.position!;
+    const env = this.#clone(from.env!, this.#rng.split("step").split(node.id));
+    const position = await playAction(from, env, node.action!, this.#settings);
+    node.position = position;
+    this.nodes++;
+    this.maxDepth = Math.max(this.maxDepth, node.depth);
+    if (isFailure(position)) markFailed(node);
+    else node.status = position.stop === undefined ? "open" : "ended";
+    return node;
+  }
+
+  /** Simulation n draws from its own stream. */
+  simulationRng(): Rng {
+    return this.#rng.split("simulation").split(this.#simulations++);
+  }
+
+  /** The position to play on from: the node's, in an environment of its own. */
+  simulationStart({ position }: SearchNode, rng: Rng): Position {
+    return position!.env ? { ...position!, env: this.#clone(position!.env, rng.split("chance")) } : position!;
+  }
+
+  /** What a simulation from `node` came to. @param value of one that was not played to the end */
+  count(node: SearchNode, end: Position, value: number = returnOf(end)): void {
+    for (const at of ancestry(node)) at.pending--;
+    if (isFailure(end)) {
+      if (end.stop !== "aborted") this.failures++;
+      return;
+    }
+    // An end in the tree is visited many times, and is one episode.
+    if (end.stop !== undefined && (node.status !== "ended" || node.visits === 0)) this.episodes.push(episodeOf(end, this.start)); // prettier-ignore
+    backpropagate(node, value);
+  }
+
+  /** Gives back all environments. */
+  close(): void {
+    for (const node of nodesOf(this.root)) {
+      if (!node.position?.env) continue;
+      node.position.env.close?.();
+      node.position = { ...node.position, env: undefined };
+    }
+  }
+
+  #clone(env: Environment, rng: Rng): Environment {
+    return cloneOf(env, this.#settings.chance === "fresh" ? rng : undefined);
+  }
+}

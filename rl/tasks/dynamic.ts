@@ -1,0 +1,67 @@
+/**
+ * Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476, §3.2): groups whose outcomes are all equal teach the policy nothing, so
+ * further groups are played until as many as were asked for have spread. Here the number of refills is bounded, and what was
+ * drawn in vain is not thrown away: it is left out of the policy term and its denominators, and the world model learns from it.
+ */
+import { check } from "../../engine/errors.ts";
+import { checkKeys } from "../../engine/options.ts";
+import { groupBy, rowsWithoutSpread } from "../episode/groups.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import type { Trajectory } from "../episode/stream.ts";
+
+export interface DynamicSamplingOptions {
+  /** Refills at most after the first draw, default 3; each plays as many groups as are still missing. */
+  readonly maxRefills?: number;
+}
+
+export function checkDynamicSampling(options: DynamicSamplingOptions): void {
+  checkKeys("dynamicSampling", options, ["maxRefills"]);
+  const { maxRefills = 3 } = options;
+  check(Number.isInteger(maxRefills) && maxRefills >= 0, () => `dynamicSampling: maxRefills must be an integer ≥ 0, got ${maxRefills}`); // prettier-ignore
+}
+
+/** Number of groups whose outcomes differ. */
+export function informativeGroups(trajectories: readonly Trajectory[]): number {
+  const constant = rowsWithoutSpread(trajectories);
+  return new Set(trajectories.flatMap((t, row) => (constant.has(row) ? [] : [t.group]))).size;
+}
+
+/** All that was played, in order, and how it went. */
+export interface DynamicDraw {
+  readonly trajectories: readonly Trajectory[];
+  readonly metrics: Metrics;
+}
+
+/**
+ * Plays groups until `wanted` of them have spread, or the refills are used up.
+ * @param play plays `count` new groups, the first of which has the number `first`
+ * @param isStopped asked after every round; true ends the refills
+ */
+export async function drawInformative(
+  wanted: number,
+  options: DynamicSamplingOptions,
+  play: (first: number, count: number) => Promise<readonly Trajectory[]>,
+  isStopped: () => boolean = () => false,
+): Promise<DynamicDraw> {
+  checkDynamicSampling(options);
+  const { maxRefills = 3 } = options;
+  const trajectories: Trajectory[] = [];
+  let [drawn, kept, refills] = [0, 0, 0];
+  for (; ; refills++) {
+    const missing = wanted - kept;
+    trajectories.push(...(await play(drawn, missing)));
+    drawn += missing;
+    kept = informativeGroups(trajectories);
+    if (kept >= wanted || refills === maxRefills || isStopped()) break;
+  }
+  const metrics = {
+    "dynamic_sampling/drawn_groups": drawn,
+    "dynamic_sampling/kept_groups": kept,
+    "dynamic_sampling/refills": refills,
+  };
+  return { trajectories, metrics };
+}
+
+/** The rows of each group, in order of first appearance. */
+export const rowsByGroup = (trajectories: readonly Trajectory[]): Trajectory[][] =>
+  groupBy(trajectories, ({ group }) => group);

@@ -1,0 +1,112 @@
+/**
+ * A second try with help, for tasks at which a whole group failed: the first actions are given, and the model plays on from there.
+ * After ActGuide-RL (arXiv 2605.12004): guidance only as a fallback for groups without a success, and as little as helps.
+ *
+ * Not the paper's: there the actions are put into the prompt as a plan, and the guided policy differs from the unguided one. Here
+ * they are *played*, so that the model stands in a state of the task itself, and what it writes from there is its own policy,
+ * exactly on-policy. The prefix has the role `prompt`: it is neither policy nor target.
+ */
+import { check } from "../../engine/errors.ts";
+import { checkKeys } from "../../engine/options.ts";
+import type { Environment } from "../../environments/index.ts";
+import type { EpisodeRequest } from "../play/episode.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import { isAgentToken, type Trajectory } from "../episode/stream.ts";
+import { rowsByGroup } from "./dynamic.ts";
+import { type Success, succeeded, successRate } from "../episode/outcomes.ts";
+
+export interface GuideOptions {
+  /** Actions at most that are given; default 4. Lengths 1, 2, … are tried in turn, so the first that helps is the shortest. */
+  readonly maxPrefix?: number;
+  /** The action to give in this live episode; default: the environment's expert. */
+  readonly action?: (env: Environment, request: EpisodeRequest, turn: number) => string;
+  /** Default: what the environment says, else a positive return. */
+  readonly success?: Success;
+}
+
+export function checkGuide(options: GuideOptions): void {
+  checkKeys("guide", options, ["maxPrefix", "action", "success"]);
+  const { maxPrefix = 4 } = options;
+  check(Number.isInteger(maxPrefix) && maxPrefix >= 1, () => `guide: maxPrefix must be an integer ≥ 1, got ${maxPrefix}`); // prettier-ignore
+}
+
+/** The number of a guided group: beside those of the groups that were played without help. */
+export const guidedGroup = (group: number): number => -1 - group;
+export const isGuided = ({ group }: Trajectory): boolean => group < 0;
+
+/** The request with the first `length` actions given, and a stream of its own. */
+export function guidedRequest(request: EpisodeRequest, length: number, options: GuideOptions = {}): EpisodeRequest {
+  const own = { ...request, group: guidedGroup(request.group), rng: request.rng.split("guided").split(length) };
+  return guided(own, length, options.action && ((env, turn): string => options.action!(env, request, turn)));
+}
+
+/** The request with its first `length` actions given: by `action`, or by the environment's expert. */
+export function guided(
+  request: EpisodeRequest,
+  length: number,
+  action?: (env: Environment, turn: number) => string,
+): EpisodeRequest {
+  const act = action ?? ((env: Environment): string => request.spec.expert(env));
+  const { spec, options, seed, group, rng } = request;
+  return {
+    spec,
+    options,
+    seed,
+    group,
+    rng,
+    ...(action ? {} : { given: [{ kind: "guide", length }] }),
+    forced: (turn, _task, env) => (turn < length ? act(env, turn) : undefined),
+  };
+}
+
+export interface GuidedDraw {
+  /** Of the groups that were helped, in the order of their failures within each length; unhelpful tries are left out. */
+  readonly requests: readonly EpisodeRequest[];
+  readonly trajectories: readonly Trajectory[];
+  readonly metrics: Metrics;
+}
+
+/**
+ * Plays every group without a success again, with 1, 2, … actions given, until one of its episodes succeeds by its own tokens. The
+ * failed group stays in the step as it is, a group without spread: the two are not compared, because they start elsewhere.
+ *
+ * @param requests those of `trajectories`, which are without help
+ * @param play plays episodes, in the order of the requests
+ */
+export async function guideFailed(
+  requests: readonly EpisodeRequest[],
+  trajectories: readonly Trajectory[],
+  options: GuideOptions,
+  play: (requests: readonly EpisodeRequest[]) => Promise<readonly Trajectory[]>,
+): Promise<GuidedDraw> {
+  checkGuide(options);
+  const { maxPrefix = 4, success = succeeded } = options;
+  const failed = rowsByGroup(trajectories).filter((rows) => successRate(rows, success) === 0);
+  let open = failed.map(([first]) => requests.filter(({ group }) => group === first!.group));
+  const helped: { requests: EpisodeRequest[]; rows: Trajectory[]; length: number }[] = [];
+  let tries = 0;
+  for (let length = 1; length <= maxPrefix && open.length > 0; length++) {
+    const guided = open.map((group) => group.map((request) => guidedRequest(request, length, options)));
+    const played = rowsByGroup(await play(guided.flat()));
+    tries += guided.length;
+    open = open.filter((_, i) => {
+      const rows = played.find(([first]) => first!.group === guided[i]![0]!.group) ?? [];
+      const own = rows.filter((row) => row.stream.roles.some(isAgentToken));
+      const rate = successRate(own, success) ?? 0;
+      if (rate > 0) helped.push({ requests: guided[i]!, rows, length });
+      // The prefix was the whole solution (or the environment fails): a longer one cannot help either.
+      return rate === 0 && own.length > 0;
+    });
+  }
+  const lengths = helped.reduce((n, { length }) => n + length, 0);
+  return {
+    requests: helped.flatMap((group) => group.requests),
+    trajectories: helped.flatMap((group) => group.rows),
+    metrics: {
+      "guide/failed_groups": failed.length,
+      "guide/helped_groups": helped.length,
+      "guide/tries": tries,
+      ...(helped.length > 0 ? { "guide/prefix_mean": lengths / helped.length } : {}),
+    },
+  };
+}

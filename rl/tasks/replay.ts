@@ -1,0 +1,168 @@
+/**
+ * Replay: groups of earlier steps are learnt from again beside the new ones. What is replayed was written by an older policy, so
+ * the ratios of the loss refer to the log-probabilities that were recorded with it, or a `correction` or V-trace weighs by them; a
+ * loss without a ratio and with neither is refused (`checkOffPolicy`). Nothing older than a bound comes back. Whole groups are kept,
+ * because advantages compare within them; only those with spread, because the others teach the policy nothing.
+ */
+import { check } from "../../engine/errors.ts";
+import { checkKeys, showValue } from "../../engine/options.ts";
+import { isWithoutSpread, scorableOutcomes } from "../episode/groups.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
+import { rowsByGroup } from "./dynamic.ts";
+
+export interface ReplayOptions {
+  /** Groups that are kept at most; default 64. */
+  readonly capacity?: number;
+  /** `fifo`: the oldest comes first, and is dropped first. `priority`: the highest comes first, the lowest is dropped. Default `fifo`. */
+  readonly order?: "fifo" | "priority";
+  /** Of `order: "priority"`: from the rewards of a group's rollouts. Default: their mean. */
+  readonly priority?: (rewards: readonly number[]) => number;
+  /** Groups at most that are added to a step; default 1. */
+  readonly perStep?: number;
+  /** How many policy versions (steps) old a group may be when it comes back; default 8. */
+  readonly maxStaleness?: number;
+  /** How often a group may come back; default 1. */
+  readonly maxUses?: number;
+}
+
+/** A group, with the policy that played it. */
+export interface ReplayedGroup {
+  readonly trajectories: readonly Trajectory[];
+  /** The step at which it was played, before that step's update. */
+  readonly version: number;
+  readonly priority: number;
+  readonly uses: number;
+}
+
+const KEYS: readonly string[] = ["capacity", "order", "priority", "perStep", "maxStaleness", "maxUses"];
+
+export class ReplayBuffer {
+  readonly #options: Required<ReplayOptions>;
+  /** Oldest first. */
+  #groups: readonly ReplayedGroup[] = [];
+
+  constructor(options: ReplayOptions = {}) {
+    checkKeys("ReplayBuffer", options, KEYS);
+    check(options.priority === undefined || options.order === "priority", () => 'ReplayBuffer: a priority is for order "priority"'); // prettier-ignore
+    const { capacity = 64, order = "fifo", perStep = 1, maxStaleness = 8, maxUses = 1 } = options;
+    const { priority = (rewards: readonly number[]): number => rewards.reduce((a, b) => a + b, 0) / rewards.length } = options; // prettier-ignore
+    check(order === "fifo" || order === "priority", () => `ReplayBuffer: order must be "fifo" or "priority", got ${showValue(order)}`); // prettier-ignore
+    for (const [name, value] of Object.entries({ capacity, perStep, maxStaleness, maxUses })) {
+      check(Number.isInteger(value) && value >= 1, () => `ReplayBuffer: ${name} must be an integer ≥ 1, got ${value}`);
+    }
+    check(perStep <= capacity, () => `ReplayBuffer: perStep ${perStep} is more than the capacity, ${capacity}`);
+    this.#options = { capacity, order, priority, perStep, maxStaleness, maxUses };
+  }
+
+  /** Groups that are kept. */
+  get groups(): readonly ReplayedGroup[] {
+    return this.#groups;
+  }
+
+  /** Keeps the groups whose outcomes differ. @param version the step of the policy that played them, ascending from call to call */
+  add(trajectories: readonly Trajectory[], version: number): void {
+    const newest = this.#groups.at(-1)?.version ?? -Infinity;
+    check(version >= newest, () => `ReplayBuffer.add: version ${version} after ${newest}; versions never go back`);
+    const { capacity, order, priority } = this.#options;
+    const added = rowsByGroup(trajectories).flatMap((rows): ReplayedGroup[] => {
+      const rollouts = rolloutsOf(rows);
+      if (isWithoutSpread(scorableOutcomes(rollouts))) return [];
+      const rewards = rollouts.flatMap((r) => (r.scorable ? [r.reward] : []));
+      const value = priority(rewards);
+      check(Number.isFinite(value), () => `ReplayBuffer: the priority of rewards ${showValue(rewards)} is ${value}`);
+      return [{ trajectories: rows, version, priority: value, uses: 0 }];
+    });
+    const all = [...this.#groups, ...added];
+    // Of equal priorities the older goes first.
+    const leaving = order === "fifo" ? all : all.toSorted((a, b) => a.priority - b.priority);
+    const gone = new Set(leaving.slice(0, Math.max(0, all.length - capacity)));
+    this.#groups = all.filter((group) => !gone.has(group));
+  }
+
+  /** Forgets what is too old for the policy of step `version`, and hands out what comes back next. */
+  draw(version: number): ReplayedGroup[] {
+    const { order, perStep, maxStaleness, maxUses } = this.#options;
+    const fresh = this.#groups.filter((group) => version - group.version <= maxStaleness);
+    const queue = order === "fifo" ? fresh : fresh.toSorted((a, b) => b.priority - a.priority);
+    const drawn = queue.slice(0, perStep);
+    this.#groups = fresh.flatMap((group) => {
+      if (!drawn.includes(group)) return [group];
+      return group.uses + 1 < maxUses ? [{ ...group, uses: group.uses + 1 }] : [];
+    });
+    return drawn;
+  }
+
+  /** Plain JSON. A reward that is NaN (not scorable) is `null` there. */
+  state(): unknown {
+    return { groups: this.#groups.map((g) => ({ ...g, trajectories: g.trajectories.map(rowToJson) })) };
+  }
+
+  /** @throws if it is no state of a buffer that fits into this one */
+  restore(state: unknown): void {
+    const { groups: stored } = (state ?? {}) as { readonly groups?: unknown };
+    const isOwn = Array.isArray(stored) && stored.length <= this.#options.capacity;
+    check(isOwn, () => `ReplayBuffer.restore: expected { groups } with at most ${this.#options.capacity} groups, got ${showValue(state)}`); // prettier-ignore
+    const groups = stored as readonly JsonGroup[];
+    this.#groups = groups.map((g) => ({ ...g, trajectories: g.trajectories.map(rowFromJson) }));
+  }
+}
+
+/** A trajectory whose rewards are of another type. */
+type RowOf<N> = Omit<
+  Trajectory,
+  "reward" | "outcome" | "rewardParts" | "stepRewards" | "tokenRewards" | "greedyReward"
+> & {
+  readonly reward: N;
+  readonly outcome?: N;
+  readonly rewardParts?: Readonly<Record<string, N>>;
+  readonly stepRewards: readonly N[];
+  readonly tokenRewards?: ArrayLike<N>;
+  readonly greedyReward?: N;
+};
+/** JSON has no NaN, and no typed arrays. */
+type JsonNumber = number | null;
+type JsonGroup = Omit<ReplayedGroup, "trajectories"> & { readonly trajectories: readonly RowOf<JsonNumber>[] };
+
+/** A copy, so that a saved state does not change with the buffer. */
+function mapRewards<A, B>(source: RowOf<A>, f: (x: A) => B): RowOf<B> {
+  const { reward, outcome, rewardParts, stepRewards, tokenRewards, greedyReward, ...row } = source;
+  const parts = rewardParts && Object.fromEntries(Object.entries(rewardParts).map(([name, x]) => [name, f(x)]));
+  return structuredClone({
+    ...row,
+    reward: f(reward),
+    ...(outcome === undefined ? {} : { outcome: f(outcome) }),
+    ...(parts ? { rewardParts: parts } : {}),
+    stepRewards: stepRewards.map((x) => f(x)),
+    ...(tokenRewards ? { tokenRewards: Array.from(tokenRewards, (x) => f(x)) } : {}),
+    ...(greedyReward === undefined ? {} : { greedyReward: f(greedyReward) }),
+  });
+}
+
+const rowToJson = (row: Trajectory): RowOf<JsonNumber> => mapRewards(row, (x) => (Number.isNaN(x) ? null : x));
+const rowFromJson = (row: RowOf<JsonNumber>): Trajectory => mapRewards(row, (x) => x ?? NaN);
+
+/** New episodes with replayed groups behind them, under group and rollout numbers that are free. */
+export function withReplayed(
+  fresh: readonly Trajectory[],
+  replayed: readonly ReplayedGroup[],
+  version: number,
+): { readonly trajectories: readonly Trajectory[]; readonly metrics: Metrics } {
+  const most = (numbers: readonly number[]): number => numbers.reduce((a, b) => Math.max(a, b), -1);
+  const firstGroup = most(fresh.map((t) => t.group)) + 1;
+  let nextRollout = most(fresh.map((t) => t.rollout ?? -1)) + 1;
+  const old = replayed.flatMap(({ trajectories }, k) => {
+    const numbers = new Map<number, number>();
+    return trajectories.map((t): Trajectory => {
+      const group = firstGroup + k;
+      if (t.rollout === undefined) return { ...t, group };
+      if (!numbers.has(t.rollout)) numbers.set(t.rollout, nextRollout++);
+      return { ...t, group, rollout: numbers.get(t.rollout)! };
+    });
+  });
+  const ages = replayed.map((group) => version - group.version);
+  const metrics: Metrics = { "replay/groups": replayed.length };
+  if (ages.length > 0) metrics["replay/staleness_mean"] = ages.reduce((a, b) => a + b, 0) / ages.length;
+  if (ages.length > 0) metrics["replay/staleness_max"] = Math.max(...ages);
+  return { trajectories: [...fresh, ...old], metrics };
+}

@@ -1,0 +1,98 @@
+/** Plans without rewards: supervised fine-tuning on demonstrations, and preference pairs. */
+import { check } from "../../engine/errors.ts";
+import { checkKeys } from "../../engine/options.ts";
+import { aggregationWeights } from "../methods/aggregation.ts";
+import { observationTokens } from "../methods/world/echo.ts";
+import type { StepPlan } from "../methods/objective.ts";
+import { policyMask, type Trajectory } from "../episode/stream.ts";
+
+export interface SftPlanOptions {
+  /**
+   * Weight of an observation target beside an agent's token, default 0. A model that has read no text before knows nothing of
+   * what a terminal prints; above 0 the warm start also reads the answers in the demonstrations.
+   */
+  readonly observationWeight?: number;
+  /** `dft`: the agent's tokens go to the policy loss, with which `dft()` weighs them by their probability. Default `sft`. */
+  readonly loss?: "sft" | "dft";
+  /**
+   * Which of the agent's tokens are imitated; default all. A negative example (a demonstration with a mistake and its correction)
+   * leaves the mistake out and keeps the rest.
+   */
+  readonly imitate?: (trajectory: Trajectory, token: number) => boolean;
+}
+
+/** The plan of supervised fine-tuning: cross-entropy on the agent's tokens, averaged over all of them (`token-mean`). */
+export function planSft(trajectories: readonly Trajectory[], options: SftPlanOptions = {}): StepPlan {
+  checkKeys("planSft", options, ["observationWeight", "loss", "imitate"]);
+  const { observationWeight = 0, loss = "sft", imitate } = options;
+  check(trajectories.length > 0, () => "planSft: the list of episodes is empty");
+  check(observationWeight >= 0, () => `planSft: observationWeight must be ≥ 0, got ${observationWeight}`);
+  check(loss === "sft" || loss === "dft", () => `planSft: loss must be "sft" or "dft", got "${String(loss)}"`);
+  const masks = trajectories.map((t) => policyMask(t).map((own, k) => own && (imitate?.(t, k) ?? true)));
+  const weights = aggregationWeights(masks, "token-mean");
+  const count = (of: readonly boolean[][]): number => of.reduce((n, mask) => n + mask.filter(Boolean).length, 0);
+  // A batch of which nothing is imitated is still read, beside the tokens that the agent wrote.
+  const agentTokens = count(masks) || count(trajectories.map(policyMask));
+  const nothing = (i: number): Float64Array => new Float64Array(weights[i]!.length);
+  return {
+    fracRewardZeroStd: 0,
+    episodes: trajectories.map((trajectory, i) => {
+      const { targets } = observationTokens(trajectory);
+      const read = weights[i]!.map((w, t) => (targets[t] ? observationWeight / agentTokens : loss === "sft" ? w : 0));
+      return {
+        trajectory,
+        advantages: nothing(i),
+        wPolicy: loss === "dft" ? weights[i]! : nothing(i),
+        wWorld: read,
+        wKl: nothing(i),
+      };
+    }),
+  };
+}
+
+/** Two answers to the same task, the first of which was preferred. */
+export interface PreferencePair {
+  readonly chosen: Trajectory;
+  readonly rejected: Trajectory;
+}
+
+export interface PreferencePlanOptions {
+  /**
+   * Weight of −lp of the chosen answer beside the preference loss, a mean over its tokens and over the pairs; default 0. A preference
+   * is satisfied by making both answers improbable, the rejected one more; this keeps the chosen one (RPO, Pang et al. 2024,
+   * arXiv 2404.19733; TRL's `rpo_alpha`).
+   */
+  readonly imitation?: number;
+}
+
+/**
+ * The plan of a preference loss: the advantage column holds the side (+1 chosen, −1 rejected), the two rows of a pair are one
+ * segment, and the weights of a pair's tokens sum to 1/pairs, because the loss gives each of them the whole loss of the pair.
+ */
+export function planPreference(pairs: readonly PreferencePair[], options: PreferencePlanOptions = {}): StepPlan {
+  checkKeys("planPreference", options, ["imitation"]);
+  const { imitation = 0 } = options;
+  check(pairs.length > 0, () => "planPreference: the list of pairs is empty");
+  check(imitation >= 0, () => `planPreference: imitation must be ≥ 0, got ${imitation}`);
+  return {
+    fracRewardZeroStd: 0,
+    episodes: pairs.flatMap(({ chosen, rejected }, segment) => {
+      const masks = [chosen, rejected].map(policyMask);
+      const [n, m] = masks.map((mask) => mask.filter(Boolean).length) as [number, number];
+      check(n > 0 && m > 0, () => `planPreference: pair ${segment} has ${n} chosen and ${m} rejected tokens to train`);
+      return [chosen, rejected].map((trajectory, side) => {
+        const mask = masks[side]!;
+        const empty = new Float64Array(mask.length);
+        return {
+          trajectory,
+          advantages: Float64Array.from(mask, (own) => (own ? 1 - 2 * side : 0)),
+          wPolicy: Float64Array.from(mask, (own) => (own ? 1 / (pairs.length * (n + m)) : 0)),
+          wWorld: Float64Array.from(mask, (own) => (own && side === 0 ? imitation / (pairs.length * n) : 0)),
+          wKl: empty,
+          mask,
+          segment,
+        };
+      });
+    }),
+  };
+}

@@ -1,0 +1,318 @@
+/**
+ * Methods on the command line: the default is what it always was, names that do not fit together are one line, every method and every
+ * environment gets from the run what it needs, and a run with a critic, a reference and a KL controller resumes to the last bit.
+ */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Companions } from "../../node/job/trainingState.ts";
+import { createDisplay, type Display } from "../../tools/display/display.ts";
+import { Experiment } from "../../node/job/experiment.ts";
+import { objectiveFor } from "../../node/job/methods.ts";
+import { definedOf } from "../support/mainJob.ts";
+import { UsageError } from "../../node/flags.ts";
+import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import type { Preset } from "../../node/job/preset.ts";
+import { longestCompletion, presetFor, presetOf } from "../../node/job/presets.ts";
+import { Run } from "../../node/job/run.ts";
+import { createRun, openRun } from "../../node/runFolder.ts";
+import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { modelFromFiles, modelToFiles } from "../../nn/checkpoint.ts";
+import { readSafetensors } from "../../nn/safetensors.ts";
+import { grpo } from "../../rl/methods/advantages/index.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
+import { ENVIRONMENTS } from "../../environments/index.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
+import { METHODS } from "../../rl/methods/presets.ts";
+import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
+import { planStep } from "../../rl/train/plan.ts";
+import { Template } from "../../rl/episode/template.ts";
+import type { StepReport } from "../../rl/train/loop.ts";
+import { randomBatch } from "../support/rlBatches.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-methods-"));
+let device: Device;
+beforeAll(async () => void (device = await makeDevice("wasm")));
+afterAll(() => {
+  device.dispose();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** In the terminal, where nothing else is said: these tests are about its numbers. */
+const presetOfFlags = (...args: string[]): Preset =>
+  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
+const objectiveOfFlags = (...args: string[]): Objective => new Experiment(presetOfFlags(...args)).objective();
+
+describe("settings", () => {
+  test("without flags: GRPO and ECHO with the numbers that the main job has always had", () => {
+    expect(presetOfFlags()).toMatchObject({
+      env: "terminal",
+      model: { hiddenSize: 64, layers: 3, maxPositions: 192 },
+      rl: { method: "grpo+echo", epsilon: 0.2, epsilonHigh: 0.28, aggregation: "token-mean", lambda: 0.05, groups: 24 },
+      rollout: { temperature: 1, maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
+    });
+    expect("tasks" in presetOfFlags()).toBe(false);
+    const written: Objective = {
+      advantage: grpo(),
+      policyLoss: ppoClip({ epsilon: 0.2, epsilonHigh: 0.28 }),
+      aggregation: "token-mean",
+      world: echo({ lambda: 0.05 }),
+    };
+    const batch = randomBatch(2);
+    for (const flags of [[], ["--method", "echo"], ["--method", "grpo+echo"], ["--lambda", "0.05"]]) {
+      const objective = objectiveOfFlags(...flags);
+      expect(planStep(objective, batch, 0)).toEqual(planStep(written, batch, 0));
+      expect(objective.policyLoss.clip).toEqual(written.policyLoss.clip);
+      expect(Object.keys(objective).toSorted()).toEqual(Object.keys(written).toSorted());
+    }
+  });
+
+  test("an environment's own steps and levels; --steps is said last", () => {
+    expect(presetOfFlags()).toMatchObject({ sft: { steps: 900 }, rl: { steps: 160 } });
+    const calculator = {
+      sft: { steps: 600, noviceShare: 0.2 },
+      rl: { groups: 24, lr: 3e-4 },
+      tasks: { levels: [1, 3] },
+    };
+    expect(presetOfFlags("--env", "calculator")).toMatchObject({ ...calculator, rl: { ...calculator.rl, steps: 60 } });
+    expect(presetOfFlags("--env", "calculator", "--steps", "7").rl.steps).toBe(7);
+  });
+
+  test("methods are what their names say", () => {
+    const dapo = objectiveOfFlags("--method", "dapo+actfocus");
+    expect([dapo.aggregation, dapo.dropConstantGroups, dapo.focus!.name, worldsOf(dapo)]).toEqual(["token-mean", true, "actfocus", []]); // prettier-ignore
+    const mixed = objectiveOfFlags("--method", "gspo+echo", "--advantage", "rloo", "--lambda", "0.5", "--loss", "cispo", "--aggregation", "dapo"); // prettier-ignore
+    expect([mixed.advantage.name, mixed.policyLoss.name, mixed.aggregation]).toEqual(["rloo", "cispo", "token-mean"]);
+    const sum = (rows: readonly Float64Array[]): number =>
+      rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
+    const weightOf = (lambda: string): number =>
+      sum(worldsOf(objectiveOfFlags("--lambda", lambda))[0]!.weights(randomBatch(1), 0));
+    expect(weightOf("0.5") / weightOf("0.05")).toBeCloseTo(10, 10);
+    expect(objectiveOfFlags("--method", "dr_grpo").maxLength).toBe(5 * 32);
+    expect(objectiveOfFlags("--method", "ppo", "--kl", "0.1").kl).toEqual({ beta: 0.1, estimator: "k3" });
+  });
+
+  test("config.json records the names, and is enough to make the method again; older ones are GRPO and ECHO", () => {
+    const preset = presetOfFlags("--method", "paw+actfocus", "--loss", "sapo", "--env", "shop");
+    const saved = JSON.parse(JSON.stringify(preset)) as Preset;
+    expect(saved.rl).toMatchObject({ method: "paw+actfocus", loss: "sapo" });
+    const again = presetOf(createRun(join(folder, "names"), { preset: saved }));
+    expect(again).toEqual(preset);
+    const { method: _, ...older } = presetOfFlags().rl;
+    const old = presetOf(createRun(join(folder, "older"), { preset: { ...presetOfFlags(), rl: older } }));
+    expect(old).toEqual(presetOfFlags());
+    const broken = createRun(join(folder, "broken"), { preset: { ...preset, rl: { ...preset.rl, method: "ecko" } } });
+    expect(() => presetOf(broken)).toThrow(UsageError);
+  });
+
+  test.each([
+    [["--method", "ecko"], '--method: unknown name "ecko"; did you mean "echo"?'],
+    [["--method", ""], "--method: the name is empty"],
+    [["--method", "grpo+dapo"], "names 2 presets, grpo and dapo; one is possible"],
+    [["--method", "echo+echo"], '"echo" is there twice'],
+    [["--method", "actfocus+top_entropy"], "one token weighting is possible"],
+    [["--loss", "pppo"], '--loss: unknown name "pppo"; did you mean "ppo"?'],
+    [["--advantage", "rlo"], '--advantage: unknown name "rlo"; did you mean "rloo"?'],
+    [["--aggregation", "mean"], '--aggregation: unknown name "mean"'],
+    [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
+    [["--env", "toString"], '--env: unknown name "toString"; expected home, castle, terminal'],
+    [["--method", "ppo", "--advantage", "rloo"], "--method ppo has a critic, which --advantage rloo does not read: choose one of gae"], // prettier-ignore
+    [["--method", "dpo"], "dpo learns from pairs, and the main job from rewards"],
+    [["--loss", "dpo_ipo"], "dpo_ipo learns from pairs"],
+    [["--loss", "sft"], "sft learns from demonstrations"],
+    [["--method", "dapo", "--lambda", "0.1"], "--lambda is the weight of echo, which is no part of --method dapo"],
+    [["--kl-target", "0.1"], "--kl-target steers the weight of --kl"],
+    [["--kl", "-1"], '--kl: expected a number ≥ 0, got "-1"'],
+  ])("%j is one clear line", (args, message) => {
+    expect(() => presetOfFlags(...args)).toThrow(UsageError);
+    expect(() => presetOfFlags(...args)).toThrow(message);
+  });
+});
+
+/** `--quick`, smaller still. */
+function small(preset: Preset): Preset {
+  return {
+    ...preset,
+    tokenizer: { vocabSize: 300, corpusEpisodes: 40 },
+    model: { ...preset.model, hiddenSize: 16, layers: 1, heads: 2, intermediateSize: 32 },
+    sft: { ...preset.sft, demonstrations: 24, steps: 30, checkpointEvery: 30, warmup: 2, lr: 1e-2 },
+    rl: { ...preset.rl, steps: 2, groups: 2, groupSize: 3 },
+    evaluation: { every: 2, episodes: 4, finalEpisodes: 4 },
+    checkpointEvery: 2,
+  };
+}
+
+async function collect(steps: AsyncGenerator<StepReport>): Promise<StepReport[]> {
+  const reports: StepReport[] = [];
+  for await (const report of steps) reports.push(report);
+  return reports;
+}
+
+/** Names of metrics that are not finite. */
+const wrong = ({ metrics }: StepReport): string[] =>
+  Object.keys(metrics).filter((name) => !Number.isFinite(metrics[name]));
+
+/** A few steps to the goal, learnt just well enough that some episodes of a group succeed and some fail. */
+function lake(...flags: string[]): Preset {
+  const preset = small(presetOfFlags("--quick", "--env", "gridworld", ...flags));
+  return {
+    ...preset,
+    tasks: { levels: [1, 1] },
+    model: { ...preset.model, hiddenSize: 32, layers: 1, heads: 4, intermediateSize: 64 },
+    sft: { ...preset.sft, noviceShare: 0, observationWeight: 0, steps: 100, lr: 2e-2 },
+    rl: { ...preset.rl, groups: 3, groupSize: 4 },
+  };
+}
+
+describe("through the experiment", () => {
+  let template: Template;
+  let warm: Awaited<ReturnType<typeof modelToFiles>>;
+  beforeAll(async () => {
+    const experiment = new Experiment(lake());
+    const tokenizer = await experiment.trainTokenizer();
+    template = new Template(tokenizer);
+    const model = experiment.newModel(tokenizer, device);
+    const optimizer = experiment.sftOptimizer(model);
+    const demonstrations = await experiment.demonstrations(template);
+    await collect(experiment.sft({ model, template, optimizer, demonstrations }));
+    warm = await modelToFiles(model);
+  });
+
+  const names = [...Object.keys(METHODS), "echo", "paw", "actfocus", "top_entropy", "echo+actfocus", "dapo+echo+paw"];
+  test.each([
+    ...names.map((name) => ["--method", name]),
+    ["--method", "vapo+echo+actfocus", "--kl", "0.1"],
+    ["--lambda", "0"],
+  ])("%s %s trains with finite metrics", async (...flags) => {
+    const experiment = new Experiment(lake(...flags));
+    const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
+    const { reference, critic } = await Companions.ofWarmStart(experiment, model);
+    const objective = experiment.objective();
+    expect([critic !== undefined, reference !== undefined]).toEqual([
+      /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),
+      experiment.preset.rl.method.includes("actfocus"),
+    ]);
+    const optimizer = experiment.rlOptimizer(model);
+    const reports = await collect(experiment.rl({ model, template, optimizer, reference, critic }));
+    expect(reports.length).toBe(2);
+    // The same episodes for all: some succeed, so that there is something to learn.
+    expect(reports[0]!.metrics["frac_reward_zero_std"]).toBeLessThan(1);
+    // (The best of a group trains nothing if there are two of them.)
+    if (objective.advantage.name !== "pass_at_k") {
+      expect(reports[0]!.metrics["grad_norm"]).toBeGreaterThan(0);
+      // Whether it learns to predict or not: then with ECHO's gradient.
+      expect("grad_cosine/world_policy" in reports[0]!.metrics).toBe(true);
+    }
+    for (const report of reports) {
+      expect(wrong(report)).toEqual([]);
+      if (!objective.dropConstantGroups) expect("loss" in report.metrics).toBe(true);
+      expect("value_loss" in report.metrics).toBe(critic !== undefined);
+      expect("kl" in report.metrics).toBe(objective.kl !== undefined);
+    }
+  });
+
+  test.each(Object.keys(ENVIRONMENTS))("%s: demonstrations fit, and a step of each phase is done", async (env) => {
+    const experiment = new Experiment(small(presetOfFlags("--quick", "--env", env)));
+    const { sft, rl } = experiment.preset;
+    const short = new Experiment({ ...experiment.preset, sft: { ...sft, steps: 3 }, rl: { ...rl, steps: 1 } });
+    const tokenizer = await short.trainTokenizer();
+    const own = new Template(tokenizer);
+    const demonstrations = await short.demonstrations(own);
+    expect(demonstrations.length).toBe(sft.demonstrations); // none was too long
+    const model = short.newModel(tokenizer, device);
+    const learner = { model, template: own, optimizer: short.sftOptimizer(model) };
+    const reports = await collect(short.sft({ ...learner, demonstrations }));
+    reports.push(...(await collect(short.rl({ ...learner, optimizer: short.rlOptimizer(model) }))));
+    expect(reports.map(wrong)).toEqual([[], [], [], []]);
+    const score = await short.evaluate(model, own, 4);
+    expect(score.episodes).toBe(4);
+    expect(score.worldLoss).toBeGreaterThan(0);
+    expect(score.trajectories.filter((t) => t.masked)).toEqual([]);
+  });
+});
+
+test("a run of GRPO + ECHO has in its metrics how the two gradients lie, in every rl.gradEvery-th step", async () => {
+  const plain = lake("--set", "rl.gradEvery=2");
+  const preset: Preset = { ...plain, rl: { ...plain.rl, steps: 4 } };
+  const folderOfRun = createRun(join(folder, "gradients"), { preset });
+  const quiet = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
+  const run = new Run(folderOfRun, preset, device, quiet, new AbortController().signal);
+  expect((await run.run(false))!.facts).toMatchObject({ method: "grpo+echo", lambda: 0.05 });
+  run.dispose();
+  const rl = folderOfRun.readMetrics().filter(({ phase }) => phase === "rl");
+  const lines = rl.filter((line) => "grad_cosine/world_policy" in line);
+  // A step with flat groups alone has no policy gradient.
+  const due = rl.filter((line, step) => step % 2 === 0 && Number(line["frac_reward_zero_std"]) < 1);
+  expect(due.length).toBeGreaterThan(0);
+  expect(lines).toEqual(due);
+  for (const line of lines) {
+    expect(Math.abs(line["grad_cosine/world_policy"] as number)).toBeLessThanOrEqual(1);
+    expect(line["grad_ratio/world_policy"]).toBeGreaterThan(0);
+  }
+});
+
+test("a run with a critic, a reference and a KL controller resumes to the last bit", async () => {
+  const plain = lake("--method", "ppo+echo+actfocus", "--kl", "0.1", "--kl-target", "0.01");
+  const preset: Preset = { ...plain, rl: { ...plain.rl, steps: 5 }, checkpointEvery: 1 };
+  const quiet = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
+
+  const whole = createRun(join(folder, "whole"), { preset });
+  const first = new Run(whole, preset, device, quiet, new AbortController().signal);
+  expect((await first.run(false))!.facts).toMatchObject({ method: "ppo+echo+actfocus", lambda: 0.05 });
+  first.dispose();
+
+  // Stopped after the third step of RL: what was saved then is all that the second session knows.
+  const stop = new AbortController();
+  let inRl = false;
+  const stopping: Display = {
+    phase: (name) => void (inRl = name.startsWith("reinforcement")),
+    update: (done) => inRl && done === 3 && stop.abort(),
+    note: () => {},
+    evaluation: () => {},
+    transcript: () => {},
+    sideBySide: () => {},
+    table: () => {},
+    close: () => {},
+  };
+  const stopped = createRun(join(folder, "stopped"), { preset });
+  const second = new Run(stopped, preset, device, stopping, stop.signal);
+  expect(await second.run(false)).toBe(null);
+  second.dispose();
+  const reopened = openRun(stopped.path);
+  const third = new Run(reopened, presetOf(reopened), device, quiet, new AbortController().signal);
+  expect(await third.run(true)).not.toBe(null);
+  third.dispose();
+
+  const times = new Set(["step_time", "tokens_per_second"]);
+  const metrics = (path: string): unknown[] =>
+    openRun(path)
+      .readMetrics()
+      .map((line) => Object.fromEntries(Object.entries(line).filter(([name]) => !times.has(name))));
+  expect(metrics(stopped.path)).toEqual(metrics(whole.path));
+  const betas = whole.readMetrics().flatMap((line) => (typeof line["kl_beta"] === "number" ? [line["kl_beta"]] : []));
+  expect(new Set(betas).size).toBe(5); // it moved in every step
+  const last = (path: string): Record<string, string> => {
+    const checkpoints = join(path, "checkpoints");
+    const newest = join(checkpoints, readdirSync(checkpoints).toSorted().at(-1)!);
+    const files = readdirSync(newest).filter((name) => !["state.json", "checkpoint.json"].includes(name));
+    return Object.fromEntries(files.map((name) => [name, readFileSync(join(newest, name)).toString("base64")]));
+  };
+  const files = last(whole.path);
+  expect(Object.keys(files)).toEqual(expect.arrayContaining(["critic.safetensors", "kl.json", "reference.safetensors"])); // prettier-ignore
+  expect(last(stopped.path)).toEqual(files);
+  // The critic learnt, the reference did not.
+  const critic = readSafetensors(Buffer.from(files["critic.safetensors"]!, "base64"));
+  for (const name of ["head.weight", "m.weight", "v.weight"]) {
+    expect(
+      critic.get(name)!.data.some((x) => x !== 0),
+      name,
+    ).toBe(true);
+  }
+  expect(files["reference.safetensors"]).not.toBe(files["model.safetensors"]);
+});
+
+test("Dr. GRPO's constant is the length that an episode can have", () => {
+  const preset = presetOfFlags("--method", "dr_grpo", "--model", "base");
+  expect(objectiveFor(preset.rl, longestCompletion(preset)).maxLength).toBe(160);
+});

@@ -1,0 +1,236 @@
+/** The run folder: what is on the disk after every kind of interruption. */
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  decodeMetrics,
+  encodeMetrics,
+  packTranscript,
+  ROLES,
+  unpackTranscript,
+  type MetricsRecord,
+  type PackedTranscript,
+  type Transcript,
+} from "../../node/records.ts";
+import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+
+let base = "";
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), "worldgrad-run-"));
+});
+afterEach(() => rmSync(base, { recursive: true, force: true }));
+
+const line = (step: number): MetricsRecord => ({ step, phase: "rl", reward: step / 8 });
+const transcript = (step: number): Transcript => ({
+  step,
+  phase: "rl",
+  env: "terminal",
+  family: "find",
+  task: "find it",
+  group: 0,
+  reward: 1,
+  success: true,
+  stopReason: "completed",
+  turns: 1,
+  tokens: [
+    { id: 3, text: "$ ", role: "scaffold", turn: 1 },
+    { id: 7, text: "ls\n", role: "action", turn: 1, logProb: -0.5, oldLogProb: -0.5, advantage: 0.25, wPolicy: 0.01 },
+    { id: 9, text: "a\n", role: "observation", turn: 1, wWorld: 0.05, wClipped: 0.5, surprise: 2 },
+  ],
+});
+
+/** A toy trainer: lines of a step, then (every second step) its checkpoint. */
+function train(run: RunFolder, from: number, to: number): void {
+  for (let step = from; step <= to; step++) {
+    run.appendMetrics(line(step));
+    if (step % 3 === 0) run.appendTranscript(transcript(step));
+    if (step % 2 === 0)
+      run.saveCheckpoint(step, { "model.safetensors": new Uint8Array([step, 1, 2]), "state.json": `${step}` });
+  }
+}
+
+const log = (run: RunFolder, name: string): string => readFileSync(join(run.path, name), "utf8");
+
+describe("a run folder", () => {
+  test("is made, filled and read back", () => {
+    const run = createRun(join(base, "runs", "one"), { seed: 3 });
+    train(run, 1, 4);
+    const again = openRun(run.path);
+    expect(again.config).toEqual({ seed: 3 });
+    expect(again.name).toBe("one");
+    expect(again.readMetrics()).toEqual([1, 2, 3, 4].map(line));
+    expect(again.readTranscripts()).toEqual([transcript(3)]);
+    expect(again.loadLatestCheckpoint()).toMatchObject({
+      step: 4,
+      files: { "model.safetensors": new Uint8Array([4, 1, 2]) },
+    });
+  });
+
+  test("is not made over other files, nor opened where there is none", () => {
+    const path = join(base, "taken");
+    mkdirSync(path);
+    writeFileSync(join(path, "thesis.txt"), "x");
+    expect(() => createRun(path, {})).toThrow(/taken exists and is not empty/);
+    expect(readdirSync(path)).toEqual(["thesis.txt"]);
+    expect(() => createRun(join(path, "thesis.txt"), {})).toThrow(/is a file/);
+    expect(() => openRun(path)).toThrow(/not a run folder: it has no config\.json/);
+    expect(() => openRun(join(base, "nowhere"))).toThrow(/no folder/);
+    writeFileSync(join(path, "config.json"), '{"seed": ');
+    expect(() => openRun(path)).toThrow(/config\.json is not valid JSON/);
+    writeFileSync(join(path, "config.json"), "[1]");
+    expect(() => openRun(path)).toThrow(/expected a JSON object/);
+  });
+
+  test("a run killed at any step and resumed has the very bytes of one that was not", () => {
+    const whole = createRun(join(base, "whole"), {});
+    train(whole, 1, 9);
+    for (let killedAt = 0; killedAt <= 9; killedAt++) {
+      const run = createRun(join(base, `killed-${killedAt}`), {});
+      train(run, 1, killedAt);
+      appendFileSync(join(run.path, "metrics.jsonl"), '{"step": 99, "pha');
+      const resumed = openRun(run.path);
+      const checkpoint = resumed.loadLatestCheckpoint();
+      resumed.rewindTo(checkpoint);
+      train(resumed, (checkpoint?.step ?? 0) + 1, 9);
+      expect(log(resumed, "metrics.jsonl")).toBe(log(whole, "metrics.jsonl"));
+      expect(log(resumed, "transcripts.jsonl")).toBe(log(whole, "transcripts.jsonl"));
+      expect(resumed.listCheckpoints()).toEqual([2, 4, 6, 8]);
+    }
+  });
+
+  test("a torn last line is dropped by readers, and cut off before the next line; damage elsewhere is named", () => {
+    const run = createRun(join(base, "torn"), {});
+    run.appendMetrics(line(1));
+    appendFileSync(join(run.path, "metrics.jsonl"), '{"step":2,"phase":"r');
+    expect(run.readMetrics()).toEqual([line(1)]);
+    const again = openRun(run.path);
+    again.appendMetrics(line(2));
+    expect(again.readMetrics()).toEqual([line(1), line(2)]);
+    writeFileSync(join(run.path, "metrics.jsonl"), '{"step":1,"phase":"rl"}\nnonsense\n{"step":3,"phase":"rl"}\n');
+    expect(() => again.readMetrics()).toThrow(/metrics\.jsonl:2: /);
+    expect(() => decodeMetrics('{"step":1,"phase":"dream"}')).toThrow(/unknown phase dream/);
+  });
+
+  test("half-written checkpoints are passed over, and removed on resuming", () => {
+    const run = createRun(join(base, "half"), {});
+    train(run, 1, 2);
+    const checkpoints = join(run.path, "checkpoints");
+    mkdirSync(join(checkpoints, ".step-000004.tmp"));
+    mkdirSync(join(checkpoints, "step-000006"));
+    writeFileSync(join(checkpoints, "step-000006", "model.safetensors"), "half");
+    const latest = run.loadLatestCheckpoint();
+    expect(latest?.step).toBe(2);
+    run.rewindTo(latest);
+    expect(readdirSync(checkpoints)).toEqual(["step-000002"]);
+  });
+
+  test("a damaged checkpoint is an error that names the file", () => {
+    const run = createRun(join(base, "damaged"), {});
+    train(run, 1, 2);
+    const file = join(run.path, "checkpoints", "step-000002", "model.safetensors");
+    writeFileSync(file, new Uint8Array([2, 1]));
+    expect(() => run.loadLatestCheckpoint()).toThrow(/model\.safetensors: expected 3 bytes, found 2/);
+    writeFileSync(file, new Uint8Array([2, 1, 3]));
+    expect(() => run.loadLatestCheckpoint()).toThrow(/model\.safetensors: damaged/);
+    rmSync(file);
+    expect(() => run.loadLatestCheckpoint()).toThrow(/model\.safetensors is missing/);
+    writeFileSync(join(run.path, "checkpoints", "step-000002", "checkpoint.json"), '{"step":2}');
+    expect(() => run.loadLatestCheckpoint()).toThrow(/checkpoint\.json: expected step/);
+    expect(() => run.saveCheckpoint(1, { "../x": "" })).toThrow(/"\.\.\/x" cannot be the name/);
+    expect(existsSync(join(run.path, "checkpoints", "step-000001"))).toBe(false);
+  });
+
+  test("a log that lost lines since the checkpoint is an error", () => {
+    const run = createRun(join(base, "lost"), {});
+    train(run, 1, 2);
+    writeFileSync(join(run.path, "metrics.jsonl"), "");
+    expect(() => run.rewindTo(run.loadLatestCheckpoint())).toThrow(
+      /metrics\.jsonl: the checkpoint was taken when it had \d+ bytes/,
+    );
+  });
+
+  test("saving a step again replaces it; pruning keeps the newest", () => {
+    const run = createRun(join(base, "prune"), {});
+    for (const step of [1, 2, 10, 3]) run.saveCheckpoint(step, { f: String(step) });
+    run.saveCheckpoint(10, { f: "again" });
+    expect(new TextDecoder().decode(run.loadLatestCheckpoint()?.files["f"])).toBe("again");
+    run.pruneCheckpoints(2);
+    expect(run.listCheckpoints()).toEqual([3, 10]);
+    expect(readdirSync(join(run.path, "checkpoints"))).toEqual(["step-000003", "step-000010"]);
+    expect(() => run.pruneCheckpoints(0)).toThrow(/at least 1/);
+  });
+});
+
+describe("lines", () => {
+  test("numbers that JSON lacks survive", () => {
+    const record: MetricsRecord = {
+      step: 1,
+      phase: "sft",
+      loss: NaN,
+      a: Infinity,
+      b: -Infinity,
+      c: -0.5,
+      note: "text",
+      none: null,
+    };
+    expect(encodeMetrics(record)).toContain('"loss":"NaN"');
+    expect(decodeMetrics(encodeMetrics(record))).toEqual(record);
+  });
+
+  test("packing a transcript loses nothing but digits beyond the sixth", () => {
+    const value = fc.option(
+      fc.integer({ min: -99999, max: 99999 }).map((n) => n / 1000),
+      { nil: undefined },
+    );
+    const token = fc
+      .record({
+        id: fc.nat(),
+        text: fc.string({ unit: "binary" }),
+        role: fc.constantFrom(...ROLES),
+        turn: fc.nat(5),
+        logProb: value,
+        advantage: value,
+        surprise: fc.constantFrom(undefined, NaN, Infinity, 1),
+      })
+      .map(({ logProb, advantage, surprise, ...rest }) => ({
+        ...rest,
+        ...(logProb === undefined ? {} : { logProb }),
+        ...(advantage === undefined ? {} : { advantage }),
+        ...(surprise === undefined ? {} : { surprise }),
+      }));
+    fc.assert(
+      fc.property(fc.array(token), (tokens) => {
+        const record = { ...transcript(1), tokens };
+        const json = JSON.stringify(packTranscript(record));
+        expect(unpackTranscript(JSON.parse(json) as PackedTranscript)).toEqual(record);
+      }),
+    );
+    const long = {
+      ...transcript(1),
+      tokens: Array.from({ length: 300 }, () => transcript(1).tokens[1]).filter((t) => t !== undefined),
+    };
+    // Columns with runs: a constant column costs the same for 3 tokens and for 300.
+    expect(JSON.stringify(packTranscript(long)).length).toBeLessThan(300 * 12);
+  });
+
+  test("columns that do not agree are an error", () => {
+    const packed = packTranscript(transcript(1));
+    expect(() => unpackTranscript({ ...packed, tokens: { ...packed.tokens, roles: "pt" } })).toThrow(
+      /3 ids but 2 roles/,
+    );
+    expect(() => unpackTranscript({ ...packed, tokens: { ...packed.tokens, roles: "pxt" } })).toThrow(
+      /unknown role letter "x"/,
+    );
+  });
+});

@@ -1,0 +1,251 @@
+/**
+ * Agents that think before they act, from the flag to the run folder: what demonstrations hold and how long it is, that there is room for
+ * it, and that rollouts, threads, a resumed session and `generate` read what the model writes in one way.
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseArms } from "../../tools/arms/arms.ts";
+import { createDisplay } from "../../tools/display/display.ts";
+import type { Display } from "../../tools/display/contract.ts";
+import { Experiment } from "../../node/job/experiment.ts";
+import { UsageError } from "../../node/flags.ts";
+import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import type { Preset } from "../../node/job/preset.ts";
+import { presetFor, presetOf, templateFor } from "../../node/job/presets.ts";
+import { Run } from "../../node/job/run.ts";
+import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+import { device as makeDevice, type Device } from "../../engine/device.ts";
+import type { Tokenizer } from "../../nn/tokenizer.ts";
+import { emptyStream, type Role, type Trajectory } from "../../rl/episode/stream.ts";
+import { definedOf, metricsOf, startIn } from "../support/mainJob.ts";
+
+const presetOfFlags = (...args: string[]): Preset => presetFor(definedOf(parseStart(args) as StartOptions));
+const THINK = ["--set", "sft.thoughts=true"];
+const DIRECTION = /^(up|right|down|left)$/;
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-thoughts-"));
+let device: Device;
+beforeAll(async () => void (device = await makeDevice("wasm")));
+afterAll(() => {
+  device.dispose();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Written {
+  readonly thought: number[];
+  readonly action: number[];
+}
+/** What the agent wrote in each turn, and that nothing of it lies behind the action. */
+function turnsOf({ stream }: Trajectory): Written[] {
+  const turns: Written[] = [];
+  stream.roles.forEach((role, t) => {
+    if (role !== "thought" && role !== "action") return;
+    const own = (turns[stream.turns[t]!] ??= { thought: [], action: [] });
+    if (role === "thought") expect(own.action).toEqual([]);
+    own[role].push(stream.ids[t]!);
+  });
+  return turns;
+}
+
+describe.each(["gridworld", "sokoban"])("demonstrations in %s", (env) => {
+  let preset: Preset;
+  let tokenizer: Tokenizer;
+  let demonstrations: Trajectory[];
+  let asked = 0;
+  beforeAll(async () => {
+    const full = presetOfFlags("--env", env, ...THINK, "--set", "sft.noviceShare=0.4", "--set", "sft.demonstrations=150", "--set", "tokenizer.corpusEpisodes=300"); // prettier-ignore
+    preset = full;
+    asked = full.sft.demonstrations;
+    const experiment = new Experiment(full);
+    tokenizer = await experiment.trainTokenizer();
+    demonstrations = await experiment.demonstrations(templateFor(full, tokenizer));
+  });
+
+  test("hold a thought of 20 to 60 tokens and an action of a token between its tags in every turn, whoever plays", () => {
+    expect(demonstrations.length).toBe(asked); // none was too long
+    const ends = demonstrations.map((episode) => {
+      const turns = turnsOf(episode);
+      for (const { thought, action } of turns) {
+        expect(thought.length).toBeGreaterThanOrEqual(20);
+        expect(thought.length).toBeLessThanOrEqual(60);
+        expect(action.length).toBe(4); // "[", the direction, "]", the end
+        const direction = /^\[(\w+)\]$/.exec(tokenizer.decode(action.slice(0, -1)))![1]!;
+        expect(direction).toMatch(DIRECTION);
+        const text = tokenizer.decode(thought);
+        expect(text).toMatch(/^([a-z]+ ){1,3}up .*\btry left [a-z0-9 ]+\.$/);
+        expect(text).not.toMatch(/[[\]]/);
+      }
+      return episode.info["success"];
+    });
+    // Both kinds are among them.
+    expect(new Set(ends)).toEqual(new Set([true, false]));
+  });
+
+  test("have the roles that the same tokens would have if the model had drawn them", () => {
+    const template = templateFor(preset, tokenizer);
+    for (const episode of demonstrations) {
+      const roles = turnsOf(episode).flatMap(({ thought, action }, turn): Role[] => {
+        const sampled = emptyStream();
+        template.appendSampled(sampled, turn, [...thought, ...action]);
+        return sampled.roles;
+      });
+      expect(roles).toEqual(episode.stream.roles.filter((role) => role === "thought" || role === "action"));
+    }
+  });
+
+  test("leave room for an episode of the longest thoughts", () => {
+    const { rollout, model } = preset;
+    expect(model.maxPositions).toBeLessThanOrEqual(640);
+    expect(rollout.maxActionTokens).toBe(64);
+    for (const { stream } of demonstrations) {
+      const count = (turn: number, ...roles: Role[]): number =>
+        stream.roles.filter((role, t) => stream.turns[t] === turn && roles.includes(role)).length;
+      // The first answer shows a board, as long as all of them are; `<|act|>` behind the task is of turn 0.
+      const answer = Math.max(count(0, "observation"), count(1, "observation")) + 3;
+      const task = count(0, "prompt") + 1;
+      expect(task + rollout.maxTurns * (rollout.maxActionTokens + answer)).toBeLessThanOrEqual(model.maxPositions);
+    }
+    const { tasks } = preset;
+    expect(tasks).toEqual({ levels: [1, 1], moves: rollout.maxTurns });
+  });
+
+  test("think nothing unless the preset says so, and then there is the room that there was", async () => {
+    const plain = presetOfFlags("--env", env, "--set", "sft.demonstrations=10", "--set", "tokenizer.corpusEpisodes=50");
+    expect([plain.rollout.maxActionTokens, "thoughts" in plain.sft]).toEqual([8, false]);
+    const experiment = new Experiment(plain);
+    const own = await experiment.trainTokenizer();
+    const shown = await experiment.demonstrations(templateFor(plain, own));
+    expect(shown.flatMap(({ stream }) => stream.roles)).not.toContain("thought");
+    expect(own.decode(turnsOf(shown[0]!)[0]!.action.slice(0, -1))).toMatch(DIRECTION);
+  });
+});
+
+describe("a mistake is one clear line", () => {
+  test.each([
+    [["--env", "terminal", ...THINK], "--set sft.thoughts: terminal has no thoughts for its demonstrations; those that have: gridworld, sokoban"], // prettier-ignore
+    [[...THINK], "--set sft.thoughts: home has no thoughts"],
+    [["--env", "gridworld", "--set", "sft.thoughts=yes"], '--set sft.thoughts: expected true or false, got "yes"'],
+    [["--env", "gridworld", "--set", "sft.thought=true"], 'did you mean "thoughts"?'],
+  ])("%j", (flags, message) => {
+    expect(() => presetOfFlags(...flags)).toThrow(UsageError);
+    expect(() => presetOfFlags(...flags)).toThrow(message);
+  });
+
+  test("of an arm, and of a run folder", () => {
+    expect(() => parseArms("grpo,grpo[sft.thoughts=true]")).toThrow("sft.thoughts is of the warm start, which all arms share"); // prettier-ignore
+    const preset = presetOfFlags("--env", "gridworld", ...THINK, "--quick");
+    const foreign = createRun(join(folder, "foreign"), { preset: { ...preset, env: "terminal", tasks: {} } });
+    expect(() => presetOf(foreign)).toThrow("--set sft.thoughts: terminal has no thoughts");
+  });
+});
+
+/** Learns the form of a thought and of an action in seconds, and little else. */
+function small(...flags: string[]): Preset {
+  const preset = presetOfFlags("--quick", "--env", "gridworld", ...THINK, ...flags);
+  return {
+    ...preset,
+    tokenizer: { vocabSize: 352, corpusEpisodes: 100 },
+    model: { ...preset.model, hiddenSize: 32, layers: 1, heads: 4, intermediateSize: 64 },
+    sft: { ...preset.sft, demonstrations: 64, observationWeight: 0, steps: 120, batchSize: 8, warmup: 5, lr: 1e-2, checkpointEvery: 120 }, // prettier-ignore
+    rl: { ...preset.rl, steps: 4, groups: 3, groupSize: 4 },
+    rollout: { ...preset.rollout, maxTurns: 3 },
+    evaluation: { every: 2, episodes: 4, finalEpisodes: 8 },
+    checkpointEvery: 1,
+  };
+}
+
+describe("a run", () => {
+  const preset = small("--method", "grpo+actfocus", "--set", "actfocus.alpha=0");
+  const display: Display = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
+  /** Everything but `async/…`. */
+  const lines = (name: string): unknown[] =>
+    metricsOf(join(folder, name)).map((line) => Object.fromEntries(Object.entries(line).filter(([key]) => !key.startsWith("async/")))); // prettier-ignore
+
+  /** A folder that stands where RL begins. */
+  function begun(name: string, settings: Preset): RunFolder {
+    const [warm, own] = [openRun(join(folder, "warm")), createRun(join(folder, name), { preset: settings })];
+    for (const line of warm.readMetrics()) own.appendMetrics(line);
+    const { step, files } = warm.loadLatestCheckpoint()!;
+    own.saveCheckpoint(step, files);
+    return own;
+  }
+  async function finish(own: RunFolder, signal = new AbortController().signal, shown = display): Promise<boolean> {
+    const run = new Run(own, presetOf(own), device, shown, signal);
+    const summary = await run.run(true);
+    run.dispose();
+    return summary !== null;
+  }
+
+  beforeAll(async () => {
+    const run = new Run(createRun(join(folder, "warm"), { preset }), preset, device, display, new AbortController().signal); // prettier-ignore
+    await run.warmUp(false);
+    run.dispose();
+    await finish(begun("whole", preset));
+  }, 300_000);
+
+  test("keeps what was asked for, and its transcripts show thoughts as thoughts, up to the opening tag", () => {
+    expect(JSON.parse(readFileSync(join(folder, "whole", "config.json"), "utf8"))).toMatchObject({ preset: { sft: { thoughts: true } } }); // prettier-ignore
+    const records = openRun(join(folder, "whole")).readTranscripts();
+    expect(records.filter(({ phase }) => phase === "rl").length).toBeGreaterThan(0);
+    let whole = 0;
+    for (const { tokens, turns, phase } of records)
+      for (let turn = 0; turn < turns; turn++) {
+        const own = tokens.filter((t) => t.turn === turn && (t.role === "thought" || t.role === "action"));
+        const text = own.map((t) => t.text).join("");
+        const close = text.lastIndexOf("]");
+        const open = close < 0 ? -1 : text.lastIndexOf("[", close);
+        let at = 0;
+        for (const token of own.filter((t) => !t.text.startsWith("<|"))) {
+          const isAction = open >= 0 && at >= open && at <= close;
+          expect(token.role, `${token.text} at ${at} of ${text}`).toBe(isAction ? "action" : "thought");
+          at += token.text.length;
+          // ActFocus with α = 0: nothing but actions is trained.
+          if (phase === "rl" && token.role === "thought") expect(token.wPolicy).toBe(0);
+        }
+        whole += Number(open > 0);
+      }
+    expect(whole).toBeGreaterThan(5); // actions behind thoughts
+  });
+
+  test("continues after a stop as the run that never stopped, and with a thread that plays as without", async () => {
+    const rl = metricsOf(join(folder, "whole")).filter(({ phase }) => phase === "rl");
+    for (const line of rl) {
+      expect(line["completions/mean_thought_length"]).toBeGreaterThan(10);
+      expect(line["completions/mean_thought_length"]).toBeLessThan(line["completions/mean_length"] as number);
+    }
+    const stop = new AbortController();
+    let inRl = false;
+    const stopping: Display = {
+      ...display,
+      phase: (name) => void (inRl = name.startsWith("reinforcement")),
+      update: (done) => inRl && done === 2 && stop.abort(),
+    };
+    const stopped = begun("stopped", preset);
+    expect(await finish(stopped, stop.signal, stopping)).toBe(false);
+    expect(metricsOf(stopped.path).length).toBeLessThan(metricsOf(join(folder, "whole")).length);
+    expect(await finish(openRun(stopped.path))).toBe(true);
+    expect(lines("stopped")).toEqual(lines("whole"));
+    expect(openRun(stopped.path).readTranscripts()).toEqual(openRun(join(folder, "whole")).readTranscripts());
+
+    expect(await finish(begun("threads", { ...preset, async: { workers: 1, maxStaleness: 0 } }))).toBe(true);
+    expect(lines("threads")).toEqual(lines("whole"));
+  }, 300_000);
+
+  test("is played by generate: the environment hears the action without its thought", async () => {
+    let answered = 0;
+    for (const seed of ["0", "1"]) {
+      const job = startIn(folder, "cli/generate.ts", ["--run", "whole", "--seed", seed]);
+      expect(await job.done, job.seen()).toBe(0);
+      const turns = [...job.seen().matchAll(/^\$ (.*)\n([^\n]*)/gm)].map(([, wrote, came]) => [wrote!, came!]);
+      expect(turns.length, job.seen()).toBeGreaterThan(0);
+      for (const [wrote, came] of turns) {
+        if (!/try .*\[(up|right|down|left)\]$/.test(wrote!)) continue;
+        answered++;
+        expect(came, job.seen()).toMatch(/^([.OG@]( [.OG@]){3}|You .*|No moves left\.)$/);
+      }
+    }
+    expect(answered).toBeGreaterThan(0);
+  }, 120_000);
+});

@@ -1,0 +1,200 @@
+/** Arms of a comparison: from a word to a run's settings; what is wrong is one line that names the arm. And what is no RL runs as arms do. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseArms, parseWords, presetOfArm } from "../../tools/arms/arms.ts";
+import { createDisplay } from "../../tools/display/display.ts";
+import { Experiment } from "../../node/job/experiment.ts";
+import { definedOf } from "../support/mainJob.ts";
+import { UsageError } from "../../node/flags.ts";
+import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import type { Preset } from "../../node/job/preset.ts";
+import { presetFor } from "../../node/job/presets.ts";
+import type { Summary } from "../../node/records.ts";
+import { Run } from "../../node/job/run.ts";
+import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { Template } from "../../rl/episode/template.ts";
+
+/** In the terminal, where nothing else is said. */
+const base = (...args: string[]): StartOptions => ({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
+const presetsOf = (text: string, ...args: string[]): Preset[] =>
+  parseArms(text).map((arm) => presetOfArm(arm, base(...args)));
+
+describe("a list of arms", () => {
+  test("is split at commas outside brackets; an arm has a label and a folder", () => {
+    const arms = parseArms("grpo, echo=grpo+echo[lambda=0.2,train.levels=1-2],grpo[kl=0.05],one more=grpo[guide]");
+    expect(arms.map(({ label, slug }) => [label, slug])).toEqual([
+      ["grpo", "grpo"],
+      ["echo", "echo"],
+      ["grpo[kl=0.05]", "grpo-kl-0.05"],
+      ["one more", "one-more"],
+    ]);
+    expect(arms[1]).toMatchObject({ method: "grpo+echo", settings: { lambda: "0.2", "train.levels": "1-2" } });
+    expect(arms[3]!.settings).toEqual({ guide: undefined });
+  });
+
+  test("a schedule keeps its commas", () => {
+    const [arm] = parseArms("grpo+echo[echo.lambda=0:0.2,50:0.05,kl=0.1,temperature=0:1,10:0.8]");
+    expect(arm!.settings).toEqual({ "echo.lambda": "0:0.2,50:0.05", kl: "0.1", temperature: "0:1,10:0.8" });
+    const [preset] = presetsOf("grpo+echo[echo.lambda=0:0.2,50:0.05,kl=0.1]");
+    expect(preset!.rl).toMatchObject({ kl: { beta: 0.1 }, options: { echo: { lambda: { at: [[0, 0.2], [50, 0.05]] } } } }); // prettier-ignore
+  });
+
+  test("is what npm start would run with the same flags, on top of what all arms have", () => {
+    const [arm] = presetsOf("grpo+echo[lambda=0.2,rl.lr=1e-3,steps=7,train.levels=1,replay=2,guide]", "--set", "rl.lr=5", "--set", "sft.steps=60", "--seed", "3"); // prettier-ignore
+    const flags = [
+      "--method",
+      "grpo+echo",
+      "--lambda",
+      "0.2",
+      "--steps",
+      "7",
+      "--replay",
+      "2",
+      "--guide",
+      "--seed",
+      "3",
+    ];
+    const sets = ["rl.lr=1e-3", "train.levels=1", "sft.steps=60"].flatMap((text) => ["--set", text]);
+    expect(arm).toEqual(presetFor(base(...flags, ...sets)));
+    expect(arm!.tasks).toBe(undefined);
+    expect(arm!.trainTasks).toEqual({ levels: [1, 1] });
+  });
+
+  test.each([
+    ["grpo,grppo", 'arm grppo: --method: unknown name "grppo"; did you mean "grpo"?'],
+    ["grpo[lambda=0.2]", "arm grpo[lambda=0.2]: --lambda is the weight of echo, which is no part of --method grpo; add +echo"], // prettier-ignore
+    ["a=echo[lamda=0.2]", 'arm a: unknown setting "lamda"; did you mean "lambda"?'],
+    ["a=echo[seed=2]", 'arm a: unknown setting "seed"; expected PART.OPTION or one of steps, loss'],
+    ["a=echo[sft.lr=1]", "arm a: sft.lr is of the warm start, which all arms share"],
+    ["a=echo[env.levels=1]", "arm a: env.levels is of the tasks that all arms are evaluated on; train.… changes"],
+    ["a=echo[train.sise=2]", "arm a: --set train: terminal: unknown option 'sise'; did you mean 'size'?"],
+    ["a=echo[guide=2]", "arm a: "],
+    ["echo[lambda]", "arm echo[lambda]: "],
+    ["echo[lambda=.2", "--arms: the brackets do not match"],
+    ["echo]", "--arms: the brackets do not match"],
+    ["grpo,,echo", '--arms: expected [NAME=]METHOD[SETTING,…] with commas between them, got ""'],
+    ["grpo,grpo", '--arms: "grpo" is there twice'],
+    ["a b=grpo,a-b=echo", "--arms: a b and a-b would have one folder; give one a NAME="],
+    ["echo[lambda=1,lambda=2]", "--arms: echo[lambda=1,lambda=2]: lambda is there twice"],
+    ["echo[=1]", '--arms: echo[=1]: expected SETTING=VALUE, got "=1"'],
+    ["dpo", "arm dpo: dpo learns from pairs, and the main job from rewards"],
+    ["sft+echo", "arm sft+echo: sft learns from demonstrations, and RL from rewards: --method sft, by itself"],
+    ["sft[kl=0.1]", "arm sft[kl=0.1]: --kl is about RL, which --method sft is not"],
+    ["expert[replay=2]", "arm expert[replay=2]: --replay is about RL, which --method expert is not"],
+    ["expert[rl.expertsOnly=true]", "arm expert[rl.expertsOnly=true]: --set rl.expertsOnly is no option of --method expert; expected lr, warmup"], // prettier-ignore
+    ["random[rl.entropy=1]", "arm random[rl.entropy=1]: --set rl.entropy is no option of --method random; expected lr"],
+    ["sft[echo.lambda=1]", "arm sft[echo.lambda=1]: --set echo.lambda: echo is no part of --method sft, which is no RL"], // prettier-ignore
+    ["grpo[rl.expertsOnly=true]", "arm grpo[rl.expertsOnly=true]: --set rl.expertsOnly is about --method sft"],
+    ["grpo[rl.rewardFrom=5]", "arm grpo[rl.rewardFrom=5]: --set rl.rewardFrom: before that step nothing is learnt but a world model"], // prettier-ignore
+    ["echo[rl.rewardFrom=-1]", "arm echo[rl.rewardFrom=-1]: objective: rewardFrom must be an integer ≥ 0, got -1"],
+  ])("%s is one clear line", (text, message) => {
+    expect(() => presetsOf(text)).toThrow(UsageError);
+    expect(() => presetsOf(text)).toThrow(message);
+  });
+
+  test("environments are words of the same kind", () => {
+    expect(parseWords("env", "terminal,easy=calculator[levels=1-2,sft.steps=60]")).toEqual([
+      { label: "terminal", slug: "terminal", head: "terminal", settings: {} },
+      { label: "easy", slug: "easy", head: "calculator", settings: { levels: "1-2", "sft.steps": "60" } },
+    ]);
+  });
+});
+
+describe("what RL is measured against", () => {
+  const folder = mkdtempSync(join(tmpdir(), "worldgrad-arms-"));
+  let device: Device;
+  beforeAll(async () => void (device = await makeDevice("wasm")));
+  afterAll(() => {
+    device.dispose();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const quiet = createDisplay({ stream: { write: () => true }, isTTY: false });
+  const presetWith = (text: string): Preset => {
+    const [preset] = presetsOf(text, "--quick", "--env", "calculator", "--set", "sft.steps=20", "--set", "rl.lr=3e-3");
+    return { ...preset!, checkpointEvery: 1 };
+  };
+  const runOf = async (name: string, preset: Preset): Promise<{ folder: RunFolder; summary: Summary }> => {
+    const run = new Run(createRun(join(folder, name), { preset }), preset, device, quiet, new AbortController().signal);
+    const summary = await run.run(false);
+    run.dispose();
+    return { folder: openRun(join(folder, name)), summary: summary! };
+  };
+
+  test.each(["sft", "expert"])("%s learns as many steps as RL, and is saved and reported as it is", async (method) => {
+    const { folder: own, summary } = await runOf(method, presetWith(method));
+    const lines = own.readMetrics();
+    const learnt = lines.filter(({ phase }) => phase === "rl");
+    expect(learnt.length).toBe(4);
+    for (const line of learnt) {
+      expect(Object.keys(line)).toEqual(["step", "phase", "loss", "grad_norm", "learning_rate", "num_tokens", "step_time", "tokens_per_second"]); // prettier-ignore
+      expect(line["grad_norm"]).toBeGreaterThan(0);
+    }
+    expect(Number(learnt.at(-1)!["loss"])).toBeLessThan(Number(learnt[0]!["loss"]));
+    expect(lines.filter(({ phase }) => phase === "eval").map(({ step }) => step)).toEqual([20, 22, 24]);
+    expect(summary.after.label).toBe("after imitation");
+    expect(summary.facts!["method"]).toBe(method);
+    expect(own.listCheckpoints().at(-1)).toBe(24);
+    expect(own.readTranscripts().length).toBeGreaterThan(0);
+  });
+
+  test("sft is stopped and resumed to the same lines", async () => {
+    const preset = presetWith("sft");
+    const { folder: whole } = await runOf("sft-whole", preset);
+    const stop = new AbortController();
+    const stopping = {
+      ...quiet,
+      phase: (name: string): void => void (inArm = name.startsWith("imitation")),
+      update: (step: number): void => void (inArm && step === 2 && stop.abort()),
+    };
+    let inArm = false;
+    const stopped = createRun(join(folder, "sft-stopped"), { preset });
+    const first = new Run(stopped, preset, device, stopping, stop.signal);
+    expect(await first.run(false)).toBe(null);
+    first.dispose();
+    const second = new Run(openRun(stopped.path), preset, device, quiet, new AbortController().signal);
+    expect(await second.run(true)).not.toBe(null);
+    second.dispose();
+    const times = ["step_time", "tokens_per_second"];
+    const lines = (of: RunFolder): unknown[] =>
+      of.readMetrics().map((line) => Object.entries(line).filter(([name]) => !times.includes(name)));
+    expect(lines(openRun(stopped.path))).toEqual(lines(whole));
+  });
+
+  test("sft without novices leaves theirs out; the expert's tasks are those that RL draws", async () => {
+    const episodesOf = async (text: string): Promise<{ seeds: Set<number>; failed: number }> => {
+      const preset = presetWith(text);
+      const experiment = new Experiment({ ...preset, sft: { ...preset.sft, demonstrations: 30, noviceShare: 0.5 } });
+      const tokenizer = await experiment.trainTokenizer();
+      const template = new Template(tokenizer);
+      const model = experiment.newModel(tokenizer, device);
+      const learner = { model, template, optimizer: experiment.rlOptimizer(model) };
+      const played: { seed: number; success: boolean }[] = [];
+      for await (const { plan } of experiment.rl(learner)) {
+        for (const { trajectory } of plan.episodes) played.push({ seed: trajectory.seed, success: trajectory.info["success"] === true }); // prettier-ignore
+      }
+      return {
+        seeds: new Set(played.map(({ seed }) => seed)),
+        failed: played.filter(({ success }) => !success).length,
+      };
+    };
+    expect((await episodesOf("sft")).failed).toBeGreaterThan(0);
+    expect((await episodesOf("sft[rl.expertsOnly=true]")).failed).toBe(0);
+    const [expert, rl] = [await episodesOf("expert"), await episodesOf("grpo")];
+    expect(expert.failed).toBe(0);
+    expect([...expert.seeds].filter((seed) => !rl.seeds.has(seed))).toEqual([]);
+    expect(expert.seeds.size).toBeGreaterThan(rl.seeds.size / 2);
+  });
+
+  test("random plays the held-out tasks and trains nothing", async () => {
+    const { folder: own, summary } = await runOf("random", presetWith("random"));
+    const lines = own.readMetrics();
+    expect(lines.filter(({ phase }) => phase === "rl")).toEqual([]);
+    expect(lines.filter(({ phase }) => phase === "eval").map(({ step }) => step)).toEqual([20, 24]);
+    expect(summary.after.label).toBe("random play");
+    expect(summary.after.worldLoss).toBe(summary.before.worldLoss); // the model is the warm start's
+    expect(summary.after.worldLossOnPolicy).not.toBe(summary.before.worldLossOnPolicy); // the episodes are not
+  });
+});

@@ -1,0 +1,244 @@
+/**
+ * Agents side by side: when a command line is about several, what the figures are made to say, the columns of the terminal, what an
+ * agent expected to be answered, and the whole as a person runs it, killed half-way and continued.
+ */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { SUMMARY } from "../../tools/arms/job.ts";
+import { type Outcome, outcomeOf as outcomeIn } from "../../tools/compare/outcome.ts";
+import { comparisonOf, isAboutSeveral } from "../../tools/compare/settings.ts";
+import { outcomeTables, verdictOf } from "../../tools/compare/tables.ts";
+import { createDisplay } from "../../tools/display/display.ts";
+import { LANE_METRICS, laneLines } from "../../tools/display/lanes.ts";
+import { Progress } from "../../tools/display/progress.ts";
+import { createStyle } from "../../tools/display/style.ts";
+import { sideBySideLines } from "../../tools/display/transcript.ts";
+import { textWidth } from "../../tools/display/width.ts";
+import { UsageError } from "../../node/flags.ts";
+import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import type { Evaluation, Transcript } from "../../node/records.ts";
+import { createRun, openRun } from "../../node/runFolder.ts";
+import { startIn, until } from "../support/mainJob.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-compare-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const options = (...args: string[]): StartOptions => parseStart(args) as StartOptions;
+
+describe("a command line", () => {
+  test.each([
+    [[], true],
+    [["--seed", "3", "--quick"], true],
+    [["--env", "terminal"], true],
+    [["--env", "calculator"], false], // no agents are named for it
+    [["--env", "calculator", "--arms", "grpo,echo"], true],
+    [["--method", "grpo"], false],
+    [["--lambda", "0.1"], false],
+    [["--replay", "2"], false],
+    [["--dynamic-sampling"], false],
+  ])("%j is about several agents: %j", (args, several) => {
+    expect(isAboutSeveral(options(...args))).toBe(several);
+  });
+
+  test.each([
+    [["--arms", "grpo,echo", "--kl-target", "0.1"], "--kl-target is about one agent, and --arms are several"],
+    [["--arms", "grpo,echo", "--method", "grpo"], "--method is about one agent"],
+    [["--arms", "grpo"], '--arms: expected two agents or more, got "grpo"; for one alone use --method'],
+    [["--arms", "grpo,ecko"], 'arm ecko: --method: unknown name "ecko"; did you mean "echo"?'],
+    [["--env", "gridwold"], '--env: unknown name "gridwold"; did you mean "gridworld"?'],
+  ])("%j is one clear line", (args, message) => {
+    const read = (): unknown => isAboutSeveral(options(...args)) && comparisonOf("runs/x", options(...args));
+    expect(read).toThrow(UsageError);
+    expect(read).toThrow(message);
+  });
+
+  test("of several: all begin with one warm start, which knows no method, in the home of the seed", () => {
+    const { warm, arms } = comparisonOf("runs/x", options("--seed", "4", "--arms", "grpo,b=grpo+echo[lambda=0.5,train.facts=random]")); // prettier-ignore
+    expect(warm).toMatchObject({ path: "runs/x/warm", preset: { env: "home", seed: 4, tasks: { home: 1004 } } });
+    expect(warm.preset.demoTasks).toEqual({ home: -1 });
+    expect(arms.map(({ path, from, preset }) => [path, from, preset.rl.method, preset.rl.lambda])).toEqual([
+      ["runs/x/grpo", "runs/x/warm", "grpo", undefined],
+      ["runs/x/b", "runs/x/warm", "grpo+echo", 0.5],
+    ]);
+    for (const { preset } of arms) {
+      const { rl: _rl, trainTasks: _train, ...shared } = preset;
+      const { rl: _warm, ...all } = warm.preset;
+      expect(shared).toEqual(all);
+    }
+  });
+});
+
+const evaluation = (successes: number, worldLoss = 1): Evaluation => {
+  const families = { read: { episodes: 200, successes }, lock: { episodes: 100, successes: 0 } };
+  return { label: "", episodes: 300, successes, worldLoss, worldLossOnPolicy: worldLoss, families };
+};
+const outcomeOf = (a: number, b: number): Outcome => ({
+  env: "home",
+  seed: 0,
+  episodesPerStep: 128,
+  warm: evaluation(6),
+  arms: [a, b].map((successes, i) => {
+    return { label: i === 0 ? "grpo" : "grpo+echo", method: "", slug: "", plays: i === 0, after: evaluation(successes), curve: [], training: [], trainingSuccess: i === 0 ? 0.5 : null, steps: 100 }; // prettier-ignore
+  }),
+});
+
+describe("what the figures are made to say", () => {
+  test("a difference that chance does not explain, in either direction, and one that it does", () => {
+    expect(verdictOf(outcomeOf(40, 110))).toBe(
+      "From 2.0 %, 12,800 episodes took grpo to 13.3 % and grpo+echo to 36.7 %: +23 points [+17, +30]; grpo+echo is ahead, and by more than the chance of 300 tasks explains. It is one seed; npm run ablate repeats it over seeds, with any controls.",
+    );
+    expect(verdictOf(outcomeOf(110, 40))).toContain("−23 points [−30, −17]; grpo is ahead");
+    expect(verdictOf(outcomeOf(100, 110))).toContain("so this run shows no difference");
+  });
+
+  test("the tables have every agent, compared with the first", () => {
+    const [main, families] = outcomeTables(outcomeOf(40, 110));
+    expect(main!.rows.map((row) => row.map((cell) => (typeof cell === "string" ? cell : cell.text)))).toEqual([
+      ["warm start", "2.0 % [1, 4]", "−11.3 [−16, −7]", "", "1", "1"],
+      ["grpo", "13.3 % [10, 18]", "", "50.0 %", "1", "1"],
+      ["grpo+echo", "36.7 % [31, 42]", "+23.3 [+17, +30]", "–", "1", "1"],
+    ]);
+    expect(main!.head.slice(4)).toEqual(["wm loss", "its own"]); // no column of dashes
+    const told = outcomeOf(40, 110);
+    const withExcess = outcomeTables({ ...told, warm: { ...told.warm, worldLossExcess: 0.5 } })[0]!;
+    expect(withExcess.head.slice(4)).toEqual(["wm loss", "its own", "excess"]);
+    expect(withExcess.rows.map((row) => row[6])).toEqual(["0.5000", "–", "–"]);
+    expect(families!.head).toEqual(["", "read", "lock"]);
+    expect(families!.rows.map((row) => row[1])).toEqual(["3.0 % [1, 6]", "20.0 % [15, 26]", "55.0 % [48, 62]"]);
+  });
+});
+
+test("a loss that is no number, which JSON does not have, is none: in the tables a dash, in the curves a gap", () => {
+  const comparison = comparisonOf(join(folder, "runs/without"), options("--arms", "grpo,grpo+echo", "--quick"));
+  const lossless = { ...evaluation(6), worldLossOnPolicy: NaN };
+  for (const { path, preset } of [comparison.warm, ...comparison.arms]) {
+    const run = createRun(path, { preset });
+    run.appendMetrics({
+      step: preset.sft.steps,
+      phase: "eval",
+      success: 0.02,
+      world_loss: 1,
+      "world_loss/on_policy": NaN,
+    });
+    run.writeFile(SUMMARY, JSON.stringify({ ...lossless, after: lossless }));
+  }
+  const outcome = outcomeIn(comparison);
+  expect(outcomeTables(outcome)[0]!.rows.map((row) => row.slice(4))).toEqual([
+    ["1", "–"],
+    ["1", "–"],
+    ["1", "–"],
+  ]);
+  for (const { curve } of outcome.arms) expect(curve).toEqual([{ step: 0, success: 0.02, worldLoss: 1, worldLossOnPolicy: null, worldLossExcess: null }]); // prettier-ignore
+});
+
+const transcript = (task: string, step: number, success: boolean): Transcript => {
+  const token = (text: string, role: Transcript["tokens"][number]["role"], turn: number) => ({
+    id: 1,
+    text,
+    role,
+    turn,
+  });
+  return {
+    step, phase: "eval", env: "home", family: "read", task, group: 0, reward: Number(success), success, stopReason: "completed", turns: 2, expected: ["no such file", ""],
+    tokens: [
+      token("<|task|>", "prompt", 0), token(task, "prompt", 0), token("read x in y", "action", 0), token("<|end|>", "action", 0), token("<|obs|>", "scaffold", 0),
+      token("no such ", "observation", 0), token("file", "observation", 0), token("<|act|>", "scaffold", 0), token("done", "action", 1), token("<|end|>", "action", 1),
+    ],
+  }; // prettier-ignore
+};
+
+describe("the terminal", () => {
+  const style = createStyle(false);
+  const lanes = ["grpo", "grpo+echo"].map((name, i) => {
+    const progress = new Progress("rl", 100, 0, 0);
+    for (let step = 1; step <= 50; step++) progress.update(step, { success: (step * (1 + i)) / 200, reward: 1, loss: 2 }, step * 1000); // prettier-ignore
+    return { name, progress };
+  });
+
+  test.each([30, 60, 80, 120, 200])("columns fit into %i cells", (cells) => {
+    const lines = laneLines("two agents", lanes, style, cells, 50_000);
+    for (const line of lines) expect(textWidth(line)).toBeLessThanOrEqual(cells);
+    for (const name of ["grpo", "grpo+echo"])
+      expect(lines.some((line) => line.includes(name.slice(0, cells - 4)))).toBe(true);
+    for (const line of sideBySideLines(
+      lanes.map(({ name }) => ({ name, record: transcript("What does a.txt say?", 10, true) })),
+      style,
+      cells,
+    ))
+      // prettier-ignore
+      expect(textWidth(line)).toBeLessThanOrEqual(cells);
+  });
+
+  test("the same metrics in the same order, on one scale: half the height is half the value", () => {
+    const lines = laneLines("two agents", lanes, style, 160, 50_000);
+    expect(LANE_METRICS).toContain("success");
+    const row = lines.find((line) => line.includes("success"))!;
+    expect(row.match(/success +([\d.]+) %/g)).toEqual(["success       25.0 %", "success       50.0 %"]);
+    expect(row.match(/▄(?= )/g)?.length ?? 0, row).toBeGreaterThan(0); // ends at half
+    expect(row.endsWith("█"), row).toBe(true);
+    expect(lines.some((line) => line.includes("reward"))).toBe(false); // not what comparing is about
+  });
+
+  test("each agent's way: typed, expected, came; what ended the episode is answered by nobody", () => {
+    const records = lanes.map(({ name }, i) => ({ name, record: transcript("What does a.txt say?", 10, i === 1) }));
+    const text = sideBySideLines(records, style, 100).join("\n");
+    expect(text).toContain("What does a.txt say?");
+    expect(text.match(/expected +no such file/g)).toHaveLength(2);
+    expect(text.match(/came +no such file/g)).toHaveLength(2);
+    expect(text.match(/\$ +done/g)).toHaveLength(2);
+    expect(text).toContain("✘ grpo step 10");
+    expect(text).toContain("✔ grpo+echo step 10");
+    expect(text).not.toContain("<|");
+  });
+
+  test("plain lines name the agent", () => {
+    let out = "";
+    const display = createDisplay({
+      stream: { write: (text) => (out += text) },
+      isTTY: false,
+      lineMs: 0,
+      now: () => 0,
+    });
+    display.phase("learning", 2, 0, ["grpo", "echo"]);
+    display.update(1, { success: 0.5 }, 1);
+    display.evaluation(1, { episodes: 4, successes: 1, worldLoss: 2 }, 0);
+    display.close();
+    expect(out).toContain("== learning: 2 steps ==\necho 1/2 |");
+    expect(out).toContain("grpo: held-out tasks: 25.0 % of 4 solved");
+  });
+});
+
+test("as a person runs it: to its end; killed half-way and continued, with the same results to the last byte", async () => {
+  const flags = ["--quick", "--arms", "grpo,grpo+echo", "--steps", "3", "--device", "wasm"];
+  const whole = startIn(folder, "cli/main.ts", [...flags, "--name", "whole"]);
+  expect(await whole.done, whole.seen()).toBe(0);
+  expect(whole.seen()).toContain("against grpo");
+  expect(whole.seen()).toContain("so this run shows no difference");
+  const results = (name: string): string => readFileSync(join(folder, "runs", name, "results.json"), "utf8");
+  const at = (name: string, arm: string): Transcript[] => openRun(join(folder, "runs", name, arm)).readTranscripts();
+  // Both played the same held-out tasks, and each says what it expected for every command that was answered.
+  const ways = ["grpo", "grpo-echo"].map((arm) => at("whole", arm).filter(({ phase }) => phase === "eval"));
+  expect(ways[0]!.map(({ task, step }) => [task, step])).toEqual(ways[1]!.map(({ task, step }) => [task, step]));
+  expect(ways[0]!.length).toBeGreaterThan(0);
+  for (const { expected, tokens } of ways.flat())
+    expect(expected).toHaveLength(tokens.filter(({ text, role }) => text === "<|obs|>" && role === "scaffold").length);
+
+  // A home tells the entropy of its answers, so there is an excess at every evaluation.
+  const { arms } = JSON.parse(results("whole")) as Outcome;
+  for (const { curve, after } of arms) {
+    for (const { worldLossExcess } of curve) expect(worldLossExcess).toEqual(expect.any(Number));
+    expect(after.worldLossExcess).toBe(curve.at(-1)!.worldLossExcess);
+  }
+
+  const first = startIn(folder, "cli/main.ts", [...flags, "--name", "killed"]);
+  await until(first, "what each agent learns");
+  process.kill(-first.child.pid!, "SIGKILL");
+  await first.done;
+  expect(existsSync(join(folder, "runs/killed/results.json"))).toBe(false);
+  const second = startIn(folder, "cli/main.ts", ["--resume", "runs/killed", "--device", "wasm"]);
+  expect(await second.done, second.seen()).toBe(0);
+  expect(results("killed")).toBe(results("whole"));
+  expect(readdirSync(join(folder, "runs/killed")).sort()).toEqual(readdirSync(join(folder, "runs/whole")).sort());
+}, 300_000);

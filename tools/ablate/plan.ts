@@ -1,0 +1,145 @@
+/**
+ * What an ablation consists of. In `runs/<name>/`:
+ *
+ *     warm/<env>/seed<n>/                   a run folder that stops where RL begins: the warm start of all arms with this seed
+ *     tune/<env>/<arm>/<trial>/seed<n>/     what is tried before, on seeds of its own (tune.ts)
+ *     <env>/<arm>/seed<n>/                  a cell: a whole run folder, which begins RL at the warm start
+ *     results.json, report.html, success.svg   what came out
+ *
+ * Cells with the same environment and seed differ in the arm alone: they begin with the same weights, draw the same training tasks in
+ * the same order, and are evaluated on the same held-out tasks with the same random numbers.
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { type Arm, presetOfArm, setWith, slugOf, withSettings, type Word } from "../arms/arms.ts";
+import type { Job } from "../arms/job.ts";
+import { openGiven, UsageError } from "../../node/flags.ts";
+import type { StartOptions } from "../../node/job/commandLine.ts";
+import type { Preset } from "../../node/job/preset.ts";
+import type { AblateOptions } from "./options.ts";
+import { type TrialSettings, trialsOf } from "./tune.ts";
+
+/** A run of an arm in an environment with a seed. */
+export interface Cell extends Job {
+  readonly env: string;
+  readonly arm: string;
+  readonly seed: number;
+}
+
+/** Something to be trained: first the warm starts, then what begins there. */
+export interface Plan<C extends Cell = Cell> {
+  readonly warmStarts: readonly Job[];
+  /** Seed by seed, so that what is finished early has all arms in it. */
+  readonly cells: readonly C[];
+}
+
+/** What tuning found, by the labels of environment and arm. */
+export type Choices = (env: string, arm: string) => TrialSettings;
+
+export interface Trial extends Cell {
+  readonly settings: TrialSettings;
+}
+
+/** Where everything is. */
+export const folderOf = ({ name }: AblateOptions): string => join("runs", name);
+
+/** The cells that are reported. @throws UsageError in one line if what is there was trained with other settings */
+export function planOf(options: AblateOptions, choices: Choices = () => ({})): Plan {
+  const { envs, arms, seeds } = options;
+  const cells = seeds.flatMap((seed) =>
+    envs.flatMap((env) =>
+      arms.map((arm): Cell => {
+        const path = join(folderOf(options), env.slug, arm.slug, `seed${seed}`);
+        return cellOf(options, env, withSettings(arm, choices(env.label, arm.label)), seed, path);
+      }),
+    ),
+  );
+  return checked({ warmStarts: warmStarts(options, seeds), cells });
+}
+
+/** What is tried before; null: nothing. @throws UsageError in one line */
+export function tuningOf(asked: AblateOptions): Plan<Trial> | null {
+  const { envs, arms, tune } = asked;
+  if (tune === undefined) return null;
+  const options = { ...asked, passAt: undefined }; // chosen by the curve, whose points are one try of each task
+  const trials = envs.map((env) => trialsOf(arms, tune, baseOf(options, env, tune.seeds[0]!)));
+  const cells = tune.seeds.flatMap((seed) =>
+    envs.flatMap((env, e) =>
+      [...trials[e]!].flatMap(([arm, all]) =>
+        all.map((settings): Trial => {
+          const slug = slugOf(Object.entries(settings).map(([key, value]) => `${key}=${value}`).join()) || "as-it-is"; // prettier-ignore
+          const path = join(folderOf(options), "tune", env.slug, arm.slug, slug, `seed${seed}`);
+          return { ...cellOf(options, env, withSettings(arm, settings), seed, path), settings };
+        }),
+      ),
+    ),
+  );
+  return checked({ warmStarts: warmStarts(options, tune.seeds), cells });
+}
+
+function warmStarts(options: AblateOptions, seeds: readonly number[]): Job[] {
+  // A warm start knows no arm: its folder names plain GRPO, whatever the list of arms is.
+  const plain: Arm = { label: "warm start", slug: "warm", method: "grpo", settings: {} };
+  return seeds.flatMap((seed) =>
+    options.envs.map((env): Job => {
+      const preset = sized(options, presetOfArm(plain, baseOf(options, env, seed)));
+      return { path: warmPath(options, env, seed), preset, device: options.device };
+    }),
+  );
+}
+
+const warmPath = (options: AblateOptions, env: Word, seed: number): string =>
+  join(folderOf(options), "warm", env.slug, `seed${seed}`);
+
+function cellOf(options: AblateOptions, env: Word, arm: Arm, seed: number, path: string): Cell {
+  const preset = sized(options, presetOfArm(arm, baseOf(options, env, seed)));
+  const from = warmPath(options, env, seed);
+  return { env: env.label, arm: arm.label, seed, path, preset, from, device: options.device };
+}
+
+/** What all arms have in an environment. */
+function baseOf(options: AblateOptions, env: Word, seed: number): StartOptions {
+  const { steps, model, device, quick } = options;
+  // A setting of an environment is the environment's own, unless it names another part.
+  const own = Object.entries(env.settings).map(([key, value]) => [key.includes(".") ? key : `env.${key}`, value]);
+  const set = setWith(options.set, Object.fromEntries(own) as Word["settings"]);
+  return { env: env.head, seed, steps, model, device, quick, set, name: undefined, resume: undefined };
+}
+
+/** One size for all evaluations: the points of a curve are of the same tasks. */
+function sized({ every, episodes, passAt }: AblateOptions, preset: Preset): Preset {
+  const tries = passAt === undefined ? {} : { tries: passAt };
+  return {
+    ...preset,
+    evaluation: { every, episodes, finalEpisodes: episodes, ...tries },
+    checkpointEvery: every,
+  };
+}
+
+function checked<C extends Cell>(plan: Plan<C>): Plan<C> {
+  for (const job of [...plan.warmStarts, ...plan.cells]) checkSettings(job);
+  return plan;
+}
+
+function checkSettings({ path, preset }: Job): void {
+  if (!existsSync(path)) return;
+  const found = openGiven("name", path).config["preset"];
+  const difference = firstDifference(found, JSON.parse(JSON.stringify(preset)), "");
+  if (difference === null) return;
+  throw new UsageError(
+    `--name: ${path} was trained with other settings (${difference}); give the same flags, or another --name`,
+  );
+}
+
+/** "rl.steps 40, now 60", or null. A setting that the folder does not know was not there when it was made. */
+function firstDifference(old: unknown, now: unknown, at: string): string | null {
+  if (typeof old !== "object" || typeof now !== "object" || old === null || now === null) {
+    return old === now ? null : `${at} ${JSON.stringify(old)}, now ${JSON.stringify(now)}`;
+  }
+  const [a, b] = [old as Record<string, unknown>, now as Record<string, unknown>];
+  for (const key of Object.keys(a)) {
+    const difference = firstDifference(a[key], b[key], at === "" ? key : `${at}.${key}`);
+    if (difference !== null) return difference;
+  }
+  return null;
+}

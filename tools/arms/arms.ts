@@ -1,0 +1,160 @@
+/**
+ * Arms of a comparison: what is trained from one warm start. An arm is one word, `[NAME=]METHOD[SETTING,…]`:
+ *
+ *     grpo
+ *     grpo+echo[lambda=0.2]
+ *     random facts=grpo+echo[lambda=0.2,train.facts=random]
+ *     grpo[kl=0.05,rl.lr=5e-4,steps=200]
+ *     expert
+ *
+ * A setting is a flag of `npm start` without its dashes, or PART.OPTION as `--set` takes it. What the arms share, the warm start and the
+ * tasks that they are evaluated on, is no arm's to set.
+ */
+import { nearest } from "../../engine/options.ts";
+import { UsageError } from "../../node/flags.ts";
+import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import type { Preset } from "../../node/job/preset.ts";
+import { presetFor } from "../../node/job/presets.ts";
+
+export interface Arm {
+  /** As people read it: its name or, without one, the word itself. */
+  readonly label: string;
+  /** Its folder. */
+  readonly slug: string;
+  readonly method: string;
+  /** Flags and PART.OPTION with their values; a switch has none. */
+  readonly settings: Readonly<Record<string, string | undefined>>;
+}
+
+/** A word of a list: `[NAME=]HEAD[KEY=VALUE,…]`. */
+export interface Word {
+  readonly label: string;
+  readonly slug: string;
+  readonly head: string;
+  readonly settings: Readonly<Record<string, string | undefined>>;
+}
+
+/** The flags that say something of an arm alone. */
+const FLAGS = ["steps", "loss", "advantage", "aggregation", "lambda", "kl", "kl-target", "correction", "grpo-config", "temperature", "explore", "curriculum", "dynamic-sampling", "guide", "replay", "predict", "workers", "max-staleness"] as const; // prettier-ignore
+
+/** Parts of `--set` that are not an arm's, and why. */
+const SHARED: Readonly<Record<string, string>> = {
+  tokenizer: "the warm start, which all arms share",
+  sft: "the warm start, which all arms share",
+  demo: "the warm start, which all arms share",
+  env: "the tasks that all arms are evaluated on; train.… changes those that it trains on",
+};
+
+/** @param text arms with commas between them @throws UsageError in one line that names the arm */
+export function parseArms(text: string): Arm[] {
+  return parseWords("arms", text).map(({ label, slug, head, settings }) => {
+    for (const key of Object.keys(settings)) checkKey(label, key);
+    return { label, slug, method: head, settings };
+  });
+}
+
+function checkKey(label: string, key: string): void {
+  const [part, option] = key.split(".");
+  if (option !== undefined) {
+    if (Object.hasOwn(SHARED, part!)) throw new UsageError(`arm ${label}: ${key} is of ${SHARED[part!]!}`);
+    return;
+  }
+  if (FLAGS.some((flag) => flag === key)) return;
+  const near = nearest(key, FLAGS);
+  const hint = near === undefined ? `expected PART.OPTION or one of ${FLAGS.join(", ")}` : `did you mean "${near}"?`;
+  throw new UsageError(`arm ${label}: unknown setting "${key}"; ${hint}`);
+}
+
+/**
+ * The settings of a run of this arm: its own on top of `base`.
+ * @throws UsageError in one line that names the arm
+ */
+export function presetOfArm({ label, method, settings }: Arm, base: StartOptions): Preset {
+  try {
+    const flags = Object.entries(settings).filter(([key]) => !key.includes("."));
+    const args = flags.map(([flag, value]) => (value === undefined ? `--${flag}` : `--${flag}=${value}`));
+    const parsed = parseStart(args) as StartOptions & Readonly<Record<string, unknown>>;
+    const said = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
+    return presetFor({ ...base, ...said, method, set: setWith(base.set ?? [], settings) });
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new UsageError(`arm ${label}: ${error.message}`);
+  }
+}
+
+/** What `--set` would say with these settings, which take the place of what it says already. */
+export function setWith(set: readonly string[], settings: Arm["settings"]): string[] {
+  const own = Object.entries(settings).filter(([key]) => key.includes("."));
+  const others = set.filter((text) => !Object.hasOwn(settings, text.split("=")[0]!));
+  return [...others, ...own.map(([key, value]) => `${key}=${value ?? ""}`)];
+}
+
+/** The same arm with other settings, which take the place of its own. */
+export function withSettings(arm: Arm, settings: Arm["settings"]): Arm {
+  for (const key of Object.keys(settings)) checkKey(arm.label, key);
+  return { ...arm, settings: { ...arm.settings, ...settings } };
+}
+
+const camel = (flag: string): string => flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+/** Words with commas between them, which may stand in brackets, too. @throws UsageError in one line */
+export function parseWords(flag: string, text: string): Word[] {
+  const words = splitOutsideBrackets(flag, text).map((word) => parseWord(flag, word.trim()));
+  for (const [i, { label, slug }] of words.entries()) {
+    const earlier = words.slice(0, i).find((other) => other.slug === slug);
+    if (earlier === undefined) continue;
+    if (earlier.label === label) throw new UsageError(`--${flag}: "${label}" is there twice`);
+    throw new UsageError(`--${flag}: ${earlier.label} and ${label} would have one folder; give one a NAME=`);
+  }
+  return words;
+}
+
+function splitOutsideBrackets(flag: string, text: string): string[] {
+  const parts = [""];
+  let depth = 0;
+  for (const char of text) {
+    if (char === "[") depth++;
+    if (char === "]") depth--;
+    if (depth < 0 || depth > 1) break;
+    if (char === "," && depth === 0) parts.push("");
+    else parts[parts.length - 1] += char;
+  }
+  if (depth !== 0) throw new UsageError(`--${flag}: the brackets do not match in "${text}"`);
+  return parts;
+}
+
+function parseWord(flag: string, word: string): Word {
+  const [, name, head, inside] = /^(?:([^=[\]]+)=)?([^=[\]]+)(?:\[(.*)\])?$/.exec(word) ?? [];
+  if (head === undefined) throw new UsageError(`--${flag}: expected [NAME=]${flag === "arms" ? "METHOD" : "ENVIRONMENT"}[SETTING,…] with commas between them, got "${word}"`); // prettier-ignore
+  const label = name?.trim() ?? word;
+  const slug = slugOf(label);
+  if (slug === "") throw new UsageError(`--${flag}: expected a name with letters or digits, got "${label}"`);
+  return { label, slug, head: head.trim(), settings: settingsIn(`--${flag}: ${label}`, inside) };
+}
+
+/** As people read them. */
+export const showSettings = (settings: Arm["settings"]): string =>
+  Object.entries(settings)
+    .map(([key, value]) => (value === undefined ? key : `${key}=${value}`))
+    .join(", ");
+
+/** `KEY=VALUE,…`. A schedule has commas of its own: what begins with a digit goes on with the value before it. */
+export function settingsIn(where: string, text: string | undefined): Record<string, string | undefined> {
+  const pieces: string[] = [];
+  for (const piece of (text ?? "").split(",").map((part) => part.trim())) {
+    if (/^\d/.test(piece) && pieces.length > 0) pieces[pieces.length - 1] += `,${piece}`;
+    else pieces.push(piece);
+  }
+  if (text === undefined) return {};
+  const settings: Record<string, string | undefined> = {};
+  for (const piece of pieces) {
+    const [, key, value] = /^([A-Za-z][\w+.-]*)(?:=(.+))?$/.exec(piece) ?? [];
+    if (key === undefined) throw new UsageError(`${where}: expected SETTING=VALUE, got "${piece}"`);
+    if (Object.hasOwn(settings, key)) throw new UsageError(`${where}: ${key} is there twice`);
+    settings[key] = value;
+  }
+  return settings;
+}
+
+/** Part of a path: letters, digits, dots within, and single dashes. */
+export const slugOf = (label: string): string => label.replace(/[^A-Za-z0-9_.]+/g, "-").replace(/^[-.]+|[-.]+$/g, "");

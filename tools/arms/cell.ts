@@ -1,0 +1,90 @@
+/**
+ * The process that trains one folder (pool.ts starts it): a warm start, or an arm from its warm start to its end. It begins or
+ * continues, whichever the folder needs, tells its parent what a display would show (messages.ts), and ends with it.
+ */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import process from "node:process";
+import { device } from "../../engine/index.ts";
+import { check, fail } from "../../engine/errors.ts";
+import { report } from "../../node/flags.ts";
+import { presetOf } from "../../node/job/presets.ts";
+import { writeReport } from "../report/report.ts";
+import { Run } from "../../node/job/run.ts";
+import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+import { type Job, SUMMARY } from "./job.ts";
+import { messenger } from "./messages.ts";
+
+/** How long to wait for the process of a killed comparison to see that its parent is gone. */
+const PATIENCE_MS = 30_000;
+
+async function main(): Promise<number> {
+  const job = JSON.parse(process.argv[2] ?? fail("cell: expected a job")) as Job;
+  const stop = new AbortController();
+  const onInterrupt = (): void => stop.abort(new Error("interrupted"));
+  process.on("SIGINT", onInterrupt);
+  process.on("SIGTERM", onInterrupt);
+  // A parent that was killed says nothing: without it nobody waits for this, and the next one will want the folder.
+  process.on("disconnect", () => process.exit(1));
+  mkdirSync(dirname(job.path), { recursive: true });
+  const release = await takeFolder(job.path);
+  const executor = await device(job.device);
+  try {
+    if (!existsSync(job.path)) begin(job);
+    const folder = openRun(job.path);
+    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal);
+    const summary = await (job.from === undefined ? run.warmUp(true) : run.run(true));
+    if (summary === null) return 130;
+    if ("after" in summary) {
+      await writeReport(folder, summary);
+      folder.pruneCheckpoints(1);
+    }
+    folder.writeFile(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`);
+    return 0;
+  } finally {
+    release();
+  }
+}
+
+/** Makes the folder; it appears complete or not at all. An arm has the lines and the checkpoint of its warm start. */
+function begin({ path, preset, from }: Job): void {
+  const unfinished = `${path}.tmp`;
+  rmSync(unfinished, { recursive: true, force: true });
+  const folder = createRun(unfinished, { preset });
+  if (from !== undefined) copyWarmStart(openRun(from), folder);
+  renameSync(unfinished, path);
+}
+
+function copyWarmStart(source: RunFolder, target: RunFolder): void {
+  const checkpoint = source.loadLatestCheckpoint();
+  check(checkpoint !== null, () => `${source.path}: the warm start has no checkpoint`);
+  for (const line of source.readMetrics()) target.appendMetrics(line);
+  target.saveCheckpoint(checkpoint.step, checkpoint.files);
+}
+
+/** Keeps two processes out of one folder: waits for the one that is about to end. @returns what gives the folder back */
+async function takeFolder(path: string): Promise<() => void> {
+  const file = `${path}.pid`;
+  const started = performance.now();
+  while (existsSync(file) && isAlive(Number(readFileSync(file, "utf8")))) {
+    check(
+      performance.now() - started < PATIENCE_MS,
+      () => `${path} is being trained by another process (if not, remove ${file})`,
+    );
+    await new Promise((next) => setTimeout(next, 100));
+  }
+  writeFileSync(file, String(process.pid));
+  return () => rmSync(file, { force: true });
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return Number.isInteger(pid) && pid > 0 && pid !== process.pid && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+process.exitCode = await main().catch(report);
+// Threads and Dawn may keep the process alive after their device is gone.
+process.exit();

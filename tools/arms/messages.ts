@@ -1,0 +1,45 @@
+/**
+ * What a process that trains a folder tells its parent: everything that a display of its own would have shown. Messages travel by
+ * structured clone (pool.ts), so a NaN arrives as one.
+ */
+import process from "node:process";
+import type { Display } from "../display/contract.ts";
+import type { Score, Transcript } from "../../node/records.ts";
+
+export type Message =
+  /** A new phase of `total` steps, of which `done` lie behind it already. An evaluation before or after RL is a phase of one step. */
+  | { readonly kind: "phase"; readonly name: string; readonly total: number; readonly done: number }
+  /** Steps of the phase that are done, and what the last one measured. */
+  | { readonly kind: "step"; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
+  /** Held-out tasks, played after `step` steps of RL; 0: by the warm start. */
+  | { readonly kind: "evaluation"; readonly step: number; readonly score: Score }
+  | { readonly kind: "transcript"; readonly record: Transcript }
+  | { readonly kind: "note"; readonly text: string };
+
+/** A display that shows nothing and tells the parent. */
+export function messenger(): Display {
+  const send = (message: Message): void => {
+    if (process.connected) process.send?.(message);
+  };
+  return {
+    phase(name: string, total: number, done: number = 0): void {
+      send({ kind: "phase", name, total, done });
+    },
+    update(step: number, metrics: Readonly<Record<string, number>>): void {
+      send({ kind: "step", step, metrics });
+    },
+    evaluation(step: number, score: Score): void {
+      send({ kind: "evaluation", step, score });
+    },
+    transcript(record: Transcript): void {
+      send({ kind: "transcript", record });
+    },
+    note(text: string): void {
+      send({ kind: "note", text });
+    },
+    // The parent has tables of its own, puts transcripts side by side, and closes what it opened.
+    table: () => undefined,
+    sideBySide: () => undefined,
+    close: () => undefined,
+  };
+}

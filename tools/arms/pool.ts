@@ -1,0 +1,89 @@
+/**
+ * Trains folders in child processes, some at a time, by default with one thread each. A run depends on its settings alone, so what comes out is
+ * the same for any number of processes. Here is only who runs when; what they say goes to whoever shows it.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { extname } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { WorldgradError } from "../../engine/index.ts";
+import type { Job } from "./job.ts";
+import type { Message } from "./messages.ts";
+
+export interface PoolOptions<J extends Job> {
+  /** How many at a time. */
+  readonly jobs: number;
+  /** Threads of each; default 1. What comes out does not depend on it. */
+  readonly threads?: number;
+  readonly signal: AbortSignal;
+  readonly onMessage: (job: J, message: Message) => void;
+  readonly onFinished: (job: J) => void;
+}
+
+/**
+ * @returns whether all came to their end; if not, the signal stopped them
+ * @throws WorldgradError with what a child said, if one failed; the others were stopped and have saved what they learnt
+ */
+export async function trainAll<J extends Job>(queue: readonly J[], options: PoolOptions<J>): Promise<boolean> {
+  const { jobs, threads = 1, signal, onMessage, onFinished } = options;
+  const waiting = [...queue];
+  const running = new Set<ChildProcess>();
+  const failures: string[] = [];
+  const stopAll = (): void => {
+    for (const child of running) child.kill("SIGINT");
+  };
+  signal.addEventListener("abort", stopAll);
+  const worker = async (): Promise<void> => {
+    while (!signal.aborted && failures.length === 0) {
+      const job = waiting.shift();
+      if (job === undefined) return;
+      const { child, ended } = start(job, threads, (message) => onMessage(job, message));
+      running.add(child);
+      const failure = await ended;
+      running.delete(child);
+      if (failure === null) onFinished(job);
+      else if (!signal.aborted && failures.push(failure) === 1) stopAll();
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, worker));
+  signal.removeEventListener("abort", stopAll);
+  const [failure] = failures;
+  if (failure !== undefined) throw new WorldgradError(failure);
+  return !signal.aborted;
+}
+
+/** `ended`: null after success, else what went wrong, in a line. */
+function start(
+  job: Job,
+  threads: number,
+  onMessage: (message: Message) => void,
+): { child: ChildProcess; ended: Promise<string | null> } {
+  const program = new URL(`cell${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
+  const child = fork(program, [JSON.stringify(job)], {
+    env: { WORLDGRAD_THREADS: String(threads), ...process.env },
+    silent: true,
+    // Out of the group that Ctrl-C reaches: this process tells its children, once.
+    detached: true,
+    // JSON would make null of a loss that is NaN.
+    serialization: "advanced",
+  });
+  let said = "";
+  const hear = (chunk: Buffer): void => void (said = (said + chunk.toString()).slice(-4000));
+  child.stdout?.on("data", hear);
+  child.stderr?.on("data", hear);
+  child.on("message", (message) => onMessage(message as Message));
+  const ended = new Promise<string | null>((end) => {
+    child.on("error", (error) => end(`${job.path}: ${error.message}`));
+    child.on("close", (code, signal) => end(code === 0 ? null : `${job.path}: ${messageIn(said) || `ended by ${signal ?? `code ${code}`}`}`)); // prettier-ignore
+  });
+  return { child, ended };
+}
+
+/** Of what it wrote, the line with the message: the one that names an error, or the last. */
+function messageIn(text: string): string {
+  const lines = text.trim().split("\n");
+  return (lines.findLast((line) => /^(worldgrad: |\w*Error\b)/.test(line)) ?? lines.at(-1) ?? "").replace(
+    /^worldgrad: /,
+    "",
+  );
+}

@@ -1,0 +1,97 @@
+/** What the agents of a finished comparison came to, read from their folders. */
+import { readSummary } from "../arms/job.ts";
+import type { Evaluation, MetricsRecord } from "../../node/records.ts";
+import { openRun } from "../../node/runFolder.ts";
+import { isYardstick } from "../../node/job/yardsticks.ts";
+import type { Comparison } from "./settings.ts";
+
+/** A point of an agent's curve. */
+export interface CurvePoint {
+  /** RL steps done. */
+  readonly step: number;
+  /** Held-out tasks. */
+  readonly success: number;
+  /** −lp per token of what the environment answers in fixed held-out episodes, in nats; null if it is no number. */
+  readonly worldLoss: number | null;
+  /** The same in the agent's own held-out episodes; null also if none was answered. */
+  readonly worldLossOnPolicy: number | null;
+  /** The last without the entropy of the answers themselves; null where the environment does not tell it. */
+  readonly worldLossExcess: number | null;
+}
+
+export interface ArmOutcome {
+  readonly label: string;
+  /** How the method is written on the command line, with its settings. */
+  readonly method: string;
+  readonly slug: string;
+  /** Whether it learns by playing: then it has a curve of training success. */
+  readonly plays: boolean;
+  readonly after: Evaluation;
+  readonly curve: readonly CurvePoint[];
+  /** Success of training episodes, a mean over the last tenth of the steps; null if it plays none. */
+  readonly trainingSuccess: number | null;
+  /** Success of training episodes, step by step. */
+  readonly training: readonly (readonly [step: number, success: number])[];
+  readonly steps: number;
+}
+
+export interface Outcome {
+  readonly env: string;
+  readonly seed: number;
+  /** Episodes of a step of training. */
+  readonly episodesPerStep: number;
+  readonly warm: Evaluation;
+  readonly arms: readonly ArmOutcome[];
+}
+
+export function outcomeOf({ warm, arms }: Comparison): Outcome {
+  const { env, seed, rl } = warm.preset;
+  return {
+    env,
+    seed,
+    episodesPerStep: rl.groups * rl.groupSize,
+    warm: evaluationIn(readSummary(warm)),
+    arms: arms.map((job): ArmOutcome => {
+      const { arm, path, preset } = job;
+      const { after } = readSummary(job);
+      const metrics = openRun(path).readMetrics();
+      const training = trainingOf(metrics, preset.sft.steps);
+      const last = training.slice(-Math.max(1, Math.ceil(preset.rl.steps / 10))).map(([, success]) => success);
+      return {
+        label: arm.label,
+        method: arm.method,
+        slug: arm.slug,
+        plays: !isYardstick(arm.method),
+        after: evaluationIn(after),
+        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, preset.sft.steps)] : [])),
+        trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,
+        training,
+        steps: preset.rl.steps,
+      };
+    }),
+  };
+}
+
+/** JSON has no NaN and says null: then there is no such loss, for nothing was answered or the model broke. */
+const evaluationIn = (summary: unknown): Evaluation =>
+  Object.fromEntries(
+    Object.entries(summary as Evaluation).filter(([, value]) => value !== null),
+  ) as unknown as Evaluation;
+
+function pointOf(line: MetricsRecord, warmSteps: number): CurvePoint {
+  const loss = (name: string): number | null => (Number.isFinite(line[name]) ? Number(line[name]) : null);
+  return {
+    step: line.step - warmSteps,
+    success: Number(line["success"]),
+    worldLoss: loss("world_loss"),
+    worldLossOnPolicy: loss("world_loss/on_policy"),
+    worldLossExcess: loss("world_loss_excess"),
+  };
+}
+
+const trainingOf = (metrics: readonly MetricsRecord[], warmSteps: number): (readonly [number, number])[] =>
+  metrics.flatMap((line) =>
+    line.phase === "rl" && Number.isFinite(line["success"])
+      ? [[line.step - warmSteps + 1, Number(line["success"])] as const]
+      : [],
+  );

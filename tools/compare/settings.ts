@@ -1,0 +1,91 @@
+/**
+ * What `npm start` compares where no single method was asked for: agents that begin with the same weights in the same unknown world,
+ * and differ in what they learn from. In `runs/<name>/`:
+ *
+ *     comparison.json     the settings, from which it can be continued
+ *     warm/               a run folder that stops where RL begins
+ *     <arm>/              a whole run folder for each agent, with a report of its own
+ *     results.json        what came out
+ *     report.html         the agents side by side
+ */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Arm, parseArms, presetOfArm } from "../arms/arms.ts";
+import type { Job } from "../arms/job.ts";
+import { environmentSettings } from "../../node/job/environments.ts";
+import { UsageError } from "../../node/flags.ts";
+import type { StartOptions } from "../../node/job/commandLine.ts";
+import { presetFor } from "../../node/job/presets.ts";
+import { isRecord } from "../../node/records.ts";
+
+const SETTINGS = "comparison.json";
+
+/** An agent of the comparison. */
+export interface ArmJob extends Job {
+  readonly arm: Arm;
+}
+
+export interface Comparison {
+  readonly path: string;
+  readonly options: StartOptions;
+  readonly warm: Job;
+  /** The first two are what it is about; the others are there to compare them with. */
+  readonly arms: readonly ArmJob[];
+}
+
+/** @throws UsageError in one line if a name is unknown or the settings of an agent do not fit together */
+export function comparisonOf(path: string, options: StartOptions): Comparison {
+  const { env = "home", device } = options;
+  const arms = options.arms ?? environmentSettings(env).arms!;
+  const chosen = parseArms(arms);
+  if (chosen.length < 2) throw new UsageError(`--arms: expected two agents or more, got "${arms}"; for one alone use --method`); // prettier-ignore
+  const base = { ...options, env, arms: undefined };
+  const warmPath = join(path, "warm");
+  return {
+    path,
+    options,
+    // A warm start knows no method: its folder names plain GRPO, whatever the agents are.
+    warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo" }), device },
+    arms: chosen.map((arm) => {
+      return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base), from: warmPath, device };
+    }),
+  };
+}
+
+/** Is this command line about several agents? It is about one as soon as it says something of a method. @throws UsageError */
+export function isAboutSeveral(options: StartOptions): boolean {
+  const { env = "home", arms } = options;
+  const own = OF_ONE.find((name) => options[name] !== undefined && options[name] !== false);
+  if (arms === undefined) return own === undefined && environmentSettings(env).arms !== undefined;
+  if (own === undefined) return true;
+  const flag = own.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw new UsageError(`--${flag} is about one agent, and --arms are several: say it of an agent, as in --arms "grpo,grpo+echo[lambda=0.1]"`); // prettier-ignore
+}
+
+/** What is said of an agent, and not of the world or the warm start that all share. */
+const OF_ONE = ["method", "loss", "advantage", "aggregation", "lambda", "kl", "klTarget", "correction", "grpoConfig", "temperature", "explore", "curriculum", "dynamicSampling", "guide", "replay", "predict", "workers", "maxStaleness"] as const; // prettier-ignore
+
+/** Makes the folder; it appears with its settings or not at all. */
+export function createComparison({ path, options }: Comparison): void {
+  const unfinished = `${path}.tmp`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  writeFileSync(join(unfinished, SETTINGS), `${JSON.stringify(options, null, 2)}\n`);
+  renameSync(unfinished, path);
+}
+
+export const isComparison = (path: string): boolean => existsSync(join(path, SETTINGS));
+
+/** The comparison in this folder, to be continued. @throws UsageError if its settings cannot be read */
+export function openComparison(path: string, device: StartOptions["device"]): Comparison {
+  let options: unknown;
+  try {
+    options = JSON.parse(readFileSync(join(path, SETTINGS), "utf8"));
+  } catch (error) {
+    throw new UsageError(
+      `--resume: ${join(path, SETTINGS)}: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+  if (!isRecord(options)) throw new UsageError(`--resume: ${join(path, SETTINGS)}: expected an object of settings`);
+  return comparisonOf(path, { ...(options as unknown as StartOptions), device });
+}

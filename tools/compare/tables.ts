@@ -1,0 +1,75 @@
+/** What a comparison ends with: a table of the agents, and one sentence that says what the figures show and what they do not. */
+import { formatRate, successChange, type Table, type TableCell } from "../display/table.ts";
+import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
+import { rateDifference } from "../figures/statistics.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** By agent, and by family of tasks. */
+export function outcomeTables(outcome: Outcome): Table[] {
+  const { warm, arms } = outcome;
+  const [first] = arms;
+  const worldLoss = (value: number | undefined): string => (value === undefined ? "–" : formatNumber(value));
+  // Where no environment tells the entropy of its answers there is no column of dashes.
+  const hasExcess = [warm, ...arms.map(({ after }) => after)].some((of) => of.worldLossExcess !== undefined);
+  const losses = (of: typeof warm): string[] =>
+    [of.worldLoss, of.worldLossOnPolicy, ...(hasExcess ? [of.worldLossExcess] : [])].map(worldLoss);
+  const against = (label: string, after: (typeof arms)[number]["after"]): TableCell =>
+    label === first!.label ? { text: "" } : successChange(first!.after, after);
+  const main: Table = {
+    title: `Held-out tasks, ${warm.episodes} of them, none of which training ever asked`,
+    head: [
+      "",
+      "success [95 %]",
+      `against ${first!.label}`,
+      "training",
+      "wm loss",
+      "its own",
+      ...(hasExcess ? ["excess"] : []),
+    ],
+    rows: [
+      ["warm start", formatRate(warm), against("", warm), "", ...losses(warm)],
+      ...arms.map(({ label, after, trainingSuccess }) => [
+        label,
+        formatRate(after),
+        against(label, after),
+        trainingSuccess === null ? "–" : formatPercent(trainingSuccess),
+        ...losses(after),
+      ]),
+    ],
+    note: `Success with Wilson's interval; differences in points with Newcombe's, coloured when it leaves 0 out. training: success in the last tenth of the training episodes. wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own episodes${hasExcess ? "; excess: what is left of that without the entropy of the answers themselves, 0 for who knows this world" : ""}; –: there is none.`,
+  };
+  const families = Object.keys(warm.families ?? {});
+  if (families.length < 2) return [main];
+  const score = (of: (typeof arms)[number]["after"], family: string): string =>
+    formatRate(of.families?.[family] ?? { successes: 0, episodes: 0 });
+  return [
+    main,
+    {
+      title: "By family of tasks",
+      head: ["", ...families],
+      rows: [
+        ["warm start", ...families.map((family) => score(warm, family))],
+        ...arms.map(({ label, after }) => [label, ...families.map((family) => score(after, family))]),
+      ],
+    },
+  ];
+}
+
+/** What the first two agents show. */
+export function verdictOf({ arms, warm, episodesPerStep }: Outcome): string {
+  const [a, b] = arms as [Outcome["arms"][number], Outcome["arms"][number]];
+  const rate = ({ after }: typeof a): { successes: number; trials: number } => {
+    return { successes: after.successes, trials: after.episodes };
+  };
+  const { value, low, high } = rateDifference(rate(a), rate(b));
+  const percent = (of: typeof a): string => formatPercent(of.after.successes / of.after.episodes);
+  const points = (x: number): string => formatSigned(Math.round(100 * x), (v) => v.toFixed(0).replace("-", "−"));
+  const what =
+    low > 0
+      ? `${b.label} is ahead, and by more than the chance of ${b.after.episodes} tasks explains`
+      : high < 0
+        ? `${a.label} is ahead, and by more than the chance of ${b.after.episodes} tasks explains`
+        : `that is within the chance of ${b.after.episodes} tasks, so this run shows no difference`;
+  const episodes = (a.steps * episodesPerStep).toLocaleString("en");
+  return `From ${formatPercent(warm.successes / warm.episodes)}, ${episodes} episodes took ${a.label} to ${percent(a)} and ${b.label} to ${percent(b)}: ${points(value)} points [${points(low)}, ${points(high)}]; ${what}. It is one seed; npm run ablate repeats it over seeds, with any controls.`;
+}

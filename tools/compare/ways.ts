@@ -1,0 +1,91 @@
+/**
+ * The agents' ways through the same held-out task, side by side: what each did, what it expected to be answered, what came, and all
+ * tokens of it. A slider goes through training. Runs in the browser.
+ */
+import type { TranscriptHandle } from "../page/embedded.ts";
+import { formatNumber, visible } from "../figures/format.ts";
+import { choice, element, select, setOptions } from "../page/dom.ts";
+import { type ColourMode, TokenStrip } from "../page/tokens.ts";
+import type { Transcript } from "../../node/records.ts";
+
+/** An agent, and the held-out episodes of it that were written down. */
+export interface Way {
+  readonly label: string;
+  readonly transcripts: readonly TranscriptHandle[];
+}
+
+const MODES: readonly (readonly [ColourMode, string])[] = [
+  ["surprise", "surprise"],
+  ["role", "role"],
+  ["entropy", "entropy"],
+];
+
+/** @param warmSteps steps before RL: what the slider counts from */
+export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: number): void {
+  const all = ways.flatMap(({ transcripts }) => transcripts);
+  const steps = [...new Set(all.map(({ step }) => step))].toSorted((a, b) => a - b);
+  const tasks = [...new Set(all.map(({ task }) => task))];
+  if (steps.length === 0) return void host.append(element("p", { class: "muted" }, "No episodes were written down."));
+  const slider = element("input", { type: "range", min: 0, max: steps.length - 1, value: steps.length - 1 });
+  const place = element("output", {});
+  const task = select("task", tasks.map((text) => [text, text] as const), show); // prettier-ignore
+  setOptions(task.input, tasks.map((text) => [text, text] as const)); // prettier-ignore
+  const strips = ways.map(() => new TokenStrip());
+  const columns = ways.map(() => element("div", { class: "way" }));
+  slider.addEventListener("input", show);
+  host.append(
+    element("div", { class: "controls" }, task.field, element("label", { class: "field" }, element("span", {}, "RL step"), slider, place)), // prettier-ignore
+    choice("colour by", MODES, "surprise", (mode) => strips.forEach((strip) => strip.colour(mode))),
+    element("div", { class: "ways" }, ...columns),
+  );
+  for (const strip of strips) strip.colour("surprise");
+  show();
+
+  function show(): void {
+    const step = steps[Number(slider.value)]!;
+    place.textContent = String(step - warmSteps);
+    ways.forEach(({ label, transcripts }, i) => {
+      const strip = strips[i]!;
+      const handle = latest(transcripts.filter((t) => t.task === task.input.value), step); // prettier-ignore
+      if (handle === undefined) return columns[i]!.replaceChildren(element("h3", {}, label), element("p", { class: "muted" }, "not written down")); // prettier-ignore
+      const transcript = handle.open();
+      const when = handle.step === step ? "" : element("span", { class: "muted" }, ` at RL step ${handle.step - warmSteps}`); // prettier-ignore
+      columns[i]!.replaceChildren(
+        element("h3", {}, label, " ", outcomeMark(handle.success), when),
+        expectations(transcript),
+        strip.view,
+      );
+      strip.show(transcript);
+    });
+  }
+}
+
+/** The last one until this step; of an agent that plays only once, as random play does, what there is. */
+const latest = (written: readonly TranscriptHandle[], step: number): TranscriptHandle | undefined =>
+  written.findLast((t) => t.step <= step) ?? written[0];
+
+const outcomeMark = (success: boolean): HTMLElement =>
+  element("span", { class: success ? "good" : "bad" }, success ? "✔ solved" : "✘ failed");
+
+/** A row for each answered action: typed, expected, came. */
+function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement {
+  const rows: HTMLElement[] = [];
+  for (let turn = 0; turn < turns; turn++) {
+    const of = (role: string): Transcript["tokens"] => tokens.filter((t) => t.turn === turn && t.role === role);
+    const text = (role: string): string => visible(of(role).map((t) => t.text).join("").replace(/<\|\w+\|>/g, "").trim()); // prettier-ignore
+    const came = text("observation");
+    rows.push(row("typed", text("action"), "typed"));
+    if (turn + 1 === turns && came === "") continue; // nobody answers the last word
+    const hoped = visible((expected[turn] ?? "").trim());
+    const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
+    rows.push(row("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad"));
+    rows.push(row("came", came === "" ? "(nothing)" : came, "came", `${formatNumber(nats)} nats of surprise`));
+  }
+  return element("dl", { class: "expectations" }, ...rows.flatMap((pair) => [...pair.children]));
+}
+
+function row(name: string, text: string, kind: string, note = ""): HTMLElement {
+  const value = element("dd", { class: kind }, element("code", {}, text));
+  if (note !== "") value.append(" ", element("span", { class: "muted" }, note));
+  return element("div", {}, element("dt", {}, name), value);
+}

@@ -1,0 +1,63 @@
+/** Where a phase stands: steps, time gone, time left, and the history of its metrics. Shared by both displays. */
+import { METRICS } from "../figures/catalogue.ts";
+
+/** Steps over which the speed is measured: long enough to be calm, short enough to follow a change. */
+const SPEED_WINDOW = 24;
+/** Values kept per metric: the widest sparkline. */
+const HISTORY = 200;
+
+export class Progress {
+  readonly name: string;
+  readonly total: number;
+  done: number;
+  /** The newest value of each metric, and those before it. */
+  readonly history: Map<string, number[]> = new Map<string, number[]>();
+  private readonly startedAt: number;
+  private readonly recent: { done: number; at: number }[];
+
+  constructor(name: string, total: number, done: number, now: number) {
+    this.name = name;
+    this.total = total;
+    this.done = done;
+    this.startedAt = now;
+    this.recent = [{ done, at: now }];
+  }
+
+  update(step: number, metrics: Readonly<Record<string, number>>, now: number): void {
+    if (step > this.done) {
+      this.done = step;
+      this.recent.push({ done: step, at: now });
+      if (this.recent.length > SPEED_WINDOW) this.recent.shift();
+    }
+    for (const [name, value] of Object.entries(metrics)) {
+      const values = this.history.get(name) ?? [];
+      values.push(value);
+      if (values.length > HISTORY) values.shift();
+      this.history.set(name, values);
+    }
+  }
+
+  get fraction(): number {
+    return this.total > 0 ? Math.min(1, this.done / this.total) : 0;
+  }
+
+  elapsedSeconds(now: number): number {
+    return (now - this.startedAt) / 1000;
+  }
+
+  /** From the speed of the last steps; NaN before the first has ended. It counts down while a step is under way. */
+  remainingSeconds(now: number): number {
+    if (this.done >= this.total) return 0;
+    const [first, last] = [this.recent[0], this.recent.at(-1)];
+    if (first === undefined || last === undefined || last.done === first.done) return NaN;
+    const perStep = (last.at - first.at) / (last.done - first.done);
+    return Math.max(0, perStep * (this.total - last.done) - (now - last.at)) / 1000;
+  }
+
+  /** Names of the metrics to show: those asked for, else the first `limit` of the catalogue's and then of the others. */
+  shown(wanted: readonly string[], limit: number): string[] {
+    if (wanted.length > 0) return wanted.filter((name) => this.history.has(name));
+    const known = Object.keys(METRICS).filter((name) => this.history.has(name));
+    return [...known, ...[...this.history.keys()].filter((name) => !(name in METRICS))].slice(0, limit);
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * Tables in the terminal, and the one that a run ends with: what changed on held-out tasks, with how much of it may be chance.
+ */
+import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
+import type { Evaluation, Score, Summary } from "../../node/records.ts";
+import { rateDifference, wilson } from "../figures/statistics.ts";
+import type { Style } from "./style.ts";
+import { fit, textWidth, truncate } from "./width.ts";
+
+/** Cells between two columns. */
+const GAP = 2;
+
+export interface TableCell {
+  readonly text: string;
+  readonly tone?: "good" | "bad" | "dim";
+}
+
+export interface Table {
+  readonly title: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly (string | TableCell)[])[];
+  /** Small print under the table. */
+  readonly note?: string;
+}
+
+/** Lines of at most `width` cells. The first column is left-aligned, the others right; too wide a table is stacked. */
+export function tableLines(table: Table, style: Style, width: number): string[] {
+  const rows = table.rows.map((row) => row.map((cell) => (typeof cell === "string" ? { text: cell } : cell)));
+  const sizes = table.head.map((head, c) =>
+    Math.max(...[head, ...rows.map((row) => row[c]?.text ?? "")].map(textWidth)),
+  );
+  const total = sizes.reduce((sum, size) => sum + size + GAP, -GAP);
+  const paint = (cell: TableCell, text: string): string => (cell.tone ? style[cell.tone](text) : text);
+  const body = total <= width ? grid() : stacked();
+  return [
+    style.bold(truncate(table.title, width)),
+    ...body,
+    ...(table.note ? wrapWords(table.note, width).map(style.dim) : []),
+  ];
+
+  function grid(): string[] {
+    const line = (cells: readonly TableCell[]): string =>
+      cells
+        .map((cell, c) => paint(cell, fit(cell.text, sizes[c] ?? 0, c === 0 ? "left" : "right")))
+        .join(" ".repeat(GAP))
+        .trimEnd();
+    const head = table.head.map((text): TableCell => ({ text, tone: "dim" }));
+    return [line(head), style.dim("─".repeat(total)), ...rows.map(line)];
+  }
+
+  /** One block per row, one line per column: for a narrow window. */
+  function stacked(): string[] {
+    const labelSize = Math.min(Math.max(...table.head.map(textWidth)), Math.floor(width / 2));
+    return rows.flatMap(([name, ...cells]) => [
+      truncate(name?.text ?? "", width),
+      ...cells.map((cell, c) => {
+        const label = style.dim(fit(table.head[c + 1] ?? "", labelSize));
+        return truncate(`  ${label}  ${paint(cell, cell.text)}`, width);
+      }),
+    ]);
+  }
+}
+
+/** "62.5 % [52.4, 71.6]": a rate with its 95 % Wilson interval. */
+export function formatRate(score: Score): string {
+  if (score.episodes === 0) return "–";
+  const { value, low, high } = wilson(score.successes, score.episodes);
+  return `${formatPercent(value)} [${(100 * low).toFixed(0)}, ${(100 * high).toFixed(0)}]`;
+}
+
+/** What an evaluation found, in a line. */
+export function scoreLine({ successes, episodes, worldLoss }: Score): string {
+  const solved = `held-out tasks: ${((100 * successes) / episodes).toFixed(1)} % of ${episodes} solved`;
+  return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
+}
+
+/** The main comparison: one row per quantity; baselines are columns of their own before "before". */
+export function comparisonTable(summary: Summary): Table {
+  const { before, after } = summary;
+  const columns: readonly Evaluation[] = [...(summary.baselines ?? []), before, after];
+  const optional = (value: number | undefined): string => (value === undefined ? "–" : formatNumber(value));
+  const change = (key: "meanTurns" | "worldLoss"): TableCell => {
+    const [b, a] = [before[key], after[key]];
+    if (b === undefined || a === undefined) return { text: "–" };
+    return { text: formatSigned(a - b), tone: a < b ? "good" : "dim" };
+  };
+  const turns = columns.some((column) => column.meanTurns !== undefined);
+  const world = columns.some((column) => column.worldLoss !== undefined);
+  return {
+    title: "Held-out tasks, before and after",
+    head: ["", ...columns.map((column) => column.label), "change"],
+    rows: [
+      ["success rate [95 %]", ...columns.map(formatRate), successChange(before, after)],
+      ...(turns ? [["mean turns", ...columns.map((c) => optional(c.meanTurns)), change("meanTurns")]] : []),
+      ...(world ? [["world loss, nats/token", ...columns.map((c) => optional(c.worldLoss)), change("worldLoss")]] : []),
+      ["episodes", ...columns.map((column) => String(column.episodes)), ""],
+    ],
+    note: "Wilson intervals; the change in points with Newcombe's interval, which is coloured when it leaves 0 out.",
+  };
+}
+
+/** Success per task family; null if neither evaluation has families. */
+export function familyTable(summary: Summary): Table | null {
+  const { before, after } = summary;
+  const names = [...new Set([...Object.keys(before.families ?? {}), ...Object.keys(after.families ?? {})])];
+  if (names.length === 0) return null;
+  const none: Score = { episodes: 0, successes: 0 };
+  return {
+    title: "By family of tasks",
+    head: ["", before.label, after.label, "change"],
+    rows: names.map((name) => {
+      const [b, a] = [before.families?.[name] ?? none, after.families?.[name] ?? none];
+      return [name, formatRate(b), formatRate(a), successChange(b, a)];
+    }),
+  };
+}
+
+/** "+31.0 [+18, +43]" in percentage points, toned only where the interval leaves 0 out. */
+export function successChange(before: Score, after: Score): TableCell {
+  if (before.episodes === 0 || after.episodes === 0) return { text: "–" };
+  const { value, low, high } = rateDifference(
+    { successes: before.successes, trials: before.episodes },
+    { successes: after.successes, trials: after.episodes },
+  );
+  const points = (x: number, digits: number): string => {
+    const rounded = Number((100 * x).toFixed(digits));
+    return formatSigned(rounded, (v) => v.toFixed(digits).replace("-", "−"));
+  };
+  const text = `${points(value, 1)} [${points(low, 0)}, ${points(high, 0)}]`;
+  return low > 0 ? { text, tone: "good" } : high < 0 ? { text, tone: "bad" } : { text };
+}
+
+function wrapWords(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last !== undefined && textWidth(last) + 1 + textWidth(word) <= width)
+      lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(truncate(word, width));
+  }
+  return lines;
+}

@@ -1,0 +1,86 @@
+/** What the policy does in its episodes, read from the transcripts: calls that do not exist, and calls made again and again. */
+import {
+  type Call,
+  callsOf,
+  commonest,
+  describe,
+  type Finding,
+  laterEpisodes,
+  percent,
+  quote,
+  type RunLog,
+} from "./run.ts";
+import type { Transcript } from "../../node/records.ts";
+
+/** Fewer bad calls are an accident. */
+const MIN_CALLS = 5;
+
+interface Sighting extends Call {
+  readonly episode: Transcript;
+}
+
+/** The later calls of a run, and those among them that `isBad` names (it gets the calls before in the same episode). */
+function badCalls(
+  run: RunLog,
+  isBad: (call: Call, before: readonly Call[]) => boolean,
+): { readonly all: number; readonly bad: readonly Sighting[] } {
+  const perEpisode = laterEpisodes(run).map((episode) => ({ episode, calls: callsOf(episode) }));
+  return {
+    all: perEpisode.reduce((sum, { calls }) => sum + calls.length, 0),
+    bad: perEpisode.flatMap(({ episode, calls }) =>
+      calls.flatMap((call, i) => (isBad(call, calls.slice(0, i)) ? [{ ...call, episode }] : [])),
+    ),
+  };
+}
+
+/** What environments answer to a name that they do not know: shells (exit code 127), function-calling harnesses. */
+const NO_SUCH_TOOL =
+  /command not found|\[exit 127\]|\b(unknown|unrecognized|no such|invalid) (tool|function|command|action)\b|\b(tool|function)\b.{0,40}\b(does not exist|not found)\b/i;
+/** One call in five: a shell agent that explores makes a few per cent (6 % in the main job). */
+const UNKNOWN_SHARE = 0.2;
+
+/** The policy calls tools that the environment does not have. */
+export function unknownTools(run: RunLog): Finding | null {
+  const { all, bad } = badCalls(run, ({ answer }) => NO_SUCH_TOOL.test(answer));
+  if (bad.length < MIN_CALLS || bad.length < UNKNOWN_SHARE * all) return null;
+  const name = commonest(bad.map(({ call }) => call.split(/\s/)[0]!))!;
+  const { episode } = bad[0]!;
+  return {
+    kind: "problem",
+    step: episode.step,
+    evidence: [
+      `${bad.length} of ${all} calls in the later transcripts (${percent(bad.length / all)}) name a tool that does not exist; the most frequent is ${quote(name[0])}, ${name[1]} times`,
+      describe(episode),
+    ],
+    change: [
+      "list the tools in the task's text, as the policy reads it",
+      "show every tool in the demonstrations of the warm start, or warm-start for longer",
+      "a small penalty for each unknown tool, capped (−0.3 is usual), next to the reward of the outcome",
+    ],
+  };
+}
+
+/** One call in five. */
+const REPEATED_SHARE = 0.2;
+
+/** The policy makes a call that it has made before in the episode, and gets the same answer: it does not read, or cannot react. */
+export function repeatedCalls(run: RunLog): Finding | null {
+  const same = (a: Call, b: Call): boolean => a.call === b.call && a.answer === b.answer;
+  const { all, bad } = badCalls(run, (call, before) => before.some((other) => same(call, other)));
+  if (bad.length < MIN_CALLS || bad.length < REPEATED_SHARE * all) return null;
+  const most = commonest(bad.map(({ call }) => call))!;
+  const { episode } = bad[0]!;
+  return {
+    kind: "problem",
+    step: episode.step,
+    evidence: [
+      `${bad.length} of ${all} calls in the later transcripts (${percent(bad.length / all)}) repeat an earlier call of the episode and get the same answer; the most frequent is ${quote(most[0])}, ${most[1]} times`,
+      describe(episode),
+    ],
+    change: [
+      "a small penalty for each duplicate in a row, capped (−0.05 is usual)",
+      "see that answers reach the policy: are they cut too short, or the same for every mistake?",
+      "demonstrations that recover from a mistake, so that there is something else to do",
+    ],
+  };
+}

@@ -1,0 +1,150 @@
+/** Whether the numbers are what they should be: masks, log-probabilities of sampler and trainer, NaN, and the loss that is 0. */
+import { formatNumber } from "../figures/format.ts";
+import type { Transcript, TranscriptToken } from "../../node/records.ts";
+import { type Finding, isFresh, mean, percent, quote, rlLines, type RunLog, series, setting } from "./run.ts";
+
+/** A token that nobody sampled has old log-probability 0, "certain"; if the model is surprised by it, by this many nats, it was not. */
+const SURPRISED = 0.1;
+/** Share of the trained tokens from which on certainty and surprise together are no accident of one large update. */
+const UNSAMPLED_SHARE = 0.02;
+
+/**
+ * Tokens that the environment or the template wrote are trained as if the policy had chosen them. Either the mask takes them in
+ * (role and weight disagree), or their role is wrong: they count as actions, but no one sampled them.
+ */
+export function observationsInPolicyMask(run: RunLog): Finding | null {
+  const seen = run.transcripts.flatMap((episode) => {
+    const trained = episode.tokens.filter(({ wPolicy = 0 }) => wPolicy !== 0);
+    return trained.length === 0 ? [] : [{ episode, trained, foreign: trained.filter(isForeign) }];
+  });
+  const trained = seen.reduce((sum, one) => sum + one.trained.length, 0);
+  const foreign = seen.flatMap((one) => one.foreign);
+  const byRole = foreign.filter(({ role }) => role !== "action" && role !== "thought");
+  if (foreign.length === 0 || (byRole.length === 0 && foreign.length < UNSAMPLED_SHARE * trained)) return null;
+  const worst = seen.toSorted((a, b) => b.foreign.length - a.foreign.length)[0]!;
+  const text = worst.foreign.map((token) => token.text).join("");
+  return {
+    kind: "problem",
+    step: seen.find((one) => one.foreign.length > 0)!.episode.step,
+    evidence: [
+      `${foreign.length} of ${trained} tokens with a weight in the policy loss (${percent(foreign.length / trained)}) were not sampled by the policy, in ${seen.filter((one) => one.foreign.length > 0).length} of ${seen.length} transcripts`,
+      byRole.length > 0
+        ? `${byRole.length} of them have the role ${[...new Set(byRole.map(({ role }) => role))].join(", ")}`
+        : "their role is action, but they have no log-probability from the sampler, and the model did not expect them",
+      `${place(worst.episode)}: ${quote(text)}`,
+    ],
+    change: [
+      "build the policy mask from who wrote each token (roles thought and action), never from the text",
+      "give what the environment answers the role observation where it is appended to the stream",
+      "keep the ids that were sampled: a text that is tokenised again has other tokens at other places",
+    ],
+  };
+}
+
+function isForeign({ role, oldLogProb = 0, surprise = 0 }: TranscriptToken): boolean {
+  if (role !== "action" && role !== "thought") return true;
+  return oldLogProb === 0 && surprise > SURPRISED;
+}
+
+const place = ({ step, group }: Transcript): string => `episode of step ${step}, group ${group}`;
+
+const MISMATCH = "sampling/sampling_logp_difference/mean";
+/** Nats per token. Rounding in 32 bits leaves about 1e-6; half-precision samplers 1e-3 to 1e-2, which already needs a correction. */
+const MISMATCH_LIMIT = 1e-3;
+
+/**
+ * Sampler and trainer do not give a token the same log-probability: ratios are wrong from the first step on. Of fresh episodes only:
+ * an older policy does not give it, and what replay or staleness brings in is meant to be weighed by just that difference.
+ */
+export function logProbMismatch(run: RunLog): Finding | null {
+  const points = series(run, MISMATCH, isFresh);
+  const wrong = points.filter(({ value }) => value > MISMATCH_LIMIT);
+  if (wrong.length === 0) return null;
+  const worst = wrong.reduce((a, b) => (a.value >= b.value ? a : b));
+  const line = rlLines(run).find(({ step }) => step === worst.step);
+  const ratio = (end: string): string => {
+    const value = line?.[`sampling/importance_sampling_ratio/${end}`];
+    return typeof value === "number" ? formatNumber(value) : "unknown";
+  };
+  return {
+    kind: "problem",
+    step: wrong[0]!.step,
+    evidence: [
+      `mean |Δ log p| above ${MISMATCH_LIMIT} nats on ${wrong.length} of ${points.length} steps${points.length < series(run, MISMATCH).length ? " of fresh episodes" : ""}, first on step ${wrong[0]!.step}; rounding alone is about 1e-6`,
+      `worst on step ${worst.step}: mean ${formatNumber(worst.value)}, ratios from ${ratio("min")} to ${ratio("max")} where all should be 1`,
+    ],
+    change: [
+      `score with the temperature that sampled${setting(run, "rollout", "temperature")}, and keep top-k and top-p out of the ratio`,
+      "see that the trainer scores the very ids that were sampled, with the same positions and the same mask of attention",
+      "if every token that differs is one that the environment wrote, the policy mask is what is wrong",
+      "if the two must differ (another precision, an older policy), correct by truncated importance weights (TIS) or masking (IcePop)",
+    ],
+  };
+}
+
+/** A loss, a reward or a gradient that is no number; and steps without an update. */
+export function nonFinite(run: RunLog): Finding | null {
+  const broken = run.metrics.flatMap((line) => {
+    const names = Object.entries(line).flatMap(([name, value]) =>
+      typeof value === "number" && !Number.isFinite(value) ? [name] : [],
+    );
+    return names.length > 0 ? [{ line, names }] : [];
+  });
+  const lines = rlLines(run);
+  // A step whose episodes were all masked reports what was played, but no update.
+  const idle = lines.filter((line) => !("grad_norm" in line) && "num_tokens" in line);
+  if (broken.length === 0 && idle.length === 0) return null;
+  const first = broken[0];
+  const names = [...new Set(broken.flatMap((one) => one.names))];
+  const skipped = broken.filter((one) => one.names.includes("grad_norm")).length;
+  return {
+    kind: "problem",
+    step: Math.min(first?.line.step ?? Infinity, idle[0]?.step ?? Infinity),
+    evidence: [
+      ...(first
+        ? [
+            `${broken.length} of ${run.metrics.length} lines hold NaN or infinity, the first that of step ${first.line.step} (${first.line.phase}): ${first.names.join(", ")}`,
+            `metrics concerned: ${names.join(", ")}`,
+          ]
+        : []),
+      ...(skipped > 0 ? [`${skipped} updates were skipped, because their gradient was not finite`] : []),
+      ...(idle.length > 0
+        ? [`${idle.length} RL steps without an update, from step ${idle[0]!.step}: every episode was masked`]
+        : []),
+    ],
+    change: [
+      ...(first
+        ? [
+            "find the first operation that is not finite, on the step named above: advantages of a group without spread (0/0), exp of a masked token, a log of 0",
+            `a lower learning rate${setting(run, "rl", "lr")} if loss and gradient grew before`,
+          ]
+        : []),
+      ...(idle.length > 0 ? ["see why the environment fails: stop reasons tool_error, timeout, aborted"] : []),
+    ],
+  };
+}
+
+/** A policy loss that is 0 to the eye, beside a gradient that is not. */
+const ZERO_LOSS = 1e-3;
+const SOME_GRADIENT = 1e-3;
+
+/** Not a fault, but what people ask first: Σ A = 0 in every group and ρ = 1, so the value is 0; the gradient Σ A·∇log p is not. */
+export function zeroLoss(run: RunLog): Finding | null {
+  const losses = series(run, "policy_loss").map(({ value }) => Math.abs(value));
+  const gradients = series(run, "grad_norm").map(({ value }) => value);
+  if (losses.length === 0 || gradients.length === 0) return null;
+  const [loss, gradient] = [mean(losses), mean(gradients)];
+  // Without any spread of reward the gradient is that of the world-model loss, and the policy's really is 0.
+  const flat = series(run, "frac_reward_zero_std").map(({ value }) => value);
+  if (flat.length > 0 && mean(flat) === 1) return null;
+  if (loss > ZERO_LOSS || gradient < SOME_GRADIENT) return null;
+  return {
+    kind: "harmless",
+    step: series(run, "policy_loss")[0]!.step,
+    evidence: [
+      `mean |policy loss| ${formatNumber(loss)}, mean gradient norm ${formatNumber(gradient)}`,
+      "on fresh samples every ratio is 1 and the advantages of a group sum to 0: the value is 0, its gradient is not",
+    ],
+    change: ["nothing; judge progress by reward and held-out success"],
+  };
+}

@@ -1,0 +1,160 @@
+/** What the policy was rewarded for: reward hacking, groups without spread, length explosion. */
+import { rateDifference } from "../figures/statistics.ts";
+import { formatNumber } from "../figures/format.ts";
+import {
+  arrow,
+  callsOf,
+  CLEAR,
+  commonest,
+  describe,
+  type Finding,
+  isSolved,
+  laterEpisodes,
+  outcome,
+  percent,
+  quote,
+  type RunLog,
+  series,
+  setting,
+  trend,
+} from "./run.ts";
+
+/** A rise of reward that matters: this share of the standard deviation between episodes (a small effect, after Cohen 1988). */
+const REWARD_RISE = 0.2;
+/** Below this many standard errors an outcome has not risen. Lower than `CLEAR`: the doubt is the policy's. */
+const NO_RISE = 2;
+
+/**
+ * The reward rises and what the verifier accepts does not: the policy has found out how to be paid without doing the task. On
+ * training episodes, or on held-out tasks that stay behind the training tasks.
+ */
+export function rewardHacking(run: RunLog): Finding | null {
+  const reward = trend(series(run, "reward"));
+  if (reward === null || reward.z < CLEAR) return null;
+  const spread = trend(series(run, "reward_std"))?.early ?? 0;
+  if (reward.change < REWARD_RISE * spread) return null;
+  const success = trend(series(run, "success"));
+  const onTraining = success !== null && success.z < NO_RISE;
+  const heldOut = heldOutStaysBehind(run, success?.change ?? 0);
+  if (!onTraining && heldOut === null) return null;
+
+  const paid = laterEpisodes(run).filter((episode) => !episode.success && episode.reward > 0);
+  const best = paid.toSorted((a, b) => b.reward - a.reward)[0];
+  const pattern = commonest(paid.flatMap((episode) => [...new Set(callsOf(episode).map(({ call }) => call))]));
+  return {
+    kind: "problem",
+    step: reward.since,
+    evidence: [
+      arrow("reward", reward) +
+        (success ? `, ${arrow("success", success)} (first and last quarter of the RL steps)` : ""),
+      ...(heldOut === null ? [] : [heldOut]),
+      ...(pattern && pattern[1] > 1 && pattern[1] >= paid.length / 4
+        ? [`${pattern[1]} of ${paid.length} unsuccessful episodes that were paid hold the call ${quote(pattern[0])}`]
+        : []),
+      ...(best ? [describe(best)] : []),
+    ],
+    change: onTraining
+      ? [
+          "close the hole: look at what the episodes above were paid for, and pay only what the verifier accepts",
+          "cap what shaping can add, so that no sum of it is worth more than solving the task",
+          "a KL penalty towards the warm start slows such a drift, but does not end it",
+        ]
+      : [
+          "check the verifier on training tasks by hand: does it accept answers that are wrong?",
+          "train on more tasks and more names, so that learning them by heart does not pay",
+        ],
+  };
+}
+
+/** Training success rose by `rise`; even the most that the held-out change can be (95 %) is less than half of that. */
+function heldOutStaysBehind(run: RunLog, rise: number): string | null {
+  const success = trend(series(run, "success"));
+  if (success === null || success.z < CLEAR || rise < 0.1) return null;
+  const evaluations = run.metrics.flatMap(({ phase, ...line }) => {
+    const [rate, trials] = [line["success"], line["episodes"]];
+    if (phase !== "eval" || typeof rate !== "number" || typeof trials !== "number") return [];
+    return [{ step: line.step, rate, trials, successes: Math.round(rate * trials) }];
+  });
+  const [first, last] = [evaluations[0], evaluations.at(-1)];
+  if (first === undefined || last === undefined || first === last) return null;
+  const { high } = rateDifference(first, last);
+  if (high >= rise / 2) return null;
+  return `held-out success ${percent(first.rate)} (step ${first.step}) → ${percent(last.rate)} (step ${last.step}), while training success rose by ${percent(rise)}`;
+}
+
+/** From this share of groups without spread on, less than a fifth of the episodes teach the policy anything. */
+const FLAT_GROUPS = 0.8;
+
+/** All tries of a task end alike, so every advantage is 0. A solved run ends so, too, and is well. */
+export function zeroVarianceGroups(run: RunLog): Finding | null {
+  const points = series(run, "frac_reward_zero_std");
+  const later = points.slice(Math.floor(points.length / 2));
+  if (later.length === 0) return null;
+  const constant = (name: string): boolean => new Set(series(run, name).map(({ value }) => value)).size < 2;
+  // Success that varies under a reward that never does: the reward is not that of the task, and nothing is solved by it.
+  const isBlind = constant("reward") && !constant("success");
+  if (isSolved(run) && !isBlind) return null;
+  const average = later.reduce((sum, { value }) => sum + value, 0) / later.length;
+  if (average < FLAT_GROUPS) return null;
+  const [reward, success] = ["reward", "success"].map((name) => {
+    const values = series(run, name).slice(-later.length);
+    return values.reduce((sum, { value }) => sum + value, 0) / values.length; // NaN without any
+  }) as [number, number];
+  const level = Number.isNaN(success) ? reward : success;
+  const hasRisen = (trend(series(run, "reward"))?.z ?? 0) >= CLEAR;
+  const [reason, remedy] = isBlind
+    ? [
+        "the reward is the same on every step, whether episodes succeed or not",
+        "mend the reward: it does not depend on what the policy does",
+      ]
+    : level >= 0.5
+      ? ["too easy for this policy", "draw harder tasks; those that are solved every time teach nothing"]
+      : hasRisen
+        ? ["all tries are paid alike, though few succeed", "look at what is paid: the reward may have a hole"]
+        : [
+            "too hard for this policy",
+            "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of the task",
+          ];
+  return {
+    kind: "problem",
+    step: later[0]!.step,
+    evidence: [
+      `${percent(average)} of the groups have no spread of reward, steps ${later[0]!.step} to ${later.at(-1)!.step}: their advantage is 0`,
+      `mean reward there ${formatNumber(reward)}${Number.isNaN(success) ? "" : `, mean success ${formatNumber(success)}`}: ${reason}`,
+    ],
+    change: [
+      remedy,
+      `more episodes for each task${setting(run, "rl", "groupSize")}, or a higher temperature${setting(run, "rollout", "temperature")}, so that tries differ`,
+      "if the reward never varies at all, test the verifier with the expert's episodes",
+    ],
+  };
+}
+
+/** Longer by half: beyond what the mix of tasks in a batch explains. */
+const LONGER = 1.5;
+
+/** Completions grow and what they achieve does not. */
+export function lengthExplosion(run: RunLog): Finding | null {
+  const length = trend(series(run, "completions/mean_length"));
+  if (length === null || length.z < CLEAR || length.late < LONGER * length.early) return null;
+  const result = outcome(run);
+  const achieved = trend(result.points);
+  if (achieved !== null && achieved.z >= NO_RISE) return null;
+  const cut = trend(series(run, "completions/clipped_ratio"));
+  const longest = laterEpisodes(run).toSorted((a, b) => b.tokens.length - a.tokens.length)[0];
+  return {
+    kind: "problem",
+    step: length.since,
+    evidence: [
+      `${arrow("mean length", length)} tokens` + (achieved ? `, ${arrow(result.name, achieved)}` : ""),
+      ...(cut ? [`episodes that did not end by themselves: ${percent(cut.early)} → ${percent(cut.late)}`] : []),
+      ...(longest ? [describe(longest)] : []),
+    ],
+    change: [
+      "look whether the reward grows with length; if so, take that away, or add the soft overlong penalty (linear, DAPO)",
+      "aggregate by token-mean: dividing by each episode's own length makes long failures cheap" +
+        setting(run, "rl", "aggregation"),
+      `a smaller limit of tokens in an action${setting(run, "rollout", "maxActionTokens")}`,
+    ],
+  };
+}

@@ -1,0 +1,133 @@
+/** How undecided the policy is, and how far it has gone: collapse and blow-up of entropy, blow-up of KL. */
+import { formatNumber } from "../figures/format.ts";
+import {
+  arrow,
+  CLEAR,
+  type Finding,
+  isSolved,
+  mean,
+  MIN_STEPS,
+  outcome,
+  percent,
+  type RunLog,
+  series,
+  setting,
+  trend,
+} from "./run.ts";
+
+/** Nats per sampled token: 0.02 is one choice in some 250 tokens that is not all but certain. */
+const NO_ENTROPY = 0.02;
+/** Or: below this, and a small part of what it was. */
+const LOW_ENTROPY = 0.1;
+const SMALL_PART = 0.2;
+
+/** The policy has stopped trying: all tries of a task are the same. In a solved run that is what was wanted. */
+export function entropyCollapse(run: RunLog): Finding | null {
+  const entropy = trend(series(run, "entropy"));
+  if (entropy === null || isSolved(run)) return null;
+  const { early, late } = entropy;
+  if (late > NO_ENTROPY && !(late < LOW_ENTROPY && late < SMALL_PART * early)) return null;
+  const flat = trend(series(run, "frac_reward_zero_std"));
+  return {
+    kind: "problem",
+    step: entropy.since,
+    evidence: [
+      `${arrow("entropy", entropy)} nats per sampled token`,
+      ...(flat ? [`groups without spread: ${percent(flat.early)} → ${percent(flat.late)}`] : []),
+      ...outcomeLine(run),
+    ],
+    change: [
+      early <= NO_ENTROPY
+        ? "it was low from the start: shorten the warm start, or take a lower learning rate there"
+        : `a lower learning rate${setting(run, "rl", "lr")}`,
+      `clip-higher${setting(run, "rl", "epsilonHigh")}, or a higher temperature${setting(run, "rollout", "temperature")}: tokens that are rare keep their chance`,
+      "an entropy bonus, or a KL penalty towards the warm start",
+    ],
+  };
+}
+
+/** Twice as undecided, and by this many nats: noise from step to step is a tenth of that. */
+const ENTROPY_FACTOR = 2;
+const ENTROPY_RISE = 0.5;
+
+/**
+ * The policy comes apart: it gets unsure of what it does, and the outcome does not rise with it. Compared with the very first
+ * step, because with a rate that is far too high it is over within a few; it may have collapsed into something else since.
+ */
+export function entropyBlowUp(run: RunLog): Finding | null {
+  const points = series(run, "entropy");
+  const first = points[0];
+  if (first === undefined || points.length < MIN_STEPS) return null;
+  const peak = points
+    .slice(0, 1 - PEAK_STEPS)
+    .map(({ step }, i) => ({ step, value: mean(points.slice(i, i + PEAK_STEPS).map(({ value }) => value)) }))
+    .reduce((a, b) => (a.value >= b.value ? a : b));
+  if (peak.value < ENTROPY_FACTOR * first.value || peak.value - first.value < ENTROPY_RISE) return null;
+  const achieved = trend(outcome(run).points);
+  if (achieved !== null && achieved.z >= CLEAR) return null;
+  const line = `entropy ${formatNumber(first.value)} nats per sampled token on step ${first.step}, ${formatNumber(peak.value)} around step ${peak.step}`;
+  return blowUp(run, peak.step, line);
+}
+
+/** A peak is a mean over this many steps: one odd batch is none. */
+const PEAK_STEPS = 4;
+
+/** Nats per token. Runs that are well stay below 0.1; at 1 a sampled token is e times as likely as for the reference. */
+const KL_LIMIT = 0.5;
+
+/** The policy has left its reference. */
+export function klBlowUp(run: RunLog): Finding | null {
+  const points = series(run, "kl");
+  const kl = trend(points);
+  if (kl === null || kl.late < KL_LIMIT) return null;
+  const crossed = points.find(({ value }) => value >= KL_LIMIT)!;
+  return blowUp(
+    run,
+    crossed.step,
+    `${arrow("KL to the reference", kl)} nats per token; above ${KL_LIMIT} since step ${crossed.step}`,
+  );
+}
+
+function blowUp(run: RunLog, step: number, line: string): Finding {
+  const gradient = trend(series(run, "grad_norm"));
+  const push = pushedDown(run);
+  return {
+    kind: "problem",
+    step,
+    evidence: [
+      line,
+      ...(push === null ? [] : [push]),
+      ...(gradient ? [arrow("gradient norm", gradient)] : []),
+      ...outcomeLine(run),
+    ],
+    change: [
+      ...(push === null
+        ? []
+        : [
+            `aggregate by seq-mean-token-mean${setting(run, "rl", "aggregation")}: then an episode weighs the same however long it is`,
+          ]),
+      `a lower learning rate${setting(run, "rl", "lr")}, a tenth first; with a warm-up${setting(run, "rl", "warmup")}`,
+      `clip the gradient's norm harder${setting(run, "rl", "clipNorm")}`,
+      `a smaller weight of the world-model loss${setting(run, "rl", "lambda")}: where its gradient is the larger, it takes the policy apart`,
+      "a larger coefficient of the KL penalty",
+    ],
+  };
+}
+
+/** On-policy the loss is −(mean advantage over tokens). Above this, and above 0 on nearly every step, it is no chance. */
+const PUSH = 0.01;
+const NEARLY_EVERY = 0.9;
+
+/** More is made less likely than more likely, because failures are longer than successes: what is pushed down goes anywhere. */
+function pushedDown(run: RunLog): string | null {
+  const losses = series(run, "policy_loss").map(({ value }) => value);
+  const above = losses.filter((loss) => loss > 0).length;
+  if (losses.length < MIN_STEPS || mean(losses) < PUSH || above < NEARLY_EVERY * losses.length) return null;
+  return `policy loss ${formatNumber(mean(losses))} on average, above 0 on ${above} of ${losses.length} steps: failures have more tokens than successes, so more is made less likely than more likely`;
+}
+
+function outcomeLine(run: RunLog): string[] {
+  const { name, points } = outcome(run);
+  const result = trend(points);
+  return result ? [`${name} ${formatNumber(result.early)} → ${formatNumber(result.late)}`] : [];
+}

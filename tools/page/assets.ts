@@ -1,0 +1,44 @@
+/**
+ * A page's script and style as text: bundled from their source by esbuild whenever a page is written, so that a page can never be
+ * older than its source. Pages are written by the programs of a checkout; the package has none.
+ */
+import { fileURLToPath } from "node:url";
+import { check } from "../../engine/errors.ts";
+
+export interface PageAssets {
+  readonly script: string;
+  readonly style: string;
+}
+
+/** The three pages; each has its script in a `page.ts` of its own folder. */
+export type PageName = "report" | "compare" | "ablate";
+
+/** Bundles a page's script, and the style that all pages share. */
+export async function bundlePage(page: PageName): Promise<PageAssets> {
+  const { build } = await import("esbuild");
+  const folder = fileURLToPath(new URL(".", import.meta.url));
+  const result = await build({
+    entryPoints: [`../${page}/page.ts`, "page.css"],
+    absWorkingDir: folder,
+    outdir: folder,
+    bundle: true,
+    minify: true,
+    write: false,
+    format: "iife",
+    target: "es2022",
+    // ASCII only, so that the file reads the same in any encoding.
+    charset: "ascii",
+    legalComments: "inline",
+    logLevel: "silent",
+  });
+  const text = (end: string): string => {
+    const file = result.outputFiles.find(({ path }) => path.endsWith(end));
+    check(file !== undefined, () => `report: the bundle has no ${end}`);
+    return file.text.trim();
+  };
+  // Inside <script> and <style> nothing may look like their end.
+  return {
+    script: text(".js").replaceAll("</script", "<\\/script"),
+    style: text(".css").replaceAll("</style", "<\\/style"),
+  };
+}

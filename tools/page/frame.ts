@@ -1,0 +1,105 @@
+/**
+ * What all pages share: one HTML file that opens from the disk, without network and without another file; tables and short texts as
+ * HTML. A page may show any text whatever that a model wrote, so three things stand between it and the page: all HTML is escaped, the
+ * embedded JSON holds no `<`, and the page's own content policy allows no script and no style but these two, by their hashes, and no
+ * request at all.
+ */
+import { createHash } from "node:crypto";
+import type { Table } from "../display/table.ts";
+import type { PageAssets } from "./assets.ts";
+import type { Lesson } from "./lessons.ts";
+
+export interface PageParts {
+  /** Title of the page. */
+  readonly name: string;
+  /** What kind of page it is, in small letters above the title. */
+  readonly brand: string;
+  readonly facts: readonly (readonly [name: string, value: string | number])[];
+  readonly config: unknown;
+  /** HTML. */
+  readonly main: string;
+  /** JSON without `<` (embedJson), which the page's script reads. */
+  readonly data: string;
+}
+
+/** The frame of every page: head, content policy, style, script. */
+export function pageHtml({ name, brand, facts: entries, config, main, data }: PageParts, assets: PageAssets): string {
+  const policy = [
+    "default-src 'none'",
+    `script-src ${sourceHash(assets.script)}`,
+    `style-src ${sourceHash(assets.style)}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join("; ");
+  const factList = entries.map(
+    ([key, value]) => `<div><dt>${escapeHtml(key)}</dt><dd>${escapeHtml(String(value))}</dd></div>`,
+  );
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escapeHtml(name)} · worldgrad</title>
+<style>${assets.style}</style>
+</head>
+<body>
+<header>
+<p class="brand">${escapeHtml(brand)}</p>
+<h1>${escapeHtml(name)}</h1>
+<dl class="facts">${factList.join("")}</dl>
+<details><summary>Configuration</summary><pre class="config" tabindex="0">${escapeHtml(JSON.stringify(config, null, 2))}</pre></details>
+</header>
+<main>
+${main}
+</main>
+<script type="application/json" id="data">${data}</script>
+<script>${assets.script}</script>
+</body>
+</html>
+`;
+}
+
+/** What to know first, behind a line to open it. */
+export function lessonsHtml(title: string, lessons: readonly Lesson[]): string {
+  return `<details class="lessons"><summary>${escapeHtml(title)}</summary>
+<ol>${lessons.map(({ title: name, text }) => `<li><strong>${escapeHtml(name)}.</strong> ${escapeHtml(text)}</li>`).join("\n")}</ol>
+</details>`;
+}
+
+/** Text as HTML content or as a quoted attribute. */
+export function escapeHtml(text: string): string {
+  const entities: Readonly<Record<string, string>> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "'": "&#39;",
+  };
+  return text.replace(/[&<>"']/g, (char) => entities[char] ?? "");
+}
+
+export function tableHtml({ title, head, rows, note }: Table): string {
+  const headCells = head.map((text, c) =>
+    c === 0 && text === "" ? "<td></td>" : `<th scope="col">${escapeHtml(text)}</th>`,
+  );
+  const body = rows.map(([first, ...rest]) => {
+    const name = typeof first === "string" ? first : (first?.text ?? "");
+    const cells = rest.map((cell) => {
+      const { text, tone } = typeof cell === "string" ? { text: cell } : cell;
+      return `<td${tone ? ` class="${tone}"` : ""}>${escapeHtml(text)}</td>`;
+    });
+    return `<tr><th scope="row">${escapeHtml(name)}</th>${cells.join("")}</tr>`;
+  });
+  return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeHtml(title)}"><table>
+<caption>${escapeHtml(title)}</caption>
+<thead><tr>${headCells.join("")}</tr></thead>
+<tbody>${body.join("\n")}</tbody>
+</table></div>${note ? `<p class="muted">${escapeHtml(note)}</p>` : ""}`;
+}
+
+/** As a content policy names an inline script or style. */
+function sourceHash(text: string): string {
+  return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+}

@@ -1,0 +1,57 @@
+/** What charts with a line for each arm have in common: an ablation's, with bands over seeds, and a comparison's. Runs in the browser. */
+import type uPlot from "uplot";
+import { formatAs, type NumberFormat } from "../figures/format.ts";
+import { shortTick, yRange } from "./charts.ts";
+import { cssColour } from "./dom.ts";
+
+const HEIGHT = 260;
+/** Told apart by more than their colour. */
+const DASHES: readonly number[][] = [[], [9, 4], [3, 3], [12, 4, 3, 4], [6, 2], [2, 5], [14, 6], [4, 8]];
+
+/** The colour of the i-th line; there are eight. */
+export const lineColour = (i: number): string => cssColour(`--line-${1 + (Math.max(0, i) % 8)}`);
+
+/** The i-th line, without its name and its values. */
+export const lineStyle = (i: number): uPlot.Series => ({
+  stroke: lineColour(i),
+  width: 2,
+  dash: DASHES[i % DASHES.length]!,
+  spanGaps: true,
+  points: { show: false },
+});
+
+/** The series of the horizontal axis. */
+export const axisSeries = (label: string): uPlot.Series => ({
+  label,
+  value: (_plot, x) => (x === null ? "end" : formatAs("count", x)),
+});
+
+/** Everything but the series. @param sync charts of one name share their cursor */
+export function lineFrame(
+  chart: { readonly format: NumberFormat },
+  width: number,
+  sync: string,
+): Omit<uPlot.Options, "series"> {
+  const lines = {
+    stroke: cssColour("--muted"),
+    grid: { stroke: cssColour("--grid"), width: 1 },
+    ticks: { show: false },
+  };
+  return {
+    width,
+    height: HEIGHT,
+    scales: {
+      x: { time: false, range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
+      y: { range: (_plot, low, high) => yRange(chart, low, high) },
+    },
+    axes: [
+      { ...lines, size: 30 },
+      {
+        ...lines,
+        size: 58,
+        values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : shortTick(tick, chart))),
+      },
+    ],
+    cursor: { sync: { key: sync }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
+  };
+}

@@ -1,0 +1,209 @@
+/**
+ * One trajectory as a strip of tokens: coloured by role, by mask, by advantage, by surprise or by entropy, with all numbers of a
+ * token on hover, on tap and with the arrow keys. Laid out as the agent's terminal would, with spaces and line ends visible.
+ * Runs in the browser.
+ */
+import { formatNumber, formatSigned, visible } from "../figures/format.ts";
+import { element } from "./dom.ts";
+import { ROLES, type Transcript, type TranscriptToken } from "../../node/records.ts";
+
+export type ColourMode = "role" | "mask" | "advantage" | "surprise" | "entropy";
+
+/** Surprise and entropy at which the colour is full, in nats: e⁻⁵ is less than 1 %. */
+const FULL_NATS = 5;
+
+export class TokenStrip {
+  readonly view: HTMLElement;
+  private readonly strip: HTMLElement;
+  private readonly legend: HTMLElement;
+  private readonly tip: HTMLElement;
+  private readonly spoken: HTMLElement;
+  private tokens: readonly TranscriptToken[] = [];
+  private spans: readonly HTMLElement[] = [];
+  private mode: ColourMode = "role";
+  private active = -1;
+
+  constructor() {
+    const label = "Tokens of the trajectory. Arrow keys move from token to token, Home and End to the ends.";
+    this.strip = element("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": label });
+    this.legend = element("p", { class: "legend" });
+    this.tip = element("div", { class: "tip", role: "tooltip", hidden: true });
+    this.spoken = element("p", { class: "spoken", "aria-live": "polite" });
+    this.view = element("div", {}, this.legend, this.strip, this.spoken, this.tip);
+    this.strip.addEventListener("pointerover", (event) => this.point(this.indexOf(event.target), false));
+    this.strip.addEventListener("pointerleave", () => this.point(-1, false));
+    this.strip.addEventListener("click", (event) => this.point(this.indexOf(event.target), false));
+    this.strip.addEventListener("keydown", (event) => this.onKey(event));
+    this.strip.addEventListener("blur", () => this.point(-1, false));
+    addEventListener("scroll", () => this.place(), { passive: true });
+  }
+
+  show(transcript: Transcript): void {
+    this.point(-1, false);
+    this.tokens = transcript.tokens;
+    this.spans = this.tokens.map((token, i) => tokenSpan(token, i));
+    this.strip.replaceChildren(...this.spans);
+    this.colour(this.mode);
+  }
+
+  colour(mode: ColourMode): void {
+    this.mode = mode;
+    this.strip.dataset["mode"] = mode;
+    // Advantages have no natural scale: the largest of the trajectory is full colour.
+    const largest = Math.max(
+      1e-9,
+      ...this.tokens.map((token) => Math.abs(token.advantage ?? 0)).filter(Number.isFinite),
+    );
+    this.tokens.forEach((token, i) => {
+      const span = this.spans[i];
+      if (span) span.style.backgroundColor = background(token, mode, largest);
+    });
+    this.legend.replaceChildren(...legendOf(this.tokens, mode, largest));
+  }
+
+  private indexOf(target: EventTarget | null): number {
+    const span = target instanceof Element ? target.closest<HTMLElement>("[data-i]") : null;
+    return span ? Number(span.dataset["i"]) : this.active;
+  }
+
+  private onKey(event: KeyboardEvent): void {
+    const last = this.tokens.length - 1;
+    const target = { ArrowLeft: this.active - 1, ArrowRight: this.active + 1, Home: 0, End: last, Escape: -1 }[
+      event.key
+    ];
+    if (target === undefined) return;
+    event.preventDefault();
+    this.point(event.key === "Escape" ? -1 : Math.min(last, Math.max(0, target)), true);
+  }
+
+  /** Marks a token and shows what is known about it; −1 for none. `aloud` says it to a screen reader too. */
+  private point(index: number, aloud: boolean): void {
+    this.spans[this.active]?.classList.remove("active");
+    this.active = index;
+    const [token, span] = [this.tokens[index], this.spans[index]];
+    this.tip.hidden = token === undefined || span === undefined;
+    if (token === undefined || span === undefined) return;
+    span.classList.add("active");
+    const details = describe(token, index);
+    this.tip.replaceChildren(
+      element("code", { class: "tip-text" }, JSON.stringify(visible(token.text)).slice(0, 80)),
+      element("dl", {}, ...details.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
+    );
+    if (aloud) {
+      this.spoken.textContent = `${visible(token.text)}: ${details.map(([name, value]) => `${name} ${value}`).join(", ")}`;
+      span.scrollIntoView({ block: "nearest" });
+    }
+    this.place();
+  }
+
+  /** Below the token, or above it where there is no room; always inside the window. */
+  private place(): void {
+    const span = this.spans[this.active];
+    if (span === undefined) return;
+    const rects = span.getClientRects();
+    const at = rects[rects.length - 1] ?? span.getBoundingClientRect();
+    const { width, height } = this.tip.getBoundingClientRect();
+    const left = Math.max(8, Math.min(at.left, document.documentElement.clientWidth - width - 8));
+    const below = at.bottom + 6;
+    const top = below + height > innerHeight - 8 && at.top - height - 6 > 0 ? at.top - height - 6 : below;
+    this.tip.style.left = `${left}px`;
+    this.tip.style.top = `${top}px`;
+  }
+}
+
+function tokenSpan(token: TranscriptToken, index: number): HTMLElement {
+  const span = element("span", { class: `token ${token.role}`, "data-i": index });
+  // Each blank and line end is an element of its own, so that its mark is drawn without being part of the text.
+  for (const part of token.text.split(/([ \n\t])/)) {
+    if (part === " ") span.append(element("span", { class: "space" }, " "));
+    else if (part === "\n") span.append(element("span", { class: "line-end" }), "\n");
+    else if (part === "\t") span.append(element("span", { class: "tab" }, "\t"));
+    else if (part !== "") span.append(visible(part));
+  }
+  if (token.text === "") span.append(element("span", { class: "empty" }, "∅"));
+  return span;
+}
+
+function mix(colour: string, share: number): string {
+  const percent = Math.round(100 * Math.min(1, Math.max(0, share)));
+  return percent > 0 ? `color-mix(in srgb, var(${colour}) ${percent}%, transparent)` : "";
+}
+
+function background(token: TranscriptToken, mode: ColourMode, largestAdvantage: number): string {
+  if (mode === "role")
+    return mix(`--${token.role}`, token.role === "action" || token.role === "observation" ? 0.16 : 0.08);
+  if (mode === "mask") {
+    const [policy, world] = [isOn(token.wPolicy), isOn(token.wWorld) || isOn(token.wClipped)];
+    return policy && world ? mix("--both", 0.45) : policy ? mix("--policy", 0.45) : world ? mix("--world", 0.45) : "";
+  }
+  if (mode === "advantage") {
+    const { advantage = 0 } = token;
+    return mix(advantage > 0 ? "--better" : "--worse", (0.75 * Math.abs(advantage)) / largestAdvantage);
+  }
+  const nats = mode === "surprise" ? surpriseOf(token) : token.entropy;
+  return mix("--heat", (0.8 * (nats ?? 0)) / FULL_NATS);
+}
+
+function isOn(weight: number | undefined): boolean {
+  return weight !== undefined && weight !== 0;
+}
+
+/** Where it was not written down, the negative log-probability stands in. */
+function surpriseOf({ surprise, logProb }: TranscriptToken): number | undefined {
+  return surprise ?? (logProb === undefined ? undefined : -logProb);
+}
+
+const showWeight = (weight: number | undefined): string => (isOn(weight) ? formatNumber(weight ?? 0) : "0 (masked)");
+
+/** Rows of the tooltip. */
+function describe(token: TranscriptToken, index: number): [string, string][] {
+  const { logProb, oldLogProb, advantage, wPolicy, wWorld, wClipped, entropy } = token;
+  const surprise = surpriseOf(token);
+  const rows: [string, string | undefined][] = [
+    ["token", `${index}, id ${token.id}`],
+    ["role", `${token.role}, turn ${token.turn}`],
+    ["log p", logProb === undefined ? undefined : `${formatNumber(logProb)}  (p ${formatNumber(Math.exp(logProb))})`],
+    ["old log p", oldLogProb === undefined ? undefined : formatNumber(oldLogProb)],
+    [
+      "ratio",
+      logProb === undefined || oldLogProb === undefined ? undefined : Math.exp(logProb - oldLogProb).toFixed(6),
+    ],
+    ["advantage", advantage === undefined ? undefined : formatSigned(advantage)],
+    ["policy weight", showWeight(wPolicy)],
+    ["world weight", showWeight(wWorld)],
+    ["clipped world weight", wClipped === undefined ? undefined : showWeight(wClipped)],
+    ["surprise", surprise === undefined ? undefined : `${formatNumber(surprise)} nats`],
+    ["entropy", entropy === undefined ? undefined : `${formatNumber(entropy)} nats`],
+  ];
+  return rows.filter((row): row is [string, string] => row[1] !== undefined);
+}
+
+function legendOf(tokens: readonly TranscriptToken[], mode: ColourMode, largestAdvantage: number): Node[] {
+  const swatch = (colour: string, text: string): HTMLElement => {
+    const box = element("span", { class: "swatch" });
+    box.style.backgroundColor = colour;
+    return element("span", { class: "entry" }, box, text);
+  };
+  const scale = (low: string, high: string, colours: readonly string[]): HTMLElement => {
+    const box = element("span", { class: "ramp" });
+    box.style.backgroundImage = `linear-gradient(to right, ${colours.map((c) => c || "transparent").join(", ")})`;
+    return element("span", { class: "entry" }, low, box, high);
+  };
+  if (mode === "role") {
+    const present = new Set(tokens.map((token) => token.role));
+    return ROLES.filter((role) => present.has(role)).map((role) => swatch(`var(--${role})`, role));
+  }
+  if (mode === "mask") {
+    return [
+      swatch(mix("--policy", 0.45), "policy loss"),
+      swatch(mix("--world", 0.45), "world-model loss"),
+      swatch("transparent", "not trained on"),
+    ];
+  }
+  if (mode === "advantage") {
+    const end = formatNumber(largestAdvantage < 1e-8 ? 0 : largestAdvantage);
+    return [scale(`worse −${end}`, `+${end} better than its group`, [mix("--worse", 0.75), "", mix("--better", 0.75)])];
+  }
+  const what = mode === "surprise" ? "−log p" : "entropy";
+  return [scale(`${what}: 0`, `${FULL_NATS} nats or more`, ["", mix("--heat", 0.8)])];
+}
