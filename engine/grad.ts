@@ -1,5 +1,7 @@
 /** Gradients of scalar functions of trees of tensors: `grad` and `valueAndGrad`. The sweep itself is in backward.ts. */
-import { backward, handle, leaf } from "./backward.ts";
+import { backward } from "./backward.ts";
+import { handle, leaf } from "./leaf.ts";
+import { freeGraph, keepGraph } from "./sweepMemory.ts";
 import { check } from "./errors.ts";
 import { onesLike } from "./ops/create.ts";
 import { scope } from "./scope.ts";
@@ -57,7 +59,8 @@ function differentiate<T extends Tree, A>(
     () => `valueAndGrad: expected a scalar float, got ${showType(value)}`,
   );
   const keep = new Set([value, ...tensorsIn(aux)]);
-  const gradients = backward([value], [onesLike(value)], treeLeaves(watched), keepsGraph ? null : keep);
+  const memory = keepsGraph ? keepGraph : freeGraph(keep);
+  const gradients = backward([value], [onesLike(value)], treeLeaves(watched), memory);
   if (!keepsGraph) for (const x of keep) x.node = undefined;
   return { value, grads: treeFromLeaves(tree, gradients), aux };
 }

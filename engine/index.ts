@@ -22,7 +22,7 @@ export { Rng, type RngState } from "./random.ts";
 
 // Gradients
 export { grad, stopGradient, type ValueAndGrad, valueAndGrad } from "./grad.ts";
-export { checkpoint } from "./backward.ts";
+export { checkpoint } from "./checkpoint.ts";
 export { noGrad } from "./tape.ts";
 export { graphToString, printGraph } from "./print.ts";
 

@@ -1,5 +1,6 @@
 /** The recorded graph as text: one line per op, inputs before users. For learning and for looking at what a loss really does. */
-import { leaf, topologicalOrder } from "./backward.ts";
+import { leaf } from "./leaf.ts";
+import { topologicalOrder } from "./backward.ts";
 import { scope } from "./scope.ts";
 import { whileRecording } from "./tape.ts";
 import type { GraphNode, Tensor } from "./tensor.ts";

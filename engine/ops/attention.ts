@@ -9,7 +9,7 @@
 import type { AttentionSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
-import { vjpOf } from "../backward.ts";
+import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, type Call, type Elements, type OpDef, type Sample, type SampleInput } from "../op.ts";
 import { checkKeys } from "../options.ts";

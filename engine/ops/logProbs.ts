@@ -6,7 +6,7 @@
 import type { LogProbsSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
-import { checkpoint, vjpOf } from "../backward.ts";
+import { checkpoint, vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, apply1, type Call, type Elements, type NoParams, type OpDef, typed } from "../op.ts";
 import { checkKeys } from "../options.ts";

@@ -5,7 +5,7 @@
 import type { NormSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
-import { vjpOf } from "../backward.ts";
+import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
 import type { Rng } from "../random.ts";

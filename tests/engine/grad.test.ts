@@ -1,6 +1,6 @@
 /** The tape and the sweep: orders, memory, mistakes. What single ops do is tested in tests/ops. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { checkpoint } from "../../engine/backward.ts";
+import { checkpoint } from "../../engine/checkpoint.ts";
 import { device, type Device, setDevice } from "../../engine/device.ts";
 import { grad, stopGradient, valueAndGrad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";

@@ -1,0 +1,21 @@
+/** The variables of a gradient: handles on the memory of tensors, with a history that begins here. */
+import { recordingOutside, recordNode } from "./tape.ts";
+import { Tensor } from "./tensor.ts";
+
+/** Another handle on the same memory, without history. */
+export function handle(x: Tensor): Tensor {
+  const alias = new Tensor(x.storage, x.shape, x.dtype);
+  alias.hostInts = x.hostInts;
+  return alias;
+}
+
+/**
+ * The same values as a variable to differentiate by. Inside an outer recording `x`, if it has a history, is its history; otherwise
+ * nobody will walk further back than here.
+ */
+export function leaf(x: Tensor, path = ""): Tensor {
+  const alias = handle(x);
+  const inputs = x.node !== undefined && recordingOutside() ? [x] : [];
+  recordNode("leaf", path === "" ? {} : { path }, inputs, [alias], (g) => inputs.map(() => g[0]!));
+  return alias;
+}

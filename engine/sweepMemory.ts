@@ -1,0 +1,58 @@
+/**
+ * Who owns the tensors of a backward sweep. If the sweep is itself being differentiated, everything stays: the next order needs it. If
+ * it is the last sweep over its graph, gradients are freed once they are used, and so are the activations of the forward pass.
+ */
+import { handle } from "./leaf.ts";
+import { add } from "./ops/pointwise.ts";
+import { adopt, scope } from "./scope.ts";
+import type { GraphNode, Tensor } from "./tensor.ts";
+
+export interface SweepMemory {
+  /** The gradient that the sweep starts from, as a tensor that belongs to the sweep. */
+  start(g: Tensor): Tensor;
+  /** Runs a vjp; its results belong to the sweep. */
+  run(vjp: () => (Tensor | null)[]): (Tensor | null)[];
+  /** The sum of two gradients, in the place of both. */
+  sum(a: Tensor, b: Tensor): Tensor;
+  /** The node is done: nobody will ask for the gradients of its outputs again. */
+  done(node: GraphNode, gradients: readonly (Tensor | null)[]): void;
+}
+
+export const keepGraph: SweepMemory = {
+  start: (g) => g,
+  run: (vjp) => vjp(),
+  sum: add,
+  done: () => undefined,
+};
+
+/** @param keep what the caller still needs of the forward pass */
+export function freeGraph(keep: ReadonlySet<Tensor>): SweepMemory {
+  return {
+    start: handle, // a handle of the sweep's own, so that freeing it leaves the caller's tensor
+    run: (vjp) => scope(() => ownResults(vjp), "vjp"),
+    sum(a, b) {
+      const total = add(a, b);
+      a.dispose();
+      b.dispose();
+      return total;
+    },
+    done(node, gradients) {
+      for (const g of gradients) g?.dispose();
+      // Whatever uses these activations came earlier in the sweep, and is done.
+      for (const y of node.outputs) if (!keep.has(y)) y.dispose();
+    },
+  };
+}
+
+/** The results of a vjp, each a tensor of its own even where the vjp hands on `g` itself or gives the same tensor twice. */
+function ownResults(vjp: () => (Tensor | null)[]): (Tensor | null)[] {
+  const { result, made } = adopt(vjp);
+  const taken = new Set<Tensor>();
+  return result.map((d) => {
+    if (d === null) return null;
+    const own = made.has(d) && !taken.has(d) ? d : handle(d);
+    taken.add(own);
+    own.node = undefined;
+    return own;
+  });
+}
