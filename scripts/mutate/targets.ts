@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { packageFolder } from "../packageFolder.ts";
 import { type Mutant, mutantsOf } from "./mutants.ts";
 
-/** Losses, estimators, and all that stands between them and the gradient; folders stand for the files in them. */
+/** Losses, estimators, and all that stands between them and the gradient; folders stand for the files in them but for their faces. */
 const TARGETS = [
-  "rl/losses",
-  "rl/advantages",
+  "rl/methods/losses",
+  "rl/methods/advantages",
   "rl/methods/aggregation.ts",
   "rl/methods/importanceCorrection.ts",
   "rl/methods/world/echo.ts",
@@ -16,6 +16,7 @@ const TARGETS = [
   "rl/train/plan.ts",
   "rl/train/supervised.ts",
   "rl/episode/stream.ts",
+  "rl/episode/groups.ts",
   "rl/train/pack.ts",
   "rl/train/scores.ts",
   "rl/train/loss.ts",
@@ -37,7 +38,10 @@ const LEFT_OUT = /Gpu|codeReward|async|smoke|search|selfReward|memory|dataLoop|r
 const listed = (folder: string): string[] =>
   readdirSync(join(packageFolder, folder)).toSorted().map((name) => `${folder}/${name}`); // prettier-ignore
 
-export const targetFiles = (): string[] => TARGETS.flatMap((path) => (path.endsWith(".ts") ? [path] : listed(path)));
+export const targetFiles = (): string[] =>
+  TARGETS.flatMap((path) =>
+    path.endsWith(".ts") ? [path] : listed(path).filter((file) => !file.endsWith("/index.ts")),
+  );
 
 export const readTarget = (file: string): string => readFileSync(join(packageFolder, file), "utf8");
 
