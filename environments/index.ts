@@ -3,7 +3,13 @@
  * are handed on here; the definitions are in the files that each line names. They know the engine's random numbers and nothing else.
  */
 
-export { type CallOptions, type Environment, type EnvironmentOptions, type EnvironmentSpec } from "./environment.ts";
+export {
+  type CallOptions,
+  type Environment,
+  type EnvironmentOptions,
+  type EnvironmentSpec,
+  type NoviceMove,
+} from "./environment.ts";
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";
 export { ENVIRONMENTS } from "./registry.ts";
 export { type FaultOptions } from "./faults.ts";

@@ -11,8 +11,8 @@ import {
   type EnvironmentOptions,
   ENVIRONMENTS,
   type EnvironmentSpec,
+  type NoviceMove,
 } from "../../environments/index.ts";
-import type { NoviceMove } from "../../environments/environment.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../../rl/episode/template.ts";
 import type { SftOptions } from "../../rl/train/loop.ts";

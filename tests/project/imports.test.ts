@@ -16,11 +16,41 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: ["engine", "nn", "environments", "rl", "node", "tools"],
   examples: ["index.ts", "node"],
 };
+/** The rooms of rl/, each with those that it may import; a later one is above. */
+const ROOMS: Record<string, readonly string[]> = {
+  "rl/episode": [],
+  "rl/methods": ["rl/episode"],
+  "rl/rewards": ["rl/episode"],
+  "rl/interop": ["rl/episode", "rl/methods"],
+  "rl/play": ["rl/episode"],
+  "rl/tasks": ["rl/episode", "rl/methods", "rl/play", "rl/rewards"],
+  "rl/train": ["rl/episode", "rl/methods", "rl/play", "rl/tasks"],
+  "rl/evaluate.ts": ["rl/episode", "rl/methods", "rl/play", "rl/train"],
+  "rl/async": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
+  "rl/preferences": ["rl/episode", "rl/methods", "rl/rewards", "rl/play", "rl/train", "rl/evaluate.ts"],
+};
+/** Folders whose `index.ts` is all that the folders above them see, and who these are. */
+const FACES: Record<string, readonly string[]> = {
+  engine: ["environments", "rl", "node", "tools", "cli"],
+  nn: ["rl", "node", "tools", "cli"],
+  environments: ["rl", "node", "tools", "cli"],
+};
+/** What is seen past a face all the same: not for users, but common to the layers. */
+const PAST_FACES = new Set([
+  "engine/errors.ts", // how an error is raised
+  "engine/options.ts", // how options are checked and values shown
+  "engine/types.ts", // how shapes are compared and shown
+  "nn/sampler.ts", // the check of sampling options
+  "nn/generate.ts", // how many tokens are drawn before they are read
+  "nn/parameters.ts", // parameters from what a worker was sent
+]);
 const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "index.ts"];
 /** Parts that import whatever they need. */
 const OUTSIDE = ["tests", "bench", "scripts", "vitest.config.ts"];
 
 const part = (path: string): string => path.split("/")[0]!;
+/** `rl/train` of `rl/train/loop.ts`; a file of rl/ itself is a room of its own. */
+const room = (path: string): string => path.split("/").slice(0, 2).join("/");
 const sources = projectFiles().filter(isTypeScript);
 const graph = new Map(sources.map((path) => [path, importsOf(path, readSource(path))]));
 
@@ -35,13 +65,28 @@ function offences(path: string, imports: readonly string[], known: ReadonlySet<s
     }
     const to = part(target);
     if (!known.has(target)) return [`${path} imports ${target}, which does not exist`];
-    if (to === from || OUTSIDE.includes(from)) return [];
+    if (OUTSIDE.includes(from)) return [];
+    if (from === "rl" && to === "rl") return roomOffences(path, target);
+    if (to === from) return [];
+    if (FACES[to]?.includes(from) && target !== `${to}/index.ts` && !PAST_FACES.has(target)) {
+      return [`${path} imports ${target}: what ${to} offers is in ${to}/index.ts`];
+    }
     const allowed = MAY_IMPORT[from];
     if (allowed === undefined) return [`${path}: which layer is ${from}? Add it to MAY_IMPORT`];
     return allowed.includes(to)
       ? []
       : [`${path} imports ${target}: ${from} may import ${allowed.join(", ") || "nothing"}`];
   });
+}
+
+function roomOffences(path: string, target: string): string[] {
+  const [from, to] = [room(path), room(target)];
+  if (from === to || from === "rl/index.ts") return [];
+  const allowed = ROOMS[from];
+  if (allowed === undefined) return [`${path}: which room is ${from}? Add it to ROOMS`];
+  return allowed.includes(to)
+    ? []
+    : [`${path} imports ${target}: ${from} may import ${allowed.join(", ") || "nothing"}`];
 }
 
 /** A circle of imports, types included, as the list of its modules, or undefined. Depth first, iterative. */
@@ -75,6 +120,19 @@ describe("imports", () => {
   it("never go upwards, and the library imports only itself", () => {
     const known = new Set(sources);
     expect([...graph].flatMap(([path, imports]) => offences(path, imports, known))).toEqual([]);
+  });
+
+  it("go from room to room only where they are used, and past a face only where somebody does", () => {
+    const rooms = new Map(Object.entries(ROOMS).map(([from, allowed]) => [from, new Set(allowed)]));
+    const seen = new Set<string>();
+    for (const [path, imports] of graph) {
+      for (const target of imports) {
+        rooms.get(room(path))?.delete(room(target));
+        if (FACES[part(target)]?.includes(part(path))) seen.add(target);
+      }
+    }
+    expect([...rooms].flatMap(([from, unused]) => [...unused].map((to) => `${from} → ${to}`))).toEqual([]);
+    expect([...PAST_FACES].filter((path) => !seen.has(path))).toEqual([]);
   });
 
   it("form no circle, types included", () => {
@@ -114,6 +172,13 @@ describe("the checks themselves", () => {
     }
     expect(offences("engine/a.ts", ["kernels/k.ts", "engine/a.ts"], known)).toEqual([]);
     expect(offences("tests/t.ts", ["nn/b.ts", "vitest"], known)).toEqual([]);
+    const houses = new Set(["rl/train/a.ts", "rl/episode/b.ts", "rl/play/c.ts", "engine/index.ts", "engine/x.ts"]);
+    expect(offences("rl/play/c.ts", ["rl/train/a.ts"], houses)).toEqual([
+      expect.stringContaining("rl/play may import"),
+    ]);
+    expect(offences("rl/train/a.ts", ["engine/x.ts"], houses)).toEqual([expect.stringContaining("engine/index.ts")]);
+    expect(offences("rl/train/a.ts", ["rl/play/c.ts", "rl/episode/b.ts", "engine/index.ts"], houses)).toEqual([]);
+    expect(offences("rl/attic/a.ts", ["rl/play/c.ts"], houses)).toEqual([expect.stringContaining("Add it to ROOMS")]);
   });
 
   it("find circles of any length and accept diamonds", () => {
