@@ -1,6 +1,6 @@
 /**
- * `worldgrad/node`: what needs Node. Models in folders as Hugging Face has them, run folders that survive a kill, threads
- * that play while the learner learns, and a WebSocket for versions that have none.
+ * `worldgrad/node`: what needs Node. Models in folders as Hugging Face has them, run folders that survive a kill, and
+ * threads that play while the learner learns.
  *
  * Everything else runs in browsers, too, and is in the other entry points; this one is the only one that imports `node:`.
  */
@@ -20,7 +20,6 @@ import {
 } from "../nn/index.ts";
 
 export { type Checkpoint, createRun, openRun, type RunConfig, RunFolder } from "./runFolder.ts";
-export { NodeWebSocket } from "./webSocket.ts";
 export { type ThreadOptions, threadWorkers } from "./threads.ts";
 export type { MetricsRecord, Transcript } from "./records.ts";
 export { codeReward, type CodeRewardOptions } from "./sandbox/codeReward.ts";

@@ -8,11 +8,11 @@
  * (tests/environments/openenv-recorded.json; `--record` writes it), then plays an episode with the client. Exits with 1 on a
  * difference: another version of the server then speaks another protocol.
  */
+import { WebSocket } from "ws";
 import { isDeepStrictEqual } from "node:util";
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { format } from "prettier";
-import { NodeWebSocket } from "../node/webSocket.ts";
 import { openEnv } from "../environments/openenv/index.ts";
 import { socketUrl } from "../environments/openenv/session.ts";
 import { converse, type Dialogue } from "../tests/support/openEnvDialogue.ts";
@@ -42,7 +42,7 @@ for (const [i, { name, turns }] of heard.entries()) {
   }
 }
 
-const environment = openEnv({ url, action: "message", WebSocket: NodeWebSocket }).make();
+const environment = openEnv({ url, action: "message", WebSocket }).make();
 const task = await environment.reset(3);
 const steps = [await environment.step("hello"), await environment.step("worldgrad")];
 environment.close?.();

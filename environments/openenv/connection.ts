@@ -11,7 +11,7 @@
 import { WorldgradError } from "../../engine/index.ts";
 import { showValue } from "../../engine/options.ts";
 
-/** What this client uses of a WebSocket: the standard class of browsers and Node ≥ 22, that of the package `ws`, `NodeWebSocket`. */
+/** What this client uses of a WebSocket: the standard class of browsers and Node ≥ 22, or that of the package `ws`. */
 export interface SocketLike {
   send(data: string): void;
   close(): void;

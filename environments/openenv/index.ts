@@ -201,7 +201,7 @@ function rulesOf(options: OpenEnvOptions): Rules {
  * @throws WorldgradError on options that make no sense
  *
  * @example
- * const env = openEnv({ url: "http://localhost:8000", action: "message", WebSocket: NodeWebSocket });
+ * const env = openEnv({ url: "http://localhost:8000", action: "message" });
  * const trajectories = await rollout(model, template, [{ spec: env, options: {}, seed: 0, group: 0, rng }], { maxConcurrent: 1 });
  */
 export function openEnv(options: OpenEnvOptions): EnvironmentSpec {

@@ -30,7 +30,7 @@ export interface ReconnectOptions {
 export interface ConnectOptions {
   /** The server: `http(s)://` or `ws(s)://`; the path `/ws` is added unless it is there. */
   readonly url: string;
-  /** Default: the global one, which Node has since version 22. Before: `NodeWebSocket` of worldgrad/node, or that of the package `ws`. */
+  /** Default: the global one, which Node has since version 22. Before that: the one of the package `ws`. */
   readonly WebSocket?: SocketConstructor;
   /** Milliseconds for connecting and for each answer; default 60,000. A call's own signal may be faster. */
   readonly timeout?: number;
@@ -90,7 +90,7 @@ export function checkConnectOptions(options: ConnectOptions): Settings {
   check(
     Socket !== undefined,
     () =>
-      "connect: there is no global WebSocket here (Node has one since version 22); give one: { WebSocket: NodeWebSocket } from worldgrad/node",
+      "connect: there is no global WebSocket here (Node has one since version 22); give one: { WebSocket } from the package ws",
   );
   return { url: socketUrl(url), WebSocket: Socket, timeout, attempts, pause: first };
 }
@@ -239,7 +239,7 @@ function observedFrom(frame: Frame): Observed {
  * @throws OpenEnvError CONNECT_FAILED after the last attempt
  *
  * @example
- * const session = await connect({ url: "http://localhost:8000", WebSocket: NodeWebSocket });
+ * const session = await connect({ url: "http://localhost:8000" });
  * await session.reset({ seed: 7 });
  * const { observation, reward, done } = await session.step({ message: "hello" });
  * session.close();

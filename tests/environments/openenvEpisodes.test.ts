@@ -1,6 +1,6 @@
 /** Episodes and rollouts on an OpenEnv server: texts, rewards, mistakes, places given back, servers that die. */
 import { describe, expect, it } from "vitest";
-import { NodeWebSocket } from "../../node/webSocket.ts";
+import { WebSocket } from "ws";
 import { Rng } from "../../engine/random.ts";
 import { playScripted } from "../../rl/play/demonstrations.ts";
 import type { EnvironmentSpec } from "../../environments/environment.ts";
@@ -15,7 +15,7 @@ import { endingModel, toyTemplate } from "../support/rlToy.ts";
 closeAfterEach();
 
 const specOf = (server: OpenEnvServer, options: Partial<OpenEnvOptions> = {}): EnvironmentSpec =>
-  openEnv({ url: server.url, WebSocket: NodeWebSocket, action: "message", ...patience, ...options });
+  openEnv({ url: server.url, WebSocket, action: "message", ...patience, ...options });
 
 describe("an environment", () => {
   it("plays an episode and gives its place back", async () => {
@@ -96,7 +96,7 @@ describe("an environment", () => {
 
   it("refuses options that make no sense, in one line", async () => {
     const url = "http://localhost:1";
-    const make = (bad: object): unknown => openEnv({ url, action: "x", WebSocket: NodeWebSocket, ...bad });
+    const make = (bad: object): unknown => openEnv({ url, action: "x", WebSocket, ...bad });
     expect(() => make({ acton: "y" })).toThrow("openEnv: unknown option 'acton'; did you mean 'action'?");
     expect(() => make({ action: "" })).toThrow("openenv: action must be the name of the field");
     expect(() => make({ timeout: 0 })).toThrow("connect: timeout must be > 0 milliseconds, got 0");

@@ -4,7 +4,7 @@
  * the tests. Frames are compared as they are, without pydantic's links and its repetition of the input; of a message of
  * several lines the first counts.
  */
-import { NodeWebSocket } from "../../node/webSocket.ts";
+import { WebSocket } from "ws";
 
 /** What one connection said and was answered; the last answer may be the closing, as `closed 1000`. */
 export interface Dialogue {
@@ -80,14 +80,14 @@ interface Line {
 
 /** A connection whose frames are taken one by one. */
 async function dial(url: string): Promise<Line> {
-  const socket = new NodeWebSocket(url);
+  const socket = new WebSocket(url);
   const arrived: unknown[] = [];
   let wake = (): void => undefined;
   const arrive = (what: unknown): void => {
     arrived.push(what);
     wake();
   };
-  // The properties: the class has no `addEventListener`.
+  // The properties, as our client sets them.
   await new Promise<void>((resolve, reject) => {
     Object.assign(socket, {
       onopen: () => resolve(),
