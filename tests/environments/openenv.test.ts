@@ -104,11 +104,7 @@ describe("a session", () => {
     ["an endless reward", (link) => link.text('{"type":"observation","data":{"observation":{},"reward":1e999}}'), /a number or null as reward/], // prettier-ignore
     ["done that is neither", (link) => link.json({ type: "observation", data: { observation: {}, done: 1 } }), /done to be true or false/], // prettier-ignore
     ["letters that are not UTF-8", (link) => link.raw(frame(1, Buffer.from([0xff, 0xfe]))), /connection .* closed/],
-    [
-      "masked frames",
-      (link) => link.raw(Buffer.from([0x81, 0x81, 1, 2, 3, 4, 5])),
-      /closed: MASK must be clear/,
-    ],
+    ["masked frames", (link) => link.raw(Buffer.from([0x81, 0x81, 1, 2, 3, 4, 5])), /closed: .*MASK must be clear/],
     [
       "half a frame, then nothing",
       (link) => (link.raw(Buffer.from([0x81, 5, 65])), link.destroy()),
@@ -199,7 +195,9 @@ describe("reconnecting", () => {
     const server = await serve();
     const url = server.url;
     const elsewhere = session(server, { url: `${url}/elsewhere`, reconnect: { attempts: 0 } });
-    await expect(elsewhere).rejects.toThrow(/gave up after 1 attempt; .*elsewhere\/ws: Unexpected server response: 404/);
+    await expect(elsewhere).rejects.toThrow(
+      /gave up after 1 attempt; .*elsewhere\/ws: Unexpected server response: 404/,
+    );
     await server.close();
     await expect(session(server)).rejects.toThrow(
       /^openenv: connecting: gave up after 3 attempts; .* no connection to ws:\/\/127.*ECONNREFUSED/,
