@@ -12,13 +12,13 @@
  *     truncation  h⁴ |f⁽⁵⁾| / 30        rounding  at most 1.5 c u |f| / h
  *
  * where c u |f| bounds the error of one evaluation: c roundings inside f. For |f| and |f⁽⁵⁾| near 1 the sum of both is smallest
- * at h = (11 c u)^(1/5), which is 8e-3 in f64 and 0.5 in f32 for c = 32. The default steps are smaller, 2⁻¹³ = 1.2e-4 and
+ * at h = (11 c u)^(1/5), which is 2e-3 in f64 and 0.1 in f32 for c = 32. The default steps are smaller, 2⁻¹³ = 1.2e-4 and
  * 2⁻⁶ = 1.6e-2. Rounding then still lies far below what a wrong derivative shows, kinks and the ends of a function's domain are
  * out of reach, and functions that change within 0.01 (f64) or 0.1 (f32) are followed.
  *
  * The rounding is computed from what was evaluated: |f| is the length of w·f over those elements of the output that the step
- * changed. An executor gives the others the same bits, so they add no error. A bound below u·1.5c/h would be too hopeful, since
- * a small f can be the difference of larger numbers.
+ * changed. An executor gives the others the same bits, so they add no error. |f| counts as 1 if it is
+ * smaller, since a small f can be the difference of larger numbers.
  */
 import { vjpOf } from "./backward.ts";
 import type { Device } from "./device.ts";
