@@ -1,7 +1,7 @@
 /**
- * `checkGradient`: is this the derivative of that function? The backward sweep against central differences, for every op, loss
- * or model that is a function of tensors. What the differences are and how exact they are is in differences.ts, what to do with
- * them in docs/gradient-checks.md.
+ * `checkGradient`: is this the derivative of that function? The backward sweep against central differences, for every
+ * op, loss or model that is a function of tensors. What the differences are and how exact they are is in
+ * differences.ts, what to do with them in docs/gradient-checks.md.
  */
 import { type Comparison, findWrong, GradientComparison, signed } from "./compareGradients.ts";
 import { evaluate, gradientsAt, type Point, type Problem, reading, type Slope, sweep } from "./differences.ts";
@@ -24,13 +24,15 @@ export interface CheckGradientOptions {
     /** Default 1e-6 where everything is f64, else 1e-3. */
     readonly relative?: number;
   };
-  /** The step of the differences; f is evaluated up to two steps away. Default 2⁻¹³ where everything is f64, else 2⁻⁶. */
+  /**
+   * The step of the differences; f is evaluated up to two steps away. Default 2⁻¹³ where everything is f64, else 2⁻⁶.
+   */
   readonly epsilon?: number;
   /** Of the directions in which outputs and large inputs are looked at, and of the samples. Default 0. */
   readonly seed?: number;
   /**
-   * So many derivatives are compared one by one, default 64. If there are more, these are drawn at random; the others are
-   * compared together, as the slope along one random direction, which is halved until the wrong ones are found.
+   * So many derivatives are compared one by one, default 64. If there are more, these are drawn at random; the others
+   * are compared together, as the slope along one random direction, which is halved until the wrong ones are found.
    */
   readonly samples?: number;
   /** What a derivative means that does not exist or not within the step's reach: an error (default), or nothing. */
@@ -57,7 +59,9 @@ export interface GradientReport {
   readonly elements: number;
   /** How many of them were compared one by one. */
   readonly compared: number;
-  /** How many of these were larger than what they were allowed to differ by, so that the check could tell them from 0. */
+  /**
+   * How many of these were larger than what they were allowed to differ by, so that the check could tell them from 0.
+   */
   readonly resolved: number;
   /** How many of these do not exist within the step's reach and were skipped. */
   readonly kinks: number;
@@ -69,7 +73,10 @@ export interface GradientReport {
   readonly worst: GradientDifference | undefined;
 }
 
-/** What `checkGradient` throws when the gradient is wrong or does not exist. Bad input is a `WorldgradError`, as elsewhere. */
+/**
+ * What `checkGradient` throws when the gradient is wrong or does not exist. Bad input is a `WorldgradError`, as
+ * elsewhere.
+ */
 export class GradientCheckError extends Error {
   override readonly name = "GradientCheckError";
   readonly report: GradientReport;
@@ -83,17 +90,17 @@ export class GradientCheckError extends Error {
 const KEYS = ["order", "tolerance", "epsilon", "seed", "samples", "kinks"] as const;
 
 /**
- * Compares the gradient of a function of tensors with central differences, on the device of its inputs. Most exact on the f64
- * reference executor; on the f32 executors it sees errors of about 0.1 %.
+ * Compares the gradient of a function of tensors with central differences, on the device of its inputs. Most exact on
+ * the f64 reference executor; on the f32 executors it sees errors of about 0.1 %.
  *
- * @param f a pure function of a tree of tensors. It returns a tensor of any shape or a tree of tensors: what is not a scalar is
- *   weighted with fixed random numbers and summed. Integer outputs are ignored.
- * @param inputs where to differentiate: a tensor, or arrays and objects of tensors. Each float is a variable, integers are
- *   constants. They are copied at the call, never changed.
+ * @param f a pure function of a tree of tensors. It returns a tensor of any shape or a tree of tensors: what is not a
+ *   scalar is weighted with fixed random numbers and summed. Integer outputs are ignored.
+ * @param inputs where to differentiate: a tensor, or arrays and objects of tensors. Each float is a variable, integers
+ *   are constants. They are copied at the call, never changed.
  * @returns what was compared. Nothing is left of the tensors that were made.
  * @throws GradientCheckError naming the worst element if a derivative is wrong or does not exist there (a kink)
- * @throws WorldgradError if f returns no float tensor, is not deterministic, overwrites its input or is not finite, and for
- *   inputs that are freed, not finite or not there
+ * @throws WorldgradError if f returns no float tensor, is not deterministic, overwrites its input or is not finite, and
+ *   for inputs that are freed, not finite or not there
  *
  * @example
  * const loss = ({ w, b }: { w: Tensor; b: Tensor }): Tensor => sum(tanh(add(matmul(x, w), b)));
@@ -204,8 +211,9 @@ async function pointOf(problem: Problem, rng: Rng): Promise<Point> {
     check(
       at < 0,
       () =>
-        `checkGradient: the function is not deterministic: at the same inputs output${showIndex(indexOf(shape, at))} was ` +
-        `${data[at]}, then ${again[k]?.data[at]}; does it draw random numbers, or change something outside?`,
+        `checkGradient: the function is not deterministic: at the same inputs ` +
+        `output${showIndex(indexOf(shape, at))} was ${data[at]}, then ${again[k]?.data[at]}; ` +
+        `does it draw random numbers, or change something outside?`,
     );
     const bad = data.findIndex((y) => !Number.isFinite(y));
     check(bad < 0, () => `checkGradient: output${showIndex(indexOf(shape, bad))} of the function is ${data[bad]}`);
@@ -250,7 +258,10 @@ async function compare(
   const kinks = singles.filter(({ verdict }) => verdict === "kink");
   const wrong = singles.filter(({ verdict }) => verdict === "wrong");
   const smooth = singles.filter(({ verdict }) => verdict !== "kink");
-  const worst = smooth.reduce<Comparison | undefined>((a, b) => (a === undefined || b.margin > a.margin ? b : a), undefined); // prettier-ignore
+  const worst = smooth.reduce<Comparison | undefined>(
+    (a, b) => (a === undefined || b.margin > a.margin ? b : a),
+    undefined,
+  );
   const report: GradientReport = {
     elements: before.elements + comparison.elements,
     compared: before.compared + singles.length,
@@ -263,7 +274,8 @@ async function compare(
   if (wrong.length > 0) {
     throw new GradientCheckError(wrongMessage(describe(worst!), wrong, singles.length, comparison.elements), report);
   }
-  if (kinks.length > 0 && atKinks === "throw") throw new GradientCheckError(kinkMessage(describe(kinks[0]!), kinks[0]!.slope), report); // prettier-ignore
+  if (kinks.length > 0 && atKinks === "throw")
+    throw new GradientCheckError(kinkMessage(describe(kinks[0]!), kinks[0]!.slope), report);
   return report;
 }
 
@@ -283,8 +295,8 @@ const WHAT = { 1: "gradient", 2: "gradient of the gradient" } as const;
 function wrongMessage(worst: GradientDifference, wrong: readonly Comparison[], compared: number, all: number): string {
   const others = compared < all ? `, of ${all} in all` : "";
   const lines = [
-    `checkGradient: the ${WHAT[worst.order]} is wrong in ${wrong.length} of the ${compared} elements compared${others}. ` +
-      `The worst is at ${showPlace(worst)}:`,
+    `checkGradient: the ${WHAT[worst.order]} is wrong in ${wrong.length} of the ${compared} elements ` +
+      `compared${others}. The worst is at ${showPlace(worst)}:`,
     `  analytic    ${worst.analytic}`,
     `  numeric     ${worst.numeric}`,
     `  difference  ${worst.difference.toExponential(1)}, allowed ${worst.allowed.toExponential(1)}`,
@@ -300,12 +312,14 @@ function wrongMessage(worst: GradientDifference, wrong: readonly Comparison[], c
 }
 
 function kinkMessage(at: GradientDifference, { left, right, roughness }: Slope): string {
+  const [below, above] = [left, right].map((slope) => Number(slope.toPrecision(4)));
   const reason =
     roughness === Infinity
       ? "the function is not finite within two steps of it"
-      : `its slope is ${Number(left.toPrecision(4))} to the left and ${Number(right.toPrecision(4))} to the right (analytic: ${at.analytic})`;
+      : `its slope is ${below} to the left and ${above} to the right (analytic: ${at.analytic})`;
   return (
-    `checkGradient: the ${at.order === 1 ? "function" : "gradient"} is not differentiable at ${showPlace(at)}, or not within ` +
-    `the step: ${reason}. Move the point away from there, make epsilon smaller, or pass { kinks: "skip" }`
+    `checkGradient: the ${at.order === 1 ? "function" : "gradient"} is not differentiable at ${showPlace(at)}, ` +
+    `or not within the step: ${reason}. ` +
+    `Move the point away from there, make epsilon smaller, or pass { kinks: "skip" }`
   );
 }

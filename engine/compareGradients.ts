@@ -1,4 +1,7 @@
-/** Which derivatives are wrong: gradients of the backward sweep against slopes by differences, one by one or many at once. */
+/**
+ * Which derivatives are wrong: gradients of the backward sweep against slopes by differences, one by one or many at
+ * once.
+ */
 import { type Point, type Problem, type Slope, slopeAlong, unitOf } from "./differences.ts";
 import type { Rng } from "./random.ts";
 
@@ -12,7 +15,9 @@ export interface Accuracy {
 export interface Comparison {
   readonly from: number;
   readonly to: number;
-  /** "kink": the differences contradict each other by as much as they contradict the gradient, so they prove nothing. */
+  /**
+   * "kink": the differences contradict each other by as much as they contradict the gradient, so they prove nothing.
+   */
   readonly verdict: "right" | "wrong" | "kink";
   readonly analytic: number;
   readonly slope: Slope;
@@ -128,8 +133,8 @@ export class GradientComparison {
 const AT_ONCE = 16;
 
 /**
- * Compares up to `samples` elements one by one and, if there are more, all together along a direction; where that is not right,
- * its halves, the worse one first, down to single elements.
+ * Compares up to `samples` elements one by one and, if there are more, all together along a direction; where that is
+ * not right, its halves, the worse one first, down to single elements.
  * @param enough whether to stop after this element, which is not right
  * @returns the comparisons of single elements, and the largest margin of directions that were right
  */

@@ -2,23 +2,24 @@
  * Central differences: the slope of a function of tensors along a direction, and how far it can be trusted. This is the
  * numeric half of `checkGradient` (check.ts), which compares it with what the backward sweep says.
  *
- * Let T(s) = ⟨w, f(x + s δ) − f(x)⟩ for a step δ, and let u be the unit roundoff (2⁻⁵³ in f64, 2⁻²⁴ in f32). Two widths,
+ * Let T(s) = ⟨w, f(x + s δ) − f(x)⟩ for a step δ, and let u be the unit roundoff (2⁻⁵³ in f64, 2⁻²⁴ in f32). Two
+ * widths,
  *
  *     C₁ = (T(1) − T(−1)) / 2     C₂ = (T(2) − T(−2)) / 4
  *
- * both tend to the slope along δ. Their errors of order |δ|³ cancel in (4 C₁ − C₂) / 3, Richardson's extrapolation. For one
- * number x, δ = h and the result divided by h, two errors are left:
+ * both tend to the slope along δ. Their errors of order |δ|³ cancel in (4 C₁ − C₂) / 3, Richardson's extrapolation. For
+ * one number x, δ = h and the result divided by h, two errors are left:
  *
  *     truncation  h⁴ |f⁽⁵⁾| / 30        rounding  at most 1.5 c u |f| / h
  *
- * where c u |f| bounds the error of one evaluation: c roundings inside f. For |f| and |f⁽⁵⁾| near 1 the sum of both is smallest
- * at h = (11 c u)^(1/5), which is 2e-3 in f64 and 0.1 in f32 for c = 32. The default steps are smaller, 2⁻¹³ = 1.2e-4 and
- * 2⁻⁶ = 1.6e-2. Rounding then still lies far below what a wrong derivative shows, kinks and the ends of a function's domain are
- * out of reach, and functions that change within 0.01 (f64) or 0.1 (f32) are followed.
+ * where c u |f| bounds the error of one evaluation: c roundings inside f. For |f| and |f⁽⁵⁾| near 1 the sum of both is
+ * smallest at h = (11 c u)^(1/5), which is 2e-3 in f64 and 0.1 in f32 for c = 32. The default steps are smaller, 2⁻¹³ =
+ * 1.2e-4 and 2⁻⁶ = 1.6e-2. Rounding then still lies far below what a wrong derivative shows, kinks and the ends of a
+ * function's domain are out of reach, and functions that change within 0.01 (f64) or 0.1 (f32) are followed.
  *
- * The rounding is computed from what was evaluated: |f| is the length of w·f over those elements of the output that the step
- * changed. An executor gives the others the same bits, so they add no error. |f| counts as 1 if it is
- * smaller, since a small f can be the difference of larger numbers.
+ * The rounding is computed from what was evaluated: |f| is the length of w·f over those elements of the output that the
+ * step changed. An executor gives the others the same bits, so they add no error. |f| counts as 1 if it is smaller,
+ * since a small f can be the difference of larger numbers.
  */
 import { vjpOf } from "./backward.ts";
 import type { Device } from "./device.ts";
@@ -114,9 +115,9 @@ export interface Slope {
   readonly left: number;
   readonly right: number;
   /**
-   * By how much the differences contradict each other. Where f is smooth this is of order h² (h³ for the second part): far
-   * below what is being compared. At a kink within reach it is at least half the error that the kink makes in `numeric`.
-   * Infinity if f is not finite at one of the four points.
+   * By how much the differences contradict each other. Where f is smooth this is of order h² (h³ for the second part):
+   * far below what is being compared. At a kink within reach it is at least half the error that the kink makes in
+   * `numeric`. Infinity if f is not finite at one of the four points.
    */
   readonly roughness: number;
   /** A bound of the rounding error in `numeric`. */

@@ -1,4 +1,7 @@
-/** `checkGradient`: right gradients pass on every executor, wrong ones are named, and what is no function of tensors is refused. */
+/**
+ * `checkGradient`: right gradients pass on every executor, wrong ones are named, and what is no function of tensors is
+ * refused.
+ */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import * as wg from "../../engine/index.ts";
 import { checkGradient, type CheckGradientOptions, GradientCheckError, type Tensor } from "../../engine/index.ts";
@@ -125,7 +128,13 @@ describe("wrong gradients are rejected, and the worst element is named", () => {
   test("the message", async () => {
     const wrong = sine(({ g, x }) => [wg.mul(timesCos(g[0], x[0]), wg.tensor([1, 2, 1]))]);
     const f = ({ w, b }: { w: Tensor; b: Tensor }): Tensor => wg.sum(wg.add(wrong(w), b));
-    const inputs = { w: wg.tensor([[0, 0.5, 1], [0, 0, 0]]), b: wg.tensor([1]) }; // prettier-ignore
+    const inputs = {
+      w: wg.tensor([
+        [0, 0.5, 1],
+        [0, 0, 0],
+      ]),
+      b: wg.tensor([1]),
+    };
     const { message, report } = await rejection(f, inputs);
     const [head, analytic, numeric, difference, hint] = message.split("\n");
     expect(head).toBe(
