@@ -19,13 +19,13 @@ import { packageFolder } from "./packageFolder.ts";
  * the six other environments and the rewards 16, the methods and the data options of the field 28, the kernels for decoding and
  * for packed parameters, and the ladder of matrix products, 8; asynchronous training 5, search and self-rewarding 8, the rest of
  * the field's methods 6; the two worlds of unknown facts, home and castle, the comparison of gradients and expected answers 8;
- * faults of worlds, the entropy of their answers, thoughts and rewarded predictions 2. `rl` opens devices for its rollout workers, so
+ * faults of worlds, the entropy of their answers, thoughts and rewarded predictions 2; gradient checks 4 where everything is exported, nothing in `nn` and `rl`. `rl` opens devices for its rollout workers, so
  * it carries both executors whole (14 more than without). A page that names what it uses carries no environment or method that it does
  * not name.
  */
 const ENTRIES = [
-  { name: "worldgrad", file: "index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 197 * 1024 },
-  { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 80 * 1024 },
+  { name: "worldgrad", file: "index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 200 * 1024 },
+  { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 83 * 1024 },
   { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 78 * 1024 },
   { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 181 * 1024 },
 ] as const;
