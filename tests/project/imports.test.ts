@@ -10,6 +10,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   rl: ["kernels", "engine", "nn"],
   cli: ["kernels", "engine", "nn", "rl", "node.ts"],
   "index.ts": ["engine", "nn", "rl"],
+  "fastCheck.ts": ["engine"],
   "node.ts": ["engine", "nn", "rl", "cli"],
   examples: ["index.ts", "node.ts"],
 };
