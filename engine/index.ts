@@ -21,6 +21,8 @@ export { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves } from "./t
 export { Rng, type RngState } from "./random.ts";
 
 // Gradients
+export { checkGradient, type CheckGradientOptions, GradientCheckError } from "./check.ts";
+export type { GradientDifference, GradientReport } from "./check.ts";
 export { grad, stopGradient, type ValueAndGrad, valueAndGrad } from "./grad.ts";
 export { checkpoint } from "./checkpoint.ts";
 export { noGrad } from "./tape.ts";

@@ -4,7 +4,7 @@
  *
  * In a program of your own the imports come from "worldgrad/engine".
  */
-import { device, fuse, grad, Rng, select, sum, type Tensor, tensor } from "../index.ts";
+import { checkGradient, device, fuse, grad, Rng, select, sum, type Tensor, tensor } from "../index.ts";
 
 /**
  * ½r²/s for |r| ≤ s, else |r| − ½s, plus ln s so that the scale cannot grow for nothing; r = prediction − target.
@@ -35,26 +35,12 @@ const lossOn =
   ({ prediction, scale }: Params): Tensor =>
     sum(huber(prediction, tensor(target, { device: on, shape: [4, 3] }), scale));
 
-const exact = grad(lossOn())(paramsOf(start));
-const loss = (values: typeof start): Promise<number> => lossOn()(paramsOf(values)).item();
-let worst = 0;
-for (const name of ["prediction", "scale"] as const) {
-  const analytic = await exact[name].read();
-  for (let i = 0; i < analytic.length; i++) {
-    const shifted = (h: number): typeof start => ({
-      ...start,
-      [name]: start[name].map((x, j) => (i === j ? x + h : x)),
-    });
-    const h = 1e-5;
-    const numeric = ((await loss(shifted(h))) - (await loss(shifted(-h)))) / (2 * h);
-    worst = Math.max(worst, Math.abs(numeric - analytic[i]!));
-  }
-}
-console.log(`15 derivatives, largest difference from (f(x+h) − f(x−h)) / 2h: ${worst.toExponential(1)}`);
-if (worst > 1e-8) throw new Error("the gradient is wrong");
+const { compared, worst } = await checkGradient(lossOn(), paramsOf(start), { tolerance: { relative: 1e-8 } });
+console.log(`${compared} derivatives, largest difference from central ones: ${worst!.difference.toExponential(1)}`);
 
 // 2. The same formula as a WebAssembly kernel, in 32 bits.
 const wasm = await device("wasm");
+const exact = grad(lossOn())(paramsOf(start));
 const single = grad(lossOn(wasm))(paramsOf(start, wasm));
 const difference = async (name: keyof Params): Promise<number> => {
   const [a, b] = [await exact[name].read(), await single[name].read()];

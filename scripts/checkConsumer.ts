@@ -1,12 +1,14 @@
 /**
- * `npm run check:consumer`: the packed tarball in the hands of a stranger, outside this repository and without the network.
+ * `npm run check:consumer`: the packed tarball in the hands of a stranger, outside this repository and without the
+ * network.
  *
- * Packs dist/ (run `npm run build` first), installs the tarball into an empty folder, then, there: imports every entry point in
- * Node, trains ten steps on WebAssembly, type-checks strictly without `@webgpu/types` and `@types/node` (engine and nn also
- * without the DOM's types; rl takes an AbortSignal), and bundles for the browser, where `node:` imports would be errors.
+ * Packs dist/ (run `npm run build` first), installs the tarball into an empty folder, then, there: imports every entry
+ * point in Node, trains ten steps on WebAssembly, type-checks strictly without `@webgpu/types` and `@types/node`
+ * (engine and nn also without the DOM's types; rl takes an AbortSignal), checks a gradient as a property, once
+ * fast-check, the optional peer, is beside it, and bundles for the browser, where `node:` imports would be errors.
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -52,6 +54,21 @@ if (typeof node.loadModel !== "function") throw new Error("worldgrad/node does n
 console.log("worldgrad " + info.version + ", " + Object.keys(all).length + " names, " + report);
 `;
 
+/** With fast-check, the optional peer, beside it. */
+const PROPERTY = `
+import fc from "fast-check";
+import { add, checkGradient, device, sum, tanh, type Tensor } from "worldgrad/engine";
+import { broadcastableShapes, tensorLists, withTensors } from "worldgrad/fast-check";
+
+await device("reference");
+const f = ([a, b]: readonly Tensor[]): Tensor => sum(tanh(add(a!, b!)));
+await fc.assert(
+  fc.asyncProperty(tensorLists(broadcastableShapes({ maxRank: 2 })), (data) =>
+    withTensors(data, async (inputs) => (await checkGradient(f, inputs)).wrong === 0)),
+  { numRuns: 5 },
+);
+`;
+
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-consumer-"));
 const inConsumer = (command: string, ...args: string[]): string => {
   const { status, stdout } = spawnSync(command, args, {
@@ -83,6 +100,11 @@ try {
 
   writeFileSync(join(folder, "main.js"), NODE_ONLY);
   console.log(inConsumer(process.execPath, "--no-warnings", "main.js").trim());
+
+  symlinkSync(join(packageFolder, "node_modules/fast-check"), join(folder, "node_modules/fast-check"), "junction");
+  writeFileSync(join(folder, "property.ts"), PROPERTY);
+  compile("property.ts", ["es2023"]);
+  inConsumer(process.execPath, "--no-warnings", "property.js");
 
   const { outputFiles } = await build({
     absWorkingDir: folder,

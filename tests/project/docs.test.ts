@@ -3,7 +3,7 @@
  * them shows, and the diffs still fit the files that they change.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import process from "node:process";
@@ -63,7 +63,9 @@ it("there are pages, and they name files", () => {
 describe("README.md", () => {
   it("states the size of the library to within a tenth", () => {
     const stated = Number(/about ([\d,]+) lines/.exec(readSource("README.md"))![1]!.replace(",", ""));
-    const sources = projectFiles().filter((path) => isTypeScript(path) && /^(engine|kernels|nn|environments|rl)\//.test(path));
+    const sources = projectFiles().filter(
+      (path) => isTypeScript(path) && /^(engine|kernels|nn|environments|rl)\//.test(path),
+    );
     const is = sources.reduce((total, path) => total + linesOf(path), 0);
     expect(Math.abs(stated - is)).toBeLessThan(0.1 * is);
   });
@@ -74,7 +76,17 @@ describe("README.md", () => {
 });
 
 describe("programs in the pages", () => {
+  /** The package's entry points that programs may import, and their sources. */
+  const ENTRIES: Readonly<Record<string, string>> = {
+    worldgrad: "index.ts",
+    "worldgrad/engine": "engine/index.ts",
+    "worldgrad/nn": "nn/index.ts",
+    "worldgrad/environments": "environments/index.ts",
+    "worldgrad/rl": "rl/index.ts",
+    "worldgrad/fast-check": "fastCheck.ts",
+  };
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-docs-"));
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "junction"); // for fast-check
   afterAll(() => rmSync(folder, { recursive: true }));
 
   /** Each with the text that follows it, which is what it prints. */
@@ -94,14 +106,7 @@ describe("programs in the pages", () => {
       writeFileSync(join(folder, `${i}.mts`), text);
       return `${i}.mts`;
     });
-    const part = (name: string): [string, string[]] => [`worldgrad/${name}`, [join(ROOT, name, "index.ts")]];
-    const paths = Object.fromEntries([
-      ["worldgrad", [join(ROOT, "index.ts")]],
-      part("engine"),
-      part("nn"),
-      part("environments"),
-      part("rl"),
-    ]);
+    const paths = Object.fromEntries(Object.entries(ENTRIES).map(([name, file]) => [name, [join(ROOT, file)]]));
     const types = { typeRoots: [join(ROOT, "node_modules/@types")], types: ["node"] };
     const compilerOptions = { paths, ...types, noEmit: true };
     writeFileSync(
@@ -114,8 +119,8 @@ describe("programs in the pages", () => {
   });
 
   it.each(programs)("$name prints what is shown", ({ text, output }) => {
-    const program = text.replace(/ from "worldgrad(\/\w+)?"/g, (_, part: string | undefined) => {
-      return ` from ${JSON.stringify(pathToFileURL(join(ROOT, part?.slice(1) ?? "", "index.ts")).href)}`;
+    const program = text.replace(/ from "(worldgrad[\w/-]*)"/g, (_, name: string) => {
+      return ` from ${JSON.stringify(pathToFileURL(join(ROOT, ENTRIES[name]!)).href)}`;
     });
     const path = join(folder, "program.mts");
     writeFileSync(path, program);

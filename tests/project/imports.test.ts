@@ -11,6 +11,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // Of the kernels the formulas alone, for the losses.
   rl: ["kernels", "engine", "nn", "environments"],
   "index.ts": ["engine", "nn", "environments", "rl"],
+  "fastCheck.ts": ["engine"],
   node: ["engine", "nn", "environments", "rl"],
   tools: ["engine", "environments", "rl", "node"],
   cli: ["engine", "nn", "environments", "rl", "node", "tools"],

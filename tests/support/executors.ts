@@ -77,10 +77,6 @@ export function draw(rng: Rng, shape: Shape): number[] {
 }
 export const maskOf = (rng: Rng, shape: Shape): number[] => Array.from({ length: sizeOf(shape) }, () => rng.int(2));
 
-/** Sizes that meet vectors, tiles and broadcasting at their edges. */
-export const sizes: fc.Arbitrary<number> = fc.constantFrom(1, 1, 2, 3, 4, 5, 7);
-export const shapes = (maxRank: number, minRank = 0): fc.Arbitrary<number[]> =>
-  fc.array(sizes, { minLength: minRank, maxLength: maxRank });
 export const seeds: fc.Arbitrary<number> = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 
 /** All index tuples of a shape, row-major. */

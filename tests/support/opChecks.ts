@@ -8,6 +8,7 @@ import { fuseInPlace } from "../../engine/fuse.ts";
 import * as ops from "../../engine/ops/index.ts";
 import { assignOp } from "../../engine/state.ts";
 import { Rng } from "../../engine/random.ts";
+import { checkGradient } from "../../engine/check.ts";
 import { grad } from "../../engine/grad.ts";
 import { noGrad } from "../../engine/tape.ts";
 import { scope } from "../../engine/scope.ts";
@@ -126,58 +127,24 @@ function project(device: Device, op: AnyOp, inputs: Tensor[], params: unknown, r
 }
 
 /**
- * Projected gradient check in f64: the directional derivative by central differences against ⟨gradient, direction⟩; `order` 2
- * does the same to the gradient's own projection. Returns the worst relative error.
+ * The gradient of an op at a sample against central differences in f64, along a direction through all of its elements.
+ * @throws GradientCheckError naming the worst element, if one is wrong by more than 1e-7
  */
-export function gradientError(device: Device, op: AnyOp, sample: AnySample, order: 1 | 2): number {
+export async function checkOpGradient(device: Device, op: AnyOp, sample: AnySample, order: 1 | 2): Promise<void> {
   const wanted = differentiableOf(sample);
-  if (!wanted.includes(true)) return 0;
-  const rng = new Rng(3).split(op.name);
-  const withData = (data: number[][]): number =>
-    scope(() => functionOfOrder(order)(makeInputs(device, sample, data))).readSync()[0]!;
-
-  function functionOfOrder(n: number): (inputs: Tensor[]) => Tensor {
-    if (n === 1) return (inputs) => project(device, op, inputs, sample.params, rng);
-    return (inputs) => {
-      const gradients = grad((xs: Tensor[]) => {
-        let next = 0;
-        return functionOfOrder(1)(inputs.map((x, i) => (wanted[i] ? xs[next++]! : x)));
-      })(inputs.filter((_, i) => wanted[i]));
-      const along = directions(device, gradients, rng.split("second"));
-      return gradients.map((g, k) => ops.sum(ops.mul(g, along[k]!))).reduce((a, b) => ops.add(a, b));
-    };
-  }
-
-  return scope(() => {
-    const inputs = makeInputs(device, sample);
-    const step = sample.inputs.map((x, i) =>
-      x.data.map((_, j) =>
-        wanted[i]
-          ? rng
-              .split(100 + i)
-              .split(j)
-              .normal()
-          : 0,
-      ),
-    );
-    const gradients = grad((xs: Tensor[]) => {
-      let next = 0;
-      return functionOfOrder(order)(inputs.map((x, i) => (wanted[i] ? xs[next++]! : x)));
-    })(inputs.filter((_, i) => wanted[i]));
-    let analytic = 0;
+  if (!wanted.includes(true)) return;
+  const made = scope(() => makeInputs(device, sample));
+  const variables = made.filter((_, i) => wanted[i]);
+  const f = (xs: readonly Tensor[]): Tensor[] => {
     let next = 0;
-    wanted.forEach((want, i) => {
-      if (!want) return;
-      const g = gradients[next++]!.readSync();
-      step[i]!.forEach((s, j) => (analytic += s * g[j]!));
-    });
-    const h = 1e-4;
-    const shifted = (k: number): number =>
-      withData(sample.inputs.map((x, i) => x.data.map((v, j) => v + k * h * step[i]![j]!)));
-    // Fourth-order central difference: its own error is far below the tolerance.
-    const numeric = (8 * (shifted(1) - shifted(-1)) - (shifted(2) - shifted(-2))) / (12 * h);
-    return Math.abs(analytic - numeric) / Math.max(1, Math.abs(numeric));
-  });
+    return apply(op, made.map((x, i) => (wanted[i] ? xs[next++]! : x)), sample.params); // prettier-ignore
+  };
+  const tolerance = { absolute: 5e-8, relative: 5e-8 };
+  try {
+    await checkGradient(f, variables, { order, tolerance, samples: 0 });
+  } finally {
+    made.forEach((x) => x.dispose());
+  }
 }
 
 /** ⟨g, A x⟩ against ⟨Aᵀ g, x⟩ for ops that are linear in their float inputs together. */
