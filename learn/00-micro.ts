@@ -1,0 +1,200 @@
+/**
+ * Reinforcement learning for a language agent in one file that imports nothing: derivatives, a transformer, a world
+ * that answers, policy gradient, a world model, Adam. `npm run learn` runs it. Is it worth predicting the answers?
+ *
+ * There are eight safes, each with a code of two digits for a whole run. The world names a safe; the agent writes two
+ * words; the world answers yes or no, the safe, and its code. After a no there is one more try, worth half. No reward
+ * says a code, every answer does. The loss of a group of episodes with the same safe is the mean over its episodes of
+ *
+ *     −A · (mean of log p over the agent's words)   GRPO, arXiv 2402.03300; A = (reward − mean) / (std + 1e-4) by group
+ *     −λ · (mean of log p over the world's words)   ECHO, arXiv 2605.24517; with λ = 0 rewards alone teach
+ *
+ * Opened at once at the end, seeds 0 to 9: 57 % with λ = 0, 97 % with λ = 0.5, 36 % with λ = 0.5 and random codes told.
+ * Simplifications: one update for each batch of episodes, so that PPO's ratio is 1 and its clip never acts; no warm
+ * start, no KL penalty; one layer, one head, norms without gains. A test compares all of it with nn/ and rl/.
+ */
+// 1. Derivatives. A Value is a vector and what it was computed from. `pull` is given g = ∂L/∂(this) and adds its share
+// to the grad of each parent (chain rule): ∂L/∂parent += g · ∂(this)/∂parent. A matrix is a list of rows, each a Value.
+export type Value = { data: number[]; grad: number[]; parents: Matrix; pull: (g: readonly number[]) => void };
+export type Matrix = readonly Value[];
+export function value(data: number[], parents: Matrix = [], pull: Value["pull"] = () => {}): Value {
+  return { data, grad: data.map(() => 0), parents, pull };
+}
+/** Adds ∂L/∂x to the grad of every x behind L, one number. A Value pulls after all Values that use it have pulled. */
+export function backward(L: Value): void {
+  const sorted = new Set<Value>(); // parents first
+  const visit = (x: Value): void => {
+    if (sorted.has(x)) return;
+    for (const parent of x.parents) visit(parent);
+    sorted.add(x);
+  };
+  visit(L);
+  L.grad[0] = 1;
+  for (const x of [...sorted].reverse()) x.pull(x.grad);
+}
+
+const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i));
+const sum = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0);
+const dot = (a: readonly number[], b: readonly number[]): number => a.reduce((total, x, i) => total + x * b[i]!, 0);
+/** y += c · x */
+const addTo = (y: number[], x: readonly number[], c: number): void => x.forEach((v, i) => (y[i]! += c * v));
+/** y_i = c · row_i · x */
+export function linear(rows: Matrix, x: Value, c = 1): Value {
+  const y = rows.map((row) => c * dot(row.data, x.data));
+  return value(y, [...rows, x], (g) => {
+    g.forEach((d, i) => addTo(rows[i]!.grad, x.data, c * d));
+    g.forEach((d, i) => addTo(x.grad, rows[i]!.data, c * d));
+  });
+}
+/** y = Σ w_i · row_i */
+export function mix(w: Value, rows: Matrix): Value {
+  const y = rows[0]!.data.map(() => 0);
+  w.data.forEach((c, i) => addTo(y, rows[i]!.data, c));
+  return value(y, [w, ...rows], (g) => {
+    w.data.forEach((c, i) => addTo(rows[i]!.grad, g, c));
+    w.data.forEach((_, i) => (w.grad[i]! += dot(g, rows[i]!.data)));
+  });
+}
+export const add = (a: Value, b: Value): Value => mix(value([1, 1]), [a, b]);
+/** y_i = e^x_i / Σ e^x_j, so that ∂y_j/∂x_i = y_j · ([i = j] − y_i). The largest x is subtracted first: it cancels. */
+export function softmax(x: Value): Value {
+  const e = x.data.map((v) => Math.exp(v - Math.max(...x.data)));
+  const y = e.map((v) => v / sum(e));
+  return value(y, [x], (g) => y.forEach((p, i) => (x.grad[i]! += p * (g[i]! - dot(g, y)))));
+}
+/** y = log p_i */
+export const logAt = (p: Value, i: number): Value =>
+  value([Math.log(p.data[i]!)], [p], (g) => void (p.grad[i]! += g[0]! / p.data[i]!));
+/** y = a · σ(a) · b, SwiGLU (arXiv 2002.05202) */
+export function swiglu(a: Value, b: Value): Value {
+  const s = a.data.map((x) => 1 / (1 + Math.exp(-x)));
+  const y = a.data.map((x, i) => x * s[i]! * b.data[i]!);
+  return value(y, [a, b], (g) => {
+    g.forEach((d, i) => (a.grad[i]! += d * b.data[i]! * s[i]! * (1 + a.data[i]! * (1 - s[i]!))));
+    g.forEach((d, i) => (b.grad[i]! += d * a.data[i]! * s[i]!));
+  });
+}
+/** y = r · x, r = 1 / √(mean of x² + ε), RMSNorm (arXiv 1910.07467); ∂r/∂x = −r³ · x / n */
+export function rmsNorm(x: Value): Value {
+  const n = x.data.length;
+  const r = 1 / Math.sqrt(dot(x.data, x.data) / n + 1e-6);
+  const y = x.data.map((v) => r * v);
+  return value(y, [x], (g) => g.forEach((d, i) => (x.grad[i]! += r * (d - (y[i]! * dot(g, y)) / n))));
+}
+
+// 2. The transformer: one layer, one head. V words, T at most in an episode, C channels, F in the MLP; [rows, columns].
+const [V, T, C, F] = [16, 13, 16, 32];
+const SQUARES = { q: [C, C], k: [C, C], v: [C, C], o: [C, C] };
+const SHAPES = { words: [V, C], positions: [T, C], ...SQUARES, gate: [F, C], up: [F, C], down: [C, F], output: [V, C] };
+export type Model = Record<"words" | "positions" | "q" | "k" | "v" | "o" | "gate" | "up" | "down" | "output", Matrix>;
+
+/** Numbers in (0, 1) that follow from the seed (Park and Miller 1988). */
+export function random(seed: number): () => number {
+  let state = (seed + 1) * 1_000_003;
+  return () => (state = (state * 48271) % 2147483647) / 2147483647;
+}
+export function initModel(rng: () => number): Model {
+  const row = (columns: number): Value => value(times(columns, () => 0.7 * rng() - 0.35));
+  const matrices = Object.entries(SHAPES).map(([name, [rows, columns]]) => [name, times(rows!, () => row(columns!))]);
+  const model = Object.fromEntries(matrices) as Model;
+  for (const { data } of model.positions) data.fill(0); // what is learnt of a word in one place holds in all at first
+  return model;
+}
+
+/** Reads a word; returns the probabilities of the next. The cache holds the words until here: nothing looks ahead. */
+function read(m: Model, cache: Record<"keys" | "values", Value[]>, word: number): Value {
+  const x = add(m.words[word]!, m.positions[cache.keys.length]!);
+  const a = rmsNorm(x);
+  cache.keys.push(linear(m.k, a));
+  cache.values.push(linear(m.v, a));
+  const attention = softmax(linear(cache.keys, linear(m.q, a), 1 / Math.sqrt(C)));
+  const y = add(x, linear(m.o, mix(attention, cache.values)));
+  const b = rmsNorm(y);
+  const z = add(y, linear(m.down, swiglu(linear(m.gate, b), linear(m.up, b))));
+  return softmax(linear(m.output, rmsNorm(z)));
+}
+
+// 3. The world, and an episode in it.
+export const WORDS: readonly string[] = [..."abcdefgh", ..."012345", "no", "yes"];
+const randomCode = (rng: () => number): number[] => [0, 1].map(() => WORDS.indexOf("0") + Math.floor(6 * rng()));
+/** An index with the probabilities p, from a uniform u; it is below 1 − 4e-10, so rounding in the sum does no harm. */
+const draw = (p: readonly number[], u: number): number => p.findIndex((_, i) => u < sum(p.slice(0, i + 1)));
+export type Word = { by: "agent" | "world"; word: number; logProb: Value };
+export type Episode = { words: readonly Word[]; reward: number };
+export type Outcome = { reward: number; worldLoss: number };
+/** @param lies the control: the world answers with any code */
+export function play(model: Model, safe: number, code: readonly number[], lies: boolean, rng: () => number): Episode {
+  const words: Word[] = [];
+  const cache = { keys: [], values: [] };
+  let next = read(model, cache, safe);
+  const write = (by: Word["by"], word: number): void => {
+    words.push({ by, word, logProb: logAt(next, word) });
+    next = read(model, cache, word);
+  };
+  for (let turn = 1; turn <= 2; turn++) {
+    for (let i = 0; i < 2; i++) write("agent", draw(next.data, rng()));
+    const opens = words.slice(-2).every(({ word }, i) => word === code[i]);
+    const answer = [WORDS.indexOf(opens ? "yes" : "no"), safe, ...(lies ? randomCode(rng) : code)];
+    for (const word of answer) write("world", word);
+    if (opens) return { words, reward: 1 / turn };
+  }
+  return { words, reward: 0 };
+}
+
+// 4. Learning. The loss is a weighted sum of log p; who wrote a word decides its weight.
+export function lossOf(group: readonly Episode[], lambda: number): Value {
+  const mean = sum(group.map(({ reward }) => reward)) / group.length;
+  const std = Math.sqrt(sum(group.map(({ reward }) => (reward - mean) ** 2)) / (group.length - 1));
+  const weights = group.flatMap(({ words, reward }) => {
+    const factor = { agent: (reward - mean) / (std + 1e-4), world: lambda };
+    return words.map(({ by }) => -factor[by] / words.filter((word) => word.by === by).length / group.length);
+  });
+  return mix(
+    value(weights),
+    group.flatMap(({ words }) => words.map(({ logProb }) => logProb)),
+  );
+}
+
+/** Trains an agent: in each step it plays eight episodes with each safe. Returns what came of them in each tenth. */
+export function train(lambda: number, lies: boolean, seed: number, steps: number, rate = 0.01): Outcome[][] {
+  const rng = random(seed); // for every agent the same codes, and the same weights to begin with
+  const codes = times(8, () => randomCode(rng));
+  const model = initModel(rng);
+  const rows = Object.values(model).flat();
+  const moments = rows.map(({ data }) => [data.map(() => 0), data.map(() => 0)] as const);
+  const tenths = times(10, (): Outcome[] => []);
+  for (let step = 1; step <= steps; step++) {
+    for (const [safe, code] of codes.entries()) {
+      const group = times(8, () => play(model, safe, code, lies, rng));
+      backward(lossOf(group, lambda));
+      for (const { words, reward } of group) {
+        const world = words.flatMap(({ by, logProb }) => (by === "world" ? logProb.data : []));
+        tenths[Math.floor((10 * (step - 1)) / steps)]!.push({ reward, worldLoss: -sum(world) / world.length });
+      }
+    }
+    for (const [r, { data, grad }] of rows.entries()) {
+      const [m, v] = moments[r]!; // Adam (arXiv 1412.6980), β = 0.9 and 0.99
+      for (const [i, g] of grad.entries()) {
+        m[i] = 0.9 * m[i]! + 0.1 * g;
+        v[i] = 0.99 * v[i]! + 0.01 * g * g;
+        data[i]! -= (rate * m[i]) / (1 - 0.9 ** step) / (Math.sqrt(v[i] / (1 - 0.99 ** step)) + 1e-8);
+        grad[i] = 0;
+      }
+    }
+  }
+  return tenths;
+}
+
+/** Trains three agents. A line says how often one opened the safe at once, in tenths of its run, and its world loss. */
+export function run(seed = 0, steps = 60): string[] {
+  const agents = [{ lambda: 0 }, { lambda: 0.5 }, { lambda: 0.5, lies: true }];
+  return agents.map(({ lambda, lies = false }) => {
+    const tenths = train(lambda, lies, seed, steps);
+    const shares = tenths.map((tenth) => tenth.filter(({ reward }) => reward === 1).length / tenth.length);
+    const percent = shares.map((share) => (100 * share).toFixed(0).padStart(3)).join(" ");
+    const loss = sum(tenths[9]!.map(({ worldLoss }) => worldLoss)) / tenths[9]!.length;
+    const name = `λ = ${lambda}${lies ? ", told lies" : ""}`;
+    return `${name.padEnd(18)} opened at once: ${percent} %; world loss at the end ${loss.toFixed(2)}`;
+  });
+}
+if (import.meta.url === new URL(`file://${process.argv[1]}`).href) console.log(run().join("\n"));
