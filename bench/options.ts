@@ -30,7 +30,7 @@ export const HELP: string = `worldgrad's benchmark: every contender on the same 
   --results FILE    where results are appended; "none" for nowhere             (default bench/results.jsonl)
   --list            the names of all cases
   --check           measures what the project promises; exit code 1 if a figure falls short
-  --report          writes README.md's table, docs/performance.md and its plots from the results
+  --report          writes docs/performance.md and its plots from the results
   --help            this text
 `;
 

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- --report`: from the file of results to docs/performance.md with its plots, and to the table in README.md (between
- * two comments). Only the newest line of each case and contender counts. Nothing is measured here.
+ * `npm run bench -- --report`: from the file of results to docs/performance.md with its plots. Only the newest line of each case and
+ * contender counts. Nothing is measured here.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { UsageError } from "../node/flags.ts";
 import { GROWTH, nameOf, SIZES } from "./cases/model.ts";
 import { barPlot, linePlot } from "./plots.ts";
@@ -10,7 +10,6 @@ import { readResults, type ResultLine } from "./results.ts";
 import { fittedExponent } from "./statistics.ts";
 import { showMemory, showMs, showRate } from "./table.ts";
 
-const [BEGIN, END] = ["<!-- bench:begin -->", "<!-- bench:end -->"];
 const PLOTS = "docs/plots";
 
 /** The results of one machine, newest first by case and contender. WebGPU on two adapters is two contenders. */
@@ -43,23 +42,23 @@ const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
 const table = (head: readonly string[], rows: readonly (readonly string[])[], words = 1): string =>
   [row(head), row(head.map((_, i) => (i < words ? "---" : "--:"))), ...rows.map(row)].join("\n");
 
-const README_CASES = [
+const SHORT_CASES = [
   "matmul/NN:512x512x512",
   "matmul/NN:1024x1024x1024",
   "softmax/1024x1024",
   "block/B4-T64-C128-H4",
   ...SIZES.map((shape) => `step/${nameOf(shape)}`),
 ];
-const README_CONTENDERS = ["worldgrad", "worldgrad-threads", "jax-js", "tfjs", "torch"];
+const SHORT_CONTENDERS = ["worldgrad", "worldgrad-threads", "jax-js", "tfjs", "torch"];
 
-/** The table of README.md: a few cases, times in milliseconds. */
-export function readmeTable({ name, lines }: MachineResults): string {
+/** In short: a few cases, times in milliseconds. */
+export function shortTable({ name, lines }: MachineResults): string {
   const cell = (test: string, contender: string): string => {
     const line = lines.find((l) => l.case === test && contenderOf(l) === contender);
     return line?.result.ms === undefined ? "–" : showMs(line.result.ms.median);
   };
-  const tests = README_CASES.filter((test) => lines.some((l) => l.case === test));
-  const contenders = README_CONTENDERS.filter((c) => lines.some((l) => l.result.contender === c && l.result.ms));
+  const tests = SHORT_CASES.filter((test) => lines.some((l) => l.case === test));
+  const contenders = SHORT_CONTENDERS.filter((c) => lines.some((l) => l.result.contender === c && l.result.ms));
   const dates = lines.map(({ time }) => time.slice(0, 10)).toSorted();
   return [
     table(["milliseconds, median", ...contenders], tests.map((test) => [`\`${test}\``, ...contenders.map((c) => cell(test, c))])), // prettier-ignore
@@ -163,6 +162,8 @@ export function performancePage(machines: readonly MachineResults[]): { page: st
       "",
       `Commits ${commits}. WebGPU adapters: ${adapters || "none"}.`,
       "",
+      shortTable({ name, lines }),
+      "",
       ...plot("step", "training step, tokens per second", barsOf("Training step, tokens per second", "tok/s", steps, lines, (l, ms) => (1000 * l.work!.amount) / ms)), // prettier-ignore
       ...plot("matmul", "matrix products, GFLOP/s", barsOf("Matrix products", "GFLOP/s", products, lines, (l, ms) => l.flops / ms / 1e6)), // prettier-ignore
       ...plot("growth", "growth of a step's cost", growthPlot),
@@ -249,14 +250,5 @@ export async function writeReport({
     format(text, { ...(await resolveConfig("docs/performance.md")), parser: "markdown" });
   writeFileSync("docs/performance.md", await tidy(page));
   console.log(`wrote docs/performance.md and ${Object.keys(plots).length} plots in ${PLOTS}`);
-  const text = (await tidy(readmeTable(machines.at(-1)!))).trim();
-  const readme = existsSync("README.md") ? readFileSync("README.md", "utf8") : "";
-  const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)];
-  if (begin < 0 || end < begin) {
-    console.log(`README.md has no place for its table (${BEGIN} … ${END}); it would be:\n\n${text}`);
-    return 0;
-  }
-  writeFileSync("README.md", `${readme.slice(0, begin + BEGIN.length)}\n\n${text}\n\n${readme.slice(end)}`);
-  console.log("wrote the table in README.md");
   return 0;
 }

@@ -10,7 +10,7 @@ import type { Measurement } from "../../bench/measure.ts";
 import { parseBench, splitWords } from "../../bench/options.ts";
 import { barPlot, linePlot } from "../../bench/plots.ts";
 import { type Claim, judge } from "../../bench/promises.ts";
-import { growthOf, newest, performancePage, readmeTable } from "../../bench/report.ts";
+import { growthOf, newest, performancePage, shortTable } from "../../bench/report.ts";
 import type { ResultLine } from "../../bench/results.ts";
 import { casesFor } from "../../bench/run.ts";
 import { leastMs } from "../../bench/roofline.ts";
@@ -146,11 +146,11 @@ describe("promises and report", () => {
     result: measured([ms]),
   });
 
-  test("the newest line of a case counts, in README.md's table and on the page", () => {
+  test("the newest line of a case counts, in the short table and on the page", () => {
     const step = `step/${nameOf(SIZES[0]!)}`;
     const [machine] = newest([line(step, 50), line(step, 20)]);
     expect(machine!.lines).toHaveLength(1);
-    expect(readmeTable(machine!)).toContain(`| \`${step}\` | 20.0 |`);
+    expect(shortTable(machine!)).toContain(`| \`${step}\` | 20.0 |`);
     const { page, plots } = performancePage([machine!]);
     expect(page).toContain("12,800 tok/s");
     expect(Object.keys(plots)).toEqual(["step-1.svg"]);
