@@ -1,16 +1,19 @@
-/** `npm run examples`: runs every example and fails if one does, or if one has grown beyond 80 lines. */
+/** `npm run examples`: runs every example and fails if one does, or if one has grown too long to be read in passing. */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageFolder } from "./packageFolder.ts";
 
 const MAX_LINES = 80;
+/** A whole method written out. */
+const MAX_LINES_OF: Readonly<Record<string, number>> = { "grpo.ts": 200 };
 
 const folder = join(packageFolder, "examples");
 const failures: string[] = [];
 for (const name of readdirSync(folder)) {
   const lines = readFileSync(join(folder, name), "utf8").split("\n").length - 1;
-  if (lines >= MAX_LINES) failures.push(`${name} has ${lines} lines, expected fewer than ${MAX_LINES}`);
+  const most = MAX_LINES_OF[name] ?? MAX_LINES;
+  if (lines >= most) failures.push(`${name} has ${lines} lines, expected fewer than ${most}`);
   if (!name.endsWith(".ts")) continue; // the page is run by tests/browser
   console.log(`\n--- examples/${name}`);
   const start = performance.now();

@@ -1,0 +1,192 @@
+/**
+ * Multi-turn GRPO + ECHO on tensors and a transformer alone: playing, advantages, weights, loss, update. `trainRl` does
+ * the same for any method and world, and a test holds this file to its numbers, bit for bit. `npx tsx examples/grpo.ts`
+ *
+ * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
+ * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
+ * In a program of your own the imports come from "worldgrad".
+ */
+import { add, AdamW, Decoder, device, type Device, forward, fuse, initParams, type Model } from "../index.ts";
+import { modelConfig, mul, outputMatrix, pickHidden, Rng, stopGradient, sum, tensor, type Tensor } from "../index.ts";
+import { tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+
+// 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
+const TAGS = "<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" ");
+export const WORDS: readonly string[] = [...TAGS, ..."abcdefgh01234567ny"];
+const [TASK, ACT, OBS, END, PAD] = [0, 1, 2, 3, 4];
+const encode = (text: string): number[] => [...text].map((word) => WORDS.indexOf(word));
+const digit = (rng: Rng): string => String(rng.int(8));
+export const taskOf = (seed: number): string => new Rng(seed).choice([..."abcdefgh"]);
+
+/** The world's answer to an action in turn 0 or 1. */
+export function answer(task: string, turn: number, action: string): { text: string; reward: number; done: boolean } {
+  const right = digit(new Rng(0).split(task)); // the same for ever
+  const done = action === right;
+  return { text: (done ? "y" : "n") + right, reward: done ? 1 / (turn + 1) : 0, done };
+}
+
+/** Token ids, who wrote each, and what each is worth: a weight in the policy term, and one in the world term. */
+class Episode {
+  readonly ids: number[] = [];
+  readonly roles: ("prompt" | "tag" | "action" | "observation")[] = [];
+  readonly task: string;
+  readonly group: number;
+  reward = 0;
+  advantage = 0;
+  policy: readonly number[] = [];
+  world: readonly number[] = [];
+
+  constructor(group: number, seed: number) {
+    this.group = group;
+    this.task = taskOf(seed);
+    this.append("prompt", [TASK, ...encode(this.task), END]);
+    this.append("tag", [ACT]);
+  }
+
+  append(role: Episode["roles"][number], ids: readonly number[]): void {
+    this.ids.push(...ids);
+    this.roles.push(...ids.map(() => role));
+  }
+
+  count(role: string): number {
+    return this.roles.filter((other) => other === role).length;
+  }
+
+  /** A column with `weight` where `role` wrote, 0 elsewhere. */
+  column(role: string, weight: number): number[] {
+    return this.roles.map((other) => (other === role ? weight : 0));
+  }
+
+  /** The world answers. @returns whether the episode is over */
+  react(turn: number, action: readonly number[]): boolean {
+    const { text, reward, done } = answer(this.task, turn, action.map((id) => WORDS[id]).join(""));
+    const isLast = done || turn === 1;
+    this.reward += reward;
+    this.append("tag", [OBS]);
+    this.append("observation", encode(text));
+    this.append("tag", isLast ? [END] : [END, ACT]);
+    return isLast;
+  }
+}
+
+// 2. Play: all episodes at once, each in a row of one decoder, with random numbers of its own.
+async function play(model: Model, episodes: readonly Episode[], rngOf: (row: number) => Rng): Promise<void> {
+  const decoder = new Decoder(model, episodes.length, model.config.maxPositions);
+  let live = episodes.map((episode, row) => ({ episode, row, rng: rngOf(row), tokens: [...episode.ids], turn: 0 }));
+  const action = episodes.map((): number[] => []);
+  while (live.length > 0) {
+    const drawn = await decoder.draw(live); // reads the tokens that a row has not read, and draws the next
+    const isOver = live.map((seat, i) => {
+      const { episode, row } = seat;
+      const { id } = drawn[i]![0]!;
+      episode.append("action", [id]);
+      const known = episode.ids.length - 1;
+      let over = false;
+      if (id === END) over = episode.react(seat.turn++, action[row]!.splice(0));
+      else if (action[row]!.push(id) === 2) [over, episode.reward] = [true, 0]; // two tokens without an end: worth nothing
+      seat.tokens = episode.ids.slice(known);
+      return over;
+    });
+    live = live.filter((_, i) => !isOver[i]);
+  }
+  decoder.dispose();
+}
+
+// 3. What each token is worth.
+/**
+ * GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group, and the mean over each episode's own tokens.
+ * ECHO (arXiv 2605.24517): λ / |O| on the tokens of each episode's answers.
+ */
+function weigh(episodes: readonly Episode[], lambda: number): void {
+  const answered = episodes.filter((episode) => episode.count("observation") > 0).length;
+  for (const episode of episodes) {
+    const rewards = episodes.filter(({ group }) => group === episode.group).map(({ reward }) => reward);
+    const mean = rewards.reduce((a, b) => a + b, 0) / rewards.length;
+    const std = Math.sqrt(rewards.reduce((a, b) => a + (b - mean) ** 2, 0) / (rewards.length - 1));
+    const isFlat = Math.max(...rewards) === Math.min(...rewards);
+    episode.advantage = isFlat ? 0 : (episode.reward - mean) / (std + 1e-4);
+    episode.policy = episode.column("action", 1 / (episodes.length * episode.count("action")));
+    episode.world = episode.column("observation", lambda / (answered * episode.count("observation")));
+  }
+}
+
+// 4. The loss, its gradient, the update.
+/** −min(ρA, clip(ρ, 0.8, 1.2)·A), ρ = e^(lp − old): PPO's clip (arXiv 1707.06347, eq. 7). */
+const clipped = fuse("clipped", (lp, old, advantage) => {
+  const ratio = lp.sub(old).exp();
+  return ratio.mul(advantage).min(ratio.clamp(0.8, 1.2).mul(advantage)).neg();
+});
+type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number };
+type Optimizer = AdamW<TransformerParams>;
+
+/** One optimiser step. The hidden state at t − 1 predicts token t; only tokens with a weight are scored. */
+async function update(model: Model, optimizer: Optimizer, episodes: readonly Episode[], lr: number): Promise<Report> {
+  const { config, params } = model;
+  const on = params.embedding.device;
+  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length);
+  const T = rows[0]!.ids.length;
+  const ids = new Int32Array(rows.length * T).fill(PAD);
+  rows.forEach((row, b) => ids.set(row.ids, b * T));
+  const scored = rows.flatMap(({ policy, world, advantage }, b) =>
+    policy.map((weight, t) => ({ at: b * T + t - 1, policy: weight, world: world[t]!, advantage })),
+  );
+  const tokens = scored.filter((token) => token.policy > 0 || token.world > 0);
+  const index = Int32Array.from(tokens, ({ at }) => at);
+  const targets = tensor(index.map((at) => ids[at + 1]!), { device: on }); // prettier-ignore
+  const column = (name: "policy" | "world" | "advantage"): Tensor =>
+    tensor(
+      Float64Array.from(tokens, (token) => token[name]),
+      { device: on, dtype: on.float },
+    );
+  const lossOf = valueAndGrad((p: TransformerParams) => {
+    const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] }));
+    const { logProbs } = tokenLogProbs(pickHidden(hidden_BTC, index), outputMatrix(p), targets);
+    // The policy that played is the policy that learns: ρ is 1, and its gradient is that of lp.
+    const policyLoss = sum(mul(column("policy"), clipped(logProbs, stopGradient(logProbs), column("advantage"))));
+    const worldLoss = sum(mul(column("world"), mul(logProbs, -1)));
+    return [add(policyLoss, worldLoss), { policyLoss, worldLoss }];
+  });
+  const { aux, grads } = lossOf(params);
+  optimizer.step(grads, lr);
+  const reward = episodes.reduce((total, episode) => total + episode.reward, 0) / episodes.length;
+  return { reward, policyLoss: await aux.policyLoss.item(), worldLoss: await aux.worldLoss.item() };
+}
+
+type StepOptions = Readonly<Record<"groups" | "groupSize" | "lambda" | "lr", number>>;
+
+export async function step(model: Model, optimizer: Optimizer, rng: Rng, options: StepOptions): Promise<Report> {
+  const { groups, groupSize, lambda, lr } = options;
+  const draw = (what: string, n: number): Rng => rng.split(what).split(n); // `rng`: all randomness of the step
+  const groupOf = Array.from({ length: groups * groupSize }, (_, i) => Math.floor(i / groupSize));
+  const episodes = groupOf.map((group) => new Episode(group, draw("task", group).int(2 ** 31)));
+  await play(model, episodes, (i) => draw("episode", i));
+  weigh(episodes, lambda);
+  return update(model, optimizer, episodes, lr);
+}
+
+/** A model that has imitated players who guess: it knows how an action is written, and nothing of the boxes. */
+export async function warmStart(on: Device, seed: number): Promise<{ model: Model; optimizer: Optimizer }> {
+  const config = modelConfig({ vocabSize: WORDS.length, hiddenSize: 32, layers: 2, heads: 4, maxPositions: 32 });
+  const model = { config, params: initParams(config, new Rng(seed).split("init"), on) };
+  const optimizer = new AdamW(model.params, { clipNorm: 1 });
+  for (let n = 0; n < 40; n++) {
+    const rng = new Rng(seed).split("guesses").split(n);
+    const guesses = Array.from({ length: 16 }, (_, i) => new Episode(i, rng.split(i).int(2 ** 31)));
+    for (const guess of guesses) {
+      guess.append("action", [...encode(digit(rng)), END]);
+      guess.policy = guess.column("action", 0);
+      guess.world = guess.column("action", 1 / 32);
+    }
+    await update(model, optimizer, guesses, 3e-3);
+  }
+  return { model, optimizer };
+}
+
+if (import.meta.url === new URL(`file://${process.argv[1]}`).href) {
+  const { model, optimizer } = await warmStart(await device("wasm"), 0);
+  for (let n = 1; n <= 100; n++) {
+    const options = { groups: 8, groupSize: 8, lambda: 0.1, lr: 2e-3 };
+    const { reward, worldLoss } = await step(model, optimizer, new Rng(1).split(n), options);
+    if (n % 10 === 0) console.log(`step ${n}: mean reward ${reward.toFixed(2)}, world loss ${worldLoss.toFixed(3)}`);
+  }
+}
