@@ -1,4 +1,4 @@
-/** `npm start`: the main job. What it does is in run.ts; here are flags, the run folder, Ctrl-C and the end. */
+/** `npm start`: the main job. What it does is in node/job/run.ts; here are flags, the run folder, Ctrl-C and the end. */
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import process from "node:process";

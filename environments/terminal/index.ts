@@ -1,6 +1,6 @@
 /**
  * `terminal`: a Unix-like shell in memory, over generated file trees. The agent types lines of shell and sees what a terminal
- * shows; it ends the episode with `answer TEXT` or `done`. Read it in this order: words.ts, world.ts (what is generated),
+ * shows; it ends the episode with `answer TEXT` or `done`. Read it in this order: ../words.ts, world.ts (what is generated),
  * tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), environment.ts (the episode).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):

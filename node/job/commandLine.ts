@@ -44,7 +44,7 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly steps: number | undefined;
   /** Default `home`. */
   readonly env?: string | undefined;
-  /** Agents to be compared (arms.ts); undefined: the environment's, unless a method is named. */
+  /** Agents to be compared (tools/arms/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
   readonly model: ModelSize;
   readonly resume: string | undefined;

@@ -25,7 +25,7 @@ export interface EnvironmentSettings extends Tasks {
   readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
   /** What takes the place of these where thoughts come before the actions. */
   readonly thoughts?: Partial<Omit<EnvironmentSettings, "source" | "thoughts">>;
-  /** What `npm start` compares where no method is named (arms.ts); none: it trains one agent. */
+  /** What `npm start` compares where no method is named (tools/arms/arms.ts); none: it trains one agent. */
   readonly arms?: string;
 }
 

@@ -156,7 +156,7 @@ export class Experiment {
     }
   }
 
-  /** `reference` and `critic`: what the method needs of them (companions.ts). */
+  /** `reference` and `critic`: what the method needs of them (trainingState.ts). */
   rl(
     options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
       readonly signal?: AbortSignal;

@@ -3,7 +3,7 @@
  *
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·ℓ_world + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
  *
- * An `Objective` says which functions fill in the columns; `planStep` (plan.ts) turns the episodes of one optimiser step into those
+ * An `Objective` says which functions fill in the columns; `planStep` (rl/train/plan.ts) turns the episodes of one optimiser step into those
  * columns, with every denominator already folded into the weights, so the step may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";

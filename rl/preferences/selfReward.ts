@@ -8,7 +8,7 @@
  * win rate has over the second, `hacking/gap`, is what was learnt of the judges and not of the task.
  *
  * Not the paper's: IPO with imitation in the place of plain DPO, which lowers both answers of a pair until a weak policy has
- * forgotten both (why: preferenceLoop.ts; `policyLoss: dpo(), imitation: 0` is the paper's); no prompts are invented, no judgements are trained on, and the ensemble stands in the place of the mean of three
+ * forgotten both (why: loop.ts; `policyLoss: dpo(), imitation: 0` is the paper's); no prompts are invented, no judgements are trained on, and the ensemble stands in the place of the mean of three
  * sampled judgements.
  */
 import { check } from "../../engine/errors.ts";

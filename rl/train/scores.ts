@@ -1,5 +1,5 @@
 /**
- * The passes without gradient that come before a step: each signal that an objective asks for (signals.ts), of every token that the
+ * The passes without gradient that come before a step: each signal that an objective asks for (rl/methods/tokenStatistics.ts), of every token that the
  * agent sampled. The learner and the reference are each run at most once, and only if one of their signals is wanted.
  */
 import { check } from "../../engine/errors.ts";

@@ -1,4 +1,4 @@
-/** From metric lines to the columns that a chart draws. Pure functions; the drawing is in pageCharts.ts. */
+/** From metric lines to the columns that a chart draws. Pure functions; the drawing is in charts.ts. */
 import type { ChartInfo } from "../figures/catalogue.ts";
 import { CHARTS } from "../figures/catalogue.ts";
 import type { MetricsRecord } from "../../node/records.ts";

@@ -1,6 +1,6 @@
 /**
  * The data inside report.html, as the page's script reads it: the metric lines, and the transcripts with every distinct token
- * text stored once. Written by render.ts, read by page.ts; both ends of one format in one file.
+ * text stored once. Written by each render.ts, read by each page.ts; both ends of one format in one file.
  */
 import { fail } from "../../engine/errors.ts";
 import {

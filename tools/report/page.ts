@@ -1,6 +1,6 @@
 /**
  * The script of report.html: reads the embedded data, draws the curves and the trajectory viewer. It is bundled into the page
- * (assets.ts), so unlike a module of the library it runs on being loaded. Runs in the browser.
+ * (tools/page/assets.ts), so unlike a module of the library it runs on being loaded. Runs in the browser.
  */
 import { decodeReportData, type TranscriptHandle } from "../page/embedded.ts";
 import { formatNumber } from "../figures/format.ts";

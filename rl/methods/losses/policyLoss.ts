@@ -1,6 +1,6 @@
 /**
  * What a policy loss is: from the columns of a micro-batch to one loss per token. Weights and denominators are applied elsewhere
- * (`aggregation.ts`), once for all of them.
+ * (rl/methods/aggregation.ts), once for all of them.
  *
  * The mask enters before every `exp`: a masked token's values are replaced first, so that no overflow behind the mask can come
  * back as a NaN in value or gradient. In comments and tables lp is the new log-probability, old the recorded one, A the advantage,

@@ -3,7 +3,7 @@
  * actions, learn from the pairs against the policy that searched, repeat.
  *
  * Not the paper's: IPO with imitation in the place of plain DPO. On siblings, which differ in one short action, the sigmoid loss drives
- * both actions down and a weak policy with them (why: preferenceLoop.ts; `policyLoss: dpo(), imitation: 0` is the paper's).
+ * both actions down and a weak policy with them (why: ../loop.ts; `policyLoss: dpo(), imitation: 0` is the paper's).
  */
 import { check } from "../../../engine/errors.ts";
 import { checkKeys } from "../../../engine/options.ts";

@@ -1,7 +1,7 @@
 /**
  * Where an episode stands in a search, as a value: the tokens so far and an environment that has seen them. Playing an action gives a
  * new position and leaves the old one as it was, because the environment is cloned first. The stream, the stop reasons and the rewards
- * are exactly those of a rollout (episodes.ts).
+ * are exactly those of a rollout (rl/play/episode.ts).
  */
 import { check, fail } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/index.ts";
