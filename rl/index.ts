@@ -17,7 +17,7 @@ export { policyMask, sampledCount, STOP_REASONS, type StopReason, type TokenStre
 export { type Rollout, rolloutsOf, type TokenPlace, type Trajectory, turnCount } from "./episode/stream.ts";
 export { SPECIAL_TOKENS, Template, type TemplateOptions } from "./episode/template.ts";
 
-// Where it happens
+// How it is played
 export { demonstrate, playScripted, type DemonstrationOptions } from "./play/demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./play/rollout.ts";
 

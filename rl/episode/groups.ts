@@ -18,11 +18,13 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => number | str
 /** The rollouts of each group, in order of first appearance. */
 export const groupsOf = (rollouts: readonly Rollout[]): Rollout[][] => groupBy(rollouts, ({ group }) => group);
 
+export const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
+
 /** Mean and standard deviation with `ddof`; the deviation of a single value is 0. */
 export function moments(values: readonly number[], ddof: number): { mean: number; std: number } {
-  const mean = values.reduce((a, b) => a + b, 0) / values.length;
-  const squares = values.reduce((a, b) => a + (b - mean) ** 2, 0);
-  return { mean, std: values.length > ddof ? Math.sqrt(squares / (values.length - ddof)) : 0 };
+  const centre = mean(values);
+  const squares = values.reduce((a, b) => a + (b - centre) ** 2, 0);
+  return { mean: centre, std: values.length > ddof ? Math.sqrt(squares / (values.length - ddof)) : 0 };
 }
 
 /** Fewer than two values, or all equal. Compared exactly: a rounding residue divided by a tiny deviation is noise ×4000. */

@@ -2,12 +2,10 @@
  * What is reported of a batch of episodes, under TRL's names, so that dashboards and habits carry over. A metric that does not exist
  * (no failed call, nothing sampled) is left out rather than 0.
  */
-import { moments } from "./groups.ts";
+import { mean, moments } from "./groups.ts";
 import { rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
 
 export type Metrics = Record<string, number>;
-
-const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
 /** Outcomes of a batch of episodes, counted per rollout: a rewritten history does not make two of one. */
 export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {

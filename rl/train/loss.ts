@@ -38,8 +38,6 @@ import { clippedValueLoss } from "../methods/losses/value.ts";
 import { clipOf, type Objective, type StepPlan, type TokenPlan } from "../methods/objective.ts";
 import type { PerToken } from "../methods/tokenStatistics.ts";
 
-export type { PerToken } from "../methods/tokenStatistics.ts";
-
 /** What of an objective is still to be done once the step is planned. */
 export type LossParts = Pick<Objective, "policyLoss" | "world" | "kl" | "critic">;
 

@@ -2,14 +2,12 @@
  * What is reported of an update, under TRL's names. A metric that does not exist (no penalty, nothing sampled) is left out rather
  * than 0.
  */
-import { moments } from "../episode/groups.ts";
+import { mean, moments } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken } from "../episode/stream.ts";
 import { betaOf, type Objective, type StepPlan } from "../methods/objective.ts";
 import type { PerToken } from "../methods/tokenStatistics.ts";
 import type { UpdateResult } from "./loss.ts";
-
-const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
 /**
  * What an update did: losses, entropy of the agent's tokens, clipping, and how far the sampler was from the trainer.
