@@ -25,7 +25,8 @@ export { type EpisodeRequest, rollout, type RolloutOptions } from "./play/rollou
 export * from "./rewards/index.ts";
 
 // What is learnt from it: a method by name, or put together from its parts
-export { type KlChoice, listMethods, METHODS, type MethodChoice, objectiveOf } from "./methods/presets.ts";
+export { type KlChoice } from "./methods/losses/kl.ts";
+export { listMethods, METHODS, type MethodChoice, objectiveOf } from "./methods/presets.ts";
 export { type GrpoConfigLike, methodFromGrpoConfig, objectiveFromGrpoConfig } from "./interop/grpoConfig.ts";
 export {
   fromTokenRoles,
@@ -92,6 +93,9 @@ export {
 export {
   cispo,
   type CispoOptions,
+  type DroOptions,
+  type GmpoOptions,
+  type GspoOptions,
   clipCov,
   dft,
   dppoKl,

@@ -20,6 +20,7 @@ import {
   TRL_CASES,
 } from "../tests/support/rlGoldens.ts";
 import { ADVANTAGE_NOTES, ADVANTAGE_PROPERTIES, ADVANTAGE_ROWS, KL_PROPERTIES, KL_ROWS, LOSS_PROPERTIES, LOSS_ROWS, OTHER_ROWS } from "../tests/support/rlMethods.ts"; // prettier-ignore
+import { optionRows } from "../node/job/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
 
 const INTRODUCTION = `# All methods
@@ -127,6 +128,10 @@ export function methodTable(): Promise<string> {
     `| \`${name}\` | ${m.advantage} | ${m.loss} | ${m.aggregation} | ${m.description} | ${m.source} |`,
   ); // prettier-ignore
   const presetTable = ["| Method | Advantage | Loss | Aggregation | In words | Source |", "| - | - | - | - | - | - |", ...presets].join("\n"); // prettier-ignore
+  const options = optionRows().map(({ part, name, default: value, allowed, about }) =>
+    `| \`${part}.${name}\` | ${value} | ${cell(allowed)} | ${cell(about)} |`,
+  ); // prettier-ignore
+  const optionTable = ["| Option | Default | Allowed | What it does |", "| - | - | - | - |", ...options].join("\n");
   const text = `${INTRODUCTION}
 ${sections.join("\n")}
 ## Presets
@@ -134,6 +139,12 @@ ${sections.join("\n")}
 What \`--method\` knows; each goes through the loop in \`tests/rl/presets.test.ts\`, with one pass over its episodes and with two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
 
 ${presetTable}
+
+## Options
+
+What \`--set PART.OPTION=VALUE\` and the options objects in code know. A table in the source declares each option once (\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Where no default stands, there is none, or it is the environment's or the main job's.
+
+${optionTable}
 
 ${rows.length} rows.
 `;

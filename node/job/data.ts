@@ -2,47 +2,33 @@
  * What a run plays and learns from, beside its method: temperatures, exploration, a curriculum, refills, a guide, replay. Settings are
  * plain data in `config.json`; what remembers (curricula, replay) is made once for a run and saved with its checkpoints.
  */
+import type { OptionsOf } from "../../engine/optionTable.ts";
 import { nearest } from "../../engine/options.ts";
 import { Rng } from "../../engine/index.ts";
-import { armsOf, type Curriculum, Learnability } from "../../rl/tasks/curriculum.ts";
+import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../../rl/tasks/curriculum.ts";
 import type { DynamicSamplingOptions } from "../../rl/tasks/dynamic.ts";
 import type { GuideOptions } from "../../rl/tasks/expertPrefix.ts";
 import type { PredictionOptions } from "../../rl/tasks/predictions.ts";
 import type { DataOptions } from "../../rl/tasks/play.ts";
-import { DifficultyPools, FailedTasks } from "../../rl/tasks/pools.ts";
+import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../../rl/tasks/pools.ts";
 import { ReplayBuffer, type ReplayOptions } from "../../rl/tasks/replay.ts";
 import { Exploration } from "../../rl/tasks/exploration.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import { UsageError } from "../flags.ts";
 import type { DataFlags, MethodFlags } from "./commandLine.ts";
+import { CURRICULA, type Fields } from "./parts.ts";
 import { parsePlan, type Plan, scheduleOf, valuesOfPlan } from "./schedules.ts";
 import { once, type Settings } from "./settings.ts";
 import { checkYardstick, isYardstick } from "./yardsticks.ts";
 
-/** How tasks can be chosen, each with the options that `--set curriculum.…` gives it. */
-const CURRICULA = {
-  learnability: ["by", "floor", "memory", "prior"],
-  failed: ["share", "capacity", "solvedAt"],
-  "failed+learnability": ["by", "floor", "memory", "prior", "share", "capacity", "solvedAt"],
-  pools: ["tasks", "memory", "prior"],
-} as const;
-type CurriculumName = keyof typeof CURRICULA;
+export type CurriculumName = keyof typeof CURRICULA;
 const CURRICULUM_NAMES = Object.keys(CURRICULA) as CurriculumName[];
 
-/** Of the curriculum `pools`, which has a record of every one and saves it. */
-const MOST_TASKS = 100_000;
-
-export interface CurriculumSettings {
+export interface CurriculumSettings
+  extends Omit<OptionsOf<typeof LEARNABILITY>, "arms">, Omit<OptionsOf<typeof FAILED_TASKS>, "base"> {
   readonly name: CurriculumName;
   readonly by?: "family" | "level";
-  /** Of `pools`: how many tasks there are in all; default 256. */
   readonly tasks?: number;
-  readonly floor?: number;
-  readonly memory?: number;
-  readonly prior?: number;
-  readonly share?: number;
-  readonly capacity?: number;
-  readonly solvedAt?: number;
 }
 
 export interface DataSettings {
@@ -110,7 +96,7 @@ function curriculumOf(name: string | undefined, options: Settings[string]): Curr
     const near = nearest(name, CURRICULUM_NAMES);
     throw new UsageError(`--curriculum: unknown name "${name}"; ${near === undefined ? `expected ${CURRICULUM_NAMES.join(", ")}` : `did you mean "${near}"?`}`); // prettier-ignore
   }
-  const own: readonly string[] = CURRICULA[found];
+  const own = Object.keys(CURRICULA[found]);
   const foreign = Object.keys(options).find((option) => !own.includes(option));
   if (foreign !== undefined)
     throw new UsageError(`--set curriculum.${foreign}: --curriculum ${found} has ${own.join(", ")}`);
@@ -162,27 +148,25 @@ function explorationOf(
 }
 
 function makeCurriculum(settings: CurriculumSettings, { env, envOptions, seed }: DataSource): Curriculum {
-  const { name, by = "family", tasks = 256, ...numbers } = settings;
-  const only = (names: readonly string[]): object =>
-    Object.fromEntries(Object.entries(numbers).filter(([option]) => names.includes(option)));
+  const { name, by = "family", tasks = CURRICULA.pools.tasks.default, ...numbers } = settings;
+  const only = (fields: Fields): object =>
+    Object.fromEntries(Object.entries(numbers).filter(([option]) => Object.hasOwn(fields, option)));
   const learnability = (): Learnability =>
-    new Learnability({ arms: armsOf(env, by, envOptions), ...only(CURRICULA.learnability) });
+    new Learnability({ arms: armsOf(env, by, envOptions), ...only(LEARNABILITY.fields) });
   switch (name) {
     case "learnability":
       return learnability();
     case "failed":
-      return new FailedTasks(only(CURRICULA.failed));
+      return new FailedTasks(only(FAILED_TASKS.fields));
     case "failed+learnability":
-      return new FailedTasks({ base: learnability(), ...only(CURRICULA.failed) });
+      return new FailedTasks({ base: learnability(), ...only(FAILED_TASKS.fields) });
     case "pools": {
-      if (!Number.isInteger(tasks) || tasks < 1 || tasks > MOST_TASKS)
-        throw new UsageError(`--set curriculum.tasks: expected an integer ≥ 1 and ≤ ${MOST_TASKS}, got ${tasks}`);
       const draw = new Rng(seed).split("pools");
       const seeds = new Set<number>();
       for (let i = 0; seeds.size < tasks; i++) seeds.add(draw.split(i).int(2 ** 31));
       return new DifficultyPools({
         tasks: [...seeds].map((own) => ({ name: "task", seed: own })),
-        ...only(CURRICULA.pools),
+        ...only(DIFFICULTY_POOLS.fields),
       });
     }
   }

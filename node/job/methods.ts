@@ -10,17 +10,19 @@ import type { CorrectionOptions, RejectionOptions } from "../../rl/methods/impor
 import { type GrpoConfigLike, type GrpoTraining, methodFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
 import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
-import { type KlChoice, type MethodChoice, METHODS, objectiveOf, splitNames } from "../../rl/methods/presets.ts";
+import { type MethodChoice, METHODS, objectiveOf, splitNames } from "../../rl/methods/presets.ts";
 import type { RolloutFilter } from "../../rl/methods/filter.ts";
 import { type AdaptiveEntropyOptions, POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
+import type { KlChoice } from "../../rl/methods/losses/kl.ts";
 import { entryByName } from "../../rl/methods/names.ts";
 import { type CriticOptions, type Objective, worldsOf } from "../../rl/methods/objective.ts";
 import { oneOf, UsageError } from "../flags.ts";
 import type { MethodFlags } from "./commandLine.ts";
-import { type RewardSettings, rewardSettings, rewardWeights } from "./rewards.ts";
+import { rewardSettings, rewardWeights } from "./rewards.ts";
 import { type Plan, scheduleOf } from "./schedules.ts";
 import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
-import { METHOD_OPTIONS, once, type Settings } from "./settings.ts";
+import { METHOD_PARTS, type RewardSettings } from "./parts.ts";
+import { once, type Settings } from "./settings.ts";
 
 export const DEFAULT_METHOD = "grpo+echo";
 
@@ -108,7 +110,7 @@ function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings)
   const { advantage, loss, aggregation, lambda, kl, klTarget, correction } = flags;
   checkYardstick(method, { advantage, loss, aggregation, lambda, kl, "kl-target": klTarget, correction }, set["rl"]);
   const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "correction", "rejection", "reward"];
-  const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_OPTIONS, name) || OF_RL.includes(name));
+  const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_PARTS, name) || OF_RL.includes(name));
   if (part !== undefined) throw new UsageError(`--set ${part}.${Object.keys(set[part]!)[0]!}: ${part} is no part of --method ${method}, which is no RL`); // prettier-ignore
   const expertsOnly = set["rl"]?.["expertsOnly"] === true;
   return { method, aggregation: "token-mean", ...(expertsOnly ? { expertsOnly } : {}) };
@@ -135,7 +137,7 @@ function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSett
 function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): MethodSettings {
   const { method } = base;
   const used = partsOf(base);
-  const own = Object.entries(set).filter(([part]) => Object.hasOwn(METHOD_OPTIONS, part));
+  const own = Object.entries(set).filter(([part]) => Object.hasOwn(METHOD_PARTS, part));
   for (const [part, values] of own) {
     if (!used.includes(part)) throw new UsageError(`--set ${part}.${Object.keys(values)[0]!}: ${part} is no part of --method ${method}, whose parts are ${used.join(", ")}`); // prettier-ignore
   }

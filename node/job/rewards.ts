@@ -9,16 +9,8 @@ import { turnsOf } from "../../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../../rl/episode/stream.ts";
 import type { Template } from "../../rl/episode/template.ts";
 import { UsageError } from "../flags.ts";
+import type { RewardSettings } from "./parts.ts";
 import type { Settings } from "./settings.ts";
-
-/** Weights beside the outcome's, which is 1; and the cap on all of them together, default 0.3. */
-export interface RewardSettings {
-  readonly format?: number;
-  readonly tools?: number;
-  readonly overlong?: number;
-  readonly repetition?: number;
-  readonly cap?: number;
-}
 
 /** What GDPO compares beside the outcome where nobody says it: the customary weights. With the outcome alone it would be another GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };

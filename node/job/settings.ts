@@ -1,166 +1,20 @@
 /**
- * `--set PART.OPTION=VALUE`: every number and switch of a method and of its data that has no flag of its own. The tables below say what
- * there is; a name or a value that is not in them is one line with the nearest that is. Ranges are checked where the options are used.
+ * `--set PART.OPTION=VALUE`: every number and switch that has no flag of its own. parts.ts says what there is. A name that is not
+ * there is one line with the nearest that is, and so is a value that the option does not allow.
  */
 import { nearest } from "../../engine/options.ts";
-import { ECHO_NORMALIZATIONS } from "../../rl/methods/world/echo.ts";
-import { FOCUS_SIGNALS } from "../../rl/methods/tokenWeights.ts";
-import { KL_ALIASES, KL_ESTIMATORS } from "../../rl/methods/losses/kl.ts";
+import type { Option } from "../../engine/optionTable.ts";
 import { UsageError } from "../flags.ts";
-import { parsePlan, type Plan, showPlan } from "./schedules.ts";
+import { type Fields, METHOD_PARTS, OTHER_PARTS } from "./parts.ts";
+import { parsePlan, type Plan, showPlan, valuesOfPlan } from "./schedules.ts";
 
-/** What may stand behind the equals sign: a number, a number or a schedule, yes or no, two bounds or none, or one of some words. */
-type Kind = "number" | "schedule" | "switch" | "bounds" | readonly string[];
+const PARTS: Readonly<Record<string, Fields>> = { ...METHOD_PARTS, ...OTHER_PARTS };
 
 /** Parts whose options are the environment's own: it says what there is (environments.ts), and here they stay text. */
 const TASK_PARTS: Readonly<Record<string, string>> = {
   env: "any option of the environment, in training and evaluation: env.levels=1-2, env.families=read+count, env.size=2",
   train: "the same, in training alone",
   demo: "the same, in the demonstrations of the warm start alone",
-};
-type Options = Readonly<Record<string, Kind>>;
-
-const CLIP: Options = { epsilon: "number", epsilonHigh: "number" };
-const PPO: Options = { ...CLIP, dualClip: "number", delta: "number" };
-const STD: Options = { ddof: "number", eps: "number" };
-const GAE: Options = { gamma: "number", alpha: "number", level: ["token", "step"], whiten: "switch" };
-const STEPS: Options = { gamma: "number", std: "switch", eps: "number" };
-
-/** Options of the parts of a method, under the names of `--list`. */
-export const METHOD_OPTIONS: Readonly<Record<string, Options>> = {
-  // policy losses
-  ppo: PPO,
-  dual_clip: PPO,
-  sapo: { temperaturePositive: "number", temperatureNegative: "number" },
-  cispo: { cap: ["offset", "absolute"], ...CLIP },
-  dro: { beta: "number" },
-  dppo_tv: CLIP,
-  dppo_kl: CLIP,
-  prime_rl: { threshold: "number", klTau: "number", symmetric: "switch" },
-  m2po: { threshold: "number" },
-  kl_cov: { ratio: "number", coefficient: "number" },
-  clip_cov: { ratio: "number", low: "number", high: "number", ...CLIP, seed: "number" },
-  gspo: CLIP,
-  gmpo: CLIP,
-  vespo: { kPos: "number", lambdaPos: "number", kNeg: "number", lambdaNeg: "number", detached: "switch" },
-  // advantages
-  grpo: { ...STD, scale: ["group", "batch"], singleton: ["zero", "raw"] },
-  pass_at_k: { ...STD, std: "switch" },
-  gdpo: { ...STD, batch: ["rollout", "token"] },
-  rae: { decay: "number" },
-  rft: { perTask: "number" },
-  "reinforce++": { gamma: "number" },
-  gae: { ...GAE, lambda: "number", lambdaValue: "number" },
-  vapo: GAE,
-  bi_level_gae: { gammaTurn: "number", gamma: "number", lambda: "number", whiten: "switch" },
-  vtrace: { gamma: "number", lambda: "number", rhoBar: "number", cBar: "number" },
-  gigpo: { omega: "number", ...STEPS, stats: ["rollout", "row"] },
-  milestone: { lambda: "number", ...STEPS },
-  // world models and token weightings
-  echo: { lambda: "schedule", normalization: ECHO_NORMALIZATIONS },
-  paw: {
-    alpha: "number",
-    rho: "number",
-    selection: ["entropy", "random", "all"],
-    entropy: ["full", "sampled"],
-    loss: ["clipped", "cross-entropy"],
-    weight: ["adaptive", "constant"],
-    rewardMax: "number",
-    clamp: "bounds",
-    coefficient: "number",
-    seed: "number",
-  },
-  actfocus: { alpha: "number", beta: "number", signal: FOCUS_SIGNALS },
-  top_entropy: { share: "number" },
-};
-
-/** Options around the method: of the loss, of the loop, and of the data. */
-export const OTHER_OPTIONS: Readonly<Record<string, Options>> = {
-  kl: {
-    beta: "number",
-    estimator: [...KL_ESTIMATORS, ...Object.keys(KL_ALIASES)],
-    in: ["loss", "reward"],
-    importance: "switch",
-    target: "number",
-    horizon: "number",
-  },
-  entropy: { target: "number", coefficient: "number", delta: "number", min: "number", max: "number" },
-  rolloutFilter: { strategy: ["top_p", "top_k", "min_p"], value: "number", mode: ["linear", "softmax"] },
-  critic: { coefficient: "number", clip: "number", trunk: "switch" },
-  correction: {
-    level: ["token", "sequence"],
-    mode: ["truncate", "mask", "none"],
-    max: "number",
-    min: "number",
-    normalize: "switch",
-    offPolicyMask: "number",
-  },
-  rejection: {
-    level: ["token", "sum", "mean", "max"],
-    estimator: ["k1", "k2", "k3"],
-    max: "number",
-    min: "number",
-  },
-  tokenizer: { vocabSize: "number", corpusEpisodes: "number", novices: "switch" },
-  sft: {
-    loss: ["sft", "dft"],
-    demonstrations: "number",
-    noviceShare: "number",
-    imitateNovices: "switch",
-    thoughts: "switch",
-    observationWeight: "number",
-    steps: "number",
-    batchSize: "number",
-    lr: "number",
-    warmup: "number",
-  },
-  rl: {
-    entropy: "number",
-    imitation: "number",
-    maskTruncated: "switch",
-    dropConstantGroups: "switch",
-    rewardFrom: "number",
-    expertsOnly: "switch",
-    iterations: "number",
-    gradEvery: "number",
-    groups: "number",
-    groupSize: "number",
-    lr: "number",
-    warmup: "number",
-    clipNorm: "number",
-    weightDecay: "number",
-  },
-  rollout: {
-    temperature: "schedule",
-    topK: "number",
-    topP: "number",
-    minP: "number",
-    maxTurns: "number",
-    maxActionTokens: "number",
-    maxObservationTokens: "number",
-  },
-  reward: { format: "number", tools: "number", overlong: "number", repetition: "number", cap: "number" },
-  curriculum: {
-    by: ["family", "level"],
-    floor: "number",
-    memory: "number",
-    prior: "number",
-    share: "number",
-    capacity: "number",
-    solvedAt: "number",
-    tasks: "number",
-  },
-  dynamicSampling: { maxRefills: "number" },
-  replay: {
-    perStep: "number",
-    capacity: "number",
-    order: ["fifo", "priority"],
-    maxStaleness: "number",
-    maxUses: "number",
-  },
-  predictions: { perStep: "number", size: "number", threshold: "number" },
-  guide: { maxPrefix: "number" },
-  exploration: { epsilon: "schedule", choose: ["random", "expert"] },
 };
 
 export type Value = number | boolean | string | Plan | readonly [number, number] | null;
@@ -180,11 +34,9 @@ export function parseSettings(texts: readonly string[]): Settings {
       own[option!] = value!;
       continue;
     }
-    const tables = { ...METHOD_OPTIONS, ...OTHER_OPTIONS };
-    const names = { ...tables, ...TASK_PARTS };
-    known(`--set ${text}`, "part", names, part);
-    const kind = known(`--set ${part}.${option!}`, "option", tables[part]!, option!);
-    own[option!] = valueOf(`--set ${part}.${option!}`, kind, value!);
+    known(`--set ${text}`, "part", { ...PARTS, ...TASK_PARTS }, part);
+    const field = known(`--set ${part}.${option!}`, "option", PARTS[part]!, option!);
+    own[option!] = valueOf(`--set ${part}.${option!}`, field, value!);
   }
   return settings;
 }
@@ -198,36 +50,42 @@ function known<T>(where: string, what: string, table: Readonly<Record<string, T>
   );
 }
 
-function valueOf(where: string, kind: Kind, text: string): Value {
-  if (typeof kind !== "string") {
-    if (kind.includes(text)) return text;
-    const near = nearest(text, kind);
-    const hint = near === undefined ? "" : `; did you mean "${near}"?`;
-    throw new UsageError(`${where}: expected ${kind.join(", ")}, got "${text}"${hint}`);
+/** @throws UsageError unless the text is a value that the option allows */
+function valueOf(where: string, option: Option<unknown>, text: string): Value {
+  const { kind, accepts } = option;
+  const near = typeof kind === "string" ? undefined : nearest(text, kind);
+  const hint = near === undefined || near === text ? "" : `; did you mean "${near}"?`;
+  const value = readText(kind, text);
+  const got = typeof value === "number" ? String(value) : JSON.stringify(text);
+  const wrong = (): UsageError => new UsageError(`${where} must be ${allowedText(option)}, got ${got}${hint}`);
+  if (kind === "schedule") {
+    const plan = parsePlan(where, text);
+    if (!valuesOfPlan(plan).every(accepts)) throw wrong();
+    return plan;
   }
+  if (value === undefined || !accepts(value)) throw wrong();
+  return value;
+}
+
+/** The value of the text; `undefined` if it is none of that kind. */
+function readText(kind: Option<unknown>["kind"], text: string): Exclude<Value, Plan> | number | undefined {
   switch (kind) {
     case "number":
-      return numberOf(where, "a number", text);
-    case "schedule":
-      return parsePlan(where, text);
+      return numberOf(text);
     case "switch":
-      if (text === "true" || text === "false") return text === "true";
-      throw new UsageError(`${where}: expected true or false, got "${text}"`);
+      return text === "true" ? true : text === "false" ? false : undefined;
     case "bounds": {
       if (text === "none") return null;
-      const [low, high, ...more] = text.split("..").map((side) => numberOf(where, "LOW..HIGH or none", side));
-      if (high === undefined || more.length > 0 || low! > high)
-        throw new UsageError(`${where}: expected LOW..HIGH or none, got "${text}"`);
-      return [low!, high];
+      const [low, high, ...more] = text.split("..").map(numberOf);
+      return low === undefined || high === undefined || more.length > 0 ? undefined : [low, high];
     }
+    default:
+      return text;
   }
 }
 
-function numberOf(where: string, expected: string, text: string): number {
-  const n = Number(text);
-  if (text.trim() === "" || !Number.isFinite(n)) throw new UsageError(`${where}: expected ${expected}, got "${text}"`);
-  return n;
-}
+const numberOf = (text: string): number | undefined =>
+  text.trim() === "" || Number.isNaN(Number(text)) ? undefined : Number(text);
 
 /** What a flag and `--set` say of one thing. @throws UsageError if both do */
 export function once<T extends Value>(flag: string, value: T | undefined, name: string, set: Settings): T | undefined {
@@ -238,23 +96,43 @@ export function once<T extends Value>(flag: string, value: T | undefined, name: 
   return value ?? other;
 }
 
-const KIND_TEXT = {
-  number: "N",
-  schedule: "N or a schedule",
-  switch: "true | false",
-  bounds: "LOW..HIGH | none",
-} as const;
+/** One option as `--list` and docs/methods.md show it. */
+export interface OptionRow {
+  readonly part: string;
+  readonly name: string;
+  readonly default: string;
+  readonly allowed: string;
+  readonly about: string;
+}
 
-/** All options in a line each part, for `--list`. */
+/** All options, part by part. */
+export function optionRows(): OptionRow[] {
+  return Object.entries(PARTS).flatMap(([part, fields]) =>
+    Object.entries(fields).map(([name, option]) => {
+      const { default: value, required, about } = option;
+      const given = required ? "needed" : value === undefined ? "" : showSetting(value as Value);
+      return { part, name, default: given, allowed: allowedText(option), about };
+    }),
+  );
+}
+
+/** All options for `--list`, a line each: name, default, allowed values, meaning. */
 export function listSettings(): string {
-  const lines = Object.entries({ ...METHOD_OPTIONS, ...OTHER_OPTIONS }).map(([part, options]) => {
-    const texts = Object.entries(options).map(([name, kind]) =>
-      kind === "number" ? name : `${name} (${typeof kind === "string" ? KIND_TEXT[kind] : kind.join(" | ")})`,
-    );
-    return `  ${part.padEnd(24)}${texts.join(", ")}`;
-  });
-  const tasks = Object.entries(TASK_PARTS).map(([part, about]) => `  ${part.padEnd(24)}${about}`);
-  return ["Options (--set PART.OPTION=VALUE; a number unless it says otherwise; a schedule is FROM..TO@STEPS or STEP:VALUE,STEP:VALUE)", ...lines, ...tasks].join("\n"); // prettier-ignore
+  const line = (name: string, text: string): string => `  ${name.padEnd(32)}${text}`;
+  return [
+    "Options (--set PART.OPTION=VALUE; a schedule is FROM..TO@STEPS or STEP:VALUE,STEP:VALUE)",
+    ...optionRows().map(({ part, name, default: value, allowed, about }) =>
+      line(`${part}.${name}`, `${value === "" ? "" : `${value}; `}${allowed}: ${about}`),
+    ),
+    ...Object.entries(TASK_PARTS).map(([part, about]) => line(`${part}.…`, about)),
+  ].join("\n");
+}
+
+/** The values of an option as they are written on the command line. */
+function allowedText({ kind, expected }: Option<unknown>): string {
+  if (kind === "schedule") return expected.replace("a function of the step", "a schedule");
+  if (kind === "bounds") return "LOW..HIGH or none";
+  return typeof kind === "string" ? expected : kind.join(" | ");
 }
 
 /**

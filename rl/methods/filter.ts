@@ -4,28 +4,33 @@
  * step of RL, groups whose rewards hardly differ are left out of the policy term (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { groupBy, groupsOf, moments } from "../episode/groups.ts";
 import { isAgentToken, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { type Success, succeeded } from "../episode/outcomes.ts";
-import { checkRange } from "./tokenStatistics.ts";
 
-export interface FilterOptions {
-  /** What is kept; default: what the environment calls a success, else a positive return. */
-  readonly keep?: Success;
-  /** Rollouts of one task at most, the shortest (in the agent's tokens) first; default 4. Else the easy tasks crowd out the others. */
-  readonly perTask?: number;
-}
+/** Without a limit per task the easy tasks crowd out the others. */
+export const ROLLOUT_CHOICE = options("filterRollouts", {
+  keep: inCode<Success>(
+    "what is kept; by default what the environment calls a success, else a positive return",
+    "a function of the trajectory",
+    (value) => typeof value === "function",
+  ),
+  perTask: number(4, "rollouts of one task at most, the shortest (in the agent's tokens) first", {
+    integer: true,
+    min: 1,
+    infinite: true,
+  }),
+});
+export type FilterOptions = OptionsOf<typeof ROLLOUT_CHOICE>;
 
 /**
  * The rollouts to imitate, in the order in which they came. Masked and unscorable ones are left out, and so are all but the first
  * of several with the same tokens. Tasks are told apart by environment, text and seed. The rows of a rollout stay together. Only
  * the agent's tokens are imitated by `trainSft`: a chooser's and a guide's actions are prompt.
  */
-export function filterRollouts(trajectories: readonly Trajectory[], options: FilterOptions = {}): Trajectory[] {
-  checkKeys("filterRollouts", options, ["keep", "perTask"]);
-  const { keep = succeeded, perTask = 4 } = options;
-  check(perTask === Infinity || (Number.isInteger(perTask) && perTask >= 1), () => `filterRollouts: perTask must be an integer ≥ 1 or Infinity, got ${perTask}`); // prettier-ignore
+export function filterRollouts(trajectories: readonly Trajectory[], given?: FilterOptions): Trajectory[] {
+  const { keep = succeeded, perTask } = ROLLOUT_CHOICE.read(given);
   const seen = new Set<string>();
   const candidates = rolloutsOf(trajectories).filter(({ scorable, first, rows, tokens }) => {
     if (!scorable || tokens.length === 0 || !keep(first)) return false;
@@ -45,29 +50,26 @@ export function filterRollouts(trajectories: readonly Trajectory[], options: Fil
 const taskOf = ({ env, task, seed }: Trajectory): string => JSON.stringify([env, task, seed]);
 
 /** RAGEN's names: what a group is worth is the standard deviation (ddof 1) of its rewards; groups without any are never kept. */
-export interface RolloutFilter {
-  /**
-   * `top_p` (default): the groups of largest deviation that together have the share `value` of all deviation. `top_k`: the share
-   * `value` of all groups, at least one. `min_p`: those with at least the share `value` of the largest deviation.
-   */
-  readonly strategy?: "top_p" | "top_k" | "min_p";
-  /** Default 0.9, for `top_k` 0.25. */
-  readonly value?: number;
-  /**
-   * Of `top_p`: deviations as they are (`linear`, default), less 0.01 of tolerance, with which a step of next to no spread is
-   * dropped whole; or their softmax.
-   */
-  readonly mode?: "linear" | "softmax";
-}
-const STRATEGIES = ["top_p", "top_k", "min_p"] as const;
+export const ROLLOUT_FILTER = options("rolloutFilter", {
+  strategy: oneOf(
+    ["top_p", "top_k", "min_p"],
+    "top_p",
+    "the groups of largest deviation that together have the share `value` of all deviation; the share `value` of all " +
+      "groups, at least one; or those with at least the share `value` of the largest deviation",
+  ),
+  value: number(undefined, "by default 0.9, for `top_k` 0.25", { min: 0, max: 1 }),
+  mode: oneOf(
+    ["linear", "softmax"],
+    undefined,
+    "of `top_p`: the deviations less 0.01 of tolerance, with which a step of next to no spread is dropped whole " +
+      "(`linear`, the default), or their softmax",
+  ),
+});
+export type RolloutFilter = OptionsOf<typeof ROLLOUT_FILTER>;
 const TOLERANCE = 0.01;
 
 export function checkRolloutFilter(filter: RolloutFilter): void {
-  checkKeys("rolloutFilter", filter, ["strategy", "value", "mode"]);
-  const { strategy = "top_p", value = 0.9, mode } = filter;
-  check(STRATEGIES.includes(strategy), () => `rolloutFilter: strategy must be one of ${STRATEGIES.join(", ")}, got "${String(strategy)}"`); // prettier-ignore
-  checkRange("rolloutFilter", "value", value, 0, 1);
-  check(mode === undefined || mode === "linear" || mode === "softmax", () => `rolloutFilter: mode must be "linear" or "softmax", got "${String(mode)}"`); // prettier-ignore
+  const { strategy, mode } = ROLLOUT_FILTER.read(filter);
   check(mode === undefined || strategy === "top_p", () => `rolloutFilter: mode is for top_p, not ${strategy}`);
 }
 

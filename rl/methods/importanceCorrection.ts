@@ -5,40 +5,47 @@
  * Weights are constants of the step; where a token is dropped the denominators still count it.
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { flag, inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import { type PerToken, type Signal, signal, type Signals } from "./tokenStatistics.ts";
 import { type Rollout, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 
-export interface RejectionOptions {
-  /** One value per token, or one per rollout: the sum, the mean or the largest of its tokens'. */
-  readonly level: "token" | "sum" | "mean" | "max";
-  /**
-   * What is compared, with x = ln r: `k1` the inverse ratio e^−x (for `sum` and `mean` that of x summed or averaged), kept within
-   * [min, max]; `k2` ½x² and `k3` e^x − x − 1, kept up to max. All three estimate KL(sampler ‖ learner), as in verl.
-   */
-  readonly estimator: "k1" | "k2" | "k3";
-  readonly max: number;
-  readonly min?: number;
-}
+/** All three estimators are of KL(sampler ‖ learner), as in verl, with x = ln r. */
+export const REJECTION = options("correction.reject", {
+  level: oneOf(
+    ["token", "sum", "mean", "max"],
+    REQUIRED,
+    "one value per token, or one per rollout: the sum, the mean or the largest of its tokens'",
+  ),
+  estimator: oneOf(
+    ["k1", "k2", "k3"],
+    REQUIRED,
+    "what is compared: the inverse ratio e^−x, within [min, max]; ½x² or e^x − x − 1, up to max",
+  ),
+  max: number(REQUIRED, "largest value that is kept"),
+  min: number(0, "smallest value that is kept"),
+});
+export type RejectionOptions = OptionsOf<typeof REJECTION>;
 
-export interface CorrectionOptions {
-  /** `token`: each token's own r; `sequence`: their product over the rollout. Default `token`. */
-  readonly level?: "token" | "sequence";
-  /** `truncate` (TIS): min(r, max). `mask` (IcePop, MIS): r within [min, max], else 0. `none`: 1, for a rejection alone. Default `truncate`. */
-  readonly mode?: "truncate" | "mask" | "none";
-  /** Default 2 */
-  readonly max?: number;
-  /** Default 0; `mask` only */
-  readonly min?: number;
-  /** Divide by the mean weight of the step; default false. */
-  readonly normalize?: boolean;
-  readonly reject?: RejectionOptions;
-  /**
-   * Drop rollouts with negative advantage whose tokens the learner finds this much less likely than the sampler did, as the mean of
-   * ln(μ/π) (off-policy sequence mask, DeepSeek-V3.2, arXiv 2512.02556). Default none.
-   */
-  readonly offPolicyMask?: number;
-}
+export const CORRECTION = options("correction", {
+  level: oneOf(["token", "sequence"], "token", "each token's own r, or their product over the rollout"),
+  mode: oneOf(
+    ["truncate", "mask", "none"],
+    "truncate",
+    "`truncate` (TIS): min(r, max); `mask` (IcePop, MIS): r within [min, max], else 0; `none`: 1, for a rejection alone",
+  ),
+  max: number(2, "largest weight", { above: 0 }),
+  min: number(undefined, "of `mask`: smallest ratio that is kept, by default 0", { min: 0 }),
+  normalize: flag(false, "whether weights are divided by their mean over the step"),
+  reject: inCode<RejectionOptions>("drops tokens or rollouts by a divergence", "an object of options", (value) =>
+    Boolean(REJECTION.read(value as RejectionOptions)),
+  ),
+  offPolicyMask: number(
+    undefined,
+    "drops rollouts with A < 0 whose mean of ln(μ/π) is larger (off-policy sequence mask, DeepSeek-V3.2, " +
+      "arXiv 2512.02556); by default none",
+  ),
+});
+export type CorrectionOptions = OptionsOf<typeof CORRECTION>;
 
 export interface Correction {
   readonly name: string;
@@ -68,14 +75,14 @@ function kept(ratios: readonly number[], { level, estimator, min = 0, max }: Rej
 }
 
 /** TIS (Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy training"), IcePop (Ring-1T, arXiv 2510.18855). */
-export function correction(options: CorrectionOptions = {}): Correction {
-  checkKeys("correction", options, ["level", "mode", "max", "min", "normalize", "reject", "offPolicyMask"]);
-  const { level = "token", mode = "truncate", max = 2, min = 0, normalize = false, reject, offPolicyMask } = options;
-  check(level === "token" || level === "sequence", () => `correction: level must be "token" or "sequence", got ${String(level)}`); // prettier-ignore
-  check(["truncate", "mask", "none"].includes(mode), () => `correction: unknown mode "${mode}", expected truncate, mask, none`); // prettier-ignore
-  check(max > 0 && min >= 0 && min < max, () => `correction: expected 0 ≤ min < max, got min ${min} and max ${max}`);
-  check(mode === "mask" || options.min === undefined, () => "correction: min is for mode \"mask\"; a truncation has only max"); // prettier-ignore
-  if (reject) checkKeys("correction.reject", reject, ["level", "estimator", "max", "min"]);
+export function correction(given?: CorrectionOptions): Correction {
+  const { level, mode, max, normalize, reject, offPolicyMask, ...lower } = CORRECTION.read(given);
+  check(
+    mode === "mask" || lower.min === undefined,
+    () => `correction: min is for mode "mask"; a truncation has only max`,
+  );
+  const { min = 0 } = lower;
+  check(min < max, () => `correction: min must be below max, got ${min} and ${max}`);
   const bounded = (r: number): number =>
     mode === "none" ? 1 : mode === "truncate" ? Math.min(r, max) : r >= min && r <= max ? r : 0;
   return {

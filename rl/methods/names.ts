@@ -1,10 +1,12 @@
 /** Tables of methods by name: what the command line lists, chooses from, and explains. */
 import { check, fail } from "../../engine/errors.ts";
 import { nearest } from "../../engine/options.ts";
+import type { OptionTable } from "../../engine/optionTable.ts";
 
-/** One method: how to make it, and what `--list` says of it. */
+/** One part of a method: its options, how to make it, and what `--list` says of it. */
 export interface Entry<T> {
-  /** Options as the function's own; unknown names and values out of range are errors. */
+  readonly options: OptionTable;
+  /** Unknown options and values out of range are errors. */
   make(options?: object): T;
   readonly formula: string;
   readonly source: string;

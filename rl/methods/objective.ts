@@ -8,6 +8,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
+import { flag, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { AdvantageEstimator } from "./advantages/estimator.ts";
 import type { Aggregation } from "./aggregation.ts";
 import type { Correction } from "./importanceCorrection.ts";
@@ -31,14 +32,12 @@ export interface KlOptions {
   readonly importance?: boolean;
 }
 
-export interface CriticOptions {
-  /** Of the value loss in the sum; default 0.1. */
-  readonly coefficient?: number;
-  /** How far a value may move from what it was before it is held back; default 0.2. */
-  readonly clip?: number;
-  /** Whether the value loss also trains the transformer; default true. */
-  readonly trunk?: boolean;
-}
+export const CRITIC = options("critic", {
+  coefficient: number(0.1, "of the value loss in the sum", { min: 0 }),
+  clip: number(0.2, "how far a value may move from what it was before it is held back", { above: 0 }),
+  trunk: flag(true, "whether the value loss also trains the transformer"),
+});
+export type CriticOptions = OptionsOf<typeof CRITIC>;
 
 export interface Objective {
   readonly advantage: AdvantageEstimator;
@@ -155,11 +154,7 @@ export function checkObjective(objective: Objective): void {
   const needsValues = advantage.needs?.includes("values") ?? false;
   check(!needsValues || critic !== undefined, () => `objective: the advantage "${advantage.name}" needs a critic; add critic: {} (and a value head to the learner)`); // prettier-ignore
   check(needsValues || critic === undefined, () => `objective: a critic, but the advantage "${advantage.name}" reads no values`); // prettier-ignore
-  if (critic) {
-    checkKeys("critic", critic, ["coefficient", "clip", "trunk"]);
-    checkRange("critic", "coefficient", critic.coefficient ?? 0.1, 0);
-    check((critic.clip ?? 0.2) > 0, () => `critic: clip must be > 0, got ${critic.clip}`);
-  }
+  if (critic) CRITIC.read(critic);
   check(!(advantage.offPolicy && correction), () => `objective: the advantage "${advantage.name}" and the correction ${correction?.name} both correct for π/μ, which would count twice; use one of them`); // prettier-ignore
   checkRange("objective", "entropy", entropyOf(objective), 0);
   checkRange("objective", "imitation", imitation, 0);

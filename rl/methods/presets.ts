@@ -3,13 +3,14 @@
  * a plus sign: `dapo+echo+actfocus`. An add-on alone stands on GRPO. Parts can be exchanged one by one, also by name.
  */
 import { check, fail } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { flag, inCode, number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
+import { KL_PENALTY, type KlChoice } from "./losses/kl.ts";
 import { ADVANTAGES } from "./advantages/index.ts";
 import { type Aggregation, AGGREGATION_FORMULAS, AGGREGATIONS, aggregationByName } from "./aggregation.ts";
 import { correction, type CorrectionOptions } from "./importanceCorrection.ts";
 import type { RolloutFilter } from "./filter.ts";
-import { echo, type WorldObjective } from "./world/echo.ts";
-import { actFocus, type TokenFocus, topEntropy } from "./tokenWeights.ts";
+import { ECHO, echo, type WorldObjective } from "./world/echo.ts";
+import { ACT_FOCUS, actFocus, TOP_ENTROPY, type TokenFocus, topEntropy } from "./tokenWeights.ts";
 import {
   AdaptiveEntropy,
   type AdaptiveEntropyOptions,
@@ -19,16 +20,18 @@ import {
 } from "./losses/index.ts";
 import { entryByName, type Table } from "./names.ts";
 import { checkObjective, type CriticOptions, type KlOptions, type Objective } from "./objective.ts";
-import { paw } from "./world/paw.ts";
+import { PAW, paw } from "./world/paw.ts";
 
 /** Losses on what the environment wrote. */
 export const WORLD: Table<WorldObjective> = {
   echo: {
+    options: ECHO,
     make: echo,
     formula: "λ·mean over episodes of −(1/|O|)Σ lp on the environment's tokens",
     source: "ECHO, arXiv 2605.24517",
   },
   paw: {
+    options: PAW,
     make: paw,
     formula: "λ_g·mean over the top-α transitions by action entropy of Σ 1[p≤ρ]·(1−p)/|o|, λ_g = 1 − R̄_g/R_max",
     source: "PaW, arXiv 2606.02388",
@@ -36,13 +39,15 @@ export const WORLD: Table<WorldObjective> = {
 };
 
 /** Weights of the agent's tokens. */
-export const FOCUS: Table<TokenFocus> = {
+export const TOKEN_WEIGHTS: Table<TokenFocus> = {
   actfocus: {
+    options: ACT_FOCUS,
     make: actFocus,
     formula: "α on thoughts, 1 + β·sigmoid((E − μ)/σ) on actions, E = −logsumexp of the reference's logits",
     source: "ActFocus, arXiv 2605.14558",
   },
   top_entropy: {
+    options: TOP_ENTROPY,
     make: topEntropy,
     formula: "1 on the share of tokens of highest entropy, 0 below",
     source: "Beyond the 80/20 rule, arXiv 2506.01939",
@@ -111,68 +116,57 @@ export const METHODS: Readonly<Record<string, Method>> = {
   beacon: method("GRPO, and steps compared on the way to the same milestone", "arXiv 2605.06078", "milestone", "ppo"),
 };
 
-/** A KL penalty as plain data. */
-export interface KlChoice extends Pick<KlOptions, "in" | "importance"> {
-  readonly beta: number;
-  /** Also by verl's names (`low_var_kl`, …); default `k3`. */
-  readonly estimator?: string;
-  /** With it the coefficient follows the KL; see `AdaptiveKl`. */
-  readonly target?: number;
-  /** Episodes over which a KL that is 20 % too high raises β by a fifth; default 10,000. */
-  readonly horizon?: number;
-}
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
-/** A method by names and numbers only, so that a file can hold it. */
-export interface MethodChoice {
-  /** A preset and any add-ons: `grpo`, `echo`, `dapo+echo+actfocus`. Default `grpo`. */
-  readonly method?: string;
-  /** Exchange one part of the preset. */
-  readonly advantage?: string;
-  readonly loss?: string;
-  readonly aggregation?: string;
-  /** Options of each part, under the part's name: `{ echo: { lambda: 0.02 }, ppo: { epsilonHigh: 0.28 } }`. */
-  readonly options?: Readonly<Record<string, object>>;
-  /** L_max of `seq-mean-token-sum-norm`. */
-  readonly maxLength?: number;
-  readonly kl?: KlChoice;
-  /** Coefficient of the entropy bonus; with a `target` it follows the entropy, see `AdaptiveEntropy`. */
-  readonly entropy?: number | AdaptiveEntropyOptions;
-  /** μ, the weight of imitating successful rollouts; in the place of the preset's own, VAPO's is 0.1. */
-  readonly imitation?: number;
-  /** Leave groups of little spread out of the policy term. */
-  readonly rolloutFilter?: RolloutFilter;
-  /** Of a method with a critic. */
-  readonly critic?: CriticOptions;
-  readonly correction?: CorrectionOptions;
-  /** In the place of the preset's own: DAPO's is true. */
-  readonly dropConstantGroups?: boolean;
-  readonly maskTruncated?: boolean;
-  /** The first step that looks at rewards. */
-  readonly rewardFrom?: number;
-}
-const CHOICE_KEYS: readonly string[] = ["method", "advantage", "loss", "aggregation", "options", "maxLength", "kl", "entropy", "imitation", "critic", "correction", "dropConstantGroups", "rolloutFilter", "maskTruncated", "rewardFrom"]; // prettier-ignore
+/** A method by names and numbers only, so that a file can hold it. What stands in objects has a table of its own. */
+export const METHOD = options("method", {
+  method: text("grpo", "a preset and any add-ons: `grpo`, `echo`, `dapo+echo+actfocus`"),
+  advantage: text(undefined, "in the place of the preset's"),
+  loss: text(undefined, "in the place of the preset's"),
+  aggregation: text(undefined, "in the place of the preset's"),
+  options: inCode<Readonly<Record<string, object>>>(
+    "options of each part under its name: { echo: { lambda: 0.02 }, ppo: { epsilonHigh: 0.28 } }",
+    "an object with an object of options for each part",
+    isObject,
+  ),
+  maxLength: number(undefined, "L_max of `seq-mean-token-sum-norm`", { above: 0 }),
+  kl: inCode<KlChoice>("a penalty on moving away from the reference", "an object of options", isObject),
+  entropy: inCode<number | AdaptiveEntropyOptions>(
+    "coefficient of the entropy bonus; with a `target` it follows the entropy (`AdaptiveEntropy`)",
+    "a number ≥ 0, or an object of options",
+    (value) => isObject(value) || (typeof value === "number" && value >= 0),
+  ),
+  imitation: number(
+    undefined,
+    "μ, the weight of imitating successful rollouts; by default the preset's, VAPO's is 0.1",
+    {
+      min: 0,
+    },
+  ),
+  rolloutFilter: inCode<RolloutFilter>("leaves out groups of little spread", "an object of options", isObject),
+  critic: inCode<CriticOptions>("of a method with a critic", "an object of options", isObject),
+  correction: inCode<CorrectionOptions>("for a sampler that is not the learner", "an object of options", isObject),
+  dropConstantGroups: flag(
+    undefined,
+    "whether groups without spread are left out; by default the preset's, DAPO's is true",
+  ),
+  maskTruncated: flag(false, "whether rollouts that ran out of tokens are left out of the policy term"),
+  rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
+});
+export type MethodChoice = OptionsOf<typeof METHOD>;
 
 /** An objective from names. Everything that does not fit together is one clear error. */
-export function objectiveOf(choice: MethodChoice): Objective {
-  checkKeys("method", choice, CHOICE_KEYS);
-  const {
-    options = {},
-    maxLength,
-    kl,
-    entropy = 0,
-    critic,
-    rolloutFilter,
-    maskTruncated = false,
-    rewardFrom = 0,
-  } = choice;
-  const parts = splitNames(choice.method ?? "grpo");
+export function objectiveOf(given: MethodChoice): Objective {
+  const choice = METHOD.read(given);
+  const { options = {}, maxLength, kl, entropy = 0, critic, rolloutFilter, maskTruncated, rewardFrom } = choice;
+  const parts = splitNames(choice.method);
   const presets = parts.filter((name) => Object.hasOwn(METHODS, name));
   check(presets.length <= 1, () => `method: "${choice.method}" names ${presets.length} presets, ${presets.join(" and ")}; one is possible`); // prettier-ignore
   const preset = METHODS[presets[0] ?? "grpo"]!;
   const advantage = choice.advantage ?? preset.advantage;
   const loss = choice.loss ?? preset.loss;
   const worlds = parts.filter((name) => Object.hasOwn(WORLD, name));
-  const focus = parts.filter((name) => Object.hasOwn(FOCUS, name));
+  const focus = parts.filter((name) => Object.hasOwn(TOKEN_WEIGHTS, name));
   check(focus.length <= 1, () => `method: one token weighting is possible, got ${focus.join(" and ")}`);
   const used = [advantage, loss, ...worlds, ...focus];
   for (const name of Object.keys(options)) {
@@ -195,7 +189,7 @@ export function objectiveOf(choice: MethodChoice): Objective {
     aggregation,
     ...(maxLength === undefined ? {} : { maxLength }),
     ...(worlds.length > 0 ? { world: worlds.map((name) => WORLD[name]!.make(options[name])) } : {}),
-    ...(focus.length > 0 ? { focus: FOCUS[focus[0]!]!.make(options[focus[0]!]) } : {}),
+    ...(focus.length > 0 ? { focus: TOKEN_WEIGHTS[focus[0]!]!.make(options[focus[0]!]) } : {}),
     ...(estimator.needs?.includes("values") ? { critic: {} } : {}),
     ...(critic ? { critic } : {}),
     ...(kl ? { kl: klOf(kl) } : {}),
@@ -211,21 +205,19 @@ export function objectiveOf(choice: MethodChoice): Objective {
   return objective;
 }
 
-const KL_HORIZON = 10_000;
-
 function klOf(choice: KlChoice): KlOptions {
-  checkKeys("kl", choice, ["beta", "estimator", "in", "importance", "target", "horizon"]);
-  const { beta, estimator = "k3", target, horizon = KL_HORIZON, ...rest } = choice;
+  const { beta, target, horizon, estimator, in: where, importance } = KL_PENALTY.read(choice);
   return {
     beta: target === undefined ? beta : new AdaptiveKl({ beta, target, horizon }),
     estimator: klEstimatorByName(estimator),
-    ...rest,
+    in: where,
+    importance,
   };
 }
 
 /** Names between plus signs, each known and there once; `reinforce++` and `reinforce++-baseline` have some of their own. */
 export function splitNames(text: string): string[] {
-  const all = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(FOCUS)];
+  const all = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(TOKEN_WEIGHTS)];
   const known = all.toSorted((a, b) => b.length - a.length); // the longest that fits
   const names: string[] = [];
   for (let rest = text; rest !== "";) {
@@ -256,7 +248,7 @@ export function listMethods(): string {
       Object.entries(METHODS).map(([name, m]) => line(name, m.description, m.source)),
     ),
     table("World models (add-ons)", ofTable(WORLD)),
-    table("Token weightings (add-ons)", ofTable(FOCUS)),
+    table("Token weightings (add-ons)", ofTable(TOKEN_WEIGHTS)),
     table("Policy losses (--loss)", ofTable(POLICY_LOSSES)),
     table("Advantages (--advantage)", ofTable(ADVANTAGES)),
     table(

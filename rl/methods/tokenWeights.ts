@@ -7,9 +7,8 @@
  * A role says what a token is; the tags around a span have the role of the span, and sampled text in neither counts as thought.
  * No gradient flows through w, and KL and entropy terms are not weighted.
  */
-import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
-import { checkRange, type PerToken, type Signal, signal, type Signals } from "./tokenStatistics.ts";
+import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
+import { type PerToken, type Signal, signal, type Signals } from "./tokenStatistics.ts";
 import { rolloutsOf, type TokenPlace, type Trajectory } from "../episode/stream.ts";
 
 export interface TokenFocus {
@@ -31,17 +30,15 @@ const SIGNAL_OF = {
   /** k3 of policy and reference at the token */
   kl: ["logProbs", "refLogProbs"],
 } as const satisfies Record<string, readonly Signal[]>;
-export const FOCUS_SIGNALS = ["energy", "entropy", "nll", "kl"] as const;
+export const FOCUS_SIGNALS = ["energy", "entropy", "nll", "kl"] as const satisfies readonly (keyof typeof SIGNAL_OF)[];
 export type FocusSignal = (typeof FOCUS_SIGNALS)[number];
 
-export interface ActFocusOptions {
-  /** Weight of thought tokens, default 0.1; 1 with beta 0 is no weighting at all. */
-  readonly alpha?: number;
-  /** How much more the least sure action token can count, default 0.5. */
-  readonly beta?: number;
-  /** What "unsure" is measured by; default `energy`. */
-  readonly signal?: FocusSignal;
-}
+export const ACT_FOCUS = options("actFocus", {
+  alpha: number(0.1, "weight of thought tokens; 1 with beta 0 is no weighting at all", { min: 0 }),
+  beta: number(0.5, "how much more the least sure action token can count", { min: 0 }),
+  signal: oneOf(FOCUS_SIGNALS, "energy", "what the reference's uncertainty is measured by"),
+});
+export type ActFocusOptions = OptionsOf<typeof ACT_FOCUS>;
 
 /** 1 + β·sigmoid((E − μ)/√(σ² + 1e-8)), mean and variance over all given values. */
 export function focusWeights(values: readonly number[], beta: number): number[] {
@@ -50,12 +47,8 @@ export function focusWeights(values: readonly number[], beta: number): number[] 
   return values.map((x) => 1 + beta / (1 + Math.exp(-(x - mean) / Math.sqrt(variance + 1e-8))));
 }
 
-export function actFocus(options: ActFocusOptions = {}): TokenFocus {
-  checkKeys("actFocus", options, ["alpha", "beta", "signal"]);
-  const { alpha = 0.1, beta = 0.5, signal: kind = "energy" } = options;
-  checkRange("actFocus", "alpha", alpha, 0);
-  checkRange("actFocus", "beta", beta, 0);
-  check(FOCUS_SIGNALS.includes(kind), () => `actFocus: unknown signal "${kind}", expected ${FOCUS_SIGNALS.join(", ")}`);
+export function actFocus(given?: ActFocusOptions): TokenFocus {
+  const { alpha, beta, signal: kind } = ACT_FOCUS.read(given);
   return {
     name: "actfocus",
     needs: beta > 0 ? SIGNAL_OF[kind] : [],
@@ -82,14 +75,17 @@ function readSignal(kind: FocusSignal, signals: Signals): (place: TokenPlace) =>
   };
 }
 
+export const TOP_ENTROPY = options("topEntropy", {
+  share: number(0.2, "share of the step's tokens that are trained", { min: 0, max: 1 }),
+});
+export type TopEntropyOptions = OptionsOf<typeof TOP_ENTROPY>;
+
 /**
  * Only tokens of the highest entropy are trained: 1 from the (1 − share) quantile of the step upwards, 0 below ("Beyond the 80/20
  * rule", Wang et al. 2025, arXiv 2506.01939; TRL's `top_entropy_quantile`). The denominators still count all tokens.
  */
-export function topEntropy(options: { readonly share?: number } = {}): TokenFocus {
-  checkKeys("topEntropy", options, ["share"]);
-  const { share = 0.2 } = options;
-  checkRange("topEntropy", "share", share, 0, 1);
+export function topEntropy(given?: TopEntropyOptions): TokenFocus {
+  const { share } = TOP_ENTROPY.read(given);
   return {
     name: "top_entropy",
     needs: ["entropy"],

@@ -5,7 +5,8 @@
  * Here: what a curriculum is, and learnability. Failed-task buffer and difficulty pools: pools.ts.
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys, showValue } from "../../engine/options.ts";
+import { showValue } from "../../engine/options.ts";
+import { inCode, number, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import { groupBy } from "../episode/groups.ts";
@@ -111,16 +112,21 @@ export class SuccessRates {
   }
 }
 
-export interface LearnabilityOptions {
-  /** Kinds of tasks; `armsOf` makes them from an environment's families or levels. */
-  readonly arms: readonly TaskChoice[];
-  /** Share of the tasks that is spread evenly, whatever the rates say, so that nothing is given up for good; default 0.1. */
-  readonly floor?: number;
-  /** Of the past, in each group's update of a rate; default 0.9. */
-  readonly memory?: number;
-  /** Rate of what was never tried; default 0.5, so that the unknown is tried first. */
-  readonly prior?: number;
-}
+export const LEARNABILITY = options("Learnability", {
+  arms: inCode<readonly TaskChoice[]>(
+    "kinds of tasks; `armsOf` makes them from an environment's families or levels",
+    "a list of kinds of tasks",
+    Array.isArray,
+    REQUIRED,
+  ),
+  floor: number(0.1, "share of the tasks that is spread evenly, so that nothing is given up for good", {
+    min: 0,
+    max: 1,
+  }),
+  memory: number(0.9, "how much of a success rate stays with each group", { min: 0, max: 1 }),
+  prior: number(0.5, "success rate of what was never tried; 0.5: the unknown is tried first", { min: 0, max: 1 }),
+});
+export type LearnabilityOptions = OptionsOf<typeof LEARNABILITY>;
 
 /**
  * Learnability: kinds of tasks are drawn in proportion to p(1 − p), which is largest where every second try succeeds: there the
@@ -133,10 +139,8 @@ export class Learnability implements Curriculum {
   readonly #floor: number;
   readonly #rates: SuccessRates;
 
-  constructor(options: LearnabilityOptions) {
-    checkKeys("Learnability", options, ["arms", "floor", "memory", "prior"]);
-    const { arms, floor = 0.1, memory = 0.9, prior = 0.5 } = options;
-    checkRange("Learnability", "floor", floor, 0, 1);
+  constructor(given: LearnabilityOptions) {
+    const { arms, floor, memory, prior } = LEARNABILITY.read(given);
     this.#arms = arms;
     this.#floor = floor;
     this.#rates = new SuccessRates("Learnability", arms.map(({ name }) => name), memory, prior); // prettier-ignore

@@ -3,22 +3,18 @@
  * further groups are played until as many as were asked for have spread. Here the number of refills is bounded, and what was
  * drawn in vain is not thrown away: it is left out of the policy term and its denominators, and the world model learns from it.
  */
-import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { groupBy, rowsWithoutSpread } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 
-export interface DynamicSamplingOptions {
-  /** Refills at most after the first draw, default 3; each plays as many groups as are still missing. */
-  readonly maxRefills?: number;
-}
-
-export function checkDynamicSampling(options: DynamicSamplingOptions): void {
-  checkKeys("dynamicSampling", options, ["maxRefills"]);
-  const { maxRefills = 3 } = options;
-  check(Number.isInteger(maxRefills) && maxRefills >= 0, () => `dynamicSampling: maxRefills must be an integer ≥ 0, got ${maxRefills}`); // prettier-ignore
-}
+export const DYNAMIC_SAMPLING = options("dynamicSampling", {
+  maxRefills: number(3, "refills at most after the first draw; each plays as many groups as are still missing", {
+    integer: true,
+    min: 0,
+  }),
+});
+export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
 
 /** Number of groups whose outcomes differ. */
 export function informativeGroups(trajectories: readonly Trajectory[]): number {
@@ -39,12 +35,11 @@ export interface DynamicDraw {
  */
 export async function drawInformative(
   wanted: number,
-  options: DynamicSamplingOptions,
+  given: DynamicSamplingOptions,
   play: (first: number, count: number) => Promise<readonly Trajectory[]>,
   isStopped: () => boolean = () => false,
 ): Promise<DynamicDraw> {
-  checkDynamicSampling(options);
-  const { maxRefills = 3 } = options;
+  const { maxRefills } = DYNAMIC_SAMPLING.read(given);
   const trajectories: Trajectory[] = [];
   let [drawn, kept, refills] = [0, 0, 0];
   for (; ; refills++) {

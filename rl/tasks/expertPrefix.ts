@@ -6,8 +6,7 @@
  * they are *played*, so that the model stands in a state of the task itself, and what it writes from there is its own policy,
  * exactly on-policy. The prefix has the role `prompt`: it is neither policy nor target.
  */
-import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { inCode, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Environment } from "../../environments/index.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
 import type { Metrics } from "../episode/metrics.ts";
@@ -15,20 +14,27 @@ import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import { rowsByGroup } from "./dynamic.ts";
 import { type Success, succeeded, successRate } from "../episode/outcomes.ts";
 
-export interface GuideOptions {
-  /** Actions at most that are given; default 4. Lengths 1, 2, … are tried in turn, so the first that helps is the shortest. */
-  readonly maxPrefix?: number;
-  /** The action to give in this live episode; default: the environment's expert. */
-  readonly action?: (env: Environment, request: EpisodeRequest, turn: number) => string;
-  /** Default: what the environment says, else a positive return. */
-  readonly success?: Success;
-}
-
-export function checkGuide(options: GuideOptions): void {
-  checkKeys("guide", options, ["maxPrefix", "action", "success"]);
-  const { maxPrefix = 4 } = options;
-  check(Number.isInteger(maxPrefix) && maxPrefix >= 1, () => `guide: maxPrefix must be an integer ≥ 1, got ${maxPrefix}`); // prettier-ignore
-}
+export const EXPERT_PREFIX = options("guide", {
+  maxPrefix: number(
+    4,
+    "actions at most that are given; 1, 2, … are tried in turn, so the first that helps is shortest",
+    {
+      integer: true,
+      min: 1,
+    },
+  ),
+  action: inCode<(env: Environment, request: EpisodeRequest, turn: number) => string>(
+    "the action to give in this live episode; by default the expert's",
+    "a function of the environment, the request and the turn",
+    (value) => typeof value === "function",
+  ),
+  success: inCode<Success>(
+    "whether an episode succeeded; by default what the environment says, else a positive return",
+    "a function of the trajectory",
+    (value) => typeof value === "function",
+  ),
+});
+export type GuideOptions = OptionsOf<typeof EXPERT_PREFIX>;
 
 /** The number of a guided group: beside those of the groups that were played without help. */
 export const guidedGroup = (group: number): number => -1 - group;
@@ -76,17 +82,16 @@ export interface GuidedDraw {
 export async function guideFailed(
   requests: readonly EpisodeRequest[],
   trajectories: readonly Trajectory[],
-  options: GuideOptions,
+  given: GuideOptions,
   play: (requests: readonly EpisodeRequest[]) => Promise<readonly Trajectory[]>,
 ): Promise<GuidedDraw> {
-  checkGuide(options);
-  const { maxPrefix = 4, success = succeeded } = options;
+  const { maxPrefix, success = succeeded } = EXPERT_PREFIX.read(given);
   const failed = rowsByGroup(trajectories).filter((rows) => successRate(rows, success) === 0);
   let open = failed.map(([first]) => requests.filter(({ group }) => group === first!.group));
   const helped: { requests: EpisodeRequest[]; rows: Trajectory[]; length: number }[] = [];
   let tries = 0;
   for (let length = 1; length <= maxPrefix && open.length > 0; length++) {
-    const guided = open.map((group) => group.map((request) => guidedRequest(request, length, options)));
+    const guided = open.map((group) => group.map((request) => guidedRequest(request, length, given)));
     const played = rowsByGroup(await play(guided.flat()));
     tries += guided.length;
     open = open.filter((_, i) => {

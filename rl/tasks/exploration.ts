@@ -2,8 +2,7 @@
  * How actions are drawn: a temperature that changes with the steps, and ε-tool exploration, in which some actions are not the
  * model's but those of a tool chooser.
  */
-import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { inCode, number, oneOf, options, type OptionsOf, REQUIRED, schedule } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { Schedule } from "../../nn/index.ts";
 import type { Environment } from "../../environments/index.ts";
@@ -11,27 +10,21 @@ import type { EpisodeRequest } from "../play/episode.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
 import { type Trajectory, turnCount } from "../episode/stream.ts";
 
-export interface TemperatureOptions {
-  readonly from: number;
-  readonly to: number;
-  /** From step 0 to this one; constant afterwards. */
-  readonly steps: number;
-  /** `exponential` multiplies by the same factor at every step. Default `linear`. */
-  readonly shape?: "linear" | "cosine" | "exponential";
-}
+/** Greedy play, at temperature 0, has no groups to compare. */
+export const TEMPERATURE = options("temperatureSchedule", {
+  from: number(REQUIRED, "temperature at step 0", { above: 0 }),
+  to: number(REQUIRED, "temperature at the last step, and afterwards", { above: 0 }),
+  steps: number(REQUIRED, "steps between the two", { integer: true, min: 1 }),
+  shape: oneOf(["linear", "cosine", "exponential"], "linear", "`exponential` multiplies by one factor at every step"),
+});
+export type TemperatureOptions = OptionsOf<typeof TEMPERATURE>;
 
 /**
  * The temperature at a step, for `trainRl`'s `temperature`. Each token records the temperature that it was drawn at, and is
  * scored at the same one, so ratios stay 1 on-policy whatever the schedule does.
  */
-export function temperatureSchedule(options: TemperatureOptions): Schedule {
-  checkKeys("temperatureSchedule", options, ["from", "to", "steps", "shape"]);
-  const { from, to, steps, shape = "linear" } = options;
-  check(["linear", "cosine", "exponential"].includes(shape), () => `temperatureSchedule: unknown shape "${shape}", expected linear, cosine, exponential`); // prettier-ignore
-  check(Number.isInteger(steps) && steps >= 1, () => `temperatureSchedule: steps must be an integer ≥ 1, got ${steps}`);
-  for (const [name, value] of [["from", from], ["to", to]] as const) {
-    check(value > 0 && Number.isFinite(value), () => `temperatureSchedule: ${name} must be > 0, got ${value}; greedy play has no groups to compare`); // prettier-ignore
-  } // prettier-ignore
+export function temperatureSchedule(given: TemperatureOptions): Schedule {
+  const { from, to, steps, shape } = TEMPERATURE.read(given);
   return (step) => {
     const progress = Math.min(1, step / steps);
     if (shape === "exponential") return from * (to / from) ** progress;
@@ -42,12 +35,15 @@ export function temperatureSchedule(options: TemperatureOptions): Schedule {
 /** Chooses an action in the model's place. It may look at the live environment, as an expert does. */
 export type ToolChooser = (rng: Rng, task: string, env: Environment, turn: number) => string;
 
-export interface ExplorationOptions {
-  /** Probability that an action is the chooser's; a number in [0, 1] or a schedule over the steps. */
-  readonly epsilon: number | Schedule;
-  /** Default: the environment's random baseline, with the names of the task. */
-  readonly choose?: ToolChooser;
-}
+export const EXPLORATION = options("Exploration", {
+  epsilon: schedule(REQUIRED, "ε, the probability that an action is the chooser's", { min: 0, max: 1 }),
+  choose: inCode<ToolChooser>(
+    "who chooses; by default the environment's random baseline, with the names of the task",
+    "a function that returns an action",
+    (value) => typeof value === "function",
+  ),
+});
+export type ExplorationOptions = OptionsOf<typeof EXPLORATION>;
 
 /**
  * ε-tool exploration: with probability ε a whole action is drawn from a tool chooser.
@@ -64,10 +60,8 @@ export class Exploration {
   readonly #epsilon: Schedule;
   readonly #choose: ToolChooser | undefined;
 
-  constructor(options: ExplorationOptions) {
-    checkKeys("Exploration", options, ["epsilon", "choose"]);
-    const { epsilon, choose } = options;
-    if (typeof epsilon !== "function") checkRange("Exploration", "epsilon", epsilon, 0, 1);
+  constructor(given: ExplorationOptions) {
+    const { epsilon, choose } = EXPLORATION.read(given);
     this.#epsilon = typeof epsilon === "function" ? epsilon : (): number => epsilon;
     this.#choose = choose;
   }

@@ -14,8 +14,8 @@ import { type EpisodeRequest, rollout, type RolloutOptions } from "../play/rollo
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import type { Curriculum, TaskChoice, TaskOutcome } from "./curriculum.ts";
-import { checkDynamicSampling, drawInformative, type DynamicSamplingOptions, rowsByGroup } from "./dynamic.ts";
-import { checkGuide, guideFailed, type GuideOptions, isGuided } from "./expertPrefix.ts";
+import { DYNAMIC_SAMPLING, drawInformative, type DynamicSamplingOptions, rowsByGroup } from "./dynamic.ts";
+import { EXPERT_PREFIX, guideFailed, type GuideOptions, isGuided } from "./expertPrefix.ts";
 import { successRate } from "../episode/outcomes.ts";
 import type { ReplayBuffer } from "./replay.ts";
 import { type Exploration, forcedShare } from "./exploration.ts";
@@ -70,9 +70,9 @@ export function checkPlay({
 }: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide">): void {
   check(groupSize >= 1 && groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`); // prettier-ignore
   check(temperature === undefined || sampling.temperature === undefined, () => "trainRl: a temperature schedule and rollout.temperature; give one of them"); // prettier-ignore
-  if (dynamicSampling) checkDynamicSampling(dynamicSampling);
+  if (dynamicSampling) DYNAMIC_SAMPLING.read(dynamicSampling);
   check(dynamicSampling === undefined || groupSize >= 2, () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`); // prettier-ignore
-  if (guide) checkGuide(guide);
+  if (guide) EXPERT_PREFIX.read(guide);
 }
 
 /** What was played in a step. */

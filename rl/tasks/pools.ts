@@ -3,22 +3,24 @@
  * What a curriculum is: curriculum.ts.
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys, showValue } from "../../engine/options.ts";
+import { showValue } from "../../engine/options.ts";
+import { inCode, number, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
 import { type Curriculum, drawIndex, SuccessRates, type TaskChoice, type TaskOutcome } from "./curriculum.ts";
 
-export interface FailedTasksOptions {
-  /** Where new tasks come from; default: the run's environment options. */
-  readonly base?: Curriculum;
-  /** Share of the groups that try a failed task again, once there is one; default 0.3. */
-  readonly share?: number;
-  /** Failed tasks that are remembered; the oldest is forgotten first. Default 256. */
-  readonly capacity?: number;
-  /** A task is kept until this share of a group solves it; default 0.5. */
-  readonly solvedAt?: number;
-}
+export const FAILED_TASKS = options("FailedTasks", {
+  base: inCode<Curriculum>(
+    "where new tasks come from; by default the run's environment options",
+    "a curriculum",
+    (value) => typeof value === "object" && value !== null && "draw" in value,
+  ),
+  share: number(0.3, "share of the groups that try a failed task again, once there is one", { min: 0, max: 1 }),
+  capacity: number(256, "failed tasks that are remembered; the oldest is forgotten first", { integer: true, min: 1 }),
+  solvedAt: number(0.5, "a task is kept until this share of a group solves it", { above: 0, max: 1 }),
+});
+export type FailedTasksOptions = OptionsOf<typeof FAILED_TASKS>;
 
 interface FailedTask {
   readonly choice: TaskChoice;
@@ -39,12 +41,8 @@ export class FailedTasks implements Curriculum {
   #tasks: Map<string, FailedTask> = new Map();
   #solved = 0;
 
-  constructor(options: FailedTasksOptions = {}) {
-    checkKeys("FailedTasks", options, ["base", "share", "capacity", "solvedAt"]);
-    const { base, share = 0.3, capacity = 256, solvedAt = 0.5 } = options;
-    checkRange("FailedTasks", "share", share, 0, 1);
-    check(Number.isInteger(capacity) && capacity >= 1, () => `FailedTasks: capacity must be an integer ≥ 1, got ${capacity}`); // prettier-ignore
-    check(solvedAt > 0 && solvedAt <= 1, () => `FailedTasks: solvedAt must be in (0, 1], got ${solvedAt}`);
+  constructor(given?: FailedTasksOptions) {
+    const { base, share, capacity, solvedAt } = FAILED_TASKS.read(given);
     this.#base = base;
     this.#share = share;
     this.#capacity = capacity;
@@ -111,16 +109,22 @@ export interface DifficultyPool {
   readonly weight: number;
 }
 
-export interface DifficultyPoolsOptions {
-  /** All tasks, each with its seed. */
-  readonly tasks: readonly (TaskChoice & { readonly seed: number })[];
-  /** In ascending order of `from`; default hard (from 0, weight 1), normal (from .2, weight 3), easy (from .8, weight .5). */
-  readonly pools?: readonly DifficultyPool[];
-  /** Of the past, in each group's update of a task's rate; default 0.5. */
-  readonly memory?: number;
-  /** Rate of what was never tried; default 0.5. */
-  readonly prior?: number;
-}
+export const DIFFICULTY_POOLS = options("DifficultyPools", {
+  tasks: inCode<readonly (TaskChoice & { readonly seed: number })[]>(
+    "all tasks, each with its seed",
+    "a list of tasks with seeds",
+    Array.isArray,
+    REQUIRED,
+  ),
+  pools: inCode<readonly DifficultyPool[]>(
+    "in ascending order of `from`; by default hard (from 0, weight 1), normal (from .2, weight 3), easy (from .8, weight .5)",
+    "a list of pools",
+    Array.isArray,
+  ),
+  memory: number(0.5, "how much of a task's success rate stays with each group", { min: 0, max: 1 }),
+  prior: number(0.5, "success rate of what was never tried", { min: 0, max: 1 }),
+});
+export type DifficultyPoolsOptions = OptionsOf<typeof DIFFICULTY_POOLS>;
 
 const POOLS: readonly DifficultyPool[] = [
   { name: "hard", from: 0, weight: 1 },
@@ -139,9 +143,8 @@ export class DifficultyPools implements Curriculum {
   readonly #pools: readonly DifficultyPool[];
   readonly #rates: SuccessRates;
 
-  constructor(options: DifficultyPoolsOptions) {
-    checkKeys("DifficultyPools", options, ["tasks", "pools", "memory", "prior"]);
-    const { tasks, pools = POOLS, memory = 0.5, prior = 0.5 } = options;
+  constructor(given: DifficultyPoolsOptions) {
+    const { tasks, pools = POOLS, memory, prior } = DIFFICULTY_POOLS.read(given);
     check(
       pools[0]?.from === 0 && pools.every(({ from }, i) => i === 0 || from > pools[i - 1]!.from),
       () => `DifficultyPools: expected pools in ascending order of from, the first at 0, got ${showValue(pools)}`,

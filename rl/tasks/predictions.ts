@@ -7,7 +7,8 @@
  * the answer; this tells it only whether it was right, and costs a generation for every guess.
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys, editDistance } from "../../engine/options.ts";
+import { editDistance } from "../../engine/options.ts";
+import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
 import { generate, type Model } from "../../nn/index.ts";
 import { type AnswerPlace, answerPlaces } from "../play/expectation.ts";
@@ -16,25 +17,19 @@ import type { Objective } from "../methods/objective.ts";
 import { append, emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 
-export interface PredictionOptions {
-  /** Answers that are predicted in a step, drawn from all that it had; default 16. */
-  readonly perStep?: number;
-  /** Guesses at each of them, which are compared with each other; default 8. */
-  readonly size?: number;
-  /** τ in (0, 1]: how far a guess may be from the answer, in edits per token. Default 0.1. */
-  readonly threshold?: number;
-}
+export const PREDICTIONS = options("predictions", {
+  perStep: number(16, "answers that are predicted in a step, drawn from all that it had", { integer: true, min: 1 }),
+  size: number(8, "guesses at each of them, which are compared with each other", { integer: true, min: 2 }),
+  threshold: number(0.1, "τ: how far a guess may be from the answer, in edits per token", { above: 0, max: 1 }),
+});
+export type PredictionOptions = OptionsOf<typeof PREDICTIONS>;
 
 /** @throws one clear line if a number is out of range, or if the objective compares nothing within groups */
 export function checkPredictions(
-  options: PredictionOptions,
+  given: PredictionOptions,
   { critic, advantage }: Pick<Objective, "critic" | "advantage">,
 ): void {
-  checkKeys("predictions", options, ["perStep", "size", "threshold"]);
-  const { perStep = 16, size = 8, threshold = 0.1 } = options;
-  check(Number.isInteger(perStep) && perStep >= 1, () => `predictions: perStep must be an integer ≥ 1, got ${perStep}`);
-  check(Number.isInteger(size) && size >= 2, () => `predictions: size must be an integer ≥ 2, got ${size}`);
-  check(threshold > 0 && threshold <= 1, () => `predictions: threshold must be in (0, 1], got ${threshold}`);
+  PREDICTIONS.read(given);
   check(critic === undefined, () => "predictions are compared in groups, which a critic's values know nothing of; leave one of them out"); // prettier-ignore
   check(!advantage.greedyBaseline, () => `predictions have no greedy rollout, which the advantage ${advantage.name} compares with; leave one of them out`); // prettier-ignore
 }
@@ -53,11 +48,11 @@ export async function predictAnswers(
   model: Model,
   template: Template,
   episodes: readonly Trajectory[],
-  options: PredictionOptions,
+  given: PredictionOptions,
   rng: Rng,
   version: number,
 ): Promise<Predictions> {
-  const { perStep = 16, size = 8, threshold = 0.1 } = options;
+  const { perStep, size, threshold } = PREDICTIONS.read(given);
   const answers = answerPlaces(template, episodes).filter(({ episode, length }) => length > 0 && !episodes[episode]!.masked); // prettier-ignore
   const places = rng.split("places").shuffle(answers).slice(0, perStep);
   if (places.length === 0) return { trajectories: [], metrics: {} };

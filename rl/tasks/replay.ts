@@ -5,26 +5,34 @@
  * because advantages compare within them; only those with spread, because the others teach the policy nothing.
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys, showValue } from "../../engine/options.ts";
+import { showValue } from "../../engine/options.ts";
+import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { isWithoutSpread, scorableOutcomes } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { rowsByGroup } from "./dynamic.ts";
 
-export interface ReplayOptions {
-  /** Groups that are kept at most; default 64. */
-  readonly capacity?: number;
-  /** `fifo`: the oldest comes first, and is dropped first. `priority`: the highest comes first, the lowest is dropped. Default `fifo`. */
-  readonly order?: "fifo" | "priority";
-  /** Of `order: "priority"`: from the rewards of a group's rollouts. Default: their mean. */
-  readonly priority?: (rewards: readonly number[]) => number;
-  /** Groups at most that are added to a step; default 1. */
-  readonly perStep?: number;
-  /** How many policy versions (steps) old a group may be when it comes back; default 8. */
-  readonly maxStaleness?: number;
-  /** How often a group may come back; default 1. */
-  readonly maxUses?: number;
-}
+const COUNT = { integer: true, min: 1 };
+
+export const REPLAY = options("ReplayBuffer", {
+  perStep: number(1, "groups at most that are added to a step", COUNT),
+  capacity: number(64, "groups that are kept at most", COUNT),
+  order: oneOf(
+    ["fifo", "priority"],
+    "fifo",
+    "which comes first, and which is dropped: the oldest does both (`fifo`), or the highest comes and the lowest goes",
+  ),
+  priority: inCode<(rewards: readonly number[]) => number>(
+    "of `order: priority`, from the rewards of a group's rollouts; by default their mean",
+    "a function of the rewards",
+    (value) => typeof value === "function",
+  ),
+  maxStaleness: number(8, "how many policy versions (steps) old a group may be when it comes back", COUNT),
+  maxUses: number(1, "how often a group may come back", COUNT),
+});
+export type ReplayOptions = OptionsOf<typeof REPLAY>;
+
+const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
 /** A group, with the policy that played it. */
 export interface ReplayedGroup {
@@ -35,24 +43,17 @@ export interface ReplayedGroup {
   readonly uses: number;
 }
 
-const KEYS: readonly string[] = ["capacity", "order", "priority", "perStep", "maxStaleness", "maxUses"];
-
 export class ReplayBuffer {
   readonly #options: Required<ReplayOptions>;
   /** Oldest first. */
   #groups: readonly ReplayedGroup[] = [];
 
-  constructor(options: ReplayOptions = {}) {
-    checkKeys("ReplayBuffer", options, KEYS);
-    check(options.priority === undefined || options.order === "priority", () => 'ReplayBuffer: a priority is for order "priority"'); // prettier-ignore
-    const { capacity = 64, order = "fifo", perStep = 1, maxStaleness = 8, maxUses = 1 } = options;
-    const { priority = (rewards: readonly number[]): number => rewards.reduce((a, b) => a + b, 0) / rewards.length } = options; // prettier-ignore
-    check(order === "fifo" || order === "priority", () => `ReplayBuffer: order must be "fifo" or "priority", got ${showValue(order)}`); // prettier-ignore
-    for (const [name, value] of Object.entries({ capacity, perStep, maxStaleness, maxUses })) {
-      check(Number.isInteger(value) && value >= 1, () => `ReplayBuffer: ${name} must be an integer ≥ 1, got ${value}`);
-    }
+  constructor(given?: ReplayOptions) {
+    const { priority: own, ...options } = REPLAY.read(given);
+    const { order, perStep, capacity } = options;
+    check(own === undefined || order === "priority", () => 'ReplayBuffer: a priority is for order "priority"');
     check(perStep <= capacity, () => `ReplayBuffer: perStep ${perStep} is more than the capacity, ${capacity}`);
-    this.#options = { capacity, order, priority, perStep, maxStaleness, maxUses };
+    this.#options = { ...options, priority: own ?? mean };
   }
 
   /** Groups that are kept. */

@@ -10,7 +10,7 @@ import { openRun } from "../../node/runFolder.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { FOCUS, METHODS, WORLD } from "../../rl/methods/presets.ts";
+import { METHODS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 import { type Job, lastCheckpoint, metricsOf, ONE_AGENT, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
@@ -72,7 +72,7 @@ test("--list says in a line each what every method, loss, advantage and environm
   const before = foldersMade();
   const run = start("cli/main.ts", ["--list"]);
   expect(await run.done).toBe(0);
-  const tables = { METHODS, WORLD, FOCUS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS };
+  const tables = { METHODS, WORLD, TOKEN_WEIGHTS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS };
   for (const name of Object.values(tables).flatMap((table) => Object.keys(table))) {
     const line = run.seen().split("\n").find((text) => text.startsWith(`  ${name} `)); // prettier-ignore
     expect(line, name).toMatch(/^ {2}\S+ +\S.* \(.*\w.*\)$/);

@@ -90,7 +90,7 @@ describe("settings", () => {
       sum(worldsOf(objectiveOfFlags("--lambda", lambda))[0]!.weights(randomBatch(1), 0));
     expect(weightOf("0.5") / weightOf("0.05")).toBeCloseTo(10, 10);
     expect(objectiveOfFlags("--method", "dr_grpo").maxLength).toBe(5 * 32);
-    expect(objectiveOfFlags("--method", "ppo", "--kl", "0.1").kl).toEqual({ beta: 0.1, estimator: "k3" });
+    expect(objectiveOfFlags("--method", "ppo", "--kl", "0.1").kl).toEqual({ beta: 0.1, estimator: "k3", in: "loss", importance: false });
   });
 
   test("config.json records the names, and is enough to make the method again; older ones are GRPO and ECHO", () => {

@@ -148,7 +148,7 @@ describe("--set", () => {
   });
 
   test("--list names every option", () => {
-    for (const name of ["paw", "echo", "correction", "curriculum", "normalization (full-observation | selected | token-mean)"]) expect(listSettings()).toContain(name); // prettier-ignore
+    for (const name of ["paw", "echo", "correction", "curriculum", "echo.normalization", "full-observation | selected | token-mean", "0.2; in (0, 1)"]) expect(listSettings()).toContain(name); // prettier-ignore
   });
 });
 
@@ -259,8 +259,8 @@ describe("data", () => {
 
   test.each([
     [["--curriculum", "learn"], '--curriculum: unknown name "learn"; expected learnability'],
-    [["--curriculum", "pools", "--set", "curriculum.tasks=0"], "--set curriculum.tasks: expected an integer ≥ 1"],
-    [["--curriculum", "failed", "--set", "curriculum.share=2"], "FailedTasks: share must be in [0, 1], got 2"],
+    [["--curriculum", "pools", "--set", "curriculum.tasks=0"], "--set curriculum.tasks must be an integer in [1, 100000], got 0"],
+    [["--curriculum", "failed", "--set", "curriculum.share=2"], "--set curriculum.share must be in [0, 1], got 2"],
     [["--set", "curriculum.by=level"], "--set curriculum.by is about --curriculum"],
     [["--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"],
     [["--replay", "2", "--set", "replay.perStep=3"], "--replay and --set replay.perStep are the same"],
@@ -274,42 +274,42 @@ describe("data", () => {
       "--temperature and --set rollout.temperature are the same",
     ],
     [["--set", "rl.groupSize=1"], "the advantage grpo compares the episodes of a group"],
-    [["--set", "rl.groups=2.5"], "--set rl.groups: expected an integer ≥ 1, got 2.5"],
-    [["--set", "sft.noviceShare=1.5"], "--set sft.noviceShare: expected a share, got 1.5"],
-    [["--curriculum", "pools", "--set", "curriculum.tasks=9e9"], "--set curriculum.tasks: expected an integer ≥ 1 and ≤ 100000"], // prettier-ignore
+    [["--set", "rl.groups=2.5"], "--set rl.groups must be an integer ≥ 1, got 2.5"],
+    [["--set", "sft.noviceShare=1.5"], "--set sft.noviceShare must be in [0, 1], got 1.5"],
+    [["--curriculum", "pools", "--set", "curriculum.tasks=9e9"], "--set curriculum.tasks must be an integer in [1, 100000], got 9000000000"], // prettier-ignore
     [["--set", "predictions.size=4"], "--set predictions.size is about --predict; add --predict N"],
-    [["--predict", "2", "--set", "predictions.size=1"], "predictions: size must be an integer ≥ 2, got 1"],
+    [["--predict", "2", "--set", "predictions.size=1"], "--set predictions.size must be an integer ≥ 2, got 1"],
     [
       ["--predict", "2", "--method", "ppo"],
       "predictions are compared in groups, which a critic's values know nothing of",
     ],
     [["--predict", "2", "--method", "remax"], "predictions have no greedy rollout, which the advantage remax compares"],
-    [["--guide", "--set", "guide.maxPrefix=0"], "guide: maxPrefix must be an integer ≥ 1, got 0"],
-    [["--dynamic-sampling", "--set", "dynamicSampling.maxRefills=-1"], "dynamicSampling: maxRefills must be"],
+    [["--guide", "--set", "guide.maxPrefix=0"], "--set guide.maxPrefix must be an integer ≥ 1, got 0"],
+    [["--dynamic-sampling", "--set", "dynamicSampling.maxRefills=-1"], "--set dynamicSampling.maxRefills must be"],
     [
       ["--dynamic-sampling", "--method", "rae", "--set", "rl.groupSize=1"],
       "dynamicSampling needs groups of at least 2",
     ],
-    [["--set", "replay.perStep=0", "--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"], // prettier-ignore
+    [["--replay", "0", "--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"], // prettier-ignore
     [["--set", "reward.cap=0.2"], "--set reward.cap bounds what the return has beside the outcome, which is nothing"],
     [["--method", "gdpo", "--set", "reward.format=1", "--set", "reward.cap=0.2"], "gdpo compares the components one by one"], // prettier-ignore
     [["--kl", "0.1", "--set", "kl.horizon=5"], "--set kl.horizon is about --kl-target; add --kl-target X"],
-    [["--method", "paw", "--set", "paw.clamp=2..1"], '--set paw.clamp: expected LOW..HIGH or none, got "2..1"'],
+    [["--method", "paw", "--set", "paw.clamp=2..1"], '--set paw.clamp must be LOW..HIGH or none, got "2..1"'],
     [["--method", "rft", "--set", "rft.perTask=0"], "perTask must be an integer ≥ 1 or Infinity, got 0"],
-    [["--set", "rl.lr=0"], "--set rl.lr: expected a number > 0, got 0"],
-    [["--set", "rl.clipNorm=0"], "--set rl.clipNorm: expected a number > 0, got 0"],
-    [["--set", "rl.gradEvery=2.5"], "--set rl.gradEvery: expected an integer ≥ 0 (0: never), got 2.5"],
-    [["--set", "rl.gradEvery=-1"], "--set rl.gradEvery: expected an integer ≥ 0 (0: never), got -1"],
-    [["--set", "sft.warmup=2.5"], "--set sft.warmup: expected an integer ≥ 0, got 2.5"],
+    [["--set", "rl.lr=0"], "--set rl.lr must be > 0, got 0"],
+    [["--set", "rl.clipNorm=0"], "--set rl.clipNorm must be > 0, got 0"],
+    [["--set", "rl.gradEvery=2.5"], "--set rl.gradEvery must be an integer ≥ 0, got 2.5"],
+    [["--set", "rl.gradEvery=-1"], "--set rl.gradEvery must be an integer ≥ 0, got -1"],
+    [["--set", "sft.warmup=2.5"], "--set sft.warmup must be an integer ≥ 0, got 2.5"],
     [["--set", "sft.steps=30"], "--set sft.steps: expected more than sft.warmup, 50, in which the rate rises, got 30"],
     [["--method", "echo", "--advantage", "none", "--lambda", "0"], "--advantage none learns from no reward"],
     [["--set", "rejection.max=2"], "--set rejection: expected rejection.level, rejection.estimator and rejection.max"],
-    [["--set", "rollout.topP=2"], "--set rollout: topP must be in (0, 1], got 2"],
+    [["--set", "rollout.topP=2"], "--set rollout.topP must be in (0, 1], got 2"],
     [["--set", "reward.format=0.2", "--set", "reward.cap=2"], "composite: cap must be in [0, 1)"],
     [["--set", "paw"], "--set: expected PART.OPTION=VALUE"],
     [["--set", "echo.lambda=1", "--lambda", "1"], "--lambda and --set echo.lambda are the same"],
     [["--set", "ppo.epsilon=.1", "--set", "ppo.epsilon=.2"], "--set: ppo.epsilon is there twice"],
-    [["--set", "gae.whiten=yes", "--method", "ppo"], '--set gae.whiten: expected true or false, got "yes"'],
+    [["--set", "gae.whiten=yes", "--method", "ppo"], '--set gae.whiten must be true or false, got "yes"'],
     [["--set", "echo.normalization=tokenmean"], 'got "tokenmean"; did you mean "token-mean"?'],
     [["--set", "critic.clip=1"], "--set critic.clip: the advantage grpo has no critic"],
     [

@@ -126,7 +126,7 @@ describe("a mistake is one clear line", () => {
   test.each([
     [["--env", "terminal", ...THINK], "--set sft.thoughts: terminal has no thoughts for its demonstrations; those that have: gridworld, sokoban"], // prettier-ignore
     [[...THINK], "--set sft.thoughts: home has no thoughts"],
-    [["--env", "gridworld", "--set", "sft.thoughts=yes"], '--set sft.thoughts: expected true or false, got "yes"'],
+    [["--env", "gridworld", "--set", "sft.thoughts=yes"], '--set sft.thoughts must be true or false, got "yes"'],
     [["--env", "gridworld", "--set", "sft.thought=true"], 'did you mean "thoughts"?'],
   ])("%j", (flags, message) => {
     expect(() => presetOfFlags(...flags)).toThrow(UsageError);

@@ -40,6 +40,7 @@ const FACES: Record<string, readonly string[]> = {
 /** What is seen past a face all the same: not for users, but common to the layers. */
 const PAST_FACES = new Set([
   "engine/errors.ts", // how an error is raised
+  "engine/optionTable.ts", // how options are declared
   "engine/options.ts", // how options are checked and values shown
   "engine/types.ts", // how shapes are compared and shown
   "nn/sampler.ts", // the check of sampling options

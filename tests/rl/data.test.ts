@@ -34,7 +34,7 @@ describe("temperature schedules", () => {
       }),
     );
     expect(temperatureSchedule({ from: 1, to: 0.25, steps: 2, shape: "exponential" })(1)).toBeCloseTo(0.5, 12);
-    expect(() => temperatureSchedule({ from: 1, to: 0, steps: 2 })).toThrow("to must be > 0, got 0; greedy play has no groups"); // prettier-ignore
+    expect(() => temperatureSchedule({ from: 1, to: 0, steps: 2 })).toThrow("to must be > 0, got 0"); // prettier-ignore
     expect(() => temperatureSchedule({ from: 1, to: 2, steps: 0 })).toThrow("steps must be an integer ≥ 1, got 0");
   });
 });
@@ -63,7 +63,7 @@ describe("ε-tool exploration", () => {
     const guided = { ...request(1), forced: (turn: number) => (turn === 0 ? "given" : undefined) };
     const forced = new Exploration({ epsilon: 1 }).apply(guided, 0).forced!;
     expect([forced(0, "", env), forced(1, "", env)]).toEqual(["given", "b"]); // "b": the environment's random baseline
-    expect(() => new Exploration({ epsilon: 1.5 })).toThrow("epsilon must be in [0, 1], got 1.5");
+    expect(() => new Exploration({ epsilon: 1.5 })).toThrow("epsilon must be in [0, 1], or a function of the step, got 1.5");
     expect(() => count(() => -1, 3)).toThrow("Exploration at step 3: epsilon must be in [0, 1], got -1");
   });
 });

@@ -146,8 +146,12 @@ describe("schedules", () => {
     expect(() => stepLambda([[1, 0.1]])).toThrow("start at step 0");
     expect(() => stepLambda([[0, 1], [0, 2]])).toThrow("ascending"); // prettier-ignore
     expect(() => stepLambda([])).toThrow("stepLambda");
-    expect(() => echo({ lambda: -1 }).weights(both, 3)).toThrow("echo: lambda at step 3 is -1");
-    expect(() => echo({ normalization: "mean" as "selected" })).toThrow('echo: unknown normalization "mean"');
+    expect(() => echo({ lambda: -1 }).weights(both, 3)).toThrow(
+      "echo: lambda must be ≥ 0, or a function of the step, got -1",
+    );
+    expect(() => echo({ normalization: "mean" as "selected" })).toThrow(
+      'echo: normalization must be "full-observation", "selected" or "token-mean", got "mean"',
+    );
     expect(() => echo({ lamda: 0.1 } as EchoOptions)).toThrow("did you mean 'lambda'?");
   });
 });

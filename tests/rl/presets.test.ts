@@ -154,7 +154,7 @@ describe("TRL's GRPOConfig", () => {
   it("gives an objective, and what the loop is to be told", () => {
     const { objective, training } = objectiveFromGrpoConfig({ ...base, beta: 0.04, learning_rate: 1e-6, entropy_coef: 0.01, top_entropy_quantile: 0.2 }); // prettier-ignore
     expect([objective.advantage.name, objective.policyLoss.name, objective.aggregation]).toEqual(["grpo", "ppo", "seq-mean-token-mean"]); // prettier-ignore
-    expect(objective.kl).toEqual({ beta: 0.04, estimator: "k3" });
+    expect(objective.kl).toEqual({ beta: 0.04, estimator: "k3", in: "loss", importance: false });
     expect([objective.entropy, objective.focus!.name]).toEqual([0.01, "top_entropy"]);
     expect(training).toEqual({ iterations: 2, groupSize: 8, learningRate: 1e-6, rollout: { temperature: 0.8 } });
     expect(objectiveFromGrpoConfig({}).objective.aggregation).toBe("token-mean"); // TRL's default is dapo

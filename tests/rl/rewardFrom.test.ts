@@ -34,5 +34,5 @@ test.each(["grpo+echo", "dapo+echo", "rft+echo", "vapo+echo", "grpo+echo+actfocu
 
 test("0, the default, is no option at all; a fraction is one clear line", () => {
   expect("rewardFrom" in objectiveOf({ method: "grpo", rewardFrom: 0 })).toBe(false);
-  expect(() => objectiveOf({ method: "grpo", rewardFrom: 1.5 })).toThrow("objective: rewardFrom must be an integer ≥ 0, got 1.5"); // prettier-ignore
+  expect(() => objectiveOf({ method: "grpo", rewardFrom: 1.5 })).toThrow("method: rewardFrom must be an integer ≥ 0, got 1.5"); // prettier-ignore
 });

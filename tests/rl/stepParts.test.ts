@@ -74,7 +74,7 @@ describe("a bonus that follows the entropy", () => {
     expect(again.coefficient).toBe(0);
     again.update(0.2);
     expect(again.coefficient).toBeCloseTo(0.016, 12);
-    expect(() => new AdaptiveEntropy({ target: 1, min: 1 })).toThrow("expected 0 ≤ min < max, got 1 and 1");
+    expect(() => new AdaptiveEntropy({ target: 1, min: 1 })).toThrow("min must be below max, got 1 and 1");
   });
 
   it("is used and steered by the loop, and has TRL's names", async () => {

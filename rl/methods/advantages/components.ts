@@ -3,23 +3,23 @@
  * (0, 1) are the same return, and a component of large spread drowns one of small spread.
  */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { inCode, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { checkRange } from "../tokenStatistics.ts";
 import { type Rollout, rolloutsOf } from "../../episode/stream.ts";
 import { groupsOf, isWithoutSpread, moments } from "../../episode/groups.ts";
 import { type AdvantageEstimator, toColumns, whitening } from "./estimator.ts";
 
-export interface GdpoOptions {
-  /** How much each component counts, by name; default 1 each. */
-  readonly weights?: Readonly<Record<string, number>>;
-  /** 1 (default) divides by n − 1. */
-  readonly ddof?: 0 | 1;
-  /** Added to both deviations; default 1e-4 (TRL). */
-  readonly eps?: number;
-  /** What the second normalisation counts: every rollout once (TRL, default), or every trained token (verl). */
-  readonly batch?: "rollout" | "token";
-}
+export const GDPO = options("gdpo", {
+  weights: inCode<Readonly<Record<string, number>>>(
+    "how much each component counts, by name; 1 where nothing is said",
+    "an object of numbers ≥ 0",
+    (value) => typeof value === "object" && value !== null && Object.values(value).every((weight) => weight >= 0),
+  ),
+  ddof: number(1, "1 divides the squares by n − 1; 0 by n", { integer: true, min: 0, max: 1 }),
+  eps: number(1e-4, "added to both standard deviations; TRL has 1e-4", { min: 0 }),
+  batch: oneOf(["rollout", "token"], "rollout", "what the second normalisation counts once: TRL's, or verl's"),
+});
+export type GdpoOptions = OptionsOf<typeof GDPO>;
 
 /** The components of a rollout's reward; one that has none has its return. */
 const partsOf = ({ first, reward }: Rollout): Readonly<Record<string, number>> => first.rewardParts ?? { reward };
@@ -32,16 +32,8 @@ const partsOf = ({ first, reward }: Rollout): Readonly<Record<string, number>> =
  * A KL penalty goes into the loss, as in TRL. In the reward it has no place here: taken off the return it reaches no component (verl
  * drops it without a word), and as a component of its own it would be divided by its deviation, and with that by β.
  */
-export function gdpo(options: GdpoOptions = {}): AdvantageEstimator {
-  checkKeys("gdpo", options, ["weights", "ddof", "eps", "batch"]);
-  const { weights = {}, ddof = 1, eps = 1e-4, batch = "rollout" } = options;
-  for (const [name, weight] of Object.entries(weights)) checkRange("gdpo", `the weight of ${name}`, weight, 0);
-  check(ddof === 0 || ddof === 1, () => `gdpo: ddof must be 0 or 1, got ${String(ddof)}`);
-  checkRange("gdpo", "eps", eps, 0);
-  check(
-    batch === "rollout" || batch === "token",
-    () => `gdpo: batch must be "rollout" or "token", got ${String(batch)}`,
-  );
+export function gdpo(given?: GdpoOptions): AdvantageEstimator {
+  const { weights = {}, ddof, eps, batch } = GDPO.read(given);
   return {
     name: "gdpo",
     readsReturn: false,
@@ -98,6 +90,7 @@ function batchNorm(
 
 export const COMPONENTS: Table<AdvantageEstimator> = {
   gdpo: {
+    options: GDPO,
     make: gdpo,
     formula: "each component (r_k − mean)/(std + eps) in its group; their sum (x − mean)/(std + eps) over the batch",
     source: "GDPO, arXiv 2601.05242",

@@ -3,9 +3,9 @@
  * one after the other: the next value of a token is that of the *agent's* next token, whatever the environment wrote between them.
  */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { flag, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { checkRange, signal } from "../tokenStatistics.ts";
+import { signal } from "../tokenStatistics.ts";
 import { rewardsOfTokens, type Rollout, type Trajectory } from "../../episode/stream.ts";
 import { type AdvantageEstimator, tokenEstimator } from "./estimator.ts";
 
@@ -30,29 +30,27 @@ const plus = (a: readonly number[], b: readonly number[]): number[] => a.map((x,
 const valuesOf = ({ tokens }: Rollout, values: readonly Float64Array[]): number[] =>
   tokens.map(({ row, t }) => values[row]![t]!);
 
-export interface GaeOptions {
-  /** Default 1 */
-  readonly gamma?: number;
-  /** Default 0.95 */
-  readonly lambda?: number;
-  /** λ of the critic's targets; default `lambda` */
-  readonly lambdaValue?: number;
-  /** VAPO: λ = 1 − 1/(α·length), clamped to [0, 1], takes the place of `lambda`. Default none; the paper has 0.05. */
-  readonly alpha?: number;
-  /** `step`: one value and one advantage per turn. Default `token`. */
-  readonly level?: "token" | "step";
-  /** Mean 0 and deviation 1 over the tokens of the batch; default true. */
-  readonly whiten?: boolean;
-}
+const LENGTH_ADAPTIVE = {
+  gamma: number(1, "γ per token, or per turn at level `step`", { min: 0, max: 1 }),
+  alpha: number(undefined, "VAPO: λ = 1 − 1/(α·length) within [0, 1], in the place of `lambda`; the paper has 0.05", {
+    above: 0,
+  }),
+  level: oneOf(["token", "step"], "token", "`step`: one value and one advantage per turn"),
+  whiten: flag(true, "mean 0 and deviation 1 over the tokens of the batch"),
+};
+
+export const GAE = options("gae", {
+  ...LENGTH_ADAPTIVE,
+  lambda: number(undefined, "λ of the advantages, by default 0.95", { min: 0, max: 1 }),
+  lambdaValue: number(undefined, "λ of the critic's targets; by default `lambda`", { min: 0, max: 1 }),
+});
+export type GaeOptions = OptionsOf<typeof GAE>;
 
 /** GAE (Schulman et al. 2016, arXiv 1506.02438); length-adaptive λ: VAPO (Yue et al. 2025, arXiv 2504.05118). */
-export function gae(options: GaeOptions = {}): AdvantageEstimator {
-  checkKeys("gae", options, ["gamma", "lambda", "lambdaValue", "alpha", "level", "whiten"]);
-  const { gamma = 1, lambda = 0.95, lambdaValue = lambda, alpha, level = "token", whiten = true } = options;
-  for (const [name, value] of Object.entries({ gamma, lambda, lambdaValue })) checkRange("gae", name, value, 0, 1);
-  check(alpha === undefined || alpha > 0, () => `gae: alpha must be > 0, got ${alpha}`);
-  check(alpha === undefined || options.lambda === undefined, () => "gae: give lambda or alpha, not both");
-  check(level === "token" || level === "step", () => `gae: level must be "token" or "step", got ${String(level)}`);
+export function gae(given?: GaeOptions): AdvantageEstimator {
+  const { gamma, alpha, level, whiten, ...lambdas } = GAE.read(given);
+  check(alpha === undefined || lambdas.lambda === undefined, () => "gae: give lambda or alpha, not both");
+  const { lambda = 0.95, lambdaValue = lambda } = lambdas;
   const lambdaOf = (length: number): number =>
     alpha === undefined ? lambda : Math.min(1, Math.max(0, 1 - 1 / (alpha * length)));
   return tokenEstimator(
@@ -97,30 +95,32 @@ function ofTurns(
   return { advantages, returns: turns.flatMap((places, n) => places.map((_, k) => (k === 0 ? targets[n]! : NaN))) };
 }
 
+export const VAPO = options("vapo", {
+  ...LENGTH_ADAPTIVE,
+  alpha: number(0.05, "λ = 1 − 1/(α·length), within [0, 1]", { above: 0 }),
+});
+export type VapoOptions = OptionsOf<typeof VAPO>;
+
 /** λ 1 for the critic, 1 − 1/(α·length) for the policy (VAPO, arXiv 2504.05118). */
-export function vapo(options: Omit<GaeOptions, "lambda" | "lambdaValue"> = {}): AdvantageEstimator {
-  checkKeys("vapo", options, ["gamma", "alpha", "level", "whiten"]);
-  return { ...gae({ lambdaValue: 1, alpha: 0.05, ...options }), name: "vapo" };
+export function vapo(given?: VapoOptions): AdvantageEstimator {
+  return { ...gae({ lambdaValue: 1, ...VAPO.read(given) }), name: "vapo" };
 }
 
-export interface BiLevelOptions {
-  /** γ between turns, default 0.95 */
-  readonly gammaTurn?: number;
-  /** γ between the tokens of a turn, default 1 */
-  readonly gamma?: number;
-  readonly lambda?: number;
-  readonly whiten?: boolean;
-}
+export const BI_LEVEL_GAE = options("biLevelGae", {
+  gammaTurn: number(0.95, "γ between turns", { min: 0, max: 1 }),
+  gamma: number(1, "γ between the tokens of a turn", { min: 0, max: 1 }),
+  lambda: number(1, "λ at both levels", { min: 0, max: 1 }),
+  whiten: flag(true, "mean 0 and deviation 1 over the tokens of the batch"),
+});
+export type BiLevelOptions = OptionsOf<typeof BI_LEVEL_GAE>;
 
 /**
  * First over turns, with the value of each turn's last token; what comes out is the reward at the turn's end, and from there
  * over the tokens of the turn (RAGEN, Wang et al. 2025, arXiv 2504.20073). Turns are known by their number, not by where a reward
  * is, so a rollout without any reward is nothing special.
  */
-export function biLevelGae(options: BiLevelOptions = {}): AdvantageEstimator {
-  checkKeys("biLevelGae", options, ["gammaTurn", "gamma", "lambda", "whiten"]);
-  const { gammaTurn = 0.95, gamma = 1, lambda = 1, whiten = true } = options;
-  for (const [name, value] of Object.entries({ gammaTurn, gamma, lambda })) checkRange("biLevelGae", name, value, 0, 1);
+export function biLevelGae(given?: BiLevelOptions): AdvantageEstimator {
+  const { gammaTurn, gamma, lambda, whiten } = BI_LEVEL_GAE.read(given);
   const ofRollout = (
     rollout: Rollout,
     rewards: readonly number[],
@@ -149,28 +149,21 @@ export function biLevelGae(options: BiLevelOptions = {}): AdvantageEstimator {
   );
 }
 
-export interface VtraceOptions {
-  /** Default 1 */
-  readonly gamma?: number;
-  /** Default 1 */
-  readonly lambda?: number;
-  /** ρ̄, the cap of a step's own weight; default 1 */
-  readonly rhoBar?: number;
-  /** c̄, the cap of how far a later surprise reaches back; default 1 */
-  readonly cBar?: number;
-}
+export const VTRACE = options("vtrace", {
+  gamma: number(1, "γ per token", { min: 0, max: 1 }),
+  lambda: number(1, "λ", { min: 0, max: 1 }),
+  rhoBar: number(1, "ρ̄, the cap of a step's own weight", { above: 0 }),
+  cBar: number(1, "c̄, the cap of how far a later surprise reaches back", { above: 0 }),
+});
+export type VtraceOptions = OptionsOf<typeof VTRACE>;
 
 /**
  * V-trace, for rollouts of an older policy μ than the learner's π (Espeholt et al. 2018, arXiv 1802.01561, §4.1):
  * ρ_t = min(ρ̄, π/μ), c_t = λ·min(c̄, π/μ), δ_t = ρ_t(r_t + γV_{t+1} − V_t), v_t = V_t + δ_t + γc_t(v_{t+1} − V_{t+1}), and
  * A_t = ρ_t(r_t + γv_{t+1} − V_t), with the reinforce loss. The critic's targets are v_t. μ is what the sampler recorded.
  */
-export function vtrace(options: VtraceOptions = {}): AdvantageEstimator {
-  checkKeys("vtrace", options, ["gamma", "lambda", "rhoBar", "cBar"]);
-  const { gamma = 1, lambda = 1, rhoBar = 1, cBar = 1 } = options;
-  checkRange("vtrace", "gamma", gamma, 0, 1);
-  checkRange("vtrace", "lambda", lambda, 0, 1);
-  check(rhoBar > 0 && cBar > 0, () => `vtrace: rhoBar and cBar must be > 0, got ${rhoBar} and ${cBar}`);
+export function vtrace(given?: VtraceOptions): AdvantageEstimator {
+  const { gamma, lambda, rhoBar, cBar } = VTRACE.read(given);
   const ofRollout = (
     rewards: readonly number[],
     V: readonly number[],
@@ -211,17 +204,25 @@ export function vtrace(options: VtraceOptions = {}): AdvantageEstimator {
 
 export const CRITIC: Table<AdvantageEstimator> = {
   gae: {
+    options: GAE,
     make: gae,
     formula: "A_t = δ_t + γλA_{t+1}; observation tokens skipped without decay; `level: step`: one value a turn",
     source: "GAE, arXiv 1506.02438",
   },
-  vapo: { make: vapo, formula: "gae; λ_value 1, λ_policy 1 − 1/(α·len), α = .05", source: "VAPO, arXiv 2504.05118" },
+  vapo: {
+    options: VAPO,
+    make: vapo,
+    formula: "gae; λ_value 1, λ_policy 1 − 1/(α·len), α = .05",
+    source: "VAPO, arXiv 2504.05118",
+  },
   bi_level_gae: {
+    options: BI_LEVEL_GAE,
     make: biLevelGae,
     formula: "gae over turns (γ .95), then over the tokens of each turn",
     source: "RAGEN, arXiv 2504.20073",
   },
   vtrace: {
+    options: VTRACE,
     make: vtrace,
     formula: "A_t = ρ_t(r_t + γv_{t+1} − V_t), ρ_t = min(ρ̄, π/μ), c_t = λ·min(c̄, π/μ)",
     source: "V-trace, arXiv 1802.01561",

@@ -1,43 +1,39 @@
 /** Estimators that compare the returns of one group: one advantage per rollout. */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { flag, noOptions, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
 import { rolloutsOf } from "../../episode/stream.ts";
 import { moments } from "../../episode/groups.ts";
 import { type AdvantageEstimator, groupEstimator } from "./estimator.ts";
 
-interface StdOptions {
-  /** 1 (default) divides by n − 1, as TRL and verl do. */
-  readonly ddof?: 0 | 1;
-  /** Added to the standard deviation; default 1e-4 (TRL; verl has 1e-6). */
-  readonly eps?: number;
-}
+/** The standard deviation that divides. */
+const STD = {
+  ddof: number(1, "1 divides the squares by n − 1, as TRL and verl do; 0 by n", { integer: true, min: 0, max: 1 }),
+  eps: number(1e-4, "added to the standard deviation; TRL has 1e-4, verl 1e-6", { min: 0 }),
+};
 
-export interface GrpoOptions extends StdOptions {
-  /** Whose standard deviation divides: the group's (default), or that of the whole batch (TRL's `scale_rewards: "batch"`). */
-  readonly scale?: "group" | "batch";
-  /**
-   * A group of which one rollout counts: `zero` (default), it says nothing; `raw`, mean 0 and deviation 1 as in verl, so that its
-   * advantage is R/(1 + eps), a REINFORCE without a baseline.
-   */
-  readonly singleton?: "zero" | "raw";
-}
+export const GRPO = options("grpo", {
+  ...STD,
+  scale: oneOf(["group", "batch"], "group", "whose standard deviation divides (TRL's `scale_rewards`)"),
+  singleton: oneOf(
+    ["zero", "raw"],
+    "zero",
+    "the advantage of a rollout alone in its group: 0, or as in verl R/(1 + eps), REINFORCE without a baseline",
+  ),
+});
+export type GrpoOptions = OptionsOf<typeof GRPO>;
 
-function checkedStd(where: string, options: StdOptions): Required<StdOptions> {
-  const { ddof = 1, eps = 1e-4 } = options;
-  check(ddof === 0 || ddof === 1, () => `${where}: ddof must be 0 or 1, got ${String(ddof)}`);
-  check(eps >= 0, () => `${where}: eps must be ≥ 0, got ${eps}`);
-  return { ddof, eps };
-}
+const CENTRED = noOptions("centred");
+const RLOO = noOptions("rloo");
+const OPO = noOptions("opo");
+const MAX_RL = noOptions("maxRl");
+const GPG = noOptions("gpg");
+const NONE = noOptions("none");
 
 /** (R − mean)/(std + eps) within the group (DeepSeekMath, Shao et al. 2024, arXiv 2402.03300, §4.1.2). */
-export function grpo(options: GrpoOptions = {}): AdvantageEstimator {
-  checkKeys("grpo", options, ["ddof", "eps", "scale", "singleton"]);
-  const { ddof, eps } = checkedStd("grpo", options);
-  const { scale = "group", singleton = "zero" } = options;
-  check(singleton === "zero" || singleton === "raw", () => `grpo: singleton must be "zero" or "raw", got ${String(singleton)}`); // prettier-ignore
+export function grpo(given?: GrpoOptions): AdvantageEstimator {
+  const { ddof, eps, scale, singleton } = GRPO.read(given);
   check(singleton === "zero" || scale === "group", () => 'grpo: singleton "raw" is for scale "group"');
-  check(scale === "group" || scale === "batch", () => `grpo: scale must be "group" or "batch", got ${String(scale)}`);
   if (scale === "batch") return scaledByBatch("grpo", (rewards) => 1 / (moments(rewards, ddof).std + eps));
   const ofGroup = (rewards: readonly number[]): number[] => {
     const { mean, std } = rewards.length === 1 ? { mean: 0, std: 1 } : moments(rewards, ddof);
@@ -61,8 +57,8 @@ function scaledByBatch(name: string, factor: (rewards: readonly number[]) => num
 }
 
 /** R − mean within the group, without the division that favours tasks of little spread (Dr. GRPO, Liu et al. 2025, arXiv 2503.20783). */
-export function centred(options: object = {}): AdvantageEstimator {
-  checkKeys("centred", options, []);
+export function centred(given?: object): AdvantageEstimator {
+  CENTRED.read(given);
   return groupEstimator("centred", (rewards) => {
     const { mean } = moments(rewards, 1);
     return rewards.map((r) => r - mean);
@@ -70,8 +66,8 @@ export function centred(options: object = {}): AdvantageEstimator {
 }
 
 /** n/(n − 1)·(R − mean): the reward minus the mean of the *others* in the group (RLOO, Ahmadian et al. 2024, arXiv 2402.14740). */
-export function rloo(options: object = {}): AdvantageEstimator {
-  checkKeys("rloo", options, []);
+export function rloo(given?: object): AdvantageEstimator {
+  RLOO.read(given);
   return groupEstimator("rloo", (rewards) => {
     const { mean } = moments(rewards, 1);
     return rewards.map((r) => (rewards.length / (rewards.length - 1)) * (r - mean));
@@ -79,8 +75,8 @@ export function rloo(options: object = {}): AdvantageEstimator {
 }
 
 /** R − Σ(len·R)/Σlen, lengths in trained tokens: the baseline of least variance if a gradient's size grows with length (OPO, Hao et al. 2025, arXiv 2505.23585). */
-export function opo(options: object = {}): AdvantageEstimator {
-  checkKeys("opo", options, []);
+export function opo(given?: object): AdvantageEstimator {
+  OPO.read(given);
   return groupEstimator("opo", (rewards, rollouts) => {
     const lengths = rollouts.map((r) => r.tokens.length);
     const total = lengths.reduce((a, b) => a + b, 0);
@@ -90,24 +86,23 @@ export function opo(options: object = {}): AdvantageEstimator {
 }
 
 /** (R − μ)/μ, and 0 where μ ≤ 0: rare successes weigh more (MaxRL, Tajwar et al. 2026, arXiv 2602.02710). */
-export function maxRl(options: object = {}): AdvantageEstimator {
-  checkKeys("maxRl", options, []);
+export function maxRl(given?: object): AdvantageEstimator {
+  MAX_RL.read(given);
   return groupEstimator("max_rl", (rewards) => {
     const { mean } = moments(rewards, 1);
     return rewards.map((r) => (mean > 0 ? (r - mean) / mean : 0));
   });
 }
 
-export interface PassAtKOptions extends StdOptions {
-  /** Whether the margin is divided by the group's deviation; default true. */
-  readonly std?: boolean;
-}
+export const PASS_AT_K = options("passAtK", {
+  ...STD,
+  std: flag(true, "whether the margin is divided by the group's standard deviation"),
+});
+export type PassAtKOptions = OptionsOf<typeof PASS_AT_K>;
 
 /** Only the best of the group is trained: (r_max − r_second)/(std + eps), the rest 0 (pass@k training, arXiv 2503.19595). Of equal best ones the first. */
-export function passAtK(options: PassAtKOptions = {}): AdvantageEstimator {
-  checkKeys("passAtK", options, ["ddof", "eps", "std"]);
-  const { ddof, eps } = checkedStd("passAtK", options);
-  const { std: divides = true } = options;
+export function passAtK(given?: PassAtKOptions): AdvantageEstimator {
+  const { ddof, eps, std: divides } = PASS_AT_K.read(given);
   return groupEstimator("pass_at_k", (rewards) => {
     const [best, second] = rewards.toSorted((a, b) => b - a) as [number, number];
     const margin = (best - second) / (divides ? moments(rewards, ddof).std + eps : 1);
@@ -120,28 +115,34 @@ export function passAtK(options: PassAtKOptions = {}): AdvantageEstimator {
  * (R − mean)·n/#{R ≠ 0}, the counts over the whole batch: groups that taught nothing do not shrink the step (GPG, Chu et al.
  * 2025, arXiv 2504.02546; the factor as in verl).
  */
-export function gpg(options: object = {}): AdvantageEstimator {
-  checkKeys("gpg", options, []);
+export function gpg(given?: object): AdvantageEstimator {
+  GPG.read(given);
   return scaledByBatch("gpg", (rewards) => rewards.length / Math.max(1, rewards.filter((r) => r !== 0).length));
 }
 
 /** 0 for everybody: no reward is looked at, and with ECHO only the world model learns (its verifier-free mode). */
-export function none(options: object = {}): AdvantageEstimator {
-  checkKeys("none", options, []);
+export function none(given?: object): AdvantageEstimator {
+  NONE.read(given);
   return { ...groupEstimator("none", (rewards) => rewards.map(() => 0)), readsReturn: false };
 }
 
 export const GROUP: Table<AdvantageEstimator> = {
-  grpo: { make: grpo, formula: "(R − mean)/(std + eps), ddof 1, eps 1e-4", source: "GRPO, arXiv 2402.03300" },
-  centred: { make: centred, formula: "R − mean", source: "Dr. GRPO, arXiv 2503.20783" },
-  rloo: { make: rloo, formula: "n/(n−1)·(R − mean)", source: "RLOO, arXiv 2402.14740" },
-  opo: { make: opo, formula: "R − Σ(len·R)/Σlen", source: "OPO, arXiv 2505.23585" },
-  max_rl: { make: maxRl, formula: "(R − μ)/μ, 0 if μ ≤ 0", source: "MaxRL, arXiv 2602.02710" },
+  grpo: {
+    options: GRPO,
+    make: grpo,
+    formula: "(R − mean)/(std + eps), ddof 1, eps 1e-4",
+    source: "GRPO, arXiv 2402.03300",
+  },
+  centred: { options: CENTRED, make: centred, formula: "R − mean", source: "Dr. GRPO, arXiv 2503.20783" },
+  rloo: { options: RLOO, make: rloo, formula: "n/(n−1)·(R − mean)", source: "RLOO, arXiv 2402.14740" },
+  opo: { options: OPO, make: opo, formula: "R − Σ(len·R)/Σlen", source: "OPO, arXiv 2505.23585" },
+  max_rl: { options: MAX_RL, make: maxRl, formula: "(R − μ)/μ, 0 if μ ≤ 0", source: "MaxRL, arXiv 2602.02710" },
   pass_at_k: {
+    options: PASS_AT_K,
     make: passAtK,
     formula: "best: (r_max − r_second)/(std + eps), rest 0",
     source: "pass@k, arXiv 2503.19595",
   },
-  gpg: { make: gpg, formula: "(R − mean)·n/#nonzero", source: "GPG, arXiv 2504.02546" },
-  none: { make: none, formula: "0", source: "ECHO's verifier-free mode, arXiv 2605.24517" },
+  gpg: { options: GPG, make: gpg, formula: "(R − mean)·n/#nonzero", source: "GPG, arXiv 2504.02546" },
+  none: { options: NONE, make: none, formula: "0", source: "ECHO's verifier-free mode, arXiv 2605.24517" },
 };

@@ -1,12 +1,17 @@
 /** Estimators that look at one rollout at a time: against what has been usual, or just whether it succeeded. */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys, showValue } from "../../../engine/options.ts";
-import { filterRollouts, type FilterOptions } from "../filter.ts";
+import { showValue } from "../../../engine/options.ts";
+import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
+import { filterRollouts, ROLLOUT_CHOICE, type FilterOptions } from "../filter.ts";
 import type { Table } from "../names.ts";
-import { checkRange } from "../tokenStatistics.ts";
 import { rolloutsOf } from "../../episode/stream.ts";
 import { fracWithoutSpread } from "../../episode/groups.ts";
 import { type AdvantageEstimator, toColumns } from "./estimator.ts";
+
+export const RAE = options("rae", {
+  decay: number(0.95, "how much of the running mean stays with each rollout", { min: 0, max: 1 }),
+});
+export type RaeOptions = OptionsOf<typeof RAE>;
 
 /**
  * R − b, b a running mean of the returns of each environment, b ← decay·b + (1 − decay)·R, from 0: no group is needed, one rollout of
@@ -14,10 +19,8 @@ import { type AdvantageEstimator, toColumns } from "./estimator.ts";
  * a baseline of its own). A step is judged by the baseline before it. b is part of a run's state; what is replayed, and what was played
  * with help, does not move it: it is what the policy reaches now, by itself.
  */
-export function rae(options: { readonly decay?: number } = {}): AdvantageEstimator {
-  checkKeys("rae", options, ["decay"]);
-  const { decay = 0.95 } = options;
-  checkRange("rae", "decay", decay, 0, 1);
+export function rae(given?: RaeOptions): AdvantageEstimator {
+  const { decay } = RAE.read(given);
   let baselines = new Map<string, number>();
   return {
     name: "rae",
@@ -49,15 +52,14 @@ export function rae(options: { readonly decay?: number } = {}): AdvantageEstimat
  * 1 for what `filterRollouts` keeps (the successes, the shortest `perTask` of each task, no duplicates), 0 for the rest: with the
  * reinforce loss that is supervised fine-tuning on one's own filtered rollouts, step by step (RAFT, Dong et al. 2023, arXiv 2304.06767).
  */
-export function rft(options: FilterOptions = {}): AdvantageEstimator {
-  checkKeys("rft", options, ["keep", "perTask"]);
-  filterRollouts([], options); // a wrong number is said now, and not after the first step
+export function rft(given?: FilterOptions): AdvantageEstimator {
+  ROLLOUT_CHOICE.read(given); // a wrong number is an error now, and not after the first step
   return {
     name: "rft",
     readsReturn: false, // but whether the environment says success
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
-      const chosen = new Set(filterRollouts(trajectories, options));
+      const chosen = new Set(filterRollouts(trajectories, given));
       return {
         perToken: toColumns(trajectories, rollouts, ({ first, tokens }) =>
           chosen.has(first) ? tokens.map(() => 1) : null,
@@ -69,6 +71,16 @@ export function rft(options: FilterOptions = {}): AdvantageEstimator {
 }
 
 export const OUTCOME: Table<AdvantageEstimator> = {
-  rae: { make: rae, formula: "R − b, b a running mean per environment, decay .95, from before the step", source: "SPIRAL, arXiv 2506.24119" }, // prettier-ignore
-  rft: { make: rft, formula: "1 for the successes, the shortest `perTask` (4) of each task; else 0", source: "RAFT, arXiv 2304.06767" }, // prettier-ignore
+  rae: {
+    options: RAE,
+    make: rae,
+    formula: "R − b, b a running mean per environment, decay .95, from before the step",
+    source: "SPIRAL, arXiv 2506.24119",
+  },
+  rft: {
+    options: ROLLOUT_CHOICE,
+    make: rft,
+    formula: "1 for the successes, the shortest `perTask` (4) of each task; else 0",
+    source: "RAFT, arXiv 2304.06767",
+  },
 };

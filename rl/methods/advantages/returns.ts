@@ -3,9 +3,9 @@
  * environment said in between does not exist for them, so a return crosses a gap without decay and without getting lost.
  */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { noOptions, number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { checkRange, signal } from "../tokenStatistics.ts";
+import { signal } from "../tokenStatistics.ts";
 import { rewardsOfTokens, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
 import { fracWithoutSpread, groupsOf, isWithoutSpread } from "../../episode/groups.ts";
 import { type AdvantageEstimator, toColumns, tokenEstimator, whitening } from "./estimator.ts";
@@ -17,11 +17,18 @@ export function returnsToGo(rewards: readonly number[], gamma: number): number[]
   return returns;
 }
 
+export const REINFORCE_PLUS_PLUS = options("reinforcePlusPlus", {
+  gamma: number(1, "γ per token of the agent", { min: 0, max: 1 }),
+});
+export type ReinforcePlusPlusOptions = OptionsOf<typeof REINFORCE_PLUS_PLUS>;
+
+const REINFORCE_PLUS_PLUS_BASELINE = noOptions("reinforcePlusPlusBaseline");
+const REMAX = noOptions("remax");
+const OPTIMAL_TOKEN_BASELINE = noOptions("optimalTokenBaseline");
+
 /** Discounted return-to-go, whitened over the batch (REINFORCE++, Hu 2025, arXiv 2501.03262). */
-export function reinforcePlusPlus(options: { readonly gamma?: number } = {}): AdvantageEstimator {
-  checkKeys("reinforcePlusPlus", options, ["gamma"]);
-  const { gamma = 1 } = options;
-  checkRange("reinforcePlusPlus", "gamma", gamma, 0, 1);
+export function reinforcePlusPlus(given?: ReinforcePlusPlusOptions): AdvantageEstimator {
+  const { gamma } = REINFORCE_PLUS_PLUS.read(given);
   const ofRollout = (rollout: Rollout, trajectories: readonly Trajectory[]): { advantages: number[] } => ({
     advantages: returnsToGo(rewardsOfTokens(rollout, trajectories), gamma),
   });
@@ -29,8 +36,8 @@ export function reinforcePlusPlus(options: { readonly gamma?: number } = {}): Ad
 }
 
 /** R − mean of the group, then whitened over the tokens of the batch; groups without spread are 0 and do not count. */
-export function reinforcePlusPlusBaseline(options: object = {}): AdvantageEstimator {
-  checkKeys("reinforcePlusPlusBaseline", options, []);
+export function reinforcePlusPlusBaseline(given?: object): AdvantageEstimator {
+  REINFORCE_PLUS_PLUS_BASELINE.read(given);
   return {
     name: "reinforce++-baseline",
     estimate(trajectories) {
@@ -60,8 +67,8 @@ export function reinforcePlusPlusBaseline(options: object = {}): AdvantageEstima
  * Return-to-go − R_greedy of the same task (ReMax, Li et al. 2024, arXiv 2310.10505). 0 where R_greedy is NaN: the greedy rollout
  * failed or could not be scored, so there is nothing to compare with, as for a rollout whose own return is NaN.
  */
-export function remax(options: object = {}): AdvantageEstimator {
-  checkKeys("remax", options, []);
+export function remax(given?: object): AdvantageEstimator {
+  REMAX.read(given);
   const ofRollout = (rollout: Rollout, trajectories: readonly Trajectory[]): { advantages: number[] } => {
     const { greedyReward } = rollout.first;
     check(greedyReward !== undefined, () => "remax: needs the return of a greedy rollout of each task, found none");
@@ -76,8 +83,8 @@ export function remax(options: object = {}): AdvantageEstimator {
  * score function so far, Σ_{s≤t} (1 − 2π_s + Σ_v π_v²): long or unlikely rollouts count for more. Where only the longest rollout
  * is left, b = 0 (optimal token baseline, arXiv 2602.07078; verl's `tir_optimal_token_baseline`).
  */
-export function optimalTokenBaseline(options: object = {}): AdvantageEstimator {
-  checkKeys("optimalTokenBaseline", options, []);
+export function optimalTokenBaseline(given?: object): AdvantageEstimator {
+  OPTIMAL_TOKEN_BASELINE.read(given);
   return {
     name: "optimal_token_baseline",
     needs: ["logProbs", "collision"],
@@ -119,17 +126,20 @@ export function optimalTokenBaseline(options: object = {}): AdvantageEstimator {
 
 export const RETURNS: Table<AdvantageEstimator> = {
   "reinforce++": {
+    options: REINFORCE_PLUS_PLUS,
     make: reinforcePlusPlus,
     formula: "discounted return-to-go across observation gaps, whitened over the batch",
     source: "REINFORCE++, arXiv 2501.03262",
   },
   "reinforce++-baseline": {
+    options: REINFORCE_PLUS_PLUS_BASELINE,
     make: reinforcePlusPlusBaseline,
     formula: "R − group mean, whitened over the batch",
     source: "REINFORCE++, arXiv 2501.03262",
   },
-  remax: { make: remax, formula: "return-to-go − R_greedy", source: "ReMax, arXiv 2310.10505" },
+  remax: { options: REMAX, make: remax, formula: "return-to-go − R_greedy", source: "ReMax, arXiv 2310.10505" },
   optimal_token_baseline: {
+    options: OPTIMAL_TOKEN_BASELINE,
     make: optimalTokenBaseline,
     formula: "G_t − Σw·G/Σw over the group at the same own token, w = Σ(1 − 2π + Σπ²)",
     source: "optimal token baseline, arXiv 2602.07078",

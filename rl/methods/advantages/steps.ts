@@ -1,8 +1,6 @@
 /** Estimators that compare steps (turns) across the rollouts of a group: equal states, or equal milestones. */
-import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { flag, inCode, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { checkRange } from "../tokenStatistics.ts";
 import { isAgentToken, rewardsOfTurns, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
 import { fracWithoutSpread, groupBy, groupsOf, isWithoutSpread, moments } from "../../episode/groups.ts";
 import { type AdvantageEstimator, toColumns } from "./estimator.ts";
@@ -72,20 +70,23 @@ function combined(
   };
 }
 
-export interface GigpoOptions {
-  /** ω, the weight of the step term; default 1 */
-  readonly omega?: number;
-  /** Discount of step returns, default 0.95 */
-  readonly gamma?: number;
-  /** Divide both terms by the deviation (verl-agent's `mean_std_norm`); default false, `mean_norm`. */
-  readonly std?: boolean;
-  /** Added to the deviation; default 1e-6. */
-  readonly eps?: number;
-  /** `row`: a rollout counts in the episode's statistics once per step, as in verl-agent. Default `rollout`. */
-  readonly stats?: "rollout" | "row";
-  /** The state in which a turn's action was taken, as text. Default: the observation before it; at first the prompt. */
-  readonly anchor?: (trajectory: Trajectory, turn: number) => string;
-}
+const RELATIVE = {
+  gamma: number(0.95, "γ per step", { min: 0, max: 1 }),
+  std: flag(false, "whether both terms are divided by their deviation (verl-agent's `mean_std_norm`)"),
+  eps: number(1e-6, "added to the deviation", { min: 0 }),
+};
+
+export const GIGPO = options("gigpo", {
+  omega: number(1, "ω, the weight of the step term", { min: 0 }),
+  ...RELATIVE,
+  stats: oneOf(["rollout", "row"], "rollout", "`row`: a rollout counts once per step in the episode's statistics"),
+  anchor: inCode<(trajectory: Trajectory, turn: number) => string>(
+    "the state in which a turn's action was taken, as text; by default the observation before it, at first the prompt",
+    "a function of the trajectory and the turn",
+    (value) => typeof value === "function",
+  ),
+});
+export type GigpoOptions = OptionsOf<typeof GIGPO>;
 
 /**
  * Ids of what the agent saw last before it acted in a turn: what the environment said in the turn before, whoever acted in it; where the
@@ -102,13 +103,8 @@ export function anchorOf({ stream }: Trajectory, turn: number): string {
  * A_episode + ω·A_step: discounted returns of steps, compared with those of other steps of the group that were taken in the
  * identical state; a state that was visited once gives 0 (GiGPO, Feng et al. 2025, arXiv 2505.10978).
  */
-export function gigpo(options: GigpoOptions = {}): AdvantageEstimator {
-  checkKeys("gigpo", options, ["omega", "gamma", "std", "eps", "stats", "anchor"]);
-  const { omega = 1, gamma = 0.95, std = false, eps = 1e-6, stats = "rollout", anchor = anchorOf } = options;
-  checkRange("gigpo", "omega", omega, 0);
-  checkRange("gigpo", "gamma", gamma, 0, 1);
-  checkRange("gigpo", "eps", eps, 0);
-  check(stats === "rollout" || stats === "row", () => `gigpo: stats must be "rollout" or "row", got ${String(stats)}`);
+export function gigpo(given?: GigpoOptions): AdvantageEstimator {
+  const { omega, gamma, std, eps, stats, anchor = anchorOf } = GIGPO.read(given);
   return combined("gigpo", omega, std, eps, stats, (group, trajectories) =>
     group.flatMap((rollout) => {
       // Over all turns of the environment: a step whose action was given takes its time, too.
@@ -121,17 +117,20 @@ export function gigpo(options: GigpoOptions = {}): AdvantageEstimator {
   );
 }
 
-export interface MilestoneOptions {
-  /** λ, the weight of the segment term; default 1 */
-  readonly lambda?: number;
-  /** Discount per step towards the milestone, default 0.95 */
-  readonly gamma?: number;
-  readonly std?: boolean;
-  /** Added to the deviation; default 1e-6. */
-  readonly eps?: number;
-  /** Turns at which a milestone was reached. Default: those with a positive step reward. */
-  readonly milestones?: (trajectory: Trajectory) => readonly number[];
-}
+export const MILESTONE = options("milestone", {
+  lambda: number(1, "λ, the weight of the segment term", { min: 0 }),
+  ...RELATIVE,
+  milestones: inCode<(trajectory: Trajectory) => readonly number[]>(
+    "turns at which a milestone was reached; by default those with a positive step reward",
+    "a function of the trajectory",
+    (value) => typeof value === "function",
+  ),
+});
+export type MilestoneOptions = OptionsOf<typeof MILESTONE>;
+
+/** The turns with a positive step reward. */
+const rewardedTurns = ({ stepRewards }: Trajectory): number[] =>
+  stepRewards.flatMap((reward, turn) => (reward > 0 ? [turn] : []));
 
 /**
  * A_traj + λ·A_segment. A segment ends at the turn t_k of a milestone; a step t in it is worth R·γ^(t_k − t), R the milestone's
@@ -139,14 +138,8 @@ export interface MilestoneOptions {
  * start. Steps after the last milestone are worth 0: they are in the segment that others finished (BEACON, Wang et al. 2026,
  * arXiv 2605.06078; what a step is compared with is our reading).
  */
-export function milestone(options: MilestoneOptions = {}): AdvantageEstimator {
-  checkKeys("milestone", options, ["lambda", "gamma", "std", "eps", "milestones"]);
-  const { lambda = 1, gamma = 0.95, std = false, eps = 1e-6 } = options;
-  const { milestones = ({ stepRewards }): number[] => stepRewards.flatMap((r, turn) => (r > 0 ? [turn] : [])) } =
-    options;
-  checkRange("milestone", "lambda", lambda, 0);
-  checkRange("milestone", "gamma", gamma, 0, 1);
-  checkRange("milestone", "eps", eps, 0);
+export function milestone(given?: MilestoneOptions): AdvantageEstimator {
+  const { lambda, gamma, std, eps, milestones = rewardedTurns } = MILESTONE.read(given);
   return combined("milestone", lambda, std, eps, "rollout", (group) =>
     group.flatMap((rollout) => {
       const reached = milestones(rollout.first).toSorted((a, b) => a - b);
@@ -163,11 +156,13 @@ export function milestone(options: MilestoneOptions = {}): AdvantageEstimator {
 
 export const STEPS: Table<AdvantageEstimator> = {
   gigpo: {
+    options: GIGPO,
     make: gigpo,
     formula: "A_episode + ω·A_step; step returns (γ .95) against those from the identical observation",
     source: "GiGPO, arXiv 2505.10978",
   },
   milestone: {
+    options: MILESTONE,
     make: milestone,
     formula: "A_traj + λ·A_segment; segment reward R·γ^(t_k − t)",
     source: "BEACON, arXiv 2605.06078",

@@ -1,8 +1,7 @@
 /** Policy losses that stop pulling once the ratio has moved far enough: PPO's clip and what became of it. */
 import { expr, where } from "../../../kernels/expr.ts";
-import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
 import { maskedRatio, type PolicyLoss } from "./policyLoss.ts";
 
@@ -21,38 +20,37 @@ const boundedClipLoss: Pointwise<Tensor> = fuse("ppoClipBounded", (lp, old, adva
   return where(mask, bounded, 0);
 });
 
-export interface PpoClipOptions {
-  /** εl, default 0.2 */
-  readonly epsilon?: number;
-  /** εh, default epsilon; DAPO's clip-higher is 0.28 */
-  readonly epsilonHigh?: number;
-  /** c of the dual clip: where A < 0 the loss is at most −cA. Default none; verl has 3. */
-  readonly dualClip?: number;
-  /** TRL's `delta`: the unclipped branch takes min(ρ, delta). Default none. */
-  readonly delta?: number;
-}
+/** The bounds of a clip. At 0 the ratio 1 of a first step would lie on the kink. */
+export const CLIP = {
+  epsilon: number(0.2, "εl: the ratio counts down to 1 − εl", { above: 0, below: 1 }),
+  epsilonHigh: number(undefined, "εh: the ratio counts up to 1 + εh; by default epsilon. DAPO: 0.28", { above: 0 }),
+};
 
-/** The interval of both clips, checked. At 0 the ratio 1 of a first step would lie on the kink. */
-export function checkClip(where: string, epsilon: number, epsilonHigh: number): { low: number; high: number } {
-  check(epsilon > 0 && epsilon < 1, () => `${where}: epsilon must be in (0, 1), got ${epsilon}`);
-  check(epsilonHigh > 0, () => `${where}: epsilonHigh must be > 0, got ${epsilonHigh}`);
-  return { low: 1 - epsilon, high: 1 + epsilonHigh };
-}
+export const PPO_CLIP = options("ppoClip", {
+  ...CLIP,
+  dualClip: number(undefined, "c: where A < 0 the loss is at most −cA; by default no such bound. verl: 3", {
+    above: 1,
+  }),
+  delta: number(undefined, "largest ratio of the branch without a clip; by default no such bound", { above: 1 }),
+});
+export type PpoClipOptions = OptionsOf<typeof PPO_CLIP>;
+
+/** The same with verl's c. */
+const DUAL_CLIP = options("dual_clip", {
+  ...PPO_CLIP.fields,
+  dualClip: number(3, "c: where A < 0 the loss is at most −cA", { above: 1 }),
+});
 
 /**
  * max(−ρA, −clip(ρ, 1 − εl, 1 + εh)A) (PPO, Schulman et al. 2017, arXiv 1707.06347, eq. 7; clip-higher: DAPO, Yu et al. 2025,
  * arXiv 2503.14476; dual clip: Ye et al. 2020, arXiv 1912.09729).
  */
-export function ppoClip(options: PpoClipOptions = {}): PolicyLoss {
-  checkKeys("ppoClip", options, ["epsilon", "epsilonHigh", "dualClip", "delta"]);
-  const { epsilon = 0.2, epsilonHigh = epsilon, dualClip, delta } = options;
-  const clip = checkClip("ppoClip", epsilon, epsilonHigh);
-  check(dualClip === undefined || dualClip > 1, () => `ppoClip: dualClip must be > 1, got ${dualClip}`);
-  check(delta === undefined || delta > 1, () => `ppoClip: delta must be > 1, got ${delta}`);
+export function ppoClip(given?: PpoClipOptions): PolicyLoss {
+  const { epsilon, epsilonHigh = epsilon, dualClip, delta } = PPO_CLIP.read(given);
   const isPlain = dualClip === undefined && delta === undefined;
   return {
     name: "ppo",
-    clip,
+    clip: { low: 1 - epsilon, high: 1 + epsilonHigh },
     tokenLoss: ({ logProbs, oldLogProbs, advantages, mask }) =>
       isPlain
         ? ppoClipLoss(logProbs, oldLogProbs, advantages, mask, epsilon, epsilonHigh)
@@ -75,20 +73,15 @@ const sapoLoss: Pointwise<Tensor> = fuse("sapo", (lp, old, advantage, mask, posi
   return where(mask, gate.mul(4).div(temperature).mul(advantage).neg(), 0);
 });
 
-export interface SapoOptions {
-  /** τ where A > 0, default 1 */
-  readonly temperaturePositive?: number;
-  /** τ elsewhere, default 1.05: bad tokens fade sooner */
-  readonly temperatureNegative?: number;
-}
+export const SAPO = options("sapo", {
+  temperaturePositive: number(1, "τ where A > 0", { above: 0 }),
+  temperatureNegative: number(1.05, "τ where A ≤ 0: bad tokens fade sooner", { above: 0 }),
+});
+export type SapoOptions = OptionsOf<typeof SAPO>;
 
 /** −A·σ(τ(ρ − 1))·4/τ: a smooth gate in the clip's place (SAPO, Gao et al. 2025, arXiv 2511.20347). */
-export function sapo(options: SapoOptions = {}): PolicyLoss {
-  checkKeys("sapo", options, ["temperaturePositive", "temperatureNegative"]);
-  const { temperaturePositive = 1, temperatureNegative = 1.05 } = options;
-  for (const [name, value] of Object.entries({ temperaturePositive, temperatureNegative })) {
-    check(value > 0, () => `sapo: ${name} must be > 0, got ${value}`);
-  }
+export function sapo(given?: SapoOptions): PolicyLoss {
+  const { temperaturePositive, temperatureNegative } = SAPO.read(given);
   return {
     name: "sapo",
     clip: null,
@@ -99,14 +92,21 @@ export function sapo(options: SapoOptions = {}): PolicyLoss {
 
 export const CLIPPED: Table<PolicyLoss> = {
   ppo: {
+    options: PPO_CLIP,
     make: ppoClip,
     formula: "max(−ρA, −clip(ρ, 1−εl, 1+εh)A); `dualClip` c: at most −cA where A < 0; `delta`: ρ capped",
     source: "PPO, arXiv 1707.06347; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729",
   },
   dual_clip: {
-    make: (options: PpoClipOptions = {}) => ppoClip({ dualClip: 3, ...options }),
+    options: DUAL_CLIP,
+    make: (given?: OptionsOf<typeof DUAL_CLIP>) => ppoClip(DUAL_CLIP.read(given)),
     formula: "ppo; where A < 0 also min(·, −cA), c = 3",
     source: "Ye et al. 2020, arXiv 1912.09729",
   },
-  sapo: { make: sapo, formula: "−A·σ(τ(ρ−1))·4/τ, τ = 1 (A > 0), 1.05 (else)", source: "SAPO, arXiv 2511.20347" },
+  sapo: {
+    options: SAPO,
+    make: sapo,
+    formula: "−A·σ(τ(ρ−1))·4/τ, τ = 1 (A > 0), 1.05 (else)",
+    source: "SAPO, arXiv 2511.20347",
+  },
 };

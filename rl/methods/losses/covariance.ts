@@ -5,10 +5,9 @@
 import { where } from "../../../kernels/expr.ts";
 import { check } from "../../../engine/errors.ts";
 import { fuse, mul, type Pointwise, Rng, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { checkRange } from "../tokenStatistics.ts";
-import { ppoClip } from "./clipped.ts";
+import { CLIP, ppoClip } from "./clipped.ts";
 import { maskedLogRatio, type PolicyLoss, type StepView } from "./policyLoss.ts";
 
 interface Place {
@@ -42,19 +41,15 @@ const klCovLoss: Pointwise<Tensor> = fuse("klCov", (lp, old, advantage, mask, ch
   return where(mask, penalty.sub(difference.exp().mul(advantage)), 0);
 });
 
-export interface KlCovOptions {
-  /** Share of the step's tokens that are held back, at least one; default 0.0002 */
-  readonly ratio?: number;
-  /** Coefficient of |lp − old| there, default 1 */
-  readonly coefficient?: number;
-}
+export const KL_COV = options("klCov", {
+  ratio: number(0.0002, "share of the step's tokens that are held back; at least one is", { min: 0, max: 1 }),
+  coefficient: number(1, "coefficient of |lp − old| on these tokens", { min: 0 }),
+});
+export type KlCovOptions = OptionsOf<typeof KL_COV>;
 
 /** −ρA, and + coefficient·|lp − old| on the tokens of the highest covariance. */
-export function klCov(options: KlCovOptions = {}): PolicyLoss {
-  checkKeys("klCov", options, ["ratio", "coefficient"]);
-  const { ratio = 0.0002, coefficient = 1 } = options;
-  checkRange("klCov", "ratio", ratio, 0, 1);
-  checkRange("klCov", "coefficient", coefficient, 0);
+export function klCov(given?: KlCovOptions): PolicyLoss {
+  const { ratio, coefficient } = KL_COV.read(given);
   return {
     name: "kl_cov",
     clip: null,
@@ -69,23 +64,21 @@ export function klCov(options: KlCovOptions = {}): PolicyLoss {
   };
 }
 
-export interface ClipCovOptions {
-  /** Share of the step's tokens that lose their gradient, at least one if there is a candidate; default 0.0002 */
-  readonly ratio?: number;
-  /** Candidates have a covariance between these; default 1 and 5 */
-  readonly low?: number;
-  readonly high?: number;
-  readonly epsilon?: number;
-  readonly epsilonHigh?: number;
-  /** Of the random choice; with the step number it gives the same tokens in a resumed run. Default 0. */
-  readonly seed?: number;
-}
+export const CLIP_COV = options("clipCov", {
+  ...CLIP,
+  ratio: number(0.0002, "share of the step's tokens that lose their gradient; at least one candidate does", {
+    min: 0,
+    max: 1,
+  }),
+  low: number(1, "smallest covariance of a candidate"),
+  high: number(5, "largest covariance of a candidate"),
+  seed: number(0, "of the random choice, which also depends on the step: a resumed run chooses the same tokens"),
+});
+export type ClipCovOptions = OptionsOf<typeof CLIP_COV>;
 
 /** PPO's clip, times 0 on a random share of the tokens whose covariance is between `low` and `high` and that the clip left alone. */
-export function clipCov(options: ClipCovOptions = {}): PolicyLoss {
-  checkKeys("clipCov", options, ["ratio", "low", "high", "epsilon", "epsilonHigh", "seed"]);
-  const { ratio = 0.0002, low = 1, high = 5, epsilon = 0.2, epsilonHigh = epsilon, seed = 0 } = options;
-  checkRange("clipCov", "ratio", ratio, 0, 1);
+export function clipCov(given?: ClipCovOptions): PolicyLoss {
+  const { ratio, low, high, epsilon, epsilonHigh = epsilon, seed } = CLIP_COV.read(given);
   check(low < high, () => `clipCov: low must be below high, got ${low} and ${high}`);
   const clipped = ppoClip({ epsilon, epsilonHigh });
   const isClipped = ({ logProbs, oldLogProbs, advantages }: StepView, { row, t }: Place): boolean => {
@@ -109,11 +102,13 @@ export function clipCov(options: ClipCovOptions = {}): PolicyLoss {
 
 export const COVARIANCE: Table<PolicyLoss> = {
   kl_cov: {
+    options: KL_COV,
     make: klCov,
     formula: "−ρA, + coefficient·abs(lp − old) on the share `ratio` of highest (lp − mean)(A − mean)",
     source: "The Entropy Mechanism, arXiv 2505.22617",
   },
   clip_cov: {
+    options: CLIP_COV,
     make: clipCov,
     formula: "ppo; 0 on a random share `ratio` of tokens with (lp − mean)(A − mean) in (1, 5)",
     source: "The Entropy Mechanism, arXiv 2505.22617",

@@ -1,19 +1,20 @@
 /** The coefficient of an entropy bonus that follows the entropy. */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { number, options, type OptionsOf, REQUIRED } from "../../../engine/optionTable.ts";
 import { checkRange } from "../tokenStatistics.ts";
 
-export interface AdaptiveEntropyOptions {
-  /** In nats per token: at or below it there is a bonus, above it none. TRL's 0.2 stops no more than a collapse; better is what a run begins with. */
-  readonly target: number;
-  /** At the beginning; default 0 */
-  readonly coefficient?: number;
-  /** By how much a step changes it; default 0.005 */
-  readonly delta?: number;
-  /** Bounds; default 0 and 1 */
-  readonly min?: number;
-  readonly max?: number;
-}
+export const ADAPTIVE_ENTROPY = options("AdaptiveEntropy", {
+  target: number(
+    REQUIRED,
+    "nats per token: at or below it there is a bonus, above it none. TRL's 0.2 only stops a collapse; better is what a run begins with",
+    { min: 0 },
+  ),
+  coefficient: number(0, "coefficient at the beginning", { min: 0 }),
+  delta: number(0.005, "by how much a step changes the coefficient", { above: 0 }),
+  min: number(0, "smallest coefficient", { min: 0 }),
+  max: number(1, "largest coefficient", { min: 0 }),
+});
+export type AdaptiveEntropyOptions = OptionsOf<typeof ADAPTIVE_ENTROPY>;
 
 /**
  * c ← c + Δ where the entropy of a step was at most the target, c − Δ where it was above, within [min, max]; a step's bonus has the
@@ -28,13 +29,9 @@ export class AdaptiveEntropy {
   #value: number;
   #last: number | undefined;
 
-  constructor(options: AdaptiveEntropyOptions) {
-    checkKeys("AdaptiveEntropy", options, ["target", "coefficient", "delta", "min", "max"]);
-    const { target, coefficient = 0, delta = 0.005, min = 0, max = 1 } = options;
-    checkRange("AdaptiveEntropy", "target", target, 0);
-    check(delta > 0, () => `AdaptiveEntropy: delta must be > 0, got ${delta}`);
-    check(min >= 0 && min < max, () => `AdaptiveEntropy: expected 0 ≤ min < max, got ${min} and ${max}`);
-    checkRange("AdaptiveEntropy", "coefficient", coefficient, 0);
+  constructor(given: AdaptiveEntropyOptions) {
+    const { target, coefficient, delta, min, max } = ADAPTIVE_ENTROPY.read(given);
+    check(min < max, () => `AdaptiveEntropy: min must be below max, got ${min} and ${max}`);
     [this.#target, this.#delta, this.#min, this.#max, this.#value] = [target, delta, min, max, coefficient];
   }
 

@@ -22,11 +22,11 @@ export { type PolicyLoss, type Segments, type StepView, type TokenColumns } from
 export { dpo, type DpoOptions, PREFERENCE_LOSSES, type PreferenceLoss } from "./preference.ts";
 export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./entropy.ts";
 export { m2po, type M2poOptions, secondMomentMask } from "./secondMoment.ts";
-export { gmpo, gspo, vespo, type VespoOptions } from "./sequence.ts";
+export { gmpo, type GmpoOptions, gspo, type GspoOptions, vespo, type VespoOptions } from "./sequence.ts";
 export { clippedErrorLoss, crossEntropyLoss, dft, sft } from "./supervised.ts";
 export { clippedValueLoss } from "./value.ts";
 export { cispo, type CispoOptions, dppoKl, type DppoOptions, dppoTv, dro } from "./weighted.ts";
-export { importanceSampling, primeRl, type PrimeOptions, reinforce } from "./weighted.ts";
+export { type DroOptions, importanceSampling, primeRl, type PrimeOptions, reinforce } from "./weighted.ts";
 
 /** By name, for the command line. A loss is one entry in the table of its family. */
 export const POLICY_LOSSES: Table<PolicyLoss> = mergeTables(

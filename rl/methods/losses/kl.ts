@@ -1,14 +1,15 @@
 /** Estimators of KL(π ‖ ref) from samples of π (Schulman, "Approximating KL divergence", 2020), and what holds their coefficient. */
 import { type Expr, where } from "../../../kernels/expr.ts";
-import { check, fail } from "../../../engine/errors.ts";
+import { fail } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { flag, number, oneOf, options, type OptionsOf, REQUIRED } from "../../../engine/optionTable.ts";
 import { checkRange } from "../tokenStatistics.ts";
 
 export const KL_ESTIMATORS = ["k1", "k2", "k3", "abs", "k3+"] as const;
 export type KlEstimator = (typeof KL_ESTIMATORS)[number];
 
-/** verl's names. Its `low_var_kl` also clamps; see `clampLogRatio`. */
+/** verl's names. Its `low_var_kl` also clamps; see `KlClamp`. */
+const KL_ALIAS_NAMES = ["kl", "mse", "low_var_kl"] as const;
 export const KL_ALIASES: Readonly<Record<string, KlEstimator>> = { kl: "k1", mse: "k2", low_var_kl: "k3" };
 
 export function klEstimatorByName(name: string): KlEstimator {
@@ -91,14 +92,23 @@ export function klEstimate(estimator: KlEstimator, logProb: number, refLogProb: 
   }
 }
 
-export interface AdaptiveKlOptions {
-  /** β at the beginning */
-  readonly beta: number;
-  /** The KL that β is steered to. */
-  readonly target: number;
-  /** Samples over which a constant error of 20 % changes β by a fifth. */
-  readonly horizon: number;
-}
+const FOLLOWED = {
+  beta: number(REQUIRED, "β, the weight of the penalty; with a target where it begins", { min: 0 }),
+  target: number(REQUIRED, "the KL that β is steered to", { above: 0 }),
+  horizon: number(10_000, "episodes over which a KL that is 20 % too high raises β by a fifth", { above: 0 }),
+};
+export const ADAPTIVE_KL = options("AdaptiveKl", FOLLOWED);
+export type AdaptiveKlOptions = OptionsOf<typeof ADAPTIVE_KL>;
+
+/** A KL penalty as plain data. */
+export const KL_PENALTY = options("kl", {
+  ...FOLLOWED,
+  target: number(undefined, "with it β follows the KL (`AdaptiveKl`)", { above: 0 }),
+  estimator: oneOf([...KL_ESTIMATORS, ...KL_ALIAS_NAMES], "k3", "also by verl's names"),
+  in: oneOf(["loss", "reward"], "loss", "a term of the loss, or r̃_t = r_t − β·kl_t before advantages are estimated"),
+  importance: flag(false, "whether the penalty is multiplied by the ratio (TRL's `use_bias_correction_kl`)"),
+});
+export type KlChoice = OptionsOf<typeof KL_PENALTY>;
 
 /**
  * A coefficient that follows the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019, arXiv 1909.08593,
@@ -109,12 +119,9 @@ export class AdaptiveKl {
   readonly #target: number;
   readonly #horizon: number;
 
-  constructor(options: AdaptiveKlOptions) {
-    checkKeys("AdaptiveKl", options, ["beta", "target", "horizon"]);
-    checkRange("AdaptiveKl", "beta", options.beta, 0);
-    check(options.target > 0, () => `AdaptiveKl: target must be > 0, got ${options.target}`);
-    check(options.horizon > 0, () => `AdaptiveKl: horizon must be > 0, got ${options.horizon}`);
-    [this.#beta, this.#target, this.#horizon] = [options.beta, options.target, options.horizon];
+  constructor(given: AdaptiveKlOptions) {
+    const { beta, target, horizon } = ADAPTIVE_KL.read(given);
+    [this.#beta, this.#target, this.#horizon] = [beta, target, horizon];
   }
 
   get beta(): number {

@@ -5,7 +5,7 @@
 import { expr, type Expr, where } from "../../../kernels/expr.ts";
 import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { flag, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
 import { maskedLogRatio, type PolicyLoss, segmentSum } from "./policyLoss.ts";
 
@@ -40,29 +40,25 @@ const PAIR_LOSSES: Readonly<Record<PreferenceLoss, Pointwise<Tensor>>> = {
   }),
 };
 
-export interface DpoOptions {
-  /** Strength of the tie to the reference, default 0.1 */
-  readonly beta?: number;
-  readonly loss?: PreferenceLoss;
-  /**
-   * The mean over each answer's tokens instead of their sum, so that β means the same whatever the length. Default false. TRL has it
-   * in its `ipo`, and says that the paper's results were obtained so; its `sigmoid_norm` is `sigmoid` with it.
-   */
-  readonly average?: boolean;
-}
+/** TRL has `average` in its `ipo` and says that the paper's results were obtained so; its `sigmoid_norm` is `sigmoid` with it. */
+export const DPO = options("dpo", {
+  beta: number(0.1, "strength of the tie to the reference", { above: 0 }),
+  loss: oneOf(PREFERENCE_LOSSES, "sigmoid", "the loss of a pair"),
+  average: flag(false, "the mean over each answer's tokens in the place of their sum: β does not depend on the length"),
+});
+export type DpoOptions = OptionsOf<typeof DPO>;
+
+/** The same options for a loss whose name says which it is. */
+const { loss: _, ...NAMED } = DPO.fields;
+const DPO_IPO = options("dpo_ipo", NAMED);
+const DPO_HINGE = options("dpo_hinge", NAMED);
 
 /**
  * The loss of a pair, on each of its tokens; `planPreference` gives the tokens of a pair weights that sum to 1/pairs. The sums are
  * differentiated through, so a token's gradient is its side's share of the pair's.
  */
-export function dpo(options: DpoOptions = {}): PolicyLoss {
-  checkKeys("dpo", options, ["beta", "loss", "average"]);
-  const { beta = 0.1, loss = "sigmoid", average = false } = options;
-  check(beta > 0, () => `dpo: beta must be > 0, got ${beta}`);
-  check(
-    PREFERENCE_LOSSES.includes(loss),
-    () => `dpo: unknown loss "${loss}", expected ${PREFERENCE_LOSSES.join(", ")}`,
-  );
+export function dpo(given?: DpoOptions): PolicyLoss {
+  const { beta, loss, average } = DPO.read(given);
   return {
     name: `dpo_${loss}`,
     clip: null,
@@ -80,17 +76,20 @@ export function dpo(options: DpoOptions = {}): PolicyLoss {
 
 export const PREFERENCE: Table<PolicyLoss> = {
   dpo: {
+    options: DPO,
     make: dpo,
     formula: "−log σ(β[(lp_w − ref_w) − (lp_l − ref_l)]) over masked sums",
     source: "DPO, arXiv 2305.18290",
   },
   dpo_ipo: {
-    make: (options: DpoOptions = {}) => dpo({ ...options, loss: "ipo" }),
+    options: DPO_IPO,
+    make: (given?: OptionsOf<typeof DPO_IPO>) => dpo({ ...DPO_IPO.read(given), loss: "ipo" }),
     formula: "(h − 1/(2β))², h = (lp_w − ref_w) − (lp_l − ref_l)",
     source: "IPO, arXiv 2310.12036",
   },
   dpo_hinge: {
-    make: (options: DpoOptions = {}) => dpo({ ...options, loss: "hinge" }),
+    options: DPO_HINGE,
+    make: (given?: OptionsOf<typeof DPO_HINGE>) => dpo({ ...DPO_HINGE.read(given), loss: "hinge" }),
     formula: "max(0, 1 − βh)",
     source: "SLiC, arXiv 2305.10425",
   },

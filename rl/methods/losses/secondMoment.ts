@@ -7,9 +7,8 @@
  * all of it is 0 and nothing is left out.
  */
 import { where } from "../../../kernels/expr.ts";
-import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
 import { maskedRatio, type PolicyLoss } from "./policyLoss.ts";
 
@@ -20,7 +19,7 @@ const m2poLoss: Pointwise<Tensor> = fuse("m2po", (lp, old, advantage, mask, chos
 
 /**
  * Which tokens are kept: the largest second moments go, one after the other, until the mean of the rest is below the threshold; at
- * least one stays (as in AReaL). Of equal ones the last goes first. Of equal ones the last goes first.
+ * least one stays (as in AReaL). Of equal ones the last goes first.
  * @param moments (ln ρ)² of each token
  */
 export function secondMomentMask(moments: readonly number[], threshold: number): boolean[] {
@@ -36,16 +35,14 @@ export function secondMomentMask(moments: readonly number[], threshold: number):
   return kept;
 }
 
-export interface M2poOptions {
-  /** τ, what the mean of (ln ρ)² has to stay below; default 0.04, the paper's for all its runs */
-  readonly threshold?: number;
-}
+export const M2PO = options("m2po", {
+  threshold: number(0.04, "τ: the mean of (ln ρ)² stays below it; the paper has 0.04 in all runs", { above: 0 }),
+});
+export type M2poOptions = OptionsOf<typeof M2PO>;
 
 /** −M·ρA, M 0 on the tokens of largest (ln ρ)²; the denominators still count them. */
-export function m2po(options: M2poOptions = {}): PolicyLoss {
-  checkKeys("m2po", options, ["threshold"]);
-  const { threshold = 0.04 } = options;
-  check(threshold > 0, () => `m2po: threshold must be > 0, got ${threshold}`);
+export function m2po(given?: M2poOptions): PolicyLoss {
+  const { threshold } = M2PO.read(given);
   return {
     name: "m2po",
     clip: null,
@@ -64,6 +61,7 @@ export function m2po(options: M2poOptions = {}): PolicyLoss {
 
 export const SECOND_MOMENT: Table<PolicyLoss> = {
   m2po: {
+    options: M2PO,
     make: m2po,
     formula: "−M·ρA; M = 0 on the tokens of largest (ln ρ)², until the mean of the rest is below τ = .04",
     source: "M2PO, arXiv 2510.01161",

@@ -4,12 +4,9 @@
  * All rows of a rollout are in one micro-batch, so the sequence is whole wherever it is summed.
  */
 import { expr, type Expr, where } from "../../../kernels/expr.ts";
-import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, stopGradient, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { flag, number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { checkRange } from "../tokenStatistics.ts";
-import { checkClip, type PpoClipOptions } from "./clipped.ts";
 import { logRatio, maskedLogRatio, type PolicyLoss, segmentMean, segmentSum, type TokenColumns } from "./policyLoss.ts";
 
 /** The value of `level`, which is a constant, and the slope of `lp`; 0 outside the mask. */
@@ -26,11 +23,15 @@ const gspoLoss: Pointwise<Tensor> = fuse("gspo", (lp, level, advantage, mask, lo
   return where(mask, ratio.mul(advantage).neg().max(clipped.mul(advantage).neg()), 0);
 });
 
+export const GSPO = options("gspo", {
+  epsilon: number(3e-4, "εl of a sequence's ratio", { above: 0, below: 1 }),
+  epsilonHigh: number(undefined, "εh; by default 4e-4, or epsilon where that is given", { above: 0 }),
+});
+export type GspoOptions = OptionsOf<typeof GSPO>;
+
 /** PPO's clip of the sequence ratio s = exp(mean_t(lp − old)) (GSPO, Zheng et al. 2025, arXiv 2507.18071). */
-export function gspo(options: Pick<PpoClipOptions, "epsilon" | "epsilonHigh"> = {}): PolicyLoss {
-  checkKeys("gspo", options, ["epsilon", "epsilonHigh"]);
-  const { epsilon = 3e-4, epsilonHigh = options.epsilon ?? 4e-4 } = options;
-  checkClip("gspo", epsilon, epsilonHigh);
+export function gspo(given: GspoOptions = {}): PolicyLoss {
+  const { epsilon, epsilonHigh = given.epsilon ?? 4e-4 } = GSPO.read(given);
   return {
     name: "gspo",
     clip: { low: 1 - epsilon, high: 1 + epsilonHigh, level: "sequence" },
@@ -56,14 +57,17 @@ const gmpoLoss: Pointwise<Tensor> = fuse("gmpo", (pulled, level, advantage, mask
   where(mask, tokenForm(pulled, level, mask).exp().mul(advantage).neg(), 0),
 );
 
+export const GMPO = options("gmpo", {
+  epsilon: number(0.4, "how far ln ρ may fall where the advantage pulls it down", { above: 0 }),
+  epsilonHigh: number(undefined, "how far ln ρ may rise where the advantage pulls it up; by default epsilon", {
+    above: 0,
+  }),
+});
+export type GmpoOptions = OptionsOf<typeof GMPO>;
+
 /** −A·exp(mean of the sign-aware clipped log-ratios) (GMPO, Zhao et al. 2025, arXiv 2507.20673). */
-export function gmpo(options: Pick<PpoClipOptions, "epsilon" | "epsilonHigh"> = {}): PolicyLoss {
-  checkKeys("gmpo", options, ["epsilon", "epsilonHigh"]);
-  const { epsilon = 0.4, epsilonHigh = epsilon } = options;
-  check(
-    epsilon > 0 && epsilonHigh > 0,
-    () => `gmpo: epsilon and epsilonHigh must be > 0, got ${epsilon}, ${epsilonHigh}`,
-  );
+export function gmpo(given?: GmpoOptions): PolicyLoss {
+  const { epsilon, epsilonHigh = epsilon } = GMPO.read(given);
   return {
     name: "gmpo",
     clip: null,
@@ -86,22 +90,18 @@ const vespoLoss: Pointwise<Tensor> = fuse("vespo", (lp, logW, advantage, mask, k
     .neg();
 });
 
-export interface VespoOptions {
-  /** (k, λ) where A ≥ 0, default (2, 3) */
-  readonly kPos?: number;
-  readonly lambdaPos?: number;
-  /** (k, λ) where A < 0, default (3, 2) */
-  readonly kNeg?: number;
-  readonly lambdaNeg?: number;
-  /** False: the gradient also flows through φ(w), as when TRL's function is called outside its `no_grad`. Default true. */
-  readonly detached?: boolean;
-}
+export const VESPO = options("vespo", {
+  kPos: number(2, "k where A ≥ 0", { min: 0 }),
+  lambdaPos: number(3, "λ where A ≥ 0", { min: 0 }),
+  kNeg: number(3, "k where A < 0", { min: 0 }),
+  lambdaNeg: number(2, "λ where A < 0", { min: 0 }),
+  detached: flag(true, "false: the gradient also flows through φ(w), as in TRL's function outside its `no_grad`"),
+});
+export type VespoOptions = OptionsOf<typeof VESPO>;
 
 /** −φ(w)·A·lp, w = Π ρ over the sequence (VESPO, Shen et al. 2026, arXiv 2602.10693). */
-export function vespo(options: VespoOptions = {}): PolicyLoss {
-  checkKeys("vespo", options, ["kPos", "lambdaPos", "kNeg", "lambdaNeg", "detached"]);
-  const { kPos = 2, lambdaPos = 3, kNeg = 3, lambdaNeg = 2, detached = true } = options;
-  for (const [name, value] of Object.entries({ kPos, lambdaPos, kNeg, lambdaNeg })) checkRange("vespo", name, value, 0);
+export function vespo(given?: VespoOptions): PolicyLoss {
+  const { kPos, lambdaPos, kNeg, lambdaNeg, detached } = VESPO.read(given);
   return {
     name: "vespo",
     clip: null,
@@ -116,16 +116,19 @@ export function vespo(options: VespoOptions = {}): PolicyLoss {
 
 export const SEQUENCE: Table<PolicyLoss> = {
   gspo: {
+    options: GSPO,
     make: gspo,
     formula: "ppo on s = exp(mean_t(lp − old)), as lp − sg(lp) + sg(ln s); ε 3e-4, 4e-4",
     source: "GSPO, arXiv 2507.18071",
   },
   gmpo: {
+    options: GMPO,
     make: gmpo,
     formula: "−A·exp(mean of ln ρ, clipped at ±ε in A's direction), ε = .4",
     source: "GMPO (geo-mean), arXiv 2507.20673",
   },
   vespo: {
+    options: VESPO,
     make: vespo,
     formula: "−φ(w)·A·lp, φ = exp(λ + k·ln w − λ·w), w = Πρ; (k, λ) = (2, 3) for A ≥ 0, (3, 2) below",
     source: "VESPO, arXiv 2602.10693",

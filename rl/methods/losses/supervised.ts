@@ -1,7 +1,7 @@
 /** Losses that look at no reward: cross-entropy, its probability-weighted form, and PaW's clipped absolute error. */
 import { where } from "../../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { noOptions } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
 import type { PolicyLoss } from "./policyLoss.ts";
 
@@ -23,19 +23,22 @@ export const clippedErrorLoss: Pointwise<Tensor> = fuse("clippedError", (lp, mas
   return where(mask, where(masked.exp().le(rho), masked.expm1().neg(), 0), 0);
 });
 
+const SFT = noOptions("sft");
+const DFT = noOptions("dft");
+
 /** −lp as a policy loss; the advantage is not looked at. */
-export function sft(options: object = {}): PolicyLoss {
-  checkKeys("sft", options, []);
+export function sft(given?: object): PolicyLoss {
+  SFT.read(given);
   return { name: "sft", clip: null, tokenLoss: ({ logProbs, mask }) => crossEntropyLoss(logProbs, mask) };
 }
 
 /** −sg(p)·lp as a policy loss; the advantage is not looked at. */
-export function dft(options: object = {}): PolicyLoss {
-  checkKeys("dft", options, []);
+export function dft(given?: object): PolicyLoss {
+  DFT.read(given);
   return { name: "dft", clip: null, tokenLoss: ({ logProbs, mask }) => dftLoss(logProbs, mask) };
 }
 
 export const SUPERVISED: Table<PolicyLoss> = {
-  sft: { make: sft, formula: "−lp", source: "cross-entropy" },
-  dft: { make: dft, formula: "−sg(p)·lp", source: "DFT, arXiv 2508.05629" },
+  sft: { options: SFT, make: sft, formula: "−lp", source: "cross-entropy" },
+  dft: { options: DFT, make: dft, formula: "−sg(p)·lp", source: "DFT, arXiv 2508.05629" },
 };

@@ -2,9 +2,8 @@
 import { constant, expr, type Expr, where } from "../../../kernels/expr.ts";
 import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { flag, noOptions, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { checkRange } from "../tokenStatistics.ts";
 import { maskedLogRatio, maskedRatio, type PolicyLoss, weightedLogProb } from "./policyLoss.ts";
 
 const reinforceLoss: Pointwise<Tensor> = fuse("reinforce", (lp, advantage, mask) =>
@@ -13,9 +12,11 @@ const reinforceLoss: Pointwise<Tensor> = fuse("reinforce", (lp, advantage, mask)
     .neg(),
 );
 
+const REINFORCE = noOptions("reinforce");
+
 /** −A·lp (Williams 1992). With the `gpg` advantage it is GPG. */
-export function reinforce(options: object = {}): PolicyLoss {
-  checkKeys("reinforce", options, []);
+export function reinforce(given?: object): PolicyLoss {
+  REINFORCE.read(given);
   return {
     name: "reinforce",
     clip: null,
@@ -28,9 +29,11 @@ const importanceLoss: Pointwise<Tensor> = fuse("importance", (lp, old, advantage
   where(mask, maskedRatio(lp, old, mask).mul(advantage).neg(), 0),
 );
 
+const IMPORTANCE_SAMPLING = noOptions("importanceSampling");
+
 /** −ρA: the importance-sampled objective itself, unclipped. */
-export function importanceSampling(options: object = {}): PolicyLoss {
-  checkKeys("importanceSampling", options, []);
+export function importanceSampling(given?: object): PolicyLoss {
+  IMPORTANCE_SAMPLING.read(given);
   return {
     name: "importance_sampling",
     clip: null,
@@ -42,26 +45,19 @@ const cispoLoss: Pointwise<Tensor> = fuse("cispo", (lp, old, advantage, mask, lo
   weightedLogProb(maskedRatio(lp, old, mask).clamp(low, high), lp, advantage, mask),
 );
 
-export interface CispoOptions {
-  /**
-   * `offset` (verl): ρ is clipped to [1 − epsilon, 1 + epsilonHigh]. `absolute` (TRL): ρ is capped at epsilonHigh itself. The same
-   * option means different things in the two, so the convention has a name.
-   */
-  readonly cap?: "offset" | "absolute";
-  /** εl of `offset`, default 0.2 */
-  readonly epsilon?: number;
-  /** `offset`: εh, default 0.28; `absolute`: the cap, default 5 */
-  readonly epsilonHigh?: number;
-}
+/** The option `epsilonHigh` means different things in verl and in TRL, so the convention has a name: `cap`. */
+export const CISPO = options("cispo", {
+  cap: oneOf(["offset", "absolute"], "offset", "verl's `offset`: ρ within [1 − εl, 1 + εh]; TRL's `absolute`: ρ ≤ εh"),
+  epsilon: number(undefined, "εl of `offset`, by default 0.2", { min: 0, max: 1 }),
+  epsilonHigh: number(undefined, "εh, by default 0.28 (`offset`) or 5 (`absolute`)", { above: 0 }),
+});
+export type CispoOptions = OptionsOf<typeof CISPO>;
 
 /** −sg(min(ρ, cap))·A·lp: no token loses its gradient, its weight is bounded (MiniMax-M1 2025, arXiv 2506.13585). */
-export function cispo(options: CispoOptions = {}): PolicyLoss {
-  checkKeys("cispo", options, ["cap", "epsilon", "epsilonHigh"]);
-  const { cap = "offset", epsilon = 0.2, epsilonHigh = cap === "offset" ? 0.28 : 5 } = options;
-  check(cap === "offset" || cap === "absolute", () => `cispo: cap must be "offset" or "absolute", got ${String(cap)}`);
-  check(cap === "offset" || options.epsilon === undefined, () => "cispo: an absolute cap has no epsilon");
-  if (cap === "offset") checkRange("cispo", "epsilon", epsilon, 0, 1);
-  check(epsilonHigh > 0, () => `cispo: epsilonHigh must be > 0, got ${epsilonHigh}`);
+export function cispo(given?: CispoOptions): PolicyLoss {
+  const { cap, ...bounds } = CISPO.read(given);
+  check(cap === "offset" || bounds.epsilon === undefined, () => "cispo: an absolute cap has no epsilon");
+  const { epsilon = 0.2, epsilonHigh = cap === "offset" ? 0.28 : 5 } = bounds;
   const [low, high] = cap === "offset" ? [1 - epsilon, 1 + epsilonHigh] : [0, epsilonHigh];
   return {
     name: "cispo",
@@ -76,11 +72,14 @@ const droLoss: Pointwise<Tensor> = fuse("dro", (lp, old, advantage, mask, beta) 
   return maskedLogRatio(lp, old, mask).square().mul(beta).mul(0.5).sub(gain);
 });
 
+export const DRO = options("dro", {
+  beta: number(0.05, "β: how strongly the squared log-ratio is punished", { min: 0 }),
+});
+export type DroOptions = OptionsOf<typeof DRO>;
+
 /** −(A·lp − ½β(lp − old)²) (DRO, Richemond et al. 2024, arXiv 2405.19107). */
-export function dro(options: { readonly beta?: number } = {}): PolicyLoss {
-  checkKeys("dro", options, ["beta"]);
-  const { beta = 0.05 } = options;
-  checkRange("dro", "beta", beta, 0);
+export function dro(given?: DroOptions): PolicyLoss {
+  const { beta } = DRO.read(given);
   return {
     name: "dro",
     clip: null,
@@ -127,18 +126,14 @@ const dppoOf = (name: string, distance: (lp: Expr, old: Expr) => Expr): Pointwis
 const dppoTvLoss = dppoOf("dppoTv", (lp, old) => shift(lp, old).abs());
 const dppoKlLoss = dppoOf("dppoKl", binaryKl);
 
-export interface DppoOptions {
-  /** Largest divergence while π falls and A < 0, default 0.2 */
-  readonly epsilon?: number;
-  /** Largest divergence while π rises and A > 0, default 0.28 */
-  readonly epsilonHigh?: number;
-}
+export const DPPO = options("dppo", {
+  epsilon: number(0.2, "largest divergence of π and μ while π falls and A < 0", { min: 0 }),
+  epsilonHigh: number(0.28, "largest divergence of π and μ while π rises and A > 0", { min: 0 }),
+});
+export type DppoOptions = OptionsOf<typeof DPPO>;
 
-function dppo(name: "dppo_tv" | "dppo_kl", loss: Pointwise<Tensor>, options: DppoOptions): PolicyLoss {
-  checkKeys(name, options, ["epsilon", "epsilonHigh"]);
-  const { epsilon = 0.2, epsilonHigh = 0.28 } = options;
-  checkRange(name, "epsilon", epsilon, 0);
-  checkRange(name, "epsilonHigh", epsilonHigh, 0);
+function dppo(name: "dppo_tv" | "dppo_kl", loss: Pointwise<Tensor>, given?: DppoOptions): PolicyLoss {
+  const { epsilon, epsilonHigh } = DPPO.read(given);
   return {
     name,
     clip: null,
@@ -148,9 +143,9 @@ function dppo(name: "dppo_tv" | "dppo_kl", loss: Pointwise<Tensor>, options: Dpp
 }
 
 /** −sg(ρ)·A·lp while |π − μ| is within the threshold in the advantage's direction (DPPO, Qi et al. 2026, arXiv 2602.04879). */
-export const dppoTv = (options: DppoOptions = {}): PolicyLoss => dppo("dppo_tv", dppoTvLoss, options);
+export const dppoTv = (given?: DppoOptions): PolicyLoss => dppo("dppo_tv", dppoTvLoss, given);
 /** The same with the binary KL of μ and π as the distance. */
-export const dppoKl = (options: DppoOptions = {}): PolicyLoss => dppo("dppo_kl", dppoKlLoss, options);
+export const dppoKl = (given?: DppoOptions): PolicyLoss => dppo("dppo_kl", dppoKlLoss, given);
 
 const primeLoss: Pointwise<Tensor> = fuse("primeRl", (lp, old, advantage, mask, threshold, klTau, symmetric) => {
   const [x, y] = [where(mask, lp, -1), where(mask, old, -1)];
@@ -161,21 +156,16 @@ const primeLoss: Pointwise<Tensor> = fuse("primeRl", (lp, old, advantage, mask, 
   return where(mask, maskedLogRatio(lp, old, mask).square().mul(klTau).sub(gain), 0);
 });
 
-export interface PrimeOptions {
-  /** Largest |π − μ|, default 0.2 */
-  readonly threshold?: number;
-  /** Coefficient of (ln ρ)², default 1e-3 */
-  readonly klTau?: number;
-  /** True: a token is dropped for a move in either direction. Default false: only in the advantage's. */
-  readonly symmetric?: boolean;
-}
+export const PRIME_RL = options("primeRl", {
+  threshold: number(0.2, "largest |π − μ| of a token that is trained", { min: 0 }),
+  klTau: number(1e-3, "coefficient of (ln ρ)²", { min: 0 }),
+  symmetric: flag(false, "whether a move against the advantage also drops a token (prime-rl's `ipo`)"),
+});
+export type PrimeOptions = OptionsOf<typeof PRIME_RL>;
 
 /** −ρA on kept tokens + klTau·(ln ρ)²: what prime-rl trains with by default; `symmetric` is its `ipo`. */
-export function primeRl(options: PrimeOptions = {}): PolicyLoss {
-  checkKeys("primeRl", options, ["threshold", "klTau", "symmetric"]);
-  const { threshold = 0.2, klTau = 1e-3, symmetric = false } = options;
-  checkRange("primeRl", "threshold", threshold, 0);
-  checkRange("primeRl", "klTau", klTau, 0);
+export function primeRl(given?: PrimeOptions): PolicyLoss {
+  const { threshold, klTau, symmetric } = PRIME_RL.read(given);
   return {
     name: "prime_rl",
     clip: null,
@@ -186,28 +176,43 @@ export function primeRl(options: PrimeOptions = {}): PolicyLoss {
 
 export const WEIGHTED: Table<PolicyLoss> = {
   reinforce: {
+    options: REINFORCE,
     make: reinforce,
     formula: "−A·lp",
     source: "Williams 1992; with advantage `gpg`: GPG, arXiv 2504.02546",
   },
-  importance_sampling: { make: importanceSampling, formula: "−ρA", source: "the surrogate of TRPO, arXiv 1502.05477" },
+  importance_sampling: {
+    options: IMPORTANCE_SAMPLING,
+    make: importanceSampling,
+    formula: "−ρA",
+    source: "the surrogate of TRPO, arXiv 1502.05477",
+  },
   cispo: {
+    options: CISPO,
     make: cispo,
     formula: "−sg(min(ρ, cap))·A·lp; cap `offset`: ρ clipped to [1−εl, 1+εh], `absolute`: to [0, εh]",
     source: "MiniMax-M1, arXiv 2506.13585",
   },
-  dro: { make: dro, formula: "−(A·lp − ½β(lp − old)²), β = .05", source: "DRO, arXiv 2405.19107" },
+  dro: {
+    options: DRO,
+    make: dro,
+    formula: "−(A·lp − ½β(lp − old)²), β = .05",
+    source: "DRO, arXiv 2405.19107",
+  },
   dppo_tv: {
+    options: DPPO,
     make: dppoTv,
     formula: "−sg(ρ)·A·lp; 0 once |π − μ| > ε towards the sign of A",
     source: "DPPO, arXiv 2602.04879",
   },
   dppo_kl: {
+    options: DPPO,
     make: dppoKl,
     formula: "−sg(ρ)·A·lp; 0 once the binary KL(μ‖π) > ε towards the sign of A",
     source: "DPPO, arXiv 2602.04879",
   },
   prime_rl: {
+    options: PRIME_RL,
     make: primeRl,
     formula: "dppo_tv as −ρA, plus klTau·(ln ρ)²; `symmetric`: dropped in either direction",
     source: "prime-rl 2026",

@@ -9,17 +9,9 @@
  * at ρ = 1; through PPO's clip it is 0 once ρ > 1 + ε. Failed episodes are trained on too; that is the point.
  */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { inCode, oneOf, options, type OptionsOf, schedule } from "../../../engine/optionTable.ts";
 import type { Signal, Signals } from "../tokenStatistics.ts";
 import { isAgentToken, rolloutRows, type Trajectory } from "../../episode/stream.ts";
-
-/**
- * What L_Env divides by. λ is not portable between them.
- * `full-observation`: |O_i|, all observation tokens of an episode, warnings included (the paper);
- * `selected`: |O′_i|, its targets only (verl's recipe); `token-mean`: all targets of the batch (prime-rl, OpenEnv, TRL's demo).
- */
-export const ECHO_NORMALIZATIONS = ["full-observation", "selected", "token-mean"] as const;
-export type EchoNormalization = (typeof ECHO_NORMALIZATIONS)[number];
 
 /** λ at an optimiser step (from 0). */
 export type LambdaSchedule = (step: number) => number;
@@ -44,13 +36,25 @@ export function stepLambda(entries: readonly (readonly [step: number, value: num
   return (step) => entries.findLast(([from]) => from <= step)![1];
 }
 
-export interface EchoOptions {
-  /** Default 0.05; productive .01–.05 with the paper's normalisation, collapse into easily predicted answers at .2. */
-  readonly lambda?: number | LambdaSchedule;
-  readonly normalization?: EchoNormalization;
-  /** Further restricts the targets O′. */
-  readonly filter?: (trajectory: Trajectory, token: number) => boolean;
-}
+/** What L_Env divides by. */
+export const ECHO_NORMALIZATIONS = ["full-observation", "selected", "token-mean"] as const;
+export type EchoNormalization = (typeof ECHO_NORMALIZATIONS)[number];
+
+export const ECHO = options("echo", {
+  lambda: schedule(0.05, "λ, the weight of the world loss; 0.01 to 0.05 in the paper, collapse at 0.2", { min: 0 }),
+  normalization: oneOf(
+    ECHO_NORMALIZATIONS,
+    "full-observation",
+    "what L_Env divides by; λ does not carry over between them: all observation tokens of an episode, warnings " +
+      "included (the paper), its targets only (verl's recipe), or all targets of the batch (prime-rl, OpenEnv, TRL)",
+  ),
+  filter: inCode<(trajectory: Trajectory, token: number) => boolean>(
+    "further restricts the targets",
+    "a function of the trajectory and the token",
+    (value) => typeof value === "function",
+  ),
+});
+export type EchoOptions = OptionsOf<typeof ECHO>;
 
 /** A loss on environment tokens: weights per row and token, denominators included, of −lp or of another loss of lp. */
 export interface WorldObjective {
@@ -90,14 +94,9 @@ export function observations(trajectories: readonly Trajectory[]): { all: number
 }
 
 /** The ECHO objective. */
-export function echo(options: EchoOptions = {}): WorldObjective {
-  checkKeys("echo", options, ["lambda", "normalization", "filter"]);
-  const { lambda = 0.05, normalization = "full-observation", filter } = options;
-  const schedule = typeof lambda === "number" ? constantLambda(lambda) : lambda;
-  check(
-    ECHO_NORMALIZATIONS.includes(normalization),
-    () => `echo: unknown normalization "${normalization}", expected ${ECHO_NORMALIZATIONS.join(", ")}`,
-  );
+export function echo(given?: EchoOptions): WorldObjective {
+  const { lambda, normalization, filter } = ECHO.read(given);
+  const lambdaAt: LambdaSchedule = typeof lambda === "number" ? constantLambda(lambda) : lambda;
   return {
     name: "echo",
     weights(trajectories, step) {
@@ -105,7 +104,7 @@ export function echo(options: EchoOptions = {}): WorldObjective {
       const observed = found.map(({ targets }, row) =>
         filter ? targets.map((target, t) => target && filter(trajectories[row]!, t)) : targets,
       );
-      const value = schedule(step);
+      const value = lambdaAt(step);
       check(
         Number.isFinite(value) && value >= 0,
         () => `echo: lambda at step ${step} is ${value}, expected a number ≥ 0`,

@@ -5,39 +5,35 @@
  *
  *     L = E_groups[ L_RL(g) + λ_g · mean over selected transitions of ℓ ],   ℓ = Σ_i 1[p_i ≤ ρ]·(1 − p_i) / |o|,   λ_g = 1 − R̄_g/R_max
  */
-import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { bounds, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import { Rng } from "../../../engine/index.ts";
 import { groupBy } from "../../episode/groups.ts";
 import { observations, type WorldObjective } from "./echo.ts";
-import { checkRange, signal, type Signals } from "../tokenStatistics.ts";
+import { signal, type Signals } from "../tokenStatistics.ts";
 import { isAgentToken, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
 
-export interface PawOptions {
-  /** Share of the update's transitions that are trained on; default 0.75. */
-  readonly alpha?: number;
-  /** How they are chosen: those of highest action entropy, a random share, or all. Default `entropy`. */
-  readonly selection?: "entropy" | "random" | "all";
-  /**
-   * `full`: the entropy of the whole vocabulary, which the paper's prose means and which costs a scoring pass. `sampled`: −q·log q
-   * of the sampled token, as its formula is printed, from what the sampler recorded. Default `full`.
-   */
-  readonly entropy?: "full" | "sampled";
-  /** `clipped`: 1[p ≤ ρ]·(1 − p); `cross-entropy`: −log p. Default `clipped`. */
-  readonly loss?: "clipped" | "cross-entropy";
-  /** ρ, default 0.2 */
-  readonly rho?: number;
-  /** `adaptive`: λ_g = 1 − R̄_g/R_max; `constant`: λ_g = 1. Default `adaptive`. */
-  readonly weight?: "adaptive" | "constant";
-  /** R_max, default 1 */
-  readonly rewardMax?: number;
-  /** Bounds of λ_g, default [0, 1]; `null`: none are stated in the paper. */
-  readonly clamp?: readonly [number, number] | null;
-  /** A factor on all of it, default 1. */
-  readonly coefficient?: number;
-  /** Of `selection: "random"`; default 0. */
-  readonly seed?: number;
-}
+export const PAW = options("paw", {
+  alpha: number(0.75, "share of the update's transitions that are trained on", { min: 0, max: 1 }),
+  selection: oneOf(
+    ["entropy", "random", "all"],
+    "entropy",
+    "which: those of highest action entropy, a random share, all",
+  ),
+  entropy: oneOf(
+    ["full", "sampled"],
+    "full",
+    "of the whole vocabulary, as the paper's prose says, for one scoring pass; or −q·log q of the sampled token, as its " +
+      "formula is printed",
+  ),
+  loss: oneOf(["clipped", "cross-entropy"], "clipped", "of a token: 1[p ≤ ρ]·(1 − p), or −log p"),
+  rho: number(0.2, "ρ of the clipped loss", { min: 0, max: 1 }),
+  weight: oneOf(["adaptive", "constant"], "adaptive", "λ_g of a group: 1 − R̄_g/R_max, or 1"),
+  rewardMax: number(1, "R_max", { above: 0 }),
+  clamp: bounds([0, 1], "bounds of λ_g; the paper states none"),
+  coefficient: number(1, "a factor on all of it", { min: 0 }),
+  seed: number(0, "of the selection `random`"),
+});
+export type PawOptions = OptionsOf<typeof PAW>;
 
 /** An action and what the environment answered to it. */
 export interface Transition {
@@ -96,20 +92,8 @@ export function actionEntropy(
 }
 
 /** The PaW objective. */
-export function paw(options: PawOptions = {}): WorldObjective {
-  checkKeys("paw", options, ["alpha", "selection", "entropy", "loss", "rho", "weight", "rewardMax", "clamp", "coefficient", "seed"]); // prettier-ignore
-  const { alpha = 0.75, selection = "entropy", entropy = "full", loss = "clipped", rho = 0.2 } = options;
-  const { weight = "adaptive", rewardMax = 1, clamp = [0, 1], coefficient = 1, seed = 0 } = options;
-  const oneOf = (name: string, value: string, known: readonly string[]): void =>
-    check(known.includes(value), () => `paw: unknown ${name} "${value}", expected ${known.join(", ")}`);
-  oneOf("selection", selection, ["entropy", "random", "all"]);
-  oneOf("entropy", entropy, ["full", "sampled"]);
-  oneOf("loss", loss, ["clipped", "cross-entropy"]);
-  oneOf("weight", weight, ["adaptive", "constant"]);
-  checkRange("paw", "alpha", alpha, 0, 1);
-  checkRange("paw", "rho", rho, 0, 1);
-  checkRange("paw", "coefficient", coefficient, 0);
-  check(rewardMax > 0, () => `paw: rewardMax must be > 0, got ${rewardMax}`);
+export function paw(given?: PawOptions): WorldObjective {
+  const { alpha, selection, entropy, loss, rho, weight, rewardMax, clamp, coefficient, seed } = PAW.read(given);
 
   const select = (
     transitions: readonly Transition[],
