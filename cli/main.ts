@@ -22,7 +22,7 @@ import { listSettings } from "../node/job/settings.ts";
 import { listYardsticks } from "../node/job/yardsticks.ts";
 
 const NOT_LISTED = `
-The default method, grpo+echo, and grpo here have DAPO's clip (0.2, 0.28) and the mean over tokens; other methods are as listed.
+The default method is grpo_token+echo.
 gdpo compares the components of --set reward.…; where nobody names any, reward.format=0.2 and reward.tools=0.1 beside the outcome.
 In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference) and over demonstrations (dft: trainSft, or --set sft.loss=dft).
 `;
@@ -99,11 +99,12 @@ function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: 
 
 /** Says what differs from the default: environment and method. */
 function nameOf({ env, seed, rl, async }: Preset, { model, quick }: StartOptions): string {
+  const lambda = rl.options?.["echo"]?.["lambda"];
   const parts = [
     quick ? "quick" : model,
     env,
     methodSlug(rl),
-    ...(rl.lambda === undefined ? [] : [`lambda${rl.lambda}`]),
+    ...(typeof lambda === "number" ? [`lambda${lambda}`] : []),
     ...(async === undefined ? [] : [`staleness${async.maxStaleness}`]),
     `seed${seed}`,
   ];

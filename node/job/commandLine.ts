@@ -67,8 +67,8 @@ predicts what it will be answered. With --method, or any flag about a method: on
   --arms LIST         the agents to compare: methods, with settings in brackets, commas between them, as in
                       "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"
                                                             (default: the environment's)
-  --method NAMES      grpo, dapo, ppo, rloo, …; world models and token weightings with a plus: dapo+echo+actfocus
-                                                            (one agent; default with other flags: grpo+echo)
+  --method NAMES      grpo_token, grpo, dapo, ppo, …; world models and token weightings with a plus: dapo+echo+actfocus
+                                                            (one agent; default with other flags: grpo_token+echo)
                       or what RL is measured against: sft, expert, random
   --loss NAME         another policy loss than the method's
   --advantage NAME    another advantage estimator

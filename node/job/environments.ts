@@ -60,7 +60,7 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
     sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
     rl: { steps: 200, groups: 8, lr: 5e-4 },
-    arms: "grpo,grpo+echo=grpo+echo[lambda=0.5,rl.lr=1e-3],own successes=rft,demonstrations=sft[rl.expertsOnly=true,rl.lr=1e-3],random play=random",
+    arms: "grpo=grpo_token,grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3],own successes=rft,demonstrations=sft[rl.expertsOnly=true,rl.lr=1e-3],random play=random",
   },
   // As home; not tuned.
   castle: {
@@ -78,7 +78,7 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
     // The warm start imitates a novice, too; who imitates the expert alone from there on needs no rewards (docs/log.md).
-    arms: "grpo+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
+    arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
   gridworld: {
     source: "after FrozenLake, Gym, arXiv 1606.01540",

@@ -24,7 +24,8 @@ import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
 import { METHOD_PARTS, type RewardSettings } from "./parts.ts";
 import { once, type Settings } from "./settings.ts";
 
-export const DEFAULT_METHOD = "grpo+echo";
+/** What a run without a word about its method learns by. */
+export const DEFAULT_METHOD = "grpo_token+echo";
 
 /** A method by names and numbers: all of it that `config.json` needs to make it again. */
 export interface MethodSettings extends Pick<
@@ -37,12 +38,7 @@ export interface MethodSettings extends Pick<
   readonly advantage?: string;
   readonly loss?: string;
   readonly aggregation: Aggregation;
-  /** Of PPO's clip, where the job's own settings of GRPO hold. */
-  readonly epsilon?: number;
-  readonly epsilonHigh?: number;
-  /** Weight of ECHO, where it is part of the method and does not change with the steps. */
-  readonly lambda?: number;
-  /** What was set of the parts, by part and option; beside or in the place of what stands above. */
+  /** What was set of the parts, by part and option. */
   readonly options?: Settings;
   /** A penalty on moving away from the warm start; with a target its coefficient follows the KL. */
   readonly kl?: KlChoice;
@@ -53,13 +49,6 @@ export interface MethodSettings extends Pick<
   /** Of the method `sft`: without the novice's demonstrations; none: with them. */
   readonly expertsOnly?: boolean;
 }
-
-/**
- * GRPO as the main job has always run it: with DAPO's clip-higher and the mean over tokens. It holds for `grpo` and for add-ons alone,
- * so that runs with and without an add-on differ in nothing else; every other preset is exactly what `--list` says.
- */
-const OWN_GRPO = { aggregation: "token-mean", epsilon: 0.2, epsilonHigh: 0.28 } as const;
-const LAMBDA = 0.05;
 
 /** `--correction`: TIS truncates, IcePop masks. */
 const CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
@@ -91,16 +80,12 @@ export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: Met
     if (loss !== undefined) entryByName("policy loss", POLICY_LOSSES, loss);
     if (trl) return onTrl(flags, set, trl);
     const parts = splitNames(method);
-    const base = baseOf(parts);
-    const isOwn = base === "grpo";
-    const isClipped = isOwn && (loss ?? "ppo") === "ppo";
-    const preset = isOwn ? OWN_GRPO.aggregation : METHODS[base]!.aggregation;
+    const preset = METHODS[baseOf(parts)]!.aggregation;
     return withSettings(flags, set, {
       method,
       ...(advantage === undefined ? {} : { advantage }),
       ...(loss === undefined ? {} : { loss }),
       aggregation: aggregation === undefined ? preset : aggregationByName(aggregation),
-      ...(isClipped ? { epsilon: OWN_GRPO.epsilon, epsilonHigh: OWN_GRPO.epsilonHigh } : {}),
     });
   });
 }
@@ -146,7 +131,8 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
     throw new UsageError(`--lambda is the weight of echo, which is no part of --method ${method}; add +echo`);
   }
   const lambda = once<number | Plan>("--lambda", flags.lambda, "echo.lambda", set);
-  const options = merged(base.options, Object.fromEntries(own.map(([part, values]) => [part, without(values, part === "echo" && typeof lambda === "number" ? "lambda" : "")]))); // prettier-ignore
+  const ofParts = { ...Object.fromEntries(own), ...(lambda === undefined ? {} : { echo: { ...set["echo"], lambda } }) };
+  const options = merged(base.options, ofParts);
   const kl = klSettings(flags, set, base.kl);
   const correction = correctionSettings(flags, set, base.correction);
   const critic = set["critic"] as CriticOptions | undefined;
@@ -158,7 +144,6 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   const reward = rewardSettings(set, used[0]!);
   return {
     ...base,
-    ...(hasEcho && typeof lambda !== "object" ? { lambda: lambda ?? LAMBDA } : {}),
     ...(Object.keys(options).length > 0 ? { options } : {}),
     ...(kl ? { kl } : {}),
     ...(critic ? { critic } : {}),
@@ -228,9 +213,6 @@ function correctionSettings(
   return { mode: "none", ...options["correction"], reject: rejection };
 }
 
-const without = <V>(values: Readonly<Record<string, V>>, name: string): Record<string, V> =>
-  Object.fromEntries(Object.entries(values).filter(([option]) => option !== name));
-
 /** Both, part by part; an option that both say is an error. */
 function merged(given: Settings = {}, set: Settings): Settings {
   const all: Record<string, Settings[string]> = { ...given };
@@ -256,16 +238,13 @@ function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "a
  * @throws UsageError with one line if the parts do not fit together
  */
 export function objectiveFor(settings: MethodSettings, maxLength: number): Objective {
-  const { method, advantage, loss, aggregation, epsilon, epsilonHigh, lambda, options = {}, reward, kl, entropy, imitation, rolloutFilter, critic, correction, maskTruncated, dropConstantGroups, rewardFrom } = settings; // prettier-ignore
+  const { method, advantage, loss, aggregation, options = {}, reward, kl, entropy, imitation, rolloutFilter, critic, correction, maskTruncated, dropConstantGroups, rewardFrom } = settings; // prettier-ignore
   // Nothing of it is asked for but what a run saves and reports: no reference, no critic, no memory.
   if (isYardstick(method)) return objectiveOf({ method: "grpo", advantage: "none", loss: "reinforce" });
   return usage(() => {
     const used = partsOf(settings);
-    const all: Record<string, object> = {
-      ...(epsilon === undefined ? {} : { ppo: { epsilon, ...(epsilonHigh === undefined ? {} : { epsilonHigh }) } }),
-      ...(lambda === undefined ? {} : { echo: { lambda } }),
-      ...(used[0] === "gdpo" && reward ? { gdpo: { weights: rewardWeights(reward) } } : {}),
-    };
+    const all: Record<string, object> =
+      used[0] === "gdpo" && reward ? { gdpo: { weights: rewardWeights(reward) } } : {};
     for (const [part, values] of Object.entries(options))
       all[part] = { ...all[part], ...values, ...schedulesOf(part, values) };
     const needsLength = aggregation === "seq-mean-token-sum-norm";
@@ -320,8 +299,8 @@ function checkSense(settings: MethodSettings, objective: Objective): void {
 }
 
 /** Whether the objective has a world model, and not at λ = 0, which is how `--lambda 0` says that there is none. */
-export const learnsWorld = ({ lambda }: Pick<MethodSettings, "lambda">, objective: Objective): boolean =>
-  worldsOf(objective).some(({ name }) => name !== "echo" || lambda !== 0);
+export const learnsWorld = ({ options }: Pick<MethodSettings, "options">, objective: Objective): boolean =>
+  worldsOf(objective).some(({ name }) => name !== "echo" || options?.["echo"]?.["lambda"] !== 0);
 
 /** Those of the given properties that are there. */
 function present<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

@@ -115,7 +115,6 @@ export class Run {
         parameters: this.#parameters(),
         seed: this.#preset.seed,
         method: this.#preset.rl.method,
-        ...(this.#preset.rl.lambda === undefined ? {} : { lambda: this.#preset.rl.lambda }),
         ...(settings === "" ? {} : { settings }),
         "RL steps": this.#preset.rl.steps,
         "wall time (s)": Math.round(this.#seconds()),

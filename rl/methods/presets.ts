@@ -82,6 +82,7 @@ const CRITIC = { critic: true } as const;
 
 export const METHODS: Readonly<Record<string, Method>> = {
   grpo: method("group-relative advantages, PPO's clip, mean over sequences", "arXiv 2402.03300", "grpo", "ppo", "seq-mean-token-mean"), // prettier-ignore
+  grpo_token: method("GRPO with clip-higher and the mean over tokens, as DAPO; groups without spread stay in", "arXiv 2402.03300, 2503.14476", "grpo", "ppo", "token-mean", CLIP_HIGHER), // prettier-ignore
   dapo: method("GRPO with clip-higher, mean over tokens, groups without spread left out", "arXiv 2503.14476", "grpo", "ppo", "token-mean", { ...CLIP_HIGHER, dropConstantGroups: true }), // prettier-ignore
   dr_grpo: method("GRPO without its two biases: no division by the deviation, none by the length", "arXiv 2503.20783", "centred", "ppo", "seq-mean-token-sum-norm"), // prettier-ignore
   cispo: method("the ratio is a capped weight; every token keeps its gradient", "arXiv 2506.13585", "grpo", "cispo"),

@@ -94,7 +94,7 @@ test.each([
   [["--method", "rloo", "--replay", "4"], "reinforce has no ratio, and nothing else makes up for the older policies"],
   [["--loss", "dpo"], "dpo learns from pairs, and the main job from rewards"],
   [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
-  [["--set", "paw.alpha=0.5"], "--set paw.alpha: paw is no part of --method grpo, whose parts are grpo, ppo"],
+  [["--set", "paw.alpha=0.5"], "--set paw.alpha: paw is no part of --method grpo_token, whose parts are grpo, ppo"],
   [["--set", "ppo.epsilonHgh=0.3"], '--set ppo.epsilonHgh: unknown option "epsilonHgh"; did you mean "epsilonHigh"?'],
   [["--curriculum", "poools"], '--curriculum: unknown name "poools"; did you mean "pools"?'],
   [["--method", "ppo", "--method", "grpo"], "--method is there twice"],

@@ -49,7 +49,7 @@ describe("settings", () => {
     expect(presetOfFlags()).toMatchObject({
       env: "terminal",
       model: { hiddenSize: 64, layers: 3, maxPositions: 192 },
-      rl: { method: "grpo+echo", epsilon: 0.2, epsilonHigh: 0.28, aggregation: "token-mean", lambda: 0.05, groups: 24 },
+      rl: { method: "grpo_token+echo", aggregation: "token-mean", groups: 24 },
       rollout: { temperature: 1, maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
     });
     expect("tasks" in presetOfFlags()).toBe(false);
@@ -60,11 +60,19 @@ describe("settings", () => {
       world: echo({ lambda: 0.05 }),
     };
     const batch = randomBatch(2);
-    for (const flags of [[], ["--method", "echo"], ["--method", "grpo+echo"], ["--lambda", "0.05"]]) {
+    for (const flags of [[], ["--method", "grpo_token+echo"], ["--lambda", "0.05"]]) {
       const objective = objectiveOfFlags(...flags);
       expect(planStep(objective, batch, 0)).toEqual(planStep(written, batch, 0));
       expect(objective.policyLoss.clip).toEqual(written.policyLoss.clip);
       expect(Object.keys(objective).toSorted()).toEqual(Object.keys(written).toSorted());
+    }
+    // Without the suffix, and for an add-on alone, GRPO is the paper's: one clip, the mean over sequences.
+    for (const flags of [
+      ["--method", "echo"],
+      ["--method", "grpo+echo"],
+    ]) {
+      expect(objectiveOfFlags(...flags)).toMatchObject({ aggregation: "seq-mean-token-mean" });
+      expect(objectiveOfFlags(...flags).policyLoss.clip).toEqual({ low: 0.8, high: 1.2 });
     }
   });
 
@@ -90,7 +98,12 @@ describe("settings", () => {
       sum(worldsOf(objectiveOfFlags("--lambda", lambda))[0]!.weights(randomBatch(1), 0));
     expect(weightOf("0.5") / weightOf("0.05")).toBeCloseTo(10, 10);
     expect(objectiveOfFlags("--method", "dr_grpo").maxLength).toBe(5 * 32);
-    expect(objectiveOfFlags("--method", "ppo", "--kl", "0.1").kl).toEqual({ beta: 0.1, estimator: "k3", in: "loss", importance: false });
+    expect(objectiveOfFlags("--method", "ppo", "--kl", "0.1").kl).toEqual({
+      beta: 0.1,
+      estimator: "k3",
+      in: "loss",
+      importance: false,
+    });
   });
 
   test("config.json records the names, and is enough to make the method again; older ones are GRPO and ECHO", () => {
@@ -238,7 +251,7 @@ test("a run of GRPO + ECHO has in its metrics how the two gradients lie, in ever
   const folderOfRun = createRun(join(folder, "gradients"), { preset });
   const quiet = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
   const run = new Run(folderOfRun, preset, device, quiet, new AbortController().signal);
-  expect((await run.run(false))!.facts).toMatchObject({ method: "grpo+echo", lambda: 0.05 });
+  expect((await run.run(false))!.facts).toMatchObject({ method: "grpo_token+echo" });
   run.dispose();
   const rl = folderOfRun.readMetrics().filter(({ phase }) => phase === "rl");
   const lines = rl.filter((line) => "grad_cosine/world_policy" in line);
@@ -259,7 +272,7 @@ test("a run with a critic, a reference and a KL controller resumes to the last b
 
   const whole = createRun(join(folder, "whole"), { preset });
   const first = new Run(whole, preset, device, quiet, new AbortController().signal);
-  expect((await first.run(false))!.facts).toMatchObject({ method: "ppo+echo+actfocus", lambda: 0.05 });
+  expect((await first.run(false))!.facts).toMatchObject({ method: "ppo+echo+actfocus" });
   first.dispose();
 
   // Stopped after the third step of RL: what was saved then is all that the second session knows.

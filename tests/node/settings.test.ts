@@ -91,8 +91,8 @@ describe("--set", () => {
     const at = (step: number): number => sum(world!.weights(randomBatch(1), step));
     expect(at(0)).toBeCloseTo(0.1, 12);
     expect(at(5)).toBeCloseTo(0.05, 12);
-    expect(presetOfFlags("--set", "echo.lambda=0.2").rl.lambda).toBe(0.2);
-    expect(presetOfFlags("--set", "echo.lambda=0.1..0@10").rl.lambda).toBe(undefined);
+    expect(presetOfFlags("--set", "echo.lambda=0.2").rl.options).toEqual({ echo: { lambda: 0.2 } });
+    expect(presetOfFlags("--lambda", "0.2").rl.options).toEqual({ echo: { lambda: 0.2 } });
   });
 
   test("the warm start: its loss and its sizes", () => {
@@ -182,7 +182,8 @@ describe("config.json", () => {
 describe("--grpo-config", () => {
   test("says method, sizes and sampling; add-ons go on top", () => {
     const { rl, rollout } = presetOfFlags("--grpo-config", config, "--method", "echo", "--lambda", "0.1");
-    expect(rl).toMatchObject({ method: "grpo+echo", loss: "cispo", aggregation: "token-mean", groupSize: 5, iterations: 2, lr: 1e-4, lambda: 0.1, maskTruncated: true, entropy: 0.01 }); // prettier-ignore
+    expect(rl).toMatchObject({ method: "grpo+echo", loss: "cispo", aggregation: "token-mean", groupSize: 5, iterations: 2, lr: 1e-4, maskTruncated: true, entropy: 0.01 }); // prettier-ignore
+    expect(rl.options).toMatchObject({ echo: { lambda: 0.1 } });
     expect(rollout).toMatchObject({ temperature: 0.8, topP: 0.9 });
     const objective = objectiveOf("--grpo-config", config, "--method", "echo");
     expect(objective.policyLoss.clip).toEqual({ low: 0, high: 4 });
@@ -259,7 +260,10 @@ describe("data", () => {
 
   test.each([
     [["--curriculum", "learn"], '--curriculum: unknown name "learn"; expected learnability'],
-    [["--curriculum", "pools", "--set", "curriculum.tasks=0"], "--set curriculum.tasks must be an integer in [1, 100000], got 0"],
+    [
+      ["--curriculum", "pools", "--set", "curriculum.tasks=0"],
+      "--set curriculum.tasks must be an integer in [1, 100000], got 0",
+    ],
     [["--curriculum", "failed", "--set", "curriculum.share=2"], "--set curriculum.share must be in [0, 1], got 2"],
     [["--set", "curriculum.by=level"], "--set curriculum.by is about --curriculum"],
     [["--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"],

@@ -159,7 +159,7 @@ test("every arm has as many trials; the best of each is chosen on seeds of their
     expect(trials.find(({ settings }) => settings === chosen)!.mean).toBe(best);
     const { preset } = openRun(join(folder, "runs/tuned/terminal", arm.replace("+", "-"), "seed7")).config as { preset: Preset }; // prettier-ignore
     if (arm === "grpo") expect(chosen).toBe(`rl.lr=1e-${preset.rl.lr === 1e-3 ? 3 : 2}`);
-    else expect(chosen).toBe(`lambda=${preset.rl.lambda}, rl.lr=1e-3`);
+    else expect(chosen).toBe(`lambda=${preset.rl.options!["echo"]!["lambda"] as number}, rl.lr=1e-3`);
   }
   expect(existsSync(join(folder, "runs/tuned/tune/terminal/grpo-echo/lambda-0.2-rl.lr-1e-3/seed100/summary.json"))).toBe(true); // prettier-ignore
   // Nothing is tried again.

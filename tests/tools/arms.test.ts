@@ -89,7 +89,7 @@ describe("a list of arms", () => {
     ["sft[echo.lambda=1]", "arm sft[echo.lambda=1]: --set echo.lambda: echo is no part of --method sft, which is no RL"], // prettier-ignore
     ["grpo[rl.expertsOnly=true]", "arm grpo[rl.expertsOnly=true]: --set rl.expertsOnly is about --method sft"],
     ["grpo[rl.rewardFrom=5]", "arm grpo[rl.rewardFrom=5]: --set rl.rewardFrom: before that step nothing is learnt but a world model"], // prettier-ignore
-    ["echo[rl.rewardFrom=-1]", "arm echo[rl.rewardFrom=-1]: objective: rewardFrom must be an integer ≥ 0, got -1"],
+    ["echo[rl.rewardFrom=-1]", "arm echo[rl.rewardFrom=-1]: --set rl.rewardFrom must be an integer ≥ 0, got -1"],
   ])("%s is one clear line", (text, message) => {
     expect(() => presetsOf(text)).toThrow(UsageError);
     expect(() => presetsOf(text)).toThrow(message);

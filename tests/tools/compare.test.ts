@@ -58,7 +58,9 @@ describe("a command line", () => {
     const { warm, arms } = comparisonOf("runs/x", options("--seed", "4", "--arms", "grpo,b=grpo+echo[lambda=0.5,train.facts=random]")); // prettier-ignore
     expect(warm).toMatchObject({ path: "runs/x/warm", preset: { env: "home", seed: 4, tasks: { home: 1004 } } });
     expect(warm.preset.demoTasks).toEqual({ home: -1 });
-    expect(arms.map(({ path, from, preset }) => [path, from, preset.rl.method, preset.rl.lambda])).toEqual([
+    expect(
+      arms.map(({ path, from, preset }) => [path, from, preset.rl.method, preset.rl.options?.["echo"]?.["lambda"]]),
+    ).toEqual([
       ["runs/x/grpo", "runs/x/warm", "grpo", undefined],
       ["runs/x/b", "runs/x/warm", "grpo+echo", 0.5],
     ]);

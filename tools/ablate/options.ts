@@ -44,7 +44,7 @@ export const HELP: string = `worldgrad: compare what can be trained from one war
   --arms ARMS       what is trained, with commas: [NAME=]METHOD[SETTING,…]; the others are compared with the first.
                     A method as npm start takes it, or sft, expert, random; a setting is one of its flags without
                     dashes, or PART.OPTION: told=grpo+echo[lambda=0.2,rl.lr=5e-4,steps=80,train.levels=1]
-                                                          (default grpo,grpo+echo,grpo+paw,grpo+actfocus,grpo+echo+actfocus)
+                                                          (default: grpo_token, and with echo, paw, actfocus, echo+actfocus)
   --seeds N | A-B   seeds 0 to N - 1, or A to B, each with a warm start of its own, which all arms share
                                                           (default 5)
   --steps N         RL steps of every arm that does not say its own
@@ -99,7 +99,7 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
-const DEFAULT_ARMS = "grpo,grpo+echo,grpo+paw,grpo+actfocus,grpo+echo+actfocus";
+const DEFAULT_ARMS = ["", "+echo", "+paw", "+actfocus", "+echo+actfocus"].map((more) => `grpo_token${more}`).join();
 
 /** Folders beside those of the environments. */
 const TAKEN = ["warm", "tune"];

@@ -79,7 +79,7 @@ export function tuningOf(asked: AblateOptions): Plan<Trial> | null {
 
 function warmStarts(options: AblateOptions, seeds: readonly number[]): Job[] {
   // A warm start knows no arm: its folder names plain GRPO, whatever the list of arms is.
-  const plain: Arm = { label: "warm start", slug: "warm", method: "grpo", settings: {} };
+  const plain: Arm = { label: "warm start", slug: "warm", method: "grpo_token", settings: {} };
   return seeds.flatMap((seed) =>
     options.envs.map((env): Job => {
       const preset = sized(options, presetOfArm(plain, baseOf(options, env, seed)));

@@ -45,7 +45,7 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
     path,
     options,
     // A warm start knows no method: its folder names plain GRPO, whatever the agents are.
-    warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo" }), device },
+    warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo_token" }), device },
     arms: chosen.map((arm) => {
       return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base), from: warmPath, device };
     }),
