@@ -1,0 +1,89 @@
+/**
+ * Every line has at most 120 columns and is laid out by prettier. A folder where that does not hold yet has a ceiling, which is
+ * the number of exceptions that it holds now: whoever removes some lowers it, and nobody raises it.
+ */
+import { describe, expect, it } from "vitest";
+import { projectFiles, readSource } from "./sources.ts";
+
+const MAX_COLUMNS = 120;
+const SOURCE = /(\.(ts|js|html|css|sh|py)|^\.ci\/run)$/;
+const IGNORED = /prettier-(?:ignore)\b/;
+
+/** Files with data tables that are easier to read than what prettier prints. Only these may switch prettier off. */
+const TABLES = new Set<string>([]);
+
+interface Count {
+  /** Lines over `MAX_COLUMNS`. */
+  readonly long: number;
+  /** Comments that switch prettier off, outside of `TABLES`. */
+  readonly ignored: number;
+}
+
+/** The exceptions of each folder that still has some. The numbers are exact, so that they are lowered with the work. */
+const CEILINGS: Readonly<Record<string, Count>> = {
+  ".": { long: 2, ignored: 0 },
+  ".ci": { long: 5, ignored: 0 },
+  bench: { long: 143, ignored: 65 },
+  cli: { long: 5, ignored: 0 },
+  engine: { long: 196, ignored: 44 },
+  environments: { long: 313, ignored: 58 },
+  examples: { long: 18, ignored: 4 },
+  kernels: { long: 250, ignored: 30 },
+  nn: { long: 81, ignored: 5 },
+  node: { long: 164, ignored: 42 },
+  rl: { long: 585, ignored: 177 },
+  scripts: { long: 118, ignored: 80 },
+  "tests/bench": { long: 3, ignored: 5 },
+  "tests/browser": { long: 24, ignored: 12 },
+  "tests/cli": { long: 2, ignored: 2 },
+  "tests/engine": { long: 15, ignored: 4 },
+  "tests/environments": { long: 76, ignored: 49 },
+  "tests/kernels": { long: 42, ignored: 28 },
+  "tests/learn": { long: 5, ignored: 6 },
+  "tests/nn": { long: 39, ignored: 29 },
+  "tests/node": { long: 67, ignored: 47 },
+  "tests/ops": { long: 22, ignored: 20 },
+  "tests/project": { long: 4, ignored: 0 },
+  "tests/rl": { long: 485, ignored: 493 },
+  "tests/scripts": { long: 6, ignored: 7 },
+  "tests/support": { long: 121, ignored: 80 },
+  "tests/tools": { long: 94, ignored: 79 },
+  tools: { long: 251, ignored: 57 },
+};
+
+/** The folder that a file is counted in: the first part of its path, or the first two in `tests/`. */
+function folderOf(path: string): string {
+  const folders = path.split("/").slice(0, -1);
+  return folders.slice(0, folders[0] === "tests" ? 2 : 1).join("/") || ".";
+}
+
+const linesOf = (path: string): string[] => readSource(path).split("\n");
+const isLong = (line: string): boolean => [...line].length > MAX_COLUMNS;
+
+describe("lines", () => {
+  const files = projectFiles().filter((path) => SOURCE.test(path));
+  const folders = [...new Set(files.map(folderOf))].toSorted();
+
+  it.each(folders)(
+    "%s: no more that are too long or that prettier does not lay out than its ceiling says",
+    (folder) => {
+      const inFolder = files.filter((path) => folderOf(path) === folder);
+      const places = (matches: (line: string, path: string) => boolean): string[] =>
+        inFolder.flatMap((path) =>
+          linesOf(path).flatMap((line, i) => (matches(line, path) ? [`${path}:${i + 1}`] : [])),
+        );
+      const long = places(isLong);
+      const ignored = places((line, path) => IGNORED.test(line) && !TABLES.has(path));
+      const found: Count = { long: long.length, ignored: ignored.length };
+      const where = `too long:\n${long.join("\n")}\nignored by prettier:\n${ignored.join("\n")}`;
+      expect(found, where).toEqual(CEILINGS[folder] ?? { long: 0, ignored: 0 });
+    },
+  );
+
+  it("lists no ceiling and no file with tables that is not needed", () => {
+    const needless = Object.entries(CEILINGS).filter(([, { long, ignored }]) => long + ignored === 0);
+    expect(needless).toEqual([]);
+    expect(Object.keys(CEILINGS).filter((folder) => !folders.includes(folder))).toEqual([]);
+    expect([...TABLES].filter((path) => !linesOf(path).some((line) => IGNORED.test(line)))).toEqual([]);
+  });
+});
