@@ -1,7 +1,8 @@
 /**
- * The error function in double precision, for the reference executor (JavaScript's Math has none).
- * |x| < 3: the series erf(x) = 2/√π · e^(−x²) · Σ 2ⁿ x^(2n+1) / (2n+1)!! (Abramowitz & Stegun 7.1.6: all terms positive, no
- * cancellation). Beyond: 1 − erfc by the continued fraction A&S 7.1.14, evaluated from the tail. Error below 4e-16.
+ * The error function in double precision, for the reference executor (JavaScript's Math has none). Error below 4e-16.
+ *
+ * |x| < 3: the series erf(x) = 2/√π · e^(−x²) · Σ 2ⁿ x^(2n+1) / (2n+1)!! (Abramowitz & Stegun 7.1.6). All terms have
+ * the same sign, so no digits cancel. Larger |x|: 1 − erfc by the continued fraction 7.1.14, evaluated from its tail.
  */
 export function erf(x: number): number {
   if (Number.isNaN(x)) return NaN;

@@ -1,18 +1,32 @@
 /**
  * Scalar expressions: the one language in which every pointwise formula of the library is written.
  *
- * `fuse("gelu", (x) => …)` builds a small immutable DAG of `Expr` nodes; from it come the WGSL text (`wgsl/pointwise.ts`), the
- * SIMD WebAssembly (`wasm/pointwise.ts`), a plain evaluator (`evaluate`, f64) and the derivative (`differentiate`), so the
- * line in the paper is the line in the code is the kernel.
+ * `fuse("gelu", (x) => …)` builds a small immutable graph of `Expr` nodes. The WGSL text (`wgsl/pointwise.ts`), the
+ * SIMD WebAssembly (`wasm/pointwise.ts`), a plain evaluator in f64 (`evaluator`) and the derivative (`differentiate`)
+ * are all made from it, so a formula of a paper is written once.
  *
- * Truth values are 1 and 0: comparisons return them and `where` takes them. What this is not: no loops, no memory, no shapes;
- * broadcasting belongs to the caller.
+ * Truth values are 1 and 0: comparisons return them and `where` takes them. Expressions have no loops, no memory and no
+ * shapes; the caller does the broadcasting.
  */
 import { erf } from "./erf.ts";
 
-// prettier-ignore
 export const UNARY_OPS = [
-  "neg", "abs", "sign", "floor", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "detach",
+  "neg",
+  "abs",
+  "sign",
+  "floor",
+  "exp",
+  "expm1",
+  "log",
+  "log1p",
+  "sqrt",
+  "rsqrt",
+  "sin",
+  "cos",
+  "tanh",
+  "sigmoid",
+  "erf",
+  "detach",
 ] as const;
 export const BINARY_OPS = [
   "add",
@@ -37,7 +51,7 @@ export type ExprOp = "input" | "const" | "where" | UnaryOp | BinaryOp;
 /** A number stands for the constant of that value. */
 export type ExprLike = Expr | number;
 
-/** Structural identity of nodes: the same operation on the same arguments has the same id, whoever built it. */
+/** Structural identity of nodes: two nodes that apply the same operation to the same arguments have the same id. */
 const interned = new Map<string, number>();
 function intern(text: string): number {
   let id = interned.get(text);
@@ -45,7 +59,10 @@ function intern(text: string): number {
   return id;
 }
 
-/** One node of an expression. Immutable; nodes of equal `id` are computed once. Methods mirror the tensor ops of the same name. */
+/**
+ * One node of an expression. Immutable; nodes of equal `id` are computed once. Methods mirror the tensor ops of the
+ * same name.
+ */
 export class Expr {
   readonly op: ExprOp;
   readonly args: readonly Expr[];
@@ -74,7 +91,7 @@ export class Expr {
   }
   mul(other: ExprLike): Expr {
     const y = expr(other);
-    // 0·y is folded although NaN·0 is NaN: only derivatives multiply by a literal 0, where "does not depend" is meant.
+    // 0·y becomes 0 although NaN·0 is NaN: only derivatives multiply by a literal 0, where nothing depends on y.
     if (isConst(this, 0) || isConst(y, 1)) return this;
     if (isConst(y, 0) || isConst(this, 1)) return y;
     if (isConst(this, -1)) return y.neg();
@@ -166,11 +183,11 @@ export class Expr {
   square(): Expr {
     return this.mul(this);
   }
-  /** Into [low, high]; the derivative is 1 on the closed interval and 0 outside (as in PyTorch). */
+  /** Limits the value to [low, high]. The derivative is 1 on the closed interval and 0 outside, as in PyTorch. */
   clamp(low: ExprLike, high: ExprLike): Expr {
     return where(this.lt(low), low, where(this.gt(high), high, this));
   }
-  /** The value without its derivative. */
+  /** The same value as a constant: its derivative is 0. */
   stopGradient(): Expr {
     return unary("detach", this);
   }
@@ -190,7 +207,7 @@ export function where(condition: Expr, a: ExprLike, b: ExprLike): Expr {
   return x.id === y.id ? x : new Expr("where", [condition, x, y]);
 }
 
-/** All nodes that `outputs` need, arguments before users, each structural node once. */
+/** All nodes that `outputs` need, each once, with arguments before the nodes that use them. */
 export function topologicalOrder(outputs: readonly Expr[]): Expr[] {
   const order: Expr[] = [];
   const done = new Set<number>();
@@ -212,8 +229,8 @@ export function topologicalOrder(outputs: readonly Expr[]): Expr[] {
 }
 
 /**
- * Local derivatives: d(node)/d(args) times `g`, one expression per argument, `null` for none.
- * At kinks: |x|, sign and relu-like `where` take 0; min and max share a tie equally (PyTorch's choices).
+ * The derivatives of `node` by its arguments, times `g`: one expression per argument, `null` where there is none. At
+ * kinks, |x|, sign and relu-like `where` take 0, and min and max divide a tie equally, as PyTorch does.
  */
 function localVjp(node: Expr, g: Expr): readonly (Expr | null)[] {
   const [x, y] = node.args as [Expr, Expr];
@@ -326,8 +343,8 @@ const BINARY: Record<BinaryOp, (x: number, y: number) => number> = {
 };
 
 /**
- * A plain evaluator in f64: `evaluator(outputs)(inputs, out)` writes one number per output.
- * Slow and obvious; the reference executor runs it once per element.
+ * A plain evaluator in f64: `evaluator(outputs)(inputs, out)` writes one number per output. It is slow and easy to
+ * check; the reference executor runs it once per element.
  */
 export function evaluator(outputs: readonly Expr[]): (inputs: ArrayLike<number>, out: number[]) => void {
   const order = topologicalOrder(outputs);

@@ -1,20 +1,20 @@
 /**
- * What a kernel is: pure data. A generator turns (shapes, parameters) into one of these; it never sees a device or a tensor.
- * Backends compile and run them without knowing any op by name.
+ * A kernel is plain data. A generator makes it from shapes and parameters and never sees a device or a tensor. Backends
+ * compile and run kernels without knowing any op by name.
  *
- * Identity is the `key`: equal keys mean equal code, so a backend compiles each key once. Everything that may change from step
- * to step (dimensions, learning rates, offsets) is an argument, never part of the code; tiles, ranks, transposes, epilogues
- * and expressions are baked in and therefore belong to the key.
+ * The `key` is the identity of the code: equal keys mean equal code, so a backend compiles each key once. What may
+ * change from step to step (dimensions, learning rates, offsets) is an argument and never part of the code. Tiles,
+ * ranks, transposes, epilogues and expressions are written into the code and therefore belong to the key.
  */
 
-/** A WGSL compute kernel with entry point `main`, all buffers in `@group(0)`, binding i = i-th buffer, then the uniforms. */
+/** A WGSL compute kernel with entry point `main`. `@group(0)` holds the buffers in order, then the uniforms. */
 export interface WgslKernel {
   readonly key: string;
-  /** The complete shader text, made only when the key is not compiled yet. Start it with `declare(kernel bindings)`. */
+  /** The complete shader text, which begins with `declare(…)`. It is made only when the key is not compiled yet. */
   readonly code: () => string;
   /** One entry per buffer, in the order in which the step lists its buffers. At most 8 (the default WebGPU limit). */
   readonly bindings: readonly Access[];
-  /** Values of the `Params` struct in its declared order; 4 bytes each. Absent or empty: no uniform binding. */
+  /** The values of the `Params` struct in its order, 4 bytes each. Without any there is no uniform binding. */
   readonly uniforms?: readonly Uniform[];
   readonly workgroups: readonly [number, number, number];
 }
@@ -31,22 +31,23 @@ export const f32 = (value: number): Uniform => ({ type: "f32", value });
 
 /**
  * A WebAssembly kernel: a module that imports `env.memory` and exports
- * `run(buffer pointers in the step's order…, scalars…, begin, end)`, where `[begin, end)` is a range of independent units of
- * work (rows, tiles, heads). Any partition of `[0, units)` into ranges gives the same bits, in any order, on any thread.
+ * `run(buffer pointers in the step's order…, scalars…, begin, end)`. `[begin, end)` is a range of independent units of
+ * work (rows, tiles, heads). Every partition of `[0, units)` into ranges gives the same bits, in any order and on any
+ * thread.
  */
 export interface WasmKernel {
   readonly key: string;
   /**
-   * The module's bytes, made only when the key is not compiled yet. `fused`: matrix products may use relaxed SIMD's multiply-add,
-   * which rounds once or twice as the processor likes.
+   * The module's bytes, made only when the key is not compiled yet. With `fused`, matrix products may use the
+   * multiply-add of relaxed SIMD, which rounds once or twice, depending on the processor.
    */
   readonly module: (fused?: boolean) => Uint8Array<ArrayBuffer>;
-  /** i32 or f32 arguments after the pointers, as the function's own signature has them. */
+  /** The i32 or f32 arguments that follow the pointers. */
   readonly scalars: readonly number[];
   readonly units: number;
   /**
-   * Rough work per unit, in multiply-adds of a matrix product (measured: ~0.04 ns; an element that is loaded and stored is
-   * worth 2–4, one exponential 20): below a threshold in all, the kernel is not cut into chunks.
+   * Rough work per unit, in multiply-adds of a matrix product (about 0.04 ns each as measured; loading and storing an
+   * element costs 2–4, an exponential 20). A kernel whose total is below a threshold is not cut into chunks.
    */
   readonly costPerUnit: number;
 }
@@ -57,7 +58,7 @@ export interface Step<K> {
   readonly buffers: readonly number[];
 }
 
-/** What an op lowers to: kernel calls in order, with temporaries (sizes in bytes) that live as long as the program runs. */
+/** What an op becomes: kernel calls in order. The temporaries (sizes in bytes) live as long as the program runs. */
 export interface Program<K> {
   readonly temps: readonly number[];
   readonly steps: readonly Step<K>[];
@@ -68,28 +69,28 @@ export function single<K>(kernel: K, buffers: number): Program<K> {
   return { temps: [], steps: [{ kernel, buffers: Array.from({ length: buffers }, (_, i) => i) }] };
 }
 
-/** What a WGSL generator may know of the adapter. Never a subgroup size: that is unknown until a shader runs. */
+/** What a WGSL generator may know of the adapter. It cannot know the subgroup size: only a running shader does. */
 export interface AdapterProfile {
-  /** `software`: workgroup barriers cost 10–30×, so one thread per row and register tiles without workgroup memory. */
+  /** `software`: workgroup barriers cost 10–30×, so a thread takes a whole row and no tile uses workgroup memory. */
   readonly schedule: "software" | "gpu";
-  /** The driver that tables are looked up by: "swiftshader", "llvmpipe", else the vendor's name. */
+  /** The driver, by which tables are looked up: "swiftshader", "llvmpipe", else the vendor's name. */
   readonly adapter?: string;
   /** Shader features that the device has: "subgroups", "shader-f16". */
   readonly features?: readonly string[];
-  /** Takes this matrix kernel for every product, whatever the table says: for benchmarks and tests. */
+  /** For benchmarks and tests: this matrix kernel computes every product, whatever the table says. */
   readonly matmul?: MatmulRung;
 }
 
-/** The ladder of matrix kernels: see `wgsl/matmul.ts`. `splits`: parts of the sum, added in a second pass. */
+/** The ladder of matrix kernels, see `wgsl/matmul.ts`. `splits`: into how many parts the sum is cut. */
 export type MatmulRung =
   | { readonly kind: "naive"; readonly splits?: undefined }
   | {
       readonly kind: "direct";
-      /** Of C, per thread: rows (1, or a multiple of 4) × quads of columns; steps of the sum per turn where possible. */
+      /** A thread's block of C: rows (1, or a multiple of 4) × quads of columns; steps of the sum per turn. */
       readonly rows: number;
       readonly quads: number;
       readonly steps: 1 | 4;
-      /** Threads of a workgroup along a row of C, and down. */
+      /** Threads of a workgroup along a row of C, and along a column. */
       readonly across: number;
       readonly down: number;
       readonly splits?: number;

@@ -1,10 +1,9 @@
 /**
- * Broadcasting, once: turns a list of shapes into the index space that pointwise kernels walk.
- * Neighbouring axes that every input walks in the same way are merged, so that equal shapes become one flat axis, and
- * `[B, T, C] + [C]` becomes two.
+ * Broadcasting: turns a list of shapes into the index space that pointwise kernels walk. Neighbouring axes that every
+ * input walks in the same way are merged, so equal shapes become one flat axis, and `[B, T, C] + [C]` becomes two axes.
  */
 
-/** Row-major strides of `shape` aligned to the right of `out`; 0 where the input is broadcast. */
+/** Row-major strides of `shape`, aligned to the right end of `out`; 0 where the input is broadcast. */
 export function broadcastStrides(shape: readonly number[], out: readonly number[]): number[] {
   const strides = new Array<number>(out.length).fill(0);
   let stride = 1;
@@ -16,7 +15,7 @@ export function broadcastStrides(shape: readonly number[], out: readonly number[
   return strides;
 }
 
-/** Merges axes. `strides[k]` belongs to input k; returns at least one axis. */
+/** Merges axes; at least one remains. `strides[k]` belongs to input k. */
 export function collapse(
   dims: readonly number[],
   strides: readonly (readonly number[])[],

@@ -1,10 +1,11 @@
 /**
- * The kernel contracts: for each family, the normalised problem that `wasm/` and `wgsl/` both solve. Ops in `engine/ops`
- * translate shapes and parameters into these; the generators bake what the comments call *baked* into the code and pass the
- * rest as arguments. All tensors are contiguous, row-major, 4-byte elements (f32 unless said). Buffers are listed as
- * `inputs → outputs`, in binding order.
+ * The contracts of the kernels: for each family, the normalised problem that `wasm/` and `wgsl/` both solve. Ops in
+ * `engine/ops` translate shapes and parameters into these. Generators write what the comments call *baked* into the
+ * code and pass the rest as arguments. All tensors are contiguous, row-major and have 4-byte elements (f32 unless
+ * said). Buffers are listed as `inputs → outputs`, in binding order.
  *
- * Every output element has one owner and a fixed order of summation that depends on shapes only: same inputs, same bits.
+ * Every output element is computed by one owner with an order of summation that depends on shapes only, so the same
+ * inputs give the same bits.
  */
 import type { Expr } from "./expr.ts";
 
@@ -20,7 +21,7 @@ export interface PointwiseSpec {
   readonly inputs: readonly PointwiseInput[];
   /** The output's shape after merging axes that every input walks alike; at least one axis. */
   readonly dims: readonly number[];
-  /** Output k overwrites the tensor input with this buffer position (that input walks `dims` contiguously); −1: own buffer. */
+  /** The buffer of the tensor input that output k overwrites (it walks `dims` contiguously); −1: none. */
   readonly inPlace: readonly number[];
 }
 export type PointwiseInput =
@@ -28,8 +29,8 @@ export type PointwiseInput =
   | { readonly kind: "scalar"; readonly value: number };
 
 /**
- * Reduction over the middle axis: x [outer, length, inner] → y [outer, inner], after a pointwise prologue over
- * `inputs` tensors of that same full shape (masked sums are prologues). argmax/argmin write i32 indices, lowest on a tie.
+ * Reduction over the middle axis: x [outer, length, inner] → y [outer, inner], after a pointwise prologue over `inputs`
+ * tensors of that same full shape (masked sums are prologues). argmax/argmin write i32 indices, lowest on a tie.
  * Buffers: inputs… → y. Baked: kind, prologue, inputs. `scale` multiplies a sum (means).
  */
 export interface ReduceSpec {
@@ -42,7 +43,10 @@ export interface ReduceSpec {
   readonly scale: number;
 }
 
-/** Running sum over the middle axis of [outer, length, inner]; `reverse` sums from the end (its adjoint). Buffers: x → y. */
+/**
+ * Running sum over the middle axis of [outer, length, inner]. `reverse` sums from the end, which is the adjoint.
+ * Buffers: x → y.
+ */
 export interface CumsumSpec {
   readonly outer: number;
   readonly length: number;
@@ -51,9 +55,9 @@ export interface CumsumSpec {
 }
 
 /**
- * Strided copy of 4-byte words (any dtype): for every index i of `dims`,
- * y[outOffset + Σ i_d·outStrides_d] = x[inOffset + Σ i_d·inStrides_d]. Elements of y that are not named keep their content.
- * Serves permute, slice, broadcastTo (stride 0), concat and pad (several steps on one output). Baked: rank.
+ * Strided copy of 4-byte words of any type: for every index i of `dims`, y[outOffset + Σ i_d·outStrides_d] = x[inOffset
+ * + Σ i_d·inStrides_d]. The other elements of y keep their content. Permute, slice, broadcastTo (stride 0), concat and
+ * pad (several steps on one output) use it. Baked: rank.
  */
 export interface CopySpec {
   readonly dims: readonly number[];
@@ -70,8 +74,8 @@ export interface FillSpec {
 }
 
 /**
- * Many tensors in one: y[offsets[i] + j] = x_i[j], zeros between; offsets ascend, nothing overlaps. For optimisers, which then
- * need one kernel for all parameters. Buffers: x_0 … → y [total].
+ * Many tensors in one: y[offsets[i] + j] = x_i[j], with zeros between; offsets ascend and nothing overlaps. It lets
+ * optimisers use one kernel for all parameters. Buffers: x_0 … → y [total].
  */
 export interface PackTensorsSpec {
   readonly sizes: readonly number[];
@@ -80,8 +84,8 @@ export interface PackTensorsSpec {
 }
 
 /**
- * gather: x [outer, rows, inner], ids i32 [count] → y [outer, count, inner] with y[o, n] = x[o, ids[n]].
- * An id outside [0, rows) gives zeros (the op has checked host-made ids and thrown before; this bounds the rest).
+ * gather: x [outer, rows, inner], ids i32 [count] → y [outer, count, inner] with y[o, n] = x[o, ids[n]]. An id outside
+ * [0, rows) gives zeros. (The op has already refused such ids where the host made them.)
  */
 export interface GatherSpec {
   readonly outer: number;
@@ -90,15 +94,24 @@ export interface GatherSpec {
   readonly inner: number;
 }
 
-/** The adjoint of gather: g [outer, count, inner], ids i32 [count] → y [outer, rows, inner], summed in the order of n; other rows 0. */
+/**
+ * The adjoint of gather: g [outer, count, inner], ids i32 [count] → y [outer, rows, inner]. Each row of y is the sum of
+ * its rows of g in the order of n; rows without any are 0.
+ */
 export type ScatterAddSpec = GatherSpec;
 
-/** takeAlong: x [outer, rows, inner], ids i32 [outer, count, inner] → y [outer, count, inner] with y[o,n,i] = x[o, ids[o,n,i], i]. */
+/**
+ * takeAlong: x [outer, rows, inner], ids i32 [outer, count, inner] → y [outer, count, inner] with y[o, n, i] = x[o,
+ * ids[o, n, i], i].
+ */
 export type TakeAlongSpec = GatherSpec;
 /** Its adjoint: g [outer, count, inner], ids i32 [outer, count, inner] → y [outer, rows, inner]. */
 export type ScatterAlongSpec = GatherSpec;
 
-/** In place: src [count, inner], ids i32 [count], dest [rows, inner]: dest[ids[n]] = src[n]; ids < 0 are skipped; ids are distinct. Buffers: src, ids, dest (readwrite). */
+/**
+ * Writes rows in place: dest[ids[n]] = src[n]. src [count, inner], ids i32 [count], dest [rows, inner]; ids below 0 are
+ * skipped, and no two ids are equal. Buffers: src, ids, dest (readwrite).
+ */
 export interface WriteRowsSpec {
   readonly rows: number;
   readonly count: number;
@@ -112,7 +125,10 @@ export interface CastSpec {
   readonly to: "f32" | "i32";
 }
 
-/** Uniform floats in [0, 1) with 24 bits: word i of Threefry-2x32-20 under (key0, key1), block counter i >> 1 (low word; high word 0), word i & 1; (bits >>> 8)·2⁻²⁴. Buffers: → y. */
+/**
+ * Uniform floats in [0, 1) with 24 bits: y[i] = (bits >>> 8)·2⁻²⁴, where bits are word i & 1 of Threefry-2x32-20 under
+ * (key0, key1) at block counter i >> 1 (the low word; the high word is 0). Buffers: → y.
+ */
 export interface RandomSpec {
   readonly count: number;
   readonly key0: number;
@@ -120,10 +136,11 @@ export interface RandomSpec {
 }
 
 /**
- * C[b] = act(scale · op(A[b]) · op(B[b]) + bias), op = transpose where asked.
+ * C[b] = act(scale · op(A[b]) · op(B[b]) + bias), where op transposes if asked.
  * A [batch, M, K] ([batch, K, M] if transA), B [batch, K, N] ([batch, N, K] if transB), bias [N], C [batch, M, N].
- * `batchA`/`batchB` false: that operand is one matrix shared by all batches.
- * Buffers: A, B, (bias) → C. Baked: flags, activation (an expression of one input), tile choice. Arguments: sizes, scale.
+ * If `batchA` or `batchB` is false, that operand is one matrix for all batches.
+ * Buffers: A, B, (bias) → C. Baked: flags, activation (an expression of one input), tile choice. Arguments: sizes,
+ * scale.
  */
 export interface MatmulSpec {
   readonly batch: number;
@@ -139,14 +156,20 @@ export interface MatmulSpec {
   readonly activation?: Expr;
 }
 
-/** Softmax or log-softmax over the last axis. Buffers: x [rows, cols], (mask f32 [rows, cols]: 0 = excluded) → y. Excluded entries give 0 (softmax) or −1e30 (log); so does a row with nothing left. */
+/**
+ * Softmax or log-softmax over the last axis. Excluded entries give 0 (softmax) or −1e30 (log-softmax), and so does
+ * every entry of a row that has only excluded ones. Buffers: x [rows, cols], (mask f32 [rows, cols]: 0 = excluded) → y.
+ */
 export interface SoftmaxSpec {
   readonly rows: number;
   readonly cols: number;
   readonly log: boolean;
   readonly masked: boolean;
 }
-/** Buffers: y (the forward's result), g → dx. softmax: y·(g − Σ g·y); log: g − e^y·Σ g (a sum over entries with y > −1e29; excluded entries get 0). */
+/**
+ * The adjoint of softmax. softmax: dx = y·(g − Σ g·y). log-softmax: dx = g − e^y·Σ g, with the sum over entries with y
+ * > −1e29; excluded entries get 0. Buffers: y (the forward's result), g → dx.
+ */
 export interface SoftmaxBackwardSpec {
   readonly rows: number;
   readonly cols: number;
@@ -163,7 +186,10 @@ export interface NormSpec {
   readonly cols: number;
   readonly eps: number;
 }
-/** Buffers: x, w, g → dx [rows, cols], dw [cols], (db [cols] for layer). Column sums by row blocks of fixed size, then over blocks (a temp). */
+/**
+ * The adjoint of norm. Columns are summed within blocks of a fixed number of rows, then over blocks (in a temporary).
+ * Buffers: x, w, g → dx [rows, cols], dw [cols], (db [cols] for layer).
+ */
 export type NormBackwardSpec = NormSpec;
 
 /**
@@ -182,9 +208,10 @@ export interface RotarySpec {
 /**
  * Scaled dot-product attention with online softmax, no T×S matrix in memory.
  * q [B,T,H,D], k and v [B,S,Hkv,D] (query head h reads kv head ⌊h·Hkv/H⌋), → o [B,T,H,D], lse [B,T,H] (natural log).
- * Query t of row b stands at key position p = start[b] + t. It sees key j iff j < S, (causal ⇒ j ≤ p), and the mask allows:
- * `none` start is 0; `start` aux = i32 start [B]; `segments` aux = i32 segment [B,S], start is 0 and T = S, sees j iff
- * segment[j] = segment[p] and segment[p] ≥ 0 (padding has −1). Sees nothing: o = 0, lse = −1e30, all gradients 0.
+ * Query t of row b stands at key position p = start[b] + t. It sees key j iff j < S, (causal ⇒ j ≤ p), and the mask
+ * allows: `none` start is 0; `start` aux = i32 start [B]; `segments` aux = i32 segment [B,S], start is 0 and T = S,
+ * sees j iff segment[j] = segment[p] and segment[p] ≥ 0 (padding has −1). Sees nothing: o = 0, lse = −1e30, all
+ * gradients 0.
  * Buffers: q, k, v, (aux) → o, lse. Baked: causal, mask kind, headDim where that helps.
  */
 export interface AttentionSpec {
@@ -198,26 +225,35 @@ export interface AttentionSpec {
   readonly causal: boolean;
   readonly mask: "none" | "start" | "segments";
 }
-/** Buffers: q, k, v, o, lse, g (of o), (aux) → dq, dk, dv. Recomputes probabilities from lse and D = Σ g·o per query; on a GPU dq and dk/dv are separate passes, since floats have no atomic addition. */
+/**
+ * The adjoint of attention: it computes the probabilities again from lse, and D = Σ g·o per query. On a GPU dq and dk,
+ * dv are made by separate passes, since floats have no atomic addition. Buffers: q, k, v, o, lse, g (of o), (aux) → dq,
+ * dk, dv.
+ */
 export type AttentionBackwardSpec = AttentionSpec;
 
 /**
- * Log-probability of one target per row and the row's entropy, at a per-row temperature: z = logits·invTemperature,
- * lse = log Σ e^z, logp = z[target] − lse, entropy = lse − Σ p·z (centred accumulation: log s − u/s with u = Σ e^(z−m)(z−m)).
+ * Log-probability of one target per row and the row's entropy, at a per-row temperature: z = logits·invTemperature, lse
+ * = log Σ e^z, logp = z[target] − lse, entropy = lse − Σ p·z (centred accumulation: log s − u/s with u = Σ
+ * e^(z−m)(z−m)).
  * Buffers: logits [rows, vocab], targets i32 [rows], invTemperature [rows] → logp [rows], entropy [rows], lse [rows].
  */
 export interface LogProbsSpec {
   readonly rows: number;
   readonly vocab: number;
 }
-/** Buffers: logits, targets, invTemperature, entropy, lse, gLogp [rows], gEntropy [rows] → dlogits = invTemperature·[gLogp·(1_target − p) − gEntropy·p·(z − lse + entropy)]. */
+/**
+ * The adjoint of logProbs: dlogits = invTemperature·[gLogp·(1_target − p) − gEntropy·p·(z − lse + entropy)].
+ * Buffers: logits, targets, invTemperature, entropy, lse, gLogp [rows], gEntropy [rows] → dlogits.
+ */
 export type LogProbsBackwardSpec = LogProbsSpec;
 
 /**
- * Attention of single tokens over a cache, for decoding: token n stands at position `positions[n]` of cache row `rows[n]` and sees
- * the keys 0 … positions[n] of that row. Tokens may come in any order, several of one row too.
+ * Attention of single tokens over a cache, for decoding. Token n stands at position `positions[n]` of cache row
+ * `rows[n]` and sees the keys 0 … positions[n] of that row. Tokens may come in any order, and several may belong to one
+ * row.
  * q [N,H,D], k and v [R,Hkv,S,D] (query head h reads kv head ⌊h·Hkv/H⌋), rows i32 [N], positions i32 [N] → o [N,H,D].
- * A token whose row is not in [0, R) sees nothing: o = 0. The bits of a token's result depend on nothing but its own row.
+ * A token whose row is not in [0, R) sees nothing: o = 0. The bits of a token's result depend on its own row only.
  * Buffers: q, k, v, rows, positions → o. Baked: headDim.
  */
 export interface CacheAttentionSpec {
@@ -231,11 +267,13 @@ export interface CacheAttentionSpec {
 }
 
 /**
- * Draws one token per row from softmax(logits · invTemperature), by inversion of the distribution function at one random number: word 0 of
- * Threefry-2x32-20 under keys[r] at block counter `counters[r]` (high word 0), as (bits >>> 8)·2⁻²⁴. invTemperature 0 is greedy:
- * the lowest of the most probable. `logProb` is of the drawn token at the row's temperature (greedy: at 1), `plainLogProb` at 1.
- * A row with a logit that is not finite gives id = −1 − (the lowest such column), and both log-probabilities are that logit.
- * Buffers: logits [rows, vocab], invTemperature [rows], keys i32 [rows, 2], counters i32 [rows] → id i32 [rows], logProb [rows], plainLogProb [rows].
+ * Draws one token per row from softmax(logits · invTemperature) by inverting the distribution function at one random
+ * number: word 0 of Threefry-2x32-20 under keys[r] at block counter `counters[r]` (high word 0), as (bits >>> 8)·2⁻²⁴.
+ * If invTemperature is 0, it takes the lowest of the most probable tokens. `logProb` is the drawn token's at the row's
+ * temperature (at 1 where invTemperature is 0), `plainLogProb` at 1. A row with a logit that is not finite gives id =
+ * −1 − (the lowest such column), and that logit as both log-probabilities.
+ * Buffers: logits [rows, vocab], invTemperature [rows], keys i32 [rows, 2], counters i32 [rows] → id i32 [rows],
+ * logProb [rows], plainLogProb [rows].
  */
 export interface SampleSpec {
   readonly rows: number;

@@ -1,5 +1,6 @@
 /**
- * A small WebAssembly assembler: kernels are written as the loop nests they are, and this file turns them into module bytes.
+ * A small WebAssembly assembler: kernels are written as loop nests, and this file turns them into the bytes of a
+ * module.
  *
  *     const bytes = kernelModule({ x: "i32", y: "i32", cols: "i32", begin: "i32", end: "i32" }, (f, p) => {
  *       const n4 = f.let(p.cols.and(-4));                             // a variable, set to the value of an expression
@@ -12,17 +13,22 @@
  *     });
  *
  * Values and their methods are in `values.ts`. What to know:
- * - A value is an *expression*, evaluated anew, from then-current variables and memory, wherever it is used. Name it with
- *   `f.let` to compute it once (and to fix the time of a load). Variables are values too; `f.set(v, value)` assigns.
- * - Vector constants cost nothing to repeat: `x.mul(0.5)` keeps 0.5 in a local that the function sets once at its start.
- * - TypeScript's `for` unrolls, `f.for` loops at run time. `f.for` compares signed: indices and sizes, not pointers (which
- *   use all 32 bits; backends make them with `| 0`). Its `end` is read once, before the first turn.
+ * - A value is an *expression*: it is evaluated anew, with the variables and the memory of that moment, wherever it is
+ *   used. Name it with `f.let` to compute it once (and to fix the time of a load). Variables are values too;
+ *   `f.set(v, value)` assigns.
+ * - Repeating a vector constant costs nothing: `x.mul(0.5)` keeps 0.5 in a local that the function sets once at its
+ *   start.
+ * - TypeScript's `for` unrolls; `f.for` loops at run time. `f.for` compares signed numbers, so it is for indices and
+ *   sizes, not for pointers (which use all 32 bits; backends make them with `| 0`). It reads its `end` once, before the
+ *   first turn.
  * - `break` leaves a labelled block: `f.block((done) => { …; f.breakIf(done, condition); … })`.
- * - `m.define` makes a function that others of the module can call; `m.once` shares one between several places.
+ * - `m.define` makes a function that others of the module can call; `m.once` makes one that several places use only
+ *   once.
  * - The memory is imported as `env.memory`, not shared, of at most 65,536 pages and with a declared maximum
- *   (`new WebAssembly.Memory({ initial, maximum: 65536 })`); `withSharedMemory(bytes)` gives the same module for a shared one.
+ *   (`new WebAssembly.Memory({ initial, maximum: 65536 })`). `withSharedMemory(bytes)` gives the same module for a
+ *   shared memory.
  *
- * Not here: optimisation (the engine's compiler does it), other types, tables, globals, exceptions.
+ * It has no optimiser (the engine's compiler does that), no other types, no tables, globals or exceptions.
  * Source: the WebAssembly core specification, §5 (binary format).
  */
 import { I32, makeValue, storeCode, storeLaneCode, unsignedLEB } from "./values.ts";
@@ -36,18 +42,24 @@ const EMPTY_BLOCK = 0x40;
 export type Params = Readonly<Record<string, Kind>>;
 export type ParamVars<P extends Params> = { readonly [N in keyof P]: Var<ValueOf[P[N]]> };
 export type Arguments<P extends Params> = { readonly [N in keyof P]: ValueOf[P[N]] };
+
+/** Parameters of type i32 (pointers, sizes, ranges) with these names, in this order. */
+export function i32s<N extends string>(...names: readonly N[]): { readonly [name in N]: "i32" } {
+  return Object.fromEntries(names.map((name) => [name, "i32"])) as { [name in N]: "i32" };
+}
+
 /** A place to `break` out of. */
 export interface Label {
   readonly depth: number;
 }
 
-/** The body of one function: every method appends statements. */
+/** Builds the body of one function: every method appends statements. */
 export class FunctionBuilder {
   readonly module: ModuleBuilder;
   #code: (number | Uint8Array)[] = [];
   #locals: Kind[];
   readonly #params: number;
-  /** Vector constants by content, in order of first use: each has a local. */
+  /** Vector constants by content, in the order of their first use. Each has a local. */
   readonly #constants = new Map<string, { bytes: Uint8Array; local: number }>();
   #depth = 0;
 
@@ -57,13 +69,13 @@ export class FunctionBuilder {
     this.#params = params.length;
   }
 
-  /** A variable without a value yet (0 at the function's start, the last turn's value in a loop). */
+  /** A variable without a value: it is 0 at the function's start, and in a loop it keeps what the last turn left. */
   variable<K extends Kind>(kind: K): Var<ValueOf[K]> {
     const local = this.#locals.push(kind) - 1;
     return makeValue(kind, [0x20, ...unsignedLEB(local)], local) as unknown as Var<ValueOf[K]>;
   }
 
-  /** A variable that holds what `value` is now. */
+  /** A variable that is set to the present value of `value`. */
   let<V extends Value>(value: V): Var<V> {
     const v = this.variable(value.kind) as unknown as Var<V>;
     this.#assign(v.local, value);
@@ -93,12 +105,12 @@ export class FunctionBuilder {
     this.#emit([...address.code, ...I32.of(value).code, ...bytes.code, 0xfc, 0x0b, 0x00]);
   }
 
-  /** memory.copy: regions may overlap. */
+  /** Copies memory; the regions may overlap. */
   copyBytes(to: I32, from: I32, bytes: I32): void {
     this.#emit([...to.code, ...from.code, ...bytes.code, 0xfc, 0x0a, 0x00, 0x00]);
   }
 
-  /** for (i = begin; i < end; i += step) body(i). Signed; `end` and a variable `step` are read once. */
+  /** for (i = begin; i < end; i += step) body(i), with signed comparison. `end` and `step` are read once. */
   for(begin: I32 | number, end: I32 | number, step: I32 | number, body: (i: Var<I32>) => void): void {
     const i = this.let(I32.of(begin));
     const limit = typeof end === "number" ? I32.of(end) : this.let(end);
@@ -139,7 +151,7 @@ export class FunctionBuilder {
     this.#emit([0x0b]);
   }
 
-  /** Statements that `break(label)` starts again; the end of the body leaves. */
+  /** Statements that `break(again)` starts again; the end of the body leaves the loop. */
   loop(body: (again: Label) => void): void {
     this.#emit([0x03, EMPTY_BLOCK]);
     this.#nested(body);
@@ -164,7 +176,7 @@ export class FunctionBuilder {
     for (const item of code) this.#code.push(item);
   }
 
-  /** The function's bytes: locals, vector constants into theirs, statements, the result. */
+  /** The function's bytes: its locals, the vector constants that it sets first, its statements, its result. */
   finish(result: Value | undefined): number[] {
     if (result !== undefined) this.#emit(result.code);
     const body: number[] = [];
@@ -192,13 +204,13 @@ export class FunctionBuilder {
   }
 }
 
-/** A module under construction: its functions, of which the last is exported as `run`. */
+/** A module under construction. Its last function is exported as `run`. */
 export class ModuleBuilder {
   readonly #types: number[][] = [];
   readonly #bodies: number[][] = [];
-  readonly #shared = new Map<string, unknown>();
+  readonly #made = new Map<string, unknown>();
 
-  /** Adds a function whose result is what `body` returns, and gives the expression that calls it. */
+  /** Adds a function whose result is what `body` returns, and returns what makes the expression that calls it. */
   define<P extends Params, V extends Value>(
     params: P,
     body: (f: FunctionBuilder, p: ParamVars<P>) => V,
@@ -210,13 +222,13 @@ export class ModuleBuilder {
     };
   }
 
-  /** What `make` gave when it was first called with this key: `m.once("rem", () => m.define(…))`. */
+  /** Calls `make` for the first use of a key and returns the same afterwards: `m.once("rem", () => m.define(…))`. */
   once<T>(key: string, make: () => T): T {
-    if (!this.#shared.has(key)) this.#shared.set(key, make());
-    return this.#shared.get(key) as T;
+    if (!this.#made.has(key)) this.#made.set(key, make());
+    return this.#made.get(key) as T;
   }
 
-  /** Adds the function `run`. */
+  /** Adds the function `run`, which must be the last. */
   run<P extends Params>(params: P, body: (f: FunctionBuilder, p: ParamVars<P>) => void): void {
     this.#add(params, (f, p: ParamVars<P>) => {
       body(f, p);
@@ -263,8 +275,8 @@ const section = (id: number, content: readonly number[]): number[] => [id, ...un
 const name = (text: string): number[] => vector(Array.from(text, (c) => [c.charCodeAt(0)]));
 
 /**
- * The bytes of a kernel's module: one exported function `run` with these parameters, in this order (by the contract of
- * `WasmKernel`: pointers, scalars, `begin`, `end`). `m` is for further functions.
+ * The bytes of a kernel's module: one exported function `run` with these parameters in this order (which `WasmKernel`
+ * prescribes: pointers, scalars, `begin`, `end`). `m` defines further functions.
  */
 export function kernelModule<P extends Params>(
   params: P,
@@ -275,7 +287,7 @@ export function kernelModule<P extends Params>(
   return m.bytes();
 }
 
-/** The same module, importing a shared memory: the bit that says so is set in a copy. */
+/** A copy of the module that imports a shared memory: one bit of the import says so. */
 export function withSharedMemory(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const copy = Uint8Array.from(bytes);
   const pattern = [...name("env"), ...name("memory"), 0x02, LIMITS_WITH_MAXIMUM];

@@ -1,19 +1,19 @@
 /**
- * Scaled dot-product attention without a score matrix: keys go by in groups of four, and each query keeps a reference for its
- * scores so far, the sum of their weights relative to it, and an unnormalised output that is rescaled when the reference rises
- * (online softmax: M. Milakov and N. Gimelshein, 2018; T. Dao et al., "FlashAttention", 2022). Four queries advance
- * together, one per lane. The output row itself is the accumulator.
+ * Scaled dot-product attention without a score matrix (online softmax: M. Milakov and N. Gimelshein, 2018; T. Dao et
+ * al., "FlashAttention", 2022). A query visits the keys in groups of four. It keeps a reference for its scores so far,
+ * the sum of their weights relative to it, and an output that is not normalised yet and is rescaled when the reference
+ * rises. Four queries advance together, one per lane. The output row itself is the accumulator.
  *
  * Weights are powers of two: 2^(s − reference) with s = log₂e · score, and the reference is the largest s rounded to an
- * integer. Then rescaling is exact, and a result does not depend on how its keys are grouped into blocks, which are added as
- * matrix products.
+ * integer. So rescaling is exact, and a result does not depend on how its keys are grouped into blocks, which are added
+ * as matrix products.
  *
- * A query that may not see a key gets nothing from it, whatever q, k and v hold there: pairs are dropped by lane masks, and
- * groups of keys that no query of a tile sees are not computed. See `AttentionSpec` for who sees what.
+ * A query that may not see a key gets nothing from it, whatever q, k and v hold there: lane masks drop such pairs, and
+ * groups of keys that no query of a tile sees are not computed. `AttentionSpec` says who sees what.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, I32, kernelModule, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
 import {
   addColumns,
   BLOCK_BYTES,
@@ -32,7 +32,7 @@ import {
 import { forKeys, SEEN_BYTES, type Sight, sightOf } from "./attentionSight.ts";
 import { exp2Fraction, log, powerWeight } from "./math.ts";
 
-/** The reference of a query that has seen nothing, and its log-sum-exp. */
+/** The reference of a query that has seen nothing, which is also its log-sum-exp. */
 const NOTHING = -1e30;
 /** ln 2 in two parts, the first with 9 bits: its product with a reference is exact. */
 const LN2_HIGH = 0.693359375;
@@ -57,15 +57,14 @@ export function attention(spec: AttentionSpec): Program<WasmKernel> {
   };
 }
 
-/** What a unit writes down: weights of a block, masks of a group, rows that stand for queries beyond the last. */
+/** The memory of a unit: the weights of a block, the masks of a group, and a row for queries beyond the last. */
 const unitBytes = (headDim: number): number => BLOCK_BYTES + SEEN_BYTES + rowBytes(headDim);
 
 function forwardModule(headDim: number, causal: boolean, mask: AttentionSpec["mask"]): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
   const params = {
-    q: "i32", k: "i32", v: "i32", aux: "i32", o: "i32", lse: "i32", scratch: "i32",
-    queries: "i32", keys: "i32", heads: "i32", kvHeads: "i32", blocks: "i32", scale: "f32",
-    begin: "i32", end: "i32",
+    ...i32s("q", "k", "v", "aux", "o", "lse", "scratch", "queries", "keys", "heads", "kvHeads", "blocks"),
+    scale: "f32",
+    ...i32s("begin", "end"),
   } as const;
   return kernelModule(params, (f, p) => {
     const queryStride = f.let(p.heads.mul(headDim));
@@ -117,7 +116,7 @@ interface Head {
   readonly weights: I32;
   readonly seen: I32;
   readonly spare: I32;
-  /** Times log₂e. */
+  /** The scale of scores, times log₂e. */
   readonly scale: F32x4;
   readonly sight: Sight;
 }
@@ -133,7 +132,7 @@ function weightOf(f: FunctionBuilder, s: F32x4, reference: F32x4): Var<F32x4> {
 const lseOf = (f: FunctionBuilder, reference: F32x4, total: F32x4): F32x4 =>
   reference.mul(LN2_HIGH).add(log(f, total).add(reference.mul(LN2_LOW)));
 
-/** Queries t … t + 3 over all keys that one of them sees. */
+/** Computes queries t … t + 3 over all keys that one of them sees. */
 function queryTile(f: FunctionBuilder, h: Head, t: Var<I32>): void {
   const { queries, keys } = h.sight;
   const q = neighbours(f, h.q, t, h.queryStride, queries);
@@ -172,7 +171,8 @@ function queryTile(f: FunctionBuilder, h: Head, t: Var<I32>): void {
         f.store(place, weight);
         f.set(at, at.add(4 * TILE));
       });
-      const weighted = { block, memory: h.weights, seen: masked ? h.seen : undefined, columns: h.v, stride: h.keyStride }; // prettier-ignore
+      const seen = masked ? h.seen : undefined;
+      const weighted = { block, memory: h.weights, seen, columns: h.v, stride: h.keyStride };
       addColumns(f, o, weighted, h.size, lanesOf(f, factor));
     },
   });

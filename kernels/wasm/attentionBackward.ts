@@ -4,13 +4,14 @@
  *
  *     dS = P ∘ (dP − D) · scale      dq = dS·k      dk = dSᵀ·q      dv = Pᵀ·g
  *
- * One pass makes all three: scores and dP, the larger half of the work, are computed once. A unit of work is a key/value head of a
- * row of the batch: it owns dk and dv there, and dq of the heads that read it, and adds in order of query heads, queries, keys.
- * So every output has one owner and one order of summation; the price is that no more threads can help than there are such heads.
+ * One pass makes all three, so that scores and dP, the larger half of the work, are computed once. A unit of work is a
+ * key/value head of a row of the batch. It owns dk and dv there and dq of the heads that read it, and it adds in the
+ * order of query heads, queries, keys. So every output has one owner and one order of summation. The price is that
+ * there is work for as many threads as there are such heads, and no more.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionBackwardSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, I32, kernelModule, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
 import { forKeys, SEEN_BYTES, type Sight, sightOf } from "./attentionSight.ts";
 import {
   addColumns,
@@ -33,7 +34,7 @@ import { expWeight } from "./math.ts";
 
 type Mask = AttentionBackwardSpec["mask"];
 
-/** The log-sum-exp of a query that does not exist: its probabilities are 0. */
+/** The log-sum-exp of a query that does not exist: it makes its probabilities 0. */
 const NEVER = 1e30;
 
 /** See `AttentionBackwardSpec`. Buffers: q, k, v, o, lse, g, (aux) → dq, dk, dv. */
@@ -55,14 +56,14 @@ export function attentionBackward(spec: AttentionBackwardSpec): Program<WasmKern
   };
 }
 
-/** What a unit writes down: P and dS of a block, masks of a group, and two rows that stand for those of queries beyond the last. */
+/** The memory of a unit: P and dS of a block, the masks of a group, and two rows for queries beyond the last. */
 const unitBytes = (headDim: number): number => 2 * BLOCK_BYTES + SEEN_BYTES + 2 * rowBytes(headDim);
 
 function backwardModule(headDim: number, causal: boolean, mask: Mask): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
   const params = {
-    q: "i32", k: "i32", v: "i32", o: "i32", lse: "i32", g: "i32", aux: "i32", dq: "i32", dk: "i32", dv: "i32", scratch: "i32",
-    queries: "i32", keys: "i32", heads: "i32", kvHeads: "i32", scale: "f32", begin: "i32", end: "i32",
+    ...i32s("q", "k", "v", "o", "lse", "g", "aux", "dq", "dk", "dv", "scratch", "queries", "keys", "heads", "kvHeads"),
+    scale: "f32",
+    ...i32s("begin", "end"),
   } as const;
   return kernelModule(params, (f, p) => {
     const queryStride = f.let(p.heads.mul(headDim));
@@ -151,7 +152,7 @@ function queryTile(f: FunctionBuilder, tile: Tile, sight: Sight, t: Var<I32>): v
   });
 }
 
-/** Puts P where scores were kept, and dS where dP was. */
+/** Overwrites the scores that were kept with P, and dP with dS. */
 function differentials(f: FunctionBuilder, { lse, delta, scale, memory }: Tile, count: I32, masked: boolean): void {
   const at = f.let(I32.of(0));
   f.for(0, count, 1, () => {

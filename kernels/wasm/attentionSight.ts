@@ -1,6 +1,6 @@
 /**
- * Who sees what in attention, for tiles of four queries and groups of four keys: the order in which the kernels of both directions
- * visit the keys, and the masks where only some of a tile's queries see some of a group's keys.
+ * Who sees what in attention, for tiles of four queries and groups of four keys: the order in which forward and
+ * backward kernels visit the keys, and the masks where only some of a tile's queries see some of a group's keys.
  */
 import type { AttentionSpec } from "../specs.ts";
 import { type FunctionBuilder, I32, I32x4, load, type Var } from "./assembler.ts";
@@ -12,7 +12,7 @@ export interface Sight {
   readonly keys: I32;
   /** Key position of query 0. */
   readonly start: I32;
-  /** Where the keys' segments begin, if the mask is by segments. */
+  /** Where the keys' segments begin, if segments mask. */
   readonly segments: I32 | undefined;
   readonly causal: boolean;
 }
@@ -36,24 +36,24 @@ export const SEEN_BYTES: number = 4 * TILE * TILE;
 /** What to do with the keys that a tile sees. */
 export interface KeyVisitor {
   /**
-   * The four keys from `j` on join the block, which has room. Without `seen` all four exist and all queries see them; else `seen` has
-   * a mask for each key, lane r for row r, and `count` of the keys exist.
+   * Takes the four keys from `j` on into the block, which has room. Without `seen` all four exist and all queries see
+   * them. With it only `count` of the keys exist, and `seen` has a mask for each, with lane r for row r.
    */
   readonly add: (j: Var<I32>, count: I32 | number, seen?: readonly Var<I32x4>[]) => void;
-  /** The block is complete: all of its keys were added without masks, or it is one group with them. */
+  /** Takes the complete block: all of its keys were added without masks, or it is one group with masks. */
   readonly flush: (masked: boolean) => void;
 }
 
 /**
- * Visits the keys that the queries t … t + 3 see, in order. Rows beyond the last query see what it sees where all see
- * everything, and nothing where there are masks.
+ * Visits the keys that the queries t … t + 3 see, in order. A row beyond the last query sees what the last query sees
+ * where all queries see all keys, and nothing where there are masks.
  */
 export function forKeys(f: FunctionBuilder, sight: Sight, t: Var<I32>, block: Block, visitor: KeyVisitor): void {
   const { queries, keys, start, segments, causal } = sight;
   const rows = f.let(laneNumbers(t));
   const exists = f.let(rows.lt(queries.splat()));
   const lastKey = f.let(keys.sub(1).splat());
-  // A query sees no key beyond its limit; −1 for padding.
+  // No query sees a key beyond its limit, which is −1 for padding.
   const limit = f.let(causal ? rows.minS(queries.sub(1).splat()).add(start.splat()).minS(lastKey) : lastKey.add(0));
   const own = segments && loadLanes(f, segments, t, queries);
   if (own) f.set(limit, own.gt(-1).bitselect<I32x4>(limit, I32x4.of(-1)));
@@ -74,7 +74,7 @@ export function forKeys(f: FunctionBuilder, sight: Sight, t: Var<I32>, block: Bl
     visitor.flush(masked);
     f.set(block.count, I32.of(0));
   };
-  // One turn more than there are groups: in it nothing is seen, and the block is added.
+  // The loop makes one turn more than there are groups: that turn sees nothing and adds the block.
   f.for(0, f.let(end.add(TILE)), TILE, (j) => {
     const masks = own && masksAt(j);
     const all = f.let(
@@ -99,7 +99,7 @@ export function forKeys(f: FunctionBuilder, sight: Sight, t: Var<I32>, block: Bl
 /** first, first + 1, first + 2, first + 3 */
 const laneNumbers = (first: I32): I32x4 => first.splat().add(I32x4.lanes(0, 1, 2, 3));
 
-/** Four integers of an array from `first` on, those beyond `count` − 1 repeating the last. */
+/** Four integers of an array from `first` on; the last one (number `count` − 1) stands for those beyond it. */
 function loadLanes(f: FunctionBuilder, base: I32, first: I32, count: I32): Var<I32x4> {
   const at = (r: number): I32 => load.i32(base.at(first.add(r).min(count.sub(1))));
   const v = f.let(at(0).splat());

@@ -1,14 +1,14 @@
 /**
- * The inner products of attention, for tiles of four queries (rows) and four keys (columns) of the score matrix, which itself is
- * never stored: only the weights of a block of columns are. Lane r of a vector belongs to row r, so softmax statistics need no
- * sums across lanes.
+ * The inner products of attention, for tiles of four queries (rows) and four keys (columns) of the score matrix. The
+ * matrix itself is never stored: only the weights of a block of columns are. Lane r of a vector belongs to row r, so
+ * the statistics of the softmax need no sums across lanes.
  *
- * `dots` makes scores from rows and columns, `addColumns` adds weighted columns to the rows' results, and `addRows` weighted rows
- * to the columns' results. All run along the head dimension in one order: a row's result has the same bits in a tile of four
- * rows as alone, in any block, and with or without masks.
+ * `dots` makes scores from rows and columns, `addColumns` adds weighted columns to the rows' results, and `addRows`
+ * adds weighted rows to the columns' results. All of them run along the head dimension in one order, so a row's result
+ * has the same bits in a tile of four rows as alone, in any block, and with or without masks.
  *
- * Loops along the head dimension stay loops of few instructions: V8 computes sums as late as it can and loads in order, so that a
- * long straight line of both does not fit the registers (twice the time at 32 floats).
+ * Loops along the head dimension stay loops of few instructions: V8 computes sums as late as it can but loads in order,
+ * so the values of a long straight line do not fit the registers (twice the time at 32 floats).
  */
 import { type AnyVector, F32x4, type FunctionBuilder, I32, load, select, type Var } from "./assembler.ts";
 import { sumLanes4 } from "./lanes.ts";
@@ -17,9 +17,11 @@ import { sumLanes4 } from "./lanes.ts";
 export const TILE = 4;
 /** Rows per unit of work, a multiple of the tile. */
 export const UNIT_ROWS = 32;
-/** Columns whose weights are kept until they are added to the rows' results together, a multiple of the tile. */
+/** Columns whose weights are kept until they are added to the rows' results together; a multiple of the tile. */
 export const BLOCK = 32;
-/** Bytes of memory that a unit needs for the weights of one block: a vector, four rows, per column. */
+/**
+ * The memory that a unit needs for the weights of one block: a vector per column, with a lane for each of four rows.
+ */
 export const BLOCK_BYTES: number = 4 * TILE * BLOCK;
 
 /** Bytes of a row of the head, in whole vectors. */
@@ -28,7 +30,7 @@ export const rowBytes = (headDim: number): number => 16 * Math.ceil(headDim / 4)
 export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 export type Pointers = readonly Var<I32>[];
 
-/** Calls `body(read, write)` for each vector, then each single float (in lane 0), of a head dimension of `size` floats. */
+/** Calls `body(read, write)` for each vector of a head of `size` floats, then for each single float (in lane 0). */
 function alongHead(
   f: FunctionBuilder,
   size: number,
@@ -49,7 +51,10 @@ function alongHead(
   }
 }
 
-/** Lane r of vector c = Σ_d rows[r][d] · columns[c][d]; always four rows. Two columns at a time: eight sums fit the registers. */
+/**
+ * Lane r of vector c = Σ_d rows[r][d] · columns[c][d], for four rows. Two columns at a time: eight sums fit the
+ * registers.
+ */
 export function dots(f: FunctionBuilder, rows: Pointers, columns: Pointers, size: number): Var<F32x4>[] {
   const results: Var<F32x4>[] = [];
   for (let first = 0; first < columns.length; first += 2) {
@@ -67,18 +72,18 @@ export function dots(f: FunctionBuilder, rows: Pointers, columns: Pointers, size
   return results;
 }
 
-/** Lane r = Σ_d a[r][d] · b[r][d]; the same sums as `dots`. */
+/** Lane r = Σ_d a[r][d] · b[r][d], with the same sums as `dots`. */
 export function rowDots(f: FunctionBuilder, a: Pointers, b: Pointers, size: number): Var<F32x4> {
   const sums = a.map(() => f.let(F32x4.of(0)));
   alongHead(f, size, (read) => sums.forEach((sum, r) => f.set(sum, sum.add(read(a[r]!).mul(read(b[r]!))))));
   return sumLanes4(f, sums);
 }
 
-/** One lane of a vector in all lanes. */
+/** Each lane of the vector, spread over all lanes. */
 export const lanesOf = (f: FunctionBuilder, x: F32x4): Var<F32x4>[] =>
   range(TILE).map((r) => f.let(x.shuffle(x, r, r, r, r)));
 
-/** Neighbouring columns, up to `BLOCK`, whose weights are kept until they are used together. */
+/** Neighbouring columns, at most `BLOCK`, whose weights are kept until they are used together. */
 export interface Block {
   /** How many columns there are, and the first one's number. */
   readonly count: Var<I32>;
@@ -89,7 +94,7 @@ export function newBlock(f: FunctionBuilder): Block {
   return { count: f.let(I32.of(0)), first: f.let(I32.of(0)) };
 }
 
-/** Keeps vectors of `count` columns, at most four, from `column` on; there must be room. Each `memory` holds `BLOCK_BYTES`. */
+/** Keeps the vectors of `count` ≤ 4 columns from `column` on; there must be room. Each `memory` has `BLOCK_BYTES`. */
 export function keep(
   f: FunctionBuilder,
   block: Block,
@@ -105,13 +110,13 @@ export function keep(
   f.set(block.count, block.count.add(count));
 }
 
-/** Numbers of a block: the columns' rows in some matrix, and a weight for each of the four rows and each column. */
+/** The weights of a block: one for each of the four rows and each column, and where the columns are in their matrix. */
 export interface Weighted {
   readonly block: Block;
   readonly memory: I32;
-  /** Masks as kept: products of pairs that do not see each other are dropped, whatever the row or column holds. */
+  /** Masks that were kept: pairs that do not see each other are dropped, whatever the row or column holds. */
   readonly seen: I32 | undefined;
-  /** Where the matrix that has the columns begins, and floats from one column to the next. */
+  /** Where the matrix of the columns begins, and how many floats there are from one column to the next. */
   readonly columns: I32;
   readonly stride: I32;
 }
@@ -169,7 +174,7 @@ export function addRows(
   });
 }
 
-/** For each column of a block: `weighted(r)` loads the weight of row r, and gives what multiplies by it. */
+/** For each column of a block: `weighted(r)` loads the weight of row r and returns what multiplies by it. */
 function forWeights(
   f: FunctionBuilder,
   block: Block,
@@ -230,7 +235,7 @@ export function scaleRow(f: FunctionBuilder, row: Var<I32>, factor: F32x4, size:
   alongHead(f, size, (read, write) => write(row, read(row).mul(factor)));
 }
 
-/** The addresses of four rows from `first` on, `stride` floats apart; those of rows beyond the last (`count` − 1) are `spare`. */
+/** The addresses of four rows from `first` on, `stride` floats apart; `spare` stands for rows beyond the last. */
 export function rowPointers(
   f: FunctionBuilder,
   base: I32,
@@ -245,7 +250,9 @@ export function rowPointers(
   });
 }
 
-/** The addresses of four rows or columns from `first` on. If `count` is given, some may not exist: the last one stands for them. */
+/**
+ * The addresses of four rows or columns from `first` on. If `count` is given, the last one stands for those beyond it.
+ */
 export function neighbours(f: FunctionBuilder, base: I32, first: I32, stride: I32, count?: I32): Var<I32>[] {
   if (count) return range(TILE).map((c) => f.let(base.at(first.add(c).min(count.sub(1)).mul(stride))));
   const step = f.let(stride.shl(2));

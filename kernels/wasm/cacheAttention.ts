@@ -1,18 +1,19 @@
 /**
- * Attention of single tokens over a cache (decoding), in WebAssembly SIMD. A unit of work is one head of one token; it walks the
- * keys of its row in blocks of 64, with the running maximum and sum of online softmax (Milakov & Gimelshein 2018) between them:
- * scores, four keys at a time; their exponentials, four at a time; the weighted sum of values, with the result in registers.
+ * Attention of single tokens over a cache (decoding). A unit of work is one head of one token. It walks the keys of its
+ * row in blocks of 64, and between blocks it adjusts the running maximum and sum of online softmax (Milakov &
+ * Gimelshein 2018). In a block it computes the scores, four keys at a time, then their exponentials, four at a time,
+ * then the weighted sum of values with the result in registers.
  *
- * The order of every sum depends on the token's position alone, so a token gets the same bits in any company.
- * What this is not: for whole sequences (`attention.ts` shares the keys that it loads between four queries), or differentiable.
+ * The order of every sum depends on the token's position alone, so the other tokens of a call do not change its bits.
+ * It has no derivative and is not for whole sequences: `attention.ts` loads a key once for four queries.
  */
 import { type Program, type WasmKernel } from "../kernel.ts";
 import type { CacheAttentionSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, type I32, I32x4, kernelModule, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, type I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
 import { maxLanes, spread, sumLanes, sumLanes4 } from "./lanes.ts";
 import { expWeight } from "./math.ts";
 
-/** Keys between two adjustments of the maximum, a multiple of 4; and the floats of scratch memory that a unit has for them. */
+/** Keys between two adjustments of the maximum (a multiple of 4), and floats of scratch memory per unit. */
 const BLOCK = 64;
 const NOTHING = -1e30;
 /** Vectors of the result that stay in registers while values are added. */
@@ -26,7 +27,7 @@ export function cacheAttention(spec: CacheAttentionSpec): Program<WasmKernel> {
     module: () => cacheAttentionModule(headDim),
     scalars: [cacheRows, capacity, heads, kvHeads, scale],
     units: tokens * heads,
-    // What is in the cache is not known here: half of it, say.
+    // How full the cache is cannot be known here; half full is a guess.
     costPerUnit: (capacity / 2) * (2 * headDim + 20),
   };
   return { temps: [4 * BLOCK * tokens * heads], steps: [{ kernel, buffers: [0, 1, 2, 3, 4, 5, 6] }] };
@@ -35,10 +36,10 @@ export function cacheAttention(spec: CacheAttentionSpec): Program<WasmKernel> {
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
 function cacheAttentionModule(headDim: number): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
   const params = {
-    q: "i32", k: "i32", v: "i32", rows: "i32", positions: "i32", o: "i32", scratch: "i32",
-    cacheRows: "i32", capacity: "i32", heads: "i32", kvHeads: "i32", scale: "f32", begin: "i32", end: "i32",
+    ...i32s("q", "k", "v", "rows", "positions", "o", "scratch", "cacheRows", "capacity", "heads", "kvHeads"),
+    scale: "f32",
+    ...i32s("begin", "end"),
   } as const;
   return kernelModule(params, (f, p) => {
     const scale = f.let(p.scale.splat());
@@ -90,7 +91,7 @@ function cacheAttentionModule(headDim: number): Uint8Array<ArrayBuffer> {
   });
 }
 
-/** The offsets of a head's vectors, then of the single floats that are left. */
+/** Calls `body` with the offsets of a head's vectors, then with those of the single floats that are left. */
 function alongHead(headDim: number, body: (offset: number, whole: boolean) => void): void {
   for (let d = 0; d + 4 <= headDim; d += 4) body(4 * d, true);
   for (let d = headDim & -4; d < headDim; d++) body(4 * d, false);
@@ -101,16 +102,16 @@ interface Scores {
   /** The first key of the block. */
   readonly k: Var<I32>;
   readonly scratch: Var<I32>;
-  /** How many there are, 1 … BLOCK. */
+  /** How many keys there are, 1 … BLOCK. */
   readonly keys: Var<I32>;
   readonly scale: Var<F32x4>;
   readonly headDim: number;
 }
 
-/** scratch[j] = scale · q·k_j, −1e30 up to the next multiple of 4. @returns the largest in each lane */
+/** Sets scratch[j] = scale · q·k_j, and −1e30 up to the next multiple of 4. @returns the largest in each lane */
 function scores(f: FunctionBuilder, { q, k, scratch, keys, scale, headDim }: Scores): Var<F32x4> {
   const highest = f.let(F32x4.of(NOTHING));
-  /** Of four keys, key c `step · c` bytes behind `at[c]`. */
+  /** Products with four keys: key c lies `step · c` bytes behind `at[c]`. */
   const products = (at: readonly Var<I32>[], step: number): Var<F32x4> => {
     const sums = at.map(() => f.let(F32x4.of(0)));
     const part = f.variable("f32x4");
@@ -136,7 +137,8 @@ function scores(f: FunctionBuilder, { q, k, scratch, keys, scale, headDim }: Sco
     f.set(pointer, pointer.add(16 * headDim));
   });
   f.if(whole.lt(keys), () => {
-    // What lies behind the last key is none of ours: the last one stands in for it, and counts for nothing.
+    // What lies behind the last key belongs to others: the last key is read again in its place, and its product is
+    // dropped.
     const last = keys.sub(1);
     const at = range(4).map((c) =>
       f.let(
@@ -174,7 +176,7 @@ function addValues(f: FunctionBuilder, { o, v, scratch, keys, factor, headDim }:
   for (let begin = 0; begin < places.length; begin += REGISTERS) {
     const block = places.slice(begin, begin + REGISTERS);
     const sums = block.map(({ offset, whole }) => f.let((whole ? load.f32x4 : load.lane0)(o, offset).mul(factor)));
-    // Two chains of additions, of even and of odd keys, so that one need not wait for the other.
+    // Even and odd keys have sums of their own, so that one addition need not wait for the other.
     const odd = block.map(() => f.let(F32x4.of(0)));
     const pointer = f.let(v.add(0));
     const weight = f.variable("f32x4");

@@ -23,7 +23,7 @@ export function cast({ count, from, to }: CastSpec): Program<WasmKernel> {
           const last = f.let(p.end.mul(CHUNK).min(p.count));
           const whole = f.let(last.and(-4));
           f.for(p.begin.mul(CHUNK), whole, 4, (i) => f.store(p.y.at(i), convert(load.f32x4(p.x.at(i)))));
-          // Only the last piece has a rest: the others end at a multiple of CHUNK.
+          // Only the last unit has a rest: the others end at a multiple of CHUNK.
           f.if(p.begin.lt(p.end).and(last.gt(whole)), () => {
             const rest = f.let(last.sub(whole));
             storePart(f, p.y.at(whole), convert(loadPart(f, p.x.at(whole), rest)), rest);

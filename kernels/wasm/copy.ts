@@ -1,6 +1,6 @@
 /**
- * Strided copy and fill of 32-bit words, whatever they mean: permute, slice, broadcast, concat, pad and constants.
- * A unit of work of `copy` is one row of the last axis that is left after merging axes which both sides walk alike.
+ * Strided copy and fill of 32-bit words, whatever they mean: permute, slice, broadcast, concat, pad and constants. Axes
+ * that both sides walk alike are merged; a unit of `copy` is one row of the last axis that is left.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";
@@ -12,10 +12,10 @@ import type { FunctionBuilder, I32, Kind, Var } from "./assembler.ts";
 /** Words per unit of work along the last axis. */
 const CHUNK = 16384;
 
-/** Rows per unit of work of a transposition: as many floats as a cache line holds, read together. */
+/** Rows per unit of a transposition: as many floats as a cache line holds, so that they are read together. */
 const TRANSPOSED_ROWS = 16;
 
-/** See `CopySpec`. Buffers: x → y. Baked: rank and how the last axis is walked on either side. */
+/** See `CopySpec`. Buffers: x → y. Baked: rank, and how each side walks the last axis. */
 export function copy(spec: CopySpec): Program<WasmKernel> {
   const { dims, strides } = collapse(spec.dims, [spec.inStrides, spec.outStrides]);
   const rank = dims.length;
@@ -53,7 +53,9 @@ function stridedParams(rank: number): Record<string, Kind> {
   return Object.fromEntries(names.map((name): [string, Kind] => [name, "i32"]));
 }
 
-/** Takes `row`, an index into the first `axes` axes as one, apart, and moves `x` and `y` to where it begins. Uses `row` up. */
+/**
+ * Splits `row`, an index into the first `axes` axes as one, and moves `x` and `y` to its beginning. `row` is used up.
+ */
 function addOuter(
   f: FunctionBuilder,
   p: Record<string, Var<I32>>,
@@ -99,7 +101,7 @@ function assembleCopy(rank: number, inner: "block" | "splat" | "strided"): Uint8
   });
 }
 
-/** The last two axes change places: x walks the last but one by neighbours, y the last one. A unit is a few rows of y. */
+/** Exchanges the last two axes: in x the last but one is contiguous, in y the last. A unit is a few rows of y. */
 function transpose(spec: CopySpec, dims: number[], inStrides: number[], outStrides: number[]): Program<WasmKernel> {
   const rank = dims.length;
   const [rows, cols] = [dims[rank - 2]!, dims[rank - 1]!];

@@ -44,12 +44,15 @@ const COMPARISON: Record<string, (x: F32x4, y: F32x4) => I32x4> = {
   ne: (x, y) => x.ne(y),
 };
 
-/** What nodes are worth, by id: floats in variables, or masks. */
+/** The values of nodes by id: floats in variables, or masks. */
 export type Emitted = Map<number, F32x4 | I32x4>;
 
 const asFloat = (value: F32x4 | I32x4): F32x4 => (value instanceof F32x4 ? value : F32x4.of(1).and(value));
 
-/** Appends the code of `nodes` (arguments before users; what `done` has is not made again) and records their values in `done`. */
+/**
+ * Appends the code of `nodes`, which have arguments before users, and records their values in `done`; skips what is
+ * there.
+ */
 export function emitNodes(f: FunctionBuilder, nodes: readonly Expr[], done: Emitted): void {
   for (const node of nodes) {
     if (done.has(node.id)) continue;
@@ -68,10 +71,10 @@ export function emitNodes(f: FunctionBuilder, nodes: readonly Expr[], done: Emit
   }
 }
 
-/** The value of `node`, which `done` has, as floats (truth is 1). */
+/** The value of `node` in `done`, as floats (true is 1). */
 export const emittedFloat = (done: Emitted, node: Expr): F32x4 => asFloat(done.get(node.id)!);
 
-/** Appends the code of expressions of the given inputs (variables or constants); gives their values. */
+/** Appends the code of expressions of the given inputs (variables or constants) and returns their values. */
 export function emitExpressions(f: FunctionBuilder, outputs: readonly Expr[], inputs: readonly F32x4[]): F32x4[] {
   const done: Emitted = new Map();
   const order = topologicalOrder(outputs);

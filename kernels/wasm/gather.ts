@@ -1,20 +1,19 @@
 /**
- * Reading and writing rows by index. Every output element has one owner: sums over indices (`scatterAdd`, `scatterAlong`) are
- * made by a unit that owns its columns for all rows and goes through the indices in order, so there are no atomics and the
- * order of summation is the order of n.
+ * Reading and writing rows by index. Every output element has one owner: a unit of `scatterAdd` and `scatterAlong` owns
+ * its columns for all rows and goes through the indices in order. So there are no atomics, and the order of summation
+ * is the order of n.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";
 import type { GatherSpec, ScatterAddSpec, ScatterAlongSpec, TakeAlongSpec, WriteRowsSpec } from "../specs.ts";
-import { F32, I32x4, kernelModule, load } from "./assembler.ts";
+import { F32, i32s, I32x4, kernelModule, load } from "./assembler.ts";
 import type { FunctionBuilder, I32 } from "./assembler.ts";
 import { copyWords, fillWords } from "./copy.ts";
 
-/** Columns per unit of the kernels that own columns. */
+/** Columns per unit of the kernels whose units own columns. */
 const COLUMNS = 64;
 
-// prettier-ignore
-const PARAMS = { x: "i32", ids: "i32", y: "i32", rows: "i32", count: "i32", inner: "i32", groups: "i32", begin: "i32", end: "i32" } as const;
+const PARAMS = i32s("x", "ids", "y", "rows", "count", "inner", "groups", "begin", "end");
 
 /** See `GatherSpec`. Buffers: x, ids → y. A unit is one row of y. */
 export function gather({ outer, rows, count, inner }: GatherSpec): Program<WasmKernel> {

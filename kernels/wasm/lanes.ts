@@ -1,7 +1,7 @@
 /**
- * What the row kernels share: loops over columns whose number is no multiple of four, and sums across the lanes of a vector.
- * Lanes are summed in one fixed tree, (x0 + x2) + (x1 + x3), whether one vector is summed or four at once: a result does not
- * depend on which of the two computed it.
+ * What the row kernels have in common: loops over a number of columns that is no multiple of four, and sums across the
+ * lanes of a vector. Lanes are summed in one fixed tree, (x0 + x2) + (x1 + x3), whether one vector is summed or four at
+ * once, so both ways give the same bits.
  */
 import { F32x4, type FunctionBuilder, type I32, I32x4, load, type Var } from "./assembler.ts";
 
@@ -20,19 +20,22 @@ export function sumLanes4(f: FunctionBuilder, vectors: readonly F32x4[]): Var<F3
   return f.let(ab.shuffle(cd, 0, 1, 4, 5).add(ab.shuffle(cd, 2, 3, 6, 7)));
 }
 
-/** The largest lane, in every lane. NaN may be passed over (`pmax` is one instruction, `max` eight): the sum that follows has it. */
+/**
+ * The largest lane, in every lane. It may ignore NaN (`pmax` is one instruction, `max` eight): the sum that follows
+ * does not.
+ */
 export function maxLanes(f: FunctionBuilder, x: F32x4): Var<F32x4> {
   const v = f.let(x);
   const pairs = f.let(v.pmax(v.shuffle(v, 2, 3, 0, 1)));
   return f.let(pairs.pmax(pairs.shuffle(pairs, 1, 0, 3, 2)));
 }
 
-/** How the columns of one turn of `forColumns` are read and written: four at a time, or one in every lane. */
+/** How one turn of `forColumns` reads and writes its columns: four at a time, or one in every lane. */
 export interface Columns {
-  /** Column i of the row at `row`, and its neighbours (or itself, in every lane). */
+  /** The four columns of this turn in the row at `row`, or the single one in every lane. */
   readonly load: (row: I32) => F32x4;
   readonly store: (row: I32, value: F32x4) => void;
-  /** Zero in the lanes that stand for no column: before adding to a sum. */
+  /** Sets lanes that stand for no column to zero: for use before adding to a sum. */
   readonly only: (x: F32x4) => F32x4;
 }
 
@@ -45,7 +48,10 @@ const four = (f: FunctionBuilder, i: I32, group = 0): Columns => ({
   only: (x) => x,
 });
 
-/** Calls `body` for columns `from` (a multiple of 4) … count − 1 of a row: a loop over fours, then one over single columns. */
+/**
+ * Calls `body` for columns `from` (a multiple of 4) … count − 1 of a row: a loop over fours, then one over single
+ * columns.
+ */
 export function forColumns(
   f: FunctionBuilder,
   count: I32,
@@ -63,12 +69,12 @@ export function forColumns(
   );
 }
 
-/** Fours per turn of `forColumnGroups`, a power of two: measured, `npm run bench -- softmax`. */
+/** Vectors per turn of `forColumnGroups`, a power of two. Measured with `npm run bench -- softmax`. */
 const GROUP = 4;
 
 /**
- * As `forColumns`, but `body` gets several fours at once, while there are so many: a long formula whose instructions wait for
- * one another is worth computing for all of them before the first result is stored.
+ * As `forColumns`, but `body` gets several vectors at once while there are that many. In a long formula each
+ * instruction waits for the one before, so it pays to compute several before the first result is stored.
  */
 export function forColumnGroups(f: FunctionBuilder, count: I32, body: (group: readonly Columns[]) => void): void {
   const grouped = f.let(count.and(-4 * GROUP));
@@ -76,7 +82,10 @@ export function forColumnGroups(f: FunctionBuilder, count: I32, body: (group: re
   forColumns(f, count, (columns) => body([columns]), grouped);
 }
 
-/** The largest `value` of a row's columns, in every lane: four at once, as each maximum would wait for the one before. */
+/**
+ * The largest `value` of a row's columns, in every lane. It has four running maxima, so that they do not wait for each
+ * other.
+ */
 export function maxOfColumns(f: FunctionBuilder, count: I32, value: (columns: Columns) => F32x4): Var<F32x4> {
   const tops = [0, 1, 2, 3].map(() => f.let(F32x4.of(-Infinity)));
   const sixteens = f.let(count.and(-16));

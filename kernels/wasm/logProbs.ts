@@ -1,6 +1,6 @@
 /**
- * Log-probability of one target per row, and the row's entropy, at the row's temperature; and their gradient with respect to
- * the logits. With z = logits·invTemperature, m = max z, s = Σ e^(z−m) and u = Σ e^(z−m)·(z−m):
+ * Log-probability of one target per row, and the row's entropy, at the row's temperature; and their gradient with
+ * respect to the logits. With z = logits·invTemperature, m = max z, s = Σ e^(z−m) and u = Σ e^(z−m)·(z−m):
  *
  *     logp = (z[target] − m) − log s      entropy = log s − u/s      lse = m + log s
  *
@@ -9,24 +9,23 @@
  */
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { LogProbsBackwardSpec, LogProbsSpec } from "../specs.ts";
-import { F32x4, kernelModule, load as loads } from "./assembler.ts";
+import { F32x4, i32s, kernelModule, load as loads } from "./assembler.ts";
 import { forColumnGroups, forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
 import { expWeight, log } from "./math.ts";
 
-/** e^z is 0 in f32 from here down, and z·0 must be 0 rather than −∞·0. NaN passes. */
+/** e^z is 0 in f32 at and below this; raising z to it keeps z·0 from being −∞·0. NaN stays. */
 const NO_WEIGHT = -200;
 
-/** See `LogProbsSpec`. Buffers: logits, targets, invTemperature → logp, entropy, lse. A target outside the row gives logp 0. */
+/**
+ * See `LogProbsSpec`. Buffers: logits, targets, invTemperature → logp, entropy, lse. A target outside the row gives
+ * logp 0.
+ */
 export function logProbs({ rows, vocab }: LogProbsSpec): Program<WasmKernel> {
   return single({ key: "logProbs", module: logProbsModule, scalars: [vocab], units: rows, costPerUnit: 50 * vocab }, 6);
 }
 
 function logProbsModule(): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
-  const params = {
-    logits: "i32", targets: "i32", invTemperature: "i32", logp: "i32", entropy: "i32", lse: "i32",
-    vocab: "i32", begin: "i32", end: "i32",
-  } as const;
+  const params = i32s("logits", "targets", "invTemperature", "logp", "entropy", "lse", "vocab", "begin", "end");
   return kernelModule(params, (f, p) => {
     f.for(p.begin, p.end, 1, (row) => {
       const logits = f.let(p.logits.at(row.mul(p.vocab)));
@@ -56,8 +55,8 @@ function logProbsModule(): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * See `LogProbsBackwardSpec`. Buffers: logits, targets, invTemperature, entropy, lse, gLogp, gEntropy → dlogits.
- * A row whose two gradients are 0 (a token that is not trained on) is not computed: it gets zeros, whatever its logits hold.
+ * See `LogProbsBackwardSpec`. Buffers: logits, targets, invTemperature, entropy, lse, gLogp, gEntropy → dlogits. A row
+ * whose two gradients are 0 (a token that is not trained on) is not computed: it gets zeros, whatever its logits hold.
  */
 export function logProbsBackward({ rows, vocab }: LogProbsBackwardSpec): Program<WasmKernel> {
   return single(
@@ -67,11 +66,10 @@ export function logProbsBackward({ rows, vocab }: LogProbsBackwardSpec): Program
 }
 
 function backwardModule(): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
   const params = {
-    logits: "i32", targets: "i32", invTemperature: "i32", entropy: "i32", lse: "i32", gLogp: "i32", gEntropy: "i32", d: "i32",
-    vocab: "i32", begin: "i32", end: "i32",
-  } as const;
+    ...i32s("logits", "targets", "invTemperature", "entropy", "lse", "gLogp", "gEntropy", "d"),
+    ...i32s("vocab", "begin", "end"),
+  };
   return kernelModule(params, (f, p) => {
     f.for(p.begin, p.end, 1, (row) => {
       const offset = f.let(row.mul(p.vocab));

@@ -1,15 +1,15 @@
 /**
- * Elementary functions on four floats at a time, in WebAssembly SIMD: range reduction to a small interval, a polynomial
- * there, and the special cases by lane selection. No branch looks at the data except where both ways give every lane the
- * same bits, so an element's result does not depend on its position, its neighbours or the partition.
+ * Elementary functions on four floats at a time: range reduction to a small interval, a polynomial there, and the
+ * special cases by lane selection. A branch depends on the data only where both ways give every lane the same bits, so
+ * an element's result depends neither on its position, nor on its neighbours, nor on the partition into units.
  *
  * The methods are the textbook ones (Cody & Waite, "Software Manual for the Elementary Functions", 1980; Muller,
- * "Elementary Functions", ch. 11); the coefficients are our own weighted least-squares fits, re-weighted until the error is
- * level. NaN in gives NaN out; infinities, overflow, underflow, subnormals and signed zeros come out as in `Math`, with the
- * sign of zero kept. Errors are the largest found by `tests/kernels/wasm-math.test.ts` over all of f32, in units in the
- * last place (ULP) of the result. Only plain multiplications and additions: the same bits on every processor.
+ * "Elementary Functions", ch. 11). The coefficients are our own weighted least-squares fits, weighted anew until the
+ * error is level. NaN in gives NaN out; infinities, overflow, underflow, subnormals and signed zeros come out as in
+ * `Math`. Errors are the largest that `tests/kernels/wasm-math.test.ts` finds over all of f32, in units in the last
+ * place (ULP) of the result. Only plain multiplications and additions are used, so every processor gives the same bits.
  *
- * Each function takes the builder to which it appends its statements, and gives a variable with the result.
+ * Each function appends its statements to a builder and returns a variable with the result.
  */
 import { F32x4, F64x2, I32x4 } from "./assembler.ts";
 import type { FunctionBuilder, Var } from "./assembler.ts";
@@ -43,7 +43,7 @@ const withSign = (magnitude: F32x4, sign: F32x4): F32x4 => I32x4.of(SIGN_BIT).bi
 /** (eʳ − 1 − r) / r² for |r| ≤ ln 2 / 2. */
 const EXP = [0.49999994, 0.166665211, 0.041668389, 0.00836871658, 0.00138145976];
 
-/** 1.5·2²³: adding it rounds a small number to an integer, which then stands in the lowest bits of the sum. */
+/** 1.5·2²³. Adding it rounds a small number to an integer, which then stands in the lowest bits of the sum. */
 const ROUND = 12582912;
 const ROUND_BITS = 0x4b400000;
 
@@ -57,7 +57,7 @@ function reduceExp(f: FunctionBuilder, x: F32x4): { bits: I32x4; r: Var<F32x4> }
 /** eʳ. */
 const expReduced = (r: Var<F32x4>): F32x4 => r.mul(r).mul(polynomial(r, EXP)).add(r).add(1);
 
-/** 2ⁿ for −126 ≤ n ≤ 127 of the bits of ROUND + n: the shift drops what belongs to ROUND. */
+/** 2ⁿ for −126 ≤ n ≤ 127 from the bits of ROUND + n: the shift drops what belongs to ROUND. */
 const powerOfBits = (bits: I32x4): F32x4 =>
   bits
     .shl(23)
@@ -69,7 +69,7 @@ export const exp: Unary = (f, x) => {
   const { bits, r } = reduceExp(f, f.let(x.pmax(-105).pmin(89)));
   const e = f.let(expReduced(r));
   const n = f.let(bits.sub(ROUND_BITS));
-  const half = f.let(n.shrS(1)); // 2ⁿ in two factors: n reaches −151 and 128
+  const half = f.let(n.shrS(1)); // 2ⁿ is two factors, as n reaches −151 and 128
   return f.let(e.mul(powerOf2(half)).mul(powerOf2(n.sub(half))));
 };
 
@@ -80,8 +80,8 @@ function expBounded(f: FunctionBuilder, x: F32x4): F32x4 {
 }
 
 /**
- * eˣ for x ≤ 0, where nothing below the normal numbers counts (weights of a softmax): 0 from −87.3 down, else the bits of
- * `exp`, in two thirds of its instructions.
+ * eˣ for x ≤ 0, for the weights of a softmax, where numbers below the normal ones do not count: 0 from −87.3 down, else
+ * the bits of `exp` in two thirds of its instructions.
  */
 export const expWeight: Unary = (f, x) => {
   const v = f.let(x);
@@ -90,12 +90,11 @@ export const expWeight: Unary = (f, x) => {
 
 /** 2ⁿ for integers n ≤ 0; 0 below −126. */
 export function powerWeight(f: FunctionBuilder, n: F32x4): Var<F32x4> {
-  return f.let(powerOfBits(n.pmax(-127).add(ROUND).asI32x4())); // of −127 the bits are those of 0
+  return f.let(powerOfBits(n.pmax(-127).add(ROUND).asI32x4())); // −127 has the bits of 0
 }
 
 /** 2ʳ for |r| ≤ ½. */
 export const exp2Fraction: Unary = (f, r) => f.let(polynomial(r, EXP2_FRACTION));
-// prettier-ignore
 const EXP2_FRACTION = [1, 0.693147182, 0.240226477, 0.0555035956, 0.00961851794, 0.00133909588, 0.000153243149];
 
 /** eˣ − 1. Error ≤ 1.5 ULP. */
@@ -111,8 +110,10 @@ export const expm1: Unary = (f, x) => {
 const EXPM1 = [0.500000004, 0.166666664, 0.0416663598, 0.00833338958, 0.00139407204, 0.000198458843];
 
 /** (ln(1 + t) − t + t²/2) / t³ for √½ ≤ 1 + t ≤ √2. */
-// prettier-ignore
-const LOG = [0.333333126, -0.250000096, 0.200021187, -0.166679957, 0.142195509, -0.124055914, 0.118881746, -0.116756413, 0.0674660124];
+const LOG = [
+  0.333333126, -0.250000096, 0.200021187, -0.166679957, 0.142195509, -0.124055914, 0.118881746, -0.116756413,
+  0.0674660124,
+];
 const SQRT_HALF_BITS = 0x3f3504f3;
 
 /** x = 2ⁿ·m with √½ ≤ m < √2, for positive normal x. */
@@ -132,7 +133,7 @@ function logOf(f: FunctionBuilder, n: F32x4, t: Var<F32x4>, correction?: F32x4):
 /** −∞ where x is `pole`, NaN below it, x where x is +∞ or NaN, else y. */
 function logSpecials(f: FunctionBuilder, x: Var<F32x4>, pole: number, y: F32x4): Var<F32x4> {
   const atPole = f.let(x.gt(pole).bitselect(y, x.eq(pole).bitselect(F32x4.of(-Infinity), F32x4.of(NaN))));
-  return f.let(x.lt(Infinity).bitselect(atPole, x.pmax(0))); // only +∞ and NaN get here; pmax keeps both
+  return f.let(x.lt(Infinity).bitselect(atPole, x.pmax(0))); // the last is for +∞ and NaN, which pmax keeps
 }
 
 /** Natural logarithm. Error ≤ 0.9 ULP, subnormal arguments included. */
@@ -150,7 +151,7 @@ export const log1p: Unary = (f, x) => {
   const u = f.let(v.add(1));
   const { n, m } = splitExponent(f, u);
   const lost = v.lt(1).bitselect(v.sub(u.sub(1)), F32x4.of(1).sub(u.sub(v))); // 1 + x = u + lost
-  const near = f.let(n.eq(0)); // there ln(1 + t) takes t = x itself, exact
+  const near = f.let(n.eq(0)); // where t is x itself, which is exact
   const t = f.let(near.bitselect(v, m.sub(1)));
   const y = logOf(f, n.toF32x4(), t, lost.div(u).andNot(near));
   return logSpecials(f, v, -1, v.eq(0).bitselect(v, y));
@@ -176,10 +177,10 @@ export const sigmoid: Unary = (f, x) => {
 };
 
 /** erf(x)/x − 1 in x² for |x| ≤ 0.95; −ln erfc(x) for 0.9 ≤ x ≤ 4. */
-// prettier-ignore
-const ERF_NEAR = [0.128379166, -0.376126316, 0.11283664, -0.0268577051, 0.00519695202, -0.000809770273, 8.18509077e-05];
-// prettier-ignore
-const ERF_FAR = [-0.000169205129, 1.12948841, 0.633400851, 0.108220384, -0.0250806165, 0.00415625491, -0.000431393565, 2.08286184e-05];
+const ERF_NEAR = [0.128379166, -0.376126316, 0.11283664, -0.0268577051, 0.00519695202, -0.000809770273, 8.18509077e-5];
+const ERF_FAR = [
+  -0.000169205129, 1.12948841, 0.633400851, 0.108220384, -0.0250806165, 0.00415625491, -0.000431393565, 2.08286184e-5,
+];
 
 /** Error function. Error ≤ 1.5 ULP. */
 export const erf: Unary = (f, x) => {
@@ -212,8 +213,8 @@ function reduceNear(f: FunctionBuilder, x: F64x2): { q: Var<F64x2>; r: Var<F64x2
 }
 
 /**
- * The same for any finite x, slower: every product of the 24-bit x with a 24-bit piece of 2/π is exact, multiples of 4 (whole
- * turns) are dropped from it at once, and the pieces are added from the most significant one.
+ * As `reduceNear`, for any finite x, but slower. Every product of the 24-bit x with a 24-bit piece of 2/π is exact;
+ * multiples of 4 (whole turns) are dropped from it at once, and the pieces are added from the most significant one.
  */
 function reduceFar(f: FunctionBuilder, x: F64x2): { q: Var<F64x2>; r: Var<F64x2> } {
   const q = f.let(F64x2.of(0));
@@ -261,14 +262,18 @@ export const sin: Unary = (f, x) => sine(f, x, 0);
 export const cos: Unary = (f, x) => sine(f, x, 1);
 
 /** log₂((1 + s)/(1 − s)) / s in s²; (2ʳ − 1)/r for |r| ≤ ½. */
-// prettier-ignore
-const LOG2 = [2.8853900817778486, 0.9617966941136044, 0.5770779423174668, 0.4122092561453331, 0.3199055856349634, 0.28290129750477344];
-// prettier-ignore
-const EXP2 = [0.6931471805482112, 0.2402265069811032, 0.05550410935271011, 0.009618128616204535, 0.0013333454856386817, 0.0001540382538939289, 1.5309157209486557e-05, 1.3178952125159071e-06];
+const LOG2 = [
+  2.8853900817778486, 0.9617966941136044, 0.5770779423174668, 0.4122092561453331, 0.3199055856349634,
+  0.28290129750477344,
+];
+const EXP2 = [
+  0.6931471805482112, 0.2402265069811032, 0.05550410935271011, 0.009618128616204535, 0.0013333454856386817,
+  0.0001540382538939289, 1.5309157209486557e-5, 1.3178952125159071e-6,
+];
 
 /**
- * xʸ as `Math.pow` has it, all special cases included. Error ≤ 0.6 ULP: the logarithm and the power are taken in doubles, as
- * an error of the logarithm is magnified by y·ln x.
+ * xʸ as `Math.pow` has it, all special cases included. Error ≤ 0.6 ULP: the logarithm and the power are computed in
+ * doubles, as y·ln x magnifies an error of the logarithm.
  */
 export function pow(f: FunctionBuilder, x: F32x4, y: F32x4): Var<F32x4> {
   const [base, exponent] = [f.let(x), f.let(y)];
@@ -276,7 +281,7 @@ export function pow(f: FunctionBuilder, x: F32x4, y: F32x4): Var<F32x4> {
   const tiny = f.let(a.lt(2 ** -126));
   const { n, m } = splitExponent(f, f.let(tiny.bitselect(a.mul(2 ** 23), a)));
   const k = f.let(n.sub(tiny.and(I32x4.of(23))));
-  // The limits of log₂|x|, which y then takes to 0, ∞ or NaN as it should.
+  // The limits of log₂|x|; y turns them into 0, ∞ or NaN.
   const limit = f.let(a.eq(0).bitselect(F32x4.of(-Infinity), a));
   const special = f.let(a.gt(0).and(a.lt(Infinity)).not());
 
@@ -300,7 +305,7 @@ export function pow(f: FunctionBuilder, x: F32x4, y: F32x4): Var<F32x4> {
   const whole = f.let(exponent.floor().eq(exponent));
   const halves = f.let(exponent.mul(0.5));
   const odd = whole.and(halves.floor().ne(halves));
-  const signed = power.xor(base.and(odd.and(I32x4.of(SIGN_BIT)))); // −0 too has a sign to pass on
+  const signed = power.xor(base.and(odd.and(I32x4.of(SIGN_BIT)))); // −0 passes on its sign, too
   const undefinedSign = base.lt(0).and(base.gt(-Infinity)).andNot(whole);
   const result = undefinedSign.bitselect(F32x4.of(NaN), signed);
   return f.let(exponent.eq(0).bitselect(F32x4.of(1), result));
@@ -309,7 +314,7 @@ export function pow(f: FunctionBuilder, x: F32x4, y: F32x4): Var<F32x4> {
 /** The masks of two neighbouring lanes as masks of 64 bits. */
 const widen = (mask: I32x4, lane: number): I32x4 => mask.shuffle(mask, lane, lane, lane + 1, lane + 1);
 
-/** −1, 0, 1 by sign; ±0 and NaN give themselves. */
+/** −1, 0 or 1 by sign; ±0 and NaN stay. */
 export const sign: Unary = (f, x) => {
   const v = f.let(x);
   return f.let(

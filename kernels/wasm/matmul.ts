@@ -1,48 +1,51 @@
 /**
- * Matrix product in WebAssembly SIMD: C[b] = act(scale · op(A[b]) · op(B[b]) + bias).
+ * Matrix product: C[b] = act(scale · op(A[b]) · op(B[b]) + bias).
  *
- * Two register tiles do all the work:
- * - *outer* (A·B, Aᵀ·B): 4 rows × 8 columns of C stay in registers while k runs; each k multiplies one broadcast element of
- *   four rows of A with 8 neighbouring elements of a row of B. A first step packs B into panels of 8 columns, which the
- *   first-level cache holds while all rows of A go by; what is to be transposed of A is packed likewise, by 4 columns. A
- *   product of few rows (decoding) is not worth the packing: its tile has 2 rows × 16 columns, a cache line of B as it lies.
- * - *dot* (A·Bᵀ, a linear layer's y = x·Wᵀ): rows of A and rows of B both run along k, so 2 × 4 dot products advance four k
- *   at a time, and their lanes are summed at the end. Nothing is packed, at one row (decoding) as at a thousand.
+ * Two kinds of register tiles do all the work:
+ * - *outer* (A·B, Aᵀ·B): 4 rows × 8 columns of C stay in registers while k runs. Each k multiplies one element of each
+ *   of four rows of A, spread over a vector, by 8 neighbouring elements of a row of B. A step before packs B into
+ *   panels of 8 columns, which the first-level cache holds while all rows of A go by. An A that is to be transposed is
+ *   packed likewise, by 4 columns. For a product of few rows (decoding) packing does not pay: its tile has 2 rows × 16
+ *   columns, a cache line of B, which is read where it lies.
+ * - *dot* (A·Bᵀ, a linear layer's y = x·Wᵀ): rows of A and rows of B both run along k, so 2 × 4 dot products advance
+ *   four k at a time, and their lanes are summed at the end. Nothing is packed, for any number of rows.
  *
- * Eight sums, two vectors of B, one of A and a product fit the sixteen vector registers of x86, and a loop of one k per turn
- * is what V8 schedules without spilling any: larger tiles and unrolled loops reach half of this one's speed (`npm run bench -- matmul`).
+ * Eight sums, two vectors of B, one of A and a product fit the sixteen vector registers of x86, and V8 compiles a loop
+ * of one k per turn without spilling any. Larger tiles and unrolled loops reach half the speed
+ * (`npm run bench -- matmul`).
  *
- * The ragged right and lower edges use narrower tiles of the same two kinds: exact, without a load outside the operands.
- * Every element of C is summed in one order that depends on k alone, so neither the tile that it falls into, nor the other
- * rows of A, nor the partition into units changes its bits.
+ * The right and lower edges use narrower tiles of the same two kinds, which are exact and load nothing outside the
+ * operands. Every element of C is summed in an order that depends on k alone. So neither its tile, nor the other rows
+ * of A, nor the partition into units changes its bits.
  *
- * Plain multiply and add, not fused unless asked for: bitwise the same on every CPU. After K. Goto and R. van de Geijn, "Anatomy of
- * high-performance matrix multiplication" (2008). Not here: Strassen, lower precision.
+ * Multiplication and addition are separate unless fused ones are asked for, so every CPU gives the same bits. After K.
+ * Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
  */
 import { type Expr, exprToString } from "../expr.ts";
 import type { Program, Step, WasmKernel } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, I32, kernelModule, load, type Var } from "./assembler.ts";
+import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
 import { emitExpr } from "./expression.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
 import { packColumns, packedBytes, transposeMatrices } from "./pack.ts";
 
 /**
- * Rows and columns of C per unit of work: each large enough to reuse what it loads. Where C has few such units (the gradient
- * of a small weight matrix), they have fewer rows, so that there is something for every thread. No bit depends on that.
+ * Rows and columns of C per unit of work: large enough that what a unit loads is used several times. Where C has few
+ * such units (the gradient of a small weight matrix), units have fewer rows, so that every thread gets one. No bit
+ * depends on that.
  */
 const UNIT_ROWS = 64;
 const FEWER_ROWS = 16;
 const ENOUGH_UNITS = 16;
 const UNIT_COLS = 128;
 /**
- * A long k is cut into passes, so that 8 columns of B and 4 rows (or columns) of A stay in the first-level cache; between
- * passes the sums wait in C, exact. They start there as zeros and get scale, bias and activation there: one loop for all passes,
- * as V8 makes slower code of a loop whose sums may come from two places.
+ * A long k is cut into passes, so that 8 columns of B and 4 rows (or columns) of A stay in the first-level cache.
+ * Between passes the sums wait in C, which is exact. C starts with zeros and gets scale, bias and activation at the
+ * end, so that one loop serves all passes: V8 makes slower code of a loop whose sums may come from two places.
  */
 const PASS = { rows: 256, columns: 512 } as const;
 const PASSES_ABOVE = 512;
-/** Rows and columns of the register tiles; edges go by single rows, and by 4 and 1 columns. */
+/** Rows and columns of the register tiles. Edges use single rows, and 4 or 1 columns. */
 const TILES = {
   panel: { rows: 4, widths: [8, 4, 1] },
   line: { rows: 2, widths: [16, 4, 1] },
@@ -51,10 +54,10 @@ const TILES = {
 const PANEL = TILES.panel.widths[0];
 const PANEL_A = TILES.panel.rows;
 
-/** What is baked into the code. */
+/** What is written into the code. */
 interface Variant {
   readonly tile: keyof typeof TILES;
-  /** A's elements of one k are neighbours: it is stored transposed, or packed. */
+  /** The elements of A of one k are neighbours: A is stored transposed, or packed. */
   readonly columnsA: boolean;
   /** k is long enough to be cut into passes. */
   readonly passes: boolean;
@@ -65,7 +68,7 @@ interface Variant {
 /** See `MatmulSpec`. Buffers: A, B, (bias) → C. */
 export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   const { batch, m, n, k, transA, transB, batchA, batchB } = spec;
-  // One B for all: the batches of A are further rows.
+  // One B for all batches: their rows of A are the rows of one product.
   if (batch > 1 && batchA && !batchB && !transA) return matmul({ ...spec, batch: 1, m: batch * m });
 
   const temps: number[] = [];
@@ -76,12 +79,12 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
   const countA = batchA ? batch : 1;
   const countB = batchB ? batch : 1;
 
-  // Aᵀ·Bᵀ needs rows of A along k.
+  // Aᵀ·Bᵀ needs rows of A that run along k.
   if (transA && transB) {
     a = temp(4 * countA * m * k);
     steps.push({ kernel: transposeMatrices(countA, k, m), buffers: [A, a] });
   }
-  // As it lies, Aᵀ·B would read four floats here and there.
+  // Without packing, Aᵀ·B would read four floats here and four there.
   const packA = transA && !transB && n >= MANY_COLS;
   if (packA) {
     a = temp(packedBytes(countA, k, m, PANEL_A));
@@ -112,7 +115,7 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
       k,
       batchA ? (packA ? padded(m, PANEL_A) : m) * k : 0,
       batchB ? (packB ? padded(n, PANEL) : n) * k : 0,
-      // From one k to the next, and from one panel to the next per column of it.
+      // Floats from one k to the next, and from one panel to the next for each column of a panel.
       packA ? PANEL_A : m,
       packA ? k : 1,
       packB ? PANEL : n,
@@ -130,8 +133,9 @@ export function matmul(spec: MatmulSpec): Program<WasmKernel> {
 }
 
 /**
- * When to pack: measured on one core of a server with 1 MB of second-level cache (`npm run bench -- matmul`); no result depends on it.
- * Rows whose length is a multiple of `SAME_SET` floats begin in the same set of the first-level cache and evict each other.
+ * When to pack, as measured on one core of a server with 1 MB of second-level cache (`npm run bench -- matmul`). No
+ * result depends on it. Rows whose length is a multiple of `SAME_SET` floats begin in the same set of the first-level
+ * cache and evict each other.
  */
 const SAME_SET = 1024;
 const MANY_ROWS = 128;
@@ -143,16 +147,14 @@ const variantKey = (v: Variant): string =>
     .filter(Boolean)
     .join(" ");
 
-// prettier-ignore
 const PARAMS = {
-  a: "i32", b: "i32", bias: "i32", c: "i32",
-  m: "i32", n: "i32", k: "i32", batchStrideA: "i32", batchStrideB: "i32",
-  stepA: "i32", panelA: "i32", stepB: "i32", panelB: "i32",
-  unitRows: "i32", rowBlocks: "i32", colBlocks: "i32", scale: "f32",
-  begin: "i32", end: "i32",
+  ...i32s("a", "b", "bias", "c", "m", "n", "k", "batchStrideA", "batchStrideB"),
+  ...i32s("stepA", "panelA", "stepB", "panelB", "unitRows", "rowBlocks", "colBlocks"),
+  scale: "f32",
+  ...i32s("begin", "end"),
 } as const;
 
-/** The part of the problem that a tile sees: operands of one batch, and where in C it is. */
+/** The part of the problem that a tile sees: the operands of one batch, and a place in C. */
 interface Site {
   readonly a: I32;
   readonly b: I32;
@@ -168,10 +170,10 @@ interface Site {
   readonly j: Var<I32>;
   /** sum + a·b */
   readonly madd: (sum: F32x4, a: F32x4, b: F32x4) => F32x4;
-  /** The pass: k from here on, so many. */
+  /** The pass: its first k, and how many. */
   readonly from: Var<I32>;
   readonly count: Var<I32>;
-  /** scale · x + bias, activated, for columns from j + `column` on (or, `splat`, column j in every lane). */
+  /** scale · x + bias, then the activation, for columns from j + `column` on (`splat`: column j in every lane). */
   readonly finish: (x: F32x4, column: number, splat: boolean) => F32x4;
 }
 
@@ -275,8 +277,8 @@ const inPanels = (index: I32, size: number, panel: I32): I32 =>
     .add(index.and(size - 1));
 
 /**
- * Rows i… and columns j… of C by outer products over k of one pass: `width` is 16, 8 or 4 columns, or 1 (all lanes alike, one is
- * stored).
+ * Computes rows i… and columns j… of C by outer products over k of one pass. `width` is 16, 8, 4 or 1 columns; for 1
+ * all lanes are alike and one is stored.
  */
 function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: number, width: number): void {
   const { n, k, i, j, from, count } = site;
@@ -285,7 +287,7 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
   const write = (at: I32, value: F32x4, offset: number): void =>
     width === 1 ? f.storeLane(at, value, 0) : f.store(at, value, offset);
   const c = range(rows).map((r) => f.let(site.c.at(i.add(r).mul(n).add(j))));
-  // Sums of earlier passes wait in C.
+  // The sums of earlier passes are in C.
   const sums = c.map((at) => range(vectors).map((v) => f.let(variant.passes ? read(at, 16 * v) : F32x4.of(0))));
   const pointersA = variant.columnsA
     ? [f.let(site.a.at(inPanels(i, PANEL_A, site.panelA)).add(from.mul(site.stepA)))]
@@ -306,7 +308,7 @@ function outerTile(f: FunctionBuilder, variant: Variant, site: Site, rows: numbe
   );
 }
 
-/** Rows i… and columns j… of C (`width` 4 or 1) by dot products of rows of A and rows of B, four k at a time. */
+/** Computes rows i… and columns j… of C (`width` 4 or 1) by dot products of rows of A and of B, four k at a time. */
 function dotTile(f: FunctionBuilder, _variant: Variant, site: Site, rows: number, width: number): void {
   const { n, k, i, j } = site;
   const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));

@@ -1,6 +1,7 @@
 /**
- * RMSNorm and LayerNorm over rows (population variance, mean first and deviations second: two passes keep the digits of rows
- * far from zero), and their adjoints. With x̂ = (x − mean)·r, r = 1/√(variance + eps), h = g·w and ⟨·⟩ the mean over a row:
+ * RMSNorm and LayerNorm over rows, and their adjoints. The variance is the population's, around a mean that is computed
+ * first: two passes keep the digits of rows that are far from zero. With x̂ = (x − mean)·r, r = 1/√(variance + eps), h
+ * = g·w and ⟨·⟩ the mean over a row:
  *
  *     dx = r·(h − ⟨h⟩ − x̂·⟨h·x̂⟩)      dw = Σ_rows g·x̂      db = Σ_rows g          (RMSNorm: mean = 0, no ⟨h⟩, no b)
  *
@@ -8,7 +9,16 @@
  */
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { NormBackwardSpec, NormSpec } from "../specs.ts";
-import { F32x4, type FunctionBuilder, type I32, kernelModule, load as loads, type F32, type Var } from "./assembler.ts";
+import {
+  type F32,
+  F32x4,
+  type FunctionBuilder,
+  type I32,
+  i32s,
+  kernelModule,
+  load as loads,
+  type Var,
+} from "./assembler.ts";
 import { forColumns, spread, sumLanes } from "./lanes.ts";
 
 const BLOCK_ROWS = 32;
@@ -95,10 +105,10 @@ export function normBackward({ kind, rows, cols, eps }: NormBackwardSpec): Progr
 }
 
 function normBackwardModule(layer: boolean): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
   const params = {
-    x: "i32", w: "i32", g: "i32", dx: "i32", dw: "i32", db: "i32",
-    rows: "i32", cols: "i32", blocks: "i32", eps: "f32", begin: "i32", end: "i32",
+    ...i32s("x", "w", "g", "dx", "dw", "db", "rows", "cols", "blocks"),
+    eps: "f32",
+    ...i32s("begin", "end"),
   } as const;
   return kernelModule(params, (f, p) => {
     const count = f.let(p.cols.toF32().splat());

@@ -1,9 +1,9 @@
 /**
- * Rearrangements of matrices that come before a product: a transpose, and panels of a few columns.
- * Each is a step that writes a temporary of the matmul's program; on their own these are not ops (that is `copy`).
+ * Rearrangements of matrices that come before a product: a transpose, and panels of a few columns. Each is a step that
+ * writes a temporary of the product's program; `copy` is the op for such things.
  */
 import type { WasmKernel } from "../kernel.ts";
-import { F32, kernelModule, load } from "./assembler.ts";
+import { F32, i32s, kernelModule, load } from "./assembler.ts";
 
 /** Columns per unit: one cache line of floats. */
 const LINE = 16;
@@ -58,8 +58,8 @@ export const packedBytes = (batch: number, rows: number, cols: number, panel: nu
   4 * batch * Math.ceil(cols / panel) * panel * rows;
 
 /**
- * x [batch, rows, cols] → y [batch, ⌈cols / panel⌉, rows, panel], zeros to the right of the last column; `panel` is 4 or 8.
- * A unit is the panels of one cache line.
+ * x [batch, rows, cols] → y [batch, ⌈cols / panel⌉, rows, panel], with zeros to the right of the last column. `panel`
+ * is 4 or 8. A unit is the panels of one cache line.
  */
 export function packColumns(batch: number, rows: number, cols: number, panel: number): WasmKernel {
   const lines = Math.ceil(cols / LINE);
@@ -73,8 +73,7 @@ export function packColumns(batch: number, rows: number, cols: number, panel: nu
 }
 
 function packModule(panel: number): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
-  const params = { x: "i32", y: "i32", rows: "i32", cols: "i32", lines: "i32", batchStride: "i32", begin: "i32", end: "i32" } as const;
+  const params = i32s("x", "y", "rows", "cols", "lines", "batchStride", "begin", "end");
   return kernelModule(params, (f, p) => {
     const rowBytes = f.let(p.cols.shl(2));
     const panelBytes = f.let(p.rows.mul(4 * panel));

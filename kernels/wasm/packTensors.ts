@@ -1,4 +1,4 @@
-/** Many buffers into one: a copy each, after a fill with zeros where there are gaps. */
+/** Packs many buffers into one: a copy of each, after a fill with zeros if there are gaps. */
 import type { Program, Step, WasmKernel } from "../kernel.ts";
 import type { PackTensorsSpec } from "../specs.ts";
 import { copy, fill } from "./copy.ts";

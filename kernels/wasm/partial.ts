@@ -1,6 +1,6 @@
 /**
- * The last one to three elements of a row, as a vector: so that edges run the same vector code as everything else and an
- * element's bits do not depend on where it lies, without touching memory outside the row.
+ * Loads and stores the last one to three elements of a row as a vector. So edges run the same vector code as everything
+ * else, an element's bits do not depend on its place, and no memory outside the row is touched.
  */
 import { load } from "./assembler.ts";
 import type { AnyVector, F32x4, FunctionBuilder, I32, Var } from "./assembler.ts";

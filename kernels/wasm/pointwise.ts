@@ -1,9 +1,9 @@
 /**
  * Any pointwise formula as one SIMD loop: expressions over broadcast inputs, several outputs, in place where asked.
  *
- * The last axis is walked by vectors of four, the others make up rows. A unit of work is a piece of at most `CHUNK` elements
- * of one row. What does not change along a row (scalars, broadcast inputs, and all that follows from them) is computed once
- * per unit. The last one to three elements of a piece go through the same vector code.
+ * The last axis is walked by vectors of four; the other axes make up rows. A unit of work is a piece of at most `CHUNK`
+ * elements of one row. What does not change along a row (scalars, broadcast inputs, and all that is computed from them)
+ * is computed once per unit. The last one to three elements of a piece use the same vector code.
  */
 import { topologicalOrder } from "../expr.ts";
 import type { Expr } from "../expr.ts";
@@ -16,15 +16,15 @@ import { emitNodes, emittedFloat } from "./expression.ts";
 import type { Emitted } from "./expression.ts";
 import { loadPart, storePart } from "./partial.ts";
 
-/** Elements per unit of work: large against a unit's overhead, small enough to share between threads. */
+/** Elements per unit of work: enough to hide the cost of a unit, few enough to divide the work between threads. */
 const CHUNK = 8192;
 /**
- * Formulas of few nodes run several vectors per turn, all computed before the first is stored: loads do not move up past stores,
- * and the instructions of a polynomial wait for one another. Measured: \`npm run bench -- step --contenders worldgrad\`.
+ * Formulas of few nodes compute several vectors per turn before they store the first: loads do not move up past stores,
+ * and the instructions of a polynomial wait for one another. Measured with
+ * `npm run bench -- step --contenders worldgrad`.
  */
 const CHEAP = { nodes: 12, vectors: 4 } as const;
 const SHORT = { nodes: 40, vectors: 8 } as const;
-// prettier-ignore
 const COSTLY = new Set(["exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow"]);
 
 /** See `PointwiseSpec`. */
@@ -56,7 +56,7 @@ export function pointwise(spec: PointwiseSpec): Program<WasmKernel> {
   );
 }
 
-/** What every dispatch needs to know of a formula, and what stays the same as long as it lives. */
+/** What every call needs to know of a formula and does not change. */
 interface Summary {
   readonly text: string;
   readonly nodes: number;
@@ -75,11 +75,11 @@ function summaryOf(outputs: readonly Expr[]): Summary {
   return summary;
 }
 
-/** How an input walks one axis: `0` not at all, `1` (last axis only) by neighbours, `n` by a stride given at run time. */
+/** How an input walks one axis: `0` not at all, `1` by one (last axis only), `n` by a stride that is an argument. */
 const strideKind = (stride: number, axis: number, rank: number): string =>
   stride === 0 ? "0" : stride === 1 && axis === rank - 1 ? "1" : "n";
 
-/** What is baked into the code. */
+/** What is written into the code. */
 interface Code {
   readonly outputs: readonly Expr[];
   /** Per input: `s` for a scalar, else one stride kind per axis. */
@@ -128,7 +128,9 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
       const count = f.let(cols.sub(from).min(CHUNK));
       const own = f.let(row.mul(cols).add(from)); // outputs are contiguous
       const base = rowAddresses(f, p, { kinds, rank }, tensorInputs, row, from);
-      const target = outputs.map((_, k) => (inPlace[k]! < 0 ? f.let(p[`y${k}`]!.at(own)) : base.get(tensorInputs[inPlace[k]!]!)!)); // prettier-ignore
+      const target = inPlace.map((input, k) =>
+        input < 0 ? f.let(p[`y${k}`]!.at(own)) : base.get(tensorInputs[input]!)!,
+      );
 
       const fixed: Emitted = new Map();
       for (const k of used) {
@@ -136,9 +138,10 @@ function assemble({ outputs, kinds, rank, inPlace }: Code): Uint8Array<ArrayBuff
         if (kind === "s") fixed.set(inputNode.get(k)!.id, f.let((vars[`s${k}`] as unknown as F32).splat()));
         else if (kind.endsWith("0")) fixed.set(inputNode.get(k)!.id, f.let(load.splat(base.get(k)!)));
       }
-      emitNodes(f, order.filter((node) => !varying.has(node.id)), fixed); // prettier-ignore
+      const constant = order.filter((node) => !varying.has(node.id));
+      emitNodes(f, constant, fixed);
 
-      /** Computes one vector: `read` loads an input, `write` stores an output. Gives what stores it. */
+      /** Computes one vector: `read` loads an input, `write` stores an output. Returns what does the stores. */
       const vector = (read: (k: number) => F32x4, write: (k: number, y: F32x4) => void): (() => void) => {
         const values: Emitted = new Map(fixed);
         for (const k of used) if (!values.has(inputNode.get(k)!.id)) values.set(inputNode.get(k)!.id, f.let(read(k)));

@@ -1,6 +1,6 @@
 /**
- * Uniform random floats from Threefry-2x32 with 20 rounds (Salmon et al., SC 2011), four blocks at a time; word i is a pure
- * function of the key and i, the same bits as on every other executor.
+ * Uniform random floats from Threefry-2x32 with 20 rounds (Salmon et al., SC 2011), four blocks at a time. Word i is a
+ * function of the key and i alone; every executor gives the same bits.
  */
 import type { Program, WasmKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";

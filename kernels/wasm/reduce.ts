@@ -1,12 +1,12 @@
 /**
  * Sums, maxima, minima and their positions over the middle axis of [outer, length, inner], after a pointwise prologue.
  *
- * A sum longer than `BLOCK` is cut into blocks whose partial sums go to a temporary and are summed in a second step (and so
- * on), so that errors grow with the block and not with the length, and threads can share one long reduction. Within a block
- * the order is fixed: along rows (inner = 1) sixteen interleaved sums that are added in a tree at the end; otherwise each
- * column from top to bottom. So the bits depend on the shape alone.
+ * A sum longer than `BLOCK` is cut into blocks. Their partial sums go to a temporary, which a second step sums in the
+ * same way. So errors grow with the block and not with the length, and threads can divide one long reduction. The order
+ * within a block is fixed: along rows (inner = 1) there are sixteen interleaved sums, which are added in a tree at the
+ * end; otherwise each column is summed from top to bottom. So the bits depend on the shape alone.
  *
- * NaN: sums, max and min give NaN; argmax and argmin pass over it. Positions are the lowest on a tie.
+ * NaN: sums, max and min give NaN; argmax and argmin ignore it. Of equal elements they give the lowest position.
  */
 import type { Expr } from "../expr.ts";
 import { input } from "../expr.ts";
@@ -81,7 +81,7 @@ function newBest(f: FunctionBuilder, kind: ReduceKind): Best {
   return { value: f.let(F32x4.of(START[kind])), at: f.let(I32x4.of(0)) };
 }
 
-/** Takes in four more elements, at `position` along the axis, in the lanes of `valid` (all if absent). */
+/** Takes in four more elements at `position` along the axis, in the lanes of `valid` (all lanes if absent). */
 function takeIn(f: FunctionBuilder, kind: ReduceKind, best: Best, x: F32x4, position: I32x4, valid?: I32x4): void {
   const { value, at } = best;
   if (isIndex(kind)) {
@@ -95,7 +95,7 @@ function takeIn(f: FunctionBuilder, kind: ReduceKind, best: Best, x: F32x4, posi
   }
 }
 
-/** Lane by lane, `a` and `b` into one. Both belong to the same column; the lowest position wins a tie. */
+/** Merges `a` and `b` lane by lane. Lanes belong to the same column; the lowest position wins a tie. */
 function merge(
   f: FunctionBuilder,
   kind: ReduceKind,
@@ -138,8 +138,10 @@ function assembleRows(kind: ReduceKind, prologue: Expr, inputs: number): Uint8Ar
       const from = f.let(unit.sub(row.mul(p.blocks!)).mul(p.block!));
       const count = f.let(p.length!.sub(from).min(p.block!));
       const x = Array.from({ length: inputs }, (_, k) => f.let(p[`x${k}`]!.at(row.mul(p.length!).add(from))));
-      const at = (i: I32, read: (address: I32) => F32x4): F32x4 =>
-        emitExpr(f, prologue, x.map((base) => f.let(read(base.at(i))))); // prettier-ignore
+      const at = (i: I32, read: (address: I32) => F32x4): F32x4 => {
+        const elements = x.map((base) => f.let(read(base.at(i))));
+        return emitExpr(f, prologue, elements);
+      };
       const position = (i: I32): I32x4 => i.splat().add(I32x4.lanes(0, 1, 2, 3));
 
       const best = [0, 1, 2, 3].map(() => newBest(f, kind));
@@ -199,7 +201,10 @@ function assembleColumns(kind: ReduceKind, prologue: Expr, inputs: number): Uint
       const top = f.let(outer.mul(p.length!).add(from).mul(p.inner!));
       const y = f.let(p.y!.at(outerBlock.mul(p.inner!)));
 
-      /** Columns `column` … in `vectors` vectors, each read by `read` from the address of its first element. */
+      /**
+       * Reduces the columns from `column` on, in `vectors` vectors; `read` loads one from the address of its first
+       * element.
+       */
       const down = (
         column: I32,
         vectors: number,
@@ -211,7 +216,8 @@ function assembleColumns(kind: ReduceKind, prologue: Expr, inputs: number): Uint
         f.for(0, count, 1, (j) => {
           const position = isIndex(kind) ? f.let(j.splat()) : I32x4.of(0);
           best.forEach((b, v) => {
-            const value = emitExpr(f, prologue, x.map((base) => f.let(read(base, 16 * v)))); // prettier-ignore
+            const elements = x.map((base) => f.let(read(base, 16 * v)));
+            const value = emitExpr(f, prologue, elements);
             takeIn(f, kind, b, value, position);
           });
           x.forEach((base) => f.set(base, base.add(stride)));

@@ -1,10 +1,11 @@
 /**
- * Rotary position embedding (Su et al., "RoFormer", 2021) in the halves convention of Llama: columns j and j + D/2 of a head
- * are a pair, turned by the angle whose cosine and sine stand in row `positions[token]` of two tables. A unit is one token.
+ * Rotary position embedding (Su et al., "RoFormer", 2021) in the halves convention of Llama: columns j and j + D/2 of a
+ * head are a pair, which is rotated by the angle whose cosine and sine are in row `positions[token]` of two tables. A
+ * unit is one token.
  */
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { RotarySpec } from "../specs.ts";
-import { type F32x4, kernelModule, load as loads } from "./assembler.ts";
+import { type F32x4, i32s, kernelModule, load as loads } from "./assembler.ts";
 import { forColumns } from "./lanes.ts";
 
 /** See `RotarySpec`. Buffers: x, positions, cos, sin → y. A position outside the table reads its nearest row. */
@@ -20,11 +21,7 @@ export function rotary({ tokens, heads, headDim, tableRows, inverse }: RotarySpe
 }
 
 function rotaryModule(inverse: boolean): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
-  const params = {
-    x: "i32", positions: "i32", cos: "i32", sin: "i32", y: "i32",
-    heads: "i32", half: "i32", tableRows: "i32", begin: "i32", end: "i32",
-  } as const;
+  const params = i32s("x", "positions", "cos", "sin", "y", "heads", "half", "tableRows", "begin", "end");
   return kernelModule(params, (f, p) => {
     f.for(p.begin, p.end, 1, (token) => {
       const position = f.let(loads.i32(p.positions.at(token)));

@@ -1,20 +1,31 @@
 /**
- * Drawing a token from each row of logits, in WebAssembly SIMD: inversion of the distribution function at one counter-based random
- * number (Threefry: Salmon et al., SC 2011), so that what a row draws depends on its own key and counter only.
+ * Draws a token from each row of logits by inverting the distribution function at one counter-based random number
+ * (Threefry: Salmon et al., SC 2011), so a row's token depends on its own key and counter only.
  *
- * One pass for the largest logit, one for the sums of exponentials at the row's temperature and at 1, and part of a third that
- * stops at the drawn token. The second and the third add up in the same order: blocks of 64 columns, then their totals.
- * Top-k, top-p and min-p are not here: they need the logits in order, and the host does them.
+ * The first pass finds the largest logit, the second sums exponentials at the row's temperature and at 1, and the third
+ * stops at the drawn token. The second and the third add in the same order: blocks of 64 columns, then their totals.
+ * The host does top-k, top-p and min-p, which need sorted logits.
  */
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { SampleSpec } from "../specs.ts";
-import { F32, F32x4, type FunctionBuilder, I32, I32x4, kernelModule, load, select, type Var } from "./assembler.ts";
+import {
+  F32,
+  F32x4,
+  type FunctionBuilder,
+  I32,
+  i32s,
+  I32x4,
+  kernelModule,
+  load,
+  select,
+  type Var,
+} from "./assembler.ts";
 import { forColumns, maxLanes, sumLanes } from "./lanes.ts";
 import { exp, log } from "./math.ts";
 import { loadPart } from "./partial.ts";
 import { threefry, unit } from "./random.ts";
 
-/** Columns whose exponentials are added up before they join the total. */
+/** Columns whose exponentials are summed before the sum joins the total. */
 const BLOCK = 64;
 
 /** See `SampleSpec`. Buffers: logits, invTemperature, keys, counters → id, logProb, plainLogProb. */
@@ -22,7 +33,7 @@ export function sample({ rows, vocab }: SampleSpec): Program<WasmKernel> {
   return single({ key: "sample", module: sampleModule, scalars: [vocab], units: rows, costPerUnit: 60 * vocab }, 7);
 }
 
-/** e^((x − top) · scale) of the columns of a row, four at a time. */
+/** The weights e^((x − top) · scale) of the columns of a row. */
 interface Weights {
   readonly logits: Var<I32>;
   readonly vocab: Var<I32>;
@@ -31,17 +42,16 @@ interface Weights {
 }
 
 function sampleModule(): Uint8Array<ArrayBuffer> {
-  // prettier-ignore
   const params = {
-    logits: "i32", invTemperature: "i32", keys: "i32", counters: "i32", id: "i32", logProb: "i32", plainLogProb: "i32",
-    vocab: "i32", begin: "i32", end: "i32",
-  } as const;
+    ...i32s("logits", "invTemperature", "keys", "counters", "id", "logProb", "plainLogProb"),
+    ...i32s("vocab", "begin", "end"),
+  };
   return kernelModule(params, (f, p) => {
     f.for(p.begin, p.end, 1, (row) => {
       const logits = f.let(p.logits.at(row.mul(p.vocab)));
       const scale = f.let(load.splat(p.invTemperature.at(row)));
       const top = f.let(F32x4.of(-Infinity));
-      const zero = f.let(F32x4.of(0)); // or NaN, if some logit is not finite
+      const zero = f.let(F32x4.of(0)); // NaN as soon as some logit is not finite
       forColumns(f, p.vocab, (columns) => {
         const x = f.let(columns.load(logits));
         f.set(top, top.pmax(x));
@@ -80,7 +90,7 @@ function sampleModule(): Uint8Array<ArrayBuffer> {
           );
           const centred = f.let(load.splat(logits.at(id)).sub(top));
           f.storeLane(p.plainLogProb.at(row), centred.sub(plainLog), 0);
-          // `plain` is still 1 for a greedy row, and the logarithm of the row's own total for the others.
+          // For a greedy row `plain` is still 1; for the others it is the logarithm of the row's own total.
           const atOwn = scale.eq(0).bitselect<F32x4>(centred.sub(plainLog), centred.mul(scale).sub(plain));
           f.storeLane(p.logProb.at(row), atOwn, 0);
         },
@@ -90,7 +100,7 @@ function sampleModule(): Uint8Array<ArrayBuffer> {
   });
 }
 
-/** The weights of columns i … i + 3; 0 for those at or behind `end`. */
+/** The weights of columns i … i + 3; 0 for those from `end` on. */
 function weightsAt(f: FunctionBuilder, { logits, top, scale }: Weights, i: I32, end: I32): Var<F32x4> {
   const left = f.let(end.sub(i));
   const x = f.variable("f32x4");
@@ -118,7 +128,7 @@ function total(f: FunctionBuilder, weights: Weights): Var<F32> {
   return sum;
 }
 
-/** The first column up to which the weights add up to more than `target`, which is less than their total. */
+/** The first column at which the sum of the weights so far exceeds `target`, which is less than their total. */
 function draw(f: FunctionBuilder, weights: Weights, target: F32): Var<I32> {
   const goal = f.let(target);
   const before = f.let(F32.of(0));
@@ -133,7 +143,8 @@ function draw(f: FunctionBuilder, weights: Weights, target: F32): Var<I32> {
           for (let lane = 0; lane < 4; lane++) {
             const weight = f.let(e.lane(lane));
             f.set(before, before.add(weight));
-            // Added up in another order the block may come out a little smaller: then it is its last token that can be drawn.
+            // Another order of addition may make the block's sum a little smaller: its last possible token is drawn
+            // then.
             f.set(id, select(weight.gt(0), i.add(lane), id));
             f.breakIf(done, before.gt(goal));
           }
@@ -146,7 +157,7 @@ function draw(f: FunctionBuilder, weights: Weights, target: F32): Var<I32> {
   return id;
 }
 
-/** The first column that holds `x`. */
+/** The first column whose logit is `x`. */
 function firstOf(f: FunctionBuilder, logits: Var<I32>, vocab: I32, x: F32): Var<I32> {
   const value = f.let(x);
   const id = f.let(I32.of(0));

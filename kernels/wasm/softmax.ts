@@ -1,7 +1,8 @@
 /**
- * Softmax and log-softmax over rows, with an optional mask, and their adjoint: three passes over a row that the cache holds
- * (largest value; exponentials and their sum; scaling). Entries are excluded by lane selection, never by arithmetic, so what
- * they hold, NaN included, reaches nothing. NaN in an entry that counts fills its row: through the sum, as \`pmax\` passes over it.
+ * Softmax and log-softmax over rows, with an optional mask, and their adjoint. Three passes over a row, which stays in
+ * the cache: the largest value, the exponentials and their sum, the scaling. Lane selection excludes entries, never
+ * arithmetic, so what they hold (NaN included) does not matter. NaN in an entry that is not excluded fills its row, as
+ * the sum has it; `pmax` ignores it.
  */
 import { type Program, single, type WasmKernel } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
@@ -9,7 +10,7 @@ import { F32x4, kernelModule } from "./assembler.ts";
 import { forColumnGroups, forColumns, maxOfColumns, spread, sumLanes } from "./lanes.ts";
 import { exp, expWeight, log } from "./math.ts";
 
-/** What excluded entries get in log space; entries above the limit count. */
+/** The value of excluded entries in log space, and the limit above which entries count. */
 const EXCLUDED = -1e30;
 const EXCLUDED_LIMIT = -1e29;
 
@@ -22,7 +23,7 @@ export function softmax({ rows, cols, log: isLog, masked }: SoftmaxSpec): Progra
     units: rows,
     costPerUnit: 40 * cols,
   };
-  // Unmasked, the kernel's second pointer is not used.
+  // Without a mask the kernel does not read its second pointer.
   return { temps: [], steps: [{ kernel, buffers: masked ? [0, 1, 2] : [0, 1, 1] }] };
 }
 
@@ -63,7 +64,7 @@ function softmaxModule(isLog: boolean, masked: boolean): Uint8Array<ArrayBuffer>
         });
       } else {
         const inverse = f.let(F32x4.of(1).div(total));
-        if (masked) f.set(inverse, total.eq(0).bitselect(F32x4.of(0), inverse)); // nothing left: zeros
+        if (masked) f.set(inverse, total.eq(0).bitselect(F32x4.of(0), inverse)); // zeros if all entries are excluded
         forColumnGroups(f, p.cols, (group) => {
           const values = group.map(({ load }) => f.let(load(y).mul(inverse)));
           group.forEach(({ store }, i) => store(y, values[i]!));
@@ -73,7 +74,9 @@ function softmaxModule(isLog: boolean, masked: boolean): Uint8Array<ArrayBuffer>
   });
 }
 
-/** See `SoftmaxBackwardSpec`. Buffers: y, g → dx. Entries that the forward excluded (0, or −1e30 in log space) get 0. */
+/**
+ * See `SoftmaxBackwardSpec`. Buffers: y, g → dx. Entries that the forward excluded (0, or −1e30 in log space) get 0.
+ */
 export function softmaxBackward({ rows, cols, log: isLog }: SoftmaxBackwardSpec): Program<WasmKernel> {
   const kernel: WasmKernel = {
     key: isLog ? "logSoftmaxBackward" : "softmaxBackward",

@@ -1,18 +1,18 @@
 /**
- * Typed WebAssembly values: what `assembler.ts` computes with. A value is an expression, that is, the bytes that leave its
- * result on WebAssembly's stack; its methods build larger expressions. Nothing is computed or emitted here.
+ * Typed WebAssembly values: what `assembler.ts` computes with. A value is an expression, that is, the bytes that leave
+ * its result on WebAssembly's stack; its methods build larger expressions. Nothing is computed or emitted here.
  *
- * Types: `I32`, `F32`, and three views of a 128-bit vector: `F32x4`, `I32x4`, `F64x2`. A plain number may stand wherever a
- * value of the receiver's type is expected: `x.mul(0.5)`; on vectors it means that number in every lane.
+ * Types: `I32`, `F32`, and three views of a 128-bit vector: `F32x4`, `I32x4`, `F64x2`. A plain number may stand
+ * wherever a value of the receiver's type is expected: `x.mul(0.5)`; on vectors it means that number in every lane.
  * Opcodes: WebAssembly core specification 2.0, §5.4 (relaxed SIMD: 3.0).
  */
 
 export type Kind = "i32" | "f32" | "f32x4" | "i32x4" | "f64x2";
 
-/** Bytes; an array of 16 stands for a vector constant, which a function keeps in a local that it sets once. */
+/** Bytes. An array of 16 stands for a vector constant, which a function keeps in a local that it sets once. */
 export type Code = readonly (number | Uint8Array)[];
 
-/** One instruction, SIMD ones as prefix 0xfd and the number as LEB128. */
+/** One instruction; those of SIMD are the prefix 0xfd and the opcode as LEB128. */
 const simd = (opcode: number): number[] => [0xfd, ...unsignedLEB(opcode)];
 
 export function unsignedLEB(value: number): number[] {
@@ -68,7 +68,7 @@ export class I32 extends Value {
   add(y: I32 | number): I32 { return y === 0 ? this : this.#op(0x6a, y); }
   sub(y: I32 | number): I32 { return y === 0 ? this : this.#op(0x6b, y); }
   mul(y: I32 | number): I32 { return y === 1 ? this : this.#op(0x6c, y); }
-  /** Quotient and remainder of unsigned division; traps on 0. */
+  /** Quotient of unsigned division; it traps on 0. */
   divU(y: I32 | number): I32 { return y === 1 ? this : this.#op(0x6e, y); }
   remU(y: I32 | number): I32 { return this.#op(0x70, y); }
   and(y: I32 | number): I32 { return this.#op(0x71, y); }
@@ -138,8 +138,11 @@ abstract class Vector<Self extends Value> extends Value {
   /** A number becomes the constant with that number in every lane. */
   protected abstract splatOf(x: number): Self;
   protected op1(opcode: number): Self { return this.make(join(simd(opcode), this)); }
-  protected op2(opcode: number, y: Value | number): Self { return this.make(join(simd(opcode), this, typeof y === "number" ? this.splatOf(y) : y)); }
-  protected mask(opcode: number, y: Value | number): I32x4 { return new I32x4(join(simd(opcode), this, typeof y === "number" ? this.splatOf(y) : y)); }
+  protected op2(opcode: number, y: Value | number): Self { return this.make(this.#with(opcode, y)); }
+  protected mask(opcode: number, y: Value | number): I32x4 { return new I32x4(this.#with(opcode, y)); }
+  #with(opcode: number, y: Value | number): Code {
+    return join(simd(opcode), this, typeof y === "number" ? this.splatOf(y) : y);
+  }
   and(y: AnyVector): Self { return this.op2(0x4e, y); }
   /** this & ~y */
   andNot(y: AnyVector): Self { return this.op2(0x4f, y); }
@@ -161,7 +164,9 @@ export type AnyVector = F32x4 | I32x4 | F64x2;
 export class F32x4 extends Vector<F32x4> {
   readonly kind = "f32x4";
   static of(x: F32x4 | number): F32x4 { return typeof x === "number" ? F32x4.lanes(x, x, x, x) : x; }
-  static lanes(...x: [number, number, number, number]): F32x4 { return new F32x4([bytesOf((view) => x.forEach((v, i) => view.setFloat32(4 * i, v, true)))]); }
+  static lanes(...x: [number, number, number, number]): F32x4 {
+    return new F32x4([bytesOf((view) => x.forEach((v, i) => view.setFloat32(4 * i, v, true)))]);
+  }
   protected make(code: Code): F32x4 { return new F32x4(code); }
   protected splatOf(x: number): F32x4 { return F32x4.of(x); }
   add(y: F32x4 | number): F32x4 { return this.op2(0xe4, y); }
@@ -194,7 +199,7 @@ export class F32x4 extends Vector<F32x4> {
   highF64x2(): F64x2 { return this.shuffle(this, 2, 3, 2, 3).lowF64x2(); }
   lane(i: number): F32 { return new F32(join([...simd(0x1f), i], this)); }
   withLane(i: number, x: F32): F32x4 { return new F32x4(join([...simd(0x20), i], this, x)); }
-  /** Relaxed SIMD: this·y + z, rounded once or twice as the machine likes. Needs an engine flag on Node 20; not used by default. */
+  /** Relaxed SIMD: this·y + z, rounded once or twice, depending on the machine. Node 20 needs a flag for it. */
   relaxedMadd(y: F32x4, z: F32x4): F32x4 { return new F32x4(join(simd(0x105), this, y, z)); }
 }
 
@@ -203,7 +208,9 @@ export class F32x4 extends Vector<F32x4> {
 export class I32x4 extends Vector<I32x4> {
   readonly kind = "i32x4";
   static of(x: I32x4 | number): I32x4 { return typeof x === "number" ? I32x4.lanes(x, x, x, x) : x; }
-  static lanes(...x: [number, number, number, number]): I32x4 { return new I32x4([bytesOf((view) => x.forEach((v, i) => view.setInt32(4 * i, v, true)))]); }
+  static lanes(...x: [number, number, number, number]): I32x4 {
+    return new I32x4([bytesOf((view) => x.forEach((v, i) => view.setInt32(4 * i, v, true)))]);
+  }
   protected make(code: Code): I32x4 { return new I32x4(code); }
   protected splatOf(x: number): I32x4 { return I32x4.of(x); }
   add(y: I32x4 | number): I32x4 { return this.op2(0xae, y); }
@@ -221,7 +228,7 @@ export class I32x4 extends Vector<I32x4> {
   minS(y: I32x4 | number): I32x4 { return this.op2(0xb6, y); }
   maxS(y: I32x4 | number): I32x4 { return this.op2(0xb8, y); }
   not(): I32x4 { return this.op1(0x4d); }
-  /** Bitwise, as a mask chooses: this ? a : b. Operands must be side-effect free (all expressions are); both are computed. */
+  /** As a mask, chooses bit by bit: this ? a : b. Both are computed. */
   bitselect<V extends AnyVector>(a: V, b: V): V { return makeValue(a.kind, join(simd(0x52), a, b, this)) as V; }
   /** 1 if any bit is set; 1 if no lane is 0. */
   any(): I32 { return new I32(join(simd(0x53), this)); }
@@ -271,12 +278,12 @@ export function makeValue<K extends Kind>(kind: K, code: Code, local?: number): 
   return new CLASSES[kind](code, local) as ValueOf[K];
 }
 
-/** `condition ? a : b` without a branch: both are computed. For vectors by lane, see `I32x4.bitselect`. */
+/** `condition ? a : b` without a branch: both are computed. `I32x4.bitselect` chooses by lane. */
 export function select<V extends Value>(condition: I32, a: V, b: V): V {
   return makeValue(a.kind, join([0x1b], a, b, condition)) as Value as V;
 }
 
-/** Memory access: `align` is a hint that costs nothing where it is wrong; 0 promises nothing. `offset` is a constant ≥ 0 in bytes. */
+/** `align` is a hint, which may be wrong; 0 promises nothing. `offset` is a constant ≥ 0 in bytes. */
 const access = (opcode: number[], offset: number): number[] => [...opcode, 0, ...unsignedLEB(offset)];
 
 export const load = {

@@ -1,14 +1,14 @@
 /**
  * Scaled dot-product attention without a T×S matrix in memory, forward and backward.
  *
- * Forward: online softmax (Milakov & Gimelshein 2018; FlashAttention, Dao et al. 2022): one thread per (row, head, query) walks
- * the keys, keeps the running maximum m, the sum l of e^(s−m) and the weighted sum of values, and rescales both when m rises.
- * Backward (FlashAttention-2, Dao 2023) recomputes p = e^(s − lse):
+ * Forward: online softmax (Milakov & Gimelshein 2018; FlashAttention, Dao et al. 2022). One thread per (row, head,
+ * query) walks the keys and keeps the running maximum m, the sum l of e^(s−m) and the weighted sum of values; it
+ * rescales both when m rises. Backward (FlashAttention-2, Dao 2023) computes p = e^(s − lse) again:
  *   D_t = Σ g_t·o_t;   ds = p·(g_t·v_j − D_t)·scale;   dq_t = Σ_j ds·k_j;   dk_j = Σ_t ds·q_t;   dv_j = Σ_t p·g_t.
- * dq is owned by queries and dk, dv by keys, so nothing is added atomically and every sum has a fixed order.
+ * Queries own dq, and keys own dk and dv, so there are no atomic additions and every sum has a fixed order.
  *
- * Neighbouring threads are neighbouring queries of one head: they read the same key at the same time. What this is not: tiled
- * through workgroup memory, or split over keys for decoding; both belong above this version in the ladder.
+ * Neighbouring threads take neighbouring queries of one head: they read the same key at the same time. It does not use
+ * workgroup memory for tiles, and it does not divide keys between threads for decoding.
  */
 import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
 import { f32, single, u32 } from "../kernel.ts";
@@ -17,8 +17,8 @@ import { type Bindings, independentThreads, vectorPrelude, vectorType, vectorWid
 import { gridFor, linearMain, shader } from "./shader.ts";
 
 /**
- * Who sees whom, the same text in every pass. `sees` decides; `keysEnd` and `firstQuery` only bound the loops.
- * Nothing of an unseen key or query is used in arithmetic: a padded place may hold any bits.
+ * Says which query sees which key, with the same text in every pass. `sees` decides; `keysEnd` and `firstQuery` only
+ * bound the loops. No arithmetic uses what an unseen key or query holds, so padding may hold any bits.
  */
 function visibility({ causal, mask }: AttentionSpec): string {
   return `
@@ -41,14 +41,14 @@ fn firstQuery(batch: u32, key: u32) -> u32 {
 `;
 }
 
-/** Longest head, in parts, that is written out: Mesa's LLVM takes seconds to compile what SwiftShader does in half of one. */
+/** The most parts of a head for which loops are unrolled: Mesa's LLVM compiles ten times as slowly as SwiftShader. */
 function longestUnrolled({ schedule, adapter }: AdapterProfile): number {
   return schedule === "gpu" ? 32 : adapter === "swiftshader" ? 16 : 4;
 }
 
 /**
- * A loop over the parts of a head (`V` each). Written out, so that `mine`, `sum` … are registers and not an indexed array, which
- * software adapters would read lane by lane: 2–3× as fast.
+ * A loop over the parts of a head (`V` each). Unrolled, so that `mine`, `sum` … are registers: software adapters would
+ * read an indexed array lane by lane, 2–3× as slowly.
  */
 function overParts(spec: AttentionSpec, profile: AdapterProfile): (each: (part: string) => string) => string {
   const parts = spec.headDim / vectorWidth(spec.headDim);
@@ -66,7 +66,7 @@ interface Pass {
   readonly body: string;
 }
 
-/** One thread per `i` below `count`, with everything that the passes share. */
+/** One thread for each `i` below `count`, with everything that the passes have in common. */
 function passKernel(spec: AttentionSpec, profile: AdapterProfile, { name, count, bindings, body }: Pass): WgslKernel {
   const { headDim, causal, mask } = spec;
   const threads = independentThreads(profile);
@@ -93,7 +93,9 @@ ${linearMain(threads, "params.count")}${body}
   });
 }
 
-/** Thread i is query `query` of head `head` of row `batch`; its places in q, o, g and (`rowOf`) in lse; its first key in k and v. */
+/**
+ * Thread i is query `query` of head `head` of row `batch`. Sets its places in q, o, g, lse (`rowOf`) and its first key.
+ */
 const queryPlace = `
   let query = i % params.queries;
   let head = i / params.queries % params.heads;
@@ -156,7 +158,7 @@ export function attentionBackward(spec: AttentionBackwardSpec, profile: AdapterP
   const V = vectorType(spec.headDim);
   const each = overParts(spec, profile);
 
-  // lse and D share a buffer because the pass by keys would need nine with both, and eight is WebGPU's default limit.
+  // lse and D are one buffer: with two the pass by keys would have nine, and WebGPU's default limit is eight.
   const rowSums = passKernel({ ...spec, causal: false, mask: "none" }, profile, {
     name: "attentionBackward/rows",
     count: batch * queries * heads,

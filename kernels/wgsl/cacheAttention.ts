@@ -1,9 +1,10 @@
 /**
- * Attention of single tokens over a cache, for decoding: online softmax (Milakov & Gimelshein 2018) along the keys of one row.
+ * Attention of single tokens over a cache, for decoding: online softmax (Milakov & Gimelshein 2018) along the keys of
+ * one row.
  *
- * A software adapter gives one thread a head of a token. On a GPU, where decoding has too few heads to fill the machine, the 32
- * threads of a workgroup take every 32nd key and merge what they have (the split over keys of Flash-Decoding, Dao et al. 2023).
- * Nothing depends on the other tokens. What this is not: paged, or differentiable.
+ * On a software adapter a thread takes one head of one token. On a GPU decoding has too few heads to keep the machine
+ * busy, so the 32 threads of a workgroup take every 32nd key each and merge their results (Flash-Decoding, Dao et al.
+ * 2023). A token's result does not depend on the other tokens. There is no paged cache and no derivative.
  */
 import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
 import { f32, single, u32 } from "../kernel.ts";
@@ -12,7 +13,7 @@ import { independentThreads, vectorPrelude, vectorType, vectorWidth } from "./ro
 import { gridFor, groupMain, linearMain, shader } from "./shader.ts";
 
 const LANES = 32;
-/** Workgroup memory that every adapter has. */
+/** The workgroup memory that every adapter has. */
 const WORKGROUP_BYTES = 16384;
 
 /** See `CacheAttentionSpec`. Buffers: q, k, v, rows, positions → o. */
@@ -23,6 +24,9 @@ export function cacheAttention(spec: CacheAttentionSpec, profile: AdapterProfile
   const shared = profile.schedule === "gpu" && LANES * (4 * headDim + 8) <= WORKGROUP_BYTES;
   const threads = independentThreads(profile);
   const count = tokens * heads;
+  const main = shared
+    ? groupMain(LANES, "params.count").replace("let row = ", "let i = ").replace("row >=", "i >=")
+    : linearMain(threads, "params.count");
   const kernel = shader({
     key: `cacheAttention/${headDim}/${shared ? "workgroup" : `threads${threads}`}`,
     bindings: {
@@ -52,7 +56,7 @@ var<workgroup> totals: array<f32, ${LANES}>;
 var<workgroup> sums: array<Head, ${LANES}>;
 `
     : ""
-}${shared ? groupMain(LANES, "params.count").replace("let row = ", "let i = ").replace("row >=", "i >=") : linearMain(threads, "params.count")}
+}${main}
   let token = i / params.heads;
   let head = i % params.heads;
   let at = i * PARTS;
@@ -94,7 +98,7 @@ ${shared ? merge : finishAlone}
 
 const finishAlone = `  for (var d = 0u; d < PARTS; d++) { o[at + d] = sum[d] / weight; }`;
 
-/** Every thread finds the common maximum and total; then each makes every 32nd part of the result. */
+/** Every thread computes the common maximum and total; then each makes every 32nd part of the result. */
 const merge = `  tops[lane] = top;
   totals[lane] = weight;
   sums[lane] = sum;

@@ -1,4 +1,4 @@
-/** Strided copies and fills: 32-bit words of any type, one thread per word, or per four where they lie side by side. */
+/** Strided copies and fills of 32-bit words of any type: one thread per word, or per four words that are contiguous. */
 import { single, u32, type Uniform, type WgslKernel } from "../kernel.ts";
 import { collapse } from "../pointwise.ts";
 import type { CopySpec, FillSpec } from "../specs.ts";
@@ -11,7 +11,8 @@ export const copy: Generator<CopySpec> = (spec) => {
   const { dims, strides } = collapse(spec.dims, [spec.inStrides, spec.outStrides]);
   let [inStrides, outStrides] = strides as [number[], number[]];
   let [inOffset, outOffset] = [spec.inOffset, spec.outOffset];
-  // By fours: the last axis is walked by one on both sides (on the side that is read: or not at all), and everything else in fours.
+  // By fours, where the last axis has stride 1 on both sides (or 0 on the side that is read) and all else is a multiple
+  // of 4.
   const last = dims.length - 1;
   const isSplat = inStrides[last] === 0;
   const walks = outStrides[last] === 1 && (inStrides[last] === 1 || isSplat);

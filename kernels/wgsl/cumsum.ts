@@ -1,14 +1,14 @@
 /**
- * Running sums. Many columns: one thread walks one column of the middle axis. Few long ones: they are cut into blocks, whose sums
- * are added up first, so that every block knows where it begins (the scan of Blelloch 1990 with two levels). The order of
- * additions follows from the shape.
+ * Running sums. If there are many columns, one thread walks each column of the middle axis. Few long ones are cut into
+ * blocks, whose sums are added first, so that every block knows its start (the scan of Blelloch 1990 with two levels).
+ * The order of additions depends on the shape only.
  */
 import { type Program, single, u32, type Uniform, type WgslKernel } from "../kernel.ts";
 import type { CumsumSpec } from "../specs.ts";
 import { gridFor, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
-/** Elements that one thread of the blocked kernels takes. */
+/** Elements per thread of the blocked kernels. */
 const BLOCK = 128;
 /** With at least this many columns there is a thread for every execution unit of a large GPU. */
 const BUSY = 4096;
@@ -37,7 +37,7 @@ const sizes = ({ outer, length, inner }: CumsumSpec, block: number, blocks: numb
   blocks: u32(blocks),
 });
 
-/** x → y; with several blocks x, what stands before each block → y. */
+/** Buffers: x → y; with several blocks: x, the sum before each block → y. */
 function walk(spec: CumsumSpec, block: number, blocks: number): WgslKernel {
   const { reverse } = spec;
   const isPart = blocks > 1;
@@ -56,7 +56,7 @@ function walk(spec: CumsumSpec, block: number, blocks: number): WgslKernel {
   });
 }
 
-/** The sum of every block; per column their running sums; then every block by itself. */
+/** The sum of every block, then the running sums of these per column, then each block by itself. */
 function blocked(spec: CumsumSpec, blocks: number): Program<WgslKernel> {
   const { reverse } = spec;
   const columns = spec.outer * spec.inner;

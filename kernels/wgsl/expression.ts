@@ -1,4 +1,4 @@
-/** Scalar expressions (`kernels/expr.ts`) printed as WGSL statements: one `let` per node that is not a leaf, each node once. */
+/** Prints scalar expressions (`kernels/expr.ts`) as WGSL statements, with one `let` per node that is not a leaf. */
 import { evaluator, type Expr, topologicalOrder } from "../expr.ts";
 import { mathFunctions } from "./math.ts";
 import { f32Literal } from "./shader.ts";
@@ -14,7 +14,7 @@ export interface EmittedExpression {
 
 const INFIX: Readonly<Record<string, string>> = { add: "+", sub: "-", mul: "*", div: "/" };
 const COMPARE: Readonly<Record<string, string>> = { lt: "<", le: "<=", gt: ">", ge: ">=", eq: "==", ne: "!=" };
-/** Calls: WGSL's own functions where those are exact enough, else ours. */
+/** The functions to call: WGSL's own where they are exact enough, else ours. */
 const CALL: Readonly<Record<string, string>> = {
   abs: "abs",
   sign: "sign",
@@ -55,7 +55,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
     const { op, args } = node;
     if (op === "where") return `select(${number(args[2]!)}, ${number(args[1]!)}, ${truth(args[0]!)})`;
     const [x, y] = args.map(number) as [string, string];
-    if (op === "neg") return `-(${x})`; // parentheses, because of literals: --1 is an error
+    if (op === "neg") return `-(${x})`; // parentheses, because --1 is an error
     if (op === "sin") return call("trig_f32", x, "0");
     if (op === "cos") return call("trig_f32", x, "1");
     if (op === "pow") {
@@ -73,7 +73,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
   for (const node of topologicalOrder(outputs)) {
     if (node.op === "input") values.set(node.id, inputs[node.value]!);
     else if (node.args.every(({ id }) => constants.has(id))) {
-      // Computed here, in f64: in WGSL a constant expression that overflows is an error of the compiler.
+      // Computed here in f64, because WGSL's compiler refuses a constant expression that overflows.
       const value = [NaN];
       evaluator([node])([], value);
       constants.add(node.id);

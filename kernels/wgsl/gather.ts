@@ -1,11 +1,11 @@
-/** Reads and writes of rows by index: pure copies of 32-bit words, one thread per word or per four. */
+/** Reads and writes rows by index: copies of 32-bit words, one thread per word or per four words. */
 import { single, u32 } from "../kernel.ts";
 import type { GatherSpec, TakeAlongSpec, WriteRowsSpec } from "../specs.ts";
 import { gridFor, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
 
-/** See `GatherSpec`. Four words at a time where rows are a multiple of four long. */
+/** See `GatherSpec`. Copies four words at a time if the length of a row is a multiple of four. */
 export const gather: Generator<GatherSpec> = ({ outer, rows, count, inner }) => {
   const vector = inner % 4 === 0;
   const columns = vector ? inner / 4 : inner;

@@ -1,9 +1,9 @@
 /**
  * Log-probability of one target per row and the row's entropy, at a temperature per row, and their backward.
  *
- * With m = max z and c = z − m: s = Σ e^c, u = Σ e^c·c, log p = c_target − log s, entropy = log s − u/s. Centring u keeps the
- * entropy exact where logits stand far from 0; lse − Σ p·z would subtract two large numbers. c is cut at −100, where e^c is no
- * longer a normal f32: a logit of −1e30 then gives 0 and not 0·∞.
+ * With m = max z and c = z − m: s = Σ e^c, u = Σ e^c·c, log p = c_target − log s, entropy = log s − u/s. Centring u
+ * keeps the entropy exact where logits are far from 0; lse − Σ p·z would subtract two large numbers. c is limited to
+ * −100 from below, where e^c is no longer a normal f32, so that a logit of −1e30 gives 0 and not 0·∞.
  */
 import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";

@@ -1,12 +1,13 @@
 /**
- * Elementary functions in WGSL that may be relied on, printed into the kernels that use them.
+ * Elementary functions in WGSL that one can rely on, printed into the kernels that use them.
  *
- * The built-in ones may not: the language guarantees `tanh` to 1e-5 absolute and lets it be NaN for large arguments, `log` to
- * 5e-7 absolute near 1, `sin` to 5e-4; drivers use that freedom. The versions here have a relative error of about 2e-7, agree
- * on every adapter, and leave NaN visible where the adapter has NaN at all (it may be assumed not to occur).
+ * The built-in ones are not exact enough: the language guarantees `tanh` to 1e-5 absolute and lets it be NaN for large
+ * arguments, `log` to 5e-7 absolute near 1, `sin` to 5e-4, and drivers use that freedom. The functions here have a
+ * relative error of about 2e-7, agree on every adapter, and keep NaN where the adapter has NaN at all (a compiler may
+ * assume that it does not occur).
  *
- * Polynomials: S. L. Moshier, Cephes Mathematical Library, single precision (netlib.org/cephes: expf, logf, tanhf, sinf). erf:
- * Abramowitz & Stegun 7.1.5 (series) and 7.1.26 (1.5e-7 absolute). Subnormal numbers may be flushed to 0.
+ * Polynomials: S. L. Moshier, Cephes Mathematical Library, single precision (netlib.org/cephes: expf, logf, tanhf,
+ * sinf). erf: Abramowitz & Stegun 7.1.5 (series) and 7.1.26 (1.5e-7 absolute). Subnormal numbers may become 0.
  */
 
 interface Snippet {
@@ -14,8 +15,14 @@ interface Snippet {
   readonly code: string;
 }
 
+/** A comment in the text of `exp_f32`. */
+const EXP_REDUCTION = "ln(2) in two parts, so that n ln(2) is exact; 2^n in two factors, for the ends of the range";
+
+/** The last two terms of the series of erf. */
+const ERF_LAST = "1.64621144e-6f - z * 1.63658447e-7f";
+
 const SNIPPETS: Readonly<Record<string, Snippet>> = {
-  // A variable, because the compiler rejects constant expressions that are NaN or infinite.
+  // Goes through a variable, because the compiler rejects constant expressions that are NaN or infinite.
   from_bits: {
     needs: [],
     code: `
@@ -24,7 +31,7 @@ fn infinity() -> f32 { return bitcast<f32>(exponent_bits); }
 fn not_a_number() -> f32 { return bitcast<f32>(exponent_bits | 0x400000u); }`,
   },
 
-  // x != x is folded to false by some compilers.
+  // Some compilers fold x != x to false, so this looks at the bits.
   is_nan: {
     needs: [],
     code: `
@@ -44,7 +51,7 @@ fn exp_poly(r: f32) -> f32 {
   exp_f32: {
     needs: ["is_nan", "exp_poly"],
     code: `
-// e^x = 2^n e^r with |r| <= ln(2)/2; ln(2) in two parts, so that n ln(2) is exact; 2^n in two factors, for the ends of the range
+// e^x = 2^n e^r with |r| <= ln(2)/2; ${EXP_REDUCTION}
 fn exp_f32(x: f32) -> f32 {
   let bounded = clamp(x, -104.0f, 89.0f);
   let n = floor(bounded * 1.44269504f + 0.5f);
@@ -129,7 +136,7 @@ fn erf_f32(x: f32) -> f32 {
   if (z < 1.0f) {
     // 2/sqrt(pi) sum of (-1)^n x^(2n+1) / (n! (2n+1))
     return x * (1.12837917f + z * (-0.376126389f + z * (0.112837917f + z * (-2.68661706e-2f + z * (5.22397762e-3f
-      + z * (-8.54832702e-4f + z * (1.20553330e-4f + z * (-1.49256504e-5f + z * (1.64621144e-6f - z * 1.63658447e-7f)))))))));
+      + z * (-8.54832702e-4f + z * (1.20553330e-4f + z * (-1.49256504e-5f + z * (${ERF_LAST})))))))));
   }
   let t = 1.0f / (1.0f + 0.3275911f * abs(x));
   let tail = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
@@ -169,7 +176,7 @@ fn pow_f32(x: f32, y: f32) -> f32 {
   },
 };
 
-/** The definitions of the functions named and of what they need, each once, callees first. */
+/** The definitions of the named functions and of those that they call, each once, callees first. */
 export function mathFunctions(names: Iterable<string>): string {
   const done = new Set<string>();
   const texts: string[] = [];

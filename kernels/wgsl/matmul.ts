@@ -1,21 +1,24 @@
 /**
- * Matrix multiplication: C = act(scale · op(A)·op(B) + bias), one generator for every transpose, batch, ragged size and epilogue.
+ * Matrix multiplication: C = act(scale · op(A)·op(B) + bias), for every transpose, batch, ragged size and epilogue.
  *
- * A ladder (`MatmulRung`), from which `matmulTable.ts` chooses by adapter and shape, and a benchmark by `AdapterProfile.matmul`:
- * 1. naive: one thread per element. The yardstick.
- * 2. direct: a block of rows × `vec4` columns in registers, straight from storage, without workgroup memory.
+ * `matmulTable.ts` chooses a rung of a ladder (`MatmulRung`) by adapter and shape; a benchmark chooses with
+ * `AdapterProfile.matmul`:
+ * 1. naive: one thread per element, for comparison.
+ * 2. direct: a thread keeps a block of rows × `vec4` columns in registers and reads from storage, without workgroup
+ *   memory.
  * 3. tiled: 256 threads share tiles in workgroup memory and keep 4×4 sums each; `half` does it in f16.
- * 4. subgroup: as direct, with A handed round inside a subgroup of whatever size.
- * `splits` of any of 2–4: where the result has few tiles and the sum is long (weight gradients; decoding), the sum is split, and
- * the parts are added in a fixed order afterwards.
+ * 4. subgroup: as direct, but the threads of a subgroup, of any size, exchange what they read of A.
+ * `splits` of 2–4: where the result has few tiles and the sum is long (weight gradients, decoding), the sum is cut into
+ * parts, which are added in a fixed order afterwards.
  *
- * What this is not: subgroup matrices (Dawn offers no configuration on the adapters this was written on), or tuned on a GPU.
+ * There are no subgroup matrices (Dawn offers no configuration on the adapters that this was written on), and nothing
+ * is tuned on a GPU.
  */
 import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import { directKernel, subgroupKernel } from "./matmulDirect.ts";
-import { bufferCount } from "./matmulShared.ts";
+import { bufferCount } from "./matmulCommon.ts";
 import { chooseRung } from "./matmulTable.ts";
 import { combineKernel, matmulNaive, tiledKernel } from "./matmulTiled.ts";
 import type { Generator } from "./shader.ts";
@@ -25,7 +28,7 @@ export function matmul(spec: MatmulSpec, profile: AdapterProfile): Program<WgslK
   return matmulBy(chooseRung(spec, profile), spec, profile);
 }
 
-// The ladder by name, for benchmarks and tests. The last two need features: see `AdapterProfile.features`.
+// The rungs by name, for benchmarks and tests. The last two need features: see `AdapterProfile.features`.
 export { matmulNaive } from "./matmulTiled.ts";
 export const matmulDirect8x2: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "direct", rows: 8, quads: 2, steps: 4, across: 8, down: 4 }, spec, profile);
@@ -41,7 +44,7 @@ export const matmulSubgroup: Generator<MatmulSpec> = (spec, profile) =>
 export const matmulHalf: Generator<MatmulSpec> = (spec, profile) =>
   matmulBy({ kind: "tiled", half: true }, spec, profile);
 
-/** Temp, if the sum is split: its parts. */
+/** The program of a rung. If the sum is split, a temporary holds its parts. */
 function matmulBy(rung: MatmulRung, spec: MatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
   if (rung.kind === "naive") return matmulNaive(spec, profile);
   const splits = rung.splits ?? 1;

@@ -1,10 +1,12 @@
 /**
- * Matrix products without workgroup memory: a thread keeps a block of rows × `vec4` columns of C in registers and reads A and B
- * straight from storage. On software adapters the fastest by far (workgroup barriers cost 10–30× there, and every load is
- * gathered lane by lane, so that large blocks pay); on GPUs for few rows or columns, where a tile would be idle.
+ * Matrix products without workgroup memory: a thread keeps a block of rows × `vec4` columns of C in registers and reads
+ * A and B from storage. On software adapters this is the fastest by far: workgroup barriers cost 10–30× there, and
+ * every load is gathered lane by lane, so large blocks pay. On GPUs it is for few rows or columns, where most of a tile
+ * would be idle.
  *
- * `subgroupKernel` is the same block with A read once per subgroup and handed round: neighbouring threads own neighbouring
- * columns and need the same elements of A. It asks for the subgroup's size at run time and works for any.
+ * `subgroupKernel` has the same block, but a subgroup reads each element of A once and exchanges it: neighbouring
+ * threads own neighbouring columns and need the same elements of A. It asks for the subgroup's size at run time and
+ * works for any.
  */
 import type { WgslKernel } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
@@ -17,11 +19,11 @@ import {
   storeFunction,
   tileCount,
   tilePlace,
-} from "./matmulShared.ts";
+} from "./matmulCommon.ts";
 import type { DirectBlock } from "./matmulTable.ts";
 import { each, gridFor, shader } from "./shader.ts";
 
-/** How a thread walks the sum, and which operands it reads by `vec4f`. */
+/** How a thread walks the sum, and which operands it reads as `vec4f`. */
 interface Walk {
   readonly rows: number;
   readonly quads: number;
@@ -33,7 +35,7 @@ const element = (vector: boolean): "vec4f" | "f32" => (vector ? "vec4f" : "f32")
 const sums = ({ rows, quads }: DirectBlock, text: (i: number, j: number) => string, separator: string): string =>
   each(rows, (i) => each(quads, (j) => text(i, j), separator), separator);
 
-/** A loop, and one that the compiler cannot unroll, so that the epilogue is compiled once and not for every element. */
+/** A loop that the compiler cannot unroll, so that the epilogue is compiled once and not for every element. */
 const storeLoop = (block: DirectBlock): string => `
   var sums = array<vec4f, ${block.rows * block.quads}>(${sums(block, (i, j) => `sum${i}_${j}`, ", ")});
   for (var s = 0u; s < ${block.quads}u * min(${block.rows}u, params.m - min(row, params.m)); s++) {
@@ -41,9 +43,10 @@ const storeLoop = (block: DirectBlock): string => `
   }`;
 
 /**
- * Four steps of the sum at a time where rows of A lie along it in fours (and B can be read in fours) and the block asks for it,
- * else one. Operands that lie along the edge of C in fours are read by `vec4f`, others by scalars. Rows and columns beyond the
- * edge repeat the last one and are not stored. `splits` > 1: part s of the sum goes to its own [batch, m, n] of C, for `combine`.
+ * Takes four steps of the sum at a time if the block asks for it, the steps of a row of A are contiguous in fours and B
+ * can be read in fours; else one step. Operands whose elements are contiguous along an edge of C are read as `vec4f`,
+ * others as scalars. Rows and columns beyond the edge repeat the last one and are not stored. With `splits` > 1, part s
+ * of the sum goes to its own [batch, m, n] of C, for `combineKernel`.
  */
 export function directKernel(spec: MatmulSpec, block: DirectBlock, splits: number): WgslKernel {
   const { m, n, k, transA, transB } = spec;
@@ -53,12 +56,14 @@ export function directKernel(spec: MatmulSpec, block: DirectBlock, splits: numbe
   const vectorB = byFour || (!transB && n % 4 === 0);
   const vectorC = n % 4 === 0;
   const walk: Walk = { rows, quads, vectorA, vectorB };
-  const steps = vectorA && vectorB ? block.steps : 1; // more text is not worth its compilation where reads are scalar
+  const steps = vectorA && vectorB ? block.steps : 1; // with scalar reads more text only takes longer to compile
   const stored = storedBy(spec, splits);
   const [tileRows, tileCols] = [down * rows, across * quads * 4];
+  const shape = `direct${rows}x${quads}/${across}x${down}`;
+  const place = tilePlace(tileRows, tileCols);
   const vectors = [vectorA, vectorB, vectorC].map(Number).join("");
   return shader({
-    key: `matmul/direct${rows}x${quads}/${across}x${down}/${orderKey(spec)}${byFour ? "/quads" : `/by${steps}`}/${vectors}${epilogueKey(stored)}`,
+    key: `matmul/${shape}/${orderKey(spec)}/${byFour ? "quads" : `by${steps}`}/${vectors}${epilogueKey(stored)}`,
     bindings: {
       a: `read ${element(vectorA)}`,
       b: `read ${element(vectorB)}`,
@@ -69,7 +74,7 @@ export function directKernel(spec: MatmulSpec, block: DirectBlock, splits: numbe
     workgroups: gridFor(splits * tileCount(spec, tileRows, tileCols), 1),
     body: () => `${storeFunction(stored, vectorC)}
 @compute @workgroup_size(${across}, ${down})
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u) {${tilePlace(tileRows, tileCols)}
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u) {${place}
   let row = tileRow + local.y * ${rows}u;
   let col = tileCol + local.x * ${quads * 4}u;
   if (part >= params.batch * params.splits || row >= params.m || col >= params.n) { return; }
@@ -80,7 +85,7 @@ ${byFour ? quadLoop(spec, walk) : stepLoop(spec, walk, steps)}${storeLoop(block)
   });
 }
 
-/** a_i: four steps of row i. b: one of those steps of four columns, or, where B is transposed, all four steps of one column. */
+/** a_i: four steps of row i. b: one step of four columns or, where B is transposed, four steps of one column. */
 function quadLoop({ transB }: MatmulSpec, { rows, quads }: Walk): string {
   const placesB = transB
     ? each(
@@ -91,9 +96,14 @@ function quadLoop({ transB }: MatmulSpec, { rows, quads }: Walk): string {
   const column = (j: number): string => `    let b${j} = b[b${j}At + k];
 ${each(rows, (i) => `    sum${i}_${Math.floor(j / 4)}[${j % 4}] += dot(a${i}, b${j});`)}`;
   // One expression per sum: SwiftShader would store and load it again between statements.
-  const lines = `${each(4, (step) => each(quads, (j) => `    let b${j}_${step} = b[b${j}At + (4u * k + ${step}u) * (params.n / 4u)];`))}
-${each(rows, (i) => each(quads, (j) => `    sum${i}_${j} += ${each(4, (step) => `a${i}[${step}] * b${j}_${step}`, " + ")};`))}`;
-  return `${each(rows, (i) => `  let a${i}At = (batch * params.strideA + min(row + ${i}u, params.m - 1u) * params.k) / 4u;`)}
+  const product = (i: number, j: number): string => each(4, (step) => `a${i}[${step}] * b${j}_${step}`, " + ");
+  const loadB = (step: number, j: number): string =>
+    `    let b${j}_${step} = b[b${j}At + (4u * k + ${step}u) * (params.n / 4u)];`;
+  const lines = `${each(4, (step) => each(quads, (j) => loadB(step, j)))}
+${each(rows, (i) => each(quads, (j) => `    sum${i}_${j} += ${product(i, j)};`))}`;
+  const placeA = (i: number): string =>
+    `  let a${i}At = (batch * params.strideA + min(row + ${i}u, params.m - 1u) * params.k) / 4u;`;
+  return `${each(rows, placeA)}
 ${placesB}
   for (var k = first / 4u; k < end / 4u; k++) {
 ${each(rows, (i) => `    let a${i} = a[a${i}At + k];`)}
@@ -101,7 +111,9 @@ ${transB ? each(4 * quads, column) : lines}
   }`;
 }
 
-/** Where an operand's rows or columns begin, and the text that reads their element of step `k` into `name`0, `name`1, …. */
+/**
+ * Where an operand's rows or columns begin, and the text that reads their elements of a step into `name`0, `name`1, ….
+ */
 interface Reader {
   readonly places: string;
   readonly load: (k: string, name: string) => string;
@@ -142,7 +154,7 @@ function readB({ transB }: MatmulSpec, { quads, vectorB }: Walk): Reader {
   };
 }
 
-/** The outer product of a column of A and a row of B per step; `steps` 4: four of them in one expression, then the rest singly. */
+/** The outer product of a column of A and a row of B per step. If `steps` is 4, one expression takes four of them. */
 function stepLoop(spec: MatmulSpec, walk: Walk, steps: 1 | 4): string {
   const { rows, quads, vectorA } = walk;
   const [a, b] = [readA(spec, walk), readB(spec, walk)];
@@ -165,12 +177,13 @@ ${turn(1)}
   }`;
 }
 
-/** Threads of a subgroup kernel's workgroup, side by side along a row of C. No adapter's subgroups are larger than this. */
+/** Threads of a subgroup kernel's workgroup, along a row of C. No adapter's subgroups are larger than this. */
 const SUBGROUP_THREADS = 128;
 
 /**
- * Each thread of a subgroup reads one step of every row of the block, and all steps are handed round. No thread may leave early:
- * a shuffle from a thread that is gone is undefined. Rows are chosen by the workgroup, so a subgroup never spans two blocks.
+ * Each thread of a subgroup reads one step of every row of the block, and the threads exchange all steps. No thread may
+ * return early: a shuffle from a thread that has returned is undefined. The workgroup chooses the rows, so a subgroup
+ * never belongs to two blocks.
  */
 export function subgroupKernel(spec: MatmulSpec, rows: number, splits: number): WgslKernel {
   const { n, transA, transB } = spec;

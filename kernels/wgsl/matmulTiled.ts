@@ -1,7 +1,8 @@
 /**
- * Matrix products through workgroup memory, for GPUs: 256 threads share a 64×16 tile of A and a 16×64 tile of B and keep 4×4
- * sums each (the register-blocked scheme of Boehm's "How to optimize a CUDA matmul kernel", 2022). `half`: tiles and products in
- * f16, sums in f32. Also the naive product, which is the yardstick, and the sum of a split product's parts.
+ * Matrix products through workgroup memory, for GPUs: 256 threads share a 64×16 tile of A and a 16×64 tile of B and
+ * keep 4×4 sums each (the register-blocked scheme of Boehm's "How to optimize a CUDA matmul kernel", 2022). `half`:
+ * tiles and products in f16, sums in f32. Also here: the naive product, for comparison, and the sum of the parts of a
+ * split product.
  */
 import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
 import { single, u32 } from "../kernel.ts";
@@ -17,7 +18,7 @@ import {
   storeFunction,
   tileCount,
   tilePlace,
-} from "./matmulShared.ts";
+} from "./matmulCommon.ts";
 import { type Bindings, independentThreads, vectorType } from "./rows.ts";
 import { each, gridFor, linearMain, shader } from "./shader.ts";
 
@@ -50,16 +51,19 @@ ${linearMain(threads, "params.count")}
 
 export const TILE = 64;
 const DEPTH = 16;
-/** Quads from one step of a tile to the next: 16 and one more, so that threads that fill neighbouring steps hit different banks. */
+/** Quads from one step of a tile to the next: one more than 16, so that neighbouring steps are in different banks. */
 const PITCH = TILE / 4 + 1;
 
-/** `splits` > 1: part s of the sum goes to its own [batch, m, n] of C, unscaled, for `combine`. */
+/** With `splits` > 1, part s of the sum goes to its own [batch, m, n] of C, unscaled, for `combineKernel`. */
 export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number): WgslKernel {
   const { n, transA, transB } = spec;
   const vectorC = n % 4 === 0;
   const stored = storedBy(spec, splits);
   const quad = half ? "vec4h" : "vec4f";
-  // Neighbouring threads read neighbouring memory: along the steps where the operand lies that way, else along the tile.
+  const atA = transA ? "k * params.m + row" : "row * params.k + k";
+  const atB = transB ? "col * params.k + k" : "k * params.n + col";
+  // Neighbouring threads read neighbouring memory: along the steps if the operand is contiguous there, else along the
+  // tile.
   const fill = (alongSteps: boolean): string =>
     alongSteps
       ? `let step = index % ${DEPTH}u;\n      let quad = index / ${DEPTH}u;`
@@ -74,10 +78,10 @@ export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number): Wg
 var<workgroup> tileA: array<${quad}, ${DEPTH * PITCH}>; // [step][four rows]
 var<workgroup> tileB: array<${quad}, ${DEPTH * PITCH}>; // [step][four columns]
 fn elementA(batch: u32, row: u32, k: u32, end: u32) -> f32 {
-  return select(0.0, a[batch * params.strideA + ${transA ? "k * params.m + row" : "row * params.k + k"}], row < params.m && k < end);
+  return select(0.0, a[batch * params.strideA + ${atA}], row < params.m && k < end);
 }
 fn elementB(batch: u32, k: u32, col: u32, end: u32) -> f32 {
-  return select(0.0, b[batch * params.strideB + ${transB ? "col * params.k + k" : "k * params.n + col"}], col < params.n && k < end);
+  return select(0.0, b[batch * params.strideB + ${atB}], col < params.n && k < end);
 }
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) index: u32) {${tilePlace(TILE, TILE)}

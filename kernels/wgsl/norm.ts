@@ -3,8 +3,8 @@
  *
  * With x̂ = (x − mean)·r and r = 1/√(var + eps) (mean = 0 for RMS, so var is the mean square) both share one backward:
  *   dx = r·(gw − [layer] mean(gw) − x̂·mean(gw·x̂)) with gw = g·w,   dw = Σ_rows g·x̂,   db = Σ_rows g.
- * dx is a row kernel, which leaves (mean, r) of every row for the column sums; these go by blocks of rows, then over blocks, so
- * that many threads share them and every sum has a fixed order without float atomics.
+ * dx is made by rows, which also leave (mean, r) for the sums over columns. These sum blocks of rows and then the
+ * blocks, so that many threads take part and every sum has a fixed order without float atomics.
  */
 import type { AdapterProfile, Program, Step, WgslKernel } from "../kernel.ts";
 import { f32, single, u32 } from "../kernel.ts";
@@ -23,7 +23,7 @@ import { gridFor, linearMain, shader } from "./shader.ts";
 /** Rows whose column sums one thread takes. */
 const BLOCK = 64;
 
-/** Sets `mean` and `r` of this row. Two passes: the variance is taken around the mean, never as a difference of squares. */
+/** Sets `mean` and `r` of this row. The variance is taken around the mean, never as a difference of squares. */
 const statistics = (layer: boolean, reduce: RowReductions): string => `
   ${
     layer
@@ -61,7 +61,7 @@ export function norm(spec: NormSpec, profile: AdapterProfile): Program<WgslKerne
   return single(kernel, layer ? 4 : 3);
 }
 
-/** x, w, g → dx [rows, cols], dw [cols], (db [cols] for layer). Temps: (mean, r) per row; partial column sums per block. */
+/** x, w, g → dx [rows, cols], dw [cols], (db [cols] for layer). Temps: (mean, r) per row; column sums per block. */
 export function normBackward(spec: NormBackwardSpec, profile: AdapterProfile): Program<WgslKernel> {
   const { kind, rows, cols, eps } = spec;
   const layer = kind === "layer";

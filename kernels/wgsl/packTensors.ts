@@ -1,6 +1,7 @@
 /**
- * Many buffers into one: up to seven per dispatch (the eighth is the target), one thread per word, or four where all sizes allow.
- * Software adapters take one per dispatch: they execute every branch, taken or not, and a dispatch costs them little.
+ * Packs many buffers into one: up to seven per dispatch (the eighth is the target), one thread per word, or per four
+ * words if all sizes allow. Software adapters take one buffer per dispatch: they execute every branch, taken or not,
+ * and a dispatch costs them little.
  */
 import { type Step, u32, type Uniform, type WgslKernel } from "../kernel.ts";
 import type { PackTensorsSpec } from "../specs.ts";
@@ -16,7 +17,7 @@ export const packTensors: Generator<PackTensorsSpec> = ({ sizes, offsets, total 
   for (let first = 0; first < sizes.length; first += perDispatch) {
     const count = Math.min(perDispatch, sizes.length - first);
     const members = Array.from({ length: count }, (_, k) => first + k);
-    // Each source also writes the zeros behind it; the first one those before it.
+    // Each source also writes the zeros behind it, and the first one those before it.
     const begin = first === 0 ? 0 : offsets[first]!;
     const end = offsets[first + count] ?? total;
     const width = [begin, end, ...members.flatMap((i) => [sizes[i]!, offsets[i]!])].every((x) => x % 4 === 0) ? 4 : 1;
@@ -32,6 +33,10 @@ export const packTensors: Generator<PackTensorsSpec> = ({ sizes, offsets, total 
     const bindings: Record<string, BindingType> = {};
     for (let k = 0; k < count; k++) bindings[`x${k}`] = `read ${element}`;
     bindings["y"] = `write ${element}`;
+    const takeFrom = (k: number): string => {
+      const place = `at - params.offset${k}`;
+      return `  if (${place} < params.size${k}) { value = x${k}[${place}]; } // wraps below the offset`;
+    };
     const kernel = shader({
       key: `packTensors ${count} ${element}`,
       bindings,
@@ -40,7 +45,7 @@ export const packTensors: Generator<PackTensorsSpec> = ({ sizes, offsets, total 
       body: () => `${linearMain(GROUP, "params.count")}
   let at = params.begin + i;
   var value = ${element}();
-${each(count, (k) => `  if (at - params.offset${k} < params.size${k}) { value = x${k}[at - params.offset${k}]; } // wraps below the offset`)}
+${each(count, takeFrom)}
   y[at] = value;
 }`,
     });

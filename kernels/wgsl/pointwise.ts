@@ -1,6 +1,7 @@
 /**
- * Pointwise kernels: a scalar expression over a broadcast index space. One thread computes one element, or four neighbours of a
- * large array at once (one 16-byte load and store per buffer: 2–4 times faster, also in software).
+ * Pointwise kernels: a scalar expression over a broadcast index space. One thread computes one element, or four
+ * neighbours if the array is large (one 16-byte load and store per buffer, which is 2–4 times as fast, also in
+ * software).
  */
 import { f32, single, u32, type Uniform } from "../kernel.ts";
 import type { PointwiseSpec } from "../specs.ts";
@@ -8,10 +9,12 @@ import { emitExpression } from "./expression.ts";
 import { type BindingType, clampToF32, each, type Generator, gridFor, indent, linearMain, shader } from "./shader.ts";
 
 const GROUP = 64;
-/** Below this many elements four at a time gain nothing, and would cost a second compilation of the formula. */
+/** With fewer elements, four at a time gain nothing and cost a second compilation of the formula. */
 const LARGE = 16384;
 
-/** Whether the last axis can be walked by fours: every input walks it by one, in step with the others, or stands still. */
+/**
+ * Whether the last axis can be walked by fours: each input has stride 1 there, aligned with the others, or stride 0.
+ */
 function walksByFours({ inputs, dims }: PointwiseSpec): boolean {
   const last = dims.length - 1;
   if (dims[last]! % 4 !== 0 || dims.reduce((a, b) => a * b, 1) < LARGE) return false;
@@ -23,7 +26,7 @@ function walksByFours({ inputs, dims }: PointwiseSpec): boolean {
   );
 }
 
-/** See `PointwiseSpec`. Coordinates are computed only for axes along which some input does not simply follow the output. */
+/** See `PointwiseSpec`. Computes coordinates only for axes along which some input is not contiguous with the output. */
 export const pointwise: Generator<PointwiseSpec> = (spec) => {
   const { name, outputs, inputs, inPlace } = spec;
   const width = walksByFours(spec) ? 4 : 1;
@@ -35,7 +38,7 @@ export const pointwise: Generator<PointwiseSpec> = (spec) => {
   const bindings: Record<string, BindingType> = {};
   const params: Record<string, Uniform> = { count: u32(count) };
   const loads: string[] = [];
-  /** Per input, whether it is one number for all that a thread computes. */
+  /** For each input: whether it is one number for all elements of a thread. */
   const isSingle: boolean[] = [];
   /** Axes whose coordinate is needed. */
   const used = new Set<number>();
@@ -86,8 +89,9 @@ export const pointwise: Generator<PointwiseSpec> = (spec) => {
     return `out${k}[i]`;
   });
 
+  const ids = outputs.map(({ id }) => id).join();
   const kernel = shader({
-    key: `pointwise ${name}#${outputs.map(({ id }) => id).join()} ${walks} rank ${dims.length} in place ${inPlace.join()} by ${width}`,
+    key: `pointwise ${name}#${ids} ${walks} rank ${dims.length} in place ${inPlace.join()} by ${width}`,
     bindings,
     params,
     workgroups: gridFor(count, GROUP),

@@ -1,6 +1,6 @@
 /**
- * Uniform random numbers: Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw, SC 2011), the same bits as on every other
- * executor. One thread per block of two words.
+ * Uniform random numbers from Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw, SC 2011); every executor gives
+ * the same bits. One thread per block of two words.
  */
 import { single, u32 } from "../kernel.ts";
 import type { RandomSpec } from "../specs.ts";
@@ -9,7 +9,7 @@ import { each, gridFor, linearMain, shader, type Generator } from "./shader.ts";
 const GROUP = 64;
 const ROTATIONS = [13, 15, 26, 6, 17, 29, 16, 24] as const;
 
-/** Five groups of four rounds, each followed by a key injection: `x` under `keys`, with `rotate_left` in scope. */
+/** Five groups of four rounds, each followed by a key injection. The text uses `x`, `keys` and `rotate_left`. */
 export const threefryRounds = (): string =>
   each(
     5,

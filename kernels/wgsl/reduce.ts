@@ -1,11 +1,13 @@
 /**
  * Reductions over the middle axis of [outer, length, inner] after a pointwise prologue.
  *
- * Three kernels. *Columns*: one thread per output walks its column. *Rows* (inner = 1, `gpu` schedule): one workgroup per
- * output, lanes stride along the row, then a tree in workgroup memory. *Blocks*: where there are too few outputs to keep
- * the device busy, columns are cut into blocks of fixed length, one thread each, and the partial results are reduced again.
- * A thread takes four neighbouring columns of a plain sum at once (the gradients of biases), where `inner` is a multiple of 4.
- * Which one is a function of shapes (and the schedule), and so is the order of summation; sums of long columns are sums of
+ * There are three kernels. *Columns*: one thread per output walks its column. *Rows* (inner = 1, `gpu` schedule): one
+ * workgroup per output; its threads stride along the row, then reduce in a tree in workgroup memory. *Blocks*: where
+ * there are too few outputs to keep the device busy, columns are cut into blocks of fixed length, one thread each, and
+ * the partial results are reduced again. A thread takes four neighbouring columns of a plain sum at once (the gradients
+ * of biases) if `inner` is a multiple of 4.
+ *
+ * Shapes and the schedule decide which kernel runs, and so the order of summation. Sums of long columns are sums of
  * sums of 64, which keeps the rounding error of 10⁶ terms near that of 10³.
  */
 import { type Expr, input } from "../expr.ts";
@@ -23,18 +25,18 @@ const BUSY = 4096;
 type Kind = ReduceSpec["kind"];
 const isArg = (kind: Kind): boolean => kind === "argmax" || kind === "argmin";
 
-/** WGSL that takes `value` (of element `index`) into the accumulators `best`, or `best` and `bestIndex`. */
+/** WGSL that takes `value`, the element number `index`, into the accumulators `best`, or `best` and `bestIndex`. */
 function take(kind: Kind, value: string, index: string): string {
   if (kind === "sum") return `best += ${value};`;
   if (!isArg(kind)) return `best = ${kind}(best, ${value});`;
   return `if (${value} ${kind === "argmax" ? ">" : "<"} best) { best = ${value}; bestIndex = ${index}; }`;
 }
 
-/** The source of one pass: what a column's elements are. */
+/** What one pass reads: the elements of a column. */
 interface Source {
   readonly key: string;
   readonly bindings: Readonly<Record<string, BindingType>>;
-  /** Module-scope definition of `fn element(at: u32) -> f32`, or of a `vec4f` where the bindings are. */
+  /** Module-scope definition of `fn element(at: u32)`, which returns f32, or vec4f where the bindings are vec4f. */
   readonly code: () => string;
   /** The index that argmax reports for the element at flat position `at`, number `j` of its column. */
   readonly indexOf: (at: string, j: string) => string;
@@ -60,7 +62,7 @@ fn element(at: u32) -> f32 {
   };
 }
 
-/** The elements themselves, four columns at a time. */
+/** The elements themselves, in four columns at a time. */
 const quadSource: Source = {
   key: "four columns",
   bindings: { x0: "read vec4f" },
@@ -68,7 +70,7 @@ const quadSource: Source = {
   indexOf: () => "",
 };
 
-/** Partial results; for argmax and argmin with the indices they stand for. */
+/** Partial results; for argmax and argmin with the indices that they belong to. */
 function partialSource(kind: Kind): Source {
   const plain = prologueSource(input(0), 1);
   if (!isArg(kind)) return plain;
@@ -85,13 +87,13 @@ const outputs = (kind: Kind, partial: boolean, element: "f32" | "vec4f" = "f32")
   return partial ? { y: "write f32", yIndices: "write i32" } : { y: "write i32" };
 };
 
-/** Statements that store the accumulators. Means are divided in the last pass only. */
+/** Statements that store the accumulators. Only the last pass divides a mean. */
 function store(kind: Kind, partial: boolean, at: string): string {
   if (isArg(kind)) return partial ? `y[${at}] = best;\n  yIndices[${at}] = bestIndex;` : `y[${at}] = bestIndex;`;
   return kind === "sum" && !partial ? `y[${at}] = best * params.scale;` : `y[${at}] = best;`;
 }
 
-/** One thread per output column, or per block of one: blocks of `params.block` elements, the last one shorter. */
+/** One thread per output column, or per block of `params.block` elements of one; the last block may be shorter. */
 function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKernel {
   const { kind, outer, length } = spec;
   const partial = blocks > 1;
@@ -106,6 +108,7 @@ function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKe
     block: u32(partial ? BLOCK : length),
     scale: f32(spec.scale),
   };
+  const firstIndex = source.indexOf("column + start * params.inner", "start");
   const loop =
     kind === "sum"
       ? `var best = ${element}(0.0f);
@@ -115,7 +118,7 @@ function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKe
     best += part;
   }`
       : `var best = element(column + start * params.inner);
-${isArg(kind) ? `  var bestIndex = ${source.indexOf("column + start * params.inner", "start")};\n` : ""}  for (var j = start + 1u; j < end; j++) {
+${isArg(kind) ? `  var bestIndex = ${firstIndex};\n` : ""}  for (var j = start + 1u; j < end; j++) {
     let at = column + j * params.inner;
     let value = element(at);
     ${take(kind, "value", source.indexOf("at", "j"))}
@@ -137,12 +140,15 @@ ${linearMain(GROUP, "params.threads")}
   });
 }
 
-/** One workgroup per row. A lane without an element starts from the row's first one, which changes no result but a sum's. */
+/** One workgroup per row. A thread without an element starts from the row's first one, or from 0 for a sum. */
 function rowsKernel(spec: ReduceSpec, source: Source): WgslKernel {
   const { kind, outer, length } = spec;
   const arg = isArg(kind);
-  // On a tie the lower index wins, in whichever lane it is.
-  const better = `value ${kind === "argmax" ? ">" : "<"} values[lane] || (value == values[lane] && index < indices[lane])`;
+  // On a tie the lower index wins, whichever thread has it.
+  const comparison = kind === "argmax" ? ">" : "<";
+  const better = `value ${comparison} values[lane] || (value == values[lane] && index < indices[lane])`;
+  const bestIndex = arg ? "  var bestIndex = i32(select(0u, lane, lane < params.length));\n" : "";
+  const firstStep = kind === "sum" ? "lane" : `lane + ${GROUP}u`;
   const combine = arg
     ? `let value = values[lane + STRIDE];
     let index = indices[lane + STRIDE];
@@ -161,7 +167,7 @@ ${arg ? `var<workgroup> indices: array<i32, ${GROUP}>;\n` : ""}
 ${groupMain(GROUP, "params.rows")}
   let start = row * params.length;
   ${kind === "sum" ? "var best = 0.0f;" : "var best = element(start + select(0u, lane, lane < params.length));"}
-${arg ? "  var bestIndex = i32(select(0u, lane, lane < params.length));\n" : ""}  for (var j = ${kind === "sum" ? "lane" : `lane + ${GROUP}u`}; j < params.length; j += ${GROUP}u) {
+${bestIndex}  for (var j = ${firstStep}; j < params.length; j += ${GROUP}u) {
     let value = element(start + j);
     ${take(kind, "value", "i32(j)")}
   }

@@ -1,6 +1,7 @@
 /**
- * Rotary position embedding (Su et al. 2021) in the halves convention of Llama: the pair (x_j, x_{j+D/2}) is turned by the
- * angle whose cosine and sine stand in tables, made on the host, because WGSL promises sin and cos to 2⁻¹¹ only.
+ * Rotary position embedding (Su et al. 2021) in the halves convention of Llama: the pair (x_j, x_{j+D/2}) is rotated by
+ * the angle whose cosine and sine are in tables. The host makes the tables, because WGSL promises sin and cos to 2⁻¹¹
+ * only.
  */
 import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
 import { single, u32 } from "../kernel.ts";
@@ -8,7 +9,9 @@ import type { RotarySpec } from "../specs.ts";
 import { independentThreads } from "./rows.ts";
 import { gridFor, linearMain, shader } from "./shader.ts";
 
-/** x [tokens, heads, D], positions i32 [tokens], cos and sin [tableRows, D/2] → y [tokens, heads, D]. One thread per pair. */
+/**
+ * x [tokens, heads, D], positions i32 [tokens], cos, sin [tableRows, D/2] → y [tokens, heads, D]. One thread per pair.
+ */
 export function rotary(spec: RotarySpec, profile: AdapterProfile): Program<WgslKernel> {
   const { tokens, heads, headDim, tableRows, inverse } = spec;
   const threads = independentThreads(profile);

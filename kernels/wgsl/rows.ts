@@ -1,13 +1,14 @@
 /**
- * The frame that all row kernels share (softmax, norms, log-probabilities), so that each is written once, as a body, and runs
+ * The frame of all row kernels (softmax, norms, log-probabilities). Each is written once, as a body, and runs
  *
  * - with one thread per row: barriers cost a software adapter 10–30×, and many short rows need none on a GPU either; or
  * - with one workgroup per row: its threads take every 64th element, so that neighbours read neighbouring memory, and
  *   reductions are trees in workgroup memory.
  *
- * A body sees `row`, `first`, `step`, `begin` and `end`: `for (var i = begin + first; i < end; i += step)` walks this thread's
- * share of the row in units of `V`, which is `vec4f` where the number of columns is a multiple of 4, else `f32`. What this is not: a
- * reduction over other axes (see reduce.ts); a place for subgroup operations, whose size is unknown until a shader runs.
+ * A body sees `row`, `first`, `step`, `begin` and `end`: `for (var i = begin + first; i < end; i += step)` walks this
+ * thread's share of the row in units of `V`, which is `vec4f` if the number of columns is a multiple of 4, else `f32`.
+ * Reductions over other axes are in reduce.ts. There are no subgroup operations here, as their size is unknown until a
+ * shader runs.
  */
 import type { AdapterProfile, Uniform, WgslKernel } from "../kernel.ts";
 import { u32 } from "../kernel.ts";
@@ -15,18 +16,20 @@ import { type BindingType, gridFor, groupMain, linearMain, shader } from "./shad
 
 export type Bindings = Readonly<Record<string, BindingType>>;
 
-/** Threads of a workgroup that walks a row together, and slots of each of its reductions. */
+/** Threads of a workgroup that walks a row together, and places in memory for each of its reductions. */
 const LANES = 64;
 
-/** Threads per workgroup where threads do not cooperate: a software adapter spreads workgroups over processors, so few. */
+/**
+ * Threads per workgroup where threads do not cooperate; few on software adapters, which give each processor workgroups.
+ */
 export const independentThreads = (profile: AdapterProfile): number => (profile.schedule === "gpu" ? 64 : 16);
 
-/** Elements that are read at a time: 4 wherever rows are multiples of it. */
+/** Elements that are read at a time: 4 if the length of rows is a multiple of 4. */
 export const vectorWidth = (cols: number): 1 | 4 => (cols % 4 === 0 ? 4 : 1);
 /** The element type that shaders call `V`. */
 export const vectorType = (cols: number): "f32" | "vec4f" => (cols % 4 === 0 ? "vec4f" : "f32");
 
-/** `V`, the matching index vector `Columns`, and what makes one number of a `V`. */
+/** Defines `V`, the matching index vector `Columns`, and what makes one number of a `V`. */
 export function vectorPrelude(cols: number): string {
   return vectorWidth(cols) === 4
     ? `alias V = vec4f;
@@ -43,7 +46,7 @@ fn highest(v: V) -> f32 { return v; }
 `;
 }
 
-/** Inside a body: the text of a reduction of one f32 per thread. Every thread of the row gets the result. */
+/** For use in a body: the text of a reduction of one f32 per thread. Every thread of the row gets the result. */
 export interface RowReductions {
   readonly sum: (value: string) => string;
   readonly max: (value: string) => string;
@@ -54,15 +57,16 @@ export interface RowKernel {
   readonly rows: number;
   readonly cols: number;
   readonly bindings: Bindings;
-  /** After `rows` and `width` (the columns in units of `V`). */
+  /** These follow the params `rows` and `width` (the columns in units of `V`). */
   readonly params?: Readonly<Record<string, Uniform>>;
   readonly body: (reduce: RowReductions) => string;
 }
 
-/** One thread or one workgroup per row. The choice follows shapes and the adapter only. */
+/** One thread or one workgroup per row, depending on shapes and the adapter only. */
 export function rowKernel(profile: AdapterProfile, { key, rows, cols, bindings, params, body }: RowKernel): WgslKernel {
   const width = vectorWidth(cols);
-  // On a GPU a thread per row needs thousands of rows to fill the machine, and its neighbours read far apart.
+  // On a GPU one thread per row pays only for thousands of rows, and neighbouring threads read memory that is far
+  // apart.
   const shared = profile.schedule === "gpu" && cols >= 32 && (rows < 4096 || cols > 1024);
   const threads = independentThreads(profile);
   return shader({
@@ -100,8 +104,8 @@ ${main}
 }
 
 /**
- * A tree over the workgroup's threads. Every reduction has slots of its own, which nothing writes after the result was
- * broadcast: one of the drivers this was tested on miscompiles a slot that is used again.
+ * A tree over the workgroup's threads. Every reduction has memory of its own, which nothing writes after the result was
+ * broadcast: one of the drivers that this was tested on miscompiles memory that is used again.
  */
 function reductionFunction(name: string, combine: (a: string, b: string) => string): string {
   return `

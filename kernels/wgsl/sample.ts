@@ -1,11 +1,12 @@
 /**
- * Drawing a token from each row of logits: inversion of the distribution function at one counter-based random number (Threefry:
- * Salmon et al., SC 2011), so that what a row draws depends on its own key and counter only, and no logits go to the host.
+ * Draws a token from each row of logits by inverting the distribution function at one counter-based random number
+ * (Threefry: Salmon et al., SC 2011). A row's token depends on its own key and counter only, and no logits go to the
+ * host.
  *
- * On a GPU the 64 threads of a workgroup have neighbouring parts of the row; each adds up its own part, all of them add up the parts in order,
- * and the one in whose part the random number falls walks it. A software adapter gives one thread the whole row. Sums are
- * by blocks of 64 columns, so that rounding does not grow with the vocabulary.
- * What this is not: top-k, top-p or min-p, which need the logits in order and stay on the host.
+ * On a GPU the 64 threads of a workgroup have neighbouring parts of the row. Each sums its own part, all of them sum
+ * the parts in order, and the thread in whose part the random number falls walks that part. On a software adapter one
+ * thread takes the whole row. Sums are by blocks of 64 columns, so that rounding does not grow with the vocabulary. The
+ * host does top-k, top-p and min-p, which need sorted logits.
  */
 import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
 import { single, u32 } from "../kernel.ts";
@@ -38,10 +39,12 @@ export function sample({ rows, vocab }: SampleSpec, profile: AdapterProfile): Pr
   return single(kernel, 7);
 }
 
+const weight = "exp(max((logits[at + column] - top) * scale, -100.0))";
+
 /** `at` is where the row begins; columns are counted from there. */
 const helpers = `
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
-fn weight(at: u32, column: u32, top: f32, scale: f32) -> f32 { return exp(max((logits[at + column] - top) * scale, -100.0)); }
+fn weight(at: u32, column: u32, top: f32, scale: f32) -> f32 { return ${weight}; }
 fn block_sum(at: u32, begin: u32, end: u32, top: f32, scale: f32) -> f32 {
   var sum = 0.0;
   for (var i = begin; i < end; i++) { sum += weight(at, i, top, scale); }
@@ -109,7 +112,7 @@ ${linearMain(threads, "params.rows")}
   finish(i, at, column, top, scale, own, plain);
 }`;
 
-/** Every thread computes the same totals from the workgroup's memory, so that all take the same branches. */
+/** Every thread computes the same totals from workgroup memory, so that all take the same branches. */
 const sharedMain = (): string => `
 var<workgroup> bests: array<u32, ${LANES}>;
 var<workgroup> wrongs: array<u32, ${LANES}>;

@@ -1,6 +1,6 @@
 /**
- * Sums into rows by index, the adjoints of gather and takeAlong. WGSL has no float atomics, and a compare-and-swap loop would
- * add in a different order every run. Here every output element has one owner that adds in the order of n.
+ * Sums into rows by index: the adjoints of gather and takeAlong. WGSL has no float atomics, and a compare-and-swap loop
+ * would add in a different order in every run. Here every output element has one owner, which adds in the order of n.
  */
 import { type Program, single, u32, type WgslKernel } from "../kernel.ts";
 import type { ScatterAddSpec, ScatterAlongSpec } from "../specs.ts";
@@ -9,7 +9,7 @@ import { gridFor, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
 
-/** Ids that one thread may have to compare its own with; more where there are so many rows that the table would grow too large. */
+/** How many ids a thread compares its own with; more if there are so many rows that the table would grow too large. */
 const BLOCK = 64;
 const MAX_TABLE = 2 ** 22;
 
@@ -20,16 +20,16 @@ function blockOf(rows: number, count: number): number {
 }
 
 /**
- * See `ScatterAddSpec`. Linked lists of the places of each id, made on the device, so that it does not matter where ids come from
- * (a counting sort on the host would need those of a sampled batch to be read back). Linear in ids and rows: ids are cut into
- * blocks, `table` [blocks, rows] holds a place per block and id, and no two threads ever write the same word.
+ * See `ScatterAddSpec`. The device makes linked lists of the places of each id, wherever the ids come from. (A counting
+ * sort on the host would have to read back the ids of a sampled batch.) The work is linear in ids and rows: ids are cut
+ * into blocks, `table` [blocks, rows] holds a place per block and id, and no two threads write the same word.
  *
  * 1. `table` is filled with −1.
- * 2. One thread per n looks for its id in its own block only: `next[n]` is the following n with that id there (−1: none);
- *    the first in the block writes its n to the table.
- * 3. One thread per row goes through the blocks from the last to the first and turns each entry into what follows the block:
- *    the first place of that id in any later block. What is left is the first place of all: `first[row]`.
- * 4. One thread per output element (four where rows allow) walks the list and adds, in the order of n.
+ * 2. One thread per n looks for its id in its own block only: `next[n]` is the following n with that id (−1: none). The
+ *   first n of an id in a block goes into the table.
+ * 3. One thread per row goes through the blocks from the last to the first and turns each entry into what follows the
+ *   block: the first place of that id in any later block. What is left is the first place of all: `first[row]`.
+ * 4. One thread per output element (or four, if rows allow) walks the list and adds in the order of n.
  */
 export const scatterAdd: Generator<ScatterAddSpec> = ({ outer, rows, count, inner }) => {
   const block = blockOf(rows, count);
@@ -111,12 +111,13 @@ export const scatterAdd: Generator<ScatterAddSpec> = ({ outer, rows, count, inne
   };
 };
 
-/** Up to here, comparing every id with every row costs less than being serial in a column. */
+/** Up to this many ids per column, comparing every id with every row costs less than adding one after the other. */
 const FEW = 8;
 
 /**
- * See `ScatterAlongSpec`. Few ids per column (one, for the log-probability of a token): one thread per output element compares
- * them all. Many: the output is zeroed, then one thread per column adds them one after the other.
+ * See `ScatterAlongSpec`. If a column has few ids (one, for the log-probability of a token), one thread per output
+ * element compares them all. Otherwise the output is filled with zeros, then one thread per column adds its ids one
+ * after the other.
  */
 export const scatterAlong: Generator<ScatterAlongSpec> = ({ outer, rows, count, inner }) => {
   if (count > FEW) return scatterColumns({ outer, rows, count, inner });

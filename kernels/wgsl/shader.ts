@@ -1,6 +1,7 @@
 /**
- * The shared text of WGSL kernels: declarations printed from data, grids, literals. No intermediate language: a kernel is a
- * template literal laid out as the WGSL that a reader would write, and this file prints the lines that every kernel has.
+ * The text that all WGSL kernels have in common: declarations printed from data, grids, literals. There is no
+ * intermediate language: a kernel is a template literal, laid out as WGSL, and this file prints the lines that every
+ * kernel has.
  *
  * A generator reads like this:
  *
@@ -16,7 +17,7 @@
  */
 import type { Access, AdapterProfile, Program, Uniform, WgslKernel } from "../kernel.ts";
 
-/** Most workgroups along one axis of a grid, and most storage buffers of one kernel: WebGPU's default limits. */
+/** WebGPU's default limits: workgroups along one axis of a grid, and storage buffers of one kernel. */
 export const MAX_GROUPS = 65535;
 export const MAX_BUFFERS = 8;
 
@@ -25,7 +26,7 @@ export type ElementType = "f32" | "i32" | "u32" | "vec2f" | "vec4f" | "vec4i" | 
 export type BindingType = `${Access} ${ElementType}`;
 
 export interface ShaderOptions {
-  /** Identity of the code. Everything that changes the text must be in it: names, baked flags, tile sizes. */
+  /** The identity of the code. Everything that changes the text must be in it: names, flags, tile sizes. */
   readonly key: string;
   /** WGSL extensions that the text needs: "f16", "subgroups". The adapter must have the feature. */
   readonly enable?: readonly string[];
@@ -61,7 +62,8 @@ export function declare(
 ): string {
   const lines = Object.entries(bindings).map(([name, type], i) => {
     const [access, element] = type.split(" ") as [Access, ElementType];
-    return `@group(0) @binding(${i}) var<storage, ${access === "read" ? "read" : "read_write"}> ${name}: array<${element}>;`;
+    const mode = access === "read" ? "read" : "read_write";
+    return `@group(0) @binding(${i}) var<storage, ${mode}> ${name}: array<${element}>;`;
   });
   const fields = Object.entries(params);
   if (fields.length > 0) {
@@ -71,7 +73,9 @@ export function declare(
   return lines.join("\n") + "\n";
 }
 
-/** Workgroups for `threads` threads in groups of `size`, folded into two axes when one is not enough (see `linearMain`). */
+/**
+ * A grid of workgroups for `threads` threads in groups of `size`, in two axes if one is too short (see `linearMain`).
+ */
 export function gridFor(threads: number, size: number): [number, number, number] {
   const groups = Math.max(1, Math.ceil(threads / size));
   const y = Math.ceil(groups / MAX_GROUPS);
@@ -82,7 +86,7 @@ export function gridFor(threads: number, size: number): [number, number, number]
 /** The number of the workgroup in a grid made by `gridFor`, as WGSL: `y` is 0 unless `x` was full. */
 export const LINEAR_GROUP: string = `(group.y * ${MAX_GROUPS}u + group.x)`;
 
-/** Opens `main` with one thread per unit: `i` is the thread's number, threads at or beyond `count` have returned. */
+/** Opens `main` with one thread per unit: `i` is the thread's number. Threads from `count` on have returned. */
 export function linearMain(size: number, count: string): string {
   return `@compute @workgroup_size(${size})
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
@@ -90,7 +94,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   if (i >= ${count}) { return; }`;
 }
 
-/** Opens `main` with one workgroup per unit: `row` is the group's number, `lane` the thread in it; surplus groups return. */
+/** Opens `main` with one workgroup per unit: `row` is the group's number, `lane` the thread in it. */
 export function groupMain(size: number, count: string): string {
   return `@compute @workgroup_size(${size})
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
@@ -100,11 +104,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
 
 const MAX_F32 = 3.4028234663852886e38;
 
-/** Into the range of f32: kernels may not assume infinities. */
+/** Limits a number to the range of f32: kernels may not assume infinities. */
 export const clampToF32 = (value: number): number => Math.min(Math.max(value, -MAX_F32), MAX_F32);
 
 /**
- * A number as an f32 literal, exactly (the nearest f32). Beyond the range of f32 it is clamped: WGSL has no literal for an
+ * The f32 literal of the nearest f32. A number beyond the range of f32 becomes the largest: WGSL has no literal for an
  * infinity, and kernels may not assume one.
  */
 export function f32Literal(value: number): string {
@@ -115,12 +119,12 @@ export function f32Literal(value: number): string {
   return /[.e]/.test(text) ? `${text}f` : `${text}.0f`;
 }
 
-/** `each(3, (i) => …)`: the texts for 0…n−1, one per line; for unrolled register tiles. */
+/** The texts `line(0)` … `line(n − 1)`, one per line: for unrolled register tiles. */
 export function each(n: number, line: (i: number) => string, separator = "\n"): string {
   return Array.from({ length: n }, (_, i) => line(i)).join(separator);
 }
 
-/** Indents every line but the first, so that a multi-line insert keeps the layout of the template around it. */
+/** Indents every line but the first, so that an insert of several lines keeps the layout of the template around it. */
 export function indent(text: string, spaces: number): string {
   return text.replaceAll("\n", `\n${" ".repeat(spaces)}`);
 }

@@ -1,14 +1,14 @@
 /**
- * Softmax and log-softmax over the last axis, with an optional mask, and their backward.
- * The maximum is subtracted first (so that exp never overflows) and found over allowed entries only: whatever stands in an
- * excluded place, 1e30 or rubbish, is never selected.
+ * Softmax and log-softmax over the last axis, with an optional mask, and their backward. The maximum is subtracted
+ * first, so that exp never overflows. It is taken over entries that are not excluded, so it does not matter what stands
+ * in an excluded one.
  */
 import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
 import { single } from "../kernel.ts";
 import type { SoftmaxBackwardSpec, SoftmaxSpec } from "../specs.ts";
 import { type Bindings, rowKernel, vectorType } from "./rows.ts";
 
-/** The start of a maximum, below what matters and finite: WGSL promises no infinities. */
+/** Where a maximum starts: lower than any logit, and finite, as WGSL promises no infinities. */
 const LOWEST = "-3.4e38f";
 
 /** x [rows, cols], (mask [rows, cols]) → y [rows, cols]. */
@@ -51,7 +51,7 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
   return single(kernel, masked ? 3 : 2);
 }
 
-/** y (the forward's result), g → dx; all [rows, cols]. An excluded entry is known by y = 0 (softmax) or y ≤ −1e29 (log). */
+/** y (the forward's result), g → dx; all [rows, cols]. Excluded entries have y = 0 (softmax) or y ≤ −1e29 (log). */
 export function softmaxBackward(spec: SoftmaxBackwardSpec, profile: AdapterProfile): Program<WgslKernel> {
   const { rows, cols, log } = spec;
   const V = vectorType(cols);

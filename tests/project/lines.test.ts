@@ -10,7 +10,9 @@ const SOURCE = /(\.(ts|js|html|css|sh|py)|^\.ci\/run)$/;
 const IGNORED = /prettier-(?:ignore)\b/;
 
 /** Files with data tables that are easier to read than what prettier prints. Only these may switch prettier off. */
-const TABLES = new Set<string>([]);
+const TABLES = new Set([
+  "kernels/wasm/values.ts", // a method per instruction, with its opcode
+]);
 
 interface Count {
   /** Lines over `MAX_COLUMNS`. */
@@ -28,7 +30,6 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   engine: { long: 196, ignored: 44 },
   environments: { long: 313, ignored: 58 },
   examples: { long: 18, ignored: 4 },
-  kernels: { long: 250, ignored: 30 },
   nn: { long: 81, ignored: 5 },
   node: { long: 164, ignored: 42 },
   rl: { long: 585, ignored: 177 },

@@ -1,6 +1,6 @@
 /**
- * What all matrix kernels share: sizes as uniforms, the place of a tile in the grid, the part of a sum that a split takes, and
- * the epilogue `store`, the only place that writes C.
+ * What all matrix kernels have in common: sizes as uniforms, the place of a tile in the grid, the part of the sum that
+ * a split takes, and the epilogue `store`, which is the only place that writes C.
  */
 import { exprToString } from "../expr.ts";
 import type { Uniform } from "../kernel.ts";
@@ -17,7 +17,7 @@ export const orderKey = (spec: MatmulSpec): string => `${spec.transA ? "T" : "N"
 export const epilogueKey = (spec: MatmulSpec): string =>
   `${spec.bias ? "/bias" : ""}${spec.activation === undefined ? "" : `/${exprToString(spec.activation)}`}`;
 
-/** A kernel that writes parts of sums leaves scale, bias and activation to the one that adds them up. */
+/** A kernel that writes parts of sums leaves scale, bias and activation to the kernel that adds them. */
 export const storedBy = (spec: MatmulSpec, splits: number): MatmulSpec =>
   splits === 1 ? spec : { ...spec, scale: 1, bias: false, activation: undefined };
 
@@ -46,11 +46,12 @@ ${statements}
 /** `store(batch, row, col, sum)`: the epilogue for four neighbouring columns. */
 export function storeFunction(spec: MatmulSpec, vector: boolean): string {
   const { bias, activation } = spec;
+  const ragged = `vec4f(${each(4, (c) => `bias[min(col + ${c}u, params.n - 1u)]`, ", ")})`;
   return `${activationFunction(spec)}
 fn store(batch: u32, row: u32, col: u32, sum: vec4f) {
   if (row >= params.m || col >= params.n) { return; }
   var y = params.scale * sum;
-  ${!bias ? "" : vector ? "y += bias[col / 4u];" : `y += vec4f(${each(4, (c) => `bias[min(col + ${c}u, params.n - 1u)]`, ", ")});`}
+  ${bias ? `y += ${vector ? "bias[col / 4u]" : ragged};` : ""}
   ${activation === undefined ? "" : "y = vec4f(activation(y.x), activation(y.y), activation(y.z), activation(y.w));"}
   let at = (batch * params.m + row) * params.n + col;
   ${
@@ -66,8 +67,9 @@ fn store(batch: u32, row: u32, col: u32, sum: vec4f) {
 }
 
 /**
- * Sets the place of this workgroup in a one-dimensional grid of `tileRows`×`tileCols` tiles, and its share of the sum:
- * `part` = (split, batch) numbers a matrix of the output, `first` and `end` bound the steps (whole fours, but at the end).
+ * Sets the place of this workgroup in a one-dimensional grid of `tileRows`×`tileCols` tiles, and its part of the sum.
+ * `part` is the number (split, batch) of a matrix of the output; `first` and `end` bound the steps, in multiples of
+ * four except at the end.
  */
 export const tilePlace = (tileRows: number, tileCols: number): string => `
   let tile = ${LINEAR_GROUP};
