@@ -134,7 +134,7 @@ describe("a mistake is one clear line", () => {
   });
 
   test("of an arm, and of a run folder", () => {
-    expect(() => parseArms("grpo,grpo[sft.thoughts=true]")).toThrow("sft.thoughts is of the warm start, which all arms share"); // prettier-ignore
+    expect(() => parseArms("grpo,grpo[sft.thoughts=true]")).toThrow("sft.thoughts belongs to the warm start, which all arms share"); // prettier-ignore
     const preset = presetOfFlags("--env", "gridworld", ...THINK, "--quick");
     const foreign = createRun(join(folder, "foreign"), { preset: { ...preset, env: "terminal", tasks: {} } });
     expect(() => presetOf(foreign)).toThrow("--set sft.thoughts: terminal has no thoughts");

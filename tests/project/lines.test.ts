@@ -49,7 +49,7 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   "tests/scripts": { long: 6, ignored: 7 },
   "tests/support": { long: 121, ignored: 80 },
   "tests/tools": { long: 94, ignored: 79 },
-  tools: { long: 251, ignored: 57 },
+  tools: { long: 5, ignored: 2 },
 };
 
 /** The folder that a file is counted in: the first part of its path, or the first two in `tests/`. */

@@ -219,7 +219,7 @@ test.each([
   [[...TUNE, "paw.alpha=1|2"], "no arm has paw.alpha; arm grpo+echo: --set paw.alpha: paw is no part of --method grpo+echo"], // prettier-ignore
   [
     [...TUNE, "lambda=0.1|0.2,rl.lr=1e-3|2e-3"],
-    '--tune: every arm gets as many trials as the others, and grpo+echo has 4 (lambda, rl.lr) while grpo has 2 (rl.lr); give --tune-for "grpo=SETTING=VALUE|VALUE" with 4 combinations',
+    '--tune: all arms need the same number of trials, but grpo+echo has 4 (lambda, rl.lr) and grpo has 2 (rl.lr); give --tune-for "grpo=SETTING=VALUE|VALUE" with 4 combinations',
   ],
   [[...TUNE, "rl.lr=1e-3|0"], "arm grpo: --set rl.lr: expected a number > 0, got 0"],
   [[...TUNE, "rl.lr=1e-3", "--tune-for", "rloo=rl.lr=1"], "--tune-for: expected ARM=SETTING=VALUE|VALUE with one of the arms grpo, grpo+echo"], // prettier-ignore

@@ -68,8 +68,8 @@ describe("a list of arms", () => {
     ["grpo[lambda=0.2]", "arm grpo[lambda=0.2]: --lambda is the weight of echo, which is no part of --method grpo; add +echo"], // prettier-ignore
     ["a=echo[lamda=0.2]", 'arm a: unknown setting "lamda"; did you mean "lambda"?'],
     ["a=echo[seed=2]", 'arm a: unknown setting "seed"; expected PART.OPTION or one of steps, loss'],
-    ["a=echo[sft.lr=1]", "arm a: sft.lr is of the warm start, which all arms share"],
-    ["a=echo[env.levels=1]", "arm a: env.levels is of the tasks that all arms are evaluated on; train.… changes"],
+    ["a=echo[sft.lr=1]", "arm a: sft.lr belongs to the warm start, which all arms share"],
+    ["a=echo[env.levels=1]", "arm a: env.levels belongs to the tasks that all arms are evaluated on; train.… changes"],
     ["a=echo[train.sise=2]", "arm a: --set train: terminal: unknown option 'sise'; did you mean 'size'?"],
     ["a=echo[guide=2]", "arm a: "],
     ["echo[lambda]", "arm echo[lambda]: "],

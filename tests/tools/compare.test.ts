@@ -43,8 +43,8 @@ describe("a command line", () => {
   });
 
   test.each([
-    [["--arms", "grpo,echo", "--kl-target", "0.1"], "--kl-target is about one agent, and --arms are several"],
-    [["--arms", "grpo,echo", "--method", "grpo"], "--method is about one agent"],
+    [["--arms", "grpo,echo", "--kl-target", "0.1"], "--kl-target sets one agent, but --arms names several"],
+    [["--arms", "grpo,echo", "--method", "grpo"], "--method sets one agent"],
     [["--arms", "grpo"], '--arms: expected two agents or more, got "grpo"; for one alone use --method'],
     [["--arms", "grpo,ecko"], 'arm ecko: --method: unknown name "ecko"; did you mean "echo"?'],
     [["--env", "gridwold"], '--env: unknown name "gridwold"; did you mean "gridworld"?'],
@@ -89,7 +89,7 @@ const outcomeOf = (a: number, b: number): Outcome => ({
 describe("what the figures are made to say", () => {
   test("a difference that chance does not explain, in either direction, and one that it does", () => {
     expect(verdictOf(outcomeOf(40, 110))).toBe(
-      "From 2.0 %, 12,800 episodes took grpo to 13.3 % and grpo+echo to 36.7 %: +23 points [+17, +30]; grpo+echo is ahead, and by more than the chance of 300 tasks explains. It is one seed; npm run ablate repeats it over seeds, with any controls.",
+      "From 2.0 %, 12,800 episodes took grpo to 13.3 % and grpo+echo to 36.7 %: +23 points [+17, +30]; grpo+echo is ahead, and by more than the chance of 300 tasks explains. This is one seed; npm run ablate repeats the comparison over seeds, with any controls.",
     );
     expect(verdictOf(outcomeOf(110, 40))).toContain("−23 points [−30, −17]; grpo is ahead");
     expect(verdictOf(outcomeOf(100, 110))).toContain("so this run shows no difference");

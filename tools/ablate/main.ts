@@ -1,6 +1,7 @@
 /**
- * `npm run ablate`: arms from the same warm starts, over seeds, with what is chance and what is not. What it consists of is in
- * ablate/plan.ts, who trains when in arms/pool.ts, what it comes to in ablate/results.ts; here are flags, display, Ctrl-C, the end.
+ * `npm run ablate`: trains arms from the same warm starts over several seeds and says how much of a difference may be
+ * chance. ablate/plan.ts says what is trained, arms/pool.ts trains it, ablate/results.ts computes the results. This
+ * file has the flags, the display, Ctrl-C and the end.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
@@ -36,10 +37,12 @@ async function main(): Promise<number> {
     return 0;
   }
   const tuning = tuningOf(options);
-  if (tuning === null) planOf(options); // what is wrong is said before anything is shown
+  if (tuning === null) planOf(options); // throws before anything is shown if the settings are wrong
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
-  // The children end with us.
-  const signal = stopOnInterrupt(() => display.note("stopping after the steps that are under way; press Ctrl-C again to stop at once")); // prettier-ignore
+  // The signal also ends the child processes.
+  const signal = stopOnInterrupt(() =>
+    display.note("stopping after the steps that are under way; press Ctrl-C again to stop at once"),
+  );
   const train = (plan: Plan, what: string): Promise<boolean> =>
     options.reportOnly
       ? Promise.resolve(plan.cells.every(isFinished))
@@ -66,7 +69,6 @@ async function trainPlan(
   display: Display,
   signal: AbortSignal,
 ): Promise<boolean> {
-  // prettier-ignore
   const phase = <J extends Job>(name: string, all: readonly J[], onFinished: (job: J) => void): Promise<boolean> => {
     const missing = all.filter((job) => !isFinished(job));
     const before = all.filter(isFinished).reduce((sum, job) => sum + stepsOf(job), 0);
@@ -94,7 +96,7 @@ async function trainPlan(
   return warm && phase(`${cells.length} ${what}`, cells, (cell) => display.note(lineOf(cell, cells)));
 }
 
-/** The best trial of every arm in every environment, from the trials, which are all finished. */
+/** The best trial of every arm in every environment. All trials must be finished. */
 function chooseAll({ cells }: Plan<Trial>, options: AblateOptions): { tuning: Tuning[]; choices: Choices } {
   const { envs, arms, tune } = options;
   const chosen = new Map<string, TrialSettings>();
@@ -124,7 +126,7 @@ function curveOf(cell: Cell, { show }: Pick<AblateOptions, "show">): CellCurve {
 
 const summaryOf = (cell: Cell): Summary => readSummary(cell) as unknown as Summary;
 
-/** Tables, results.json, success.svg and report.html from the cells that are finished. */
+/** Shows the tables and writes results.json, success.svg and report.html from the cells that are finished. */
 async function show({ cells }: Plan, options: AblateOptions, tuning: Tuning[], display: Display): Promise<void> {
   const path = folderOf(options);
   const finished = cells.filter(isFinished);
@@ -135,7 +137,9 @@ async function show({ cells }: Plan, options: AblateOptions, tuning: Tuning[], d
     const families = { before: ratesOf(before), after: ratesOf(after) };
     return { env, arm, seed, ...curveOf(cell, options), families };
   });
-  const unknown = options.show.find((name) => own.every(({ points }) => points.every((point) => point.shown[name] === null))); // prettier-ignore
+  const unknown = options.show.find((name) =>
+    own.every(({ points }) => points.every((point) => point.shown[name] === null)),
+  );
   if (unknown !== undefined) display.note(`--show: no line has a metric "${unknown}"`);
   const { rl, evaluation } = cells[0]!.preset;
   const results = resultsOf(own, {
@@ -153,7 +157,10 @@ async function show({ cells }: Plan, options: AblateOptions, tuning: Tuning[], d
     const cell = finished.find((c) => c.env === env && c.arm === arm && c.seed === seed)!;
     return [...relative(path, cell.path).split(sep), "report.html"].join("/");
   };
-  const settings = { options, presets: Object.fromEntries(cells.map(({ env, arm, preset }) => [`${env} ${arm}`, preset])) }; // prettier-ignore
+  const settings = {
+    options,
+    presets: Object.fromEntries(cells.map(({ env, arm, preset }) => [`${env} ${arm}`, preset])),
+  };
   const assets = await bundlePage("ablate");
   mkdirSync(path, { recursive: true });
   writeFileSync(join(path, "results.json"), `${JSON.stringify(results, null, 2)}\n`);
@@ -168,20 +175,20 @@ const ratesOf = ({ families = {} }: Evaluation): CellResult["families"]["before"
     Object.entries(families).map(([name, { successes, episodes }]) => [name, { successes, episodes }]),
   );
 
-/** Families of tasks that a cell trains on. */
+/** The families of tasks that a cell trains on. */
 function rewardedFamilies({ preset }: Cell): string[] {
   const { families, levels: [low, high] = [1, Infinity] } = taskOptions(preset, "train");
   const all = ENVIRONMENTS[preset.env]!.families.filter(({ level }) => low <= level && level <= high);
   return all.map(({ name }) => name).filter((name) => families?.includes(name) ?? true);
 }
 
-/** Of its RL steps, evaluations left out. */
+/** The seconds that a cell's RL steps took, without evaluations. */
 const secondsOf = ({ path }: Cell): number =>
   openRun(path)
     .readMetrics()
     .reduce((sum, line) => sum + (line.phase === "rl" ? Number(line["step_time"] ?? 0) : 0), 0);
 
-/** What a finished cell came to. */
+/** One line with the result of a finished cell. */
 function lineOf(cell: Cell, cells: readonly Cell[]): string {
   const { before, after } = summaryOf(cell);
   const percent = ({ successes, episodes }: Summary["after"]): string =>

@@ -1,4 +1,6 @@
-/** The script of an ablation's report.html: draws the curves from the embedded results. Runs in the browser, on being loaded. */
+/**
+ * The script of an ablation's report.html: draws the curves from the embedded results. Runs in the browser when loaded.
+ */
 import { mountCurves } from "./pageCurves.ts";
 import type { Results } from "./results.ts";
 

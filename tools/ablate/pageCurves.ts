@@ -1,6 +1,6 @@
 /**
- * The curves of an ablation's page: a line for every arm, the mean over seeds, in its band. Drawn by uPlot as those of a run's
- * report are (tools/page/charts.ts). Runs in the browser.
+ * The curves of an ablation's page: a line for every arm, the mean over seeds, with a band around it. uPlot draws them,
+ * as it draws those of a run's report (tools/page/charts.ts). Runs in the browser.
  */
 import uPlot from "uplot";
 import { metricInfo } from "../figures/catalogue.ts";
@@ -18,7 +18,7 @@ interface Chart {
   readonly format: NumberFormat;
   readonly about: string;
   readonly of: (arm: ArmResult) => readonly (Interval | null)[];
-  /** A dashed line across. */
+  /** The height of a dashed horizontal line. */
   readonly mark?: number;
 }
 
@@ -37,7 +37,10 @@ export function mountCurves(host: HTMLElement, { environments, threshold, shown:
     });
     return element("label", { class: "check" }, input, element("span", {}, label));
   };
-  const axes = [["steps", "RL steps"], ["envSteps", "environment steps"]] as const; // prettier-ignore
+  const axes = [
+    ["steps", "RL steps"],
+    ["envSteps", "environment steps"],
+  ] as const;
   host.append(
     choice<Axis>("against", axes, axis, (chosen) => {
       axis = chosen;
@@ -70,7 +73,9 @@ const chartsOf = (env: EnvironmentResult, threshold: number, metrics: readonly s
     format: "percent",
     of: ({ curve }) => curve.success,
     mark: threshold,
-    about: `Mean over seeds; the band is its 95 % bootstrap interval. The dashed line is the threshold. All arms of a seed begin with the same weights, so all lines begin in one point.`,
+    about:
+      "Mean over seeds; the band is its 95 % bootstrap interval. The dashed line is the threshold. The arms of a " +
+      "seed begin with the same weights, so all lines begin at one point.",
   },
   {
     title: "Reward in training",
@@ -82,14 +87,15 @@ const chartsOf = (env: EnvironmentResult, threshold: number, metrics: readonly s
     title: "World-model loss on held-out observations",
     format: "number",
     of: ({ curve }) => curve.worldLoss,
-    about: `Nats per token of what the environment answers, in the same ${env.env} episodes at every point. Lower is better.`,
+    about:
+      `Nats per token of what the environment answers, in the same ${env.env} episodes at every point. Lower is ` +
+      "better.",
   },
   {
     title: "World-model loss in its own episodes",
     format: "number",
     of: ({ curve }) => curve.worldLossOnPolicy,
-    about:
-      "The same in the held-out episodes that the arm has just played: what it needs to predict to know what it is doing.",
+    about: "The same in the held-out episodes that the arm has just played, which are what it has to predict.",
   },
   ...(env.arms.some(({ curve }) => curve.worldLossExcess.some((value) => value !== null))
     ? [
@@ -139,12 +145,12 @@ class View {
     this.plot?.destroy();
     this.plot = null;
     if (width < 50) return;
-    // Who plays nothing has no place on an axis of environment steps.
+    // An arm that plays nothing has no place on an axis of environment steps.
     const arms = this.env.arms.filter(({ arm, plays }) => shown.has(arm) && (plays || axis === "steps"));
     this.plot = new uPlot(this.options(width, arms, axis, bands), this.columns(arms, axis), this.plotHost);
   }
 
-  /** The places on the axis, and for each arm the lower and the upper edge of its band and its line. */
+  /** The steps on the axis, then for each arm the lower edge of its band, the upper edge, and its line. */
   private columns(arms: readonly ArmResult[], axis: Axis): uPlot.AlignedData {
     const places = [...new Set(arms.flatMap(({ curve }) => curve[axis]))].toSorted((a, b) => a - b);
     const rows = arms.flatMap((arm) => {
@@ -164,7 +170,12 @@ class View {
   private options(width: number, arms: readonly ArmResult[], axis: Axis, bands: boolean): uPlot.Options {
     const { chart } = this;
     const format = (value: number | null): string => (value === null ? "–" : formatAs(chart.format, value));
-    const edge = (): uPlot.Series => ({ class: "hidden-row", stroke: "transparent", points: { show: false }, spanGaps: true }); // prettier-ignore
+    const edge = (): uPlot.Series => ({
+      class: "hidden-row",
+      stroke: "transparent",
+      points: { show: false },
+      spanGaps: true,
+    });
     const series = arms.flatMap(({ arm }, m): uPlot.Series[] => {
       const i = this.all.indexOf(arm);
       const [low, high, line] = [1, 2, 3].map((k) => 3 * m + k) as [number, number, number];
@@ -178,8 +189,17 @@ class View {
       };
       return [edge(), edge(), { ...lineStyle(i), label: arm, value: read }];
     });
-    const mark: uPlot.Series = { class: "hidden-row", stroke: cssColour("--muted"), width: 1, dash: [4, 4], points: { show: false } }; // prettier-ignore
-    const fills = arms.map(({ arm }, m): uPlot.Band => ({ series: [3 * m + 2, 3 * m + 1], fill: `${lineColour(this.all.indexOf(arm))}1f` })); // prettier-ignore
+    const mark: uPlot.Series = {
+      class: "hidden-row",
+      stroke: cssColour("--muted"),
+      width: 1,
+      dash: [4, 4],
+      points: { show: false },
+    };
+    const fills = arms.map(({ arm }, m): uPlot.Band => ({
+      series: [3 * m + 2, 3 * m + 1],
+      fill: `${lineColour(this.all.indexOf(arm))}1f`,
+    }));
     return {
       ...lineFrame(chart, width, axis),
       series: [
@@ -188,11 +208,14 @@ class View {
         ...(chart.mark === undefined ? [] : [mark]),
       ],
       bands: bands ? fills : [],
-      legend: { live: true, markers: { fill: (_plot, i) => lineColour(this.all.indexOf(arms[Math.floor((i - 1) / 3)]?.arm ?? "")) } }, // prettier-ignore
+      legend: {
+        live: true,
+        markers: { fill: (_plot, i) => lineColour(this.all.indexOf(arms[Math.floor((i - 1) / 3)]?.arm ?? "")) },
+      },
     };
   }
 
-  /** For those who cannot see the drawing. */
+  /** A summary in words, for those who cannot see the drawing. */
   private summary(): string {
     const ends = this.env.arms.map((of) => {
       const last = this.chart.of(of).at(-1);

@@ -1,11 +1,12 @@
 /**
- * The curves of held-out success as a picture, for a document: `success.svg`, one panel for each environment. Mean over seeds with its
- * 95 % bootstrap band, against RL steps, as on the page; no script, and readable on any background.
+ * The curves of held-out success as a picture for a document: `success.svg`, with one panel for each environment. It
+ * shows the mean over seeds with its 95 % bootstrap band against RL steps, as the page does. It has no script and is
+ * readable on any background.
  */
 import { formatPercent } from "../figures/format.ts";
 import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 
-/** Those of the page (tools/page/page.css, --line-1 to --line-8), and one more. */
+/** The colours of the page (tools/page/page.css, --line-1 to --line-8), and one more. */
 const COLORS = ["#0b62c4", "#d2600c", "#2c8a3c", "#8b3fc4", "#b3245a", "#0a8585", "#866a00", "#5c6670", "#1b1f24"];
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 340, 60, 230, 40, 44];
@@ -18,7 +19,8 @@ const text = (x: number, y: number, words: string, more = ""): string =>
 export function pictureOf({ environments }: Results): string {
   const panels = environments.flatMap((environment, i) => panel(environment, i * HEIGHT));
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${environments.length * HEIGHT}" role="img" aria-label="held-out success over RL steps" font-family="system-ui, sans-serif" font-size="12">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${environments.length * HEIGHT}" role="img"` +
+      ` aria-label="held-out success over RL steps" font-family="system-ui, sans-serif" font-size="12">`,
     `<rect width="100%" height="100%" fill="#fff"/>`,
     ...panels,
     "</svg>",
@@ -28,18 +30,20 @@ export function pictureOf({ environments }: Results): string {
 
 function panel({ env, arms }: EnvironmentResult, top: number): string[] {
   const lastStep = Math.max(...arms.map(({ steps }) => steps), 1);
-  const most = Math.max(...arms.flatMap(({ curve }) => curve.success.map((s) => (s === null ? 0 : Math.max(s.value, s.high || 0))))); // prettier-ignore
-  // A quarter of it is a whole number of percent.
+  const most = Math.max(
+    ...arms.flatMap(({ curve }) => curve.success.map((s) => (s === null ? 0 : Math.max(s.value, s.high || 0)))),
+  );
+  // A quarter of the top of the axis is a whole number of percent.
   const ceiling = Math.max(0.2, Math.ceil(most * 5) / 5);
   const x = (step: number): number => round(LEFT + ((WIDTH - LEFT - RIGHT) * step) / lastStep);
   const y = (success: number): number => round(top + HEIGHT - BOTTOM - ((HEIGHT - TOP - BOTTOM) * success) / ceiling);
-  const ticks = [0, 0.25, 0.5, 0.75, 1];
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => ({ part, step: Math.round(part * lastStep) }));
   return [
     text(16, top + 24, `${env}: success on held-out tasks`, 'font-weight="600" font-size="14"'),
-    ...ticks.flatMap((part) => [
+    ...ticks.flatMap(({ part, step }) => [
       `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(part * ceiling)}" y2="${y(part * ceiling)}" stroke="#ddd"/>`,
       text(LEFT - 8, y(part * ceiling) + 4, `${Math.round(100 * part * ceiling)} %`, 'text-anchor="end"'),
-      text(x(Math.round(part * lastStep)), top + HEIGHT - BOTTOM + 18, String(Math.round(part * lastStep)), 'text-anchor="middle"'), // prettier-ignore
+      text(x(step), top + HEIGHT - BOTTOM + 18, String(step), 'text-anchor="middle"'),
     ]),
     text((LEFT + WIDTH - RIGHT) / 2, top + HEIGHT - 8, "RL steps", 'text-anchor="middle"'),
     ...arms.flatMap((arm, i) => line(arm, COLORS[i % COLORS.length]!, { x, y, legend: top + TOP + 24 * i })),
@@ -49,7 +53,7 @@ function panel({ env, arms }: EnvironmentResult, top: number): string[] {
 interface Scales {
   readonly x: (step: number) => number;
   readonly y: (success: number) => number;
-  /** Where its name stands. */
+  /** Where the arm's name stands. */
   readonly legend: number;
 }
 
@@ -61,9 +65,13 @@ function line({ arm, curve, success }: ArmResult, color: string, { x, y, legend 
   const path = points.map(({ step, value }) => `${x(step)},${y(value)}`).join(" ");
   // A single seed has no band.
   const band = points.filter(({ low, high }) => Number.isFinite(low) && Number.isFinite(high));
-  const edge = [...band.map(({ step, high }) => [step, high] as const), ...band.toReversed().map(({ step, low }) => [step, low] as const)]; // prettier-ignore
+  const corners = [
+    ...band.map(({ step, high }) => [step, high] as const),
+    ...band.toReversed().map(({ step, low }) => [step, low] as const),
+  ];
+  const edge = corners.map(([step, value]) => `${x(step)},${y(value)}`).join(" ");
   return [
-    `<polygon points="${edge.map(([step, value]) => `${x(step)},${y(value)}`).join(" ")}" fill="${color}" opacity="0.13"/>`,
+    `<polygon points="${edge}" fill="${color}" opacity="0.13"/>`,
     `<polyline points="${path}" fill="none" stroke="${color}" stroke-width="2"/>`,
     `<rect x="${WIDTH - RIGHT + 14}" y="${legend}" width="12" height="12" fill="${color}"/>`,
     text(WIDTH - RIGHT + 32, legend + 11, `${arm} ${formatPercent(success.value)}`),

@@ -1,13 +1,13 @@
 /**
- * What an ablation consists of. In `runs/<name>/`:
+ * What an ablation trains, and where. In `runs/<name>/`:
  *
- *     warm/<env>/seed<n>/                   a run folder that stops where RL begins: the warm start of all arms with this seed
- *     tune/<env>/<arm>/<trial>/seed<n>/     what is tried before, on seeds of its own (tune.ts)
+ *     warm/<env>/seed<n>/                   the warm start of all arms with this seed, which stops where RL begins
+ *     tune/<env>/<arm>/<trial>/seed<n>/     trials before the comparison, on seeds of their own (tune.ts)
  *     <env>/<arm>/seed<n>/                  a cell: a whole run folder, which begins RL at the warm start
- *     results.json, report.html, success.svg   what came out
+ *     results.json, report.html, success.svg   the results
  *
- * Cells with the same environment and seed differ in the arm alone: they begin with the same weights, draw the same training tasks in
- * the same order, and are evaluated on the same held-out tasks with the same random numbers.
+ * Cells with the same environment and seed differ in the arm alone: they begin with the same weights, draw the same
+ * training tasks in the same order, and are evaluated on the same held-out tasks with the same random numbers.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -19,31 +19,31 @@ import type { Preset } from "../../node/job/preset.ts";
 import type { AblateOptions } from "./options.ts";
 import { type TrialSettings, trialsOf } from "./tune.ts";
 
-/** A run of an arm in an environment with a seed. */
+/** A cell: the run of an arm in an environment with a seed. */
 export interface Cell extends Job {
   readonly env: string;
   readonly arm: string;
   readonly seed: number;
 }
 
-/** Something to be trained: first the warm starts, then what begins there. */
+/** What is to be trained: first the warm starts, then the cells that begin there. */
 export interface Plan<C extends Cell = Cell> {
   readonly warmStarts: readonly Job[];
-  /** Seed by seed, so that what is finished early has all arms in it. */
+  /** Ordered by seed, so that a finished part has all arms in it. */
   readonly cells: readonly C[];
 }
 
-/** What tuning found, by the labels of environment and arm. */
+/** The settings that tuning chose, by the labels of environment and arm. */
 export type Choices = (env: string, arm: string) => TrialSettings;
 
 export interface Trial extends Cell {
   readonly settings: TrialSettings;
 }
 
-/** Where everything is. */
+/** The folder of the whole ablation. */
 export const folderOf = ({ name }: AblateOptions): string => join("runs", name);
 
-/** The cells that are reported. @throws UsageError in one line if what is there was trained with other settings */
+/** The cells that are reported. @throws UsageError in one line if a folder there was trained with other settings */
 export function planOf(options: AblateOptions, choices: Choices = () => ({})): Plan {
   const { envs, arms, seeds } = options;
   const cells = seeds.flatMap((seed) =>
@@ -57,17 +57,18 @@ export function planOf(options: AblateOptions, choices: Choices = () => ({})): P
   return checked({ warmStarts: warmStarts(options, seeds), cells });
 }
 
-/** What is tried before; null: nothing. @throws UsageError in one line */
+/** The trials of the tuning, or null without `--tune`. @throws UsageError in one line */
 export function tuningOf(asked: AblateOptions): Plan<Trial> | null {
   const { envs, arms, tune } = asked;
   if (tune === undefined) return null;
-  const options = { ...asked, passAt: undefined }; // chosen by the curve, whose points are one try of each task
+  const options = { ...asked, passAt: undefined }; // trials are compared by their curves, which need one try per task
   const trials = envs.map((env) => trialsOf(arms, tune, baseOf(options, env, tune.seeds[0]!)));
   const cells = tune.seeds.flatMap((seed) =>
     envs.flatMap((env, e) =>
       [...trials[e]!].flatMap(([arm, all]) =>
         all.map((settings): Trial => {
-          const slug = slugOf(Object.entries(settings).map(([key, value]) => `${key}=${value}`).join()) || "as-it-is"; // prettier-ignore
+          const named = Object.entries(settings).map(([key, value]) => `${key}=${value}`);
+          const slug = slugOf(named.join()) || "as-it-is";
           const path = join(folderOf(options), "tune", env.slug, arm.slug, slug, `seed${seed}`);
           return { ...cellOf(options, env, withSettings(arm, settings), seed, path), settings };
         }),
@@ -78,7 +79,7 @@ export function tuningOf(asked: AblateOptions): Plan<Trial> | null {
 }
 
 function warmStarts(options: AblateOptions, seeds: readonly number[]): Job[] {
-  // A warm start knows no arm: its folder names plain GRPO, whatever the list of arms is.
+  // A warm start has no arm: its folder names plain GRPO, whatever the arms are.
   const plain: Arm = { label: "warm start", slug: "warm", method: "grpo_token", settings: {} };
   return seeds.flatMap((seed) =>
     options.envs.map((env): Job => {
@@ -97,16 +98,16 @@ function cellOf(options: AblateOptions, env: Word, arm: Arm, seed: number, path:
   return { env: env.label, arm: arm.label, seed, path, preset, from, device: options.device };
 }
 
-/** What all arms have in an environment. */
+/** The options that all arms have in an environment. */
 function baseOf(options: AblateOptions, env: Word, seed: number): StartOptions {
   const { steps, model, device, quick } = options;
-  // A setting of an environment is the environment's own, unless it names another part.
+  // A setting without a part belongs to the environment.
   const own = Object.entries(env.settings).map(([key, value]) => [key.includes(".") ? key : `env.${key}`, value]);
   const set = setWith(options.set, Object.fromEntries(own) as Word["settings"]);
   return { env: env.head, seed, steps, model, device, quick, set, name: undefined, resume: undefined };
 }
 
-/** One size for all evaluations: the points of a curve are of the same tasks. */
+/** Gives all evaluations the same number of tasks, so that the points of a curve have the same tasks. */
 function sized({ every, episodes, passAt }: AblateOptions, preset: Preset): Preset {
   const tries = passAt === undefined ? {} : { tries: passAt };
   return {
@@ -131,7 +132,7 @@ function checkSettings({ path, preset }: Job): void {
   );
 }
 
-/** "rl.steps 40, now 60", or null. A setting that the folder does not know was not there when it was made. */
+/** "rl.steps 40, now 60", or null. A setting that the folder does not have did not exist when it was made. */
 function firstDifference(old: unknown, now: unknown, at: string): string | null {
   if (typeof old !== "object" || typeof now !== "object" || old === null || now === null) {
     return old === now ? null : `${at} ${JSON.stringify(old)}, now ${JSON.stringify(now)}`;

@@ -1,6 +1,7 @@
 /**
- * The curve of a cell, from its metric lines, and what is read off a curve: success after so many environment steps, the area under it,
- * and when it reaches what another one reached. Times are left out of it: the same settings give the same curve.
+ * The curve of a cell, from its metric lines, and what is read off a curve: success after a number of environment
+ * steps, the area under it, and when it reaches a given height. Times are not part of it: the same settings give the
+ * same curve.
  */
 import { check } from "../../engine/errors.ts";
 import { signalsOf } from "../../rl/methods/objective.ts";
@@ -18,28 +19,28 @@ export interface Point {
   readonly step: number;
   /** Commands that the environment has answered in training, over all these steps. */
   readonly envSteps: number;
-  /** An estimate of the operations so far (`flopsPerToken`). */
+  /** An estimate of the floating-point operations so far (`flopsPerToken`). */
   readonly flops: number;
-  /** Held-out tasks. */
+  /** Success on held-out tasks, and turns per episode. */
   readonly success: number;
   readonly turns: number;
-  /** −lp per token of what the environment answers in fixed held-out episodes, in nats. */
+  /** World-model loss: −log p per token of what the environment answers in fixed held-out episodes, in nats. */
   readonly worldLoss: number;
-  /** The same in the random play among these, and in the episodes that the cell itself played. */
+  /** The same in the random play among these episodes, and in the episodes that the cell itself played. */
   readonly worldLossRandom: number;
   readonly worldLossOnPolicy: number;
-  /** The last without the entropy of the answers themselves, where the environment tells it. */
+  /** `worldLossOnPolicy` minus the entropy of the answers themselves, where the environment knows it. */
   readonly worldLossExcess?: number;
-  /** Mean reward of the training episodes since the evaluation before; null at the start. */
+  /** The mean reward of the training episodes since the last evaluation; null at the start. */
   readonly reward: number | null;
-  /** Metrics that were asked for: means over the training steps since the evaluation before, `eval/…` of the evaluation itself. */
+  /** Further metrics: means over the training steps since the last evaluation; `eval/…` are those of the evaluation. */
   readonly shown: Readonly<Record<string, number | null>>;
-  /** By k, where held-out tasks were tried more than once. */
+  /** pass@k by k, where held-out tasks were tried more than once. */
   readonly passAt?: Readonly<Record<string, number>>;
 }
 
 export interface CurveOptions {
-  /** Of the model; for the estimate of operations. */
+  /** The number of the model's parameters, for the estimate of operations. */
   readonly parameters: number;
   /** Names of further metrics. */
   readonly show: readonly string[];
@@ -51,7 +52,7 @@ export interface CellCurve {
   readonly points: readonly Point[];
 }
 
-/** The curve of a finished cell. @throws if its log has lost its end, as a copy that was cut short has */
+/** The curve of a finished cell. @throws if its log is incomplete, as a copy that was cut short is */
 export function curveOfCell(
   path: string,
   metrics: readonly MetricsRecord[],
@@ -62,9 +63,11 @@ export function curveOfCell(
   const [first, last] = [points[0], points.at(-1)];
   check(
     first?.step === 0 && last?.step === preset.rl.steps,
-    () => `${path}: its log has evaluations from RL step ${first?.step ?? "–"} to ${last?.step ?? "–"}, expected 0 to ${preset.rl.steps}; remove the folder, and the same command trains it again`, // prettier-ignore
+    () =>
+      `${path}: its log has evaluations from RL step ${first?.step ?? "–"} to ${last?.step ?? "–"}, expected 0 ` +
+      `to ${preset.rl.steps}; remove the folder and run the same command again`,
   );
-  // The random player is at the beginning what it is at the end; the evaluation at 0 is the warm start's.
+  // The random player never changes; the evaluation at 0 is the warm start's.
   return { warm: first, points: preset.rl.method === "random" ? [{ ...last, step: 0 }, last] : points };
 }
 
@@ -91,7 +94,9 @@ export function pointsOf(
       flops += flopsOfToken * (number("num_tokens") || 0);
       training.push(line);
     } else if (line.phase === "eval") {
-      const rates = Object.keys(line).flatMap((name) => (name.startsWith("pass@") ? [[name.slice(5), number(name)]] : [])); // prettier-ignore
+      const rates = Object.keys(line).flatMap((name) =>
+        name.startsWith("pass@") ? [[name.slice(5), number(name)]] : [],
+      );
       points.push({
         step: line.step - sft.steps,
         envSteps,
@@ -103,7 +108,9 @@ export function pointsOf(
         worldLossOnPolicy: number("world_loss/on_policy"),
         ...(line["world_loss_excess"] === undefined ? {} : { worldLossExcess: number("world_loss_excess") }),
         reward: meanOf("reward"),
-        shown: Object.fromEntries(show.map((name) => [name, name.startsWith("eval/") ? finite(number(name.slice(5))) : meanOf(name)])), // prettier-ignore
+        shown: Object.fromEntries(
+          show.map((name) => [name, name.startsWith("eval/") ? finite(number(name.slice(5))) : meanOf(name)]),
+        ),
         ...(rates.length > 0 ? { passAt: Object.fromEntries(rates) as Record<string, number> } : {}),
       });
       training = [];
@@ -115,10 +122,10 @@ export function pointsOf(
 const finite = (x: number): number | null => (Number.isFinite(x) ? x : null);
 
 /**
- * Floating-point operations for each parameter and each token of a training episode, by the usual count (Kaplan et al. 2020, arXiv
- * 2001.08361): 2 forward, 4 backward. So 2 to play it, 6 for each pass that learns from it, and 2 for each pass that only scores it: by
- * a frozen reference, or by the policy itself before the first update. Left out: attention's part that grows with the length, the
- * evaluations, and the warm start, which all arms share.
+ * Floating-point operations for each parameter and each token of a training episode, by the usual count (Kaplan et al.
+ * 2020, arXiv 2001.08361): 2 forward, 4 backward. So playing costs 2, each pass that learns 6, and each pass that only
+ * scores 2 (by a frozen reference, or by the policy before the first update). The count leaves out the part of
+ * attention that grows with the length, the evaluations, and the warm start, which all arms have in common.
  */
 export function flopsPerToken(preset: Preset): number {
   const { rl } = preset;
@@ -128,7 +135,7 @@ export function flopsPerToken(preset: Preset): number {
   return 2 + 6 * (rl.iterations ?? 1) + 2 * passes;
 }
 
-/** Success after `envSteps` environment steps, linear between the evaluations around it; at the end the last one's. */
+/** Success after `envSteps` environment steps, linear between evaluations; after the last one its success. */
 export function successAt(points: readonly Point[], envSteps: number): number {
   return valueAt(points, envSteps, "envSteps");
 }
@@ -141,7 +148,7 @@ function valueAt(points: readonly Point[], x: number, axis: "envSteps" | "step")
   return a.success + ((x - a[axis]) / (b[axis] - a[axis])) * (b.success - a.success);
 }
 
-/** The mean of held-out success over the way from 0 to `budget`: the area under the curve, linear between evaluations, over its width. */
+/** Mean held-out success from 0 to `budget`: the area under the curve, linear between evaluations, over its width. */
 export function areaUnder(points: readonly Point[], budget: number, axis: "envSteps" | "step" = "envSteps"): number {
   if (!(budget > 0)) return NaN;
   const places = [...points.map((point) => point[axis]).filter((x) => x < budget), budget];
@@ -153,7 +160,7 @@ export function areaUnder(points: readonly Point[], budget: number, axis: "envSt
   return area / budget;
 }
 
-/** Evaluations in the moving mean. */
+/** How many evaluations the moving mean takes. */
 export const SMOOTHING = 3;
 
 /** Success with each evaluation averaged with its two neighbours; the first and the last have one. */
@@ -166,8 +173,8 @@ export function smoothed(points: readonly Pick<Point, "success">[]): number[] {
 export const bestSmoothed = (points: readonly Point[]): number => Math.max(...smoothed(points).slice(1));
 
 /**
- * Environment steps until smoothed success is `target`, linear between evaluations; null if it never is. The start does not count: it
- * is the warm start's, which is nobody's merit.
+ * Environment steps until smoothed success is `target`, linear between evaluations; null if it never is. The first
+ * point does not count, as it belongs to the warm start.
  */
 export function envStepsTo(points: readonly Point[], target: number): number | null {
   const values = smoothed(points);

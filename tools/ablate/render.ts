@@ -1,19 +1,19 @@
-/** An ablation as one HTML file that opens from the disk, in the frame of a run's report (tools/report/render.ts). */
+/** An ablation as one HTML file that opens from the disk, in the frame of all reports (tools/page/frame.ts). */
 import type { PageAssets } from "../page/assets.ts";
 import { embedJson } from "../page/embedded.ts";
 import { formatPercent } from "../figures/format.ts";
 import type { Lesson } from "../page/lessons.ts";
 import { escapeHtml, lessonsHtml, pageHtml, tableHtml } from "../page/frame.ts";
-import type { EnvironmentResult, Results } from "./results.ts";
+import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 import { tablesOf, type Times } from "./tables.ts";
 
 export interface AblationPage {
   readonly name: string;
   readonly settings: unknown;
   readonly results: Results;
-  /** Cells that were asked for; more than there are results while it goes on. */
+  /** How many cells were asked for: more than there are results until the ablation is complete. */
   readonly planned: number;
-  /** Where a cell's own report lies, from the page. */
+  /** The link from the page to a cell's own report. */
   readonly linkOf: (env: string, arm: string, seed: number) => string;
   readonly times?: Times;
 }
@@ -21,27 +21,46 @@ export interface AblationPage {
 const LESSONS: readonly Lesson[] = [
   {
     title: "What is the same for all arms",
-    text: "Of a seed: the warm start's weights, the training tasks and their order, the number of episodes in every step, the held-out tasks and the random numbers that they are played with. Arms differ in what they learn from the episodes, and from there on in what they play; who imitates plays nothing and learns from as many episodes in a step.",
+    text:
+      "All arms of a seed have the same weights after the warm start, the same training tasks in the same order, " +
+      "the same number of episodes in every step, and the same held-out tasks with the same random numbers. They " +
+      "differ in what they learn from the episodes, and therefore in what they play later. An arm that imitates " +
+      "plays nothing and learns from as many demonstrations in a step.",
   },
   {
     title: "What the intervals mean",
-    text: "They say how the mean over seeds might have come out with other seeds: seeds are drawn anew with replacement ten thousand times, the middle 95 % are shown. With five seeds that is too narrow: for normal values it holds the truth in about 85 of 100 cases, with ten seeds in 91.",
+    text:
+      "They show how the mean might differ with other seeds: the seeds are resampled with replacement ten " +
+      "thousand times, and the interval holds the middle 95 % of the means. With few seeds it is too narrow: for " +
+      "normal values it contains the true mean in about 85 of 100 cases with five seeds, and in 91 with ten.",
   },
   {
     title: "Compare differences, not bands",
-    text: "Two bands may overlap although one arm is better with every seed, because seeds differ in their warm starts. The column “against” takes the difference seed by seed. Five seeds out of five in one direction happen by chance in one of 16 comparisons of equal arms (both directions counted); and there are many comparisons on this page.",
+    text:
+      "Two bands may overlap although one arm is better with every seed, because seeds differ in their warm " +
+      "starts. The column “against” takes the difference seed by seed. Five differences out of five in one " +
+      "direction happen by chance in one of 16 comparisons of equal arms (both directions counted), and this page " +
+      "has many comparisons.",
   },
   {
     title: "How much sooner",
-    text: "The first table is the one that was decided on beforehand: the environment steps until an arm's smoothed success is as high as the first arm ever got with the same seed, as a ratio. 0.5 is twice as fast. Where a seed never gets there the ratio is a lower bound and says so.",
+    text:
+      "The first table was chosen beforehand. It counts the environment steps until an arm's smoothed success is " +
+      "as high as the first arm's best with the same seed, and gives the ratio to the first arm's own steps: 0.5 " +
+      "is twice as fast. If a seed never gets there, the ratio is a lower bound and is marked “≥”.",
   },
   {
     title: "Steps to a threshold",
-    text: "The first evaluation that reaches it. Evaluations have noise, so this comes early rather than late. A seed that never gets there is not left out: it makes the median later, and counts as the whole length in the mean.",
+    text:
+      "This is the first evaluation that reaches the threshold. Evaluations are noisy, so it comes early rather " +
+      "than late. A seed that never gets there is not left out: it counts as later than all others in the median, " +
+      "and as the whole length in the mean.",
   },
   {
     title: "Equal episodes, unequal commands",
-    text: "A policy that solves a task in two commands takes fewer environment steps than one that runs to the limit. Switch the curves to environment steps, or read the column that compares all arms after equally many.",
+    text:
+      "A policy that solves a task in two commands takes fewer environment steps than one that runs to the limit. " +
+      "Switch the curves to environment steps, or read the column that compares all arms after equally many.",
   },
 ];
 
@@ -86,7 +105,7 @@ ${environments.map((of) => cellsHtml(of, results, linkOf)).join("\n")}
   );
 }
 
-/** Final success of every cell; each is a link to the report of its run. */
+/** A table of the final success of every cell, with links to the reports of the runs. */
 function cellsHtml({ env, arms }: EnvironmentResult, { cells }: Results, linkOf: AblationPage["linkOf"]): string {
   const own = cells.filter((cell) => cell.env === env);
   const seeds = [...new Set(own.map(({ seed }) => seed))].toSorted((a, b) => a - b);
@@ -95,10 +114,12 @@ function cellsHtml({ env, arms }: EnvironmentResult, { cells }: Results, linkOf:
     if (last === undefined) return "<td>–</td>";
     return `<td><a href="${escapeHtml(linkOf(env, arm, seed))}">${escapeHtml(formatPercent(last.success))}</a></td>`;
   };
+  const rowOf = ({ arm }: ArmResult): string =>
+    `<tr><th scope="row">${escapeHtml(arm)}</th>${seeds.map((seed) => cellOf(arm, seed)).join("")}</tr>`;
   const title = `${env}: success of every cell; each opens the report of its run`;
   return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeHtml(title)}"><table>
 <caption>${escapeHtml(title)}</caption>
 <thead><tr><td></td>${seeds.map((seed) => `<th scope="col">seed ${seed}</th>`).join("")}</tr></thead>
-<tbody>${arms.map(({ arm }) => `<tr><th scope="row">${escapeHtml(arm)}</th>${seeds.map((seed) => cellOf(arm, seed)).join("")}</tr>`).join("\n")}</tbody>
+<tbody>${arms.map(rowOf).join("\n")}</tbody>
 </table></div>`;
 }

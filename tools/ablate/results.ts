@@ -1,6 +1,7 @@
 /**
- * From the curves of the finished cells to what they say together: curves with bands over seeds, the way there, the end. Times are left
- * out, so that the same command gives the same results.json, byte for byte, however often it was stopped.
+ * Computes the results of an ablation from the curves of its finished cells: curves with bands over seeds, the way
+ * there, the end. Times are left out, so that the same command gives the same results.json, byte for byte, however
+ * often it was stopped.
  */
 import {
   type Interval,
@@ -25,18 +26,18 @@ export interface CellResult {
   readonly env: string;
   readonly arm: string;
   readonly seed: number;
-  /** Its warm start, with which its curve begins, unless it is the random player's. */
+  /** The evaluation of its warm start, with which its curve begins; a random player's curve begins with its own. */
   readonly warm: Point;
   readonly points: readonly Point[];
-  /** Held-out success by family of tasks: of the warm start, and at the end. */
+  /** Held-out success by family of tasks: the warm start's, and at the end. */
   readonly families: { readonly before: Rates; readonly after: Rates };
 }
 
 export interface Curve {
   readonly steps: readonly number[];
-  /** Mean over seeds. */
+  /** Means over seeds. */
   readonly envSteps: readonly number[];
-  /** null: not known of every seed, as the reward before the first step is, or a loss that is no number any more. */
+  /** null where some seed has no number: the reward before the first step, or a loss that is not finite. */
   readonly success: readonly (Interval | null)[];
   readonly worldLoss: readonly (Interval | null)[];
   readonly worldLossOnPolicy: readonly (Interval | null)[];
@@ -50,22 +51,24 @@ export interface ArmResult {
   readonly seeds: readonly number[];
   /** RL steps. */
   readonly steps: number;
-  /** Whether the environment answers it in training; if not, nothing is said of it by environment steps. */
+  /** Whether it plays episodes in training; if not, it has no environment steps to compare. */
   readonly plays: boolean;
   readonly curve: Curve;
-  /** After the last step. Differences are to the first arm, null for itself. */
+  /** Success after the last step. Differences are to the first arm; its own is null. */
   readonly success: Interval;
   readonly difference: Difference | null;
   readonly iqm: Interval;
   readonly iqmDifference: Difference | null;
   readonly envSteps: Interval;
   readonly flops: Interval;
-  /** Environment steps to the baseline's own best smoothed success of the same seed; the ratio is to what the baseline took. */
+  /**
+   * Environment steps to the baseline's best smoothed success of the same seed, as a ratio to the baseline's own steps.
+   */
   readonly speed: Ratio | null;
-  /** The mean of success on the way to `budget` environment steps. */
+  /** Mean success on the way to `budget` environment steps. */
   readonly area: Interval | null;
   readonly areaDifference: Difference | null;
-  /** Success when `budget` environment steps were taken, linear between evaluations. */
+  /** Success after `budget` environment steps, linear between evaluations. */
   readonly atBudget: Interval | null;
   readonly budgetDifference: Difference | null;
   readonly threshold: TimeTo;
@@ -73,20 +76,23 @@ export interface ArmResult {
   readonly worldDifference: Difference | null;
   readonly worldLossRandom: Interval;
   readonly worldLossOnPolicy: Interval;
-  /** The last without the entropy of the answers themselves; null unless it is known of every seed. */
+  /** `worldLossOnPolicy` minus the entropy of the answers themselves; null unless every seed has it. */
   readonly worldLossExcess: Interval | null;
-  /** By k. */
+  /** pass@k by k. */
   readonly passAt: Readonly<Record<string, Interval>>;
   readonly families: Readonly<Record<string, Interval>>;
 }
 
 export interface EnvironmentResult {
   readonly env: string;
-  /** The warm starts, which all arms share. */
-  readonly warm: Pick<ArmResult, "success" | "worldLoss" | "worldLossRandom" | "worldLossOnPolicy" | "worldLossExcess" | "passAt" | "families">; // prettier-ignore
-  /** Environment steps that every cell that plays has taken: what the most sparing one took in all. 0: none plays. */
+  /** The results of the warm starts, with which all arms begin. */
+  readonly warm: Pick<
+    ArmResult,
+    "success" | "worldLoss" | "worldLossRandom" | "worldLossOnPolicy" | "worldLossExcess" | "passAt" | "families"
+  >;
+  /** The environment steps that every arm that plays has taken: the least of their totals. 0 if none plays. */
   readonly budget: number;
-  /** Families of tasks that the first arm is rewarded for; the others are transfer. */
+  /** The families of tasks that the first arm trains on; the others show transfer. */
   readonly rewarded: readonly string[];
   readonly arms: readonly ArmResult[];
 }
@@ -95,14 +101,17 @@ export interface Results {
   /** The arm that the others are compared with. */
   readonly baseline: string;
   readonly threshold: number;
-  /** Episodes of a step of the first arm, and held-out episodes of an evaluation. */
+  /** Episodes in a training step of the first arm, and held-out episodes of an evaluation. */
   readonly trainingEpisodes: number;
   readonly heldOutEpisodes: number;
   /** Further metrics that were asked for. */
   readonly shown: readonly string[];
   readonly tuning: readonly Tuning[];
   readonly environments: readonly EnvironmentResult[];
-  /** Interquartile mean of final success over environments and seeds, with a stratified bootstrap; with two environments or more. */
+  /**
+   * Interquartile mean of final success over environments and seeds, stratified bootstrap; for two environments or
+   * more.
+   */
   readonly overall: readonly {
     readonly arm: string;
     readonly iqm: Interval;
@@ -115,10 +124,9 @@ export interface ResultOptions extends Pick<
   Results,
   "threshold" | "trainingEpisodes" | "heldOutEpisodes" | "shown" | "tuning"
 > {
-  // prettier-ignore
-  /** In the order in which they were asked for; the first is the baseline. */
+  /** All arms in the given order; the first is the baseline. */
   readonly arms: readonly string[];
-  /** Families of tasks that the first arm trains on. */
+  /** The families of tasks that the first arm trains on. */
   readonly rewarded: (env: string) => readonly string[];
 }
 
@@ -168,7 +176,13 @@ function environmentResult(env: string, cells: readonly CellResult[], options: R
     rewarded: rewarded(env),
     arms: arms
       .filter((arm) => cells.some((cell) => cell.arm === arm))
-      .map((arm) => armResult(arm, cells.filter((cell) => cell.arm === arm), { baseline, budget, threshold, first: arms[0]! })), // prettier-ignore
+      .map((arm) =>
+        armResult(
+          arm,
+          cells.filter((cell) => cell.arm === arm),
+          { baseline, budget, threshold, first: arms[0]! },
+        ),
+      ),
   };
 }
 
@@ -184,7 +198,6 @@ function armResult(
   cells: readonly CellResult[],
   { baseline, first, budget, threshold }: Against,
 ): ArmResult {
-  // prettier-ignore
   const values = (value: (cell: CellResult) => number): number[] => cells.map(value);
   const compare = (value: (cell: CellResult) => number, statistic?: typeof mean): Difference | null =>
     arm === first
@@ -196,7 +209,7 @@ function armResult(
   const area = (cell: CellResult): number => areaUnder(cell.points, budget);
   const steps = lastOf(cells[0]!).step;
   const isPlaying = cells.every(plays);
-  // What plays nothing has no place on an axis of environment steps, and nothing can be compared with it there.
+  // An arm that plays nothing has no place on an axis of environment steps, and nothing can be compared with it there.
   const isComparable = isPlaying && baseline.every(plays);
   return {
     arm,
@@ -215,7 +228,10 @@ function armResult(
     areaDifference: isComparable ? compare(area) : null,
     atBudget: isPlaying ? meanOver(values(atBudget)) : null,
     budgetDifference: isComparable ? compare(atBudget) : null,
-    threshold: timeTo(cells.map(({ points }) => points.find((p) => p.success >= threshold)?.step ?? null), steps), // prettier-ignore
+    threshold: timeTo(
+      cells.map(({ points }) => points.find((p) => p.success >= threshold)?.step ?? null),
+      steps,
+    ),
     worldLoss: meanOver(values(worldLoss)),
     worldDifference: compare(worldLoss),
     worldLossRandom: meanOver(values((cell) => lastOf(cell).worldLossRandom)),
@@ -226,13 +242,18 @@ function armResult(
   };
 }
 
-/** How long each seed takes to where the baseline got with that seed at its best; the baseline's own time is to its best evaluation. */
+/**
+ * How long each seed takes to the baseline's best success with that seed; the baseline's own time is to that
+ * evaluation.
+ */
 function speedOf(cells: readonly CellResult[], baseline: readonly CellResult[]): Ratio | null {
   const pairs = cells.flatMap(({ seed, points }) => {
     const other = baseline.find((cell) => cell.seed === seed);
     if (other === undefined) return [];
     const target = bestSmoothed(other.points);
-    return [{ time: envStepsTo(points, target), horizon: points.at(-1)!.envSteps, base: envStepsTo(other.points, target)! }]; // prettier-ignore
+    return [
+      { time: envStepsTo(points, target), horizon: points.at(-1)!.envSteps, base: envStepsTo(other.points, target)! },
+    ];
   });
   return pairedRatio(pairs);
 }
@@ -242,7 +263,7 @@ function excessOf(points: readonly Point[]): Interval | null {
   return values.length === points.length ? meanOver(values) : null;
 }
 
-/** Rates that every one of the points has. */
+/** The pass@k that every one of the points has. */
 function passAtOf(points: readonly Point[]): Record<string, Interval> {
   const ks = Object.keys(points[0]?.passAt ?? {}).filter((k) =>
     points.every(({ passAt }) => passAt?.[k] !== undefined),
@@ -261,7 +282,7 @@ function familiesOf(seeds: readonly Rates[]): Record<string, Interval> {
   );
 }
 
-/** Cells of one arm evaluate after the same steps. */
+/** The mean curve of an arm, whose cells evaluate after the same steps. */
 function curveOf(cells: readonly CellResult[]): Curve {
   const steps = cells[0]!.points.map(({ step }) => step);
   const at = (value: (point: Point) => number): number[][] =>
@@ -281,10 +302,13 @@ function curveOf(cells: readonly CellResult[]): Curve {
   };
 }
 
-/** As rliable has it: all scores of an arm together, resampled by environment. So are the differences to the first, seed by seed. */
+/** As rliable does: all scores of an arm are resampled by environment, and so are its differences to the first arm. */
 function overallOf(cells: readonly CellResult[], envs: readonly string[], arms: readonly string[]): Results["overall"] {
   const scores = (env: string, arm: string): Map<number, number> =>
-    bySeed(cells.filter((c) => c.env === env && c.arm === arm), (cell) => lastOf(cell).success); // prettier-ignore
+    bySeed(
+      cells.filter((c) => c.env === env && c.arm === arm),
+      (cell) => lastOf(cell).success,
+    );
   const first = arms[0]!;
   return arms
     .map((arm) => ({ arm, strata: envs.map((env) => scores(env, arm)) }))
@@ -293,7 +317,10 @@ function overallOf(cells: readonly CellResult[], envs: readonly string[], arms: 
       const differences = strata.map((own, e) => differencesBySeed(own, scores(envs[e]!, first)));
       return {
         arm,
-        iqm: bootstrap(strata.map((own) => [...own.values()]), interquartileMean), // prettier-ignore
+        iqm: bootstrap(
+          strata.map((own) => [...own.values()]),
+          interquartileMean,
+        ),
         difference: arm === first ? null : pairedDifference(differences, interquartileMean),
       };
     });

@@ -1,4 +1,4 @@
-/** What an ablation came to, as tables: the same ones in the terminal and on the page. */
+/** The results of an ablation as tables, the same in the terminal and on the page. */
 import type { Table, TableCell } from "../display/table.ts";
 import { formatCount, formatDuration, formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
 import { type Interval, type Difference, mean, type Ratio, type TimeTo } from "../figures/statistics.ts";
@@ -6,13 +6,15 @@ import { SMOOTHING } from "./points.ts";
 import type { ArmResult, EnvironmentResult, Results } from "./results.ts";
 import type { Tuning } from "./tune.ts";
 
-/** With fewer, an interval leaves 0 out too easily: with two seeds in one case of two, whatever the arms are. */
+/** With fewer seeds an interval excludes 0 too easily: with two, in half of the comparisons of equal arms. */
 const SEEDS_TO_COLOUR = 5;
 
-/** Seconds of RL, for each seed of an arm in an environment. They are no part of the results, which do not depend on the machine. */
+/**
+ * Seconds of RL for each seed of an arm in an environment. They depend on the machine, so the results do not have them.
+ */
 export type Times = (env: string, arm: string) => readonly number[];
 
-/** All tables, in the order in which they are read. */
+/** All tables, in reading order. */
 export function tablesOf(results: Results, times: Times = () => []): Table[] {
   const { environments, overall, tuning } = results;
   const all = environments.flatMap((of) => [
@@ -27,7 +29,7 @@ export function tablesOf(results: Results, times: Times = () => []): Table[] {
   return [...all, ...rest, ...tuning.map(tuningTable)];
 }
 
-/** The measure that was fixed before: how soon, and how well on the way. */
+/** The measure that was fixed beforehand: how soon an arm succeeds, and how well on the way. */
 function speedTable({ env, budget, arms }: EnvironmentResult, { baseline }: Results): Table {
   return {
     title: `${env}: environment steps until ${baseline}'s own best success`,
@@ -42,23 +44,39 @@ function speedTable({ env, budget, arms }: EnvironmentResult, { baseline }: Resu
     rows: arms.flatMap(({ arm, speed, area, areaDifference }) =>
       speed === null || area === null
         ? []
-        : [[
-            arm,
-            atLeast(speed, spread(speed.mean, (x) => formatCount(Math.round(x)))),
-            arm === baseline ? "" : ratioCell(speed),
-            `${speed.reached} of ${speed.seeds}`,
-            rate(area),
-            change(areaDifference),
-          ]],
-    ), // prettier-ignore
-    note: `Of each seed: commands in training until held-out success, a centred moving mean over ${SMOOTHING} evaluations, is as high as ${baseline} ever got with that seed; linear between evaluations. Ratios are geometric means over seeds: 0.5 is twice as fast. “≥”: a seed that never got there counts with all its steps, which is too little. Mean success is the area under the curve to ${formatCount(budget)} commands, over its width.`,
+        : [
+            [
+              arm,
+              atLeast(speed, spread(speed.mean, wholeCount)),
+              arm === baseline ? "" : ratioCell(speed),
+              `${speed.reached} of ${speed.seeds}`,
+              rate(area),
+              change(areaDifference),
+            ],
+          ],
+    ),
+    note:
+      `For each seed: the commands in training until held-out success (a centred moving mean over ${SMOOTHING} ` +
+      `evaluations, linear between them) is as high as the best of ${baseline} with that seed. Ratios are ` +
+      "geometric means over seeds: 0.5 is twice as fast. “≥”: some seed never got there and counts with all its " +
+      `steps, which is too little. Mean success is the area under the curve to ${formatCount(budget)} commands, ` +
+      "over its width.",
   };
 }
 
 function successTable({ env, warm, arms }: EnvironmentResult, { baseline, heldOutEpisodes }: Results): Table {
   return {
     title: `${env}: success on held-out tasks at the end`,
-    head: ["", "mean over seeds", `against ${baseline}`, "IQM", `IQM against ${baseline}`, "seeds higher", "seeds", "RL steps"], // prettier-ignore
+    head: [
+      "",
+      "mean over seeds",
+      `against ${baseline}`,
+      "IQM",
+      `IQM against ${baseline}`,
+      "seeds higher",
+      "seeds",
+      "RL steps",
+    ],
     rows: [
       ["warm start", rate(warm.success), "", "", "", "", "", ""],
       ...arms.map((of) => [
@@ -72,7 +90,10 @@ function successTable({ env, warm, arms }: EnvironmentResult, { baseline, heldOu
         String(of.steps),
       ]),
     ],
-    note: `In percent, with a 95 % bootstrap interval over seeds (each ${heldOutEpisodes} episodes); differences in points, seed by seed, coloured when there are ${SEEDS_TO_COLOUR} seeds or more and the interval leaves 0 out.`,
+    note:
+      `In percent, with a 95 % bootstrap interval over seeds (each ${heldOutEpisodes} episodes); differences are ` +
+      `in points, seed by seed, and coloured if there are ${SEEDS_TO_COLOUR} seeds or more and the interval ` +
+      "excludes 0.",
   };
 }
 
@@ -105,9 +126,18 @@ function effortTable({ env, budget, arms }: EnvironmentResult, { baseline, thres
       medianText(time, steps),
       spread(time.restricted, (x) => x.toFixed(0)),
     ]),
-    note: `Equal episodes are not equal commands (environment steps): how many an episode has is up to the policy. At ${formatCount(budget)} commands all arms that play are compared after equally many. FLOPs: parameters × tokens of training episodes × (2 to play them, 6 to learn from them, 2 for each pass that only scores them). Wall time is that of the RL steps, with whatever else the machine did. A seed that never reached ${formatPercent(threshold)} counts in the median as later than all others, and in the mean as all its steps, which is too little.`,
+    note:
+      "Equal numbers of episodes are not equal numbers of commands (environment steps): the policy decides how " +
+      `many an episode has. The column at ${formatCount(budget)} commands compares all arms that play after ` +
+      "equally many. FLOPs: parameters × tokens of training episodes × (2 to play them, 6 to learn from them, 2 " +
+      "for each pass that only scores them). Wall time is that of the RL steps and includes whatever else the " +
+      `machine did. A seed that never reached ${formatPercent(threshold)} counts in the median as later than all ` +
+      "others, and in the mean as all its steps, which is too little.",
   };
 }
+
+const EXCESS =
+  " Excess: the on-policy loss minus the entropy of the answers themselves; it is 0 for an agent knowing this world.";
 
 function worldTable({ env, warm, arms }: EnvironmentResult, { baseline }: Results): Table {
   const loss = (of: Interval): string => spread(of, (x) => x.toFixed(3));
@@ -116,9 +146,27 @@ function worldTable({ env, warm, arms }: EnvironmentResult, { baseline }: Result
     hasExcess ? [of === null ? "" : loss(of)] : [];
   return {
     title: `${env}: world-model loss on held-out observations`,
-    head: ["", "fixed episodes", `against ${baseline}`, "seeds lower", "random play", "on-policy", ...(hasExcess ? ["excess"] : []), "seeds"], // prettier-ignore
+    head: [
+      "",
+      "fixed episodes",
+      `against ${baseline}`,
+      "seeds lower",
+      "random play",
+      "on-policy",
+      ...(hasExcess ? ["excess"] : []),
+      "seeds",
+    ],
     rows: [
-      ["warm start", loss(warm.worldLoss), "", "", loss(warm.worldLossRandom), loss(warm.worldLossOnPolicy), ...excess(warm), ""], // prettier-ignore
+      [
+        "warm start",
+        loss(warm.worldLoss),
+        "",
+        "",
+        loss(warm.worldLossRandom),
+        loss(warm.worldLossOnPolicy),
+        ...excess(warm),
+        "",
+      ],
       ...arms.map(
         ({ arm, worldLoss, worldDifference: d, worldLossRandom, worldLossOnPolicy, worldLossExcess, seeds }) => [
           arm,
@@ -132,7 +180,11 @@ function worldTable({ env, warm, arms }: EnvironmentResult, { baseline }: Result
         ],
       ),
     ],
-    note: `Mean −log p per token of what the environment answers, in nats; lower is better. The fixed episodes are the same for all: half the expert's, half random play, which also stands by itself. On-policy: in the held-out episodes that the arm itself has just played, whose answers get easier as it gets better.${hasExcess ? " Excess: what is left of that without the entropy of the answers themselves; 0 for who knows this world." : ""}`,
+    note:
+      "Mean −log p per token of what the environment answers, in nats; lower is better. The fixed episodes are " +
+      "the same for all: half of them the expert's, half random play, which also has a column of its own. " +
+      "On-policy: in the held-out episodes that the arm itself has just played, whose answers become easier as it " +
+      `becomes better.${hasExcess ? EXCESS : ""}`,
   };
 }
 
@@ -146,7 +198,9 @@ function passAtTable({ env, warm, arms }: EnvironmentResult): Table {
     title: `${env}: held-out tasks solved in at least one of k tries`,
     head: ["", ...ks.map((k) => `pass@${k}`)],
     rows: [row("warm start", warm), ...arms.map((of) => row(of.arm, of))],
-    note: `In percent, over seeds; estimated without bias from ${ks.at(-1)!} tries of each task (Chen et al. 2021, arXiv 2107.03374).`,
+    note:
+      `In percent, over seeds; estimated without bias from ${ks.at(-1)!} tries of each task (Chen et al. 2021, ` +
+      "arXiv 2107.03374).",
   };
 }
 
@@ -173,7 +227,9 @@ function overallTable({ baseline, overall, environments }: Results): Table {
     title: `All ${environments.length} environments together`,
     head: ["", "IQM of success", `against ${baseline}`],
     rows: overall.map(({ arm, iqm, difference }) => [arm, rate(iqm), change(difference)]),
-    note: "Interquartile mean over environments and seeds with a stratified bootstrap (arXiv 2108.13264); differences: the interquartile mean of those seed by seed.",
+    note:
+      "Interquartile mean over environments and seeds with a stratified bootstrap (arXiv 2108.13264); " +
+      "differences: the interquartile mean of the differences seed by seed.",
   };
 }
 
@@ -188,18 +244,20 @@ function tuningTable({ env, arm, seeds, axis, budget, trials, chosen, edges }: T
       ...areas.map(percent),
       settings === chosen ? "chosen" : "",
     ]),
-    note: `${edgeWarning(edges)}On seeds that are not reported: the area under the curve of held-out success to ${formatCount(budget)} ${over}, over its width.`,
+    note:
+      `${edgeWarning(edges)}On seeds that are not reported: the area under the curve of held-out success to ` +
+      `${formatCount(budget)} ${over}, over its width.`,
   };
 }
 
-/** Empty where nothing lies at an edge. */
+/** The warning about settings at an edge of the grid; empty without any. */
 function edgeWarning(edges: Tuning["edges"]): string {
   if (edges.length === 0) return "";
   const which = edges.map(({ key, value, end, of }) => `${key}=${value} (the ${end} of ${of})`).join(" and ");
   return `Warning: the best lies at the edge of what was tried, ${which}, so that a better one may lie outside. `;
 }
 
-/** What stands where a seed's model is broken: a loss that is no number has no mean over seeds. */
+/** The text where a seed's model is broken: a loss that is not finite has no mean over seeds. */
 const NO_NUMBER = "no number";
 
 const percent = (x: number): string => (Number.isNaN(x) ? NO_NUMBER : formatPercent(x));
@@ -213,9 +271,11 @@ function spread({ value, low, high }: Interval, format: (x: number) => string): 
   return Number.isNaN(low) ? `${v} [one seed]` : `${v} [${l}, ${h}]`;
 }
 
+const wholeCount = (x: number): string => formatCount(Math.round(x));
+
 const atLeast = ({ reached, seeds }: Ratio, text: string): string => (reached < seeds ? `≥ ${text}` : text);
 
-/** Coloured good only where every seed got there: else it is a lower bound, and says nothing of how fast. */
+/** Toned only if every seed got there: otherwise the ratio is a lower bound and does not say how fast. */
 function ratioCell(of: Ratio): TableCell {
   const text = atLeast(
     of,
@@ -234,7 +294,7 @@ function lossChange(of: Difference | null): TableCell {
   return of === null ? { text: "" } : toned(of, (x) => signed(x, 3), -1);
 }
 
-/** @param better the sign of what is good */
+/** @param better the sign of an improvement */
 function toned(of: Difference, format: (x: number) => string, better: 1 | -1): TableCell {
   const { value, low, high, seeds } = of;
   if (Number.isNaN(value)) return { text: NO_NUMBER };

@@ -1,4 +1,4 @@
-/** Many jobs as one bar: steps that all of them have done, and the means of what those that run now measured last. */
+/** Shows many jobs as one bar: the steps of all together, and the means of the metrics of those that are running. */
 import type { Job } from "../arms/job.ts";
 import { stepsOf } from "../arms/job.ts";
 import type { Message } from "../arms/messages.ts";
@@ -8,7 +8,7 @@ type Metrics = Readonly<Record<string, number>>;
 export class Together {
   readonly #steps = new Map<Job, number>();
   readonly #metrics = new Map<Job, Metrics>();
-  /** Jobs that are in an evaluation, whose one step is none of theirs. */
+  /** Jobs in an evaluation, whose one step is not counted. */
   readonly #aside = new Set<Job>();
 
   hear(job: Job, message: Message): void {
@@ -31,7 +31,7 @@ export class Together {
     return [...this.#steps.values()].reduce((sum, n) => sum + n, 0);
   }
 
-  /** Tokens per second are those of all. */
+  /** The means of the metrics; tokens per second are the sum over all jobs. */
   get metrics(): Record<string, number> {
     const running = [...this.#metrics.values()];
     return Object.fromEntries(

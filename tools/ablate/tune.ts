@@ -1,13 +1,15 @@
 /**
- * Tuning before a comparison: every arm gets the same number of trials, on seeds that are not reported, and goes on with the best one.
+ * Tuning before a comparison: every arm gets the same number of trials on seeds that are not reported and continues
+ * with its best.
  *
- * `--tune "lambda=0.05|0.2,rl.lr=5e-4|1e-3"` tries every combination. A setting that an arm does not have (λ without ECHO), or that
- * its own brackets fix, is none of its trials. Where that leaves arms with different numbers of them nothing is trained: the arm with
- * fewer is given as many of its own with `--tune-for "ARM=rl.lr=2e-4|5e-4|1e-3|2e-3"`. Who learns nothing has nothing to tune.
+ * `--tune "lambda=0.05|0.2,rl.lr=5e-4|1e-3"` tries every combination. Settings that an arm does not have (λ without
+ * ECHO), or that its own brackets fix, are left out of its trials. If arms then have different numbers of trials,
+ * nothing is trained: `--tune-for "ARM=rl.lr=2e-4|5e-4|1e-3|2e-3"` gives the arm with fewer trials a grid of its own.
+ * An arm that learns nothing has nothing to tune.
  *
- * The best trial has the largest area under its curve of held-out success, the mean over the tuning seeds, in each environment by
- * itself; of equals the first. Where a chosen number is the smallest or the largest of those that were tried, a better one may lie
- * outside the grid, and that is said.
+ * The best trial has the largest area under its curve of held-out success, as the mean over the tuning seeds, in each
+ * environment separately; the first of equals wins. If a chosen number is the smallest or the largest of its grid, a
+ * better one may lie outside, and the report says so.
  */
 import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../arms/arms.ts";
 import { UsageError } from "../../node/flags.ts";
@@ -21,13 +23,13 @@ export interface Knob {
   readonly values: readonly string[];
 }
 
-/** What a trial changes of its arm. */
+/** The settings with which a trial differs from its arm. */
 export type TrialSettings = Readonly<Record<string, string>>;
 
 export interface TuneOptions {
   readonly seeds: readonly number[];
   readonly knobs: readonly Knob[];
-  /** In the place of `knobs`, by the label of the arm. */
+  /** Grids that replace `knobs`, by the label of the arm. */
   readonly own: Readonly<Record<string, readonly Knob[]>>;
 }
 
@@ -40,17 +42,20 @@ export function parseKnobs(flag: string, text: string): Knob[] {
   });
 }
 
-/** `ARM=KEY=A|B,…`: an arm's label may hold all of these signs itself. */
+/** Parses `ARM=KEY=A|B,…`. An arm's label may contain all of these signs itself. */
 export function parseOwnKnobs(text: string, arms: readonly Arm[]): [label: string, knobs: Knob[]] {
   const labels = arms.map(({ label }) => label).toSorted((a, b) => b.length - a.length);
   const label = labels.find((one) => text.startsWith(`${one}=`));
-  if (label === undefined) throw new UsageError(`--tune-for: expected ARM=SETTING=VALUE|VALUE with one of the arms ${arms.map((arm) => arm.label).join(", ")}, got "${text}"`); // prettier-ignore
+  if (label === undefined) {
+    const known = arms.map((arm) => arm.label).join(", ");
+    throw new UsageError(`--tune-for: expected ARM=SETTING=VALUE|VALUE with one of the arms ${known}, got "${text}"`);
+  }
   return [label, parseKnobs("tune-for", text.slice(label.length + 1))];
 }
 
 /**
  * The trials of every arm.
- * @throws UsageError if a setting is no arm's, or if the budgets differ
+ * @throws UsageError if no arm has a setting, or if arms have different numbers of trials
  */
 export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOptions): Map<Arm, TrialSettings[]> {
   const tuned = arms.filter(({ method }) => method !== "random");
@@ -78,8 +83,14 @@ export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOpt
   const poor = [...trials].find(([, { length }]) => length < most);
   if (poor) {
     const rich = [...trials].find(([, { length }]) => length === most)!;
-    const about = ([arm, { length }]: typeof rich): string => `${arm.label} has ${length} (${knobsOf.get(arm)!.map(({ key }) => key).join(", ") || "nothing to tune"})`; // prettier-ignore
-    throw new UsageError(`--tune: every arm gets as many trials as the others, and ${about(rich)} while ${about(poor)}; give --tune-for "${poor[0].label}=SETTING=VALUE|VALUE" with ${most} combinations`); // prettier-ignore
+    const about = ([arm, { length }]: typeof rich): string => {
+      const keys = knobsOf.get(arm)!.map(({ key }) => key);
+      return `${arm.label} has ${length} (${keys.join(", ") || "nothing to tune"})`;
+    };
+    throw new UsageError(
+      `--tune: all arms need the same number of trials, but ${about(rich)} and ${about(poor)}; give --tune-for ` +
+        `"${poor[0].label}=SETTING=VALUE|VALUE" with ${most} combinations`,
+    );
   }
   for (const [arm, all] of trials) for (const settings of all) presetOfArm(withSettings(arm, settings), base);
   return trials;
@@ -93,33 +104,35 @@ function combinations(knobs: readonly Knob[]): TrialSettings[] {
   return all;
 }
 
-/** A chosen number with nothing tried beyond it. */
+/** A chosen number that is the smallest or the largest that was tried. */
 interface Edge {
   readonly key: string;
   readonly value: string;
   readonly end: "smallest" | "largest";
-  /** How many were tried, itself included. */
+  /** How many numbers were tried. */
   readonly of: number;
 }
 
-/** What the trials of an arm came to in an environment. */
+/** The outcome of the trials of an arm in an environment. */
 export interface Tuning {
   readonly env: string;
   readonly arm: string;
   readonly seeds: readonly number[];
-  /** What the areas are over, and how far: what the most sparing of these trials took. Who plays nothing is judged by optimiser steps. */
+  /**
+   * What the areas are over, and how far: the least total of these trials. Without play the axis is optimiser steps.
+   */
   readonly axis: "envSteps" | "step";
   readonly budget: number;
   readonly trials: readonly { readonly settings: string; readonly areas: readonly number[]; readonly mean: number }[];
   readonly chosen: string;
-  /** Of its settings, those that lie at an edge of the grid. */
+  /** Those of its settings that lie at an edge of the grid. */
   readonly edges: readonly Edge[];
 }
 
-/** Numbers of which so many were tried have an edge: of two each is one. */
+/** The least number of values for which an edge is reported: of two values each is one. */
 const EDGE_FROM = 3;
 
-/** @param tried the settings of all trials, the chosen ones among them */
+/** @param tried the settings of all trials, including the chosen ones */
 function edgesOf(chosen: TrialSettings, tried: readonly TrialSettings[]): Edge[] {
   return Object.entries(chosen).flatMap(([key, value]): Edge[] => {
     const numbers = [...new Set(tried.map((settings) => Number(settings[key])))];
@@ -135,7 +148,8 @@ export function chooseTrial(
   at: Pick<Tuning, "env" | "arm" | "seeds">,
   played: readonly { readonly settings: TrialSettings; readonly curves: readonly (readonly Point[])[] }[],
 ): { readonly tuning: Tuning; readonly settings: TrialSettings } {
-  const ends = (axis: Tuning["axis"]): number[] => played.flatMap(({ curves }) => curves.map((points) => points.at(-1)![axis])); // prettier-ignore
+  const ends = (axis: Tuning["axis"]): number[] =>
+    played.flatMap(({ curves }) => curves.map((points) => points.at(-1)![axis]));
   const axis = Math.min(...ends("envSteps")) > 0 ? "envSteps" : "step";
   const budget = Math.min(...ends(axis));
   const trials = played.map(({ settings, curves }) => {
@@ -144,6 +158,9 @@ export function chooseTrial(
   });
   const best = trials.reduce((found, trial, i) => (trial.mean > trials[found]!.mean ? i : found), 0);
   const { settings } = played[best]!;
-  const edges = edgesOf(settings, played.map((trial) => trial.settings)); // prettier-ignore
+  const edges = edgesOf(
+    settings,
+    played.map((trial) => trial.settings),
+  );
   return { tuning: { ...at, axis, budget, trials, chosen: trials[best]!.settings, edges }, settings };
 }

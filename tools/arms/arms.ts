@@ -7,8 +7,8 @@
  *     grpo[kl=0.05,rl.lr=5e-4,steps=200]
  *     expert
  *
- * A setting is a flag of `npm start` without its dashes, or PART.OPTION as `--set` takes it. What the arms share, the warm start and the
- * tasks that they are evaluated on, is no arm's to set.
+ * A setting is a flag of `npm start` without its dashes, or PART.OPTION as `--set` takes it. An arm cannot set what all
+ * arms have in common: the warm start and the tasks of the evaluation.
  */
 import { nearest } from "../../engine/options.ts";
 import { UsageError } from "../../node/flags.ts";
@@ -17,12 +17,12 @@ import type { Preset } from "../../node/job/preset.ts";
 import { presetFor } from "../../node/job/presets.ts";
 
 export interface Arm {
-  /** As people read it: its name or, without one, the word itself. */
+  /** What people read: its name or, without one, the word itself. */
   readonly label: string;
-  /** Its folder. */
+  /** The name of its folder. */
   readonly slug: string;
   readonly method: string;
-  /** Flags and PART.OPTION with their values; a switch has none. */
+  /** Flags and PART.OPTION with their values; a switch has no value. */
   readonly settings: Readonly<Record<string, string | undefined>>;
 }
 
@@ -34,10 +34,29 @@ export interface Word {
   readonly settings: Readonly<Record<string, string | undefined>>;
 }
 
-/** The flags that say something of an arm alone. */
-const FLAGS = ["steps", "loss", "advantage", "aggregation", "lambda", "kl", "kl-target", "correction", "grpo-config", "temperature", "explore", "curriculum", "dynamic-sampling", "guide", "replay", "predict", "workers", "max-staleness"] as const; // prettier-ignore
+/** The flags of `npm start` that an arm may set. */
+const FLAGS = [
+  "steps",
+  "loss",
+  "advantage",
+  "aggregation",
+  "lambda",
+  "kl",
+  "kl-target",
+  "correction",
+  "grpo-config",
+  "temperature",
+  "explore",
+  "curriculum",
+  "dynamic-sampling",
+  "guide",
+  "replay",
+  "predict",
+  "workers",
+  "max-staleness",
+] as const;
 
-/** Parts of `--set` that are not an arm's, and why. */
+/** Parts of `--set` that an arm may not set, with the reason. */
 const SHARED: Readonly<Record<string, string>> = {
   tokenizer: "the warm start, which all arms share",
   sft: "the warm start, which all arms share",
@@ -56,7 +75,7 @@ export function parseArms(text: string): Arm[] {
 function checkKey(label: string, key: string): void {
   const [part, option] = key.split(".");
   if (option !== undefined) {
-    if (Object.hasOwn(SHARED, part!)) throw new UsageError(`arm ${label}: ${key} is of ${SHARED[part!]!}`);
+    if (Object.hasOwn(SHARED, part!)) throw new UsageError(`arm ${label}: ${key} belongs to ${SHARED[part!]!}`);
     return;
   }
   if (FLAGS.some((flag) => flag === key)) return;
@@ -82,14 +101,14 @@ export function presetOfArm({ label, method, settings }: Arm, base: StartOptions
   }
 }
 
-/** What `--set` would say with these settings, which take the place of what it says already. */
+/** The `--set` entries with these settings, which replace entries of the same name. */
 export function setWith(set: readonly string[], settings: Arm["settings"]): string[] {
   const own = Object.entries(settings).filter(([key]) => key.includes("."));
   const others = set.filter((text) => !Object.hasOwn(settings, text.split("=")[0]!));
   return [...others, ...own.map(([key, value]) => `${key}=${value ?? ""}`)];
 }
 
-/** The same arm with other settings, which take the place of its own. */
+/** The same arm with further settings, which replace its own. */
 export function withSettings(arm: Arm, settings: Arm["settings"]): Arm {
   for (const key of Object.keys(settings)) checkKey(arm.label, key);
   return { ...arm, settings: { ...arm.settings, ...settings } };
@@ -97,7 +116,7 @@ export function withSettings(arm: Arm, settings: Arm["settings"]): Arm {
 
 const camel = (flag: string): string => flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-/** Words with commas between them, which may stand in brackets, too. @throws UsageError in one line */
+/** Splits words at commas outside of brackets. @throws UsageError in one line */
 export function parseWords(flag: string, text: string): Word[] {
   const words = splitOutsideBrackets(flag, text).map((word) => parseWord(flag, word.trim()));
   for (const [i, { label, slug }] of words.entries()) {
@@ -125,20 +144,26 @@ function splitOutsideBrackets(flag: string, text: string): string[] {
 
 function parseWord(flag: string, word: string): Word {
   const [, name, head, inside] = /^(?:([^=[\]]+)=)?([^=[\]]+)(?:\[(.*)\])?$/.exec(word) ?? [];
-  if (head === undefined) throw new UsageError(`--${flag}: expected [NAME=]${flag === "arms" ? "METHOD" : "ENVIRONMENT"}[SETTING,…] with commas between them, got "${word}"`); // prettier-ignore
+  if (head === undefined)
+    throw new UsageError(
+      `--${flag}: expected [NAME=]${flag === "arms" ? "METHOD" : "ENVIRONMENT"}[SETTING,…] with commas between ` +
+        `them, got "${word}"`,
+    );
   const label = name?.trim() ?? word;
   const slug = slugOf(label);
   if (slug === "") throw new UsageError(`--${flag}: expected a name with letters or digits, got "${label}"`);
   return { label, slug, head: head.trim(), settings: settingsIn(`--${flag}: ${label}`, inside) };
 }
 
-/** As people read them. */
+/** Settings as people read them. */
 export const showSettings = (settings: Arm["settings"]): string =>
   Object.entries(settings)
     .map(([key, value]) => (value === undefined ? key : `${key}=${value}`))
     .join(", ");
 
-/** `KEY=VALUE,…`. A schedule has commas of its own: what begins with a digit goes on with the value before it. */
+/**
+ * Parses `KEY=VALUE,…`. A schedule contains commas, so a piece that begins with a digit belongs to the value before.
+ */
 export function settingsIn(where: string, text: string | undefined): Record<string, string | undefined> {
   const pieces: string[] = [];
   for (const piece of (text ?? "").split(",").map((part) => part.trim())) {
@@ -156,5 +181,5 @@ export function settingsIn(where: string, text: string | undefined): Record<stri
   return settings;
 }
 
-/** Part of a path: letters, digits, dots within, and single dashes. */
+/** A label as a part of a path: letters, digits, dots within, and single dashes. */
 export const slugOf = (label: string): string => label.replace(/[^A-Za-z0-9_.]+/g, "-").replace(/^[-.]+|[-.]+$/g, "");

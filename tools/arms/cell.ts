@@ -1,6 +1,7 @@
 /**
- * The process that trains one folder (pool.ts starts it): a warm start, or an arm from its warm start to its end. It begins or
- * continues, whichever the folder needs, tells its parent what a display would show (messages.ts), and ends with it.
+ * The process that trains one folder (pool.ts starts it): a warm start, or an arm from its warm start to its end. It
+ * begins or continues the folder, sends its parent what a display would show (messages.ts), and ends when the parent
+ * does.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -15,7 +16,7 @@ import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { type Job, SUMMARY } from "./job.ts";
 import { messenger } from "./messages.ts";
 
-/** How long to wait for the process of a killed comparison to see that its parent is gone. */
+/** How long to wait until the process of a killed comparison has noticed that its parent is gone. */
 const PATIENCE_MS = 30_000;
 
 async function main(): Promise<number> {
@@ -24,7 +25,7 @@ async function main(): Promise<number> {
   const onInterrupt = (): void => stop.abort(new Error("interrupted"));
   process.on("SIGINT", onInterrupt);
   process.on("SIGTERM", onInterrupt);
-  // A parent that was killed says nothing: without it nobody waits for this, and the next one will want the folder.
+  // If the parent was killed, nobody reads the messages, and the next comparison needs the folder.
   process.on("disconnect", () => process.exit(1));
   mkdirSync(dirname(job.path), { recursive: true });
   const release = await takeFolder(job.path);
@@ -46,7 +47,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Makes the folder; it appears complete or not at all. An arm has the lines and the checkpoint of its warm start. */
+/** Makes the folder, complete or not at all. An arm gets the lines and the checkpoint of its warm start. */
 function begin({ path, preset, from }: Job): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
@@ -62,7 +63,7 @@ function copyWarmStart(source: RunFolder, target: RunFolder): void {
   target.saveCheckpoint(checkpoint.step, checkpoint.files);
 }
 
-/** Keeps two processes out of one folder: waits for the one that is about to end. @returns what gives the folder back */
+/** Keeps two processes out of one folder: waits for one that is about to end. @returns what gives the folder back */
 async function takeFolder(path: string): Promise<() => void> {
   const file = `${path}.pid`;
   const started = performance.now();
@@ -86,5 +87,5 @@ function isAlive(pid: number): boolean {
 }
 
 process.exitCode = await main().catch(report);
-// Threads and Dawn may keep the process alive after their device is gone.
+// Threads and Dawn may keep the process alive after their device is disposed.
 process.exit();

@@ -1,22 +1,24 @@
 /**
- * What a process that trains a folder tells its parent: everything that a display of its own would have shown. Messages travel by
- * structured clone (pool.ts), so a NaN arrives as one.
+ * What a process that trains a folder sends its parent: everything that a display of its own would show. Messages
+ * travel by structured clone (pool.ts), so NaN stays NaN.
  */
 import process from "node:process";
 import type { Display } from "../display/contract.ts";
 import type { Score, Transcript } from "../../node/records.ts";
 
 export type Message =
-  /** A new phase of `total` steps, of which `done` lie behind it already. An evaluation before or after RL is a phase of one step. */
+  /**
+   * A new phase of `total` steps, `done` of which are done. An evaluation before or after RL is a phase of one step.
+   */
   | { readonly kind: "phase"; readonly name: string; readonly total: number; readonly done: number }
-  /** Steps of the phase that are done, and what the last one measured. */
+  /** How many steps of the phase are done, and the metrics of the last one. */
   | { readonly kind: "step"; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
-  /** Held-out tasks, played after `step` steps of RL; 0: by the warm start. */
+  /** The score on held-out tasks after `step` steps of RL; at 0 it is the warm start's. */
   | { readonly kind: "evaluation"; readonly step: number; readonly score: Score }
   | { readonly kind: "transcript"; readonly record: Transcript }
   | { readonly kind: "note"; readonly text: string };
 
-/** A display that shows nothing and tells the parent. */
+/** A display that shows nothing and sends everything to the parent. */
 export function messenger(): Display {
   const send = (message: Message): void => {
     if (process.connected) process.send?.(message);
@@ -37,7 +39,7 @@ export function messenger(): Display {
     note(text: string): void {
       send({ kind: "note", text });
     },
-    // The parent has tables of its own, puts transcripts side by side, and closes what it opened.
+    // The parent makes its own tables, puts transcripts side by side, and closes what it opened.
     table: () => undefined,
     sideBySide: () => undefined,
     close: () => undefined,

@@ -1,6 +1,7 @@
 /**
- * Trains folders in child processes, some at a time, by default with one thread each. A run depends on its settings alone, so what comes out is
- * the same for any number of processes. Here is only who runs when; what they say goes to whoever shows it.
+ * Trains folders in child processes, some at a time, by default with one thread each. A run depends on its settings
+ * alone, so the results are the same for any number of processes. This file only starts and stops processes; the caller
+ * shows what they send.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { extname } from "node:path";
@@ -11,9 +12,9 @@ import type { Job } from "./job.ts";
 import type { Message } from "./messages.ts";
 
 export interface PoolOptions<J extends Job> {
-  /** How many at a time. */
+  /** How many processes at a time. */
   readonly jobs: number;
-  /** Threads of each; default 1. What comes out does not depend on it. */
+  /** Threads of each process; default 1. Results do not depend on it. */
   readonly threads?: number;
   readonly signal: AbortSignal;
   readonly onMessage: (job: J, message: Message) => void;
@@ -21,8 +22,9 @@ export interface PoolOptions<J extends Job> {
 }
 
 /**
- * @returns whether all came to their end; if not, the signal stopped them
- * @throws WorldgradError with what a child said, if one failed; the others were stopped and have saved what they learnt
+ * Trains all jobs in order.
+ * @returns whether all were completed; if not, the signal stopped them
+ * @throws WorldgradError with the message of a child that failed; the others were stopped and have saved their state
  */
 export async function trainAll<J extends Job>(queue: readonly J[], options: PoolOptions<J>): Promise<boolean> {
   const { jobs, threads = 1, signal, onMessage, onFinished } = options;
@@ -52,7 +54,7 @@ export async function trainAll<J extends Job>(queue: readonly J[], options: Pool
   return !signal.aborted;
 }
 
-/** `ended`: null after success, else what went wrong, in a line. */
+/** Starts a process. `ended` gets null after success, else what went wrong, in a line. */
 function start(
   job: Job,
   threads: number,
@@ -62,9 +64,9 @@ function start(
   const child = fork(program, [JSON.stringify(job)], {
     env: { WORLDGRAD_THREADS: String(threads), ...process.env },
     silent: true,
-    // Out of the group that Ctrl-C reaches: this process tells its children, once.
+    // Detached from the group that Ctrl-C reaches: this process stops its children itself, once.
     detached: true,
-    // JSON would make null of a loss that is NaN.
+    // JSON would turn a loss that is NaN into null.
     serialization: "advanced",
   });
   let said = "";
@@ -74,12 +76,14 @@ function start(
   child.on("message", (message) => onMessage(message as Message));
   const ended = new Promise<string | null>((end) => {
     child.on("error", (error) => end(`${job.path}: ${error.message}`));
-    child.on("close", (code, signal) => end(code === 0 ? null : `${job.path}: ${messageIn(said) || `ended by ${signal ?? `code ${code}`}`}`)); // prettier-ignore
+    child.on("close", (code, signal) =>
+      end(code === 0 ? null : `${job.path}: ${messageIn(said) || `ended by ${signal ?? `code ${code}`}`}`),
+    );
   });
   return { child, ended };
 }
 
-/** Of what it wrote, the line with the message: the one that names an error, or the last. */
+/** The line with the message in what a process wrote: the one that names an error, or the last. */
 function messageIn(text: string): string {
   const lines = text.trim().split("\n");
   return (lines.findLast((line) => /^(worldgrad: |\w*Error\b)/.test(line)) ?? lines.at(-1) ?? "").replace(

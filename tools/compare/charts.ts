@@ -13,27 +13,33 @@ interface Chart {
   readonly of: (arm: ArmOutcome) => readonly (readonly [step: number, value: number | null])[];
 }
 
-/** Steps over which training success is averaged: single steps jump by tens of points. */
+/** The number of steps over which training success is averaged: single steps differ by tens of points. */
 const WINDOW = 10;
 
 const CHARTS: readonly Chart[] = [
   {
     title: "Success on held-out tasks",
     format: "percent",
-    about: "The same tasks at every point, none of which training ever asked. All agents begin with the same weights, so all lines begin in one point.", // prettier-ignore
+    about:
+      "Success on the same tasks at every point, none of which occurs in training. All agents begin with the " +
+      "same weights, so all lines begin at one point.",
     of: ({ curve }) => curve.map(({ step, success }) => [step, success]),
   },
   {
     title: "Success in training",
     format: "percent",
-    about: `Of the episodes that an agent plays to learn from; the mean over the last ${WINDOW} steps. Who imitates plays none.`,
+    about:
+      `Success in the episodes that an agent plays to learn from, as the mean over the last ${WINDOW} steps. An ` +
+      "agent that imitates plays none.",
     of: ({ training }) =>
       training.map(([step], i) => [step, meanOf(training.slice(Math.max(0, i + 1 - WINDOW), i + 1))]),
   },
   {
     title: "World-model loss",
     format: "number",
-    about: "Nats per token of what the world answers, in the same episodes at every point, half the expert's and half random play. Lower is better.", // prettier-ignore
+    about:
+      "Nats per token of what the world answers, in the same episodes at every point: half are the expert's, " +
+      "half are random play. Lower is better.",
     of: ({ curve }) => curve.map(({ step, worldLoss }) => [step, worldLoss]),
   },
 ];
@@ -68,7 +74,12 @@ class View {
     this.chart = chart;
     this.arms = arms;
     const ends = arms.map((arm) => `${arm.label} ${show(chart, endOf(chart, arm))}`);
-    this.plotHost = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${chart.title}. At the end: ${ends.join("; ")}` }); // prettier-ignore
+    this.plotHost = element("div", {
+      class: "plot",
+      tabindex: 0,
+      role: "img",
+      "aria-label": `${chart.title}. At the end: ${ends.join("; ")}`,
+    });
     stepWithKeys(this.plotHost, () => this.plot);
     this.card = chartCard(chart, this.plotHost);
   }

@@ -1,4 +1,4 @@
-/** `npm start` with several agents: trains what is missing in the folder, shows what came out, writes the page. */
+/** `npm start` with several agents: trains what is missing in the folder, shows the results, writes the page. */
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Display } from "../display/display.ts";
@@ -33,7 +33,7 @@ function begin(options: StartOptions): Comparison {
   const { env = "home", seed, model, quick } = options;
   const chosen = options.name ?? [quick ? "quick" : model, env, `seed${seed}`].join("-");
   const path = join("runs", chosen);
-  // A name that was asked for is kept or refused; one that we chose gets a number if it is taken.
+  // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
   if (options.name !== undefined && existsSync(path))
     throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
   let free = path;

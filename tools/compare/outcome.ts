@@ -1,4 +1,4 @@
-/** What the agents of a finished comparison came to, read from their folders. */
+/** The results of the agents of a finished comparison, read from their folders. */
 import { readSummary } from "../arms/job.ts";
 import type { Evaluation, MetricsRecord } from "../../node/records.ts";
 import { openRun } from "../../node/runFolder.ts";
@@ -9,26 +9,26 @@ import type { Comparison } from "./settings.ts";
 export interface CurvePoint {
   /** RL steps done. */
   readonly step: number;
-  /** Held-out tasks. */
+  /** Success on held-out tasks. */
   readonly success: number;
-  /** −lp per token of what the environment answers in fixed held-out episodes, in nats; null if it is no number. */
+  /** World-model loss: −log p per token of the answers in fixed held-out episodes, in nats; null if not finite. */
   readonly worldLoss: number | null;
-  /** The same in the agent's own held-out episodes; null also if none was answered. */
+  /** The same in the agent's own held-out episodes; null also if no answer came in them. */
   readonly worldLossOnPolicy: number | null;
-  /** The last without the entropy of the answers themselves; null where the environment does not tell it. */
+  /** `worldLossOnPolicy` minus the entropy of the answers; null where the environment does not know it. */
   readonly worldLossExcess: number | null;
 }
 
 export interface ArmOutcome {
   readonly label: string;
-  /** How the method is written on the command line, with its settings. */
+  /** The method with its settings, as on the command line. */
   readonly method: string;
   readonly slug: string;
-  /** Whether it learns by playing: then it has a curve of training success. */
+  /** Whether it learns from episodes that it plays: then it has a curve of training success. */
   readonly plays: boolean;
   readonly after: Evaluation;
   readonly curve: readonly CurvePoint[];
-  /** Success of training episodes, a mean over the last tenth of the steps; null if it plays none. */
+  /** Success of training episodes in the last tenth of the steps; null if it plays none. */
   readonly trainingSuccess: number | null;
   /** Success of training episodes, step by step. */
   readonly training: readonly (readonly [step: number, success: number])[];
@@ -38,7 +38,7 @@ export interface ArmOutcome {
 export interface Outcome {
   readonly env: string;
   readonly seed: number;
-  /** Episodes of a step of training. */
+  /** Episodes in a training step. */
   readonly episodesPerStep: number;
   readonly warm: Evaluation;
   readonly arms: readonly ArmOutcome[];

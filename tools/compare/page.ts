@@ -1,4 +1,7 @@
-/** The script of a comparison's report.html: draws curves and ways from the embedded data. Runs in the browser, on being loaded. */
+/**
+ * The script of a comparison's report.html: draws curves and ways from the embedded data. Runs in the browser when
+ * loaded.
+ */
 import { decodeReportData } from "../page/embedded.ts";
 import { mountOutcome } from "./charts.ts";
 import type { Outcome } from "./outcome.ts";

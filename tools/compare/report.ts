@@ -1,4 +1,4 @@
-/** A comparison as one HTML file that opens from the disk, in the frame of a run's report (tools/report/render.ts). */
+/** A comparison as one HTML file that opens from the disk, in the frame of all reports (tools/page/frame.ts). */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundlePage, type PageAssets } from "../page/assets.ts";
@@ -12,25 +12,33 @@ import type { Outcome } from "./outcome.ts";
 import type { Comparison } from "./settings.ts";
 import { outcomeTables, verdictOf } from "./tables.ts";
 
-/** What to know first. What is unknown, and what is held out, is not the same in all worlds. */
+/** What to know first. Which facts are unknown, and what is held out, depends on the world. */
 function lessonsFor({ env, demoTasks }: Preset): readonly Lesson[] {
-  // Worlds whose facts only their answers tell have demonstrations from worlds of their own.
+  // In worlds whose facts only answers tell, demonstrations come from worlds of their own.
   return demoTasks?.[env] === -1 ? [SHARED, ...UNKNOWN_WORLD, ...REST] : [SHARED, HELD_OUT, ...REST];
 }
 
 const SHARED: Lesson = {
   title: "What the agents share",
-  text: "The weights they begin with, the world, the training tasks and their order, the number of episodes in every step, the held-out tasks and the random numbers. They differ in what they learn from an episode, and from there on in what they play.",
+  text:
+    "All agents begin with the same weights in the same world. They have the same training tasks in the same " +
+    "order, the same number of episodes in every step, and the same held-out tasks with the same random numbers. " +
+    "They differ in what they learn from an episode, and therefore in what they play later.",
 };
 
 const UNKNOWN_WORLD: readonly Lesson[] = [
   {
     title: "What nobody showed them",
-    text: "The demonstrations of the warm start come from other worlds with the same names, each from another one. They show how to ask and how to copy. What is where in this one, and what opens what, no demonstration says: an agent finds out by being told that it was wrong.",
+    text:
+      "The demonstrations of the warm start come from other worlds with the same names, each from a different " +
+      "one. They show how to ask and how to copy. No demonstration says what is where in this world, or what " +
+      "opens what: an agent learns it from answers that say it was wrong.",
   },
   {
     title: "What is held out",
-    text: "Half of all pairs of a subject (a file, a room, a chest) and a kind of question are never asked in training, and only those are tested: a fact that was learnt through one question has to serve another.",
+    text:
+      "Half of all pairs of a subject (a file, a room, a chest) and a kind of question never occur in training, " +
+      "and only those are tested: an agent must use a fact that it learnt through one question to answer another.",
   },
 ];
 
@@ -42,19 +50,26 @@ const HELD_OUT: Lesson = {
 const REST: readonly Lesson[] = [
   {
     title: "Expected and came",
-    text: "After each command the agent's model is asked, without any chance, what it thinks the answer will be, for as long as the answer that came is. It is green where that is what came. Nats of surprise are −log p of the whole answer.",
+    text:
+      "After each command the agent's model predicts the answer: its most probable tokens, as many as the real " +
+      "answer has. The prediction is green where it is right. Surprise is −log p of the whole answer, in nats.",
   },
   {
     title: "One seed is one seed",
-    text: "The intervals say how far chance in the held-out episodes reaches, not what another home or another warm start would have given. npm run ablate repeats the comparison over seeds.",
+    text:
+      "The intervals show the effect of chance in the held-out episodes, not of another world or another warm " +
+      "start. npm run ablate repeats the comparison over seeds.",
   },
 ];
 
 /** @returns the path of the page */
 export async function writeComparison(comparison: Comparison, outcome: Outcome): Promise<string> {
   writeFileSync(join(comparison.path, "results.json"), `${JSON.stringify(outcome, null, 2)}\n`);
-  const heldOut = (path: string): Transcript[] => openRun(path).readTranscripts().filter(({ phase }) => phase === "eval"); // prettier-ignore
-  // All begin with the warm start's.
+  const heldOut = (path: string): Transcript[] =>
+    openRun(path)
+      .readTranscripts()
+      .filter(({ phase }) => phase === "eval");
+  // All curves begin with the warm start's evaluation.
   const first = heldOut(comparison.warm.path);
   const ways = comparison.arms.map(({ arm, path }) => ({
     label: arm.label,
@@ -72,7 +87,9 @@ export function renderComparison(
   ways: readonly { readonly label: string; readonly transcripts: readonly Transcript[] }[],
   assets: PageAssets,
 ): string {
-  const links = outcome.arms.map(({ label, slug }) => `<li><a href="${escapeHtml(slug)}/report.html">${escapeHtml(label)}</a></li>`); // prettier-ignore
+  const links = outcome.arms.map(
+    ({ label, slug }) => `<li><a href="${escapeHtml(slug)}/report.html">${escapeHtml(label)}</a></li>`,
+  );
   const main = `<section aria-labelledby="result">
 <h2 id="result">What came out</h2>
 <p>${escapeHtml(verdictOf(outcome))}</p>

@@ -1,6 +1,6 @@
 /**
- * What `npm start` compares where no single method was asked for: agents that begin with the same weights in the same unknown world,
- * and differ in what they learn from. In `runs/<name>/`:
+ * What `npm start` compares if the command line names no method: agents that begin with the same weights in the same
+ * unknown world and differ in what they learn from. In `runs/<name>/`:
  *
  *     comparison.json     the settings, from which it can be continued
  *     warm/               a run folder that stops where RL begins
@@ -29,7 +29,7 @@ export interface Comparison {
   readonly path: string;
   readonly options: StartOptions;
   readonly warm: Job;
-  /** The first two are what it is about; the others are there to compare them with. */
+  /** The comparison is about the first two; the others show what they are measured against. */
   readonly arms: readonly ArmJob[];
 }
 
@@ -38,13 +38,14 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
   const { env = "home", device } = options;
   const arms = options.arms ?? environmentSettings(env).arms!;
   const chosen = parseArms(arms);
-  if (chosen.length < 2) throw new UsageError(`--arms: expected two agents or more, got "${arms}"; for one alone use --method`); // prettier-ignore
+  if (chosen.length < 2)
+    throw new UsageError(`--arms: expected two agents or more, got "${arms}"; for one alone use --method`);
   const base = { ...options, env, arms: undefined };
   const warmPath = join(path, "warm");
   return {
     path,
     options,
-    // A warm start knows no method: its folder names plain GRPO, whatever the agents are.
+    // A warm start has no method: its folder names plain GRPO, whatever the agents are.
     warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo_token" }), device },
     arms: chosen.map((arm) => {
       return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base), from: warmPath, device };
@@ -52,20 +53,44 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
   };
 }
 
-/** Is this command line about several agents? It is about one as soon as it says something of a method. @throws UsageError */
+/**
+ * Whether this command line is about several agents: it is about one as soon as it names a method. @throws UsageError
+ */
 export function isAboutSeveral(options: StartOptions): boolean {
   const { env = "home", arms } = options;
   const own = OF_ONE.find((name) => options[name] !== undefined && options[name] !== false);
   if (arms === undefined) return own === undefined && environmentSettings(env).arms !== undefined;
   if (own === undefined) return true;
   const flag = own.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  throw new UsageError(`--${flag} is about one agent, and --arms are several: say it of an agent, as in --arms "grpo,grpo+echo[lambda=0.1]"`); // prettier-ignore
+  throw new UsageError(
+    `--${flag} sets one agent, but --arms names several; give it to an agent, as in --arms ` +
+      `"grpo,grpo+echo[lambda=0.1]"`,
+  );
 }
 
-/** What is said of an agent, and not of the world or the warm start that all share. */
-const OF_ONE = ["method", "loss", "advantage", "aggregation", "lambda", "kl", "klTarget", "correction", "grpoConfig", "temperature", "explore", "curriculum", "dynamicSampling", "guide", "replay", "predict", "workers", "maxStaleness"] as const; // prettier-ignore
+/** Options that belong to one agent, and not to the world or the warm start, which all have in common. */
+const OF_ONE = [
+  "method",
+  "loss",
+  "advantage",
+  "aggregation",
+  "lambda",
+  "kl",
+  "klTarget",
+  "correction",
+  "grpoConfig",
+  "temperature",
+  "explore",
+  "curriculum",
+  "dynamicSampling",
+  "guide",
+  "replay",
+  "predict",
+  "workers",
+  "maxStaleness",
+] as const;
 
-/** Makes the folder; it appears with its settings or not at all. */
+/** Makes the folder, with its settings or not at all. */
 export function createComparison({ path, options }: Comparison): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
@@ -76,7 +101,7 @@ export function createComparison({ path, options }: Comparison): void {
 
 export const isComparison = (path: string): boolean => existsSync(join(path, SETTINGS));
 
-/** The comparison in this folder, to be continued. @throws UsageError if its settings cannot be read */
+/** Reads the comparison in this folder, to continue it. @throws UsageError if its settings cannot be read */
 export function openComparison(path: string, device: StartOptions["device"]): Comparison {
   let options: unknown;
   try {

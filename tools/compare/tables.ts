@@ -1,15 +1,20 @@
-/** What a comparison ends with: a table of the agents, and one sentence that says what the figures show and what they do not. */
+/**
+ * The end of a comparison: a table of the agents, and one sentence about what the figures show and what they do not.
+ */
 import { formatRate, successChange, type Table, type TableCell } from "../display/table.ts";
 import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
 import { rateDifference } from "../figures/statistics.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** By agent, and by family of tasks. */
+const EXCESS =
+  "; excess: the same minus the entropy of the answers themselves, which is 0 for an agent that knows this world";
+
+/** A table by agent, and one by family of tasks. */
 export function outcomeTables(outcome: Outcome): Table[] {
   const { warm, arms } = outcome;
   const [first] = arms;
   const worldLoss = (value: number | undefined): string => (value === undefined ? "–" : formatNumber(value));
-  // Where no environment tells the entropy of its answers there is no column of dashes.
+  // If no environment knows the entropy of its answers, this column is left out.
   const hasExcess = [warm, ...arms.map(({ after }) => after)].some((of) => of.worldLossExcess !== undefined);
   const losses = (of: typeof warm): string[] =>
     [of.worldLoss, of.worldLossOnPolicy, ...(hasExcess ? [of.worldLossExcess] : [])].map(worldLoss);
@@ -36,7 +41,11 @@ export function outcomeTables(outcome: Outcome): Table[] {
         ...losses(after),
       ]),
     ],
-    note: `Success with Wilson's interval; differences in points with Newcombe's, coloured when it leaves 0 out. training: success in the last tenth of the training episodes. wm loss: nats per token of what the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own episodes${hasExcess ? "; excess: what is left of that without the entropy of the answers themselves, 0 for who knows this world" : ""}; –: there is none.`,
+    note:
+      "Success has Wilson's interval. Differences are in points, with Newcombe's interval, and coloured if it " +
+      "excludes 0. training: success in the last tenth of the training episodes. wm loss: nats per token of what " +
+      "the world answers, in fixed episodes of the expert and of random play; its own: in the agent's own " +
+      `episodes${hasExcess ? EXCESS : ""}; –: there is none.`,
   };
   const families = Object.keys(warm.families ?? {});
   if (families.length < 2) return [main];
@@ -55,7 +64,7 @@ export function outcomeTables(outcome: Outcome): Table[] {
   ];
 }
 
-/** What the first two agents show. */
+/** The sentence about the first two agents. */
 export function verdictOf({ arms, warm, episodesPerStep }: Outcome): string {
   const [a, b] = arms as [Outcome["arms"][number], Outcome["arms"][number]];
   const rate = ({ after }: typeof a): { successes: number; trials: number } => {
@@ -71,5 +80,9 @@ export function verdictOf({ arms, warm, episodesPerStep }: Outcome): string {
         ? `${a.label} is ahead, and by more than the chance of ${b.after.episodes} tasks explains`
         : `that is within the chance of ${b.after.episodes} tasks, so this run shows no difference`;
   const episodes = (a.steps * episodesPerStep).toLocaleString("en");
-  return `From ${formatPercent(warm.successes / warm.episodes)}, ${episodes} episodes took ${a.label} to ${percent(a)} and ${b.label} to ${percent(b)}: ${points(value)} points [${points(low)}, ${points(high)}]; ${what}. It is one seed; npm run ablate repeats it over seeds, with any controls.`;
+  return (
+    `From ${formatPercent(warm.successes / warm.episodes)}, ${episodes} episodes took ${a.label} to ${percent(a)} ` +
+    `and ${b.label} to ${percent(b)}: ${points(value)} points [${points(low)}, ${points(high)}]; ${what}. This is ` +
+    "one seed; npm run ablate repeats the comparison over seeds, with any controls."
+  );
 }

@@ -1,6 +1,6 @@
 /**
- * Trains the agents of a comparison: the warm start, then all of them at the same time, each in a process of its own with one thread,
- * as many at once as there are processors. What they tell goes to the display, an agent a column.
+ * Trains the agents of a comparison: the warm start, then all agents at the same time, each in a process of its own
+ * with one thread, at most as many as there are processors. The display shows their messages, a column for each agent.
  */
 import { availableParallelism } from "node:os";
 import { isFinished, type Job, stepsOf } from "../arms/job.ts";
@@ -10,10 +10,10 @@ import type { Display } from "../display/display.ts";
 import type { Transcript } from "../../node/records.ts";
 import type { ArmJob, Comparison } from "./settings.ts";
 
-/** The agents that the comparison is about, whose ways through a task are shown side by side. */
+/** The agents that the comparison is about: their ways through a task are shown side by side. */
 export const SHOWN = 2;
 
-/** @returns whether all came to their end; if not, the signal stopped them */
+/** @returns whether all were completed; if not, the signal stopped them */
 export async function trainComparison(
   { warm, arms }: Comparison,
   display: Display,

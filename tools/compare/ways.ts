@@ -1,6 +1,6 @@
 /**
- * The agents' ways through the same held-out task, side by side: what each did, what it expected to be answered, what came, and all
- * tokens of it. A slider goes through training. Runs in the browser.
+ * The agents' ways through the same held-out task, side by side: what each did, what it expected as the answer, what
+ * came, and all tokens. A slider goes through training. Runs in the browser.
  */
 import type { TranscriptHandle } from "../page/embedded.ts";
 import { formatNumber, visible } from "../figures/format.ts";
@@ -8,7 +8,7 @@ import { choice, element, select, setOptions } from "../page/dom.ts";
 import { type ColourMode, TokenStrip } from "../page/tokens.ts";
 import type { Transcript } from "../../node/records.ts";
 
-/** An agent, and the held-out episodes of it that were written down. */
+/** An agent, and the transcripts of its held-out episodes. */
 export interface Way {
   readonly label: string;
   readonly transcripts: readonly TranscriptHandle[];
@@ -20,7 +20,7 @@ const MODES: readonly (readonly [ColourMode, string])[] = [
   ["entropy", "entropy"],
 ];
 
-/** @param warmSteps steps before RL: what the slider counts from */
+/** @param warmSteps steps before RL, which the slider does not count */
 export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: number): void {
   const all = ways.flatMap(({ transcripts }) => transcripts);
   const steps = [...new Set(all.map(({ step }) => step))].toSorted((a, b) => a - b);
@@ -28,13 +28,25 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
   if (steps.length === 0) return void host.append(element("p", { class: "muted" }, "No episodes were written down."));
   const slider = element("input", { type: "range", min: 0, max: steps.length - 1, value: steps.length - 1 });
   const place = element("output", {});
-  const task = select("task", tasks.map((text) => [text, text] as const), show); // prettier-ignore
-  setOptions(task.input, tasks.map((text) => [text, text] as const)); // prettier-ignore
+  const task = select(
+    "task",
+    tasks.map((text) => [text, text] as const),
+    show,
+  );
+  setOptions(
+    task.input,
+    tasks.map((text) => [text, text] as const),
+  );
   const strips = ways.map(() => new TokenStrip());
   const columns = ways.map(() => element("div", { class: "way" }));
   slider.addEventListener("input", show);
   host.append(
-    element("div", { class: "controls" }, task.field, element("label", { class: "field" }, element("span", {}, "RL step"), slider, place)), // prettier-ignore
+    element(
+      "div",
+      { class: "controls" },
+      task.field,
+      element("label", { class: "field" }, element("span", {}, "RL step"), slider, place),
+    ),
     choice("colour by", MODES, "surprise", (mode) => strips.forEach((strip) => strip.colour(mode))),
     element("div", { class: "ways" }, ...columns),
   );
@@ -46,10 +58,18 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
     place.textContent = String(step - warmSteps);
     ways.forEach(({ label, transcripts }, i) => {
       const strip = strips[i]!;
-      const handle = latest(transcripts.filter((t) => t.task === task.input.value), step); // prettier-ignore
-      if (handle === undefined) return columns[i]!.replaceChildren(element("h3", {}, label), element("p", { class: "muted" }, "not written down")); // prettier-ignore
+      const handle = latest(
+        transcripts.filter((t) => t.task === task.input.value),
+        step,
+      );
+      if (handle === undefined)
+        return columns[i]!.replaceChildren(
+          element("h3", {}, label),
+          element("p", { class: "muted" }, "not written down"),
+        );
       const transcript = handle.open();
-      const when = handle.step === step ? "" : element("span", { class: "muted" }, ` at RL step ${handle.step - warmSteps}`); // prettier-ignore
+      const when =
+        handle.step === step ? "" : element("span", { class: "muted" }, ` at RL step ${handle.step - warmSteps}`);
       columns[i]!.replaceChildren(
         element("h3", {}, label, " ", outcomeMark(handle.success), when),
         expectations(transcript),
@@ -60,22 +80,29 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
   }
 }
 
-/** The last one until this step; of an agent that plays only once, as random play does, what there is. */
+/** The last transcript until this step. Of an agent that plays only once, as random play does, it is that one. */
 const latest = (written: readonly TranscriptHandle[], step: number): TranscriptHandle | undefined =>
   written.findLast((t) => t.step <= step) ?? written[0];
 
 const outcomeMark = (success: boolean): HTMLElement =>
   element("span", { class: success ? "good" : "bad" }, success ? "✔ solved" : "✘ failed");
 
-/** A row for each answered action: typed, expected, came. */
+/** A row for each answered action: what was typed, what was expected, what came. */
 function expectations({ tokens, turns, expected = [] }: Transcript): HTMLElement {
   const rows: HTMLElement[] = [];
   for (let turn = 0; turn < turns; turn++) {
     const of = (role: string): Transcript["tokens"] => tokens.filter((t) => t.turn === turn && t.role === role);
-    const text = (role: string): string => visible(of(role).map((t) => t.text).join("").replace(/<\|\w+\|>/g, "").trim()); // prettier-ignore
+    const text = (role: string): string =>
+      visible(
+        of(role)
+          .map((t) => t.text)
+          .join("")
+          .replace(/<\|\w+\|>/g, "")
+          .trim(),
+      );
     const came = text("observation");
     rows.push(row("typed", text("action"), "typed"));
-    if (turn + 1 === turns && came === "") continue; // nobody answers the last word
+    if (turn + 1 === turns && came === "") continue; // the last action may end the episode without an answer
     const hoped = visible((expected[turn] ?? "").trim());
     const nats = of("observation").reduce((sum, { surprise = 0 }) => sum + surprise, 0);
     rows.push(row("expected", hoped === "" ? "(nothing)" : hoped, hoped === came ? "good" : "bad"));

@@ -1,8 +1,9 @@
 /**
- * What a person sees while a run goes on. One interface, two ways: on a terminal a few lines are redrawn in place (live.ts), in a
- * file or a pipe plain lines are appended (plain.ts). The trainer never asks which.
+ * What a person sees during a run. There are two implementations of one interface: on a terminal a few lines are
+ * redrawn in place (live.ts); in a file or a pipe plain lines are appended (plain.ts). The trainer never asks which one
+ * it has.
  *
- * A display decides nothing: it reads the clock only to draw, and a run without one is the same run.
+ * A display decides nothing: it reads the clock only to draw, and a run without a display gives the same results.
  */
 import type { Display, DisplayOptions } from "./contract.ts";
 import { createLive } from "./live.ts";
@@ -20,7 +21,7 @@ export type { Display, OutputStream } from "./contract.ts";
  */
 export function createDisplay(options: DisplayOptions): Display {
   const { stream, isTTY, env = {}, now = () => performance.now(), show = [], redrawMs = 100, lineMs = 2000 } = options;
-  // FORCE_COLOR colours, but it makes no terminal out of a file: plain lines stay free of escape codes by contract.
+  // FORCE_COLOR adds colours but does not make a terminal out of a file: plain lines contain no escape codes.
   const live = isTTY && env["TERM"] !== "dumb";
   const resolved = { stream, now, show, redrawMs, lineMs, style: createStyle(live && wantsColour(isTTY, env)) };
   return live ? createLive(resolved) : createPlain(resolved);

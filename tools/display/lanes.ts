@@ -1,6 +1,7 @@
 /**
- * Several runs of one phase beside each other on a terminal: a column for each, with its bar and the same metrics in the same order.
- * The curves of a metric share one scale, so that heights compare across the columns. Pure functions from progress to lines.
+ * Several runs of one phase beside each other on a terminal: a column for each, with its bar and the same metrics in
+ * the same order. The curves of a metric have one scale, so that heights compare across columns. Pure functions from
+ * progress to lines.
  */
 import { metricInfo } from "../figures/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../figures/format.ts";
@@ -9,10 +10,18 @@ import { bar, sparkline } from "./spark.ts";
 import type { Style } from "./style.ts";
 import { fit, truncate } from "./width.ts";
 
-/** What comparing is about, as far as it is there. */
-export const LANE_METRICS: readonly string[] = ["eval/success", "success", "eval/world_loss", "world_loss", "entropy", "frac_reward_zero_std", "tokens_per_second"]; // prettier-ignore
+/** The metrics to compare runs by, if they are there. */
+export const LANE_METRICS: readonly string[] = [
+  "eval/success",
+  "success",
+  "eval/world_loss",
+  "world_loss",
+  "entropy",
+  "frac_reward_zero_std",
+  "tokens_per_second",
+];
 
-/** A column needs label, value and a useful piece of curve. */
+/** The width of a column with label, value and a curve that is long enough to read. */
 const MIN_COLUMN = 36;
 const LABEL_WIDTH = 12;
 const VALUE_WIDTH = 8;
@@ -22,7 +31,7 @@ export interface Lane {
   readonly progress: Progress;
 }
 
-/** @param cells width of the window */
+/** @param cells the width of the window */
 export function laneLines(title: string, lanes: readonly Lane[], style: Style, cells: number, now: number): string[] {
   const columns = Math.max(1, Math.min(lanes.length, Math.floor(cells / MIN_COLUMN)));
   const width = Math.floor(cells / columns);

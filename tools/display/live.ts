@@ -1,10 +1,11 @@
 /**
- * The display on a terminal: a phase line, a progress bar and a grid of metrics with their curves, redrawn in place. Notes,
- * tables and transcripts are printed once above it and scroll away as usual.
+ * The display on a terminal: a phase line, a progress bar and a grid of metrics with their curves, redrawn in place.
+ * Notes, tables and transcripts are printed once above it and scroll away as usual.
  *
- * How it redraws: the cursor goes up to the first live line; each line is written over the old one and cleared to its end; what
- * is left below is cleared. All in one write, so that nothing flickers. Lines stay one cell short of the width, because a full
- * last column wraps on some terminals. If the window shrank since, the terminal has wrapped the old lines: they are counted anew.
+ * To redraw, the cursor goes up to the first live line, each line is written over the old one and cleared to its end,
+ * and what is left below is cleared. All of it is one write, so that nothing flickers. Lines stay one cell short of the
+ * width, because some terminals wrap a full last column. If the window has become narrower, the terminal has wrapped
+ * the old lines, so they are counted anew.
  */
 import { metricInfo } from "../figures/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../figures/format.ts";
@@ -21,40 +22,41 @@ const HIDE_CURSOR = "\u001b[?25l";
 const SHOW_CURSOR = "\u001b[?25h";
 const CLEAR_LINE_END = "\u001b[K";
 const CLEAR_BELOW = "\u001b[J";
-/** A metric needs label, value and a useful piece of curve. */
+/** The width of a column with label, value and a curve that is long enough to read. */
 const MIN_COLUMN = 34;
-/** All metrics are in metrics.jsonl; here those that a glance can take in. */
+/** How many metrics are shown, so that one glance takes them in; metrics.jsonl has all. */
 const MAX_METRICS = 12;
 const LABEL_WIDTH = 12;
 const VALUE_WIDTH = 8;
-/** The clock on the screen runs while a step is under way. */
+/** How often the clock on the screen is updated while a step is running. */
 const CLOCK_MS = 500;
 
 export function createLive(options: ResolvedOptions): Display {
   const { stream, now, show, redrawMs, style } = options;
   let title = "";
-  /** The runs of the phase; none between phases. */
+  /** The runs of the phase; empty between phases. */
   let lanes: readonly Lane[] = [];
-  /** Cells of each line now on the screen. */
+  /** The number of cells of each line that is now on the screen. */
   let drawn: number[] = [];
   let drawnColumns = 0;
   let lastDraw = -Infinity;
   let hidden = false;
   let closed = false;
 
-  // Between 20 and 200: narrower is hopeless, wider only stretches the eye.
+  // At least 20 cells, and at most 200: wider lines are hard to read.
   const width = (): number => Math.min(200, Math.max(20, stream.columns ?? 80)) - 1;
 
   const goToTop = (): string => {
     const columns = Math.max(1, stream.columns ?? 80);
     const rows = drawn.reduce((sum, cells) => sum + Math.max(1, Math.ceil(cells / columns)), 0);
-    // After a change of width the old rows are cleared at once: a terminal remembers which of them it had wrapped.
+    // After a change of width the old rows are cleared at once, as only the terminal knows which of them it has
+    // wrapped.
     const clear = columns === drawnColumns ? "" : CLEAR_BELOW;
     drawnColumns = columns;
     return rows > 0 ? `\u001b[${rows}A\r${clear}` : "";
   };
 
-  /** Prints `above` for good and redraws the live lines under it. */
+  /** Prints `above` so that it stays, and redraws the live lines under it. */
   const draw = (above: readonly string[] = []): void => {
     const [first, ...more] = lanes;
     const live =
@@ -71,7 +73,7 @@ export function createLive(options: ResolvedOptions): Display {
     drawn = fitting.map(textWidth);
     lastDraw = now();
   };
-  /** A phase that ends stays on the screen, as it was at its end. */
+  /** Leaves the last state of a finished phase on the screen. */
   const settle = (): void => {
     if (lanes.length > 0) draw();
     lanes = [];
@@ -101,7 +103,7 @@ export function createLive(options: ResolvedOptions): Display {
   }, CLOCK_MS);
   clock.unref?.();
   stream.on?.("resize", onResize);
-  // The process may end without close(); a terminal without a cursor is a nuisance.
+  // The process may end without close(), which must not leave the terminal without a cursor.
   process.on("exit", restoreCursor);
 
   return {
@@ -118,7 +120,7 @@ export function createLive(options: ResolvedOptions): Display {
       drawIfDue();
     },
     evaluation(_step: number, score: Score, lane: number = 0): void {
-      // Side by side the curves tell it; a run by itself has a line for each evaluation.
+      // Side by side the curves show evaluations; a single run prints a line for each.
       if (lanes.length < 2) return note(scoreLine(score));
       const { progress } = lanes[lane]!;
       const { successes, episodes, worldLoss } = score;
@@ -135,7 +137,7 @@ export function createLive(options: ResolvedOptions): Display {
     },
     table(table: Table): void {
       if (closed) return;
-      // A table that sums up a finished phase belongs under it.
+      // A table that summarises a finished phase belongs under its last state.
       if (lanes.length > 0 && lanes.every(({ progress }) => progress.done >= progress.total)) settle();
       draw(["", ...tableLines(table, style, width())]);
     },

@@ -1,6 +1,6 @@
 /**
- * The display of a file or a pipe: lines that are only ever appended, no escape codes, no redrawing. A step is one line; at most
- * one line per `lineMs`, except that the first and the last step of a phase are always there.
+ * The display for a file or a pipe: lines are only appended, without escape codes. A step is one line. There is at most
+ * one line per `lineMs`, but the first and the last step of a phase always have one.
  */
 import { metricInfo } from "../figures/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../figures/format.ts";
@@ -12,14 +12,14 @@ import { scoreLine, tableLines, type Table } from "./table.ts";
 import { sideBySideLines, transcriptLines } from "./transcript.ts";
 
 const WIDTH = 120;
-/** Metrics on a line; all of them are in metrics.jsonl. */
+/** How many metrics a line has; metrics.jsonl has all. */
 const MAX_METRICS = 10;
 
 export function createPlain({ stream, now, show, lineMs, style }: ResolvedOptions): Display {
   let title = "";
   let lanes: readonly Lane[] = [];
   let lastLine = -Infinity;
-  /** Runs whose newest step has no line yet. */
+  /** Runs whose newest step has not been printed yet. */
   const pending = new Set<Lane>();
   let closed = false;
 
@@ -35,8 +35,10 @@ export function createPlain({ stream, now, show, lineMs, style }: ResolvedOption
           const { label, format } = metricInfo(metric);
           return `${label} ${formatAs(format, history.get(metric)?.at(-1) ?? NaN)}`;
         });
-        const clock = `${formatDuration(progress.elapsedSeconds(time))} elapsed, ${formatDuration(progress.remainingSeconds(time))} left`;
-        return `${name === "" ? title : name} ${done}/${total} | ${clock}${metrics.length > 0 ? ` | ${metrics.join(" | ")}` : ""}`;
+        const elapsed = formatDuration(progress.elapsedSeconds(time));
+        const left = formatDuration(progress.remainingSeconds(time));
+        const head = `${name === "" ? title : name} ${done}/${total}`;
+        return [head, `${elapsed} elapsed, ${left} left`, ...metrics].join(" | ");
       }),
     );
     lastLine = time;

@@ -1,16 +1,16 @@
-/** Where a phase stands: steps, time gone, time left, and the history of its metrics. Shared by both displays. */
+/** The state of a phase, for both displays: steps, time gone, time left, and the history of its metrics. */
 import { METRICS } from "../figures/catalogue.ts";
 
-/** Steps over which the speed is measured: long enough to be calm, short enough to follow a change. */
+/** The number of steps over which the speed is measured: enough to be steady, few enough to follow a change. */
 const SPEED_WINDOW = 24;
-/** Values kept per metric: the widest sparkline. */
+/** How many values of a metric are kept: the width of the widest sparkline. */
 const HISTORY = 200;
 
 export class Progress {
   readonly name: string;
   readonly total: number;
   done: number;
-  /** The newest value of each metric, and those before it. */
+  /** The values of each metric, the newest last. */
   readonly history: Map<string, number[]> = new Map<string, number[]>();
   private readonly startedAt: number;
   private readonly recent: { done: number; at: number }[];
@@ -45,7 +45,7 @@ export class Progress {
     return (now - this.startedAt) / 1000;
   }
 
-  /** From the speed of the last steps; NaN before the first has ended. It counts down while a step is under way. */
+  /** Estimated from the speed of the last steps; NaN before the first has ended. It counts down during a step. */
   remainingSeconds(now: number): number {
     if (this.done >= this.total) return 0;
     const [first, last] = [this.recent[0], this.recent.at(-1)];
@@ -54,7 +54,7 @@ export class Progress {
     return Math.max(0, perStep * (this.total - last.done) - (now - last.at)) / 1000;
   }
 
-  /** Names of the metrics to show: those asked for, else the first `limit` of the catalogue's and then of the others. */
+  /** The metrics to show: the wanted ones, else the first `limit` of those in the catalogue and then of the others. */
   shown(wanted: readonly string[], limit: number): string[] {
     if (wanted.length > 0) return wanted.filter((name) => this.history.has(name));
     const known = Object.keys(METRICS).filter((name) => this.history.has(name));

@@ -1,12 +1,12 @@
-/** Curves and bars out of block characters. Pure functions from numbers to text. */
+/** Curves and bars made of block characters. Pure functions from numbers to text. */
 
 const LEVELS = "▁▂▃▄▅▆▇█";
 const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /**
- * The last `width` values as one character each, scaled between their own minimum and maximum. A value that is not finite leaves
- * a blank; a constant series is a low line, so that noise does not look like a trend.
- * @param scale bounds that it shares with other curves. Default: its own
+ * The last `width` values as one character each, scaled between their own minimum and maximum. A value that is not
+ * finite is a blank. A constant series is a low line, so that noise does not look like a trend.
+ * @param scale the bounds of several curves together. Default: those of this one
  */
 export function sparkline(
   values: readonly number[],
@@ -25,7 +25,7 @@ export function sparkline(
     .join("");
 }
 
-/** A bar of `width` cells, filled to an eighth of a cell; returned in two parts so that they can be coloured apart. */
+/** A bar of `width` cells, exact to an eighth of a cell, in two parts so that they can have different colours. */
 export function bar(fraction: number, width: number): { readonly filled: string; readonly rest: string } {
   const clean = Number.isFinite(fraction) ? Math.min(1, Math.max(0, fraction)) : 0;
   const eighths = Math.floor(clean * width * 8);

@@ -1,9 +1,9 @@
 /**
- * Colours of the terminal, as functions from text to text, and the decision whether to use any. With colours off every function
- * returns its text unchanged, so that callers never ask.
+ * The colours of the terminal, as functions from text to text, and the decision whether to use them. Without colours
+ * every function returns its text unchanged, so that callers need not ask.
  *
- * NO_COLOR (no-color.org) and FORCE_COLOR are honoured as Node itself does: FORCE_COLOR wins, "0" and "false" turn colours off.
- * Only the 16 basic colours are used: they follow the person's own theme, light or dark.
+ * NO_COLOR (no-color.org) and FORCE_COLOR work as in Node: FORCE_COLOR wins, and its values "0" and "false" turn
+ * colours off. Only the 16 basic colours are used, as they follow the person's theme, light or dark.
  */
 import type { Role } from "../../node/records.ts";
 
@@ -19,7 +19,7 @@ export interface Style {
   readonly role: Readonly<Record<Role, Paint>>;
 }
 
-/** Whether to colour, from the environment's variables. */
+/** Whether to use colours, from the environment variables. */
 export function wantsColour(isTTY: boolean, env: Readonly<Record<string, string | undefined>>): boolean {
   const force = env["FORCE_COLOR"];
   if (force !== undefined) return force !== "0" && force !== "false";
@@ -28,7 +28,7 @@ export function wantsColour(isTTY: boolean, env: Readonly<Record<string, string 
 }
 
 export function createStyle(enabled: boolean): Style {
-  // Each line of a styled text is closed by itself, so that lines can be moved and cut.
+  // Each line of a styled text ends its own style, so that lines can be moved and cut.
   const sgr =
     (codes: string): Paint =>
     (text) =>

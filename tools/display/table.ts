@@ -1,5 +1,6 @@
 /**
- * Tables in the terminal, and the one that a run ends with: what changed on held-out tasks, with how much of it may be chance.
+ * Tables in the terminal, and the table at the end of a run: what changed on held-out tasks, and how much of it may be
+ * chance.
  */
 import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
 import type { Evaluation, Score, Summary } from "../../node/records.ts";
@@ -7,7 +8,7 @@ import { rateDifference, wilson } from "../figures/statistics.ts";
 import type { Style } from "./style.ts";
 import { fit, textWidth, truncate } from "./width.ts";
 
-/** Cells between two columns. */
+/** The cells between two columns. */
 const GAP = 2;
 
 export interface TableCell {
@@ -19,11 +20,14 @@ export interface Table {
   readonly title: string;
   readonly head: readonly string[];
   readonly rows: readonly (readonly (string | TableCell)[])[];
-  /** Small print under the table. */
+  /** Text under the table. */
   readonly note?: string;
 }
 
-/** Lines of at most `width` cells. The first column is left-aligned, the others right; too wide a table is stacked. */
+/**
+ * Lines of at most `width` cells. The first column is left-aligned, the others right. A table that is too wide is
+ * stacked.
+ */
 export function tableLines(table: Table, style: Style, width: number): string[] {
   const rows = table.rows.map((row) => row.map((cell) => (typeof cell === "string" ? { text: cell } : cell)));
   const sizes = table.head.map((head, c) =>
@@ -68,13 +72,13 @@ export function formatRate(score: Score): string {
   return `${formatPercent(value)} [${(100 * low).toFixed(0)}, ${(100 * high).toFixed(0)}]`;
 }
 
-/** What an evaluation found, in a line. */
+/** The result of an evaluation in one line. */
 export function scoreLine({ successes, episodes, worldLoss }: Score): string {
   const solved = `held-out tasks: ${((100 * successes) / episodes).toFixed(1)} % of ${episodes} solved`;
   return worldLoss === undefined ? solved : `${solved}, world-model loss ${worldLoss.toFixed(3)} nats per token`;
 }
 
-/** The main comparison: one row per quantity; baselines are columns of their own before "before". */
+/** The main comparison: one row per quantity. Baselines have columns of their own before "before". */
 export function comparisonTable(summary: Summary): Table {
   const { before, after } = summary;
   const columns: readonly Evaluation[] = [...(summary.baselines ?? []), before, after];
@@ -115,7 +119,7 @@ export function familyTable(summary: Summary): Table | null {
   };
 }
 
-/** "+31.0 [+18, +43]" in percentage points, toned only where the interval leaves 0 out. */
+/** "+31.0 [+18, +43]" in percentage points, toned only if the interval excludes 0. */
 export function successChange(before: Score, after: Score): TableCell {
   if (before.episodes === 0 || after.episodes === 0) return { text: "–" };
   const { value, low, high } = rateDifference(

@@ -1,6 +1,6 @@
 /**
- * A trajectory in the terminal. With colours: the text as the terminal of the agent would have shown it, each token in the colour
- * of its role. Without: one block per role, so that nothing is lost in a log file.
+ * A trajectory in the terminal. With colours it is the text as the agent's terminal would show it, each token in the
+ * colour of its role. Without colours it has one block per role, so that a log file tells roles apart, too.
  */
 import { formatNumber, visible } from "../figures/format.ts";
 import type { Role, Transcript, TranscriptToken } from "../../node/records.ts";
@@ -8,15 +8,20 @@ import type { NamedTranscript } from "./contract.ts";
 import type { Style } from "./style.ts";
 import { fit, textWidth, truncate, wrap } from "./width.ts";
 
-/** Lines in the middle of a longer transcript are left out. */
+/** The most lines of a transcript; the middle of a longer one is left out. */
 const MAX_LINES = 28;
 
 /** Lines of at most `width` cells: a head, the text, a legend. */
 export function transcriptLines(transcript: Transcript, style: Style, width: number): string[] {
   const { step, phase, family, reward, success, stopReason, turns } = transcript;
   const outcome = success ? style.good("✔ success") : style.bad(`✘ ${stopReason}`);
-  const facts = `${phase} step ${step} · ${visible(family)} · reward ${formatNumber(reward)} · ${turns} turn${turns === 1 ? "" : "s"}`;
-  const head = truncate(`┌ ${outcome} ${style.dim(facts)}`, width);
+  const facts = [
+    `${phase} step ${step}`,
+    visible(family),
+    `reward ${formatNumber(reward)}`,
+    `${turns} turn${turns === 1 ? "" : "s"}`,
+  ];
+  const head = truncate(`┌ ${outcome} ${style.dim(facts.join(" · "))}`, width);
   const tokens = transcript.tokens.filter((token) => token.role !== "pad");
   const body = style.enabled ? colouredLines(tokens, style, width - 2) : labelledLines(tokens, width - 2);
   const shown =
@@ -31,10 +36,10 @@ export function transcriptLines(transcript: Transcript, style: Style, width: num
   return style.enabled ? [...lines, truncate(`└ ${legend(tokens, style)}`, width)] : lines;
 }
 
-/** Narrower columns would break every line. */
+/** The width below which a column would break nearly every line. */
 const MIN_COLUMN = 44;
 
-/** What several runs made of one task: a column for each where there is room, else one under the other. */
+/** What several agents did with one task: a column for each if there is room, else one below the other. */
 export function sideBySideLines(records: readonly NamedTranscript[], style: Style, width: number): string[] {
   if (records.length === 0) return [];
   const columns = Math.max(1, Math.min(records.length, Math.floor(width / MIN_COLUMN)));
@@ -55,14 +60,14 @@ export function sideBySideLines(records: readonly NamedTranscript[], style: Styl
   return lines;
 }
 
-/** One run's way through the task: each action, what it expected to be answered, and what came. */
+/** An agent's way through the task: each action, the answer that it expected, and the answer that came. */
 function expectationLines(name: string, record: Transcript, style: Style, width: number): string[] {
   const outcome = record.success ? style.good("✔") : style.bad("✘");
   const lines = [truncate(`${outcome} ${style.bold(visible(name))} ${style.dim(`step ${record.step}`)}`, width)];
   const textOf = (turn: number, role: Role): string =>
     record.tokens.flatMap((token) => (token.turn === turn && token.role === role ? [token.text] : [])).join("");
   const show = (mark: string, text: string, paint: (text: string) => string): void => {
-    // Special tokens are the template's, and nobody's words.
+    // Special tokens belong to the template and are not shown.
     const words = visible(text.replace(/<\|\w+\|>/g, "").trim());
     for (const [i, line] of wrap(words === "" ? "(nothing)" : words, Math.max(8, width - 10)).entries())
       lines.push(`${style.dim(fit(i === 0 ? mark : "", 9))} ${paint(line)}`);
@@ -71,7 +76,7 @@ function expectationLines(name: string, record: Transcript, style: Style, width:
     show("$", textOf(turn, "action"), style.role.action);
     const expected = record.expected?.[turn];
     const came = textOf(turn, "observation");
-    if (expected === undefined) continue; // the last action ended the episode before it was answered
+    if (expected === undefined) continue; // the last action ended the episode without an answer
     const isLast = turn + 1 === record.turns && came === "";
     if (isLast) continue;
     show("expected", expected, expected.trim() === came.trim() ? style.good : style.dim);
@@ -86,7 +91,7 @@ function legend(tokens: readonly TranscriptToken[], style: Style): string {
   return present.map((role) => style.role[role](role)).join(style.dim(" · "));
 }
 
-/** Runs of tokens of one role; neighbouring tokens of a role need no colour codes of their own. */
+/** Joins neighbouring tokens of the same role, which then need one colour code. */
 function runs(tokens: readonly TranscriptToken[]): { role: Role; text: string }[] {
   const found: { role: Role; text: string }[] = [];
   for (const { role, text } of tokens) {
@@ -108,7 +113,7 @@ function colouredLines(tokens: readonly TranscriptToken[], style: Style, width: 
   for (const { role, text } of runs(tokens)) {
     text.split("\n").forEach((part, i) => {
       if (i > 0) end();
-      // What is left of this line is filled first, and then whole lines.
+      // First the rest of this line is filled, then whole lines.
       const room = width - cells;
       const [first = "", ...more] = textWidth(part) <= room ? [part] : splitAt(part, room, width);
       line += style.role[role](first);
@@ -124,7 +129,7 @@ function colouredLines(tokens: readonly TranscriptToken[], style: Style, width: 
   return lines;
 }
 
-/** The part that fits into `room`, then pieces of `width`. */
+/** Splits a text into the part that fits into `room`, then pieces of `width`. */
 function splitAt(text: string, room: number, width: number): string[] {
   if (room < 2) return ["", ...wrap(text, width)];
   const [first = ""] = wrap(text, room);

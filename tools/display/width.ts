@@ -1,16 +1,17 @@
 /**
- * How many terminal cells a text takes, and cutting it to fit. Follows the widths of Unicode's East Asian Width and zero-width
- * marks closely enough for file names and model output; it does not join emoji sequences (each part counts as two cells).
+ * How many terminal cells a text takes, and how to cut it to fit. The widths follow Unicode's East Asian Width and
+ * zero-width marks closely enough for file names and model output; emoji sequences are not joined (each part counts as
+ * two cells).
  *
- * Text here may hold SGR colour codes (`ESC [ … m`); they take no cell. Other control characters must be gone before:
- * `visible` of tools/figures/format.ts sees to that.
+ * The text may contain SGR colour codes (`ESC [ … m`), which take no cell. It must not contain other control
+ * characters: `visible` in tools/figures/format.ts replaces them.
  */
 
 const SGR = /\u001b\[[\d;]*m/g;
 const SGR_AT = /\u001b\[[\d;]*m/y;
 const ZERO_WIDTH = /[\p{Mn}\p{Me}\p{Cf}]/u;
 
-/** [first, last] code points that take two cells. */
+/** Ranges [first, last] of code points that take two cells. */
 const WIDE: readonly (readonly [number, number])[] = [
   [0x1100, 0x115f],
   [0x231a, 0x231b],
@@ -50,19 +51,19 @@ function cellsOf(char: string): number {
   return WIDE.some(([first, last]) => code >= first && code <= last) ? 2 : 1;
 }
 
-/** Cells that a line takes; colour codes take none. The text must hold no other control characters. */
+/** The number of cells that a line takes. */
 export function textWidth(text: string): number {
   let cells = 0;
   for (const char of text.replace(SGR, "")) cells += cellsOf(char);
   return cells;
 }
 
-/** At most `width` cells of a line, with … where something was cut. Colours stay closed. */
+/** At most `width` cells of a line, with … where something was cut. Colours end with the text. */
 export function truncate(text: string, width: number): string {
   if (textWidth(text) <= width) return text;
   if (width < 1) return "";
   const [first = ""] = wrap(text, width - 1);
-  // A single wide character may be wider than the room for it.
+  // A wide character may be wider than the room for it.
   return `${textWidth(first) < width ? first : ""}…${text.includes("\u001b") ? "\u001b[0m" : ""}`;
 }
 
@@ -73,7 +74,7 @@ export function fit(text: string, width: number, align: "left" | "right" = "left
   return align === "left" ? cut + space : space + cut;
 }
 
-/** Breaks a line into pieces of at most `width` cells, between any two characters, as a terminal does. At least one piece. */
+/** Breaks a line anywhere into pieces of at most `width` cells, as a terminal does. There is at least one piece. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";

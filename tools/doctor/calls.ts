@@ -1,4 +1,4 @@
-/** What the policy does in its episodes, read from the transcripts: calls that do not exist, and calls made again and again. */
+/** Detectors that read the policy's calls in the transcripts: calls that do not exist, and calls that are repeated. */
 import {
   type Call,
   callsOf,
@@ -12,14 +12,16 @@ import {
 } from "./run.ts";
 import type { Transcript } from "../../node/records.ts";
 
-/** Fewer bad calls are an accident. */
+/** With fewer bad calls nothing is reported. */
 const MIN_CALLS = 5;
 
 interface Sighting extends Call {
   readonly episode: Transcript;
 }
 
-/** The later calls of a run, and those among them that `isBad` names (it gets the calls before in the same episode). */
+/**
+ * The later calls of a run, and those among them for which `isBad` holds, which also gets the episode's earlier calls.
+ */
 function badCalls(
   run: RunLog,
   isBad: (call: Call, before: readonly Call[]) => boolean,
@@ -33,15 +35,18 @@ function badCalls(
   };
 }
 
-/** What environments answer to a name that they do not know: shells (exit code 127), function-calling harnesses. */
-const NO_SUCH_TOOL =
-  /command not found|\[exit 127\]|\b(unknown|unrecognized|no such|invalid) (tool|function|command|action)\b|\b(tool|function)\b.{0,40}\b(does not exist|not found)\b/i;
-/** One call in five: a shell agent that explores makes a few per cent (6 % in the main job). */
+/** How environments answer a name that they do not know: shells (exit code 127), function-calling harnesses. */
+const NO_SUCH_TOOL = [
+  /command not found|\[exit 127\]/i,
+  /\b(unknown|unrecognized|no such|invalid) (tool|function|command|action)\b/i,
+  /\b(tool|function)\b.{0,40}\b(does not exist|not found)\b/i,
+];
+/** One call in five. A shell agent that explores makes a few per cent (6 % in the main job). */
 const UNKNOWN_SHARE = 0.2;
 
 /** The policy calls tools that the environment does not have. */
 export function unknownTools(run: RunLog): Finding | null {
-  const { all, bad } = badCalls(run, ({ answer }) => NO_SUCH_TOOL.test(answer));
+  const { all, bad } = badCalls(run, ({ answer }) => NO_SUCH_TOOL.some((pattern) => pattern.test(answer)));
   if (bad.length < MIN_CALLS || bad.length < UNKNOWN_SHARE * all) return null;
   const name = commonest(bad.map(({ call }) => call.split(/\s/)[0]!))!;
   const { episode } = bad[0]!;
@@ -49,7 +54,8 @@ export function unknownTools(run: RunLog): Finding | null {
     kind: "problem",
     step: episode.step,
     evidence: [
-      `${bad.length} of ${all} calls in the later transcripts (${percent(bad.length / all)}) name a tool that does not exist; the most frequent is ${quote(name[0])}, ${name[1]} times`,
+      `${bad.length} of ${all} calls in the later transcripts (${percent(bad.length / all)}) name a tool that ` +
+        `does not exist; the most frequent is ${quote(name[0])}, ${name[1]} times`,
       describe(episode),
     ],
     change: [
@@ -63,7 +69,9 @@ export function unknownTools(run: RunLog): Finding | null {
 /** One call in five. */
 const REPEATED_SHARE = 0.2;
 
-/** The policy makes a call that it has made before in the episode, and gets the same answer: it does not read, or cannot react. */
+/**
+ * The policy repeats a call of the episode and gets the same answer: it does not read answers, or cannot react to them.
+ */
 export function repeatedCalls(run: RunLog): Finding | null {
   const same = (a: Call, b: Call): boolean => a.call === b.call && a.answer === b.answer;
   const { all, bad } = badCalls(run, (call, before) => before.some((other) => same(call, other)));
@@ -74,7 +82,8 @@ export function repeatedCalls(run: RunLog): Finding | null {
     kind: "problem",
     step: episode.step,
     evidence: [
-      `${bad.length} of ${all} calls in the later transcripts (${percent(bad.length / all)}) repeat an earlier call of the episode and get the same answer; the most frequent is ${quote(most[0])}, ${most[1]} times`,
+      `${bad.length} of ${all} calls in the later transcripts (${percent(bad.length / all)}) repeat an earlier ` +
+        `call of the episode and get the same answer; the most frequent is ${quote(most[0])}, ${most[1]} times`,
       describe(episode),
     ],
     change: [

@@ -1,6 +1,6 @@
 /**
- * The failure modes of reinforcement learning on language agents that a run's own logs can show, and which of them this run has.
- * A diagnosis looks at symptoms: it can name what is likely, it cannot prove that all is well.
+ * The failure modes of reinforcement learning on language agents that a run's logs can show, and which of them a run
+ * has. A diagnosis looks at symptoms: it says what is likely and cannot prove that all is well.
  */
 import { repeatedCalls, unknownTools } from "./calls.ts";
 import { logProbMismatch, nonFinite, observationsInPolicyMask, zeroLoss } from "./numerics.ts";
@@ -25,17 +25,17 @@ export type FailureMode =
 interface Entry {
   readonly title: string;
   readonly detect: Detector;
-  /** Metrics of the RL lines, or the transcripts, or all there is. */
+  /** What the detector needs: metrics of the RL lines, or the transcripts, or all lines. */
   readonly reads: readonly string[] | typeof TRANSCRIPTS | typeof ALL_LINES;
-  /** On how many RL steps each metric is needed; default `MIN_STEPS`. */
+  /** How many RL steps must have each metric; default `MIN_STEPS`. */
   readonly steps?: number;
-  /** Only steps without episodes of an older policy count. */
+  /** Whether only steps count whose episodes come from the current policy. */
   readonly fresh?: true;
 }
 const TRANSCRIPTS = "transcripts";
 const ALL_LINES = "all lines";
 
-/** Causes before their consequences: what comes first in a report should be mended first. */
+/** Causes come before their consequences: the first in a report should be repaired first. */
 export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
   nonFinite: { title: "NaN, or skipped steps", detect: nonFinite, reads: ALL_LINES },
   observationsInPolicyMask: {
@@ -78,19 +78,19 @@ export interface NamedFinding extends Finding {
 
 export interface Diagnosis {
   readonly findings: readonly NamedFinding[];
-  /** What was looked at and on how much data. */
+  /** What was checked, and on how much data. */
   readonly looked: readonly { readonly mode: FailureMode; readonly title: string; readonly at: string }[];
-  /** What this run cannot show, and why. */
+  /** What could not be checked, and why. */
   readonly notChecked: readonly { readonly mode: FailureMode; readonly title: string; readonly why: string }[];
 }
 
-/** Every detector on one run. Pure. */
+/** Runs every detector on one run. Pure. */
 export function diagnose(run: RunLog): Diagnosis {
   const modes = (Object.keys(DETECTORS) as FailureMode[]).map((mode) => {
     const entry = DETECTORS[mode];
     return { mode, title: entry.title, entry, ...supply(run, entry) };
   });
-  // What is broken counts even where there is too little for a judgement: NaN on the first line, say.
+  // A finding counts even if there is too little data for an all-clear, for example NaN on the first line.
   const findings = modes.flatMap(({ mode, title, entry }): NamedFinding[] => {
     const finding = entry.detect(run);
     return finding === null ? [] : [{ mode, title, ...finding }];
@@ -103,7 +103,7 @@ export function diagnose(run: RunLog): Diagnosis {
   };
 }
 
-/** How much of what a detector reads is there, and its figures; `why` is "" if it is enough. */
+/** How much of the data that a detector needs is there, in words; `why` is "" if it is enough. */
 function supply(run: RunLog, { reads, steps = MIN_STEPS, fresh }: Entry): { at: string; why: string } {
   if (reads === ALL_LINES) return { at: `${run.metrics.length} lines`, why: "" };
   if (reads === TRANSCRIPTS) {

@@ -1,6 +1,6 @@
 /**
- * `npm run doctor -- runs/<name>`: names the failure modes that a run's metrics and transcripts show, each with the evidence and
- * what to change. Exit code 0: nothing found; 1: something was; 2: there is nothing to read, or a wrong flag.
+ * `npm run doctor -- runs/<name>`: names the failure modes that a run's metrics and transcripts show, each with the
+ * evidence and what to change. Exit code 0: nothing found; 1: something was found; 2: nothing to read, or a wrong flag.
  */
 import process from "node:process";
 import { createStyle, type Style, wantsColour } from "../display/style.ts";
@@ -23,7 +23,10 @@ const WIDTH = 100;
 
 function main(): number {
   const args = process.argv.slice(2);
-  const values = parse(args.filter((arg) => arg.startsWith("-")), FLAGS); // prettier-ignore
+  const values = parse(
+    args.filter((arg) => arg.startsWith("-")),
+    FLAGS,
+  );
   if (values["help"]) {
     process.stdout.write(HELP);
     return 0;
@@ -37,7 +40,10 @@ function main(): number {
   const run = read();
   const diagnosis = diagnose(run);
   if (values["json"]) process.stdout.write(`${JSON.stringify({ run: path, ...diagnosis }, null, 2)}\n`);
-  else process.stdout.write(`${lines(path, run, diagnosis, createStyle(wantsColour(process.stdout.isTTY, process.env))).join("\n")}\n`); // prettier-ignore
+  else
+    process.stdout.write(
+      `${lines(path, run, diagnosis, createStyle(wantsColour(process.stdout.isTTY, process.env))).join("\n")}\n`,
+    );
   return diagnosis.findings.some(({ kind }) => kind === "problem") ? 1 : 0;
 
   function read(): RunLog {
@@ -53,11 +59,13 @@ function main(): number {
 
 function lines(path: string, run: RunLog, { findings, looked, notChecked }: Diagnosis, style: Style): string[] {
   const count = (phase: string): number => run.metrics.filter((line) => line.phase === phase).length;
-  const head = `${path}: ${count("sft")} warm-start steps, ${count("rl")} RL steps, ${count("eval")} evaluations, ${run.transcripts.length} transcripts`;
+  const head =
+    `${path}: ${count("sft")} warm-start steps, ${count("rl")} RL steps, ${count("eval")} evaluations, ` +
+    `${run.transcripts.length} transcripts`;
   const problems = findings.filter(({ kind }) => kind === "problem");
   const harmless = findings.filter(({ kind }) => kind === "harmless");
   const all = looked.length + notChecked.length;
-  // A run without RL steps shows next to nothing, and must not pass for a healthy one.
+  // A run without RL steps shows almost nothing and must not look healthy.
   const nothing =
     notChecked.length < all / 2
       ? "Nothing found."
@@ -80,7 +88,7 @@ function lines(path: string, run: RunLog, { findings, looked, notChecked }: Diag
   ];
 }
 
-/** Words in lines of at most `WIDTH` characters, the first behind `bullet`, the others under it. */
+/** Breaks words into lines of at most `WIDTH` characters: the first begins with `bullet`, the others are indented. */
 function wrapped(bullet: string, text: string): string[] {
   const out: string[] = [];
   let line = bullet.trimEnd();

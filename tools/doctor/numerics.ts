@@ -1,16 +1,19 @@
-/** Whether the numbers are what they should be: masks, log-probabilities of sampler and trainer, NaN, and the loss that is 0. */
+/** Detectors of wrong numbers: masks, log-probabilities of sampler and trainer, NaN, and the loss that is 0. */
 import { formatNumber } from "../figures/format.ts";
 import type { Transcript, TranscriptToken } from "../../node/records.ts";
 import { type Finding, isFresh, mean, percent, quote, rlLines, type RunLog, series, setting } from "./run.ts";
 
-/** A token that nobody sampled has old log-probability 0, "certain"; if the model is surprised by it, by this many nats, it was not. */
+/**
+ * A token that nobody sampled has old log-probability 0. If its surprise is above this, in nats, that was not
+ * certainty.
+ */
 const SURPRISED = 0.1;
-/** Share of the trained tokens from which on certainty and surprise together are no accident of one large update. */
+/** From this share of the trained tokens on, log-probability 0 with surprise is no accident of one large update. */
 const UNSAMPLED_SHARE = 0.02;
 
 /**
- * Tokens that the environment or the template wrote are trained as if the policy had chosen them. Either the mask takes them in
- * (role and weight disagree), or their role is wrong: they count as actions, but no one sampled them.
+ * Tokens that the environment or the template wrote are trained as if the policy had chosen them. Either the mask
+ * includes them (role and weight disagree), or their role is wrong: they count as actions, but nobody sampled them.
  */
 export function observationsInPolicyMask(run: RunLog): Finding | null {
   const seen = run.transcripts.flatMap((episode) => {
@@ -27,7 +30,9 @@ export function observationsInPolicyMask(run: RunLog): Finding | null {
     kind: "problem",
     step: seen.find((one) => one.foreign.length > 0)!.episode.step,
     evidence: [
-      `${foreign.length} of ${trained} tokens with a weight in the policy loss (${percent(foreign.length / trained)}) were not sampled by the policy, in ${seen.filter((one) => one.foreign.length > 0).length} of ${seen.length} transcripts`,
+      `${foreign.length} of ${trained} tokens with a weight in the policy loss ` +
+        `(${percent(foreign.length / trained)}) were not sampled by the policy, in ` +
+        `${seen.filter((one) => one.foreign.length > 0).length} of ${seen.length} transcripts`,
       byRole.length > 0
         ? `${byRole.length} of them have the role ${[...new Set(byRole.map(({ role }) => role))].join(", ")}`
         : "their role is action, but they have no log-probability from the sampler, and the model did not expect them",
@@ -49,12 +54,15 @@ function isForeign({ role, oldLogProb = 0, surprise = 0 }: TranscriptToken): boo
 const place = ({ step, group }: Transcript): string => `episode of step ${step}, group ${group}`;
 
 const MISMATCH = "sampling/sampling_logp_difference/mean";
-/** Nats per token. Rounding in 32 bits leaves about 1e-6; half-precision samplers 1e-3 to 1e-2, which already needs a correction. */
+/**
+ * Nats per token. Rounding in 32 bits leaves about 1e-6; half-precision samplers 1e-3 to 1e-2, which need a correction.
+ */
 const MISMATCH_LIMIT = 1e-3;
 
 /**
- * Sampler and trainer do not give a token the same log-probability: ratios are wrong from the first step on. Of fresh episodes only:
- * an older policy does not give it, and what replay or staleness brings in is meant to be weighed by just that difference.
+ * Sampler and trainer give a token different log-probabilities, so ratios are wrong from the first step on. Only fresh
+ * episodes count: an older policy has other log-probabilities, and replay and staleness are weighted by that
+ * difference.
  */
 export function logProbMismatch(run: RunLog): Finding | null {
   const points = series(run, MISMATCH, isFresh);
@@ -70,19 +78,24 @@ export function logProbMismatch(run: RunLog): Finding | null {
     kind: "problem",
     step: wrong[0]!.step,
     evidence: [
-      `mean |Δ log p| above ${MISMATCH_LIMIT} nats on ${wrong.length} of ${points.length} steps${points.length < series(run, MISMATCH).length ? " of fresh episodes" : ""}, first on step ${wrong[0]!.step}; rounding alone is about 1e-6`,
-      `worst on step ${worst.step}: mean ${formatNumber(worst.value)}, ratios from ${ratio("min")} to ${ratio("max")} where all should be 1`,
+      `mean |Δ log p| above ${MISMATCH_LIMIT} nats on ${wrong.length} of ${points.length} ` +
+        `steps${points.length < series(run, MISMATCH).length ? " of fresh episodes" : ""}, first on step ` +
+        `${wrong[0]!.step}; rounding alone is about 1e-6`,
+      `worst on step ${worst.step}: mean ${formatNumber(worst.value)}, ratios from ${ratio("min")} to ` +
+        `${ratio("max")} where all should be 1`,
     ],
     change: [
-      `score with the temperature that sampled${setting(run, "rollout", "temperature")}, and keep top-k and top-p out of the ratio`,
-      "see that the trainer scores the very ids that were sampled, with the same positions and the same mask of attention",
+      `score with the temperature that sampled${setting(run, "rollout", "temperature")}, and keep top-k and ` +
+        "top-p out of the ratio",
+      "check that the trainer scores exactly the sampled ids, with the same positions and the same attention mask",
       "if every token that differs is one that the environment wrote, the policy mask is what is wrong",
-      "if the two must differ (another precision, an older policy), correct by truncated importance weights (TIS) or masking (IcePop)",
+      "if the two must differ (another precision, an older policy), correct with truncated importance weights " +
+        "(TIS) or masking (IcePop)",
     ],
   };
 }
 
-/** A loss, a reward or a gradient that is no number; and steps without an update. */
+/** A loss, a reward or a gradient is not finite, or a step had no update. */
 export function nonFinite(run: RunLog): Finding | null {
   const broken = run.metrics.flatMap((line) => {
     const names = Object.entries(line).flatMap(([name, value]) =>
@@ -91,7 +104,7 @@ export function nonFinite(run: RunLog): Finding | null {
     return names.length > 0 ? [{ line, names }] : [];
   });
   const lines = rlLines(run);
-  // A step whose episodes were all masked reports what was played, but no update.
+  // A step whose episodes were all masked reports metrics of play, but no update.
   const idle = lines.filter((line) => !("grad_norm" in line) && "num_tokens" in line);
   if (broken.length === 0 && idle.length === 0) return null;
   const first = broken[0];
@@ -103,7 +116,8 @@ export function nonFinite(run: RunLog): Finding | null {
     evidence: [
       ...(first
         ? [
-            `${broken.length} of ${run.metrics.length} lines hold NaN or infinity, the first that of step ${first.line.step} (${first.line.phase}): ${first.names.join(", ")}`,
+            `${broken.length} of ${run.metrics.length} lines hold NaN or infinity, the first that of step ` +
+              `${first.line.step} (${first.line.phase}): ${first.names.join(", ")}`,
             `metrics concerned: ${names.join(", ")}`,
           ]
         : []),
@@ -115,7 +129,8 @@ export function nonFinite(run: RunLog): Finding | null {
     change: [
       ...(first
         ? [
-            "find the first operation that is not finite, on the step named above: advantages of a group without spread (0/0), exp of a masked token, a log of 0",
+            "find the first operation that is not finite, on the step named above: advantages of a group " +
+              "without spread (0/0), exp of a masked token, a log of 0",
             `a lower learning rate${setting(run, "rl", "lr")} if loss and gradient grew before`,
           ]
         : []),
@@ -124,17 +139,20 @@ export function nonFinite(run: RunLog): Finding | null {
   };
 }
 
-/** A policy loss that is 0 to the eye, beside a gradient that is not. */
+/** A policy loss below this looks like 0. */
 const ZERO_LOSS = 1e-3;
 const SOME_GRADIENT = 1e-3;
 
-/** Not a fault, but what people ask first: Σ A = 0 in every group and ρ = 1, so the value is 0; the gradient Σ A·∇log p is not. */
+/**
+ * No fault, but a frequent question: Σ A = 0 in every group and ρ = 1, so the loss is 0; its gradient Σ A·∇log p is
+ * not.
+ */
 export function zeroLoss(run: RunLog): Finding | null {
   const losses = series(run, "policy_loss").map(({ value }) => Math.abs(value));
   const gradients = series(run, "grad_norm").map(({ value }) => value);
   if (losses.length === 0 || gradients.length === 0) return null;
   const [loss, gradient] = [mean(losses), mean(gradients)];
-  // Without any spread of reward the gradient is that of the world-model loss, and the policy's really is 0.
+  // Without any spread of reward the policy's gradient really is 0, and the gradient is the world-model loss's.
   const flat = series(run, "frac_reward_zero_std").map(({ value }) => value);
   if (flat.length > 0 && mean(flat) === 1) return null;
   if (loss > ZERO_LOSS || gradient < SOME_GRADIENT) return null;

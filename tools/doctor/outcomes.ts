@@ -1,4 +1,4 @@
-/** What the policy was rewarded for: reward hacking, groups without spread, length explosion. */
+/** Detectors that read rewards and outcomes: reward hacking, groups without spread, length explosion. */
 import { rateDifference } from "../figures/statistics.ts";
 import { formatNumber } from "../figures/format.ts";
 import {
@@ -19,14 +19,16 @@ import {
   trend,
 } from "./run.ts";
 
-/** A rise of reward that matters: this share of the standard deviation between episodes (a small effect, after Cohen 1988). */
+/**
+ * A rise of reward that matters, as a share of the standard deviation between episodes (a small effect, Cohen 1988).
+ */
 const REWARD_RISE = 0.2;
-/** Below this many standard errors an outcome has not risen. Lower than `CLEAR`: the doubt is the policy's. */
+/** Below this many standard errors an outcome has not risen. It is lower than `CLEAR`, in favour of the policy. */
 const NO_RISE = 2;
 
 /**
- * The reward rises and what the verifier accepts does not: the policy has found out how to be paid without doing the task. On
- * training episodes, or on held-out tasks that stay behind the training tasks.
+ * The reward rises but what the verifier accepts does not: the policy is rewarded without doing the task. This may show
+ * in training episodes, or in held-out tasks that stay behind the training tasks.
  */
 export function rewardHacking(run: RunLog): Finding | null {
   const reward = trend(series(run, "reward"));
@@ -66,7 +68,7 @@ export function rewardHacking(run: RunLog): Finding | null {
   };
 }
 
-/** Training success rose by `rise`; even the most that the held-out change can be (95 %) is less than half of that. */
+/** Training success rose by `rise`; the upper limit (95 %) of the held-out change is less than half of that. */
 function heldOutStaysBehind(run: RunLog, rise: number): string | null {
   const success = trend(series(run, "success"));
   if (success === null || success.z < CLEAR || rise < 0.1) return null;
@@ -79,26 +81,29 @@ function heldOutStaysBehind(run: RunLog, rise: number): string | null {
   if (first === undefined || last === undefined || first === last) return null;
   const { high } = rateDifference(first, last);
   if (high >= rise / 2) return null;
-  return `held-out success ${percent(first.rate)} (step ${first.step}) → ${percent(last.rate)} (step ${last.step}), while training success rose by ${percent(rise)}`;
+  return (
+    `held-out success ${percent(first.rate)} (step ${first.step}) → ${percent(last.rate)} (step ${last.step}), ` +
+    `while training success rose by ${percent(rise)}`
+  );
 }
 
-/** From this share of groups without spread on, less than a fifth of the episodes teach the policy anything. */
+/** If this share of groups has no spread, less than a fifth of the episodes teach the policy anything. */
 const FLAT_GROUPS = 0.8;
 
-/** All tries of a task end alike, so every advantage is 0. A solved run ends so, too, and is well. */
+/** All tries of a task end alike, so every advantage is 0. A solved run ends in this way, too, without any fault. */
 export function zeroVarianceGroups(run: RunLog): Finding | null {
   const points = series(run, "frac_reward_zero_std");
   const later = points.slice(Math.floor(points.length / 2));
   if (later.length === 0) return null;
   const constant = (name: string): boolean => new Set(series(run, name).map(({ value }) => value)).size < 2;
-  // Success that varies under a reward that never does: the reward is not that of the task, and nothing is solved by it.
+  // If success varies and the reward never does, the reward is not the task's, and the run is not solved.
   const isBlind = constant("reward") && !constant("success");
   if (isSolved(run) && !isBlind) return null;
   const average = later.reduce((sum, { value }) => sum + value, 0) / later.length;
   if (average < FLAT_GROUPS) return null;
   const [reward, success] = ["reward", "success"].map((name) => {
     const values = series(run, name).slice(-later.length);
-    return values.reduce((sum, { value }) => sum + value, 0) / values.length; // NaN without any
+    return values.reduce((sum, { value }) => sum + value, 0) / values.length; // NaN if there is none
   }) as [number, number];
   const level = Number.isNaN(success) ? reward : success;
   const hasRisen = (trend(series(run, "reward"))?.z ?? 0) >= CLEAR;
@@ -113,27 +118,32 @@ export function zeroVarianceGroups(run: RunLog): Finding | null {
         ? ["all tries are paid alike, though few succeed", "look at what is paid: the reward may have a hole"]
         : [
             "too hard for this policy",
-            "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of the task",
+            "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of " +
+              "the task",
           ];
   return {
     kind: "problem",
     step: later[0]!.step,
     evidence: [
-      `${percent(average)} of the groups have no spread of reward, steps ${later[0]!.step} to ${later.at(-1)!.step}: their advantage is 0`,
-      `mean reward there ${formatNumber(reward)}${Number.isNaN(success) ? "" : `, mean success ${formatNumber(success)}`}: ${reason}`,
+      `${percent(average)} of the groups have no spread of reward, steps ${later[0]!.step} to ` +
+        `${later.at(-1)!.step}: their advantage is 0`,
+      "mean reward there " +
+        `${formatNumber(reward)}${Number.isNaN(success) ? "" : `, mean success ${formatNumber(success)}`}: ` +
+        reason,
     ],
     change: [
       remedy,
-      `more episodes for each task${setting(run, "rl", "groupSize")}, or a higher temperature${setting(run, "rollout", "temperature")}, so that tries differ`,
+      `more episodes for each task${setting(run, "rl", "groupSize")}, or a higher ` +
+        `temperature${setting(run, "rollout", "temperature")}, so that tries differ`,
       "if the reward never varies at all, test the verifier with the expert's episodes",
     ],
   };
 }
 
-/** Longer by half: beyond what the mix of tasks in a batch explains. */
+/** Half as long again is more than a different mix of tasks in a batch explains. */
 const LONGER = 1.5;
 
-/** Completions grow and what they achieve does not. */
+/** Completions grow without achieving more. */
 export function lengthExplosion(run: RunLog): Finding | null {
   const length = trend(series(run, "completions/mean_length"));
   if (length === null || length.z < CLEAR || length.late < LONGER * length.early) return null;
@@ -151,7 +161,7 @@ export function lengthExplosion(run: RunLog): Finding | null {
       ...(longest ? [describe(longest)] : []),
     ],
     change: [
-      "look whether the reward grows with length; if so, take that away, or add the soft overlong penalty (linear, DAPO)",
+      "check whether the reward grows with length; if so, change that, or add the soft overlong penalty (linear, DAPO)",
       "aggregate by token-mean: dividing by each episode's own length makes long failures cheap" +
         setting(run, "rl", "aggregation"),
       `a smaller limit of tokens in an action${setting(run, "rollout", "maxActionTokens")}`,

@@ -1,4 +1,4 @@
-/** How undecided the policy is, and how far it has gone: collapse and blow-up of entropy, blow-up of KL. */
+/** Detectors that read entropy and KL: collapse and blow-up of entropy, blow-up of KL. */
 import { formatNumber } from "../figures/format.ts";
 import {
   arrow,
@@ -15,13 +15,13 @@ import {
   trend,
 } from "./run.ts";
 
-/** Nats per sampled token: 0.02 is one choice in some 250 tokens that is not all but certain. */
+/** Nats per sampled token: 0.02 is about one choice in 250 tokens that is not nearly certain. */
 const NO_ENTROPY = 0.02;
-/** Or: below this, and a small part of what it was. */
+/** An entropy below this that is a small part of what it was also counts as a collapse. */
 const LOW_ENTROPY = 0.1;
 const SMALL_PART = 0.2;
 
-/** The policy has stopped trying: all tries of a task are the same. In a solved run that is what was wanted. */
+/** The policy explores no more: all tries of a task are the same. In a solved run that is as it should be. */
 export function entropyCollapse(run: RunLog): Finding | null {
   const entropy = trend(series(run, "entropy"));
   if (entropy === null || isSolved(run)) return null;
@@ -40,19 +40,20 @@ export function entropyCollapse(run: RunLog): Finding | null {
       early <= NO_ENTROPY
         ? "it was low from the start: shorten the warm start, or take a lower learning rate there"
         : `a lower learning rate${setting(run, "rl", "lr")}`,
-      `clip-higher${setting(run, "rl", "epsilonHigh")}, or a higher temperature${setting(run, "rollout", "temperature")}: tokens that are rare keep their chance`,
+      `clip-higher${setting(run, "rl", "epsilonHigh")}, or a higher ` +
+        `temperature${setting(run, "rollout", "temperature")}: rare tokens keep their chance`,
       "an entropy bonus, or a KL penalty towards the warm start",
     ],
   };
 }
 
-/** Twice as undecided, and by this many nats: noise from step to step is a tenth of that. */
+/** The entropy doubled and rose by this many nats; noise between steps is a tenth of that. */
 const ENTROPY_FACTOR = 2;
 const ENTROPY_RISE = 0.5;
 
 /**
- * The policy comes apart: it gets unsure of what it does, and the outcome does not rise with it. Compared with the very first
- * step, because with a rate that is far too high it is over within a few; it may have collapsed into something else since.
+ * The entropy of the policy rises without its outcome. It is compared with the very first step: a rate that is far too
+ * high ruins a policy within a few steps, and later it may have collapsed.
  */
 export function entropyBlowUp(run: RunLog): Finding | null {
   const points = series(run, "entropy");
@@ -65,17 +66,19 @@ export function entropyBlowUp(run: RunLog): Finding | null {
   if (peak.value < ENTROPY_FACTOR * first.value || peak.value - first.value < ENTROPY_RISE) return null;
   const achieved = trend(outcome(run).points);
   if (achieved !== null && achieved.z >= CLEAR) return null;
-  const line = `entropy ${formatNumber(first.value)} nats per sampled token on step ${first.step}, ${formatNumber(peak.value)} around step ${peak.step}`;
+  const line =
+    `entropy ${formatNumber(first.value)} nats per sampled token on step ${first.step}, ` +
+    `${formatNumber(peak.value)} around step ${peak.step}`;
   return blowUp(run, peak.step, line);
 }
 
-/** A peak is a mean over this many steps: one odd batch is none. */
+/** A peak is a mean over this many steps, so that one unusual batch is none. */
 const PEAK_STEPS = 4;
 
-/** Nats per token. Runs that are well stay below 0.1; at 1 a sampled token is e times as likely as for the reference. */
+/** Nats per token. Healthy runs stay below 0.1; at 1 a sampled token is e times as likely as for the reference. */
 const KL_LIMIT = 0.5;
 
-/** The policy has left its reference. */
+/** The policy has moved too far from its reference. */
 export function klBlowUp(run: RunLog): Finding | null {
   const points = series(run, "kl");
   const kl = trend(points);
@@ -104,26 +107,36 @@ function blowUp(run: RunLog, step: number, line: string): Finding {
       ...(push === null
         ? []
         : [
-            `aggregate by seq-mean-token-mean${setting(run, "rl", "aggregation")}: then an episode weighs the same however long it is`,
+            `aggregate by seq-mean-token-mean${setting(run, "rl", "aggregation")}: then an episode weighs the ` +
+              "same however long it is",
           ]),
       `a lower learning rate${setting(run, "rl", "lr")}, a tenth first; with a warm-up${setting(run, "rl", "warmup")}`,
       `clip the gradient's norm harder${setting(run, "rl", "clipNorm")}`,
-      `a smaller weight of the world-model loss${setting(run, "rl", "lambda")}: where its gradient is the larger, it takes the policy apart`,
+      `a smaller weight of the world-model loss${setting(run, "rl", "lambda")}: where its gradient is larger ` +
+        "than the policy's, it spoils the policy",
       "a larger coefficient of the KL penalty",
     ],
   };
 }
 
-/** On-policy the loss is −(mean advantage over tokens). Above this, and above 0 on nearly every step, it is no chance. */
+/**
+ * On-policy the loss is −(mean advantage over tokens). If it is above this, and above 0 on nearly every step, it is no
+ * chance.
+ */
 const PUSH = 0.01;
 const NEARLY_EVERY = 0.9;
 
-/** More is made less likely than more likely, because failures are longer than successes: what is pushed down goes anywhere. */
+/**
+ * Failures are longer than successes, so more tokens are made less likely than more likely, and nothing says what for.
+ */
 function pushedDown(run: RunLog): string | null {
   const losses = series(run, "policy_loss").map(({ value }) => value);
   const above = losses.filter((loss) => loss > 0).length;
   if (losses.length < MIN_STEPS || mean(losses) < PUSH || above < NEARLY_EVERY * losses.length) return null;
-  return `policy loss ${formatNumber(mean(losses))} on average, above 0 on ${above} of ${losses.length} steps: failures have more tokens than successes, so more is made less likely than more likely`;
+  return (
+    `policy loss ${formatNumber(mean(losses))} on average, above 0 on ${above} of ${losses.length} steps: ` +
+    "failures have more tokens than successes, so more is made less likely than more likely"
+  );
 }
 
 function outcomeLine(run: RunLog): string[] {

@@ -1,25 +1,25 @@
 /**
- * What the doctor reads of a run, and the few statistics that its detectors share. A detector is one pure function from a run to a
- * finding or null; the modules beside this one hold them, `diagnose.ts` lists them.
+ * What the doctor reads of a run, and the statistics that its detectors have in common. A detector is a pure function
+ * from a run to a finding or null. The modules beside this one have the detectors, and `diagnose.ts` lists them.
  */
 import { formatNumber, visible } from "../figures/format.ts";
 import { isRecord, type MetricsRecord, type Transcript } from "../../node/records.ts";
 
-/** A run folder's content. */
+/** The contents of a run folder. */
 export interface RunLog {
   readonly config: Readonly<Record<string, unknown>>;
   readonly metrics: readonly MetricsRecord[];
   readonly transcripts: readonly Transcript[];
 }
 
-/** What a detector found. `harmless`: it looks like a fault and is none. */
+/** What a detector found. `harmless`: it looks like a fault but is none. */
 export interface Finding {
   readonly kind: "problem" | "harmless";
-  /** Figures, steps, an episode. */
+  /** Figures, steps, and perhaps an episode. */
   readonly evidence: readonly string[];
-  /** What to do about it, the likeliest first. */
+  /** What to change, the likeliest first. */
   readonly change: readonly string[];
-  /** The step where it shows first, or most. */
+  /** The step at which it shows first, or most. */
   readonly step: number;
 }
 
@@ -34,8 +34,8 @@ export interface Point {
 }
 
 /**
- * Whether a step learnt from nothing but what the policy had just played: neither replay nor a sampler that was ahead of the learner
- * brought episodes of an older policy. (Several passes over a batch do not count: metrics are those of the first.)
+ * Whether a step learnt only from episodes of the current policy: neither replay nor rollout workers brought episodes
+ * of an older one. (Several passes over a batch do not matter, as metrics are those of the first.)
  */
 export function isFresh(line: MetricsRecord): boolean {
   const isPositive = (name: string): boolean => Number(line[name] ?? 0) > 0;
@@ -56,11 +56,11 @@ export function series(
     });
 }
 
-/** With fewer steps there is no beginning to compare an end with. */
+/** With fewer steps there is no beginning to compare with the end. */
 export const MIN_STEPS = 16;
 /**
- * A change counts if it is this many standard errors of the two means. By chance that is one trend in 250 with 30 steps in a
- * quarter, but one in 40 with 4 steps; so every detector also asks for a size that matters.
+ * A change counts if it is this many standard errors of the two means. By chance that happens in one trend of 250 with
+ * 30 steps in a quarter, but in one of 40 with 4 steps, so every detector also requires a size that matters.
  */
 export const CLEAR = 3;
 
@@ -87,13 +87,13 @@ export function trend(points: readonly Point[]): Trend | null {
   return { early: mean(early), late: mean(late), change, z, since: points[points.length - size]!.step };
 }
 
-/** What the run is for: the verified outcome if it is logged, else the reward. */
+/** The aim of the run: the verified outcome if it is logged, else the reward. */
 export function outcome(run: RunLog): { readonly name: string; readonly points: readonly Point[] } {
   const success = series(run, "success");
   return success.length > 0 ? { name: "success", points: success } : { name: "reward", points: series(run, "reward") };
 }
 
-/** From this success on a run is solved: flat groups and low entropy are then how it should end. */
+/** From this success on a run counts as solved: then flat groups and low entropy are no faults. */
 export const SOLVED = 0.9;
 
 export function isSolved(run: RunLog): boolean {
@@ -112,7 +112,7 @@ function variance(values: readonly number[]): number {
 export const arrow = (name: string, { early, late }: Trend): string =>
   `${name} ${formatNumber(early)} → ${formatNumber(late)}`;
 
-/** Episodes that the policy played, in the later half of the RL phase: what is wrong now, not what the warm start left behind. */
+/** Episodes that the policy played in the later half of the RL phase, which show its present state. */
 export function laterEpisodes(run: RunLog): readonly Transcript[] {
   const played = run.transcripts.filter(({ phase }) => phase === "rl");
   const [first, last] = [played[0]?.step ?? 0, played.at(-1)?.step ?? 0];
@@ -140,21 +140,24 @@ export function callsOf({ tokens }: Pick<Transcript, "tokens">): readonly Call[]
 
 const QUOTE = 60;
 
-/** Text of a model or an environment, for a person: on one line, shortened, with nothing that moves a cursor. */
+/** Text of a model or an environment for a person to read: on one line, shortened, without control characters. */
 export function quote(text: string): string {
   const line = visible(text.replace(/\s*\n\s*/g, " ⏎ "));
   return `“${line.length > QUOTE ? `${line.slice(0, QUOTE - 1)}…` : line}”`;
 }
 
-/** Where an episode is found in the report, and what happened in it. */
+/** Where an episode is in the report, and what happened in it. */
 export function describe(episode: Transcript): string {
   const calls = callsOf(episode).slice(0, 4);
   const told = calls.map(({ call, answer }) => (answer === "" ? quote(call) : `${quote(call)} → ${quote(answer)}`));
   const { step, group, reward, success } = episode;
-  return `episode of step ${step}, group ${group} (reward ${formatNumber(reward)}, ${success ? "success" : "no success"}): ${told.join("; ")}`;
+  return (
+    `episode of step ${step}, group ${group} (reward ${formatNumber(reward)}, ` +
+    `${success ? "success" : "no success"}): ${told.join("; ")}`
+  );
 }
 
-/** A setting of the main job's config.json, as in `setting(run, "rl", "lr")`, for advice; "" if the config has none. */
+/** A setting of the run's config.json for advice, as in `setting(run, "rl", "lr")`; "" if the config has none. */
 export function setting(run: RunLog, part: string, name: string): string {
   const preset = run.config["preset"];
   const settings = isRecord(preset) ? preset[part] : undefined;
@@ -164,7 +167,7 @@ export function setting(run: RunLog, part: string, name: string): string {
 
 export const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
-/** The commonest entry and how often it occurs. */
+/** The most frequent item, and how often it occurs. */
 export function commonest(items: readonly string[]): readonly [item: string, count: number] | null {
   const counts = new Map<string, number>();
   for (const item of items) counts.set(item, (counts.get(item) ?? 0) + 1);

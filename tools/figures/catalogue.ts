@@ -1,11 +1,11 @@
 /**
- * What is known about each metric: its name (TRL's), how to write it, and for the page which chart it belongs to and what that
- * chart tells. The terminal and the report both read this list; a metric that is not in it is still shown, under its own name.
+ * What is known about each metric: its name (TRL's), its format, the chart that it belongs to on the page, and what
+ * that chart shows. Terminal and report both read this list. A metric that is not in it is shown under its own name.
  */
 import type { NumberFormat } from "./format.ts";
 
 export interface MetricInfo {
-  /** Short, for a narrow column. */
+  /** A short name for a narrow column. */
   readonly label: string;
   readonly format: NumberFormat;
 }
@@ -30,7 +30,7 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   step_time: { label: "step time", format: "seconds" },
   reward_std: { label: "reward std", format: "number" },
   num_tokens: { label: "tokens", format: "count" },
-  // Last: they are of one step in many, and a display that has to choose should show what is new.
+  // These come last: only one step in many has them, and a display that has to choose should show what is new.
   "grad_cosine/world_policy": { label: "world cosine", format: "number" },
   "grad_ratio/world_policy": { label: "world ratio", format: "number" },
 };
@@ -52,9 +52,12 @@ export interface ChartInfo {
   readonly title: string;
   readonly format: NumberFormat;
   readonly series: readonly ChartSeries[];
-  /** What the curve says and what should worry you, in plain words. */
+  /** What the curve shows and which course is a warning, in plain words. */
   readonly about: string;
-  /** Band around the first series: this metric on either side, or the Wilson interval from `episodes` of the eval lines. */
+  /**
+   * A band around the first series: plus and minus this metric, or the Wilson interval from the evaluations'
+   * `episodes`.
+   */
   readonly band?: { readonly plusMinus: string } | "wilson";
   /** Draw the first series' value at the end of the warm start as a dashed line. */
   readonly baseline?: boolean;
@@ -72,7 +75,9 @@ export const CHARTS: readonly ChartInfo[] = [
     band: "wilson",
     baseline: true,
     about:
-      "Share of episodes that the verifier accepts. The dashed line is where the warm start left off. The held-out curve is the one to believe: tasks with other seeds and other names, never trained on. Its band is the 95 % Wilson interval; two curves whose bands overlap much are not yet different.",
+      "Share of episodes that the verifier accepts. The dashed line is the success of the warm start. The " +
+      "held-out curve counts: its tasks have other seeds and other names and are never trained on. Its band is " +
+      "the 95 % Wilson interval; two curves whose bands overlap much are not yet different.",
   },
   {
     title: "Reward",
@@ -80,21 +85,27 @@ export const CHARTS: readonly ChartInfo[] = [
     series: [{ name: "reward", label: "reward" }],
     band: { plusMinus: "reward_std" },
     about:
-      "Mean return of the sampled episodes ± one standard deviation. It is noisy from batch to batch because the tasks differ; look at the smoothed line. If reward rises and held-out success does not, the policy has found a hole in the verifier.",
+      "Mean return of the sampled episodes ± one standard deviation. It is noisy because batches have different " +
+      "tasks; look at the smoothed line. If reward rises but held-out success does not, the policy exploits a " +
+      "gap in the verifier.",
   },
   {
     title: "Groups without a signal",
     format: "percent",
     series: [{ name: "frac_reward_zero_std", label: "all rewards equal" }],
     about:
-      "Each task is tried several times, and the group's mean is the baseline. A group that only succeeds or only fails has advantage 0 everywhere and teaches the policy nothing; near 100 % the tasks are too easy or too hard. The world-model loss still learns from such groups.",
+      "Each task is tried several times, and the group's mean is the baseline. A group that only succeeds or " +
+      "only fails has advantage 0 everywhere and teaches the policy nothing; near 100 % the tasks are too easy " +
+      "or too hard. The world-model loss still learns from such groups.",
   },
   {
     title: "Policy loss",
     format: "number",
     series: [{ name: "policy_loss", label: "policy loss" }],
     about:
-      "It hovers around 0, and that is right. On fresh samples every ratio is exactly 1, so the loss is −mean(A), and advantages are centred to sum to 0 in each group. Its gradient is −mean(A·∇log p), which is not 0: judge progress by reward and by the gradient norm, never by this number.",
+      "It stays around 0, as it should. On fresh samples every ratio is exactly 1, so the loss is −mean(A), and " +
+      "advantages are centred to sum to 0 in each group. Its gradient is −mean(A·∇log p), which is not 0: judge " +
+      "progress by reward and by the gradient norm, never by this number.",
   },
   {
     title: "World-model loss",
@@ -104,42 +115,51 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "world_loss", label: "training rollouts" },
     ],
     about:
-      "Mean −log p, in nats, of what the terminal answered: plain next-token prediction on observation tokens, from failed episodes too. Falling means that the model knows better what its commands will do. 0.69 nats is a coin flip per token, 0 is certainty.",
+      "Mean −log p, in nats, of what the terminal answered: plain next-token prediction on observation tokens, " +
+      "from failed episodes too. When it falls, the model predicts better what its commands will do. 0.69 nats " +
+      "is a coin flip per token, 0 is certainty.",
   },
   {
     title: "Loss",
     format: "number",
     series: [{ name: "loss", label: "loss" }],
     about:
-      "The loss that is minimised: cross-entropy on the expert's tokens during the warm start, the weighted sum of policy and world loss afterwards.",
+      "The loss that is minimised: cross-entropy on the expert's tokens during the warm start, the weighted sum " +
+      "of policy and world loss afterwards.",
   },
   {
     title: "Entropy",
     format: "number",
     series: [{ name: "entropy", label: "entropy of actions" }],
     about:
-      "How undecided the policy is per sampled token, in nats. A slow decline is learning. A fall to almost 0 is collapse: all tries of a task become the same, the groups go flat and learning stops.",
+      "The entropy of the policy per sampled token, in nats. It declines slowly as the policy learns. A fall to " +
+      "almost 0 is a collapse: all tries of a task become the same, groups have no spread and learning stops.",
   },
   {
     title: "Gradient norm",
     format: "number",
     series: [{ name: "grad_norm", label: "before clipping" }],
     about:
-      "Length of the whole gradient before it is clipped. Single spikes are cut by the clip; steady growth, or NaN, means that the learning rate is too high or a loss is broken.",
+      "Length of the whole gradient before it is clipped. The clip limits single spikes; steady growth, or NaN, " +
+      "means that the learning rate is too high or a loss is broken.",
   },
   {
     title: "World and policy: direction",
     format: "number",
     series: [{ name: "grad_cosine/world_policy", label: "cosine" }],
     about:
-      "Cosine of the angle between the gradients of the world-model loss and of the policy loss, before they are summed, in every so many steps. Above 0 predicting helps acting, below 0 each undoes some of the other's work; two directions that have nothing to do with one another are near 0.",
+      "Cosine of the angle between the gradients of the world-model loss and of the policy loss, before they " +
+      "are summed, measured at regular intervals. Above 0 predicting helps acting; below 0 each undoes some of " +
+      "the other's work; unrelated directions are near 0.",
   },
   {
     title: "World and policy: length",
     format: "number",
     series: [{ name: "grad_ratio/world_policy", label: "‖world‖ / ‖policy‖" }],
     about:
-      "Length of the world-model loss's gradient, its weight included, over that of the policy loss's. Far above 1 the step is one of prediction, which clipping then leaves the policy little of; near 0 the world model is not felt. A run without a world model is measured as if it had ECHO at weight 1.",
+      "Length of the world-model loss's gradient, including its weight, divided by that of the policy loss's. " +
+      "Far above 1 a step mostly learns prediction, and clipping leaves little for the policy; near 0 the world " +
+      "model has no effect. A run without a world model is measured as if it had ECHO at weight 1.",
   },
   {
     title: "Clip ratio",
@@ -150,7 +170,9 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "clip_ratio/high_mean", label: "high" },
     ],
     about:
-      "Share of sampled tokens whose probability has already moved so far in the wanted direction that the clip stops pulling. It is a stop sign, not a limit on the step. With one update per batch the ratio is 1 and this is exactly 0.",
+      "Share of sampled tokens whose probability has already moved so far in the wanted direction that the clip " +
+      "makes their gradient 0. The clip does not limit the size of a step. With one update per batch the ratio " +
+      "is 1 and this is exactly 0.",
   },
   {
     title: "Length of completions",
@@ -162,7 +184,8 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "completions/mean_thought_length", label: "thoughts" },
     ],
     about:
-      "Sampled tokens per episode, and how many of them are thoughts. Growth without growth of reward is length explosion; a max that sticks to the limit means that episodes are being cut off.",
+      "Sampled tokens per episode, and how many of them are thoughts. Growth without growth of reward is length " +
+      "explosion; a max that sticks to the limit means that episodes are being cut off.",
   },
   {
     title: "Turns",
@@ -172,7 +195,8 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "num_turns/mean", label: "training tasks" },
     ],
     about:
-      "Commands per episode. Failures usually run to the limit, so this falls as success rises; after that it tells how direct the solutions are.",
+      "Commands per episode. Failures usually run to the limit, so this falls as success rises; after that it " +
+      "shows how direct the solutions are.",
   },
   {
     title: "Cut off and failing calls",
@@ -182,14 +206,16 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "tools/failure_frequency", label: "commands that fail" },
     ],
     about:
-      "Episodes that ended at the token limit, and commands that the terminal answered with an error. The first should go to 0; some of the second is normal exploration.",
+      "Episodes that ended at the token limit, and commands that the terminal answered with an error. The first " +
+      "should go to 0; some of the second is normal exploration.",
   },
   {
     title: "KL to the reference",
     format: "number",
     series: [{ name: "kl", label: "kl" }],
     about:
-      "Distance from the frozen reference policy, in nats per token. A sudden rise, before reward falls, is the usual first sign of a run going wrong.",
+      "Distance from the frozen reference policy, in nats per token. A sudden rise, before reward falls, is the " +
+      "usual first sign that a run goes wrong.",
   },
   {
     title: "Sampler and trainer",
@@ -200,7 +226,9 @@ export const CHARTS: readonly ChartInfo[] = [
       { name: "sampling/sampling_logp_difference/max", label: "max |Δ log p|" },
     ],
     about:
-      "The sampler (one token at a time, from a cache) and the trainer (whole sequences at once) must give a token the same log-probability, or every ratio is wrong. Rounding in 32 bits leaves about 10⁻⁶; above 10⁻³ something is broken.",
+      "The sampler (one token at a time, from a cache) and the trainer (whole sequences at once) must give a " +
+      "token the same log-probability, or every ratio is wrong. Rounding in 32 bits leaves about 10⁻⁶; above " +
+      "10⁻³ something is broken.",
   },
   {
     title: "Learning rate",

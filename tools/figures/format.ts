@@ -1,12 +1,12 @@
 /**
- * Numbers as people read them, the same in the terminal and on the page. Every function takes any number, NaN included, and
- * returns a short string with no escape codes.
+ * Formats numbers for people, in the terminal and on the page alike. Every function takes any number, including NaN,
+ * and returns a short string without escape codes.
  */
 
 /** How a metric is written. */
 export type NumberFormat = "number" | "percent" | "count" | "seconds";
 
-/** Four significant digits, plain where that is short: 0.1234, 12.35, 1.2e-5, 41.2k. */
+/** Four significant digits, in the shortest form: 0.1234, 12.35, 1.2e-5, 41.2k. */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
@@ -61,18 +61,18 @@ export function formatSigned(value: number, format: (value: number) => string = 
   return value > 0 ? `+${format(value)}` : value === 0 ? `±${format(0)}` : format(value);
 }
 
-/** A true minus sign is as wide as a plus, so that columns line up. */
+/** A true minus sign, which is as wide as a plus, so that columns line up. */
 function minus(text: string): string {
   return text.replaceAll("-", "−");
 }
 
-// Spelt with escapes, so that this file itself holds no control characters.
+// Written as escapes, so that this file itself contains no control characters.
 const UNSAFE =
   /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\p{Surrogate}/gu;
 
 /**
- * The text with every control, bidirectional and invisible character made visible, line feeds kept: ESC becomes ␛.
- * What a model samples must never move the cursor, or turn the reading direction, of the person who watches it.
+ * Makes every control, bidirectional and invisible character of the text visible, except line feeds: ESC becomes ␛.
+ * What a model samples must never move the cursor, or change the reading direction, of the person who watches it.
  */
 export function visible(text: string): string {
   return text.replace(UNSAFE, (char) => {

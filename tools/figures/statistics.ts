@@ -1,14 +1,14 @@
 /**
- * The statistics of every table and picture: intervals for a proportion and for the difference of two (Wilson 1927, "Probable
- * inference, the law of succession, and statistical inference"; Newcombe 1998, "Interval estimation for the difference between
- * independent proportions: comparison of eleven methods", his method 10), and what can be said from a handful of seeds: the percentile
- * bootstrap over seeds (Efron 1979), the interquartile mean and the stratified bootstrap (Agarwal et al. 2021, "Deep reinforcement
- * learning at the edge of the statistical precipice", arXiv 2108.13264), times that were never reached as censored times. Pure
- * functions, the same in Node and on a page; chance comes from a seeded stream.
+ * The statistics of every table and picture. Intervals for a proportion and for the difference of two: Wilson 1927,
+ * "Probable inference, the law of succession, and statistical inference"; Newcombe 1998, "Interval estimation for the
+ * difference between independent proportions: comparison of eleven methods", his method 10. Few seeds: the percentile
+ * bootstrap over seeds (Efron 1979), the interquartile mean and the stratified bootstrap (Agarwal et al. 2021, "Deep
+ * reinforcement learning at the edge of the statistical precipice", arXiv 2108.13264). Times that were never reached
+ * are censored times. All functions are pure, run in Node and on a page, and take random numbers from a seeded stream.
  *
- * A bootstrap interval over seeds has a limit: with n seeds the percentile bootstrap of a mean is narrower than it says. For normal
- * values its 95 % are about P(|t| < 1.96·√((n−1)/n)) with n − 1 degrees of freedom: 85 % for 5 seeds, 91 % for 10. And it speaks of
- * other seeds of the same job, and of nothing else.
+ * A bootstrap interval over seeds has a limit: with n seeds the percentile bootstrap of a mean is narrower than it
+ * says. For normal values its 95 % are about P(|t| < 1.96·√((n−1)/n)) with n − 1 degrees of freedom: 85 % for 5 seeds,
+ * 91 % for 10. And it tells about other seeds of the same job only.
  */
 import { check } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
@@ -24,8 +24,8 @@ export interface Interval {
 const Z95 = 1.959963984540054;
 
 /**
- * Wilson score interval of a success rate. Unlike `p ± 1.96·√(p(1−p)/n)` it stays inside [0, 1] and does not shrink to a point
- * at 0 or `trials` successes, which is where a beginning run lives. Without trials nothing is known: [0, 1].
+ * Wilson score interval of a success rate. Unlike `p ± 1.96·√(p(1−p)/n)` it stays inside [0, 1] and does not shrink to
+ * a point at 0 or `trials` successes, which is where a run begins. Without trials nothing is known: [0, 1].
  *
  * @example wilson(9, 10) // { value: 0.9, low: 0.596, high: 0.982 }
  */
@@ -39,7 +39,7 @@ export function wilson(successes: number, trials: number, z: number = Z95): Inte
   const z2 = (z * z) / trials;
   const centre = (p + z2 / 2) / (1 + z2);
   const half = (z * Math.sqrt((p * (1 - p)) / trials + z2 / (4 * trials))) / (1 + z2);
-  // At 0 and at `trials` successes one end is exact, and rounding must not move it.
+  // At 0 and at `trials` successes one limit is exact, and rounding must not change it.
   return {
     value: p,
     low: successes === 0 ? 0 : Math.max(0, centre - half),
@@ -48,8 +48,8 @@ export function wilson(successes: number, trials: number, z: number = Z95): Inte
 }
 
 /**
- * 95 % interval of `after − before`, two success rates, from their Wilson limits. It takes the two samples as independent; where
- * both policies played the same tasks it is therefore a little too wide, never too narrow in practice.
+ * 95 % interval of `after − before`, two success rates, from their Wilson limits. It treats the two samples as
+ * independent, so where both policies played the same tasks it is a little too wide.
  */
 export function rateDifference(
   before: { readonly successes: number; readonly trials: number },
@@ -72,8 +72,8 @@ export const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /**
- * Interquartile mean: the mean without the lowest and the highest quarter, ⌊n/4⌋ values each (as scipy's `trim_mean(x, 0.25)`, which
- * rliable uses). With 5 values it is the mean of the middle three.
+ * Interquartile mean: the mean without the lowest and the highest quarter, ⌊n/4⌋ values each (as scipy's
+ * `trim_mean(x, 0.25)`, which rliable uses). With 5 values it is the mean of the middle three.
  */
 export function interquartileMean(values: readonly number[]): number {
   const cut = Math.floor(values.length / 4);
@@ -93,8 +93,9 @@ export function quantile(values: readonly number[], q: number): number {
 }
 
 /**
- * 95 % percentile bootstrap of a statistic: within each stratum the values are drawn anew with replacement, and the statistic is taken
- * of all of them together. One stratum: the plain bootstrap. A single value says nothing about chance: its limits are NaN. Of values of which one is NaN all three are.
+ * 95 % percentile bootstrap of a statistic: within each stratum the values are resampled with replacement, and the
+ * statistic is computed from all of them together. With one stratum it is the plain bootstrap. The limits of a single
+ * value are NaN, as it says nothing about chance. If some value is NaN, all three numbers are.
  * @param strata for example one per environment, with a value per seed in each
  * @param draws which values each resample takes; by default the same for all statistics of as many values
  */
@@ -104,7 +105,7 @@ export function bootstrap(
   draws: Uint32Array = sharedDraws(strata.map(({ length }) => length)),
 ): Interval {
   const all = strata.flat();
-  // A statistic that leaves out extremes would hide it.
+  // A statistic that leaves out extremes would hide NaN.
   if (all.some(Number.isNaN)) return { value: NaN, low: NaN, high: NaN };
   const value = statistic(all);
   if (strata.every(({ length }) => length < 2)) return { value, low: NaN, high: NaN };
@@ -116,7 +117,7 @@ export function bootstrap(
   return { value, low: quantile(drawn, 0.025), high: quantile(drawn, 0.975) };
 }
 
-/** For each resample, one after the other, the places in the joined strata that it takes. */
+/** For each resample in turn, the places in the joined strata that it takes. */
 export function drawsOf(sizes: readonly number[], rng: Rng, resamples: number): Uint32Array {
   const size = sizes.reduce((sum, n) => sum + n, 0);
   const draws = new Uint32Array(resamples * size);
@@ -131,7 +132,7 @@ export function drawsOf(sizes: readonly number[], rng: Rng, resamples: number): 
   return draws;
 }
 
-/** Drawn once for each list of sizes: a page needs hundreds of intervals. */
+/** Drawn once for each list of sizes, as a page needs hundreds of intervals. */
 const shared = new Map<string, Uint32Array>();
 
 function sharedDraws(sizes: readonly number[]): Uint32Array {
@@ -144,9 +145,9 @@ function sharedDraws(sizes: readonly number[]): Uint32Array {
 /** The mean with its interval over seeds. */
 export const meanOver = (values: readonly number[]): Interval => bootstrap([values], mean);
 
-/** A comparison of two arms over the seeds that both have: the same warm start and the same tasks, so differences are taken seed by seed. */
+/** A comparison of two arms seed by seed: the arms of a seed have the same warm start and the same tasks. */
 export interface Difference extends Interval {
-  /** Seeds in which it is above 0, and in which it is exactly 0. */
+  /** The number of seeds in which the difference is above 0, and in which it is exactly 0. */
   readonly higher: number;
   readonly equal: number;
   readonly seeds: number;
@@ -178,22 +179,25 @@ export function pairedDifference(
   };
 }
 
-/** Times to an event that some seeds have not seen when they ended. */
+/** Times to an event that some seeds had not seen when they ended. */
 export interface TimeTo {
   readonly reached: number;
   readonly seeds: number;
-  /** Half of the seeds were there by then; null: fewer than half got there at all. */
+  /** Half of the seeds had seen it by then; null if fewer than half saw it at all. */
   readonly median: number | null;
   /**
-   * Mean of min(time, horizon): a seed that never got there counts as the horizon. It is a lower bound of the mean time, and the same
-   * for all arms (the restricted mean of survival analysis; Royston and Parmar 2013).
+   * Mean of min(time, horizon): a seed that never saw the event counts as the horizon. It is a lower bound of the mean
+   * time, with the same horizon for all arms (the restricted mean of survival analysis; Royston and Parmar 2013).
    */
   readonly restricted: Interval;
 }
 
 /** @param times null for a seed that did not get there within the horizon */
 export function timeTo(times: readonly (number | null)[], horizon: number): TimeTo {
-  const median = quantile(times.map((t) => t ?? Infinity), 0.5); // prettier-ignore
+  const median = quantile(
+    times.map((t) => t ?? Infinity),
+    0.5,
+  );
   return {
     reached: times.filter((t) => t !== null).length,
     seeds: times.length,
@@ -202,7 +206,7 @@ export function timeTo(times: readonly (number | null)[], horizon: number): Time
   };
 }
 
-/** How a time compares with another one of the same seed, as a factor. */
+/** How a time compares with another time of the same seed, as a factor. */
 export interface Ratio extends Interval {
   readonly reached: number;
   readonly seeds: number;
@@ -211,10 +215,11 @@ export interface Ratio extends Interval {
 }
 
 /**
- * The geometric mean of time / base over seeds, with its bootstrap interval: on this scale twice as fast and half as fast are equally
- * far from 1. A seed that did not get there counts with its horizon, so that the ratio is a lower bound unless all did.
+ * The geometric mean of time / base over seeds, with its bootstrap interval: on this scale twice as fast and half as
+ * fast are equally far from 1. A seed that did not get there counts with its horizon, so the ratio is a lower bound
+ * unless all did.
  *
- * @param pairs null: not reached within the horizon
+ * @param pairs a time of null was not reached within the horizon
  */
 export function pairedRatio(
   pairs: readonly { readonly time: number | null; readonly horizon: number; readonly base: number }[],

@@ -1,6 +1,6 @@
 /**
- * A page's script and style as text: bundled from their source by esbuild whenever a page is written, so that a page can never be
- * older than its source. Pages are written by the programs of a checkout; the package has none.
+ * A page's script and style as text. esbuild bundles them from their source whenever a page is written, so a page is
+ * never older than its source. Only the programs of a checkout write pages; the package has none.
  */
 import { fileURLToPath } from "node:url";
 import { check } from "../../engine/errors.ts";
@@ -13,7 +13,7 @@ export interface PageAssets {
 /** The three pages; each has its script in a `page.ts` of its own folder. */
 export type PageName = "report" | "compare" | "ablate";
 
-/** Bundles a page's script, and the style that all pages share. */
+/** Bundles a page's script, and the style of all pages. */
 export async function bundlePage(page: PageName): Promise<PageAssets> {
   const { build } = await import("esbuild");
   const folder = fileURLToPath(new URL(".", import.meta.url));
@@ -36,7 +36,7 @@ export async function bundlePage(page: PageName): Promise<PageAssets> {
     check(file !== undefined, () => `report: the bundle has no ${end}`);
     return file.text.trim();
   };
-  // Inside <script> and <style> nothing may look like their end.
+  // Inside <script> and <style> nothing may look like their closing tags.
   return {
     script: text(".js").replaceAll("</script", "<\\/script"),
     style: text(".css").replaceAll("</style", "<\\/style"),

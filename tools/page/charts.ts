@@ -1,7 +1,8 @@
 /**
- * The curves of the report, drawn by uPlot (github.com/leeoniya/uPlot, MIT), bundled into the page. Runs in the browser.
- * All charts share one step axis and one cursor: pointing at a step in one shows that step in all. The warm start takes many more
- * steps than RL, so the axis can be that of one phase; charts that have nothing to show there are hidden.
+ * The curves of the report, drawn by uPlot (github.com/leeoniya/uPlot, MIT), which is bundled into the page. Runs in
+ * the browser. All charts have the same step axis and one cursor: pointing at a step in one chart shows that step in
+ * all. The warm start has many more steps than RL, so the axis can be limited to one phase; charts without data in it
+ * are hidden.
  */
 import uPlot from "uplot";
 import type { ChartInfo } from "../figures/catalogue.ts";
@@ -93,7 +94,7 @@ class ChartView {
   readonly plotHost: HTMLElement;
   readonly chart: ChartInfo;
   private data: ChartData = { steps: [], curves: [] };
-  /** Where RL begins, if both sides of it are shown. */
+  /** Where RL begins, if both phases are shown. */
   private boundary: number | null = null;
   private plot: uPlot | null = null;
   private amount = 0;
@@ -119,28 +120,31 @@ class ChartView {
     this.plot?.setData(this.columns());
   }
 
-  /** Draws anew if the width has changed. */
+  /** Draws again if the width has changed. */
   fit(): void {
     if (this.plot?.width !== Math.floor(this.plotHost.clientWidth)) this.draw();
   }
 
-  /** Draws anew, in the colours and the width of now. */
+  /** Draws again in the present colours and width. */
   draw(): void {
     const width = Math.floor(this.plotHost.clientWidth);
     this.plot?.destroy();
     this.plot = null;
-    // No width: the card is hidden, or not yet on the page.
+    // Without a width the card is hidden, or not yet on the page.
     if (width >= 50) this.plot = new uPlot(this.options(width), this.columns(), this.plotHost);
   }
 
-  /** Held-out points are few and carry their own interval; only training curves are smoothed. */
+  /** Smooths training curves only: held-out points are few and have intervals of their own. */
   private smoothed(curve: Curve, series: number): Curve {
     if (this.chart.series[series]?.heldOut) return curve;
     const { boundary } = this;
     return smooth(curve, this.amount, boundary === null ? -1 : this.data.steps.findIndex((step) => step > boundary));
   }
 
-  /** Steps, the band's two edges (if any), for each series its raw and its smoothed curve, and the baseline (if any). */
+  /**
+   * Steps, then the band's two edges (if any), the raw and the smoothed curve of each series, and the baseline (if
+   * any).
+   */
   private columns(): uPlot.AlignedData {
     const { steps, curves, band, baseline } = this.data;
     const edges = band ? [band.low, band.high].map((edge) => this.smoothed(edge, 0)) : [];
@@ -176,10 +180,10 @@ class ChartView {
           width: 2,
           spanGaps: true,
           points: { show: isRare || data.steps.length < 3, size: 7, fill: colour },
-          // The read-out is what was measured, not what was drawn; without a cursor the newest value.
+          // Shows the measured value, not the smoothed one; without a cursor the newest.
           value: (plot, _value, _series, step) => {
             const curve = plot.data[index] ?? [];
-            // Between two measurements the earlier one is what was known.
+            // Between two measurements the earlier one holds.
             const back = step === null || isRare ? lastOf(curve, step ?? curve.length - 1) : curve[step];
             return format(back ?? null);
           },
@@ -232,7 +236,7 @@ class ChartView {
     };
   }
 
-  /** For those who cannot see the drawing: first and last value of each series. */
+  /** The first and the last value of each series in words, for those who cannot see the drawing. */
   private summary(): string {
     const parts = this.chart.series.map(({ label }, i) => {
       const values = (this.data.curves[i] ?? []).filter((value) => value !== null);
@@ -243,7 +247,7 @@ class ChartView {
   }
 }
 
-/** The frame of a chart: its title, the drawing, what it shows. */
+/** The frame of a chart: its title, the drawing, and what it shows. */
 export function chartCard(
   { title, about }: { readonly title: string; readonly about: string },
   plotHost: HTMLElement,
@@ -252,7 +256,7 @@ export function chartCard(
   return element("figure", { class: "card" }, element("h3", {}, title), plotHost, ...caption);
 }
 
-/** ← and → in `host` step through its chart, and with it through all that share its cursor. */
+/** Lets ← and → in `host` step through its chart, and so through all charts with the same cursor. */
 export function stepWithKeys(host: HTMLElement, chart: () => uPlot | null): void {
   host.addEventListener("keydown", (event) => {
     const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -269,11 +273,11 @@ export function stepWithKeys(host: HTMLElement, chart: () => uPlot | null): void
   });
 }
 
-/** Rates start at 0, so that a rise looks as large as it is; other numbers use the height. */
+/** Rates start at 0, so that a rise looks as large as it is; other numbers use the whole height. */
 export function yRange(chart: Pick<ChartInfo, "format">, low: number | null, high: number | null): [number, number] {
   if (low === null || high === null) return [0, 1];
   if (chart.format === "percent") return [0, high > 0 ? Math.min(1, high * 1.1) : 1];
-  // Smoothing leaves rounding errors on a constant; they are no curve.
+  // Smoothing leaves rounding errors on a constant, which must not look like a curve.
   const isFlat = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
   const pad = isFlat ? Math.abs(high) * 0.5 || 1 : 0.08 * (high - low);
   return [low >= 0 && low - pad < 0 ? 0 : low - pad, high + pad];
@@ -298,7 +302,7 @@ export function shortTick(tick: number, chart: Pick<ChartInfo, "format">): strin
       : String(Number(tick.toPrecision(4))).replace("-", "−");
 }
 
-/** A dashed line between warm start and RL, with the two names beside it. */
+/** A dashed line between warm start and RL, with the names of both beside it. */
 function phaseMark(step: number): uPlot.Plugin {
   return {
     hooks: {

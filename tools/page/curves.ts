@@ -1,4 +1,4 @@
-/** From metric lines to the columns that a chart draws. Pure functions; the drawing is in charts.ts. */
+/** Makes the columns of a chart from metric lines. Pure functions; charts.ts draws. */
 import type { ChartInfo } from "../figures/catalogue.ts";
 import { CHARTS } from "../figures/catalogue.ts";
 import type { MetricsRecord } from "../../node/records.ts";
@@ -12,20 +12,20 @@ export interface ChartData {
   /** In the order of the chart's series. */
   readonly curves: readonly Curve[];
   readonly band?: { readonly low: Curve; readonly high: Curve };
-  /** The first series' value at the end of the warm start, at every later step: what RL has to beat. */
+  /** The first series' value at the end of the warm start, at every later step, for comparison with RL. */
   readonly baseline?: Curve;
 }
 
 /** Which steps the charts show. */
 export type StepRange = "whole" | "sft" | "rl";
 
-/** The last warm-start step of a run that also has RL steps, else null: such a run has one phase, and nothing to choose from. */
+/** The last warm-start step of a run that also has RL steps; null if the run has only one phase. */
 export function lastWarmStep(metrics: readonly MetricsRecord[]): number | null {
   const last = metrics.findLast((line) => line.phase === "sft")?.step ?? null;
   return metrics.some((line) => line.phase === "rl") ? last : null;
 }
 
-/** The lines of one part of the run. The evaluation between the phases, on the step after the last warm-start step, is in both. */
+/** The lines of one part of the run. The evaluation between the phases is in both. */
 export function linesIn(metrics: readonly MetricsRecord[], range: StepRange): readonly MetricsRecord[] {
   const last = lastWarmStep(metrics);
   if (range === "whole" || last === null) return metrics;
@@ -34,7 +34,7 @@ export function linesIn(metrics: readonly MetricsRecord[], range: StepRange): re
   );
 }
 
-/** Names that are not drawn by themselves: they are part of another curve, or no curve at all. */
+/** Metrics without a chart of their own: they are part of another curve, or are no curve at all. */
 const NOT_DRAWN: ReadonlySet<string> = new Set(["step", "phase", "episodes", "reward_std", "num_tokens"]);
 
 /** The charts of the catalogue for which there is data, then one for every other metric. */
@@ -60,13 +60,13 @@ export function chartsOf(metrics: readonly MetricsRecord[]): readonly ChartInfo[
   });
 }
 
-/** Whether values come so rarely, eight steps or more apart on average, that each is to be seen as a point; one alone is no line. */
+/** Whether values are eight steps or more apart on average: then each is drawn as a point, as one alone is no line. */
 export function isSparse(curve: Curve): boolean {
   const places = curve.flatMap((value, i) => (value === null ? [] : [i]));
   return places.length > 0 && 8 * (places.length - 1) <= places.at(-1)! - places[0]!;
 }
 
-/** The columns of one chart. All charts have the same axis, every step of `metrics`, so that they can be read side by side. */
+/** The columns of one chart. All charts have the same axis, every step of `metrics`, so that they compare. */
 export function chartData(chart: ChartInfo, metrics: readonly MetricsRecord[]): ChartData {
   const columns = chart.series.map((series) => {
     const lines = metrics.filter((line) => (line.phase === "eval") === (series.heldOut ?? false));
@@ -95,7 +95,7 @@ export function chartData(chart: ChartInfo, metrics: readonly MetricsRecord[]): 
   return { ...result, band: { low: limits.map(([low]) => low), high: limits.map(([, high]) => high) } };
 }
 
-/** The held-out value of the evaluation before the first RL step, from there on; null without one, or without RL. */
+/** The held-out value of the evaluation before the first RL step, from there on; null if there is none. */
 function baselineOf(name: string, metrics: readonly MetricsRecord[], steps: readonly number[]): Curve | null {
   const firstRl = metrics.find((line) => line.phase === "rl")?.step;
   if (firstRl === undefined) return null;
@@ -105,8 +105,9 @@ function baselineOf(name: string, metrics: readonly MetricsRecord[], steps: read
 }
 
 /**
- * Exponential moving average that starts unbiased (divided by the weight collected so far, as Adam does). `amount` 0 changes
- * nothing. Gaps stay gaps. It starts anew at index `restart`: what a phase measures has nothing to do with the phase before.
+ * Exponential moving average without the bias of its start (divided by the weight collected so far, as Adam does). With
+ * `amount` 0 it changes nothing. Gaps stay gaps. It starts again at index `restart`, as phases measure different
+ * things.
  */
 export function smooth(curve: Curve, amount: number, restart: number = -1): Curve {
   let sum = 0;

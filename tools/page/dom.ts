@@ -1,8 +1,8 @@
-/** The few DOM helpers of the report page. Text goes in as text nodes only, never as HTML. Runs in the browser. */
+/** The DOM helpers of the report pages. Text becomes text nodes only, never HTML. Runs in the browser. */
 
 type Attributes = Readonly<Record<string, string | number | boolean>>;
 
-/** An element with attributes and children; `true` sets an empty attribute, `false` none. */
+/** Makes an element with attributes and children. The value `true` sets an empty attribute, `false` none. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -28,7 +28,7 @@ export function select(
   return { field: element("label", { class: "field" }, element("span", {}, label), input), input };
 }
 
-/** Replaces the options; the choice is kept where it still exists. */
+/** Replaces the options and keeps the choice if it still exists. */
 export function setOptions(
   input: HTMLSelectElement,
   options: readonly (readonly [value: string, text: string])[],

@@ -1,6 +1,6 @@
 /**
- * The data inside report.html, as the page's script reads it: the metric lines, and the transcripts with every distinct token
- * text stored once. Written by each render.ts, read by each page.ts; both ends of one format in one file.
+ * The data inside report.html: the metric lines, and the transcripts with every distinct token text stored once. Each
+ * render.ts writes it and each page.ts reads it; this file has both directions of the format.
  */
 import { fail } from "../../engine/errors.ts";
 import {
@@ -23,7 +23,7 @@ interface Embedded {
   readonly transcripts: readonly SharedTranscript[];
 }
 
-/** What the page works with. Transcripts are unpacked one at a time: there may be hundreds, and one is looked at. */
+/** The data as the page uses it. Transcripts are unpacked one at a time: there may be hundreds, and one is shown. */
 export interface ReportData {
   readonly metrics: readonly MetricsRecord[];
   readonly transcripts: readonly TranscriptHandle[];
@@ -51,8 +51,8 @@ export function encodeReportData(metrics: readonly MetricsRecord[], transcripts:
 }
 
 /**
- * JSON that can stand inside `<script type="application/json">`: with no `<` there is no `</script>` and no `<!--`, whatever a
- * model wrote; U+2028 and U+2029 are escaped too, for tools that take JSON for JavaScript.
+ * JSON that can stand inside `<script type="application/json">`. Without `<` there is no `</script>` and no `<!--`,
+ * whatever a model wrote. U+2028 and U+2029 are escaped, too, for tools that read JSON as JavaScript.
  */
 export function embedJson(value: unknown): string {
   const escapes: Readonly<Record<string, string>> = { "<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029" };

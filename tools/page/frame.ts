@@ -1,8 +1,8 @@
 /**
- * What all pages share: one HTML file that opens from the disk, without network and without another file; tables and short texts as
- * HTML. A page may show any text whatever that a model wrote, so three things stand between it and the page: all HTML is escaped, the
- * embedded JSON holds no `<`, and the page's own content policy allows no script and no style but these two, by their hashes, and no
- * request at all.
+ * What all pages have in common: one HTML file that opens from the disk, without network or other files, with tables
+ * and short texts as HTML. A model may have written any text on a page, so there are three safeguards: all HTML is
+ * escaped, the embedded JSON contains no `<`, and the page's content policy allows only this script and this style, by
+ * their hashes, and no request.
  */
 import { createHash } from "node:crypto";
 import type { Table } from "../display/table.ts";
@@ -10,9 +10,9 @@ import type { PageAssets } from "./assets.ts";
 import type { Lesson } from "./lessons.ts";
 
 export interface PageParts {
-  /** Title of the page. */
+  /** The title of the page. */
   readonly name: string;
-  /** What kind of page it is, in small letters above the title. */
+  /** The kind of page, in small letters above the title. */
   readonly brand: string;
   readonly facts: readonly (readonly [name: string, value: string | number])[];
   readonly config: unknown;
@@ -24,6 +24,7 @@ export interface PageParts {
 
 /** The frame of every page: head, content policy, style, script. */
 export function pageHtml({ name, brand, facts: entries, config, main, data }: PageParts, assets: PageAssets): string {
+  const settings = escapeHtml(JSON.stringify(config, null, 2));
   const policy = [
     "default-src 'none'",
     `script-src ${sourceHash(assets.script)}`,
@@ -49,7 +50,7 @@ export function pageHtml({ name, brand, facts: entries, config, main, data }: Pa
 <p class="brand">${escapeHtml(brand)}</p>
 <h1>${escapeHtml(name)}</h1>
 <dl class="facts">${factList.join("")}</dl>
-<details><summary>Configuration</summary><pre class="config" tabindex="0">${escapeHtml(JSON.stringify(config, null, 2))}</pre></details>
+<details><summary>Configuration</summary><pre class="config" tabindex="0">${settings}</pre></details>
 </header>
 <main>
 ${main}
@@ -61,10 +62,13 @@ ${main}
 `;
 }
 
-/** What to know first, behind a line to open it. */
+/** A list of what to know first, which a click opens. */
 export function lessonsHtml(title: string, lessons: readonly Lesson[]): string {
+  const items = lessons.map(
+    (lesson) => `<li><strong>${escapeHtml(lesson.title)}.</strong> ${escapeHtml(lesson.text)}</li>`,
+  );
   return `<details class="lessons"><summary>${escapeHtml(title)}</summary>
-<ol>${lessons.map(({ title: name, text }) => `<li><strong>${escapeHtml(name)}.</strong> ${escapeHtml(text)}</li>`).join("\n")}</ol>
+<ol>${items.join("\n")}</ol>
 </details>`;
 }
 
@@ -99,7 +103,7 @@ export function tableHtml({ title, head, rows, note }: Table): string {
 </table></div>${note ? `<p class="muted">${escapeHtml(note)}</p>` : ""}`;
 }
 
-/** As a content policy names an inline script or style. */
+/** The name of an inline script or style in a content policy. */
 function sourceHash(text: string): string {
   return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 }

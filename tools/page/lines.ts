@@ -1,17 +1,17 @@
-/** What charts with a line for each arm have in common: an ablation's, with bands over seeds, and a comparison's. Runs in the browser. */
+/** What an ablation's and a comparison's charts have in common: a line for each arm. Runs in the browser. */
 import type uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../figures/format.ts";
 import { shortTick, yRange } from "./charts.ts";
 import { cssColour } from "./dom.ts";
 
 const HEIGHT = 260;
-/** Told apart by more than their colour. */
+/** Dashes, so that lines differ by more than their colour. */
 const DASHES: readonly number[][] = [[], [9, 4], [3, 3], [12, 4, 3, 4], [6, 2], [2, 5], [14, 6], [4, 8]];
 
-/** The colour of the i-th line; there are eight. */
+/** The colour of the i-th line. There are eight colours. */
 export const lineColour = (i: number): string => cssColour(`--line-${1 + (Math.max(0, i) % 8)}`);
 
-/** The i-th line, without its name and its values. */
+/** The style of the i-th line. */
 export const lineStyle = (i: number): uPlot.Series => ({
   stroke: lineColour(i),
   width: 2,
@@ -26,7 +26,7 @@ export const axisSeries = (label: string): uPlot.Series => ({
   value: (_plot, x) => (x === null ? "end" : formatAs("count", x)),
 });
 
-/** Everything but the series. @param sync charts of one name share their cursor */
+/** The options of a chart except its series. @param sync charts with the same name have one cursor */
 export function lineFrame(
   chart: { readonly format: NumberFormat },
   width: number,

@@ -1,7 +1,7 @@
 /**
- * One trajectory as a strip of tokens: coloured by role, by mask, by advantage, by surprise or by entropy, with all numbers of a
- * token on hover, on tap and with the arrow keys. Laid out as the agent's terminal would, with spaces and line ends visible.
- * Runs in the browser.
+ * One trajectory as a strip of tokens, coloured by role, mask, advantage, surprise or entropy, with all numbers of a
+ * token on hover, on tap and with the arrow keys. It is laid out as in the agent's terminal, with spaces and line ends
+ * visible. Runs in the browser.
  */
 import { formatNumber, formatSigned, visible } from "../figures/format.ts";
 import { element } from "./dom.ts";
@@ -9,7 +9,7 @@ import { ROLES, type Transcript, type TranscriptToken } from "../../node/records
 
 export type ColourMode = "role" | "mask" | "advantage" | "surprise" | "entropy";
 
-/** Surprise and entropy at which the colour is full, in nats: e⁻⁵ is less than 1 %. */
+/** The surprise or entropy of full colour, in nats: e⁻⁵ is less than 1 %. */
 const FULL_NATS = 5;
 
 export class TokenStrip {
@@ -49,7 +49,7 @@ export class TokenStrip {
   colour(mode: ColourMode): void {
     this.mode = mode;
     this.strip.dataset["mode"] = mode;
-    // Advantages have no natural scale: the largest of the trajectory is full colour.
+    // Advantages have no natural scale: the largest of the trajectory has full colour.
     const largest = Math.max(
       1e-9,
       ...this.tokens.map((token) => Math.abs(token.advantage ?? 0)).filter(Number.isFinite),
@@ -76,7 +76,7 @@ export class TokenStrip {
     this.point(event.key === "Escape" ? -1 : Math.min(last, Math.max(0, target)), true);
   }
 
-  /** Marks a token and shows what is known about it; −1 for none. `aloud` says it to a screen reader too. */
+  /** Marks a token and shows its numbers; −1 marks none. With `aloud` a screen reader says it, too. */
   private point(index: number, aloud: boolean): void {
     this.spans[this.active]?.classList.remove("active");
     this.active = index;
@@ -90,13 +90,14 @@ export class TokenStrip {
       element("dl", {}, ...details.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
     );
     if (aloud) {
-      this.spoken.textContent = `${visible(token.text)}: ${details.map(([name, value]) => `${name} ${value}`).join(", ")}`;
+      const facts = details.map(([name, value]) => `${name} ${value}`).join(", ");
+      this.spoken.textContent = `${visible(token.text)}: ${facts}`;
       span.scrollIntoView({ block: "nearest" });
     }
     this.place();
   }
 
-  /** Below the token, or above it where there is no room; always inside the window. */
+  /** Places the tooltip below the token, or above it if there is no room, and inside the window. */
   private place(): void {
     const span = this.spans[this.active];
     if (span === undefined) return;
@@ -148,7 +149,7 @@ function isOn(weight: number | undefined): boolean {
   return weight !== undefined && weight !== 0;
 }
 
-/** Where it was not written down, the negative log-probability stands in. */
+/** The surprise or, where it was not recorded, the negative log-probability. */
 function surpriseOf({ surprise, logProb }: TranscriptToken): number | undefined {
   return surprise ?? (logProb === undefined ? undefined : -logProb);
 }

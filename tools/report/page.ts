@@ -1,6 +1,6 @@
 /**
- * The script of report.html: reads the embedded data, draws the curves and the trajectory viewer. It is bundled into the page
- * (tools/page/assets.ts), so unlike a module of the library it runs on being loaded. Runs in the browser.
+ * The script of report.html: reads the embedded data, draws the curves and the viewer of trajectories. It is bundled
+ * into the page (tools/page/assets.ts) and runs in the browser when loaded.
  */
 import { decodeReportData, type TranscriptHandle } from "../page/embedded.ts";
 import { formatNumber } from "../figures/format.ts";
@@ -69,7 +69,7 @@ function mountViewer(host: HTMLElement, transcripts: readonly TranscriptHandle[]
     head,
     strip.view,
   );
-  // The newest trajectory is the most telling one to begin with.
+  // The newest trajectory is shown first.
   refresh();
   list.input.selectedIndex = list.input.options.length - 1;
   open();

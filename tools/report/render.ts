@@ -1,6 +1,6 @@
 /**
- * A run as one HTML file. Head and tables are plain HTML made here; curves and trajectories are drawn by the page's script (page.ts)
- * from the JSON embedded at the end.
+ * A run as one HTML file. This file makes the head and the tables as plain HTML; the page's script (page.ts) draws
+ * curves and trajectories from the JSON embedded at the end.
  */
 import { comparisonTable, familyTable } from "../display/table.ts";
 import type { PageAssets } from "../page/assets.ts";
@@ -10,16 +10,18 @@ import { LESSONS } from "../page/lessons.ts";
 import type { MetricsRecord, Summary, Transcript } from "../../node/records.ts";
 
 export interface ReportInput {
-  /** Title of the page: the name of the run. */
+  /** The title of the page: the name of the run. */
   readonly name: string;
   readonly config: Readonly<Record<string, unknown>>;
   readonly metrics: readonly MetricsRecord[];
   readonly transcripts: readonly Transcript[];
-  /** Absent while a run has not ended. */
+  /** The summary of a finished run. */
   readonly summary?: Summary;
 }
 
-/** More would make the page slow to open; of a longer run every n-th is embedded, the newest always. */
+const NO_SCRIPT = "Curves and trajectories need JavaScript; the numbers are in metrics.jsonl and transcripts.jsonl.";
+
+/** More would make the page slow to open. Of a longer run every n-th is embedded, and the newest. */
 const MAX_TRANSCRIPTS = 600;
 
 /** The whole page. Pure: the same input gives the same text. */
@@ -27,6 +29,7 @@ export function renderReport(input: ReportInput, assets: PageAssets): string {
   const { name, config, metrics, summary } = input;
   const transcripts = thin(input.transcripts, MAX_TRANSCRIPTS);
   const omitted = input.transcripts.length - transcripts.length;
+  const left = `${transcripts.length} of ${input.transcripts.length}; the others are in transcripts.jsonl.`;
   const main = `<section aria-labelledby="result">
 <h2 id="result">What changed</h2>
 ${summary ? summaryHtml(summary) : "<p>This run has not been evaluated at its end yet.</p>"}
@@ -41,10 +44,10 @@ ${lessonsHtml("Eight things to know first", LESSONS)}
 </section>
 <section aria-labelledby="trajectories">
 <h2 id="trajectories">Trajectories</h2>
-${omitted > 0 ? `<p class="muted">${transcripts.length} of ${input.transcripts.length}; the others are in transcripts.jsonl.</p>` : ""}
+${omitted > 0 ? `<p class="muted">${left}</p>` : ""}
 <div id="viewer"></div>
 </section>
-<noscript><p>Curves and trajectories need JavaScript; the numbers are in metrics.jsonl and transcripts.jsonl.</p></noscript>`;
+<noscript><p>${NO_SCRIPT}</p></noscript>`;
   const data = encodeReportData(metrics, transcripts);
   return pageHtml({ name, brand: "worldgrad run", facts: facts(input), config, main, data }, assets);
 }
@@ -67,7 +70,7 @@ function summaryHtml(summary: Summary): string {
 function thin<T>(items: readonly T[], limit: number): readonly T[] {
   if (items.length <= limit) return items;
   return items.filter((_, i) => {
-    // Item i is taken where the n-th of `limit` evenly spaced places falls on it; the newest always.
+    // Takes item i if the n-th of `limit` evenly spaced places is in it, and the newest.
     const place = (n: number): number => Math.floor(((n + 1) * limit) / items.length);
     return place(i) > place(i - 1);
   });

@@ -1,11 +1,14 @@
-/** From a run folder to its report.html. */
+/** Makes report.html from a run folder. */
 import { join } from "node:path";
 import type { RunFolder } from "../../node/runFolder.ts";
 import { bundlePage } from "../page/assets.ts";
 import type { Summary } from "../../node/records.ts";
 import { renderReport } from "./render.ts";
 
-/** Writes `report.html` into the run's folder from the lines that are there, also of a run that has not ended. Its path. */
+/**
+ * Writes `report.html` into the run's folder from the lines that are there, also for a run that has not ended. Its
+ * path.
+ */
 export async function writeReport(run: RunFolder, summary?: Summary): Promise<string> {
   const html = renderReport(
     {
