@@ -1,12 +1,13 @@
 /**
- * What playing while learning gains: seconds of a step of `npm start`'s reinforcement learning, played and learnt in turn, and with threads
- * that play. Every arm begins with the same warm start, its texts those of `rl/terminal` (bench/contenders/worldgradRl.ts).
+ * What playing while learning gains: the seconds of a step of `npm start`'s reinforcement learning, with playing and
+ * learning in turn, and with threads that play. Every arm begins with the same warm start, with the texts of
+ * `rl/terminal` (bench/contenders/worldgradRl.ts).
  *
  *     npx tsx bench/async.ts [--steps 12] [--arms sync1,sync2,1x0,1x1,2x1] [--warmup 150] [--quick]
  *
- * `syncN` plays and learns in turn with N threads of the executor; `WxK` has W playing threads, staleness K and a learner of one thread.
- * The first steps of an arm fill its queue and are not counted. Nothing else should run meanwhile. Steps of different arms play episodes
- * of different lengths, so tokens per second is the fairer number.
+ * `syncN` plays and learns in turn with N threads of the executor. `WxK` has W playing threads, staleness K and a
+ * learner of one thread. The first steps of an arm fill its queue and are not counted. Nothing else should run at the
+ * same time. Steps of different arms play episodes of different lengths, so compare tokens per second.
  */
 import { parseArgs } from "node:util";
 import { Experiment } from "../node/job/experiment.ts";
@@ -20,7 +21,7 @@ import { Template } from "../rl/episode/template.ts";
 
 interface Arm {
   readonly name: string;
-  /** Of the executor that learns. */
+  /** The threads of the executor that learns. */
   readonly threads: number;
   readonly async?: { readonly workers: number; readonly maxStaleness: number };
 }
@@ -28,10 +29,12 @@ interface Arm {
 const ARMS: readonly Arm[] = [
   { name: "sync1", threads: 1 },
   { name: "sync2", threads: 2 },
-  ...[[1, 0], [1, 1], [2, 1]].map(([workers, maxStaleness]): Arm => ({ name: `${workers}x${maxStaleness}`, threads: 1, async: { workers: workers!, maxStaleness: maxStaleness! } })), // prettier-ignore
+  { name: "1x0", threads: 1, async: { workers: 1, maxStaleness: 0 } },
+  { name: "1x1", threads: 1, async: { workers: 1, maxStaleness: 1 } },
+  { name: "2x1", threads: 1, async: { workers: 2, maxStaleness: 1 } },
 ];
 
-/** Steps that fill the queue, and compile what a step needs. */
+/** The steps that fill the queue and compile what a step needs. */
 const FILL = 3;
 
 interface WarmStart {
@@ -47,7 +50,8 @@ async function warmStart(preset: Preset): Promise<WarmStart> {
   const device = await makeDevice("wasm");
   const model = experiment.newModel(tokenizer, device);
   const demonstrations = await experiment.demonstrations(template);
-  for await (const step of experiment.sft({ model, template, optimizer: experiment.sftOptimizer(model), demonstrations })) void step; // prettier-ignore
+  const sftOptimizer = experiment.sftOptimizer(model);
+  for await (const step of experiment.sft({ model, template, optimizer: sftOptimizer, demonstrations })) void step;
   const policy = await policyOf(model, 0);
   device.dispose();
   return { template, policy };
@@ -61,7 +65,7 @@ interface Measured {
   readonly staleness: number;
 }
 
-/** Means of the counted steps. */
+/** The means over the counted steps. */
 async function measure(
   { threads, async }: Arm,
   { template, policy }: WarmStart,
@@ -89,20 +93,39 @@ async function measure(
     total.staleness += metrics["async/staleness_mean"] ?? NaN;
   }
   device.dispose();
-  const [tokens, learnerIdle, workerIdle, staleness] = [total.tokens, total.learnerIdle, total.workerIdle, total.staleness].map((sum) => sum / steps) as [number, number, number, number]; // prettier-ignore
+  const tokens = total.tokens / steps;
+  const learnerIdle = total.learnerIdle / steps;
+  const workerIdle = total.workerIdle / steps;
+  const staleness = total.staleness / steps;
   return { seconds: (ended - began) / 1000 / steps, tokens, learnerIdle, workerIdle, staleness };
 }
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { steps: { type: "string", default: "12" }, warmup: { type: "string", default: "150" }, arms: { type: "string" }, quick: { type: "boolean", default: false } } }); // prettier-ignore
+  const { values } = parseArgs({
+    options: {
+      steps: { type: "string", default: "12" },
+      warmup: { type: "string", default: "150" },
+      arms: { type: "string" },
+      quick: { type: "boolean", default: false },
+    },
+  });
   const [steps, warmup] = [Number(values.steps), Number(values.warmup)];
   const names = values.arms?.split(",") ?? ARMS.map(({ name }) => name);
-  const arms = names.map((name) => ARMS.find((arm) => arm.name === name) ?? fail(`--arms: expected ${ARMS.map((a) => a.name).join()}, got "${name}"`)); // prettier-ignore
-  if (!(Number.isInteger(steps) && steps >= 1 && Number.isInteger(warmup) && warmup >= 1)) fail("--steps and --warmup must be integers ≥ 1"); // prettier-ignore
+  const arms = names.map(
+    (name) =>
+      ARMS.find((arm) => arm.name === name) ??
+      fail(`--arms: expected ${ARMS.map((a) => a.name).join()}, got "${name}"`),
+  );
+  if (!(Number.isInteger(steps) && steps >= 1 && Number.isInteger(warmup) && warmup >= 1))
+    fail("--steps and --warmup must be integers ≥ 1");
 
   const full = presetFor(parseStart(values.quick ? ["--quick"] : []) as StartOptions);
-  // Fewer texts and demonstrations than in a real run: they take time and change nothing about the cost of a step.
-  const preset: Preset = { ...full, tokenizer: { ...full.tokenizer, corpusEpisodes: Math.min(300, full.tokenizer.corpusEpisodes) }, sft: { ...full.sft, demonstrations: Math.min(400, full.sft.demonstrations), steps: warmup } }; // prettier-ignore
+  // Fewer texts and demonstrations than in a real run: they take time and do not change the cost of a step.
+  const preset: Preset = {
+    ...full,
+    tokenizer: { ...full.tokenizer, corpusEpisodes: Math.min(300, full.tokenizer.corpusEpisodes) },
+    sft: { ...full.sft, demonstrations: Math.min(400, full.sft.demonstrations), steps: warmup },
+  };
   const start = await warmStart(preset);
   console.log("arm      s/step   tokens/s   speed-up   learner waits s   workers idle   age");
   let first: number | undefined;

@@ -1,6 +1,7 @@
 /**
- * The process of one contender: reads requests from standard input, one JSON object a line, and answers each on file descriptor 3
- * (libraries print on standard output what they like). `peers/torch_bench.py` speaks the same. Started by `process.ts`.
+ * The process of one contender. It reads requests from standard input, one JSON object a line, and answers each on file
+ * descriptor 3, as libraries print other things on standard output. `peers/torch_bench.py` has the same protocol.
+ * `process.ts` starts it.
  */
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -51,7 +52,7 @@ async function main(contender: string, threads: number): Promise<void> {
 const [contender, threads] = process.argv.slice(2);
 try {
   await main(contender!, Number(threads));
-  process.exit(0); // Dawn keeps a process alive that has a device
+  process.exit(0); // Dawn keeps a process with a device alive
 } catch (error) {
   answer({ error: reasonOf(error) });
   process.exit(1);

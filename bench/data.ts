@@ -1,11 +1,18 @@
 /**
- * The numbers that every contender gets: a function of seed and position, so that TypeScript and Python make the same ones without
- * files. The mixing is the finaliser of MurmurHash3 (Appleby 2011). Not random enough for science, and it need not be.
+ * The numbers that every contender gets. They are a function of seed and position, so that TypeScript and Python make
+ * the same ones without files. The mixing is the finaliser of MurmurHash3 (Appleby 2011), which is random enough for
+ * inputs of a benchmark.
  */
 
 /** `count` floats in [−scale, scale), multiples of scale · 2⁻²³. */
 export function noise(seed: number, count: number, scale = 1): Float32Array {
   return Float32Array.from({ length: count }, (_, i) => ((hash(seed, i) >>> 8) * 2 ** -23 - 1) * scale);
+}
+
+/** As `noise`, for a tensor of this shape. */
+export function noiseOf(seed: number, shape: readonly number[], scale = 1): Float32Array {
+  const count = shape.reduce((a, b) => a * b, 1);
+  return noise(seed, count, scale);
 }
 
 /** `count` integers in [0, below). */
@@ -20,7 +27,7 @@ function hash(seed: number, i: number): number {
   return (x ^ (x >>> 16)) >>> 0;
 }
 
-/** At most 64 places spread over a result of `size` elements: where it is compared. The first and the last are among them. */
+/** At most 64 places, spread over a result of `size` elements, at which it is compared; with the first and the last. */
 export function samplePlaces(size: number): number[] {
   const count = Math.min(size, 64);
   return Array.from({ length: count }, (_, i) => (count === 1 ? 0 : Math.floor((i * (size - 1)) / (count - 1))));

@@ -1,4 +1,4 @@
-/** What the figures were measured on, and which contenders this machine has. Nothing here is timed. */
+/** The machine on which something is measured, and which contenders it has. Nothing here is timed. */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
@@ -24,7 +24,9 @@ export const machine = (): Machine => ({
   os: `${process.platform} ${process.arch}`,
 });
 
-/** Processes that wanted a processor in the last minute, per processor: above a half or so, others disturb what is measured. */
+/**
+ * Processes that wanted a processor in the last minute, per processor: above about a half they disturb a measurement.
+ */
 export const load = (): number => Math.round((100 * (loadavg()[0] ?? 0)) / availableParallelism()) / 100;
 
 /** The commit that was measured; `+` where files differ from it. */
@@ -35,14 +37,14 @@ export function commit(): string {
 }
 
 export interface Adapter {
-  /** As DEVELOPERS.md lists them, or "none". */
+  /** The name of the adapter, as DEVELOPERS.md lists them, or "none". */
   readonly choice: string;
   readonly description: string;
   readonly software: boolean;
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The adapter that the tests would take, or `wanted`. It is opened in a process of its own: libraries are found when one starts. */
+/** The adapter that the tests would take, or `wanted`. A new process opens it: libraries are found when one starts. */
 export function findAdapter(wanted?: string): Adapter {
   const before = process.env["WORLDGRAD_ADAPTER"];
   if (wanted !== undefined) process.env["WORLDGRAD_ADAPTER"] = wanted;
@@ -73,12 +75,12 @@ async function describeAdapter(): Promise<void> {
   process.exit(0); // Dawn keeps the process alive
 }
 
-/** Those of the named contenders that can run, and a line for each kind that cannot. */
+/** Those of the named contenders that can run here; prints a line for each kind that cannot. */
 export function available(
   wanted: readonly string[] | undefined,
   adapter: Adapter,
 ): { contenders: Contender[]; missing: string[] } {
-  const chosen = CONTENDERS.filter(({ name }) => wanted === undefined || wanted.some((w) => name === w)); // prettier-ignore
+  const chosen = CONTENDERS.filter(({ name }) => wanted === undefined || wanted.some((w) => name === w));
   const byPrefix = CONTENDERS.filter(({ name }) => wanted?.some((w) => !isName(w) && name.startsWith(w)) ?? false);
   const asked = CONTENDERS.filter((c) => chosen.includes(c) || byPrefix.includes(c));
   const missing: string[] = [];
@@ -87,9 +89,17 @@ export function available(
     return (c) => !fits(c);
   };
   let contenders = asked;
-  if (adapter.choice === "none") contenders = contenders.filter(without("no WebGPU adapter: executors on webgpu are left out", (c) => c.executor === "webgpu")); // prettier-ignore
+  if (adapter.choice === "none")
+    contenders = contenders.filter(
+      without("no WebGPU adapter: executors on webgpu are left out", (c) => c.executor === "webgpu"),
+    );
   if (!existsSync(fileURLToPath(new URL("peers/node_modules", import.meta.url)))) {
-    contenders = contenders.filter(without("the peers are not installed: jax-js and tfjs are left out; npm run bench:peers installs them", (c) => c.engine === "jax-js" || c.engine === "tfjs")); // prettier-ignore
+    contenders = contenders.filter(
+      without(
+        "the peers are not installed: jax-js and tfjs are left out; npm run bench:peers installs them",
+        (c) => c.engine === "jax-js" || c.engine === "tfjs",
+      ),
+    );
   }
   if (asked.some((c) => c.engine === "torch")) {
     const torch = torchKind();
@@ -98,7 +108,9 @@ export function available(
         torch === "none"
           ? `${PYTHON} has no torch: PyTorch is left out`
           : "torch finds no CUDA: only its CPU takes part";
-      contenders = contenders.filter(without(line, (c) => c.engine === "torch" && (torch === "none" || c.executor === "cuda"))); // prettier-ignore
+      contenders = contenders.filter(
+        without(line, (c) => c.engine === "torch" && (torch === "none" || c.executor === "cuda")),
+      );
     }
   }
   return { contenders, missing };

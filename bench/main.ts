@@ -1,6 +1,7 @@
 /**
- * `npm run bench`: measures worldgrad beside other engines. `options.ts` has the flags, `cases/` what is measured, `contenders/` who
- * is, `measure.ts` how. What must hold is in tests/; what is promised about speed is in `promises.ts` (`--check`).
+ * `npm run bench`: measures worldgrad beside other engines. `options.ts` has the flags, `cases/` what is measured,
+ * `contenders/` the engines, `measure.ts` the way of measuring. Tests check correctness; `promises.ts` (`--check`)
+ * checks what is promised about speed.
  */
 import { availableParallelism } from "node:os";
 import { report, UsageError } from "../node/flags.ts";

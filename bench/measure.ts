@@ -1,6 +1,6 @@
 /**
- * Measures one case: starts the contenders, checks their results, warms them up, then times them in alternating rounds, so that a busy
- * machine disturbs them alike. Who gives a wrong result is reported as wrong and not timed.
+ * Measures one case: starts the contenders, checks their results, warms them up, then times them in alternating rounds,
+ * so that a busy machine disturbs all alike. A contender with a wrong result is reported as wrong and not timed.
  */
 import type { Case } from "./cases/case.ts";
 import type { Answer } from "./protocol.ts";
@@ -11,7 +11,7 @@ import { relativeError, summarize, type Summary } from "./statistics.ts";
 export interface Measurement {
   readonly contender: string;
   readonly description: string;
-  /** Why there is no time: it cannot do this, its results are wrong, it failed. */
+  /** Why there is no time: the contender cannot do it, its results are wrong, or it failed. */
   readonly reason?: string;
   readonly error?: number;
   /** Milliseconds per call. */
@@ -26,18 +26,21 @@ export interface Measurement {
 
 export interface MeasureOptions {
   readonly rounds: number;
-  /** Of the contenders with several threads. */
+  /** The threads of contenders with several threads. */
   readonly threads: number;
   /** Variables for processes that use a GPU adapter. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** A round lasts about this long, or one call. */
+/** About how long a round lasts, if it has more than one call. */
 const ROUND_MS = 60;
-/** With calls this long, three rounds must do. */
+/** If calls take this long, three rounds have to suffice. */
 const SLOW_MS = 1500;
 
-/** Calls, or milliseconds if they are long, before a contender counts as warm: two threads of worldgrad need 200 steps. */
+/**
+ * Calls (or milliseconds, if they are long) after which a contender is warm: worldgrad with two threads needs 200
+ * steps.
+ */
 const WARM_CALLS = 300;
 const WARM_MS = 2500;
 
@@ -93,7 +96,7 @@ export async function measure(
     calls: 1,
     rounds: [],
   }));
-  /** Runs `work`; a contender that fails keeps its reason and takes no further part. */
+  /** Runs `work`. A contender that fails keeps its reason and takes no further part. */
   const guarded = async (entry: Entry, work: (p: ContenderProcess) => Promise<void>): Promise<void> => {
     if (entry.reason !== undefined) return;
     try {
@@ -113,7 +116,7 @@ export async function measure(
       if (cannot !== undefined) entry.reason = cannot;
       if (check === undefined) return;
       expected ??= check;
-      // Half precision is another task: its first losses must be near, its rounding is not ours to judge.
+      // Half precision is another task: its first losses must be near, and its rounding is not judged.
       const tolerance = entry.contender.variant?.endsWith("f16") ? Math.max(test.tolerance, 2e-2) : test.tolerance;
       entry.error = relativeError(check, expected);
       if (entry.error > tolerance) {
@@ -139,8 +142,8 @@ export async function measure(
 const time = async (p: ContenderProcess, calls: number): Promise<number> => (await p.ask({ do: "time", calls })).ms!;
 
 /**
- * Optimised code arrives while it runs, and the engine's compiler has threads of its own, which take a processor from a contender
- * with two: several rounds' worth of calls, and so many calls or so long that the compiler has come to rest.
+ * Warms a contender up with several rounds of calls. Optimised code appears only while it runs, and the compiler's own
+ * threads take a processor from a contender with two threads, so this lasts until the compiler is idle.
  */
 async function warmUp(entry: Entry, p: ContenderProcess): Promise<void> {
   let [spent, made, last] = [0, 0, Infinity];

@@ -1,21 +1,22 @@
-/** The command line of `npm run bench`: `node:util` parseArgs, values checked one by one; a mistake is one line. */
+/** The command line of `npm run bench`. Every value is checked; a mistake is an error of one line. */
 import { parse, UsageError, wholeNumber } from "../node/flags.ts";
 import { isShape } from "./cases/matmul.ts";
 import { CONTENDERS } from "./contenders/index.ts";
 
 export interface BenchOptions {
-  /** Beginnings of names of cases, and shapes of matrix products. */
+  /** The beginnings of names of cases, and shapes of matrix products. */
   readonly words: readonly string[];
   readonly contenders: readonly string[] | undefined;
   readonly rounds: number;
   readonly threads: number;
   readonly json: boolean;
   readonly mode: "run" | "check" | "report" | "list";
-  /** Where results are appended; undefined: nowhere. */
+  /** The file to which results are appended; undefined: none. */
   readonly results: string | undefined;
 }
 
-export const HELP: string = `worldgrad's benchmark: every contender on the same work, in alternating rounds, results checked before they are timed
+export const HELP: string = `worldgrad's benchmark: all contenders do the same work in alternating rounds,
+and their results are checked before they are timed
 
   npm run bench                          every case
   npm run bench -- step matmul/NN        cases whose names begin so
@@ -74,7 +75,7 @@ export function parseBench(args: readonly string[], processors: number): BenchOp
   };
 }
 
-/** Words may stand anywhere among the flags; what follows a flag that takes a value is its value. */
+/** Words may stand anywhere among the flags. What follows a flag that takes a value is its value. */
 function separate(args: readonly string[]): { words: string[]; flags: string[] } {
   const words: string[] = [];
   const flags: string[] = [];
@@ -91,7 +92,9 @@ function separate(args: readonly string[]): { words: string[]; flags: string[] }
   return { words, flags };
 }
 
-/** Words that are shapes name matrix products of their own; the word "matmul" before them is then not a wish for all. */
+/**
+ * Takes words that are shapes as matrix products of their own; the word "matmul" before them then does not mean all.
+ */
 export function splitWords(words: readonly string[]): { shapes: string[]; names: string[] } {
   const shapes = words.filter(isShape);
   const names = words.filter((word) => !isShape(word) && !(shapes.length > 0 && word === "matmul"));

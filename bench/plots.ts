@@ -3,7 +3,10 @@
 export interface Bars {
   readonly title: string;
   readonly unit: string;
-  readonly groups: readonly { readonly name: string; readonly bars: readonly { readonly name: string; readonly value: number }[] }[]; // prettier-ignore
+  readonly groups: readonly {
+    readonly name: string;
+    readonly bars: readonly { readonly name: string; readonly value: number }[];
+  }[];
 }
 
 export interface Lines {
@@ -23,7 +26,8 @@ const label = (x: number, y: number, text: string, more = ""): string =>
 
 function picture(width: number, height: number, title: string, parts: readonly string[]): string {
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escape(title)}" ${FONT}>`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" ` +
+      `aria-label="${escape(title)}" ${FONT}>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     label(16, 24, title, 'font-weight="600" font-size="14"'),
     ...parts,
@@ -35,7 +39,7 @@ function picture(width: number, height: number, title: string, parts: readonly s
 const short = (value: number): string =>
   value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
 
-/** Horizontal bars in groups; each group has a scale of its own, so that small cases can be read beside large ones. */
+/** Horizontal bars in groups. Each group has a scale of its own, so that small cases are readable beside large ones. */
 export function barPlot({ title, unit, groups }: Bars): string {
   const [width, left, bar] = [760, 240, 18];
   const names = [...new Set(groups.flatMap(({ bars }) => bars.map(({ name }) => name)))];
@@ -48,7 +52,10 @@ export function barPlot({ title, unit, groups }: Bars): string {
     for (const entry of bars) {
       const length = Math.max(1, ((width - left - 130) * entry.value) / most);
       parts.push(label(left - 8, y + 13, entry.name, 'text-anchor="end"'));
-      parts.push(`<rect x="${left}" y="${y + 2}" width="${length.toFixed(1)}" height="${bar - 4}" fill="${COLORS[names.indexOf(entry.name) % COLORS.length]}"/>`); // prettier-ignore
+      parts.push(
+        `<rect x="${left}" y="${y + 2}" width="${length.toFixed(1)}" height="${bar - 4}" ` +
+          `fill="${COLORS[names.indexOf(entry.name) % COLORS.length]}"/>`,
+      );
       parts.push(label(left + length + 6, y + 13, `${short(entry.value)} ${unit}`));
       y += bar;
     }
@@ -57,13 +64,13 @@ export function barPlot({ title, unit, groups }: Bars): string {
   return picture(width, y + 6, title, parts);
 }
 
-/** Powers of ten that cover the values. */
+/** The powers of ten that cover the values. */
 function decades(values: readonly number[]): number[] {
   const [from, to] = [Math.floor(Math.log10(Math.min(...values))), Math.ceil(Math.log10(Math.max(...values)))];
   return Array.from({ length: Math.max(to - from, 1) + 1 }, (_, i) => from + i);
 }
 
-/** Both axes logarithmic: a power law is a straight line, its exponent the slope. */
+/** A plot with logarithmic axes: a power law is a straight line, and its exponent is the slope. */
 export function linePlot({ title, x, y, lines }: Lines): string {
   const [width, height, left, right, top, bottom] = [760, 380, 70, 180, 44, 50];
   const points = lines.flatMap((line) => line.points);
@@ -76,8 +83,14 @@ export function linePlot({ title, x, y, lines }: Lines): string {
     `<line x1="${x1.toFixed(1)}" y1="${y1.toFixed(1)}" x2="${x2.toFixed(1)}" y2="${y2.toFixed(1)}" stroke="#ddd"/>`;
   const tick = (power: number): string => Number(`1e${power}`).toLocaleString("en-US", { maximumFractionDigits: 6 });
   const parts = [
-    ...xs.flatMap((p) => [grid(atX(10 ** p), top, atX(10 ** p), height - bottom), label(atX(10 ** p), height - bottom + 18, tick(p), 'text-anchor="middle"')]), // prettier-ignore
-    ...ys.flatMap((p) => [grid(left, atY(10 ** p), width - right, atY(10 ** p)), label(left - 8, atY(10 ** p) + 4, tick(p), 'text-anchor="end"')]), // prettier-ignore
+    ...xs.flatMap((p) => [
+      grid(atX(10 ** p), top, atX(10 ** p), height - bottom),
+      label(atX(10 ** p), height - bottom + 18, tick(p), 'text-anchor="middle"'),
+    ]),
+    ...ys.flatMap((p) => [
+      grid(left, atY(10 ** p), width - right, atY(10 ** p)),
+      label(left - 8, atY(10 ** p) + 4, tick(p), 'text-anchor="end"'),
+    ]),
     label((left + width - right) / 2, height - 10, x, 'text-anchor="middle"'),
     label(16, top - 6, y),
     ...lines.flatMap((line, i) => {
@@ -85,7 +98,9 @@ export function linePlot({ title, x, y, lines }: Lines): string {
       const path = line.points.map(([x, y]) => `${atX(x).toFixed(1)},${atY(y).toFixed(1)}`).join(" ");
       return [
         `<polyline points="${path}" fill="none" stroke="${color}" stroke-width="2"/>`,
-        ...line.points.map(([x, y]) => `<circle cx="${atX(x).toFixed(1)}" cy="${atY(y).toFixed(1)}" r="3" fill="${color}"/>`), // prettier-ignore
+        ...line.points.map(
+          ([x, y]) => `<circle cx="${atX(x).toFixed(1)}" cy="${atY(y).toFixed(1)}" r="3" fill="${color}"/>`,
+        ),
         `<rect x="${width - right + 14}" y="${top + 22 * i}" width="12" height="12" fill="${color}"/>`,
         label(width - right + 32, top + 11 + 22 * i, line.name),
       ];

@@ -1,4 +1,4 @@
-/** The other side of `child.ts`: starts a contender in a process of its own and asks it one thing after another. */
+/** Starts a contender in a process of its own (`child.ts`) and sends it one request after another. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -9,13 +9,13 @@ import type { Contender } from "./contenders/index.ts";
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
 const TSX = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
-/** The interpreter that has torch, where it is not `python3`. */
+/** The interpreter that has torch. */
 export const PYTHON: string = process.env["WORLDGRAD_PYTHON"] ?? "python3";
 
-/** Answers that never come end the process after this long: a first call may compile for minutes on a software adapter. */
+/** How long to wait for an answer: a first call may compile for minutes on a software adapter. */
 const PATIENCE_MS = 300_000;
 
-/** Libraries under PyTorch have thread pools of their own, which `set_num_threads` does not always reach. */
+/** Limits the thread pools of libraries under PyTorch, which `set_num_threads` does not always reach. */
 function threadLimits({ engine }: Partial<Contender>, threads: number): Record<string, string> {
   const names = engine === "torch" ? ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] : [];
   return Object.fromEntries(names.map((name) => [name, String(threads)]));
@@ -31,7 +31,7 @@ export class ContenderProcess {
     this.#child = child;
     this.#answers = createInterface({ input: child.stdio[3] as Readable })[Symbol.asyncIterator]();
     child.stderr!.on("data", (text: Buffer) => (this.#complaints = (this.#complaints + text.toString()).slice(-4000)));
-    child.stdin!.on("error", () => undefined); // a process that died is noticed when its answer does not come
+    child.stdin!.on("error", () => undefined); // the missing answer will show that the process has died
   }
 
   /** @throws with the contender's reason if it cannot run here */
@@ -72,7 +72,7 @@ export class ContenderProcess {
     }
   }
 
-  /** Of a process that ended: its error message, among whatever else it printed. */
+  /** The error message of a process that ended, among whatever else it printed. */
   #lastWords(): string {
     const lines = this.#complaints.split("\n").filter((line) => line.trim() !== "");
     const line = lines.findLast((text) => /error/i.test(text)) ?? lines.at(-1) ?? "the process ended without a word";

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- --check`: what the project promises about speed, measured side by side on this machine, one line each with its
- * figure and its threshold. "short" makes the exit code 1, and so does "missing": what was not measured is not shown. PyTorch may be
- * missing, because not every machine can have it.
+ * `npm run bench -- --check`: measures what the project promises about speed, side by side on this machine, and prints
+ * one line for each promise with its figure and its threshold. "short" makes the exit code 1, and so does "missing", as
+ * a promise that was not measured is not kept. PyTorch may be missing, because not every machine can have it.
  */
 import { allCases } from "./cases/index.ts";
 import { nameOf, SIZES } from "./cases/model.ts";
@@ -11,7 +11,7 @@ import type { BenchOptions } from "./options.ts";
 import { runCases, settingFor } from "./run.ts";
 import { ratio } from "./statistics.ts";
 
-/** What was measured, by case and contender. */
+/** The measurements by case and contender. */
 export type Results = ReadonlyMap<string, ReadonlyMap<string, Measurement>>;
 
 export interface Claim {
@@ -20,9 +20,9 @@ export interface Claim {
   readonly figure: (results: Results) => number | undefined;
   readonly limit: { readonly atLeast: number } | { readonly atMost: number };
   readonly unit: string;
-  /** Who it is compared with: if that one cannot do the case, there is nothing to compare. */
+  /** The measurement to compare with: if that contender cannot do the case, there is nothing to compare. */
   readonly rival?: readonly [test: string, contender: string];
-  /** PyTorch: fine if it is not there. */
+  /** Whether the figure may be missing: PyTorch need not be there. */
   readonly optional?: boolean;
 }
 
@@ -45,7 +45,7 @@ const PROFILE = `profile/${nameOf(SIZES[0]!)}`;
 
 const flopsOf = new Map(allCases().map(({ name, flops }) => [name, flops]));
 
-/** FLOP per millisecond. */
+/** The rate in FLOP per millisecond. */
 function flopRate(results: Results, test: string, contender: string): number | undefined {
   const ms = milliseconds(results, test, contender);
   return ms === undefined ? undefined : flopsOf.get(test)! / ms;
@@ -56,7 +56,7 @@ const quotient = (a: number | undefined, b: number | undefined): number | undefi
 
 const THREADS = ["worldgrad", "worldgrad-threads"] as const;
 
-/** Time of an RL step, as a multiple of what its FLOPs would take at the rate of the training step. */
+/** The time of an RL step, as a multiple of what its FLOPs would take at the rate of the training step. */
 function rlOverhead(results: Results): number | undefined {
   const figures = results.get("rl/terminal")?.get("worldgrad-threads")?.figures;
   const rate = flopRate(results, SMALL, "worldgrad-threads");
@@ -65,7 +65,7 @@ function rlOverhead(results: Results): number | undefined {
   return (rollout + learning) / ((gflop * 1e9) / rate);
 }
 
-/** Milliseconds of a step in everything that is neither a matrix product nor attention. */
+/** The milliseconds of a step that are neither in matrix products nor in attention. */
 function otherMs(results: Results): number | undefined {
   const figures = results.get(PROFILE)?.get("worldgrad-webgpu")?.figures;
   if (figures === undefined) return undefined;
@@ -73,26 +73,95 @@ function otherMs(results: Results): number | undefined {
 }
 
 const trainingClaims = (test: string): Claim[] => [
-  { line: 3, what: `${test}, one thread, beside jax-js`, figure: (r) => speedup(r, test, "jax-js", "worldgrad"), rival: [test, "jax-js"], limit: { atLeast: 2 }, unit: "×" }, // prettier-ignore
-  { line: 3, what: `${test}, two threads, beside jax-js`, figure: (r) => speedup(r, test, "jax-js", "worldgrad-threads"), rival: [test, "jax-js"], limit: { atLeast: 3 }, unit: "×" }, // prettier-ignore
-  { line: 3, what: `${test}, one thread, beside PyTorch on one`, figure: (r) => speedup(r, test, "torch", "worldgrad"), limit: { atLeast: 0.5 }, unit: "×", optional: true }, // prettier-ignore
+  {
+    line: 3,
+    what: `${test}, one thread, beside jax-js`,
+    figure: (r) => speedup(r, test, "jax-js", "worldgrad"),
+    rival: [test, "jax-js"],
+    limit: { atLeast: 2 },
+    unit: "×",
+  },
+  {
+    line: 3,
+    what: `${test}, two threads, beside jax-js`,
+    figure: (r) => speedup(r, test, "jax-js", "worldgrad-threads"),
+    rival: [test, "jax-js"],
+    limit: { atLeast: 3 },
+    unit: "×",
+  },
+  {
+    line: 3,
+    what: `${test}, one thread, beside PyTorch on one`,
+    figure: (r) => speedup(r, test, "torch", "worldgrad"),
+    limit: { atLeast: 0.5 },
+    unit: "×",
+    optional: true,
+  },
 ];
 
 const CPU_CLAIMS: readonly Claim[] = [
   ...["matmul/NN:512x512x512", "matmul/NN:1024x1024x1024"].flatMap((test): Claim[] => [
-    { line: 1, what: `${test}, one thread, beside tfjs`, figure: (r) => speedup(r, test, "tfjs", "worldgrad"), limit: { atLeast: 1 }, unit: "×" }, // prettier-ignore
-    { line: 1, what: `${test}, two threads beside one`, figure: (r) => speedup(r, test, "worldgrad", "worldgrad-threads"), limit: { atLeast: 1.7 }, unit: "×" }, // prettier-ignore
+    {
+      line: 1,
+      what: `${test}, one thread, beside tfjs`,
+      figure: (r) => speedup(r, test, "tfjs", "worldgrad"),
+      limit: { atLeast: 1 },
+      unit: "×",
+    },
+    {
+      line: 1,
+      what: `${test}, two threads beside one`,
+      figure: (r) => speedup(r, test, "worldgrad", "worldgrad-threads"),
+      limit: { atLeast: 1.7 },
+      unit: "×",
+    },
   ]),
-  { line: 2, what: "softmax/1024x1024, time beside tfjs's", figure: (r) => speedup(r, "softmax/1024x1024", "worldgrad", "tfjs"), limit: { atMost: 1.2 }, unit: "×" }, // prettier-ignore
-  { line: 2, what: "block/B4-T64-C128-H4, forward and backward, one thread", figure: (r) => milliseconds(r, "block/B4-T64-C128-H4", "worldgrad"), limit: { atMost: 10 }, unit: " ms" }, // prettier-ignore
+  {
+    line: 2,
+    what: "softmax/1024x1024, time beside tfjs's",
+    figure: (r) => speedup(r, "softmax/1024x1024", "worldgrad", "tfjs"),
+    limit: { atMost: 1.2 },
+    unit: "×",
+  },
+  {
+    line: 2,
+    what: "block/B4-T64-C128-H4, forward and backward, one thread",
+    figure: (r) => milliseconds(r, "block/B4-T64-C128-H4", "worldgrad"),
+    limit: { atMost: 10 },
+    unit: " ms",
+  },
   ...[SMALL, ...LARGER].flatMap(trainingClaims),
-  ...THREADS.map((who): Claim => ({ line: 5, what: `${DECODE}, FLOP rate beside the training forward's, ${who}`, figure: (r) => quotient(flopRate(r, DECODE, who), flopRate(r, FORWARD, who)), limit: { atLeast: 0.5 }, unit: "×" })), // prettier-ignore
-  { line: 5, what: "rl/terminal, time beside what its FLOPs cost at the training step's rate", figure: rlOverhead, limit: { atMost: 1.5 }, unit: "×" }, // prettier-ignore
+  ...THREADS.map((who): Claim => ({
+    line: 5,
+    what: `${DECODE}, FLOP rate beside the training forward's, ${who}`,
+    figure: (r) => quotient(flopRate(r, DECODE, who), flopRate(r, FORWARD, who)),
+    limit: { atLeast: 0.5 },
+    unit: "×",
+  })),
+  {
+    line: 5,
+    what: "rl/terminal, time beside what its FLOPs cost at the training step's rate",
+    figure: rlOverhead,
+    limit: { atMost: 1.5 },
+    unit: "×",
+  },
 ];
 
 const GPU_CLAIMS: readonly Claim[] = [
-  { line: 4, what: `${SMALL} on webgpu (SwiftShader), beside jax-js`, figure: (r) => speedup(r, SMALL, "jax-js-webgpu", "worldgrad-webgpu"), limit: { atLeast: 2 }, unit: "×" }, // prettier-ignore
-  { line: 4, what: `${SMALL} on webgpu (SwiftShader), all but matmul and attention`, figure: otherMs, limit: { atMost: 60 }, unit: " ms" }, // prettier-ignore
+  {
+    line: 4,
+    what: `${SMALL} on webgpu (SwiftShader), beside jax-js`,
+    figure: (r) => speedup(r, SMALL, "jax-js-webgpu", "worldgrad-webgpu"),
+    limit: { atLeast: 2 },
+    unit: "×",
+  },
+  {
+    line: 4,
+    what: `${SMALL} on webgpu (SwiftShader), all but matmul and attention`,
+    figure: otherMs,
+    limit: { atMost: 60 },
+    unit: " ms",
+  },
 ];
 
 export interface Verdict {
@@ -114,7 +183,9 @@ export function judge(claim: Claim, results: Results): Verdict {
   return { verdict: holds ? "ok" : "short", text: `${start} ${figure.toFixed(2)}${unit}, ${sign} ${bound}${unit}` };
 }
 
-/** What is measured for each line, and who takes part. A case that an earlier line has measured is not measured again. */
+/**
+ * What is measured for each line, and by which contenders. A case that an earlier line measured is not measured again.
+ */
 const PLAN: readonly {
   readonly line: number;
   readonly cases: readonly string[];

@@ -1,4 +1,4 @@
-/** What `process.ts` asks a contender's process, and what `child.ts` and `peers/torch_bench.py` answer: one JSON object a line. */
+/** The requests of `process.ts` and the answers of `child.ts` and `peers/torch_bench.py`: one JSON object a line. */
 import type { Task } from "./cases/task.ts";
 
 export type Request =
@@ -9,14 +9,14 @@ export type Request =
 
 export interface Answer {
   readonly error?: string;
-  /** Of the start: who this is. */
+  /** The answer to the start: who this is. */
   readonly description?: string;
-  /** Of `prepare`: samples of the results, or why the contender cannot do it. */
+  /** The answer to `prepare`: samples of the results, or why the contender cannot do it. */
   readonly check?: readonly number[];
   readonly cannot?: string;
-  /** Of `time`: milliseconds for all calls together. */
+  /** The answer to `time`: milliseconds for all calls together. */
   readonly ms?: number;
-  /** Of `memory`, in bytes: what the engine counts as its own, and what the process took at most. */
+  /** The answer to `memory`, in bytes: what the engine counts as its own, and the most that the process took. */
   readonly live?: number;
   readonly peak?: number;
   readonly peakRss?: number;

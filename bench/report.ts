@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- --report`: from the file of results to docs/performance.md with its plots. Only the newest line of each case and
- * contender counts. Nothing is measured here.
+ * `npm run bench -- --report`: makes docs/performance.md with its plots from the file of results. Only the newest line
+ * of each case and contender counts. Nothing is measured here.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { UsageError } from "../node/flags.ts";
@@ -51,7 +51,7 @@ const SHORT_CASES = [
 ];
 const SHORT_CONTENDERS = ["worldgrad", "worldgrad-threads", "jax-js", "tfjs", "torch"];
 
-/** In short: a few cases, times in milliseconds. */
+/** A short table: a few cases, times in milliseconds. */
 export function shortTable({ name, lines }: MachineResults): string {
   const cell = (test: string, contender: string): string => {
     const line = lines.find((l) => l.case === test && contenderOf(l) === contender);
@@ -60,10 +60,14 @@ export function shortTable({ name, lines }: MachineResults): string {
   const tests = SHORT_CASES.filter((test) => lines.some((l) => l.case === test));
   const contenders = SHORT_CONTENDERS.filter((c) => lines.some((l) => l.result.contender === c && l.result.ms));
   const dates = lines.map(({ time }) => time.slice(0, 10)).toSorted();
+  const threads = lines.find((l) => l.result.contender === "worldgrad-threads")?.threads ?? "all";
   return [
-    table(["milliseconds, median", ...contenders], tests.map((test) => [`\`${test}\``, ...contenders.map((c) => cell(test, c))])), // prettier-ignore
+    table(
+      ["milliseconds, median", ...contenders],
+      tests.map((test) => [`\`${test}\``, ...contenders.map((c) => cell(test, c))]),
+    ),
     "",
-    `${name}; ${dates.at(-1)}. One thread each, but \`worldgrad-threads\` with ${lines.find((l) => l.result.contender === "worldgrad-threads")?.threads ?? "all"}.`, // prettier-ignore
+    `${name}; ${dates.at(-1)}. One thread each, but \`worldgrad-threads\` with ${threads}.`,
   ].join("\n");
 }
 
@@ -84,7 +88,15 @@ function familyTable(name: string, lines: readonly ResultLine[]): string {
         if (ms === undefined) return [first, contenderOf(line), "–", "", reason ?? "", "", ...(alone ? [""] : [])];
         const share = line.roofline === undefined ? "" : `${(100 * line.roofline).toFixed(0)} %`;
         const memory = alone ? [showMemory(line.result)] : [];
-        return [first, contenderOf(line), showMs(ms.median), `${showMs(ms.min)}–${showMs(ms.max)}`, showRate(line, ms.median), share, ...memory]; // prettier-ignore
+        return [
+          first,
+          contenderOf(line),
+          showMs(ms.median),
+          `${showMs(ms.min)}–${showMs(ms.max)}`,
+          showRate(line, ms.median),
+          share,
+          ...memory,
+        ];
       }),
   );
   return table(head, rows, 2);
@@ -114,7 +126,7 @@ interface Growth {
   readonly points: readonly (readonly [number, number])[];
 }
 
-/** Time per step against each dimension, with the exponent of the best power law; the least of the rounds, which a busy moment bends least. */
+/** Time per step against each dimension, with the exponent of the best power law, from the fastest round of each. */
 export function growthOf(lines: readonly ResultLine[]): Growth[] {
   return Object.entries(GROWTH).flatMap(([dimension, { shapes, x }]) => {
     const points = shapes.flatMap((shape): [number, number][] => {
@@ -126,7 +138,11 @@ export function growthOf(lines: readonly ResultLine[]): Growth[] {
 }
 
 const FAMILIES: readonly (readonly [name: string, about: string])[] = [
-  ["step", "Training step: loss, gradient, AdamW. Every contender starts from the same weights and batches and must print the same first four losses."], // prettier-ignore
+  [
+    "step",
+    "Training step: loss, gradient, AdamW. Every contender has the same weights and batches at the start and must " +
+      "give the same first four losses.",
+  ],
   ["block", "One transformer block, forward and backward."],
   ["forward", "Forward pass of the same model."],
   ["decode", "Sampling with a cache: prompts of 8 tokens, 56 more each."],
@@ -149,12 +165,25 @@ export function performancePage(machines: readonly MachineResults[]): { page: st
       return [`![${alt}](plots/${file}-${i + 1}.svg)`, ""];
     };
     const steps = SIZES.map((shape) => `step/${nameOf(shape)}`);
-    const products = ["matmul/NN:256x256x256", "matmul/NN:512x512x512", "matmul/NN:1024x1024x1024", "matmul/NT:64x128x512"]; // prettier-ignore
+    const products = [
+      "matmul/NN:256x256x256",
+      "matmul/NN:512x512x512",
+      "matmul/NN:1024x1024x1024",
+      "matmul/NT:64x128x512",
+    ];
     const growth = growthOf(lines);
-    const growthPlot = growth.length === 0 ? undefined : linePlot({
-      title: "Cost of a training step as one dimension grows (one thread)", x: "size of the dimension", y: "ms", // prettier-ignore
-      lines: growth.map(({ dimension, exponent, points }) => ({ name: `${dimension}: ${exponent.toFixed(2)}`, points })), // prettier-ignore
-    }); // prettier-ignore
+    const growthPlot =
+      growth.length === 0
+        ? undefined
+        : linePlot({
+            title: "Cost of a training step as one dimension grows (one thread)",
+            x: "size of the dimension",
+            y: "ms",
+            lines: growth.map(({ dimension, exponent, points }) => ({
+              name: `${dimension}: ${exponent.toFixed(2)}`,
+              points,
+            })),
+          });
     const commits = [...new Set(lines.map(({ commit }) => commit))].join(", ");
     const adapters = [...new Set(lines.filter(isWebgpu).map(({ adapter }) => adapter))].join("; ");
     return [
@@ -164,8 +193,16 @@ export function performancePage(machines: readonly MachineResults[]): { page: st
       "",
       shortTable({ name, lines }),
       "",
-      ...plot("step", "training step, tokens per second", barsOf("Training step, tokens per second", "tok/s", steps, lines, (l, ms) => (1000 * l.work!.amount) / ms)), // prettier-ignore
-      ...plot("matmul", "matrix products, GFLOP/s", barsOf("Matrix products", "GFLOP/s", products, lines, (l, ms) => l.flops / ms / 1e6)), // prettier-ignore
+      ...plot(
+        "step",
+        "training step, tokens per second",
+        barsOf("Training step, tokens per second", "tok/s", steps, lines, (l, ms) => (1000 * l.work!.amount) / ms),
+      ),
+      ...plot(
+        "matmul",
+        "matrix products, GFLOP/s",
+        barsOf("Matrix products", "GFLOP/s", products, lines, (l, ms) => l.flops / ms / 1e6),
+      ),
       ...plot("growth", "growth of a step's cost", growthPlot),
       ...FAMILIES.filter(([family_]) => lines.some((l) => family(l.case) === family_)).flatMap(([name, about]) => [
         `### \`${name}\``,
@@ -185,26 +222,40 @@ export function performancePage(machines: readonly MachineResults[]): { page: st
 
 const HEAD = `# Performance
 
-Written by \`npm run bench -- --report\` from \`bench/results.jsonl\`; not by hand. How it is measured: every contender runs in a process
-of its own and does the same work on the same numbers; its results are compared before anything is timed, and one that is wrong is
-shown as wrong, without a time; rounds alternate between the contenders; a figure is the median of the rounds, with the smallest and
-the largest beside it. The roofline is the least time that this machine could need for a case in WebAssembly: its multiplications and
-additions at the rate of a loop of 128-bit SIMD that touches no memory, or its bytes at the rate of a loop that only adds arrays,
-whichever is more. Native code (PyTorch) has wider vectors and fused multiply-add, so no share is given for it.
+Written by \`npm run bench -- --report\` from \`bench/results.jsonl\`; do not edit by hand. Every contender runs in a
+process of its own and does the same work on the same numbers. Its results are compared before anything is timed; a
+contender with wrong results is shown as wrong, without a time. Rounds alternate between the contenders. A figure is the
+median of the rounds, with the smallest and the largest beside it. The roofline is the least time that this machine
+needs for a case in WebAssembly: for its multiplications and additions at the rate of a loop of 128-bit SIMD that
+touches no memory, or for its bytes at the rate of a loop that only adds arrays, whichever is more. Native code
+(PyTorch) has wider vectors and fused multiply-add, so no share is given for it.
 
-The contenders, as fair as we know how: \`jax-js\` has everything under \`jit\`, embeddings as products with one-hot matrices (their
-gradient does not work under \`jit\` otherwise), and one thread (Node has no \`Worker\` global, which it looks for). \`tfjs\` is tidied,
-uses its own Adam and its fused product with bias, turns transposed matrices before a product (its WebAssembly is up to 20 times
-slower if asked to do it itself), and has one thread. \`torch\` is PyTorch's CPU, eager.
+The contenders are as fair as we could make them. \`jax-js\` has everything under \`jit\`, embeddings as products with
+one-hot matrices (their gradient does not work under \`jit\` otherwise), and one thread (it looks for a \`Worker\`
+global, which Node does not have). \`tfjs\` is tidied, uses its own Adam and its fused product with bias, transposes
+matrices before a product (its WebAssembly is up to 20 times slower if asked to do it itself), and has one thread.
+\`torch\` is PyTorch's CPU, eager.
 
-GPU figures are missing: no GPU was at hand. \`webgpu\` was measured on software adapters, which says how many kernels of which size
-are run and nothing about a GPU. [bench/gpu.md](../bench/gpu.md) has the command for a machine that has one.
+There are no GPU figures, as no GPU was at hand. \`webgpu\` was measured on software adapters, which says how many
+kernels of which size run and nothing about a GPU. [bench/gpu.md](../bench/gpu.md) has the command for a machine with a
+GPU.
 `;
 
 function growthSection(growth: readonly Growth[]): string[] {
   if (growth.length === 0) return [];
-  const rows = growth.map(({ dimension, exponent, points }) => [dimension, exponent.toFixed(2), points.map(([x, ms]) => `${x}: ${showMs(ms)}`).join(", ")]); // prettier-ignore
-  return ["### Growth", "", "Milliseconds per step as one dimension grows and the others stay; ms ∝ xᵖ fits best with this p.", "", table(["dimension", "p", "x: ms"], rows), ""]; // prettier-ignore
+  const rows = growth.map(({ dimension, exponent, points }) => [
+    dimension,
+    exponent.toFixed(2),
+    points.map(([x, ms]) => `${x}: ${showMs(ms)}`).join(", "),
+  ]);
+  return [
+    "### Growth",
+    "",
+    "Milliseconds per step as one dimension grows and the others stay; ms ∝ xᵖ fits best with this p.",
+    "",
+    table(["dimension", "p", "x: ms"], rows),
+    "",
+  ];
 }
 
 function profileSection(lines: readonly ResultLine[]): string[] {
@@ -213,11 +264,14 @@ function profileSection(lines: readonly ResultLine[]): string[] {
     .flatMap((line) => {
       const figures = Object.entries(line.result.figures!);
       const total = figures.reduce((sum, [, ms]) => sum + ms, 0);
-      const rows = figures.slice(0, 12).map(([name, ms]) => [name.replace(/ ms$/, ""), showMs(ms), `${((100 * ms) / total).toFixed(0)} %`]); // prettier-ignore
+      const rows = figures
+        .slice(0, 12)
+        .map(([name, ms]) => [name.replace(/ ms$/, ""), showMs(ms), `${((100 * ms) / total).toFixed(0)} %`]);
       return [
         `### Where a step's time goes: ${contenderOf(line)}`,
         "",
-        `\`${line.case.slice(8)}\`, each program by itself again and again, summed by op: ${showMs(total)} ms together; the twelve largest.`,
+        `\`${line.case.slice(8)}\`, each program by itself many times, summed by op: ` +
+          `${showMs(total)} ms together; the twelve largest.`,
         "",
         table(["op", "ms", "share"], rows),
         "",

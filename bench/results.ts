@@ -4,7 +4,7 @@ import type { Case } from "./cases/case.ts";
 import type { Machine } from "./machine.ts";
 import type { Measurement } from "./measure.ts";
 
-/** Where and how a run took place. */
+/** Where and how something was measured. */
 export interface RunInfo {
   readonly time: string;
   readonly commit: string;
@@ -12,7 +12,7 @@ export interface RunInfo {
   readonly adapter: string;
   readonly command: string;
   readonly threads: number;
-  /** How busy the machine was before: see `load` in machine.ts. */
+  /** How busy the machine was before, see `load` in machine.ts. */
   readonly load?: number;
 }
 

@@ -1,7 +1,8 @@
 /**
- * What this machine can do at most, measured: multiplications and additions per second in a loop of WebAssembly SIMD that touches no
- * memory, and bytes per second of y ← y + x over arrays that no cache holds. After Williams, Waterman and Patterson 2009
- * ("Roofline"). It bounds what WebAssembly can reach with 128-bit vectors and without fused multiply-add; native code reaches more.
+ * Measures what this machine can do at most: multiplications and additions per second in a loop of WebAssembly SIMD
+ * that touches no memory, and bytes per second of y ← y + x over arrays that no cache holds. After Williams, Waterman
+ * and Patterson 2009 ("Roofline"). It bounds what WebAssembly can reach with 128-bit vectors and without fused
+ * multiply-add; native code reaches more.
  *
  * Each measurement runs in a process of its own (`contenders/roofline.ts`); for n threads n of them run at once.
  */
@@ -15,10 +16,13 @@ export interface Roofline {
   readonly bytes: number;
 }
 
-/** Calls in a row, so that processes which start a little apart overlap. */
+/** Calls in a row, so that processes overlap although they start a little apart. */
 const CALLS = 8;
 
-/** Measures the machine with `threads` processes at once: the best of several rounds, since anything else it does only slows this down. */
+/**
+ * Measures the machine with `threads` processes at once: the best of several rounds, as other work only slows them
+ * down.
+ */
 export async function measureRoofline(threads: number): Promise<Roofline> {
   const runners = await Promise.all(
     Array.from({ length: threads }, () => ContenderProcess.start({ name: "roofline" }, 1, {})),
@@ -42,7 +46,9 @@ export async function measureRoofline(threads: number): Promise<Roofline> {
   }
 }
 
-/** The least time, in milliseconds, that the machine could need for a case: for its arithmetic or for its memory, whichever is more. */
+/**
+ * The least milliseconds that the machine needs for a case: for its arithmetic or for its memory, whichever is more.
+ */
 export function leastMs({ flops, bytes }: Pick<Case, "flops" | "bytes">, machine: Roofline): number {
   return 1000 * Math.max(flops / machine.flops, bytes / machine.bytes);
 }

@@ -11,13 +11,13 @@ import { appendResults, type ResultLine } from "./results.ts";
 import { measureRoofline } from "./roofline.ts";
 import { rooflineShare, type Rooflines, showCase } from "./table.ts";
 
-/** A software adapter computes about 3 GFLOP/s: larger calls would take minutes. */
+/** A software adapter computes about 3 GFLOP/s, so larger calls would take minutes. */
 const SOFTWARE_LIMIT = 1.2e9;
 
-/** tfjs trains at about 3 GFLOP/s: the larger models would take it a minute a step. */
+/** tfjs trains at about 3 GFLOP/s, so larger models would take a minute a step. */
 const TFJS_LIMIT = 1e10;
 
-/** Everything that a run needs to know about where it is. */
+/** What a run needs to know about its machine and its options. */
 export interface Setting {
   readonly options: BenchOptions;
   readonly contenders: readonly Contender[];
@@ -43,7 +43,8 @@ export async function settingFor(
     load: load(),
   };
   const say = options.json ? console.error : console.log;
-  say(`${here.cpu}, ${here.cores} processors, Node ${here.node}, WebGPU adapter: ${adapter.description}, commit ${info.commit}`); // prettier-ignore
+  const processors = `${here.cpu}, ${here.cores} processors, Node ${here.node}`;
+  say(`${processors}, WebGPU adapter: ${adapter.description}, commit ${info.commit}`);
   for (const line of missing) say(line);
   if (info.load > 0.5)
     say(`this machine is busy (load ${info.load} per processor): times are worth little, ratios more`);
@@ -106,7 +107,7 @@ function report(test: Case, results: readonly Measurement[], setting: Setting): 
   if (options.results !== undefined) appendResults(options.results, lines);
 }
 
-/** The cases that the words of the command line mean. @throws UsageError if a word fits none */
+/** The cases that the words of the command line name. @throws UsageError if a word fits none */
 export function casesFor(words: readonly string[]): Case[] {
   const { shapes, names } = splitWords(words);
   const all = allCases();

@@ -20,8 +20,8 @@ export function summarize(values: readonly number[]): Summary {
 }
 
 /**
- * How many times as long `slow` takes as `fast`: the median over rounds of the ratios within a round, in which both met the same
- * weather. Rounds that only one of them has are left out.
+ * How many times as long `slow` takes as `fast`: the median over rounds of the ratio within a round, in which both had
+ * the same conditions. Rounds that only one of them has are left out.
  */
 export function ratio(slow: readonly number[], fast: readonly number[]): number {
   const rounds = Math.min(slow.length, fast.length);
@@ -31,7 +31,10 @@ export function ratio(slow: readonly number[], fast: readonly number[]): number 
 /** The exponent p of the power law y ∝ xᵖ that fits best: the slope of a straight line through the logarithms. */
 export function fittedExponent(points: readonly (readonly [x: number, y: number])[]): number {
   check(points.length >= 2, () => `fittedExponent: expected two points or more, got ${points.length}`);
-  check(points.every(([x, y]) => x > 0 && y > 0), () => "fittedExponent: expected positive numbers"); // prettier-ignore
+  check(
+    points.every(([x, y]) => x > 0 && y > 0),
+    () => "fittedExponent: expected positive numbers",
+  );
   const logs = points.map(([x, y]) => [Math.log(x), Math.log(y)] as const);
   const mean = (axis: 0 | 1): number => logs.reduce((total, p) => total + p[axis], 0) / logs.length;
   const [mx, my] = [mean(0), mean(1)];
@@ -40,7 +43,9 @@ export function fittedExponent(points: readonly (readonly [x: number, y: number]
   return logs.reduce((total, [x, y]) => total + (x - mx) * (y - my), 0) / spread;
 }
 
-/** The largest difference from `expected`, as a share of its largest magnitude. Infinity where lengths differ or a value is no number. */
+/**
+ * The largest difference from `expected`, as a share of its largest magnitude. Infinity if lengths differ or for NaN.
+ */
 export function relativeError(values: readonly number[], expected: readonly number[]): number {
   if (values.length !== expected.length) return Infinity;
   const scale = expected.reduce((most, x) => Math.max(most, Math.abs(x)), 0) || 1;

@@ -5,7 +5,7 @@ import type { Measurement } from "./measure.ts";
 import { leastMs, type Roofline } from "./roofline.ts";
 import { ratio } from "./statistics.ts";
 
-/** Of this machine, for one thread and for all. */
+/** The rooflines of this machine, for one thread and for all. */
 export interface Rooflines {
   readonly one: Roofline;
   readonly all: Roofline;
@@ -21,13 +21,13 @@ export function showRate(test: Pick<Case, "flops" | "work">, ms: number): string
   return `${(test.flops / ms / 1e6).toPrecision(3)} GFLOP/s`;
 }
 
-/** The share of the roofline that was reached; undefined where our measurement of the machine says nothing about the executor. */
+/** The share of the roofline that was reached; undefined for an executor that our roofline does not describe. */
 export function rooflineShare(test: Case, contender: Contender, ms: number, machine: Rooflines): number | undefined {
   if (contender.executor !== "wasm" || test.flops + test.bytes === 0) return undefined;
   return leastMs(test, contender.threads === "all" ? machine.all : machine.one) / ms;
 }
 
-/** What the process took at most and, where the engine counts its tensors, what they took at most. */
+/** The most memory that the process took and, if the engine counts its tensors, that they took. */
 export function showMemory({ peakRss, peak }: Measurement): string {
   const mib = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
   if (peakRss === undefined) return "";
@@ -62,7 +62,17 @@ export function showCase(
       memory.padStart(14),
     ].join(" ");
   });
-  const head = `${test.name.padEnd(30)}\n${" ".repeat(22)} ${"ms".padStart(8)} ${"spread".padStart(15)} ${"rate".padStart(15)} ${"time".padStart(8)} ${"roofline".padStart(8)} ${(test.alone ? "RSS (tensors)" : "").padStart(14)}`;
+  const memoryHead = test.alone ? "RSS (tensors)" : "";
+  const columns = [
+    ["", 22],
+    ["ms", 8],
+    ["spread", 15],
+    ["rate", 15],
+    ["time", 8],
+    ["roofline", 8],
+    [memoryHead, 14],
+  ] as const;
+  const head = `${test.name.padEnd(30)}\n${columns.map(([text, width]) => text.padStart(width)).join(" ")}`;
   const figures = results.flatMap((r) =>
     Object.entries(r.figures ?? {}).map(([name, value]) => `    ${r.contender}: ${name} ${showMs(value)}`),
   );

@@ -1,6 +1,6 @@
 /**
- * `npm run generate -- --run runs/<name> --task "…"`: plays one episode live with a trained checkpoint. The world is the one that
- * `--seed` makes; with `--task` its question is replaced by yours, and nobody checks the answer.
+ * `npm run generate -- --run runs/<name> --task "…"`: plays one episode live with a trained checkpoint. `--seed` makes
+ * the world. `--task` replaces its question by yours, and then nobody checks the answer.
  */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
@@ -102,5 +102,5 @@ async function main(): Promise<number> {
 }
 
 process.exitCode = await main().catch(report);
-// Worker threads of the executor are gone by now; nothing else keeps the process.
+// Worker threads of the executor have ended by now, so nothing else keeps the process alive.
 process.exit();

@@ -1,4 +1,7 @@
-/** `npm start`: the main job. What it does is in node/job/run.ts; here are flags, the run folder, Ctrl-C and the end. */
+/**
+ * `npm start`: the main job, whose work is in node/job/run.ts. This file has the flags, the run folder, Ctrl-C and the
+ * end.
+ */
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import process from "node:process";
@@ -23,8 +26,10 @@ import { listYardsticks } from "../node/job/yardsticks.ts";
 
 const NOT_LISTED = `
 The default method is grpo_token+echo.
-gdpo compares the components of --set reward.…; where nobody names any, reward.format=0.2 and reward.tools=0.1 beside the outcome.
-In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference) and over demonstrations (dft: trainSft, or --set sft.loss=dft).
+gdpo compares the components of --set reward.…; without any it takes reward.format=0.2 and reward.tools=0.1 beside
+the outcome.
+In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference), and over demonstrations (dft: trainSft, or
+--set sft.loss=dft).
 `;
 
 async function main(): Promise<number> {
@@ -50,7 +55,7 @@ async function main(): Promise<number> {
     }
   }
   const chosen = checkFolder(options);
-  // The device first: a run that has no executor leaves no folder behind.
+  // The device comes first: a run that has no executor leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
   const { folder, preset } = chosen();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
@@ -79,7 +84,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Checks where the run goes and what it does; the answer opens the folder, or makes it. */
+/** Checks the folder and the settings of the run. The function that it returns opens the folder, or makes it. */
 function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: Preset } {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
@@ -88,7 +93,7 @@ function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: 
   }
   const preset = presetFor(options);
   const path = join("runs", options.name ?? nameOf(preset, options));
-  // A name that was asked for is kept or refused; one that we chose gets a number if it is taken.
+  // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
   if (options.name !== undefined && existsSync(path)) {
     throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
   }
@@ -97,7 +102,7 @@ function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: 
   return () => ({ folder: createRun(free, { preset }), preset });
 }
 
-/** Says what differs from the default: environment and method. */
+/** The name of a run: what differs from the default, that is, environment and method. */
 function nameOf({ env, seed, rl, async }: Preset, { model, quick }: StartOptions): string {
   const lambda = rl.options?.["echo"]?.["lambda"];
   const parts = [
@@ -112,5 +117,5 @@ function nameOf({ env, seed, rl, async }: Preset, { model, quick }: StartOptions
 }
 
 process.exitCode = await main().catch(report);
-// Threads and Dawn may keep the process alive after their device is gone.
+// Threads and Dawn may keep the process alive after their device is disposed.
 process.exit();

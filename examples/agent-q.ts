@@ -1,15 +1,15 @@
 /**
- * Agent Q: a policy learns from its own searches. Three doors in a row, each with a sign; one of four keys fits, a wrong one ends the
- * game, and only behind the last door there is a reward. The policy has only seen that keys are letters. It tries several keys from
- * every point, in clones of the game; where one led further than another it is preferred, and a preference loss learns from these
- * pairs. Printed for three seeds: games won before and after. `npx tsx examples/agent-q.ts`
+ * Agent Q: a policy learns from its own searches. There are three doors in a row, each with a sign. One of four keys
+ * fits, a wrong one ends the game, and there is a reward only behind the last door. The policy knows only that
+ * keys are letters. It tries several keys from every point, in clones of the game. A key that led further than another
+ * is preferred, and a preference loss learns from these pairs. `npx tsx examples/agent-q.ts`
  */
 import { AdamW, byteTokenizer, device, evaluate, initParams, modelConfig, playScripted, Rng } from "../index.ts";
 import { type EnvironmentSpec, SingleUseEnvironment, SPECIAL_TOKENS, type StepResult } from "../index.ts";
 import { Template, trainAgentQ, trainSft } from "../index.ts";
 
 const SIGNS = "wxyz";
-const KEYS = "cadb"; // which key fits which sign; nobody is told
+const KEYS = "cadb"; // the key for each sign; no player is told
 
 class Doors extends SingleUseEnvironment {
   readonly name = "doors";
@@ -25,10 +25,11 @@ class Doors extends SingleUseEnvironment {
   protected act(action: string): StepResult {
     const opens = action === KEYS[SIGNS.indexOf(this.signs[this.passed]!)];
     const success = (this.passed += Number(opens)) === 3;
-    return { observation: opens ? (this.signs[this.passed] ?? "won") : "lost", reward: Number(success), done: !opens || success, info: { success } }; // prettier-ignore
+    const observation = opens ? (this.signs[this.passed] ?? "won") : "lost";
+    return { observation, reward: Number(success), done: !opens || success, info: { success } };
   }
 
-  /** A search tries several actions from one point: each in a copy of its own. */
+  /** A copy of the game: a search tries several actions from one point, each in a copy. */
   clone(): Doors {
     const copy = new Doors();
     copy.resumeFrom(this);
@@ -69,7 +70,7 @@ for (const seed of [1, 2, 3]) {
 
   const search = { candidates: 8, iterations: 80, parallel: 4, exploration: 0.5, maxTurns: 3 };
   const task = { env: doors, envOptions: {}, tasks: 24, iterations: 8, search };
-  // The default loss, IPO with imitation, asks for a margin and no more; plain DPO would push both keys away, to nonsense.
+  // The default loss, IPO with imitation, asks for a margin and no more. Plain DPO would push both keys towards 0.
   const learning = { steps: 40, batchSize: 16 };
   const actor = { maxActionTokens: 3, temperature: 1.2 };
   for await (const { iteration, metrics } of trainAgentQ({ ...learner, ...task, ...learning, actor, rng })) {

@@ -1,8 +1,9 @@
 /**
- * A character language model: a small transformer learns a nursery rhyme by heart and then recites it. `npx tsx examples/char-lm.ts`
+ * A character language model: a small transformer learns a nursery rhyme by heart and then recites it.
+ * `npx tsx examples/char-lm.ts`
  *
- * After Karpathy's min-char-rnn and nanoGPT. Everything that happens is in this file, except what the imports name; in a program
- * of your own they come from "worldgrad".
+ * After Karpathy's min-char-rnn and nanoGPT. Everything that happens is in this file, except what the imports name; in
+ * a program of your own they come from "worldgrad".
  */
 import { crossEntropy, device, Rng, scope, tensor, valueAndGrad } from "../index.ts";
 import { AdamW, byteTokenizer, forward, generate, initParams, logits, modelConfig, schedule } from "../index.ts";

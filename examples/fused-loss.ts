@@ -1,15 +1,16 @@
 /**
- * A loss of your own as one kernel: the Huber loss with a trainable scale. Written once as a scalar formula, it runs forward and
- * backward as a single fused kernel on every executor, and its gradient is checked here. `npx tsx examples/fused-loss.ts`
+ * A loss of your own as one kernel: the Huber loss with a trainable scale. It is written once as a scalar formula and
+ * runs forward and backward as a single fused kernel on every executor; its gradient is checked here.
+ * `npx tsx examples/fused-loss.ts`
  *
  * In a program of your own the imports come from "worldgrad/engine".
  */
 import { checkGradient, device, fuse, grad, Rng, select, sum, type Tensor, tensor } from "../index.ts";
 
 /**
- * ½r²/s for |r| ≤ s, else |r| − ½s, plus ln s so that the scale cannot grow for nothing; r = prediction − target.
- * The parameters of the formula are expressions, not tensors: what is built here is printed as WGSL, assembled as WebAssembly,
- * and differentiated symbolically. Calls broadcast like every other op.
+ * ½r²/s for |r| ≤ s, else |r| − ½s, with r = prediction − target; plus ln s, so that a larger scale has a cost. The
+ * parameters of the formula are expressions, not tensors: the formula is printed as WGSL, assembled as WebAssembly, and
+ * differentiated symbolically. Calls broadcast like every other op.
  */
 const huber = fuse("huber", (prediction, target, scale) => {
   const r = prediction.sub(target).abs();

@@ -83,7 +83,7 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
       const known = episode.ids.length - 1;
       let over = false;
       if (id === END) over = episode.react(seat.turn++, action[row]!.splice(0));
-      else if (action[row]!.push(id) === 2) [over, episode.reward] = [true, 0]; // two tokens without an end: worth nothing
+      else if (action[row]!.push(id) === 2) [over, episode.reward] = [true, 0]; // two tokens without an end earn 0
       seat.tokens = episode.ids.slice(known);
       return over;
     });
@@ -132,7 +132,8 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
   );
   const tokens = scored.filter((token) => token.policy > 0 || token.world > 0);
   const index = Int32Array.from(tokens, ({ at }) => at);
-  const targets = tensor(index.map((at) => ids[at + 1]!), { device: on }); // prettier-ignore
+  const next = index.map((at) => ids[at + 1]!);
+  const targets = tensor(next, { device: on });
   const column = (name: "policy" | "world" | "advantage"): Tensor =>
     tensor(
       Float64Array.from(tokens, (token) => token[name]),

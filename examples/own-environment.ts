@@ -1,7 +1,8 @@
 /**
- * Your own environment, and an agent that learns in it: guess a number from 1 to 5 in three turns, the world answers "higher" or "lower".
- * A transformer with random weights sees twelve games of an expert, then plays by itself: GRPO teaches it to win, ECHO (a loss on
- * the world's answers) to know what the world will say. `npx tsx examples/own-environment.ts`
+ * Your own environment, and an agent that learns in it: it guesses a number from 1 to 5 in three turns, and the world
+ * answers "higher" or "lower". A transformer with random weights sees twelve games of an expert, then plays by itself:
+ * GRPO teaches it to win, and ECHO (a loss on the world's answers) to predict what the world will say.
+ * `npx tsx examples/own-environment.ts`
  *
  * In a program of your own the imports come from "worldgrad".
  */
@@ -9,7 +10,7 @@ import { AdamW, byteTokenizer, demonstrate, device, initParams, modelConfig, Rng
 import { echo, type EnvironmentSpec, evaluate, grpo, ppoClip, SingleUseEnvironment } from "../index.ts";
 import { SPECIAL_TOKENS, type StepResult, Template, trainRl, trainSft, worldModelLoss } from "../index.ts";
 
-/** One game. Text in, text out; the base class sees to it that it is used once. */
+/** One game: text in, text out. The base class makes sure that a game is used once. */
 class Guess extends SingleUseEnvironment {
   readonly name = "guess";
   secret = 0;
@@ -28,7 +29,7 @@ class Guess extends SingleUseEnvironment {
     const done = success || ++this.turns === 3;
     if (guess !== undefined && guess < this.secret) this.low = Math.max(this.low, guess + 1);
     if (guess !== undefined && guess > this.secret) this.high = Math.min(this.high, guess - 1);
-    // A bad action is no exception: the world says what is wrong with it.
+    // A bad action throws no exception: the world answers what is wrong with it.
     const answer = guess === undefined ? "a digit!" : success ? "yes" : guess < this.secret ? "higher" : "lower";
     return { observation: answer, reward: success ? 1 - 0.2 * this.turns : 0, done, info: { success } };
   }
@@ -39,7 +40,7 @@ const guess: EnvironmentSpec = {
   description: "guess a number",
   families: [],
   make: () => new Guess(),
-  // For the warm start: the expert may look inside. For comparisons: a player that looks at nothing.
+  // The expert, for the warm start, may look inside; the player to compare with looks at nothing.
   expert: (env) => (env instanceof Guess ? String((env.low + env.high) >> 1) : ""),
   random: (rng) => String(1 + rng.int(5)),
 };
@@ -56,7 +57,7 @@ const rolloutOptions = { maxTurns: 3, maxActionTokens: 2 };
 const games = [...Array(12).keys()];
 const demonstrations = await Promise.all(games.map((seed) => demonstrate(guess, {}, seed, template)));
 async function report(when: string): Promise<void> {
-  const seeds = Array.from({ length: 60 }, (_, i) => 1000 + i); // other numbers than those of the demonstrations
+  const seeds = Array.from({ length: 60 }, (_, i) => 1000 + i); // the demonstrations have other seeds
   const { successes, episodes, meanTurns } = await evaluate(model, template, guess, {}, seeds, rng, rolloutOptions);
   const world = (await worldModelLoss(model, template, demonstrations)).toFixed(2);
   console.log(
@@ -66,7 +67,8 @@ async function report(when: string): Promise<void> {
 
 for await (const _ of trainSft({ ...learner, demonstrations, batchSize: 6, steps: 60, rng: rng.split("sft") }));
 await report("after the demonstrations");
-const objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", world: echo({ lambda: 0.05 }) } as const; // prettier-ignore
+const world = echo({ lambda: 0.05 });
+const objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", world } as const;
 const task = { env: guess, envOptions: {}, groups: 8, groupSize: 8, rollout: rolloutOptions, steps: 80 };
 const rewards: number[] = [];
 for await (const { metrics } of trainRl({ ...learner, ...task, objective, lr: schedule({ lr: 2e-3 }), rng })) {

@@ -155,7 +155,7 @@ export function lossOf(group: readonly Episode[], lambda: number): Value {
   );
 }
 
-/** Trains an agent: in each step it plays eight episodes with each safe. Returns what came of them in each tenth. */
+/** Trains an agent: in each step it plays eight episodes with each safe. Returns outcomes by tenths of the steps. */
 export function train(lambda: number, lies: boolean, seed: number, steps: number, rate = 0.01): Outcome[][] {
   const rng = random(seed); // for every agent the same codes, and the same weights to begin with
   const codes = times(8, () => randomCode(rng));

@@ -1,9 +1,10 @@
 /**
- * `npm run build`: dist/ with one JavaScript module and one declaration file per source file (TypeScript's own output, so that
- * what is shipped reads like what was written), and dist/worldgrad.min.js, everything for a page in one minified file.
+ * `npm run build`: makes dist/ with one JavaScript module and one declaration file per source file, and
+ * dist/worldgrad.min.js, everything for a page in one minified file. The modules are TypeScript's own output, so that
+ * the package reads like the source.
  *
- * Prints the sizes and fails when the page's file is over its budget, when an entry point pulls in what lies above it, or when
- * something of Node has crept into what must run in browsers.
+ * It prints the sizes and fails if the page's file is over its budget, if an entry point imports from a layer above it,
+ * or if something of Node is in what must run in browsers.
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,18 +16,18 @@ import { packageFolder } from "./packageFolder.ts";
 interface Entry {
   readonly name: string;
   readonly file: string;
-  /** What it may pull in. */
+  /** The folders that it may import from. */
   readonly folders: readonly string[];
-  /** Bytes, minified and gzipped. */
+  /** The limit in bytes, minified and gzipped. */
   readonly budget: number;
-  /** Packages that it may import; none unless said otherwise. */
+  /** The packages that it may import; none by default. */
   readonly external?: readonly string[];
 }
 
 /**
- * Folders that each entry point may pull in, and its budget in bytes, minified and gzipped. Budgets are raised only by a commit of
- * their own, with the reason; docs/decisions.md says what the bytes are spent on. A page that names what it uses carries no
- * environment and no method that it does not name.
+ * The folders that each entry point may import from, and its budget in bytes, minified and gzipped. Only a commit of
+ * its own with the reason may raise a budget; docs/decisions.md says what the bytes are spent on. A page that imports
+ * names gets no environment and no method that it does not name.
  */
 const ENTRIES: readonly Entry[] = [
   {
@@ -44,7 +45,8 @@ const ENTRIES: readonly Entry[] = [
     budget: 45 * 1024,
   },
   { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 145 * 1024 },
-  // For tests: fast-check itself is the user's, an optional peer. It needs of the engine only how tensors are made.
+  // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
+  // made.
   {
     name: "worldgrad/fast-check",
     file: "fastCheck.js",
@@ -87,7 +89,7 @@ async function bundle(
   file: string,
   external: readonly string[] = [],
 ): Promise<{ text: Uint8Array; metafile: Metafile }> {
-  // For browsers, with nothing else declared external: an import of `node:` or of a package would be an error here.
+  // For browsers, with nothing else external: an import of `node:` or of a package is an error here.
   const { outputFiles, metafile } = await build({
     absWorkingDir: dist,
     entryPoints: [file],

@@ -1,11 +1,11 @@
 /**
- * `npm run check:consumer`: the packed tarball in the hands of a stranger, outside this repository and without the
+ * `npm run check:consumer`: checks the packed tarball as a user would have it, outside this repository and without the
  * network.
  *
- * Packs dist/ (run `npm run build` first), installs the tarball into an empty folder, then, there: imports every entry
- * point in Node, trains ten steps on WebAssembly, type-checks strictly without `@webgpu/types` and `@types/node`
- * (engine and nn also without the DOM's types; rl takes an AbortSignal), checks a gradient as a property, once
- * fast-check, the optional peer, is beside it, and bundles for the browser, where `node:` imports would be errors.
+ * It packs dist/ (run `npm run build` first) and installs the tarball into an empty folder. There it imports every
+ * entry point in Node, trains ten steps on WebAssembly, type-checks strictly without `@webgpu/types` and `@types/node`
+ * (engine and nn also without the DOM's types; rl takes an AbortSignal), adds fast-check, the optional peer, to check a
+ * gradient as a property, and bundles for the browser, where imports of `node:` would be errors.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
@@ -37,7 +37,9 @@ import { ROLES, type Trajectory } from "worldgrad/rl";
 import { report } from "./train.js";
 
 export const spec: EnvironmentSpec<never> = terminal;
-export const f = async (x: Tensor, model: Model, t: Trajectory): Promise<number> => (x.device === (await device()) ? ROLES.length : t.stream.ids.length + model.config.layers);
+export async function f(x: Tensor, model: Model, t: Trajectory): Promise<number> {
+  return x.device === (await device()) ? ROLES.length : t.stream.ids.length + model.config.layers;
+}
 export const text: string = report + grpo().toString();
 `;
 
@@ -54,7 +56,7 @@ if (typeof node.loadModel !== "function") throw new Error("worldgrad/node does n
 console.log("worldgrad " + info.version + ", " + Object.keys(all).length + " names, " + report);
 `;
 
-/** With fast-check, the optional peer, beside it. */
+/** A program that also needs fast-check, the optional peer. */
 const PROPERTY = `
 import fc from "fast-check";
 import { add, checkGradient, device, sum, tanh, type Tensor } from "worldgrad/engine";

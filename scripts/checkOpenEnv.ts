@@ -4,9 +4,9 @@
  *     pip install openenv && python tests/environments/openenv-room.py 8765 &
  *     npx tsx scripts/checkOpenEnv.ts http://127.0.0.1:8765
  *
- * Says what tests/support/openEnvDialogue.ts lists, compares the frames with the committed recording
- * (tests/environments/openenv-recorded.json; `--record` writes it), then plays an episode with the client. Exits with 1 on a
- * difference: another version of the server then speaks another protocol.
+ * Sends what tests/support/openEnvDialogue.ts lists, compares the frames with the committed recording
+ * (tests/environments/openenv-recorded.json; `--record` writes it), then plays an episode with the client. Exits with 1
+ * on a difference: then this version of the server has another protocol.
  */
 import { WebSocket } from "ws";
 import { isDeepStrictEqual } from "node:util";

@@ -1,7 +1,7 @@
 /**
- * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests run:
- * tests/support/rlMethods.ts (properties) and tests/support/rlGoldens.ts (numbers of other systems). tests/project/methodTable.test.ts
- * fails while the file is not up to date, or if a row has neither.
+ * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests
+ * run: tests/support/rlMethods.ts (properties) and tests/support/rlGoldens.ts (numbers of other systems).
+ * tests/project/methodTable.test.ts fails if the file is not up to date, or if a row has neither.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,16 @@ import {
   OTHER_CASES,
   TRL_CASES,
 } from "../tests/support/rlGoldens.ts";
-import { ADVANTAGE_NOTES, ADVANTAGE_PROPERTIES, ADVANTAGE_ROWS, KL_PROPERTIES, KL_ROWS, LOSS_PROPERTIES, LOSS_ROWS, OTHER_ROWS } from "../tests/support/rlMethods.ts"; // prettier-ignore
+import {
+  ADVANTAGE_NOTES,
+  ADVANTAGE_PROPERTIES,
+  ADVANTAGE_ROWS,
+  KL_PROPERTIES,
+  KL_ROWS,
+  LOSS_PROPERTIES,
+  LOSS_ROWS,
+  OTHER_ROWS,
+} from "../tests/support/rlMethods.ts";
 import { optionRows } from "../node/job/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -27,13 +36,14 @@ const INTRODUCTION = `# All methods
 
 Made by \`npx tsx scripts/methodTable.ts\` from the tables that the tests run; do not edit by hand.
 
-lp is the new log-probability of a token, old the recorded one, ref a frozen reference's, A the advantage, ρ = e^(lp − old), sg(·) a
-value without its gradient, R the return of a rollout. Losses are minimised. **Golden**: entries of
-\`tests/fixtures/rl_losses.json\` and \`rl_losses_wide.json\` (verl, TRL, prime-rl, verl-agent, RAGEN), compared in value and
-gradient to 1e-6 on the f64 reference and 1e-5 on the f32 executors, and of \`trl.json\` (TRL 1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests.
+lp is the new log-probability of a token, old the recorded one, ref a frozen reference's, A the advantage,
+ρ = e^(lp − old), sg(·) a value without its gradient, R the return of a rollout. Losses are minimised. **Golden**:
+entries of \`tests/fixtures/rl_losses.json\` and \`rl_losses_wide.json\` (verl, TRL, prime-rl, verl-agent, RAGEN), whose
+value and gradient are compared to 1e-6 on the f64 reference and to 1e-5 on the f32 executors, and of \`trl.json\` (TRL
+1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests.
 `;
 
-/** Everything that a method is compared with. */
+/** Everything that methods are compared with. */
 const GOLDEN: ReadonlyMap<string, readonly string[]> = (() => {
   const map = new Map<string, string[]>();
   const add = (method: string, entry: string): void => void map.set(method, [...(map.get(method) ?? []), entry]);
@@ -49,7 +59,7 @@ export interface MethodRow {
   readonly source: string;
   readonly golden: readonly string[];
   readonly properties: readonly string[];
-  /** Properties that it cannot have, and why. */
+  /** The properties that it cannot have, and why. */
   readonly exceptions: Readonly<Record<string, string>>;
 }
 
@@ -78,9 +88,15 @@ export function methodRows(): MethodRow[] {
     ...Object.entries(ADVANTAGES).map(([name, entry]) =>
       rowOf("Advantages", name, entry, Object.keys(ADVANTAGE_PROPERTIES), ADVANTAGE_ROWS[name]?.exceptions),
     ),
-    ...Object.entries(OTHER_ROWS).flatMap(
-      ([section, rows]) =>
-      Object.entries(rows).map(([name, row]) => rowOf(section, name, row, row.tests.map(([file, title]) => `${file.replace(/.*\/(.*)\.test\.ts/, "$1")}: ${title}`))), // prettier-ignore
+    ...Object.entries(OTHER_ROWS).flatMap(([section, rows]) =>
+      Object.entries(rows).map(([name, row]) =>
+        rowOf(
+          section,
+          name,
+          row,
+          row.tests.map(([file, title]) => `${file.replace(/.*\/(.*)\.test\.ts/, "$1")}: ${title}`),
+        ),
+      ),
     ),
   ];
 }
@@ -93,10 +109,12 @@ const NOTES: Readonly<Record<string, string>> = {
 };
 
 function listOf(properties: Readonly<Record<string, string>>): string {
-  return Object.entries(properties).map(([name, text]) => `- **${name}**: ${text}.`).join("\n"); // prettier-ignore
+  return Object.entries(properties)
+    .map(([name, text]) => `- **${name}**: ${text}.`)
+    .join("\n");
 }
 
-/** A pipe would end the cell. */
+/** The text of a cell, whose pipes are escaped. */
 const cell = (text: string): string => text.replaceAll("|", "\\|");
 
 function tableOf(rows: readonly MethodRow[]): string {
@@ -124,19 +142,25 @@ export function methodTable(): Promise<string> {
     const table = tableOf(rows.filter((row) => row.section === section));
     return `## ${section}\n\n${properties ? `${listOf(properties)}\n\n` : ""}${table}\n`;
   });
-  const presets = Object.entries(METHODS).map(([name, m]) =>
-    `| \`${name}\` | ${m.advantage} | ${m.loss} | ${m.aggregation} | ${m.description} | ${m.source} |`,
-  ); // prettier-ignore
-  const presetTable = ["| Method | Advantage | Loss | Aggregation | In words | Source |", "| - | - | - | - | - | - |", ...presets].join("\n"); // prettier-ignore
-  const options = optionRows().map(({ part, name, default: value, allowed, about }) =>
-    `| \`${part}.${name}\` | ${value} | ${cell(allowed)} | ${cell(about)} |`,
-  ); // prettier-ignore
+  const presets = Object.entries(METHODS).map(
+    ([name, m]) => `| \`${name}\` | ${m.advantage} | ${m.loss} | ${m.aggregation} | ${m.description} | ${m.source} |`,
+  );
+  const presetTable = [
+    "| Method | Advantage | Loss | Aggregation | In words | Source |",
+    "| - | - | - | - | - | - |",
+    ...presets,
+  ].join("\n");
+  const options = optionRows().map(
+    ({ part, name, default: value, allowed, about }) =>
+      `| \`${part}.${name}\` | ${value} | ${cell(allowed)} | ${cell(about)} |`,
+  );
   const optionTable = ["| Option | Default | Allowed | What it does |", "| - | - | - | - |", ...options].join("\n");
   const text = `${INTRODUCTION}
 ${sections.join("\n")}
 ## Presets
 
-What \`--method\` knows; each goes through the loop in \`tests/rl/presets.test.ts\`, with one pass over its episodes and with two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
+The methods of \`--method\`. \`tests/rl/presets.test.ts\` trains with each, with one pass over its episodes and with
+two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
 
 ${presetTable}
 

@@ -1,10 +1,10 @@
 /**
- * `npm run mutate`: are the tests able to see a mistake? Every loss and estimator is changed in one small place (a sign, a mask, an
- * index, a denominator, …; scripts/mutate/mutants.ts), the tests run, and one of them has to fail. The files on disk stay as
- * they are: the edits exist in the module that the test runner loads (scripts/mutate/instrument.ts).
+ * `npm run mutate`: can the tests see a mistake? Every loss and estimator is changed in one small place (a sign, a
+ * mask, an index, a denominator, …; scripts/mutate/mutants.ts), the tests run, and one of them has to fail. The files
+ * on disk stay as they are: the edits exist in the module that the test runner loads (scripts/mutate/instrument.ts).
  *
- * Ends with 1 if an edit survives, if a mutant said to be equivalent does not, or if a test fails without any edit; with 2 for
- * wrong flags.
+ * Exit code 1 if an edit survives, if a test kills a mutant that is listed as equivalent, or if a test fails without
+ * any edit; 2 for wrong flags.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -35,7 +35,7 @@ interface Options {
   readonly quiet: boolean;
 }
 
-/** The options, or the line that says what is wrong with them. */
+/** The options, or the line that says what is wrong with the arguments. */
 function optionsOf(args: readonly string[]): Options | string {
   try {
     const { values } = parseArgs({
@@ -67,7 +67,7 @@ function optionsOf(args: readonly string[]): Options | string {
 
 const lineOf = (mutant: Mutant): string => `${mutant.file}:${mutant.line}  ${mutant.kind}  ${editOf(mutant)}`;
 
-/** Runs all tests in another process, with these mutants to try. */
+/** Runs all tests in another process, which tries these mutants. */
 async function runTests(folder: string, name: string, job: Omit<Job, "outcome">): Promise<Outcome> {
   const [path, outcome] = [join(folder, `${name}.json`), join(folder, `${name}-outcome.json`)];
   writeFileSync(path, JSON.stringify({ ...job, outcome } satisfies Job));
@@ -81,7 +81,8 @@ async function runTests(folder: string, name: string, job: Omit<Job, "outcome">)
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
   const progress = setInterval(() => {
-    if (process.stderr.isTTY && existsSync(outcome)) process.stderr.write(`\r${name}: ${killedIn(outcome)} of ${job.mutants.length} killed `); // prettier-ignore
+    if (process.stderr.isTTY && existsSync(outcome))
+      process.stderr.write(`\r${name}: ${killedIn(outcome)} of ${job.mutants.length} killed `);
   }, 2000);
   const end = (): void => void child.kill();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, end);
@@ -89,14 +90,16 @@ async function runTests(folder: string, name: string, job: Omit<Job, "outcome">)
   clearInterval(progress);
   try {
     const result = JSON.parse(readFileSync(outcome, "utf8")) as Outcome;
-    // Tests that fail are in the outcome; what vitest itself complains of is a file that cannot be loaded, or a crash.
-    return code === 0 ? result : { ...result, broken: [...result.broken, `vitest ended with ${String(code)}:\n${output.slice(-2000)}`] }; // prettier-ignore
+    // The outcome has the tests that fail; vitest itself complains of a file that cannot be loaded, or of a crash.
+    return code === 0
+      ? result
+      : { ...result, broken: [...result.broken, `vitest ended with ${String(code)}:\n${output.slice(-2000)}`] };
   } catch {
     throw new Error(`the tests did not run to their end:\n${output.slice(-4000)}`);
   }
 }
 
-/** Written again after every file of tests; in between it may be half written. */
+/** How many mutants are killed so far. The file is written after every file of tests and may be half written. */
 function killedIn(outcome: string): string {
   try {
     return String(Object.keys((JSON.parse(readFileSync(outcome, "utf8")) as Outcome).killed).length);
@@ -105,7 +108,7 @@ function killedIn(outcome: string): string {
   }
 }
 
-/** Every `jobs`-th mutant to each process; all of them load the same modules. */
+/** Gives every `jobs`-th mutant to each process; all of them load the same modules. */
 async function tryAll(
   mutants: readonly Mutant[],
   chosen: readonly number[],
@@ -183,7 +186,8 @@ async function main(): Promise<number> {
   console.log(summary(chosen.map((id) => mutants[id]!)));
   const seconds = ((performance.now() - begun) / 1000).toFixed(0);
   console.log(
-    `${chosen.length} edits: ${Object.keys(killed).length} killed, ${equivalents} equivalent, ${survivors} survived; ${seconds} s`,
+    `${chosen.length} edits: ${Object.keys(killed).length} killed, ${equivalents} equivalent, ${survivors} ` +
+      `survived; ${seconds} s`,
   );
   if (wrong > 0) console.log(`${wrong} of those said to be equivalent are not`);
   return survivors + wrong + broken.length > 0 ? 1 : 0;

@@ -1,6 +1,7 @@
 /**
- * `npx tsx scripts/opTable.ts`: writes docs/ops.md, the table of all ops, from their definitions. What the table says of tests is
- * what tests/ops/ops.test.ts does with the same definitions; tests/project/opTable.test.ts fails while the file is not up to date.
+ * `npx tsx scripts/opTable.ts`: writes docs/ops.md, the table of all ops, from their definitions. What it says of tests
+ * is what tests/ops/ops.test.ts does with the same definitions. tests/project/opTable.test.ts fails if the file is not
+ * up to date.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,8 +18,9 @@ const INTRODUCTION = `# All ops
 Made by \`npx tsx scripts/opTable.ts\` from the definitions in \`engine/ops/\`; do not edit by hand.
 
 - **Inputs**: element types, one list per form that the samples have. f32 stands for the device's float type.
-- **Kind**: \`formula\` — one scalar expression, from which both kernels and the derivative come; \`kernel\` — a kernel family of
-  its own in \`kernels/\`; \`view\` — shares the input's memory; \`in place\` — overwrites an input. \`, linear\`: see the next column.
+- **Kind**: \`formula\` — one scalar expression, from which both kernels and the derivative come; \`kernel\` — a kernel
+  family of its own in \`kernels/\`; \`view\` — shares the input's memory; \`in place\` — overwrites an input.
+  \`, linear\`: see the next column.
 - **Gradient**: the orders that are checked against differences in f64 (1e-7). A linear op's first order is the identity
   ⟨g, Ax⟩ = ⟨Aᵀg, x⟩ (1e-12). "0": a step, whose derivative is 0 and is checked to be 0.
 - **Tolerance**: of the f32 executors against the f64 reference, relative to max(1, the largest element).
@@ -60,13 +62,21 @@ function callsOf(op: AnyOp, samples: readonly AnySample[]): string {
 export function opTable(): Promise<string> {
   const values = Object.values(ops) as unknown[];
   const formulas = new Set(values.flatMap((f) => (typeof f === "function" && "op" in f ? [(f.op as AnyOp).name] : [])));
-  const listed = allOps().filter((op) => op.name !== "inPlace"); // exists in the tests only
+  const listed = allOps().filter((op) => op.name !== "inPlace"); // only the tests have it
   const rows = listed
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map((op) => {
       const samples = samplesOf(op);
       const tolerance = (op.tolerance ?? 1e-5).toExponential();
-      const cells = [`\`${op.name}\``, inputForms(samples), kindOf(op, formulas), gradientOf(op, samples), tolerance, samples.length, callsOf(op, samples)]; // prettier-ignore
+      const cells = [
+        `\`${op.name}\``,
+        inputForms(samples),
+        kindOf(op, formulas),
+        gradientOf(op, samples),
+        tolerance,
+        samples.length,
+        callsOf(op, samples),
+      ];
       return `| ${cells.join(" | ")} |`;
     });
   const header = "| Op | Inputs | Kind | Gradient | Tolerance | Samples | Calls |\n|-|-|-|-|-|-:|-|";

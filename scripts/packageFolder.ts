@@ -1,4 +1,4 @@
-/** Where package.json is, for scripts that are started from anywhere. */
+/** The folder of package.json, for scripts that are started from any folder. */
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Fetches Mesa's software Vulkan driver (lavapipe) into .cache/lavapipe, where the tests pick it up: they run several times
-# faster than on SwiftShader, and a second, independent WGSL implementation is executed. For Debian 12 on x86-64; needs no
-# root and installs nothing. Debian 12's own Mesa (22.3) is refused by Dawn, hence the package from bookworm-backports.
-# Idempotent: does nothing when the driver is already there.
+# Fetches Mesa's software Vulkan driver (lavapipe) into .cache/lavapipe, where the tests find it. They run several times
+# faster than on SwiftShader, and on a second, independent implementation of WGSL. For Debian 12 on x86-64; it needs no
+# root and installs nothing. Dawn refuses Debian 12's own Mesa (22.3), so the package comes from bookworm-backports.
+# If the driver is already there, it does nothing.
 set -eu
 cd "$(dirname "$0")/.."
 target="$PWD/.cache/lavapipe"
@@ -17,7 +17,8 @@ for suite in bookworm bookworm-backports; do
   echo "deb [signed-by=$key] http://deb.debian.org/debian $suite main"
 done >"$work/sources.list"
 apt() {
-  apt-get -q=2 -o Dir::State::Lists="$work/lists" -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
+  apt-get -q=2 -o Dir::State::Lists="$work/lists" \
+    -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- \
     -o Dir::Cache="$work/cache" -o APT::Sandbox::User="$(id -un)" -o APT::Default-Release=bookworm "$@"
 }
 fetch() {
@@ -30,7 +31,8 @@ fetch mesa-vulkan-drivers/bookworm-backports libdrm2/bookworm-backports libvulka
 
 # What the driver links against and this machine lacks; a package can bring new needs, hence the rounds.
 for round in 1 2 3 4; do
-  missing="$(LD_LIBRARY_PATH="$work/lib" ldd "$work/lib/libvulkan_lvp.so" | sed -n 's/^\s*\(\S*\) => not found$/\1/p' | sort -u)"
+  missing="$(LD_LIBRARY_PATH="$work/lib" ldd "$work/lib/libvulkan_lvp.so" |
+    sed -n 's/^\s*\(\S*\) => not found$/\1/p' | sort -u)"
   [ -z "$missing" ] && break
   packages=
   for library in $missing; do
@@ -74,5 +76,6 @@ rm -rf "$target"
 mkdir -p "$target/lib"
 rm -f "$work"/lib/libvulkan_[!l]* "$work"/lib/libVkLayer*
 cp -P "$work"/lib/*.so* "$target/lib/"
-printf '{"file_format_version":"1.0.0","ICD":{"library_path":"%s","api_version":"1.4.305"}}\n' "$target/lib/libvulkan_lvp.so" >"$target/icd.json"
+printf '{"file_format_version":"1.0.0","ICD":{"library_path":"%s","api_version":"1.4.305"}}\n' \
+  "$target/lib/libvulkan_lvp.so" >"$target/icd.json"
 echo "lavapipe: $(du -sh "$target" | cut -f1) in .cache/lavapipe"

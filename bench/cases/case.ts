@@ -1,31 +1,35 @@
-/** A case: a task with its name, what it costs on paper, and how its results are known to be right. */
+/** A case: a task with its name, its cost on paper, and how its results are checked. */
 import type { Contender } from "../contenders/index.ts";
 import type { Task } from "./task.ts";
 
 export interface Case {
-  /** `family/details`; what is typed after `npm run bench --` is the beginning of it. */
+  /** `family/details`; the words after `npm run bench --` are beginnings of it. */
   readonly name: string;
   readonly task: Task;
-  /** Floating-point operations that the mathematics needs: a multiplication and an addition are two; recomputation does not count. */
+  /**
+   * Floating-point operations that the mathematics needs; a multiplication and an addition are two. No recomputation.
+   */
   readonly flops: number;
   /** Bytes that must move if every operand is read once and every result written once. 0: not counted. */
   readonly bytes: number;
-  /** What a call is worth, for a rate: 256 tokens, say. Without it the rate is in GFLOP/s. */
+  /** What a call does, for a rate: 256 tokens, for example. Without it the rate is in GFLOP/s. */
   readonly work?: { readonly amount: number; readonly unit: string };
-  /** Sampled results in f64, or `first`: as the first contender, where the reference executor would take minutes. */
+  /** How to get the expected samples: from a task in f64, or from the first contender where that would take minutes. */
   readonly expected: "first" | { readonly reference: Task } | (() => readonly number[]);
-  /** Largest relative error that counts as right (`relativeError`). */
+  /** The largest relative error that is accepted (`relativeError`). */
   readonly tolerance: number;
-  /** Whether `contender` is asked at all. */
+  /** Whether `contender` takes part. */
   readonly asks: (contender: Contender) => boolean;
-  /** A process of its own for each contender: its memory is that of this case. */
+  /** Whether each contender gets a process of its own, so that its memory is that of this case. */
   readonly alone: boolean;
 }
 
 export const everybody = (): boolean => true;
 export const ours = (contender: Contender): boolean => contender.engine === "worldgrad";
 
-/** Whether `word` on the command line means the case `name`: its beginning, up to a `/` unless the word has one itself. */
+/**
+ * Whether `word` on the command line means the case `name`: its beginning, up to a `/` unless the word contains one.
+ */
 export const isMeant = (name: string, word: string): boolean =>
   name === word || name.startsWith(`${word}/`) || (word.includes("/") && name.startsWith(word));
 

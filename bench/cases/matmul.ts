@@ -4,7 +4,9 @@ import { ladderNames } from "../contenders/ladder.ts";
 import { type Case, everybody } from "./case.ts";
 import type { MatmulTask } from "./task.ts";
 
-/** Layout, then M×K×N, with a number of batches before it: `NT:64x128x512`, `8*NN:64x32x64`. NT is a linear layer's forward pass. */
+/**
+ * Layout and M×K×N, after a number of batches: `NT:64x128x512`, `8*NN:64x32x64`. NT is a linear layer's forward pass.
+ */
 const SHAPES = [
   "NN:256x256x256",
   "NN:512x512x512",

@@ -2,7 +2,7 @@
 import { type Case, everybody, ours } from "./case.ts";
 import type { BlockTask, GptShape, Task, TaskOf } from "./task.ts";
 
-/** Of a forward pass through one block, per token: four matrices C×C and two C×4C; attention over the T/2 keys seen on average. */
+/** FLOPs per token of one block forward: four matrices C×C, two C×4C, and attention over T/2 keys on average. */
 const blockFlops = (T: number, C: number): number => 2 * 12 * C * C + 2 * 2 * C * ((T + 1) / 2);
 
 /** Forward pass of the model, in FLOPs. Norms, GELU and softmax are left out, as is usual: they are less than 2 %. */
@@ -17,12 +17,12 @@ export function parameterCount({ T, C, L, V }: GptShape): number {
   return V * C + T * C + L * (12 * C * C + 13 * C) + 2 * C;
 }
 
-/** What a step must move: parameters, gradients and two moments are each read and written once in f32. Activations are not counted. */
+/** Bytes that a step must move: parameters, gradients and two moments, each read and written once. No activations. */
 const stepBytes = (shape: GptShape): number => 4 * 8 * parameterCount(shape);
 
 export const nameOf = ({ B, T, C, L }: GptShape): string => `B${B}-T${T}-C${C}-L${L}`;
 
-/** The size of a first experiment, of a small model, and of the largest that a CPU is asked to train here. */
+/** The sizes of a first experiment, of a small model, and of the largest that a CPU has to train here. */
 export const SIZES: readonly GptShape[] = [
   { B: 4, T: 64, C: 128, H: 4, L: 2, V: 65 },
   { B: 16, T: 128, C: 256, H: 4, L: 4, V: 65 },
@@ -70,7 +70,7 @@ function decode(B: number): Case {
   return {
     name: `decode/B${B}`,
     task,
-    // The last token that is sampled is not read again.
+    // The last sampled token is not read again.
     flops: forwardFlops({ ...task, T: prompt + tokens - 1 }),
     bytes: 0,
     work: { amount, unit: "tok/s" },
@@ -81,7 +81,7 @@ function decode(B: number): Case {
   };
 }
 
-/** The training forward pass of the decoder's model, on as many rows: what decoding is compared with. */
+/** The training forward pass of the decoder's model on as many rows, to compare decoding with. */
 function trainingForward(B: number): Case {
   const shape: GptShape = { B, T: 64, C: 128, H: 4, L: 2, V: 65 };
   return {
@@ -97,7 +97,7 @@ function trainingForward(B: number): Case {
   };
 }
 
-/** One dimension grows, the others stay: how does the cost grow with it? */
+/** Cases in which one dimension grows and the others stay. */
 export const GROWTH: Readonly<
   Record<string, { readonly shapes: readonly GptShape[]; readonly x: (s: GptShape) => number }>
 > = {
@@ -118,7 +118,7 @@ const growth = (): Case[] =>
     ),
   );
 
-/** Where the time of the first training step goes, op by op; what runs several threads at once cannot be taken apart so well. */
+/** The time of the first training step by op. With several threads it cannot be measured as well. */
 const profile: Case = {
   name: `profile/${nameOf(SIZES[0]!)}`,
   task: { op: "profile", ...SIZES[0]! },
@@ -131,7 +131,9 @@ const profile: Case = {
   alone: true,
 };
 
-/** Playing and learning, in the settings of `npm start`. Its FLOPs depend on what is played: they are among its figures. */
+/**
+ * Playing and learning in the settings of `npm start`. Its FLOPs depend on what is played, and are among its figures.
+ */
 const rl: Case = {
   name: "rl/terminal",
   task: { op: "rl", warmup: 150 },
@@ -144,7 +146,7 @@ const rl: Case = {
   alone: true,
 };
 
-/** GPT-2 124M on 8 × 512 tokens: for a GPU. A CPU is not asked. */
+/** GPT-2 124M on 8 × 512 tokens, for a GPU; CPUs do not take part. */
 const gpt2: Case = step({ B: 8, T: 512, C: 768, H: 12, L: 12, V: 50257 }, "gpt2", {
   name: "gpt2/B8-T512",
   asks: ({ executor }) => executor === "webgpu" || executor === "cuda",

@@ -1,6 +1,7 @@
 /**
- * What can be measured. A task is plain data, so that it goes to a contender in another process, or another language, as JSON. Each
- * contender makes its inputs from `data.ts` with the seeds given here, and answers with samples of its results.
+ * What can be measured. A task is plain data, so that it can go as JSON to a contender in another process or another
+ * language. Each contender makes its inputs with `data.ts` and the seeds given here, and answers with samples of its
+ * results.
  */
 
 /**
@@ -18,7 +19,9 @@ export interface MatmulTask {
   readonly version?: string;
 }
 
-/** Over the last axis of x [rows, cols] = 3·noise(1). Result: y; with `backward`: dx for the gradient noise(2). */
+/**
+ * Softmax over the last axis of x [rows, cols] = 3·noise(1). Result: y; with `backward`: dx for the gradient noise(2).
+ */
 export interface SoftmaxTask {
   readonly op: "softmax";
   readonly rows: number;
@@ -26,7 +29,10 @@ export interface SoftmaxTask {
   readonly backward: boolean;
 }
 
-/** LayerNorm, ε = 1e-5, of x [rows, cols] = noise(1), gain 1 + noise(3)/4, bias noise(4)/4. Result: y; with `backward`: dx, dgain, dbias for noise(2). */
+/**
+ * LayerNorm with ε = 1e-5 of x [rows, cols] = noise(1), gain 1 + noise(3)/4, bias noise(4)/4. Result: y; with
+ * `backward`: dx, dgain, dbias for the gradient noise(2).
+ */
 export interface NormTask {
   readonly op: "norm";
   readonly rows: number;
@@ -34,7 +40,10 @@ export interface NormTask {
   readonly backward: boolean;
 }
 
-/** Causal, scale 1/√D; q, k, v [B, T, H, D] = 2·noise(1, 2, 3). Result: o; with `backward`: dq, dk, dv for noise(4). */
+/**
+ * Causal attention, scale 1/√D, q, k, v [B, T, H, D] = 2·noise(1, 2, 3). Result: o; with `backward`: dq, dk, dv for
+ * noise(4).
+ */
 export interface AttentionTask {
   readonly op: "attention";
   readonly B: number;
@@ -44,7 +53,10 @@ export interface AttentionTask {
   readonly backward: boolean;
 }
 
-/** log softmax of logits [rows, V] = 4·noise(1) at targets noiseIds(2). Result: lp [rows]; with `backward`: dlogits for noise(3). */
+/**
+ * Log-softmax of logits [rows, V] = 4·noise(1) at targets noiseIds(2). Result: lp [rows]; with `backward`: dlogits for
+ * noise(3).
+ */
 export interface LogProbsTask {
   readonly op: "logProbs";
   readonly rows: number;
@@ -57,7 +69,7 @@ export interface LogProbsTask {
  *
  *     x = E[ids] + P[0…T−1]
  *     for each layer:
- *       x += attention(layerNorm(x)) : q, k, v = h·Wqkv + b in thirds, H heads of C/H, causal softmax(q·kᵀ/√(C/H))·v, then ·Wo + b
+ *   x += attention(layerNorm(x)) : q, k, v = h·Wqkv + b in thirds, H heads of C/H, causal softmax(q·kᵀ/√(C/H))·v·Wo + b
  *       x += mlp(layerNorm(x))       : gelu_tanh(h·W1 + b)·W2 + b, W1 [C, 4C]
  *     logits = layerNorm(x)·Eᵀ       : the output matrix is the embedding (tied)
  *     loss = mean over B·T of −log softmax(logits)[next id]
@@ -74,20 +86,20 @@ export interface GptShape {
 }
 
 /**
- * Loss, gradient and AdamW in place: β = 0.9, 0.999, ε = 1e-8, lr 1e-3, decoupled weight decay 0.1 on matrices, no clipping. Step s
- * takes batch s mod 4: ids noiseIds(10 + s mod 4) of [B, T + 1], inputs without the last column, targets without the first.
- * Result: the first four losses.
+ * Loss, gradient and AdamW in place: β = 0.9, 0.999, ε = 1e-8, lr 1e-3, decoupled weight decay 0.1 on matrices, no
+ * clipping. Step s takes batch s mod 4: ids noiseIds(10 + s mod 4) of [B, T + 1], inputs without the last column,
+ * targets without the first. Result: the first four losses.
  */
 export interface StepTask extends GptShape {
   readonly op: "step";
 }
 
-/** Loss only, of the same model on the same batches. Result: the losses of the four batches. */
+/** The loss of the same model on the same batches. Result: the losses of the four batches. */
 export interface ForwardTask extends GptShape {
   readonly op: "forward";
 }
 
-/** One block of the above: x = noise(1) [B, T, C], gradient noise(2) of the output. Result: dx, dWqkv. */
+/** One block of the model: x = noise(1) [B, T, C], gradient noise(2) of the output. Result: dx, dWqkv. */
 export interface BlockTask {
   readonly op: "block";
   readonly B: number;
@@ -96,7 +108,7 @@ export interface BlockTask {
   readonly H: number;
 }
 
-/** Greedy decoding by the above model with a cache: prompts of `prompt` tokens, then `tokens` more; B rows. Result: first row's ids. */
+/** Greedy decoding with a cache: B prompts of `prompt` tokens, then `tokens` more. Result: the first row's ids. */
 export interface DecodeTask extends GptShape {
   readonly op: "decode";
   readonly prompt: number;
@@ -109,7 +121,7 @@ export interface RlTask {
   readonly warmup: number;
 }
 
-/** Where the time of a training step goes: every program of one step, run by itself again and again, summed by op. */
+/** The time of a training step by op: every program of one step, run by itself many times. */
 export interface ProfileTask extends GptShape {
   readonly op: "profile";
 }
@@ -134,7 +146,7 @@ export type Task =
   | RooflineTask;
 export type TaskOf<K extends Task["op"]> = Extract<Task, { op: K }>;
 
-/** A parameter of the model above, in the order that numbers the seeds. Names are those of `nn/parameters.ts`. */
+/** A parameter of the model, in the order that numbers the seeds. Names are those of `nn/parameters.ts`. */
 export interface GptParameter {
   readonly name: string;
   readonly shape: readonly number[];

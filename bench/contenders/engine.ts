@@ -1,11 +1,13 @@
-/** What a contender is inside its process: it prepares a task, shows its results, and does the work again and again. */
+/** A contender inside its process: it prepares a task, shows its results, and does the work many times. */
 import type { Task } from "../cases/task.ts";
 
-/** A task with its inputs in place and everything compiled that can be. */
+/** A task whose inputs are in place, with everything compiled that can be. */
 export interface Prepared {
-  /** Does the work and returns samples of the results (`sample` in data.ts), or the losses. Called once, before `run`. */
+  /**
+   * Does the work and returns samples of the results (`sample` in data.ts), or the losses. Called once, before `run`.
+   */
   check(): Promise<readonly number[]>;
-  /** Does the work once more. On a device that works by itself this only enqueues it. */
+  /** Does the work once more. On a device with a queue of its own this only enqueues it. */
   run(): void | Promise<void>;
   /** Resolves when everything has been done that was enqueued. */
   finish?(): Promise<void>;
@@ -17,9 +19,9 @@ export interface Prepared {
 export interface Engine {
   /** One line: library, version, executor, adapter. */
   readonly description: string;
-  /** @returns a sentence that says why, where the engine cannot do the task */
+  /** @returns what runs the task, or a sentence that says why the engine cannot do it */
   prepare(task: Task): Promise<Prepared | string>;
-  /** Bytes that the engine counts as its own, now and at most. */
+  /** Bytes that the engine counts as its own, now and at the most. */
   memory?(): { readonly live: number; readonly peak: number };
 }
 

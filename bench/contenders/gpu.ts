@@ -1,4 +1,4 @@
-/** Gives libraries that were written for browsers what they look for: `navigator.gpu` and WebGPU's constants, from Dawn. */
+/** Gives libraries that were written for browsers `navigator.gpu` and WebGPU's constants, from Dawn. */
 import type { GpuAdapter } from "../../engine/backends/webgpu-api.ts";
 import { adapterName } from "../../engine/backends/webgpu-api.ts";
 
@@ -7,7 +7,7 @@ interface Dawn {
   readonly globals: object;
 }
 
-/** @returns the adapter's name, or "" where no GPU is wanted */
+/** @returns the adapter's name, or "" if no GPU is wanted */
 export async function openGpu(wanted: boolean): Promise<string> {
   const userAgent = "Node"; // jax-js and tfjs ask for it, also without WebGPU
   if (!wanted) {
@@ -18,7 +18,7 @@ export async function openGpu(wanted: boolean): Promise<string> {
   const opengl = process.env["WORLDGRAD_ADAPTER"] === "opengl";
   const gpu = dawn.create(opengl ? ["backend=opengl"] : []);
   Object.assign(globalThis, dawn.globals);
-  // On `globalThis` it also lives as long as the process: Dawn crashes when the object is collected while in use.
+  // On `globalThis` the object lives as long as the process: Dawn crashes if it is collected while in use.
   Object.defineProperty(globalThis, "navigator", { value: { gpu, userAgent }, configurable: true });
   const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
   if (adapter === null) throw new Error("no WebGPU adapter");

@@ -1,12 +1,12 @@
-/** Who takes part: what each is called, how many threads it has, whether it needs the peers or a GPU adapter. */
+/** The contenders: their names, their threads, and whether they need the peers or a GPU adapter. */
 
 export interface Contender {
   readonly name: string;
-  /** How it is started; several contenders may be one engine with other settings. */
+  /** The engine that runs it; several contenders may be one engine with different settings. */
   readonly engine: "worldgrad" | "plain" | "jax-js" | "tfjs" | "torch";
   readonly executor: "wasm" | "webgpu" | "javascript" | "cpu" | "cuda";
   readonly threads: "one" | "all";
-  /** Torch only. */
+  /** For torch: cpu, cuda and so on. */
   readonly variant?: string;
 }
 

@@ -1,11 +1,11 @@
 /**
- * @jax-js/jax 0.1.25 (github.com/ekzhang/jax-js), everything under `jit`. Its arrays are owned: an argument is consumed, `.ref` keeps
- * it. Two notes. An embedding's gradient does not work under `jit`, so the lookup is a product with a one-hot matrix, forward and
- * backward. In Node there is no `Worker` global, so its WebAssembly runs on one thread. This is not a wrapper for other uses: only
- * what the tasks need is typed.
+ * @jax-js/jax 0.1.25 (github.com/ekzhang/jax-js), with everything under `jit`. Its arrays are owned: a call consumes
+ * its arguments, and `.ref` keeps one. The gradient of an embedding does not work under `jit`, so the lookup is a
+ * product with a one-hot matrix, forward and backward. Node has no `Worker` global, so its WebAssembly runs on one
+ * thread. Only what the tasks need is typed.
  */
 import type { Task } from "../cases/task.ts";
-import { noise, noiseIds } from "../data.ts";
+import { noise, noiseIds, noiseOf } from "../data.ts";
 import type { Engine, Prepared } from "./engine.ts";
 import { openGpu } from "./gpu.ts";
 import { prepareModel } from "./jaxModel.ts";
@@ -31,7 +31,7 @@ function addIteratorHelpers(): void {
 export async function jaxJs(executor: "wasm" | "webgpu"): Promise<Engine> {
   const adapter = await openGpu(executor === "webgpu");
   addIteratorHelpers();
-  const path = "../peers/jax.js"; // a variable: the compiler has no types for what may not be installed
+  const path = "../peers/jax.js"; // a variable, because the package may not be installed and then has no types
   const jax = (await import(path)) as Jax;
   const available = await jax.init(executor);
   if (!available.includes(executor)) throw new Error(`jax-js has no ${executor} here`);
@@ -45,8 +45,8 @@ export async function jaxJs(executor: "wasm" | "webgpu"): Promise<Engine> {
 function prepareOp(jax: Jax, task: Task): Prepared | undefined {
   const { numpy: np, nn } = jax;
   const of = (seed: number, shape: readonly number[], scale = 1): Arr =>
-    floats(jax, noise(seed, shape.reduce((a, b) => a * b, 1), scale), shape); // prettier-ignore
-  /** The function itself, or its gradient for `g` (the last input) with respect to the first `count` inputs. */
+    floats(jax, noiseOf(seed, shape, scale), shape);
+  /** The function, or its gradient for `g` (the last input) with respect to the first `count` inputs. */
   const withGradient = (backward: boolean, inputs: readonly Arr[], g: Arr, f: (...x: Arr[]) => Arr): Prepared => {
     if (!backward) {
       g.dispose();
@@ -70,19 +70,21 @@ function prepareOp(jax: Jax, task: Task): Prepared | undefined {
     }
     case "norm": {
       const { rows, cols } = task;
-      const gain = floats(jax, noise(3, cols, 0.25).map((x) => 1 + x), [cols]); // prettier-ignore
+      const gains = noise(3, cols, 0.25).map((x) => 1 + x);
+      const gain = floats(jax, gains, [cols]);
       const inputs = [of(1, [rows, cols]), gain, of(4, [cols], 0.25)];
-      return withGradient(task.backward, inputs, of(2, [rows, cols]), (x, gain, bias) => layerNorm(jax, x, gain, bias)); // prettier-ignore
+      return withGradient(task.backward, inputs, of(2, [rows, cols]), (x, gain, bias) => layerNorm(jax, x, gain, bias));
     }
     case "attention": {
       const shape = [task.B, task.T, task.H, task.D];
       const inputs = [of(1, shape, 2), of(2, shape, 2), of(3, shape, 2)];
-      return withGradient(task.backward, inputs, of(4, shape), (q, k, v) => nn.dotProductAttention(q, k, v, { isCausal: true })); // prettier-ignore
+      const causal = (q: Arr, k: Arr, v: Arr): Arr => nn.dotProductAttention(q, k, v, { isCausal: true });
+      return withGradient(task.backward, inputs, of(4, shape), causal);
     }
     case "logProbs": {
       const { rows, V } = task;
       const targets = integers(jax, noiseIds(2, rows, V), [rows]);
-      // The targets are no input of the gradient: they are captured, and `.ref` keeps them.
+      // The targets are no input of the gradient: the function captures them, and `.ref` keeps them.
       return withGradient(task.backward, [of(1, [rows, V], 4)], of(3, [rows]), (x) =>
         np.sum(nn.logSoftmax(x, -1).mul(nn.oneHot(targets.ref, V)), -1),
       );

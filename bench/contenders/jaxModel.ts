@@ -17,7 +17,7 @@ export function prepareModel(jax: Jax, task: Task): Prepared | string {
   }
 }
 
-/** Parameters of a block by the names of `cases/task.ts`, without the path. */
+/** The parameters of a block by the names of `cases/task.ts`, without the path. */
 type Block = Record<string, Arr>;
 
 function block(jax: Jax, x: Arr, p: Block, H: number): Arr {
@@ -68,7 +68,7 @@ function stepTask(jax: Jax, shape: GptShape): Prepared {
   let [m, v] = [empty(), empty()];
 
   const both = jax.valueAndGrad((params: Arr[], ids: Arr, targets: Arr) => lossOf(jax, shape, params, ids, targets));
-  // `corrections` = [1 − β₁ᵗ, 1 − β₂ᵗ] are data, else every step would be compiled anew.
+  // `corrections` = [1 − β₁ᵗ, 1 − β₂ᵗ] are data, as otherwise every step would be compiled anew.
   const step = jax.jit(
     (params: Arr[], m: Arr[], v: Arr[], ids: Arr, targets: Arr, correction1: Arr, correction2: Arr) => {
       const [loss, grads] = both(
@@ -92,7 +92,15 @@ function stepTask(jax: Jax, shape: GptShape): Prepared {
     const { ids, targets } = batches[count % 4]!;
     count++;
     const scalar = (x: number): Arr => floats(jax, Float32Array.of(x), []);
-    const [nextP, nextM, nextV, loss] = step(params, m, v, ids.ref, targets.ref, scalar(1 - BETA1 ** count), scalar(1 - BETA2 ** count)); // prettier-ignore
+    const [nextP, nextM, nextV, loss] = step(
+      params,
+      m,
+      v,
+      ids.ref,
+      targets.ref,
+      scalar(1 - BETA1 ** count),
+      scalar(1 - BETA2 ** count),
+    );
     [params, m, v] = [nextP, nextM, nextV];
     return loss;
   };
@@ -102,7 +110,8 @@ function stepTask(jax: Jax, shape: GptShape): Prepared {
       for (let i = 0; i < 4; i++) losses.push((await run().data())[0]!);
       return losses;
     },
-    // Waiting after each step, as its documentation advises: its work is done when somebody waits for it, until then it only piles up.
+    // Waits after each step, as its documentation advises: its work is done when somebody waits, and piles up until
+    // then.
     run: async () => {
       run().dispose();
       await jax.blockUntilReady(params);
@@ -122,7 +131,11 @@ function forwardTask(jax: Jax, shape: GptShape): Prepared {
   let count = 0;
   const call = (): Arr => {
     const { ids, targets } = batches[count++ % 4]!;
-    return loss(params.map((p) => p.ref), ids.ref, targets.ref); // prettier-ignore
+    return loss(
+      params.map((p) => p.ref),
+      ids.ref,
+      targets.ref,
+    );
   };
   return {
     async check() {

@@ -1,4 +1,6 @@
-/** What the tasks on jax-js share: the part of its API that they use, arrays from numbers, LayerNorm, and a task under `jit`. */
+/**
+ * For all tasks on jax-js: the part of its API that they use, arrays from numbers, LayerNorm, and a task under `jit`.
+ */
 import { sample } from "../data.ts";
 import type { Prepared } from "./engine.ts";
 
@@ -59,7 +61,7 @@ export function layerNorm({ numpy: np }: Jax, x: Arr, gain: Arr, bias: Arr): Arr
     .add(bias);
 }
 
-/** A task whose work is: make arrays from arrays that stay. Waiting is part of a call, because jax-js computes when it is waited for. */
+/** A task that makes arrays from arrays that stay. Waiting is part of a call: jax-js computes when somebody waits. */
 export function preparedJax(
   jax: Jax,
   inputs: readonly Arr[],

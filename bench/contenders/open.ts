@@ -1,8 +1,8 @@
-/** From a contender's name to its engine, in the contender's own process: only its own libraries are loaded there. */
+/** Opens an engine by the contender's name, in the contender's own process, where only its own libraries are loaded. */
 import type { Engine, EngineOptions } from "./engine.ts";
 import { CONTENDERS } from "./index.ts";
 
-/** `reference` and `roofline` are measured against, not contenders. */
+/** `reference` and `roofline` are yardsticks, not contenders. */
 export async function openEngine(name: string, options: EngineOptions): Promise<Engine> {
   if (name === "reference") return (await import("./worldgrad.ts")).worldgrad("reference", options);
   if (name === "roofline") return (await import("./roofline.ts")).roofline();

@@ -1,4 +1,4 @@
-/** The loops that somebody in a hurry writes, over Float32Arrays, in the order that reads memory in sequence. */
+/** Plain loops over Float32Arrays, in the order that reads memory in sequence. */
 import type { MatmulTask, Task } from "../cases/task.ts";
 import { noise, sample } from "../data.ts";
 import type { Engine } from "./engine.ts";

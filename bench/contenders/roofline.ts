@@ -1,5 +1,6 @@
 /**
- * The loops that measure the machine, for `../roofline.ts`: arithmetic without memory, and memory with as little arithmetic as can be.
+ * The loops that measure the machine, for `../roofline.ts`: arithmetic without memory, and memory with as little
+ * arithmetic as possible.
  */
 import { F32x4, kernelModule, load } from "../../kernels/wasm/assembler.ts";
 import type { Engine, Prepared } from "./engine.ts";
@@ -13,7 +14,9 @@ const FLOATS = 2 ** 24;
 export const FMA_FLOPS: number = FMA_STEPS * ACCUMULATORS * 8;
 export const SUM_BYTES: number = FLOATS * 12;
 
-/** sum_i ← sum_i · x + x, twelve at a time: enough to hide the latency of both instructions, few enough for 16 registers. */
+/**
+ * sum_i ← sum_i · x + x for twelve sums: enough to hide the latency of both instructions, few enough for 16 registers.
+ */
 const fmaModule = (): Uint8Array<ArrayBuffer> =>
   kernelModule({ out: "i32", steps: "i32" }, (f, { out, steps }) => {
     const x = f.let(load.f32x4(out));
@@ -37,7 +40,7 @@ const sumModule = (): Uint8Array<ArrayBuffer> =>
     });
   });
 
-/** In its own process. */
+/** The engine of these loops; each runs in a process of its own. */
 export function roofline(): Engine {
   return {
     description: "roofline",

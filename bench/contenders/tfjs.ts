@@ -1,13 +1,14 @@
 /**
- * @tensorflow/tfjs 4.22.0 with tfjs-backend-wasm (one thread: its threads need a browser's workers) or tfjs-backend-webgpu. Eager, as
- * the library is; every step in `tf.tidy`; its own `tf.train.adam`, with the decay of AdamW applied before. Only what the tasks need
- * is typed. Its WebAssembly has no `unsortedSegmentSum`, which the gradient of `gather` needs, so an embedding is a product with a
- * one-hot matrix, made once per batch.
+ * @tensorflow/tfjs 4.22.0 with tfjs-backend-wasm (one thread, as its threads need a browser's workers) or
+ * tfjs-backend-webgpu. Eager, as the library is; every step is in `tf.tidy`; the optimiser is its own `tf.train.adam`,
+ * with the decay of AdamW applied before. Only what the tasks need is typed. Its WebAssembly has no
+ * `unsortedSegmentSum`, which the gradient of `gather` needs, so an embedding is a product with a one-hot matrix, made
+ * once per batch.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Task } from "../cases/task.ts";
-import { noise, noiseIds } from "../data.ts";
+import { noise, noiseIds, noiseOf } from "../data.ts";
 import type { Engine, Prepared } from "./engine.ts";
 import { openGpu } from "./gpu.ts";
 import { prepareModel } from "./tfjsModel.ts";
@@ -20,7 +21,7 @@ interface Peers {
 
 export async function tfjs(executor: "wasm" | "webgpu"): Promise<Engine> {
   const adapter = await openGpu(executor === "webgpu");
-  const path = "../peers/tfjs.js"; // a variable: the compiler has no types for what may not be installed
+  const path = "../peers/tfjs.js"; // a variable, because the package may not be installed and then has no types
   const { tf, wasm } = (await import(path)) as Peers;
   if (executor === "wasm") {
     wasm.setThreadsCount(1);
@@ -39,7 +40,7 @@ export async function tfjs(executor: "wasm" | "webgpu"): Promise<Engine> {
 
 function prepareOp(tf: Tf, task: Task): Prepared | undefined {
   const of = (seed: number, shape: readonly number[], scale = 1): TfTensor =>
-    tf.tensor(noise(seed, shape.reduce((a, b) => a * b, 1), scale), shape); // prettier-ignore
+    tf.tensor(noiseOf(seed, shape, scale), shape);
   const withGradient = (
     backward: boolean,
     inputs: TfTensor[],
@@ -63,9 +64,10 @@ function prepareOp(tf: Tf, task: Task): Prepared | undefined {
     }
     case "norm": {
       const { rows, cols } = task;
-      const gain = tf.tensor(noise(3, cols, 0.25).map((x) => 1 + x), [cols]); // prettier-ignore
+      const gains = noise(3, cols, 0.25).map((x) => 1 + x);
+      const gain = tf.tensor(gains, [cols]);
       const inputs = [of(1, [rows, cols]), gain, of(4, [cols], 0.25)];
-      return withGradient(task.backward, inputs, of(2, [rows, cols]), (x, gain, bias) => layerNorm(tf, x, gain, bias)); // prettier-ignore
+      return withGradient(task.backward, inputs, of(2, [rows, cols]), (x, gain, bias) => layerNorm(tf, x, gain, bias));
     }
     case "attention": {
       const shape = [task.B, task.T, task.H, task.D];
@@ -76,7 +78,9 @@ function prepareOp(tf: Tf, task: Task): Prepared | undefined {
     case "logProbs": {
       const { rows, V } = task;
       const hot = tf.tidy(() => tf.oneHot(tf.tensor(noiseIds(2, rows, V), [rows], "int32"), V));
-      return withGradient(task.backward, [of(1, [rows, V], 4)], of(3, [rows]), (x) => tf.sum(tf.logSoftmax(x).mul(hot), -1)); // prettier-ignore
+      return withGradient(task.backward, [of(1, [rows, V], 4)], of(3, [rows]), (x) =>
+        tf.sum(tf.logSoftmax(x).mul(hot), -1),
+      );
     }
     default:
       return undefined;

@@ -15,9 +15,9 @@ export function prepareModel(tf: Tf, task: Task): Prepared | string {
   }
 }
 
-/** tfjs has no tanh GELU. */
+/** GELU with tanh, which tfjs does not have. */
 function gelu(tf: Tf, x: TfTensor): TfTensor {
-  const inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI)); // prettier-ignore
+  const inner = x.add(x.mul(x).mul(x).mul(0.044715)).mul(Math.sqrt(2 / Math.PI));
   return x.mul(0.5).mul(tf.tanh(inner).add(tf.scalar(1)));
 }
 
@@ -25,7 +25,7 @@ type Block = Record<string, TfTensor>;
 
 function block(tf: Tf, x: TfTensor, p: Block, H: number, mask: Mask): TfTensor {
   const [B, T, C] = x.shape as [number, number, number];
-  // Rank 2 for the products: tfjs would broadcast the weights over the batch.
+  // Products have rank 2, as tfjs would broadcast the weights over the batch.
   const linear = (x: TfTensor, name: string): TfTensor =>
     tf.fused.matMul({ a: x, b: p[`${name}.weight`]!, bias: p[`${name}.bias`]! });
   const flat = x.reshape([B * T, C]);

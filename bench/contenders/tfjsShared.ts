@@ -1,4 +1,4 @@
-/** What the tasks on tfjs share: the part of its API that they use, LayerNorm, attention, and a task that is tidied. */
+/** For all tasks on tfjs: the part of its API that they use, LayerNorm, attention, and a task that is tidied. */
 import { sample } from "../data.ts";
 import type { Prepared } from "./engine.ts";
 
@@ -40,15 +40,18 @@ export interface Tf {
   oneHot(ids: TfTensor, depth: number): TfTensor;
   variableGrads(f: () => TfTensor, variables?: TfVariable[]): { value: TfTensor; grads: Record<string, TfTensor> };
   grads(f: (...x: TfTensor[]) => TfTensor): (x: TfTensor[], dy?: TfTensor) => TfTensor[];
-  readonly train: { adam(lr: number, b1: number, b2: number, eps: number): { applyGradients(g: Record<string, TfTensor>): void } }; // prettier-ignore
+  readonly train: {
+    adam(lr: number, b1: number, b2: number, eps: number): { applyGradients(g: Record<string, TfTensor>): void };
+  };
   setBackend(name: string): Promise<boolean>;
   ready(): Promise<void>;
   memory(): { readonly numBytes: number };
   env(): { set(flag: string, value: boolean | number): void };
 }
 /**
- * A product of transposed matrices. On WebAssembly tfjs multiplies plain matrices with XNNPACK and transposed ones with a loop nest
- * that is up to 20 times slower, so they are turned first; its own gradients of a product do not do that.
+ * A product of transposed matrices. On WebAssembly tfjs multiplies plain matrices with XNNPACK, and transposed ones
+ * with a loop nest that is up to 20 times slower, so they are transposed first; its own gradients of a product do not
+ * do that.
  */
 export function product(tf: Tf, a: TfTensor, b: TfTensor, transA: boolean, transB: boolean): TfTensor {
   if (tf.getBackend() !== "wasm" || a.shape.length !== 2) return tf.matMul(a, b, transA, transB);
@@ -58,10 +61,13 @@ export function product(tf: Tf, a: TfTensor, b: TfTensor, transA: boolean, trans
 export function layerNorm(tf: Tf, x: TfTensor, gain: TfTensor, bias: TfTensor): TfTensor {
   const centred = x.sub(tf.mean(x, -1, true));
   const variance = tf.mean(tf.square(centred), -1, true);
-  return centred.mul(tf.rsqrt(variance.add(tf.scalar(1e-5)))).mul(gain).add(bias); // prettier-ignore
+  return centred
+    .mul(tf.rsqrt(variance.add(tf.scalar(1e-5))))
+    .mul(gain)
+    .add(bias);
 }
 
-/** Lower triangle [T, T], and what stands outside it. */
+/** The lower triangle [T, T], and a large negative number outside it. */
 export interface Mask {
   readonly causal: TfTensor;
   readonly outside: TfTensor;
@@ -79,7 +85,7 @@ export function attention(tf: Tf, q: TfTensor, k: TfTensor, v: TfTensor, mask: M
   return heads(tf.matMul(weights, heads(v)));
 }
 
-/** A task whose work is: make tensors from tensors that stay. `result` is read to wait for a GPU. */
+/** A task that makes tensors from tensors that stay. Reading `result` waits for a GPU. */
 export function preparedTf(tf: Tf, inputs: readonly TfTensor[], make: () => TfTensor[]): Prepared {
   let last: TfTensor[] = [];
   const call = (): TfTensor[] => {
@@ -94,7 +100,8 @@ export function preparedTf(tf: Tf, inputs: readonly TfTensor[], make: () => TfTe
     },
     run: () => void call(),
     finish: async () => {
-      // WebAssembly has already computed; WebGPU's queue is in order, so one element of the last result says that all is done.
+      // WebAssembly has already computed. WebGPU's queue is in order, so reading one element of the last result waits
+      // for all.
       await tf.tidy(() => tf.slice(last[0]!.reshape([-1]), [0], [1])).data();
     },
     dispose: () => [...inputs, ...last].forEach((x) => x.dispose()),

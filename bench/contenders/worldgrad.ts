@@ -1,6 +1,6 @@
 /** worldgrad as its users call it: public ops on one device. The model's tasks are in `worldgradModel.ts`. */
 import type { SoftmaxTask, Task, TaskOf } from "../cases/task.ts";
-import { noise, noiseIds, sample } from "../data.ts";
+import { noise, noiseIds, noiseOf, sample } from "../data.ts";
 import type { Backend, BackendOf } from "../../engine/backends/backend.ts";
 import {
   attention,
@@ -24,7 +24,7 @@ import { ladder } from "./ladder.ts";
 import { finished, prepared } from "./worldgradPrepared.ts";
 import { prepareModelTask } from "./worldgradModel.ts";
 
-/** Mesa's OpenGL is another backend of Dawn's; `DEVELOPERS.md` lists the adapters. */
+/** Mesa's OpenGL is another backend of Dawn; `DEVELOPERS.md` lists the adapters. */
 export const WEBGPU: WebgpuOptions =
   process.env["WORLDGRAD_ADAPTER"] === "opengl"
     ? { dawnFlags: ["backend=opengl"], featureLevel: "compatibility" }
@@ -41,7 +41,7 @@ export async function worldgrad(kind: "wasm" | "webgpu" | "reference", { threads
 
 function prepareOp(on: Device, task: Task): Prepared | string | undefined {
   const of = (seed: number, shape: Shape, scale = 1): Tensor =>
-    tensor(noise(seed, shape.reduce((a, b) => a * b, 1), scale), { device: on, shape, dtype: on.float }); // prettier-ignore
+    tensor(noiseOf(seed, shape, scale), { device: on, shape, dtype: on.float });
   switch (task.op) {
     case "matmul":
       return matmulTask(on, task, of);
@@ -50,9 +50,12 @@ function prepareOp(on: Device, task: Task): Prepared | string | undefined {
     case "norm": {
       const { rows, cols } = task;
       const [x, g] = [of(1, [rows, cols]), of(2, [rows, cols])];
-      const gain = tensor(noise(3, cols, 0.25).map((v) => 1 + v), { device: on, dtype: on.float }); // prettier-ignore
+      const gains = noise(3, cols, 0.25).map((v) => 1 + v);
+      const gain = tensor(gains, { device: on, dtype: on.float });
       const bias = of(4, [cols], 0.25);
-      const backward = valueAndGrad(([x, gain, bias]: readonly Tensor[]) => sum(mul(layerNorm(x!, gain!, bias!, 1e-5), g))); // prettier-ignore
+      const backward = valueAndGrad(([x, gain, bias]: readonly Tensor[]) =>
+        sum(mul(layerNorm(x!, gain!, bias!, 1e-5), g)),
+      );
       const work = (): readonly Tensor[] =>
         task.backward ? backward([x, gain, bias]).grads : [layerNorm(x, gain, bias, 1e-5)];
       return prepared(on, work, [x, g, gain, bias]);

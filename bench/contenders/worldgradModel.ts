@@ -13,7 +13,16 @@ import {
   tensor,
   valueAndGrad,
 } from "../../engine/index.ts";
-import { AdamW, forward, generate, logits, modelConfig, type Model, type LayerParams, type TransformerParams } from "../../nn/index.ts"; // prettier-ignore
+import {
+  AdamW,
+  forward,
+  generate,
+  logits,
+  modelConfig,
+  type Model,
+  type LayerParams,
+  type TransformerParams,
+} from "../../nn/index.ts";
 import { buildParams } from "../../nn/parameters.ts";
 import { type BlockContext, transformerBlock } from "../../nn/transformer.ts";
 import type { Prepared } from "./engine.ts";
@@ -65,7 +74,7 @@ function lossOf({ config }: Model, params: TransformerParams, step: number, { B,
 }
 
 const made = new Map<string, ReturnType<typeof trainingBatch>[]>();
-/** The four batches, made once: making them is not part of a step. */
+/** The four batches, which are made once and not as part of a step. */
 function batches(B: number, T: number, V: number): ReturnType<typeof trainingBatch>[] {
   const key = `${B} ${T} ${V}`;
   const found = made.get(key) ?? [0, 1, 2, 3].map((step) => trainingBatch(step, B, T, V));

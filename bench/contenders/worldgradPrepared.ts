@@ -1,14 +1,14 @@
-/** A task on worldgrad whose work is: make tensors from tensors. */
+/** A task on worldgrad that makes tensors from tensors. */
 import { type Device, scope, type Tensor } from "../../engine/index.ts";
 import { sample } from "../data.ts";
 import type { Prepared } from "./engine.ts";
 
-/** Resolves when everything has been done that was enqueued. */
+/** Resolves when all enqueued work is done. */
 export async function finished(on: Device): Promise<void> {
   await on.synchronize();
 }
 
-/** A task whose work is: make tensors from tensors. */
+/** A task that makes tensors from tensors. */
 export function prepared(on: Device, work: () => readonly Tensor[], inputs: readonly Tensor[]): Prepared {
   return {
     async check() {

@@ -1,7 +1,8 @@
 /**
- * Where the time of a step goes. One step is recorded: each program with its buffers and what was in them. Then each is run by itself
- * many times, between two moments when the device is idle, and the times are summed by op. Works on every executor and needs nothing
- * of it. The sum differs from the time of a step: here every program finds its data in the cache, and none overlaps with the next.
+ * Measures the time of a step by op. One step is recorded: each program with its buffers and their contents. Then each
+ * program is run by itself many times, between two moments at which the device is idle, and the times are summed by op.
+ * This works on every executor. The sum differs from the time of a step: here every program finds its data in the
+ * cache, and none overlaps with the next.
  */
 import type { Buffer } from "../../engine/backends/backend.ts";
 import type { Device } from "../../engine/index.ts";
@@ -16,7 +17,7 @@ interface Recorded {
 
 type Run = (program: never, buffers: readonly Buffer[], label: () => string) => void;
 
-/** One try repeats a program for about this long. */
+/** About how long one try repeats a program. */
 const TRY_MS = 2;
 
 export function profileTask(on: Device, step: Prepared): Prepared {
@@ -42,7 +43,7 @@ async function profile(on: Device, step: Prepared): Promise<Record<string, numbe
   return Object.fromEntries(sorted.map(([name, { ms, calls }]) => [`${name} (${calls} calls) ms`, ms]));
 }
 
-/** Runs one step with a backend that notes what it is asked to run. */
+/** Runs one step with a backend that records what it runs. */
 async function record(on: Device, step: Prepared): Promise<Recorded[]> {
   const backend = on.backend as { run: Run; read(buffer: Buffer, bytes: number): Promise<ArrayBuffer> };
   const recorded: Recorded[] = [];
@@ -58,12 +59,12 @@ async function record(on: Device, step: Prepared): Promise<Recorded[]> {
     await step.run();
     await step.finish?.();
   } finally {
-    Reflect.deleteProperty(backend, "run"); // the method of the class is there again
+    Reflect.deleteProperty(backend, "run"); // restores the method of the class
   }
   return recorded;
 }
 
-/** Milliseconds per run: the least of several tries, since whatever else the machine does only adds to them. */
+/** Milliseconds per run: the least of several tries, as other work on the machine only adds to them. */
 async function timed(on: Device, run: () => void): Promise<number> {
   const perRun = async (repeats: number): Promise<number> => {
     const begin = performance.now();

@@ -1,7 +1,7 @@
 /**
- * One step of reinforcement learning in the terminal, with the model and the settings of `npm start`: episodes are played, then the
- * model learns from them once. A short warm start comes first, because a model that knows nothing plays episodes of another kind:
- * one endless action each.
+ * One step of reinforcement learning in the terminal, with the model and the settings of `npm start`: episodes are
+ * played, then the model learns from them once. A short warm start comes first, because an untrained model plays other
+ * episodes: one endless action each.
  */
 import { presetFor } from "../../node/job/presets.ts";
 import { Experiment, MAX_BATCH_TOKENS } from "../../node/job/experiment.ts";
@@ -15,12 +15,12 @@ import type { TaskOf } from "../cases/task.ts";
 import { median } from "../statistics.ts";
 import type { Prepared } from "./engine.ts";
 
-/** The first steps, of which a run has 160, are played in code that the JavaScript engine has yet to compile: some 15 % slower. */
+/** The first of a run's 160 steps are about 15 % slower, as the JavaScript engine has not compiled their code yet. */
 const UNMEASURED = 12;
 
 export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prepared> {
   const full = presetFor(parseStart([]) as Exclude<ReturnType<typeof parseStart>, string>);
-  // Fewer texts and demonstrations than in a real run: they take time and change nothing about the cost of a step.
+  // Fewer texts and demonstrations than in a real run: they take time and do not change the cost of a step.
   const preset = {
     ...full,
     tokenizer: { ...full.tokenizer, corpusEpisodes: 300 },
@@ -31,12 +31,13 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
   const template = new Template(tokenizer);
   const model = experiment.newModel(tokenizer, on);
   const demonstrations = await experiment.demonstrations(template);
-  for await (const step of experiment.sft({ model, template, optimizer: experiment.sftOptimizer(model), demonstrations })) void step; // prettier-ignore
+  const sftOptimizer = experiment.sftOptimizer(model);
+  for await (const step of experiment.sft({ model, template, optimizer: sftOptimizer, demonstrations })) void step;
 
   const optimizer = experiment.rlOptimizer(model);
   const objective = experiment.objective();
   const { groups, groupSize } = preset.rl;
-  // The policy stays as it is: one that learns plays shorter episodes from step to step, and no two rounds would measure the same.
+  // The policy stays as it is: a policy that learns plays shorter episodes in every step, and rounds would not compare.
   const lr = 0;
   const packing = { padId: template.padId, maxTokens: MAX_BATCH_TOKENS };
   const parts = { rollout: [] as number[], learning: [] as number[], flops: [] as number[] };
@@ -82,15 +83,19 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
 function episodes(rng: Rng, env: string, groups: number, groupSize: number): EpisodeRequest[] {
   return Array.from({ length: groups * groupSize }, (_, e) => {
     const group = Math.floor(e / groupSize);
-    const seed = rng.split("task").split(group).int(2 ** 31); // prettier-ignore
+    const seed = rng
+      .split("task")
+      .split(group)
+      .int(2 ** 31);
     return { spec: ENVIRONMENTS[env]!, options: { split: "train" }, seed, group, rng: rng.split("episode").split(e) };
   });
 }
 
 /**
- * What the mathematics of a step needs: the forward pass of every token of every episode once for playing, and three times as much for
- * learning (forward and backward); the output matrix on the tokens that were sampled when playing, on all but the task's when
- * learning. A prompt that several episodes share counts for each of them, padding for none.
+ * The FLOPs that the mathematics of a step needs. Playing takes the forward pass of every token of every episode,
+ * learning three times as much (forward and backward). The output matrix is used for the sampled tokens when playing,
+ * and for all tokens but the task's when learning. A prompt that several episodes have in common counts for each of
+ * them, padding for none.
  */
 function stepFlops({ config }: Model, played: readonly Trajectory[]): number {
   const { hiddenSize: C, intermediateSize: F, layers, vocabSize: V } = config;

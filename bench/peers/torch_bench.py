@@ -1,7 +1,8 @@
-"""The PyTorch contender of the benchmark: the protocol of bench/child.ts, the tasks of bench/cases/task.ts, eager (or compiled) f32.
+"""The PyTorch contender of the benchmark: the protocol of bench/child.ts, the tasks of bench/cases/task.ts, f32, eager
+or compiled.
 
-Started by bench/process.ts as `python3 torch_bench.py VARIANT THREADS` with VARIANT cpu, cuda, cuda-compiled or cuda-f16. Requests come
-on standard input and answers go to file descriptor 3, one JSON object a line. TF32 is off.
+bench/process.ts starts `python3 torch_bench.py VARIANT THREADS`; VARIANT is cpu, cuda, cuda-compiled or cuda-f16.
+Requests come on standard input and answers go to file descriptor 3, one JSON object a line. TF32 is off.
 """
 
 import contextlib
@@ -105,7 +106,8 @@ def softmax(task):
 def norm(task):
     rows, cols = task["rows"], task["cols"]
     inputs = [noise(1, [rows, cols]), 1 + noise(3, [cols], 0.25), noise(4, [cols], 0.25)]
-    return gradient(task["backward"], inputs, noise(2, [rows, cols]), lambda x, w, b: F.layer_norm(x, [cols], w, b, 1e-5))
+    g = noise(2, [rows, cols])
+    return gradient(task["backward"], inputs, g, lambda x, w, b: F.layer_norm(x, [cols], w, b, 1e-5))
 
 
 def attend(q, k, v):
@@ -127,7 +129,8 @@ def attention(task):
 def log_probs(task):
     rows, vocab = task["rows"], task["V"]
     targets = noise_ids(2, rows, vocab)
-    return gradient(task["backward"], [noise(1, [rows, vocab], 4)], noise(3, [rows]), lambda x: -F.cross_entropy(x, targets, reduction="none"))
+    logits, g = noise(1, [rows, vocab], 4), noise(3, [rows])
+    return gradient(task["backward"], [logits], g, lambda x: -F.cross_entropy(x, targets, reduction="none"))
 
 
 def block_shapes(C):
@@ -236,8 +239,11 @@ TASKS = {
 
 
 def describe():
-    name = torch.cuda.get_device_name() if device.type == "cuda" else f"cpu ({torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''})"
-    return f"PyTorch {torch.__version__}, {name}, {'compiled' if compiled else 'eager'}, {str(dtype).removeprefix('torch.')}"
+    threads = torch.get_num_threads()
+    cpu = f"cpu ({threads} thread{'s' if threads > 1 else ''})"
+    name = torch.cuda.get_device_name() if device.type == "cuda" else cpu
+    mode = "compiled" if compiled else "eager"
+    return f"PyTorch {torch.__version__}, {name}, {mode}, {str(dtype).removeprefix('torch.')}"
 
 
 def respond(request, state):
@@ -249,7 +255,9 @@ def respond(request, state):
         state["task"] = TASKS[task["op"]](task)
         return {"check": state["task"].check()}
     if kind == "memory":
-        cuda = {"live": torch.cuda.memory_allocated(), "peak": torch.cuda.max_memory_allocated()} if device.type == "cuda" else {}
+        cuda = {}
+        if device.type == "cuda":
+            cuda = {"live": torch.cuda.memory_allocated(), "peak": torch.cuda.max_memory_allocated()}
         return {**cuda, "peakRss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
     if kind == "figures":
         return {"figures": {}}

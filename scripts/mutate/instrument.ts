@@ -1,9 +1,9 @@
 /**
- * All mutants of a module in one text: each expression that can be replaced becomes a choice by the number of the mutant that is
- * switched on (switch.ts), so that one process runs a test once for each mutant and nothing is compiled twice.
+ * Puts all mutants of a module into one text: each expression that can be replaced becomes a choice by the number of
+ * the mutant that is on (switch.ts). So one process runs a test once for each mutant, and nothing is compiled twice.
  *
- * Two more things are written in. A formula given to `fuse` is traced once, when its module is loaded; here it is traced anew for
- * a mutant inside it. And every loop counts, so that a mutant which never ends is noticed.
+ * It also changes two other things. A formula given to `fuse` is traced once, when its module is loaded; here it is
+ * traced again for a mutant inside it. And every loop counts its turns, so that an endless one is noticed.
  */
 import type { Mutant } from "./mutants.ts";
 import { childrenOf, type Node, parse } from "./syntax.ts";
@@ -14,7 +14,7 @@ interface Site {
   readonly wrap: (inner: string) => string;
 }
 
-/** @param mutants of this text, each with the number it is switched on by */
+/** @param mutants of this text, each with the number that switches it on */
 export function instrument(text: string, mutants: readonly (readonly [id: number, mutant: Mutant])[]): string {
   const places = new Map<string, (readonly [number, Mutant])[]>();
   for (const entry of mutants) {
@@ -26,7 +26,7 @@ export function instrument(text: string, mutants: readonly (readonly [id: number
     const choices = entries.map(([id, { replacement }]) => `mutation.is(${id}) ? (${replacement}) : `).join("");
     return { start, end, wrap: (inner) => `(${choices}(${inner}))` };
   });
-  // Outer before inner, and of equal ranges the wrapper first.
+  // Outer ones come before inner ones, and of equal ranges the wrapper first.
   const all = [...wrappersOf(parse(text)), ...sites].toSorted((a, b) => a.start - b.start || b.end - a.end);
   let next = 0;
   const render = (from: number, to: number): string => {

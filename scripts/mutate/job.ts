@@ -1,6 +1,6 @@
-/** What scripts/mutate.ts hands to a process that runs tests, and what it gets back. */
+/** What scripts/mutate.ts gives to a process that runs tests, and what it gets back. */
 
-/** The file with the job is named by this variable. */
+/** The variable with the path of the file that has the job. */
 export const JOB_VARIABLE = "WORLDGRAD_MUTATION_JOB";
 
 export interface Job {
@@ -9,17 +9,17 @@ export interface Job {
   readonly modules: Readonly<Record<string, string>>;
   /** Numbers of the mutants to try. */
   readonly mutants: readonly number[];
-  /** Files of tests in the order in which they are run. */
+  /** The files of tests, in the order in which they run. */
   readonly tests: readonly string[];
   /** Where the outcome is written. */
   readonly outcome: string;
 }
 
 export interface Outcome {
-  /** By a mutant's number: the test that failed. */
+  /** The test that failed, by the number of its mutant. */
   readonly killed: Readonly<Record<number, string>>;
-  /** Mutants that some test came by. */
+  /** The mutants that some test executed. */
   readonly reached: readonly number[];
-  /** Tests that fail without any mutant, or after one had been on. */
+  /** Tests that fail without any mutant, or after one was on. */
   readonly broken: readonly string[];
 }

@@ -1,9 +1,10 @@
 /**
- * Every small edit that should make a test fail: from the syntax tree of a module to its mutants. What counts as an edit is chosen
- * for numerical code: signs, masks, indices, denominators, bounds, comparisons, functions, gradients, constants, and the same for
- * the tensor and expression methods that stand for them (`a.sub(b)`, `where(mask, x, 0)`, `x.clamp(low, high)`).
+ * Makes every small edit that should make a test fail: from the syntax tree of a module to its mutants. The kinds of
+ * edits are chosen for numerical code: signs, masks, indices, denominators, bounds, comparisons, functions, gradients,
+ * constants, and the same for the methods of tensors and expressions (`a.sub(b)`, `where(mask, x, 0)`,
+ * `x.clamp(low, high)`).
  *
- * Checks of arguments and the text of messages are left alone: they compute nothing.
+ * Checks of arguments and the text of messages are not edited, as they compute nothing.
  */
 import { bare, childrenOf, type Node, parse } from "./syntax.ts";
 
@@ -24,14 +25,14 @@ export interface Mutant {
   readonly file: string;
   readonly line: number;
   readonly kind: Kind;
-  /** The expression that is replaced: its place, and what takes it. */
+  /** The place of the expression that is replaced. */
   readonly start: number;
   readonly end: number;
   readonly replacement: string;
-  /** Before and after, on one line. */
+  /** The text before and after, each on one line. */
   readonly from: string;
   readonly to: string;
-  /** The line in which the expression begins, with « before it, and the line after. */
+  /** The line in which the expression begins, with « before the expression, and the next line. */
   readonly context: string;
 }
 
@@ -44,7 +45,17 @@ export function mutantsOf(file: string, text: string): Mutant[] {
     const begin = text.lastIndexOf("\n", start) + 1;
     const [first = "", second = ""] = text.slice(start).split("\n", 2);
     const context = oneLine(`${text.slice(begin, start)}«${first} ${second}`);
-    found.push({ file, line, kind, start, end, replacement, from: oneLine(text.slice(start, end)), to: oneLine(replacement), context }); // prettier-ignore
+    found.push({
+      file,
+      line,
+      kind,
+      start,
+      end,
+      replacement,
+      from: oneLine(text.slice(start, end)),
+      to: oneLine(replacement),
+      context,
+    });
   };
   const visit = (node: Node, inIndex: boolean): void => {
     if (isValidation(node)) return;
@@ -60,19 +71,20 @@ export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim(
 
 interface Edit {
   readonly kind: Kind;
-  /** What is replaced; default: the node itself. */
+  /** The node that is replaced; default: the node itself. */
   readonly at?: Node;
   readonly replacement: string;
 }
 
-/** Beyond it a number stands for "no bound". */
+/** A larger number stands for "no bound". */
 const MAX_LITERAL = 1e9;
 
 const isIndexed = ({ type, computed }: Node): boolean => type === "MemberExpression" && computed === true;
 
-/** Arguments that are checked, names that are looked up, errors, and texts: nothing in them reaches a number. */
+/** Whether it is a check of arguments, a look-up of a name, an error, or a text: no number depends on these. */
 function isValidation(node: Node): boolean {
-  const isCheck = (call: Node): boolean => call.type === "CallExpression" && /^(check|fail|oneOf)/.test(call.callee?.name ?? ""); // prettier-ignore
+  const isCheck = (call: Node): boolean =>
+    call.type === "CallExpression" && /^(check|fail|oneOf)/.test(call.callee?.name ?? "");
   const of = (x: Node): boolean => {
     if (x.type === "ExpressionStatement") return isCheck(x.expression!);
     if (x.type === "BlockStatement") return (x.body as readonly Node[]).every(of);
@@ -81,39 +93,87 @@ function isValidation(node: Node): boolean {
   if (node.type === "FunctionDeclaration") return node.id!.name!.endsWith("ByName");
   if (node.type === "IfStatement") return of(node.consequent!) && !node.alternate;
   if (node.type === "ForOfStatement") return of(node.body as Node);
-  return isCheck(node) || node.type === "ThrowStatement" || node.type === "TemplateLiteral" || node.type === "ImportDeclaration"; // prettier-ignore
+  return (
+    isCheck(node) ||
+    node.type === "ThrowStatement" ||
+    node.type === "TemplateLiteral" ||
+    node.type === "ImportDeclaration"
+  );
 }
 
-const TURNED: Readonly<Record<string, string>> = { "<": ">=", ">": "<=", "<=": ">", ">=": "<", "===": "!==", "!==": "===" }; // prettier-ignore
+const TURNED: Readonly<Record<string, string>> = {
+  "<": ">=",
+  ">": "<=",
+  "<=": ">",
+  ">=": "<",
+  "===": "!==",
+  "!==": "===",
+};
 const BOUNDARY: Readonly<Record<string, string>> = { "<": "<=", "<=": "<", ">": ">=", ">=": ">" };
 const TURNED_METHOD: Readonly<Record<string, string>> = { lt: "ge", ge: "lt", gt: "le", le: "gt" };
-const OPPOSITE: Readonly<Record<string, string>> = { min: "max", max: "min", minimum: "maximum", maximum: "minimum", floor: "ceil", ceil: "floor", some: "every", every: "some" }; // prettier-ignore
-const FUNCTIONS: ReadonlySet<string> = new Set(["exp", "expm1", "log", "log1p", "abs", "square", "sqrt", "sign", "sigmoid", "cos"]); // prettier-ignore
+const OPPOSITE: Readonly<Record<string, string>> = {
+  min: "max",
+  max: "min",
+  minimum: "maximum",
+  maximum: "minimum",
+  floor: "ceil",
+  ceil: "floor",
+  some: "every",
+  every: "some",
+};
+const FUNCTIONS: ReadonlySet<string> = new Set([
+  "exp",
+  "expm1",
+  "log",
+  "log1p",
+  "abs",
+  "square",
+  "sqrt",
+  "sign",
+  "sigmoid",
+  "cos",
+]);
 
-/** The edits that begin at this node. @param inIndex it is the `x[i]` of an `x[i][j]`, where a wrong i ends in a TypeError */
+/**
+ * The edits that begin at this node. @param inIndex it is the `x[i]` of `x[i][j]`, where a wrong i throws a TypeError
+ */
 function editsOf(node: Node, text: string, inIndex: boolean): Edit[] {
   const source = (x: Node): string => text.slice(x.start, x.end);
   /** The node with its operator (or a name in it) replaced. */
   const swap = (after: Node, before: Node, from: string, to: string): string =>
-    text.slice(node.start, after.end) + text.slice(after.end, before.start).replace(from, to) + text.slice(before.start, node.end); // prettier-ignore
+    text.slice(node.start, after.end) +
+    text.slice(after.end, before.start).replace(from, to) +
+    text.slice(before.start, node.end);
   switch (node.type) {
     case "BinaryExpression":
     case "LogicalExpression":
     case "AssignmentExpression":
-      return operatorEdits(node.operator!, source(node.left!), source(node.right!), (to) => swap(node.left!, node.right!, node.operator!, to)); // prettier-ignore
+      return operatorEdits(node.operator!, source(node.left!), source(node.right!), (to) =>
+        swap(node.left!, node.right!, node.operator!, to),
+      );
     case "UnaryExpression":
       if (node.operator === "-") return [{ kind: "sign", replacement: source(node.argument!) }];
       return node.operator === "!" ? [{ kind: "mask", replacement: source(node.argument!) }] : [];
     case "ConditionalExpression":
       return [node.consequent!, node.alternate!].map((side) => ({ kind: "mask", replacement: source(side) }));
     case "IfStatement":
-      return (node.alternate ? ["true", "false"] : ["false"]).map((replacement) => ({ kind: "mask", at: node.test!, replacement })); // prettier-ignore
+      return (node.alternate ? ["true", "false"] : ["false"]).map((replacement) => ({
+        kind: "mask",
+        at: node.test!,
+        replacement,
+      }));
     case "Literal":
       if (typeof node.value !== "number" || node.value > MAX_LITERAL) return [];
       if (Number.isInteger(node.value)) return [{ kind: "shift", replacement: String(node.value + 1) }];
       return [{ kind: "constant", replacement: String(2 * node.value) }];
     case "MemberExpression":
-      if (inIndex || !isIndexed(node) || !isPosition(bare(node.property!)) || /^[A-Z_]{3,}$/.test(node.object!.name ?? "")) return []; // prettier-ignore
+      if (
+        inIndex ||
+        !isIndexed(node) ||
+        !isPosition(bare(node.property!)) ||
+        /^[A-Z_]{3,}$/.test(node.object!.name ?? "")
+      )
+        return [];
       return [{ kind: "shift", at: node.property!, replacement: `${source(node.property!)} + 1` }];
     case "CallExpression":
       return callEdits(node, text, source);
@@ -122,7 +182,7 @@ function editsOf(node: Node, text: string, inIndex: boolean): Edit[] {
   }
 }
 
-/** A number's name or a sum of them, and no name of a property. */
+/** The name of a number, or a sum of such names, but not the name of a property. */
 const isPosition = ({ type, name = "" }: Node): boolean =>
   type === "BinaryExpression" || (type === "Identifier" && /^(\w|row|turn|segment|side|index|end|start)$/.test(name));
 
@@ -154,12 +214,16 @@ function operatorEdits(operator: string, left: string, right: string, swap: (to:
       return [{ kind: "mask", replacement: right }];
     default: {
       const [turned, boundary] = [TURNED[operator], BOUNDARY[operator]];
-      return [turned, boundary].flatMap((to) => (to === undefined ? [] : [{ kind: "comparison", replacement: swap(to) }])); // prettier-ignore
+      return [turned, boundary].flatMap((to) =>
+        to === undefined ? [] : [{ kind: "comparison", replacement: swap(to) }],
+      );
     }
   }
 }
 
-/** Functions and methods by their names: those of `Math`, of arrays, of tensors (engine/ops) and of formulas (kernels/expr.ts). */
+/**
+ * The names of functions and methods to edit: of `Math`, arrays, tensors (engine/ops) and formulas (kernels/expr.ts).
+ */
 function callEdits(node: Node, text: string, source: (x: Node) => string): Edit[] {
   const callee = bare(node.callee!);
   const args = node.arguments!;
@@ -167,9 +231,10 @@ function callEdits(node: Node, text: string, source: (x: Node) => string): Edit[
   const isMath = isMethod && callee.object!.name === "Math";
   const nameNode = isMethod ? callee.property! : callee;
   const name = nameNode.name ?? "";
-  /** Without the call: what it was applied to. */
+  /** What remains without the call: the value that it was applied to. */
   const inner = isMethod && !isMath ? callee.object! : args[0]!;
-  const renamed = (to: string): string => text.slice(node.start, nameNode.start) + to + text.slice(nameNode.end, node.end); // prettier-ignore
+  const renamed = (to: string): string =>
+    text.slice(node.start, nameNode.start) + to + text.slice(nameNode.end, node.end);
   const isUnary = isMethod && !isMath ? args.length === 0 : args.length === 1;
   if (OPPOSITE[name] !== undefined && args.length > 0) return [{ kind: "bound", replacement: renamed(OPPOSITE[name]) }];
   if (FUNCTIONS.has(name) && isUnary) return [{ kind: "function", replacement: source(inner) }];
@@ -203,7 +268,7 @@ function callEdits(node: Node, text: string, source: (x: Node) => string): Edit[
     case "le":
     case "gt":
     case "ge":
-      // Not the boundary: what a formula compares is continuous, and equal with probability 0.
+      // The boundary is not edited: what a formula compares is continuous, and equal with probability 0.
       return [{ kind: "comparison", replacement: renamed(TURNED_METHOD[name]!) }];
     default:
       return [];

@@ -1,6 +1,6 @@
 /**
- * Runs each test many times: as it is, then once for every mutant that it came by and that no test has killed yet, then as it is
- * again. If that last run fails, a mutant has left something behind, and what the test said about mutants does not count.
+ * Runs each test many times: as it is, then once for every mutant that it executed and no test has killed yet, then as
+ * it is again. If the last run fails, a mutant has left something behind, and the results of this test do not count.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
@@ -9,7 +9,7 @@ import { type RunnerTestCase, TestRunner } from "vitest";
 import { type Job, JOB_VARIABLE, type Outcome } from "./job.ts";
 import { Mutation } from "./switch.ts";
 
-/** One for the whole process: files share it. */
+/** The state of the process, which all files of tests use. */
 interface Session {
   readonly job: Job;
   readonly mutation: Mutation;
@@ -24,8 +24,15 @@ function session(): Session {
   if (shared.mutationSession) return shared.mutationSession;
   const job = JSON.parse(readFileSync(process.env[JOB_VARIABLE]!, "utf8")) as Job;
   const mutation = (shared.mutation = new Mutation());
-  fc.configureGlobal({ endOnFailure: true }); // that it fails is enough; no smaller example is looked for
-  return (shared.mutationSession = { job, mutation, alive: new Set(job.mutants), reached: new Set(), killed: new Map(), broken: [] }); // prettier-ignore
+  fc.configureGlobal({ endOnFailure: true }); // looks for no smaller example
+  return (shared.mutationSession = {
+    job,
+    mutation,
+    alive: new Set(job.mutants),
+    reached: new Set(),
+    killed: new Map(),
+    broken: [],
+  });
 }
 
 const nameOf = (test: RunnerTestCase): string => `${test.file.name} > ${test.fullTestName}`;

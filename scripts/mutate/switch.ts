@@ -1,9 +1,9 @@
 /**
- * The switch that instrumented modules ask (instrument.ts), in the process that runs the tests: which mutant is on, and which ones
- * were asked for.
+ * The switch that instrumented modules ask (instrument.ts) in the process that runs the tests. It knows which mutant is
+ * on, and which ones were asked for.
  */
 
-/** Iterations of all loops together after which a mutant counts as one that never ends. */
+/** The number of turns of all loops after which a mutant counts as endless. */
 const MAX_TICKS = 3_000_000;
 
 const NONE = -1;
@@ -13,7 +13,7 @@ export class Mutation {
   #asked = new Set<number>();
   #ticks = 0;
 
-  /** Switches this mutant on, and all others off; without a number, all are off. */
+  /** Switches this mutant on and all others off; without a number, all are off. */
   on(id: number = NONE): void {
     this.#active = id;
     this.#ticks = 0;
@@ -34,7 +34,7 @@ export class Mutation {
     if (++this.#ticks > MAX_TICKS && this.#active !== NONE) throw new Error("an endless loop");
   }
 
-  /** What `make` makes, made anew for each mutant that it asks for, when it is called with that mutant on. */
+  /** Calls what `make` returns. `make` runs again for each mutant that it asks for, when that mutant is on. */
   fused<F extends (...args: never[]) => unknown>(make: () => F): F {
     const before = this.#asked;
     this.#asked = new Set();

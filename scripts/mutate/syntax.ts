@@ -1,7 +1,7 @@
-/** The syntax tree of a TypeScript module, as far as mutants.ts looks at it, from the parser that vitest itself uses. */
+/** The parts of a TypeScript module's syntax tree that mutants.ts looks at, from the parser that vitest uses. */
 import { parseAst } from "vitest/node";
 
-/** A node of the ESTree, with the fields of all the kinds that matter here; places are offsets into the text. */
+/** A node of the ESTree with the fields of all kinds that are used here. Places are offsets into the text. */
 export interface Node {
   readonly type: string;
   readonly start: number;
@@ -29,7 +29,7 @@ export interface Node {
 
 export const parse = (text: string): Node => parseAst(text, { lang: "ts" }) as unknown as Node;
 
-/** The nodes directly below, in the order of the text; types and names of properties are no expressions and left out. */
+/** The child nodes in the order of the text, without types and names of properties, which are no expressions. */
 export function childrenOf(node: Node): Node[] {
   const isNode = (x: unknown): x is Node => typeof x === "object" && x !== null && "type" in x && "start" in x;
   return Object.entries(node)
@@ -39,7 +39,7 @@ export function childrenOf(node: Node): Node[] {
     .filter(({ type }) => !type.startsWith("TS") || WRAPPERS.has(type));
 }
 
-/** Written around an expression for the compiler alone. */
+/** Nodes around an expression that only the compiler reads. */
 const WRAPPERS: ReadonlySet<string> = new Set(["TSNonNullExpression", "TSAsExpression", "TSSatisfiesExpression"]);
 
 /** The expression without `!`, `as`, `satisfies` and `?.` around it. */

@@ -1,10 +1,12 @@
-/** What `npm run mutate` edits, and which tests have to notice. */
+/** The files that `npm run mutate` edits, and the tests that have to notice. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageFolder } from "../packageFolder.ts";
 import { type Mutant, mutantsOf } from "./mutants.ts";
 
-/** Losses, estimators, and all that stands between them and the gradient; folders stand for the files in them but for their faces. */
+/**
+ * Losses, estimators, and all that is between them and the gradient. A folder stands for its files without index.ts.
+ */
 const TARGETS = [
   "rl/methods/losses",
   "rl/methods/advantages",
@@ -30,13 +32,36 @@ const TARGETS = [
   "rl/rewards/turns.ts",
 ];
 
-/** The fast ones first, for a mutant meets them in this order and is done with the first that fails; then the others of tests/rl. */
-const FIRST = ["goldenHost", "goldenTrl", "vectors", "lossDetails", "advantageDetails", "planDetails", "batch", "rewardDetails", "learner", "gradients", "golden", "components", "plan", "echo", "stream", "rewards", "rewards-outcome", "supervised", "properties", "methods"]; // prettier-ignore
-/** Tests of what goes on around losses and estimators, which take long. */
+/** Fast tests run first, as a mutant is done with the first test that fails; the others of tests/rl follow. */
+const FIRST = [
+  "goldenHost",
+  "goldenTrl",
+  "vectors",
+  "lossDetails",
+  "advantageDetails",
+  "planDetails",
+  "batch",
+  "rewardDetails",
+  "learner",
+  "gradients",
+  "golden",
+  "components",
+  "plan",
+  "echo",
+  "stream",
+  "rewards",
+  "rewards-outcome",
+  "supervised",
+  "properties",
+  "methods",
+];
+/** Slow tests of code around losses and estimators. */
 const LEFT_OUT = /Gpu|codeReward|async|smoke|search|selfReward|memory|dataLoop|rollout|specification/;
 
 const listed = (folder: string): string[] =>
-  readdirSync(join(packageFolder, folder)).toSorted().map((name) => `${folder}/${name}`); // prettier-ignore
+  readdirSync(join(packageFolder, folder))
+    .toSorted()
+    .map((name) => `${folder}/${name}`);
 
 export const targetFiles = (): string[] =>
   TARGETS.flatMap((path) =>

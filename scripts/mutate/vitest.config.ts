@@ -1,4 +1,6 @@
-/** How scripts/mutate.ts runs tests: one process, all files after each other, modules instrumented, the GPU left out. */
+/**
+ * How scripts/mutate.ts runs tests: in one process, one file after another, with instrumented modules, without a GPU.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -11,7 +13,8 @@ const job = JSON.parse(readFileSync(process.env[JOB_VARIABLE]!, "utf8")) as Job;
 
 class InOrder extends BaseSequencer {
   override sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const place = ({ moduleId }: TestSpecification): number => job.tests.findIndex((path) => moduleId === join(job.root, path)); // prettier-ignore
+    const place = ({ moduleId }: TestSpecification): number =>
+      job.tests.findIndex((path) => moduleId === join(job.root, path));
     return Promise.resolve(files.toSorted((a, b) => place(a) - place(b)));
   }
 }
@@ -33,11 +36,11 @@ const config: ViteUserConfig = defineConfig({
     maxWorkers: 1,
     env: { WORLDGRAD_THREADS: "1", WORLDGRAD_GPU: "off" },
     testTimeout: 20_000,
-    // Formulas are the same on every executor: the reference will do.
+    // Formulas are the same on every executor, so the reference suffices.
     testNamePattern: /^(?!.*\bwasm\b)/,
     sequence: { sequencer: InOrder },
     silent: true,
-    // A mutant may leave a promise behind that fails.
+    // A mutant may leave a promise that fails.
     dangerouslyIgnoreUnhandledErrors: true,
   },
 });
