@@ -8,6 +8,7 @@ import { createWasmBackend } from "./backends/wasm.ts";
 import { createWebgpuBackend, probeWebgpu, type WebgpuOptions } from "./backends/webgpu.ts";
 import { check, fail } from "./errors.ts";
 import type { Elements, Executable } from "./executable.ts";
+import { showValue } from "./options.ts";
 import { type DType, type FloatType, showType, type TensorType } from "./types.ts";
 
 interface Operand extends TensorType {
@@ -31,9 +32,12 @@ export class Device {
     return this.backend.description;
   }
 
+  /** @throws if `dtype` is no element type, or none of this executor's */
   checkDtype(where: string, dtype: DType): void {
+    if (dtype === "f32" || dtype === "i32") return;
+    check(dtype === "f64", () => `${where}: expected the dtype "f32", "i32" or "f64", got ${showValue(dtype)}`);
     check(
-      dtype !== "f64" || this.kind === "reference",
+      this.kind === "reference",
       () => `${where}: f64 exists on the reference executor only, this is ${this.description}`,
     );
   }

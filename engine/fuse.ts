@@ -11,13 +11,14 @@
  * });
  * ppoClip(logp_BT, old_BT, advantage_B1, 0.2);   // tensors broadcast; numbers may change from call to call
  */
-import { constant, differentiate, evaluator, Expr, input, topologicalOrder } from "../kernels/expr.ts";
+import { constant, differentiate, evaluator, Expr, ExprError, input, topologicalOrder } from "../kernels/expr.ts";
 import { broadcastStrides, collapse } from "../kernels/pointwise.ts";
 import type { PointwiseSpec } from "../kernels/specs.ts";
 import * as wasm from "../kernels/wasm/index.ts";
 import * as wgsl from "../kernels/wgsl/index.ts";
-import { check, fail } from "./errors.ts";
+import { check, fail, WorldgradError } from "./errors.ts";
 import { apply, type Call, type Elements, type OpDef, type Sample, type VjpContext } from "./op.ts";
+import { checkKeys } from "./options.ts";
 import type { Rng } from "./random.ts";
 import { Tensor } from "./tensor.ts";
 import { broadcastShapes, checkFloat, checkSameDtype, showShape, sizeOf, type TensorType } from "./types.ts";
@@ -30,6 +31,7 @@ export interface PointwiseParams {
   readonly args: readonly (number | null)[];
 }
 
+/** What may stand beside a formula. */
 export interface PointwiseOptions {
   /** The same function in plain `Math`, written independently; without it the expression itself is evaluated in f64. */
   readonly reference?: (...x: number[]) => number | readonly number[];
@@ -51,7 +53,8 @@ const MAX_BUFFERS = 8;
  * Makes one op of a scalar formula.
  * @param formula gets one expression per argument; returns the result, or a list of results
  * @returns a function of tensors (float, one device, broadcasting) and numbers; at least one tensor. Gradients flow to tensors.
- * @throws at the call if tensors and results together exceed 8, the number of buffers that every WebGPU device has; in the
+ * @throws if the formula returns no expression, or asks one for its value (`x > 0`, `Math.exp(x)`: write `x.gt(0)`, `x.exp()`);
+ *   at the call if tensors and results together exceed 8, the number of buffers that every WebGPU device has; in the
  *   backward pass if one gradient alone needs more (it reads the formula's tensors and the incoming gradients): with one result,
  *   6 tensors always fit
  */
@@ -66,11 +69,11 @@ export function fuse(
   formula: (...x: Expr[]) => Expr | readonly Expr[],
   options: PointwiseOptions = {},
 ): Pointwise<Tensor | Tensor[]> {
-  const result = formula(...formulaInputs(name, formula.length));
-  const op = pointwiseOp(name, result instanceof Expr ? [result] : result, formula.length, options);
+  const { outputs, single } = written(name, formula, options);
+  const op = pointwiseOp(name, outputs, formula.length, options);
   const call = (...args: TensorLike[]): Tensor | Tensor[] => {
     const results = applyPointwise(op, formula.length, args);
-    return result instanceof Expr ? results[0]! : results;
+    return single ? results[0]! : results;
   };
   return Object.assign(call, { op });
 }
@@ -85,14 +88,33 @@ export function fuseInPlace(
   overwrite: readonly number[],
   options: PointwiseOptions = {},
 ): Pointwise<void> {
-  const op = pointwiseOp(name, formula(...formulaInputs(name, formula.length)), formula.length, options, overwrite);
+  const { outputs } = written(name, formula, options);
+  const op = pointwiseOp(name, outputs, formula.length, options, overwrite);
   const call = (...args: TensorLike[]): void => void applyPointwise(op, formula.length, args);
   return Object.assign(call, { op });
 }
 
-function formulaInputs(name: string, arity: number): Expr[] {
-  check(arity > 0, () => `fuse("${name}"): the formula must name its parameters (no rest or default parameters)`);
-  return Array.from({ length: arity }, (_, i) => input(i));
+/** The formula's results, called with one expression per parameter. */
+function written(
+  name: string,
+  formula: (...x: Expr[]) => Expr | readonly Expr[],
+  options: PointwiseOptions,
+): { outputs: readonly Expr[]; single: boolean } {
+  const where = `fuse("${name}")`;
+  check(typeof formula === "function", () => `${where}: expected a name and a formula`);
+  checkKeys(where, options, ["reference", "samples", "linear", "tolerance"]);
+  check(formula.length > 0, () => `${where}: the formula must name its parameters (no rest or default parameters)`);
+  try {
+    const result = formula(...Array.from({ length: formula.length }, (_, i) => input(i)));
+    const outputs = [result].flat();
+    check(
+      outputs.length > 0 && outputs.every((y) => y instanceof Expr),
+      () => `${where}: the formula must return an expression or a list of them; it returned ${String(result)}`,
+    );
+    return { outputs, single: result instanceof Expr };
+  } catch (error) {
+    throw error instanceof ExprError ? new WorldgradError(`${where}: ${error.message}`) : error;
+  }
 }
 
 function applyPointwise(op: OpDef<PointwiseParams>, arity: number, args: readonly TensorLike[]): Tensor[] {

@@ -13,6 +13,7 @@ import { isFloat, showType } from "./types.ts";
 /** The same values as a constant: no gradient flows through (sg(·) in the papers). Shares memory. */
 export const stopGradient = (x: Tensor): Tensor => handle(x);
 
+/** What `valueAndGrad` gives. */
 export interface ValueAndGrad<T extends Tree, A> {
   /** The scalar that was differentiated. */
   readonly value: Tensor;
@@ -52,8 +53,11 @@ function differentiate<T extends Tree, A>(
 ): ValueAndGrad<T, A> {
   const watched = mapTree(tree, watchedLeaf);
   const result = whileRecording(() => f(watched));
-  const [value, aux] = (result instanceof Tensor ? [result, undefined] : result) as [Tensor, A];
-  check(value instanceof Tensor, () => "valueAndGrad: the function must return a tensor, or [tensor, aux]");
+  const [value, aux] = (Array.isArray(result) ? result : [result]) as [Tensor, A];
+  check(
+    value instanceof Tensor,
+    () => `valueAndGrad: the function must return a tensor, or [tensor, aux]; it returned ${String(result)}`,
+  );
   check(
     value.size === 1 && isFloat(value.dtype),
     () => `valueAndGrad: expected a scalar float, got ${showType(value)}`,
@@ -77,7 +81,7 @@ export function grad<T extends Tree>(f: (tree: T) => Tensor): (tree: T) => T {
 }
 
 function tensorsIn(value: unknown): Tensor[] {
-  if (value instanceof Tensor) return [value];
+  if (value instanceof Tensor) return [value as Tensor];
   if (typeof value !== "object" || value === null) return [];
   if (Array.isArray(value)) return value.flatMap(tensorsIn);
   return Object.getPrototypeOf(value) === Object.prototype ? Object.values(value).flatMap(tensorsIn) : [];

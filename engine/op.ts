@@ -7,6 +7,7 @@
 import type { Device } from "./device.ts";
 import { check, fail } from "./errors.ts";
 import type { Executable } from "./executable.ts";
+import { checkTensor } from "./operands.ts";
 import type { Rng } from "./random.ts";
 import { isRecording, recordNode } from "./tape.ts";
 import { namingScopes, Storage, Tensor } from "./tensor.ts";
@@ -113,6 +114,7 @@ export function apply1<P>(op: OpDef<P>, inputs: readonly Tensor[], params: P): T
 function deviceOf(name: string, inputs: readonly Tensor[]): Device {
   const first = inputs[0] ?? fail(`${name}: needs at least one tensor`);
   for (const x of inputs) {
+    checkTensor(name, x);
     check(
       x.device === first.device,
       () => `${name}: tensors are on different devices: ${first.device.description} · ${x.device.description}`,

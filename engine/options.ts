@@ -1,21 +1,28 @@
 /**
- * Checks of option objects, and values in error messages. A misspelt option that is silently ignored is a wrong experiment, so every function of ours
- * that takes options names its keys here first. TypeScript catches literals; this catches JSON, JavaScript and spreads.
+ * Checks of option objects, and values in error messages. A misspelt option that is silently ignored is a wrong
+ * experiment, so every function of ours that takes options names its keys here first. TypeScript catches literals; this
+ * catches JSON, JavaScript and spreads.
  *
  * Not a schema language: the types and ranges of the values are checked where they are used.
  */
-import { fail } from "./errors.ts";
+import { check, fail } from "./errors.ts";
 
 /**
- * Throws if `object` has a key that is not in `allowed`, and names the nearest allowed key if one is near.
+ * Throws if `object` is no object of options, or has a key that is not in `allowed`; names the nearest allowed key if one is
+ * near.
  *
  * @param where whose options these are; the message begins with it
- * @throws WorldgradError `echo: unknown option 'lamda'; did you mean 'lambda'?`
+ * @throws WorldgradError `echo: unknown option 'lamda'; did you mean 'lambda'?`, `sum: expected options { axis, keepdims },
+ *   got 0`
  *
  * @example
  * checkKeys("echo", options, ["lambda", "normalise"]);
  */
 export function checkKeys(where: string, object: object, allowed: readonly string[]): void {
+  check(
+    typeof object === "object" && (object as unknown) !== null && !Array.isArray(object),
+    () => `${where}: expected options { ${allowed.join(", ")} }, got ${showValue(object)}`,
+  );
   for (const key of Object.keys(object)) {
     if (allowed.includes(key)) continue;
     const near = nearest(key, allowed);

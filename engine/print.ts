@@ -1,6 +1,7 @@
 /** The recorded graph as text: one line per op, inputs before users. For learning and for looking at what a loss really does. */
 import { leaf } from "./leaf.ts";
 import { topologicalOrder } from "./backward.ts";
+import { checkTensor } from "./operands.ts";
 import { scope } from "./scope.ts";
 import { whileRecording } from "./tape.ts";
 import type { GraphNode, Tensor } from "./tensor.ts";
@@ -23,6 +24,7 @@ export function printGraph<T extends Tree>(f: (tree: T) => Tensor, tree: T): str
 
 /** The history of a tensor, called inside the function that is being differentiated. Constants are shown by their type. */
 export function graphToString(root: Tensor): string {
+  checkTensor("graphToString", root);
   if (root.node === undefined) return `constant ${showType(root)}`;
   const names = new Map<Tensor, string>();
   const nameOf = (x: Tensor): string => names.get(x) ?? `constant ${showType(x)}`;

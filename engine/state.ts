@@ -8,6 +8,7 @@ import * as wasm from "../kernels/wasm/index.ts";
 import * as wgsl from "../kernels/wgsl/index.ts";
 import { check } from "./errors.ts";
 import { apply, type Call, type NoParams, type OpDef } from "./op.ts";
+import { checkTensor } from "./operands.ts";
 import { normal } from "./sampling.ts";
 import type { Tensor } from "./tensor.ts";
 import { sameShape, showType, sizeOf } from "./types.ts";
@@ -49,6 +50,7 @@ export const assignOp: OpDef = {
  * @throws if shapes, element types or devices differ, or if a gradient that depends on `variable` is being recorded
  */
 export function assign(variable: Tensor, value: Tensor): void {
+  for (const x of [variable, value]) checkTensor("assign", x);
   assignOp.infer([value, variable], {});
   if (value.storage === variable.storage) return; // itself
   apply(assignOp, [value, variable], {});

@@ -3,11 +3,13 @@
  * `reshape`. Values are never changed except through `assign`, `writeRows` and the optimisers, which count a version so that a
  * backward pass that would need an overwritten value is an error and not a wrong number.
  */
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { Device } from "./device.ts";
 import type { Buffer, TypedArray } from "./backends/backend.ts";
 import { check, fail, OutOfMemoryError } from "./errors.ts";
 import { bytesPerElement, showType, sizeOf, type DType, type Shape } from "./types.ts";
 import { openScopes, register } from "./scope.ts";
+import { showElements } from "./showElements.ts";
 
 /** How a tensor came to be, while a gradient is being recorded (tape.ts). */
 export interface GraphNode {
@@ -63,9 +65,21 @@ export function namingScopes(error: unknown): unknown {
   return new OutOfMemoryError(`${error.message} (open scopes: ${scopes.join(" > ") || "none"})`, { cause: error });
 }
 
-export class Tensor {
+/** What typed arrays of all kinds have in common and TypeScript does not see in a union of them. */
+export interface Reducible {
+  reduce(step: (total: number, value: number, index: number) => number, initial?: number): number;
+  reduce<T>(step: (total: T, value: number, index: number) => T, initial: T): T;
+}
+/** The array that holds the elements of a tensor on the host; of any tensor, where the element type is not known. */
+export type ElementsOf<D extends DType> = { f32: Float32Array; f64: Float64Array; i32: Int32Array }[D] & Reducible;
+
+/**
+ * A tensor: shape, element type, and memory on a device. Made by `tensor`, `zeros`, … and by every op; freed by the scope that
+ * it was made in, by `dispose`, or at the end of the block of `using x = …`.
+ */
+export class Tensor<D extends DType = DType> {
   readonly shape: Shape;
-  readonly dtype: DType;
+  readonly dtype: D;
   /** What made this tensor, while a gradient is being recorded. */
   node: GraphNode | undefined;
   /** The elements as they came from the host, for i32 tensors: lets index ops check ranges without a read-back. */
@@ -74,7 +88,7 @@ export class Tensor {
   #disposed = false;
 
   /** Not for users: see `tensor`, `zeros`, …. */
-  constructor(storage: Storage, shape: Shape, dtype: DType) {
+  constructor(storage: Storage, shape: Shape, dtype: D) {
     this.#storage = storage;
     this.shape = shape;
     this.dtype = dtype;
@@ -109,13 +123,13 @@ export class Tensor {
   }
 
   /** The elements, row-major. The copy is taken now: the tensor may be freed or overwritten right after the call. */
-  async read(): Promise<Float32Array | Float64Array | Int32Array> {
+  async read(): Promise<ElementsOf<D>> {
     const bytes = this.size * bytesPerElement(this.dtype);
     return elements(this.dtype, await this.device.backend.read(this.storage.buffer, bytes));
   }
 
   /** As `read`, at once. WebGPU cannot wait for its queue: there this is an error. */
-  readSync(): Float32Array | Float64Array | Int32Array {
+  readSync(): ElementsOf<D> {
     const { backend } = this.device;
     if (backend.readSync === undefined)
       fail(`readSync: the ${backend.kind} executor can only be read with \`await tensor.read()\``);
@@ -131,9 +145,32 @@ export class Tensor {
   toString(): string {
     return `Tensor(${showType(this)} on ${this.device.backend.kind})`;
   }
+
+  /** `x + y` and `x > y` would otherwise be a text and a comparison of texts. */
+  valueOf(): never {
+    fail(`${String(this)} is no number: write add(x, y) for x + y, gt(x, y) for x > y`);
+  }
+
+  /** For `using x = …`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  static {
+    // What Node's `console.log` asks an object for; by its key and not as a method, so that no type of Node's is needed.
+    Object.defineProperty(this.prototype, Symbol.for("nodejs.util.inspect.custom"), { value: inspected });
+  }
 }
 
-function elements(dtype: DType, bytes: ArrayBuffer): Float32Array | Float64Array | Int32Array {
+/** The type, and the values where they can be read without waiting. */
+function inspected(this: Tensor): string {
+  const canRead = this.device.backend.readSync !== undefined;
+  const rest = this.disposed ? "disposed" : canRead ? showElements(this.shape, this.readSync()) : "(await x.read() has the values)"; // prettier-ignore
+  return `${String(this)} ${rest}`;
+}
+
+function elements<D extends DType>(dtype: D, bytes: ArrayBuffer): ElementsOf<D>;
+function elements(dtype: DType, bytes: ArrayBuffer): ElementsOf<DType> {
   return dtype === "f32" ? new Float32Array(bytes) : dtype === "f64" ? new Float64Array(bytes) : new Int32Array(bytes);
 }
 

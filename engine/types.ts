@@ -3,6 +3,7 @@
  * not exist: a size of 0 is an error where it is made, not a special case in every kernel.
  */
 import { check, fail } from "./errors.ts";
+import { showValue } from "./options.ts";
 
 export type Shape = readonly number[];
 
@@ -32,11 +33,11 @@ export function sameShape(a: Shape, b: Shape): boolean {
   return a.length === b.length && a.every((n, i) => n === b[i]);
 }
 
-/** Every size a positive integer, or an error that starts with `where`. */
+/** A list of positive integers, or an error that starts with `where`. */
 export function checkShape(where: string, shape: Shape): void {
   check(
-    shape.every((n) => Number.isInteger(n) && n > 0),
-    () => `${where}: every size of a shape must be a positive integer, got ${showShape(shape)}`,
+    Array.isArray(shape) && shape.every((n) => Number.isInteger(n) && n > 0),
+    () => `${where}: a shape is a list of positive integers such as [2, 3], got ${showValue(shape)}`,
   );
 }
 

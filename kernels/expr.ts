@@ -59,6 +59,9 @@ function intern(text: string): number {
   return id;
 }
 
+/** An expression was taken for a number, or something else for an expression. */
+export class ExprError extends Error {}
+
 /**
  * One node of an expression. Immutable; nodes of equal `id` are computed once. Methods mirror the tensor ops of the
  * same name.
@@ -191,15 +194,27 @@ export class Expr {
   stopGradient(): Expr {
     return unary("detach", this);
   }
+  /** Called by `x > 0`, `x + 1` and `Math.exp(x)`, which would go on with a value that does not exist yet. */
+  valueOf(): never {
+    throw new ExprError(
+      "an expression has no value yet: write x.gt(0) and x.exp() for x > 0 and Math.exp(x), select(condition, a, b) for a branch",
+    );
+  }
 }
 
 const unary = (op: UnaryOp, x: Expr): Expr => new Expr(op, [x]);
 const binary = (op: BinaryOp, x: Expr, y: Expr): Expr => new Expr(op, [x, y]);
 const isConst = (x: Expr, value: number): boolean => x.op === "const" && x.value === value;
 
+/** A number as an expression. */
 export const constant = (value: number): Expr => new Expr("const", [], value);
 export const input = (index: number): Expr => new Expr("input", [], index);
-export const expr = (x: ExprLike): Expr => (typeof x === "number" ? constant(x) : x);
+/** An expression, or a number as one: for formulas that begin with a number, as in `expr(1).sub(x)`. */
+export function expr(x: ExprLike): Expr {
+  if (typeof x === "number") return constant(x);
+  if (x instanceof Expr) return x;
+  throw new ExprError(`expected an expression or a number, got ${String(x)}`);
+}
 
 /** `a` where `condition` is not 0, else `b`. The branch not taken influences neither value nor derivative. */
 export function where(condition: Expr, a: ExprLike, b: ExprLike): Expr {

@@ -1,12 +1,13 @@
 /** Continuing prompts with a model, many at once. */
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
-import { checkKeys } from "../engine/options.ts";
+import { checkKeys, showValue } from "../engine/options.ts";
 import { Rng } from "../engine/random.ts";
 import { Decoder } from "./decoder.ts";
 import { type SampledToken, SAMPLING_KEYS, type SamplingOptions } from "./sampler.ts";
 import type { Model } from "./transformer.ts";
 
+/** How prompts are continued. */
 export interface GenerateOptions extends SamplingOptions {
   readonly maxNewTokens: number;
   /** Sampling one of these ends a row; it is part of the result. */
@@ -15,6 +16,7 @@ export interface GenerateOptions extends SamplingOptions {
   readonly rng?: Rng;
 }
 
+/** How one prompt was continued. */
 export interface Generated {
   readonly tokens: readonly SampledToken[];
   readonly stopReason: "stop" | "length";
@@ -26,7 +28,12 @@ export interface Generated {
  */
 export const burstFor = ({ kind }: Device): number => (kind === "webgpu" ? 4 : 1);
 
-/** Continues every prompt (ragged, each at least one token) and returns what was sampled. */
+/**
+ * Continues every prompt and returns what was sampled.
+ * @param prompts lists of token ids, of any lengths, each at least one token
+ * @throws if a prompt is a text, is longer than the model's positions, or has an id outside the vocabulary; if there is neither
+ *   `rng` nor temperature 0
+ */
 export async function generate(
   model: Model,
   prompts: readonly (readonly number[])[],
@@ -35,8 +42,10 @@ export async function generate(
   checkKeys("generate", options, [...SAMPLING_KEYS, "maxNewTokens", "stopIds", "rng"]);
   const { maxNewTokens, stopIds = [], rng, ...sampling } = options;
   const { maxPositions, vocabSize } = model.config;
+  check(typeof prompts === "object", () => `generate: expected a list of prompts, got ${showValue(prompts)}`);
   check(prompts.length > 0, () => "generate: the list of prompts is empty");
   prompts.forEach((prompt, r) => {
+    check(typeof prompt === "object", () => `generate: prompt ${r} must be a list of token ids (of tokenizer.encode), got ${showValue(prompt)}`); // prettier-ignore
     check(prompt.length > 0, () => `generate: prompt ${r} is empty; it needs at least one token`);
     check(
       prompt.length <= maxPositions,

@@ -11,6 +11,7 @@ import { attention } from "../engine/ops/attention.ts";
 import { cacheAttention } from "../engine/ops/cacheAttention.ts";
 import { tensor } from "../engine/ops/create.ts";
 import { apply } from "../engine/op.ts";
+import { checkTensor } from "../engine/operands.ts";
 import { embedding, gather, writeRowsOp } from "../engine/ops/indexing.ts";
 import { matmul } from "../engine/ops/matmul.ts";
 import { reshape } from "../engine/ops/movement.ts";
@@ -53,6 +54,7 @@ export function forward(
   ids: Tensor,
   options: ForwardOptions = {},
 ): Tensor {
+  checkTensor("forward", ids);
   check(ids.rank === 2, () => `forward: ids must be [B, T], got ${showShape(ids.shape)}`);
   const [B, T] = ids.shape as [number, number];
   const { device } = ids;

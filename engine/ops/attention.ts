@@ -12,6 +12,7 @@ import * as wgsl from "../../kernels/wgsl/index.ts";
 import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, type Call, type Elements, type OpDef, type Sample, type SampleInput } from "../op.ts";
+import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
 import type { Rng } from "../random.ts";
 import { normal } from "../sampling.ts";
@@ -301,6 +302,7 @@ export interface AttentionOptions {
  * @throws if shapes do not fit, or if both `start` and `segments` are given
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
+  checkTensor("attention", q);
   checkKeys("attention", options, ["causal", "scale", "start", "segments"]);
   const { causal = true, start, segments } = options;
   check(

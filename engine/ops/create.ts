@@ -4,32 +4,45 @@ import * as wgsl from "../../kernels/wgsl/index.ts";
 import { currentDevice, type Device } from "../device.ts";
 import { check, fail } from "../errors.ts";
 import { applyOn, type OpDef } from "../op.ts";
+import { checkKeys } from "../options.ts";
 import { Rng, threefry2x32 } from "../random.ts";
 import { Storage, Tensor, toTypedArray } from "../tensor.ts";
 import { bytesPerElement, checkShape, type DType, isFloat, showShape, type Shape, sizeOf } from "../types.ts";
 
+/** How a tensor is made. */
 export interface TensorOptions {
   /** Default: the device's float type; i32 for an Int32Array. */
   readonly dtype?: DType;
   /** Default: the current device. */
   readonly device?: Device;
 }
+const TENSOR_KEYS = ["dtype", "device"];
 
 /** A number, or lists of them nested as deep as the tensor has axes. */
 export type Nested = number | readonly Nested[];
 
 /**
  * A tensor from host values: nested lists, or a flat array with a shape.
- * @throws if lists are ragged, if the shape does not fit, or if an i32 value is no 32-bit integer
+ * @throws if lists are ragged, if the shape does not fit, if the element type does not exist, or if an i32 value is no 32-bit
+ *   integer
  *
  * @example
  * tensor([[1, 2, 3], [4, 5, 6]]);                          // f32[2, 3]
  * tensor(new Int32Array([7, 8]), { shape: [2, 1] });       // i32[2, 1]
  */
+export function tensor<D extends DType>(
+  values: Nested | Float32Array | Float64Array | Int32Array,
+  options: TensorOptions & { readonly shape?: Shape; readonly dtype: D },
+): Tensor<D>;
+export function tensor(
+  values: Nested | Float32Array | Float64Array | Int32Array,
+  options?: TensorOptions & { readonly shape?: Shape },
+): Tensor;
 export function tensor(
   values: Nested | Float32Array | Float64Array | Int32Array,
   options: TensorOptions & { readonly shape?: Shape } = {},
 ): Tensor {
+  checkKeys("tensor", options, [...TENSOR_KEYS, "shape"]);
   const device = options.device ?? currentDevice();
   const dtype = options.dtype ?? (values instanceof Int32Array ? "i32" : device.float);
   device.checkDtype("tensor", dtype);
@@ -104,19 +117,44 @@ function wordOf({ value, dtype }: FillParams): number {
   return dtype === "i32" ? value | 0 : new Int32Array(Float32Array.of(value).buffer)[0]!;
 }
 
-/** Every element `value`. */
+/** Every element `value`. @throws if `shape` is no list of positive integers */
 export function full(shape: Shape, value: number, options: TensorOptions = {}): Tensor {
-  const device = options.device ?? currentDevice();
-  return applyOn(device, fillOp, [], { shape, value, dtype: options.dtype ?? device.float })[0]!;
+  return filled("full", shape, value, options);
 }
-export const zeros = (shape: Shape, options?: TensorOptions): Tensor => full(shape, 0, options);
-export const ones = (shape: Shape, options?: TensorOptions): Tensor => full(shape, 1, options);
-export const zerosLike = (x: Tensor): Tensor => full(x.shape, 0, x);
-export const onesLike = (x: Tensor): Tensor => full(x.shape, 1, x);
+/** Every element 0. @throws if `shape` is no list of positive integers */
+export const zeros = (shape: Shape, options: TensorOptions = {}): Tensor => filled("zeros", shape, 0, options);
+/** Every element 1. @throws if `shape` is no list of positive integers */
+export const ones = (shape: Shape, options: TensorOptions = {}): Tensor => filled("ones", shape, 1, options);
+/** Zeros of the shape, the element type and the device of `x`. */
+export const zerosLike = (x: Tensor): Tensor => filled("zerosLike", x.shape, 0, typeOf(x));
+/** Ones of the shape, the element type and the device of `x`. */
+export const onesLike = (x: Tensor): Tensor => filled("onesLike", x.shape, 1, typeOf(x));
+
+function filled(where: string, shape: Shape, value: number, options: TensorOptions): Tensor {
+  const { device, dtype } = placeOf(where, shape, options);
+  return applyOn(device, fillOp, [], { shape, value, dtype })[0]!;
+}
+
+const typeOf = ({ dtype, device }: Tensor): TensorOptions => ({ dtype, device });
+
+/** Where a tensor is made, and of what. @param keys what else the options may hold */
+function placeOf(
+  where: string,
+  shape: Shape,
+  options: TensorOptions,
+  keys: readonly string[] = [],
+): Required<TensorOptions> {
+  checkKeys(where, options, [...TENSOR_KEYS, ...keys]);
+  checkShape(where, shape);
+  const { device = currentDevice(), dtype = device.float } = options;
+  device.checkDtype(where, dtype);
+  return { device, dtype };
+}
 
 /** i32 [0, 1, …, n − 1]. */
-export function arange(n: number, options: { readonly device?: Device } = {}): Tensor {
-  return tensor(Int32Array.from({ length: n }, (_, i) => i), options); // prettier-ignore
+export function arange(n: number, options: { readonly device?: Device } = {}): Tensor<"i32"> {
+  checkKeys("arange", options, ["device"]);
+  return tensor(Int32Array.from({ length: n }, (_, i) => i), { ...options, dtype: "i32" }); // prettier-ignore
 }
 
 /** [rows, cols] with 1 where `keep(row, col)`, else 0; made on the host. */
@@ -124,15 +162,12 @@ function maskOf(
   rows: number,
   cols: number,
   keep: (row: number, col: number) => boolean,
-  options?: TensorOptions,
+  options: TensorOptions = {},
 ): Tensor {
-  checkShape("mask", [rows, cols]);
+  const shape = [rows, cols];
+  const place = placeOf("mask", shape, options);
   const values = Float32Array.from({ length: rows * cols }, (_, i) => Number(keep(Math.floor(i / cols), i % cols)));
-  return tensor(values, {
-    ...options,
-    shape: [rows, cols],
-    dtype: options?.dtype ?? (options?.device ?? currentDevice()).float,
-  });
+  return tensor(values, { ...place, shape });
 }
 /** 1 on and below the diagonal: query t may see keys ≤ t. [t, t] */
 export const causalMask = (t: number, options?: TensorOptions): Tensor => maskOf(t, t, (i, j) => j <= i, options);
@@ -170,13 +205,13 @@ export const randomOp: OpDef<RandomParams> = {
 
 /** Uniform in [0, 1) with 24 bits, the same bits on every executor. `rng` names the stream and is not advanced. */
 export function randomUniform(rng: Rng, shape: Shape, options: TensorOptions = {}): Tensor {
-  const device = options.device ?? currentDevice();
-  return applyOn(device, randomOp, [], { shape, key: rng.key, dtype: options.dtype ?? device.float })[0]!;
+  const { device, dtype } = placeOf("randomUniform", shape, options);
+  return applyOn(device, randomOp, [], { shape, key: rng.key, dtype })[0]!;
 }
 
 /** Normal values drawn on the host (log and cos differ in the last bits between executors; these do not). */
 export function randomNormal(rng: Rng, shape: Shape, options: TensorOptions & { readonly std?: number } = {}): Tensor {
+  const place = placeOf("randomNormal", shape, options, ["std"]);
   const values = Float32Array.from({ length: sizeOf(shape) }, () => (options.std ?? 1) * rng.normal());
-  const device = options.device ?? currentDevice();
-  return tensor(values, { device, dtype: options.dtype ?? device.float, shape });
+  return tensor(values, { ...place, shape });
 }

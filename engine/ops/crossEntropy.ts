@@ -1,5 +1,6 @@
 /** The cross-entropy of next-token prediction, with weights and an ignored label. Built on `logProbs`: no probabilities are stored. */
 import { check } from "../errors.ts";
+import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
 import type { Tensor } from "../tensor.ts";
 import { sameShape, showShape } from "../types.ts";
@@ -10,6 +11,7 @@ import { mean, maskedSum, sum } from "./reduce.ts";
 import { reshape } from "./movement.ts";
 import { div, gt, mul, ne, neg, where } from "./pointwise.ts";
 
+/** Which rows count, and how much. */
 export interface CrossEntropyOptions {
   /** One weight ≥ 0 per row [...]; 1 unless given. */
   readonly weights?: Tensor;
@@ -27,6 +29,7 @@ export interface CrossEntropyOptions {
 export function crossEntropy(logits: Tensor, targets: Tensor, options: CrossEntropyOptions = {}): Tensor {
   checkKeys("crossEntropy", options, ["weights", "ignoreIndex"]);
   const { weights, ignoreIndex } = options;
+  for (const x of [logits, targets, ...(weights === undefined ? [] : [weights])]) checkTensor("crossEntropy", x);
   check(
     logits.rank > 0 && sameShape(logits.shape.slice(0, -1), targets.shape),
     () =>

@@ -3,9 +3,10 @@ import type { CumsumSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
 import { apply1, type Call, type OpDef, typed } from "../op.ts";
+import { type AxisOptions, axisOf } from "../operands.ts";
 import { normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
-import { checkFloat, normalizeAxis, sizeOf } from "../types.ts";
+import { checkFloat, sizeOf } from "../types.ts";
 
 interface CumsumParams {
   readonly axis: number;
@@ -50,8 +51,13 @@ export const cumsumOp: OpDef<CumsumParams> = {
   ],
 };
 
-/** Σ of the elements up to and including each one along `axis`; `reverse` sums from the end (returns-to-go). */
-export function cumsum(x: Tensor, axis: number, options: { readonly reverse?: boolean } = {}): Tensor {
-  const at = normalizeAxis("cumsum", axis, x.rank);
-  return apply1(cumsumOp, [x], { axis: at, reverse: options.reverse ?? false });
+export interface CumsumOptions extends AxisOptions {
+  /** Sum from the end, as returns-to-go do. */
+  readonly reverse?: boolean;
+}
+
+/** Σ of the elements up to and including each one along `axis`, the last unless given. */
+export function cumsum(x: Tensor, options: CumsumOptions = {}): Tensor {
+  const axis = axisOf("cumsum", x, options, -1, ["reverse"]);
+  return apply1(cumsumOp, [x], { axis, reverse: options.reverse ?? false });
 }

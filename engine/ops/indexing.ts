@@ -10,6 +10,7 @@ import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply, apply1, type Call, type Elements, type OpDef, type Sample, type SampleInput, typed } from "../op.ts";
+import { type AxisOptions, axisOf, checkTensor } from "../operands.ts";
 import { filled, integers, normal, uniform } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import {
@@ -19,7 +20,6 @@ import {
   checkShape,
   type DType,
   isFloat,
-  normalizeAxis,
   sameShape,
   type Shape,
   showShape,
@@ -33,6 +33,7 @@ import { eq } from "./pointwise.ts";
 
 /** Throws if an id that came from the host is outside [0, rows) and not one of the exceptions. */
 export function checkIds(where: string, ids: Tensor, rows: number, isException?: (id: number) => boolean): void {
+  checkTensor(where, ids);
   checkInt(where, ids);
   const { hostInts } = ids;
   if (hostInts === undefined) return;
@@ -154,18 +155,25 @@ export const scatterAddOp: OpDef<ScatterParams> = {
   ],
 };
 
-/** Rows by number: y[…, n, …] = x[…, ids[n], …] along `axis`. @param ids i32 [N] @throws if a host-made id is out of range */
-export function gather(x: Tensor, ids: Tensor, axis = 0): Tensor {
-  const at = normalizeAxis("gather", axis, x.rank);
-  checkIds("gather", ids, x.shape[at]!);
-  return apply1(gatherOp, [x, ids], { axis: at });
+/**
+ * Rows by number: y[…, n, …] = x[…, ids[n], …] along `axis`, the first unless given.
+ * @param ids i32 [N]
+ * @throws if a host-made id is out of range
+ */
+export function gather(x: Tensor, ids: Tensor, options: AxisOptions = {}): Tensor {
+  const axis = axisOf("gather", x, options, 0);
+  checkIds("gather", ids, x.shape[axis]!);
+  return apply1(gatherOp, [x, ids], { axis });
 }
 
-/** The adjoint of `gather`: zeros with `rows` entries along `axis`, to which x[…, n, …] is added at ids[n], in the order of n. */
-export function scatterAdd(x: Tensor, ids: Tensor, rows: number, axis = 0): Tensor {
-  const at = normalizeAxis("scatterAdd", axis, x.rank);
+/**
+ * The adjoint of `gather`: zeros with `rows` entries along `axis` (the first unless given), to which x[…, n, …] is added at
+ * ids[n], in the order of n.
+ */
+export function scatterAdd(x: Tensor, ids: Tensor, rows: number, options: AxisOptions = {}): Tensor {
+  const axis = axisOf("scatterAdd", x, options, 0);
   checkIds("scatterAdd", ids, rows);
-  return apply1(scatterAddOp, [x, ids], { axis: at, rows });
+  return apply1(scatterAddOp, [x, ids], { axis, rows });
 }
 
 /** Inputs x, ids: like x but for the size of the axis. */
@@ -224,24 +232,27 @@ export const scatterAlongOp: OpDef<ScatterParams> = {
 };
 
 /**
- * One element per id: y[…, n, …] = x[…, ids[…, n, …], …] along `axis`.
+ * One element per id: y[…, n, …] = x[…, ids[…, n, …], …] along `axis`, the last unless given.
  * @param ids i32, the shape of x but for the size of the axis
  * @throws if shapes differ elsewhere, or if a host-made id is out of range
  *
  * @example
- * takeAlong(logProbs_NV, targets_N1, 1);   // [N, 1]: the log-probability of each row's target
+ * takeAlong(logProbs_NV, targets_N1);   // [N, 1]: the log-probability of each row's target
  */
-export function takeAlong(x: Tensor, ids: Tensor, axis = -1): Tensor {
-  const at = normalizeAxis("takeAlong", axis, x.rank);
-  checkIds("takeAlong", ids, x.shape[at]!);
-  return apply1(takeAlongOp, [x, ids], { axis: at });
+export function takeAlong(x: Tensor, ids: Tensor, options: AxisOptions = {}): Tensor {
+  const axis = axisOf("takeAlong", x, options, -1);
+  checkIds("takeAlong", ids, x.shape[axis]!);
+  return apply1(takeAlongOp, [x, ids], { axis });
 }
 
-/** The adjoint of `takeAlong`: zeros with `rows` entries along `axis`, to which every element of x is added at its id. */
-export function scatterAlong(x: Tensor, ids: Tensor, rows: number, axis = -1): Tensor {
-  const at = normalizeAxis("scatterAlong", axis, x.rank);
+/**
+ * The adjoint of `takeAlong`: zeros with `rows` entries along `axis` (the last unless given), to which every element of x is
+ * added at its id.
+ */
+export function scatterAlong(x: Tensor, ids: Tensor, rows: number, options: AxisOptions = {}): Tensor {
+  const axis = axisOf("scatterAlong", x, options, -1);
   checkIds("scatterAlong", ids, rows);
-  return apply1(scatterAlongOp, [x, ids], { axis: at, rows });
+  return apply1(scatterAlongOp, [x, ids], { axis, rows });
 }
 
 /**
@@ -252,6 +263,7 @@ export function scatterAlong(x: Tensor, ids: Tensor, rows: number, axis = -1): T
  * @throws `embedding: id 99 at position 3 is outside a table of 96 rows`, if the ids came from the host
  */
 export function embedding(weight: Tensor, ids: Tensor): Tensor {
+  checkTensor("embedding", weight);
   check(weight.rank === 2, () => `embedding: expected a table [V, C], got ${showType(weight)}`);
   checkIds("embedding", ids, weight.shape[0]!);
   const rows = apply1(gatherOp, [weight, reshape(ids, [ids.size])], { axis: 0 });
@@ -356,6 +368,6 @@ export const castOp: OpDef<CastParams> = {
  * The same numbers as another element type. Floats become integers by dropping what follows the point; integers above 2^24 are
  * rounded in f32. Gradients pass between float types and not through integers.
  */
-export function cast(x: Tensor, dtype: DType): Tensor {
-  return x.dtype === dtype ? x : apply1(castOp, [x], { dtype });
+export function cast<D extends DType>(x: Tensor, dtype: D): Tensor<D> {
+  return (x.dtype === dtype ? x : apply1(castOp, [x], { dtype })) as Tensor<D>;
 }

@@ -9,6 +9,7 @@ import * as wgsl from "../../kernels/wgsl/index.ts";
 import { checkpoint, vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, apply1, type Call, type Elements, type NoParams, type OpDef, typed } from "../op.ts";
+import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
 import { integers, normal, uniform } from "../sampling.ts";
 import { Tensor } from "../tensor.ts";
@@ -151,6 +152,7 @@ function unfusedBackward(inputs: readonly Tensor[]): Tensor[] {
   return [mul(scale, sub(ofLogp, ofEntropy))];
 }
 
+/** What `logProbs` and `tokenLogProbs` give: two tensors, one value per row each. */
 export interface LogProbs {
   /** ln of the probability of each row's target, in nats. */
   readonly logProbs: Tensor;
@@ -167,6 +169,7 @@ export interface LogProbs {
  * @throws if shapes do not fit, if the temperature is no positive number, or if a host-made target is outside [0, V)
  */
 export function logProbs(logits: Tensor, targets: Tensor, temperature: Tensor | number = 1): LogProbs {
+  checkTensor("logProbs", logits);
   checkIds("logProbs", targets, logits.shape[logits.rank - 1] ?? 1);
   const [logp, entropy] = apply(logProbsOp, [logits, targets, inverse(temperature, targets.shape, logits)], {});
   return { logProbs: logp!, entropy: entropy! };
@@ -178,6 +181,7 @@ function inverse(temperature: Tensor | number, rows: Shape, like: Tensor): Tenso
   return full(rows, 1 / temperature, { device: like.device, dtype: like.dtype });
 }
 
+/** Options of `tokenLogProbs`. */
 export interface TokenLogProbsOptions {
   /** A number > 0, or one value per token [...]; 1 unless given. */
   readonly temperature?: Tensor | number;
@@ -204,6 +208,7 @@ export function tokenLogProbs(
 ): LogProbs {
   checkKeys("tokenLogProbs", options, ["temperature", "bias", "maxChunkBytes"]);
   const { temperature = 1, bias, maxChunkBytes = 2 ** 25 } = options;
+  for (const x of [hidden, weight, targets]) checkTensor("tokenLogProbs", x);
   check(
     weight.rank === 2 && hidden.rank > 0 && hidden.shape[hidden.rank - 1] === weight.shape[1],
     () => `tokenLogProbs: expected hidden [..., C] and weight [V, C], got ${showType(hidden)} · ${showType(weight)}`,

@@ -10,6 +10,7 @@ import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, type SampleInput } from "../op.ts";
+import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
 import type { Rng } from "../random.ts";
 import { filled, normal } from "../sampling.ts";
@@ -208,6 +209,7 @@ export function matmul(a: Tensor, b: Tensor, options: MatmulOptions = {}): Tenso
     activation === null || Object.hasOwn(ACTIVATIONS, activation),
     () => `matmul: expected an activation of ${Object.keys(ACTIVATIONS).join(", ")}, got "${String(activation)}"`,
   );
+  for (const x of [a, b]) checkTensor("matmul", x);
   const { leadA, leadB } = sizesOf(a, b, transA, transB);
   const lead = broadcastShapes("matmul: batch axes", [leadA, leadB]);
   const operand = (x: Tensor, own: Shape): Tensor =>

@@ -9,6 +9,8 @@ import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply1, type Call, type Elements, type OpDef, type Sample } from "../op.ts";
+import { type AxisOptions, axisOf, checkMove } from "../operands.ts";
+import { showValue } from "../options.ts";
 import { normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import {
@@ -85,6 +87,7 @@ export const reshapeOp: OpDef<ShapeParams> = {
 
 /** The same elements under another shape; one size may be −1 and is worked out. Shares memory with `x`. */
 export function reshape(x: Tensor, shape: Shape): Tensor {
+  checkMove("reshape", x, shape);
   const unknown = shape.indexOf(-1);
   const known = shape.reduce((size, n) => (n === -1 ? size : size * n), 1);
   check(unknown < 0 || x.size % known === 0, () => `reshape: ${showShape(x.shape)} does not fit ${showShape(shape)}`);
@@ -116,6 +119,7 @@ export const broadcastToOp: OpDef<ShapeParams> = copyOp({
 
 /** `x` repeated along axes of size 1 and new leading axes. */
 export function broadcastTo(x: Tensor, shape: Shape): Tensor {
+  checkMove("broadcastTo", x, shape);
   return sameShape(x.shape, shape) ? x : apply1(broadcastToOp, [x], { shape });
 }
 
@@ -152,12 +156,14 @@ export const permuteOp: OpDef<PermuteParams> = copyOp({
 
 /** Axes in a new order: axis d of the result is axis `axes[d]` of `x` (negative axes count from the end). */
 export function permute(x: Tensor, axes: readonly number[]): Tensor {
+  checkMove("permute", x, axes);
   const order = axes.map((a) => normalizeAxis("permute", a, x.rank));
   return apply1(permuteOp, [x], { axes: order });
 }
 
 /** Swaps two axes; the last two unless said otherwise. */
 export function transpose(x: Tensor, axis0 = -2, axis1 = -1): Tensor {
+  checkMove("transpose", x);
   const [a, b] = [normalizeAxis("transpose", axis0, x.rank), normalizeAxis("transpose", axis1, x.rank)];
   return permute(x, x.shape.map((_, d) => (d === a ? b : d === b ? a : d))); // prettier-ignore
 }
@@ -201,6 +207,7 @@ export const sliceOp: OpDef<SliceParams> = copyOp({
  * @example slice(x, [1, -2], [3])   // x[1:3, -2:]
  */
 export function slice(x: Tensor, start: readonly number[], end: readonly number[] = []): Tensor {
+  checkMove("slice", x, start, end);
   const at = (value: number | undefined, n: number, otherwise: number): number =>
     value === undefined ? otherwise : value < 0 ? value + n : value;
   const from = x.shape.map((n, d) => at(start[d], n, 0));
@@ -266,6 +273,7 @@ export const padOp: OpDef<PadParams> = {
 
 /** Zeros around `x`: `before[d]` and `after[d]` of them along axis d. */
 export function pad(x: Tensor, before: readonly number[], after: readonly number[]): Tensor {
+  checkMove("pad", x, before, after);
   return apply1(padOp, [x], { before, after });
 }
 
@@ -318,16 +326,22 @@ export const concatOp: OpDef<ConcatParams> = {
   ],
 };
 
-/** Tensors joined along an existing axis; other axes must agree. */
-export function concat(xs: readonly Tensor[], axis = 0): Tensor {
-  const first = xs[0] ?? fail("concat: the list is empty");
-  return apply1(concatOp, xs, { axis: normalizeAxis("concat", axis, first.rank) });
+/** Tensors joined along an existing axis, the first unless given; other axes must agree. */
+export function concat(xs: readonly Tensor[], options: AxisOptions = {}): Tensor {
+  const axis = axisOf("concat", firstOf("concat", xs), options, 0);
+  return apply1(concatOp, xs, { axis });
 }
 
-/** Tensors of equal shape joined along a new axis. */
-export function stack(xs: readonly Tensor[], axis = 0): Tensor {
-  const first = xs[0] ?? fail("stack: the list is empty");
-  const at = normalizeAxis("stack", axis, first.rank + 1);
-  const expanded = (x: Tensor): Tensor => reshape(x, [...x.shape.slice(0, at), 1, ...x.shape.slice(at)]);
-  return concat(xs.map(expanded), at);
+/** Tensors of equal shape joined along a new axis, the first unless given. */
+export function stack(xs: readonly Tensor[], options: AxisOptions = {}): Tensor {
+  const first = firstOf("stack", xs);
+  const axis = axisOf("stack", first, options, 0, [], first.rank + 1);
+  const expanded = (x: Tensor): Tensor => reshape(x, [...x.shape.slice(0, axis), 1, ...x.shape.slice(axis)]);
+  return concat(xs.map(expanded), { axis });
+}
+
+function firstOf(where: string, xs: readonly Tensor[]): Tensor {
+  if (!Array.isArray(xs)) fail(`${where}: expected a list of tensors, got ${showValue(xs)}`);
+  const [first] = xs as readonly Tensor[];
+  return first ?? fail(`${where}: the list is empty`);
 }

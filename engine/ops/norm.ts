@@ -30,6 +30,7 @@ function checkOperands(inputs: readonly TensorType[], vectors: number, params: N
   const where = nameOf(params);
   const [x, ...rest] = inputs as [TensorType, ...TensorType[]];
   inputs.forEach((input) => checkFloat(where, input));
+  check(params.eps >= 0, () => `${where}: eps must be ≥ 0, got ${String(params.eps)}`);
   checkSameDtype(where, inputs);
   check(x.shape.length > 0, () => `${where}: expected at least one axis, got a scalar`);
   const expected = [x.shape[x.shape.length - 1]!];
@@ -150,9 +151,10 @@ function normSamples(
  * x / √(mean x² + eps) · w over the last axis.
  * @param x [..., C]
  * @param w [C]
+ * @param eps 2^−23 unless given, the distance from 1 to the next f32, as in PyTorch
  * @throws if w is not [C]
  */
-export function rmsNorm(x: Tensor, w: Tensor, eps: number): Tensor {
+export function rmsNorm(x: Tensor, w: Tensor, eps: number = 2 ** -23): Tensor {
   return apply1(normOp, [x, w], { kind: "rms", eps });
 }
 
@@ -161,8 +163,9 @@ export function rmsNorm(x: Tensor, w: Tensor, eps: number): Tensor {
  * @param x [..., C]
  * @param w [C]
  * @param b [C]
+ * @param eps 1e-5 unless given, as in PyTorch
  * @throws if w or b is not [C]
  */
-export function layerNorm(x: Tensor, w: Tensor, b: Tensor, eps: number): Tensor {
+export function layerNorm(x: Tensor, w: Tensor, b: Tensor, eps: number = 1e-5): Tensor {
   return apply1(normOp, [x, w, b], { kind: "layer", eps });
 }

@@ -10,6 +10,8 @@ import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply1, type Call, type Elements, type OpDef, type Sample, type SampleInput } from "../op.ts";
+import { type AxisOptions, axisOf, checkTensor } from "../operands.ts";
+import { checkKeys } from "../options.ts";
 import type { Rng } from "../random.ts";
 import { mask as randomMask, normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
@@ -145,21 +147,26 @@ export const maskedMaxOp: OpDef<ReduceParams> = reduceOp("maskedMax", "max", tru
 export const argmaxOp: OpDef<ReduceParams> = reduceOp("argmax", "argmax", false, () => [null]);
 export const argminOp: OpDef<ReduceParams> = reduceOp("argmin", "argmin", false, () => [null]);
 
+/** Options of ops that reduce several axes at once. */
 export interface ReduceOptions {
   /** Axes to reduce, negative ones from the end; all unless given. */
   readonly axis?: number | readonly number[];
   /** Keep reduced axes with size 1. */
   readonly keepdims?: boolean;
 }
+const REDUCE_KEYS = ["axis", "keepdims"];
 
 /** Reduces runs of neighbouring axes, from the last to the first. */
 function overAxes(
   name: string,
   x: Tensor,
-  { axis, keepdims = false }: ReduceOptions,
+  options: ReduceOptions,
   step: (x: Tensor, start: number, end: number) => Tensor,
 ): Tensor {
-  const listed = axis === undefined ? x.shape.map((_, d) => d) : typeof axis === "number" ? [axis] : axis;
+  checkTensor(name, x);
+  checkKeys(name, options, REDUCE_KEYS);
+  const { axis, keepdims = false } = options;
+  const listed = axis === undefined ? x.shape.map((_, d) => d) : [axis].flat();
   const axes = [...new Set(listed.map((a) => normalizeAxis(name, a, x.rank)))].sort((a, b) => a - b);
   check(axes.length === listed.length, () => `${name}: an axis is listed twice in ${showShape(listed)}`);
   let y = x;
@@ -197,22 +204,25 @@ export function max(x: Tensor, options: ReduceOptions = {}): Tensor {
 export function min(x: Tensor, options: ReduceOptions = {}): Tensor {
   return overAxes("min", x, options, (y, start, end) => apply1(minOp, [y], { start, end, scale: 1 }));
 }
-/** i32 position of the largest element along one axis, the lowest on a tie. */
-export function argmax(x: Tensor, axis = -1): Tensor {
-  const start = normalizeAxis("argmax", axis, x.rank);
-  return apply1(argmaxOp, [x], { start, end: start + 1, scale: 1 });
+/** Position of the largest element along one axis, the last unless given; the lowest on a tie. */
+export function argmax(x: Tensor, options: AxisOptions = {}): Tensor<"i32"> {
+  return positionOf(argmaxOp, x, options);
 }
-/** i32 position of the smallest element along one axis, the lowest on a tie. */
-export function argmin(x: Tensor, axis = -1): Tensor {
-  const start = normalizeAxis("argmin", axis, x.rank);
-  return apply1(argminOp, [x], { start, end: start + 1, scale: 1 });
+/** Position of the smallest element along one axis, the last unless given; the lowest on a tie. */
+export function argmin(x: Tensor, options: AxisOptions = {}): Tensor<"i32"> {
+  return positionOf(argminOp, x, options);
+}
+function positionOf(op: OpDef<ReduceParams>, x: Tensor, options: AxisOptions): Tensor<"i32"> {
+  const start = axisOf(op.name, x, options, -1);
+  return apply1(op, [x], { start, end: start + 1, scale: 1 }) as Tensor<"i32">;
 }
 
 /** Population variance over `axis`; `ddof` 1 for the sample variance. */
 export function variance(x: Tensor, options: ReduceOptions & { readonly ddof?: number } = {}): Tensor {
-  const centred = sub(x, mean(x, { ...options, keepdims: true }));
-  const n = reduced(x, options);
-  return mul(sum(mul(centred, centred), options), 1 / (n - (options.ddof ?? 0)));
+  checkKeys("variance", options, [...REDUCE_KEYS, "ddof"]);
+  const { ddof = 0, ...over } = options;
+  const centred = sub(x, mean(x, { ...over, keepdims: true }));
+  return mul(sum(mul(centred, centred), over), 1 / (reduced(x, over) - ddof));
 }
 
 /** ln Σ e^x over `axis`, without overflow. */
@@ -258,10 +268,12 @@ export function maskedVariance(
   mask: Tensor,
   options: ReduceOptions & { readonly ddof?: number } = {},
 ): Tensor {
+  checkKeys("maskedVariance", options, [...REDUCE_KEYS, "ddof"]);
+  const { ddof = 0, ...over } = options;
   const included = where(mask, x, 0); // so that a NaN outside the mask cannot come back as 0·NaN in the gradient
-  const centred = sub(included, maskedMean(included, mask, { ...options, keepdims: true }));
-  const n = sub(count(x, mask, options), options.ddof ?? 0);
-  return div(maskedSum(mul(centred, centred), mask, options), maximum(n, 1));
+  const centred = sub(included, maskedMean(included, mask, { ...over, keepdims: true }));
+  const n = sub(count(x, mask, over), ddof);
+  return div(maskedSum(mul(centred, centred), mask, over), maximum(n, 1));
 }
 /** (x − mean)/√(variance + eps) over the masked elements; 0 elsewhere. `shiftMean: false` adds the mean back. */
 export function maskedWhiten(
@@ -269,6 +281,7 @@ export function maskedWhiten(
   mask: Tensor,
   options: { readonly eps?: number; readonly ddof?: number; readonly shiftMean?: boolean } = {},
 ): Tensor {
+  checkKeys("maskedWhiten", options, ["eps", "ddof", "shiftMean"]);
   const { eps = 1e-8, ddof = 1, shiftMean = true } = options;
   const included = where(mask, x, 0);
   const average = maskedMean(included, mask);

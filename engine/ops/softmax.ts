@@ -10,9 +10,10 @@ import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
+import { type AxisOptions, axisOf } from "../operands.ts";
 import { filled, mask, normal, uniform } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
-import { checkFloat, checkSameDtype, normalizeAxis, sameShape, showShape, sizeOf, type TensorType } from "../types.ts";
+import { checkFloat, checkSameDtype, sameShape, showShape, sizeOf, type TensorType } from "../types.ts";
 import { broadcastTo, transpose } from "./movement.ts";
 import { exp, gt, mul, neg, sub, where } from "./pointwise.ts";
 import { sum } from "./reduce.ts";
@@ -144,22 +145,30 @@ export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
   ],
 };
 
-function alongAxis(name: string, x: Tensor, axis: number, m: Tensor | undefined, log: boolean): Tensor {
-  const at = normalizeAxis(name, axis, x.rank);
+export interface SoftmaxOptions extends AxisOptions {
+  /** Float, broadcasts to x; what stands where it is 0 is left out, whatever x holds there (NaN too). */
+  readonly mask?: Tensor;
+}
+
+function alongAxis(name: string, x: Tensor, options: SoftmaxOptions, log: boolean): Tensor {
+  const at = axisOf(name, x, options, -1, ["mask"]);
+  const { mask: m } = options;
   const moved = (y: Tensor): Tensor => (at === x.rank - 1 ? y : transpose(y, at, -1));
   const inputs = [moved(x), ...(m === undefined ? [] : [moved(broadcastTo(m, x.shape))])];
   return moved(apply1(softmaxOp, inputs, { log }));
 }
 
 /**
- * e^x / Σ e^x along `axis`, without overflow.
- * @param mask float, broadcasts to x; where it is 0 the result is 0, whatever x holds there (NaN too). A row of zeros gives zeros.
+ * e^x / Σ e^x along `axis` (the last unless given), without overflow; 0 where the mask is 0, also in a row that has nothing else.
+ *
+ * @example
+ * softmax(scores_BTS, { mask: causalMask(T) });   // [B, T, S], each row sums to 1
  */
-export function softmax(x: Tensor, axis = -1, mask?: Tensor): Tensor {
-  return alongAxis("softmax", x, axis, mask, false);
+export function softmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
+  return alongAxis("softmax", x, options, false);
 }
 
-/** ln softmax(x), computed without taking a logarithm of something small; −1e30 where `mask` is 0. */
-export function logSoftmax(x: Tensor, axis = -1, mask?: Tensor): Tensor {
-  return alongAxis("logSoftmax", x, axis, mask, true);
+/** ln softmax(x), computed without taking a logarithm of something small; −1e30 where the mask is 0. */
+export function logSoftmax(x: Tensor, options: SoftmaxOptions = {}): Tensor {
+  return alongAxis("logSoftmax", x, options, true);
 }

@@ -4,9 +4,10 @@ import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check } from "../errors.ts";
 import { apply, type Call, type OpDef } from "../op.ts";
+import { type AxisOptions, axisOf } from "../operands.ts";
 import { normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
-import { normalizeAxis, showShape, sizeOf } from "../types.ts";
+import { showShape, sizeOf } from "../types.ts";
 import { zerosLike } from "./create.ts";
 import { concat } from "./movement.ts";
 
@@ -68,7 +69,7 @@ export const splitOp: OpDef<SplitParams> = {
   vjp: ({ g, y, params: { axis } }) => [
     concat(
       g.map((part, k) => part ?? zerosLike(y[k]!)),
-      axis,
+      { axis },
     ),
   ],
   samples: (rng) => [
@@ -81,12 +82,12 @@ export const splitOp: OpDef<SplitParams> = {
 };
 
 /**
- * x cut into `parts` tensors of equal size along `axis`.
+ * x cut into `parts` tensors of equal size along `axis`, the last unless given.
  * @throws if the axis is not a multiple of `parts` long
  *
  * @example
  * const [q, k, v] = split(qkv_BT3C, 3);   // each [B, T, C]
  */
-export function split(x: Tensor, parts: number, axis = -1): Tensor[] {
-  return apply(splitOp, [x], { parts, axis: normalizeAxis("split", axis, x.rank) });
+export function split(x: Tensor, parts: number, options: AxisOptions = {}): Tensor[] {
+  return apply(splitOp, [x], { parts, axis: axisOf("split", x, options, -1) });
 }

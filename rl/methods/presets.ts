@@ -3,6 +3,7 @@
  * a plus sign: `dapo+echo+actfocus`. An add-on alone stands on GRPO. Parts can be exchanged one by one, also by name.
  */
 import { check, fail } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 import { flag, inCode, number, options, type OptionsOf, text } from "../../engine/optionTable.ts";
 import { KL_PENALTY, type KlChoice } from "./losses/kl.ts";
 import { ADVANTAGES } from "./advantages/index.ts";
@@ -158,6 +159,10 @@ export type MethodChoice = OptionsOf<typeof METHOD>;
 
 /** An objective from names. Everything that does not fit together is one clear error. */
 export function objectiveOf(given: MethodChoice): Objective {
+  check(
+    typeof given === "object",
+    () => `objectiveOf: expected an object such as { method: "grpo" }, got ${showValue(given)}`,
+  );
   const choice = METHOD.read(given);
   const { options = {}, maxLength, kl, entropy = 0, critic, rolloutFilter, maskTruncated, rewardFrom } = choice;
   const parts = splitNames(choice.method);

@@ -57,7 +57,7 @@ const RIGHT: Record<string, (device: wg.Device) => readonly [f: (inputs: Tensor[
   ],
   "a matrix of outputs": (on) => [([x]) => wg.softmax(x!), [normal([3, 5], 4, on)]],
   "several outputs, one of them used twice": (on) => [
-    ([x, y]) => ({ product: wg.mul(x!, y!), sums: [wg.cumsum(x!, 1), wg.sum(wg.square(y!))] }),
+    ([x, y]) => ({ product: wg.mul(x!, y!), sums: [wg.cumsum(x!), wg.sum(wg.square(y!))] }),
     [normal([2, 3], 5, on), normal([3], 6, on)],
   ],
   "an input that is returned, and one that is not used": (on) => [

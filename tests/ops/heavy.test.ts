@@ -68,9 +68,9 @@ describe("matmul", () => {
 describe("softmax", () => {
   test("works along any axis", () => {
     const x = normal(2, 3, 5);
-    expectClose(softmax(x, 1), transpose(softmax(transpose(x, 1, 2)), 1, 2), 0);
+    expectClose(softmax(x, { axis: 1 }), transpose(softmax(transpose(x, 1, 2)), 1, 2), 0);
     expectClose(
-      sum(softmax(x, 0), { axis: 0 }),
+      sum(softmax(x, { axis: 0 }), { axis: 0 }),
       Array.from({ length: 15 }, () => 1),
     );
     expectClose(logSoftmax(tensor([1000, 1000])), [-Math.LN2, -Math.LN2]);
@@ -79,23 +79,23 @@ describe("softmax", () => {
     const x = tensor([[1, NaN, 2], [NaN, NaN, Infinity]]); // prettier-ignore
     const mask = tensor([[1, 0, 1], [0, 0, 0]]); // prettier-ignore
     const p = 1 / (1 + Math.exp(1));
-    expectClose(softmax(x, -1, mask), [p, 0, 1 - p, 0, 0, 0]);
-    expectClose(logSoftmax(x, -1, mask), [Math.log(p), -1e30, Math.log(1 - p), -1e30, -1e30, -1e30]);
+    expectClose(softmax(x, { mask }), [p, 0, 1 - p, 0, 0, 0]);
+    expectClose(logSoftmax(x, { mask }), [Math.log(p), -1e30, Math.log(1 - p), -1e30, -1e30, -1e30]);
     for (const f of [softmax, logSoftmax]) {
-      const g = values(grad((v: Tensor) => sum(mul(f(v, -1, mask), tensor([3, 1, 2]))))(x));
+      const g = values(grad((v: Tensor) => sum(mul(f(v, { mask }), tensor([3, 1, 2]))))(x));
       expect(g.every(Number.isFinite)).toBe(true);
       expect([g[1], ...g.slice(3)]).toEqual([0, 0, 0, 0]);
     }
   });
   test("the mask broadcasts and moves with the axis", () => {
     const x = normal(3, 2);
-    const masked = softmax(x, 0, tensor([[1], [0], [1]]));
+    const masked = softmax(x, { axis: 0, mask: tensor([[1], [0], [1]]) });
     expectClose(slice(masked, [1], [2]), [0, 0]);
     expectClose(sum(masked, { axis: 0 }), [1, 1]);
   });
   test("says what is wrong", () => {
-    expect(() => softmax(normal(2, 3), 2)).toThrow("softmax: axis 2 is outside a tensor of rank 2");
-    expect(() => softmax(normal(2, 3), -1, zeros([2, 4]))).toThrow(/\[2, 4\]/);
+    expect(() => softmax(normal(2, 3), { axis: 2 })).toThrow("softmax: axis 2 is outside a tensor of rank 2");
+    expect(() => softmax(normal(2, 3), { mask: zeros([2, 4]) })).toThrow(/\[2, 4\]/);
     expect(() => logSoftmax(ints(1, 2))).toThrow("softmax: expected a float tensor");
   });
 });
@@ -323,6 +323,6 @@ describe("dropout", () => {
 
 test("permuting heads of attention permutes its result", () => {
   const [q, k, v] = [normal(1, 3, 2, 2), normal(1, 3, 2, 2), normal(1, 3, 2, 2)];
-  const swap = (x: Tensor): Tensor => gather(x, ints(1, 0), 2);
+  const swap = (x: Tensor): Tensor => gather(x, ints(1, 0), { axis: 2 });
   expectClose(attention(swap(q), swap(k), swap(v)), swap(attention(q, k, v)), 0);
 });

@@ -26,13 +26,13 @@ describe("indexing", () => {
   test("reads rows and elements, and adds them back", () => {
     const x = tensor([[1, 2], [3, 4], [5, 6]]); // prettier-ignore
     expect(values(gather(x, ints(2, 0, 2)))).toEqual([5, 6, 1, 2, 5, 6]);
-    expect(values(gather(x, ints(1), -1))).toEqual([2, 4, 6]);
+    expect(values(gather(x, ints(1), { axis: -1 }))).toEqual([2, 4, 6]);
     expect(values(scatterAdd(x, ints(1, 1, 0), 3))).toEqual([5, 6, 4, 6, 0, 0]);
     expect(values(takeAlong(x, tensor([[1], [0], [1]], { dtype: "i32" })))).toEqual([2, 3, 6]);
     expect(values(scatterAlong(tensor([[7], [8]]), tensor([[1], [0]], { dtype: "i32" }), 2))).toEqual([0, 7, 8, 0]);
     expect(embedding(x, tensor([[0, 2]], { dtype: "i32" })).shape).toEqual([1, 2, 2]);
     expect(values(oneHot(ints(2, 0), 3))).toEqual([0, 0, 1, 1, 0, 0]);
-    expect(values(cumsum(x, 0, { reverse: true }))).toEqual([9, 12, 8, 10, 5, 6]);
+    expect(values(cumsum(x, { axis: 0, reverse: true }))).toEqual([9, 12, 8, 10, 5, 6]);
   });
   test("the embedding's gradient sums over repeated ids", () => {
     const g = grad((w: Tensor) => sum(embedding(w, ints(1, 1, 3))))(zeros([4, 2]));

@@ -146,8 +146,8 @@ describe("indexing", () => {
         const [taken, added, gradient] = await agree(executors, (make) => {
           const at = make(ids, [count], "i32");
           const [table, h] = [make(x, [outer, rows, inner]), make(g, [outer, count, inner])];
-          const f = (t: Tensor): Tensor => ops.sum(ops.mul(ops.gather(t, at, 1), h));
-          return [ops.gather(table, at, 1), ops.scatterAdd(h, at, rows, 1), grad(f)(table)];
+          const f = (t: Tensor): Tensor => ops.sum(ops.mul(ops.gather(t, at, { axis: 1 }), h));
+          return [ops.gather(table, at, { axis: 1 }), ops.scatterAdd(h, at, rows, { axis: 1 }), grad(f)(table)];
         });
         const loop = indicesOf([outer, count, inner]).map(([o, n, i]) => x[(o! * rows + ids[n!]!) * inner + i!]!);
         expect(taken).toEqual(loop);
@@ -166,8 +166,8 @@ describe("indexing", () => {
         const [taken, added] = await agree(executors, (make) => {
           const at = make(ids, [outer, count, inner], "i32");
           return [
-            ops.takeAlong(make(x, [outer, rows, inner]), at, 1),
-            ops.scatterAlong(make(g, [outer, count, inner]), at, rows, 1),
+            ops.takeAlong(make(x, [outer, rows, inner]), at, { axis: 1 }),
+            ops.scatterAlong(make(g, [outer, count, inner]), at, rows, { axis: 1 }),
           ];
         });
         const loop = indicesOf([outer, count, inner]).map(([o, , i], k) => x[(o! * rows + ids[k]!) * inner + i!]!);
@@ -187,7 +187,7 @@ describe("indexing", () => {
         async (shape, at, reverse, seed) => {
           const axis = at % shape.length;
           const x = draw(new Rng(seed), shape);
-          const [y] = await agree(executors, (make) => [ops.cumsum(make(x, shape), axis, { reverse })]);
+          const [y] = await agree(executors, (make) => [ops.cumsum(make(x, shape), { axis, reverse })]);
           const expected = indicesOf(shape).map((index) => {
             let total = 0;
             for (let j = 0; j < shape[axis]!; j++) {
@@ -221,13 +221,13 @@ describe("softmax", () => {
             executors,
             (make) => {
               const [t, m] = [make(x, shape), make(mask, shape)];
-              const soft = ops.softmax(t, axis);
+              const soft = ops.softmax(t, { axis });
               return [
                 soft,
-                ops.softmax(ops.add(t, shift), axis),
-                ops.exp(ops.logSoftmax(t, axis)),
-                ops.softmax(t, axis, m),
-                ops.softmax(make(poisoned, shape), axis, m),
+                ops.softmax(ops.add(t, shift), { axis }),
+                ops.exp(ops.logSoftmax(t, { axis })),
+                ops.softmax(t, { axis, mask: m }),
+                ops.softmax(make(poisoned, shape), { axis, mask: m }),
                 ops.sum(soft, { axis }),
               ];
             },

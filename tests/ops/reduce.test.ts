@@ -87,7 +87,7 @@ describe("reductions", () => {
         const groups = groupsOf(shape, [axis]).map((group) => group.map((i) => x[i]!));
         const [most, least] = await agree(executors, (make) => {
           const t = make(x, shape);
-          return [ops.argmax(t, axis), ops.argmin(t, axis)];
+          return [ops.argmax(t, { axis }), ops.argmin(t, { axis })];
         });
         expect(most).toEqual(groups.map((g) => g.indexOf(Math.max(...g))));
         expect(least).toEqual(groups.map((g) => g.indexOf(Math.min(...g))));
@@ -136,9 +136,9 @@ const MASKED: Record<string, Masked> = {
   "maskedVariance over rows": (x, m) => ops.maskedVariance(x, m, { ...overRows, ddof: 1 }),
   maskedWhiten: (x, m) => ops.maskedWhiten(x, m),
   "maskedWhiten without shift": (x, m) => ops.maskedWhiten(x, m, { shiftMean: false }),
-  "masked softmax": (x, m) => ops.softmax(x, -1, m),
+  "masked softmax": (x, m) => ops.softmax(x, { mask: m }),
   // Excluded entries are the constant −1e30, which would drown the sum below.
-  "masked log-softmax": (x, m) => ops.where(m, ops.logSoftmax(x, -1, m), 0),
+  "masked log-softmax": (x, m) => ops.where(m, ops.logSoftmax(x, { mask: m }), 0),
 };
 const POISONS = [NaN, 1e30, -1e30, Infinity, -Infinity];
 

@@ -1,0 +1,19 @@
+/** The elements of a tensor as text, for people: nested lists, each row on a line of its own. */
+import { type Shape, sizeOf } from "./types.ts";
+
+/** Of a longer axis the first and the last elements are shown, half of this many each. */
+const SHOWN = 8;
+
+/** @param elements row-major; six digits of each are shown @param at where this part begins @param depth lists around it */
+export function showElements([n, ...rest]: Shape, elements: ArrayLike<number>, at = 0, depth = 1): string {
+  if (n === undefined) return String(Number(elements[at]!.toPrecision(6)));
+  const parts: string[] = [];
+  for (let i = 0; i < n; i++) {
+    if (n > SHOWN && i === SHOWN / 2) {
+      parts.push("…");
+      i = n - SHOWN / 2;
+    }
+    parts.push(showElements(rest, elements, at + i * sizeOf(rest), depth + 1));
+  }
+  return `[${parts.join(rest.length > 0 ? `,\n${" ".repeat(depth)}` : ", ")}]`;
+}
