@@ -10,12 +10,14 @@ import { currentDevice, type DType, type Device, type Shape, Tensor, tensor, Wor
 import { checkKeys } from "./engine/options.ts";
 import { adopt } from "./engine/scope.ts";
 
+/** How long axes are. */
 export interface SizeOptions {
   /** Default 1. */
   readonly minSize?: number;
   /** Default 7: on both sides of the vectors of four that kernels load. */
   readonly maxSize?: number;
 }
+/** How many axes there are, and how long they are. */
 export interface ShapeOptions extends SizeOptions {
   /** Default 0. */
   readonly minRank?: number;
@@ -118,6 +120,7 @@ export function permutations(rank: number): fc.Arbitrary<number[]> {
   });
 }
 
+/** Which numbers are drawn. */
 export interface ValueOptions {
   /** Default −3. */
   readonly min?: number;
@@ -206,6 +209,7 @@ export interface TensorData {
   readonly dtype: "f32" | "i32";
   readonly data: readonly number[];
 }
+/** Which elements are drawn. */
 export interface TensorDataOptions extends ValueOptions {
   /** "i32": whole numbers from `min` to `max`. Default "f32". */
   readonly dtype?: "f32" | "i32";

@@ -14,6 +14,7 @@ import type { Tensor } from "./tensor.ts";
 import { type Tree, treeEntries, treeFromLeaves } from "./tree.ts";
 import { isFloat, type Shape } from "./types.ts";
 
+/** Options of `checkGradient`. */
 export interface CheckGradientOptions {
   /** 2: also the derivative of the gradient, by the inputs and by what flows back. Default 1. */
   readonly order?: 1 | 2;
@@ -54,6 +55,7 @@ export interface GradientDifference {
   readonly allowed: number;
 }
 
+/** What `checkGradient` found, where all agreed. */
 export interface GradientReport {
   /** Derivatives of all orders that were asked for. */
   readonly elements: number;

@@ -15,6 +15,7 @@ interface Operand extends TensorType {
   readonly storage: { readonly buffer: Buffer };
 }
 
+/** An executor with its memory: what `device(…)` makes. Tensors of one device cannot meet those of another. */
 export class Device {
   readonly backend: Backend;
   /** Element type of float tensors made without saying one. */
@@ -88,6 +89,7 @@ export function currentDevice(): Device {
   return defaultDevice ?? fail('no device: call `await device("auto")` first, or pass { device }');
 }
 
+/** Options of `device`. */
 export interface DeviceOptions {
   /** Element type of the reference executor: f64 (default, the oracle) or f32. The others are f32. */
   readonly precision?: FloatType;

@@ -1,7 +1,11 @@
 /**
  * Errors of the library. Every message says what was expected, what came, and where:
- * `matmul: inner dimensions differ: [4, 3] · [5, 2]`. They are plain `Error`s, so that nobody has to import a class to catch
- * one; `WorldgradError` only marks them as ours (a bad input or a lost device, never a bug in the caller's own code).
+ * `matmul: inner dimensions differ: [4, 3] · [5, 2]`.
+ */
+
+/**
+ * A bad input or a lost device, never a bug in the caller's own code. A plain `Error` with a name, so that nobody has to import
+ * a class to catch one.
  */
 export class WorldgradError extends Error {
   override readonly name = "WorldgradError";

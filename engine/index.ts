@@ -15,7 +15,7 @@ export { assign } from "./state.ts";
 export { WorldgradError } from "./errors.ts";
 
 // Tensors and trees of them
-export { Tensor } from "./tensor.ts";
+export { type ElementsOf, Tensor } from "./tensor.ts";
 export type { DType, FloatType, Shape, TensorType } from "./types.ts";
 export { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves } from "./tree.ts";
 export { Rng, type RngState } from "./random.ts";
@@ -79,7 +79,8 @@ export { cast } from "./ops/indexing.ts";
 // Ops: over axes
 export { argmax, argmin, logsumexp, max, mean, min, type ReduceOptions, sum, sumTo, variance } from "./ops/reduce.ts";
 export { maskedMax, maskedMean, maskedSum, maskedVariance, maskedWhiten } from "./ops/reduce.ts";
-export { cumsum } from "./ops/cumsum.ts";
+export { cumsum, type CumsumOptions } from "./ops/cumsum.ts";
+export type { AxisOptions } from "./operands.ts";
 
 // Ops: shape and place
 export { broadcastTo, concat, pad, permute, reshape, slice, stack, transpose } from "./ops/movement.ts";
@@ -88,7 +89,7 @@ export { embedding, gather, oneHot, scatterAdd, scatterAlong, takeAlong, writeRo
 
 // Ops: neural networks
 export { type Activation, matmul, type MatmulOptions } from "./ops/matmul.ts";
-export { logSoftmax, softmax } from "./ops/softmax.ts";
+export { logSoftmax, softmax, type SoftmaxOptions } from "./ops/softmax.ts";
 export { layerNorm, rmsNorm } from "./ops/norm.ts";
 export { rotary, rotaryTables } from "./ops/rotary.ts";
 export { attention, type AttentionOptions } from "./ops/attention.ts";

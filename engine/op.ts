@@ -40,6 +40,7 @@ export interface SampleInput extends TensorType {
   readonly data: readonly number[];
 }
 
+/** The whole definition of an op, from which it is run on every executor, differentiated and tested. */
 export interface OpDef<P = NoParams> extends Executable<P> {
   /** The type rule: the outputs' types, or an error that names the op and the offending types. */
   infer(inputs: readonly TensorType[], params: P): readonly TensorType[];

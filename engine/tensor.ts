@@ -70,7 +70,7 @@ export interface Reducible {
   reduce(step: (total: number, value: number, index: number) => number, initial?: number): number;
   reduce<T>(step: (total: T, value: number, index: number) => T, initial: T): T;
 }
-/** The array that holds the elements of a tensor on the host; of any tensor, where the element type is not known. */
+/** The typed array that `read` gives for an element type; one of three where the type is not known. */
 export type ElementsOf<D extends DType> = { f32: Float32Array; f64: Float64Array; i32: Int32Array }[D] & Reducible;
 
 /**

@@ -5,10 +5,12 @@
 import { check, fail } from "./errors.ts";
 import { showValue } from "./options.ts";
 
+/** Sizes of the axes, row-major: `[2, 3]` has two rows of three; `[]` is a scalar. No size is 0. */
 export type Shape = readonly number[];
 
 /** f64 exists on the reference executor only. Truth values and masks are floats: 1 and 0. */
 export type DType = "f32" | "f64" | "i32";
+/** Element types that have gradients. */
 export type FloatType = "f32" | "f64";
 
 /** What is known of a tensor without looking at its elements. */

@@ -55,6 +55,7 @@ function placesOf(entries: readonly CacheCopy[], side: "from" | "to"): Places {
   return places;
 }
 
+/** Keys and values of the texts being written, one row each; lives outside all scopes, until it is disposed. */
 export class KvCache {
   /** S, the most positions that a row can have. */
   readonly capacity: number;

@@ -19,6 +19,7 @@ import { type CacheCopy, emptyPlaces, KvCache, setPlace } from "./cache.ts";
 import { checkSampling, isFiltering, type SampledToken, type SamplingOptions, sampleToken } from "./sampler.ts";
 import { forward, logits, type Model, pickHidden } from "./transformer.ts";
 
+/** Options of a `Decoder`. */
 export interface DecoderOptions {
   /**
    * Tokens in every forward pass, filled up with padding; at least as many as rows. Unless given: as many as there are, on WebGPU
@@ -35,6 +36,7 @@ export interface Part {
   readonly rng?: Rng;
 }
 
+/** Options of `Decoder.draw`. */
 export interface DrawOptions extends SamplingOptions {
   /**
    * Tokens that each drawing row draws before any is seen by the host; default 1. Rows that should have stopped earlier are to be
@@ -46,6 +48,7 @@ export interface DrawOptions extends SamplingOptions {
 /** Tokens of one forward pass at most: more gain nothing, and cost memory. */
 const MOST_TOKENS = 1024;
 
+/** Writes many texts at once with one cache: `draw` reads what is new to each row and samples what follows. To be disposed. */
 export class Decoder {
   readonly #model: Model;
   readonly #cache: KvCache;

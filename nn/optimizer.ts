@@ -17,6 +17,7 @@ import type { Storage, Tensor } from "../engine/tensor.ts";
 import { mapTree, type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
 import { sameShape, showShape } from "../engine/types.ts";
 
+/** Options of `AdamW`. */
 export interface AdamWOptions {
   /** Default 1e-3; each step may give its own. */
   readonly lr?: number;
@@ -98,6 +99,13 @@ interface Group {
   buffers: readonly unknown[];
 }
 
+/**
+ * AdamW over a tree of parameters, which `step` changes in place.
+ *
+ * @example
+ * const optimizer = new AdamW(params, { lr: 1e-3, clipNorm: 1 });
+ * for (const batch of batches) scope(() => void optimizer.step(grad(lossOf(batch))(params)));
+ */
 export class AdamW<T extends Tree> {
   readonly #options: Required<AdamWOptions>;
   readonly #params: T;
@@ -211,6 +219,7 @@ function holdTogether(group: Group, ps: readonly Tensor[]): void {
 /** A learning rate by step. */
 export type Schedule = (step: number) => number;
 
+/** Options of `schedule`. */
 export interface ScheduleOptions {
   /** The rate after warm-up. */
   readonly lr: number;

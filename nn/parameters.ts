@@ -12,7 +12,9 @@ import type { Tensor } from "../engine/tensor.ts";
 import type { Shape } from "../engine/types.ts";
 import type { ModelConfig } from "./config.ts";
 
+/** A linear layer: a matrix, [out, in] or in GPT-2 [in, out], and perhaps a bias [out]. */
 export type Linear = { readonly weight: Tensor; readonly bias?: Tensor | undefined };
+/** Gains [C], and in LayerNorm biases [C]. */
 export type Norm = { readonly weight: Tensor; readonly bias?: Tensor | undefined };
 
 /** GPT-2 has one matrix `qkv`, the others three; `qNorm` and `kNorm` [D] are Qwen3's. */
@@ -27,12 +29,14 @@ export type AttentionParams = {
 };
 /** `gate` exists in SwiGLU only. */
 export type MlpParams = { readonly gate?: Linear | undefined; readonly up: Linear; readonly down: Linear };
+/** Parameters of one block. */
 export type LayerParams = {
   readonly inputNorm: Norm;
   readonly attention: AttentionParams;
   readonly postNorm: Norm;
   readonly mlp: MlpParams;
 };
+/** All parameters of a transformer, as a tree of tensors. */
 export type TransformerParams = {
   /** [V, C] */
   readonly embedding: Tensor;

@@ -21,6 +21,7 @@ export type SafeTensor = { readonly shape: readonly number[] } & (
   | { readonly dtype: "I64"; readonly data: BigInt64Array }
   | { readonly dtype: "U8" | "BOOL"; readonly data: Uint8Array }
 );
+/** Element types that are read and written, as the format names them. */
 export type SafeDtype = SafeTensor["dtype"];
 
 /** A tensor to write: as `SafeTensor`; besides, F32 takes a Float64Array (rounded) and F64 a Float32Array (exact). */
@@ -37,6 +38,7 @@ export interface SafeTensorInfo {
   readonly end: number;
 }
 
+/** What the header of a file says. */
 export interface SafetensorsHeader {
   /** In the order of the data. */
   readonly tensors: readonly SafeTensorInfo[];

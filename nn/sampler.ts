@@ -5,6 +5,7 @@
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/random.ts";
 
+/** How a token is drawn from logits. */
 export interface SamplingOptions {
   /** 0 is greedy; default 1. */
   readonly temperature?: number;
@@ -17,6 +18,7 @@ export interface SamplingOptions {
 }
 export const SAMPLING_KEYS = ["temperature", "topK", "topP", "minP"] as const;
 
+/** A token that was drawn, with the logarithms of its probability. */
 export interface SampledToken {
   readonly id: number;
   /** Under softmax(logits / temperature) over the whole vocabulary: the `old` of importance ratios. Greedy: as `plainLogProb`. */

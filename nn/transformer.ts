@@ -33,6 +33,7 @@ export interface Model {
   readonly params: TransformerParams;
 }
 
+/** Options of `forward`. */
 export interface ForwardOptions {
   /** i32 [B, T]: attention stays inside equal non-negative segments; −1 marks padding. Positions then count from `positions`. */
   readonly segments?: Tensor;

@@ -20,8 +20,10 @@ export interface Programs {
   wasm: Program<WasmKernel>;
   webgpu: Program<WgslKernel>;
 }
+/** The kinds of executors: `reference`, `wasm`, `webgpu`. */
 export type BackendKind = keyof Programs;
 
+/** How much memory an executor holds, and how many kernels it has compiled. */
 export interface BackendStats {
   /** Bytes in buffers that are allocated and not freed. */
   readonly liveBytes: number;

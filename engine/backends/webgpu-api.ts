@@ -108,6 +108,7 @@ export interface GpuDevice {
   addEventListener(type: "uncapturederror", listener: (event: { readonly error: GpuError }) => void): void;
   destroy(): void;
 }
+/** What is asked of an adapter: the arguments of `navigator.gpu.requestAdapter`. */
 export interface GpuRequest {
   readonly powerPreference?: "low-power" | "high-performance";
   readonly featureLevel?: "core" | "compatibility";

@@ -30,6 +30,7 @@ import { Batch } from "./webgpu-batch.ts";
 import { type CompiledKernel, KernelCache } from "./webgpu-kernels.ts";
 import { BufferPool, DeviceBuffer, sizeClass } from "./webgpu-pool.ts";
 
+/** Options of the WebGPU executor. */
 export interface WebgpuOptions extends GpuRequest {
   /** An adapter of your own; default: the browser's or Dawn's. */
   readonly adapter?: GpuAdapter;

@@ -282,6 +282,7 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
   ];
 }
 
+/** Options of `attention`. */
 export interface AttentionOptions {
   /** A query sees keys up to its own position only; true unless given. */
   readonly causal?: boolean;

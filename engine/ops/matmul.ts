@@ -28,6 +28,7 @@ import {
 import { broadcastTo, reshape } from "./movement.ts";
 import { gelu, geluErf, geluErfExpr, geluTanhExpr, relu, reluExpr, silu, siluExpr } from "./pointwise.ts";
 
+/** Functions that `matmul` can apply to its result in the same kernel. */
 export type Activation = "relu" | "gelu" | "geluErf" | "silu";
 
 /** Each activation as the expression that the kernel bakes in, and as the op that has its plain definition and its derivative. */
@@ -177,6 +178,7 @@ function throughActivation(
   return dz ?? fail(`matmul: ${activation} has no derivative`);
 }
 
+/** Options of `matmul`. */
 export interface MatmulOptions {
   /** A is stored transposed: [..., K, M]. */
   readonly transA?: boolean;

@@ -96,12 +96,17 @@ export const maximum: Fused<Binary> = binary("maximum", (x, y) => x.max(y), Math
 /** The smaller of x and y. */
 export const minimum: Fused<Binary> = binary("minimum", (x, y) => x.min(y), Math.min, apart);
 
-/** 1 where x < y, else 0; as are le, gt, ge, eq, ne. No gradient flows through comparisons. */
+/** 1 where x < y, else 0. No gradient flows through comparisons. */
 export const lt: Fused<Binary> = binary("lt", (x, y) => x.lt(y), (x, y) => (x < y ? 1 : 0), apart); // prettier-ignore
+/** 1 where x ≤ y, else 0. No gradient flows through comparisons. */
 export const le: Fused<Binary> = binary("le", (x, y) => x.le(y), (x, y) => (x <= y ? 1 : 0), apart); // prettier-ignore
+/** 1 where x > y, else 0. No gradient flows through comparisons. */
 export const gt: Fused<Binary> = binary("gt", (x, y) => x.gt(y), (x, y) => (x > y ? 1 : 0), apart); // prettier-ignore
+/** 1 where x ≥ y, else 0. No gradient flows through comparisons. */
 export const ge: Fused<Binary> = binary("ge", (x, y) => x.ge(y), (x, y) => (x >= y ? 1 : 0), apart); // prettier-ignore
+/** 1 where x = y, else 0. No gradient flows through comparisons. */
 export const eq: Fused<Binary> = binary("eq", (x, y) => x.eq(y), (x, y) => (x === y ? 1 : 0), apart); // prettier-ignore
+/** 1 where x ≠ y, else 0. No gradient flows through comparisons. */
 export const ne: Fused<Binary> = binary("ne", (x, y) => x.ne(y), (x, y) => (x !== y ? 1 : 0), apart); // prettier-ignore
 
 /** −x */

@@ -93,6 +93,7 @@ export const sampleOp: OpDef = {
     }),
 };
 
+/** What `sampleTokens` gives: three tensors with one value per row. */
 export interface Sampled {
   /** i32 [R]. Where a logit is not finite: −1 − (its column). */
   readonly ids: Tensor;

@@ -145,6 +145,7 @@ export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
   ],
 };
 
+/** Options of `softmax` and `logSoftmax`. */
 export interface SoftmaxOptions extends AxisOptions {
   /** Float, broadcasts to x; what stands where it is 0 is left out, whatever x holds there (NaN too). */
   readonly mask?: Tensor;

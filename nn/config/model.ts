@@ -7,8 +7,10 @@
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
 
+/** Whose checkpoints and conventions a model follows. */
 export type Family = "llama" | "qwen2" | "qwen3" | "gpt2";
 
+/** The sizes and choices that make a transformer, all of them; `modelConfig` fills in what is not said. */
 export interface ModelConfig {
   readonly family: Family;
   /** V, number of token ids */

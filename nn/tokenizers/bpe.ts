@@ -7,6 +7,7 @@ import { check, fail } from "../../engine/errors.ts";
 import { toAlphabet } from "./alphabet.ts";
 import { Heap } from "./heap.ts";
 
+/** Options of `Tokenizer.decode`. */
 export interface DecodeOptions {
   /** What a special token becomes: its name (the default: nothing disappears unseen), or nothing. */
   readonly specials?: "name" | "skip";

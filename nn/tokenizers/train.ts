@@ -9,6 +9,7 @@ import { DEFAULT_PATTERN, toAlphabet } from "./alphabet.ts";
 import { BpeTokenizer, compilePattern, pairKey, specialTable, splitPieces } from "./bpe.ts";
 import { Heap } from "./heap.ts";
 
+/** Options of `trainBpe`. */
 export interface TrainBpeOptions {
   /** Ids wanted: 256 bytes + special tokens + merges. */
   readonly vocabSize: number;
