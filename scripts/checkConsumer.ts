@@ -65,6 +65,18 @@ if (typeof node.loadModel !== "function") throw new Error("worldgrad/node does n
 console.log("worldgrad " + info.version + ", " + Object.keys(all).length + " names, " + report);
 `;
 
+/** Ops as methods, with the types that they have as functions. */
+const METHODS = `
+import "worldgrad/methods";
+import { device, grad, ones, tensor, type Tensor } from "worldgrad/engine";
+
+await device("wasm");
+const loss = (w: Tensor): Tensor => tensor([[1, 2], [3, 4]]).matmul(w).add(1).square().sum({ axis: 0 }).mean();
+const whole: Int32Array = await tensor([1, 5, 2]).argmax().read();
+const values = [...(await grad(loss)(ones([2, 1])).read()), whole[0]];
+if (values.join() !== "56,80,1") throw new Error("worldgrad/methods: " + values.join());
+`;
+
 /** A program that also needs fast-check, the optional peer. */
 const PROPERTY = `
 import fc from "fast-check";
@@ -120,6 +132,10 @@ try {
   };
   compile("train.ts", ["es2023"]);
   compile("all.ts", ["es2023", "dom"]);
+
+  writeFileSync(join(folder, "methods.ts"), METHODS);
+  compile("methods.ts", ["es2023"]);
+  inConsumer(process.execPath, "--no-warnings", "methods.js");
 
   writeFileSync(join(folder, "main.js"), NODE_ONLY);
   console.log(inConsumer(process.execPath, "--no-warnings", "main.js").trim());

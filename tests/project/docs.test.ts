@@ -86,6 +86,7 @@ describe("programs in the pages", () => {
     "worldgrad/environments": "environments/index.ts",
     "worldgrad/rl": "rl/index.ts",
     "worldgrad/fast-check": "fastCheck.ts",
+    "worldgrad/methods": "methods.ts",
   };
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-docs-"));
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "junction"); // for fast-check

@@ -12,6 +12,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   rl: ["kernels", "engine", "nn", "environments"],
   "index.ts": ["engine", "nn", "environments", "rl"],
   "fastCheck.ts": ["engine"],
+  "methods.ts": ["engine"],
   node: ["engine", "nn", "environments", "rl"],
   tools: ["engine", "environments", "rl", "node"],
   cli: ["engine", "nn", "environments", "rl", "node", "tools"],
@@ -47,7 +48,7 @@ const PAST_FACES = new Set([
   "nn/generate.ts", // how many tokens are drawn before they are read
   "nn/parameters.ts", // parameters from what a worker was sent
 ]);
-const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "index.ts"];
+const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "index.ts", "methods.ts"];
 /** Parts that import whatever they need. */
 const OUTSIDE = ["tests", "bench", "scripts", "vitest.config.ts"];
 
