@@ -166,7 +166,7 @@ function overAxes(
   checkTensor(name, x);
   checkKeys(name, options, REDUCE_KEYS);
   const { axis, keepdims = false } = options;
-  const listed = axis === undefined ? x.shape.map((_, d) => d) : [axis].flat();
+  const listed = axis === undefined ? x.shape.map((_, d) => d) : typeof axis === "object" ? axis : [axis];
   const axes = [...new Set(listed.map((a) => normalizeAxis(name, a, x.rank)))].sort((a, b) => a - b);
   check(axes.length === listed.length, () => `${name}: an axis is listed twice in ${showShape(listed)}`);
   let y = x;
