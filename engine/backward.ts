@@ -1,11 +1,11 @@
 /**
  * The backward sweep: the chain rule in one place.
  *
- * The graph that the tape noted is walked once in reverse topological order. Each op's `vjp` turns the gradients of its outputs into
- * gradients of its inputs; here they are summed down where an input had been broadcast, and added up where a tensor was used twice.
- * A vjp is written in public ops, so a sweep inside another recording is itself recorded: any order works. The form follows
- * micrograd's topological sweep and autograd's vjps in wrapped ops; it is iterative, so a chain of 10,000 ops does not overflow the
- * stack. Which tensors are freed on the way is in sweepMemory.ts.
+ * The graph that the tape noted is walked once in reverse topological order. Each op's `vjp` turns the gradients of its
+ * outputs into gradients of its inputs; here they are summed down where an input had been broadcast, and added up where
+ * a tensor was used twice. A vjp is written in public ops, so a sweep inside another recording is itself recorded: any
+ * order works. The form follows micrograd's topological sweep and autograd's vjps in wrapped ops; it is iterative, so a
+ * chain of 10,000 ops does not overflow the stack. Which tensors are freed on the way is in sweepMemory.ts.
  */
 import { check } from "./errors.ts";
 import { zerosLike } from "./ops/create.ts";
@@ -31,7 +31,11 @@ export function backward(
   const gradients = new Map<GraphNode, (Tensor | null)[]>();
   const accumulate = (y: Tensor, g: Tensor): void => {
     const node = y.node!;
-    if (!gradients.has(node)) gradients.set(node, node.outputs.map(() => null)); // prettier-ignore
+    if (!gradients.has(node))
+      gradients.set(
+        node,
+        node.outputs.map(() => null),
+      );
     const slots = gradients.get(node)!;
     const slot = node.outputs.indexOf(y);
     const before = slots[slot]!;
@@ -97,7 +101,8 @@ function checkUnchanged(node: GraphNode, x: Tensor, version: number): void {
   check(
     !x.disposed,
     () =>
-      `grad: ${showType(x)}, an input of ${node.name}, was freed before the backward pass (by a scope inside the function?)`,
+      `grad: ${showType(x)}, an input of ${node.name}, was freed before the backward pass ` +
+      "(by a scope inside the function?)",
   );
   check(
     x.storage.version === version,

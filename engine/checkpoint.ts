@@ -7,9 +7,9 @@ import { isRecording, noGrad, recordingOutside, recordNode, whileRecording } fro
 import type { Tensor } from "./tensor.ts";
 
 /**
- * Vector-Jacobian product of any function of tensors, by running it again: the gradients of Σ_k ⟨gs_k, f(xs)_k⟩ with respect to
- * the `xs` that are needed. For fused ops whose derivative's derivative is simplest as that of the unfused formula, and for
- * `checkpoint`.
+ * Vector-Jacobian product of any function of tensors, by running it again: the gradients of Σ_k ⟨gs_k, f(xs)_k⟩ with
+ * respect to the `xs` that are needed. For fused ops whose derivative's derivative is simplest as that of the unfused
+ * formula, and for `checkpoint`.
  */
 export function vjpOf(
   f: (xs: readonly Tensor[]) => readonly Tensor[],
@@ -31,8 +31,8 @@ export function vjpOf(
 }
 
 /**
- * Trades time for memory: runs `f` without keeping its activations and runs it again in the backward pass (Chen et al. 2016,
- * arXiv 1604.06174). `f` must be a pure function of its tensors; it may return several.
+ * Trades time for memory: runs `f` without keeping its activations and runs it again in the backward pass (Chen et al.
+ * 2016, arXiv 1604.06174). `f` must be a pure function of its tensors; it may return several.
  */
 export function checkpoint(f: (xs: readonly Tensor[]) => readonly Tensor[], xs: readonly Tensor[]): readonly Tensor[] {
   if (!isRecording(xs)) return scope(() => f(xs), "checkpoint");

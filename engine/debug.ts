@@ -1,9 +1,10 @@
 /**
- * `WORLDGRAD_DEBUG=1`: every executor prints, when it is disposed of or the process ends, where its time went, kernel by kernel,
- * and what its caches did. On a page: `globalThis.WORLDGRAD_DEBUG = "1"` before the device is made.
+ * `WORLDGRAD_DEBUG=1`: every executor prints, when it is disposed of or the process ends, where its time went, kernel
+ * by kernel, and what its caches did. On a page: `globalThis.WORLDGRAD_DEBUG = "1"` before the device is made.
  *
- * Measuring costs time itself (a clock around every kernel; on WebGPU a pass of its own for every dispatch), so that the sum is
- * larger than an undisturbed run. What this is not: a tracer; it knows kernels, not ops, and keeps totals only.
+ * Measuring costs time itself (a clock around every kernel; on WebGPU a pass of its own for every dispatch), so that
+ * the sum is larger than an undisturbed run. What this is not: a tracer; it knows kernels, not ops, and keeps totals
+ * only.
  */
 
 interface Surroundings {
@@ -52,7 +53,13 @@ export class KernelLog {
     const rows = [...this.#totals].toSorted(([, a], [, b]) => b.ms - a.ms);
     const all = rows.reduce((sum, [, { ms }]) => sum + ms, 0);
     const line = (name: string, calls: number, ms: number): string =>
-      `${ms.toFixed(2).padStart(11)} ${((100 * ms) / (all || 1)).toFixed(1).padStart(6)} ${String(calls).padStart(8)} ${((1000 * ms) / calls).toFixed(1).padStart(10)}  ${name}`;
+      [
+        ms.toFixed(2).padStart(11),
+        ((100 * ms) / (all || 1)).toFixed(1).padStart(6),
+        String(calls).padStart(8),
+        ((1000 * ms) / calls).toFixed(1).padStart(10),
+        ` ${name}`,
+      ].join(" ");
     const large = rows.filter(([, { ms }]) => ms >= SMALL * all);
     const rest = rows.slice(large.length).map(([, total]) => total);
     const [calls, ms] = [rest.reduce((n, x) => n + x.calls, 0), rest.reduce((n, x) => n + x.ms, 0)];

@@ -1,6 +1,6 @@
 /**
- * A device is an executor with its memory. `await device("auto")` picks one; the first device made becomes the default for
- * `tensor`, `zeros`, …, and `setDevice` changes that.
+ * A device is an executor with its memory. `await device("auto")` picks one; the first device made becomes the default
+ * for `tensor`, `zeros`, …, and `setDevice` changes that.
  */
 import type { Backend, BackendKind, Buffer } from "./backends/backend.ts";
 import { createReferenceBackend } from "./backends/reference.ts";
@@ -104,8 +104,8 @@ export interface DeviceOptions {
 }
 
 /**
- * Makes a device. `auto`: WebGPU on a hardware adapter that opens, else WebAssembly SIMD, else the reference; software adapters are taken
- * only by name, because WebAssembly is faster than they are.
+ * Makes a device. `auto`: WebGPU on a hardware adapter that opens, else WebAssembly SIMD, else the reference; software
+ * adapters are taken only by name, because WebAssembly is faster than they are.
  * @throws if the named executor does not exist here, with the reason
  */
 export async function device(kind: "auto" | BackendKind = "auto", options: DeviceOptions = {}): Promise<Device> {

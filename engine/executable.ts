@@ -15,8 +15,8 @@ export interface Call<P> {
 export interface Executable<P> {
   readonly name: string;
   /**
-   * The definition of right: sequential, obvious, in plain `Math`, written independently of the kernels. Runs in f64 and in f32;
-   * accumulates in double. Outputs are not initialised.
+   * The definition of right: sequential, obvious, in plain `Math`, written independently of the kernels. Runs in f64
+   * and in f32; accumulates in double. Outputs are not initialised.
    */
   reference(inputs: readonly Elements[], outputs: readonly Elements[], call: Call<P>): void;
   readonly kernel: {

@@ -1,6 +1,6 @@
 /**
- * Pointwise functions: a formula written once as a scalar expression becomes an op with a forward kernel, a backward kernel
- * derived symbolically, and derivatives of any order, on every executor.
+ * Pointwise functions: a formula written once as a scalar expression becomes an op with a forward kernel, a backward
+ * kernel derived symbolically, and derivatives of any order, on every executor.
  *
  * @example
  * // −min(ρA, clip(ρ, 1 − ε, 1 + ε)A): one kernel forward, one backward
@@ -52,11 +52,12 @@ const MAX_BUFFERS = 8;
 /**
  * Makes one op of a scalar formula.
  * @param formula gets one expression per argument; returns the result, or a list of results
- * @returns a function of tensors (float, one device, broadcasting) and numbers; at least one tensor. Gradients flow to tensors.
- * @throws if the formula returns no expression, or asks one for its value (`x > 0`, `Math.exp(x)`: write `x.gt(0)`, `x.exp()`);
- *   at the call if tensors and results together exceed 8, the number of buffers that every WebGPU device has; in the
- *   backward pass if one gradient alone needs more (it reads the formula's tensors and the incoming gradients): with one result,
- *   6 tensors always fit
+ * @returns a function of tensors (float, one device, broadcasting) and numbers; at least one tensor. Gradients flow to
+ *   tensors.
+ * @throws if the formula returns no expression, or asks one for its value (`x > 0`, `Math.exp(x)`: write `x.gt(0)`,
+ *   `x.exp()`); at the call if tensors and results together exceed 8, the number of buffers that every WebGPU device
+ *   has; in the backward pass if one gradient alone needs more (it reads the formula's tensors and the incoming
+ *   gradients): with one result, 6 tensors always fit
  */
 export function fuse(name: string, formula: (...x: Expr[]) => Expr, options?: PointwiseOptions): Pointwise<Tensor>;
 export function fuse(
@@ -79,8 +80,8 @@ export function fuse(
 }
 
 /**
- * As `fuse`, but result k overwrites argument `overwrite[k]` (a tensor of the full shape); nothing is returned and no gradient
- * flows. For optimisers and other state.
+ * As `fuse`, but result k overwrites argument `overwrite[k]` (a tensor of the full shape); nothing is returned and no
+ * gradient flows. For optimisers and other state.
  */
 export function fuseInPlace(
   name: string,
@@ -142,7 +143,10 @@ function pointwiseOp(
     infer(inputs) {
       inputs.forEach((x) => checkFloat(name, x));
       checkSameDtype(name, inputs);
-      const shape = broadcastShapes(name, inputs.map((x) => x.shape)); // prettier-ignore
+      const shape = broadcastShapes(
+        name,
+        inputs.map((x) => x.shape),
+      );
       const buffers = inputs.length + outputs.length - overwrite.length;
       check(
         buffers <= MAX_BUFFERS,
@@ -172,18 +176,24 @@ function pointwiseOp(
   }
 
   function outputShape(call: Call<PointwiseParams>): readonly number[] {
-    return call.outputs[0]?.shape ?? broadcastShapes(name, call.inputs.map((x) => x.shape)); // prettier-ignore
+    return (
+      call.outputs[0]?.shape ??
+      broadcastShapes(
+        name,
+        call.inputs.map((x) => x.shape),
+      )
+    );
   }
 
   function spec(call: Call<PointwiseParams>): PointwiseSpec {
     const shape = outputShape(call);
-    const { dims, strides } = collapse(shape, call.inputs.map((x) => broadcastStrides(x.shape, shape))); // prettier-ignore
+    const { dims, strides } = collapse(
+      shape,
+      call.inputs.map((x) => broadcastStrides(x.shape, shape)),
+    );
     let next = 0;
-    const inputs = call.params.args.map(
-      (value) =>
-      value === null
-        ? { kind: "tensor" as const, strides: strides[next++]! }
-        : { kind: "scalar" as const, value }, // prettier-ignore
+    const inputs = call.params.args.map((value) =>
+      value === null ? { kind: "tensor" as const, strides: strides[next++]! } : { kind: "scalar" as const, value },
     );
     const inPlace = outputs.map((_, k) => (k < overwrite.length ? tensorPosition(call.params, overwrite[k]!) : -1));
     for (const position of inPlace) {
@@ -221,8 +231,8 @@ function pointwiseOp(
   }
 
   /**
-   * One kernel for all wanted gradients if the buffers suffice, else several. Gradients have the broadcast shape; the engine sums
-   * them down.
+   * One kernel for all wanted gradients if the buffers suffice, else several. Gradients have the broadcast shape; the
+   * engine sums them down.
    */
   function vjp({ g, x, params, needs }: VjpContext<PointwiseParams>): (Tensor | null)[] {
     const tensorArgs = params.args.flatMap((value, arg) => (value === null ? [arg] : []));

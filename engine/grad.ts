@@ -27,10 +27,10 @@ export interface ValueAndGrad<T extends Tree, A> {
  * The value and the gradient of a scalar function of a tree of float tensors.
  *
  * @param f takes the tree, returns a tensor with one element, or `[that tensor, aux]` with any further results to keep
- * @returns a function of a tree of the same structure; value, gradients and tensors in `aux` belong to the current scope, all
- *   other tensors made by `f` are freed
- * @throws if the value is no scalar float, if a leaf is no float, or if a value that the backward pass needs was overwritten
- *   or freed by an inner scope
+ * @returns a function of a tree of the same structure; value, gradients and tensors in `aux` belong to the current
+ *   scope, all other tensors made by `f` are freed
+ * @throws if the value is no scalar float, if a leaf is no float, or if a value that the backward pass needs was
+ *   overwritten or freed by an inner scope
  *
  * @example
  * const f = valueAndGrad((w: Tensor) => sum(mul(w, w)));

@@ -1,6 +1,6 @@
 /**
- * `worldgrad/engine`: tensors, ops, gradients, fused formulas, memory scopes, executors. Only names are handed on here; the
- * definitions, with their shapes and errors, are in the files that each line names.
+ * `worldgrad/engine`: tensors, ops, gradients, fused formulas, memory scopes, executors. Only names are handed on here;
+ * the definitions, with their shapes and errors, are in the files that each line names.
  *
  * The ops' definitions (`…Op`, for tests, tables and benchmarks) are in `ops/index.ts` and not public.
  */

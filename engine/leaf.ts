@@ -10,8 +10,8 @@ export function handle(x: Tensor): Tensor {
 }
 
 /**
- * The same values as a variable to differentiate by. Inside an outer recording `x`, if it has a history, is its history; otherwise
- * nobody will walk further back than here.
+ * The same values as a variable to differentiate by. Inside an outer recording `x`, if it has a history, is its
+ * history; otherwise nobody will walk further back than here.
  */
 export function leaf(x: Tensor, path = ""): Tensor {
   const alias = handle(x);

@@ -1,8 +1,10 @@
 /**
- * Everything the library knows about an op is one object: its type rule, its definition in plain TypeScript, its kernels, its
- * derivative and where to test it. `engine/ops/*.ts` export these objects; nothing is registered at import.
+ * Everything the library knows about an op is one object: its type rule, its definition in plain TypeScript, its
+ * kernels, its derivative and where to test it. `engine/ops/*.ts` export these objects; nothing is registered at
+ * import.
  *
- * Execution is eager: `apply` runs the op at once and, while a gradient is being recorded, remembers what made the result.
+ * Execution is eager: `apply` runs the op at once and, while a gradient is being recorded, remembers what made the
+ * result.
  */
 import type { Device } from "./device.ts";
 import { check, fail } from "./errors.ts";
@@ -45,8 +47,9 @@ export interface OpDef<P = NoParams> extends Executable<P> {
   /** The type rule: the outputs' types, or an error that names the op and the offending types. */
   infer(inputs: readonly TensorType[], params: P): readonly TensorType[];
   /**
-   * Vector-Jacobian product in public ops, one entry per input, so that derivatives of any order and every executor come free.
-   * A gradient that is larger than its input is summed to the input's shape by the engine (un-broadcasting lives once, there).
+   * Vector-Jacobian product in public ops, one entry per input, so that derivatives of any order and every executor
+   * come free. A gradient that is larger than its input is summed to the input's shape by the engine (un-broadcasting
+   * lives once, there).
    */
   vjp(context: VjpContext<P>): readonly (Tensor | null)[];
   /** Small inputs that reach a size-1 axis, a size that is no multiple of a vector, both sides of a kink. */
@@ -57,7 +60,10 @@ export interface OpDef<P = NoParams> extends Executable<P> {
   readonly view?: boolean;
   /** Inputs that are written in place. Such an op has no outputs to record and no derivative. */
   overwrites?(params: P): readonly number[];
-  /** Relative tolerance of the f32 executors against the f64 reference on `samples`; 1e-5 unless said otherwise, with the reason beside it. */
+  /**
+   * Relative tolerance of the f32 executors against the f64 reference on `samples`; 1e-5 unless said otherwise, with
+   * the reason beside it.
+   */
   readonly tolerance?: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What every public op asks of its arguments before it looks at them, for callers whose language does not check types: a
- * tensor is a tensor, options are an object with known keys, an axis exists.
+ * What every public op asks of its arguments before it looks at them, for callers whose language does not check types:
+ * a tensor is a tensor, options are an object with known keys, an axis exists.
  */
 import { check } from "./errors.ts";
 import { checkKeys, showValue } from "./options.ts";

@@ -8,12 +8,12 @@
 import { check, fail } from "./errors.ts";
 
 /**
- * Throws if `object` is no object of options, or has a key that is not in `allowed`; names the nearest allowed key if one is
- * near.
+ * Throws if `object` is no object of options, or has a key that is not in `allowed`; names the nearest allowed key if
+ * one is near.
  *
  * @param where whose options these are; the message begins with it
- * @throws WorldgradError `echo: unknown option 'lamda'; did you mean 'lambda'?`, `sum: expected options { axis, keepdims },
- *   got 0`
+ * @throws WorldgradError `echo: unknown option 'lamda'; did you mean 'lambda'?`, `sum: expected options { axis,
+ *   keepdims }, got 0`
  *
  * @example
  * checkKeys("echo", options, ["lambda", "normalise"]);
@@ -31,7 +31,9 @@ export function checkKeys(where: string, object: object, allowed: readonly strin
   }
 }
 
-/** `value` as it can stand in an error message: its JSON, at most 60 characters; "missing" for undefined. Never throws. */
+/**
+ * `value` as it can stand in an error message: its JSON, at most 60 characters; "missing" for undefined. Never throws.
+ */
 export function showValue(value: unknown): string {
   if (value === undefined) return "missing";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
@@ -46,7 +48,8 @@ export function showValue(value: unknown): string {
 
 /**
  * The member of `candidates` with the smallest edit distance to `word`, ignoring case, or undefined if none is near: at
- * most one edit for every three letters, and two at least where the word has four letters or more. Ties: the first wins.
+ * most one edit for every three letters, and two at least where the word has four letters or more. Ties: the first
+ * wins.
  */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const limit = Math.max(word.length >= 4 ? 2 : 1, Math.floor(word.length / 3));

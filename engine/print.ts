@@ -1,4 +1,7 @@
-/** The recorded graph as text: one line per op, inputs before users. For learning and for looking at what a loss really does. */
+/**
+ * The recorded graph as text: one line per op, inputs before users. For learning and for looking at what a loss really
+ * does.
+ */
 import { leaf } from "./leaf.ts";
 import { topologicalOrder } from "./backward.ts";
 import { checkTensor } from "./operands.ts";
@@ -22,7 +25,9 @@ export function printGraph<T extends Tree>(f: (tree: T) => Tensor, tree: T): str
   return scope(() => graphToString(whileRecording(() => f(mapTree(tree, leaf)))), "printGraph");
 }
 
-/** The history of a tensor, called inside the function that is being differentiated. Constants are shown by their type. */
+/**
+ * The history of a tensor, called inside the function that is being differentiated. Constants are shown by their type.
+ */
 export function graphToString(root: Tensor): string {
   checkTensor("graphToString", root);
   if (root.node === undefined) return `constant ${showType(root)}`;

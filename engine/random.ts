@@ -1,7 +1,7 @@
 /**
- * Counter-based random numbers: Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy
- * as 1, 2, 3", SC 2011). The n-th number of a stream is a pure function of (key, n): the same bits on every executor and
- * in any order of evaluation. Threefry and not Philox, because WGSL has no 32×32→64 multiply.
+ * Counter-based random numbers: Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as
+ * easy as 1, 2, 3", SC 2011). The n-th number of a stream is a pure function of (key, n): the same bits on every
+ * executor and in any order of evaluation. Threefry and not Philox, because WGSL has no 32×32→64 multiply.
  *
  * This file is the host side; `engine/ops/create.ts` makes the same bits on a device. Not cryptographic.
  */
@@ -106,7 +106,9 @@ export class Rng {
     }
   }
 
-  /** Standard normal by Box–Muller; one value for two words, so that the stream's position does not depend on parity. */
+  /**
+   * Standard normal by Box–Muller; one value for two words, so that the stream's position does not depend on parity.
+   */
   normal(): number {
     const radius = Math.sqrt(-2 * Math.log((this.bits() + 1) * 2 ** -32));
     return radius * Math.cos(2 * Math.PI * this.uniform());

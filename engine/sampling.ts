@@ -10,7 +10,10 @@ export function filled(shape: Shape, next: (index: number) => number): SampleInp
 /** Standard normal values. */
 export const normal = (rng: Rng, shape: Shape): SampleInput => filled(shape, () => rng.normal());
 
-/** Uniform values in [low, high] that keep 0.1 distance from every kink (both sides are reached if the interval has them). */
+/**
+ * Uniform values in [low, high] that keep 0.1 distance from every kink (both sides are reached if the interval has
+ * them).
+ */
 export function uniform(rng: Rng, shape: Shape, low: number, high: number, kinks: readonly number[] = []): SampleInput {
   return filled(shape, () => {
     for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Memory is scopes: everything made inside `scope(() => …)` is freed when it ends, except what it returns. Nobody counts
- * references. A training step is a scope, so is a decode step; parameters, moments and caches are made outside.
+ * Memory is scopes: everything made inside `scope(() => …)` is freed when it ends, except what it returns. Nobody
+ * counts references. A training step is a scope, so is a decode step; parameters, moments and caches are made outside.
  */
 import { fail } from "./errors.ts";
 
@@ -26,11 +26,11 @@ export function openScopes(): readonly { readonly label: string; readonly tensor
 }
 
 /**
- * Runs `body`; tensors made in it die with it, except those in its result (a tensor, or arrays and plain objects of them),
- * which belong to the enclosing scope. If `body` throws, all die.
+ * Runs `body`; tensors made in it die with it, except those in its result (a tensor, or arrays and plain objects of
+ * them), which belong to the enclosing scope. If `body` throws, all die.
  *
- * @throws if `body` returns a promise: while it waits, other code would make its tensors in this scope. Read results after the
- *   scope: `const loss = scope(() => …); await loss.item()`.
+ * @throws if `body` returns a promise: while it waits, other code would make its tensors in this scope. Read results
+ *   after the scope: `const loss = scope(() => …); await loss.item()`.
  *
  * @example
  * const loss = scope(() => mean(square(sub(x, y))));   // the difference and its square are freed here
@@ -42,7 +42,8 @@ export function scope<R>(body: () => R, label = "scope"): R {
   try {
     const result = body();
     if (result instanceof Promise) {
-      void result.catch(() => undefined); // it may fail later, on tensors that are gone by then; the error below says why
+      // It may fail later, on tensors that are gone by then; the error below says why.
+      void result.catch(() => undefined);
       fail(`scope: the callback must be synchronous, it returned a promise (read tensors after the scope has ended)`);
     }
     kept = reachable(result);
@@ -57,7 +58,10 @@ export function scope<R>(body: () => R, label = "scope"): R {
   }
 }
 
-/** As `scope`, but hands over everything that is still alive; for the engine itself, when an outer gradient needs the graph. */
+/**
+ * As `scope`, but hands over everything that is still alive; for the engine itself, when an outer gradient needs the
+ * graph.
+ */
 export function adopt<R>(body: () => R): { result: R; made: ReadonlySet<object> } {
   const mine: Scope = { label: "adopt", tensors: new Set() };
   stack.push(mine);
@@ -69,7 +73,10 @@ export function adopt<R>(body: () => R): { result: R; made: ReadonlySet<object> 
   }
 }
 
-/** Runs `body` as if no scope were open: what it makes belongs to nobody and lives until it is disposed. For state and caches. */
+/**
+ * Runs `body` as if no scope were open: what it makes belongs to nobody and lives until it is disposed. For state and
+ * caches.
+ */
 export function outsideScopes<R>(body: () => R): R {
   const open = stack.splice(0);
   try {

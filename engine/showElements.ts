@@ -4,7 +4,9 @@ import { type Shape, sizeOf } from "./types.ts";
 /** Of a longer axis the first and the last elements are shown, half of this many each. */
 const SHOWN = 8;
 
-/** @param elements row-major; six digits of each are shown @param at where this part begins @param depth lists around it */
+/**
+ * @param elements row-major; six digits of each are shown @param at where this part begins @param depth lists around it
+ */
 export function showElements([n, ...rest]: Shape, elements: ArrayLike<number>, at = 0, depth = 1): string {
   if (n === undefined) return String(Number(elements[at]!.toPrecision(6)));
   const parts: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * State: tensors that live for the whole run and are overwritten in place. Together with `writeRows` and the optimisers this is
- * everything that changes a tensor's values; each counts a version, so that a backward pass that would need an overwritten value
- * is an error.
+ * State: tensors that live for the whole run and are overwritten in place. Together with `writeRows` and the optimisers
+ * this is everything that changes a tensor's values; each counts a version, so that a backward pass that would need an
+ * overwritten value is an error.
  */
 import type { CopySpec } from "../kernels/specs.ts";
 import * as wasm from "../kernels/wasm/index.ts";

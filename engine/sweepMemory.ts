@@ -1,6 +1,7 @@
 /**
- * Who owns the tensors of a backward sweep. If the sweep is itself being differentiated, everything stays: the next order needs it. If
- * it is the last sweep over its graph, gradients are freed once they are used, and so are the activations of the forward pass.
+ * Who owns the tensors of a backward sweep. If the sweep is itself being differentiated, everything stays: the next
+ * order needs it. If it is the last sweep over its graph, gradients are freed once they are used, and so are the
+ * activations of the forward pass.
  */
 import { handle } from "./leaf.ts";
 import { add } from "./ops/pointwise.ts";
@@ -44,7 +45,9 @@ export function freeGraph(keep: ReadonlySet<Tensor>): SweepMemory {
   };
 }
 
-/** The results of a vjp, each a tensor of its own even where the vjp hands on `g` itself or gives the same tensor twice. */
+/**
+ * The results of a vjp, each a tensor of its own even where the vjp hands on `g` itself or gives the same tensor twice.
+ */
 function ownResults(vjp: () => (Tensor | null)[]): (Tensor | null)[] {
   const { result, made } = adopt(vjp);
   const taken = new Set<Tensor>();

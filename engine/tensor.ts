@@ -1,7 +1,7 @@
 /**
- * A tensor: a shape, an element type and a piece of a device's memory, contiguous and row-major; no strides, no views but
- * `reshape`. Values are never changed except through `assign`, `writeRows` and the optimisers, which count a version so that a
- * backward pass that would need an overwritten value is an error and not a wrong number.
+ * A tensor: a shape, an element type and a piece of a device's memory, contiguous and row-major; no strides, no views
+ * but `reshape`. Values are never changed except through `assign`, `writeRows` and the optimisers, which count a
+ * version so that a backward pass that would need an overwritten value is an error and not a wrong number.
  */
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { Device } from "./device.ts";
@@ -53,7 +53,9 @@ export class Storage {
   }
 }
 
-/** Memory usually runs out because a scope holds too much, or because there is none: that error, saying what each holds. */
+/**
+ * Memory usually runs out because a scope holds too much, or because there is none: that error, saying what each holds.
+ */
 export function namingScopes(error: unknown): unknown {
   if (!(error instanceof OutOfMemoryError)) return error;
   const scopes = openScopes().map(({ label, tensors }) => {
@@ -74,8 +76,8 @@ export interface Reducible {
 export type ElementsOf<D extends DType> = { f32: Float32Array; f64: Float64Array; i32: Int32Array }[D] & Reducible;
 
 /**
- * A tensor: shape, element type, and memory on a device. Made by `tensor`, `zeros`, … and by every op; freed by the scope that
- * it was made in, by `dispose`, or at the end of the block of `using x = …`.
+ * A tensor: shape, element type, and memory on a device. Made by `tensor`, `zeros`, … and by every op; freed by the
+ * scope that it was made in, by `dispose`, or at the end of the block of `using x = …`.
  */
 export class Tensor<D extends DType = DType> {
   readonly shape: Shape;
@@ -118,7 +120,8 @@ export class Tensor<D extends DType = DType> {
   /** Frees the memory (unless a reshape still uses it). Needed only for tensors made outside every `scope`. */
   dispose(): void {
     if (this.#disposed) return;
-    this.#disposed = true; // the node stays: a sweep that still needs this tensor must notice, not take it for a constant
+    // The node stays: a sweep that still needs this tensor must notice, and not take it for a constant.
+    this.#disposed = true;
     this.#storage.release();
   }
 
@@ -157,7 +160,8 @@ export class Tensor<D extends DType = DType> {
   }
 
   static {
-    // What Node's `console.log` asks an object for; by its key and not as a method, so that no type of Node's is needed.
+    // What Node's `console.log` asks an object for; by its key and not as a method, so that no type of Node's is
+    // needed.
     Object.defineProperty(this.prototype, Symbol.for("nodejs.util.inspect.custom"), { value: inspected });
   }
 }
@@ -165,7 +169,11 @@ export class Tensor<D extends DType = DType> {
 /** The type, and the values where they can be read without waiting. */
 function inspected(this: Tensor): string {
   const canRead = this.device.backend.readSync !== undefined;
-  const rest = this.disposed ? "disposed" : canRead ? showElements(this.shape, this.readSync()) : "(await x.read() has the values)"; // prettier-ignore
+  const rest = this.disposed
+    ? "disposed"
+    : canRead
+      ? showElements(this.shape, this.readSync())
+      : "(await x.read() has the values)";
   return `${String(this)} ${rest}`;
 }
 

@@ -1,6 +1,7 @@
 /**
- * Trees: tensors in nested arrays and plain objects. Parameters, gradients and optimiser moments are trees of one structure,
- * so a model needs no Module class. Order is the order of the keys; paths are written `layers.0.attention.wq`.
+ * Trees: tensors in nested arrays and plain objects. Parameters, gradients and optimiser moments are trees of one
+ * structure, so a model needs no Module class. Order is the order of the keys; paths are written
+ * `layers.0.attention.wq`.
  */
 import { Tensor } from "./tensor.ts";
 import { fail } from "./errors.ts";
@@ -34,7 +35,9 @@ export function treeEntries(tree: Tree): [path: string, leaf: Tensor][] {
   return entries;
 }
 
-/** All tensors of a tree in order. Several times in every training step, so without paths and without building anything. */
+/**
+ * All tensors of a tree in order. Several times in every training step, so without paths and without building anything.
+ */
 export function treeLeaves(tree: Tree): Tensor[] {
   const leaves: Tensor[] = [];
   addLeaves(leaves, tree);

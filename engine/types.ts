@@ -1,6 +1,6 @@
 /**
- * Shapes and element types. A shape is a plain list of positive sizes, row-major; `[]` is a scalar. Tensors without elements do
- * not exist: a size of 0 is an error where it is made, not a special case in every kernel.
+ * Shapes and element types. A shape is a plain list of positive sizes, row-major; `[]` is a scalar. Tensors without
+ * elements do not exist: a size of 0 is an error where it is made, not a special case in every kernel.
  */
 import { check, fail } from "./errors.ts";
 import { showValue } from "./options.ts";

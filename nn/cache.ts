@@ -1,7 +1,7 @@
 /**
- * The key/value cache of a decoder: one row per text being written, each with a length of its own. Keys and values live outside
- * all scopes and are written in place; what lies behind a row's length is never seen, because attention is causal. Rows are
- * independent: one may grow by a prompt while another grows by a token, and a third rests.
+ * The key/value cache of a decoder: one row per text being written, each with a length of its own. Keys and values live
+ * outside all scopes and are written in place; what lies behind a row's length is never seen, because attention is
+ * causal. Rows are independent: one may grow by a prompt while another grows by a token, and a third rests.
  */
 import { check } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
@@ -107,7 +107,10 @@ export class KvCache {
     return places;
   }
 
-  /** As `append` for one token each of `width` rows, but a row that is full, or −1, gets no place: what is read there is lost. */
+  /**
+   * As `append` for one token each of `width` rows, but a row that is full, or −1, gets no place: what is read there is
+   * lost.
+   */
   appendWhereRoom(rows: readonly number[], width: number): Places {
     const places = emptyPlaces(width);
     rows.forEach((row, n) => {
@@ -167,7 +170,9 @@ export class KvCache {
     for (const { to, length } of entries) this.#lengths[to] = length;
   }
 
-  /** Keeps the given rows, in this order; the others are dropped. A row may be taken several times (a shared prompt). */
+  /**
+   * Keeps the given rows, in this order; the others are dropped. A row may be taken several times (a shared prompt).
+   */
   select(rows: readonly number[]): void {
     check(rows.length > 0, () => "KvCache.select: the list of rows is empty");
     const missing = rows.find((b) => !Number.isInteger(b) || b < 0 || b >= this.rows);

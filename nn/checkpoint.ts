@@ -1,6 +1,7 @@
 /**
- * Models and optimiser states as files: safetensors with Hugging Face names and a `config.json`, so that what PyTorch wrote loads
- * unchanged and what we write opens in `transformers`. Bytes in, bytes out; where they are kept is the caller's business.
+ * Models and optimiser states as files: safetensors with Hugging Face names and a `config.json`, so that what PyTorch
+ * wrote loads unchanged and what we write opens in `transformers`. Bytes in, bytes out; where they are kept is the
+ * caller's business.
  */
 import type { Device } from "../engine/device.ts";
 import { check, fail } from "../engine/errors.ts";

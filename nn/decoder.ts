@@ -1,11 +1,11 @@
 /**
- * Writing many texts at once with one cache. A call names the rows that have something to read; the others rest. All tokens of a
- * call lie side by side without padding, whatever their rows and positions, so a prompt, an answer of an environment and single
- * sampled tokens of different texts share one forward pass.
+ * Writing many texts at once with one cache. A call names the rows that have something to read; the others rest. All
+ * tokens of a call lie side by side without padding, whatever their rows and positions, so a prompt, an answer of an
+ * environment and single sampled tokens of different texts share one forward pass.
  *
- * What a row reads and draws depends on that row only: every kernel here works token by token, and the random number of a token is a
- * function of the row's stream and the token's position. On WebGPU the matrix product is chosen by its shape, so there `width`
- * keeps the shape the same.
+ * What a row reads and draws depends on that row only: every kernel here works token by token, and the random number of
+ * a token is a function of the row's stream and the token's position. On WebGPU the matrix product is chosen by its
+ * shape, so there `width` keeps the shape the same.
  */
 import { check } from "../engine/errors.ts";
 import { full, tensor } from "../engine/ops/create.ts";
@@ -22,13 +22,16 @@ import { forward, logits, type Model, pickHidden } from "./transformer.ts";
 /** Options of a `Decoder`. */
 export interface DecoderOptions {
   /**
-   * Tokens in every forward pass, filled up with padding; at least as many as rows. Unless given: as many as there are, on WebGPU
-   * the rows rounded up to a power of two, so that few shapes occur.
+   * Tokens in every forward pass, filled up with padding; at least as many as rows. Unless given: as many as there are,
+   * on WebGPU the rows rounded up to a power of two, so that few shapes occur.
    */
   readonly width?: number;
 }
 
-/** What a row reads next, and, if it is to draw, from which stream: the token at position p takes the stream's p-th number. */
+/**
+ * What a row reads next, and, if it is to draw, from which stream: the token at position p takes the stream's p-th
+ * number.
+ */
 export interface Part {
   readonly row: number;
   /** At least one. */
@@ -39,8 +42,8 @@ export interface Part {
 /** Options of `Decoder.draw`. */
 export interface DrawOptions extends SamplingOptions {
   /**
-   * Tokens that each drawing row draws before any is seen by the host; default 1. Rows that should have stopped earlier are to be
-   * cut with `truncate`. With top-k, top-p or min-p it is always 1.
+   * Tokens that each drawing row draws before any is seen by the host; default 1. Rows that should have stopped earlier
+   * are to be cut with `truncate`. With top-k, top-p or min-p it is always 1.
    */
   readonly burst?: number;
 }
@@ -48,7 +51,10 @@ export interface DrawOptions extends SamplingOptions {
 /** Tokens of one forward pass at most: more gain nothing, and cost memory. */
 const MOST_TOKENS = 1024;
 
-/** Writes many texts at once with one cache: `draw` reads what is new to each row and samples what follows. To be disposed. */
+/**
+ * Writes many texts at once with one cache: `draw` reads what is new to each row and samples what follows. To be
+ * disposed.
+ */
 export class Decoder {
   readonly #model: Model;
   readonly #cache: KvCache;
@@ -91,8 +97,8 @@ export class Decoder {
   }
 
   /**
-   * Reads the parts' tokens; rows with a stream then draw. Of a burst of n tokens the cache holds the first n − 1 afterwards: the last one
-   * drawn is yet to be read, as with n = 1.
+   * Reads the parts' tokens; rows with a stream then draw. Of a burst of n tokens the cache holds the first n − 1
+   * afterwards: the last one drawn is yet to be read, as with n = 1.
    * @returns for each part what it drew, nothing if it has no stream
    * @throws if a row has no room, a part is empty, or a logit is not finite
    */
@@ -101,8 +107,9 @@ export class Decoder {
   }
 
   /**
-   * As `draw`, in two halves: the work is given to the executor at once, and the function that is returned waits for what was drawn. What
-   * the host does in between costs no time where others compute (threads, a GPU). To be called once, before the next draw.
+   * As `draw`, in two halves: the work is given to the executor at once, and the function that is returned waits for
+   * what was drawn. What the host does in between costs no time where others compute (threads, a GPU). To be called
+   * once, before the next draw.
    */
   start(parts: readonly Part[], options: DrawOptions = {}): () => Promise<SampledToken[][]> {
     const { burst = 1, ...rest } = options;
@@ -175,8 +182,8 @@ export class Decoder {
         return { row, count: tokens.length };
       }),
     );
-    // What is read, as indices into `places`: first all but the last tokens of drawing parts, then those, so that one pass has
-    // them all. Any order will do in which a row's tokens are not read before those in front of them.
+    // What is read, as indices into `places`: first all but the last tokens of drawing parts, then those, so that one
+    // pass has them all. Any order will do in which a row's tokens are not read before those in front of them.
     const order = new Int32Array(places.rows.length);
     const ids = new Int32Array(order.length);
     const isDrawing = new Set(drawing);

@@ -23,16 +23,16 @@ export interface Generated {
 }
 
 /**
- * Tokens that are drawn before the host looks: where it has to wait for the device each time, a few, although what is drawn behind a
- * stop is thrown away. What is drawn does not depend on it.
+ * Tokens that are drawn before the host looks: where it has to wait for the device each time, a few, although what is
+ * drawn behind a stop is thrown away. What is drawn does not depend on it.
  */
 export const burstFor = ({ kind }: Device): number => (kind === "webgpu" ? 4 : 1);
 
 /**
  * Continues every prompt and returns what was sampled.
  * @param prompts lists of token ids, of any lengths, each at least one token
- * @throws if a prompt is a text, is longer than the model's positions, or has an id outside the vocabulary; if there is neither
- *   `rng` nor temperature 0
+ * @throws if a prompt is a text, is longer than the model's positions, or has an id outside the vocabulary; if there is
+ *   neither `rng` nor temperature 0
  */
 export async function generate(
   model: Model,
@@ -45,7 +45,10 @@ export async function generate(
   check(typeof prompts === "object", () => `generate: expected a list of prompts, got ${showValue(prompts)}`);
   check(prompts.length > 0, () => "generate: the list of prompts is empty");
   prompts.forEach((prompt, r) => {
-    check(typeof prompt === "object", () => `generate: prompt ${r} must be a list of token ids (of tokenizer.encode), got ${showValue(prompt)}`); // prettier-ignore
+    check(
+      typeof prompt === "object",
+      () => `generate: prompt ${r} must be a list of token ids (of tokenizer.encode), got ${showValue(prompt)}`,
+    );
     check(prompt.length > 0, () => `generate: prompt ${r} is empty; it needs at least one token`);
     check(
       prompt.length <= maxPositions,
@@ -66,7 +69,10 @@ export async function generate(
   const burst = burstFor(model.params.embedding.device);
   const decoder = new Decoder(model, prompts.length, capacity);
   const streams = prompts.map((_, r) => (rng ?? new Rng(0)).split(r));
-  const results = prompts.map((): { tokens: SampledToken[]; stopReason: Generated["stopReason"] } => ({ tokens: [], stopReason: "length" })); // prettier-ignore
+  const results = prompts.map((): { tokens: SampledToken[]; stopReason: Generated["stopReason"] } => ({
+    tokens: [],
+    stopReason: "length",
+  }));
   try {
     for (let live = prompts.map((_, row) => row); live.length > 0;) {
       const parts = live.map((row) => {

@@ -1,8 +1,10 @@
 /**
- * AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2) with clipping by the global norm, as PyTorch computes both.
+ * AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2) with clipping by the global norm, as PyTorch computes
+ * both.
  *
- * Parameters that decay and those that do not are two groups. The tensors of a group, and their moments, lie in one piece of
- * memory each, so that one kernel updates a group, however many parameters it has; gradients are packed alike in each step.
+ * Parameters that decay and those that do not are two groups. The tensors of a group, and their moments, lie in one
+ * piece of memory each, so that one kernel updates a group, however many parameters it has; gradients are packed alike
+ * in each step.
  */
 import { expr, where } from "../kernels/expr.ts";
 import { check } from "../engine/errors.ts";
@@ -67,8 +69,9 @@ export function globalNorm(grads: Tree): Tensor {
 }
 
 /**
- * Sums gradients of several micro-batches: adds `grads` to `total` in place. Go on with the result: it is `grads` if there is no
- * total yet, and where two parameters had one gradient tensor (those of a + b have), each gets memory of its own, to be added to once.
+ * Sums gradients of several micro-batches: adds `grads` to `total` in place. Go on with the result: it is `grads` if
+ * there is no total yet, and where two parameters had one gradient tensor (those of a + b have), each gets memory of
+ * its own, to be added to once.
  */
 export function accumulateGrads<T extends Tree>(total: T | undefined, grads: T): T {
   const seen = new Set<Storage>();
@@ -114,7 +117,10 @@ export class AdamW<T extends Tree> {
   readonly #groups: readonly Group[];
   #step = 0;
 
-  /** @param params the tree that `step` updates in place; their memory is moved together, which their users do not notice */
+  /**
+   * @param params the tree that `step` updates in place; their memory is moved together, which their users do not
+   *   notice
+   */
   constructor(params: T, options: AdamWOptions = {}) {
     checkKeys("AdamW", options, ["lr", "betas", "eps", "weightDecay", "clipNorm", "decays"]);
     this.#options = {
@@ -128,7 +134,10 @@ export class AdamW<T extends Tree> {
     };
     const { lr, betas, eps, weightDecay, clipNorm } = this.#options;
     check(lr >= 0, () => `AdamW: lr must be ≥ 0, got ${lr}`);
-    check(betas.every((b) => b >= 0 && b < 1), () => `AdamW: betas must be in [0, 1), got ${betas.join(", ")}`); // prettier-ignore
+    check(
+      betas.every((b) => b >= 0 && b < 1),
+      () => `AdamW: betas must be in [0, 1), got ${betas.join(", ")}`,
+    );
     check(eps > 0, () => `AdamW: eps must be > 0, got ${eps}`);
     check(weightDecay >= 0, () => `AdamW: weightDecay must be ≥ 0, got ${weightDecay}`);
     check(clipNorm > 0, () => `AdamW: clipNorm must be > 0, got ${clipNorm}`);
@@ -185,7 +194,12 @@ export class AdamW<T extends Tree> {
     const ps = entries.map(([, p]) => p);
     return noGrad(() =>
       scope(() => {
-        const packed = this.#groups.map(({ members, layout }) => pack(members.map((i) => gs[i]!), layout)); // prettier-ignore
+        const packed = this.#groups.map(({ members, layout }) =>
+          pack(
+            members.map((i) => gs[i]!),
+            layout,
+          ),
+        );
         const norm = sqrt(packed.map(sumOfSquares).reduce((a, b) => add(a, b)));
         this.#groups.forEach((group, k) => {
           holdTogether(group, ps);
@@ -236,8 +250,14 @@ export function schedule(options: ScheduleOptions): Schedule {
   checkKeys("schedule", options, ["lr", "warmup", "decay", "steps", "minRatio"]);
   const { lr, warmup = 0, decay = "constant", steps, minRatio = 0 } = options;
   check(lr >= 0, () => `schedule: lr must be ≥ 0, got ${lr}`);
-  check(["constant", "cosine", "linear"].includes(decay), () => `schedule: unknown decay "${decay}", expected constant, cosine or linear`); // prettier-ignore
-  check(decay === "constant" || (steps !== undefined && steps > warmup), () => `schedule: ${decay} decay needs steps > warmup (${warmup}), got ${steps}`); // prettier-ignore
+  check(
+    ["constant", "cosine", "linear"].includes(decay),
+    () => `schedule: unknown decay "${decay}", expected constant, cosine or linear`,
+  );
+  check(
+    decay === "constant" || (steps !== undefined && steps > warmup),
+    () => `schedule: ${decay} decay needs steps > warmup (${warmup}), got ${steps}`,
+  );
   return (step) => {
     if (step < warmup) return (lr * (step + 1)) / warmup;
     if (decay === "constant") return lr;

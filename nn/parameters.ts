@@ -1,7 +1,7 @@
 /**
- * The transformer's parameters as a plain tree, their initialisation, and their names in Hugging Face checkpoints. Matrices keep
- * the layout of the checkpoint: [out, in] in the Llama and Qwen families, [in, out] in GPT-2 (its Conv1D), so that loading and
- * saving copy bytes and gradients compare name by name.
+ * The transformer's parameters as a plain tree, their initialisation, and their names in Hugging Face checkpoints.
+ * Matrices keep the layout of the checkpoint: [out, in] in the Llama and Qwen families, [in, out] in GPT-2 (its
+ * Conv1D), so that loading and saving copy bytes and gradients compare name by name.
  */
 import { fail } from "../engine/errors.ts";
 import { ones, randomNormal, zeros } from "../engine/ops/create.ts";
@@ -94,9 +94,9 @@ export function buildParams(config: ModelConfig, make: Make): TransformerParams 
 }
 
 /**
- * Random parameters: normal with standard deviation `initializerRange`, gains 1, biases 0; matrices that write into the residual
- * stream are scaled by 1/√(2·layers) (Radford et al. 2019, §2.3). Each parameter has a stream of its own, so the same seed gives
- * the same values on every executor. They live outside all scopes.
+ * Random parameters: normal with standard deviation `initializerRange`, gains 1, biases 0; matrices that write into the
+ * residual stream are scaled by 1/√(2·layers) (Radford et al. 2019, §2.3). Each parameter has a stream of its own, so
+ * the same seed gives the same values on every executor. They live outside all scopes.
  */
 export function initParams(config: ModelConfig, rng: Rng, device: Device): TransformerParams {
   const std = { weight: config.initializerRange, residual: config.initializerRange / Math.sqrt(2 * config.layers) };

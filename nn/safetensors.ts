@@ -3,7 +3,7 @@
  * "Format" in its README; the checks are those of its reference implementation).
  *
  *     8 bytes        N, little-endian u64
- *     N bytes        UTF-8 JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}, spaces at the end
+ *     N bytes        UTF-8 JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}, then spaces
  *     the rest       the tensors' bytes, row-major, little-endian; offsets count from here
  *
  * The bytes are taken as hostile: everything that the header says is checked against the file's length before a single
@@ -13,7 +13,10 @@ import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
 import { bfloat16Bits, float16Bits, fromBfloat16Bits, fromFloat16Bits } from "./half.ts";
 
-/** A tensor as read. 16-bit floats arrive widened to f32 (exactly), `dtype` still says how they were stored; BOOL is 0 or 1 per byte. */
+/**
+ * A tensor as read. 16-bit floats arrive widened to f32 (exactly), `dtype` still says how they were stored; BOOL is 0
+ * or 1 per byte.
+ */
 export type SafeTensor = { readonly shape: readonly number[] } & (
   | { readonly dtype: "F32" | "F16" | "BF16"; readonly data: Float32Array }
   | { readonly dtype: "F64"; readonly data: Float64Array }
@@ -92,7 +95,8 @@ export function readSafetensorsHeader(bytes: Uint8Array): SafetensorsHeader {
   check(
     end === dataBytes,
     () =>
-      `safetensors: the header describes ${end} bytes of data, the file has ${dataBytes}${end > dataBytes ? " (truncated?)" : ""}`,
+      `safetensors: the header describes ${end} bytes of data, the file has ${dataBytes}` +
+      (end > dataBytes ? " (truncated?)" : ""),
   );
   return { tensors, metadata, dataStart };
 }
@@ -111,8 +115,8 @@ export function readSafetensors(bytes: Uint8Array): Map<string, SafeTensor> {
 }
 
 /**
- * Reads a sharded checkpoint: `index` is the parsed `model.safetensors.index.json`, `load` brings the bytes of one of the
- * files that it names (each is asked for once, one after another, in the order of their names).
+ * Reads a sharded checkpoint: `index` is the parsed `model.safetensors.index.json`, `load` brings the bytes of one of
+ * the files that it names (each is asked for once, one after another, in the order of their names).
  *
  * @throws WorldgradError if the index is malformed, names a file outside its folder, or disagrees with a file
  */
@@ -220,7 +224,10 @@ function parseHeader(bytes: Uint8Array): Record<string, unknown> {
   return asObject(header, "the header");
 }
 
-/** What `JSON.parse` lets pass and the format does not: a key twice in one object, numbers that are no plain integers, any depth. */
+/**
+ * What `JSON.parse` lets pass and the format does not: a key twice in one object, numbers that are no plain integers,
+ * any depth.
+ */
 function checkStrictJson(text: string): void {
   const objects: (Set<string> | undefined)[] = [];
   for (let i = 0; i < text.length; i++) {
@@ -266,7 +273,8 @@ function readInfo(name: string, value: unknown): SafeTensorInfo {
   check(
     end - begin === expected,
     () =>
-      `safetensors: '${name}': ${dtype} [${shape.join(", ")}] takes ${expected} bytes, data_offsets [${begin}, ${end}] give ${end - begin}`,
+      `safetensors: '${name}': ${dtype} [${shape.join(", ")}] takes ${expected} bytes, ` +
+      `data_offsets [${begin}, ${end}] give ${end - begin}`,
   );
   return { name, dtype, shape, begin, end };
 }
@@ -342,7 +350,10 @@ function asObject(value: unknown, what: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** Typed arrays have the host's byte order, the format is little-endian. Every JavaScript engine in use today agrees with it. */
+/**
+ * Typed arrays have the host's byte order, the format is little-endian. Every JavaScript engine in use today agrees
+ * with it.
+ */
 function checkLittleEndian(): void {
   check(
     new Uint8Array(Uint16Array.of(1).buffer)[0] === 1,

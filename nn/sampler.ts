@@ -1,6 +1,6 @@
 /**
- * Choosing a token from a row of logits, on the host and in double precision: what top-k, top-p and min-p need. Without them tokens
- * are drawn on the device (`sampleTokens`), which is what decoding does when it can.
+ * Choosing a token from a row of logits, on the host and in double precision: what top-k, top-p and min-p need. Without
+ * them tokens are drawn on the device (`sampleTokens`), which is what decoding does when it can.
  */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/random.ts";
@@ -21,7 +21,10 @@ export const SAMPLING_KEYS = ["temperature", "topK", "topP", "minP"] as const;
 /** A token that was drawn, with the logarithms of its probability. */
 export interface SampledToken {
   readonly id: number;
-  /** Under softmax(logits / temperature) over the whole vocabulary: the `old` of importance ratios. Greedy: as `plainLogProb`. */
+  /**
+   * Under softmax(logits / temperature) over the whole vocabulary: the `old` of importance ratios. Greedy: as
+   * `plainLogProb`.
+   */
   readonly logProb: number;
   /** Under the distribution it was drawn from, after top-k, top-p and min-p; 0 for greedy. */
   readonly samplingLogProb: number;

@@ -1,14 +1,14 @@
 /**
- * Tokenizers: text ↔ token ids. One kind of two sizes: raw bytes, and byte-level BPE (byte-pair encoding over UTF-8 bytes:
- * Sennrich, Haddow, Birch 2016; on bytes: Radford et al. 2019, "GPT-2"). Both encode every string there is.
+ * Tokenizers: text ↔ token ids. One kind of two sizes: raw bytes, and byte-level BPE (byte-pair encoding over UTF-8
+ * bytes: Sennrich, Haddow, Birch 2016; on bytes: Radford et al. 2019, "GPT-2"). Both encode every string there is.
  *
  *     tokenizers/alphabet.ts   bytes as printable characters, and the pre-tokenisation patterns
  *     tokenizers/bpe.ts        the tokenizer: encode, decode, toJSON
  *     tokenizers/train.ts      learning the merges from text
  *     tokenizers/json.ts       reading Hugging Face's tokenizer.json (which is also what toJSON writes)
  *
- * Not here: normalisers, WordPiece, Unigram, chat templates. Ids are the truth and text is a view of them: what a policy
- * sampled is never decoded and encoded again, since encode(decode(ids)) may be other ids for the same text.
+ * Not here: normalisers, WordPiece, Unigram, chat templates. Ids are the truth and text is a view of them: what a
+ * policy sampled is never decoded and encoded again, since encode(decode(ids)) may be other ids for the same text.
  */
 import { BpeTokenizer, specialTable } from "./tokenizers/bpe.ts";
 
@@ -18,7 +18,8 @@ export { tokenizerFromJSON } from "./tokenizers/json.ts";
 export { trainBpe, type TrainBpeOptions } from "./tokenizers/train.ts";
 
 /**
- * The tokenizer whose ids are the bytes: ids 0–255 are UTF-8 bytes, the special tokens follow from 256 in the given order.
+ * The tokenizer whose ids are the bytes: ids 0–255 are UTF-8 bytes, the special tokens follow from 256 in the given
+ * order.
  *
  * @throws WorldgradError if a special token is empty, given twice, a single printable byte, or has a lone surrogate
  *

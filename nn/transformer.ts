@@ -1,7 +1,7 @@
 /**
- * One decoder-only transformer: Llama/Qwen style (RMSNorm, rotary positions, grouped-query attention, SwiGLU) and GPT-2 style
- * (LayerNorm, learned positions, GELU), pre-norm residual blocks (Vaswani et al. 2017; Radford et al. 2019; Touvron et al. 2023).
- * Functions over a plain tree of parameters; nothing is stored but what is passed in.
+ * One decoder-only transformer: Llama/Qwen style (RMSNorm, rotary positions, grouped-query attention, SwiGLU) and GPT-2
+ * style (LayerNorm, learned positions, GELU), pre-norm residual blocks (Vaswani et al. 2017; Radford et al. 2019;
+ * Touvron et al. 2023). Functions over a plain tree of parameters; nothing is stored but what is passed in.
  *
  * Axes: B rows, T tokens, C hidden size, H heads, D head size, V vocabulary, S positions in a cache.
  */
@@ -35,7 +35,10 @@ export interface Model {
 
 /** Options of `forward`. */
 export interface ForwardOptions {
-  /** i32 [B, T]: attention stays inside equal non-negative segments; −1 marks padding. Positions then count from `positions`. */
+  /**
+   * i32 [B, T]: attention stays inside equal non-negative segments; −1 marks padding. Positions then count from
+   * `positions`.
+   */
   readonly segments?: Tensor;
   /** Position of every token, [B · T]; 0 … T−1 in each row unless given. */
   readonly positions?: Int32Array;
@@ -77,7 +80,10 @@ export function forward(
   return norm(x_BTC, params.norm, config);
 }
 
-/** One block: attention and MLP, each behind a norm and beside the residual stream. @param n which layer of a cache it writes */
+/**
+ * One block: attention and MLP, each behind a norm and beside the residual stream. @param n which layer of a cache it
+ * writes
+ */
 export function transformerBlock(x_BTC: Tensor, layer: LayerParams, context: BlockContext, n: number): Tensor {
   const { config } = context;
   const y_BTC = add(x_BTC, selfAttention(norm(x_BTC, layer.inputNorm, config), layer.attention, context, n));
@@ -129,7 +135,8 @@ function checkPositions(positions: Int32Array, T: number, { maxPositions }: Mode
   check(
     wrong < 0,
     () =>
-      `forward: position ${positions[wrong]} in row ${Math.floor(wrong / T)} is outside the model's ${maxPositions} positions`,
+      `forward: position ${positions[wrong]} in row ${Math.floor(wrong / T)} is outside ` +
+      `the model's ${maxPositions} positions`,
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * A critic's head: one linear layer on the hidden states of the transformer. The value of a token is read where the token is
- * predicted, so it is what is expected *before* the token is written.
+ * A critic's head: one linear layer on the hidden states of the transformer. The value of a token is read where the
+ * token is predicted, so it is what is expected *before* the token is written.
  */
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";

@@ -1,13 +1,17 @@
 /**
- * An allocator over one growing range of bytes: size classes, four to an octave, with one last-in-first-out list of free blocks
- * per class, so that a loop that asks for the same sizes in the same order gets the same addresses every time. When nothing
- * fits any more, free neighbours are merged once and cut anew. It hands out offsets and never touches memory.
+ * An allocator over one growing range of bytes: size classes, four to an octave, with one last-in-first-out list of
+ * free blocks per class, so that a loop that asks for the same sizes in the same order gets the same addresses every
+ * time. When nothing fits any more, free neighbours are merged once and cut anew. It hands out offsets and never
+ * touches memory.
  */
 
 /** Blocks begin at multiples of this: a cache line. */
 const ALIGNMENT = 64;
 
-/** The smallest size class that holds `bytes`: 64·n up to 256, then 4, 5, 6, 7 times a power of two (at most a quarter unused). */
+/**
+ * The smallest size class that holds `bytes`: 64·n up to 256, then 4, 5, 6, 7 times a power of two (at most a quarter
+ * unused).
+ */
 export function sizeClass(bytes: number): number {
   const lines = Math.max(1, Math.ceil(bytes / ALIGNMENT));
   if (lines <= 4) return lines * ALIGNMENT;

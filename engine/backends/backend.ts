@@ -1,6 +1,6 @@
 /**
- * The contract between the engine and an executor: allocate, free, write, read, run. A backend knows no op by name and no
- * shape; it gets buffers and programs (pure data from `kernels/`).
+ * The contract between the engine and an executor: allocate, free, write, read, run. A backend knows no op by name and
+ * no shape; it gets buffers and programs (pure data from `kernels/`).
  */
 import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
 
@@ -37,11 +37,14 @@ export interface BackendStats {
 interface BackendBase {
   /** One line for people: executor, threads, adapter. */
   readonly description: string;
-  /** Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, when it cannot be met. */
+  /**
+   * Uninitialised storage; size-class pools in a deterministic order. Throws, naming the sizes, when it cannot be met.
+   */
   alloc(bytes: number): Buffer;
   /**
-   * A part of `whole` as a buffer of its own, so that some kernels see many tensors and others one. Offsets are multiples of
-   * 256. Freed by itself; the storage goes back when the whole and all its parts are freed. Counts as the whole does: not again.
+   * A part of `whole` as a buffer of its own, so that some kernels see many tensors and others one. Offsets are
+   * multiples of 256. Freed by itself; the storage goes back when the whole and all its parts are freed. Counts as the
+   * whole does: not again.
    */
   part(whole: Buffer, offset: number, bytes: number): Buffer;
   /** Gives the storage back to the pool. Work already enqueued on it still happens first. */
@@ -55,14 +58,19 @@ interface BackendBase {
   read(buffer: Buffer, bytes: number): Promise<ArrayBuffer>;
   /** As `read`, at once; absent where the executor cannot wait (WebGPU). */
   readSync?(buffer: Buffer, bytes: number): ArrayBuffer;
-  /** Resolves when everything run so far has been done; rejects with the first error (an op that failed, a lost device). */
+  /**
+   * Resolves when everything run so far has been done; rejects with the first error (an op that failed, a lost device).
+   */
   synchronize(): Promise<void>;
   stats(): BackendStats;
   /** Frees everything. Using the backend afterwards is an error. */
   dispose(): void;
 }
 
-/** One executor. `run` enqueues a program over `buffers` = the op's inputs, then its outputs; `label` names it in errors. */
+/**
+ * One executor. `run` enqueues a program over `buffers` = the op's inputs, then its outputs; `label` names it in
+ * errors.
+ */
 export type Backend = {
   [K in BackendKind]: BackendBase & {
     readonly kind: K;

@@ -1,6 +1,7 @@
 /**
- * The reference executor: ops run as the plain TypeScript of their definition, in f64 or f32, at once. Slow and obvious; the
- * oracle for the other two and for gradient checks. No pooling, so that a stale read shows as garbage in a test and not as luck.
+ * The reference executor: ops run as the plain TypeScript of their definition, in f64 or f32, at once. Slow and
+ * obvious; the oracle for the other two and for gradient checks. No pooling, so that a stale read shows as garbage in a
+ * test and not as luck.
  */
 import type { BackendOf, Buffer, ReferenceProgram, TypedArray } from "./backend.ts";
 import { check } from "../errors.ts";

@@ -1,11 +1,11 @@
 /**
- * What a worker thread of the WebAssembly executor runs, and the block of shared words through which it learns of kernels.
- * `threads.ts` is the other side, and says how they work together.
+ * What a worker thread of the WebAssembly executor runs, and the block of shared words through which it learns of
+ * kernels. `threads.ts` is the other side, and says how they work together.
  */
 
 /**
- * How long a worker without work keeps looking before it sleeps: longer than what lies between two shared kernels of a step, a
- * garbage collection included.
+ * How long a worker without work keeps looking before it sleeps: longer than what lies between two shared kernels of a
+ * step, a garbage collection included.
  */
 const SPIN_MS = 2;
 
@@ -25,11 +25,13 @@ export const WORD = {
   messageLength: 66,
 } as const;
 /**
- * Words of a job, in a slot that it shares with every `SLOTS`th job. What is not changed by several threads is written before
- * `remaining`, and stays as it is until `pending` is 0: whoever got a chunk may read it.
+ * Words of a job, in a slot that it shares with every `SLOTS`th job. What is not changed by several threads is written
+ * before `remaining`, and stays as it is until `pending` is 0: whoever got a chunk may read it.
  */
 export const SLOT = {
-  /** Chunks that nobody has taken, and above them the job's turn in the slot: a late worker takes none of a later job's. */
+  /**
+   * Chunks that nobody has taken, and above them the job's turn in the slot: a late worker takes none of a later job's.
+   */
   remaining: 0,
   /** Chunks that are not finished. */
   pending: 16,
@@ -52,19 +54,22 @@ const SLOTS_AT = 512;
 export const MESSAGE_AT: number = SLOTS_AT + 4 * SLOTS * SLOT_WORDS;
 const MAX_MESSAGE = 512;
 export const CODE_AT: number = MESSAGE_AT + 2 * MAX_MESSAGE;
-/** Room for about a thousand modules; pages that nobody writes cost nothing. What does not fit runs on the calling thread. */
+/**
+ * Room for about a thousand modules; pages that nobody writes cost nothing. What does not fit runs on the calling
+ * thread.
+ */
 export const BLOCK_BYTES: number = 4 * 2 ** 20;
 
 /**
- * Where a job's words begin, and its turn there, which comes again after two million jobs: no thread is late by so many. The
- * workers' text repeats both.
+ * Where a job's words begin, and its turn there, which comes again after two million jobs: no thread is late by so
+ * many. The workers' text repeats both.
  */
 export const slotOf = (job: number): number => SLOTS_AT / 4 + (job & (SLOTS - 1)) * SLOT_WORDS;
 export const turnOf = (job: number): number => (job >>> Math.log2(SLOTS)) & TURNS;
 
 /**
- * A worker's program, as text, so that it needs no file of its own: it works from sources, from a build and from a bundle.
- * It never returns to its event loop.
+ * A worker's program, as text, so that it needs no file of its own: it works from sources, from a build and from a
+ * bundle. It never returns to its event loop.
  */
 export const WORKER: string = `"use strict";
 const node = typeof require === "function" ? require("node:worker_threads") : undefined;

@@ -1,19 +1,20 @@
 /**
- * Worker threads for the WebAssembly executor: a queue of kernels over a shared memory. Each job's units `[0, units)` are cut into
- * chunks that the threads take until none is left; the next job begins when all of them are done. Who computes what depends on
- * chance; the bits do not, because kernels give the same bits for every partition (`WasmKernel`).
+ * Worker threads for the WebAssembly executor: a queue of kernels over a shared memory. Each job's units `[0, units)`
+ * are cut into chunks that the threads take until none is left; the next job begins when all of them are done. Who
+ * computes what depends on chance; the bits do not: kernels give the same ones for every partition (`WasmKernel`).
  *
- * The calling thread does not wait for what it submits: it prepares the next kernels while the workers compute, helps when the
- * queue is long, and does the rest together with them when somebody wants to see a result (`drain`). So the time between kernels,
- * a quarter of a small model's RL step, costs little.
+ * The calling thread does not wait for what it submits: it prepares the next kernels while the workers compute, helps
+ * when the queue is long, and does the rest together with them when somebody wants to see a result (`drain`). So the
+ * time between kernels, a quarter of a small model's RL step, costs little.
  *
- * All talk goes through one block of shared words, so that nothing needs an event loop. A worker that is late, busy elsewhere or not
- * even started costs nothing but its help. Module bytes lie in the same block, and a worker compiles a kernel when it first
- * takes a chunk of it. Workers look for the next job for 2 ms, then sleep in `Atomics.wait` (waking one costs ~50 µs).
+ * All talk goes through one block of shared words, so that nothing needs an event loop. A worker that is late, busy
+ * elsewhere or not even started costs nothing but its help. Module bytes lie in the same block, and a worker compiles a
+ * kernel when it first takes a chunk of it. Workers look for the next job for 2 ms, then sleep in `Atomics.wait`
+ * (waking one costs ~50 µs).
  *
- * Node: worker_threads, which do not keep the process alive. Browsers: Web Workers, where pages are cross-origin isolated,
- * and from a worker only, because the main thread of a page must not wait. `startThreads` says why where it is impossible.
- * What this is not: a scheduler of several kernels at once, or of anything but kernels.
+ * Node: worker_threads, which do not keep the process alive. Browsers: Web Workers, where pages are cross-origin
+ * isolated, and from a worker only, because the main thread of a page must not wait. `startThreads` says why where it
+ * is impossible. What this is not: a scheduler of several kernels at once, or of anything but kernels.
  */
 import { fail, WorldgradError } from "../errors.ts";
 import {
@@ -30,7 +31,7 @@ import {
   WORKER,
 } from "./threadWorker.ts";
 
-/** How long the calling thread looks for the end of the last chunks before it sleeps: a worker may need its processor. */
+/** How long the calling thread looks for the last chunks' end before it sleeps: a worker may need its processor. */
 const SPIN_MS = 0.4;
 /** Jobs that may wait until the calling thread helps: enough to prepare while a long kernel runs. At most `SLOTS`. */
 const BACKLOG = 32;
@@ -39,10 +40,10 @@ const WAIT_MS = 1000;
 /** … and gives up when this many times in a row no chunk was finished: the thread that took one must be dead. */
 const PATIENCE = 60;
 /**
- * Other programs want the processors, too, and so does the JavaScript engine, for its garbage. When a worker with a chunk in its
- * hands was kept from running for so long (in ms, and longer than the calling thread worked on the job and than three of its
- * chunks take), the next jobs had better be done alone for a while: a short one at first, twice as long each time that it
- * happens again within `TRIED_MS`.
+ * Other programs want the processors, too, and so does the JavaScript engine, for its garbage. When a worker with a
+ * chunk in its hands was kept from running for so long (in ms, and longer than the calling thread worked on the job and
+ * than three of its chunks take), the next jobs had better be done alone for a while: a short one at first, twice as
+ * long each time that it happens again within `TRIED_MS`.
  */
 const HINDERED_MS = 0.3;
 const ALONE_MS = { least: 1, most: 32 } as const;
@@ -53,7 +54,7 @@ const MAX_THREADS = 64;
 /** Threads that are used unless a number is given: kernels of small models feed no more. */
 const DEFAULT_THREADS = 8;
 
-/** What both kinds of worker are reduced to. `onEnd` is called with the reason when one ends, or fails to start, by itself. */
+/** What both kinds of worker are reduced to. `onEnd` gets the reason when one ends, or fails to start, by itself. */
 interface Thread {
   terminate(): void;
 }
@@ -115,7 +116,7 @@ function obstacle(): string | undefined {
 }
 
 /**
- * Threads to use unless the program says: the environment variable `WORLDGRAD_THREADS`, else one per processor, at most 8.
+ * Threads unless the program says: the environment variable `WORLDGRAD_THREADS`, else one per processor, at most 8.
  * @throws if the variable is not a number from 1 to 64
  */
 export function defaultThreads(): number {
@@ -180,11 +181,14 @@ export async function startThreads(
   return { pool, memory };
 }
 
+const argsOf = (block: SharedArrayBuffer, slot: number): Float64Array =>
+  new Float64Array(block, 4 * (slotOf(slot) + SLOT.argsAt), MAX_ARGS);
+
 export class ThreadPool {
   readonly #block = new SharedArrayBuffer(BLOCK_BYTES);
   readonly #words = new Int32Array(this.#block);
   /** By slot. */
-  readonly #args = Array.from({ length: SLOTS }, (_, i) => new Float64Array(this.#block, 4 * (slotOf(i) + SLOT.argsAt), MAX_ARGS)); // prettier-ignore
+  readonly #args = Array.from({ length: SLOTS }, (_, i) => argsOf(this.#block, i));
   readonly #jobs: Job[] = [];
   /** As the word says; only this thread changes it. */
   #published = 0;
@@ -285,7 +289,8 @@ export class ThreadPool {
 
   /**
    * Returns when everything submitted is done.
-   * @throws the first failure of any thread, once; what was submitted behind it has been passed over, and its results are not there
+   * @throws the first failure of any thread, once; what was submitted behind it has been passed over, and its results
+   *   are not there
    */
   drain(patience: number = PATIENCE): void {
     if (this.busy) this.check(); // what is done can be read, whatever became of the workers
@@ -295,7 +300,8 @@ export class ThreadPool {
     this.#failure = undefined;
     const jobs = this.#jobs.splice(0); // their labels keep tensors alive
     if (!failed) return;
-    const message = failure ? String(failure.error instanceof Error ? failure.error.message : failure.error) : this.#message(); // prettier-ignore
+    const cause = failure?.error instanceof Error ? failure.error.message : String(failure?.error);
+    const message = failure ? cause : this.#message();
     const job = failure?.job ?? this.#words[WORD.failedJob]!;
     Atomics.store(this.#words, WORD.failed, 0);
     const label = jobs[job & (SLOTS - 1)]?.label;

@@ -1,10 +1,11 @@
 /**
- * The WebAssembly executor: storage in one `WebAssembly.Memory`, kernels assembled by `kernels/wasm` and compiled when their
- * key is first run. Everything happens in order; with one thread also at once, with more kernels are enqueued, and reading waits.
+ * The WebAssembly executor: storage in one `WebAssembly.Memory`, kernels assembled by `kernels/wasm` and compiled when
+ * their key is first run. Everything happens in order; with one thread also at once, with more kernels are enqueued,
+ * and reading waits.
  *
- * Kernels that are worth it are shared between threads (`threads.ts`): results are the same bits for every number of threads.
- * Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints times and hit rates
- * (`debug.ts`).
+ * Kernels that are worth it are shared between threads (`threads.ts`): results are the same bits for every number of
+ * threads. Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints
+ * times and hit rates (`debug.ts`).
  */
 import type { Program, WasmKernel } from "../../kernels/kernel.ts";
 import { I32x4, kernelModule, load, withSharedMemory } from "../../kernels/wasm/assembler.ts";
@@ -26,13 +27,13 @@ export interface WasmOptions {
   /** Storage limit in bytes; 4 GiB, the most that 32-bit addresses reach, unless given. */
   readonly maxBytes?: number;
   /**
-   * Threads that compute, the calling one included, 1 to 64. Unless given: the environment variable `WORLDGRAD_THREADS`, else
-   * one per processor, at most 8.
+   * Threads that compute, the calling one included, 1 to 64. Unless given: the environment variable
+   * `WORLDGRAD_THREADS`, else one per processor, at most 8.
    */
   readonly threads?: number;
   /**
-   * Fused multiply-adds in matrix products (relaxed SIMD): faster where a processor adds no faster than it multiplies and adds,
-   * but the bits are then those of this processor only. Off unless given.
+   * Fused multiply-adds in matrix products (relaxed SIMD): faster where a processor adds no faster than it multiplies
+   * and adds, but the bits are then those of this processor only. Off unless given.
    */
   readonly fused?: boolean;
   /** For tests and measurements: share every kernel that has more than one unit, however small. */
@@ -48,8 +49,8 @@ const MIN_GROWTH = 4 * 2 ** 20;
 const MS_PER_COST = 4e-8;
 /**
  * When to share a kernel, in its `costPerUnit`, and in pieces of at least how much. A thread that still looks
- * for work, as between the kernels of a step, joins within a microsecond; one that sleeps has to be woken, which costs 50.
- * Several pieces per thread, because the processors are rarely free alike.
+ * for work, as between the kernels of a step, joins within a microsecond; one that sleeps has to be woken, which costs
+ * 50. Several pieces per thread, because the processors are rarely free alike.
  */
 const SPLIT_ABOVE = { awake: 5e5, asleep: 2e6 } as const;
 const CHUNK_COST = 2e5;
@@ -109,7 +110,8 @@ export async function createWasmBackend(options: WasmOptions = {}): Promise<Back
   check(
     !fused || hasRelaxedSimd(),
     () =>
-      "wasm: fused multiply-adds need relaxed SIMD, which this JavaScript engine lacks (Node 20: --experimental-wasm-relaxed-simd)",
+      "wasm: fused multiply-adds need relaxed SIMD, which this JavaScript engine lacks " +
+      "(Node 20: --experimental-wasm-relaxed-simd)",
   );
   const threads = options.threads === undefined ? defaultThreads() : checkThreads(options.threads, "wasm: threads");
   const size = { initial: 1, maximum: Math.floor(limit / PAGE) };
@@ -137,12 +139,14 @@ class WasmBackend {
   readonly #sharing: Sharing | undefined;
   readonly #fused: boolean;
   /**
-   * By block of memory, which whoever has it next gets whole: the pool's ticket when a kernel that uses it was last enqueued. That
-   * kernel may still be at work.
+   * By block of memory, which whoever has it next gets whole: the pool's ticket when a kernel that uses it was last
+   * enqueued. That kernel may still be at work.
    */
   readonly #lastUse = new Map<number, number>();
   readonly #log: KernelLog | undefined;
-  /** An enqueued kernel failed: what it and those behind it were to write is not there, so every later call reports it. */
+  /**
+   * An enqueued kernel failed: what it and those behind it were to write is not there, so every later call reports it.
+   */
   #failure: KernelFailure | undefined;
   #kernelHits = 0;
   #memory: WebAssembly.Memory | undefined;
@@ -294,8 +298,8 @@ class WasmBackend {
   }
 
   /**
-   * Runs all units of a kernel at once, or enqueues them, in chunks for all threads. The kernels' contract is that the bits are the
-   * same. While others are enqueued a small one joins them, as a single chunk.
+   * Runs all units of a kernel at once, or enqueues them, in chunks for all threads. The kernels' contract is that the
+   * bits are the same. While others are enqueued a small one joins them, as a single chunk.
    */
   #runKernel(kernel: WasmKernel, used: readonly number[], pointers: readonly number[], label: () => string): void {
     const { run, code } = this.#compiled(kernel);

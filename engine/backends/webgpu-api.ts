@@ -117,7 +117,9 @@ interface Gpu {
   requestAdapter(request?: GpuRequest): Promise<GpuAdapter | null>;
 }
 
-/** Dawn's instances by flags. On `globalThis`, because Dawn crashes when the object is garbage-collected while in use. */
+/**
+ * Dawn's instances by flags. On `globalThis`, because Dawn crashes when the object is garbage-collected while in use.
+ */
 const PIN = Symbol.for("worldgrad.dawn");
 
 async function dawn(flags: readonly string[]): Promise<Gpu> {
@@ -131,7 +133,8 @@ async function dawn(flags: readonly string[]): Promise<Gpu> {
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       fail(
-        `webgpu: neither navigator.gpu nor the optional package "webgpu" is there: npm install webgpu@0.6.2 (${reason})`,
+        'webgpu: neither navigator.gpu nor the optional package "webgpu" is there: ' +
+          `npm install webgpu@0.6.2 (${reason})`,
       );
     }
     pinned.set(flags.join(), (gpu = module.create(flags)));
@@ -160,7 +163,10 @@ export function isSoftware({ info }: GpuAdapter): boolean {
   return info.isFallbackAdapter === true || /swiftshader|llvmpipe|lavapipe|softpipe|basic render/i.test(names);
 }
 
-/** By what name tables of measurements know the adapter: "swiftshader", "llvmpipe" (through Vulkan or OpenGL), or the vendor. */
+/**
+ * By what name tables of measurements know the adapter: "swiftshader", "llvmpipe" (through Vulkan or OpenGL), or the
+ * vendor.
+ */
 export function driverName({ info }: GpuAdapter): string {
   const names = `${info.vendor} ${info.architecture} ${info.device} ${info.description}`.toLowerCase();
   return /swiftshader|llvmpipe/.exec(names)?.[0] ?? info.vendor;

@@ -1,6 +1,7 @@
 /**
- * The commands of one submit, kept on the host until they are sent. Nothing is encoded while ops are recorded, so that pipelines
- * compile in the background meanwhile, and one command buffer holds a whole training step: it is sent when something is read.
+ * The commands of one submit, kept on the host until they are sent. Nothing is encoded while ops are recorded, so that
+ * pipelines compile in the background meanwhile, and one command buffer holds a whole training step: it is sent when
+ * something is read.
  *
  * All uniforms of a batch, and small host data for buffers that the batch itself uses, go up in one write at its start.
  */
@@ -17,7 +18,9 @@ import {
 } from "./webgpu-api.ts";
 import { type CompiledKernel, UNIFORM_ALIGNMENT } from "./webgpu-kernels.ts";
 
-/** Enough for a training step of a dozen layers; few enough that a device has something to do while the host records on. */
+/**
+ * Enough for a training step of a dozen layers; few enough that a device has something to do while the host records on.
+ */
 const MAX_COMMANDS = 2048;
 const STAGING_BYTES = MAX_COMMANDS * UNIFORM_ALIGNMENT;
 /** Host data above this size is not worth a second copy. */

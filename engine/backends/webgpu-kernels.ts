@@ -1,6 +1,6 @@
 /**
- * Compiled kernels and bind groups, each made once. Pipelines are found by kernel key; layouts are shared by all kernels that
- * access their buffers alike; bind groups are found by layout and buffers, in a cache of bounded size.
+ * Compiled kernels and bind groups, each made once. Pipelines are found by kernel key; layouts are shared by all
+ * kernels that access their buffers alike; bind groups are found by layout and buffers, in a cache of bounded size.
  */
 import type { WgslKernel } from "../../kernels/kernel.ts";
 import { check } from "../errors.ts";
@@ -68,8 +68,8 @@ export class KernelCache {
   }
 
   /**
-   * The kernel, whose compilation starts here and goes on in the background. An error of the compiler arrives later, through
-   * `watch`.
+   * The kernel, whose compilation starts here and goes on in the background. An error of the compiler arrives later,
+   * through `watch`.
    */
   compile(kernel: WgslKernel, label: () => string): CompiledKernel {
     const found = this.#kernels.get(kernel.key);
@@ -162,7 +162,10 @@ export class KernelCache {
   }
 }
 
-/** WebGPU forbids a buffer that one dispatch writes from being bound to it twice, parts included; said here with the op's name. */
+/**
+ * WebGPU forbids a buffer that one dispatch writes from being bound to it twice, parts included; said here with the
+ * op's name.
+ */
 function checkBindings(kernel: WgslKernel, buffers: readonly DeviceBuffer[], label: () => string): void {
   check(
     buffers.length === kernel.bindings.length,

@@ -1,9 +1,9 @@
 /**
- * Device buffers in size classes. A freed buffer may be handed out again at once, even while enqueued commands still use it:
- * a queue runs in order, so the next owner's commands come after. Only `destroy` has to wait for a submit.
+ * Device buffers in size classes. A freed buffer may be handed out again at once, even while enqueued commands still
+ * use it: a queue runs in order, so the next owner's commands come after. Only `destroy` has to wait for a submit.
  *
- * Deterministic: a class hands out its free buffer with the lowest number. A loop that allocates and frees in the same order
- * every time therefore gets the same buffers every time, and bind groups made for them are found again.
+ * Deterministic: a class hands out its free buffer with the lowest number. A loop that allocates and frees in the same
+ * order every time therefore gets the same buffers every time, and bind groups made for them are found again.
  */
 import { check } from "../errors.ts";
 import type { Buffer } from "./backend.ts";
@@ -165,7 +165,8 @@ export class BufferPool {
       scope.then((error) =>
         error === null
           ? undefined
-          : `webgpu: out of memory: ${capacity} more bytes do not fit beside the ${inUse} that are held: ${error.message}`,
+          : `webgpu: out of memory: ${capacity} more bytes do not fit beside the ${inUse} that are held: ` +
+            error.message,
       ),
     );
     const buffer = new DeviceBuffer(gpu, number, capacity);

@@ -1,13 +1,16 @@
 /**
- * The WebGPU executor: runs WGSL programs on `navigator.gpu` in a browser or, in Node, on the optional package `webgpu` (Dawn).
+ * The WebGPU executor: runs WGSL programs on `navigator.gpu` in a browser or, in Node, on the optional package `webgpu`
+ * (Dawn).
  *
- * Commands are recorded on the host and sent when something is read: a training step is one command buffer, and its pipelines
- * compile in the background while it is recorded (`webgpu-batch.ts`). The queue runs in order, so freed storage is reused at
- * once. Pipelines, layouts, bind groups and buffers are made once: small models on WebGPU are bound by the host's work per
- * dispatch (24–71 µs in arXiv 2604.02344), not by arithmetic. `WORLDGRAD_DEBUG=1` prints times and hit rates (`debug.ts`).
+ * Commands are recorded on the host and sent when something is read: a training step is one command buffer, and its
+ * pipelines compile in the background while it is recorded (`webgpu-batch.ts`). The queue runs in order, so freed
+ * storage is reused at once. Pipelines, layouts, bind groups and buffers are made once: small models on WebGPU are
+ * bound by the host's work per dispatch (24–71 µs in arXiv 2604.02344), not by arithmetic. `WORLDGRAD_DEBUG=1` prints
+ * times and hit rates (`debug.ts`).
  *
- * Errors of a GPU arrive late. The first one is kept, with the op it belongs to, and every later call rejects or throws it;
- * nothing is silently zero and nothing hangs. What this is not: it knows no op and no shape, and it cannot read synchronously.
+ * Errors of a GPU arrive late. The first one is kept, with the op it belongs to, and every later call rejects or throws
+ * it; nothing is silently zero and nothing hangs. What this is not: it knows no op and no shape, and it cannot read
+ * synchronously.
  */
 import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
 import { check, fail, WorldgradError } from "../errors.ts";
@@ -57,7 +60,9 @@ export interface WebgpuBackend extends BackendOf<"webgpu"> {
   stats(): WebgpuStats;
 }
 
-/** WebGPU's defaults, which all kernels stay within; asked for by name because "compatibility" adapters default to less. */
+/**
+ * WebGPU's defaults, which all kernels stay within; asked for by name because "compatibility" adapters default to less.
+ */
 const CORE_LIMITS = {
   maxStorageBuffersPerShaderStage: 8,
   maxComputeInvocationsPerWorkgroup: 256,
@@ -120,8 +125,8 @@ export async function probeWebgpu(options: WebgpuOptions = {}): Promise<{ hardwa
 }
 
 /**
- * Linux shows every GPU that a driver serves as a device file. Without one Dawn need not be asked: it would print its driver
- * loader's warnings to the terminal before it says no.
+ * Linux shows every GPU that a driver serves as a device file. Without one Dawn need not be asked: it would print its
+ * driver loader's warnings to the terminal before it says no.
  */
 function hasNoGpuDevice(): boolean {
   const node = (globalThis as { process?: { platform: string; getBuiltinModule?: (name: string) => unknown } }).process;
@@ -191,7 +196,8 @@ class Webgpu {
       data.byteLength <= target.bytes,
       () => `webgpu: write: ${data.byteLength} bytes do not fit a buffer of ${target.bytes}`,
     );
-    // A write goes to the queue now, recorded commands go later: if they use the buffer, it has to take its place among them.
+    // A write goes to the queue now, recorded commands go later: if they use the buffer, it has to take its place among
+    // them.
     if (target.batch === this.#batch.number) {
       const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
       if (this.#batch.upload(target.gpu, target.offset, bytes)) return;
@@ -352,9 +358,8 @@ class Webgpu {
     if (mapError !== undefined && this.#failure === undefined) await Promise.race([this.#lost, turn()]);
     check(!this.#disposed, () => DISPOSED);
     if (mapError !== undefined) {
-      this.#fail(
-        `webgpu: read failed after ${this.#lastLabel()}: ${mapError instanceof Error ? mapError.message : "unknown error"}`,
-      );
+      const cause = mapError instanceof Error ? mapError.message : "unknown error";
+      this.#fail(`webgpu: read failed after ${this.#lastLabel()}: ${cause}`);
     }
     if (this.#failure !== undefined) throw this.#failure;
   }

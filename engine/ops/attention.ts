@@ -1,10 +1,11 @@
 /**
- * Scaled dot-product attention with grouped key/value heads and causal, start or segment masks, forward and backward without a
- * queries × keys matrix in memory (online softmax: Milakov & Gimelshein 2018, arXiv 1805.02867; tiles and the recomputing backward
- * pass: FlashAttention, Dao et al. 2022, arXiv 2205.14135).
+ * Scaled dot-product attention with grouped key/value heads and causal, start or segment masks, forward and backward
+ * without a queries × keys matrix in memory (online softmax: Milakov & Gimelshein 2018, arXiv 1805.02867; tiles and the
+ * recomputing backward pass: FlashAttention, Dao et al. 2022, arXiv 2205.14135).
  *
- * Query t of row b stands at key position start[b] + t. It sees key j if j is at or before it (causal) and, with segments, if both
- * have the same segment ≥ 0. A query that sees nothing gives zeros. Only a derivative of the backward op materialises the matrix.
+ * Query t of row b stands at key position start[b] + t. It sees key j if j is at or before it (causal) and, with
+ * segments, if both have the same segment ≥ 0. A query that sees nothing gives zeros. Only a derivative of the backward
+ * op materialises the matrix.
  */
 import type { AttentionSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -75,7 +76,10 @@ function checkOperands(where: string, inputs: readonly TensorType[], params: Att
   );
 }
 
-/** Calls `visit` for every query with the keys it sees; the numbers are offsets of rows of D elements (for lse: of elements). */
+/**
+ * Calls `visit` for every query with the keys it sees; the numbers are offsets of rows of D elements (for lse: of
+ * elements).
+ */
 function eachQuery(
   { batch, queries, keys, heads, kvHeads, headDim, causal, mask }: AttentionSpec,
   aux: Elements | undefined,
@@ -262,7 +266,10 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
     mask: AttentionParams["mask"] = "none",
     aux: SampleInput[] = [],
   ): Sample<AttentionParams> => {
-    const [q, kv] = [[batch, queries, heads, headDim], [batch, keys, kvHeads, headDim]]; // prettier-ignore
+    const [q, kv] = [
+      [batch, queries, heads, headDim],
+      [batch, keys, kvHeads, headDim],
+    ];
     return {
       label,
       inputs: [normal(rng, q), normal(rng, kv), normal(rng, kv), ...more(q), ...aux],
@@ -288,7 +295,9 @@ export interface AttentionOptions {
   readonly causal?: boolean;
   /** Multiplies the scores; 1/√D unless given. */
   readonly scale?: number;
-  /** i32 [B]: the key position at which each row's queries start (the length of its cache before them); 0 unless given. */
+  /**
+   * i32 [B]: the key position at which each row's queries start (the length of its cache before them); 0 unless given.
+   */
   readonly start?: Tensor;
   /** i32 [B, S] for T = S: a token sees its own segment only; −1 is padding, which sees and shows nothing. */
   readonly segments?: Tensor;

@@ -1,6 +1,7 @@
 /**
- * Attention of single tokens over a cache of keys and values: what decoding needs instead of `attention`. Each token names its row of
- * the cache and its position there, so tokens of many texts, at different places and in any order, share one call.
+ * Attention of single tokens over a cache of keys and values: what decoding needs instead of `attention`. Each token
+ * names its row of the cache and its position there, so tokens of many texts, at different places and in any order,
+ * share one call.
  */
 import type { CacheAttentionSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -97,15 +98,31 @@ export const cacheAttentionOp: OpDef<CacheAttentionParams> = {
 
 function sample(
   rng: Rng,
-  size: { readonly rows: number; readonly capacity: number; readonly heads: number; readonly kvHeads: number; readonly headDim: number }, // prettier-ignore
+  size: {
+    readonly rows: number;
+    readonly capacity: number;
+    readonly heads: number;
+    readonly kvHeads: number;
+    readonly headDim: number;
+  },
   rows: readonly number[],
   positions: readonly number[],
 ): Sample<CacheAttentionParams> {
   const cache = [size.rows, size.kvHeads, size.capacity, size.headDim];
-  const ids = (data: readonly number[]): Sample<CacheAttentionParams>["inputs"][number] => ({ shape: [data.length], dtype: "i32", data }); // prettier-ignore
+  const ids = (data: readonly number[]): Sample<CacheAttentionParams>["inputs"][number] => ({
+    shape: [data.length],
+    dtype: "i32",
+    data,
+  });
   return {
     label: "rows " + rows.join(),
-    inputs: [normal(rng, [rows.length, size.heads, size.headDim]), normal(rng, cache), normal(rng, cache), ids(rows), ids(positions)], // prettier-ignore
+    inputs: [
+      normal(rng, [rows.length, size.heads, size.headDim]),
+      normal(rng, cache),
+      normal(rng, cache),
+      ids(rows),
+      ids(positions),
+    ],
     params: { scale: 0.7 },
   };
 }

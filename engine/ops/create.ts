@@ -23,8 +23,8 @@ export type Nested = number | readonly Nested[];
 
 /**
  * A tensor from host values: nested lists, or a flat array with a shape.
- * @throws if lists are ragged, if the shape does not fit, if the element type does not exist, or if an i32 value is no 32-bit
- *   integer
+ * @throws if lists are ragged, if the shape does not fit, if the element type does not exist, or if an i32 value is no
+ *   32-bit integer
  *
  * @example
  * tensor([[1, 2, 3], [4, 5, 6]]);                          // f32[2, 3]
@@ -154,7 +154,10 @@ function placeOf(
 /** i32 [0, 1, …, n − 1]. */
 export function arange(n: number, options: { readonly device?: Device } = {}): Tensor<"i32"> {
   checkKeys("arange", options, ["device"]);
-  return tensor(Int32Array.from({ length: n }, (_, i) => i), { ...options, dtype: "i32" }); // prettier-ignore
+  return tensor(
+    Int32Array.from({ length: n }, (_, i) => i),
+    { ...options, dtype: "i32" },
+  );
 }
 
 /** [rows, cols] with 1 where `keep(row, col)`, else 0; made on the host. */

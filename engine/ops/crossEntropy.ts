@@ -1,4 +1,7 @@
-/** The cross-entropy of next-token prediction, with weights and an ignored label. Built on `logProbs`: no probabilities are stored. */
+/**
+ * The cross-entropy of next-token prediction, with weights and an ignored label. Built on `logProbs`: no probabilities
+ * are stored.
+ */
 import { check } from "../errors.ts";
 import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
@@ -33,7 +36,8 @@ export function crossEntropy(logits: Tensor, targets: Tensor, options: CrossEntr
   check(
     logits.rank > 0 && sameShape(logits.shape.slice(0, -1), targets.shape),
     () =>
-      `crossEntropy: expected logits [..., V] and targets [...], got ${showShape(logits.shape)} · ${showShape(targets.shape)}`,
+      "crossEntropy: expected logits [..., V] and targets [...], " +
+      `got ${showShape(logits.shape)} · ${showShape(targets.shape)}`,
   );
   check(
     weights === undefined || sameShape(weights.shape, targets.shape),

@@ -1,9 +1,9 @@
 /**
- * Ops with integer operands: rows by number and their adjoint sums, one element per row, one-hot vectors, embeddings, writing rows
- * in place, conversion between integers and floats.
+ * Ops with integer operands: rows by number and their adjoint sums, one element per row, one-hot vectors, embeddings,
+ * writing rows in place, conversion between integers and floats.
  *
- * Integers that came from the host are checked there and then (`tensor` keeps them); integers that a device computed cannot be
- * without waiting for it: where such an id is out of range the result is 0 and nothing is written.
+ * Integers that came from the host are checked there and then (`tensor` keeps them); integers that a device computed
+ * cannot be without waiting for it: where such an id is out of range the result is 0 and nothing is written.
  */
 import type { CastSpec, GatherSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -167,8 +167,8 @@ export function gather(x: Tensor, ids: Tensor, options: AxisOptions = {}): Tenso
 }
 
 /**
- * The adjoint of `gather`: zeros with `rows` entries along `axis` (the first unless given), to which x[…, n, …] is added at
- * ids[n], in the order of n.
+ * The adjoint of `gather`: zeros with `rows` entries along `axis` (the first unless given), to which x[…, n, …] is
+ * added at ids[n], in the order of n.
  */
 export function scatterAdd(x: Tensor, ids: Tensor, rows: number, options: AxisOptions = {}): Tensor {
   const axis = axisOf("scatterAdd", x, options, 0);
@@ -246,8 +246,8 @@ export function takeAlong(x: Tensor, ids: Tensor, options: AxisOptions = {}): Te
 }
 
 /**
- * The adjoint of `takeAlong`: zeros with `rows` entries along `axis` (the last unless given), to which every element of x is
- * added at its id.
+ * The adjoint of `takeAlong`: zeros with `rows` entries along `axis` (the last unless given), to which every element of
+ * x is added at its id.
  */
 export function scatterAlong(x: Tensor, ids: Tensor, rows: number, options: AxisOptions = {}): Tensor {
   const axis = axisOf("scatterAlong", x, options, -1);
@@ -274,7 +274,10 @@ export function embedding(weight: Tensor, ids: Tensor): Tensor {
 export function oneHot(ids: Tensor, depth: number, dtype: DType = ids.device.float): Tensor {
   checkShape("oneHot", [depth]);
   checkIds("oneHot", ids, depth);
-  const columns = tensor(Float64Array.from({ length: depth }, (_, i) => i), { device: ids.device, dtype }); // prettier-ignore
+  const columns = tensor(
+    Float64Array.from({ length: depth }, (_, i) => i),
+    { device: ids.device, dtype },
+  );
   return eq(cast(reshape(ids, [...ids.shape, 1]), dtype), columns);
 }
 
@@ -292,7 +295,8 @@ export const writeRowsOp: OpDef<WriteRowsParams> = {
     check(
       dest!.shape.length > 0 && sameShape(src!.shape, [ids!.shape[0]!, ...dest!.shape.slice(1)]),
       () =>
-        `writeRows: ${showShape(ids!.shape)} ids and rows of ${showShape(dest!.shape)} need a source [N, ...rows], got ${showShape(src!.shape)}`,
+        `writeRows: ${showShape(ids!.shape)} ids and rows of ${showShape(dest!.shape)} need a source [N, ...rows], ` +
+        `got ${showShape(src!.shape)}`,
     );
     return [];
   },
@@ -365,8 +369,8 @@ export const castOp: OpDef<CastParams> = {
 };
 
 /**
- * The same numbers as another element type. Floats become integers by dropping what follows the point; integers above 2^24 are
- * rounded in f32. Gradients pass between float types and not through integers.
+ * The same numbers as another element type. Floats become integers by dropping what follows the point; integers above
+ * 2^24 are rounded in f32. Gradients pass between float types and not through integers.
  */
 export function cast<D extends DType>(x: Tensor, dtype: D): Tensor<D> {
   return (x.dtype === dtype ? x : apply1(castOp, [x], { dtype })) as Tensor<D>;

@@ -1,7 +1,8 @@
 /**
- * Log-probabilities of given tokens and the entropy of their distributions, both differentiable, at a temperature per row. Nothing
- * of the size of the logits is kept but the logits themselves; `tokenLogProbs` starts from hidden states and does not even keep
- * those: above a size it works through chunks of tokens and computes each chunk's logits again in the backward pass.
+ * Log-probabilities of given tokens and the entropy of their distributions, both differentiable, at a temperature per
+ * row. Nothing of the size of the logits is kept but the logits themselves; `tokenLogProbs` starts from hidden states
+ * and does not even keep those: above a size it works through chunks of tokens and computes each chunk's logits again
+ * in the backward pass.
  */
 import type { LogProbsSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -136,7 +137,13 @@ export const logProbsBackwardOp: OpDef = {
   samples: (rng) =>
     sampleShapes.map((shape) => {
       const rows = shape.slice(0, -1);
-      const perRow = [uniform(rng, rows, 0.5, 2), normal(rng, rows), uniform(rng, rows, 1, 3), normal(rng, rows), normal(rng, rows)]; // prettier-ignore
+      const perRow = [
+        uniform(rng, rows, 0.5, 2),
+        normal(rng, rows),
+        uniform(rng, rows, 1, 3),
+        normal(rng, rows),
+        normal(rng, rows),
+      ];
       return { inputs: [normal(rng, shape), integers(rng, rows, shape.at(-1)!), ...perRow], params: {} };
     }),
 };
@@ -192,9 +199,9 @@ export interface TokenLogProbsOptions {
 }
 
 /**
- * `logProbs` straight from hidden states: logits = hidden · weightᵀ + bias. Where all logits take at most `maxChunkBytes` they are
- * made once and kept for the backward pass; above that, tokens are worked through in chunks whose logits are made again there, so
- * that [tokens, V] never exists. The result is the same either way.
+ * `logProbs` straight from hidden states: logits = hidden · weightᵀ + bias. Where all logits take at most
+ * `maxChunkBytes` they are made once and kept for the backward pass; above that, tokens are worked through in chunks
+ * whose logits are made again there, so that [tokens, V] never exists. The result is the same either way.
  * @param hidden [..., C]
  * @param weight [V, C]
  * @param targets i32 [...]

@@ -1,6 +1,7 @@
 /**
- * Matrix multiplication with transpose flags and an epilogue: act(scale · op(A)·op(B) + bias), batched. With the flags the op is
- * closed under its own derivative: every gradient of a matmul is a matmul, and nothing is ever transposed in memory.
+ * Matrix multiplication with transpose flags and an epilogue: act(scale · op(A)·op(B) + bias), batched. With the flags
+ * the op is closed under its own derivative: every gradient of a matmul is a matmul, and nothing is ever transposed in
+ * memory.
  *
  * A matrix that is shared by the whole batch (the weights of a layer) multiplies all rows in one big product.
  */
@@ -31,7 +32,10 @@ import { gelu, geluErf, geluErfExpr, geluTanhExpr, relu, reluExpr, silu, siluExp
 /** Functions that `matmul` can apply to its result in the same kernel. */
 export type Activation = "relu" | "gelu" | "geluErf" | "silu";
 
-/** Each activation as the expression that the kernel bakes in, and as the op that has its plain definition and its derivative. */
+/**
+ * Each activation as the expression that the kernel bakes in, and as the op that has its plain definition and its
+ * derivative.
+ */
 const ACTIVATIONS: Record<Activation, { expr: Expr; op: typeof relu.op }> = {
   relu: { expr: reluExpr(input(0)), op: relu.op },
   gelu: { expr: geluTanhExpr(input(0)), op: gelu.op },
@@ -149,7 +153,9 @@ export const matmulOp: OpDef<MatmulParams> = {
         : matmul(g, b!, { transB: !transB, scale });
     }
 
-    /** Over a shared B the sum over the batch is part of the product; batch axes that remain are summed by the engine. */
+    /**
+     * Over a shared B the sum over the batch is part of the product; batch axes that remain are summed by the engine.
+     */
     function gradientOfB(): Tensor {
       const [rowsA, rowsG] = collapse ? [asMatrix(a!), asMatrix(g)] : [a!, g];
       const d = transB
@@ -163,7 +169,9 @@ export const matmulOp: OpDef<MatmulParams> = {
 
 const asMatrix = (x: Tensor): Tensor => reshape(x, [-1, x.shape[x.rank - 1]!]);
 
-/** The gradient before the activation. What went into it was not kept; it is cheaper to multiply again than to store it. */
+/**
+ * The gradient before the activation. What went into it was not kept; it is cheaper to multiply again than to store it.
+ */
 function throughActivation(
   activation: Activation,
   g: Tensor,
@@ -195,14 +203,14 @@ export interface MatmulOptions {
 /**
  * act(scale · A·B + bias).
  * @param a [..., M, K]
- * @param b [..., K, N]; without batch axes (or with axes of size 1) it is shared by all of A's, and the other way round; other
- *   batch axes broadcast as in NumPy, at the cost of a copy
+ * @param b [..., K, N]; without batch axes (or with axes of size 1) it is shared by all of A's, and the other way
+ *   round; other batch axes broadcast as in NumPy, at the cost of a copy
  * @returns [..., M, N]
- * @throws if an operand is no matrix, if inner dimensions differ (`matmul: inner dimensions differ: [4, 3] · [5, 2]`), if batch
- *   axes do not broadcast, or if the bias is not [N]
+ * @throws if an operand is no matrix, if inner dimensions differ (`matmul: inner dimensions differ: [4, 3] · [5, 2]`),
+ *   if batch axes do not broadcast, or if the bias is not [N]
  *
  * @example
- * matmul(x_BTC, weight_NC, { transB: true, bias: bias_N, activation: "gelu" });   // [B, T, N]: a linear layer, one kernel
+ * matmul(x_BTC, weight_NC, { transB: true, bias: bias_N, activation: "gelu" });   // [B, T, N], one kernel
  */
 export function matmul(a: Tensor, b: Tensor, options: MatmulOptions = {}): Tensor {
   checkKeys("matmul", options, ["transA", "transB", "bias", "activation", "scale"]);

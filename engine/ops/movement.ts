@@ -1,6 +1,6 @@
 /**
- * Ops that move elements without computing: reshape, broadcastTo, permute, slice, pad, concat, stack. All are linear, work on
- * every element type, and (but for reshape, which shares memory) copy, so that every tensor is contiguous.
+ * Ops that move elements without computing: reshape, broadcastTo, permute, slice, pad, concat, stack. All are linear,
+ * work on every element type, and (but for reshape, which shares memory) copy, so that every tensor is contiguous.
  */
 import { broadcastStrides } from "../../kernels/pointwise.ts";
 import type { Program, Step } from "../../kernels/kernel.ts";
@@ -146,7 +146,12 @@ export const permuteOp: OpDef<PermuteParams> = copyOp({
       outOffset: 0,
     };
   },
-  vjp: ({ g, params: { axes } }) => [permute(g[0]!, axes.map((_, d) => axes.indexOf(d)))], // prettier-ignore
+  vjp: ({ g, params: { axes } }) => [
+    permute(
+      g[0]!,
+      axes.map((_, d) => axes.indexOf(d)),
+    ),
+  ],
   samples: (rng) => [
     { inputs: [normal(rng, [2, 3, 5])], params: { axes: [2, 0, 1] } },
     { inputs: [normal(rng, [4, 67])], params: { axes: [1, 0] } },
@@ -165,7 +170,10 @@ export function permute(x: Tensor, axes: readonly number[]): Tensor {
 export function transpose(x: Tensor, axis0 = -2, axis1 = -1): Tensor {
   checkMove("transpose", x);
   const [a, b] = [normalizeAxis("transpose", axis0, x.rank), normalizeAxis("transpose", axis1, x.rank)];
-  return permute(x, x.shape.map((_, d) => (d === a ? b : d === b ? a : d))); // prettier-ignore
+  return permute(
+    x,
+    x.shape.map((_, d) => (d === a ? b : d === b ? a : d)),
+  );
 }
 
 interface SliceParams {
@@ -192,7 +200,11 @@ export const sliceOp: OpDef<SliceParams> = copyOp({
     outOffset: 0,
   }),
   vjp: ({ g, x: [x], params: { start, size } }) => [
-    pad(g[0]!, start, x!.shape.map((n, d) => n - start[d]! - size[d]!)), // prettier-ignore
+    pad(
+      g[0]!,
+      start,
+      x!.shape.map((n, d) => n - start[d]! - size[d]!),
+    ),
   ],
   samples: (rng) => [
     { inputs: [normal(rng, [5, 7])], params: { start: [1, 2], size: [3, 4] } },
@@ -202,8 +214,8 @@ export const sliceOp: OpDef<SliceParams> = copyOp({
 });
 
 /**
- * The block from `start` (inclusive) to `end` (exclusive), one entry per leading axis; missing axes are whole, negative numbers
- * count from the end.
+ * The block from `start` (inclusive) to `end` (exclusive), one entry per leading axis; missing axes are whole, negative
+ * numbers count from the end.
  * @example slice(x, [1, -2], [3])   // x[1:3, -2:]
  */
 export function slice(x: Tensor, start: readonly number[], end: readonly number[] = []): Tensor {
@@ -244,7 +256,8 @@ export const padOp: OpDef<PadParams> = {
     check(
       before.length === shape.length && after.length === shape.length && [...before, ...after].every((n) => n >= 0),
       () =>
-        `pad: before ${showShape(before)} and after ${showShape(after)} must be ≥ 0 for each axis of ${showShape(shape)}`,
+        `pad: before ${showShape(before)} and after ${showShape(after)} must be ≥ 0 for each axis of ` +
+        showShape(shape),
     );
     return [{ shape: shape.map((n, d) => before[d]! + n + after[d]!), dtype }];
   },
@@ -264,7 +277,13 @@ export const padOp: OpDef<PadParams> = {
         { program: wgsl.copy(padSpec(call), profile), buffers: [0, 1] },
       ]),
   },
-  vjp: ({ g, x: [x], params: { before } }) => [slice(g[0]!, before, before.map((n, d) => n + x!.shape[d]!))], // prettier-ignore
+  vjp: ({ g, x: [x], params: { before } }) => [
+    slice(
+      g[0]!,
+      before,
+      before.map((n, d) => n + x!.shape[d]!),
+    ),
+  ],
   samples: (rng) => [
     { inputs: [normal(rng, [2, 3])], params: { before: [1, 0], after: [0, 2] } },
     { inputs: [normal(rng, [5])], params: { before: [0], after: [0] } },
@@ -307,8 +326,12 @@ export const concatOp: OpDef<ConcatParams> = {
   },
   reference: (xs, [y], call) => concatSpecs(call).forEach((spec, k) => copyElements(xs[k]!, y!, spec)),
   kernel: {
-    wasm: (call) => assemble(concatSpecs(call).map((spec, k) => ({ program: wasm.copy(spec), buffers: [k, call.inputs.length] }))), // prettier-ignore
-    wgsl: (call, profile) => assemble(concatSpecs(call).map((spec, k) => ({ program: wgsl.copy(spec, profile), buffers: [k, call.inputs.length] }))), // prettier-ignore
+    wasm: (call) =>
+      assemble(concatSpecs(call).map((spec, k) => ({ program: wasm.copy(spec), buffers: [k, call.inputs.length] }))),
+    wgsl: (call, profile) =>
+      assemble(
+        concatSpecs(call).map((spec, k) => ({ program: wgsl.copy(spec, profile), buffers: [k, call.inputs.length] })),
+      ),
   },
   vjp({ g, x, params: { axis } }) {
     let offset = 0;
@@ -316,7 +339,11 @@ export const concatOp: OpDef<ConcatParams> = {
       const from = offset;
       offset += shape[axis]!;
       const start = shape.map((_, d) => (d === axis ? from : 0));
-      return slice(g[0]!, start, shape.map((n, d) => start[d]! + n)); // prettier-ignore
+      return slice(
+        g[0]!,
+        start,
+        shape.map((n, d) => start[d]! + n),
+      );
     });
   },
   samples: (rng): Sample<ConcatParams>[] => [

@@ -1,6 +1,7 @@
 /**
- * RMSNorm (Zhang & Sennrich 2019, arXiv 1910.07467) and LayerNorm (Ba, Kiros & Hinton 2016, arXiv 1607.06450) over the last axis,
- * each one kernel forward and one backward. The backward is an op of its own; what differentiates that is its unfused formula.
+ * RMSNorm (Zhang & Sennrich 2019, arXiv 1910.07467) and LayerNorm (Ba, Kiros & Hinton 2016, arXiv 1607.06450) over the
+ * last axis, each one kernel forward and one backward. The backward is an op of its own; what differentiates that is
+ * its unfused formula.
  */
 import type { NormSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -141,7 +142,8 @@ function normSamples(
     shapes.map((shape) => ({
       label: kind,
       inputs: inputs(shape, kind).map((s) => normal(rng, s)),
-      // Large enough that a row of one element, whose variance is 0, has derivatives of a size that differences can see.
+      // Large enough that a row of one element, whose variance is 0, has derivatives of a size that differences can
+      // see.
       params: { kind, eps: shape.at(-1) === 1 ? 0.5 : 1e-5 },
     })),
   );

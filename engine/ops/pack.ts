@@ -1,6 +1,6 @@
 /**
- * Many tensors in one piece of memory, so that one kernel serves them all: an optimiser over 28 parameters costs a few dispatches
- * and not a hundred.
+ * Many tensors in one piece of memory, so that one kernel serves them all: an optimiser over 28 parameters costs a few
+ * dispatches and not a hundred.
  */
 import { input } from "../../kernels/expr.ts";
 import type { PackTensorsSpec, ReduceSpec } from "../../kernels/specs.ts";
@@ -116,8 +116,9 @@ export const sumOfSquares = (x: Tensor): Tensor => apply1(sumOfSquaresOp, [x], {
 export const pack = (tensors: readonly Tensor[], layout: PackParams): Tensor => apply1(packOp, tensors, layout);
 
 /**
- * Moves the memory of `tensors`, of all handles on it, into one piece, and returns that as a tensor: from then on it and they are
- * two views of the same values. It belongs to no scope; the piece is freed when it is disposed and the tensors are.
+ * Moves the memory of `tensors`, of all handles on it, into one piece, and returns that as a tensor: from then on it
+ * and they are two views of the same values. It belongs to no scope; the piece is freed when it is disposed and the
+ * tensors are.
  * @throws if two of the tensors share memory
  */
 export function packInPlace(tensors: readonly Tensor[], layout: PackParams): Tensor {

@@ -1,9 +1,9 @@
 /**
- * Pointwise ops: each is one scalar expression (kernels and derivatives come from it) beside an independent definition in plain
- * `Math`. Arguments are tensors and numbers, broadcasting as in NumPy; comparisons return 1 and 0.
+ * Pointwise ops: each is one scalar expression (kernels and derivatives come from it) beside an independent definition
+ * in plain `Math`. Arguments are tensors and numbers, broadcasting as in NumPy; comparisons return 1 and 0.
  *
- * Derivatives at kinks: abs, relu, sign, floor take 0; maximum and minimum share a tie equally; clamp passes on the closed
- * interval. These are PyTorch's choices.
+ * Derivatives at kinks: abs, relu, sign, floor take 0; maximum and minimum share a tie equally; clamp passes on the
+ * closed interval. These are PyTorch's choices.
  */
 import { type Expr, where as select } from "../../kernels/expr.ts";
 import { erf as erf64 } from "../../kernels/erf.ts";
@@ -82,9 +82,21 @@ const positive = (rng: Rng, a: Shape, b: Shape): [SampleInput, SampleInput] => [
 ];
 
 /** x + y */
-export const add: Fused<Binary> = binary("add", (x, y) => x.add(y), (x, y) => x + y, undefined, true); // prettier-ignore
+export const add: Fused<Binary> = binary(
+  "add",
+  (x, y) => x.add(y),
+  (x, y) => x + y,
+  undefined,
+  true,
+);
 /** x − y */
-export const sub: Fused<Binary> = binary("sub", (x, y) => x.sub(y), (x, y) => x - y, undefined, true); // prettier-ignore
+export const sub: Fused<Binary> = binary(
+  "sub",
+  (x, y) => x.sub(y),
+  (x, y) => x - y,
+  undefined,
+  true,
+);
 /** x · y */
 export const mul: Fused<Binary> = binary("mul", (x, y) => x.mul(y), (x, y) => x * y); // prettier-ignore
 /** x / y */
@@ -116,7 +128,11 @@ export const abs: Fused<Unary> = unary("abs", (x) => x.abs(), Math.abs, { ...WID
 /** −1, 0 or 1 */
 export const sign: Fused<Unary> = unary("sign", (x) => x.sign(), Math.sign, { ...WIDE, kinks: [0] }); // prettier-ignore
 /** The largest integer ≤ x. */
-export const floor: Fused<Unary> = unary("floor", (x) => x.floor(), Math.floor, { low: -1, high: 1, kinks: [-1, 0, 1] }); // prettier-ignore
+export const floor: Fused<Unary> = unary("floor", (x) => x.floor(), Math.floor, {
+  low: -1,
+  high: 1,
+  kinks: [-1, 0, 1],
+});
 /** e^x */
 export const exp: Fused<Unary> = unary("exp", (x) => x.exp(), Math.exp);
 /** e^x − 1, exact for small |x| */
@@ -128,7 +144,12 @@ export const log1p: Fused<Unary> = unary("log1p", (x) => x.log1p(), Math.log1p, 
 /** √x */
 export const sqrt: Fused<Unary> = unary("sqrt", (x) => x.sqrt(), Math.sqrt, { low: 0.1, high: 4 });
 /** 1/√x */
-export const rsqrt: Fused<Unary> = unary("rsqrt", (x) => x.rsqrt(), (x) => 1 / Math.sqrt(x), { low: 0.1, high: 4 }); // prettier-ignore
+export const rsqrt: Fused<Unary> = unary(
+  "rsqrt",
+  (x) => x.rsqrt(),
+  (x) => 1 / Math.sqrt(x),
+  { low: 0.1, high: 4 },
+);
 /** sin x, x in radians */
 export const sin: Fused<Unary> = unary("sin", (x) => x.sin(), Math.sin);
 /** cos x, x in radians */
@@ -136,13 +157,17 @@ export const cos: Fused<Unary> = unary("cos", (x) => x.cos(), Math.cos);
 /** tanh x */
 export const tanh: Fused<Unary> = unary("tanh", (x) => x.tanh(), Math.tanh);
 /** 1/(1 + e^−x) */
-export const sigmoid: Fused<Unary> = unary("sigmoid", (x) => x.sigmoid(), (x) => 1 / (1 + Math.exp(-x))); // prettier-ignore
+export const sigmoid: Fused<Unary> = unary(
+  "sigmoid",
+  (x) => x.sigmoid(),
+  (x) => 1 / (1 + Math.exp(-x)),
+);
 /** The error function. */
 export const erf: Fused<Unary> = unary("erf", (x) => x.erf(), erf64);
 /** x² */
 export const square: Fused<Unary> = unary("square", (x) => x.square(), (x) => x * x); // prettier-ignore
 /** max(x, 0) */
-export const relu: Fused<Unary> = unary("relu", reluExpr, (x) => Math.max(x, 0), { ...WIDE, kinks: [0] }); // prettier-ignore
+export const relu: Fused<Unary> = unary("relu", reluExpr, (x) => Math.max(x, 0), { ...WIDE, kinks: [0] });
 /** x·σ(x), also called swish */
 export const silu: Fused<Unary> = unary("silu", siluExpr, (x) => x / (1 + Math.exp(-x)));
 /** ln(1 + e^x) */
@@ -159,7 +184,7 @@ export const gelu: Fused<Unary> = unary(
   (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
 );
 /** ½x(1 + erf(x/√2)), exact (Hendrycks & Gimpel 2016). */
-export const geluErf: Fused<Unary> = unary("geluErf", geluErfExpr, (x) => 0.5 * x * (1 + erf64(x / Math.SQRT2))); // prettier-ignore
+export const geluErf: Fused<Unary> = unary("geluErf", geluErfExpr, (x) => 0.5 * x * (1 + erf64(x / Math.SQRT2)));
 
 export function reluExpr(x: Expr): Expr {
   return select(x.gt(0), x, 0);

@@ -1,8 +1,8 @@
 /**
  * Reductions over axes, plain and masked, and `sumTo`, the adjoint of broadcasting.
  *
- * Masked reductions read a mask of zeros and non-zeros that broadcasts to the input; excluded values influence nothing, whatever
- * they are, and an empty mask gives exactly 0.
+ * Masked reductions read a mask of zeros and non-zeros that broadcasts to the input; excluded values influence nothing,
+ * whatever they are, and an empty mask gives exactly 0.
  */
 import { constant, type Expr, input, where as select } from "../../kernels/expr.ts";
 import type { ReduceSpec } from "../../kernels/specs.ts";
@@ -84,7 +84,10 @@ function reduceOp(
   };
 }
 
-/** Zeros and ones; for extremes few zeros and no empty group: −1e30, what an empty mask gives, would drown the differences of the others. */
+/**
+ * Zeros and ones; for extremes few zeros and no empty group: −1e30, what an empty mask gives, would drown the
+ * differences of the others.
+ */
 function maskFor(kind: ReduceSpec["kind"], rng: Rng, shape: Shape, start: number): SampleInput {
   const mask = randomMask(rng, shape);
   return kind === "sum"
@@ -92,7 +95,9 @@ function maskFor(kind: ReduceSpec["kind"], rng: Rng, shape: Shape, start: number
     : { ...mask, data: mask.data.map((_, i) => (i % 4 === 3 && shape[start] !== 1 ? 0 : 1)) };
 }
 
-/** Values that differ pairwise by at least 0.01, so that a finite difference does not change which one is the largest. */
+/**
+ * Values that differ pairwise by at least 0.01, so that a finite difference does not change which one is the largest.
+ */
 function distinct<T extends { readonly data: readonly number[] }>(sample: T): T {
   return { ...sample, data: sample.data.map((v, i) => Math.round(v * 2) + i * 0.01) };
 }
@@ -176,7 +181,12 @@ function overAxes(
     y = step(y, axes[first]!, axes[last]! + 1);
     last = first - 1;
   }
-  return keepdims ? reshape(y, x.shape.map((n, d) => (axes.includes(d) ? 1 : n))) : y; // prettier-ignore
+  return keepdims
+    ? reshape(
+        y,
+        x.shape.map((n, d) => (axes.includes(d) ? 1 : n)),
+      )
+    : y;
 }
 
 function reduced(x: Tensor, options: ReduceOptions): number {
@@ -262,7 +272,10 @@ export function maskedMax(x: Tensor, mask: Tensor, options: ReduceOptions = {}):
 export function maskedMean(x: Tensor, mask: Tensor, options: ReduceOptions = {}): Tensor {
   return div(maskedSum(x, mask, options), maximum(count(x, mask, options), 1));
 }
-/** The variance of the elements of `x` where `mask` is not 0 (population; `ddof` 1 for sample); exactly 0 for an empty mask. */
+/**
+ * The variance of the elements of `x` where `mask` is not 0 (population; `ddof` 1 for sample); exactly 0 for an empty
+ * mask.
+ */
 export function maskedVariance(
   x: Tensor,
   mask: Tensor,

@@ -1,6 +1,6 @@
 /**
- * Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in the halves convention of Llama: dimension j turns together with
- * dimension j + D/2. A rotation is linear and orthogonal, so its derivative is the rotation back.
+ * Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in the halves convention of Llama: dimension j turns
+ * together with dimension j + D/2. A rotation is linear and orthogonal, so its derivative is the rotation back.
  */
 import type { RotarySpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -34,7 +34,9 @@ function specOf({ inputs: [x, positions, cos], params: { inverse } }: Call<Rotar
   return { tokens: sizeOf(positions!.shape), heads, headDim, tableRows: cos!.shape[0]!, inverse };
 }
 
-/** Inputs x [..., H, D], positions i32 [...], cos and sin [P, D/2]. Gradients flow to x only: the tables are constants. */
+/**
+ * Inputs x [..., H, D], positions i32 [...], cos and sin [P, D/2]. Gradients flow to x only: the tables are constants.
+ */
 export const rotaryOp: OpDef<RotaryParams> = {
   name: "rotary",
   linear: true,
@@ -53,7 +55,8 @@ export const rotaryOp: OpDef<RotaryParams> = {
     check(
       cos.shape.length === 2 && cos.shape[1] === headDim / 2 && sameShape(cos.shape, sin.shape),
       () =>
-        `rotary: expected tables [P, ${headDim / 2}] for x ${showShape(x.shape)}, got ${showShape(cos.shape)} · ${showShape(sin.shape)}`,
+        `rotary: expected tables [P, ${headDim / 2}] for x ${showShape(x.shape)}, ` +
+        `got ${showShape(cos.shape)} · ${showShape(sin.shape)}`,
     );
     return typed(x.shape, x);
   },

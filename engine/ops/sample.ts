@@ -1,6 +1,6 @@
 /**
- * Drawing tokens on the device, so that logits need not come to the host: one token per row by inversion of its distribution function
- * at one counter-based random number, and its log-probability.
+ * Drawing tokens on the device, so that logits need not come to the host: one token per row by inversion of its
+ * distribution function at one counter-based random number, and its log-probability.
  */
 import type { SampleSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -17,7 +17,10 @@ function specOf({ inputs: [logits] }: Call<NoParams>): SampleSpec {
   return { rows, vocab };
 }
 
-/** Inputs logits [R, V], invTemperature [R], keys i32 [R, 2], counters i32 [R] → id i32 [R], logProb [R], plainLogProb [R]. */
+/**
+ * Inputs logits [R, V], invTemperature [R], keys i32 [R, 2], counters i32 [R] → id i32 [R], logProb [R], plainLogProb
+ * [R].
+ */
 export const sampleOp: OpDef = {
   name: "sample",
   infer(inputs) {
@@ -84,7 +87,11 @@ export const sampleOp: OpDef = {
       [2, 1030],
     ].map((shape) => {
       const [rows] = shape as [number, number];
-      const scale: SampleInput = { shape: [rows], dtype: "f32", data: Array.from({ length: rows }, (_, r) => [0.5, 1, 2, 0][r % 4]!) }; // prettier-ignore
+      const scale: SampleInput = {
+        shape: [rows],
+        dtype: "f32",
+        data: Array.from({ length: rows }, (_, r) => [0.5, 1, 2, 0][r % 4]!),
+      };
       return {
         inputs: [normal(rng, shape), scale, integers(rng, [rows, 2], 2 ** 31), integers(rng, [rows], 1000)],
         params: {},
@@ -97,7 +104,10 @@ export const sampleOp: OpDef = {
 export interface Sampled {
   /** i32 [R]. Where a logit is not finite: −1 − (its column). */
   readonly ids: Tensor;
-  /** [R], ln of the drawn tokens' probabilities under softmax(logits / temperature); at temperature 0 under softmax(logits). */
+  /**
+   * [R], ln of the drawn tokens' probabilities under softmax(logits / temperature); at temperature 0 under
+   * softmax(logits).
+   */
   readonly logProbs: Tensor;
   /** [R], under softmax(logits). */
   readonly plainLogProbs: Tensor;

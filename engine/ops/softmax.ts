@@ -1,9 +1,9 @@
 /**
- * Softmax and log-softmax, with an optional mask. Excluded entries get probability 0 (log-probability −1e30) whatever their value;
- * a row in which nothing is left gets that everywhere, and no gradient.
+ * Softmax and log-softmax, with an optional mask. Excluded entries get probability 0 (log-probability −1e30) whatever
+ * their value; a row in which nothing is left gets that everywhere, and no gradient.
  *
- * The kernels work on the last axis; other axes are moved there. Not here: log-probabilities of single targets (logProbs.ts),
- * which never store a row of probabilities.
+ * The kernels work on the last axis; other axes are moved there. Not here: log-probabilities of single targets
+ * (logProbs.ts), which never store a row of probabilities.
  */
 import type { SoftmaxSpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -84,7 +84,10 @@ export const softmaxOp: OpDef<SoftmaxParams> = {
 };
 const differentiable = [true, false];
 
-/** Inputs y (the result, so never negative without log) and g. Softmax: y·(g − Σ g·y). Log-softmax: g − e^y·Σ g over what is included, 0 elsewhere. */
+/**
+ * Inputs y (the result, so never negative without log) and g. Softmax: y·(g − Σ g·y). Log-softmax: g − e^y·Σ g over
+ * what is included, 0 elsewhere.
+ */
 export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
   name: "softmaxBackward",
   infer([y, g]) {
@@ -160,7 +163,8 @@ function alongAxis(name: string, x: Tensor, options: SoftmaxOptions, log: boolea
 }
 
 /**
- * e^x / Σ e^x along `axis` (the last unless given), without overflow; 0 where the mask is 0, also in a row that has nothing else.
+ * e^x / Σ e^x along `axis` (the last unless given), without overflow; 0 where the mask is 0, also in a row that has
+ * nothing else.
  *
  * @example
  * softmax(scores_BTS, { mask: causalMask(T) });   // [B, T, S], each row sums to 1

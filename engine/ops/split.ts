@@ -1,4 +1,7 @@
-/** Equal parts of a tensor along an axis, as one op: the gradients of all parts are joined in one tensor, and not padded and added. */
+/**
+ * Equal parts of a tensor along an axis, as one op: the gradients of all parts are joined in one tensor, and not padded
+ * and added.
+ */
 import type { CopySpec } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
 import * as wgsl from "../../kernels/wgsl/index.ts";

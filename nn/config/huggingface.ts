@@ -1,6 +1,7 @@
 /**
- * `config.json` in Hugging Face's layout ↔ our ModelConfig, for model_type llama, qwen2, qwen3 and gpt2 (field names and
- * defaults: `configuration_*.py` of Transformers 5, and the older layout of 4.x with `rope_theta` and `rope_scaling`).
+ * `config.json` in Hugging Face's layout ↔ our ModelConfig, for model_type llama, qwen2, qwen3 and gpt2 (field names
+ * and defaults: `configuration_*.py` of Transformers 5, and the older layout of 4.x with `rope_theta` and
+ * `rope_scaling`).
  *
  * Whatever changes the mathematics and is not ours is refused by the field's name; fields that change nothing of it
  * (caching, dropout in training, parallel plans, versions) are ignored, of which such files have many. Dropout is
@@ -107,7 +108,8 @@ function llamaFields(fields: Fields, family: "llama" | "qwen2" | "qwen3"): Rest 
   const layers = fields.number("num_hidden_layers");
   const heads = fields.number("num_attention_heads");
   refuseSlidingWindow(fields, family, layers);
-  // Where a family's own default is a fixed number (32 key-value heads, headDim 128), a missing field is more likely a mistake.
+  // Where a family's own default is a fixed number (32 key-value heads, headDim 128), a missing field is more likely a
+  // mistake.
   const kvHeadsGiven = family === "llama" || fields.raw("num_key_value_heads") !== undefined;
   const headDimGiven = family !== "qwen3" || fields.raw("head_dim") !== undefined;
   check(kvHeadsGiven, () => "config.json: 'num_key_value_heads' is missing");
@@ -177,11 +179,15 @@ function refuseSlidingWindow(fields: Fields, family: Family, layers: number): vo
   check(
     off || begins >= layers,
     () =>
-      `config.json: 'use_sliding_window' is true with 'sliding_window' ${showValue(fields.raw("sliding_window"))}, which is not supported`,
+      `config.json: 'use_sliding_window' is true with 'sliding_window' ${showValue(fields.raw("sliding_window"))}, ` +
+      "which is not supported",
   );
 }
 
-/** The rotary base: `rope_parameters` since Transformers 5, `rope_theta` with `rope_scaling` before; both must not disagree. */
+/**
+ * The rotary base: `rope_parameters` since Transformers 5, `rope_theta` with `rope_scaling` before; both must not
+ * disagree.
+ */
 function readRopeTheta(fields: Fields): number {
   fields.refuse("partial_rotary_factor", 1);
   let theta = fields.raw("rope_theta") === undefined ? undefined : fields.number("rope_theta");
@@ -222,12 +228,14 @@ function readRopeTheta(fields: Fields): number {
     );
     theta = inner;
   }
-  // The default of Transformers 4 for all families, and what the first Llamas, whose files lack the field, were trained with.
+  // The default of Transformers 4 for all families, and what the first Llamas, whose files lack the field, were trained
+  // with.
   return theta ?? 10_000;
 }
 
 /**
- * `config.json` for `transformers`, with the layouts of both 4.x and 5.x; `configFromHuggingFace` of it gives `config` again.
+ * `config.json` for `transformers`, with the layouts of both 4.x and 5.x; `configFromHuggingFace` of it gives `config`
+ * again.
  *
  * @param dtype of the weights beside it
  * @throws WorldgradError if `config` is not valid

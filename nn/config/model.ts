@@ -1,8 +1,8 @@
 /**
- * The configuration of our one transformer, and its defaults per family. Reading and writing Hugging Face's `config.json`
- * is in `huggingface.ts`. The families (Llama: Touvron et al. 2023; Qwen2: Yang et al. 2024; Qwen3: Yang et al. 2025; GPT-2:
- * Radford et al. 2019) are points in one space of switches; `family` decides the names in checkpoints and which
- * combinations of switches exist there. Not here: training options, and anything about a device.
+ * The configuration of our one transformer, and its defaults per family. Reading and writing Hugging Face's
+ * `config.json` is in `huggingface.ts`. The families (Llama: Touvron et al. 2023; Qwen2: Yang et al. 2024; Qwen3: Yang
+ * et al. 2025; GPT-2: Radford et al. 2019) are points in one space of switches; `family` decides the names in
+ * checkpoints and which combinations of switches exist there. Not here: training options, and anything about a device.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
@@ -27,7 +27,9 @@ export interface ModelConfig {
   readonly kvHeads: number;
   /** D; heads · headDim need not be hiddenSize */
   readonly headDim: number;
-  /** T at most: the size of the table of learned positions; for rotary positions a promise of what it was trained for */
+  /**
+   * T at most: the size of the table of learned positions; for rotary positions a promise of what it was trained for
+   */
   readonly maxPositions: number;
   readonly norm: "rms" | "layer";
   readonly normEps: number;
@@ -127,8 +129,8 @@ const KEYS: Readonly<Record<keyof ModelConfig, true>> = {
 
 /**
  * A complete, valid configuration from the options that matter; the family's habits fill in the rest.
- * Defaults: family "llama"; intermediateSize 8/3 · hiddenSize rounded up to a multiple of 8 (GPT-2: 4 · hiddenSize); kvHeads = heads;
- * headDim = hiddenSize / heads; maxPositions 1024; tied embeddings; initializerRange 0.02.
+ * Defaults: family "llama"; intermediateSize 8/3 · hiddenSize rounded up to a multiple of 8 (GPT-2: 4 · hiddenSize);
+ * kvHeads = heads; headDim = hiddenSize / heads; maxPositions 1024; tied embeddings; initializerRange 0.02.
  *
  * @throws WorldgradError for unknown options and for values that no model can have, by name
  *

@@ -1,14 +1,14 @@
 /**
- * The alphabet of byte-level BPE and the patterns that cut text into pieces before merging. The alphabet (Radford et al.
- * 2019) writes each byte as one printable character, so that tokens can be keys of a JSON file: bytes that print in Latin-1
- * stand for themselves, the other 68 are U+0100 and up, in order; a space is "Ġ", a newline "Ċ".
+ * The alphabet of byte-level BPE and the patterns that cut text into pieces before merging. The alphabet (Radford et
+ * al. 2019) writes each byte as one printable character, so that tokens can be keys of a JSON file: bytes that print in
+ * Latin-1 stand for themselves, the other 68 are U+0100 and up, in order; a space is "Ġ", a newline "Ċ".
  */
 
 /**
- * Pieces: a word with at most one space before it; one digit; a run of other signs with at most one space before it; one
- * newline (so "\n" is always the same single token, whatever stands around it); white space, less its last character where
- * that can lead a word. Every character belongs to exactly one kind. Written without `\s`, `\d` and `\v`, whose meanings
- * differ between JavaScript and Oniguruma, the engine in which `tokenizers` will run it.
+ * Pieces: a word with at most one space before it; one digit; a run of other signs with at most one space before it;
+ * one newline (so "\n" is always the same single token, whatever stands around it); white space, less its last
+ * character where that can lead a word. Every character belongs to exactly one kind. Written without `\s`, `\d` and
+ * `\v`, whose meanings differ between JavaScript and Oniguruma, the engine in which `tokenizers` will run it.
  */
 export const DEFAULT_PATTERN: string = [
   String.raw` ?[\p{L}\p{M}]+`,

@@ -1,7 +1,8 @@
 /**
  * Byte-level BPE: the tokenizer itself. Encoding cuts the text into pieces by a pattern and, in each piece, merges
- * neighbours in the order in which the merges were learnt, leftmost first, until none applies. A heap over a linked list
- * makes that O(n log n) for a piece of n bytes, so that a megabyte without a space is no trap; pieces met before come from a cache.
+ * neighbours in the order in which the merges were learnt, leftmost first, until none applies. A heap over a linked
+ * list makes that O(n log n) for a piece of n bytes, so that a megabyte without a space is no trap; pieces met before
+ * come from a cache.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { toAlphabet } from "./alphabet.ts";
@@ -17,19 +18,24 @@ export interface DecodeOptions {
 export interface Tokenizer {
   /** Number of ids, special tokens included. */
   readonly vocabSize: number;
-  /** Ids of the special tokens by name. They enter a sequence by id only. No prototype: an unknown name is undefined. */
+  /**
+   * Ids of the special tokens by name. They enter a sequence by id only. No prototype: an unknown name is undefined.
+   */
   readonly special: Readonly<Record<string, number>>;
   /**
    * The ids of `text`: a plain array, made to be concatenated. Never a special token: the literal text "<|end|>" is
    * encoded as the seven characters that it is, so no observation can forge a turn's end. A lone surrogate, which UTF-8
-   * cannot express, is encoded as U+FFFD, as TextEncoder does; every well-formed string survives encode → decode unchanged.
+   * cannot express, is encoded as U+FFFD, as TextEncoder does; every well-formed string survives encode → decode
+   * unchanged.
    */
   encode(text: string): number[];
   /** The text of `ids`. Bytes that are no UTF-8 (a cut character, say) become U+FFFD, as TextDecoder does. */
   decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
   /** The bytes of `ids`, lossless: of two halves of a character, each gives its own bytes. */
   decodeBytes(ids: ArrayLike<number>, options?: DecodeOptions): Uint8Array;
-  /** Hugging Face's `tokenizer.json` as an object; `tokenizerFromJSON` reads it, and so does the `tokenizers` package. */
+  /**
+   * Hugging Face's `tokenizer.json` as an object; `tokenizerFromJSON` reads it, and so does the `tokenizers` package.
+   */
   toJSON(): Record<string, unknown>;
 }
 
@@ -144,7 +150,8 @@ export class BpeTokenizer implements Tokenizer {
   #merge(ids: number[]): number[] {
     const { merges } = this.#tables;
     const count = ids.length;
-    // A linked list: next[i] is the neighbour to the right (count: none), previous[i] to the left; −1 in ids: merged away.
+    // A linked list: next[i] is the neighbour to the right (count: none), previous[i] to the left; −1 in ids: merged
+    // away.
     const next = Int32Array.from(ids, (_, i) => i + 1);
     const previous = Int32Array.from(ids, (_, i) => i - 1);
     const rankAt = (i: number): number | undefined =>

@@ -1,4 +1,7 @@
-/** A binary min-heap in an array (Williams 1964, "Heapsort"). `before` must be a strict total order for a deterministic pop. */
+/**
+ * A binary min-heap in an array (Williams 1964, "Heapsort"). `before` must be a strict total order for a deterministic
+ * pop.
+ */
 export class Heap<T> {
   readonly #items: T[] = [];
   readonly #before: (a: T, b: T) => boolean;

@@ -1,7 +1,7 @@
 /**
  * Reading `tokenizer.json`, the format of Hugging Face's `tokenizers`, as far as it describes byte-level BPE without
- * normalisation: what `toJSON` writes, and GPT-2's own file. Whatever would make our ids differ from theirs (normalisers,
- * templates, prefix spaces, `ignore_merges`, …) is refused by the field's name.
+ * normalisation: what `toJSON` writes, and GPT-2's own file. Whatever would make our ids differ from theirs
+ * (normalisers, templates, prefix spaces, `ignore_merges`, …) is refused by the field's name.
  *
  * Two differences remain. Ours never finds special tokens in text (theirs: `encode_special_tokens = true`). A foreign
  * pattern with `\s` means JavaScript's white space, which has U+FEFF and lacks U+0085.
@@ -39,7 +39,9 @@ export function tokenizerFromJSON(json: unknown): BpeTokenizer {
   return new BpeTokenizer({ tokens, special, merges: readMerges(model["merges"], ids, special), pattern });
 }
 
-/** `transformers` gives every tokenizer that it saves a template; one that is the text and nothing else adds nothing. */
+/**
+ * `transformers` gives every tokenizer that it saves a template; one that is the text and nothing else adds nothing.
+ */
 function checkPostProcessor(processor: Json): void {
   if (processor["type"] !== "TemplateProcessing") {
     return expectValue(processor["type"] ?? "ByteLevel", "ByteLevel", "post_processor.type");

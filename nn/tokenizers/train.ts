@@ -1,7 +1,7 @@
 /**
- * Learning the merges of byte-level BPE (Sennrich, Haddow, Birch 2016, algorithm 1) with incremental counts: the text is
- * reduced to its distinct pieces with their frequencies, each merge touches only the pieces that have the pair, and a heap
- * with lazily corrected counts yields the next pair: well under a second for a megabyte and 1,000 merges.
+ * Learning the merges of byte-level BPE (Sennrich, Haddow, Birch 2016, algorithm 1) with incremental counts: the text
+ * is reduced to its distinct pieces with their frequencies, each merge touches only the pieces that have the pair, and
+ * a heap with lazily corrected counts yields the next pair: well under a second for a megabyte and 1,000 merges.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -35,9 +35,9 @@ interface Candidate {
 /**
  * Trains a byte-level BPE tokenizer. Ids: bytes 0–255, special tokens, merges in the order learnt.
  *
- * The result depends on nothing but the pieces' frequencies: of the pairs with the highest count the one with the smallest left
- * id is merged, then with the smallest right id. A pair whose result has the bytes of a token that exists already, or
- * the name of a special token, is passed over, so that no two tokens have the same name in tokenizer.json.
+ * The result depends on nothing but the pieces' frequencies: of the pairs with the highest count the one with the
+ * smallest left id is merged, then with the smallest right id. A pair whose result has the bytes of a token that exists
+ * already, or the name of a special token, is passed over, so that no two tokens have the same name in tokenizer.json.
  *
  * @returns a tokenizer of at most `vocabSize` ids; fewer if the text has no more pairs of `minFrequency`
  * @throws WorldgradError if `vocabSize` has no room for bytes and special tokens, or the pattern is malformed
@@ -114,7 +114,10 @@ class PairCounts {
     for (const { ids } of pieces) for (let i = 0; i + 1 < ids.length; i++) this.#offer(ids[i]!, ids[i + 1]!, seen);
   }
 
-  /** Removes and returns the pair with the highest count (ties: smallest left id, then right), undefined if none is left. */
+  /**
+   * Removes and returns the pair with the highest count (ties: smallest left id, then right), undefined if none is
+   * left.
+   */
   takeBest(): Candidate | undefined {
     for (;;) {
       const candidate = this.#heap.pop();
