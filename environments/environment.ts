@@ -89,6 +89,8 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   readonly name: string;
   readonly description: string;
   readonly families: readonly FamilyInfo[];
+  /** The names of all options that `make` takes, for whoever adds some of its own. Optional: default those that all have. */
+  readonly optionNames?: readonly string[];
   /** A fresh episode, not yet reset. Throws on unknown option values. */
   make(options?: Options): Environment;
   /** Scripted expert: the next action in this live episode. It may look at hidden state; throws if `env` is not of this kind. */

@@ -1,9 +1,10 @@
 /**
- * A game: an environment written as pure functions over a task (fixed for the episode) and a state (a value that each action
- * replaces). `defineGame` makes an `EnvironmentSpec` of one: options, seeds, counting and the contract are the same for all.
+ * The frame of all environments of ours: a game is an environment written as pure functions over a task (fixed for the episode) and a
+ * state (a value that each action replaces). `defineGame` makes an `EnvironmentSpec` of one: options, families, seeds, counting, clones
+ * and the contract are the same for all.
  *
- * An action is a verb and the rest of its line. A move never changes the state that it was given, so a clone of a live episode
- * is another reference to the same state, and a search tree may hold as many as it likes.
+ * A move never changes the state that it was given, so a clone of a live episode is another reference to the same state, and a search
+ * tree may hold as many as it likes.
  */
 import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
@@ -17,19 +18,30 @@ import {
   type StepInfo,
   type StepResult,
 } from "./environment.ts";
-import { selectFamilies, type Split } from "./selection.ts";
-import { drawWord } from "./words.ts";
+import { COMMON_OPTIONS, integer, type OptionRule, type OptionRules } from "./options.ts";
+import { selectFamilies } from "./selection.ts";
 
+/** Options of games whose worlds come in three sizes. */
 export interface GameOptions extends EnvironmentOptions {
   /** 1 (default) to 3: how much of everything there is in the world of a task. */
   readonly size?: number;
 }
-export const MAX_SIZE = 3;
+export const SIZE: OptionRule = integer(1, 3);
 
 /** What a game makes of a seed. */
 export interface GameTask {
   /** The first observation. */
   readonly text: string;
+}
+
+/** A live episode, as the functions of its game see it. */
+export interface Episode<Options, Task, State> {
+  readonly options: Options;
+  readonly task: Task;
+  readonly state: State;
+  /** The number of actions so far, and the number of those that failed. */
+  readonly turns: number;
+  readonly toolErrors: number;
 }
 
 /** What an action does. */
@@ -40,43 +52,52 @@ export interface Move<State> {
   /** True if the action was malformed or impossible; counted in `info.toolErrors`. */
   readonly failed?: boolean;
   readonly ending?: Ending;
-  /** Entropy of the observation in nats, as `answerEntropy` of a step's info has it (environment.ts). Default: nobody has worked it out. */
+  /** The reward of this action. Default: the score of the ending, and 0 for an action that does not end the episode. */
+  readonly reward?: number;
+  /** What else the info of this step tells. */
+  readonly info?: StepInfo;
+  /**
+   * Entropy of the observation in nats, as `answerEntropy` of a step's info has it (environment.ts). Default: nobody has worked it
+   * out.
+   */
   readonly entropy?: number;
 }
 
-/** The last move of an episode. */
+/** How an episode ended. */
 export interface Ending {
-  /** How it ended, for metrics: "answer", "buy", … */
+  /** A word for metrics: "answer", "buy", … */
   readonly kind: string;
   /** Graded success in [0, 1]; 1 exactly if the task is solved. */
   readonly score: number;
 }
 
-export interface Game<Options extends GameOptions, Family extends FamilyInfo, Task extends GameTask, State> {
+/** What makes an environment; docs/adding-an-environment.md writes one. */
+export interface Game<Options extends EnvironmentOptions, Family extends FamilyInfo, Task extends GameTask, State> {
   readonly name: string;
   readonly description: string;
+  /** Easiest first. */
   readonly families: readonly Family[];
-  /** Names of the options that it has beside those of `GameOptions`. */
-  readonly optionNames: readonly (keyof Options & string)[];
-  /** @throws on values of its own options that make no sense */
-  checkOptions?(options: Options): void;
+  readonly options: OptionRules<Options>;
   /** Makes a task; the same stream and options give the same task. */
   makeTask(rng: Rng, family: Family, options: Options): Task;
-  start(task: Task, options: Options): State;
-  /** @param verb the first word of the action in lower case @param rest what follows it, with single spaces */
-  play(task: Task, state: State, verb: string, rest: string, options: Options): Move<State>;
+  start(task: Task): State;
+  /** Plays one action. Whatever is wrong with its text is told by the observation: nothing throws. */
+  play(episode: Episode<Options, Task, State>, action: string): Move<State>;
   /** The expert's next action. */
-  expert(task: Task, state: State): string;
+  expert(episode: Episode<Options, Task, State>): string;
+  /** The action of the random baseline, as `EnvironmentSpec` has it. */
   random(rng: Rng, task?: string, options?: Options): string;
   /** What a newcomer does now, if there is more to say than that two actions are random. */
-  novice?(task: Task, state: State, rng: Rng, options: Options): NoviceMove;
-  /** The reward of an ending. Default: its score. */
-  reward?(score: number, options: Options, task: Task): number;
+  novice?(episode: Episode<Options, Task, State>, rng: Rng): NoviceMove;
+  /** What might be thought before the next action, as `EnvironmentSpec` has it. */
+  thoughts?(episode: Episode<Options, Task, State>, rng: Rng): string;
+  /** The same task, in which this seed decides what is left to chance after `reset`. Default: nothing is. */
+  reseed?(task: Task, seed: number): Task;
 }
 
 /** A live episode of a game. */
 export class GameEnvironment<
-  Options extends GameOptions,
+  Options extends EnvironmentOptions,
   Family extends FamilyInfo,
   Task extends GameTask,
   State,
@@ -85,138 +106,106 @@ export class GameEnvironment<
   readonly game: Game<Options, Family, Task, State>;
   readonly #options: Options;
   readonly #families: readonly Family[];
-  #episode: { readonly family: Family; readonly task: Task } | undefined;
-  #state: State | undefined;
-  #turns = 0;
-  #toolErrors = 0;
-  /** Of all answers so far; undefined once one did not tell its own. */
+  #family: Family | undefined;
+  #episode: Episode<Options, Task, State> | undefined;
+  /** The sum over all answers so far; undefined once one did not tell its own. */
   #answerEntropy: number | undefined = 0;
 
   /** @throws on option values that make no sense */
   constructor(game: Game<Options, Family, Task, State>, options: Options) {
     super();
-    this.#families = checkGameOptions(game, options);
+    this.#families = selectFamilies(game.name, game.families, options, game.options);
     this.name = game.name;
     this.game = game;
     this.#options = options;
   }
 
   protected begin(seed: number): string {
-    const rng = new Rng(seed).split(`${this.name}/${this.#options.split ?? "train"}`);
-    const family = rng.choice(this.#families);
-    const task = this.game.makeTask(rng, family, this.#options);
-    this.#episode = { family, task };
-    this.#state = this.game.start(task, this.#options);
+    const options = this.#options;
+    const rng = new Rng(seed).split(`${this.name}/${options.split ?? "train"}`);
+    this.#family = rng.choice(this.#families);
+    const task = this.game.makeTask(rng, this.#family, options);
+    this.#episode = { options, task, state: this.game.start(task), turns: 0, toolErrors: 0 };
     return task.text;
+  }
+
+  /** What is hidden from the agent, for experts and tests. @throws before reset */
+  get episode(): Episode<Options, Task, State> {
+    check(this.#episode !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
+    return this.#episode;
   }
 
   /** @throws before reset */
   get info(): StepInfo {
-    const { family } = this.#started();
-    return { family: family.name, level: family.level };
+    check(this.#family !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
+    return { family: this.#family.name, level: this.#family.level };
   }
 
   protected act(action: string): StepResult {
-    const { task } = this.#started();
-    const [verb = "", ...rest] = action.trim().split(/\s+/);
-    const move = this.game.play(task, this.#state as State, verb.toLowerCase(), rest.join(" "), this.#options);
-    this.#turns++;
-    if (move.failed) this.#toolErrors++;
-    if (this.#answerEntropy !== undefined) this.#answerEntropy = move.entropy === undefined ? undefined : this.#answerEntropy + move.entropy; // prettier-ignore
-    this.#state = move.state ?? this.#state;
-    const { kind, score } = move.ending ?? { kind: "none", score: 0 };
+    const before = this.episode;
+    const { observation, state, failed, ending, reward, info, entropy } = this.game.play(before, action);
+    const turns = before.turns + 1;
+    const toolErrors = before.toolErrors + (failed ? 1 : 0);
+    this.#episode = { ...before, state: state ?? before.state, turns, toolErrors };
+    const isKnown = this.#answerEntropy !== undefined && entropy !== undefined;
+    this.#answerEntropy = isKnown ? this.#answerEntropy! + entropy : undefined;
+    const { kind, score } = ending ?? { kind: "none", score: 0 };
     return {
-      observation: move.observation,
-      reward: move.ending && this.game.reward ? this.game.reward(score, this.#options, task) : score,
-      done: move.ending !== undefined,
+      observation,
+      reward: reward ?? score,
+      done: ending !== undefined,
       info: {
         ...this.info,
         success: score === 1,
         score,
-        toolErrors: this.#toolErrors,
-        turns: this.#turns,
+        toolErrors,
+        turns,
         ending: kind,
         ...(this.#answerEntropy === undefined ? {} : { answerEntropy: this.#answerEntropy }),
+        ...info,
       },
     };
   }
 
-  /** @throws before reset */
-  expertAction(): string {
-    return this.game.expert(this.#started().task, this.#state as State);
-  }
-
-  /** @throws before reset, and if the game has no novice */
-  noviceMove(rng: Rng): NoviceMove {
-    return this.game.novice!(this.#started().task, this.#state as State, rng, this.#options);
-  }
-
-  /** The games leave nothing to chance after `reset`, so there is nothing for a seed to change. */
-  clone(): GameEnvironment<Options, Family, Task, State> {
+  clone(seed?: number): GameEnvironment<Options, Family, Task, State> {
     const copy = new GameEnvironment(this.game, this.#options);
     copy.resumeFrom(this);
-    copy.#episode = this.#episode;
-    copy.#state = this.#state;
-    copy.#turns = this.#turns;
-    copy.#toolErrors = this.#toolErrors;
+    const episode = this.#episode;
+    const isReseeded = episode !== undefined && seed !== undefined && this.game.reseed !== undefined;
+    copy.#episode = isReseeded ? { ...episode, task: this.game.reseed!(episode.task, seed) } : episode;
+    copy.#family = this.#family;
     copy.#answerEntropy = this.#answerEntropy;
     return copy;
   }
-
-  #started(): { readonly family: Family; readonly task: Task } {
-    check(this.#episode !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
-    return this.#episode;
-  }
-}
-
-/** @returns the families to draw from */
-function checkGameOptions<Options extends GameOptions, Family extends FamilyInfo, Task extends GameTask, State>(
-  game: Game<Options, Family, Task, State>,
-  options: Options,
-): readonly Family[] {
-  const families = selectFamilies(game.name, game.families, options, ["size", ...game.optionNames]);
-  const { size = 1 } = options;
-  check(
-    Number.isInteger(size) && size >= 1 && size <= MAX_SIZE,
-    () => `${game.name}: size must be an integer in [1, ${MAX_SIZE}], got ${size}`,
-  );
-  game.checkOptions?.(options);
-  return families;
 }
 
 /** An environment to be listed in `ENVIRONMENTS`. */
-export function defineGame<Options extends GameOptions, Family extends FamilyInfo, Task extends GameTask, State>(
+export function defineGame<Options extends EnvironmentOptions, Family extends FamilyInfo, Task extends GameTask, State>(
   game: Game<Options, Family, Task, State>,
 ): EnvironmentSpec<Options> {
-  const own = (env: Environment, asked: string): GameEnvironment<Options, Family, Task, State> => {
-    check(
-      env instanceof GameEnvironment && env.game === game,
-      () => `${game.name}.${asked}: expected a ${game.name} episode, got "${env.name}"`,
-    );
-    return env as GameEnvironment<Options, Family, Task, State>;
+  const { name, description, families, options } = game;
+  const episodeOf = (env: Environment, asked: string): Episode<Options, Task, State> => {
+    const isOwn = env instanceof GameEnvironment && env.game === game;
+    check(isOwn, () => `${name}.${asked}: expected a ${name} episode, got "${env.name}"`);
+    return (env as GameEnvironment<Options, Family, Task, State>).episode;
   };
   return {
-    name: game.name,
-    description: game.description,
-    families: game.families.map(({ name, level, description }) => ({ name, level, description })),
-    make: (options = {} as Options) => new GameEnvironment(game, options),
-    expert: (env) => own(env, "expert").expertAction(),
-    ...(game.novice ? { novice: (env, rng) => own(env, "novice").noviceMove(rng) } : {}),
-    random: (rng, task, options) => game.random(rng, task, options),
+    name,
+    description,
+    families: families.map((family) => ({ name: family.name, level: family.level, description: family.description })),
+    optionNames: Object.keys({ ...COMMON_OPTIONS, ...options }),
+    make: (chosen = {} as Options) => new GameEnvironment(game, chosen),
+    expert: (env) => game.expert(episodeOf(env, "expert")),
+    random: (rng, task, chosen) => game.random(rng, task, chosen),
+    ...(game.novice ? { novice: (env, rng) => game.novice!(episodeOf(env, "novice"), rng) } : {}),
+    ...(game.thoughts ? { thoughts: (env, rng) => game.thoughts!(episodeOf(env, "thoughts"), rng) } : {}),
   };
 }
 
-/** Draws names of a split, none twice. */
-export function nameMaker(rng: Rng, split: Split = "train"): () => string {
-  const used = new Set<string>();
-  return () => {
-    for (;;) {
-      const name = drawWord(rng, split);
-      if (used.has(name)) continue;
-      used.add(name);
-      return name;
-    }
-  };
+/** An action as its first word, in lower case, and what follows it, with single spaces. */
+export function readCommand(action: string): readonly [verb: string, rest: string] {
+  const [verb = "", ...rest] = action.trim().split(/\s+/);
+  return [verb.toLowerCase(), rest.join(" ")];
 }
 
 /** The number that an action names, or undefined if it is none: digits only, so not "1e3" or "". */

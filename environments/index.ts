@@ -19,10 +19,10 @@ export { castle, type CastleOptions } from "./castle/index.ts";
 export { home, type HomeOptions } from "./home/index.ts";
 export { search } from "./search/index.ts";
 export { shop, type ShopOptions } from "./shop/index.ts";
-export { terminal, TerminalEnvironment, type TerminalOptions } from "./terminal/index.ts";
-export { gridworld, GridworldEnvironment, type GridworldOptions } from "./gridworld/index.ts";
-export { sokoban, SokobanEnvironment, type SokobanOptions } from "./sokoban/index.ts";
-export { calculator, CalculatorEnvironment, type CalculatorOptions } from "./calculator/index.ts";
+export { terminal, type TerminalOptions } from "./terminal/index.ts";
+export { gridworld, type GridworldOptions } from "./gridworld/index.ts";
+export { sokoban, type SokobanOptions } from "./sokoban/index.ts";
+export { calculator, type CalculatorOptions } from "./calculator/index.ts";
 export {
   connect,
   type ConnectOptions,

@@ -6,16 +6,18 @@
  * and the generator draws until it has one of the wanted side. So no held-out task can occur in training, whatever is drawn.
  */
 import { check, fail } from "../engine/errors.ts";
-import { checkKeys, nearest, showValue } from "../engine/options.ts";
+import { nearest } from "../engine/options.ts";
 import { Rng } from "../engine/index.ts";
 import type { EnvironmentOptions, FamilyInfo } from "./environment.ts";
+import { checkOptions, COMMON_OPTIONS, type OptionRule } from "./options.ts";
 
 export type Split = "train" | "heldout";
 
 /**
- * Checks `split`, `families` and `levels`, and that there are no options but these and `ownKeys`.
+ * Checks the options, and says what they let an episode be drawn from.
  *
  * @param where the environment's name, with which messages begin
+ * @param rules of the options that the environment has beside those of all environments
  * @returns the families that the options admit, in the order of `families`; at least one
  * @throws WorldgradError `sokoban: unknown family 'pear'; did you mean 'pair'?`
  */
@@ -23,32 +25,16 @@ export function selectFamilies<F extends FamilyInfo>(
   where: string,
   families: readonly F[],
   options: EnvironmentOptions,
-  ownKeys: readonly string[],
+  rules: Readonly<Record<string, OptionRule>>,
 ): readonly F[] {
-  checkKeys(where, options, ["split", "families", "levels", ...ownKeys]);
+  checkOptions(where, options, { ...COMMON_OPTIONS, ...rules });
   const known = families.map(({ name }) => name);
-  const { split = "train", families: wanted = known, levels = [1, Infinity] } = options;
-  check(
-    split === "train" || split === "heldout",
-    () => `${where}: split must be "train" or "heldout", got ${showValue(split)}`,
-  );
-  check(
-    Array.isArray(wanted) && wanted.length > 0,
-    () => `${where}: families must be a list of names, got ${showValue(wanted)}`,
-  );
-  for (const name of wanted as readonly string[]) {
+  const { families: wanted = known, levels: [low, high] = [1, Infinity] } = options;
+  for (const name of wanted) {
     const near = nearest(String(name), known);
     const hint = near === undefined ? `there are ${known.join(", ")}` : `did you mean '${near}'?`;
     check(known.includes(name), () => `${where}: unknown family '${name}'; ${hint}`);
   }
-  check(
-    Array.isArray(levels) &&
-      levels.length === 2 &&
-      levels.every((level) => typeof level === "number") &&
-      levels[0] <= levels[1],
-    () => `${where}: levels must be [easiest, hardest], got ${showValue(levels)}`,
-  );
-  const [low, high] = levels;
   const chosen = families.filter(({ name, level }) => wanted.includes(name) && low <= level && level <= high);
   check(chosen.length > 0, () => `${where}: no family of ${wanted.join(", ")} has a level in ${low} to ${high}`);
   return chosen;

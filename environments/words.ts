@@ -30,6 +30,19 @@ export function drawWord(rng: Rng, split: "train" | "heldout"): string {
   }
 }
 
+/** Draws words of a split, none twice. */
+export function nameMaker(rng: Rng, split: "train" | "heldout" = "train"): () => string {
+  const used = new Set<string>();
+  return () => {
+    for (;;) {
+      const name = drawWord(rng, split);
+      if (used.has(name)) continue;
+      used.add(name);
+      return name;
+    }
+  };
+}
+
 const LETTERS = 6;
 /** By split, of the first 0, 1, … 6 letters. */
 const entropies = new Map<string, readonly number[]>();

@@ -2,7 +2,7 @@
  * `calculator`: word problems with numbers too large for mental arithmetic, and a calculator. The agent says `calc EXPR` and is told
  * the value, exactly, as an integer or a fraction; `answer N` ends the episode. From level 3 on problems have several steps; in
  * `gap` the next step depends on what the calculator said. Read it in this order: rational.ts and expression.ts (the calculator),
- * problems.ts (what is asked), environment.ts (the episode).
+ * problems.ts (what is asked), this file (the episode).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -89,25 +89,91 @@
  *
  * Held-out problems share no quantity of three or more digits with training problems (see problems.ts); the words are the same.
  */
-import { check } from "../../engine/errors.ts";
-import type { EnvironmentSpec } from "../environment.ts";
-import { CalculatorEnvironment } from "./environment.ts";
-import { FAMILIES } from "./problems.ts";
-import { randomAction } from "./random.ts";
+import type { Rng } from "../../engine/index.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
+import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
+import { calculate } from "./expression.ts";
+import { drawProblem, FAMILIES, type ProblemFamily } from "./problems.ts";
+import { commonDivisor, fromDecimal, isEqual, rational, type Rational, toText } from "./rational.ts";
 
-export { CalculatorEnvironment, type CalculatorOptions } from "./environment.ts";
+export type CalculatorOptions = EnvironmentOptions;
 
-export const calculator: EnvironmentSpec = {
+interface CalculatorTask extends GameTask {
+  readonly answer: Rational;
+  /** The expert's actions, the last of which ends the episode. */
+  readonly plan: readonly string[];
+}
+
+/** The state is how many of the plan's actions have been taken. */
+type CalculatorEpisode = Episode<CalculatorOptions, CalculatorTask, number>;
+
+function makeTask(rng: Rng, family: ProblemFamily, { split = "train" }: CalculatorOptions): CalculatorTask {
+  const { texts, plan, answer } = drawProblem(rng, family, split);
+  const actions = [...plan.map((expression) => `calc ${expression}`), `answer ${toText(answer)}`];
+  return { text: rng.choice(texts), answer, plan: actions };
+}
+
+/**
+ * `calc EXPR` is answered with a number, `7` or `5/3`, or with `error: ` and what is wrong; `answer N` ends the episode. Anything
+ * else is answered with how to say it.
+ */
+function play({ task, state }: CalculatorEpisode, action: string): Move<number> {
+  const said = action.trim();
+  const planned = said === task.plan[state] ? state + 1 : state;
+  const error = (observation: string): Move<number> => ({ observation, failed: true, state: planned });
+  const [, command = "", rest = ""] = /^(\w+)(?:\s+(.*))?$/s.exec(said) ?? [];
+  if (command.toLowerCase() === "calc") {
+    const result = calculate(rest);
+    if ("error" in result) return error(`error: ${result.error}`);
+    return { observation: toText(result.value), state: planned };
+  }
+  if (command.toLowerCase() === "answer") {
+    const answer = readAnswer(rest);
+    if (answer === undefined) return error("error: answer a number like 42, -7, 2.5 or 5/3");
+    return { observation: "", ending: { kind: "answer", score: isEqual(answer, task.answer) ? 1 : 0 }, state: planned };
+  }
+  return error("unknown action; use calc EXPR or answer N");
+}
+
+/**
+ * One number: whole, with or without commas between thousands, decimal, or a fraction. A fraction must be in lowest terms, and
+ * an expression is no number: what is left to be calculated is not an answer. Undefined for any other text.
+ */
+export function readAnswer(text: string): Rational | undefined {
+  const plain = /^[-+]?\d{1,3}(,\d{3})+(\.\d+)?$/.test(text) ? text.replaceAll(",", "") : text;
+  if (plain.length > 60) return undefined;
+  if (/^[-+]?\d+(\.\d+)?$/.test(plain)) return fromDecimal(plain.replace("+", ""));
+  const [, a, b] = /^([-+]?\d+)\/(\d+)$/.exec(plain) ?? [];
+  if (a === undefined || b === undefined) return undefined;
+  const [numerator, denominator] = [BigInt(a.replace("+", "")), BigInt(b)];
+  if (denominator < 2n || commonDivisor(numerator, denominator) !== 1n) return undefined;
+  return rational(numerator, denominator);
+}
+
+/** A plausible action with numbers of the task, if it is given, else of three to six digits; one in five ends the episode. */
+function random(rng: Rng, task: string = ""): string {
+  const numbers = task.match(/\d+/g) ?? [];
+  const number = (): string => {
+    if (numbers.length > 0) return rng.choice(numbers);
+    const low = 10 ** (2 + rng.int(4));
+    return String(low + rng.int(9 * low));
+  };
+  return rng.int(5) === 0
+    ? `answer ${number()}`
+    : `calc ${number()}${rng.choice(["+", "-", "*", "//", "%", "/"])}${number()}`;
+}
+
+export const game: Game<CalculatorOptions, ProblemFamily, CalculatorTask, number> = {
   name: "calculator",
   description: "solve word problems whose numbers are too large for mental arithmetic, with a calculator",
-  families: FAMILIES.map(({ name, level, description }) => ({ name, level, description })),
-  make: (options) => new CalculatorEnvironment(options),
-  expert: (env) => {
-    check(
-      env instanceof CalculatorEnvironment,
-      () => `calculator.expert: expected a calculator episode, got "${env.name}"`,
-    );
-    return env.expertAction();
-  },
-  random: randomAction,
+  families: FAMILIES,
+  options: {},
+  makeTask,
+  start: () => 0,
+  play,
+  // The first action of the plan that has not been taken yet.
+  expert: ({ task: { plan }, state }) => plan[state] ?? plan.at(-1)!,
+  random,
 };
+
+export const calculator: EnvironmentSpec = defineGame(game);

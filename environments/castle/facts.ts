@@ -5,7 +5,7 @@
  */
 import { Rng } from "../../engine/index.ts";
 import { dealt, remembered } from "../facts/options.ts";
-import { nameMaker } from "../game.ts";
+import { nameMaker } from "../words.ts";
 
 export interface CastleNames {
   readonly rooms: readonly string[];

@@ -97,10 +97,10 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { checkFactOptions, FACT_OPTIONS, rewardOf } from "../facts/options.ts";
+import { factRules, WORLD_SEED } from "../facts/options.ts";
 import { defineGame } from "../game.ts";
 import { type CastleNames, namesOf } from "./facts.ts";
-import { act, type CastleState, nextAction, startOf, stepsDone } from "./moves.ts";
+import { type CastleState, nextAction, play, startOf, stepsDone } from "./moves.ts";
 import { type CastleFamily, type CastleOptions, type CastleTask, FAMILIES, guessesFor, makeTask } from "./tasks.ts";
 
 export type { CastleOptions } from "./tasks.ts";
@@ -120,17 +120,16 @@ export const castle: EnvironmentSpec<CastleOptions> = defineGame<CastleOptions, 
   description:
     "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
   families: FAMILIES,
-  optionNames: ["castle", ...FACT_OPTIONS],
-  checkOptions: (options) => checkFactOptions("castle", options, options.castle ?? 0, FAMILIES),
+  options: { castle: WORLD_SEED, ...factRules(FAMILIES) },
   makeTask,
   start: startOf,
-  play: (task, state, verb, rest, { hints = "suggestion" }) => act(task, state, verb, rest, hints),
+  play,
   expert: nextAction,
   random: (rng, text = "", { size = 1 } = {}) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
   // It guesses, reads what it is told, and gives up unless all went well: only that is worth imitating.
-  novice(task, state, rng) {
-    if (state.turns === 0) return { action: guess(rng, task.text, task.castle.names), isGuess: true };
-    return { action: stepsDone(task, state) === state.turns ? nextAction(task, state) : "done", isGuess: false };
+  novice(episode, rng) {
+    const { task, state, turns } = episode;
+    if (turns === 0) return { action: guess(rng, task.text, task.castle.names), isGuess: true };
+    return { action: stepsDone(task, state) === turns ? nextAction(episode) : "done", isGuess: false };
   },
-  reward: (score, options, { family }) => rewardOf(score, options, family),
 });

@@ -3,20 +3,11 @@
  * answer says where. A key that is wrong does not turn, and nothing has changed. Nothing throws, whatever the action.
  */
 import type { Rng } from "../../engine/index.ts";
-import {
-  type Drawn,
-  type Fact,
-  hintEntropy,
-  type Hints,
-  hintOf,
-  keysOf,
-  liesAbout,
-  quoted,
-  type Wording,
-} from "../facts/hints.ts";
-import type { Ending, Move } from "../game.ts";
+import { type Drawn, type Fact, hintAbout, keysOf, quoted, type Wording } from "../facts/hints.ts";
+import { type Ending, type Episode, type Move, readCommand } from "../game.ts";
+import { rewardOf } from "../facts/options.ts";
 import { roomBehind, wayBetween } from "./facts.ts";
-import { type CastleTask, commandOf, type Step, subjectOf } from "./tasks.ts";
+import { type CastleOptions, type CastleTask, commandOf, type Step, subjectOf } from "./tasks.ts";
 
 export interface CastleState {
   /** The room in which the agent is, and the one in which the page is. */
@@ -26,8 +17,10 @@ export interface CastleState {
   readonly entered: readonly string[];
   /** What has been opened, sealed, taken and cleaned: `verb name`. */
   readonly deeds: readonly string[];
-  readonly turns: number;
 }
+
+/** A live episode in a castle. */
+export type CastleEpisode = Episode<CastleOptions, CastleTask, CastleState>;
 
 type FactKind = "word" | "key" | "chest";
 
@@ -56,20 +49,25 @@ export const startOf = ({ start }: CastleTask): CastleState => ({
   page: start,
   entered: [],
   deeds: [],
-  turns: 0,
 });
 
 /** Plays one action. */
-export function act(task: CastleTask, state: CastleState, verb: string, rest: string, hints: Hints): Move<CastleState> {
-  const turns = state.turns + 1;
-  if (verb === "done" && rest === "")
-    return { observation: "", entropy: 0, ending: endingOf(task, state), state: { ...state, turns } };
-  const liar = task.liar?.split(state.turns);
-  const { said, changed = {}, failed = false, facts = [], entropy: own = 0 } = answerTo(task, state, verb, rest, liar);
-  const stated = liar ? liesAbout(facts, liar, drawnIn(task, facts)) : facts;
-  const observation = said + hintOf(hints, stated, WORDS);
-  const entropy = own + (liar ? hintEntropy(hints, facts, drawnIn(task, facts)) : 0);
-  return { observation, entropy, failed, state: { ...state, ...changed, turns } };
+export function play({ task, state, options, turns }: CastleEpisode, action: string): Move<CastleState> {
+  const { hints = "suggestion" } = options;
+  const [verb, rest] = readCommand(action);
+  if (verb === "done" && rest === "") {
+    const ending = endingOf(task, state);
+    return { observation: "", entropy: 0, ending, reward: rewardOf(ending, options, task) };
+  }
+  const liar = task.liar?.split(turns);
+  const { said, changed = {}, failed = false, facts = [], entropy = 0 } = answerTo(task, state, verb, rest, liar);
+  const stated = hintAbout(hints, facts, WORDS, liar && { liar, drawn: drawnIn(task, facts) });
+  return {
+    observation: said + stated.hint,
+    entropy: entropy + stated.entropy,
+    failed,
+    state: { ...state, ...changed },
+  };
 }
 
 /** What follows each verb; names stand where there are capitals. */
@@ -215,7 +213,7 @@ function endingOf(task: CastleTask, state: CastleState): Ending {
 }
 
 /** The expert's next action: the first step that has not been done, by a shortest way from wherever it is; `done` if all is spoilt. */
-export function nextAction(task: CastleTask, state: CastleState): string {
+export function nextAction({ task, state }: CastleEpisode): string {
   const { castle, steps } = task;
   const { at, page, deeds } = state;
   const goal = goalOf(task);

@@ -34,7 +34,7 @@ const LISTED = 3;
  * What follows the problem in an answer; empty for `none`, and if there are no facts.
  * @param facts all that the command needs, in its order, also those that it had right; the first is about what the command names first
  */
-export function hintOf<Kind extends string>(
+function hintOf<Kind extends string>(
   hints: Hints,
   facts: readonly Fact<Kind>[],
   words: Readonly<Record<Kind, Wording>>,
@@ -66,7 +66,7 @@ export type Drawn<Kind extends string> = Readonly<
  * The same words about things drawn at random; only how many are listed is true. What one fact says is what the next is about, where
  * that is so in truth: else the second would tell what the first did not.
  */
-export function liesAbout<Kind extends string>(
+function liesAbout<Kind extends string>(
   facts: readonly Fact<Kind>[],
   rng: Rng,
   drawn: Drawn<Kind>,
@@ -82,11 +82,7 @@ export function liesAbout<Kind extends string>(
 }
 
 /** Entropy in nats of a hint that states what `liesAbout` drew. */
-export function hintEntropy<Kind extends string>(
-  hints: Hints,
-  facts: readonly Fact<Kind>[],
-  drawn: Drawn<Kind>,
-): number {
+function hintEntropy<Kind extends string>(hints: Hints, facts: readonly Fact<Kind>[], drawn: Drawn<Kind>): number {
   if (hints === "none") return 0;
   return facts.reduce((sum, { kind, goesWithTried }) => {
     const { rights, ofTried } = drawn[kind];
@@ -100,6 +96,22 @@ export function hintEntropy<Kind extends string>(
 /** What a map has for this value. */
 export const keysOf = (map: ReadonlyMap<string, string>, value: string): string[] =>
   [...map].flatMap(([key, own]) => (own === value ? [key] : []));
+
+/**
+ * What follows the problem in an answer, and the entropy of that in nats.
+ * @param facts all that the command needs, in its order, also those that it had right
+ * @param lies where facts are random: what draws those that are stated instead, and from what
+ */
+export function hintAbout<Kind extends string>(
+  hints: Hints,
+  facts: readonly Fact<Kind>[],
+  words: Readonly<Record<Kind, Wording>>,
+  lies: { readonly liar: Rng; readonly drawn: Drawn<Kind> } | undefined,
+): { readonly hint: string; readonly entropy: number } {
+  if (!lies) return { hint: hintOf(hints, facts, words), entropy: 0 };
+  const { liar, drawn } = lies;
+  return { hint: hintOf(hints, liesAbout(facts, liar, drawn), words), entropy: hintEntropy(hints, facts, drawn) };
+}
 
 /** What an answer repeats of a word of the agent's, however long and strange: its beginning, and no half of a surrogate pair. */
 export const quoted = (word: string, longest: number): string =>

@@ -5,11 +5,10 @@
  *
  * Not here: what a world's facts are, and what is asked about them.
  */
-import { check } from "../../engine/errors.ts";
-import { showValue } from "../../engine/options.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import type { GameOptions } from "../game.ts";
+import { type Ending, type GameOptions, SIZE } from "../game.ts";
+import { integer, oneOf, type OptionRule, type OptionRules } from "../options.ts";
 import { HINTS, type Hints } from "./hints.ts";
 
 export interface FactOptions extends GameOptions {
@@ -23,32 +22,27 @@ export interface FactOptions extends GameOptions {
   /** Families that pay; the others are played, and answered, and earn nothing. Default: all. */
   readonly rewarded?: readonly string[];
 }
-export const FACT_OPTIONS = ["hints", "facts", "rewarded"] as const;
 
-/** @param seed of the world, or −1: each episode has one of its own @throws WorldgradError on values that make no sense */
-export function checkFactOptions(
-  name: string,
-  { hints = "suggestion", facts = "true", rewarded = [] }: FactOptions,
-  seed: number,
-  families: readonly FamilyInfo[],
-): void {
-  check(
-    Number.isSafeInteger(seed) && seed >= -1,
-    () => `${name}: ${name} must be an integer ≥ −1, got ${showValue(seed)}`,
-  );
-  check(HINTS.includes(hints), () => `${name}: hints must be one of ${HINTS.join(", ")}, got ${showValue(hints)}`);
-  check(
-    facts === "true" || facts === "random",
-    () => `${name}: facts must be "true" or "random", got ${showValue(facts)}`,
-  );
-  const names = families.map((family) => family.name);
-  const isKnown = Array.isArray(rewarded) && rewarded.every((one: string) => names.includes(one));
-  check(isKnown, () => `${name}: rewarded must be a list of ${names.join(", ")}, got ${showValue(rewarded)}`);
+/** The rules of `FactOptions`. */
+export function factRules(families: readonly FamilyInfo[]): OptionRules<FactOptions> {
+  const names = families.map(({ name }) => name);
+  return {
+    size: SIZE,
+    hints: oneOf(...HINTS),
+    facts: oneOf("true", "random"),
+    rewarded: {
+      expected: `a list of ${names.join(", ")}`,
+      accepts: (value) => Array.isArray(value) && value.every((one: string) => names.includes(one)),
+    },
+  };
 }
 
+/** The rule of the option that has the seed of the world; −1: each episode has a world of its own. */
+export const WORLD_SEED: OptionRule = { ...integer(-1), expected: "an integer ≥ −1" };
+
 /** The reward of an ending. */
-export const rewardOf = (score: number, { rewarded }: FactOptions, { name }: FamilyInfo): number =>
-  rewarded === undefined || rewarded.includes(name) ? score : 0;
+export const rewardOf = ({ score }: Ending, { rewarded }: FactOptions, { family }: { family: FamilyInfo }): number =>
+  rewarded === undefined || rewarded.includes(family.name) ? score : 0;
 
 /**
  * Of the kinds of questions about a subject, the half that is never asked about it in training, others for each subject: so each fact

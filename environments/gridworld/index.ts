@@ -1,7 +1,7 @@
 /**
  * `gridworld`: a frozen lake as text, after Gym's FrozenLake. The agent (`@`) says a direction and sees the map; it is to reach `G`
  * and not to fall into `O`, within a number of moves. Maps, goals and starts are drawn anew for every task. Read it in this
- * order: lake.ts (the rules), tasks.ts (what is drawn), plan.ts (the best policy), environment.ts (the episode).
+ * order: lake.ts (the rules), tasks.ts (what is drawn), plan.ts (the best policy), this file (the episode).
  *
  * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and compares):
  *
@@ -73,27 +73,106 @@
  * A quarter of all maps is held out, with their rotations and mirror images, whatever the start.
  */
 import { check } from "../../engine/errors.ts";
-import type { Environment, EnvironmentSpec } from "../environment.ts";
-import { DIRECTIONS } from "../grid.ts";
-import { GridworldEnvironment, type GridworldOptions } from "./environment.ts";
-import { FAMILIES } from "./tasks.ts";
+import { Rng } from "../../engine/index.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
+import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
+import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
+import { flag, integer, lessThanOne } from "../options.ts";
+import { glyphs, type Lake, slipped } from "./lake.ts";
+import { type Plan, solve } from "./plan.ts";
+import { distances, drawLake, FAMILIES, type LakeFamily } from "./tasks.ts";
 
-export { GridworldEnvironment, type GridworldOptions } from "./environment.ts";
+export interface GridworldOptions extends EnvironmentOptions {
+  /**
+   * The probability in [0, 1) that a move goes off at a right angle, half of it to each side, instead of the family's. FrozenLake's
+   * is 2/3. The maps do not depend on it.
+   */
+  readonly slip?: number;
+  /** Moves until the episode ends, 1 to 1,000, instead of the family's. */
+  readonly moves?: number;
+  /** No spaces between the cells of a map. Default false: a space keeps every cell a token of its own. */
+  readonly dense?: boolean;
+}
 
-const own = (env: Environment, asked: string): GridworldEnvironment => {
-  check(
-    env instanceof GridworldEnvironment,
-    () => `gridworld.${asked}: expected a gridworld episode, got "${env.name}"`,
-  );
-  return env;
-};
+interface LakeTask extends GameTask {
+  readonly lake: Lake;
+  /** The cell to begin with. */
+  readonly start: number;
+  readonly moves: number;
+  /** What is left to chance: the stream of turn n is `chance.split(n)`. */
+  readonly chance: Rng;
+  /** The best policy, worked out when it is first asked for. */
+  readonly plan: () => Plan;
+}
 
-export const gridworld: EnvironmentSpec<GridworldOptions> = {
+/** The state is the cell of the player. */
+type LakeEpisode = Episode<GridworldOptions, LakeTask, number>;
+
+const mapOf = (lake: Lake, cell: number, { dense = false }: GridworldOptions): string =>
+  showGrid(glyphs(lake, cell), lake.size, dense);
+const movesLeft = ({ task, turns }: LakeEpisode): number => task.moves - turns;
+
+function makeTask(rng: Rng, family: LakeFamily, options: GridworldOptions): LakeTask {
+  const { split = "train", slip = family.slip, moves = family.moves } = options;
+  const { lake: drawn, start } = drawLake(rng, family, split);
+  const lake = { ...drawn, slip };
+  const text = `Reach G in ${moves} moves${slip > 0 ? " on ice" : ""}\n${mapOf(lake, start, options)}`;
+  let plan: Plan | undefined;
+  return { text, lake, start, moves, chance: rng.split("slips"), plan: () => (plan ??= solve(lake, moves)) };
+}
+
+/** The episode ends at the goal, in a hole, or when there are no moves left. An action that is no direction costs a move. */
+function play(episode: LakeEpisode, action: string): Move<number> {
+  const { task, state, options, turns } = episode;
+  const { lake, chance } = task;
+  const wanted = readMoves(action, 1)?.[0];
+  const went = wanted && slipped(wanted, lake.slip, chance.split(turns).uniform());
+  const cell = went === undefined ? state : (neighbour(state, went, lake.size) ?? state);
+  const move = { state: cell, failed: went === undefined, info: { slipped: went !== wanted } };
+  if (cell === lake.goal) return { ...move, observation: "You reach G.", ending: { kind: "goal", score: 1 } };
+  if (lake.holes.has(cell)) return { ...move, observation: "You fall into O.", ending: { kind: "hole", score: 0 } };
+  if (movesLeft(episode) === 1) return { ...move, observation: "No moves left.", ending: { kind: "moves", score: 0 } };
+  return { ...move, observation: went === undefined ? moveHelp(1) : mapOf(lake, cell, options) };
+}
+
+/** The best move from here, with the moves that are left. @throws after the end */
+function expert(episode: LakeEpisode): Direction {
+  const left = movesLeft(episode);
+  check(left > 0, () => "gridworld: there are no moves left; the episode is over");
+  return episode.task.plan().best(episode.state, left);
+}
+
+/** The probability that the expert, from here on, reaches the goal: no policy has a higher one. */
+export const expertSuccess = (episode: LakeEpisode): number =>
+  episode.task.plan().success(episode.state, movesLeft(episode));
+
+/**
+ * A look at all four moves: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal has from
+ * there, around the holes. Where nothing slips the expert takes a move with the fewest.
+ */
+function thoughts({ task: { lake }, state }: LakeEpisode, rng: Rng): string {
+  const away = distances(lake);
+  const meets = (direction: Direction): string => {
+    const next = neighbour(state, direction, lake.size);
+    if (next === undefined) return "edge";
+    if (next === lake.goal) return "goal";
+    return lake.holes.has(next) ? "hole" : `${away[next]!} more`;
+  };
+  return tryAll(meets, rng);
+}
+
+export const game: Game<GridworldOptions, LakeFamily, LakeTask, number> = {
   name: "gridworld",
   description: "cross a frozen lake to the goal, around the holes, on ice that may be slippery",
-  families: FAMILIES.map(({ name, level, description }) => ({ name, level, description })),
-  make: (options) => new GridworldEnvironment(options),
-  expert: (env) => own(env, "expert").expertAction(),
+  families: FAMILIES,
+  options: { slip: lessThanOne("a probability in [0, 1)"), moves: integer(1, 1_000), dense: flag },
+  makeTask,
+  start: ({ start }) => start,
+  play,
+  expert,
   random: (rng) => rng.choice(DIRECTIONS),
-  thoughts: (env, rng) => own(env, "thoughts").thoughts(rng),
+  thoughts,
+  reseed: (task, seed) => ({ ...task, chance: new Rng(seed).split("slips") }),
 };
+
+export const gridworld: EnvironmentSpec<GridworldOptions> = defineGame(game);

@@ -6,7 +6,7 @@
  */
 import { Rng } from "../../engine/index.ts";
 import { dealt, remembered } from "../facts/options.ts";
-import { nameMaker } from "../game.ts";
+import { nameMaker } from "../words.ts";
 
 /** How much there is of everything. */
 interface HomeSize {

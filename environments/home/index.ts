@@ -71,15 +71,15 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { checkFactOptions, FACT_OPTIONS, rewardOf } from "../facts/options.ts";
+import { factRules, WORLD_SEED } from "../facts/options.ts";
 import { defineGame } from "../game.ts";
 import { type HomeNames, namesOf } from "./facts.ts";
-import { type HomeState, runLine } from "./shell.ts";
+import { type HomeEpisode, type HomeState, play } from "./shell.ts";
 import { FAMILIES, familyOf, type HomeFamily, type HomeOptions, type HomeTask, makeTask } from "./tasks.ts";
 
 export type { HomeOptions } from "./tasks.ts";
 
-function expertAction(task: HomeTask, { isTold, changes }: HomeState): string {
+function expert({ task, state: { isTold, changes } }: HomeEpisode): string {
   const { command, answer } = task.family;
   // Whatever has been changed, there is nothing left to do: it was the right change, or the task is spoilt.
   if (!isTold && changes.length === 0) return command(task);
@@ -97,17 +97,16 @@ export const home: EnvironmentSpec<HomeOptions> = defineGame<HomeOptions, HomeFa
   name: "home",
   description: "a machine that the agent does not know: what is where, and what opens what, its error messages tell",
   families: FAMILIES,
-  optionNames: ["home", ...FACT_OPTIONS],
-  checkOptions: (options) => checkFactOptions("home", options, options.home ?? 0, FAMILIES),
+  options: { home: WORLD_SEED, ...factRules(FAMILIES) },
   makeTask,
-  start: () => ({ changes: [], turns: 0, isTold: false, told: { isCounted: false, isShown: false } }),
-  play: (task, state, verb, rest, { hints = "suggestion" }) => runLine(`${verb} ${rest}`.trim(), task, state, hints),
-  expert: expertAction,
+  start: () => ({ changes: [], isTold: false, told: { isCounted: false, isShown: false } }),
+  play,
+  expert,
   random: (rng, text = "", { size = 1 } = {}) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
   // It guesses, reads what it is told, and gives up: only the last of these is worth imitating.
-  novice(task, state, rng) {
-    if (state.turns === 0) return { action: guess(rng, task.text, task.facts.names), isGuess: true };
-    return { action: state.isTold ? expertAction(task, state) : "done", isGuess: false };
+  novice(episode, rng) {
+    const { task, state, turns } = episode;
+    if (turns === 0) return { action: guess(rng, task.text, task.facts.names), isGuess: true };
+    return { action: state.isTold ? expert(episode) : "done", isGuess: false };
   },
-  reward: (score, options, { family }) => rewardOf(score, options, family),
 });

@@ -3,31 +3,26 @@
  * restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not listed (mode 711), so a file is
  * found by who knows where it is. Nothing throws, whatever the line.
  */
-import {
-  type Drawn,
-  hintEntropy,
-  type Hints,
-  hintOf,
-  keysOf,
-  liesAbout,
-  quoted as quotedUpTo,
-} from "../facts/hints.ts";
-import type { Ending, Move } from "../game.ts";
+import { type Drawn, hintAbout, keysOf, quoted as quotedUpTo } from "../facts/hints.ts";
+import { rewardOf } from "../facts/options.ts";
+import { type Ending, type Episode, type Move, readCommand } from "../game.ts";
 import { NO_ENTRY } from "../terminal/filesystem.ts";
 import { parse, ShellSyntaxError } from "../terminal/parser.ts";
 import { contentsEntropy, SHOWN, type Told, toldBy } from "./contents.ts";
 import type { Facts, HomeFile } from "./facts.ts";
 import { type HomeFact, type HomeFactKind, WORDS } from "./hints.ts";
-import type { Changes, HomeTask } from "./tasks.ts";
+import type { Changes, HomeOptions, HomeTask } from "./tasks.ts";
 
 export interface HomeState {
   readonly changes: Changes;
-  readonly turns: number;
   /** Has the task's own command been answered? Then the agent knows what is to be answered. */
   readonly isTold: boolean;
   /** What anybody knows of the file that was asked about. */
   readonly told: Told;
 }
+
+/** A live episode in a home. */
+export type HomeEpisode = Episode<HomeOptions, HomeTask, HomeState>;
 
 const quoted = (word: string): string => quotedUpTo(word, 40);
 
@@ -50,21 +45,23 @@ const FORMS: Readonly<Record<string, readonly string[]>> = {
   copy: ["in", "to", "as"],
 };
 
-/** Runs one line. */
-export function runLine(line: string, task: HomeTask, state: HomeState, hints: Hints): Move<HomeState> {
-  const next: HomeState = { ...state, turns: state.turns + 1 };
+/** Plays one action. */
+export function play({ task, state, options, turns }: HomeEpisode, action: string): Move<HomeState> {
+  const { hints = "suggestion" } = options;
   try {
-    const [name = "", ...args] = wordsOf(line);
-    if (name === "answer" || name === "done") return { observation: "", entropy: 0, ending: endingOf(name, args.join(" "), task, state), state: next }; // prettier-ignore
+    const [name = "", ...args] = wordsOf(readCommand(action).join(" ").trim());
+    if (name === "answer" || name === "done") {
+      const ending = endingOf(name, args.join(" "), task, state);
+      return { observation: "", entropy: 0, ending, reward: rewardOf(ending, options, task) };
+    }
     const isTold = state.isTold || [name, ...args].join(" ") === task.family.command(task);
-    return runCommand(name, args, task, { ...next, isTold });
+    return runCommand(name, args, task, { ...state, isTold });
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     const { message, facts } = error;
-    const liar = task.liar?.split(state.turns);
-    const stated = liar ? liesAbout(facts, liar, drawnIn(task)) : facts;
-    const entropy = liar ? hintEntropy(hints, facts, drawnIn(task)) : 0;
-    return { observation: message + hintOf(hints, stated, WORDS), entropy, failed: true, state: next };
+    const lies = task.liar && { liar: task.liar.split(turns), drawn: drawnIn(task) };
+    const { hint, entropy } = hintAbout(hints, facts, WORDS, lies);
+    return { observation: message + hint, entropy, failed: true };
   }
 }
 

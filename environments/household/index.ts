@@ -164,10 +164,11 @@
  * in which they are listed. In houses of several rooms a place is always in the same room (a fridge in the kitchen). Not modelled:
  * kinds of things (their names are as arbitrary as places are fixed), slicing, places within places.
  */
-import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Game, type GameOptions, type Move, nameMaker } from "../game.ts";
+import { defineGame, type Episode, type GameOptions, type Move, readCommand, SIZE } from "../game.ts";
+import { integer } from "../options.ts";
+import { nameMaker } from "../words.ts";
 import { act, type HouseState, isShut, PLACES, ROOMS, TREATMENTS } from "./house.ts";
 import { FAMILIES, type HouseholdFamily, type HouseholdTask, isTreated, makeTask, pending } from "./tasks.ts";
 
@@ -178,20 +179,14 @@ export interface HouseholdOptions extends GameOptions {
   readonly maxSteps?: number;
 }
 
-/** The house, and how many actions are left. */
-interface HouseholdState {
-  readonly house: HouseState;
-  readonly left: number;
-}
+type HouseholdEpisode = Episode<HouseholdOptions, HouseholdTask, HouseState>;
 
 /** The episode ends by itself when the goal holds, as in ALFWorld. */
-function play(task: HouseholdTask, state: HouseholdState, verb: string, rest: string): Move<HouseholdState> {
-  const { observation, state: house = state.house, failed = false } = act(task.house, state.house, verb, rest);
-  const solved = pending(house, task.goal).length === 0;
-  const left = state.left - 1;
-  const move = { observation, failed, state: { house, left } };
-  if (solved) return { ...move, ending: { kind: "goal", score: 1 } };
-  return left === 0 ? { ...move, ending: { kind: "limit", score: 0 } } : move;
+function play({ task, state, options, turns }: HouseholdEpisode, action: string): Move<HouseState> {
+  const { maxSteps = 50 } = options;
+  const deed = act(task.house, state, ...readCommand(action));
+  if (pending(deed.state ?? state, task.goal).length === 0) return { ...deed, ending: { kind: "goal", score: 1 } };
+  return turns + 1 === maxSteps ? { ...deed, ending: { kind: "limit", score: 0 } } : deed;
 }
 
 /**
@@ -199,7 +194,7 @@ function play(task: HouseholdTask, state: HouseholdState, verb: string, rest: st
  * about, takes it to the device, then to the target. It knows in which room a place is to be found, and lays down what it does
  * not need.
  */
-function expert({ house, goal, from }: HouseholdTask, { house: state }: HouseholdState): string {
+function expert({ task: { house, goal, from }, state }: HouseholdEpisode): string {
   const { room, at, hand } = state;
   const approach = (place: string, deed: string): string => {
     if (house.roomOf(place) !== room) return `go ${house.roomOf(place)}`;
@@ -245,21 +240,19 @@ function random(rng: Rng): string {
   return rng.choice(actions);
 }
 
-const game: Game<HouseholdOptions, HouseholdFamily, HouseholdTask, HouseholdState> = {
+export const household: EnvironmentSpec<HouseholdOptions> = defineGame<
+  HouseholdOptions,
+  HouseholdFamily,
+  HouseholdTask,
+  HouseState
+>({
   name: "household",
   description: "find things in a house, heat, cool or wash them, and put them where they belong",
   families: FAMILIES,
-  optionNames: ["maxSteps"],
-  checkOptions: ({ maxSteps = 50 }) =>
-    check(
-      Number.isInteger(maxSteps) && maxSteps >= 1,
-      () => `household: maxSteps must be an integer of at least 1, got ${maxSteps}`,
-    ),
+  options: { size: SIZE, maxSteps: integer(1) },
   makeTask,
-  start: ({ start }, { maxSteps = 50 }) => ({ house: start, left: maxSteps }),
+  start: ({ start }) => start,
   play,
   expert,
   random,
-};
-
-export const household: EnvironmentSpec<HouseholdOptions> = defineGame(game);
+});

@@ -4,7 +4,8 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { type GameOptions, type GameTask, nameMaker } from "../game.ts";
+import type { GameOptions, GameTask } from "../game.ts";
+import { nameMaker } from "../words.ts";
 import {
   type House,
   type HouseState,

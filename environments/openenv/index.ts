@@ -214,7 +214,7 @@ export function openEnv(options: OpenEnvOptions): EnvironmentSpec {
     description: `an OpenEnv server at ${rules.settings.url}`,
     families,
     make(chosen: EnvironmentOptions = {}): Environment {
-      selectFamilies(name, families, chosen, []);
+      selectFamilies(name, families, chosen, {});
       const { split = "train" } = chosen;
       check(
         split === "train" || options.task !== undefined,

@@ -3,7 +3,7 @@
  * the things that it stands in relation to by name, so that the pages are a graph and a question is a path in it.
  */
 import type { Rng } from "../../engine/index.ts";
-import { nameMaker } from "../game.ts";
+import { nameMaker } from "../words.ts";
 import { Ranking } from "../ranking.ts";
 import type { Split } from "../selection.ts";
 

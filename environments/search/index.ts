@@ -132,7 +132,8 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Game, type GameOptions, type Move, nameMaker, parseCount } from "../game.ts";
+import { defineGame, type Episode, type GameOptions, type Move, parseCount, readCommand, SIZE } from "../game.ts";
+import { nameMaker } from "../words.ts";
 import { pageText, RELATIONS } from "./corpus.ts";
 import { FAMILIES, makeTask, RESULTS, type SearchFamily, type SearchTask } from "./tasks.ts";
 
@@ -147,7 +148,10 @@ interface SearchState {
 /** Other spellings of the same answer: spaces, capitals, a full stop. */
 export const normalizeAnswer = (text: string): string => text.trim().toLowerCase().replace(/\s+/g, " ").replace(/\.$/, ""); // prettier-ignore
 
-function play(task: SearchTask, state: SearchState, verb: string, rest: string): Move<SearchState> {
+type SearchEpisode = Episode<GameOptions, SearchTask, SearchState>;
+
+function play({ task, state }: SearchEpisode, action: string): Move<SearchState> {
+  const [verb, rest] = readCommand(action);
   if (rest === "" && ["search", "open", "answer"].includes(verb)) return error(`${verb} what?`);
   if (verb === "search") {
     const results = task.corpus.search(rest).slice(0, RESULTS);
@@ -170,7 +174,7 @@ function play(task: SearchTask, state: SearchState, verb: string, rest: string):
 const error = (observation: string): Move<SearchState> => ({ observation, failed: true });
 
 /** Reads the pages of the path in order, each found by its own query, then answers. */
-function expert({ hops, answer }: SearchTask, { query, results, read }: SearchState): string {
+function expert({ task: { hops, answer }, state: { query, results, read } }: SearchEpisode): string {
   const hop = hops.find(({ title }) => !read.has(title));
   if (!hop) return `answer ${answer}`;
   return query === hop.query ? `open ${results.indexOf(hop.title) + 1}` : `search ${hop.query}`;
@@ -189,16 +193,14 @@ function random(rng: Rng): string {
   return rng.choice(actions)();
 }
 
-const game: Game<GameOptions, SearchFamily, SearchTask, SearchState> = {
+export const search: EnvironmentSpec<GameOptions> = defineGame<GameOptions, SearchFamily, SearchTask, SearchState>({
   name: "search",
   description: "answer questions over several pages of a small encyclopaedia with a search engine",
   families: FAMILIES,
-  optionNames: [],
+  options: { size: SIZE },
   makeTask,
   start: () => ({ query: "", results: [], read: new Set() }),
   play,
   expert,
   random,
-};
-
-export const search: EnvironmentSpec<GameOptions> = defineGame(game);
+});

@@ -140,10 +140,11 @@
  * The list shows prices and the page shows the rest, so the expert opens what is cheap enough, in order, until a page has it all.
  * Not modelled: pages of descriptions and reviews, attributes in other words, options that change the price.
  */
-import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Game, type GameOptions, type Move, nameMaker, parseCount } from "../game.ts";
+import { defineGame, type Episode, type GameOptions, type Move, parseCount, readCommand, SIZE } from "../game.ts";
+import { oneOf } from "../options.ts";
+import { nameMaker } from "../words.ts";
 import { ATTRIBUTES, fits, KINDS, matchScore, OPTIONS, pageOf, type Product, titleOf } from "./catalogue.ts";
 import { FAMILIES, makeTask, type ShopFamily, type ShopTask } from "./tasks.ts";
 
@@ -171,7 +172,10 @@ interface ShopState {
 
 const error = (observation: string): Move<ShopState> => ({ observation, failed: true });
 
-function play(task: ShopTask, state: ShopState, verb: string, rest: string): Move<ShopState> {
+type ShopEpisode = Episode<ShopOptions, ShopTask, ShopState>;
+
+function play({ task, state, options }: ShopEpisode, action: string): Move<ShopState> {
+  const [verb, rest] = readCommand(action);
   if (rest === "" && ["search", "open", "choose"].includes(verb)) return error(`${verb} what?`);
   const product = state.open === undefined ? undefined : task.products[state.open]!;
   if (verb === "search") return list(task, { ...state, query: rest, found: task.ranking.rank(rest), shown: 0 });
@@ -193,7 +197,8 @@ function play(task: ShopTask, state: ShopState, verb: string, rest: string): Mov
   if (verb === "buy" && rest === "") {
     if (!product) return error("no product is open");
     const score = matchScore(product, state.chosen, task.goal);
-    return { observation: receipt(product, state.chosen), ending: { kind: "buy", score } };
+    const reward = options.reward === "success" ? Math.floor(score) : score;
+    return { observation: receipt(product, state.chosen), ending: { kind: "buy", score }, reward };
   }
   return error("unknown action; use search, next, open, choose or buy");
 }
@@ -213,7 +218,7 @@ const receipt = (product: Product, chosen: Readonly<Record<string, string>>): st
  * Acts on what has been shown: opens the results of the right maker and kind that are cheap enough, in order, until a page has all
  * that is asked for; then chooses and buys.
  */
-function expert({ goal, products }: ShopTask, state: ShopState): string {
+function expert({ task: { goal, products }, state }: ShopEpisode): string {
   if (state.open !== undefined && fits(products[state.open]!, goal)) {
     const missing = Object.entries(goal.options).find(([name, value]) => state.chosen[name] !== value);
     return missing ? `choose ${missing[1]}` : "buy";
@@ -245,22 +250,14 @@ function random(rng: Rng): string {
   return rng.choice(actions)();
 }
 
-const game: Game<ShopOptions, ShopFamily, ShopTask, ShopState> = {
+export const shop: EnvironmentSpec<ShopOptions> = defineGame<ShopOptions, ShopFamily, ShopTask, ShopState>({
   name: "shop",
   description: "find and buy a product that has the attributes, options and price that are asked for",
   families: FAMILIES,
-  optionNames: ["reward"],
-  checkOptions: ({ reward = "score" }) =>
-    check(
-      reward === "score" || reward === "success",
-      () => `shop: reward must be "score" or "success", got "${reward}"`,
-    ),
+  options: { size: SIZE, reward: oneOf("score", "success") },
   makeTask,
   start: () => ({ query: "", found: [], shown: 0, open: undefined, chosen: {}, seen: new Set() }),
   play,
   expert,
   random,
-  reward: (score, options) => (options.reward === "success" ? Math.floor(score) : score),
-};
-
-export const shop: EnvironmentSpec<ShopOptions> = defineGame(game);
+});

@@ -4,7 +4,8 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { type GameOptions, type GameTask, nameMaker } from "../game.ts";
+import type { GameOptions, GameTask } from "../game.ts";
+import { nameMaker } from "../words.ts";
 import { Ranking } from "../ranking.ts";
 import { drawUntil } from "../selection.ts";
 import { ATTRIBUTES, fits, type Goal, KINDS, OPTIONS, PRICES, type Product, some } from "./catalogue.ts";

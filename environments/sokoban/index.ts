@@ -2,7 +2,7 @@
  * `sokoban`: push boxes (`$`) onto goals (`.`) in small generated rooms, within a number of moves. Boards are in the usual notation
  * (XSB; `-` is floor, `*` a box on a goal, `+` the player on one) without a frame: the edge is a wall. A box in a corner never
  * comes out again: unlike in a shell, a mistake may be final. Read it in this order: room.ts (the rules), solver.ts
- * (all positions of a room, backwards from solved), tasks.ts (what is drawn), environment.ts (the episode).
+ * (all positions of a room, backwards from solved), tasks.ts (what is drawn), this file (the episode).
  *
  * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and compares):
  *
@@ -83,25 +83,126 @@
  * A quarter of all rooms is held out, with their rotations and mirror images, wherever boxes and player stand: no position of a
  * held-out task can come up in training. Not here: rooms of your own, of other shapes, or with more than three boxes.
  */
-import { check } from "../../engine/errors.ts";
-import type { Environment, EnvironmentSpec } from "../environment.ts";
-import { DIRECTIONS } from "../grid.ts";
-import { SokobanEnvironment, type SokobanOptions } from "./environment.ts";
-import { FAMILIES } from "./tasks.ts";
+import type { Rng } from "../../engine/index.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
+import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
+import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
+import { flag, integer, lessThanOne } from "../options.ts";
+import { boxesOnGoals, glyphs, move, type Position, type Room } from "./room.ts";
+import type { DistanceTable } from "./solver.ts";
+import { drawRoom, FAMILIES, type RoomFamily } from "./tasks.ts";
 
-export { SokobanEnvironment, type SokobanOptions } from "./environment.ts";
+export interface SokobanOptions extends EnvironmentOptions {
+  /** Moves until the episode ends, 1 to 1,000, instead of the family's. */
+  readonly moves?: number;
+  /** Moves at most in one action, 1 to 16. Default 1. The expert then says as many at once as it may. */
+  readonly movesPerAction?: number;
+  /**
+   * Reward for every box that comes to stand on a goal, taken back when it leaves it, in [0, 1): so pushing to and fro earns
+   * nothing. Default 0: the reward is 1 for the solved room and nothing else.
+   */
+  readonly boxReward?: number;
+  /** No spaces between the cells of a board. Default false: a space keeps every cell a token of its own. */
+  readonly dense?: boolean;
+}
 
-const own = (env: Environment, asked: string): SokobanEnvironment => {
-  check(env instanceof SokobanEnvironment, () => `sokoban.${asked}: expected a sokoban episode, got "${env.name}"`);
-  return env;
-};
+interface RoomTask extends GameTask {
+  readonly room: Room;
+  readonly start: Position;
+  readonly moves: number;
+  readonly table: DistanceTable;
+}
 
-export const sokoban: EnvironmentSpec<SokobanOptions> = {
+interface SokobanState {
+  readonly position: Position;
+  /** Moves so far: an action may have several. */
+  readonly moves: number;
+}
+
+type SokobanEpisode = Episode<SokobanOptions, RoomTask, SokobanState>;
+
+const boardOf = (room: Room, position: Position, { dense = false }: SokobanOptions): string =>
+  showGrid(glyphs(room, position), room.size, dense);
+
+function makeTask(rng: Rng, family: RoomFamily, options: SokobanOptions): RoomTask {
+  const { split = "train", moves = family.moves } = options;
+  const drawn = drawRoom(rng, family, split);
+  return { ...drawn, moves, text: `Push $ onto . in ${moves} moves\n${boardOf(drawn.room, drawn.start, options)}` };
+}
+
+/**
+ * The episode ends when all boxes stand on goals, or when there are no moves left. A move against something that does not give way
+ * changes nothing and counts; an action that is no move counts as one.
+ */
+function play({ task, state, options }: SokobanEpisode, action: string): Move<SokobanState> {
+  const { room, table } = task;
+  const { movesPerAction = 1, boxReward = 0 } = options;
+  const wanted = readMoves(action, movesPerAction);
+  let { position, moves } = state;
+  if (wanted === undefined) moves++;
+  for (const direction of wanted ?? []) {
+    if (moves === task.moves || boxesOnGoals(room, position) === room.goals.size) break;
+    moves++;
+    position = move(room, position, direction);
+  }
+  const onGoals = boxesOnGoals(room, position);
+  const score = onGoals === room.goals.size ? 1 : 0;
+  const played = {
+    state: { position, moves },
+    failed: wanted === undefined,
+    reward: score + boxReward * (onGoals - boxesOnGoals(room, state.position)),
+    info: { moves, boxesOnGoals: onGoals, deadlock: table.distance(position) === undefined },
+  };
+  if (score === 1) return { ...played, observation: "All boxes are on goals.", ending: { kind: "solved", score } };
+  if (moves === task.moves) return { ...played, observation: "No moves left.", ending: { kind: "moves", score } };
+  return { ...played, observation: wanted === undefined ? moveHelp(movesPerAction) : boardOf(room, position, options) };
+}
+
+/**
+ * The beginning of a shortest solution from here, as many moves as an action may have. From a position that cannot be solved any
+ * more, some move that is possible.
+ */
+function expert({ task: { room, table }, state, options: { movesPerAction = 1 } }: SokobanEpisode): string {
+  const moves: Direction[] = [];
+  let { position } = state;
+  while (moves.length < movesPerAction) {
+    const best = table.bestMove(position);
+    if (best === undefined) break;
+    moves.push(best);
+    position = move(room, position, best);
+  }
+  if (moves.length > 0) return moves.join(" ");
+  return DIRECTIONS.find((direction) => move(room, position, direction) !== position) ?? DIRECTIONS[0];
+}
+
+/**
+ * A look at all four moves: `wall` (the edge is one), `stuck` (a box that does not give way), `dead` (the room cannot be solved from
+ * there any more), `done` (it is solved), or how many more moves a shortest solution has from there. The expert takes a move with the
+ * fewest.
+ */
+function thoughts({ task: { room, table }, state: { position } }: SokobanEpisode, rng: Rng): string {
+  const meets = (direction: Direction): string => {
+    const next = neighbour(position.player, direction, room.size);
+    if (next === undefined || room.walls.has(next)) return "wall";
+    const after = move(room, position, direction);
+    if (after === position) return "stuck";
+    const left = table.distance(after);
+    return left === undefined ? "dead" : left === 0 ? "done" : `${left} more`;
+  };
+  return tryAll(meets, rng);
+}
+
+export const game: Game<SokobanOptions, RoomFamily, RoomTask, SokobanState> = {
   name: "sokoban",
   description: "push boxes onto goals in a small room, where a wrong push may be for ever",
-  families: FAMILIES.map(({ name, level, description }) => ({ name, level, description })),
-  make: (options) => new SokobanEnvironment(options),
-  expert: (env) => own(env, "expert").expertAction(),
+  families: FAMILIES,
+  options: { moves: integer(1, 1_000), movesPerAction: integer(1, 16), boxReward: lessThanOne(), dense: flag },
+  makeTask,
+  start: ({ start }) => ({ position: start, moves: 0 }),
+  play,
+  expert,
   random: (rng) => rng.choice(DIRECTIONS),
-  thoughts: (env, rng) => own(env, "thoughts").thoughts(rng),
+  thoughts,
 };
+
+export const sokoban: EnvironmentSpec<SokobanOptions> = defineGame(game);

@@ -1,7 +1,7 @@
 /**
  * `terminal`: a Unix-like shell in memory, over generated file trees. The agent types lines of shell and sees what a terminal
  * shows; it ends the episode with `answer TEXT` or `done`. Read it in this order: ../words.ts, world.ts (what is generated),
- * tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), environment.ts (the episode).
+ * tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), this file (the episode).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -100,22 +100,85 @@
  * known to differ from the real one: `wc < file` pads its columns as for a pipe, `cp -r d d/x` copies nothing, and `find` and
  * `grep -r` list in order of names.
  */
-import { check } from "../../engine/errors.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { TerminalEnvironment, type TerminalOptions } from "./environment.ts";
+import { defineGame, type Episode, type Game, type GameOptions, type Move } from "../game.ts";
+import { integer, lessThanOne } from "../options.ts";
+import type { Family } from "./family.ts";
+import { FileSystem, HOME } from "./filesystem.ts";
 import { randomAction } from "./random.ts";
-import { FAMILIES } from "./tasks.ts";
+import { runLine } from "./shell.ts";
+import { FAMILIES, makeTask, type TerminalTask } from "./tasks.ts";
 
-export { TerminalEnvironment, type TerminalOptions } from "./environment.ts";
+export interface TerminalOptions extends GameOptions {
+  /** 1 (default) to 4: number and depth of directories, number of files, length of contents. */
+  readonly size?: number;
+  /** Longest observation, in characters; longer ones lose their middle. At least 40; default 1,000. */
+  readonly maxOutput?: number;
+  /**
+   * Weight of a second reward component at the end of the episode: the share of commands that ended with exit code 0.
+   * Default 0: the reward is 1 if the task is solved and 0 if not.
+   */
+  readonly formatWeight?: number;
+}
 
-export const terminal: EnvironmentSpec<TerminalOptions> = {
+interface TerminalState {
+  readonly fs: FileSystem;
+  /** How many of the plan's commands have been run. */
+  readonly planned: number;
+}
+
+type TerminalEpisode = Episode<TerminalOptions, TerminalTask, TerminalState>;
+
+/** Every action is a line of shell; every observation is what a terminal would show for it. `answer TEXT` or `done` ends the episode. */
+function play({ task, state, options, turns, toolErrors }: TerminalEpisode, action: string): Move<TerminalState> {
+  const { maxOutput = 1_000, formatWeight = 0 } = options;
+  const isPlanned = action.trim() === task.plan[state.planned] && state.fs.cwd === HOME;
+  const fs = new FileSystem(state.fs);
+  const { output, code, ending } = runLine(action, fs);
+  const failed = code !== 0;
+  const move: Move<TerminalState> = {
+    observation: render(output, code, maxOutput),
+    state: { fs, planned: state.planned + (isPlanned ? 1 : 0) },
+    failed,
+    info: { exitCode: code },
+  };
+  if (!ending) return move;
+  const score = task.verify(ending, fs) ? 1 : 0;
+  const cleanShare = 1 - (toolErrors + (failed ? 1 : 0)) / (turns + 1);
+  return { ...move, ending: { kind: ending.kind, score }, reward: score + formatWeight * cleanShare };
+}
+
+/** What the terminal shows: the output without its last line end, cut in the middle if too long, and a non-zero exit code. */
+export function render(output: string, code: number, limit: number): string {
+  let text = output.endsWith("\n") ? output.slice(0, -1) : output;
+  if (text.length > limit) {
+    const half = Math.floor((limit - 32) / 2); // 32: room for the marker
+    // A surrogate pair is never cut in two.
+    const start = /[\uD800-\uDBFF]$/.test(text.slice(0, half)) ? half - 1 : half;
+    const end = /^[\uDC00-\uDFFF]/.test(text.slice(-half)) ? half - 1 : half;
+    const missing = text.length - start - end;
+    text = `${text.slice(0, start)}\n[... ${missing} characters ...]\n${text.slice(text.length - end)}`;
+  }
+  if (code === 0) return text;
+  return text === "" ? `[exit ${code}]` : `${text}\n[exit ${code}]`;
+}
+
+export const game: Game<TerminalOptions, Family, TerminalTask, TerminalState> = {
   name: "terminal",
   description: "work in a Unix-like shell: answer questions about files, or change them",
-  families: FAMILIES.map(({ name, level, description }) => ({ name, level, description })),
-  make: (options) => new TerminalEnvironment(options),
-  expert: (env) => {
-    check(env instanceof TerminalEnvironment, () => `terminal.expert: expected a terminal episode, got "${env.name}"`);
-    return env.expertAction();
+  families: FAMILIES,
+  options: {
+    size: integer(1, 4),
+    maxOutput: integer(40),
+    formatWeight: lessThanOne("in [0, 1), so that solving the task counts most"),
   },
+  makeTask,
+  start: ({ fs }) => ({ fs, planned: 0 }),
+  play,
+  // Back home if the agent has wandered off, else the first command of the plan that has not been run. It cannot repair a tree that
+  // has been damaged.
+  expert: ({ task: { plan }, state: { fs, planned } }) => (fs.cwd === HOME ? (plan[planned] ?? "done") : "cd"),
   random: randomAction,
 };
+
+export const terminal: EnvironmentSpec<TerminalOptions> = defineGame(game);

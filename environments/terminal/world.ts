@@ -4,10 +4,8 @@
 import type { Rng } from "../../engine/index.ts";
 import { FileSystem } from "./filesystem.ts";
 import { joinLines } from "./process.ts";
-import { drawWord, EXTENSIONS } from "../words.ts";
-
-/** 1 is what a very small model can learn; each step adds directories (also nested), files and longer contents. */
-export const MAX_SIZE = 4;
+import type { Split } from "../selection.ts";
+import { EXTENSIONS, nameMaker } from "../words.ts";
 
 export class World {
   readonly fs: FileSystem = new FileSystem();
@@ -15,15 +13,16 @@ export class World {
   readonly size: number;
   /** Directories below home, as paths relative to it. The last one has no subdirectory. */
   readonly directories: readonly string[];
-  readonly #split: "train" | "heldout";
-  readonly #used: Set<string> = new Set();
+  /** A word that is new in this world. All have one length, so none contains another and a search for one finds only it. */
+  readonly word: () => string;
   readonly #fillers: readonly string[];
   #files = 0;
 
-  constructor(rng: Rng, split: "train" | "heldout", size: number) {
+  /** @param size 1 is what a very small model can learn; each step adds directories (also nested), files and longer contents */
+  constructor(rng: Rng, split: Split, size: number) {
     this.rng = rng;
     this.size = size;
-    this.#split = split;
+    this.word = nameMaker(rng, split);
     const directories: string[] = [];
     const count = 2 + rng.int(2) + (size - 1);
     while (directories.length < count) {
@@ -38,16 +37,6 @@ export class World {
   /** A directory without subdirectories. */
   get leaf(): string {
     return this.directories.at(-1)!;
-  }
-
-  /** A word that is new in this world. All have one length, so none contains another and a search for one finds only it. */
-  word(): string {
-    for (;;) {
-      const word = drawWord(this.rng, this.#split);
-      if (this.#used.has(word)) continue;
-      this.#used.add(word);
-      return word;
-    }
   }
 
   /** A word of this world that no task asks for: what unimportant lines say. */

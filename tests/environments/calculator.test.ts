@@ -2,8 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { CalculatorEnvironment, calculator, type CalculatorOptions } from "../../environments/calculator/index.ts";
-import { readAnswer } from "../../environments/calculator/environment.ts";
+import { calculator, type CalculatorOptions, readAnswer } from "../../environments/calculator/index.ts";
 import { calculate } from "../../environments/calculator/expression.ts";
 import {
   drawProblem,
@@ -14,6 +13,7 @@ import {
 } from "../../environments/calculator/problems.ts";
 import { isEqual, rational, toText } from "../../environments/calculator/rational.ts";
 import { testContract } from "./contract.ts";
+import { CalculatorEnvironment } from "./opened.ts";
 import { play, SPLITS } from "./suite.ts";
 
 async function begin(

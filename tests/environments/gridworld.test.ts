@@ -3,11 +3,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { canonicalGrid, DIRECTIONS, neighbour, readMoves, showGrid, turned } from "../../environments/grid.ts";
-import { GridworldEnvironment, gridworld, type GridworldOptions } from "../../environments/gridworld/index.ts";
+import { gridworld, type GridworldOptions } from "../../environments/gridworld/index.ts";
 import { glyphs, type Lake, slipped } from "../../environments/gridworld/lake.ts";
 import { solve } from "../../environments/gridworld/plan.ts";
 import { drawLake, FAMILIES, isHeldOutLake } from "../../environments/gridworld/tasks.ts";
 import { testContract } from "./contract.ts";
+import { GridworldEnvironment } from "./opened.ts";
 import { play } from "./suite.ts";
 
 /** A lake from its map, `S` or `.` being ground. */

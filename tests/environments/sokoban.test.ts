@@ -3,11 +3,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { canonicalGrid, DIRECTIONS } from "../../environments/grid.ts";
-import { SokobanEnvironment, sokoban, type SokobanOptions } from "../../environments/sokoban/index.ts";
+import { sokoban, type SokobanOptions } from "../../environments/sokoban/index.ts";
 import { boxesOnGoals, glyphs, move, type Position, type Room } from "../../environments/sokoban/room.ts";
 import { DistanceTable } from "../../environments/sokoban/solver.ts";
 import { drawRoom, FAMILIES } from "../../environments/sokoban/tasks.ts";
 import { testContract } from "./contract.ts";
+import { SokobanEnvironment } from "./opened.ts";
 import { play } from "./suite.ts";
 
 const boardOf = (task: string): string[] => task.split("\n").slice(1).join(" ").split(" ");

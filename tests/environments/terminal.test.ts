@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { Environment, StepResult } from "../../environments/environment.ts";
-import { render } from "../../environments/terminal/environment.ts";
-import { terminal, type TerminalOptions } from "../../environments/terminal/index.ts";
+import { render, terminal, type TerminalOptions } from "../../environments/terminal/index.ts";
 import { runLine } from "../../environments/terminal/shell.ts";
-import { FAMILIES, makeTask, normalizeAnswer, type Task } from "../../environments/terminal/tasks.ts";
+import { FAMILIES, normalizeAnswer } from "../../environments/terminal/tasks.ts";
 import { isHeldOut } from "../../environments/words.ts";
+import { makeTask, type Task } from "./opened.ts";
 
 const SPLITS = ["train", "heldout"] as const;
 const NAMES = terminal.families.map((family) => family.name);
@@ -249,7 +249,7 @@ describe("the episode", () => {
       expect([2, 3]).toContain(level);
     }
     expect(() => terminal.make({ families: ["reed"] })).toThrow(
-      'terminal: unknown family "reed"; there are read, list',
+      "terminal: unknown family 'reed'; did you mean 'read'?",
     );
     expect(() => terminal.make({ families: ["read"], levels: [2, 9] })).toThrow(
       "no family of read has a level in 2 to 9",
