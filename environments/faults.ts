@@ -5,10 +5,17 @@
  * Chance follows from the task and from what the agent has done, as everything in an environment does: the same actions meet the same
  * faults, in a clone, too, and another task or another action meets its own.
  */
-import { check } from "../engine/errors.ts";
-import { showValue } from "../engine/options.ts";
+import { checkKeys } from "../engine/options.ts";
 import { Rng } from "../engine/index.ts";
-import type { CallOptions, Environment, EnvironmentOptions, EnvironmentSpec, StepInfo, StepResult } from "./environment.ts"; // prettier-ignore
+import type {
+  CallOptions,
+  Environment,
+  EnvironmentOptions,
+  EnvironmentSpec,
+  StepInfo,
+  StepResult,
+} from "./environment.ts";
+import { checkOptions, COMMON_OPTIONS, type OptionRule, type OptionRules } from "./options.ts";
 
 export interface FaultOptions {
   /** Share of the answers that end in a time stamp and a number, in [0, 1]. Default 0. PaW (arXiv 2606.02388) is about these. */
@@ -21,16 +28,25 @@ export interface FaultOptions {
    */
   readonly falseNegatives?: number;
 }
-export const FAULT_OPTIONS = ["noise", "falsePositives", "falseNegatives"] as const;
+
+const CHANCE: OptionRule = {
+  expected: "a number in [0, 1]",
+  accepts: (value) => typeof value === "number" && value >= 0 && value <= 1,
+};
+const FAULTS: OptionRules<FaultOptions> = { noise: CHANCE, falsePositives: CHANCE, falseNegatives: CHANCE };
 
 /** The same environment, which takes `FaultOptions`, too. Without them its episodes are its own and nothing else. */
 export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOptions & FaultOptions> {
   const own = (env: Environment): Environment => (env instanceof Faulty ? env.world : env);
+  const optionNames = [...(spec.optionNames ?? Object.keys(COMMON_OPTIONS)), ...Object.keys(FAULTS)];
   return {
     ...spec,
+    optionNames,
     make(options = {}) {
+      // Before the world's own check, which would name its own options alone.
+      checkKeys(spec.name, options, optionNames);
       const { faults, rest } = split(options);
-      checkFaults(spec.name, faults);
+      checkOptions(spec.name, faults, FAULTS);
       const world = spec.make(rest);
       return Object.keys(faults).length === 0 ? world : new Faulty(world, faults);
     },
@@ -42,20 +58,12 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
 }
 
 function split(options: EnvironmentOptions & FaultOptions): { faults: FaultOptions; rest: EnvironmentOptions } {
-  const isFault = ([name]: [string, unknown]): boolean => FAULT_OPTIONS.some((fault) => fault === name);
+  const isFault = ([name]: [string, unknown]): boolean => Object.hasOwn(FAULTS, name);
   const all = Object.entries(options);
   return {
     faults: Object.fromEntries(all.filter(isFault)),
     rest: Object.fromEntries(all.filter((entry) => !isFault(entry))),
   };
-}
-
-function checkFaults(name: string, faults: FaultOptions): void {
-  for (const option of FAULT_OPTIONS) {
-    const share: unknown = faults[option] ?? 0;
-    const isShare = typeof share === "number" && share >= 0 && share <= 1;
-    check(isShare, () => `${name}: ${option} must be a number in [0, 1], got ${showValue(share)}`);
-  }
 }
 
 /** Hours, minutes and seconds of a time stamp, and the numbers of requests, which have four digits. */

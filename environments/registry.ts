@@ -1,4 +1,7 @@
-/** The built-in environments by name; each takes the options of faults.ts beside its own. */
+/**
+ * The table of environments: whatever stands in `WORLDS` is known by its name, on the command line too, and takes the options of
+ * faults.ts beside its own.
+ */
 import { calculator } from "./calculator/index.ts";
 import { castle } from "./castle/index.ts";
 import type { EnvironmentSpec } from "./environment.ts";
@@ -11,7 +14,7 @@ import { shop } from "./shop/index.ts";
 import { sokoban } from "./sokoban/index.ts";
 import { terminal } from "./terminal/index.ts";
 
-const WORLDS: Readonly<Record<string, EnvironmentSpec>> = {
+const WORLDS: readonly EnvironmentSpec[] = [
   home,
   castle,
   terminal,
@@ -21,8 +24,9 @@ const WORLDS: Readonly<Record<string, EnvironmentSpec>> = {
   search,
   shop,
   household,
-};
+];
 
+/** By name. */
 export const ENVIRONMENTS: Readonly<Record<string, EnvironmentSpec>> = Object.fromEntries(
-  Object.entries(WORLDS).map(([name, world]) => [name, withFaults(world)]),
+  WORLDS.map((world) => [world.name, withFaults(world)]),
 );

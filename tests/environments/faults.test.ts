@@ -102,3 +102,17 @@ it.each([
 ])("refuses %o", (options, message) => {
   expect(() => faulty.make(options)).toThrow(message);
 });
+
+it.each(["nois", "falsPositives", "hinst", "wholly unlike"])(
+  "refuses '%s', and knows all options there are",
+  (name) => {
+    const refusal = (): unknown => faulty.make({ [name]: 1 });
+    const known = "split, families, levels, home, size, hints, facts, rewarded, noise, falsePositives, falseNegatives";
+    const nearest: Readonly<Record<string, string>> = {
+      nois: "did you mean 'noise'?",
+      falsPositives: "did you mean 'falsePositives'?",
+      hinst: "did you mean 'hints'?",
+    };
+    expect(refusal).toThrow(`home: unknown option '${name}'; ${nearest[name] ?? `known options: ${known}`}`);
+  },
+);

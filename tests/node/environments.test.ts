@@ -13,10 +13,13 @@ import { presetFor } from "../../node/job/presets.ts";
 import { fail } from "../../engine/errors.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";
+import { namesOf as castleNames } from "../../environments/castle/facts.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { planSft } from "../../rl/train/supervised.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
 import { Template } from "../../rl/episode/template.ts";
+import { type AblateOptions, parseAblate } from "../../tools/ablate/options.ts";
+import { planOf } from "../../tools/ablate/plan.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 
 /** In the terminal, where nothing else is said: these tests are about its numbers. */
@@ -92,6 +95,11 @@ describe("--set env.…, train.…, demo.…", () => {
 
   test.each([
     [["env.slib=3"], "--set env: gridworld: unknown option 'slib'; did you mean 'slip'?"],
+    [["env.nois=1"], "--set env: gridworld: unknown option 'nois'; did you mean 'noise'?"],
+    [
+      ["demo.snow=1"],
+      "known options: split, families, levels, slip, moves, dense, noise, falsePositives, falseNegatives",
+    ],
     [["env.moves=x"], "--set env: gridworld: moves must be"],
     [["train.levels=9"], "--set train: gridworld: no family of"],
     [["demo.families=opne"], "--set demo: gridworld: unknown family 'opne'"],
@@ -104,6 +112,33 @@ describe("--set env.…, train.…, demo.…", () => {
     expect(parse).toThrow(UsageError);
     expect(parse).toThrow(message);
   });
+});
+
+test("castle[size=3,families=open+seal+take+clean]: all three uses draw these families, in a large castle", async () => {
+  const options = parseAblate(["--env", "castle[size=3,families=open+seal+take+clean]", "--arms", "grpo"]);
+  const { preset } = planOf(options as AblateOptions).cells[0]!;
+  const [families, { chests, things }] = [["open", "seal", "take", "clean"], castleNames(3)];
+  expect(preset.tasks).toEqual({ levels: [1, 2], castle: 1000, size: 3, families });
+  const spec = ENVIRONMENTS["castle"]!;
+  for (const use of ["train", "heldout", "demo"] as const) {
+    const [drawn, named] = [new Set<unknown>(), new Set<string>()];
+    for (let seed = 0; seed < 80; seed++) {
+      const env = spec.make(taskOptions(preset, use));
+      const subject = (await env.reset(seed)).split(" ").at(-1)!;
+      const { observation } = await env.step(spec.expert(env));
+      expect(observation).toContain(subject);
+      expect(await env.step(spec.expert(env))).toMatchObject({ reward: 1, done: true, info: { toolErrors: 0 } });
+      drawn.add(env.info!["family"]);
+      named.add(subject);
+    }
+    expect(drawn, use).toEqual(new Set(families));
+    // A small castle has 12 chests and 24 things.
+    expect([...named].every((name) => chests.includes(name) || things.includes(name))).toBe(true);
+    expect([...named].some((name) => chests.indexOf(name) >= 12)).toBe(true);
+    expect([...named].some((name) => things.indexOf(name) >= 24)).toBe(true);
+  }
+  const misspelt = parseAblate(["--env", "castle[size=3,families=open+seel]", "--arms", "grpo"]);
+  expect(() => planOf(misspelt as AblateOptions)).toThrow("castle: unknown family 'seel'; did you mean 'seal'?");
 });
 
 describe("a novice", () => {
