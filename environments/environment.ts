@@ -88,6 +88,8 @@ export interface NoviceMove {
 export interface EnvironmentSpec<Options extends EnvironmentOptions = EnvironmentOptions> {
   readonly name: string;
   readonly description: string;
+  /** Where its idea is from, with a paper if there is one. Optional: default nothing is said. */
+  readonly source?: string;
   readonly families: readonly FamilyInfo[];
   /** The names of all options that `make` takes, for whoever adds some of its own. Optional: default those that all have. */
   readonly optionNames?: readonly string[];

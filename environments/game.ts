@@ -75,6 +75,7 @@ export interface Ending {
 export interface Game<Options extends EnvironmentOptions, Family extends FamilyInfo, Task extends GameTask, State> {
   readonly name: string;
   readonly description: string;
+  readonly source?: string;
   /** Easiest first. */
   readonly families: readonly Family[];
   readonly options: OptionRules<Options>;
@@ -183,7 +184,7 @@ export class GameEnvironment<
 export function defineGame<Options extends EnvironmentOptions, Family extends FamilyInfo, Task extends GameTask, State>(
   game: Game<Options, Family, Task, State>,
 ): EnvironmentSpec<Options> {
-  const { name, description, families, options } = game;
+  const { name, description, source, families, options } = game;
   const episodeOf = (env: Environment, asked: string): Episode<Options, Task, State> => {
     const isOwn = env instanceof GameEnvironment && env.game === game;
     check(isOwn, () => `${name}.${asked}: expected a ${name} episode, got "${env.name}"`);
@@ -192,6 +193,7 @@ export function defineGame<Options extends EnvironmentOptions, Family extends Fa
   return {
     name,
     description,
+    ...(source === undefined ? {} : { source }),
     families: families.map((family) => ({ name: family.name, level: family.level, description: family.description })),
     optionNames: Object.keys({ ...COMMON_OPTIONS, ...options }),
     make: (chosen = {} as Options) => new GameEnvironment(game, chosen),

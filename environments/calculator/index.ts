@@ -166,6 +166,7 @@ function random(rng: Rng, task: string = ""): string {
 export const game: Game<CalculatorOptions, ProblemFamily, CalculatorTask, number> = {
   name: "calculator",
   description: "solve word problems whose numbers are too large for mental arithmetic, with a calculator",
+  source: "after GSM8K with its calculator, arXiv 2110.14168",
   families: FAMILIES,
   options: {},
   makeTask,

@@ -119,6 +119,7 @@ export const castle: EnvironmentSpec<CastleOptions> = defineGame<CastleOptions, 
   name: "castle",
   description:
     "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
+  source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
   options: { castle: WORLD_SEED, ...factRules(FAMILIES) },
   makeTask,

@@ -164,6 +164,7 @@ function thoughts({ task: { lake }, state }: LakeEpisode, rng: Rng): string {
 export const game: Game<GridworldOptions, LakeFamily, LakeTask, number> = {
   name: "gridworld",
   description: "cross a frozen lake to the goal, around the holes, on ice that may be slippery",
+  source: "after FrozenLake, Gym, arXiv 1606.01540",
   families: FAMILIES,
   options: { slip: lessThanOne("a probability in [0, 1)"), moves: integer(1, 1_000), dense: flag },
   makeTask,

@@ -96,6 +96,7 @@ function guess(rng: Rng, text: string, names: HomeNames): string {
 export const home: EnvironmentSpec<HomeOptions> = defineGame<HomeOptions, HomeFamily, HomeTask, HomeState>({
   name: "home",
   description: "a machine that the agent does not know: what is where, and what opens what, its error messages tell",
+  source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
   options: { home: WORLD_SEED, ...factRules(FAMILIES) },
   makeTask,

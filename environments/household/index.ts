@@ -248,6 +248,7 @@ export const household: EnvironmentSpec<HouseholdOptions> = defineGame<
 >({
   name: "household",
   description: "find things in a house, heat, cool or wash them, and put them where they belong",
+  source: "after ALFWorld, arXiv 2010.03768",
   families: FAMILIES,
   options: { size: SIZE, maxSteps: integer(1) },
   makeTask,

@@ -196,6 +196,7 @@ function random(rng: Rng): string {
 export const search: EnvironmentSpec<GameOptions> = defineGame<GameOptions, SearchFamily, SearchTask, SearchState>({
   name: "search",
   description: "answer questions over several pages of a small encyclopaedia with a search engine",
+  source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
   families: FAMILIES,
   options: { size: SIZE },
   makeTask,

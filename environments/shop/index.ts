@@ -253,6 +253,7 @@ function random(rng: Rng): string {
 export const shop: EnvironmentSpec<ShopOptions> = defineGame<ShopOptions, ShopFamily, ShopTask, ShopState>({
   name: "shop",
   description: "find and buy a product that has the attributes, options and price that are asked for",
+  source: "after WebShop, arXiv 2207.01206",
   families: FAMILIES,
   options: { size: SIZE, reward: oneOf("score", "success") },
   makeTask,

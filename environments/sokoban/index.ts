@@ -195,6 +195,7 @@ function thoughts({ task: { room, table }, state: { position } }: SokobanEpisode
 export const game: Game<SokobanOptions, RoomFamily, RoomTask, SokobanState> = {
   name: "sokoban",
   description: "push boxes onto goals in a small room, where a wrong push may be for ever",
+  source: "after the game by H. Imabayashi, 1982",
   families: FAMILIES,
   options: { moves: integer(1, 1_000), movesPerAction: integer(1, 16), boxReward: lessThanOne(), dense: flag },
   makeTask,

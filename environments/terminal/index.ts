@@ -166,6 +166,7 @@ export function render(output: string, code: number, limit: number): string {
 export const game: Game<TerminalOptions, Family, TerminalTask, TerminalState> = {
   name: "terminal",
   description: "work in a Unix-like shell: answer questions about files, or change them",
+  source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
   options: {
     size: integer(1, 4),

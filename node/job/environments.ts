@@ -1,6 +1,6 @@
 /**
- * The environments of the main job: what each is after, what its episodes need, where its warm start and RL differ from the others';
- * and its options, from `--set env.size=2` to what the environment takes.
+ * The environments of the main job: what the episodes of each need, and where its warm start and RL differ from the others'; and its
+ * options, from `--set env.size=2` to what the environment takes.
  */
 import { nearest } from "../../engine/options.ts";
 import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../../environments/index.ts";
@@ -9,9 +9,8 @@ import { UsageError } from "../flags.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
 import type { Settings } from "./settings.ts";
 
-/** What an environment is after, and what its episodes need. */
+/** What the episodes of an environment need; one that is not in the table below has the defaults. */
 export interface EnvironmentSettings extends Tasks {
-  readonly source: string;
   /** Options of tasks that follow from the seed of the run. */
   readonly tasksOfSeed?: (seed: number) => TaskOptions;
   readonly limits: Omit<Preset["rollout"], "temperature">;
@@ -24,7 +23,7 @@ export interface EnvironmentSettings extends Tasks {
   readonly sft?: Partial<Preset["sft"]>;
   readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
   /** What takes the place of these where thoughts come before the actions. */
-  readonly thoughts?: Partial<Omit<EnvironmentSettings, "source" | "thoughts">>;
+  readonly thoughts?: Partial<Omit<EnvironmentSettings, "thoughts">>;
   /** What `npm start` compares where no method is named (tools/arms/arms.ts); none: it trains one agent. */
   readonly arms?: string;
 }
@@ -43,15 +42,20 @@ const THOUGHTS: EnvironmentSettings["thoughts"] = {
   rl: { steps: 100, groups: 6 },
 };
 
+/** Room for eight turns of a command and a short answer. */
+const DEFAULTS: EnvironmentSettings = {
+  limits: { maxTurns: 8, maxActionTokens: 24, maxObservationTokens: 64 },
+  maxPositions: 512,
+};
+
 /**
  * Room for the expert's longest episodes and a few turns more. A board is a token for every cell and for every space between cells,
  * and comes again in every turn: the harder levels of the two worlds with boards would need contexts of a thousand tokens.
  */
-const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
+const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   // A command and the ending: who does not know the home cannot look it up. Each seed has a home of its own; demonstrations are of
   // thousands of others. Each arm has the rate and the weight that did best on other seeds (docs/evidence.md).
   home: {
-    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     tasks: { levels: [2, 2], size: 2 },
     tasksOfSeed: (seed) => ({ home: 1000 + seed }),
     demoTasks: { home: -1 },
@@ -64,7 +68,6 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   },
   // As home; not tuned.
   castle: {
-    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     tasks: { levels: [1, 2] },
     tasksOfSeed: (seed) => ({ castle: 1000 + seed }),
     demoTasks: { castle: -1 },
@@ -75,45 +78,34 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     rl: { steps: 200, groups: 8, lr: 5e-4 },
   },
   terminal: {
-    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
     // The warm start imitates a novice, too; who imitates the expert alone from there on needs no rewards (docs/log.md).
     arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
   gridworld: {
-    source: "after FrozenLake, Gym, arXiv 1606.01540",
     tasks: { levels: [1, 2] },
     limits: { maxTurns: 12, maxActionTokens: 8, maxObservationTokens: 48 },
     maxPositions: 512,
     thoughts: THOUGHTS,
   },
   sokoban: {
-    source: "after the game by H. Imabayashi, 1982",
     tasks: { levels: [1, 1] },
     limits: { maxTurns: 8, maxActionTokens: 8, maxObservationTokens: 48 },
     maxPositions: 384,
     thoughts: THOUGHTS,
   },
   calculator: {
-    source: "after GSM8K with its calculator, arXiv 2110.14168",
     tasks: { levels: [1, 3] },
     limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 32 },
     maxPositions: 256,
     sft: { steps: 600 },
     rl: { steps: 60 },
   },
-  search: {
-    source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
-    limits: { maxTurns: 8, maxActionTokens: 24, maxObservationTokens: 64 },
-    maxPositions: 512,
-  },
   shop: {
-    source: "after WebShop, arXiv 2207.01206",
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,
   },
   household: {
-    source: "after ALFWorld, arXiv 2010.03768",
     limits: { maxTurns: 16, maxActionTokens: 16, maxObservationTokens: 48 },
     maxPositions: 512,
   },
@@ -121,19 +113,19 @@ const ENVIRONMENT_SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
 
 /** One line for each environment, for `--list`. */
 export function listEnvironments(): string {
-  const lines = Object.entries(ENVIRONMENT_SETTINGS).map(
-    ([name, { source }]) => `  ${name.padEnd(24)}${ENVIRONMENTS[name]!.description} (${source})`,
+  const lines = Object.values(ENVIRONMENTS).map(
+    ({ name, description, source = "unpublished" }) => `  ${name.padEnd(24)}${description} (${source})`,
   );
   return ["Environments (--env)", ...lines].join("\n");
 }
 
 /** @param thoughts whether thoughts come before the actions @throws UsageError if the name is unknown */
 export function environmentSettings(env: string, thoughts = false): EnvironmentSettings {
-  if (Object.hasOwn(ENVIRONMENT_SETTINGS, env)) {
-    const own = ENVIRONMENT_SETTINGS[env]!;
+  if (Object.hasOwn(ENVIRONMENTS, env)) {
+    const own = SETTINGS[env] ?? DEFAULTS;
     return thoughts ? { ...own, ...own.thoughts } : own;
   }
-  const known = Object.keys(ENVIRONMENT_SETTINGS);
+  const known = Object.keys(ENVIRONMENTS);
   const near = nearest(env, known);
   const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
   throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
