@@ -1,6 +1,6 @@
 /**
- * The main job as a person runs it: to its end; stopped by Ctrl-C or killed, then resumed, with the same result to the last bit;
- * and with wrong flags. Real processes in a temporary folder.
+ * The main job as a person runs it: to its end; stopped by Ctrl-C or killed, then resumed, with the same result to the
+ * last bit; and with wrong flags. Real processes in a temporary folder.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +34,7 @@ function pretendItTook(seconds: number, name: string): void {
   run.saveCheckpoint(checkpoint.step, { ...checkpoint.files, "state.json": JSON.stringify({ ...state, seconds }) });
 }
 
-test("runs to its end, plain lines without escape codes, with a report; the same when stopped or killed, and resumed", async () => {
+test("runs to its end, in plain lines, with a report; the same when stopped or killed, and resumed", async () => {
   const whole = start("cli/main.ts", [...ONE_AGENT, "--name", "whole", ...STEPS]);
   expect(await whole.done, whole.seen()).toBe(0);
   expect(whole.seen()).toContain("success rate");
@@ -74,7 +74,10 @@ test("--list says in a line each what every method, loss, advantage and environm
   expect(await run.done).toBe(0);
   const tables = { METHODS, WORLD, TOKEN_WEIGHTS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS };
   for (const name of Object.values(tables).flatMap((table) => Object.keys(table))) {
-    const line = run.seen().split("\n").find((text) => text.startsWith(`  ${name} `)); // prettier-ignore
+    const line = run
+      .seen()
+      .split("\n")
+      .find((text) => text.startsWith(`  ${name} `));
     expect(line, name).toMatch(/^ {2}\S+ +\S.* \(.*\w.*\)$/);
   }
   expect(foldersMade()).toEqual(before);
@@ -107,7 +110,13 @@ test.each([
     const run = start("cli/main.ts", args);
     expect(await run.done).toBe(2);
     expect(run.seen()).toContain(message);
-    expect(run.seen().trim().split("\n").filter((line) => !line.startsWith("npm "))).toHaveLength(1); // prettier-ignore
+    expect(
+      run
+        .seen()
+        .trim()
+        .split("\n")
+        .filter((line) => !line.startsWith("npm ")),
+    ).toHaveLength(1);
     expect(foldersMade()).toEqual(before);
   },
   30_000,

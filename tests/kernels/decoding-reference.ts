@@ -4,7 +4,13 @@ import { threefry2x32 } from "../../engine/random.ts";
 import type { CacheAttentionSpec } from "../../kernels/specs.ts";
 import { normals } from "./wasm-harness.ts";
 
-export type DecodingInputs = readonly [q: Float32Array, k: Float32Array, v: Float32Array, rows: Int32Array, positions: Int32Array]; // prettier-ignore
+export type DecodingInputs = readonly [
+  q: Float32Array,
+  k: Float32Array,
+  v: Float32Array,
+  rows: Int32Array,
+  positions: Int32Array,
+];
 
 /** Tokens in random rows at random positions; one in five has no row; what nobody sees is NaN or huge. */
 export function decodingCase(
@@ -13,7 +19,9 @@ export function decodingCase(
 ): { spec: CacheAttentionSpec; inputs: DecodingInputs } {
   const { tokens, cacheRows, capacity, kvHeads, headDim } = size;
   const heads = kvHeads * size.queryHeads;
-  const rows = Int32Array.from({ length: tokens }, () => (rng.int(5) === 0 ? [-1, cacheRows][rng.int(2)]! : rng.int(cacheRows))); // prettier-ignore
+  const rows = Int32Array.from({ length: tokens }, () =>
+    rng.int(5) === 0 ? [-1, cacheRows][rng.int(2)]! : rng.int(cacheRows),
+  );
   const positions = Int32Array.from({ length: tokens }, () => rng.int(capacity));
   const [k, v] = [0, 1].map(() => normals(rng, cacheRows * kvHeads * capacity * headDim)) as [
     Float32Array,
@@ -55,7 +63,12 @@ export function cacheAttentionReference(
   }).flat();
 }
 
-export type SamplingInputs = readonly [logits: Float32Array, invTemperature: Float32Array, keys: Int32Array, counters: Int32Array]; // prettier-ignore
+export type SamplingInputs = readonly [
+  logits: Float32Array,
+  invTemperature: Float32Array,
+  keys: Int32Array,
+  counters: Int32Array,
+];
 
 export function samplingCase(rows: number, vocab: number, rng: Rng): SamplingInputs {
   return [

@@ -1,4 +1,7 @@
-/** What both matmul test files share: a neutral spec, the triple loop in f64 that is right by definition, and random operands. */
+/**
+ * What both matmul test files share: a neutral spec, the triple loop in f64 that is right by definition, and random
+ * operands.
+ */
 import { Rng } from "../../engine/random.ts";
 import { evaluator } from "../../kernels/expr.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";

@@ -91,7 +91,13 @@ describe("control flow", () => {
 
   it("if, while, blocks and breaks through several levels", () => {
     const odd = (f: FunctionBuilder, push: (x: I32) => void, n: I32): void =>
-      f.for(0, n, 1, (i) => f.if(i.and(1), () => push(i), () => push(i.mul(-10)))); // prettier-ignore
+      f.for(0, n, 1, (i) =>
+        f.if(
+          i.and(1),
+          () => push(i),
+          () => push(i.mul(-10)),
+        ),
+      );
     expect(collect(odd, 4)).toEqual([0, 1, -20, 3]);
     const halve = (f: FunctionBuilder, push: (x: I32) => void, n: I32): void => {
       const x = f.let(n);
@@ -204,10 +210,16 @@ describe("instructions", () => {
 
   it("f64x2", () => {
     const half = (a: F64x2, b: F64x2): F64x2 => a.add(b).mul(a.sub(b)).div(b).max(F64x2.of(-2)).min(F64x2.of(9));
-    const actual = compute(floats, (x) => {
-      const [a, b] = [lanes(x, 0), lanes(x, 1)];
-      return half(a.lowF64x2(), b.lowF64x2()).toF32x4().shuffle(half(a.highF64x2(), b.highF64x2()).toF32x4(), 0, 1, 4, 5);
-    }, true); // prettier-ignore
+    const actual = compute(
+      floats,
+      (x) => {
+        const [a, b] = [lanes(x, 0), lanes(x, 1)];
+        return half(a.lowF64x2(), b.lowF64x2())
+          .toF32x4()
+          .shuffle(half(a.highF64x2(), b.highF64x2()).toF32x4(), 0, 1, 4, 5);
+      },
+      true,
+    );
     const exact = (a: number, b: number): number => Math.min(9, Math.max(-2, ((a + b) * (a - b)) / b));
     expect(actual).toEqual(floatBits(...four((i) => exact(floats[i]!, floats[4 + i]!))));
     const integers = compute(
@@ -219,9 +231,15 @@ describe("instructions", () => {
   });
 
   it("lanes, shuffles, splats and lane loads and stores", () => {
-    expect(compute(floats, (x) => lanes(x, 0).shuffle(lanes(x, 1), 7, 0, 2, 5), true)).toEqual(floatBits(floats[7]!, floats[0]!, floats[2]!, floats[5]!)); // prettier-ignore
-    expect(compute(floats, (x) => lanes(x, 0).lane(2).splat().withLane(1, lanes(x, 1).lane(3)), true)).toEqual(floatBits(floats[2]!, floats[7]!, floats[2]!, floats[2]!)); // prettier-ignore
-    expect(compute(ints, (x) => intLanes(x, 0).lane(3).splat().withLane(0, load.i32(x)), false)).toEqual(Int32Array.of(ints[0]!, ints[3]!, ints[3]!, ints[3]!)); // prettier-ignore
+    expect(compute(floats, (x) => lanes(x, 0).shuffle(lanes(x, 1), 7, 0, 2, 5), true)).toEqual(
+      floatBits(floats[7]!, floats[0]!, floats[2]!, floats[5]!),
+    );
+    expect(compute(floats, (x) => lanes(x, 0).lane(2).splat().withLane(1, lanes(x, 1).lane(3)), true)).toEqual(
+      floatBits(floats[2]!, floats[7]!, floats[2]!, floats[2]!),
+    );
+    expect(compute(ints, (x) => intLanes(x, 0).lane(3).splat().withLane(0, load.i32(x)), false)).toEqual(
+      Int32Array.of(ints[0]!, ints[3]!, ints[3]!, ints[3]!),
+    );
     expect(compute(floats, (x) => load.splat(x, 4).add(load.lane0(x, 8)), true)[0]).toBe(
       floatBits(floats[1]! + floats[2]!)[0],
     );
@@ -260,7 +278,14 @@ describe("instructions", () => {
       [(x) => f(x).min(0.5).max(-0.5), Math.max(-0.5, Math.min(0.5, floats[0]!))],
     ];
     for (const [value, exact] of floatsCases) expect(compute(floats, value, true)[0]).toBe(floatBits(exact)[0]);
-    const all = (x: I32): I32 => f(x).lt(9).add(f(x).le(9)).add(f(x).gt(9).mul(4)).add(f(x).ge(9).mul(8)).add(f(x).eq(9).mul(16)).add(f(x).ne(9).mul(32)); // prettier-ignore
+    const all = (x: I32): I32 =>
+      f(x)
+        .lt(9)
+        .add(f(x).le(9))
+        .add(f(x).gt(9).mul(4))
+        .add(f(x).ge(9).mul(8))
+        .add(f(x).eq(9).mul(16))
+        .add(f(x).ne(9).mul(32));
     expect(compute([1], all, true)[0]).toBe(34);
     expect(compute([9], all, true)[0]).toBe(1 + 8 + 16);
   });

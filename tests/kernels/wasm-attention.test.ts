@@ -1,4 +1,7 @@
-/** The WebAssembly attention against a score matrix in f64, forward and backward: masks, grouped heads, poisoned unseen rows. */
+/**
+ * The WebAssembly attention against a score matrix in f64, forward and backward: masks, grouped heads, poisoned unseen
+ * rows.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";

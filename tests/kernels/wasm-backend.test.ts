@@ -117,8 +117,22 @@ describe("wasm backend", () => {
 
   it("multiplies and adds in one where asked and possible", async () => {
     const flag = "--experimental-wasm-relaxed-simd";
-    const product = wasm.matmul({ batch: 1, m: 5, n: 9, k: 3, transA: false, transB: false, batchA: false, batchB: false, scale: 1, bias: false }); // prettier-ignore
-    const [a, b] = [Float32Array.from({ length: 15 }, (_, i) => 1 + i / 7), Float32Array.from({ length: 27 }, (_, i) => 1 - i / 9)]; // prettier-ignore
+    const product = wasm.matmul({
+      batch: 1,
+      m: 5,
+      n: 9,
+      k: 3,
+      transA: false,
+      transB: false,
+      batchA: false,
+      batchB: false,
+      scale: 1,
+      bias: false,
+    });
+    const [a, b] = [
+      Float32Array.from({ length: 15 }, (_, i) => 1 + i / 7),
+      Float32Array.from({ length: 27 }, (_, i) => 1 - i / 9),
+    ];
     const multiply = async (fused: boolean): Promise<Float32Array> => {
       const backend = await createWasmBackend({ fused, threads: 1 });
       expect(backend.description.includes("fused")).toBe(fused);

@@ -1,7 +1,7 @@
 /**
- * Every generator of `kernels/wasm` that is not a matrix or row kernel, against an obvious TypeScript loop, on random problems
- * with sizes of 1, odd sizes and broadcasting. `runWasm` puts guard words around the buffers and shuffles ranges of units;
- * running twice with different ranges must give the same bits.
+ * Every generator of `kernels/wasm` that is not a matrix or row kernel, against an obvious TypeScript loop, on random
+ * problems with sizes of 1, odd sizes and broadcasting. `runWasm` puts guard words around the buffers and shuffles
+ * ranges of units; running twice with different ranges must give the same bits.
  */
 import { describe, expect, it } from "vitest";
 import { Rng, threefry2x32 } from "../../engine/random.ts";
@@ -29,7 +29,10 @@ function run(
   const second = runWasm(program, inputs, outputs, 2 * seed + 1);
   first.forEach((y, k) => {
     const [a, b] = [bits(y), bits(second[k]!)];
-    expect(a.findIndex((word, i) => word !== b[i]), "another partition, other bits").toBe(-1); // prettier-ignore
+    expect(
+      a.findIndex((word, i) => word !== b[i]),
+      "another partition, other bits",
+    ).toBe(-1);
   });
   return first;
 }
@@ -90,14 +93,22 @@ describe("wasm pointwise", () => {
       });
       const program = wasm.pointwise({ name, outputs, inputs, dims: merged.dims, inPlace: outputs.map(() => -1) });
       const count = product(shape);
-      const actual = run(program, data.filter((_, k) => !scalar[k]), outputs.map(() => count), trial); // prettier-ignore
+      const actual = run(
+        program,
+        data.filter((_, k) => !scalar[k]),
+        outputs.map(() => count),
+        trial,
+      );
 
       const expected = outputs.map(() => new Float32Array(count));
       const strides = shapes.map((s, k) => (scalar[k] ? shape.map(() => 0) : broadcastStrides(s, shape)));
       const own = broadcastStrides(shape, shape);
       const out: number[] = [];
       strided([], new Float32Array(count), shape, (index) => {
-        evaluate(data.map((d, k) => d[dot(index, strides[k]!)]!), out); // prettier-ignore
+        evaluate(
+          data.map((d, k) => d[dot(index, strides[k]!)]!),
+          out,
+        );
         out.forEach((v, k) => (expected[k]![dot(index, own)] = v));
         return [0, dot(index, own)];
       });
@@ -127,16 +138,28 @@ describe("wasm pointwise", () => {
         [3 * cols, 3 * cols],
         trial,
       );
-      expectClose(sum!, a.map((v, i) => v + b[i]!), 1e-7); // prettier-ignore
-      expectClose(difference!, a.map((v, i) => (v - b[i]!) * row[i % cols]!), 1e-6); // prettier-ignore
+      expectClose(
+        sum!,
+        a.map((v, i) => v + b[i]!),
+        1e-7,
+      );
+      expectClose(
+        difference!,
+        a.map((v, i) => (v - b[i]!) * row[i % cols]!),
+        1e-6,
+      );
     }
   });
 
   it("walks a last axis by any stride", () => {
     const a = normals(new Rng(0), 70);
     const program = wasm.pointwise({
-      name: "every third", outputs: [x.mul(2)], inputs: [{ kind: "tensor", strides: [35, 3] }], dims: [2, 11], inPlace: [-1],
-    }); // prettier-ignore
+      name: "every third",
+      outputs: [x.mul(2)],
+      inputs: [{ kind: "tensor", strides: [35, 3] }],
+      dims: [2, 11],
+      inPlace: [-1],
+    });
     const [actual] = run(program, [a], [22], 0);
     expectClose(
       actual!,

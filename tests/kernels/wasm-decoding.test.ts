@@ -28,8 +28,19 @@ describe("wasm cacheAttention", () => {
         const width = spec.heads * spec.headDim;
         const [q, k, v, rows, positions] = inputs;
         for (let t = 0; t < spec.tokens; t++) {
-          const own = [q.subarray(t * width, (t + 1) * width), k, v, rows.subarray(t, t + 1), positions.subarray(t, t + 1)]; // prettier-ignore
-          const [alone] = runWasm(cacheAttention({ ...spec, tokens: 1 }), own.map((x) => x.slice()), [width], seed + t); // prettier-ignore
+          const own = [
+            q.subarray(t * width, (t + 1) * width),
+            k,
+            v,
+            rows.subarray(t, t + 1),
+            positions.subarray(t, t + 1),
+          ];
+          const [alone] = runWasm(
+            cacheAttention({ ...spec, tokens: 1 }),
+            own.map((x) => x.slice()),
+            [width],
+            seed + t,
+          );
           expect(alone).toEqual(o!.subarray(t * width, (t + 1) * width));
         }
       }),
@@ -38,13 +49,17 @@ describe("wasm cacheAttention", () => {
   });
 
   it("stands scores of any size, and NaN stays in its row", () => {
-    const { spec, inputs } = decodingCase({ tokens: 4, cacheRows: 2, capacity: 70, kvHeads: 1, queryHeads: 2, headDim: 8 }, new Rng(3)); // prettier-ignore
+    const { spec, inputs } = decodingCase(
+      { tokens: 4, cacheRows: 2, capacity: 70, kvHeads: 1, queryHeads: 2, headDim: 8 },
+      new Rng(3),
+    );
     const [q, k, v, rows, positions] = inputs;
     for (const cache of [k, v]) cache.set(normals(new Rng(4), cache.length));
     rows.set([0, 1, 0, 1]);
     positions.set([69, 69, 3, 65]);
     const large = [q.map((x) => 1e4 * x), k, v, rows, positions] as const;
-    expectClose(runWasm(cacheAttention(spec), large, [q.length])[0]!, cacheAttentionReference(spec, large), 2e-3); // products of 1e4 in f32
+    // products of 1e4 in f32
+    expectClose(runWasm(cacheAttention(spec), large, [q.length])[0]!, cacheAttentionReference(spec, large), 2e-3);
     k[66 * 8] = NaN; // row 0, key 66
     const [o] = runWasm(cacheAttention(spec), inputs, [q.length]);
     o!.forEach((y, i) => expect(Number.isNaN(y)).toBe(i < 16));
@@ -59,15 +74,24 @@ describe("wasm sample", () => {
         fc.integer({ min: 1, max: 200 }),
         fc.nat(1e6),
         (rows, vocab, seed) => {
-          // prettier-ignore
           const inputs = samplingCase(rows, vocab, new Rng(seed));
           const [id, logProb, plain] = runWasm(sample({ rows, vocab }), inputs, [rows, rows, rows], seed);
           const expected = sampleReference(vocab, inputs);
           const ids = new Int32Array(id!.buffer);
           // Where the random number lies within rounding of the border between two tokens either may be drawn.
           expected.forEach((row, r) => expect(row.candidates).toContain(ids[r]));
-          expectClose(logProb!, expected.map((row, r) => row.logProb(ids[r]!)), 2e-6, 2); // prettier-ignore
-          expectClose(plain!, expected.map((row, r) => row.plainLogProb(ids[r]!)), 2e-6, 2); // prettier-ignore
+          expectClose(
+            logProb!,
+            expected.map((row, r) => row.logProb(ids[r]!)),
+            2e-6,
+            2,
+          );
+          expectClose(
+            plain!,
+            expected.map((row, r) => row.plainLogProb(ids[r]!)),
+            2e-6,
+            2,
+          );
         },
       ),
       { numRuns: 300, seed: 9 },

@@ -1,7 +1,7 @@
 /**
- * Runs a WebAssembly program of `kernels/wasm` over plain arrays, with the hostile surroundings that kernels must survive:
- * memory that starts as NaN, guard words between buffers, one buffer ending at the last byte of the memory (a load beyond it
- * traps), and the units of every step executed in shuffled ranges.
+ * Runs a WebAssembly program of `kernels/wasm` over plain arrays, with the hostile surroundings that kernels must
+ * survive: memory that starts as NaN, guard words between buffers, one buffer ending at the last byte of the memory (a
+ * load beyond it traps), and the units of every step executed in shuffled ranges.
  */
 import { expect } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -12,7 +12,10 @@ const GUARD_BYTES = 64;
 const GUARD_BITS = 0x7fc0_beef; // a quiet NaN: an input read out of bounds shows in the result
 const compiled = new Map<string, WebAssembly.Module>();
 
-/** Executes `program` on `inputs`; returns one f32 array per entry of `outputs` (their lengths). `seed` moves buffers and ranges. */
+/**
+ * Executes `program` on `inputs`; returns one f32 array per entry of `outputs` (their lengths). `seed` moves buffers
+ * and ranges.
+ */
 export function runWasm(
   program: Program<WasmKernel>,
   inputs: readonly Values[],

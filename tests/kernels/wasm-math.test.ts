@@ -1,6 +1,6 @@
 /**
- * The elementary functions of `kernels/wasm/math.ts` against double-precision references: the largest error over bit patterns
- * of all of f32, the special values, and that a lane's bits do not depend on the other lanes.
+ * The elementary functions of `kernels/wasm/math.ts` against double-precision references: the largest error over bit
+ * patterns of all of f32, the special values, and that a lane's bits do not depend on the other lanes.
  */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";

@@ -1,4 +1,6 @@
-/** The WebAssembly matmul against a triple loop in f64: every flag, ragged sizes, epilogues, and the bits it promises. */
+/**
+ * The WebAssembly matmul against a triple loop in f64: every flag, ragged sizes, epilogues, and the bits it promises.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Expr, input } from "../../kernels/expr.ts";

@@ -1,4 +1,7 @@
-/** Row kernels in WebAssembly (softmax, norms, rotary, log-probabilities; forward and backward) against plain loops in f64. */
+/**
+ * Row kernels in WebAssembly (softmax, norms, rotary, log-probabilities; forward and backward) against plain loops in
+ * f64.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";

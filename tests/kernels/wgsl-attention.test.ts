@@ -1,4 +1,6 @@
-/** The WGSL attention against a score matrix in f64, forward and backward: masks, grouped heads, poisoned unseen places. */
+/**
+ * The WGSL attention against a score matrix in f64, forward and backward: masks, grouped heads, poisoned unseen places.
+ */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -236,6 +238,7 @@ describe("wgsl attention", () => {
     const expected = reference(p);
     const [o, lse] = await forward(p);
     expectClose(lse, expected.lse, 1e-5);
-    expectClose(o, expected.o, 1e-3); // scores of ±200 carry errors of 1e-5, the probabilities with them, times exp's own
+    // Scores of ±200 have errors of 1e-5, and so have the probabilities, times those of exp.
+    expectClose(o, expected.o, 1e-3);
   });
 });

@@ -1,4 +1,7 @@
-/** The decoding kernels in WGSL: attention over a cache and drawing tokens, in both schedules, against plain loops in f64. */
+/**
+ * The decoding kernels in WGSL: attention over a cache and drawing tokens, in both schedules, against plain loops in
+ * f64.
+ */
 import { describe, expect, it, vi } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { AdapterProfile } from "../../kernels/kernel.ts";
@@ -34,8 +37,18 @@ describe.each(profiles)("wgsl decoding, $schedule", (profile) => {
     // Where the random number lies within rounding of the border between two tokens either may be drawn.
     expected.forEach((row, r) => expect(row.candidates).toContain(ids[r]));
     // WGSL grants exp 3 + 2|x| ULP and log 2⁻²¹: a few 1e-6.
-    expectClose(logProb!, expected.map((row, r) => row.logProb(ids[r]!)), 1e-5, 2); // prettier-ignore
-    expectClose(plain!, expected.map((row, r) => row.plainLogProb(ids[r]!)), 1e-5, 2); // prettier-ignore
+    expectClose(
+      logProb!,
+      expected.map((row, r) => row.logProb(ids[r]!)),
+      1e-5,
+      2,
+    );
+    expectClose(
+      plain!,
+      expected.map((row, r) => row.plainLogProb(ids[r]!)),
+      1e-5,
+      2,
+    );
   });
 
   it.each([NaN, Infinity])("a logit of %d is reported with its column", async (bad) => {

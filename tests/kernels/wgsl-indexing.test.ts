@@ -1,4 +1,7 @@
-/** WGSL copies, fills, casts, random numbers, gathers and scatters against obvious loops; a canary lies behind every buffer. */
+/**
+ * WGSL copies, fills, casts, random numbers, gathers and scatters against obvious loops; a canary lies behind every
+ * buffer.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { WebgpuBackend } from "../../engine/backends/webgpu.ts";
 import { Rng, threefry2x32 } from "../../engine/random.ts";

@@ -1,6 +1,7 @@
 /**
- * The WGSL matmul ladder (naive, direct, tiled, split) against a triple loop in f64: every flag, ragged sizes, epilogues.
- * Sizes are tiny because the adapter may be a CPU; the choices between the versions follow from shapes, so each is reached.
+ * The WGSL matmul ladder (naive, direct, tiled, split) against a triple loop in f64: every flag, ragged sizes,
+ * epilogues. Sizes are tiny because the adapter may be a CPU; the choices between the versions follow from shapes, so
+ * each is reached.
  */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
@@ -28,7 +29,8 @@ async function verify(
   const spec = { ...plain, ...partial };
   const inputs = operands(spec, seed);
   const [c] = await runWgsl(generator(spec, profile), inputs, [spec.batch * spec.m * spec.n]);
-  // Rounding of a sum of k products of normals, in units of its size √k; WGSL leaves the order of additions to the driver.
+  // Rounding of a sum of k products of normals, in units of its size √k; WGSL leaves the order of additions to the
+  // driver.
   expectClose(c!, reference(spec, inputs[0]!, inputs[1]!, inputs[2]), tolerance, 1 + Math.sqrt(spec.k));
 }
 

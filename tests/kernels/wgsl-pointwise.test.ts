@@ -1,4 +1,7 @@
-/** WGSL pointwise kernels against the f64 evaluator: the accuracy of every function, broadcasting, several outputs, in place. */
+/**
+ * WGSL pointwise kernels against the f64 evaluator: the accuracy of every function, broadcasting, several outputs, in
+ * place.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { WebgpuBackend } from "../../engine/backends/webgpu.ts";
 import { Rng } from "../../engine/random.ts";

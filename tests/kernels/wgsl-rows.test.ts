@@ -1,6 +1,6 @@
 /**
- * WGSL row kernels (softmax, norms, rotary, log-probabilities; forward and backward) against plain loops in f64, in both
- * frames: a thread per row (`software`) and a workgroup per row (`gpu`, from 32 columns on).
+ * WGSL row kernels (softmax, norms, rotary, log-probabilities; forward and backward) against plain loops in f64, in
+ * both frames: a thread per row (`software`) and a workgroup per row (`gpu`, from 32 columns on).
  */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";

@@ -33,10 +33,9 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   scripts: { long: 58, ignored: 56 },
   "tests/bench": { long: 3, ignored: 5 },
   "tests/browser": { long: 24, ignored: 12 },
-  "tests/cli": { long: 2, ignored: 2 },
   "tests/engine": { long: 15, ignored: 4 },
   "tests/environments": { long: 76, ignored: 49 },
-  "tests/kernels": { long: 42, ignored: 28 },
+  "tests/kernels": { long: 7, ignored: 3 },
   "tests/learn": { long: 5, ignored: 6 },
   "tests/nn": { long: 39, ignored: 29 },
   "tests/node": { long: 67, ignored: 47 },
@@ -44,8 +43,8 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   "tests/project": { long: 4, ignored: 0 },
   "tests/rl": { long: 485, ignored: 493 },
   "tests/scripts": { long: 6, ignored: 7 },
-  "tests/support": { long: 121, ignored: 80 },
-  "tests/tools": { long: 94, ignored: 79 },
+  "tests/support": { long: 53, ignored: 52 },
+  "tests/tools": { long: 21, ignored: 16 },
   tools: { long: 5, ignored: 2 },
 };
 
@@ -62,21 +61,16 @@ describe("lines", () => {
   const files = projectFiles().filter((path) => SOURCE.test(path));
   const folders = [...new Set(files.map(folderOf))].toSorted();
 
-  it.each(folders)(
-    "%s: no more that are too long or that prettier does not lay out than its ceiling says",
-    (folder) => {
-      const inFolder = files.filter((path) => folderOf(path) === folder);
-      const places = (matches: (line: string, path: string) => boolean): string[] =>
-        inFolder.flatMap((path) =>
-          linesOf(path).flatMap((line, i) => (matches(line, path) ? [`${path}:${i + 1}`] : [])),
-        );
-      const long = places(isLong);
-      const ignored = places((line, path) => IGNORED.test(line) && !TABLES.has(path));
-      const found: Count = { long: long.length, ignored: ignored.length };
-      const where = `too long:\n${long.join("\n")}\nignored by prettier:\n${ignored.join("\n")}`;
-      expect(found, where).toEqual(CEILINGS[folder] ?? { long: 0, ignored: 0 });
-    },
-  );
+  it.each(folders)("%s has as many exceptions as its ceiling says", (folder) => {
+    const inFolder = files.filter((path) => folderOf(path) === folder);
+    const places = (matches: (line: string, path: string) => boolean): string[] =>
+      inFolder.flatMap((path) => linesOf(path).flatMap((line, i) => (matches(line, path) ? [`${path}:${i + 1}`] : [])));
+    const long = places(isLong);
+    const ignored = places((line, path) => IGNORED.test(line) && !TABLES.has(path));
+    const found: Count = { long: long.length, ignored: ignored.length };
+    const where = `too long:\n${long.join("\n")}\nignored by prettier:\n${ignored.join("\n")}`;
+    expect(found, where).toEqual(CEILINGS[folder] ?? { long: 0, ignored: 0 });
+  });
 
   it("lists no ceiling and no file with tables that is not needed", () => {
     const needless = Object.entries(CEILINGS).filter(([, { long, ignored }]) => long + ignored === 0);

@@ -1,10 +1,11 @@
 /**
- * Finds a WebGPU adapter for the tests, so that `npm ci && npm test` executes every WGSL kernel on a bare Linux x64 machine.
+ * Finds a WebGPU adapter for the tests, so that `npm ci && npm test` executes every WGSL kernel on a bare Linux x64
+ * machine.
  *
- * Order: the machine's own GPU → lavapipe (Mesa's Vulkan on the CPU; `scripts/provision-lavapipe.sh` fetches it) → SwiftShader
- * (from the npm package `@sparticuz/chromium`, nothing to install) → an error: a test run that executed no WGSL is no pass.
- * `WORLDGRAD_ADAPTER=hardware|lavapipe|swiftshader|opengl` chooses one by name; `WORLDGRAD_GPU=off` goes without, and CI
- * refuses that.
+ * Order: the machine's own GPU → lavapipe (Mesa's Vulkan on the CPU; `scripts/provision-lavapipe.sh` fetches it) →
+ * SwiftShader (from the npm package `@sparticuz/chromium`, nothing to install) → an error: a test run that executed no
+ * WGSL is no pass. `WORLDGRAD_ADAPTER=hardware|lavapipe|swiftshader|opengl` chooses one by name; `WORLDGRAD_GPU=off`
+ * goes without, and CI refuses that.
  *
  * Dynamic libraries are found through the environment that a process *starts* with. So this runs in the parent
  * (`vitest.config.ts`, `scripts/with-adapter.ts`), and the returned variables go to the children.
@@ -27,7 +28,10 @@ export interface AdapterChoice {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The regular files of a tar archive (ustar: 512-byte headers; name at 0, octal size at 124, type at 156, prefix at 345). */
+/**
+ * The regular files of a tar archive (ustar: 512-byte headers; name at 0, octal size at 124, type at 156, prefix at
+ * 345).
+ */
 export function readTar(archive: Uint8Array): { name: string; data: Uint8Array }[] {
   const text = (start: number, length: number): string => {
     const bytes = archive.subarray(start, start + length);
@@ -63,8 +67,8 @@ function unpackSwiftshader(): string | undefined {
     f.name.endsWith("libvk_swiftshader.so"),
   );
   if (library === undefined) return undefined;
-  // Under the loader's name the driver serves as its own loader: no Vulkan package is needed. The folder appears complete or
-  // not at all, because two test runs may start at once.
+  // Under the loader's name the driver serves as its own loader: no Vulkan package is needed. The folder appears
+  // complete or not at all, because two test runs may start at once.
   const draft = `${folder}.${process.pid}`;
   mkdirSync(draft, { recursive: true });
   writeFileSync(join(draft, "libvk_swiftshader.so"), library.data);
@@ -100,10 +104,12 @@ function environment(name: AdapterName): Record<string, string> | undefined {
 
 const PROBE = `
 import("webgpu").then(async ({ create }) => {
-  globalThis.gpu = create(process.env.WORLDGRAD_ADAPTER === "opengl" ? ["backend=opengl"] : []);
-  const adapter = await globalThis.gpu.requestAdapter({ featureLevel: process.env.WORLDGRAD_ADAPTER === "opengl" ? "compatibility" : "core" });
+  const isOpenGL = process.env.WORLDGRAD_ADAPTER === "opengl";
+  globalThis.gpu = create(isOpenGL ? ["backend=opengl"] : []);
+  const adapter = await globalThis.gpu.requestAdapter({ featureLevel: isOpenGL ? "compatibility" : "core" });
   const { vendor, architecture, device, description, isFallbackAdapter } = adapter?.info ?? {};
-  console.log(JSON.stringify(adapter === null ? null : { isFallbackAdapter, name: [vendor, architecture, device, description].join(" ") }));
+  const name = [vendor, architecture, device, description].join(" ");
+  console.log(JSON.stringify(adapter === null ? null : { isFallbackAdapter, name }));
   process.exit(0);
 }).catch(() => console.log("null"));`;
 
@@ -126,7 +132,8 @@ function works(name: AdapterName, env: Record<string, string>): boolean {
  * @throws when nothing works, when the adapter asked for does not, or when CI tries to go without
  */
 export function provisionAdapter(): AdapterChoice {
-  // Vitest evaluates its configuration once per project: the first time has chosen, and set the variables of this process.
+  // Vitest evaluates its configuration once per project: the first time has chosen, and set the variables of this
+  // process.
   const done = process.env["WORLDGRAD_PROVISIONED"];
   if (done !== undefined) return { name: done as AdapterName, env: {} };
   if (process.env["WORLDGRAD_GPU"] === "off") {

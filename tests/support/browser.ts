@@ -1,4 +1,7 @@
-/** Pages of this project, opened from the disk in a real Chromium (vitest.config.ts finds it), and what they said and asked for. */
+/**
+ * Pages of this project, opened from the disk in a real Chromium (vitest.config.ts finds it), and what they said and
+ * asked for.
+ */
 import { type Browser, chromium, type Page } from "playwright-core";
 
 export interface Watched {

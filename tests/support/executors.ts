@@ -1,6 +1,6 @@
 /**
- * All executors side by side, for properties: the same function of the same numbers on the f64 reference, on wasm and on webgpu
- * (guarded), and what they must agree on. WebGPU is left out under WORLDGRAD_GPU=off only, which CI refuses.
+ * All executors side by side, for properties: the same function of the same numbers on the f64 reference, on wasm and
+ * on webgpu (guarded), and what they must agree on. WebGPU is left out under WORLDGRAD_GPU=off only, which CI refuses.
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -55,7 +55,8 @@ export async function valuesOn(on: Device, build: Build): Promise<number[][]> {
 
 /**
  * Runs `build` everywhere and expects what the reference gets.
- * @param tolerance relative to the largest element of each result (1 at least); 0: the same numbers, NaN and −0 included
+ * @param tolerance relative to the largest element of each result (1 at least); 0: the same numbers, NaN and −0
+ *   included
  * @returns the reference's results
  */
 export async function agree(executors: Executors, build: Build, tolerance = 1e-5): Promise<number[][]> {
@@ -81,7 +82,10 @@ export const seeds: fc.Arbitrary<number> = fc.integer({ min: 0, max: 2 ** 31 - 1
 
 /** All index tuples of a shape, row-major. */
 export function indicesOf(shape: Shape): number[][] {
-  return shape.reduce<number[][]>((all, n) => all.flatMap((index) => Array.from({ length: n }, (_, i) => [...index, i])), [[]]); // prettier-ignore
+  return shape.reduce<number[][]>(
+    (all, n) => all.flatMap((index) => Array.from({ length: n }, (_, i) => [...index, i])),
+    [[]],
+  );
 }
 
 /** Where the element at `index` of a broadcast result lies in an operand of `shape`. */

@@ -1,7 +1,7 @@
 /**
- * Runs that are broken on purpose: a tiny experiment (a transformer of a few thousand parameters, a game of two turns) that really
- * warm-starts, plays and learns in seconds and writes a run folder, with one fault planted. What is planted is data or one function
- * that a user could have written wrong; the code under it is the library's.
+ * Runs that are broken on purpose: a tiny experiment (a transformer of a few thousand parameters, a game of two turns)
+ * that really warm-starts, plays and learns in seconds and writes a run folder, with one fault planted. What is planted
+ * is data or one function that a user could have written wrong; the code under it is the library's.
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -111,7 +111,14 @@ export async function faultyRun(device: Device, folder: string, name: string, fa
   const run = createRun(path, { preset: { rl: { lr }, rollout: { temperature: rolloutOptions.temperature ?? 1 } } });
   const rng = new Rng(7);
   const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));
-  const config = modelConfig({ vocabSize: template.tokenizer.vocabSize, hiddenSize: 16, layers: 2, heads: 2, maxPositions: 64, initializerRange: 0.25 }); // prettier-ignore
+  const config = modelConfig({
+    vocabSize: template.tokenizer.vocabSize,
+    hiddenSize: 16,
+    layers: 2,
+    heads: 2,
+    maxPositions: 64,
+    initializerRange: 0.25,
+  });
   const model: Model = { config, params: initParams(config, rng.split("init"), device) };
   const reference: Model = { config, params: initParams(config, rng.split("init"), device) };
   const env = game(fault);
@@ -120,7 +127,16 @@ export async function faultyRun(device: Device, folder: string, name: string, fa
   // Both models learn the same, bit for bit: the reference is what RL starts from.
   for (const m of beta === undefined ? [model] : [model, reference]) {
     const optimizer = optimizerOf(m);
-    const options = { model: m, template, optimizer, lr: schedule({ lr: 1e-2 }), demonstrations, batchSize: 8, steps: warmStart, rng: rng.split("sft") }; // prettier-ignore
+    const options = {
+      model: m,
+      template,
+      optimizer,
+      lr: schedule({ lr: 1e-2 }),
+      demonstrations,
+      batchSize: 8,
+      steps: warmStart,
+      rng: rng.split("sft"),
+    };
     for await (const { step, metrics } of trainSft(options)) {
       if (m === model) run.appendMetrics({ step, phase: "sft", ...metrics });
     }
@@ -134,7 +150,22 @@ export async function faultyRun(device: Device, folder: string, name: string, fa
   };
   const optimizer = optimizerOf(model);
   const played = fault.tamper ? new TamperedTemplate(template.tokenizer, fault.tamper) : template;
-  const options = { model, template: played, optimizer, reference, objective, env, envOptions: {}, groups: 6, groupSize: 8, steps, rollout: rolloutOptions, lr: schedule({ lr }), rng: rng.split("rl"), iterations: fault.iterations ?? 1 }; // prettier-ignore
+  const options = {
+    model,
+    template: played,
+    optimizer,
+    reference,
+    objective,
+    env,
+    envOptions: {},
+    groups: 6,
+    groupSize: 8,
+    steps,
+    rollout: rolloutOptions,
+    lr: schedule({ lr }),
+    rng: rng.split("rl"),
+    iterations: fault.iterations ?? 1,
+  };
   for await (const report of trainRl(fault.replay ? { ...options, replay: new ReplayBuffer(fault.replay) } : options)) {
     const step = warmStart + report.step;
     run.appendMetrics({ step, phase: "rl", ...report.metrics });

@@ -1,4 +1,6 @@
-/** The tests' WebGPU backend, on the adapter that `vitest.config.ts` provisioned. One device per test file is enough. */
+/**
+ * The tests' WebGPU backend, on the adapter that `vitest.config.ts` provisioned. One device per test file is enough.
+ */
 import { type GpuAdapter, type GpuDevice, requestAdapter } from "../../engine/backends/webgpu-api.ts";
 import { createWebgpuBackend, type WebgpuBackend, type WebgpuOptions } from "../../engine/backends/webgpu.ts";
 import type { Program, WgslKernel } from "../../kernels/kernel.ts";
@@ -6,7 +8,9 @@ import type { Program, WgslKernel } from "../../kernels/kernel.ts";
 /** False only under WORLDGRAD_GPU=off, which CI refuses. */
 export const gpuEnabled: boolean = process.env["WORLDGRAD_GPU"] !== "off";
 
-/** What `createWebgpuBackend` needs to open the provisioned adapter; pass it to `device("webgpu", { webgpu: … })`, too. */
+/**
+ * What `createWebgpuBackend` needs to open the provisioned adapter; pass it to `device("webgpu", { webgpu: … })`, too.
+ */
 export const gpuOptions: WebgpuOptions =
   process.env["WORLDGRAD_ADAPTER"] === "opengl"
     ? { dawnFlags: ["backend=opengl"], featureLevel: "compatibility" }
@@ -32,9 +36,9 @@ export async function tappedAdapter(): Promise<{ adapter: GpuAdapter; device: ()
 const CANARY = 0x7fabcdef;
 
 /**
- * Runs one program. A number among `operands` is an output of so many words: it starts as garbage and comes back; arrays
- * are inputs. Behind every operand lies a canary; a kernel that overwrites one, or an input that is not among `mutable`,
- * makes this throw.
+ * Runs one program. A number among `operands` is an output of so many words: it starts as garbage and comes back;
+ * arrays are inputs. Behind every operand lies a canary; a kernel that overwrites one, or an input that is not among
+ * `mutable`, makes this throw.
  * @param mutable positions of inputs that the program may write; they come back after the outputs
  * @returns the outputs' bytes, then the mutable inputs', in order
  */

@@ -1,15 +1,15 @@
 /**
- * A device that shows what kernels do where nobody looks. Every buffer (temporaries of programs, too) is followed by guard words
- * and starts as garbage, both NaN: a write behind the end changes a guard, a read from there or of an element that was not
- * written shows as NaN in the result. Slow; for tests of kernels only.
+ * A device that shows what kernels do where nobody looks. Every buffer (temporaries of programs, too) is followed by
+ * guard words and starts as garbage, both NaN: a write behind the end changes a guard, a read from there or of an
+ * element that was not written shows as NaN in the result. Slow; for tests of kernels only.
  */
 import type { Backend, BackendOf, Buffer, TypedArray } from "../../engine/backends/backend.ts";
 import { Device } from "../../engine/device.ts";
 import type { AdapterProfile, Program } from "../../kernels/kernel.ts";
 
 /**
- * A NaN as f32, an index far outside every table as i32. Each buffer has its own, so that a kernel that copies behind the ends of
- * both its operands does not put back what was there.
+ * A NaN as f32, an index far outside every table as i32. Each buffer has its own, so that a kernel that copies behind
+ * the ends of both its operands does not put back what was there.
  */
 const guardOf = (number: number): number => 0x7fa00000 + (number % 0xfffff);
 /** Words behind every buffer: more than a vector, a cache line or a row of the tests' shapes. */

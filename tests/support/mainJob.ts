@@ -35,7 +35,7 @@ export async function until(run: Pick<Job, "seen" | "child">, text: string): Pro
 
 /** Metrics of a run without the two that tell the time. */
 export function metricsOf(path: string): Record<string, unknown>[] {
-  const lines = readFileSync(join(path, "metrics.jsonl"), "utf8").trim().split("\n"); // prettier-ignore
+  const lines = readFileSync(join(path, "metrics.jsonl"), "utf8").trim().split("\n");
   return lines.map((line) => {
     const { step_time: _time, tokens_per_second: _speed, ...rest } = JSON.parse(line) as Record<string, unknown>;
     return rest;

@@ -1,6 +1,6 @@
 /**
- * The checks that every op has to pass on each of its samples. `tests/ops/ops.test.ts` runs them over all ops; the test of the
- * test (`tests/ops/checker.test.ts`) runs them over ops that were broken on purpose.
+ * The checks that every op has to pass on each of its samples. `tests/ops/ops.test.ts` runs them over all ops; the test
+ * of the test (`tests/ops/checker.test.ts`) runs them over ops that were broken on purpose.
  */
 import { apply, applyOn, type OpDef, type Sample } from "../../engine/op.ts";
 import type { Device } from "../../engine/device.ts";
@@ -65,8 +65,8 @@ export function runOp(device: Device, op: AnyOp, inputs: Tensor[], params: unkno
 
 /**
  * Runs an op on a device and returns its outputs' elements.
- * @throws if an input was changed that the op does not say it overwrites or, on a guarded device, if something was written
- *   behind the end of a buffer
+ * @throws if an input was changed that the op does not say it overwrites or, on a guarded device, if something was
+ *   written behind the end of a buffer
  */
 export async function evaluate(device: Device, op: AnyOp, sample: AnySample): Promise<number[][]> {
   const { inputs, outputs } = scope(() => {
@@ -88,8 +88,8 @@ export async function evaluate(device: Device, op: AnyOp, sample: AnySample): Pr
 }
 
 /**
- * Largest difference relative to max(1, the largest element): the usual measure of this test suite. The −1e30 that stands for
- * "excluded" does not count towards the scale and must be met to its own precision.
+ * Largest difference relative to max(1, the largest element): the usual measure of this test suite. The −1e30 that
+ * stands for "excluded" does not count towards the scale and must be met to its own precision.
  */
 export function difference(actual: readonly number[], expected: readonly number[]): number {
   if (actual.length !== expected.length) return Infinity;
@@ -108,8 +108,8 @@ const differentiableOf = (sample: AnySample): boolean[] =>
   sample.inputs.map((x, i) => isFloat(x.dtype) && (sample.differentiable?.[i] ?? true));
 
 /**
- * A fixed random direction for output k: the check is of one number, ⟨direction, outputs⟩, at any size. 0 where an output is the
- * −1e30 that stands for "excluded": it is constant, and as a summand it would drown everything else.
+ * A fixed random direction for output k: the check is of one number, ⟨direction, outputs⟩, at any size. 0 where an
+ * output is the −1e30 that stands for "excluded": it is constant, and as a summand it would drown everything else.
  */
 function directions(device: Device, outputs: readonly Tensor[], rng: Rng): (Tensor | null)[] {
   return outputs.map((y, k) => {
@@ -137,7 +137,11 @@ export async function checkOpGradient(device: Device, op: AnyOp, sample: AnySamp
   const variables = made.filter((_, i) => wanted[i]);
   const f = (xs: readonly Tensor[]): Tensor[] => {
     let next = 0;
-    return apply(op, made.map((x, i) => (wanted[i] ? xs[next++]! : x)), sample.params); // prettier-ignore
+    return apply(
+      op,
+      made.map((x, i) => (wanted[i] ? xs[next++]! : x)),
+      sample.params,
+    );
   };
   const tolerance = { absolute: 5e-8, relative: 5e-8 };
   try {
@@ -156,7 +160,13 @@ export function adjointError(device: Device, op: AnyOp, sample: AnySample): numb
     const xs = inputs.filter((_, i) => wanted[i]);
     const f = (tree: Tensor[]): Tensor => {
       let next = 0;
-      return project(device, op, inputs.map((x, i) => (wanted[i] ? tree[next++]! : x)), sample.params, rng); // prettier-ignore
+      return project(
+        device,
+        op,
+        inputs.map((x, i) => (wanted[i] ? tree[next++]! : x)),
+        sample.params,
+        rng,
+      );
     };
     const forward = f(xs).readSync()[0]!;
     const gradients = grad(f)(xs);

@@ -1,7 +1,7 @@
 /**
- * A server that speaks OpenEnv's protocol over real sockets, written from the protocol and from RFC 6455 alone, with nothing of the client's:
- * it does what `core/env_server/http_server.py` of huggingface/OpenEnv does for `/ws`, the same frames, codes and closing.
- * tests/environments/openenvRecorded.test.ts holds it to what a real one said.
+ * A server that speaks OpenEnv's protocol over real sockets, written from the protocol and from RFC 6455 alone, with
+ * nothing of the client's: it does what `core/env_server/http_server.py` of huggingface/OpenEnv does for `/ws`, the
+ * same frames, codes and closing. tests/environments/openenvRecorded.test.ts holds it to what a real one said.
  * `intercept` lets a test misbehave.
  */
 import { createHash } from "node:crypto";
@@ -112,7 +112,9 @@ const error = (code: string, message: string, more: Fields = {}): Fields => ({
 const isObject = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** What pydantic says of a model with one required field: what is missing or of another type, then every field too much. */
+/**
+ * What pydantic says of a model with one required field: what is missing or of another type, then every field too much.
+ */
 function validate(
   fields: Fields,
   required: string | undefined,
@@ -195,14 +197,16 @@ export async function startOpenEnvServer(options: ServerOptions, port = 0): Prom
       return void socket.end("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
     const accept = createHash("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
     socket.write(
-      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
+      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
+        `${accept}\r\n\r\n`,
     );
     const link = linkOf(socket);
     const count = connections++;
     if (onConnect?.(link, count)) return;
     // Admitted first, refused after: the frame comes unasked.
     if (sessions.size >= maxSessions) {
-      const message = `Server at capacity: ${sessions.size}/${maxSessions} sessions active. Cannot accept new connections.`;
+      const used = `${sessions.size}/${maxSessions}`;
+      const message = `Server at capacity: ${used} sessions active. Cannot accept new connections.`;
       link.json(error("CAPACITY_REACHED", message, { active_sessions: sessions.size, max_sessions: maxSessions }));
       return link.close();
     }
@@ -261,8 +265,8 @@ export async function startOpenEnvServer(options: ServerOptions, port = 0): Prom
 }
 
 /**
- * Says a letter of the seed, echoes what it is told and gives reward for letters on the last of `turns` steps. The environment of
- * tests/environments/openenv-room.py.
+ * Says a letter of the seed, echoes what it is told and gives reward for letters on the last of `turns` steps. The
+ * environment of tests/environments/openenv-room.py.
  */
 export function echoWorld({
   turns = 2,

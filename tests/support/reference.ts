@@ -1,4 +1,7 @@
-/** What tests of single ops share: f64 tensors on a fresh reference device for every test, and comparison element by element. */
+/**
+ * What tests of single ops share: f64 tensors on a fresh reference device for every test, and comparison element by
+ * element.
+ */
 import { beforeEach, expect } from "vitest";
 import { createReferenceBackend } from "../../engine/backends/reference.ts";
 import { Device, setDevice } from "../../engine/device.ts";

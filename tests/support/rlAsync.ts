@@ -45,8 +45,8 @@ export interface MoodyLog {
 }
 
 /**
- * Workers without a model: every episode is a task and two actions of one token, each drawn by the policy that the worker has just
- * then, after a random time. They hear of new policies late, and die, by chance.
+ * Workers without a model: every episode is a task and two actions of one token, each drawn by the policy that the
+ * worker has just then, after a random time. They hear of new policies late, and die, by chance.
  */
 export function moodyWorkers(options: MoodyOptions): { readonly workers: RolloutWorkers; readonly log: MoodyLog } {
   const { count, seed, slowest, stubborn = 0, mortality = 0 } = options;

@@ -1,4 +1,6 @@
-/** Random batches of episodes, with everything that an objective may ask about them, and what the learner makes of them. */
+/**
+ * Random batches of episodes, with everything that an objective may ask about them, and what the learner makes of them.
+ */
 import type { Device } from "../../engine/device.ts";
 import { valueAndGrad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";
@@ -22,14 +24,22 @@ import {
 } from "../../rl/episode/stream.ts";
 import { randomEpisode, toyModel, toyTemplate } from "./rlToy.ts";
 
-/** Two groups of three random episodes of two turns, with thoughts, step rewards and returns that differ within a group. */
+/**
+ * Two groups of three random episodes of two turns, with thoughts, step rewards and returns that differ within a group.
+ */
 export function randomBatch(seed: number): Trajectory[] {
   const rng = new Rng(seed);
   return Array.from({ length: 6 }, (_, i) => {
     const own = rng.split(i);
     const stepRewards = [own.int(3) / 2, own.int(3)];
     const reward = stepRewards[0]! + stepRewards[1]! + (i % 3) * 0.25;
-    const plain = randomEpisode(own, { group: Math.floor(i / 3), seed: 100 * seed + i, greedyReward: 0.5, stepRewards, reward }); // prettier-ignore
+    const plain = randomEpisode(own, {
+      group: Math.floor(i / 3),
+      seed: 100 * seed + i,
+      greedyReward: 0.5,
+      stepRewards,
+      reward,
+    });
     const { roles } = plain.stream;
     const thinks = roles.map((role, t) => role === "action" && roles[t - 1] !== "action" && roles[t + 1] === "action");
     return { ...plain, stream: { ...plain.stream, roles: roles.map((role, t) => (thinks[t] ? "thought" : role)) } };
@@ -61,7 +71,9 @@ export function forked(trajectory: Trajectory, rollout: number): Trajectory[] {
   return [head, tail].map((part) => ({ ...trajectory, stream: part, rollout }));
 }
 
-/** Made-up signals of the agent's tokens, the same for the k-th token of a rollout wherever it stands; NaN elsewhere. */
+/**
+ * Made-up signals of the agent's tokens, the same for the k-th token of a rollout wherever it stands; NaN elsewhere.
+ */
 export function madeUpSignals(trajectories: readonly Trajectory[]): Signals {
   const column = (name: string, low: number, high: number): Float64Array[] => {
     const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(NaN));
@@ -88,7 +100,10 @@ export function toyLearner(device: Device, objective: Objective): LearnOptions &
   const shape = { layers: 1, hiddenSize: 8 };
   const model = toyModel(device, 1, shape);
   const rng = new Rng(9);
-  const weight = tensor(Float64Array.from({ length: 8 }, () => 0.2 * rng.normal()), { device, shape: [1, 8], dtype: device.float }); // prettier-ignore
+  const weight = tensor(
+    Float64Array.from({ length: 8 }, () => 0.2 * rng.normal()),
+    { device, shape: [1, 8], dtype: device.float },
+  );
   const head = { weight, bias: tensor(Float64Array.of(0.1), { device, dtype: device.float }) };
   return {
     model,

@@ -1,4 +1,7 @@
-/** The executors that a suite of nn or rl runs on, and how exact each is: relative to the largest element of what is compared. */
+/**
+ * The executors that a suite of nn or rl runs on, and how exact each is: relative to the largest element of what is
+ * compared.
+ */
 import { device, type Device } from "../../engine/device.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { gpuEnabled, gpuOptions } from "./gpu.ts";

@@ -1,13 +1,41 @@
 /**
- * Which numbers of tests/fixtures/rl_losses*.json each method is held against. tests/rl/golden*.test.ts run these lists,
- * and docs/methods.md names them; a test says that no entry of the files is left out.
+ * Which numbers of tests/fixtures/rl_losses*.json each method is held against. tests/rl/golden*.test.ts run these
+ * lists, and docs/methods.md names them; a test says that no entry of the files is left out.
  */
 import { readFileSync } from "node:fs";
 import type { AdvantageEstimator } from "../../rl/methods/advantages/index.ts";
-import { centred, gae, gpg, grpo, opo, optimalTokenBaseline, passAtK, reinforcePlusPlus, reinforcePlusPlusBaseline, remax, rloo } from "../../rl/methods/advantages/index.ts"; // prettier-ignore
+import {
+  centred,
+  gae,
+  gpg,
+  grpo,
+  opo,
+  optimalTokenBaseline,
+  passAtK,
+  reinforcePlusPlus,
+  reinforcePlusPlusBaseline,
+  remax,
+  rloo,
+} from "../../rl/methods/advantages/index.ts";
 import type { Aggregation } from "../../rl/methods/aggregation.ts";
 import type { CorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
-import { cispo, dppoKl, dppoTv, dro, gmpo, gspo, klCov, type KlClamp, type KlEstimator, type PolicyLoss, ppoClip, primeRl, reinforce, sapo, vespo } from "../../rl/methods/losses/index.ts"; // prettier-ignore
+import {
+  cispo,
+  dppoKl,
+  dppoTv,
+  dro,
+  gmpo,
+  gspo,
+  klCov,
+  type KlClamp,
+  type KlEstimator,
+  type PolicyLoss,
+  ppoClip,
+  primeRl,
+  reinforce,
+  sapo,
+  vespo,
+} from "../../rl/methods/losses/index.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { trajectoryOf } from "./rlToy.ts";
 
@@ -78,7 +106,12 @@ export const LOSS_CASES: readonly LossCase[] = [
     kl: { beta: 0.04, importance: true },
   }),
   lossCase("gspo", "verl.gspo", () => gspo(DAPO_CLIP), "seq-mean-token-mean"),
-  lossCase("gspo", "trl.grpo_sequence(gspo)_eps3e-4_4e-4", (isWide) => gspo(isWide ? WIDE_GSPO : { epsilon: 3e-4, epsilonHigh: 4e-4 }), "seq-mean-token-mean"), // prettier-ignore
+  lossCase(
+    "gspo",
+    "trl.grpo_sequence(gspo)_eps3e-4_4e-4",
+    (isWide) => gspo(isWide ? WIDE_GSPO : { epsilon: 3e-4, epsilonHigh: 4e-4 }),
+    "seq-mean-token-mean",
+  ),
   lossCase("gspo", "trl.luspo_sequence", () => gspo(DAPO_CLIP), "seq-mean-token-sum"),
   lossCase("sapo", "verl.sapo", () => sapo(), "seq-mean-token-mean"),
   lossCase("sapo", "trl.sapo", () => sapo(), "seq-mean-token-mean"),
@@ -128,11 +161,31 @@ export const CORRECTION_CASES: readonly { method: string; entry: string; options
   { method: "tis", entry: "verl.is_tis_seq_1.05", options: { level: "sequence", max: 1.05 } },
   { method: "tis", entry: "verl.is_tis_token_2_batchnorm", options: { max: 2, normalize: true } },
   { method: "icepop", entry: "verl.is_icepop_token_0.95_1.1", options: { mode: "mask", min: 0.95, max: 1.1 } },
-  { method: "rejection", entry: "verl.rs_token_k1", options: { mode: "none", reject: { level: "token", estimator: "k1", min: 0.95, max: 1.05 } } }, // prettier-ignore
-  { method: "rejection", entry: "verl.rs_token_k3", options: { mode: "none", reject: { level: "token", estimator: "k3", max: 0.002 } } }, // prettier-ignore
-  { method: "rejection", entry: "verl.rs_seq_mean_k1", options: { mode: "none", reject: { level: "mean", estimator: "k1", min: 0.99, max: 1.02 } } }, // prettier-ignore
-  { method: "rejection", entry: "verl.rs_seq_sum_k1", options: { mode: "none", reject: { level: "sum", estimator: "k1", min: 0.9, max: 1.1 } } }, // prettier-ignore
-  { method: "rejection", entry: "verl.rs_seq_max_k2", options: { mode: "none", reject: { level: "max", estimator: "k2", max: 0.005 } } }, // prettier-ignore
+  {
+    method: "rejection",
+    entry: "verl.rs_token_k1",
+    options: { mode: "none", reject: { level: "token", estimator: "k1", min: 0.95, max: 1.05 } },
+  },
+  {
+    method: "rejection",
+    entry: "verl.rs_token_k3",
+    options: { mode: "none", reject: { level: "token", estimator: "k3", max: 0.002 } },
+  },
+  {
+    method: "rejection",
+    entry: "verl.rs_seq_mean_k1",
+    options: { mode: "none", reject: { level: "mean", estimator: "k1", min: 0.99, max: 1.02 } },
+  },
+  {
+    method: "rejection",
+    entry: "verl.rs_seq_sum_k1",
+    options: { mode: "none", reject: { level: "sum", estimator: "k1", min: 0.9, max: 1.1 } },
+  },
+  {
+    method: "rejection",
+    entry: "verl.rs_seq_max_k2",
+    options: { mode: "none", reject: { level: "max", estimator: "k2", max: 0.005 } },
+  },
 ];
 
 /** Entries with a test of their own, by the method that they belong to. */
@@ -155,7 +208,10 @@ export const OTHER_CASES: Readonly<Record<string, string>> = {
   divergence_interior_gaps: "gae",
   kl_sign_check: "k3",
 };
-/** Entries of trl.json, which tests/rl/goldenTrl.test.ts runs through the plan of a step, by the method that they belong to. */
+/**
+ * Entries of trl.json, which tests/rl/goldenTrl.test.ts runs through the plan of a step, by the method that they belong
+ * to.
+ */
 export const TRL_CASES: Readonly<Record<string, string>> = {
   "trl.json: dpo.sigmoid": "dpo",
   "trl.json: dpo.hinge": "dpo_hinge",
@@ -172,8 +228,8 @@ export const TRL_CASES: Readonly<Record<string, string>> = {
 export const NOT_RESULTS: readonly string[] = ["fixture", "verl.adv_inputs", "trl.k3_note"];
 
 /**
- * The fixture's rows as episodes: a prompt token, then the completion, in which the masked-in tokens are actions. A turn ends with
- * each token that has a reward.
+ * The fixture's rows as episodes: a prompt token, then the completion, in which the masked-in tokens are actions. A
+ * turn ends with each token that has a reward.
  */
 export function episodesOf({ fixture, verl }: Golden, observed?: Matrix): Trajectory[] {
   const { token_level_rewards, group } = verl.adv_inputs;

@@ -1,4 +1,7 @@
-/** What goes through a whole model in the properties `split` and `fork`: one objective for every loss, estimator, world model, … */
+/**
+ * What goes through a whole model in the properties `split` and `fork`: one objective for every loss, estimator, world
+ * model, …
+ */
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { correction } from "../../rl/methods/importanceCorrection.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
@@ -13,7 +16,7 @@ export const OBJECTIVES: Readonly<Record<string, Objective>> = {
   ...Object.fromEntries(
     Object.keys(LOSS_ROWS)
       .filter((n) => !LOSS_ROWS[n]!.exceptions?.split)
-      .map((n): [string, Objective] => [`loss ${n}`, { ...plain, policyLoss: LOSS_ROWS[n]!.make(), world: echo() }]), // prettier-ignore
+      .map((n): [string, Objective] => [`loss ${n}`, { ...plain, policyLoss: LOSS_ROWS[n]!.make(), world: echo() }]),
   ),
   ...Object.fromEntries(
     Object.entries(ADVANTAGE_ROWS).map(([n, { make }]): [string, Objective] => {
@@ -23,23 +26,48 @@ export const OBJECTIVES: Readonly<Record<string, Objective>> = {
     }),
   ),
   ...Object.fromEntries(
-    KL_ESTIMATORS.map((estimator): [string, Objective] => [`kl ${estimator}`, { ...plain, kl: { beta: 0.2, estimator } }]), // prettier-ignore
+    KL_ESTIMATORS.map((estimator): [string, Objective] => [
+      `kl ${estimator}`,
+      { ...plain, kl: { beta: 0.2, estimator } },
+    ]),
   ),
   "kl in the reward": { ...plain, kl: { beta: 0.2, estimator: "k1", in: "reward" } },
   "kl times the ratio": { ...plain, kl: { beta: 0.2, estimator: "k3", importance: true } },
   "entropy bonus": { ...plain, entropy: 0.1 },
   "world echo": { ...plain, world: echo({ lambda: 0.5 }) },
   "world paw": { ...plain, world: paw({ rewardMax: 4 }) },
-  "world paw, sampled entropy, cross-entropy": { ...plain, world: paw({ entropy: "sampled", loss: "cross-entropy", weight: "constant" }) }, // prettier-ignore
+  "world paw, sampled entropy, cross-entropy": {
+    ...plain,
+    world: paw({ entropy: "sampled", loss: "cross-entropy", weight: "constant" }),
+  },
   "world echo and paw": { ...plain, world: [echo({ lambda: 0.5 }), paw({ rewardMax: 4 })] },
   ...Object.fromEntries(
-    FOCUS_SIGNALS.map((signal): [string, Objective] => [`focus actfocus ${signal}`, { ...plain, focus: actFocus({ signal }) }]), // prettier-ignore
+    FOCUS_SIGNALS.map((signal): [string, Objective] => [
+      `focus actfocus ${signal}`,
+      { ...plain, focus: actFocus({ signal }) },
+    ]),
   ),
   "focus top_entropy": { ...plain, focus: topEntropy({ share: 0.5 }) },
-  "echo, paw and actfocus": { ...plain, world: [echo(), paw({ rewardMax: 4 })], focus: actFocus(), policyLoss: reinforce() }, // prettier-ignore
+  "echo, paw and actfocus": {
+    ...plain,
+    world: [echo(), paw({ rewardMax: 4 })],
+    focus: actFocus(),
+    policyLoss: reinforce(),
+  },
   "correction tis": { ...plain, correction: correction({ max: 1.2 }) },
   "correction icepop, by sequence": { ...plain, correction: correction({ level: "sequence", mode: "mask", max: 3 }) },
   ...Object.fromEntries(
-    (["token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean", "prompt-mean-token-mean"] as const).map((aggregation): [string, Objective] => [aggregation, { ...plain, aggregation, maxLength: 20, focus: actFocus() }]), // prettier-ignore
+    (
+      [
+        "token-sum",
+        "seq-mean-token-sum",
+        "seq-mean-token-sum-norm",
+        "seq-mean-token-mean",
+        "prompt-mean-token-mean",
+      ] as const
+    ).map((aggregation): [string, Objective] => [
+      aggregation,
+      { ...plain, aggregation, maxLength: 20, focus: actFocus() },
+    ]),
   ),
 };

@@ -27,7 +27,7 @@ const tokenOf = (isPair: boolean): fc.Arbitrary<Drawn> =>
       down: fc.boolean(),
       advantage: number(-2, 2),
       ref: number(-3, -0.1),
-    }) // prettier-ignore
+    })
     .map(({ shift, down, advantage, ...rest }) => ({
       ...rest,
       // Not at ρ = 1, where kl-cov has its kink.
@@ -71,7 +71,10 @@ export async function run(
       advantages: floats(flat.map((t) => t.advantage)),
       refLogProbs: floats(flat.map((t) => t.ref)),
       mask: floats(flat.map((t) => Number(!t.masked))),
-      segments: { ids: tensor(Int32Array.from(rows.flatMap((row, i) => row.map(() => i))), { device }), count: rows.length }, // prettier-ignore
+      segments: {
+        ids: tensor(Int32Array.from(rows.flatMap((row, i) => row.map(() => i))), { device }),
+        count: rows.length,
+      },
       ...(prepared ? { prepared: floats(prepared.flatMap((row) => [...row])) } : {}),
     });
     return [sum(mul(floats(flat.map((t) => (t.masked ? 0 : weight(t)))), perToken)), perToken];

@@ -42,13 +42,21 @@ export function toyModel(device: Device, seed = 1, options: Partial<ModelOptions
   return { config, params: initParams(config, new Rng(seed).split("init"), device) };
 }
 
-/** A GPT-2-style model that ends about every third action at each token: the bias of its last norm points at <|end|>. */
+/**
+ * A GPT-2-style model that ends about every third action at each token: the bias of its last norm points at <|end|>.
+ */
 export function endingModel(device: Device): Model {
   const model = toyModel(device, 1, { family: "gpt2", kvHeads: 2 });
   const C = model.config.hiddenSize;
   const ofEnd = model.params.head!.readSync().subarray(toyTemplate.endId * C, (toyTemplate.endId + 1) * C);
   const squared = [...ofEnd].reduce((total, w) => total + w * w, 0);
-  assign(model.params.norm.bias!, tensor([...ofEnd].map((w) => (2.5 * w) / squared), { device })); // prettier-ignore
+  assign(
+    model.params.norm.bias!,
+    tensor(
+      [...ofEnd].map((w) => (2.5 * w) / squared),
+      { device },
+    ),
+  );
   return model;
 }
 
@@ -126,7 +134,8 @@ export const trajectoryOf = (stream: TokenStream, options: Partial<Trajectory> =
 
 /** A random episode: prompt, then `turns` of action, scaffold, observation. */
 export function randomEpisode(rng: Rng, options: Partial<Trajectory> = {}, turns = 2): Trajectory {
-  const ids = (most: number, least = 0): number[] => Array.from({ length: least + rng.int(most + 1 - least) }, () => rng.int(V)); // prettier-ignore
+  const ids = (most: number, least = 0): number[] =>
+    Array.from({ length: least + rng.int(most + 1 - least) }, () => rng.int(V));
   const parts: Part[] = [["prompt", ids(4, 1)]];
   for (let turn = 0; turn < turns; turn++) {
     parts.push(["action", ids(4, 1)], ["scaffold", ids(1, 1)], ["observation", ids(5)], ["observation", ids(1), false]);

@@ -64,7 +64,9 @@ export const pathSpec = (options: PathGameOptions): EnvironmentSpec => ({
 export function allPaths({ letters, turns, reward = pathReward(1, turns) }: PathGameOptions): [string, number][] {
   let paths: [string, number][] = [["", 0]];
   for (let turn = 0; turn < turns; turn++) {
-    paths = paths.flatMap(([path, sum]) => [...letters].map((c): [string, number] => [path + c, sum + reward(path + c)])); // prettier-ignore
+    paths = paths.flatMap(([path, sum]) =>
+      [...letters].map((c): [string, number] => [path + c, sum + reward(path + c)]),
+    );
   }
   return paths.toSorted((a, b) => b[1] - a[1]);
 }

@@ -1,4 +1,7 @@
-/** A transformer of a few hundred parameters and a loop that trains it: the smallest thing that uses what a real run uses. */
+/**
+ * A transformer of a few hundred parameters and a loop that trains it: the smallest thing that uses what a real run
+ * uses.
+ */
 import type { Device } from "../../engine/device.ts";
 import { crossEntropy, type Tensor, tensor, scope, valueAndGrad } from "../../engine/index.ts";
 import { Rng } from "../../engine/random.ts";

@@ -6,8 +6,9 @@ import type { EnvironmentSpec } from "../../environments/environment.ts";
 import { letters, toySpec, toyTemplate } from "./rlToy.ts";
 
 /**
- * So that a test can see a thread work while its own lets nothing run: all episodes but a thread's first six wait until there is a file
- * `go`, then add a byte to a file `answers` with each answer. Both are in the folder WORLDGRAD_TEST_FOLDER.
+ * So that a test can see a thread work while its own lets nothing run: all episodes but a thread's first six wait until
+ * there is a file `go`, then add a byte to a file `answers` with each answer. Both are in the folder
+ * WORLDGRAD_TEST_FOLDER.
  */
 function waiting(): EnvironmentSpec {
   const plain = toySpec(letters(2));

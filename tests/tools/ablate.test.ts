@@ -1,6 +1,6 @@
 /**
- * An ablation as a person runs it, in real processes: to its end, with one job or two; killed in the middle of a cell and continued,
- * with the same results to the last byte; and with wrong flags.
+ * An ablation as a person runs it, in real processes: to its end, with one job or two; killed in the middle of a cell
+ * and continued, with the same results to the last byte; and with wrong flags.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,7 +22,21 @@ const WORDS = ["terminal", "calculator=calculator[levels=1-2]"];
 const ARMS = ["grpo", "told=grpo+echo+actfocus[lambda=0.2,rl.lr=1e-3]"];
 const LABELS = ["grpo", "told"];
 /** One seed: more of them are more of the same, and what is said over seeds is tested in ablateStatistics.test.ts. */
-const SIZE = ["--quick", "--env", WORDS.join(), "--arms", ARMS.join(), "--seeds", "1", "--set", "sft.steps=4", "--episodes", "4", "--pass-at", "2"]; // prettier-ignore
+const SIZE = [
+  "--quick",
+  "--env",
+  WORDS.join(),
+  "--arms",
+  ARMS.join(),
+  "--seeds",
+  "1",
+  "--set",
+  "sft.steps=4",
+  "--episodes",
+  "4",
+  "--pass-at",
+  "2",
+];
 const WARM_STEPS = 4;
 
 const start = (args: readonly string[]): Job => startIn(folder, "tools/ablate/main.ts", args);
@@ -31,7 +45,9 @@ const fileOf = (name: string, file: string): string => readFileSync(join(folder,
 /** Folders of all cells of an ablation, from its folder. */
 const CELLS = ENVS.flatMap((env) => LABELS.map((arm) => join(env, arm, "seed0")));
 
-/** What a kill may not lose: the checkpoint of a cell that is in the middle of RL, and the lines of its log until then. */
+/**
+ * What a kill may not lose: the checkpoint of a cell that is in the middle of RL, and the lines of its log until then.
+ */
 function cellUnderWay(name: string): { cell: string; log: Buffer } | null {
   for (const cell of CELLS) {
     const path = join(folder, "runs", name, cell);
@@ -44,7 +60,7 @@ function cellUnderWay(name: string): { cell: string; log: Buffer } | null {
   return null;
 }
 
-test("all arms of a seed begin in one place; killed and continued, or with one job, it comes to the same bytes", async () => {
+test("all arms of a seed begin alike; killed and continued, or with one job, the bytes are the same", async () => {
   const whole = start([...SIZE, "--name", "whole", "--jobs", "2"]);
   expect(await whole.done, whole.seen()).toBe(0);
   expect(whole.seen()).not.toContain("\u001b");
@@ -62,9 +78,13 @@ test("all arms of a seed begin in one place; killed and continued, or with one j
     expect(a!.points.at(-1)!.envSteps).toBeGreaterThan(0);
     expect(Object.keys(a!.warm.passAt!)).toEqual(["1", "2"]);
   }
-  for (const cell of CELLS) expect(readdirSync(join(folder, "runs/whole", cell))).toEqual(expect.arrayContaining(["report.html", "summary.json"])); // prettier-ignore
+  for (const cell of CELLS)
+    expect(readdirSync(join(folder, "runs/whole", cell))).toEqual(
+      expect.arrayContaining(["report.html", "summary.json"]),
+    );
 
-  // The parent alone is killed, its children are in groups of their own: they must end by themselves, and not write into what the next one takes over.
+  // The parent alone is killed, its children are in groups of their own: they must end by themselves, and not write
+  // into what the next one takes over.
   const first = start([...SIZE, "--name", "killed", "--jobs", "1"]);
   let found: ReturnType<typeof cellUnderWay> = null;
   while (found === null || !first.seen().includes("(1 of 4)")) {
@@ -74,7 +94,9 @@ test("all arms of a seed begin in one place; killed and continued, or with one j
   }
   process.kill(-first.child.pid!, "SIGKILL");
   await first.done;
-  const finished = CELLS.map((cell) => join(folder, "runs/killed", cell, "summary.json")).filter((path) => existsSync(path)); // prettier-ignore
+  const finished = CELLS.map((cell) => join(folder, "runs/killed", cell, "summary.json")).filter((path) =>
+    existsSync(path),
+  );
   const before = finished.map((path) => statSync(path).mtimeMs);
   const second = start([...SIZE, "--name", "killed", "--jobs", "2"]);
   expect(await second.done, second.seen()).toBe(0);
@@ -98,7 +120,7 @@ test("all arms of a seed begin in one place; killed and continued, or with one j
   );
 }, 480_000);
 
-test("Ctrl-C is heard within a step, in the warm start too; what was learnt is saved and no process stays", async () => {
+test("Ctrl-C stops within a step, in the warm start too; the state is saved and no process stays", async () => {
   const run = start(["--quick", "--seeds", "1", "--set", "sft.steps=100000", "--name", "stopped"]);
   await until(run, "loss");
   process.kill(-run.child.pid!, "SIGINT");
@@ -114,74 +136,102 @@ test("--list is printed; a mistake is one line, exit code 2, and no folder", asy
   expect(await list.done).toBe(0);
   expect(list.seen()).toMatch(/^ {2}actfocus +\S/m);
   expect(await wrong.done).toBe(2);
-  expect(wrong.seen().trim().split("\n").filter((line) => !line.startsWith("npm "))).toEqual([
-    'worldgrad: arm grppo: --method: unknown name "grppo"; did you mean "grpo"?',
-  ]); // prettier-ignore
+  expect(
+    wrong
+      .seen()
+      .trim()
+      .split("\n")
+      .filter((line) => !line.startsWith("npm ")),
+  ).toEqual(['worldgrad: arm grppo: --method: unknown name "grppo"; did you mean "grpo"?']);
   expect(existsSync(join(folder, "runs/mistake"))).toBe(false);
 }, 60_000);
 
-test("every arm has as many trials; the best of each is chosen on seeds of their own, and the comparison goes on with it", async () => {
-  const flags = [
-    "--quick",
-    "--steps",
-    "2",
-    "--arms",
-    "grpo,grpo+echo,random",
-    "--seeds",
-    "7-7",
-    "--episodes",
-    "4",
-    "--set",
-    "sft.steps=4",
-    "--tune",
-    "lambda=0.05|0.2,rl.lr=1e-3",
-    "--tune-for",
-    "grpo=rl.lr=1e-3|1e-2",
-    "--tune-seeds",
-    "100-100",
-    "--name",
-    "tuned",
-  ];
-  const early = start([...flags, "--report"]);
-  expect(await early.done, early.seen()).toBe(0);
-  expect(early.seen()).toContain("the trials are not finished yet, and nothing is chosen");
-  const run = start(flags);
-  expect(await run.done, run.seen()).toBe(0);
-  expect(run.seen()).toContain("4 trials, 2 at a time");
-  const { tuning, cells } = JSON.parse(fileOf("tuned", "results.json")) as Results;
-  expect(tuning.map(({ arm, trials }) => [arm, ...trials.map(({ settings }) => settings)])).toEqual([
-    ["grpo", "rl.lr=1e-3", "rl.lr=1e-2"],
-    ["grpo+echo", "lambda=0.05, rl.lr=1e-3", "lambda=0.2, rl.lr=1e-3"],
-  ]);
-  expect(cells.map(({ arm, seed }) => [arm, seed])).toEqual([["grpo", 7], ["grpo+echo", 7], ["random", 7]]); // prettier-ignore
-  for (const { arm, trials, chosen } of tuning) {
-    const best = Math.max(...trials.map((trial) => trial.mean));
-    expect(trials.find(({ settings }) => settings === chosen)!.mean).toBe(best);
-    const { preset } = openRun(join(folder, "runs/tuned/terminal", arm.replace("+", "-"), "seed7")).config as { preset: Preset }; // prettier-ignore
-    if (arm === "grpo") expect(chosen).toBe(`rl.lr=1e-${preset.rl.lr === 1e-3 ? 3 : 2}`);
-    else expect(chosen).toBe(`lambda=${preset.rl.options!["echo"]!["lambda"] as number}, rl.lr=1e-3`);
-  }
-  expect(existsSync(join(folder, "runs/tuned/tune/terminal/grpo-echo/lambda-0.2-rl.lr-1e-3/seed100/summary.json"))).toBe(true); // prettier-ignore
-  // Nothing is tried again.
-  const again = start([...flags, "--show", "entropy"]);
-  expect(await again.done, again.seen()).toBe(0);
-  expect(again.seen()).toContain("4 trials, 2 at a time (4 finished already): 0 steps");
-  const { shown, environments } = JSON.parse(fileOf("tuned", "results.json")) as Results;
-  expect(shown).toEqual(["entropy"]);
-  expect(environments[0]!.arms[0]!.curve.shown["entropy"]!.at(-1)!.value).toBeGreaterThan(0);
-}, 480_000);
+test(
+  "every arm has as many trials; the best of each is chosen on seeds of their own, and the comparison goes on " +
+    "with it",
+  async () => {
+    const flags = [
+      "--quick",
+      "--steps",
+      "2",
+      "--arms",
+      "grpo,grpo+echo,random",
+      "--seeds",
+      "7-7",
+      "--episodes",
+      "4",
+      "--set",
+      "sft.steps=4",
+      "--tune",
+      "lambda=0.05|0.2,rl.lr=1e-3",
+      "--tune-for",
+      "grpo=rl.lr=1e-3|1e-2",
+      "--tune-seeds",
+      "100-100",
+      "--name",
+      "tuned",
+    ];
+    const early = start([...flags, "--report"]);
+    expect(await early.done, early.seen()).toBe(0);
+    expect(early.seen()).toContain("the trials are not finished yet, and nothing is chosen");
+    const run = start(flags);
+    expect(await run.done, run.seen()).toBe(0);
+    expect(run.seen()).toContain("4 trials, 2 at a time");
+    const { tuning, cells } = JSON.parse(fileOf("tuned", "results.json")) as Results;
+    expect(tuning.map(({ arm, trials }) => [arm, ...trials.map(({ settings }) => settings)])).toEqual([
+      ["grpo", "rl.lr=1e-3", "rl.lr=1e-2"],
+      ["grpo+echo", "lambda=0.05, rl.lr=1e-3", "lambda=0.2, rl.lr=1e-3"],
+    ]);
+    expect(cells.map(({ arm, seed }) => [arm, seed])).toEqual([
+      ["grpo", 7],
+      ["grpo+echo", 7],
+      ["random", 7],
+    ]);
+    for (const { arm, trials, chosen } of tuning) {
+      const best = Math.max(...trials.map((trial) => trial.mean));
+      expect(trials.find(({ settings }) => settings === chosen)!.mean).toBe(best);
+      const { preset } = openRun(join(folder, "runs/tuned/terminal", arm.replace("+", "-"), "seed7")).config as {
+        preset: Preset;
+      };
+      if (arm === "grpo") expect(chosen).toBe(`rl.lr=1e-${preset.rl.lr === 1e-3 ? 3 : 2}`);
+      else expect(chosen).toBe(`lambda=${preset.rl.options!["echo"]!["lambda"] as number}, rl.lr=1e-3`);
+    }
+    expect(
+      existsSync(join(folder, "runs/tuned/tune/terminal/grpo-echo/lambda-0.2-rl.lr-1e-3/seed100/summary.json")),
+    ).toBe(true);
+    // Nothing is tried again.
+    const again = start([...flags, "--show", "entropy"]);
+    expect(await again.done, again.seen()).toBe(0);
+    expect(again.seen()).toContain("4 trials, 2 at a time (4 finished already): 0 steps");
+    const { shown, environments } = JSON.parse(fileOf("tuned", "results.json")) as Results;
+    expect(shown).toEqual(["entropy"]);
+    expect(environments[0]!.arms[0]!.curve.shown["entropy"]!.at(-1)!.value).toBeGreaterThan(0);
+  },
+  480_000,
+);
 
 test("arms may take different numbers of steps; settings of an environment are its own", () => {
-  const options = parseAblate(["--arms", "grpo,long=grpo[steps=200],grpo[rl.lr=1e-3]", "--env", "terminal,easy=calculator[levels=1,sft.steps=70,rl.lr=9e-4]", "--set", "rl.lr=7e-4", "--seeds", "3-4"]) as AblateOptions; // prettier-ignore
+  const options = parseAblate([
+    "--arms",
+    "grpo,long=grpo[steps=200],grpo[rl.lr=1e-3]",
+    "--env",
+    "terminal,easy=calculator[levels=1,sft.steps=70,rl.lr=9e-4]",
+    "--set",
+    "rl.lr=7e-4",
+    "--seeds",
+    "3-4",
+  ]) as AblateOptions;
   const { cells, warmStarts } = planOf(options);
-  expect(cells.map(({ env, arm, seed, preset }) => `${env} ${arm} ${seed} ${preset.rl.steps} ${preset.rl.lr}`).slice(0, 6)).toEqual([
+  expect(
+    cells.map(({ env, arm, seed, preset }) => `${env} ${arm} ${seed} ${preset.rl.steps} ${preset.rl.lr}`).slice(0, 6),
+  ).toEqual([
     "terminal grpo 3 160 0.0007",
     "terminal long 3 200 0.0007",
     "terminal grpo[rl.lr=1e-3] 3 160 0.001",
     "easy grpo 3 60 0.0009",
     "easy long 3 200 0.0009",
     "easy grpo[rl.lr=1e-3] 3 60 0.001",
-  ]); // prettier-ignore
+  ]);
   expect(cells.at(-1)!.seed).toBe(4);
   expect(warmStarts.map(({ path, preset }) => [path, preset.sft.steps, preset.tasks])).toEqual([
     ["runs/ablate/warm/terminal/seed3", 900, undefined],
@@ -216,13 +266,20 @@ test.each([
   [[...TUNE, "rl.lr=1e-3", "--tune-seeds", "3-5"], "--tune-seeds: seed 3 is one of --seeds"],
   [[...TUNE, "rl.lr=1|"], '--tune: expected rl.lr=VALUE|VALUE, got "1|"'],
   [[...TUNE, "beta=1|2"], 'no arm has beta; arm grpo+echo: unknown setting "beta"'],
-  [[...TUNE, "paw.alpha=1|2"], "no arm has paw.alpha; arm grpo+echo: --set paw.alpha: paw is no part of --method grpo+echo"], // prettier-ignore
+  [
+    [...TUNE, "paw.alpha=1|2"],
+    "no arm has paw.alpha; arm grpo+echo: --set paw.alpha: paw is no part of --method grpo+echo",
+  ],
   [
     [...TUNE, "lambda=0.1|0.2,rl.lr=1e-3|2e-3"],
-    '--tune: all arms need the same number of trials, but grpo+echo has 4 (lambda, rl.lr) and grpo has 2 (rl.lr); give --tune-for "grpo=SETTING=VALUE|VALUE" with 4 combinations',
+    "--tune: all arms need the same number of trials, but grpo+echo has 4 (lambda, rl.lr) and grpo has 2 (rl.lr); " +
+      'give --tune-for "grpo=SETTING=VALUE|VALUE" with 4 combinations',
   ],
   [[...TUNE, "rl.lr=1e-3|0"], "arm grpo: --set rl.lr: expected a number > 0, got 0"],
-  [[...TUNE, "rl.lr=1e-3", "--tune-for", "rloo=rl.lr=1"], "--tune-for: expected ARM=SETTING=VALUE|VALUE with one of the arms grpo, grpo+echo"], // prettier-ignore
+  [
+    [...TUNE, "rl.lr=1e-3", "--tune-for", "rloo=rl.lr=1"],
+    "--tune-for: expected ARM=SETTING=VALUE|VALUE with one of the arms grpo, grpo+echo",
+  ],
 ])("%j is one clear line", (args, message) => {
   const plan = (): unknown => {
     const options = parseAblate(args) as AblateOptions;

@@ -1,6 +1,6 @@
 /**
- * What is read off curves, against hand computations: areas, smoothing, the way to a target, ratios, and the choice of a trial, at an edge of
- * the grid or not.
+ * What is read off curves, against hand computations: areas, smoothing, the way to a target, ratios, and the choice of
+ * a trial, at an edge of the grid or not.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -12,11 +12,30 @@ import { tablesOf } from "../../tools/ablate/tables.ts";
 import { chooseTrial, type TrialSettings, type Tuning } from "../../tools/ablate/tune.ts";
 
 const resultsAt = (cells: readonly CellResult[], arms: readonly string[]): Results =>
-  resultsOf(cells, { arms, threshold: 0.7, trainingEpisodes: 12, heldOutEpisodes: 15, shown: [], tuning: [], rewarded: () => [] }); // prettier-ignore
+  resultsOf(cells, {
+    arms,
+    threshold: 0.7,
+    trainingEpisodes: 12,
+    heldOutEpisodes: 15,
+    shown: [],
+    tuning: [],
+    rewarded: () => [],
+  });
 
 /** Points at these places with these successes. */
 const curve = (places: readonly number[], successes: readonly number[]): Point[] =>
-  places.map((envSteps, i) => ({ step: i, envSteps, flops: 0, success: successes[i]!, turns: 1, worldLoss: 0, worldLossRandom: 0, worldLossOnPolicy: 0, reward: null, shown: {} })); // prettier-ignore
+  places.map((envSteps, i) => ({
+    step: i,
+    envSteps,
+    flops: 0,
+    success: successes[i]!,
+    turns: 1,
+    worldLoss: 0,
+    worldLossRandom: 0,
+    worldLossOnPolicy: 0,
+    reward: null,
+    shown: {},
+  }));
 
 describe("what is read off a curve", () => {
   it("the area under it is that of its trapezoids, to the budget and no farther", () => {
@@ -67,10 +86,16 @@ describe("what is read off a curve", () => {
   });
 
   it("a ratio is a geometric mean over seeds, and a lower bound where not all got there", () => {
-    const both = pairedRatio([{ time: 50, horizon: 100, base: 100 }, { time: 200, horizon: 300, base: 100 }])!; // prettier-ignore
+    const both = pairedRatio([
+      { time: 50, horizon: 100, base: 100 },
+      { time: 200, horizon: 300, base: 100 },
+    ])!;
     expect(both).toMatchObject({ reached: 2, seeds: 2 });
     expect([both.value, both.low, both.high].map((x) => Number(x.toFixed(9)))).toEqual([1, 0.5, 2]);
-    const one = pairedRatio([{ time: 50, horizon: 100, base: 100 }, { time: null, horizon: 100, base: 25 }])!; // prettier-ignore
+    const one = pairedRatio([
+      { time: 50, horizon: 100, base: 100 },
+      { time: null, horizon: 100, base: 25 },
+    ])!;
     expect([one.reached, one.value, one.mean.value]).toEqual([1, expect.closeTo(Math.sqrt(2)), 75]);
     expect(pairedRatio([])).toBe(null);
   });
@@ -81,7 +106,10 @@ describe("what is read off a curve", () => {
       return { env: "a", arm, seed, warm: points[0]!, points, families: { before: {}, after: {} } };
     };
     const seeds = [0, 1, 2, 3, 4];
-    const cells = seeds.flatMap((seed) => [of("grpo", seed, [0, 100, 200, 300, 400]), of("echo", seed, [0, 50, 100, 150, 200])]); // prettier-ignore
+    const cells = seeds.flatMap((seed) => [
+      of("grpo", seed, [0, 100, 200, 300, 400]),
+      of("echo", seed, [0, 50, 100, 150, 200]),
+    ]);
     const results = resultsAt(cells, ["grpo", "echo"]);
     const [grpo, echo] = results.environments[0]!.arms;
     expect(grpo!.speed).toMatchObject({ value: 1, reached: 5 });
@@ -92,7 +120,10 @@ describe("what is read off a curve", () => {
     const [speed] = tablesOf(results);
     expect(speed!.rows[1]![2]).toEqual({ text: "0.50 [0.50, 0.50]", tone: "good" });
     // One that never gets there is slower than it can say.
-    const late = seeds.map((seed) => ({ ...of("late", seed, [0, 90, 180, 270, 360]), points: curve([0, 90, 180, 270, 360], [0, 0, 0, 0, 0]) })); // prettier-ignore
+    const late = seeds.map((seed) => ({
+      ...of("late", seed, [0, 90, 180, 270, 360]),
+      points: curve([0, 90, 180, 270, 360], [0, 0, 0, 0, 0]),
+    }));
     const [table] = tablesOf(resultsAt([...cells, ...late], ["grpo", "late"]));
     expect((table!.rows[1]![2] as { text: string; tone?: string }).text).toMatch(/^≥ /);
     expect(table!.rows[1]![2]).not.toHaveProperty("tone", "good");
@@ -107,7 +138,11 @@ describe("the choice of a trial", () => {
     const { tuning, settings } = chooseTrial(at, [slow, quick, quick]);
     expect(tuning.budget).toBe(20);
     // slow: 0.5 and, half-way, 0.25; quick: 0.75 and 0
-    expect(tuning.trials.map(({ areas }) => areas)).toEqual([[0.5, 0.25], [0.75, 0], [0.75, 0]]); // prettier-ignore
+    expect(tuning.trials.map(({ areas }) => areas)).toEqual([
+      [0.5, 0.25],
+      [0.75, 0],
+      [0.75, 0],
+    ]);
     expect(settings).toEqual({ lr: "1" });
     expect(tuning.chosen).toBe("lr=1");
   });
@@ -120,7 +155,10 @@ describe("the choice of a trial", () => {
 
   /** @param grid settings, the best of which comes first */
   const chosenOf = (grid: readonly TrialSettings[]): Tuning => {
-    const played = grid.map((settings, i) => ({ settings, curves: [curve([0, 10], [0, 1 - i / 100]), curve([0, 10], [0, 1])] })); // prettier-ignore
+    const played = grid.map((settings, i) => ({
+      settings,
+      curves: [curve([0, 10], [0, 1 - i / 100]), curve([0, 10], [0, 1])],
+    }));
     return chooseTrial(at, played).tuning;
   };
   const grid = (best: TrialSettings, rates: readonly string[], weights: readonly string[]): TrialSettings[] => [
@@ -133,7 +171,9 @@ describe("the choice of a trial", () => {
     ["1e-4", [{ key: "rl.lr", value: "1e-4", end: "smallest", of: 3 }]],
     ["0.001", [{ key: "rl.lr", value: "0.001", end: "largest", of: 3 }]],
   ])("of three numbers, rl.lr=%s, says whether it lies at an edge; of two each does", (rate, edges) => {
-    expect(chosenOf(grid({ "rl.lr": rate, lambda: "0.05" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.2"])).edges).toEqual(edges); // prettier-ignore
+    expect(chosenOf(grid({ "rl.lr": rate, lambda: "0.05" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.2"])).edges).toEqual(
+      edges,
+    );
   });
 
   it("what is no number has no edge, and one number written twice is one", () => {
@@ -144,7 +184,9 @@ describe("the choice of a trial", () => {
   });
 
   it("at an edge is a warning under the table of the trials, on the page, too", () => {
-    const tuning = [chosenOf(grid({ "rl.lr": "1e-3", lambda: "0.05" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.1", "0.2"]))]; // prettier-ignore
+    const tuning = [
+      chosenOf(grid({ "rl.lr": "1e-3", lambda: "0.05" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.1", "0.2"])),
+    ];
     const points = curve([0, 10], [0, 1]);
     const results = {
       ...resultsAt(
@@ -153,11 +195,15 @@ describe("the choice of a trial", () => {
       ),
       tuning,
     };
-    const warning = "Warning: the best lies at the edge of what was tried, rl.lr=1e-3 (the largest of 3) and lambda=0.05 (the smallest of 3), so that a better one may lie outside."; // prettier-ignore
+    const warning =
+      "Warning: the best lies at the edge of what was tried, rl.lr=1e-3 (the largest of 3) and lambda=0.05 (the " +
+      "smallest of 3), so that a better one may lie outside.";
     expect(tablesOf(results).at(-1)!.note).toContain(`${warning} On seeds that are not reported`);
     const page = { name: "x", settings: {}, results, planned: 1, linkOf: () => "" };
     expect(renderAblation(page, { script: "", style: "" })).toContain(warning);
-    const inside = [chosenOf(grid({ "rl.lr": "5e-4", lambda: "0.1" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.1", "0.2"]))]; // prettier-ignore
+    const inside = [
+      chosenOf(grid({ "rl.lr": "5e-4", lambda: "0.1" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.1", "0.2"])),
+    ];
     expect(tablesOf({ ...results, tuning: inside }).at(-1)!.note).toMatch(/^On seeds/);
   });
 });

@@ -5,12 +5,18 @@ import type { ArmResult, Results } from "../../tools/ablate/results.ts";
 import type { Interval } from "../../tools/figures/statistics.ts";
 
 const arm = (name: string, success: readonly (Interval | null)[]): ArmResult =>
-  ({ arm: name, steps: 10, success: success.at(-1), curve: { steps: success.map((_, i) => 5 * i), success } }) as unknown as ArmResult; // prettier-ignore
+  ({
+    arm: name,
+    steps: 10,
+    success: success.at(-1),
+    curve: { steps: success.map((_, i) => 5 * i), success },
+  }) as unknown as ArmResult;
 const around = (value: number, half = 0.1): Interval => ({ value, low: value - half, high: value + half });
 const picture = (...environments: { env: string; arms: ArmResult[] }[]): string =>
   pictureOf({ environments } as unknown as Results);
 const numbers = (text: string): number[] => text.split(/[ ,]/).map(Number);
-const points = (svg: string, kind: string): number[][] => [...svg.matchAll(new RegExp(`<${kind} points="([^"]*)"`, "g"))].map(([, all]) => numbers(all!)); // prettier-ignore
+const points = (svg: string, kind: string): number[][] =>
+  [...svg.matchAll(new RegExp(`<${kind} points="([^"]*)"`, "g"))].map(([, all]) => numbers(all!));
 
 it("has a line through the means and a band between the limits, in the scale of its axes", () => {
   const svg = picture({ env: "home", arms: [arm("grpo", [around(0), around(0.2), around(0.4)])] });
@@ -37,7 +43,10 @@ it("leaves out what is not known, and the band of a single seed", () => {
 
 it("has a panel for each environment, a color for each arm, and names as they are written", () => {
   const curve = [around(0), around(0.1), around(0.2)];
-  const svg = picture({ env: "a<b", arms: [arm("grpo", curve), arm("x & y", curve)] }, { env: "c", arms: [arm("grpo", curve)] }); // prettier-ignore
+  const svg = picture(
+    { env: "a<b", arms: [arm("grpo", curve), arm("x & y", curve)] },
+    { env: "c", arms: [arm("grpo", curve)] },
+  );
   expect(svg).toContain("a&lt;b: success");
   expect(svg).toContain(">x &amp; y 20.0 %<");
   const colors = [...svg.matchAll(/stroke="(#\w+)" stroke-width/g)].map(([, color]) => color);

@@ -1,4 +1,6 @@
-/** The statistics of an ablation against values known otherwise: by hand, from closed formulas, from scipy and numpy. */
+/**
+ * The statistics of an ablation against values known otherwise: by hand, from closed formulas, from scipy and numpy.
+ */
 import { describe, expect, it } from "vitest";
 import { curveOfCell, flopsPerToken, pointsOf, successAt } from "../../tools/ablate/points.ts";
 import { type CellResult, type Results, resultsOf } from "../../tools/ablate/results.ts";
@@ -19,13 +21,30 @@ import { presetFor } from "../../node/job/presets.ts";
 import type { MetricsRecord } from "../../node/records.ts";
 import { Rng } from "../../engine/random.ts";
 
-const PRESET = presetFor({ env: "terminal", seed: 0, steps: 4, model: "tiny", device: "wasm", quick: true, name: undefined, resume: undefined }); // prettier-ignore
+const PRESET = presetFor({
+  env: "terminal",
+  seed: 0,
+  steps: 4,
+  model: "tiny",
+  device: "wasm",
+  quick: true,
+  name: undefined,
+  resume: undefined,
+});
 
 const MODEL = { parameters: 1000, show: [] };
 
 /** The results of cells at a threshold of 0.7; two families, of which one is rewarded. */
 const resultsAt = (cells: readonly CellResult[], arms: readonly string[]): Results =>
-  resultsOf(cells, { arms, threshold: 0.7, trainingEpisodes: 12, heldOutEpisodes: 15, shown: [], tuning: [], rewarded: () => ["read"] }); // prettier-ignore
+  resultsOf(cells, {
+    arms,
+    threshold: 0.7,
+    trainingEpisodes: 12,
+    heldOutEpisodes: 15,
+    shown: [],
+    tuning: [],
+    rewarded: () => ["read"],
+  });
 
 describe("quantiles and means", () => {
   it("are those of numpy and scipy", () => {
@@ -62,7 +81,15 @@ describe("the bootstrap", () => {
   });
 
   it("draws within each stratum", () => {
-    expect(bootstrap([[0, 0, 0], [1, 1, 1]], mean)).toEqual({ value: 0.5, low: 0.5, high: 0.5 }); // prettier-ignore
+    expect(
+      bootstrap(
+        [
+          [0, 0, 0],
+          [1, 1, 1],
+        ],
+        mean,
+      ),
+    ).toEqual({ value: 0.5, low: 0.5, high: 0.5 });
     const { low, high } = bootstrap([[0, 0, 0, 1, 1, 1]], mean);
     expect([low, high]).not.toEqual([0.5, 0.5]);
   });
@@ -94,8 +121,16 @@ describe("the bootstrap", () => {
 
 describe("differences", () => {
   it("are taken over the seeds that both have", () => {
-    const baseline = new Map([[0, 0.5], [1, 0.25], [2, 0.5]]); // prettier-ignore
-    const values = new Map([[1, 0.5], [2, 0.5], [3, 1]]); // prettier-ignore
+    const baseline = new Map([
+      [0, 0.5],
+      [1, 0.25],
+      [2, 0.5],
+    ]);
+    const values = new Map([
+      [1, 0.5],
+      [2, 0.5],
+      [3, 1],
+    ]);
     expect(differencesBySeed(values, baseline)).toEqual([0.25, 0]);
     expect(pairedDifference([differencesBySeed(values, baseline)])).toEqual({
       value: 0.125,
@@ -148,10 +183,25 @@ describe("the curve of a cell", () => {
     "world_loss/on_policy": success / 2,
   });
   /** The rest of a point of `held`, after so many steps of `rl` of 100 tokens. */
-  const more = (success: number, steps: number): object => ({ turns: 2, worldLoss: 1 - success, worldLossRandom: 2, worldLossOnPolicy: success / 2, shown: {}, flops: steps * 100 * 8 * 1000 }); // prettier-ignore
+  const more = (success: number, steps: number): object => ({
+    turns: 2,
+    worldLoss: 1 - success,
+    worldLossRandom: 2,
+    worldLossOnPolicy: success / 2,
+    shown: {},
+    flops: steps * 100 * 8 * 1000,
+  });
 
   it("counts environment steps over all episodes that were kept, and rewards since the evaluation before", () => {
-    const lines = [{ step: 0, phase: "sft", loss: 4 }, held(0, 0.25), rl(0, 0.5, 2), rl(1, 0.25, 1.5, 2), held(2, 0.5), rl(2, 1, 1), held(3, 0.75)] as const; // prettier-ignore
+    const lines = [
+      { step: 0, phase: "sft", loss: 4 },
+      held(0, 0.25),
+      rl(0, 0.5, 2),
+      rl(1, 0.25, 1.5, 2),
+      held(2, 0.5),
+      rl(2, 1, 1),
+      held(3, 0.75),
+    ] as const;
     const episodes = PRESET.rl.groups * PRESET.rl.groupSize; // 12
     expect(pointsOf(lines, PRESET, MODEL)).toEqual([
       { ...more(0.25, 0), step: 0, envSteps: 0, success: 0.25, reward: null },
@@ -164,10 +214,20 @@ describe("the curve of a cell", () => {
     const told = (step: number, excess: number): MetricsRecord => ({ ...held(step, 0.5), world_loss_excess: excess });
     const points = pointsOf([told(0, 0.5), rl(0, 0, 1), told(4, 0.25)], PRESET, MODEL);
     expect(points.map(({ worldLossExcess }) => worldLossExcess)).toEqual([0.5, 0.25]);
-    const of = (arm: string, seed: number, own: typeof points): CellResult => ({ env: "a", arm, seed, warm: points[0]!, points: own, families: { before: {}, after: {} } }); // prettier-ignore
+    const of = (arm: string, seed: number, own: typeof points): CellResult => ({
+      env: "a",
+      arm,
+      seed,
+      warm: points[0]!,
+      points: own,
+      families: { before: {}, after: {} },
+    });
     const untold = pointsOf([held(0, 0.5), rl(0, 0, 1), held(4, 0.5)], PRESET, MODEL);
     expect("worldLossExcess" in untold[0]!).toBe(false);
-    const results = resultsAt([of("grpo", 0, points), of("grpo", 1, points), of("rloo", 0, points), of("rloo", 1, untold)], ["grpo", "rloo"]); // prettier-ignore
+    const results = resultsAt(
+      [of("grpo", 0, points), of("grpo", 1, points), of("rloo", 0, points), of("rloo", 1, untold)],
+      ["grpo", "rloo"],
+    );
     const [grpo, rloo] = results.environments[0]!.arms;
     expect(grpo!.worldLossExcess).toEqual({ value: 0.25, low: 0.25, high: 0.25 });
     expect(grpo!.curve.worldLossExcess.map((interval) => interval?.value)).toEqual([0.5, 0.25]);
@@ -175,7 +235,9 @@ describe("the curve of a cell", () => {
     const world = tablesOf(results).find(({ title }) => title.includes("world-model loss"))!;
     expect(world.head.at(-2)).toBe("excess");
     expect(world.rows.map((row) => row.at(-2))).toEqual(["0.500 [0.500, 0.500]", "0.250 [0.250, 0.250]", ""]);
-    const without = tablesOf(resultsAt([{ ...of("grpo", 0, untold), warm: untold[0]! }], ["grpo"])).find(({ title }) => title.includes("world-model loss"))!; // prettier-ignore
+    const without = tablesOf(resultsAt([{ ...of("grpo", 0, untold), warm: untold[0]! }], ["grpo"])).find(({ title }) =>
+      title.includes("world-model loss"),
+    )!;
     expect(without.head).not.toContain("excess");
   });
 
@@ -190,7 +252,8 @@ describe("the curve of a cell", () => {
   });
 
   it("counts 2 operations a parameter and token to play, 6 for every pass that learns, 2 for one that scores", () => {
-    const of = (rlOptions: Partial<Preset["rl"]>): number => flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, ...rlOptions } }); // prettier-ignore
+    const of = (rlOptions: Partial<Preset["rl"]>): number =>
+      flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, ...rlOptions } });
     expect(of({})).toBe(8);
     expect(flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, method: "grpo", kl: { beta: 0.1 } } })).toBe(10); // the reference
     expect(of({ iterations: 2 })).toBe(14);
@@ -198,14 +261,18 @@ describe("the curve of a cell", () => {
   });
 
   it("is read between evaluations after equally many environment steps", () => {
-    const points = pointsOf([held(0, 0), rl(0, 0, 1), held(1, 0.5), rl(1, 0, 2), held(2, 1)], PRESET, MODEL); // 0, 12, 36
+    // after 0, 12 and 36 environment steps
+    const points = pointsOf([held(0, 0), rl(0, 0, 1), held(1, 0.5), rl(1, 0, 2), held(2, 1)], PRESET, MODEL);
     expect([0, 6, 12, 24, 36, 99].map((n) => successAt(points, n))).toEqual([0, 0.25, 0.5, 0.75, 1, 1]);
   });
 
   const cell = (env: string, arm: string, seed: number, end: number, calls = 1): CellResult => {
     const lines = [held(0, 0.1), rl(0, 0, calls), held(2, 0.2 + seed / 100), rl(2, 0, calls), held(4, end)];
     const points = pointsOf(lines, PRESET, MODEL);
-    const rates = (successes: number): object => ({ read: { successes, episodes: 4 }, count: { successes: 1, episodes: 4 } }); // prettier-ignore
+    const rates = (successes: number): object => ({
+      read: { successes, episodes: 4 },
+      count: { successes: 1, episodes: 4 },
+    });
     return { env, arm, seed, warm: points[0]!, points, families: { before: rates(1), after: rates(3) } } as CellResult;
   };
 
@@ -262,7 +329,9 @@ describe("the curve of a cell", () => {
 
   it("a log that has lost its end is named", () => {
     const lines = [held(0, 0.1), rl(0, 0, 1), held(2, 0.2)];
-    expect(() => curveOfCell("runs/x/terminal/grpo/seed0", lines, PRESET, MODEL)).toThrow("runs/x/terminal/grpo/seed0: its log has evaluations from RL step 0 to 2, expected 0 to 4"); // prettier-ignore
+    expect(() => curveOfCell("runs/x/terminal/grpo/seed0", lines, PRESET, MODEL)).toThrow(
+      "runs/x/terminal/grpo/seed0: its log has evaluations from RL step 0 to 2, expected 0 to 4",
+    );
     expect(() => curveOfCell("x", [], PRESET, MODEL)).toThrow("from RL step – to –");
     expect(curveOfCell("x", [...lines, held(4, 0.3)], PRESET, MODEL).points.map(({ step }) => step)).toEqual([0, 2, 4]);
   });
@@ -271,7 +340,10 @@ describe("the curve of a cell", () => {
     const preset: Preset = { ...PRESET, rl: { ...PRESET.rl, method: "random" } };
     const { warm, points } = curveOfCell("x", [held(0, 0.4), held(4, 0.1)], preset, MODEL);
     expect(warm.success).toBe(0.4);
-    expect(points.map(({ step, success }) => [step, success])).toEqual([[0, 0.1], [4, 0.1]]); // prettier-ignore
+    expect(points.map(({ step, success }) => [step, success])).toEqual([
+      [0, 0.1],
+      [4, 0.1],
+    ]);
   });
 
   it("a difference of fewer than five seeds is not coloured", () => {
@@ -293,14 +365,24 @@ describe("the curve of a cell", () => {
   it("what plays nothing is not compared by environment steps, and does not make the budget 0", () => {
     const silent = (arm: string, seed: number, end: number): CellResult => cell("a", arm, seed, end, 0);
     const cells = [0, 1].flatMap((seed) => [cell("a", "grpo", seed, 0.5), silent("expert", seed, 0.9)]);
-    const [{ budget, arms, rewarded, warm }] = resultsAt(cells, ["grpo", "expert"]).environments as [Results["environments"][0]]; // prettier-ignore
+    const [{ budget, arms, rewarded, warm }] = resultsAt(cells, ["grpo", "expert"]).environments as [
+      Results["environments"][0],
+    ];
     expect(budget).toBe(24);
     expect(arms[1]).toMatchObject({ plays: false, speed: null, area: null, areaDifference: null, atBudget: null });
     expect(arms[1]!.difference!.value).toBeCloseTo(0.4);
     expect([rewarded, warm.families["read"]!.value, arms[1]!.families["read"]!.value]).toEqual([["read"], 0.25, 0.75]);
     const tables = tablesOf(resultsAt(cells, ["grpo", "expert"]), () => [60, 120]);
     const families = tables.find(({ title }) => title.includes("by family"))!;
-    expect(families.rows.map((row) => row.slice(0, 2))).toEqual([["count", "never"], ["read", "yes"]]); // prettier-ignore
-    expect(tables.find(({ title }) => title.includes("what it takes"))!.rows[0]!.slice(0, 4)).toEqual(["grpo", "24", "1.6e6", "1:30"]); // prettier-ignore
+    expect(families.rows.map((row) => row.slice(0, 2))).toEqual([
+      ["count", "never"],
+      ["read", "yes"],
+    ]);
+    expect(tables.find(({ title }) => title.includes("what it takes"))!.rows[0]!.slice(0, 4)).toEqual([
+      "grpo",
+      "24",
+      "1.6e6",
+      "1:30",
+    ]);
   });
 });

@@ -1,4 +1,7 @@
-/** Arms of a comparison: from a word to a run's settings; what is wrong is one line that names the arm. And what is no RL runs as arms do. */
+/**
+ * Arms of a comparison: from a word to a run's settings; what is wrong is one line that names the arm. And what is no
+ * RL runs as arms do.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,11 +42,31 @@ describe("a list of arms", () => {
     const [arm] = parseArms("grpo+echo[echo.lambda=0:0.2,50:0.05,kl=0.1,temperature=0:1,10:0.8]");
     expect(arm!.settings).toEqual({ "echo.lambda": "0:0.2,50:0.05", kl: "0.1", temperature: "0:1,10:0.8" });
     const [preset] = presetsOf("grpo+echo[echo.lambda=0:0.2,50:0.05,kl=0.1]");
-    expect(preset!.rl).toMatchObject({ kl: { beta: 0.1 }, options: { echo: { lambda: { at: [[0, 0.2], [50, 0.05]] } } } }); // prettier-ignore
+    expect(preset!.rl).toMatchObject({
+      kl: { beta: 0.1 },
+      options: {
+        echo: {
+          lambda: {
+            at: [
+              [0, 0.2],
+              [50, 0.05],
+            ],
+          },
+        },
+      },
+    });
   });
 
   test("is what npm start would run with the same flags, on top of what all arms have", () => {
-    const [arm] = presetsOf("grpo+echo[lambda=0.2,rl.lr=1e-3,steps=7,train.levels=1,replay=2,guide]", "--set", "rl.lr=5", "--set", "sft.steps=60", "--seed", "3"); // prettier-ignore
+    const [arm] = presetsOf(
+      "grpo+echo[lambda=0.2,rl.lr=1e-3,steps=7,train.levels=1,replay=2,guide]",
+      "--set",
+      "rl.lr=5",
+      "--set",
+      "sft.steps=60",
+      "--seed",
+      "3",
+    );
     const flags = [
       "--method",
       "grpo+echo",
@@ -65,7 +88,10 @@ describe("a list of arms", () => {
 
   test.each([
     ["grpo,grppo", 'arm grppo: --method: unknown name "grppo"; did you mean "grpo"?'],
-    ["grpo[lambda=0.2]", "arm grpo[lambda=0.2]: --lambda is the weight of echo, which is no part of --method grpo; add +echo"], // prettier-ignore
+    [
+      "grpo[lambda=0.2]",
+      "arm grpo[lambda=0.2]: --lambda is the weight of echo, which is no part of --method grpo; add +echo",
+    ],
     ["a=echo[lamda=0.2]", 'arm a: unknown setting "lamda"; did you mean "lambda"?'],
     ["a=echo[seed=2]", 'arm a: unknown setting "seed"; expected PART.OPTION or one of steps, loss'],
     ["a=echo[sft.lr=1]", "arm a: sft.lr belongs to the warm start, which all arms share"],
@@ -84,11 +110,20 @@ describe("a list of arms", () => {
     ["sft+echo", "arm sft+echo: sft learns from demonstrations, and RL from rewards: --method sft, by itself"],
     ["sft[kl=0.1]", "arm sft[kl=0.1]: --kl is about RL, which --method sft is not"],
     ["expert[replay=2]", "arm expert[replay=2]: --replay is about RL, which --method expert is not"],
-    ["expert[rl.expertsOnly=true]", "arm expert[rl.expertsOnly=true]: --set rl.expertsOnly is no option of --method expert; expected lr, warmup"], // prettier-ignore
+    [
+      "expert[rl.expertsOnly=true]",
+      "arm expert[rl.expertsOnly=true]: --set rl.expertsOnly is no option of --method expert; expected lr, warmup",
+    ],
     ["random[rl.entropy=1]", "arm random[rl.entropy=1]: --set rl.entropy is no option of --method random; expected lr"],
-    ["sft[echo.lambda=1]", "arm sft[echo.lambda=1]: --set echo.lambda: echo is no part of --method sft, which is no RL"], // prettier-ignore
+    [
+      "sft[echo.lambda=1]",
+      "arm sft[echo.lambda=1]: --set echo.lambda: echo is no part of --method sft, which is no RL",
+    ],
     ["grpo[rl.expertsOnly=true]", "arm grpo[rl.expertsOnly=true]: --set rl.expertsOnly is about --method sft"],
-    ["grpo[rl.rewardFrom=5]", "arm grpo[rl.rewardFrom=5]: --set rl.rewardFrom: before that step nothing is learnt but a world model"], // prettier-ignore
+    [
+      "grpo[rl.rewardFrom=5]",
+      "arm grpo[rl.rewardFrom=5]: --set rl.rewardFrom: before that step nothing is learnt but a world model",
+    ],
     ["echo[rl.rewardFrom=-1]", "arm echo[rl.rewardFrom=-1]: --set rl.rewardFrom must be an integer ≥ 0, got -1"],
   ])("%s is one clear line", (text, message) => {
     expect(() => presetsOf(text)).toThrow(UsageError);
@@ -129,7 +164,16 @@ describe("what RL is measured against", () => {
     const learnt = lines.filter(({ phase }) => phase === "rl");
     expect(learnt.length).toBe(4);
     for (const line of learnt) {
-      expect(Object.keys(line)).toEqual(["step", "phase", "loss", "grad_norm", "learning_rate", "num_tokens", "step_time", "tokens_per_second"]); // prettier-ignore
+      expect(Object.keys(line)).toEqual([
+        "step",
+        "phase",
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "num_tokens",
+        "step_time",
+        "tokens_per_second",
+      ]);
       expect(line["grad_norm"]).toBeGreaterThan(0);
     }
     expect(Number(learnt.at(-1)!["loss"])).toBeLessThan(Number(learnt[0]!["loss"]));
@@ -173,7 +217,8 @@ describe("what RL is measured against", () => {
       const learner = { model, template, optimizer: experiment.rlOptimizer(model) };
       const played: { seed: number; success: boolean }[] = [];
       for await (const { plan } of experiment.rl(learner)) {
-        for (const { trajectory } of plan.episodes) played.push({ seed: trajectory.seed, success: trajectory.info["success"] === true }); // prettier-ignore
+        for (const { trajectory } of plan.episodes)
+          played.push({ seed: trajectory.seed, success: trajectory.info["success"] === true });
       }
       return {
         seeds: new Set(played.map(({ seed }) => seed)),

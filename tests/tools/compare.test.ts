@@ -1,6 +1,6 @@
 /**
- * Agents side by side: when a command line is about several, what the figures are made to say, the columns of the terminal, what an
- * agent expected to be answered, and the whole as a person runs it, killed half-way and continued.
+ * Agents side by side: when a command line is about several, what the figures are made to say, the columns of the
+ * terminal, what an agent expected to be answered, and the whole as a person runs it, killed half-way and continued.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -55,7 +55,10 @@ describe("a command line", () => {
   });
 
   test("of several: all begin with one warm start, which knows no method, in the home of the seed", () => {
-    const { warm, arms } = comparisonOf("runs/x", options("--seed", "4", "--arms", "grpo,b=grpo+echo[lambda=0.5,train.facts=random]")); // prettier-ignore
+    const { warm, arms } = comparisonOf(
+      "runs/x",
+      options("--seed", "4", "--arms", "grpo,b=grpo+echo[lambda=0.5,train.facts=random]"),
+    );
     expect(warm).toMatchObject({ path: "runs/x/warm", preset: { env: "home", seed: 4, tasks: { home: 1004 } } });
     expect(warm.preset.demoTasks).toEqual({ home: -1 });
     expect(
@@ -82,14 +85,26 @@ const outcomeOf = (a: number, b: number): Outcome => ({
   episodesPerStep: 128,
   warm: evaluation(6),
   arms: [a, b].map((successes, i) => {
-    return { label: i === 0 ? "grpo" : "grpo+echo", method: "", slug: "", plays: i === 0, after: evaluation(successes), curve: [], training: [], trainingSuccess: i === 0 ? 0.5 : null, steps: 100 }; // prettier-ignore
+    return {
+      label: i === 0 ? "grpo" : "grpo+echo",
+      method: "",
+      slug: "",
+      plays: i === 0,
+      after: evaluation(successes),
+      curve: [],
+      training: [],
+      trainingSuccess: i === 0 ? 0.5 : null,
+      steps: 100,
+    };
   }),
 });
 
 describe("what the figures are made to say", () => {
   test("a difference that chance does not explain, in either direction, and one that it does", () => {
     expect(verdictOf(outcomeOf(40, 110))).toBe(
-      "From 2.0 %, 12,800 episodes took grpo to 13.3 % and grpo+echo to 36.7 %: +23 points [+17, +30]; grpo+echo is ahead, and by more than the chance of 300 tasks explains. This is one seed; npm run ablate repeats the comparison over seeds, with any controls.",
+      "From 2.0 %, 12,800 episodes took grpo to 13.3 % and grpo+echo to 36.7 %: +23 points [+17, +30]; " +
+        "grpo+echo is ahead, and by more than the chance of 300 tasks explains. This is one seed; npm run ablate " +
+        "repeats the comparison over seeds, with any controls.",
     );
     expect(verdictOf(outcomeOf(110, 40))).toContain("−23 points [−30, −17]; grpo is ahead");
     expect(verdictOf(outcomeOf(100, 110))).toContain("so this run shows no difference");
@@ -132,7 +147,8 @@ test("a loss that is no number, which JSON does not have, is none: in the tables
     ["1", "–"],
     ["1", "–"],
   ]);
-  for (const { curve } of outcome.arms) expect(curve).toEqual([{ step: 0, success: 0.02, worldLoss: 1, worldLossOnPolicy: null, worldLossExcess: null }]); // prettier-ignore
+  for (const { curve } of outcome.arms)
+    expect(curve).toEqual([{ step: 0, success: 0.02, worldLoss: 1, worldLossOnPolicy: null, worldLossExcess: null }]);
 });
 
 const transcript = (task: string, step: number, success: boolean): Transcript => {
@@ -143,19 +159,38 @@ const transcript = (task: string, step: number, success: boolean): Transcript =>
     turn,
   });
   return {
-    step, phase: "eval", env: "home", family: "read", task, group: 0, reward: Number(success), success, stopReason: "completed", turns: 2, expected: ["no such file", ""],
+    step,
+    phase: "eval",
+    env: "home",
+    family: "read",
+    task,
+    group: 0,
+    reward: Number(success),
+    success,
+    stopReason: "completed",
+    turns: 2,
+    expected: ["no such file", ""],
     tokens: [
-      token("<|task|>", "prompt", 0), token(task, "prompt", 0), token("read x in y", "action", 0), token("<|end|>", "action", 0), token("<|obs|>", "scaffold", 0),
-      token("no such ", "observation", 0), token("file", "observation", 0), token("<|act|>", "scaffold", 0), token("done", "action", 1), token("<|end|>", "action", 1),
+      token("<|task|>", "prompt", 0),
+      token(task, "prompt", 0),
+      token("read x in y", "action", 0),
+      token("<|end|>", "action", 0),
+      token("<|obs|>", "scaffold", 0),
+      token("no such ", "observation", 0),
+      token("file", "observation", 0),
+      token("<|act|>", "scaffold", 0),
+      token("done", "action", 1),
+      token("<|end|>", "action", 1),
     ],
-  }; // prettier-ignore
+  };
 };
 
 describe("the terminal", () => {
   const style = createStyle(false);
   const lanes = ["grpo", "grpo+echo"].map((name, i) => {
     const progress = new Progress("rl", 100, 0, 0);
-    for (let step = 1; step <= 50; step++) progress.update(step, { success: (step * (1 + i)) / 200, reward: 1, loss: 2 }, step * 1000); // prettier-ignore
+    for (let step = 1; step <= 50; step++)
+      progress.update(step, { success: (step * (1 + i)) / 200, reward: 1, loss: 2 }, step * 1000);
     return { name, progress };
   });
 
@@ -169,7 +204,6 @@ describe("the terminal", () => {
       style,
       cells,
     ))
-      // prettier-ignore
       expect(textWidth(line)).toBeLessThanOrEqual(cells);
   });
 
@@ -212,7 +246,7 @@ describe("the terminal", () => {
   });
 });
 
-test("as a person runs it: to its end; killed half-way and continued, with the same results to the last byte", async () => {
+test("as a person runs it: to its end; killed half-way and continued, with the same bytes", async () => {
   const flags = ["--quick", "--arms", "grpo,grpo+echo", "--steps", "3", "--device", "wasm"];
   const whole = startIn(folder, "cli/main.ts", [...flags, "--name", "whole"]);
   expect(await whole.done, whole.seen()).toBe(0);

@@ -12,7 +12,10 @@ import { rateDifference, wilson } from "../../tools/figures/statistics.ts";
 
 const ESC = "\u001b";
 
-/** Understands what the display may send, and refuses the rest: text, \n, \r, cursor up, clear line end, clear below, SGR, cursor on/off. */
+/**
+ * Understands what the display may send, and refuses the rest: text, \n, \r, cursor up, clear line end, clear below,
+ * SGR, cursor on/off.
+ */
 class Terminal implements OutputStream {
   columns: number;
   rows = 40;
@@ -348,9 +351,16 @@ describe("cells", () => {
   });
 
   test("numbers", () => {
-    expect([0.12345, 12.345, -0.5, 1e-5, 0, NaN, 41234, -Infinity].map(formatNumber)).toEqual(
-      ["0.1235", "12.35", "−0.5000", "1.0e−5", "0", "NaN", "41.2k", "−∞"], // prettier-ignore
-    );
+    expect([0.12345, 12.345, -0.5, 1e-5, 0, NaN, 41234, -Infinity].map(formatNumber)).toEqual([
+      "0.1235",
+      "12.35",
+      "−0.5000",
+      "1.0e−5",
+      "0",
+      "NaN",
+      "41.2k",
+      "−∞",
+    ]);
     expect(formatCount(4_560_000)).toBe("4.56M");
     expect([0, 0.4375, 1].map(formatPercent)).toEqual(["0 %", "43.8 %", "100 %"]);
     expect([5, 65, 3700, NaN].map(formatDuration)).toEqual(["0:05", "1:05", "1:01:40", "–:––"]);

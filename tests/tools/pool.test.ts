@@ -23,7 +23,7 @@ const preset = presetFor(
 const warm: Job = { path: join(folder, "warm"), preset, device: "wasm" };
 const arm: Job = { path: join(folder, "arm"), preset, device: "wasm", from: warm.path };
 
-test("phases, steps with their metrics, evaluations, transcripts and notes arrive; the arm's in its own name", async () => {
+test("phases, steps with metrics, evaluations, transcripts and notes arrive, under the arm's name", async () => {
   const heard: [Job, Message][] = [];
   const finished: Job[] = [];
   const options = {
@@ -36,7 +36,9 @@ test("phases, steps with their metrics, evaluations, transcripts and notes arriv
   expect(await trainAll([arm], options)).toBe(true);
   expect(finished).toEqual([warm, arm]);
   const of = <K extends Message["kind"]>(job: Job, kind: K): Extract<Message, { kind: K }>[] =>
-    heard.flatMap(([from, message]) => (from === job && message.kind === kind ? [message as Extract<Message, { kind: K }>] : [])); // prettier-ignore
+    heard.flatMap(([from, message]) =>
+      from === job && message.kind === kind ? [message as Extract<Message, { kind: K }>] : [],
+    );
   expect(of(warm, "phase").map(({ name, total, done }) => [name, total, done])).toEqual([
     ["warm start: learning from demonstrations", 3, 0],
     ["evaluating the warm start on held-out tasks", 1, 0],

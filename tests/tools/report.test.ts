@@ -132,11 +132,24 @@ describe("curves", () => {
     for (const { about } of charts) expect(about).not.toBe("");
     for (const name of Object.keys(rare[0]).slice(2)) expect(metricInfo(name).label).toMatch(/^world \w+$/);
 
-    const every = (n: number, count: number): (number | null)[] => Array.from({ length: count }, (_, i) => (i % n === 0 ? 1 : null)); // prettier-ignore
-    expect([every(64, 129), every(64, 65), every(64, 1), [null, 1, null], every(20, 1000)].map(isSparse)).toEqual([true, true, true, true, true]); // prettier-ignore
+    const every = (n: number, count: number): (number | null)[] =>
+      Array.from({ length: count }, (_, i) => (i % n === 0 ? 1 : null));
+    expect([every(64, 129), every(64, 65), every(64, 1), [null, 1, null], every(20, 1000)].map(isSparse)).toEqual([
+      true,
+      true,
+      true,
+      true,
+      true,
+    ]);
     // RL after a long warm start is not rare, nor is nothing at all.
     const late = [...Array.from({ length: 900 }, () => null), ...every(1, 60)];
-    expect([late, every(5, 100), every(1, 2), [null, null], []].map(isSparse)).toEqual([false, false, false, false, false]); // prettier-ignore
+    expect([late, every(5, 100), every(1, 2), [null, null], []].map(isSparse)).toEqual([
+      false,
+      false,
+      false,
+      false,
+      false,
+    ]);
   });
 
   test("held-out and training values on one axis, with the Wilson band", () => {
@@ -162,7 +175,10 @@ describe("curves", () => {
       { step: 3, phase: "rl", success: 0.75 },
       { step: 4, phase: "eval", success: 0.5, episodes: 40 },
     ];
-    const part = (range: "whole" | "sft" | "rl"): string => linesIn(run, range).map(({ phase }) => phase).join(" "); // prettier-ignore
+    const part = (range: "whole" | "sft" | "rl"): string =>
+      linesIn(run, range)
+        .map(({ phase }) => phase)
+        .join(" ");
     expect(part("whole")).toBe("sft sft eval rl rl eval");
     expect(part("sft")).toBe("sft sft eval");
     expect(part("rl")).toBe("eval rl rl eval");
