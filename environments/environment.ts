@@ -1,18 +1,20 @@
 /**
  * What an environment is: text in, text out, asynchronous, seeded, used for one episode.
  *
- * The shape `reset(seed) → observation`, `step(action) → { observation, reward, done, info }` is that of Gym (Brockman et al.
- * 2016), made single-use so that no state can leak from one episode into the next. An environment knows nothing of tokens,
- * roles or prompts: what it returns is its own output and nothing else, so that every character of an observation may be
- * learnt by a world model; warnings of the loop that drives it are added elsewhere and never appear here.
+ * The shape `reset(seed) → observation`, `step(action) → { observation, reward, done, info }` is that of Gym (Brockman
+ * et al. 2016), made single-use so that no state can leak from one episode into the next. An environment knows nothing
+ * of tokens, roles or prompts: what it returns is its own output and nothing else, so that every character of an
+ * observation may be learnt by a world model; warnings of the loop that drives it are added elsewhere and never appear
+ * here.
  */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 
 /**
- * Facts about a step, for metrics and transcripts. The agent never sees them. Names that others read: `family`, `level`, `success`,
- * `toolErrors`, and `answerEntropy`, the entropy in nats of the episode's answers so far, each given the task, the actions and the answers
- * before it, for somebody who knows all facts of the world. It is what no world model can predict.
+ * Facts about a step, for metrics and transcripts. The agent never sees them. Names that others read: `family`,
+ * `level`, `success`, `toolErrors`, and `answerEntropy`, the entropy in nats of the episode's answers so far, each
+ * given the task, the actions and the answers before it, for somebody who knows all facts of the world. It is what no
+ * world model can predict.
  */
 export type StepInfo = Readonly<Record<string, number | string | boolean>>;
 
@@ -35,8 +37,9 @@ export interface CallOptions {
 export interface Environment {
   readonly name: string;
   /**
-   * What is known of the episode once it is reset, and repeated in the info of every step: family and level, the info that Gym's `reset`
-   * gives. An episode whose first action is cut off has no other. @throws before reset. Optional: default nothing.
+   * What is known of the episode once it is reset, and repeated in the info of every step: family and level, the info
+   * that Gym's `reset` gives. An episode whose first action is cut off has no other. @throws before reset. Optional:
+   * default nothing.
    */
   readonly info?: StepInfo;
   /** Starts the episode. Resolves to the first observation (the task). The same seed gives the same episode. */
@@ -44,17 +47,18 @@ export interface Environment {
   /** One action. Whatever is wrong with the action's text is told by the observation; it never throws for that. */
   step(action: string, options?: CallOptions): Promise<StepResult>;
   /**
-   * A second episode that stands where this one stands, for searches that try several actions from one point; what happens in
-   * either does not touch the other. Chance repeats itself: the same actions get the same answers in both, unless `seed` is
-   * given, from which the copy then draws what is left to chance. (A search without fresh seeds sees the future of a slippery
-   * world.) Optional: an environment whose state cannot be copied, a remote one, has no `clone`.
+   * A second episode that stands where this one stands, for searches that try several actions from one point; what
+   * happens in either does not touch the other. Chance repeats itself: the same actions get the same answers in both,
+   * unless `seed` is given, from which the copy then draws what is left to chance. (A search without fresh seeds sees
+   * the future of a slippery world.) Optional: an environment whose state cannot be copied, a remote one, has no
+   * `clone`.
    *
    * @throws while a call is running, and after one that failed
    */
   clone?(seed?: number): Environment;
   /**
-   * Gives back what the episode holds outside this program, a connection; whoever made the environment calls it when the episode
-   * is over, however it ended. Never throws; a second call does nothing. Optional: most hold nothing.
+   * Gives back what the episode holds outside this program, a connection; whoever made the environment calls it when
+   * the episode is over, however it ended. Never throws; a second call does nothing. Optional: most hold nothing.
    */
   close?(): void;
 }
@@ -78,7 +82,10 @@ export interface FamilyInfo {
   readonly description: string;
 }
 
-/** What a novice does. A guess that came out wrong is there to be read, not to be imitated; what follows from an answer may be. */
+/**
+ * What a novice does. A guess that came out wrong is there to be read, not to be imitated; what follows from an answer
+ * may be.
+ */
 export interface NoviceMove {
   readonly action: string;
   readonly isGuess: boolean;
@@ -91,30 +98,41 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   /** Where its idea is from, with a paper if there is one. Optional: default nothing is said. */
   readonly source?: string;
   readonly families: readonly FamilyInfo[];
-  /** The names of all options that `make` takes, for whoever adds some of its own. Optional: default those that all have. */
+  /**
+   * The names of all options that `make` takes, for whoever adds some of its own. Optional: default those that all
+   * have.
+   */
   readonly optionNames?: readonly string[];
   /** A fresh episode, not yet reset. Throws on unknown option values. */
   make(options?: Options): Environment;
-  /** Scripted expert: the next action in this live episode. It may look at hidden state; throws if `env` is not of this kind. */
+  /**
+   * Scripted expert: the next action in this live episode. It may look at hidden state; throws if `env` is not of this
+   * kind.
+   */
   expert(env: Environment): string;
   /**
-   * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take the names
-   * from there; given the options that the episode was made with, words of that world: what a novice would try.
+   * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take
+   * the names from there; given the options that the episode was made with, words of that world: what a novice would
+   * try.
    */
   random(rng: Rng, task?: string, options?: Options): string;
-  /** A scripted novice: its action in this turn of a live episode. Default: two random actions, and then it gives up. */
+  /**
+   * A scripted novice: its action in this turn of a live episode. Default: two random actions, and then it gives up.
+   */
   novice?(env: Environment, rng: Rng, turn: number, task: string): NoviceMove;
   /**
-   * What might be thought before the next action in this live episode: a true trace of a search from where it stands, with filler words
-   * drawn from `rng`; 20 to 60 tokens where a word is one. It does not say what to do: the expert's action follows from it, a novice's,
-   * who thinks the same, does not. Throws if `env` is not of this kind. Optional: default no thoughts.
+   * What might be thought before the next action in this live episode: a true trace of a search from where it stands,
+   * with filler words drawn from `rng`; 20 to 60 tokens where a word is one. It does not say what to do: the expert's
+   * action follows from it, a novice's, who thinks the same, does not. Throws if `env` is not of this kind. Optional:
+   * default no thoughts.
    */
   thoughts?(env: Environment, rng: Rng): string;
 }
 
 /**
- * The contract, enforced once for all environments: reset once, no step before reset, after the end, or while another call is
- * running; an abort ends the episode even if the environment ignores its signal. Extend it and write `begin` and `act`.
+ * The contract, enforced once for all environments: reset once, no step before reset, after the end, or while another
+ * call is running; an abort ends the episode even if the environment ignores its signal. Extend it and write `begin`
+ * and `act`.
  *
  * @example
  * class Echo extends SingleUseEnvironment {
@@ -131,7 +149,9 @@ export abstract class SingleUseEnvironment implements Environment {
 
   /** Builds the episode of this seed; returns the first observation. */
   protected abstract begin(seed: number, signal?: AbortSignal): string | Promise<string>;
-  /** Plays one action. Errors in the action are observations; an exception means that the environment itself is broken. */
+  /**
+   * Plays one action. Errors in the action are observations; an exception means that the environment itself is broken.
+   */
   protected abstract act(action: string, signal?: AbortSignal): StepResult | Promise<StepResult>;
 
   async reset(seed: number, options: CallOptions = {}): Promise<string> {
@@ -155,8 +175,8 @@ export abstract class SingleUseEnvironment implements Environment {
   }
 
   /**
-   * For `clone` of an environment that has one: `this`, fresh from its constructor, takes over where `original` is between reset
-   * and end. The state of the world is for the subclass to copy.
+   * For `clone` of an environment that has one: `this`, fresh from its constructor, takes over where `original` is
+   * between reset and end. The state of the world is for the subclass to copy.
    */
   protected resumeFrom(original: SingleUseEnvironment): void {
     const phase = original.#phase;

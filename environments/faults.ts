@@ -1,9 +1,10 @@
 /**
- * Faults that real worlds have, for any environment: answers that carry text nobody can predict (time stamps, numbers of requests), and
- * a verifier that lies. So it can be measured what a method loses to them. What is true stays in `info.success`; only the reward lies.
+ * Faults that real worlds have, for any environment: answers that carry text nobody can predict (time stamps, numbers
+ * of requests), and a verifier that lies. So it can be measured what a method loses to them. What is true stays in
+ * `info.success`; only the reward lies.
  *
- * Chance follows from the task and from what the agent has done, as everything in an environment does: the same actions meet the same
- * faults, in a clone, too, and another task or another action meets its own.
+ * Chance follows from the task and from what the agent has done, as everything in an environment does: the same actions
+ * meet the same faults, in a clone, too, and another task or another action meets its own.
  */
 import { checkKeys } from "../engine/options.ts";
 import { Rng } from "../engine/index.ts";
@@ -18,13 +19,16 @@ import type {
 import { checkOptions, COMMON_OPTIONS, type OptionRule, type OptionRules } from "./options.ts";
 
 export interface FaultOptions {
-  /** Share of the answers that end in a time stamp and a number, in [0, 1]. Default 0. PaW (arXiv 2606.02388) is about these. */
+  /**
+   * Share of the answers that end in a time stamp and a number, in [0, 1]. Default 0. PaW (arXiv 2606.02388) is about
+   * these.
+   */
   readonly noise?: number;
   /** Chance that an ended episode that failed is paid 1. Default 0. */
   readonly falsePositives?: number;
   /**
-   * Chance that one that succeeded is paid 0. Default 0. The verifier tells more than chance as long as both chances together are less
-   * than 1: J = TPR − FPR > 0 (RLVεR).
+   * Chance that one that succeeded is paid 0. Default 0. The verifier tells more than chance as long as both chances
+   * together are less than 1: J = TPR − FPR > 0 (RLVεR).
    */
   readonly falseNegatives?: number;
 }
@@ -35,7 +39,7 @@ const CHANCE: OptionRule = {
 };
 const FAULTS: OptionRules<FaultOptions> = { noise: CHANCE, falsePositives: CHANCE, falseNegatives: CHANCE };
 
-/** The same environment, which takes `FaultOptions`, too. Without them its episodes are its own and nothing else. */
+/** The same environment, which takes `FaultOptions`, too. Without them its episodes stay as they are. */
 export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOptions & FaultOptions> {
   const own = (env: Environment): Environment => (env instanceof Faulty ? env.world : env);
   const optionNames = [...(spec.optionNames ?? Object.keys(COMMON_OPTIONS)), ...Object.keys(FAULTS)];
@@ -43,7 +47,7 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
     ...spec,
     optionNames,
     make(options = {}) {
-      // Before the world's own check, which would name its own options alone.
+      // This comes before the check of the world itself, which would name its own options alone.
       checkKeys(spec.name, options, optionNames);
       const { faults, rest } = split(options);
       checkOptions(spec.name, faults, FAULTS);
@@ -80,9 +84,9 @@ class Faulty implements Environment {
   readonly name: string;
   readonly world: Environment;
   readonly #faults: FaultOptions;
-  /** Of this task after these actions. */
+  /** The stream of this task after these actions. */
   #rng = new Rng(0);
-  /** Entropy of all stamps so far, in nats. */
+  /** The entropy of all stamps so far, in nats. */
   #entropy = 0;
   clone?: (seed?: number) => Environment;
 

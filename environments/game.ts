@@ -1,10 +1,10 @@
 /**
- * The frame of all environments of ours: a game is an environment written as pure functions over a task (fixed for the episode) and a
- * state (a value that each action replaces). `defineGame` makes an `EnvironmentSpec` of one: options, families, seeds, counting, clones
- * and the contract are the same for all.
+ * The frame of all environments of ours: a game is an environment written as pure functions over a task (fixed for the
+ * episode) and a state (a value that each action replaces). `defineGame` makes an `EnvironmentSpec` of one: options,
+ * families, seeds, counting, clones and the contract are the same for all.
  *
- * A move never changes the state that it was given, so a clone of a live episode is another reference to the same state, and a search
- * tree may hold as many as it likes.
+ * A move never changes the state that it was given, so a clone of a live episode is another reference to the same
+ * state, and a search tree may hold as many as it likes.
  */
 import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
@@ -57,8 +57,8 @@ export interface Move<State> {
   /** What else the info of this step tells. */
   readonly info?: StepInfo;
   /**
-   * Entropy of the observation in nats, as `answerEntropy` of a step's info has it (environment.ts). Default: nobody has worked it
-   * out.
+   * Entropy of the observation in nats, as `answerEntropy` of a step's info has it (environment.ts). Default: nobody
+   * has worked it out.
    */
   readonly entropy?: number;
 }

@@ -1,6 +1,6 @@
 /**
- * What worlds on a square grid share: cells, directions, moves as words, and the map as text. A cell is its row-major index in a
- * grid of side `size`; there is nothing beyond the edge.
+ * What worlds on a square grid share: cells, directions, moves as words, and the map as text. A cell is its row-major
+ * index in a grid of side `size`; there is nothing beyond the edge.
  */
 import type { Rng } from "../engine/index.ts";
 
@@ -22,7 +22,9 @@ export function neighbour(cell: number, direction: Direction, size: number): num
   return column < size - 1 ? cell + 1 : undefined;
 }
 
-/** One to `most` words, each a direction, in any case, with spaces or commas between them; undefined for any other text. */
+/**
+ * One to `most` words, each a direction, in any case, with spaces or commas between them; undefined for any other text.
+ */
 export function readMoves(action: string, most: number): Direction[] | undefined {
   const words = action
     .trim()
@@ -38,12 +40,12 @@ export function moveHelp(most: number): string {
   return `unknown action; use ${most === 1 ? `one of ${list}` : `1 to ${most} of ${list}`}`;
 }
 
-/** Words that decide nothing. */
+/** Words that say nothing of the board. */
 const FILLERS = ["hmm", "well", "now", "look", "wait", "maybe", "ok", "see"] as const;
 
 /**
- * A thought before an action: every direction is tried, with what it meets there, none to two filler words before each. What to do it
- * does not say: that is the action's to decide.
+ * A thought before an action: every direction is tried, with what it meets there, none to two filler words before each.
+ * What to do it does not say: that is the action's to decide.
  *
  *     now try up edge. try right 3 more. hmm ok try down hole. try left 5 more.
  *
@@ -58,8 +60,8 @@ export function tryAll(meets: (direction: Direction) => string, rng: Rng): strin
 }
 
 /**
- * Lines of glyphs. With a space between the cells, each cell is a token of its own in tokenizers that join punctuation or letters
- * (those of most models, and the main job's); `dense` leaves the spaces out.
+ * Lines of glyphs. With a space between the cells, each cell is a token of its own in tokenizers that join punctuation
+ * or letters (those of most models, and the main job's); `dense` leaves the spaces out.
  */
 export function showGrid(glyphs: readonly string[], size: number, dense: boolean): string {
   const rows = Array.from({ length: size }, (_, row) => glyphs.slice(row * size, (row + 1) * size));

@@ -1,6 +1,7 @@
 /**
- * `worldgrad/environments`: worlds of text in which an agent acts and is answered, and what one's own world has to offer. Only names
- * are handed on here; the definitions are in the files that each line names. They know the engine's random numbers and nothing else.
+ * `worldgrad/environments`: worlds of text in which an agent acts and is answered, and what one's own world has to
+ * offer. Only names are handed on here; the definitions are in the files that each line names. They know the engine's
+ * random numbers and nothing else.
  */
 
 export {

@@ -1,6 +1,7 @@
 /**
- * How an environment declares its options: a table with one rule for each name. So every environment refuses a misspelt name, and a
- * value that makes no sense, in the same words; and whoever adds options of its own (faults.ts) knows those that are there.
+ * How an environment declares its options: a table with one rule for each name. So every environment refuses a misspelt
+ * name, and a value that makes no sense, in the same words; and whoever adds options of its own (faults.ts) knows those
+ * that are there.
  */
 import { check } from "../engine/errors.ts";
 import { checkKeys, showValue } from "../engine/options.ts";
@@ -56,8 +57,8 @@ export const COMMON_OPTIONS: Readonly<Record<keyof EnvironmentOptions, OptionRul
 };
 
 /**
- * Checks that there are no options but those of the rules, and that each has a value that its rule accepts; an option that is
- * undefined is one that was not given.
+ * Checks that there are no options but those of the rules, and that each has a value that its rule accepts; an option
+ * that is undefined is one that was not given.
  *
  * @param where the name of the environment, with which messages begin
  * @throws WorldgradError `gridworld: moves must be an integer in [1, 1000], got 0`

@@ -1,12 +1,12 @@
 /**
- * Ranking of short texts by the words of a query: Okapi BM25 (Robertson, Walker, Jones, Hancock-Beaulieu and Gatford 1994) with
- * the inverse document frequency that cannot be negative (as in Lucene), k1 = 1.2 and b = 0.75.
+ * Ranking of short texts by the words of a query: Okapi BM25 (Robertson, Walker, Jones, Hancock-Beaulieu and Gatford
+ * 1994) with the inverse document frequency that cannot be negative (as in Lucene), k1 = 1.2 and b = 0.75.
  *
  * No stemming, no synonyms, no fuzzy matches: the agent has to write the word as it stands.
  */
 const K1 = 1.2;
 const B = 0.75;
-/** Words of a query that are looked at; whatever an agent writes costs no more than this. */
+/** How many words of a query count: this bounds the cost of whatever an agent writes. */
 const MAX_QUERY_WORDS = 16;
 
 export const wordsOf = (text: string): string[] => text.toLowerCase().match(/[a-z0-9]+/g) ?? [];

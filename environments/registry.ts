@@ -1,6 +1,6 @@
 /**
- * The table of environments: whatever stands in `WORLDS` is known by its name, on the command line too, and takes the options of
- * faults.ts beside its own.
+ * The table of environments: whatever stands in `WORLDS` is known by its name, on the command line too, and takes the
+ * options of faults.ts beside its own.
  */
 import { calculator } from "./calculator/index.ts";
 import { castle } from "./castle/index.ts";
@@ -26,7 +26,7 @@ const WORLDS: readonly EnvironmentSpec[] = [
   household,
 ];
 
-/** By name. */
+/** The environments by their names. */
 export const ENVIRONMENTS: Readonly<Record<string, EnvironmentSpec>> = Object.fromEntries(
   WORLDS.map((world) => [world.name, withFaults(world)]),
 );

@@ -1,9 +1,10 @@
 /**
- * What an episode may be drawn from, for environments that generate their tasks: the options that all of them share, checked,
- * and the split between tasks for training and held-out ones.
+ * What an episode may be drawn from, for environments that generate their tasks: the options that all of them share,
+ * checked, and the split between tasks for training and held-out ones.
  *
- * The split is a function of the task itself, not of a list or of the seeds: a hash of what makes the task puts it on one side,
- * and the generator draws until it has one of the wanted side. So no held-out task can occur in training, whatever is drawn.
+ * The split is a function of the task itself, not of a list or of the seeds: a hash of what makes the task puts it on
+ * one side, and the generator draws until it has one of the wanted side. So no held-out task can occur in training,
+ * whatever is drawn.
  */
 import { check, fail } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
@@ -40,7 +41,7 @@ export function selectFamilies<F extends FamilyInfo>(
   return chosen;
 }
 
-/** Is the task that this text is all of kept for held-out ones? A quarter of all texts is, by a hash. */
+/** Is the task that this text identifies held out? A hash of the text decides it; a quarter of all texts is. */
 export function isHeldOut(identity: string): boolean {
   return new Rng(0).split(identity).bits() % 4 === 3;
 }

@@ -1,10 +1,12 @@
 /**
- * The words of generated tasks: names of files and directories, keys and values are all drawn alike, so that a word does not give
- * away its part and has to be copied from where it stands. They are pronounceable and made of three syllables (`lomika`,
- * `tekaru`): 64,000 in all, so that knowing them by heart is no way out and copying is the only policy that works.
+ * The words of generated tasks: names of files and directories, keys and values are all drawn alike, so that a word
+ * does not give away its part and has to be copied from where it stands. They are pronounceable and made of three
+ * syllables (`lomika`, `tekaru`): 64,000 in all, so that knowing them by heart is no way out and copying is the only
+ * policy that works.
  *
- * A quarter is held out, by the sum of the syllables' numbers: every pair of neighbouring syllables of a held-out word is common
- * in training words. With two syllables that could not be so, and a small model learns the pairs that never occur.
+ * A quarter is held out, by the sum of the syllables' numbers: every pair of neighbouring syllables of a held-out word
+ * is common in training words. With two syllables that could not be so, and a small model learns the pairs that never
+ * occur.
  */
 import type { Rng } from "../engine/index.ts";
 
@@ -12,7 +14,7 @@ const SYLLABLES: readonly string[] = [..."bdfklmrt"].flatMap((consonant) =>
   [..."aeiou"].map((vowel) => consonant + vowel),
 );
 
-/** Words of task texts that happen to have this form. */
+/** English words of task texts that happen to have the form of a generated one. */
 const TAKEN: ReadonlySet<string> = new Set(["delete", "remote", "relate", "locate"]);
 
 /** Whether a word is kept for held-out tasks; `undefined` for text that is no word of ours. */
@@ -44,10 +46,13 @@ export function nameMaker(rng: Rng, split: "train" | "heldout" = "train"): () =>
 }
 
 const LETTERS = 6;
-/** By split, of the first 0, 1, … 6 letters. */
+/** The entropies of the first 0, 1, … 6 letters of a word, by split. */
 const entropies = new Map<string, readonly number[]>();
 
-/** Entropy of the first `letters` letters of a random word of a split, in nats: of all six the logarithm of how many words there are. */
+/**
+ * Entropy of the first `letters` letters of a random word of a split, in nats: of all six the logarithm of how many
+ * words there are.
+ */
 export function wordEntropy(split: "train" | "heldout", letters: number = LETTERS): number {
   const known = entropies.get(split) ?? prefixEntropies(split);
   entropies.set(split, known);
@@ -55,7 +60,9 @@ export function wordEntropy(split: "train" | "heldout", letters: number = LETTER
 }
 
 function prefixEntropies(split: "train" | "heldout"): number[] {
-  const words = SYLLABLES.flatMap((a) => SYLLABLES.flatMap((b) => SYLLABLES.map((c) => a + b + c))).filter((word) => isHeldOut(word) === (split === "heldout")); // prettier-ignore
+  const words = SYLLABLES.flatMap((a) => SYLLABLES.flatMap((b) => SYLLABLES.map((c) => a + b + c))).filter(
+    (word) => isHeldOut(word) === (split === "heldout"),
+  );
   return Array.from({ length: LETTERS + 1 }, (_, letters) => {
     const counts = new Map<string, number>();
     for (const word of words) counts.set(word.slice(0, letters), (counts.get(word.slice(0, letters)) ?? 0) + 1);

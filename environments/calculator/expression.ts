@@ -7,7 +7,8 @@
  *     power    = atom [ ("^" | "**") sign ]              so -2^2 is -4 and 2^3^2 is 512
  *     atom     = digits [ "." digits ] | "(" sum ")"
  *
- * `//` divides and rounds down, `%` is what then remains, with the sign of the divisor (as in Python). Both take fractions.
+ * `//` divides and rounds down, `%` is what then remains, with the sign of the divisor (as in Python). Both take
+ * fractions.
  */
 import { add, divide, floor, multiply, negate, rational, type Rational, fromDecimal } from "./rational.ts";
 
@@ -99,7 +100,8 @@ class Parser {
     }
     if (this.#take("(") === undefined) throw this.#unexpected();
     const value = this.#sum();
-    if (this.#take(")") === undefined) throw this.#at < this.#tokens.length ? this.#unexpected() : new Complaint("missing )"); // prettier-ignore
+    if (this.#take(")") === undefined)
+      throw this.#at < this.#tokens.length ? this.#unexpected() : new Complaint("missing )");
     return value;
   }
 

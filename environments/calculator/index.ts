@@ -1,8 +1,8 @@
 /**
- * `calculator`: word problems with numbers too large for mental arithmetic, and a calculator. The agent says `calc EXPR` and is told
- * the value, exactly, as an integer or a fraction; `answer N` ends the episode. From level 3 on problems have several steps; in
- * `gap` the next step depends on what the calculator said. Read it in this order: rational.ts and expression.ts (the calculator),
- * problems.ts (what is asked), this file (the episode).
+ * `calculator`: word problems with numbers too large for mental arithmetic, and a calculator. The agent says `calc
+ * EXPR` and is told the value, exactly, as an integer or a fraction; `answer N` ends the episode. From level 3 on
+ * problems have several steps; in `gap` the next step depends on what the calculator said. Read it in this order:
+ * rational.ts and expression.ts (the calculator), problems.ts (what is asked), this file (the episode).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -84,10 +84,12 @@
  *     45805
  *     $ answer 45805
  *
- * An answer must be a number, not an expression, and a fraction in lowest terms: what is left to be calculated is not accepted as
- * an answer, and costs a turn. The expert solves all problems, the random baseline none (0 of 1,000 in each family).
+ * An answer must be a number, not an expression, and a fraction in lowest terms: what is left to be calculated is not
+ * accepted as an answer, and costs a turn. The expert solves all problems, the random baseline none (0 of 1,000 in each
+ * family).
  *
- * Held-out problems share no quantity of three or more digits with training problems (see problems.ts); the words are the same.
+ * Held-out problems share no quantity of three or more digits with training problems (see problems.ts); the words are
+ * the same.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
@@ -114,8 +116,8 @@ function makeTask(rng: Rng, family: ProblemFamily, { split = "train" }: Calculat
 }
 
 /**
- * `calc EXPR` is answered with a number, `7` or `5/3`, or with `error: ` and what is wrong; `answer N` ends the episode. Anything
- * else is answered with how to say it.
+ * `calc EXPR` is answered with a number, `7` or `5/3`, or with `error: ` and what is wrong; `answer N` ends the
+ * episode. Anything else is answered with how to say it.
  */
 function play({ task, state }: CalculatorEpisode, action: string): Move<number> {
   const said = action.trim();
@@ -136,8 +138,8 @@ function play({ task, state }: CalculatorEpisode, action: string): Move<number> 
 }
 
 /**
- * One number: whole, with or without commas between thousands, decimal, or a fraction. A fraction must be in lowest terms, and
- * an expression is no number: what is left to be calculated is not an answer. Undefined for any other text.
+ * One number: whole, with or without commas between thousands, decimal, or a fraction. A fraction must be in lowest
+ * terms, and an expression is no number: what is left to be calculated is not an answer. Undefined for any other text.
  */
 export function readAnswer(text: string): Rational | undefined {
   const plain = /^[-+]?\d{1,3}(,\d{3})+(\.\d+)?$/.test(text) ? text.replaceAll(",", "") : text;
@@ -150,7 +152,10 @@ export function readAnswer(text: string): Rational | undefined {
   return rational(numerator, denominator);
 }
 
-/** A plausible action with numbers of the task, if it is given, else of three to six digits; one in five ends the episode. */
+/**
+ * A plausible action with numbers of the task, if it is given, else of three to six digits; one in five ends the
+ * episode.
+ */
 function random(rng: Rng, task: string = ""): string {
   const numbers = task.match(/\d+/g) ?? [];
   const number = (): string => {

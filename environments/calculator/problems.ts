@@ -1,11 +1,11 @@
 /**
- * The word problems: families of them, and how one is drawn. A problem has numbers too large for mental arithmetic, a plan of
- * calculations, and an answer that is computed here, with no parser, apart from the calculator.
+ * The word problems: families of them, and how one is drawn. A problem has numbers too large for mental arithmetic, a
+ * plan of calculations, and an answer that is computed here, with no parser, apart from the calculator.
  *
- * All quantities have three to six digits and come from one split: a quantity is held out if the sum of its digits leaves 3 when
- * divided by 4. So training and held-out problems have no quantity in common, and each pair of neighbouring digits of a held-out
- * quantity is common in training. The numbers from 2 to 99 that some problems also have (a percentage, people who share) are of
- * both.
+ * All quantities have three to six digits and come from one split: a quantity is held out if the sum of its digits
+ * leaves 3 when divided by 4. So training and held-out problems have no quantity in common, and each pair of
+ * neighbouring digits of a held-out quantity is common in training. The numbers from 2 to 99 that some problems also
+ * have (a percentage, people who share) are of both.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
@@ -74,7 +74,10 @@ const gain: ProblemFamily = {
   description: "a sum",
   draft: (draw) => {
     const [who, what, a, b] = [draw.name(), draw.thing(), draw.quantity(6), draw.quantity(5)];
-    const texts = [`${who} has ${a} ${what} and gets ${b} more. How many now?`, `${who} adds ${b} ${what} to ${a}. How many now?`]; // prettier-ignore
+    const texts = [
+      `${who} has ${a} ${what} and gets ${b} more. How many now?`,
+      `${who} adds ${b} ${what} to ${a}. How many now?`,
+    ];
     return { texts, plan: [`${a}+${b}`], answer: whole(a + b) };
   },
 };
@@ -85,7 +88,10 @@ const loss: ProblemFamily = {
   description: "a difference",
   draft: (draw) => {
     const [who, what, a, b] = [draw.name(), draw.thing(), draw.quantity(6), draw.quantity(5)];
-    const texts = [`${who} has ${a} ${what} and loses ${b}. How many are left?`, `${who} takes ${b} of ${a} ${what}. How many are left?`]; // prettier-ignore
+    const texts = [
+      `${who} has ${a} ${what} and loses ${b}. How many are left?`,
+      `${who} takes ${b} of ${a} ${what}. How many are left?`,
+    ];
     return { texts, plan: [`${a}-${b}`], answer: whole(a - b) };
   },
 };
@@ -96,7 +102,10 @@ const boxes: ProblemFamily = {
   description: "a product",
   draft: (draw) => {
     const [what, a, b] = [draw.thing(), draw.quantity(4), draw.quantity(3)];
-    const texts = [`${a} boxes hold ${b} ${what} each. How many ${what}?`, `How many ${what} are in ${a} boxes of ${b}?`]; // prettier-ignore
+    const texts = [
+      `${a} boxes hold ${b} ${what} each. How many ${what}?`,
+      `How many ${what} are in ${a} boxes of ${b}?`,
+    ];
     return { texts, plan: [`${a}*${b}`], answer: whole(a * b) };
   },
 };
@@ -107,7 +116,10 @@ const packs: ProblemFamily = {
   description: "a quotient, rounded down",
   draft: (draw) => {
     const [what, a, b] = [draw.thing(), draw.quantity(6), draw.quantity(3)];
-    const texts = [`How many full packs of ${b} are in ${a} ${what}?`, `${a} ${what} go into packs of ${b}. How many packs get full?`]; // prettier-ignore
+    const texts = [
+      `How many full packs of ${b} are in ${a} ${what}?`,
+      `${a} ${what} go into packs of ${b}. How many packs get full?`,
+    ];
     return { texts, plan: [`${a}//${b}`], answer: whole(Math.floor(a / b)) };
   },
 };
@@ -118,7 +130,10 @@ const rest: ProblemFamily = {
   description: "a remainder",
   draft: (draw) => {
     const [what, a, b] = [draw.thing(), draw.quantity(6), draw.quantity(3)];
-    const texts = [`${a} ${what} go into packs of ${b}. How many are left over?`, `What remains of ${a} ${what} in packs of ${b}?`]; // prettier-ignore
+    const texts = [
+      `${a} ${what} go into packs of ${b}. How many are left over?`,
+      `What remains of ${a} ${what} in packs of ${b}?`,
+    ];
     return { texts, plan: [`${a}%${b}`], answer: whole(a % b) };
   },
 };
@@ -129,7 +144,10 @@ const percent: ProblemFamily = {
   description: "a percentage of a product, often no whole number",
   draft: (draw) => {
     const [a, b, p] = [draw.quantity(3), draw.quantity(3), draw.between(11, 99)];
-    const texts = [`A field is ${a} by ${b}. How large is ${p} percent of it?`, `What is ${p} percent of ${a} times ${b}?`]; // prettier-ignore
+    const texts = [
+      `A field is ${a} by ${b}. How large is ${p} percent of it?`,
+      `What is ${p} percent of ${a} times ${b}?`,
+    ];
     return { texts, plan: [`${a}*${b}`, `${a * b}*${p}/100`], answer: rational(BigInt(a * b * p), 100n) };
   },
 };
@@ -140,7 +158,10 @@ const share: ProblemFamily = {
   description: "a sum in equal parts, often no whole number",
   draft: (draw) => {
     const [what, a, b, n] = [draw.thing(), draw.quantity(5), draw.quantity(5), draw.between(3, 29)];
-    const texts = [`${n} people share ${a} and ${b} ${what}. How many each?`, `Split ${a} and ${b} ${what} into ${n} equal parts. How large is one?`]; // prettier-ignore
+    const texts = [
+      `${n} people share ${a} and ${b} ${what}. How many each?`,
+      `Split ${a} and ${b} ${what} into ${n} equal parts. How large is one?`,
+    ];
     return { texts, plan: [`${a}+${b}`, `${a + b}/${n}`], answer: rational(BigInt(a + b), BigInt(n)) };
   },
 };
@@ -152,7 +173,10 @@ const bill: ProblemFamily = {
   draft: (draw) => {
     const [a, b, c, d] = [draw.quantity(3), draw.quantity(3), draw.quantity(3), draw.quantity(3)];
     const [one, two] = draw.rng.shuffle(THINGS);
-    const texts = [`What do ${a} ${one} at ${b} and ${c} ${two} at ${d} cost?`, `${a} ${one} at ${b} and ${c} ${two} at ${d}: how much is that?`]; // prettier-ignore
+    const texts = [
+      `What do ${a} ${one} at ${b} and ${c} ${two} at ${d} cost?`,
+      `${a} ${one} at ${b} and ${c} ${two} at ${d}: how much is that?`,
+    ];
     return { texts, plan: [`${a}*${b}`, `${c}*${d}`, `${a * b}+${c * d}`], answer: whole(a * b + c * d) };
   },
 };
@@ -168,7 +192,10 @@ const gap: ProblemFamily = {
     if (p === q || Math.max(p, q) > 1.5 * Math.min(p, q)) return undefined;
     const [one, two] = draw.rng.shuffle(NAMES);
     const what = draw.thing();
-    const texts = [`${one} has ${a} bags of ${b} ${what}, ${two} ${c} of ${d}. How many more has the richer?`, `${one} has ${a} bags of ${b} ${what}, ${two} ${c} of ${d}. How many fewer has the poorer?`]; // prettier-ignore
+    const texts = [
+      `${one} has ${a} bags of ${b} ${what}, ${two} ${c} of ${d}. How many more has the richer?`,
+      `${one} has ${a} bags of ${b} ${what}, ${two} ${c} of ${d}. How many fewer has the poorer?`,
+    ];
     const last = p > q ? `${p}-${q}` : `${q}-${p}`;
     return { texts, plan: [`${a}*${b}`, `${c}*${d}`, last], answer: whole(Math.abs(p - q)) };
   },
@@ -179,12 +206,21 @@ const change: ProblemFamily = {
   level: 4,
   description: "what remains of a sum after two products",
   draft: (draw) => {
-    const [sum, a, b, c, d] = [draw.quantity(6), draw.quantity(3), draw.quantity(3), draw.quantity(3), draw.quantity(3)]; // prettier-ignore
+    const [sum, a, b, c, d] = [
+      draw.quantity(6),
+      draw.quantity(3),
+      draw.quantity(3),
+      draw.quantity(3),
+      draw.quantity(3),
+    ];
     const [p, q] = [a * b, c * d];
     if (sum <= p + q) return undefined;
     const [one, two] = draw.rng.shuffle(THINGS);
     const who = draw.name();
-    const texts = [`${who} has ${sum} and buys ${a} ${one} at ${b} and ${c} ${two} at ${d}. What is left?`, `${who} pays ${a} ${one} at ${b} and ${c} ${two} at ${d} out of ${sum}. What is left?`]; // prettier-ignore
+    const texts = [
+      `${who} has ${sum} and buys ${a} ${one} at ${b} and ${c} ${two} at ${d}. What is left?`,
+      `${who} pays ${a} ${one} at ${b} and ${c} ${two} at ${d} out of ${sum}. What is left?`,
+    ];
     const plan = [`${a}*${b}`, `${c}*${d}`, `${p}+${q}`, `${sum}-${p + q}`];
     return { texts, plan, answer: whole(sum - p - q) };
   },
@@ -193,7 +229,10 @@ const change: ProblemFamily = {
 /** All families, easiest first. */
 export const FAMILIES: readonly ProblemFamily[] = [gain, loss, boxes, packs, rest, percent, share, bill, gap, change];
 
-/** A problem of the family whose answer does not stand in any of its texts, nor could be read as a fraction of two numbers there. */
+/**
+ * A problem of the family whose answer does not stand in any of its texts, nor could be read as a fraction of two
+ * numbers there.
+ */
 export function drawProblem(rng: Rng, family: ProblemFamily, split: Split): Problem {
   const draw = new Numbers(rng, split);
   return drawUntil("calculator", () => {

@@ -1,6 +1,6 @@
 /**
- * Exact fractions over BigInt, always in lowest terms with a positive denominator, so that equal numbers are equal objects in
- * value and in print. No floating point anywhere: 1/10 + 2/10 is 3/10.
+ * Exact fractions over BigInt, always in lowest terms with a positive denominator, so that equal numbers are equal
+ * objects in value and in print. No floating point anywhere: 1/10 + 2/10 is 3/10.
  */
 
 export interface Rational {

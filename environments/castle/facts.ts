@@ -1,7 +1,8 @@
 /**
- * The facts of a castle: which word opens the passage from one room to another, in which room each chest stands, which key turns in
- * it, and which things lie in it. They follow from one seed and never change. The names are the same in all castles, and every word is
- * known in every room: it leads from each to another one, and where is drawn for each room by itself.
+ * The facts of a castle: which word opens the passage from one room to another, in which room each chest stands, which
+ * key turns in it, and which things lie in it. They follow from one seed and never change. The names are the same in
+ * all castles, and every word is known in every room: it leads from each to another one, and where is drawn for each
+ * room by itself.
  */
 import { Rng } from "../../engine/index.ts";
 import { dealt, remembered } from "../facts/options.ts";
@@ -9,16 +10,14 @@ import { nameMaker } from "../words.ts";
 
 export interface CastleNames {
   readonly rooms: readonly string[];
-  /** Words of passage: so many passages leave a room, fewer than there are other rooms. */
+  /** Words of passage. As many passages leave each room, which are fewer than there are other rooms. */
   readonly words: readonly string[];
   readonly chests: readonly string[];
   readonly keys: readonly string[];
   readonly things: readonly string[];
 }
 
-/**
- * By the option `size`: how many there are of each. A room has two chests, so that it does not tell in which of them a thing lies.
- */
+/** How many there are in castles of each `size`. A room has two chests, so it does not tell in which a thing lies. */
 const SIZES: readonly Readonly<Record<keyof CastleNames, number>>[] = [
   { rooms: 6, words: 4, chests: 12, keys: 4, things: 24 },
   { rooms: 10, words: 6, chests: 20, keys: 5, things: 40 },
@@ -40,13 +39,19 @@ export interface Castle {
 const namesBySize = remembered((_seed, size): CastleNames => {
   const [few, most] = [SIZES[size - 1]!, SIZES.at(-1)!];
   const next = nameMaker(new Rng(0).split("castle/names"));
-  // Drawn for the largest castle: what a name means does not depend on the size.
+  // All are drawn for the largest castle, so that what a name means does not depend on the size.
   const some = (kind: keyof CastleNames): readonly string[] =>
     Array.from({ length: most[kind] }, next).slice(0, few[kind]);
-  return { rooms: some("rooms"), words: some("words"), chests: some("chests"), keys: some("keys"), things: some("things") }; // prettier-ignore
+  return {
+    rooms: some("rooms"),
+    words: some("words"),
+    chests: some("chests"),
+    keys: some("keys"),
+    things: some("things"),
+  };
 });
 
-/** The same in all castles. @param size from 1 to 3 */
+/** The names, which are the same in all castles. @param size from 1 to 3 */
 export const namesOf = (size: number): CastleNames => namesBySize(0, size);
 
 /** The castle of this seed. @param seed an integer ≥ 0 @param size from 1 to 3 */
@@ -54,7 +59,12 @@ export const castleOf: (seed: number, size: number) => Castle = remembered((seed
   const names = namesOf(size);
   const rng = new Rng(seed).split("castle/facts");
   const { rooms, words, keys } = names;
-  const draws = { passages: rng.split("passages"), rooms: rng.split("rooms"), keys: rng.split("keys"), things: rng.split("things") }; // prettier-ignore
+  const draws = {
+    passages: rng.split("passages"),
+    rooms: rng.split("rooms"),
+    keys: rng.split("keys"),
+    things: rng.split("things"),
+  };
   // One passage of each room follows a round through all of them, so that every room can be reached from every other.
   const round = rng.split("round").shuffle(rooms);
   const passagesFrom = (room: string, next: string): ReadonlyMap<string, string> => {
@@ -76,7 +86,7 @@ export const castleOf: (seed: number, size: number) => Castle = remembered((seed
 export const roomBehind = ({ passages }: Castle, room: string, word: string): string | undefined =>
   [...passages.get(room)!].find(([, spoken]) => spoken === word)?.[0];
 
-/** The rooms of a shortest way, without the first; empty from a room to itself. */
+/** The rooms of a shortest way, without the first. The way from a room to itself is empty. */
 export function wayBetween({ passages }: Castle, from: string, to: string): readonly string[] {
   const ways = new Map<string, readonly string[]>([[from, []]]);
   for (const [room, way] of ways) {

@@ -1,15 +1,17 @@
 /**
- * `castle`: a place whose rules the agent does not know, and that stays the same for a whole run. Which word leads from one room to
- * another, which key turns in a chest and which chest a thing lies in are facts that no task states and no demonstration shows, since
- * each demonstration may come from a castle of its own (`castle: -1`, with the same names). It is to `home` what walking is to
- * reading: an action changes where the agent is, so whoever predicts the answer predicts a transition, and a wrong word is answered by
- * another room, and not by an error. With `hints: "none"` the answers are pure dynamics; with the others they also state the fact that
- * was missing, in one direction or the other. In a control (`facts: "random"`) they cannot be predicted: what they state is drawn
- * anew, and so is where a word leads that does not lead where it was meant to; what is right stays right. Each subject has two verbs,
- * of which one is asked for in training and the other is held out, others for each, also within the tasks of several steps.
+ * `castle`: a place whose rules the agent does not know, and that stays the same for a whole run. Which word leads from
+ * one room to another, which key turns in a chest and which chest a thing lies in are facts that no task states and no
+ * demonstration shows, since each demonstration may come from a castle of its own (`castle: -1`, with the same names).
+ * It is to `home` what walking is to reading: an action changes where the agent is, so whoever predicts the answer
+ * predicts a transition, and a wrong word is answered by another room, and not by an error. With `hints: "none"` the
+ * answers are pure dynamics; with the others they also state the fact that was missing, in one direction or the other.
+ * In a control (`facts: "random"`) they cannot be predicted: what they state is drawn anew, and so is where a word
+ * leads that does not lead where it was meant to; what is right stays right. Each subject has two verbs, of which one
+ * is asked for in training and the other is held out, others for each, also within the tasks of several steps.
  *
- * Read it in this order: facts.ts (what a castle is), ../facts/hints.ts (what answers say of it), tasks.ts (what is asked, and which
- * pairs are held out), moves.ts (the actions, success and the expert), this file (options and the baseline).
+ * Read it in this order: facts.ts (what a castle is), ../facts/hints.ts (what answers say of it), tasks.ts (what is
+ * asked, and which pairs are held out), moves.ts (the actions, success and the expert), this file (options and the
+ * baseline).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -91,9 +93,10 @@
  *     statement: you are in mumido; rumite is reached by domiro
  *     suggestion: you are in mumido; did you mean rumite by domiro?
  *
- * What it is not: `household`, in which places are found by looking, and `gridworld`, in which they are where the plan has them. Nothing
- * can be inferred here, but for what is left when all else is known (words, keys and chests are dealt out evenly), and that a thing in
- * this room lies in one of its two chests. Not modelled: what else is in a room, weight, and that an open chest needs no key.
+ * What it is not: `household`, in which places are found by looking, and `gridworld`, in which they are where the plan
+ * has them. Nothing can be inferred here, but for what is left when all else is known (words, keys and chests are dealt
+ * out evenly), and that a thing in this room lies in one of its two chests. Not modelled: what else is in a room,
+ * weight, and that an open chest needs no key.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
@@ -105,7 +108,7 @@ import { type CastleFamily, type CastleOptions, type CastleTask, FAMILIES, guess
 
 export type { CastleOptions } from "./tasks.ts";
 
-/** A command of a form that the task needs: its names, and everything else by chance. */
+/** A command of a form that the task needs, with its names, and with everything else drawn at random. */
 function guess(rng: Rng, text: string, names: CastleNames): string {
   const { rooms, chests, things } = names;
   const guesses = guessesFor(text, rng, names);

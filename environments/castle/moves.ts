@@ -1,6 +1,7 @@
 /**
- * What the actions of a castle do. A word of passage always leads somewhere: who meant another room finds himself elsewhere, and the
- * answer says where. A key that is wrong does not turn, and nothing has changed. Nothing throws, whatever the action.
+ * What the actions of a castle do. A word of passage always leads somewhere: who meant another room finds himself
+ * elsewhere, and the answer says where. A key that is wrong does not turn, and nothing has changed. Nothing throws,
+ * whatever the action.
  */
 import type { Rng } from "../../engine/index.ts";
 import { type Drawn, type Fact, hintAbout, keysOf, quoted, type Wording } from "../facts/hints.ts";
@@ -31,7 +32,7 @@ const WORDS: Readonly<Record<FactKind, Wording>> = {
   chest: { statement: "is in", reverse: "has", ofTried: "has" },
 };
 
-/** Characters of a word of the agent's that an answer repeats: a name, and not more. */
+/** The most characters of an agent's word that an answer repeats: as many as a name has. */
 const LONGEST = 6;
 
 /** What an action did, and, if it had one of them wrong, the facts that it needs. */
@@ -70,7 +71,7 @@ export function play({ task, state, options, turns }: CastleEpisode, action: str
   };
 }
 
-/** What follows each verb; names stand where there are capitals. */
+/** What follows each verb. The words in capitals stand for names. */
 const FORMS = {
   go: "to ROOM by WORD",
   send: "page to ROOM by WORD",
@@ -156,8 +157,8 @@ function unlock(
 }
 
 /**
- * Somebody goes from `from`, meaning to get to `meant`, by a word. Where facts are random, so is where a word leads that does not lead
- * where it was meant to: else such answers could be predicted, and would tell what leads where.
+ * Somebody goes from `from`, meaning to get to `meant`, by a word. Where facts are random, so is where a word leads
+ * that does not lead where it was meant to: else such answers could be predicted, and would tell what leads where.
  */
 function pass(
   { castle }: CastleTask,
@@ -180,7 +181,7 @@ function pass(
   return { ...answer, facts: [{ kind: "word", known: meant, right, tried, goesWithTried, word: "by" }] };
 }
 
-/** What is drawn from where facts are random. That a word has led here is true, since here was drawn. */
+/** Where facts are random: what statements are drawn from. Where the word has led is true, for it was drawn, too. */
 function drawnIn({ castle }: CastleTask, facts: readonly Fact<FactKind>[]): Drawn<FactKind> {
   const { words, keys, chests, things } = castle.names;
   return {
@@ -205,14 +206,17 @@ const isDone = (step: Step, { page, entered, deeds }: CastleState): boolean =>
 export const stepsDone = ({ steps }: CastleTask, state: CastleState): number =>
   steps.filter((step) => isDone(step, state)).length;
 
-/** A task is solved if all is as it was asked for, and else as it was; detours do no harm. */
+/** A task is solved if all is done that was asked for and nothing else has changed; detours do no harm. */
 function endingOf(task: CastleTask, state: CastleState): Ending {
   const goal = goalOf(task);
   const isElseAsItWas = state.deeds.length === goal.deeds.length && state.at === goal.at && state.page === goal.page;
   return { kind: "done", score: stepsDone(task, state) === task.steps.length && isElseAsItWas ? 1 : 0 };
 }
 
-/** The expert's next action: the first step that has not been done, by a shortest way from wherever it is; `done` if all is spoilt. */
+/**
+ * The expert's next action: the first step that has not been done, by a shortest way from wherever it is; `done` if all
+ * is spoilt.
+ */
 export function nextAction({ task, state }: CastleEpisode): string {
   const { castle, steps } = task;
   const { at, page, deeds } = state;

@@ -1,4 +1,7 @@
-/** What is asked in a castle, in which steps it is done, and which pairs of a subject and a verb are kept for held-out tasks. */
+/**
+ * What is asked in a castle, in which steps it is done, and which pairs of a subject and a verb are kept for held-out
+ * tasks.
+ */
 import { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
 import { type FactOptions, heldOutKinds } from "../facts/options.ts";
@@ -11,7 +14,10 @@ export interface CastleOptions extends FactOptions {
   readonly castle?: number;
 }
 
-/** One thing to be done: go through a passage or send the page, open or seal a chest, take or clean a thing that lies in one. */
+/**
+ * One thing to be done: go through a passage or send the page, open or seal a chest, take or clean a thing that lies in
+ * one.
+ */
 export type Step =
   | { readonly verb: "go" | "send"; readonly from: string; readonly to: string }
   | { readonly verb: "open" | "seal"; readonly chest: string }
@@ -30,7 +36,7 @@ export interface CastleTask extends GameTask {
   /** The room in which the agent and the page are at first. */
   readonly start: string;
   readonly steps: readonly Step[];
-  /** Draws what answers state, and where wrong words lead, where facts are random. */
+  /** Where facts are random: what draws the statements of answers, and where wrong words lead. */
   readonly liar: Rng | undefined;
 }
 
@@ -49,7 +55,7 @@ export interface CastleFamily extends FamilyInfo {
 /** A room to which a passage leads from here. */
 const exitOf = ({ passages }: Castle, room: string, rng: Rng, except?: string): string =>
   rng.choice([...passages.get(room)!.keys()].filter((other) => other !== except));
-/** A room from which a passage leads here; the round sees to it that there is one. */
+/** A room from which a passage leads here. There is one, because a round of passages joins all rooms (facts.ts). */
 const entryOf = ({ passages, names }: Castle, room: string, rng: Rng): string =>
   rng.choice(names.rooms.filter((other) => passages.get(other)!.has(room)));
 /** The room in which a thing lies. */
@@ -151,7 +157,9 @@ export const FAMILIES: readonly CastleFamily[] = [
 export const subjectOf = (step: Step): string =>
   "to" in step ? `${step.from} ${step.to}` : "chest" in step ? step.chest : step.thing;
 
-/** Is this verb never asked for in training about this subject? One of its two is, so that training needs every fact. */
+/**
+ * Is this verb never asked for in training about this subject? One of its two is, so that training needs every fact.
+ */
 export function isHeldOutPair(subject: string, verb: Step["verb"]): boolean {
   const alike = VERBS.find((verbs) => verbs.includes(verb))!;
   return heldOutKinds(new Rng(0).split("castle/pairs").split(subject), alike).includes(verb);
@@ -182,7 +190,10 @@ export function makeTask(rng: Rng, family: CastleFamily, options: CastleOptions)
   return { family, castle, start, steps, liar, text: `You are in ${start}. ${asked}` };
 }
 
-/** The commands that a task's text speaks of, with the names that it tells, and everything else guessed; empty for other text. */
+/**
+ * The commands that a task's text speaks of, with the names that it tells, and everything else guessed; empty for other
+ * text.
+ */
 export function guessesFor(text: string, rng: Rng, { words, chests, keys }: CastleNames): readonly string[] {
   const mover = /\bsend\b/i.test(text) ? "send page" : "go";
   return [...text.matchAll(/\b(to|from|open|seal|take|clean|bring) ([a-z]{6})\b/gi)].map(([, said, name]) => {

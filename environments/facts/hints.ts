@@ -1,22 +1,23 @@
 /**
- * What an answer says of the facts that a command needs, beside what went wrong. Real tools range from nothing ("No such file or
- * directory") to the words that would have been right ("did you mean …?", as git and npm have it). A fact has a direction, too: who
- * looks for a file knows its name and needs the directory, and a message that tells a directory's files tells it the other way round.
+ * What an answer says of the facts that a command needs, beside what went wrong. Real tools range from nothing ("No
+ * such file or directory") to the words that would have been right ("did you mean …?", as git and npm have it). A fact
+ * has a direction, too: who looks for a file knows its name and needs the directory, and a message that tells a
+ * directory's files tells it the other way round.
  *
  * Not here: which facts a world has, and its words for them.
  */
 import type { Rng } from "../../engine/index.ts";
 
-/** From the least to the most. */
+/** They are in order: each says more than the one before. */
 export const HINTS = ["none", "tried", "reverse", "statement", "suggestion"] as const;
 export type Hints = (typeof HINTS)[number];
 
-/** A fact: `known`, which the task or another fact names, goes with `right`. */
+/** A fact: `right` goes with `known`, which the task or another fact names. */
 export interface Fact<Kind extends string> {
   readonly kind: Kind;
   readonly known: string;
   readonly right: string;
-  /** What the command has in its place. */
+  /** What the command has in place of `right`. */
   readonly tried: string;
   /** What goes with what was tried. */
   readonly goesWithTried: readonly string[];
@@ -27,12 +28,13 @@ export interface Fact<Kind extends string> {
 /** How a world puts facts of a kind, in the order known → right and in the order right → known, and what was tried. */
 export type Wording = Readonly<Record<"statement" | "reverse" | "ofTried", string>>;
 
-/** Of a long list a hint names so many. */
+/** How many members of a long list a hint names. */
 const LISTED = 3;
 
 /**
  * What follows the problem in an answer; empty for `none`, and if there are no facts.
- * @param facts all that the command needs, in its order, also those that it had right; the first is about what the command names first
+ * @param facts all that the command needs, in its order, also those that it had right; the first is about what the
+ * command names first
  */
 function hintOf<Kind extends string>(
   hints: Hints,
@@ -45,7 +47,10 @@ function hintOf<Kind extends string>(
     case "none":
       return "";
     case "tried":
-      return each(({ kind, tried, goesWithTried }) => `${tried} ${words[kind].ofTried} ${goesWithTried.slice(0, LISTED).join(" ") || "nothing"}`); // prettier-ignore
+      return each(
+        ({ kind, tried, goesWithTried }) =>
+          `${tried} ${words[kind].ofTried} ${goesWithTried.slice(0, LISTED).join(" ") || "nothing"}`,
+      );
     case "reverse":
       return each(({ kind, known, right }) => `${right} ${words[kind].reverse} ${known}`);
     case "statement":
@@ -63,8 +68,8 @@ export type Drawn<Kind extends string> = Readonly<
 >;
 
 /**
- * The same words about things drawn at random; only how many are listed is true. What one fact says is what the next is about, where
- * that is so in truth: else the second would tell what the first did not.
+ * The same words about things drawn at random; only how many are listed is true. What one fact says is what the next is
+ * about, where that is so in truth: else the second would tell what the first did not.
  */
 function liesAbout<Kind extends string>(
   facts: readonly Fact<Kind>[],
@@ -87,13 +92,13 @@ function hintEntropy<Kind extends string>(hints: Hints, facts: readonly Fact<Kin
   return facts.reduce((sum, { kind, goesWithTried }) => {
     const { rights, ofTried } = drawn[kind];
     if (hints !== "tried") return sum + Math.log(rights.length);
-    // In order, none twice.
+    // They are listed in order, and none twice.
     const listed = ofTried.slice(0, Math.min(LISTED, goesWithTried.length));
     return listed.reduce((nats, _, i) => nats + Math.log(ofTried.length - i), sum);
   }, 0);
 }
 
-/** What a map has for this value. */
+/** The keys under which a map has this value. */
 export const keysOf = (map: ReadonlyMap<string, string>, value: string): string[] =>
   [...map].flatMap(([key, own]) => (own === value ? [key] : []));
 
@@ -113,7 +118,10 @@ export function hintAbout<Kind extends string>(
   return { hint: hintOf(hints, liesAbout(facts, liar, drawn), words), entropy: hintEntropy(hints, facts, drawn) };
 }
 
-/** What an answer repeats of a word of the agent's, however long and strange: its beginning, and no half of a surrogate pair. */
+/**
+ * What an answer repeats of a word of the agent's, however long and strange: its beginning, and no half of a surrogate
+ * pair.
+ */
 export const quoted = (word: string, longest: number): string =>
   [...word]
     .slice(0, longest)

@@ -1,7 +1,7 @@
 /**
- * What worlds of unknown facts (`home`, `castle`) have in common beside their hints: their options, which pairs of a fact and a kind
- * of question are kept for held-out tasks, and that a world follows from a seed. Such a world stays the same for a whole run, no task
- * states its facts, and no demonstration shows them, so that only its answers tell them.
+ * What worlds of unknown facts (`home`, `castle`) have in common beside their hints: their options, which pairs of a
+ * fact and a kind of question are kept for held-out tasks, and that a world follows from a seed. Such a world stays the
+ * same for a whole run, no task states its facts, and no demonstration shows them, so that only its answers tell them.
  *
  * Not here: what a world's facts are, and what is asked about them.
  */
@@ -15,11 +15,11 @@ export interface FactOptions extends GameOptions {
   /** What an answer says of a fact that the agent had wrong (hints.ts). Default `suggestion`. */
   readonly hints?: Hints;
   /**
-   * `random`: what answers state is drawn anew each time, in the same words: a control, in which they can be predicted no better than
-   * by chance. What is right stays as it is. Default `true`.
+   * `random`: what answers state is drawn anew each time, in the same words: a control, in which they can be predicted
+   * no better than by chance. What is right stays as it is. Default `true`.
    */
   readonly facts?: "true" | "random";
-  /** Families that pay; the others are played, and answered, and earn nothing. Default: all. */
+  /** The families that pay; the others are played and answered, but earn nothing. Default: all pay. */
   readonly rewarded?: readonly string[];
 }
 
@@ -40,26 +40,29 @@ export function factRules(families: readonly FamilyInfo[]): OptionRules<FactOpti
 /** The rule of the option that has the seed of the world; −1: each episode has a world of its own. */
 export const WORLD_SEED: OptionRule = { ...integer(-1), expected: "an integer ≥ −1" };
 
-/** The reward of an ending. */
+/** The reward of an ending: its score if its family pays, and else 0. */
 export const rewardOf = ({ score }: Ending, { rewarded }: FactOptions, { family }: { family: FamilyInfo }): number =>
   rewarded === undefined || rewarded.includes(family.name) ? score : 0;
 
 /**
- * Of the kinds of questions about a subject, the half that is never asked about it in training, others for each subject: so each fact
- * is needed both for what training asks and for what it does not.
+ * The half of the kinds of questions about a subject that training never asks about it. It is another half for each
+ * subject, so each fact is needed both for what training asks and for what it does not ask.
  *
  * @param rng a stream of the subject's own @param kinds an even number
  */
 export const heldOutKinds = (rng: Rng, kinds: readonly string[]): readonly string[] =>
   rng.shuffle(kinds).slice(0, kinds.length / 2);
 
-/** What goes with each of `what`: each of `among` as often as any other, or once more, so that no guess is better than another. */
+/**
+ * Deals one of `among` to each of `what`. No two of `among` are dealt more than one time apart, so no guess is better
+ * than another.
+ */
 export function dealt(rng: Rng, what: readonly string[], among: readonly string[]): ReadonlyMap<string, string> {
   const order = rng.shuffle(among);
   return new Map(rng.shuffle(what).map((one, k) => [one, order[k % order.length]!]));
 }
 
-/** Worlds that were asked for last: training plays in one, and demonstrations come from thousands. */
+/** How many worlds are kept: training plays in one, and demonstrations come from thousands. */
 const KEPT = 8;
 
 /** `make`, which gives the same world for the same seed and size, with a short memory. */

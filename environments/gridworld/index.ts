@@ -1,9 +1,11 @@
 /**
- * `gridworld`: a frozen lake as text, after Gym's FrozenLake. The agent (`@`) says a direction and sees the map; it is to reach `G`
- * and not to fall into `O`, within a number of moves. Maps, goals and starts are drawn anew for every task. Read it in this
- * order: lake.ts (the rules), tasks.ts (what is drawn), plan.ts (the best policy), this file (the episode).
+ * `gridworld`: a frozen lake as text, after Gym's FrozenLake. The agent (`@`) says a direction and sees the map; it is
+ * to reach `G` and not to fall into `O`, within a number of moves. Maps, goals and starts are drawn anew for every
+ * task. Read it in this order: lake.ts (the rules), tasks.ts (what is drawn), plan.ts (the best policy), this file (the
+ * episode).
  *
- * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and compares):
+ * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and
+ * compares):
  *
  * field (level 1): 4×4 with two holes, no slipping
  *     Reach G in 8 moves
@@ -64,11 +66,12 @@
  *     $ down, left, down, right, down, right, right, right, down
  *     You reach G.
  *
- * On ice every fifth move goes off at a right angle, half of them to each side. The expert knows the map and the odds, no slip
- * in advance: it is the policy that reaches the goal most often, found by value iteration for exactly the moves that are left. It
- * goes against the edge, as above, where any other way could end in a hole. It reaches the goal in 87 % of `ice` and 86 % of
- * `glacier`, and always in the other families; the random baseline in 9, 3, 9, 0 and 2 % (in the order above; 1,000 seeds).
- * So demonstrations on ice have failures among them: leave out those with reward 0 if they are not wanted.
+ * On ice every fifth move goes off at a right angle, half of them to each side. The expert knows the map and the odds,
+ * no slip in advance: it is the policy that reaches the goal most often, found by value iteration for exactly the moves
+ * that are left. It goes against the edge, as above, where any other way could end in a hole. It reaches the goal in 87
+ * % of `ice` and 86 % of `glacier`, and always in the other families; the random baseline in 9, 3, 9, 0 and 2 % (in the
+ * order above; 1,000 seeds). So demonstrations on ice have failures among them: leave out those with reward 0 if they
+ * are not wanted.
  *
  * A quarter of all maps is held out, with their rotations and mirror images, whatever the start.
  */
@@ -84,8 +87,8 @@ import { distances, drawLake, FAMILIES, type LakeFamily } from "./tasks.ts";
 
 export interface GridworldOptions extends EnvironmentOptions {
   /**
-   * The probability in [0, 1) that a move goes off at a right angle, half of it to each side, instead of the family's. FrozenLake's
-   * is 2/3. The maps do not depend on it.
+   * The probability in [0, 1) that a move goes off at a right angle, half of it to each side, instead of the family's.
+   * FrozenLake's is 2/3. The maps do not depend on it.
    */
   readonly slip?: number;
   /** Moves until the episode ends, 1 to 1,000, instead of the family's. */
@@ -121,7 +124,10 @@ function makeTask(rng: Rng, family: LakeFamily, options: GridworldOptions): Lake
   return { text, lake, start, moves, chance: rng.split("slips"), plan: () => (plan ??= solve(lake, moves)) };
 }
 
-/** The episode ends at the goal, in a hole, or when there are no moves left. An action that is no direction costs a move. */
+/**
+ * The episode ends at the goal, in a hole, or when there are no moves left. An action that is no direction costs a
+ * move.
+ */
 function play(episode: LakeEpisode, action: string): Move<number> {
   const { task, state, options, turns } = episode;
   const { lake, chance } = task;
@@ -147,8 +153,8 @@ export const expertSuccess = (episode: LakeEpisode): number =>
   episode.task.plan().success(episode.state, movesLeft(episode));
 
 /**
- * A look at all four moves: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal has from
- * there, around the holes. Where nothing slips the expert takes a move with the fewest.
+ * A look at all four moves: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal
+ * has from there, around the holes. Where nothing slips the expert takes a move with the fewest.
  */
 function thoughts({ task: { lake }, state }: LakeEpisode, rng: Rng): string {
   const away = distances(lake);

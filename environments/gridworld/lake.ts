@@ -1,6 +1,6 @@
 /**
- * Lakes: square maps with holes and a goal, and what a move does on them. The rules are those of FrozenLake (Gym: Brockman et al.
- * 2016), whose slippery version is `slip` = 2/3.
+ * Lakes: square maps with holes and a goal, and what a move does on them. The rules are those of FrozenLake (Gym:
+ * Brockman et al. 2016), whose slippery version is `slip` = 2/3.
  */
 import { type Direction, neighbour, turned } from "../grid.ts";
 
@@ -13,7 +13,7 @@ export interface Lake {
   readonly slip: number;
 }
 
-/** What may come of a move, with probabilities that sum to 1. Whoever moves against the edge stays. */
+/** Where a move may lead, with probabilities that sum to 1. Whoever moves against the edge stays. */
 export function outcomes(lake: Lake, cell: number, direction: Direction): { cell: number; probability: number }[] {
   const to = (way: Direction): number => neighbour(cell, way, lake.size) ?? cell;
   if (lake.slip === 0) return [{ cell: to(direction), probability: 1 }];

@@ -1,6 +1,6 @@
 /**
- * The best policy on a lake, by value iteration (Bellman 1957) backwards from the last move: exact for the given number of moves,
- * no discount. With few moves left it takes risks that it would not take with many.
+ * The best policy on a lake, by value iteration (Bellman 1957) backwards from the last move: exact for the given number
+ * of moves, no discount. With few moves left it takes risks that it would not take with many.
  */
 import { type Direction, DIRECTIONS } from "../grid.ts";
 import { type Lake, outcomes } from "./lake.ts";
@@ -12,13 +12,15 @@ export interface Plan {
   best(cell: number, left: number): Direction;
 }
 
-/** Probabilities nearer to each other than this are equal: sums of products in another order differ in the last digits. */
+/**
+ * Probabilities nearer to each other than this are equal: sums of products in another order differ in the last digits.
+ */
 const SAME = 1e-12;
 
 /**
- * The plan for up to `moves` moves. Of the directions that make reaching the goal most probable it takes one with the fewest
- * moves to the end on average, where a fall counts as `moves`; of those the first in the order of DIRECTIONS. The time that it
- * takes is in O(moves · cells).
+ * The plan for up to `moves` moves. Of the directions that make reaching the goal most probable it takes one with the
+ * fewest moves to the end on average, where a fall counts as `moves`; of those the first in the order of DIRECTIONS.
+ * The time that it takes is in O(moves · cells).
  */
 export function solve(lake: Lake, moves: number): Plan {
   const cells = lake.size ** 2;

@@ -1,5 +1,6 @@
 /**
- * The task families of `gridworld`, and how a task is drawn: map, goal and start anew for every seed, always with a way to the goal.
+ * The task families of `gridworld`, and how a task is drawn: map, goal and start anew for every seed, always with a way
+ * to the goal.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
@@ -30,7 +31,10 @@ export const FAMILIES: readonly LakeFamily[] = [
 /** On ice no task is given that the best policy would fail more often than this. */
 const LEAST_SUCCESS = 0.7;
 
-/** Is this lake, in any orientation, kept for held-out tasks? The start plays no part: no held-out map is ever trained on. */
+/**
+ * Is this lake, in any orientation, kept for held-out tasks? The start plays no part: no held-out map is ever trained
+ * on.
+ */
 export function isHeldOutLake(lake: Lake): boolean {
   return isHeldOut(canonicalGrid(glyphs(lake), lake.size));
 }
@@ -53,7 +57,9 @@ export function drawLake(rng: Rng, family: LakeFamily, split: Split): { lake: La
   });
 }
 
-/** Moves from every cell to the goal around the holes, without slipping; Infinity where there is no way, and in holes. */
+/**
+ * Moves from every cell to the goal around the holes, without slipping; Infinity where there is no way, and in holes.
+ */
 export function distances(lake: Lake): number[] {
   const away = Array.from({ length: lake.size ** 2 }, () => Infinity);
   away[lake.goal] = 0;

@@ -1,23 +1,23 @@
 /**
- * What the file of a task says: drawn anew in each episode, so it is no fact of the home, and nobody who knows all of these can predict
- * it. How uncertain an answer about it is depends on what the episode has told already.
+ * What the file of a task says: drawn anew in each episode, so it is no fact of the home, and nobody who knows all of
+ * these can predict it. How uncertain an answer about it is depends on what the episode has told already.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { Split } from "../selection.ts";
 import { drawWord, wordEntropy } from "../words.ts";
 
-/** Lines at most that `read` shows. */
+/** The most lines that `read` shows. */
 export const SHOWN = 4;
 
-/** Lines, or letters, where these are counted: so many that nobody guesses how many. */
+/** The fewest and the most lines or letters, where a task counts these; nobody guesses one of so many numbers. */
 const [FEWEST, MOST] = [2, 98];
 const NUMBERS = Array.from({ length: MOST - FEWEST + 1 }, (_, i) => FEWEST + i);
 
-/** What has been told of it. */
+/** What the episode has told of the file. */
 export interface Told {
-  /** How many lines or letters there are, where these are drawn. */
+  /** It has told how many lines or letters there are, where their number is drawn. */
   readonly isCounted: boolean;
-  /** What `read` shows. */
+  /** It has told what `read` shows. */
   readonly isShown: boolean;
 }
 
@@ -30,7 +30,7 @@ interface Contents {
 
 const hasLines = (name: string): boolean => name === "count" || name === "tally";
 
-/** A word; where lines or letters are counted, a number of them. */
+/** The lines of a file: one word, or, where a task counts lines or letters, a random number of them. */
 export function drawLines(rng: Rng, name: string, split: Split): readonly string[] {
   const words = (count: number): readonly string[] => Array.from({ length: count }, () => drawWord(rng, split));
   if (hasLines(name)) return words(rng.choice(NUMBERS));
@@ -45,7 +45,10 @@ export const toldBy = (verb: string, { family }: Contents, { isCounted, isShown 
   isShown: isShown || verb === "read",
 });
 
-/** Entropy in nats of the answer to `read`, `count` or `size` of the file, for who knows the home and what has been told. */
+/**
+ * Entropy in nats of the answer to `read`, `count` or `size` of the file, for who knows the home and what has been
+ * told.
+ */
 export function contentsEntropy(verb: string, { family: { name }, split, lines }: Contents, told: Told): number {
   const { isCounted, isShown } = told;
   const isRead = verb === "read";
@@ -55,7 +58,7 @@ export function contentsEntropy(verb: string, { family: { name }, split, lines }
     if (!isRead) return isCounted || (isShown && !isMore) ? 0 : Math.log(isMore ? MOST - SHOWN : NUMBERS.length);
     const words = (count: number): number => Math.min(count, SHOWN) * wordEntropy(split);
     if (isCounted) return words(lines.length);
-    // Few lines are seen to be as many as they are, all others only to be more.
+    // Who reads the file sees how many lines it has, if these are few, and else only that there are more.
     const share = 1 / NUMBERS.length;
     const few = NUMBERS.filter((count) => count <= SHOWN).length;
     const many = 1 - few * share;
@@ -63,11 +66,12 @@ export function contentsEntropy(verb: string, { family: { name }, split, lines }
   }
   if (name !== "size") return isRead ? wordEntropy(split) : 0;
   const number = isCounted || isShown ? 0 : Math.log(NUMBERS.length);
-  const text = (letters: number): number => Math.floor(letters / 6) * wordEntropy(split) + wordEntropy(split, letters % 6); // prettier-ignore
+  const text = (letters: number): number =>
+    Math.floor(letters / 6) * wordEntropy(split) + wordEntropy(split, letters % 6);
   if (isRead) return number + (isCounted ? text(lines[0]!.length) : average(text));
   return verb === "size" ? number : 0;
 }
 
-/** Over the numbers of lines or letters. */
+/** The mean over the numbers of lines or letters. */
 const average = (of: (count: number) => number): number =>
   NUMBERS.reduce((sum, count) => sum + of(count), 0) / NUMBERS.length;

@@ -1,8 +1,9 @@
 /**
- * The facts of a home: in which directory each file lies, which program opens each kind of file, which account owns each directory,
- * and which file each alias stands for. They follow from one seed and never change, so what is learnt in one episode serves in every
- * other. The names are the same in all homes. Only what belongs to what differs, and that is drawn: nobody can infer one home from
- * another. They are dealt out evenly, so that no guess is better than another; who knows all but the last knows that, too.
+ * The facts of a home: in which directory each file lies, which program opens each kind of file, which account owns
+ * each directory, and which file each alias stands for. They follow from one seed and never change, so what is learnt
+ * in one episode serves in every other. The names are the same in all homes. Only what belongs to what differs, and
+ * that is drawn: nobody can infer one home from another. They are dealt out evenly, so that no guess is better than
+ * another; who knows all but the last knows that, too.
  */
 import { Rng } from "../../engine/index.ts";
 import { dealt, remembered } from "../facts/options.ts";
@@ -12,13 +13,13 @@ import { nameMaker } from "../words.ts";
 interface HomeSize {
   readonly files: number;
   readonly directories: number;
-  /** Endings of files, and as many programs. */
+  /** The number of endings of files, and of programs. */
   readonly kinds: number;
   readonly accounts: number;
   readonly aliases: number;
 }
 
-/** By the option `size`. */
+/** How much there is in homes of each `size`. */
 const SIZES: readonly HomeSize[] = [
   { files: 16, directories: 8, kinds: 4, accounts: 4, aliases: 4 },
   { files: 32, directories: 12, kinds: 6, accounts: 6, aliases: 8 },
@@ -27,7 +28,7 @@ const SIZES: readonly HomeSize[] = [
 
 const ENDINGS = ["txt", "log", "cfg", "csv", "dat", "img", "tex", "bak"] as const;
 
-/** The names that a home of some size has: those of a larger home and a few less. */
+/** The names that a home of some size has. A larger home has all of these, and more. */
 export interface HomeNames {
   /** Names of files without their endings. */
   readonly stems: readonly string[];
@@ -60,14 +61,14 @@ export interface Facts {
 
 const namesBySize = remembered((_seed, size) => makeNames(size));
 
-/** The same in all homes. @param size from 1 to 3 */
+/** The names, which are the same in all homes. @param size from 1 to 3 */
 export const namesOf = (size: number): HomeNames => namesBySize(0, size);
 
 function makeNames(size: number): HomeNames {
   const { files, directories, kinds, accounts, aliases } = SIZES[size - 1]!;
   const most = SIZES.at(-1)!;
   const next = nameMaker(new Rng(0).split("home/names"));
-  // Drawn for the largest home: what a name means does not depend on the size.
+  // All are drawn for the largest home, so that what a name means does not depend on the size.
   const some = (all: number, count: number): readonly string[] => Array.from({ length: all }, next).slice(0, count);
   return {
     stems: some(most.files, files),

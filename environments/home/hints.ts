@@ -1,9 +1,12 @@
-/** The kinds of facts that a home has, and how its error messages put them. What a message says of a fact is in ../facts/hints.ts. */
+/**
+ * The kinds of facts that a home has, and how its error messages put them. What a message says of a fact is in
+ * ../facts/hints.ts.
+ */
 import type { Fact, Wording } from "../facts/hints.ts";
 
 export type HomeFactKind = "directory" | "program" | "owner" | "alias";
 
-/** `tried`, of an alias, which is no file: the directory in which it was looked for. */
+/** An alias is no file: its `tried` is the directory in which the agent looked for it. */
 export type HomeFact = Fact<HomeFactKind>;
 
 export const WORDS: Readonly<Record<HomeFactKind, Wording>> = {

@@ -1,14 +1,16 @@
 /**
- * `home`: a machine that the agent does not know, and that stays the same for a whole run. Which directory a file lies in, which
- * program opens its ending and which account owns a directory are facts that no task states and no demonstration shows, since each
- * demonstration may come from a home of its own (`home: -1`, with the same names). Only the machine itself tells them, in the error
- * messages of commands that had them wrong. So this is a world in which it can be measured what predicting the world is worth: an
- * agent that learns to predict the messages learns what it needs, before any reward says so; its controls take that away, by hints
- * that say less (`hints`) and by messages that cannot be predicted (`facts: "random"`). Questions of several kinds need the same
- * facts; of each file half of the kinds are asked only in held-out tasks, so that what is tested are facts, and not known answers.
+ * `home`: a machine that the agent does not know, and that stays the same for a whole run. Which directory a file lies
+ * in, which program opens its ending and which account owns a directory are facts that no task states and no
+ * demonstration shows, since each demonstration may come from a home of its own (`home: -1`, with the same names). Only
+ * the machine itself tells them, in the error messages of commands that had them wrong. So this is a world in which it
+ * can be measured what predicting the world is worth: an agent that learns to predict the messages learns what it
+ * needs, before any reward says so; its controls take that away, by hints that say less (`hints`) and by messages that
+ * cannot be predicted (`facts: "random"`). Questions of several kinds need the same facts; of each file half of the
+ * kinds are asked only in held-out tasks, so that what is tested are facts, and not known answers.
  *
- * Read it in this order: facts.ts (what a home is), ../facts/hints.ts and hints.ts (what error messages say of it), tasks.ts (what is
- * asked, and which pairs are held out), contents.ts (what a file says), shell.ts (the commands), this file (options, the expert, the baseline).
+ * Read it in this order: facts.ts (what a home is), ../facts/hints.ts and hints.ts (what error messages say of it),
+ * tasks.ts (what is asked, and which pairs are held out), contents.ts (what a file says), shell.ts (the commands), this
+ * file (options, the expert, the baseline).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -51,13 +53,14 @@
  *     demeto
  *     $ answer demeto
  *
- * tally (level 3): count the lines of the file behind an alias: which file, its directory, and the program for its ending
+ * tally (level 3): count the lines of the file behind an alias: its name, its directory, and the program for its ending
  *     How many lines has taradi?
  *     $ count domare.cfg in badaki with mimaki
  *     75
  *     $ answer 75
  *
- * `What does falido.txt say?` once more: what `read falido.txt in lakodo with lemare` is answered with each of the `hints`:
+ * `What does falido.txt say?` once more: what `read falido.txt in lakodo with lemare` is answered with each of the
+ * `hints`:
  *
  *     none: No such file or directory
  *     tried: No such file or directory; lakodo has lutoli.log difome.csv, lemare opens .txt
@@ -65,9 +68,9 @@
  *     statement: No such file or directory; falido.txt is in kebula, .txt opens with lemare
  *     suggestion: No such file or directory; did you mean falido.txt in kebula with lemare?
  *
- * What it is not: `terminal`, whose tasks say all that their commands need. Nothing can be found out by looking, because directories
- * cannot be listed, and nothing be inferred, because facts are drawn. Not modelled: what the other files of a home say
- * (they are empty), copies (nobody can read one), and what a lock prevents.
+ * What it is not: `terminal`, whose tasks say all that their commands need. Nothing can be found out by looking,
+ * because directories cannot be listed, and nothing be inferred, because facts are drawn. Not modelled: what the other
+ * files of a home say (they are empty), copies (nobody can read one), and what a lock prevents.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
@@ -81,15 +84,17 @@ export type { HomeOptions } from "./tasks.ts";
 
 function expert({ task, state: { isTold, changes } }: HomeEpisode): string {
   const { command, answer } = task.family;
-  // Whatever has been changed, there is nothing left to do: it was the right change, or the task is spoilt.
+  // Once something has been changed, nothing is left to do: it was the right change, or the task is lost.
   if (!isTold && changes.length === 0) return command(task);
   return answer ? `answer ${answer(task)}` : "done";
 }
 
-/** A command of the right form: the names of the task, and everything else by chance. */
+/** A command of the right form, with the names of the task, and with everything else drawn at random. */
 function guess(rng: Rng, text: string, names: HomeNames): string {
   const family = familyOf(text) ?? rng.choice(FAMILIES);
-  const files = text.match(/\b[a-z]{6}\b(?:\.[a-z]{3})?/g) ?? [`${rng.choice(names.stems)}.${rng.choice(names.endings)}`]; // prettier-ignore
+  const files = text.match(/\b[a-z]{6}\b(?:\.[a-z]{3})?/g) ?? [
+    `${rng.choice(names.stems)}.${rng.choice(names.endings)}`,
+  ];
   return family.guess(rng, files, names);
 }
 

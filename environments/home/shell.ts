@@ -1,7 +1,7 @@
 /**
- * The commands of a home. A line is read by the grammar of the terminal's shell; this one runs single plain commands only, as a
- * restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not listed (mode 711), so a file is
- * found by who knows where it is. Nothing throws, whatever the line.
+ * The commands of a home. A line is read by the grammar of the terminal's shell; this one runs single plain commands
+ * only, as a restricted login shell does: no pipes, no lists, no redirections. Directories can be entered and not
+ * listed (mode 711), so a file is found by who knows where it is. Nothing throws, whatever the line.
  */
 import { type Drawn, hintAbout, keysOf, quoted as quotedUpTo } from "../facts/hints.ts";
 import { rewardOf } from "../facts/options.ts";
@@ -35,7 +35,7 @@ class Failure extends Error {
   }
 }
 
-/** What stands between the arguments of each command. */
+/** The words between the arguments of each command. */
 const FORMS: Readonly<Record<string, readonly string[]>> = {
   size: ["in"],
   read: ["in", "with"],
@@ -129,28 +129,60 @@ function fileNamed(name: string, directory: string, { facts }: HomeTask, { chang
   if (file !== undefined && !changes.includes(`delete ${name}`)) return file;
   const aliased = facts.aliases.get(name);
   if (aliased === undefined) throw new Failure(NO_ENTRY);
-  throw new Failure(NO_ENTRY, [{ kind: "alias", known: name, right: aliased.name, tried: quoted(directory), goesWithTried: namesIn(directory, facts) }]); // prettier-ignore
+  throw new Failure(NO_ENTRY, [
+    {
+      kind: "alias",
+      known: name,
+      right: aliased.name,
+      tried: quoted(directory),
+      goesWithTried: namesIn(directory, facts),
+    },
+  ]);
 }
 
 const namesIn = (directory: string, { files }: Facts): string[] =>
   files.flatMap((file) => (file.directory === directory ? [file.name] : []));
 
 function directoryOf({ name, directory }: HomeFile, tried: string, facts: Facts): HomeFact {
-  return { kind: "directory", known: name, right: directory, tried: quoted(tried), goesWithTried: namesIn(tried, facts), word: "in" }; // prettier-ignore
+  return {
+    kind: "directory",
+    known: name,
+    right: directory,
+    tried: quoted(tried),
+    goesWithTried: namesIn(tried, facts),
+    word: "in",
+  };
 }
 
 function programOf({ ending }: HomeFile, tried: string, { programs }: Facts): HomeFact {
   const goesWithTried = keysOf(programs, tried).map((other) => `.${other}`);
-  return { kind: "program", known: `.${ending}`, right: programs.get(ending)!, tried: quoted(tried), goesWithTried, word: "with" }; // prettier-ignore
+  return {
+    kind: "program",
+    known: `.${ending}`,
+    right: programs.get(ending)!,
+    tried: quoted(tried),
+    goesWithTried,
+    word: "with",
+  };
 }
 
-/** @param isNamed the command names the directory, so that it stands before the account in the words that would have been right */
+/**
+ * @param isNamed the command names the directory, so that it stands before the account in the words that would have
+ * been right
+ */
 function ownerOf(directory: string, isNamed: boolean, tried: string, { owners }: Facts): HomeFact {
   const word = isNamed ? `to ${directory} as` : "as";
-  return { kind: "owner", known: directory, right: owners.get(directory)!, tried: quoted(tried), goesWithTried: keysOf(owners, tried), word }; // prettier-ignore
+  return {
+    kind: "owner",
+    known: directory,
+    right: owners.get(directory)!,
+    tried: quoted(tried),
+    goesWithTried: keysOf(owners, tried),
+    word,
+  };
 }
 
-/** What is drawn from, and said in the place of facts, where facts are random. */
+/** Where facts are random: what the statements that take their place are drawn from. */
 function drawnIn({ facts: { names, files } }: HomeTask): Drawn<HomeFactKind> {
   const fileNames = files.map(({ name }) => name);
   return {

@@ -17,9 +17,9 @@ export interface HomeTask extends GameTask {
   readonly facts: Facts;
   /** The file that is asked for, by its name or by an alias. */
   readonly file: HomeFile;
-  /** Of `copy`: the file beside which the copy goes, in another directory. */
+  /** For `copy`: the file beside which the copy goes; it is in another directory. */
   readonly other: HomeFile;
-  /** Of questions about an alias: what stands for the file in the task. */
+  /** For questions about an alias: the alias that stands for the file in the task. */
   readonly alias: string;
   readonly split: Split;
   /** What the file says, drawn anew in each episode (contents.ts). */
@@ -33,7 +33,7 @@ export type Changes = readonly string[];
 
 /** A kind of question. */
 export interface HomeFamily extends FamilyInfo {
-  /** What the task names: a file, unless it says otherwise. */
+  /** What the task names. Default: a file. */
   readonly subject?: "alias";
   readonly text: (task: Omit<HomeTask, "text">) => string;
   /** Does a task's text ask this? */
@@ -42,7 +42,7 @@ export interface HomeFamily extends FamilyInfo {
   readonly command: (task: HomeTask) => string;
   /** A command of this form about files of which only the names are known: everything else is guessed. */
   readonly guess: (rng: Rng, files: readonly string[], names: HomeNames) => string;
-  /** What has to be answered. A family without is about a change. */
+  /** What has to be answered. A family without an answer asks for a change. */
   readonly answer?: (task: HomeTask) => string;
   /** What has to be changed; nothing else may be. */
   readonly change?: (task: HomeTask) => string;
@@ -137,8 +137,7 @@ export const FAMILIES: readonly HomeFamily[] = [
     name: "tally",
     level: 3,
     subject: "alias",
-    description:
-      "count the lines of the file behind an alias: which file, its directory, and the program for its ending",
+    description: "count the lines of the file behind an alias: its name, its directory, and the program for its ending",
     text: ({ alias }) => `How many lines has ${alias}?`,
     asks: /^How many lines has [a-z]+\?/,
     ...reading("count"),
@@ -150,9 +149,9 @@ export const FAMILIES: readonly HomeFamily[] = [
 export const familyOf = (text: string): HomeFamily | undefined => FAMILIES.find(({ asks }) => asks.test(text));
 
 /**
- * Is this question never asked in training about this file, or about this alias? Of two questions that need the same facts one is,
- * for every file and every alias (of reading and counting, of deleting and locking), so that each fact is needed both for what training
- * asks and for what it does not, and nothing has to be inferred from other files.
+ * Is this question never asked in training about this file, or about this alias? Of two questions that need the same
+ * facts one is, for every file and every alias (of reading and counting, of deleting and locking), so that each fact is
+ * needed both for what training asks and for what it does not, and nothing has to be inferred from other files.
  *
  * @param index of the file, or of the alias, in its list
  */
@@ -166,7 +165,7 @@ export function isHeldOutPair(index: number, family: HomeFamily): boolean {
   return heldOutKinds(rng.split(names[0]!), names).includes(name);
 }
 
-/** Questions with the same of these need the same facts. */
+/** A key: two questions with the same key need the same facts. */
 const needsOf = ({ level, subject, change }: HomeFamily): string => `${level} ${subject} ${change !== undefined}`;
 
 /** Makes a task; the same stream and options give the same task. */
@@ -188,8 +187,8 @@ export function makeTask(rng: Rng, family: HomeFamily, options: HomeOptions): Ho
 }
 
 /**
- * @param split where pairs are held out; undefined: in a home of one episode all may be asked, so that demonstrations show every
- * name in every kind of question, and what is held out are facts and not words
+ * @param split where pairs are held out; undefined: in a home of one episode all may be asked, so that demonstrations
+ * show every name in every kind of question, and what is held out are facts and not words
  */
 function drawFile(
   rng: Rng,

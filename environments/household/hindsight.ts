@@ -1,6 +1,6 @@
 /**
- * What an episode did achieve, as a task: for hindsight relabelling (rl/rewards/hindsight.ts). Only the last thing that was put
- * somewhere and stayed there; heat, cold and cleanness would need the state, which a transcript does not hold.
+ * What an episode did achieve, as a task: for hindsight relabelling (rl/rewards/hindsight.ts). Only the last thing that
+ * was put somewhere and stayed there; heat, cold and cleanness would need the state, which a transcript does not hold.
  */
 import { into } from "./tasks.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Houses: rooms with places (furniture, devices) that hold things, and what an action does there. The rules are those of ALFWorld
- * (Shridhar et al. 2021), with shorter commands: one thing in the hand at a time, closed places show nothing, heat, cold and
- * cleanness are made at a device.
+ * Houses: rooms with places (furniture, devices) that hold things, and what an action does there. The rules are those
+ * of ALFWorld (Shridhar et al. 2021), with shorter commands: one thing in the hand at a time, closed places show
+ * nothing, heat, cold and cleanness are made at a device.
  *
  * A state is a value: an action gives a new one.
  */

@@ -1,9 +1,10 @@
 /**
- * `household`: a text adventure after ALFWorld (Shridhar et al. 2021): find things in rooms and closed places, heat, cool or wash them,
- * and put them where they belong. The agent types `go PLACE`, `open PLACE`, `close PLACE`, `take THING`, `put THING`,
- * `heat THING` (at the stove), `cool THING` (at the open fridge), `wash THING` (at the sink), `use lamp`, `look` and `hand`. The
- * episode ends with reward 1 as soon as the goal holds, and with 0 after `maxSteps` actions. Read it in this order: house.ts (the
- * world and its actions), tasks.ts (the goals), this file (the episode and the expert).
+ * `household`: a text adventure after ALFWorld (Shridhar et al. 2021): find things in rooms and closed places, heat,
+ * cool or wash them, and put them where they belong. The agent types `go PLACE`, `open PLACE`, `close PLACE`, `take
+ * THING`, `put THING`, `heat THING` (at the stove), `cool THING` (at the open fridge), `wash THING` (at the sink), `use
+ * lamp`, `look` and `hand`. The episode ends with reward 1 as soon as the goal holds, and with 0 after `maxSteps`
+ * actions. Read it in this order: house.ts (the world and its actions), tasks.ts (the goals), this file (the episode
+ * and the expert).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -160,9 +161,10 @@
  *     $ put borile
  *     shelf: dikume, tofumu, borile
  *
- * Where things lie differs from seed to seed and is told only by the family `carry`; the expert looks through the places in the order
- * in which they are listed. In houses of several rooms a place is always in the same room (a fridge in the kitchen). Not modelled:
- * kinds of things (their names are as arbitrary as places are fixed), slicing, places within places.
+ * Where things lie differs from seed to seed and is told only by the family `carry`; the expert looks through the
+ * places in the order in which they are listed. In houses of several rooms a place is always in the same room (a fridge
+ * in the kitchen). Not modelled: kinds of things (their names are as arbitrary as places are fixed), slicing, places
+ * within places.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
@@ -190,9 +192,9 @@ function play({ task, state, options, turns }: HouseholdEpisode, action: string)
 }
 
 /**
- * Acts on what has been seen: looks through the places in the order in which they are listed until it sees a thing that the goal is
- * about, takes it to the device, then to the target. It knows in which room a place is to be found, and lays down what it does
- * not need.
+ * Acts on what has been seen: looks through the places in the order in which they are listed until it sees a thing that
+ * the goal is about, takes it to the device, then to the target. It knows in which room a place is to be found, and
+ * lays down what it does not need.
  */
 function expert({ task: { house, goal, from }, state }: HouseholdEpisode): string {
   const { room, at, hand } = state;

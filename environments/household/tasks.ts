@@ -1,6 +1,6 @@
 /**
- * The task families of `household`: ALFWorld's six kinds of goal, and two easier ones to begin with. A goal is a condition on the
- * state of the house; how it came about does not matter.
+ * The task families of `household`: ALFWorld's six kinds of goal, and two easier ones to begin with. A goal is a
+ * condition on the state of the house; how it came about does not matter.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
@@ -79,7 +79,10 @@ export const FAMILIES: readonly HouseholdFamily[] = [
 const PLACES_OF_ONE_ROOM = 4;
 const PLACES_PER_ROOM = 3;
 
-/** size 1: as many rooms as the family needs; 2 and 3: at least so many. Other things than the goal's: two for every room. */
+/**
+ * size 1: as many rooms as the family needs; 2 and 3: at least so many. Other things than the goal's: two for every
+ * room.
+ */
 export function makeTask(rng: Rng, family: HouseholdFamily, { split, size = 1 }: GameOptions): HouseholdTask {
   const newName = nameMaker(rng, split);
   const count = Math.max(family.rooms, size);
@@ -138,8 +141,13 @@ function wording(rng: Rng, goal: Goal, from: string | undefined): string {
   const what = goal.things.join(" and ");
   if (goal.kind === "light") return rng.choice([`Look at ${what} under the lamp`, `Hold ${what} under the lit lamp`]);
   const where = into(goal.target);
-  if (from !== undefined) return rng.choice([`Move ${what} from ${from}`, `Take ${what} from ${from} and put it`]) + ` ${where}`; // prettier-ignore
-  if (goal.treatment === undefined) return rng.choice([`Put ${what} ${where}`, `Find ${what} and put ${goal.things.length > 1 ? "both" : "it"} ${where}`]); // prettier-ignore
+  if (from !== undefined)
+    return rng.choice([`Move ${what} from ${from}`, `Take ${what} from ${from} and put it`]) + ` ${where}`;
+  if (goal.treatment === undefined)
+    return rng.choice([
+      `Put ${what} ${where}`,
+      `Find ${what} and put ${goal.things.length > 1 ? "both" : "it"} ${where}`,
+    ]);
   const { makes } = TREATMENTS[goal.treatment];
   return rng.choice([`Put ${makes} ${what} ${where}`, `${capital(goal.treatment)} ${what} and put it ${where}`]);
 }

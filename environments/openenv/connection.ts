@@ -1,10 +1,11 @@
 /**
- * One WebSocket to an OpenEnv server, and what its frames mean. The protocol is that of the server's `/ws` endpoint (OpenEnv,
- * huggingface/OpenEnv, `core/env_server`, read at its revision of June 2026): JSON objects `{ type, data }` in text frames, one answer for
- * each request, in order, without numbers. Therefore an answer that nobody waits for any more must never be taken for the next
- * one's: a call that times out or is aborted ends the connection.
+ * One WebSocket to an OpenEnv server, and what its frames mean. The protocol is that of the server's `/ws` endpoint
+ * (OpenEnv, huggingface/OpenEnv, `core/env_server`, read at its revision of June 2026): JSON objects `{ type, data }`
+ * in text frames, one answer for each request, in order, without numbers. Therefore an answer that nobody waits for any
+ * more must never be taken for the next one's: a call that times out or is aborted ends the connection.
  *
- * What a real server says is recorded in tests/environments/openenv-recorded.json; scripts/checkOpenEnv.ts compares another with it.
+ * What a real server says is recorded in tests/environments/openenv-recorded.json; scripts/checkOpenEnv.ts compares
+ * another with it.
  *
  * Runs in browsers and in Node: the class of the socket is given (see `session.ts`).
  */
@@ -32,9 +33,10 @@ export interface Frame {
 }
 
 /**
- * What went wrong, for programs. The server's codes: INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR (the action does not fit the
- * environment's schema), EXECUTION_ERROR (the environment threw); after CAPACITY_REACHED, FACTORY_ERROR and SESSION_ERROR it
- * closes. Ours: CONNECT_FAILED, CONNECTION_LOST, TIMEOUT, PROTOCOL_ERROR (a frame that means nothing), MCP_ERROR.
+ * What went wrong, for programs. The server's codes: INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR (the action does not
+ * fit the environment's schema), EXECUTION_ERROR (the environment threw); after CAPACITY_REACHED, FACTORY_ERROR and
+ * SESSION_ERROR it closes. Ours: CONNECT_FAILED, CONNECTION_LOST, TIMEOUT, PROTOCOL_ERROR (a frame that means nothing),
+ * MCP_ERROR.
  */
 export class OpenEnvError extends WorldgradError {
   readonly code: string;
@@ -86,8 +88,8 @@ export interface Patience {
 }
 
 /**
- * `start` begins something that ends with a call of `resolve` or `reject`; if it takes too long or is aborted, `giveUp` is called
- * and the promise rejects. Leaves neither timer nor listener behind.
+ * `start` begins something that ends with a call of `resolve` or `reject`; if it takes too long or is aborted, `giveUp`
+ * is called and the promise rejects. Leaves neither timer nor listener behind.
  */
 function within<T>(
   { timeout, signal }: Patience,
@@ -255,7 +257,10 @@ export class Connection {
     else waiting.resolve(frame);
   }
 
-  /** No further use of it; the first reason counts. Whoever finds an answer malformed calls this: what follows cannot be trusted. */
+  /**
+   * No further use of it; the first reason counts. Whoever finds an answer malformed calls this: what follows cannot be
+   * trusted.
+   */
   end(error: Error): void {
     if (this.#ended) return;
     this.#ended = error;

@@ -1,11 +1,13 @@
 /**
- * OpenEnv environments (huggingface/OpenEnv) as environments of ours: whatever runs on such a server can be acted in, trained and evaluated
- * like the built-in ones. An episode is a session with its own connection; the server must admit as many at a time as a rollout plays
- * (`max_concurrent_envs` there, `maxConcurrent` of the rollout here), those beyond wait and try again.
+ * OpenEnv environments (huggingface/OpenEnv) as environments of ours: whatever runs on such a server can be acted in,
+ * trained and evaluated like the built-in ones. An episode is a session with its own connection; the server must admit
+ * as many at a time as a rollout plays (`max_concurrent_envs` there, `maxConcurrent` of the rollout here), those beyond
+ * wait and try again.
  *
- * What OpenEnv leaves open is set here: actions and observations are objects of each environment's own schema, so `action` says
- * how a text becomes one, and `observe` how one becomes a text. An action that does not fit is the agent's mistake and answered in
- * words; a server that fails, dies or says something meaningless ends the episode, which is then masked.
+ * What OpenEnv leaves open is set here: actions and observations are objects of each environment's own schema, so
+ * `action` says how a text becomes one, and `observe` how one becomes a text. An action that does not fit is the
+ * agent's mistake and answered in words; a server that fails, dies or says something meaningless ends the episode,
+ * which is then masked.
  *
  * The same seed gives the same task only if the environment takes `seed` in its reset: servers silently drop what an
  * environment does not take. There is no expert, and no copy of a live episode.
@@ -30,15 +32,18 @@ export { type Fields, OpenEnvError, type SocketConstructor, type SocketLike } fr
 export { connect, type ConnectOptions, type Observed, OpenEnvSession, type ReconnectOptions } from "./session.ts";
 export interface OpenEnvOptions extends ConnectOptions {
   /**
-   * What an action's text becomes: the name of the one field that holds it ("message", "code", "command"), or a function. What the
-   * function throws is told to the agent as the answer to its action.
+   * What an action's text becomes: the name of the one field that holds it ("message", "code", "command"), or a
+   * function. What the function throws is told to the agent as the answer to its action.
    */
   readonly action: string | ((text: string) => Fields);
   /** What the agent reads of an observation. Default: `observationText`. */
   readonly observe?: (observation: Fields) => string;
   /** What `reset` is asked for. Default: `{ seed }`; held-out tasks are only there if this says how to get them. */
   readonly task?: (seed: number, split: Split) => Fields;
-  /** What `reward: null` on an episode's last step counts. Default NaN: the episode cannot be scored. Null before it is 0. */
+  /**
+   * What `reward: null` on an episode's last step counts. Default NaN: the episode cannot be scored. Null before it is
+   * 0.
+   */
   readonly missingReward?: number;
   /** Is an episode solved? Asked on its last step. Default: its rewards sum to more than 0. */
   readonly success?: (last: Observed, total: number) => boolean;
@@ -49,8 +54,8 @@ export interface OpenEnvOptions extends ConnectOptions {
 }
 
 /**
- * An observation as text: one line `name: value` for each field that says something, values that are not texts as JSON. A sole
- * field stands without its name.
+ * An observation as text: one line `name: value` for each field that says something, values that are not texts as JSON.
+ * A sole field stands without its name.
  */
 export function observationText(observation: Fields): string {
   const isEmpty = (value: unknown): boolean =>
@@ -147,7 +152,7 @@ export class OpenEnvEnvironment extends SingleUseEnvironment {
     return { ...this.info, success, turns: this.#turns, toolErrors: this.#toolErrors };
   }
 
-  /** Whatever the server cannot go on from frees its place; an action that did not fit is none of that. */
+  /** Frees the place on the server after every error but that of an action that did not fit. */
   async #orClose(call: () => Promise<Observed>): Promise<Observed> {
     try {
       return await call();
@@ -173,8 +178,7 @@ function rulesOf(options: OpenEnvOptions): Rules {
   const { success = (_last, total) => total > 0, task, ...connection } = rest;
   check(
     typeof action === "function" || (typeof action === "string" && action !== ""),
-    () =>
-      `${name}: action must be the name of the field that an action's text goes into, or a function, got ${showValue(action)}`,
+    () => `${name}: action must be the name of the field for an action's text, or a function, got ${showValue(action)}`,
   );
   check(
     typeof missingReward === "number",
@@ -200,9 +204,8 @@ function rulesOf(options: OpenEnvOptions): Rules {
  *
  * @throws WorldgradError on options that make no sense
  *
- * @example
- * const env = openEnv({ url: "http://localhost:8000", action: "message" });
- * const trajectories = await rollout(model, template, [{ spec: env, options: {}, seed: 0, group: 0, rng }], { maxConcurrent: 1 });
+ * @example const env = openEnv({ url: "http://localhost:8000", action: "message" }); const trajectories = await
+ * rollout(model, template, [{ spec: env, options: {}, seed: 0, group: 0, rng }], { maxConcurrent: 1 });
  */
 export function openEnv(options: OpenEnvOptions): EnvironmentSpec {
   checkKeys("openEnv", options, OPTIONS);

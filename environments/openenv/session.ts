@@ -1,11 +1,12 @@
 /**
- * A session with an OpenEnv server (huggingface/OpenEnv): `reset`, `step`, `state`, `mcp`, `close` over its WebSocket. One
- * connection is one session with its own environment on the server, and it ends with the connection. So a connection that is lost in an
- * episode is an error, never resumed behind the caller's back; `reset` opens a new one.
+ * A session with an OpenEnv server (huggingface/OpenEnv): `reset`, `step`, `state`, `mcp`, `close` over its WebSocket.
+ * One connection is one session with its own environment on the server, and it ends with the connection. So a
+ * connection that is lost in an episode is an error, never resumed behind the caller's back; `reset` opens a new one.
  *
- * The server admits a client before it knows whether there is room. If there is none, an unasked error frame CAPACITY_REACHED comes and the
- * server closes: at any time before the first answer, also as the answer to the first request. Nothing has run then, so every
- * request is tried again, after pauses that double, until the attempts are used up.
+ * The server admits a client before it knows whether there is room. If there is none, an unasked error frame
+ * CAPACITY_REACHED comes and the server closes: at any time before the first answer, also as the answer to the first
+ * request. Nothing has run then, so every request is tried again, after pauses that double, until the attempts are used
+ * up.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
@@ -42,7 +43,10 @@ export interface ConnectOptions {
 export interface Observed {
   /** The environment's own fields. */
   readonly observation: Fields;
-  /** `null`: the environment gave none, or NaN or an infinity, which the server writes as null. True and false are 1 and 0. */
+  /**
+   * `null`: the environment gave none, or NaN or an infinity, which the server writes as null. True and false are 1 and
+   * 0.
+   */
   readonly reward: number | null;
   readonly done: boolean;
 }
@@ -89,8 +93,7 @@ export function checkConnectOptions(options: ConnectOptions): Settings {
   const Socket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
   check(
     Socket !== undefined,
-    () =>
-      "connect: there is no global WebSocket here (Node has one since version 22); give one: { WebSocket } from the package ws",
+    () => "connect: there is no global WebSocket here (Node has one since 22); give { WebSocket } of the package ws",
   );
   return { url: socketUrl(url), WebSocket: Socket, timeout, attempts, pause: first };
 }
@@ -114,7 +117,10 @@ export class OpenEnvSession {
     await this.#persist("connecting", ["CONNECT_FAILED"], signal, async () => void (await this.#connected(signal)));
   }
 
-  /** Starts an episode. @param data `seed`, `episode_id` and what else the environment takes; what it does not take is ignored there */
+  /**
+   * Starts an episode. @param data `seed`, `episode_id` and what else the environment takes; what it does not take is
+   * ignored there
+   */
   async reset(data: Fields = {}, options: CallOptions = {}): Promise<Observed> {
     this.#inEpisode = false;
     const answer = await this.#request({ type: "reset", data }, "observation", options, observedFrom);
@@ -122,7 +128,10 @@ export class OpenEnvSession {
     return answer;
   }
 
-  /** One action, as the environment's schema has it. @throws OpenEnvError VALIDATION_ERROR if it does not fit; the episode goes on */
+  /**
+   * One action, as the environment's schema has it. @throws OpenEnvError VALIDATION_ERROR if it does not fit; the
+   * episode goes on
+   */
   step(action: Fields, options: CallOptions = {}): Promise<Observed> {
     return this.#request({ type: "step", data: action }, "observation", options, observedFrom);
   }
@@ -145,7 +154,10 @@ export class OpenEnvSession {
     });
   }
 
-  /** Ends the session; the server frees its place. A call that is running rejects. Never throws; a second time does nothing. */
+  /**
+   * Ends the session; the server frees its place. A call that is running rejects. Never throws; a second time does
+   * nothing.
+   */
   close(): void {
     this.#isClosed = true;
     this.#connection?.close();
@@ -193,7 +205,8 @@ export class OpenEnvSession {
       } catch (error) {
         if (!(error instanceof OpenEnvError) || !retried.includes(error.code) || this.#isClosed) throw error;
         if (failed > attempts) {
-          const message = `openenv: ${what}: gave up after ${failed} attempt${failed === 1 ? "" : "s"}; the last: ${error.message}`;
+          const attempts = failed === 1 ? "1 attempt" : `${failed} attempts`;
+          const message = `openenv: ${what}: gave up after ${attempts}; the last: ${error.message}`;
           throw new OpenEnvError(error.code, message, error.details);
         }
         await pause(Math.min(LONGEST_PAUSE, first * 2 ** (failed - 1)), signal);

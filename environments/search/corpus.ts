@@ -1,6 +1,7 @@
 /**
- * A small generated encyclopaedia: persons, towns, guilds and lands with one page each. A page states what its subject is, and
- * the things that it stands in relation to by name, so that the pages are a graph and a question is a path in it.
+ * A small generated encyclopaedia: persons, towns, guilds and lands with one page each. A page states what its subject
+ * is, and the things that it stands in relation to by name, so that the pages are a graph and a question is a path in
+ * it.
  */
 import type { Rng } from "../../engine/index.ts";
 import { nameMaker } from "../words.ts";

@@ -1,8 +1,9 @@
 /**
- * `search`: questions over several pages of a small generated encyclopaedia, answered with a search engine. It is the shape of
- * multi-hop question answering with tools (HotpotQA: Yang et al. 2018; Search-R1: Jin et al. 2025) at the size of a tiny model. The
- * agent types `search WORDS` (the three best pages, by BM25), `open N` (the N-th of them), and `answer TEXT`, which ends the
- * episode with reward 1 or 0. Read it in this order: corpus.ts (what is written), tasks.ts (what is asked), this file (the episode).
+ * `search`: questions over several pages of a small generated encyclopaedia, answered with a search engine. It is the
+ * shape of multi-hop question answering with tools (HotpotQA: Yang et al. 2018; Search-R1: Jin et al. 2025) at the size
+ * of a tiny model. The agent types `search WORDS` (the three best pages, by BM25), `open N` (the N-th of them), and
+ * `answer TEXT`, which ends the episode with reward 1 or 0. Read it in this order: corpus.ts (what is written),
+ * tasks.ts (what is asked), this file (the episode).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -126,9 +127,9 @@
  *     birimi person: birthplace rotato, guild melifu, teacher mafori, year 607
  *     $ answer 607
  *
- * The expert reads the pages of the path in order, each found by a query of words that it has seen. Every family is solvable by
- * reading only: names are drawn anew for every seed, and the answer never stands in the question. Not modelled: synonyms, text that
- * is wrong or irrelevant, pages too long to read, questions without an answer.
+ * The expert reads the pages of the path in order, each found by a query of words that it has seen. Every family is
+ * solvable by reading only: names are drawn anew for every seed, and the answer never stands in the question. Not
+ * modelled: synonyms, text that is wrong or irrelevant, pages too long to read, questions without an answer.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
@@ -146,7 +147,8 @@ interface SearchState {
 }
 
 /** Other spellings of the same answer: spaces, capitals, a full stop. */
-export const normalizeAnswer = (text: string): string => text.trim().toLowerCase().replace(/\s+/g, " ").replace(/\.$/, ""); // prettier-ignore
+export const normalizeAnswer = (text: string): string =>
+  text.trim().toLowerCase().replace(/\s+/g, " ").replace(/\.$/, "");
 
 type SearchEpisode = Episode<GameOptions, SearchTask, SearchState>;
 

@@ -1,6 +1,6 @@
 /**
- * The task families of `search`. A question is a noun phrase that nests: "the mayor of the birthplace of lomika". Its answer is
- * computed from the generated facts, never from the expert's path, and does not stand in the question.
+ * The task families of `search`. A question is a noun phrase that nests: "the mayor of the birthplace of lomika". Its
+ * answer is computed from the generated facts, never from the expert's path, and does not stand in the question.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
@@ -41,7 +41,10 @@ function anyOf(corpus: Corpus, kind: Kind, rng: Rng, except = ""): string {
   return rng.choice(corpus.pages.filter((page) => page.kind === kind && page.title !== except)).title;
 }
 
-/** Asks on from a thing that is known: `depth` relations, one after the other, with a page to read after each but the last. */
+/**
+ * Asks on from a thing that is known: `depth` relations, one after the other, with a page to read after each but the
+ * last.
+ */
 function follow(corpus: Corpus, rng: Rng, question: Question, kind: Kind, depth: number): Question | undefined {
   const relations = relationsOf(kind).filter(({ to }) => depth === 1 || to !== "number");
   const relation = rng.choice(relations);
@@ -80,7 +83,9 @@ function older(corpus: Corpus, rng: Rng): Question {
   return { phrase, answer: ages[which]!, hops: [byTitle(one), byTitle(other)] };
 }
 
-/** Goes on from the older one; the other's answer has to differ, or the question could be answered without comparing. */
+/**
+ * Goes on from the older one; the other's answer has to differ, or the question could be answered without comparing.
+ */
 function ofTheOlder(corpus: Corpus, rng: Rng, depth: number): Question | undefined {
   const question = older(corpus, rng);
   const loser = question.hops.find(({ title }) => title !== question.answer)!.title;
@@ -156,8 +161,8 @@ export const FAMILIES: readonly SearchFamily[] = [
 ];
 
 /**
- * Draws corpora and questions until one is fair: the expert's queries show the pages that they are to find, no page is needed
- * twice, and the answer stands neither in the question nor, before the last page, on the way.
+ * Draws corpora and questions until one is fair: the expert's queries show the pages that they are to find, no page is
+ * needed twice, and the answer stands neither in the question nor, before the last page, on the way.
  */
 export function makeTask(rng: Rng, family: SearchFamily, { split = "train", size = 1 }: GameOptions): SearchTask {
   return drawUntil("search", () => {

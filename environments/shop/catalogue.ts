@@ -1,6 +1,6 @@
 /**
- * What the shop sells: a product has a maker, a kind, a price, attributes that it has, and options that the buyer chooses from.
- * Makers have generated names; the rest is a small fixed vocabulary.
+ * What the shop sells: a product has a maker, a kind, a price, attributes that it has, and options that the buyer
+ * chooses from. Makers have generated names; the rest is a small fixed vocabulary.
  */
 import type { Rng } from "../../engine/index.ts";
 
@@ -66,11 +66,12 @@ export function fits(product: Product, goal: Goal): boolean {
 /**
  * WebShop's reward (Yao, Chen, Yang and Narasimhan 2022, eq. 1), in [0, 1]; 1 exactly if all is as asked:
  *
- *     r = r_type · (|attributes asked and there| + |options asked and chosen| + [price ≤ limit]) / (|attributes| + |options| + 1)
+ *     r = r_type · (|attributes asked and there| + |options asked and chosen| + [price ≤ limit])
+ *         / (|attributes| + |options| + 1)
  *
- * As there, a price without limit counts as met. The maker counts as an attribute. r_type is 1 for the kind that was asked for,
- * ½ for another of its department and 0 for the rest; WebShop takes 1, ½, 0.1 or 0 from overlaps of titles and categories, and
- * compares attributes fuzzily, where this shop has exact words.
+ * As there, a price without limit counts as met. The maker counts as an attribute. r_type is 1 for the kind that was
+ * asked for, ½ for another of its department and 0 for the rest; WebShop takes 1, ½, 0.1 or 0 from overlaps of titles
+ * and categories, and compares attributes fuzzily, where this shop has exact words.
  */
 export function matchScore(product: Product, chosen: Readonly<Record<string, string>>, goal: Goal): number {
   const sameDepartment = departmentOf(product.kind) === departmentOf(goal.kind) ? 0.5 : 0;

@@ -1,8 +1,9 @@
 /**
- * `shop`: find and buy a product that has the maker, kind, attributes, options and price that are asked for, after WebShop (Yao, Chen,
- * Yang and Narasimhan 2022). The agent types `search WORDS` (three results, by BM25 over makers and kinds), `next` (three more),
- * `open N`, `choose VALUE` and `buy`, which ends the episode. The reward is WebShop's match score, 1 exactly if all is as asked
- * (catalogue.ts). Read it in this order: catalogue.ts (what is sold, and the score), tasks.ts (what is asked), this file.
+ * `shop`: find and buy a product that has the maker, kind, attributes, options and price that are asked for, after
+ * WebShop (Yao, Chen, Yang and Narasimhan 2022). The agent types `search WORDS` (three results, by BM25 over makers and
+ * kinds), `next` (three more), `open N`, `choose VALUE` and `buy`, which ends the episode. The reward is WebShop's
+ * match score, 1 exactly if all is as asked (catalogue.ts). Read it in this order: catalogue.ts (what is sold, and the
+ * score), tasks.ts (what is asked), this file.
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -137,8 +138,9 @@
  *     $ buy
  *     bought fufiba lamp $11, black, large
  *
- * The list shows prices and the page shows the rest, so the expert opens what is cheap enough, in order, until a page has it all.
- * Not modelled: pages of descriptions and reviews, attributes in other words, options that change the price.
+ * The list shows prices and the page shows the rest, so the expert opens what is cheap enough, in order, until a page
+ * has it all. Not modelled: pages of descriptions and reviews, attributes in other words, options that change the
+ * price.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
@@ -215,8 +217,8 @@ const receipt = (product: Product, chosen: Readonly<Record<string, string>>): st
   `bought ${[titleOf(product), ...Object.keys(product.options).flatMap((name) => chosen[name] ?? [])].join(", ")}`;
 
 /**
- * Acts on what has been shown: opens the results of the right maker and kind that are cheap enough, in order, until a page has all
- * that is asked for; then chooses and buys.
+ * Acts on what has been shown: opens the results of the right maker and kind that are cheap enough, in order, until a
+ * page has all that is asked for; then chooses and buys.
  */
 function expert({ task: { goal, products }, state }: ShopEpisode): string {
   if (state.open !== undefined && fits(products[state.open]!, goal)) {

@@ -1,6 +1,6 @@
 /**
- * The task families of `shop`: what is asked for, and how many products come near it. A near miss has the right maker and kind, so
- * that it is found by the same search, and fails in one thing that the list or the page shows.
+ * The task families of `shop`: what is asked for, and how many products come near it. A near miss has the right maker
+ * and kind, so that it is found by the same search, and fails in one thing that the list or the page shows.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
@@ -13,7 +13,7 @@ import { ATTRIBUTES, fits, type Goal, KINDS, OPTIONS, PRICES, type Product, some
 export interface ShopTask extends GameTask {
   readonly goal: Goal;
   readonly products: readonly Product[];
-  /** Over makers and kinds; attributes and options stand on the pages only. */
+  /** Ranks the products by maker and kind; attributes and options stand on the pages only. */
   readonly ranking: Ranking;
 }
 
@@ -64,20 +64,30 @@ export function makeTask(rng: Rng, family: ShopFamily, { split, size = 1 }: Game
   });
 }
 
-/** In what each near miss fails: all ways that the family has, in turn. A price is drawn by the caller, and may be too high or not. */
+/**
+ * What is wrong with each near miss: all flaws that the family can have, in turn. The caller draws the prices, so a
+ * price that is named here may still be low enough.
+ */
 function flawsOf(rng: Rng, { attributes, options, limit, nearMisses: [least, most] }: ShopFamily): string[] {
   const ways = rng.shuffle([...(limit ? ["price"] : []), ...(attributes > 0 ? ["attribute"] : []), ...options]);
   return Array.from({ length: least + rng.int(most - least + 1) }, (_, i) => ways[i % ways.length]!);
 }
 
-/** A product of the right maker and kind that is right in the rest too, but for one attribute or option if `flaw` names it. */
+/**
+ * A product of the right maker and kind that is right in the rest too, but for one attribute or option if `flaw` names
+ * it.
+ */
 function likeWanted(rng: Rng, goal: Goal, flaw: string | undefined, price: number): Product {
   const missing = flaw === "attribute" ? rng.choice(goal.attributes) : undefined;
   const kept = goal.attributes.filter((attribute) => attribute !== missing);
   const extra = ATTRIBUTES.filter((attribute) => !goal.attributes.includes(attribute));
   const attributes = new Set([...kept, ...some(rng, extra, 2 - kept.length)]);
   const options = Object.entries(goal.options).map(([name, value]) => {
-    const others = some(rng, OPTIONS[name]!.filter((other) => other !== value), 2); // prettier-ignore
+    const others = some(
+      rng,
+      OPTIONS[name]!.filter((other) => other !== value),
+      2,
+    );
     const offered = flaw === name ? others : [value, others[0]!];
     return [name, OPTIONS[name]!.filter((other) => offered.includes(other))] as const;
   });

@@ -1,10 +1,12 @@
 /**
- * `sokoban`: push boxes (`$`) onto goals (`.`) in small generated rooms, within a number of moves. Boards are in the usual notation
- * (XSB; `-` is floor, `*` a box on a goal, `+` the player on one) without a frame: the edge is a wall. A box in a corner never
- * comes out again: unlike in a shell, a mistake may be final. Read it in this order: room.ts (the rules), solver.ts
- * (all positions of a room, backwards from solved), tasks.ts (what is drawn), this file (the episode).
+ * `sokoban`: push boxes (`$`) onto goals (`.`) in small generated rooms, within a number of moves. Boards are in the
+ * usual notation (XSB; `-` is floor, `*` a box on a goal, `+` the player on one) without a frame: the edge is a wall. A
+ * box in a corner never comes out again: unlike in a shell, a mistake may be final. Read it in this order: room.ts (the
+ * rules), solver.ts (all positions of a room, backwards from solved), tasks.ts (what is drawn), this file (the
+ * episode).
  *
- * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and compares):
+ * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and
+ * compares):
  *
  * push (level 1): 4×4, one box, 2 to 5 moves
  *     Push $ onto . in 8 moves
@@ -76,12 +78,13 @@
  *     $ left, up, up, down, down, right, right, up, up, right, up, left, down, left
  *     All boxes are on goals.
  *
- * Every task can be solved, and the expert's solution has the fewest moves; also after a detour, if that was no dead end. The
- * random baseline solves 9, 0.6, 0.2, 0 and 0 % (in the order above; 1,000 seeds). With `movesPerAction` an action may be several
- * moves, and episodes get shorter in turns.
+ * Every task can be solved, and the expert's solution has the fewest moves; also after a detour, if that was no dead
+ * end. The random baseline solves 9, 0.6, 0.2, 0 and 0 % (in the order above; 1,000 seeds). With `movesPerAction` an
+ * action may be several moves, and episodes get shorter in turns.
  *
- * A quarter of all rooms is held out, with their rotations and mirror images, wherever boxes and player stand: no position of a
- * held-out task can come up in training. Not here: rooms of your own, of other shapes, or with more than three boxes.
+ * A quarter of all rooms is held out, with their rotations and mirror images, wherever boxes and player stand: no
+ * position of a held-out task can come up in training. Not here: rooms of your own, of other shapes, or with more than
+ * three boxes.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
@@ -98,8 +101,8 @@ export interface SokobanOptions extends EnvironmentOptions {
   /** Moves at most in one action, 1 to 16. Default 1. The expert then says as many at once as it may. */
   readonly movesPerAction?: number;
   /**
-   * Reward for every box that comes to stand on a goal, taken back when it leaves it, in [0, 1): so pushing to and fro earns
-   * nothing. Default 0: the reward is 1 for the solved room and nothing else.
+   * Reward for every box that comes to stand on a goal, taken back when it leaves it, in [0, 1): so pushing to and fro
+   * earns nothing. Default 0: the reward is 1 for the solved room and nothing else.
    */
   readonly boxReward?: number;
   /** No spaces between the cells of a board. Default false: a space keeps every cell a token of its own. */
@@ -131,8 +134,8 @@ function makeTask(rng: Rng, family: RoomFamily, options: SokobanOptions): RoomTa
 }
 
 /**
- * The episode ends when all boxes stand on goals, or when there are no moves left. A move against something that does not give way
- * changes nothing and counts; an action that is no move counts as one.
+ * The episode ends when all boxes stand on goals, or when there are no moves left. A move against something that does
+ * not give way changes nothing and counts; an action that is no move counts as one.
  */
 function play({ task, state, options }: SokobanEpisode, action: string): Move<SokobanState> {
   const { room, table } = task;
@@ -159,8 +162,8 @@ function play({ task, state, options }: SokobanEpisode, action: string): Move<So
 }
 
 /**
- * The beginning of a shortest solution from here, as many moves as an action may have. From a position that cannot be solved any
- * more, some move that is possible.
+ * The beginning of a shortest solution from here, as many moves as an action may have. From a position that cannot be
+ * solved any more, some move that is possible.
  */
 function expert({ task: { room, table }, state, options: { movesPerAction = 1 } }: SokobanEpisode): string {
   const moves: Direction[] = [];
@@ -176,9 +179,9 @@ function expert({ task: { room, table }, state, options: { movesPerAction = 1 } 
 }
 
 /**
- * A look at all four moves: `wall` (the edge is one), `stuck` (a box that does not give way), `dead` (the room cannot be solved from
- * there any more), `done` (it is solved), or how many more moves a shortest solution has from there. The expert takes a move with the
- * fewest.
+ * A look at all four moves: `wall` (the edge is one), `stuck` (a box that does not give way), `dead` (the room cannot
+ * be solved from there any more), `done` (it is solved), or how many more moves a shortest solution has from there. The
+ * expert takes a move with the fewest.
  */
 function thoughts({ task: { room, table }, state: { position } }: SokobanEpisode, rng: Rng): string {
   const meets = (direction: Direction): string => {

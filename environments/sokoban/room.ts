@@ -1,6 +1,7 @@
 /**
- * The rules of Sokoban (Hiroyuki Imabayashi, 1982) in a square room: the player steps to a neighbouring cell, and pushes the box that stands
- * there if the cell behind it is free. One box at a time, no pulling. There is nothing beyond the edge, as if it were walled.
+ * The rules of Sokoban (Hiroyuki Imabayashi, 1982) in a square room: the player steps to a neighbouring cell, and
+ * pushes the box that stands there if the cell behind it is free. One box at a time, no pulling. There is nothing
+ * beyond the edge, as if it were walled.
  */
 import { type Direction, neighbour } from "../grid.ts";
 
@@ -8,13 +9,13 @@ export interface Room {
   /** Cells of a side. */
   readonly size: number;
   readonly walls: ReadonlySet<number>;
-  /** As many as there are boxes. */
+  /** There are as many goals as boxes. */
   readonly goals: ReadonlySet<number>;
 }
 
 export interface Position {
   readonly player: number;
-  /** In ascending order, so that equal positions are equal lists. */
+  /** They are in ascending order, so that equal positions are equal lists. */
   readonly boxes: readonly number[];
 }
 
@@ -36,8 +37,8 @@ export function boxesOnGoals(room: Room, { boxes }: Position): number {
 }
 
 /**
- * The board in the usual notation (XSB): `#` wall, `$` box, `.` goal, `*` box on goal, `@` player, `+` player on goal, `-` floor;
- * without a position, the room itself.
+ * The board in the usual notation (XSB): `#` wall, `$` box, `.` goal, `*` box on goal, `@` player, `+` player on goal,
+ * `-` floor; without a position, the room itself.
  */
 export function glyphs(room: Room, position?: Position): string[] {
   return Array.from({ length: room.size ** 2 }, (_, cell) => {

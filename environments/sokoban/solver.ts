@@ -1,8 +1,8 @@
 /**
- * How far every position of a room is from solved: breadth first, backwards from all solved positions by pulling, once for the
- * room. It gives the generator its difficulty (the exact number of moves) and the expert its next move, and knows every deadlock:
- * what it has not reached cannot be solved. It is exhaustive, so it is for small rooms: up to 2^22 cells^(boxes + 1), for example
- * three boxes on 6×6.
+ * How far every position of a room is from solved: breadth first, backwards from all solved positions by pulling, once
+ * for the room. It gives the generator its difficulty (the exact number of moves) and the expert its next move, and
+ * knows every deadlock: what it has not reached cannot be solved. It is exhaustive, so it is for small rooms: up to
+ * 2^22 cells^(boxes + 1), for example three boxes on 6×6.
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
@@ -27,7 +27,8 @@ export class DistanceTable {
     check(
       codes <= MOST_CODES,
       () =>
-        `sokoban: ${room.goals.size} boxes on ${room.size}×${room.size} make ${codes} codes, the search takes ${MOST_CODES}`,
+        `sokoban: ${room.goals.size} boxes on ${room.size}×${room.size} make ${codes} codes, ` +
+        `the search takes ${MOST_CODES}`,
     );
     this.#distances = new Uint8Array(codes);
     this.#search();
@@ -46,7 +47,9 @@ export class DistanceTable {
     return DIRECTIONS.find((direction) => this.distance(move(this.#room, position, direction)) === here - 1);
   }
 
-  /** One of all positions that are so many moves from solved, each as probable as any other; undefined if there is none. */
+  /**
+   * One of all positions that are so many moves from solved, each as probable as any other; undefined if there is none.
+   */
   draw(distance: number, rng: Rng): Position | undefined {
     const codes: number[] = [];
     for (let code = 0; code < this.#distances.length; code++)
@@ -77,12 +80,18 @@ export class DistanceTable {
       const { player, boxes } = this.#decode(code);
       const distance = this.#distances[code]!; // one more than its own
       for (let way = 0; way < DIRECTIONS.length; way++) {
-        // The player came from `from`, going `way`; a box in front of it may have been pushed, or have stood there before.
+        // The player came from `from`, going `way`; a box in front of it may have been pushed, or have stood there
+        // before.
         const from = next[(way + 2) % 4]![player]!;
         if (from === -1 || boxes.includes(from)) continue;
         visit(from, boxes, distance);
         const ahead = boxes.indexOf(next[way]![player]!);
-        if (ahead !== -1) visit(from, boxes.with(ahead, player).sort((a, b) => a - b), distance); // prettier-ignore
+        if (ahead !== -1)
+          visit(
+            from,
+            boxes.with(ahead, player).sort((a, b) => a - b),
+            distance,
+          );
       }
     }
   }

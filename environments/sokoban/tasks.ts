@@ -1,6 +1,7 @@
 /**
- * The task families of `sokoban`, and how a task is drawn: walls and goals at random, then a start from among all positions of
- * that room that are as many moves from solved as the family says. So every task can be solved, and its length is exact.
+ * The task families of `sokoban`, and how a task is drawn: walls and goals at random, then a start from among all
+ * positions of that room that are as many moves from solved as the family says. So every task can be solved, and its
+ * length is exact.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
@@ -32,8 +33,8 @@ export const FAMILIES: readonly RoomFamily[] = [
 const STARTS = 16;
 
 /**
- * Is this room, in any orientation, kept for held-out tasks? Boxes and player play no part: no position that an episode could
- * pass through in a held-out room can come up in training.
+ * Is this room, in any orientation, kept for held-out tasks? Boxes and player play no part: no position that an episode
+ * could pass through in a held-out room can come up in training.
  */
 export function isHeldOutRoom(room: Room): boolean {
   return isHeldOut(canonicalGrid(glyphs(room), room.size));

@@ -1,4 +1,6 @@
-/** Commands that show, search and count text: cat, echo, head, tail, wc, grep. See commands.ts for what they imitate. */
+/**
+ * Commands that show, search and count text: cat, echo, head, tail, wc, grep. See commands.ts for what they imitate.
+ */
 import { Errno, IS_DIRECTORY, joinPath, sortedChildren, type Node } from "./filesystem.ts";
 import { quote, splitLines, type Process } from "./process.ts";
 import { compileRegex, PatternError, type Regex } from "./regex.ts";
@@ -53,7 +55,8 @@ export function tail(process: Process): number {
 
 /** What head and tail share; `cut` takes the lines (or characters) that are wanted. */
 function showPart(process: Process, cut: (pieces: string[], count: number, sign: string) => string[]): number {
-  const args = process.args.map((arg, i) => (i === 0 && /^-\d+$/.test(arg) ? `-n${arg.slice(1)}` : arg)); // the old form, head -5
+  // The old form: head -5.
+  const args = process.args.map((arg, i) => (i === 0 && /^-\d+$/.test(arg) ? `-n${arg.slice(1)}` : arg));
   const { flags, operands } = process.parse("n:c:q", 1, { lines: "n", bytes: "c" }, args);
   const unit = flags.has("c") ? "bytes" : "lines";
   const value = flags.get("c") ?? flags.get("n") ?? "10";
@@ -138,9 +141,15 @@ export function wc(process: Process): number {
 export function grep(process: Process): number {
   const usage = "Usage: grep [OPTION]... PATTERNS [FILE]...\nTry 'grep --help' for more information.\n";
   const long = {
-    count: "c", "ignore-case": "i", "line-number": "n", recursive: "r",
-    "files-with-matches": "l", "invert-match": "v", "extended-regexp": "E", "fixed-strings": "F",
-  }; // prettier-ignore
+    count: "c",
+    "ignore-case": "i",
+    "line-number": "n",
+    recursive: "r",
+    "files-with-matches": "l",
+    "invert-match": "v",
+    "extended-regexp": "E",
+    "fixed-strings": "F",
+  };
   const { flags, operands } = process.parse("cEFhHilLnqrRsve:", 2, long);
   const [pattern, ...rest] = flags.has("e") ? [flags.get("e")!, ...operands] : operands;
   if (pattern === undefined) {

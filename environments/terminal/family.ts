@@ -1,4 +1,7 @@
-/** What a task family is: the contract between the families (tasks-*.ts) and the code that makes tasks of them (tasks.ts). */
+/**
+ * What a task family is: the contract between the families (tasks-*.ts) and the code that makes tasks of them
+ * (tasks.ts).
+ */
 import type { FamilyInfo } from "../environment.ts";
 import type { World } from "./world.ts";
 

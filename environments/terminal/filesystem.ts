@@ -1,8 +1,9 @@
 /**
- * A file system in memory: a tree of directories and text files, with POSIX path resolution and the errors of `strerror`.
+ * A file system in memory: a tree of directories and text files, with POSIX path resolution and the errors of
+ * `strerror`.
  *
- * Not modelled: links, permissions, owners, times, binary files. Everything that an agent can make grow has a limit, and the
- * limit fails as a full disk would.
+ * Not modelled: links, permissions, owners, times, binary files. Everything that an agent can make grow has a limit,
+ * and the limit fails as a full disk would.
  */
 
 export interface FileNode {

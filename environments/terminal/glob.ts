@@ -1,7 +1,7 @@
 /**
- * Shell patterns: `*` (any characters) and `?` (one), `\` before a character makes it plain. Two pointers and one remembered
- * star: time at most pattern × text, whatever the pattern (a translation to a regular expression has no such bound).
- * Not here: `[...]`, `{a,b}`, `**`.
+ * Shell patterns: `*` (any characters) and `?` (one), `\` before a character makes it plain. Two pointers and one
+ * remembered star: time at most pattern × text, whatever the pattern (a translation to a regular expression has no such
+ * bound). Not here: `[...]`, `{a,b}`, `**`.
  */
 import type { Word } from "./parser.ts";
 import { sortedChildren, type FileSystem } from "./filesystem.ts";
@@ -43,8 +43,8 @@ function unescape(pattern: string): string {
 }
 
 /**
- * The paths that a word stands for, sorted; the word itself if it is no pattern or nothing matches. A name that starts with a
- * dot is matched only by a pattern that does.
+ * The paths that a word stands for, sorted; the word itself if it is no pattern or nothing matches. A name that starts
+ * with a dot is matched only by a pattern that does.
  * @param spend is told the work of every comparison; throws when there was too much
  */
 export function expandWord(word: Word, fs: FileSystem, spend: (work: number) => void): string[] {

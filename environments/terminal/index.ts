@@ -1,7 +1,8 @@
 /**
- * `terminal`: a Unix-like shell in memory, over generated file trees. The agent types lines of shell and sees what a terminal
- * shows; it ends the episode with `answer TEXT` or `done`. Read it in this order: ../words.ts, world.ts (what is generated),
- * tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), this file (the episode).
+ * `terminal`: a Unix-like shell in memory, over generated file trees. The agent types lines of shell and sees what a
+ * terminal shows; it ends the episode with `answer TEXT` or `done`. Read it in this order: ../words.ts, world.ts (what
+ * is generated), tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), this file
+ * (the episode).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -95,10 +96,10 @@
  *     $ mv ./rilite/kalabe.log firida
  *     $ done
  *
- * The tree differs from seed to seed, the answer never stands in the task, and a changed tree is compared in full. The shell is
- * a model of a terminal, no terminal: no variables, substitutions, loops, jobs, permissions, times or programs. Where it is
- * known to differ from the real one: `wc < file` pads its columns as for a pipe, `cp -r d d/x` copies nothing, and `find` and
- * `grep -r` list in order of names.
+ * The tree differs from seed to seed, the answer never stands in the task, and a changed tree is compared in full. The
+ * shell is a model of a terminal, no terminal: no variables, substitutions, loops, jobs, permissions, times or
+ * programs. Where it is known to differ from the real one: `wc < file` pads its columns as for a pipe, `cp -r d d/x`
+ * copies nothing, and `find` and `grep -r` list in order of names.
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type GameOptions, type Move } from "../game.ts";
@@ -129,7 +130,10 @@ interface TerminalState {
 
 type TerminalEpisode = Episode<TerminalOptions, TerminalTask, TerminalState>;
 
-/** Every action is a line of shell; every observation is what a terminal would show for it. `answer TEXT` or `done` ends the episode. */
+/**
+ * Every action is a line of shell; every observation is what a terminal would show for it. `answer TEXT` or `done` ends
+ * the episode.
+ */
 function play({ task, state, options, turns, toolErrors }: TerminalEpisode, action: string): Move<TerminalState> {
   const { maxOutput = 1_000, formatWeight = 0 } = options;
   const isPlanned = action.trim() === task.plan[state.planned] && state.fs.cwd === HOME;
@@ -148,7 +152,10 @@ function play({ task, state, options, turns, toolErrors }: TerminalEpisode, acti
   return { ...move, ending: { kind: ending.kind, score }, reward: score + formatWeight * cleanShare };
 }
 
-/** What the terminal shows: the output without its last line end, cut in the middle if too long, and a non-zero exit code. */
+/**
+ * What the terminal shows: the output without its last line end, cut in the middle if too long, and a non-zero exit
+ * code.
+ */
 export function render(output: string, code: number, limit: number): string {
   let text = output.endsWith("\n") ? output.slice(0, -1) : output;
   if (text.length > limit) {
@@ -176,8 +183,8 @@ export const game: Game<TerminalOptions, Family, TerminalTask, TerminalState> = 
   makeTask,
   start: ({ fs }) => ({ fs, planned: 0 }),
   play,
-  // Back home if the agent has wandered off, else the first command of the plan that has not been run. It cannot repair a tree that
-  // has been damaged.
+  // It goes back home if the agent has wandered off, and else runs the first command of the plan that has not been run.
+  // It cannot repair a tree that has been damaged.
   expert: ({ task: { plan }, state: { fs, planned } }) => (fs.cwd === HOME ? (plan[planned] ?? "done") : "cd"),
   random: randomAction,
 };

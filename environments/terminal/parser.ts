@@ -1,9 +1,11 @@
 /**
- * From a command line to pipelines of commands: the part of POSIX shell grammar (IEEE 1003.1, "Shell Command Language") that
- * one-line agents use: words with '..', ".." and \ quoting, `|`, `&&`, `||`, `;`, `<`, `>`, `>>`, `2>`, `2>>`, `2>&1`, `#`.
+ * From a command line to pipelines of commands: the part of POSIX shell grammar (IEEE 1003.1, "Shell Command Language")
+ * that one-line agents use: words with '..', ".." and \ quoting, `|`, `&&`, `||`, `;`, `<`, `>`, `>>`, `2>`, `2>>`,
+ * `2>&1`, `#`.
  *
- * Not here: variables, command substitution, background jobs, control structures. A `$` is an ordinary character; parentheses,
- * backquotes and a single `&` are syntax errors. Error texts are those of bash without the `bash: line 1: ` in front.
+ * Not here: variables, command substitution, background jobs, control structures. A `$` is an ordinary character;
+ * parentheses, backquotes and a single `&` are syntax errors. Error texts are those of bash without the `bash: line 1:
+ * ` in front.
  */
 
 /** A word after quote removal, and the same word as a pattern in which quoted `*`, `?` and `\` are escaped by `\`. */
@@ -37,7 +39,10 @@ export class ShellSyntaxError extends Error {}
 type Token = { readonly word: Word } | { readonly operator: string };
 
 const OPERATORS = /^(?:2>&1|2>>|2>|&&|;;|\|\||>>|[|;<>&()`\n])/;
-/** What ends a word unless it is quoted. Other white space (\r, \v, a no-break space) is an ordinary character, as in bash. */
+/**
+ * What ends a word unless it is quoted. Other white space (\r, \v, a no-break space) is an ordinary character, as in
+ * bash.
+ */
 const WORD_END = /[ \t\n|;<>&()`]/;
 
 /**

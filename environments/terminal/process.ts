@@ -1,10 +1,10 @@
 /**
- * What a command of the shell sees while it runs: its arguments, its three streams, the file system, an option parser, and a
- * budget. Every command is a function `(process) => exit code`.
+ * What a command of the shell sees while it runs: its arguments, its three streams, the file system, an option parser,
+ * and a budget. Every command is a function `(process) => exit code`.
  *
- * The budget is one number for a whole command line, counted in characters read or written and names looked at. It stands in
- * for the memory limit and the time limit of a real sandbox: who exceeds it is killed, with the exit code of SIGKILL. So no
- * input can hang an episode, and no command needs a limit of its own.
+ * The budget is one number for a whole command line, counted in characters read or written and names looked at. It
+ * stands in for the memory limit and the time limit of a real sandbox: who exceeds it is killed, with the exit code of
+ * SIGKILL. So no input can hang an episode, and no command needs a limit of its own.
  */
 import { Errno, joinPath, sortedChildren, type FileSystem, type Node } from "./filesystem.ts";
 

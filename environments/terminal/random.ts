@@ -2,7 +2,10 @@
 import type { Rng } from "../../engine/index.ts";
 import { drawWord, EXTENSIONS, isHeldOut } from "../words.ts";
 
-/** A plausible line of shell with names of the task, if it is given, else of the training split; one in five ends the episode. */
+/**
+ * A plausible line of shell with names of the task, if it is given, else of the training split; one in five ends the
+ * episode.
+ */
 export function randomAction(rng: Rng, task: string = ""): string {
   const names = (task.match(/\b[a-z]{6}\b/g) ?? []).filter((name) => isHeldOut(name) !== undefined);
   const word = (): string => (names.length > 0 ? rng.choice(names) : drawWord(rng, "train"));

@@ -1,10 +1,11 @@
 /**
  * Regular expressions for grep: POSIX basic and extended syntax, matched by simulating all states at once (Thompson,
- * "Regular expression search algorithm", CACM 1968; the program form is Pike's, after Cox, "Regular Expression Matching: the
- * Virtual Machine Approach", 2009). Time is pattern × text for every pattern; JavaScript's own RegExp backtracks and can hang
- * on a hostile one.
+ * "Regular expression search algorithm", CACM 1968; the program form is Pike's, after Cox, "Regular Expression
+ * Matching: the Virtual Machine Approach", 2009). Time is pattern × text for every pattern; JavaScript's own RegExp
+ * backtracks and can hang on a hostile one.
  *
- * Supported: . * ^ $ [..] [^..] [:class:] \( \) \| \+ \? (basic) and ( ) | + ? (extended). Not here: back-references, {m,n}.
+ * Supported: . * ^ $ [..] [^..] [:class:] \( \) \| \+ \? (basic) and ( ) | + ? (extended). Not here: back-references,
+ * {m,n}.
  */
 
 /** A pattern that cannot be read; the message is grep's. */
@@ -79,7 +80,7 @@ class Parser {
     return tree;
   }
 
-  /** Is the special character `character` next? In basic syntax it wears a backslash, in extended it does not. */
+  /** Is the special character `character` next? In basic syntax a backslash stands before it, in extended none. */
   #isSpecial(character: string, at: number = this.#at): boolean {
     if (this.#extended) return this.#characters[at] === character;
     return this.#characters[at] === "\\" && this.#characters[at + 1] === character;

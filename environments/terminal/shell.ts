@@ -1,8 +1,10 @@
 /**
- * The shell: runs a line as a sequence of pipelines over one file system. A pipeline's commands run one after the other, each
- * to its end, with the text between them kept in memory: with finite files that gives what concurrent processes would print.
+ * The shell: runs a line as a sequence of pipelines over one file system. A pipeline's commands run one after the
+ * other, each to its end, with the text between them kept in memory: with finite files that gives what concurrent
+ * processes would print.
  *
- * It keeps the working directory between lines, as a session does. It never throws, whatever the line is, and always ends.
+ * It keeps the working directory between lines, as a session does. It never throws, whatever the line is, and always
+ * ends.
  */
 import { COMMANDS } from "./commands.ts";
 import { Errno, HOME, type FileSystem } from "./filesystem.ts";

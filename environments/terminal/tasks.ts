@@ -1,7 +1,7 @@
 /**
- * What a task is, and how one is made from a seed. A family furnishes a world, words the task, and says what is right: an
- * answer, or a change to the tree. The expert's plan is a list of commands; it is not what verifies: the answer comes from the
- * generator, and the wanted tree is the initial one with the change applied to it, without any shell.
+ * What a task is, and how one is made from a seed. A family furnishes a world, words the task, and says what is right:
+ * an answer, or a change to the tree. The expert's plan is a list of commands; it is not what verifies: the answer
+ * comes from the generator, and the wanted tree is the initial one with the change applied to it, without any shell.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { GameOptions, GameTask } from "../game.ts";

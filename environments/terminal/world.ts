@@ -13,12 +13,17 @@ export class World {
   readonly size: number;
   /** Directories below home, as paths relative to it. The last one has no subdirectory. */
   readonly directories: readonly string[];
-  /** A word that is new in this world. All have one length, so none contains another and a search for one finds only it. */
+  /**
+   * A word that is new in this world. All have one length, so none contains another and a search for one finds only it.
+   */
   readonly word: () => string;
   readonly #fillers: readonly string[];
   #files = 0;
 
-  /** @param size 1 is what a very small model can learn; each step adds directories (also nested), files and longer contents */
+  /**
+   * @param size 1 is what a very small model can learn; each step adds directories (also nested), files and longer
+   * contents
+   */
   constructor(rng: Rng, split: Split, size: number) {
     this.rng = rng;
     this.size = size;
@@ -65,7 +70,9 @@ export class World {
     this.#files++;
   }
 
-  /** Adds unimportant files until there are 4 to 6 (more in larger worlds), in home and all directories but `except`. */
+  /**
+   * Adds unimportant files until there are 4 to 6 (more in larger worlds), in home and all directories but `except`.
+   */
   addClutter(except?: string): void {
     const total = 4 + this.rng.int(3) + 2 * (this.size - 1);
     const places = ["", ...this.directories.filter((path) => path !== except).map((path) => `${path}/`)];

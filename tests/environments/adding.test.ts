@@ -1,4 +1,7 @@
-/** docs/adding-an-environment.md for real: a copy of the sources with its diffs applied has the environment, plays it and trains in it. */
+/**
+ * docs/adding-an-environment.md for real: a copy of the sources with its diffs applied has the environment, plays it
+ * and trains in it.
+ */
 import { type SpawnSyncReturns, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,8 +45,14 @@ it("changes one file and the table of names", () => {
 
 it("type-checks", () => {
   const compilerOptions = { noEmit: true, types: ["node"] };
-  write("check.json", JSON.stringify({ extends: "./tsconfig.json", compilerOptions, include: [], files: ["environments/registry.ts"] })); // prettier-ignore
-  const { stdout, status } = spawnSync(resolve("node_modules/.bin/tsc"), ["-p", "check.json"], { cwd: folder, encoding: "utf8" }); // prettier-ignore
+  write(
+    "check.json",
+    JSON.stringify({ extends: "./tsconfig.json", compilerOptions, include: [], files: ["environments/registry.ts"] }),
+  );
+  const { stdout, status } = spawnSync(resolve("node_modules/.bin/tsc"), ["-p", "check.json"], {
+    cwd: folder,
+    encoding: "utf8",
+  });
   expect(stdout).toBe("");
   expect(status).toBe(0);
 }, 60_000);
@@ -80,7 +89,19 @@ it("is played as the page shows it, and refuses what the page says it refuses", 
 it("is trained in for a step from the command line, which lists it", () => {
   const list = run("cli/main.ts", "--list").stdout;
   expect(list).toMatch(/^ {2}dial +turn a dial to the digit that is asked for \(/m);
-  const flags = ["--quick", "--env", "dial", "--method", "grpo+echo", "--steps", "1", "--set", "env.turns=6", "--device", "wasm"]; // prettier-ignore
+  const flags = [
+    "--quick",
+    "--env",
+    "dial",
+    "--method",
+    "grpo+echo",
+    "--steps",
+    "1",
+    "--set",
+    "env.turns=6",
+    "--device",
+    "wasm",
+  ];
   const { stdout, stderr, status } = run("cli/main.ts", ...flags, "--name", "dial");
   expect(status, stdout + stderr).toBe(0);
   const metrics = readFileSync(join(folder, "runs/dial/metrics.jsonl"), "utf8");

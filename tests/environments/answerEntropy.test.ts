@@ -1,6 +1,7 @@
 /**
- * The entropy that worlds of unknown facts tell of their own answers: against enumerations of all answers that there could be, by what
- * has been told before, and against the mean of −ln p of what was answered, with p from a calculation of its own.
+ * The entropy that worlds of unknown facts tell of their own answers: against enumerations of all answers that there
+ * could be, by what has been told before, and against the mean of −ln p of what was answered, with p from a calculation
+ * of its own.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -28,7 +29,7 @@ const WORDS = wordsOf("train");
 const N = WORDS.length;
 const NUMBERS = Array.from({ length: 97 }, (_, i) => 2 + i);
 
-/** Of what has these chances. */
+/** The entropy of a draw with these chances. */
 const entropyOf = (chances: readonly number[]): number => {
   expect(chances.reduce((a, b) => a + b)).toBeCloseTo(1, 9);
   return chances.reduce((sum, p) => sum - p * Math.log(p), 0);
@@ -77,7 +78,10 @@ describe("words", () => {
     const words = wordsOf(split);
     expect(wordEntropy(split)).toBeCloseTo(Math.log(words.length), 9);
     for (let n = 0; n <= 6; n++)
-      expect(wordEntropy(split, n)).toBeCloseTo(entropyOf([...sharesOf(words.map((word) => word.slice(0, n))).values()]), 9); // prettier-ignore
+      expect(wordEntropy(split, n)).toBeCloseTo(
+        entropyOf([...sharesOf(words.map((word) => word.slice(0, n))).values()]),
+        9,
+      );
   });
 });
 
@@ -88,7 +92,10 @@ describe("what a file of a home says", () => {
 
   it.each(["read", "follow", "delete", "lock", "copy"])("%s: a word, until it has been read", async (family) => {
     const { env, ask, other } = await asked(family, 1);
-    const [counted, size, stranger, read, again] = await entropiesOf(env, ["count", "size", "", "read", "read"].map((verb) => (verb === "" ? other : ask(verb)))); // prettier-ignore
+    const [counted, size, stranger, read, again] = await entropiesOf(
+      env,
+      ["count", "size", "", "read", "read"].map((verb) => (verb === "" ? other : ask(verb))),
+    );
     expect([counted, size, stranger, again]).toEqual([0, 0, 0, 0]);
     expect(read).toBeCloseTo(entropyOf(WORDS.map(() => 1 / N)), 9);
     // A clone goes on with the sum.
@@ -107,7 +114,8 @@ describe("what a file of a home says", () => {
         const copy = env.clone!();
         inOrder.set(lines, await entropiesOf(env, ["count", "read", "size", "count", "read"].map(ask)));
         turned.set(lines, await entropiesOf(copy, ["read", "size", "count", "read"].map(ask)));
-        const near = (all: number[], expected: number[]): void => all.forEach((nats, i) => expect(nats, `${lines} lines`).toBeCloseTo(expected[i]!, 9)); // prettier-ignore
+        const near = (all: number[], expected: number[]): void =>
+          all.forEach((nats, i) => expect(nats, `${lines} lines`).toBeCloseTo(expected[i]!, 9));
         near(inOrder.get(lines)!, [number, Math.min(lines, 4) * Math.log(N), 0, 0, 0]);
         near(turned.get(lines)!, [ofRead, lines <= 4 ? 0 : Math.log(94), 0, 0]);
       }
@@ -119,7 +127,9 @@ describe("what a file of a home says", () => {
   );
 
   it("size: the number of letters, and the letters", async () => {
-    const texts = [0, 1, 2, 3, 4, 5].map((n) => entropyOf([...sharesOf(WORDS.map((word) => word.slice(0, n))).values()])); // prettier-ignore
+    const texts = [0, 1, 2, 3, 4, 5].map((n) =>
+      entropyOf([...sharesOf(WORDS.map((word) => word.slice(0, n))).values()]),
+    );
     const ofText = (letters: number): number => Math.floor(letters / 6) * Math.log(N) + texts[letters % 6]!;
     const number = Math.log(97);
     for (let seed = 0; seed < 5; seed++) {
@@ -185,7 +195,10 @@ describe("what a file of a home says", () => {
 });
 
 describe("hints", () => {
-  const worlds: readonly (readonly [string, EnvironmentSpec<FactOptions>])[] = [["home", home], ["castle", castle]]; // prettier-ignore
+  const worlds: readonly (readonly [string, EnvironmentSpec<FactOptions>])[] = [
+    ["home", home],
+    ["castle", castle],
+  ];
 
   it.each(worlds)(
     "%s: of true facts have none, and nor has anything else that follows from them",
@@ -194,7 +207,7 @@ describe("hints", () => {
         for (let seed = 0; seed < 40; seed++) {
           const { env, task } = await start(spec, seed, { hints });
           const rng = new Rng(seed);
-          const { last } = await play(env, () => `${spec.random(rng, task)}x`, 4); // never what the task's own file says
+          const { last } = await play(env, () => `${spec.random(rng, task)}x`, 4); // not what the task's own file says
           expect(last!.info["answerEntropy"]).toBe(0);
         }
     },
@@ -215,7 +228,8 @@ describe("hints", () => {
     ["tried", `size ${name} in ${elsewhere}`, files.flatMap((a) => files.filter((b) => b !== a)).length],
   ])("home: %s of random facts, %s", async (hints, action, answers) => {
     expect(inside).toBe(2); // so many does `tried` list
-    const began = (seed: number): Promise<{ env: Environment }> => start(home, seed, { hints, facts: "random", home: 0 }); // prettier-ignore
+    const began = (seed: number): Promise<{ env: Environment }> =>
+      start(home, seed, { hints, facts: "random", home: 0 });
     const [first, second] = await entropiesOf((await began(0)).env, [action, action]);
     expect([first, second]).toEqual([expect.closeTo(Math.log(answers), 9), expect.closeTo(Math.log(answers), 9)]);
     const different = new Set(await answersTo(began, action)).size;
@@ -231,13 +245,16 @@ describe("hints", () => {
   ])(
     "castle: a wrong word leads anywhere where facts are random, and hints (%s) say of it what they say",
     async (hints, hinted) => {
-      const began = (seed: number): ReturnType<typeof start> => start(castle, seed, { families: ["go"], hints, facts: "random", castle: 0 }); // prettier-ignore
+      const began = (seed: number): ReturnType<typeof start> =>
+        start(castle, seed, { families: ["go"], hints, facts: "random", castle: 0 });
       const { env, task } = await began(3);
       const [, from, to] = /in (\w+)\. Go to (\w+)/.exec(task)!;
       const right = passages.get(from!)!.get(to!)!;
       const word = castleNames.words.find((other) => other !== right)!;
       const rooms = castleNames.rooms.filter((room) => room !== from && room !== to).length;
-      expect(await entropiesOf(env.clone!(), [`go to ${to} by ${word}`])).toEqual([expect.closeTo(Math.log(rooms * hinted), 9)]); // prettier-ignore
+      expect(await entropiesOf(env.clone!(), [`go to ${to} by ${word}`])).toEqual([
+        expect.closeTo(Math.log(rooms * hinted), 9),
+      ]);
       expect(await entropiesOf(env.clone!(), [`go to ${to} by ${right}`, "nonsense"])).toEqual([0, 0]);
       const seen = new Set<string>();
       for (let turn = 0; turn < 300; turn++) {
@@ -254,7 +271,9 @@ describe("hints", () => {
     const other = all.chests.find((one) => one !== chest)!;
     const { env } = await start(castle, 0, { facts: "random", castle: 0 });
     const nats = Math.log(all.chests.length * all.keys.length);
-    expect(await entropiesOf(env, [`take ${thing} in ${other} with ${all.keys[0]!}`])).toEqual([expect.closeTo(nats, 9)]); // prettier-ignore
+    expect(await entropiesOf(env, [`take ${thing} in ${other} with ${all.keys[0]!}`])).toEqual([
+      expect.closeTo(nats, 9),
+    ]);
   });
 });
 
@@ -274,7 +293,10 @@ describe("noise", () => {
       expect(read, task).toBeCloseTo(Math.log(N) + added, 9);
       expect(done).toBe(0);
       await copy.step("nonsense"); // a clone counts for itself
-      expect(await entropiesOf(copy.clone!(), ["a", "b"])).toEqual([expect.closeTo(2 * added, 9), expect.closeTo(added, 9)]); // prettier-ignore
+      expect(await entropiesOf(copy.clone!(), ["a", "b"])).toEqual([
+        expect.closeTo(2 * added, 9),
+        expect.closeTo(added, 9),
+      ]);
     },
   );
 

@@ -1,4 +1,6 @@
-/** `castle`: what all worlds of unknown facts have to show, its facts and held-out pairs, its transitions, its answers and its lies. */
+/**
+ * `castle`: what all worlds of unknown facts have to show, its facts, held-out pairs, transitions, answers and lies.
+ */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -14,7 +16,9 @@ import { play, start } from "./suite.ts";
 /** One baseline action in eight ends the episode. */
 const TRIES = 7 / 8;
 
-/** The chance of all that a family's first command has to guess, which is one of several forms where there are several steps. */
+/**
+ * The chance of all that a family's first command has to guess; where there are several steps, one of several forms.
+ */
 function chance(family: string, size: number): number {
   const { words, chests, keys } = namesOf(size);
   const forms = { cross: 2, visit: 2, fetch: 2, bring: 3 }[family] ?? 1;
@@ -34,7 +38,7 @@ describe("castle", () => {
     longest: { task: 60, answer: 80 },
   });
 
-  it("the baseline solves tasks of one step as often as it hits and ends, and without a task takes any names", async () => {
+  it("the baseline solves tasks of one step as often as it hits and ends; without one it takes any names", async () => {
     for (const family of ["go", "send", "open", "seal", "take", "clean"]) {
       const { solved, trials } = await luckOf(castle, family);
       expectChance(solved, trials, chance(family, 1) / 8, family);
@@ -45,7 +49,7 @@ describe("castle", () => {
 });
 
 describe("the facts of a castle", () => {
-  it("differ between castles as chance has it, while names stay; a small castle has some of the names of a large one", () => {
+  it("differ between castles as chance has it; names stay, and a small castle has some of a large one", () => {
     for (const size of SIZES) {
       const same = { words: 0, passages: 0, rooms: 0, keys: 0, chests: 0 };
       const { rooms, words, chests, keys, things } = namesOf(size);
@@ -108,7 +112,11 @@ describe("the facts of a castle", () => {
 });
 
 describe("pairs of a subject and a verb", () => {
-  const ROWS = [["go", "send"], ["open", "seal"], ["take", "clean"]] as const; // prettier-ignore
+  const ROWS = [
+    ["go", "send"],
+    ["open", "seal"],
+    ["take", "clean"],
+  ] as const;
 
   it("one of the two verbs is held out for each subject, now this one and now that", () => {
     const { rooms, chests, things } = namesOf(3);
@@ -147,10 +155,14 @@ describe("pairs of a subject and a verb", () => {
       const [verb, ...subject] = pair.split(" ");
       return isHeldOutPair(subject.join(" "), verb as Step["verb"]);
     };
-    const inCastle = pairsOf([...passages].flatMap(([from, exits]) => [...exits.keys()].map((to) => [from, to] as const))); // prettier-ignore
+    const inCastle = pairsOf(
+      [...passages].flatMap(([from, exits]) => [...exits.keys()].map((to) => [from, to] as const)),
+    );
     expect([...asked({ split: "train" })].sort()).toEqual(inCastle.filter((pair) => !isHeld(pair)).sort());
     expect([...asked({ split: "heldout" })].sort()).toEqual(inCastle.filter(isHeld).sort());
-    const anywhere = pairsOf(rooms.flatMap((from) => rooms.flatMap((to) => (from === to ? [] : [[from, to] as const])))); // prettier-ignore
+    const anywhere = pairsOf(
+      rooms.flatMap((from) => rooms.flatMap((to) => (from === to ? [] : [[from, to] as const]))),
+    );
     expect([...asked({ castle: -1 })].sort()).toEqual(anywhere.sort());
   });
 
@@ -363,7 +375,7 @@ describe("with random facts", () => {
     expectChance(right.length, chests.length, 1 / namesOf(1).chests.length, "chest");
   });
 
-  it("a wrong word leads anywhere but where it was meant to, now here and now there, and a right one where it should", async () => {
+  it("a wrong word leads anywhere but where it was meant to, and not always there; a right one does", async () => {
     const { rooms } = namesOf(1);
     const { tries, answers } = await inCastle({});
     const [, , meant, , wrong] = tries.go.split(" ");

@@ -1,6 +1,7 @@
 /**
- * What `gridworld`, `sokoban` and `calculator` have to show alike: what the expert and the random baseline reach, determinism, disjoint
- * splits, safety against any action, clones, options, sizes in tokens, and a comment that shows what happens.
+ * What `gridworld`, `sokoban` and `calculator` have to show alike: what the expert and the random baseline reach,
+ * determinism, disjoint splits, safety against any action, clones, options, sizes in tokens, and a comment that shows
+ * what happens.
  */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -27,7 +28,9 @@ export interface Expectation {
   readonly tokens: number;
 }
 
-/** The expert's episode for seed 0 as lines; if not in `full`, all of its actions in one line and the last observation. */
+/**
+ * The expert's episode for seed 0 as lines; if not in `full`, all of its actions in one line and the last observation.
+ */
 export async function transcript<Options extends EnvironmentOptions>(
   spec: EnvironmentSpec<Options>,
   family: string,
@@ -88,7 +91,8 @@ export function testContract<Options extends EnvironmentOptions>(
         lucky += (await play(other.env, () => spec.random(rng), 24)).total;
       }
       const percent = (count: number): string => `${((100 * count) / episodes).toFixed(1)} %`;
-      console.log(`${spec.name}, ${family}, ${split}: expert ${percent(solved)} in ${(turns / episodes).toFixed(1)} turns, random ${percent(lucky)}`); // prettier-ignore
+      const [mean, expert, random] = [(turns / episodes).toFixed(1), percent(solved), percent(lucky)];
+      console.log(`${spec.name}, ${family}, ${split}: expert ${expert} in ${mean} turns, random ${random}`);
       expect(solved / episodes).toBeGreaterThanOrEqual(expected[family]!.expert);
       expect(lucky / episodes).toBeLessThanOrEqual(expected[family]!.luck);
     }
@@ -170,7 +174,7 @@ export function testContract<Options extends EnvironmentOptions>(
     expect(await copy.reset(3)).toBe(await env.reset(3));
   });
 
-  it("fits a small context: tokens of tasks, actions, answers and whole demonstrations, one token for each byte", async () => {
+  it("fits a small context: tasks, actions, answers and whole demonstrations, one token for each byte", async () => {
     const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));
     const bytes = (text: string): number => Buffer.byteLength(text);
     for (const family of families) {
@@ -192,7 +196,9 @@ export function testContract<Options extends EnvironmentOptions>(
 
   it("refuses options that make no sense in one line, and an expert's episode that is not its own", async () => {
     const make = (bad: object): Environment => spec.make(bad as Options);
-    expect(() => make({ families: ["nothing like it"] })).toThrow(`${spec.name}: unknown family 'nothing like it'; there are ${families[0]}`); // prettier-ignore
+    expect(() => make({ families: ["nothing like it"] })).toThrow(
+      `${spec.name}: unknown family 'nothing like it'; there are ${families[0]}`,
+    );
     expect(() => make({ families: [`${families[0]}s`] })).toThrow(`did you mean '${families[0]}'?`);
     expect(() => make({ families: [] })).toThrow(`${spec.name}: families must be a list of names, got []`);
     expect(() => make({ families: families[0] })).toThrow(`families must be a list of names, got "${families[0]}"`);

@@ -1,4 +1,7 @@
-/** Faults on top of a world: as frequent as they are said to be, the same for the same actions, and nothing else touched. */
+/**
+ * Faults on top of a world: as frequent as they are said to be, the same for the same actions, and nothing else
+ * touched.
+ */
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../environments/environment.ts";
 import { type FaultOptions, withFaults } from "../../environments/faults.ts";
@@ -33,7 +36,7 @@ describe("noise", () => {
     },
   );
 
-  it("follows from the task and the actions: a clone, and another episode of the task, are answered the same", async () => {
+  it("follows from the task and the actions: a clone and another episode of it are answered the same", async () => {
     const env = await began(1, { noise: 1 });
     await env.step("size");
     const [again, copy] = [await began(1, { noise: 1 }), env.clone!()];

@@ -54,7 +54,8 @@ describe("the best plan", () => {
 
   it("is worked out by hand on two cells: the goal is to the right, half of all moves slip against the edges", () => {
     const lake: Lake = { size: 2, goal: 1, holes: new Set([2, 3]), slip: 0.5 };
-    // From 0, right: 1/2 to the goal, 1/4 up (stays), 1/4 down into the hole. Up: 1/2 stays, 1/4 right to the goal, 1/4 left (stays).
+    // From 0, right: 1/2 to the goal, 1/4 up (stays), 1/4 down into the hole. Up: 1/2 stays, 1/4 right to the goal, 1/4
+    // left (stays).
     const plan = solve(lake, 50);
     expect(plan.success(0, 1)).toBe(0.5);
     expect(plan.best(0, 1)).toBe("right");
@@ -182,7 +183,7 @@ describe("the episode", () => {
         const { observation, reward, done, info } = await env.clone().step(direction);
         if (to === undefined) expect(observation).toBe(task.split("\n").slice(1).join("\n"));
         else if (map[to] === "O")
-          expect({ observation, reward, done }).toEqual({ observation: "You fall into O.", reward: 0, done: true }); // prettier-ignore
+          expect({ observation, reward, done }).toEqual({ observation: "You fall into O.", reward: 0, done: true });
         else expect(mapOf(`\n${observation}`).indexOf("@")).toBe(to);
         endings.add(String(info["ending"]));
       }

@@ -1,4 +1,4 @@
-/** `home`: what all worlds of unknown facts have to show, its facts and held-out pairs, its messages, its lies, and its shell. */
+/** `home`: what all worlds of unknown facts have to show, its facts, held-out pairs, messages, lies, and its shell. */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -37,8 +37,14 @@ function chance(family: string, size: number): number {
 
 describe("home", () => {
   const { files, names } = factsOf(0, 1);
-  const said = ["size", "read", "copy", "delete", "in", "in", "with", "as", "to", "ls", "answer", "done", "6", "|", "'", ">", "#"]; // prettier-ignore
-  const named = [files[0]!.name, files[1]!.name, ...names.directories.slice(0, 3), ...names.programs, ...names.accounts]; // prettier-ignore
+  const said = "size read copy delete in in with as to ls answer done 6 | ' > #".split(" ");
+  const named = [
+    files[0]!.name,
+    files[1]!.name,
+    ...names.directories.slice(0, 3),
+    ...names.programs,
+    ...names.accounts,
+  ];
   testFacts(home, {
     place: "home",
     turns: () => 2,
@@ -53,7 +59,8 @@ describe("home", () => {
       expectChance(solved, trials, answer ? 0 : chance(name, 1) / 8, name);
     }
     // Without a task it takes any names.
-    for (let seed = 0; seed < 50; seed++) expect(home.random(new Rng(seed))).toMatch(/^(done$|[a-z]+ [a-z]{6}\.[a-z]{3} in )/); // prettier-ignore
+    for (let seed = 0; seed < 50; seed++)
+      expect(home.random(new Rng(seed))).toMatch(/^(done$|[a-z]+ [a-z]{6}\.[a-z]{3} in )/);
   });
 });
 
@@ -90,8 +97,9 @@ describe("the facts of a home", () => {
         const often = among.map((name) => all.filter((one) => one === name).length);
         return Math.max(...often) - Math.min(...often);
       };
-      expect(spread(files.map(({ directory }) => directory), names.directories)).toBeLessThanOrEqual(1); // prettier-ignore
-      expect(spread(files.map(({ ending }) => ending), names.endings)).toBeLessThanOrEqual(1); // prettier-ignore
+      const [places, endings] = [files.map(({ directory }) => directory), files.map(({ ending }) => ending)];
+      expect(spread(places, names.directories)).toBeLessThanOrEqual(1);
+      expect(spread(endings, names.endings)).toBeLessThanOrEqual(1);
       expect(spread([...owners.values()], names.accounts)).toBeLessThanOrEqual(1);
       expect(new Set(programs.values()).size).toBe(names.programs.length);
     }
@@ -153,7 +161,7 @@ describe("pairs of a file and a question", () => {
   });
 });
 
-/** An episode in home 0, and what is true there of its first file, its first alias and the names that are wrong for them. */
+/** An episode in home 0, what is true there of its first file and its first alias, and what is wrong for them. */
 async function inHome(
   options: HomeOptions,
   seed = 0,
@@ -243,7 +251,9 @@ describe("error messages", () => {
       `No such file or directory; ${"\u{1f600}".repeat(40)} has nothing`,
     );
     expect(await tell("size nosuch.txt in nowhere")).toBe("No such file or directory");
-    expect(await tell(`copy ${file.name} in ${file.directory} to nowhere as x`)).toBe("nowhere: No such file or directory"); // prettier-ignore
+    expect(await tell(`copy ${file.name} in ${file.directory} to nowhere as x`)).toBe(
+      "nowhere: No such file or directory",
+    );
   });
 
   it("with random facts have the same wording, and are right as often as chance has it", async () => {

@@ -1,4 +1,6 @@
-/** `household`: the contract of games, the laws of its world, and goals that hold for nothing less than what they say. */
+/**
+ * `household`: the contract of games, the laws of its world, and goals that hold for nothing less than what they say.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -53,7 +55,8 @@ describe("the world", () => {
   });
 
   it("tells what is wrong with an action", async () => {
-    const { env } = await start(household, 0, { families: ["stow"] }); // house: drawer, cupboard, closet, box; kefebo in the closet
+    // The house has drawer, cupboard, closet and box; kefebo is in the closet.
+    const { env } = await start(household, 0, { families: ["stow"] });
     const answers: [string, string][] = [
       ["go bed", "no such place here"],
       ["go kitchen", "no such place here"],
@@ -163,8 +166,18 @@ describe("goals", () => {
 
   it("the wrong treatment, the wrong place and the wrong thing are no success", async () => {
     for (let seed = 0; seed < 30; seed++) {
-      for (const [family, verb] of [["heat", "heat"], ["cool", "cool"], ["wash", "wash"]] as const) // prettier-ignore
-        expect(await replaced((await start(household, seed, { families: [family] })).env, new RegExp(`^${verb}`), () => "look")).toBe(0); // prettier-ignore
+      for (const [family, verb] of [
+        ["heat", "heat"],
+        ["cool", "cool"],
+        ["wash", "wash"],
+      ] as const)
+        expect(
+          await replaced(
+            (await start(household, seed, { families: [family] })).env,
+            new RegExp(`^${verb}`),
+            () => "look",
+          ),
+        ).toBe(0);
       const { start: state, goal, house } = taskOf("place", seed);
       if (goal.kind !== "put") throw new Error("expected a goal of putting");
       for (const place of house.places) {

@@ -1,4 +1,6 @@
-/** Live episodes with what they hide in the open, for the tests of environments that hide something worth asking for. */
+/**
+ * Live episodes with what they hide in the open, for the tests of environments that hide something worth asking for.
+ */
 import type { Rng } from "../../engine/random.ts";
 import { type CalculatorOptions, game as calculatorGame } from "../../environments/calculator/index.ts";
 import type { EnvironmentOptions, FamilyInfo } from "../../environments/environment.ts";

@@ -186,7 +186,8 @@ describe("reconnecting", () => {
     await expect(second.reset()).rejects.toMatchObject({
       code: "CAPACITY_REACHED",
       message:
-        "openenv: reset: gave up after 3 attempts; the last: openenv: the server says CAPACITY_REACHED: Server at capacity: 1/1 sessions active. Cannot accept new connections.",
+        "openenv: reset: gave up after 3 attempts; the last: openenv: the server says CAPACITY_REACHED: " +
+        "Server at capacity: 1/1 sessions active. Cannot accept new connections.",
       details: { active_sessions: 1, max_sessions: 1 },
     });
   });

@@ -104,7 +104,9 @@ describe("an environment", () => {
     expect(() => make({ reconnect: { tries: 1 } })).toThrow("connect: reconnect: unknown option 'tries'");
     expect(() => make({ url: "ftp://x" })).toThrow('connect: url must be http(s) or ws(s), got "ftp://x"');
     expect(() => make({ url: "https://x.org/env/?token=1" })).not.toThrow();
-    expect((make({ url: "https://x.org/env/?token=1" }) as EnvironmentSpec).description).toContain("wss://x.org/env/ws?token=1"); // prettier-ignore
+    expect((make({ url: "https://x.org/env/?token=1" }) as EnvironmentSpec).description).toContain(
+      "wss://x.org/env/ws?token=1",
+    );
     const spec = make({ actions: ["up"] }) as EnvironmentSpec;
     expect(spec.random(new Rng(0))).toBe("up");
     expect(() => spec.expert(spec.make())).toThrow("a remote environment has no expert");
@@ -138,15 +140,23 @@ describe("a rollout", () => {
     const episodes = await play(spec);
     expect(server.mostSessions()).toBe(4);
     await until(() => server.sessions() === 0);
-    const steps = server.received.filter(({ type }) => type === "step").map(({ data }) => (data as { message: string }).message); // prettier-ignore
+    const steps = server.received
+      .filter(({ type }) => type === "step")
+      .map(({ data }) => (data as { message: string }).message);
     const finished = episodes.filter(({ stopReason }) => stopReason === "completed");
     expect(finished.length).toBeGreaterThan(0);
     for (const { stream, stepRewards, reward, seed, task, masked } of episodes) {
       expect([task, masked]).toEqual(["ab"[seed], false]);
       for (let turn = 0; turn < stepRewards.length; turn++) {
-        const said = toyTemplate.actionText(stream.ids.filter((_, t) => stream.roles[t] === "action" && stream.turns[t] === turn)); // prettier-ignore
+        const said = toyTemplate.actionText(
+          stream.ids.filter((_, t) => stream.roles[t] === "action" && stream.turns[t] === turn),
+        );
         expect(steps).toContain(said);
-        expect(toyTemplate.tokenizer.decode(stream.ids.filter((_, t) => stream.roles[t] === "observation" && stream.turns[t] === turn))).toBe(said); // prettier-ignore
+        expect(
+          toyTemplate.tokenizer.decode(
+            stream.ids.filter((_, t) => stream.roles[t] === "observation" && stream.turns[t] === turn),
+          ),
+        ).toBe(said);
         if (turn === 1) expect(reward).toBe(said.length);
       }
     }

@@ -1,6 +1,6 @@
 /**
- * The tests' OpenEnv server says, frame by frame, what a real one said (openenv-recorded.json, made by scripts/checkOpenEnv.ts
- * with openenv-room.py), so that tests against it are tests against the protocol.
+ * The tests' OpenEnv server says, frame by frame, what a real one said (openenv-recorded.json, made by
+ * scripts/checkOpenEnv.ts with openenv-room.py), so that tests against it are tests against the protocol.
  */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";

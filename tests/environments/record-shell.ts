@@ -1,7 +1,8 @@
 /**
- * Re-records shell-recorded.json: runs its commands in the real bash of this machine, each in a fresh copy of the same small
- * tree, and writes down what they printed, their exit codes and the tree they left. The committed recording is of GNU bash 5.2.15,
- * coreutils 9.1, grep 3.8 and findutils 4.9 in the C locale, without bash's `bash: line 1: ` in front of messages.
+ * Re-records shell-recorded.json: runs its commands in the real bash of this machine, each in a fresh copy of the same
+ * small tree, and writes down what they printed, their exit codes and the tree they left. The committed recording is of
+ * GNU bash 5.2.15, coreutils 9.1, grep 3.8 and findutils 4.9 in the C locale, without bash's `bash: line 1: ` in front
+ * of messages.
  *
  *     npx tsx tests/environments/record-shell.ts && npx prettier --write tests/environments/shell-recorded.json
  *

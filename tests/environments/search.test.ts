@@ -1,4 +1,6 @@
-/** `search`: the contract of games, answers worked out a second time from the words of the question, and the ranking. */
+/**
+ * `search`: the contract of games, answers worked out a second time from the words of the question, and the ranking.
+ */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { Ranking } from "../../environments/ranking.ts";

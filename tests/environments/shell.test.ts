@@ -142,8 +142,31 @@ describe("any input", () => {
     "''",
   );
   const commands = fc.constantFrom(
-    "ls", "cd", "pwd", "cat", "grep", "find", "head", "tail", "wc", "sort", "uniq", "cut", "echo", "mkdir", "rmdir", "mv", "cp", "rm", "touch", "answer", "done", "true", "false", "nope",
-  ); // prettier-ignore
+    "ls",
+    "cd",
+    "pwd",
+    "cat",
+    "grep",
+    "find",
+    "head",
+    "tail",
+    "wc",
+    "sort",
+    "uniq",
+    "cut",
+    "echo",
+    "mkdir",
+    "rmdir",
+    "mv",
+    "cp",
+    "rm",
+    "touch",
+    "answer",
+    "done",
+    "true",
+    "false",
+    "nope",
+  );
   const options = fc.constantFrom(
     "-a",
     "-r",

@@ -153,7 +153,9 @@ describe("the solver", () => {
 
   it("refuses rooms that it cannot search", () => {
     const room: Room = { size: 8, walls: new Set(), goals: new Set([1, 2, 3, 4]) };
-    expect(() => new DistanceTable(room)).toThrow("sokoban: 4 boxes on 8×8 make 1073741824 codes, the search takes 4194304"); // prettier-ignore
+    expect(() => new DistanceTable(room)).toThrow(
+      "sokoban: 4 boxes on 8×8 make 1073741824 codes, the search takes 4194304",
+    );
   });
 });
 
@@ -206,7 +208,11 @@ describe("the episode", () => {
     const { env, task } = await begin(0, { families: ["push"], moves: 3 });
     for (const bad of ["up down", "dance"]) {
       const { observation, reward, done } = await env.step(bad);
-      expect({ observation, reward, done }).toEqual({ observation: "unknown action; use one of up, right, down, left", reward: 0, done: false }); // prettier-ignore
+      expect({ observation, reward, done }).toEqual({
+        observation: "unknown action; use one of up, right, down, left",
+        reward: 0,
+        done: false,
+      });
     }
     expect(task).toMatch(/^Push \$ onto \. in 3 moves\n/);
     const last = await env.step("solved");
@@ -221,7 +227,9 @@ describe("the episode", () => {
       const copy = env.clone();
       const { last } = await play(env, () => env.expertAction());
       expect(last!.info).toMatchObject({ success: true, moves, turns: Math.ceil(moves / 4) });
-      expect((await copy.step("up up up up up")).observation).toBe("unknown action; use 1 to 4 of up, right, down, left"); // prettier-ignore
+      expect((await copy.step("up up up up up")).observation).toBe(
+        "unknown action; use 1 to 4 of up, right, down, left",
+      );
     }
     const { env } = await begin(1, { families: ["push"], movesPerAction: 16 });
     const overshoot = await env.step(`${env.expertAction()} up down up down`);
@@ -247,7 +255,7 @@ describe("the episode", () => {
       'dense must be true or false, got "yes"',
     );
     expect(() => sokoban.make({ moves: 1.5 })).toThrow("moves must be an integer in [1, 1000], got 1.5");
-    expect(() => sokoban.make({ movesPerAction: 17 })).toThrow("movesPerAction must be an integer in [1, 16], got 17"); // prettier-ignore
+    expect(() => sokoban.make({ movesPerAction: 17 })).toThrow("movesPerAction must be an integer in [1, 16], got 17");
   });
 
   it("shows dense boards if asked", async () => {

@@ -1,6 +1,7 @@
 /**
- * What every environment that is a game (environments/game.ts) has to show: solvable by its expert, hardly by chance, the same
- * for the same seed, with held-out names, safe against any action, cloned without a trace, and documented by what happens.
+ * What every environment that is a game (environments/game.ts) has to show: solvable by its expert, hardly by chance,
+ * the same for the same seed, with held-out names, safe against any action, cloned without a trace, and documented by
+ * what happens.
  */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -47,7 +48,9 @@ async function failed(env: Environment): Promise<Environment> {
   return copy;
 }
 
-/** Actions that come near the real ones: a verb of the environment, and a word that has been seen, or anything at all. */
+/**
+ * Actions that come near the real ones: a verb of the environment, and a word that has been seen, or anything at all.
+ */
 function actionsFrom(verbs: readonly string[], seen: () => string[]): (choice: [number, number, string]) => string {
   return ([verb, word, text]) => {
     const words = seen();
@@ -123,7 +126,7 @@ export function testGame<Options extends GameOptions>(
     expect([...words.heldout].filter((word) => words.train.has(word) && isHeldOut(word) !== undefined)).toEqual([]);
   });
 
-  it("takes any text as an action: no exception, short answers, rewards within bounds, and the expert finds back", async () => {
+  it("takes any text as an action: nothing throws, answers are short, rewards in bounds, experts recover", async () => {
     const choice = fc.tuple(
       fc.nat(verbs.length),
       fc.nat(1_000),

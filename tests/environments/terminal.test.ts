@@ -1,4 +1,6 @@
-/** The tasks of `terminal`: solvable, not guessable, verified, seeded, and with a held-out split that shares no name. */
+/**
+ * The tasks of `terminal`: solvable, not guessable, verified, seeded, and with a held-out split that shares no name.
+ */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -185,7 +187,8 @@ describe("splits", () => {
 
   it("each pair of syllables of a held-out word occurs in training words", () => {
     const pairs = (word: string): string[] => [word.slice(0, 4), word.slice(2)];
-    const ours = (split: "train" | "heldout"): string[] => [...vocabulary(split)].filter((word) => isHeldOut(word) !== undefined); // prettier-ignore
+    const ours = (split: "train" | "heldout"): string[] =>
+      [...vocabulary(split)].filter((word) => isHeldOut(word) !== undefined);
     const seen = new Set(ours("train").flatMap(pairs));
     const unseen = ours("heldout")
       .flatMap(pairs)

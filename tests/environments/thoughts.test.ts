@@ -26,7 +26,12 @@ const cellsOf = (board: readonly string[][], glyphs: string): Cell[] =>
 const ahead = ([r, c]: Cell, way: Way): Cell => [r + WAYS[way][0], c + WAYS[way][1]];
 
 /** Moves from `start` to where `isEnd` holds, breadth first; undefined if it is nowhere. */
-function moves<State>(start: State, next: (state: State) => State[], name: (s: State) => string, isEnd: (s: State) => boolean): number | undefined {
+function moves<State>(
+  start: State,
+  next: (state: State) => State[],
+  name: (s: State) => string,
+  isEnd: (s: State) => boolean,
+): number | undefined {
   const seen = new Set([name(start)]);
   let edge = [start];
   for (let n = 0; edge.length > 0; n++) {
@@ -34,7 +39,7 @@ function moves<State>(start: State, next: (state: State) => State[], name: (s: S
     edge = edge.flatMap(next).filter((state) => !seen.has(name(state)) && seen.add(name(state)));
   }
   return undefined;
-} // prettier-ignore
+}
 
 /** What one move on a lake meets. */
 function onLake(board: readonly string[][], way: Way): string {
@@ -42,8 +47,16 @@ function onLake(board: readonly string[][], way: Way): string {
   const to = ahead(cellsOf(board, "@")[0]!, way);
   if (at(to) === undefined) return "edge";
   if (at(to) === "O") return "hole";
-  const next = (cell: Cell): Cell[] => Object.keys(WAYS).map((w) => ahead(cell, w as Way)).filter((c) => ![undefined, "O"].includes(at(c))); // prettier-ignore
-  const n = moves(to, next, (cell) => cell.join(), (cell) => at(cell) === "G"); // prettier-ignore
+  const next = (cell: Cell): Cell[] =>
+    Object.keys(WAYS)
+      .map((w) => ahead(cell, w as Way))
+      .filter((c) => ![undefined, "O"].includes(at(c)));
+  const n = moves(
+    to,
+    next,
+    (cell) => cell.join(),
+    (cell) => at(cell) === "G",
+  );
   return n === 0 ? "goal" : `${n} more`;
 }
 
@@ -66,14 +79,23 @@ function inRoom(board: readonly string[][], way: Way): string {
   };
   const after = step({ player: cellsOf(board, "@+")[0]!, boxes: cellsOf(board, "$*") }, way);
   if (typeof after === "string") return after;
-  const next = (state: State): State[] => Object.keys(WAYS).map((w) => step(state, w as Way)).filter((s) => typeof s === "object"); // prettier-ignore
+  const next = (state: State): State[] =>
+    Object.keys(WAYS)
+      .map((w) => step(state, w as Way))
+      .filter((s) => typeof s === "object");
   const sorted = (boxes: readonly Cell[]): string => key([...boxes].toSorted(([a, b], [c, d]) => a - c || b - d));
-  const n = moves(after, next, ({ player, boxes }) => `${key([player])} ${sorted(boxes)}`, ({ boxes }) => sorted(boxes) === goals); // prettier-ignore
+  const n = moves(
+    after,
+    next,
+    ({ player, boxes }) => `${key([player])} ${sorted(boxes)}`,
+    ({ boxes }) => sorted(boxes) === goals,
+  );
   return n === undefined ? "dead" : n === 0 ? "done" : `${n} more`;
 }
 
 const boardOf = (text: string): string[][] => text.split("\n").map((line) => line.split(" "));
-const stepsIn = (meets: string): number => (/^(goal|done)$/.test(meets) ? 0 : meets.endsWith("more") ? parseInt(meets) : Infinity); // prettier-ignore
+const stepsIn = (meets: string): number =>
+  /^(goal|done)$/.test(meets) ? 0 : meets.endsWith("more") ? parseInt(meets) : Infinity;
 
 interface World {
   readonly name: string;
@@ -174,7 +196,9 @@ describe.each(WORLDS)("$name", ({ name, meets, options, ice, kinds }) => {
     const [plain, faulty] = [spec.make(options[0]), spec.make({ ...options[0], noise: 1 } as EnvironmentOptions)];
     await Promise.all([plain.reset(5), faulty.reset(5)]);
     expect(spec.thoughts!(faulty, new Rng(1))).toBe(spec.thoughts!(plain, new Rng(1)));
-    expect(() => spec.thoughts!(ENVIRONMENTS["terminal"]!.make(), new Rng(1))).toThrow(`${name}.thoughts: expected a ${name} episode, got "terminal"`); // prettier-ignore
+    expect(() => spec.thoughts!(ENVIRONMENTS["terminal"]!.make(), new Rng(1))).toThrow(
+      `${name}.thoughts: expected a ${name} episode, got "terminal"`,
+    );
     expect(() => spec.thoughts!(spec.make(), new Rng(1))).toThrow("call reset first");
   });
 });

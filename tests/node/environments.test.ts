@@ -114,7 +114,7 @@ describe("--set env.…, train.…, demo.…", () => {
   });
 });
 
-test("castle[size=3,families=open+seal+take+clean]: all three uses draw these families, in a large castle", async () => {
+test("castle[size=3,families=open+seal+take+clean]: all uses draw these families, in a large castle", async () => {
   const options = parseAblate(["--env", "castle[size=3,families=open+seal+take+clean]", "--arms", "grpo"]);
   const { preset } = planOf(options as AblateOptions).cells[0]!;
   const [families, { chests, things }] = [["open", "seal", "take", "clean"], castleNames(3)];

@@ -25,7 +25,11 @@ export function hunksOf(diff: string): Hunk[] {
   return hunks;
 }
 
-/** @param text of the file; undefined if the diff makes it @throws unless each hunk fits the text in exactly one place */
+/**
+ * The file after the diff.
+ * @param text of the file before; undefined if the diff makes it
+ * @throws unless each hunk fits the text in exactly one place
+ */
 export function applied(text: string | undefined, hunks: readonly Hunk[]): string {
   if (text === undefined) {
     const [hunk, ...more] = hunks;
