@@ -7,6 +7,7 @@
  * observation may be learnt by a world model; warnings of the loop that drives it are added elsewhere and never appear
  * here.
  */
+import type { Option } from "../engine/optionTable.ts";
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 
@@ -99,10 +100,10 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
   readonly source?: string;
   readonly families: readonly FamilyInfo[];
   /**
-   * The names of all options that `make` takes, for whoever adds some of its own. Optional: default those that all
+   * All options that `make` takes, for lists and for whoever adds some of its own. Optional: default those that all
    * have.
    */
-  readonly optionNames?: readonly string[];
+  readonly options?: Readonly<Record<string, Option<unknown>>>;
   /** A fresh episode, not yet reset. Throws on unknown option values. */
   make(options?: Options): Environment;
   /**

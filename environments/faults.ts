@@ -16,41 +16,32 @@ import type {
   StepInfo,
   StepResult,
 } from "./environment.ts";
-import { checkOptions, COMMON_OPTIONS, type OptionRule, type OptionRules } from "./options.ts";
+import { number, options, type OptionsOf } from "../engine/optionTable.ts";
+import { COMMON_OPTIONS } from "./options.ts";
 
-export interface FaultOptions {
-  /**
-   * Share of the answers that end in a time stamp and a number, in [0, 1]. Default 0. PaW (arXiv 2606.02388) is about
-   * these.
-   */
-  readonly noise?: number;
-  /** Chance that an ended episode that failed is paid 1. Default 0. */
-  readonly falsePositives?: number;
-  /**
-   * Chance that one that succeeded is paid 0. Default 0. The verifier tells more than chance as long as both chances
-   * together are less than 1: J = TPR − FPR > 0 (RLVεR).
-   */
-  readonly falseNegatives?: number;
-}
+const CHANCE = { min: 0, max: 1 };
 
-const CHANCE: OptionRule = {
-  expected: "a number in [0, 1]",
-  accepts: (value) => typeof value === "number" && value >= 0 && value <= 1,
+/** What can be wrong with an environment. A verifier tells more than chance while J = TPR − FPR > 0 (RLVεR). */
+export const FAULTS = {
+  noise: number(0, "share of the answers that end in a time stamp and a number (PaW, arXiv 2606.02388)", CHANCE),
+  falsePositives: number(0, "chance that an ended episode that failed is paid 1", CHANCE),
+  falseNegatives: number(0, "chance that an ended episode that succeeded is paid 0", CHANCE),
 };
-const FAULTS: OptionRules<FaultOptions> = { noise: CHANCE, falsePositives: CHANCE, falseNegatives: CHANCE };
+const TABLE = options("faults", FAULTS);
+export type FaultOptions = OptionsOf<typeof TABLE>;
 
 /** The same environment, which takes `FaultOptions`, too. Without them its episodes stay as they are. */
 export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOptions & FaultOptions> {
   const own = (env: Environment): Environment => (env instanceof Faulty ? env.world : env);
-  const optionNames = [...(spec.optionNames ?? Object.keys(COMMON_OPTIONS)), ...Object.keys(FAULTS)];
+  const all = { ...(spec.options ?? COMMON_OPTIONS), ...FAULTS };
   return {
     ...spec,
-    optionNames,
-    make(options = {}) {
+    options: all,
+    make(given = {}) {
       // This comes before the check of the world itself, which would name its own options alone.
-      checkKeys(spec.name, options, optionNames);
-      const { faults, rest } = split(options);
-      checkOptions(spec.name, faults, FAULTS);
+      checkKeys(spec.name, given, Object.keys(all));
+      const { faults, rest } = split(given);
+      options(spec.name, FAULTS).read(faults);
       const world = spec.make(rest);
       return Object.keys(faults).length === 0 ? world : new Faulty(world, faults);
     },

@@ -18,7 +18,8 @@ import {
   type StepInfo,
   type StepResult,
 } from "./environment.ts";
-import { COMMON_OPTIONS, integer, type OptionRule, type OptionRules } from "./options.ts";
+import type { Option } from "../engine/optionTable.ts";
+import { COMMON_OPTIONS, integer, type OwnFields } from "./options.ts";
 import { selectFamilies } from "./selection.ts";
 
 /** Options of games whose worlds come in three sizes. */
@@ -26,7 +27,7 @@ export interface GameOptions extends EnvironmentOptions {
   /** 1 (default) to 3: how much of everything there is in the world of a task. */
   readonly size?: number;
 }
-export const SIZE: OptionRule = integer(1, 3);
+export const SIZE: Option<number> = integer("how much of everything there is in a world; by default 1", 1, 3);
 
 /** What a game makes of a seed. */
 export interface GameTask {
@@ -78,7 +79,7 @@ export interface Game<Options extends EnvironmentOptions, Family extends FamilyI
   readonly source?: string;
   /** Easiest first. */
   readonly families: readonly Family[];
-  readonly options: OptionRules<Options>;
+  readonly options: OwnFields<Options>;
   /** Makes a task; the same stream and options give the same task. */
   makeTask(rng: Rng, family: Family, options: Options): Task;
   start(task: Task): State;
@@ -195,7 +196,7 @@ export function defineGame<Options extends EnvironmentOptions, Family extends Fa
     description,
     ...(source === undefined ? {} : { source }),
     families: families.map((family) => ({ name: family.name, level: family.level, description: family.description })),
-    optionNames: Object.keys({ ...COMMON_OPTIONS, ...options }),
+    options: { ...COMMON_OPTIONS, ...options },
     make: (chosen = {} as Options) => new GameEnvironment(game, chosen),
     expert: (env) => game.expert(episodeOf(env, "expert")),
     random: (rng, task, chosen) => game.random(rng, task, chosen),

@@ -13,7 +13,8 @@ export {
 } from "./environment.ts";
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";
 export { ENVIRONMENTS } from "./registry.ts";
-export { type FaultOptions } from "./faults.ts";
+export { type FaultOptions, FAULTS } from "./faults.ts";
+export { COMMON_OPTIONS } from "./options.ts";
 export { type GameOptions } from "./game.ts";
 export { achievedTask, household, type HouseholdOptions } from "./household/index.ts";
 export { castle, type CastleOptions } from "./castle/index.ts";

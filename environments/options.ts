@@ -1,76 +1,45 @@
 /**
- * How an environment declares its options: a table with one rule for each name. So every environment refuses a misspelt
- * name, and a value that makes no sense, in the same words; and whoever adds options of its own (faults.ts) knows those
- * that are there.
+ * The options that all environments share, and what an environment says of those of its own (game.ts): which values are
+ * allowed, and what each does. Defaults are the environment's; the sentence names them.
  */
-import { check } from "../engine/errors.ts";
-import { checkKeys, showValue } from "../engine/options.ts";
+import { inCode, number, oneOf, type Option } from "../engine/optionTable.ts";
 import type { EnvironmentOptions } from "./environment.ts";
 
-/** What an option takes. */
-export interface OptionRule {
-  /** What completes the sentence "The option must be …". */
-  readonly expected: string;
-  readonly accepts: (value: unknown) => boolean;
-}
+/** Options by name. */
+export type OptionFields = Readonly<Record<string, Option<unknown>>>;
 
-/** A rule for each option that an environment has beside `EnvironmentOptions`. */
-export type OptionRules<Options> = {
-  readonly [Name in Exclude<keyof Options, keyof EnvironmentOptions>]-?: OptionRule;
+/** A field for each option that an environment has beside `EnvironmentOptions`. */
+export type OwnFields<Options> = {
+  readonly [Name in Exclude<keyof Options, keyof EnvironmentOptions>]-?: Option<unknown>;
 };
 
-/** An integer from `least` to `most`, both included. */
-export function integer(least: number, most: number = Infinity): OptionRule {
-  const expected = most < Infinity ? `an integer in [${least}, ${most}]` : `an integer of at least ${least}`;
-  const accepts = (value: unknown): boolean =>
-    Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
-  return { expected, accepts };
-}
+/** An integer from `min` to `max`, both included. */
+export const integer = (about: string, min: number, max?: number): Option<number> =>
+  number(undefined, about, { integer: true, min, ...(max === undefined ? {} : { max }) });
 
-/** A number from 0 on that is less than 1. */
-export const lessThanOne = (expected: string = "in [0, 1)"): OptionRule => ({
-  expected,
-  accepts: (value) => typeof value === "number" && value >= 0 && value < 1,
-});
-
-/** One of some words. */
-export function oneOf(...words: readonly string[]): OptionRule {
-  const expected = words.length === 2 ? words.map((word) => `"${word}"`).join(" or ") : `one of ${words.join(", ")}`;
-  return { expected, accepts: (value) => words.includes(value as string) };
-}
-
-/** True or false. */
-export const flag: OptionRule = { expected: "true or false", accepts: (value) => typeof value === "boolean" };
+/** A list of known names. */
+export const names = (about: string, known: readonly string[]): Option<readonly string[]> =>
+  inCode(
+    about,
+    `a list of ${known.join(", ")}`,
+    (value) => Array.isArray(value) && value.every((name: string) => known.includes(name)),
+  );
 
 /** The options of every environment. */
-export const COMMON_OPTIONS: Readonly<Record<keyof EnvironmentOptions, OptionRule>> = {
-  split: oneOf("train", "heldout"),
-  families: { expected: "a list of names", accepts: (value) => Array.isArray(value) && value.length > 0 },
-  levels: {
-    expected: "[easiest, hardest]",
-    accepts: (value) => {
+export const COMMON_OPTIONS: Readonly<Record<keyof EnvironmentOptions, Option<unknown>>> = {
+  split: oneOf(["train", "heldout"], undefined, "tasks for training (the default), or held-out ones"),
+  families: inCode<readonly string[]>(
+    "the families that tasks are drawn from; by default all",
+    "a list of names",
+    (value) => Array.isArray(value) && value.length > 0,
+  ),
+  levels: inCode<readonly [easiest: number, hardest: number]>(
+    "the levels that tasks are drawn from; by default all",
+    "[easiest, hardest]",
+    (value) => {
       if (!Array.isArray(value) || value.length !== 2) return false;
       const [easiest, hardest] = value as readonly unknown[];
       return typeof easiest === "number" && typeof hardest === "number" && easiest <= hardest;
     },
-  },
+  ),
 };
-
-/**
- * Checks that there are no options but those of the rules, and that each has a value that its rule accepts; an option
- * that is undefined is one that was not given.
- *
- * @param where the name of the environment, with which messages begin
- * @throws WorldgradError `gridworld: moves must be an integer in [1, 1000], got 0`
- */
-export function checkOptions(where: string, options: object, rules: Readonly<Record<string, OptionRule>>): void {
-  checkKeys(where, options, Object.keys(rules));
-  const given = new Map(Object.entries(options));
-  for (const [name, { expected, accepts }] of Object.entries(rules)) {
-    const value: unknown = given.get(name);
-    check(
-      value === undefined || accepts(value),
-      () => `${where}: ${name} must be ${expected}, got ${showValue(value)}`,
-    );
-  }
-}

@@ -10,7 +10,8 @@ import { check, fail } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
 import { Rng } from "../engine/index.ts";
 import type { EnvironmentOptions, FamilyInfo } from "./environment.ts";
-import { checkOptions, COMMON_OPTIONS, type OptionRule } from "./options.ts";
+import { options as optionTable } from "../engine/optionTable.ts";
+import { COMMON_OPTIONS, type OptionFields } from "./options.ts";
 
 export type Split = "train" | "heldout";
 
@@ -18,7 +19,7 @@ export type Split = "train" | "heldout";
  * Checks the options, and says what they let an episode be drawn from.
  *
  * @param where the environment's name, with which messages begin
- * @param rules of the options that the environment has beside those of all environments
+ * @param own the options that the environment has beside those of all environments
  * @returns the families that the options admit, in the order of `families`; at least one
  * @throws WorldgradError `sokoban: unknown family 'pear'; did you mean 'pair'?`
  */
@@ -26,9 +27,9 @@ export function selectFamilies<F extends FamilyInfo>(
   where: string,
   families: readonly F[],
   options: EnvironmentOptions,
-  rules: Readonly<Record<string, OptionRule>>,
+  own: OptionFields,
 ): readonly F[] {
-  checkOptions(where, options, { ...COMMON_OPTIONS, ...rules });
+  optionTable(where, { ...COMMON_OPTIONS, ...own }).read(options);
   const known = families.map(({ name }) => name);
   const { families: wanted = known, levels: [low, high] = [1, Infinity] } = options;
   for (const name of wanted) {

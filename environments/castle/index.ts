@@ -100,7 +100,7 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { factRules, WORLD_SEED } from "../facts/options.ts";
+import { factFields, WORLD_SEED } from "../facts/options.ts";
 import { defineGame } from "../game.ts";
 import { type CastleNames, namesOf } from "./facts.ts";
 import { type CastleState, nextAction, play, startOf, stepsDone } from "./moves.ts";
@@ -124,7 +124,7 @@ export const castle: EnvironmentSpec<CastleOptions> = defineGame<CastleOptions, 
     "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
   source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
-  options: { castle: WORLD_SEED, ...factRules(FAMILIES) },
+  options: { castle: WORLD_SEED, ...factFields(FAMILIES) },
   makeTask,
   start: startOf,
   play,

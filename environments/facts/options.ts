@@ -8,7 +8,8 @@
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
 import { type Ending, type GameOptions, SIZE } from "../game.ts";
-import { integer, oneOf, type OptionRule, type OptionRules } from "../options.ts";
+import { oneOf, type Option } from "../../engine/optionTable.ts";
+import { integer, names, type OwnFields } from "../options.ts";
 import { HINTS, type Hints } from "./hints.ts";
 
 export interface FactOptions extends GameOptions {
@@ -23,22 +24,24 @@ export interface FactOptions extends GameOptions {
   readonly rewarded?: readonly string[];
 }
 
-/** The rules of `FactOptions`. */
-export function factRules(families: readonly FamilyInfo[]): OptionRules<FactOptions> {
-  const names = families.map(({ name }) => name);
+/** The fields of `FactOptions`. */
+export function factFields(families: readonly FamilyInfo[]): OwnFields<FactOptions> {
   return {
     size: SIZE,
-    hints: oneOf(...HINTS),
-    facts: oneOf("true", "random"),
-    rewarded: {
-      expected: `a list of ${names.join(", ")}`,
-      accepts: (value) => Array.isArray(value) && value.every((one: string) => names.includes(one)),
-    },
+    hints: oneOf(HINTS, undefined, "what an answer says of a fact that the agent had wrong; by default suggestion"),
+    facts: oneOf(["true", "random"], undefined, "whether answers state what is true (the default), or random facts"),
+    rewarded: names(
+      "the families that pay; by default all",
+      families.map(({ name }) => name),
+    ),
   };
 }
 
 /** The rule of the option that has the seed of the world; −1: each episode has a world of its own. */
-export const WORLD_SEED: OptionRule = { ...integer(-1), expected: "an integer ≥ −1" };
+export const WORLD_SEED: Option<number> = integer(
+  "the seed of the world; −1, the default: another in each episode",
+  -1,
+);
 
 /** The reward of an ending: its score if its family pays, and else 0. */
 export const rewardOf = ({ score }: Ending, { rewarded }: FactOptions, { family }: { family: FamilyInfo }): number =>

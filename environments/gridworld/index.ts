@@ -80,7 +80,8 @@ import { Rng } from "../../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
 import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
-import { flag, integer, lessThanOne } from "../options.ts";
+import { flag, number } from "../../engine/optionTable.ts";
+import { integer } from "../options.ts";
 import { glyphs, type Lake, slipped } from "./lake.ts";
 import { type Plan, solve } from "./plan.ts";
 import { distances, drawLake, FAMILIES, type LakeFamily } from "./tasks.ts";
@@ -172,7 +173,14 @@ export const game: Game<GridworldOptions, LakeFamily, LakeTask, number> = {
   description: "cross a frozen lake to the goal, around the holes, on ice that may be slippery",
   source: "after FrozenLake, Gym, arXiv 1606.01540",
   families: FAMILIES,
-  options: { slip: lessThanOne("a probability in [0, 1)"), moves: integer(1, 1_000), dense: flag },
+  options: {
+    slip: number(undefined, "probability that a move goes off at a right angle; by default the family's", {
+      min: 0,
+      below: 1,
+    }),
+    moves: integer("moves until the episode ends; by default the family's", 1, 1_000),
+    dense: flag(undefined, "no spaces between the cells of a map"),
+  },
   makeTask,
   start: ({ start }) => start,
   play,

@@ -74,7 +74,7 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { factRules, WORLD_SEED } from "../facts/options.ts";
+import { factFields, WORLD_SEED } from "../facts/options.ts";
 import { defineGame } from "../game.ts";
 import { type HomeNames, namesOf } from "./facts.ts";
 import { type HomeEpisode, type HomeState, play } from "./shell.ts";
@@ -103,7 +103,7 @@ export const home: EnvironmentSpec<HomeOptions> = defineGame<HomeOptions, HomeFa
   description: "a machine that the agent does not know: what is where, and what opens what, its error messages tell",
   source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
-  options: { home: WORLD_SEED, ...factRules(FAMILIES) },
+  options: { home: WORLD_SEED, ...factFields(FAMILIES) },
   makeTask,
   start: () => ({ changes: [], isTold: false, told: { isCounted: false, isShown: false } }),
   play,

@@ -252,7 +252,7 @@ export const household: EnvironmentSpec<HouseholdOptions> = defineGame<
   description: "find things in a house, heat, cool or wash them, and put them where they belong",
   source: "after ALFWorld, arXiv 2010.03768",
   families: FAMILIES,
-  options: { size: SIZE, maxSteps: integer(1) },
+  options: { size: SIZE, maxSteps: integer("actions after which an episode ends unsolved; by default 50", 1) },
   makeTask,
   start: ({ start }) => start,
   play,

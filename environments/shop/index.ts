@@ -145,7 +145,7 @@
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type GameOptions, type Move, parseCount, readCommand, SIZE } from "../game.ts";
-import { oneOf } from "../options.ts";
+import { oneOf } from "../../engine/optionTable.ts";
 import { nameMaker } from "../words.ts";
 import { ATTRIBUTES, fits, KINDS, matchScore, OPTIONS, pageOf, type Product, titleOf } from "./catalogue.ts";
 import { FAMILIES, makeTask, type ShopFamily, type ShopTask } from "./tasks.ts";
@@ -257,7 +257,10 @@ export const shop: EnvironmentSpec<ShopOptions> = defineGame<ShopOptions, ShopFa
   description: "find and buy a product that has the attributes, options and price that are asked for",
   source: "after WebShop, arXiv 2207.01206",
   families: FAMILIES,
-  options: { size: SIZE, reward: oneOf("score", "success") },
+  options: {
+    size: SIZE,
+    reward: oneOf(["score", "success"], undefined, "WebShop's match score (the default), or 1 if all is as asked"),
+  },
   makeTask,
   start: () => ({ query: "", found: [], shown: 0, open: undefined, chosen: {}, seen: new Set() }),
   play,

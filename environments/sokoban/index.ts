@@ -90,7 +90,8 @@ import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
 import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
-import { flag, integer, lessThanOne } from "../options.ts";
+import { flag, number } from "../../engine/optionTable.ts";
+import { integer } from "../options.ts";
 import { boxesOnGoals, glyphs, move, type Position, type Room } from "./room.ts";
 import type { DistanceTable } from "./solver.ts";
 import { drawRoom, FAMILIES, type RoomFamily } from "./tasks.ts";
@@ -200,7 +201,12 @@ export const game: Game<SokobanOptions, RoomFamily, RoomTask, SokobanState> = {
   description: "push boxes onto goals in a small room, where a wrong push may be for ever",
   source: "after the game by H. Imabayashi, 1982",
   families: FAMILIES,
-  options: { moves: integer(1, 1_000), movesPerAction: integer(1, 16), boxReward: lessThanOne(), dense: flag },
+  options: {
+    moves: integer("moves until the episode ends; by default the family's", 1, 1_000),
+    movesPerAction: integer("moves at most in one action; by default 1", 1, 16),
+    boxReward: number(undefined, "reward for a box that comes to stand on a goal; by default 0", { min: 0, below: 1 }),
+    dense: flag(undefined, "no spaces between the cells of a board"),
+  },
   makeTask,
   start: ({ start }) => ({ position: start, moves: 0 }),
   play,

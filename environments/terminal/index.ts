@@ -103,7 +103,8 @@
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type GameOptions, type Move } from "../game.ts";
-import { integer, lessThanOne } from "../options.ts";
+import { number } from "../../engine/optionTable.ts";
+import { integer } from "../options.ts";
 import type { Family } from "./family.ts";
 import { FileSystem, HOME } from "./filesystem.ts";
 import { randomAction } from "./random.ts";
@@ -176,9 +177,16 @@ export const game: Game<TerminalOptions, Family, TerminalTask, TerminalState> = 
   source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
   options: {
-    size: integer(1, 4),
-    maxOutput: integer(40),
-    formatWeight: lessThanOne("in [0, 1), so that solving the task counts most"),
+    size: integer("number and depth of directories, number of files, length of contents; by default 1", 1, 4),
+    maxOutput: integer("longest observation in characters; longer ones lose their middle; by default 1000", 40),
+    formatWeight: number(
+      undefined,
+      "weight of the share of commands without error; solving counts most; by default 0",
+      {
+        min: 0,
+        below: 1,
+      },
+    ),
   },
   makeTask,
   start: ({ fs }) => ({ fs, planned: 0 }),

@@ -3,7 +3,14 @@
  * options, from `--set env.size=2` to what the environment takes.
  */
 import { nearest } from "../../engine/options.ts";
-import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../../environments/index.ts";
+import type { Option } from "../../engine/optionTable.ts";
+import {
+  COMMON_OPTIONS,
+  type EnvironmentOptions,
+  ENVIRONMENTS,
+  type EnvironmentSpec,
+  FAULTS,
+} from "../../environments/index.ts";
 import { usage } from "./methods.ts";
 import { UsageError } from "../flags.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
@@ -113,10 +120,17 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
 
 /** One line for each environment, for `--list`. */
 export function listEnvironments(): string {
-  const lines = Object.values(ENVIRONMENTS).map(
-    ({ name, description, source = "unpublished" }) => `  ${name.padEnd(24)}${description} (${source})`,
-  );
-  return ["Environments (--env)", ...lines].join("\n");
+  const line = ([name, { expected, about }]: readonly [string, Option<unknown>]): string =>
+    `    env.${name.padEnd(18)}${expected}: ${about}`;
+  // A run chooses between training tasks and held-out ones by itself.
+  const { split: _, ...common } = { ...COMMON_OPTIONS, ...FAULTS };
+  const lines = Object.values(ENVIRONMENTS).flatMap(({ name, description, source = "unpublished", options = {} }) => [
+    `  ${name.padEnd(24)}${description} (${source})`,
+    ...Object.entries(options)
+      .filter(([option]) => option !== "split" && !Object.hasOwn(common, option))
+      .map(line),
+  ]);
+  return ["Environments (--env)", ...lines, "  options of all of them", ...Object.entries(common).map(line)].join("\n");
 }
 
 /** @param thoughts whether thoughts come before the actions @throws UsageError if the name is unknown */

@@ -78,10 +78,10 @@ it("is played as the page shows it, and refuses what the page says it refuses", 
   expect(stderr).toBe("");
   const shown = blocks.find(({ language }) => language === "console")!.text;
   const errors = [
-    "dial: turns must be an integer of at least 1, got 0",
+    "dial: turns must be an integer ≥ 1, got 0",
     "dial: unknown option 'trns'; did you mean 'turns'?",
     "dial: unknown family 'stif'; did you mean 'stiff'?",
-    "dial: noise must be a number in [0, 1], got 2",
+    "dial: noise must be in [0, 1], got 2",
   ];
   expect(stdout).toBe(`${shown}${errors.join("\n")}\n`);
 }, 60_000);

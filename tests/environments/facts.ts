@@ -244,10 +244,10 @@ export function testFacts<Options extends FactOptions>(
   it("refuses options that make no sense in one line, and an expert's episode that is not its own", () => {
     const make = (bad: object): Environment => spec.make(bad as Options);
     const { name } = spec;
-    expect(() => make({ [place]: -2 })).toThrow(`${name}: ${place} must be an integer ≥ −1, got -2`);
-    expect(() => make({ [place]: 0.5 })).toThrow(`${name}: ${place} must be an integer ≥ −1, got 0.5`);
+    expect(() => make({ [place]: -2 })).toThrow(`${name}: ${place} must be an integer ≥ -1, got -2`);
+    expect(() => make({ [place]: 0.5 })).toThrow(`${name}: ${place} must be an integer ≥ -1, got 0.5`);
     expect(() => make({ hints: "all" })).toThrow(
-      `${name}: hints must be one of none, tried, reverse, statement, suggestion, got "all"`,
+      `${name}: hints must be "none", "tried", "reverse", "statement" or "suggestion", got "all"`,
     );
     expect(() => make({ facts: false })).toThrow(`${name}: facts must be "true" or "random", got false`);
     expect(() => make({ rewarded: ["nothing"] })).toThrow(

@@ -99,9 +99,9 @@ it("leaves the world as it is: info, expert, novice, random play, closing", asyn
 });
 
 it.each([
-  [{ noise: 2 }, "home: noise must be a number in [0, 1], got 2"],
-  [{ falsePositives: "much" as unknown as number }, 'home: falsePositives must be a number in [0, 1], got "much"'],
-  [{ falseNegatives: NaN }, "home: falseNegatives must be a number in [0, 1], got NaN"],
+  [{ noise: 2 }, "home: noise must be in [0, 1], got 2"],
+  [{ falsePositives: "much" as unknown as number }, 'home: falsePositives must be in [0, 1], got "much"'],
+  [{ falseNegatives: NaN }, "home: falseNegatives must be in [0, 1], got NaN"],
 ])("refuses %o", (options, message) => {
   expect(() => faulty.make(options)).toThrow(message);
 });

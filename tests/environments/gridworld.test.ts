@@ -197,7 +197,7 @@ describe("the episode", () => {
     const { task: spaced } = await begin(4, { families: ["lake"] });
     expect(task).toMatch(/^Reach G in 16 moves\n([.OG@]{6}\n){5}[.OG@]{6}$/);
     expect(mapOf(spaced).join("")).toBe(task.split("\n").slice(1).join(""));
-    expect(() => gridworld.make({ slip: 1 })).toThrow("slip must be a probability in [0, 1), got 1");
+    expect(() => gridworld.make({ slip: 1 })).toThrow("slip must be in [0, 1), got 1");
     expect(() => gridworld.make({ slip: NaN })).toThrow("got NaN");
     expect(() => gridworld.make(JSON.parse('{"dense":"yes"}') as object)).toThrow(
       'dense must be true or false, got "yes"',

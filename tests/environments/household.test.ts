@@ -238,7 +238,7 @@ describe("goals", () => {
     expect((await env.step("look")).done).toBe(false);
     expect(await env.step("look")).toMatchObject({ reward: 0, done: true, info: { ending: "limit", success: false } });
     expect(() => household.make({ maxSteps: 0 })).toThrow(
-      "household: maxSteps must be an integer of at least 1, got 0",
+      "household: maxSteps must be an integer ≥ 1, got 0",
     );
   });
 });

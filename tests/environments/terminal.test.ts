@@ -258,7 +258,7 @@ describe("the episode", () => {
       "no family of read has a level in 2 to 9",
     );
     expect(() => terminal.make({ size: 5 })).toThrow("size must be an integer in [1, 4], got 5");
-    expect(() => terminal.make({ maxOutput: 3 })).toThrow("maxOutput must be an integer of at least 40, got 3");
+    expect(() => terminal.make({ maxOutput: 3 })).toThrow("maxOutput must be an integer ≥ 40, got 3");
     expect(() => terminal.make({ formatWeight: 1 })).toThrow("formatWeight must be in [0, 1)");
   });
 
