@@ -4,8 +4,8 @@ import type { Rng } from "../engine/index.ts";
 import type { Model } from "../nn/index.ts";
 import { observationTokens } from "./methods/world/echo.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
-import { score } from "./train/loss.ts";
-import type { TokenPlan } from "./methods/objective.ts";
+import { score } from "./train/score.ts";
+import { rowOf } from "./methods/columns.ts";
 import { rollout, type RolloutOptions } from "./play/rollout.ts";
 import { type Trajectory, turnCount } from "./episode/stream.ts";
 import type { Template } from "./episode/template.ts";
@@ -58,12 +58,6 @@ export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   };
 }
 
-/** An episode with nothing to train, for scoring. */
-export function unweighted(trajectory: Trajectory): TokenPlan {
-  const nothing = new Float64Array(trajectory.stream.ids.length);
-  return { trajectory, advantages: nothing, wPolicy: nothing, wWorld: nothing, wKl: nothing };
-}
-
 /** What of an episode the environment wrote: the sum of −lp over these tokens, in nats, and how many they are. */
 export interface WorldLoss {
   readonly nats: number;
@@ -81,11 +75,11 @@ export async function worldModelLosses(
   trajectories: readonly Trajectory[],
 ): Promise<WorldLoss[]> {
   const targets = trajectories.map((t) => observationTokens(t).targets);
-  const plans = trajectories.map(unweighted);
-  const rowOf = new Map(plans.map((plan, i) => [plan, i]));
-  const { logProbs } = await score(model, plans, {
+  const rows = trajectories.map((trajectory) => rowOf(trajectory));
+  const targetsOf = new Map(rows.map((row, i) => [row, targets[i]!]));
+  const { logProbs } = await score(model, rows, {
     padId: template.padId,
-    scored: (plan, t) => targets[rowOf.get(plan)!]![t]!,
+    scored: (row, t) => targetsOf.get(row)![t]!,
   });
   return targets.map((row, i) => {
     const scored = row.flatMap((isTarget, t) => (isTarget && t > 0 ? [-logProbs[i]![t]!] : []));

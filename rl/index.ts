@@ -39,13 +39,8 @@ export {
   worldModelObjective,
 } from "./interop/openEnvRoles.ts";
 export { type Entry, type Table } from "./methods/names.ts";
-export {
-  type CriticOptions,
-  type KlOptions,
-  type Objective,
-  type StepPlan,
-  type TokenPlan,
-} from "./methods/objective.ts";
+export { type CriticOptions, type KlOptions, type Objective } from "./methods/objective.ts";
+export { type ColumnName, COLUMNS, type Columns, rowOf, type TokenRow, withColumns } from "./methods/columns.ts";
 export { isReferenceSignal, type PerToken, type Signal, SIGNALS, type Signals } from "./methods/tokenStatistics.ts";
 export { type Aggregation, AGGREGATIONS, aggregationByName, aggregationWeights } from "./methods/aggregation.ts";
 
@@ -161,18 +156,15 @@ export { filterRollouts, type FilterOptions } from "./methods/filter.ts";
 export { succeeded, type Success, successRate } from "./episode/outcomes.ts";
 
 // How: steps and loops
-export { planPreference, planSft, type PreferencePair, type PreferencePlanOptions } from "./train/supervised.ts";
-export { type SftPlanOptions } from "./train/supervised.ts";
-export { planStep } from "./train/plan.ts";
-export { type Critic, score, type Scores, update, type UpdateOptions, type UpdateResult } from "./train/loss.ts";
-export {
-  learn,
-  type LearnOptions,
-  type Learner,
-  type PreparedStep,
-  prepareStep,
-  type StepReport,
-} from "./train/step.ts";
+export { type PreferencePair, preferenceRows, type PreferenceRowOptions, sftRows } from "./train/supervised.ts";
+export { type SftRowOptions } from "./train/supervised.ts";
+export { optimizerStep, type OptimizerStepOptions } from "./train/step.ts";
+export { type StepOptions, type TrainerOptions, trainStep } from "./train/step.ts";
+export { type EpisodeSource } from "./train/episodes.ts";
+export { type Ratios, score, type Scores } from "./train/score.ts";
+export { advantagesOf, type StepAdvantages } from "./train/advantages.ts";
+export { weigh } from "./train/weights.ts";
+export { type Critic } from "./train/update.ts";
 export {
   type PreferenceOptions,
   type RlOptions,
@@ -222,7 +214,7 @@ export {
 export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
 export { GRAD_EVERY, type GradientOptions } from "./train/gradients.ts";
 export { type Metrics, rolloutMetrics } from "./episode/metrics.ts";
-export { updateMetrics } from "./train/metrics.ts";
+export { type PassResult, type StepReport, updateMetrics } from "./train/report.ts";
 
 // Playing while learning: rollout workers, and a queue between them and the learner
 export { type AsyncOptions, type AsyncRlOptions, SCHEDULES, trainRlAsync } from "./async/train.ts";

@@ -9,7 +9,7 @@ import { parseStart } from "../../node/job/commandLine.ts";
 import { type Device, Rng } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { type EpisodeRequest, planStep, rollout, score, type Trajectory, update } from "../../rl/index.ts";
+import { advantagesOf, type EpisodeRequest, optimizerStep, rollout, score, type TokenRow, type Trajectory, weigh } from "../../rl/index.ts"; // prettier-ignore
 import { Template } from "../../rl/episode/template.ts";
 import type { TaskOf } from "../cases/task.ts";
 import { median } from "../statistics.ts";
@@ -42,16 +42,16 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
   const packing = { padId: template.padId, maxTokens: MAX_BATCH_TOKENS };
   const parts = { rollout: [] as number[], learning: [] as number[], flops: [] as number[] };
   let count = 0;
-  let last: ReturnType<typeof planStep> | undefined;
+  let last: readonly TokenRow[] = [];
 
   const step = async (): Promise<number[]> => {
     const requests = episodes(new Rng(0).split(count), preset.env, groups, groupSize);
     const begin = performance.now();
     const played = await rollout(model, template, requests, experiment.rolloutOptions());
     const between = performance.now();
-    const plan = planStep(objective, played, count++);
-    last = plan;
-    const { gradNorm, policyLoss } = await update(model, optimizer, plan, objective, { ...packing, lr });
+    const advantages = advantagesOf(objective, played, count);
+    last = weigh(objective, played, advantages, count++);
+    const { gradNorm, policyLoss } = await optimizerStep(model, optimizer, last, objective, { ...packing, lr });
     parts.rollout.push(between - begin);
     parts.learning.push(performance.now() - between);
     parts.flops.push(stepFlops(model, played));
@@ -66,7 +66,7 @@ export async function rlTask(on: Device, { warmup }: TaskOf<"rl">): Promise<Prep
       const scoring: number[] = [];
       for (let i = 0; i < 3; i++) {
         const begin = performance.now();
-        await score(model, last!.episodes, packing);
+        await score(model, last, packing);
         scoring.push(performance.now() - begin);
       }
       return {

@@ -18,7 +18,7 @@ import {
 } from "../../nn/index.ts";
 import type { Template } from "../../rl/episode/template.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import type { StepReport } from "../../rl/train/loop.ts";
+import type { StepReport } from "../../rl/train/report.ts";
 import { Companions } from "./trainingState.ts";
 import type { Observer } from "./observer.ts";
 import { Experiment, type HeldOutScore } from "./experiment.ts";
@@ -274,7 +274,7 @@ export class Run {
   }
 
   async #transcribe(report: StepReport): Promise<void> {
-    const chosen = pickEpisodes(report.plan.episodes);
+    const chosen = pickEpisodes(report.rows);
     if (chosen.length === 0) return;
     const records = await describeEpisodes(this.#model, this.#template, chosen, "rl", this.#globalStep(report.step));
     for (const record of records) this.#folder.appendTranscript(record);

@@ -19,7 +19,7 @@ import {
   type SafeTensorInput,
   writeSafetensors,
 } from "../../nn/index.ts";
-import type { Critic } from "../../rl/train/loss.ts";
+import type { Critic } from "../../rl/train/update.ts";
 import { signalsOf } from "../../rl/methods/objective.ts";
 import { isReferenceSignal } from "../../rl/methods/tokenStatistics.ts";
 import type { Experiment } from "./experiment.ts";

@@ -1,9 +1,8 @@
 /** From a trained episode to the record that transcripts.jsonl keeps and the report shows. */
 import type { Model } from "../../nn/index.ts";
-import { score } from "../../rl/train/loss.ts";
-import { unweighted } from "../../rl/evaluate.ts";
+import { score } from "../../rl/train/score.ts";
 import { expectedAnswers } from "../../rl/play/expectation.ts";
-import type { TokenPlan } from "../../rl/methods/objective.ts";
+import { rowOf, type TokenRow } from "../../rl/methods/columns.ts";
 import { isAgentToken, type Trajectory, turnCount } from "../../rl/episode/stream.ts";
 import type { Template } from "../../rl/episode/template.ts";
 import type { Phase, Transcript } from "../records.ts";
@@ -12,13 +11,14 @@ import type { Phase, Transcript } from "../records.ts";
 export async function describeEpisodes(
   model: Model,
   template: Template,
-  plans: readonly TokenPlan[],
+  rows: readonly TokenRow[],
   phase: Phase,
   step: number,
 ): Promise<Transcript[]> {
-  const { logProbs, entropy } = await score(model, plans, { padId: template.padId, scored: () => true });
-  return plans.map(({ trajectory, advantages, wPolicy, wWorld, wClipped }, i) => {
+  const { logProbs, entropy } = await score(model, rows, { padId: template.padId, scored: () => true });
+  return rows.map(({ trajectory, advantages, wPolicy, wWorld, wClipped }, i) => {
     const { stream, info } = trajectory;
+    const isClipped = wClipped.some((w) => w !== 0);
     return {
       step,
       phase,
@@ -40,7 +40,7 @@ export async function describeEpisodes(
         advantage: advantages[t]!,
         wPolicy: wPolicy[t]!,
         wWorld: wWorld[t]!,
-        ...(wClipped ? { wClipped: wClipped[t]! } : {}),
+        ...(isClipped ? { wClipped: wClipped[t]! } : {}),
       })),
     };
   });
@@ -54,15 +54,16 @@ export async function describeHeldOut(
   step: number,
   maxAnswerTokens: number,
 ): Promise<Transcript[]> {
-  const records = await describeEpisodes(model, template, trajectories.map(unweighted), "eval", step);
+  const rows = trajectories.map((trajectory) => rowOf(trajectory));
+  const records = await describeEpisodes(model, template, rows, "eval", step);
   const expected = await expectedAnswers(model, template, trajectories, maxAnswerTokens);
   return records.map((record, i) => ({ ...record, expected: expected[i]! }));
 }
 
 /** A success and a failure of a step where there are both, to look at. */
-export function pickEpisodes(plans: readonly TokenPlan[]): TokenPlan[] {
-  const counted = plans.filter((p) => !p.trajectory.masked);
-  const success = counted.find((p) => p.trajectory.info["success"] === true);
-  const failure = counted.find((p) => p.trajectory.info["success"] !== true);
-  return [success, failure].filter((p) => p !== undefined);
+export function pickEpisodes(rows: readonly TokenRow[]): TokenRow[] {
+  const counted = rows.filter(({ trajectory }) => !trajectory.masked);
+  const success = counted.find(({ trajectory }) => trajectory.info["success"] === true);
+  const failure = counted.find(({ trajectory }) => trajectory.info["success"] !== true);
+  return [success, failure].filter((row) => row !== undefined);
 }

@@ -9,9 +9,10 @@ import type { Metrics } from "../episode/metrics.ts";
 import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
 import { finishStep, type PlayedPart, type PlayedStep, type PlayEpisodes, playPart } from "../tasks/play.ts";
 import { EventLoop } from "../play/eventLoop.ts";
-import type { StepReport } from "../train/step.ts";
 import { checkOffPolicy } from "../methods/objective.ts";
-import { checkRl, type EpisodeSource, learnFrom, type RlOptions, withBaseline } from "../train/loop.ts";
+import { type EpisodeSource, withBaseline } from "../train/episodes.ts";
+import { checkRl, type RlOptions, trainFrom } from "../train/loop.ts";
+import type { StepReport } from "../train/report.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { policyOf } from "./messages.ts";
 import { type PoolOptions, WorkerPool } from "./pool.ts";
@@ -53,7 +54,7 @@ export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<Ste
   checkRl(loop); // before any thread starts
   const source = new AsyncSource(loop, { workers, maxStaleness, schedule, maxRestarts, patience });
   try {
-    yield* learnFrom(loop, source);
+    yield* trainFrom(loop, source);
   } finally {
     await source.close();
   }
@@ -141,7 +142,7 @@ class AsyncSource implements EpisodeSource {
     signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  async next(step: number): Promise<PlayedStep | null> {
+  async play(step: number): Promise<PlayedStep | null> {
     if (!this.#isPublished) await this.#publish(step);
     // What came while this thread computed lies unread. First all of it, so that the oldest groups are taken and not those whose message is
     // read first. A turn of Node's event loop may leave out the ports in front of the one that it is at, so two.
@@ -163,11 +164,11 @@ class AsyncSource implements EpisodeSource {
   }
 
   /** The report with the metrics of the queue; and the workers get the new policy. */
-  async learnt(report: StepReport): Promise<StepReport> {
+  async updated(report: StepReport): Promise<StepReport> {
     this.#queue.advance();
     if (this.#queue.version < this.#options.steps) await this.#publish(this.#queue.version);
     const corrected = this.#maxStaleness > 0 && report.metrics["rollout_corr/kl"] === undefined;
-    const scored = corrected ? offPolicyMetrics(report.plan.episodes.map((e) => e.trajectory), report.scores.logProbs) : {}; // prettier-ignore
+    const scored = corrected ? offPolicyMetrics(report.rows.map((row) => row.trajectory), report.scores.logProbs) : {}; // prettier-ignore
     return { ...report, metrics: { ...report.metrics, ...scored, ...this.#metrics, ...this.#pool.metrics() } };
   }
 

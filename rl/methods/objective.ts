@@ -3,8 +3,8 @@
  *
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·ℓ_world + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
  *
- * An `Objective` says which functions fill in the columns; `planStep` (rl/train/plan.ts) turns the episodes of one optimiser step into those
- * columns, with every denominator already folded into the weights, so the step may be split into micro-batches in any way.
+ * An `Objective` says which functions fill in the columns (columns.ts); `weigh` (rl/train/weights.ts) fills them for the episodes of one
+ * optimiser step, with every denominator already folded into the weights, so the step may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -19,7 +19,6 @@ import { AdaptiveEntropy } from "./losses/entropy.ts";
 import { AdaptiveKl, type KlClamp, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { checkRange, type Signal, SIGNALS } from "./tokenStatistics.ts";
-import type { Trajectory } from "../episode/stream.ts";
 
 export interface KlOptions {
   /** β, the coefficient of the penalty; a number, or a controller that follows the KL. */
@@ -80,33 +79,6 @@ export interface Objective {
 
 export const OBJECTIVE_KEYS: readonly string[] = ["advantage", "policyLoss", "aggregation", "maxLength", "world", "kl", "focus", "correction", "critic", "entropy", "imitation", "dropConstantGroups", "rolloutFilter", "maskTruncated", "rewardFrom"]; // prettier-ignore
 
-/** What is trained of one row: one entry per token. */
-export interface TokenPlan {
-  readonly trajectory: Trajectory;
-  readonly advantages: Float64Array;
-  readonly wPolicy: Float64Array;
-  /** Weights of −lp on what the environment wrote. */
-  readonly wWorld: Float64Array;
-  readonly wKl: Float64Array;
-  /** Weights of the clipped error on what the environment wrote (PaW). */
-  readonly wClipped?: Float64Array;
-  readonly wEntropy?: Float64Array;
-  readonly wValue?: Float64Array;
-  /** Targets of the value loss. */
-  readonly returns?: Float64Array;
-  /** Tokens of the policy term, also those whose weight is 0: a sequence's ratio is over all of them. Default: wPolicy ≠ 0. */
-  readonly mask?: readonly boolean[];
-  /** Rows of one number are one sequence (a rollout, a preference pair) and stay in one micro-batch. Default: each row is one. */
-  readonly segment?: number;
-}
-
-export interface StepPlan {
-  readonly episodes: readonly TokenPlan[];
-  readonly fracRewardZeroStd: number;
-  /** Mean KL per trained token, where the penalty is in the reward. */
-  readonly kl?: number;
-}
-
 export const worldsOf = ({ world }: Pick<Objective, "world">): readonly WorldObjective[] =>
   world === undefined ? [] : "name" in world ? [world] : world;
 
@@ -140,10 +112,10 @@ export function signalsOf(objective: Objective): Signal[] {
 
 /** Throws one clear line if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
-  checkKeys("planStep", objective, OBJECTIVE_KEYS);
+  checkKeys("objective", objective, OBJECTIVE_KEYS);
   const { advantage, policyLoss, kl, critic, correction, imitation = 0, rolloutFilter, rewardFrom = 0 } = objective;
   const beta = betaOf(objective);
-  check(Number.isFinite(beta) && beta >= 0, () => `planStep: kl.beta must be ≥ 0, got ${beta}`);
+  check(Number.isFinite(beta) && beta >= 0, () => `objective: kl.beta must be ≥ 0, got ${beta}`);
   if (kl) {
     checkKeys("kl", kl, ["beta", "estimator", "in", "clamp", "importance"]);
     check(KL_ESTIMATORS.includes(kl.estimator), () => `kl: unknown estimator "${kl.estimator}", expected ${KL_ESTIMATORS.join(", ")}`); // prettier-ignore

@@ -5,9 +5,9 @@
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 import type { Model } from "../../nn/index.ts";
+import { rowOf } from "../methods/columns.ts";
 import { observationTokens } from "../methods/world/echo.ts";
-import { unweighted } from "../evaluate.ts";
-import { score } from "../train/loss.ts";
+import { score } from "../train/score.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { type Judge, tally } from "../rewards/judge.ts";
 import { append, type TokenStream, type Trajectory } from "../episode/stream.ts";
@@ -112,7 +112,11 @@ async function sumsOf(
   rows: readonly Trajectory[],
   chosen: (row: Trajectory, t: number) => boolean,
 ): Promise<{ sum: number; count: number }[]> {
-  const { logProbs } = await score(model, rows.map(unweighted), { padId, scored: ({ trajectory }, t) => chosen(trajectory, t) }); // prettier-ignore
+  const { logProbs } = await score(
+    model,
+    rows.map((row) => rowOf(row)),
+    { padId, scored: ({ trajectory }, t) => chosen(trajectory, t) },
+  );
   return rows.map((row, i) => {
     const own = [...logProbs[i]!].filter((_, t) => t > 0 && chosen(row, t));
     return { sum: own.reduce((a, b) => a + b, 0), count: own.length };

@@ -15,13 +15,13 @@
 import { check } from "../../engine/errors.ts";
 import { mapTree, mul, noGrad, outsideScopes, type Rng, treeLeaves } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
-import type { Learner } from "../train/step.ts";
+import type { TrainerOptions } from "../train/step.ts";
 import { dpo, type PolicyLoss } from "../methods/losses/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { PreferencePair } from "../train/supervised.ts";
 import { trainPreference } from "../train/loop.ts";
 
-export interface PreferenceLoopOptions extends Learner {
+export interface PreferenceLoopOptions extends TrainerOptions {
   readonly iterations: number;
   /** Iterations that are behind it; default 0. */
   readonly startIteration?: number;
@@ -31,7 +31,7 @@ export interface PreferenceLoopOptions extends Learner {
   readonly batchSize: number;
   /** A loss over pairs; default `dpo({ loss: "ipo", beta: 0.25 })`. Plain `dpo()` may make a weak policy worse, see above. */
   readonly policyLoss?: PolicyLoss;
-  /** Weight of imitating the chosen answers beside preferring them (`planPreference`); default 0.5. */
+  /** Weight of imitating the chosen answers beside preferring them (`preferenceRows`); default 0.5. */
   readonly imitation?: number;
   readonly rng: Rng;
 }

@@ -1,67 +1,73 @@
 /**
- * How the gradient of the world model lies to that of the policy, before the two are summed (the diagnostics of ActObs, arXiv
- * 2609.20715):
+ * The angle between the world model's gradient and the policy's, and the ratio of their lengths, before the two are
+ * summed (the diagnostics of ActObs, arXiv 2609.20715):
  *
  *     c = ⟨∇world, ∇policy⟩ / (‖∇world‖·‖∇policy‖),   r = ‖∇world‖ / ‖∇policy‖
  *
- * ∇world is the gradient of Σ wWorld·ℓ_world on what the environment wrote and ∇policy that of Σ wPolicy·ℓ_policy, both over all
- * parameters of the transformer, with the weights of the step (λ included) and before clipping. Neither is the KL penalty, the
- * entropy bonus, the value loss or the imitation of successes: these are other terms of the sum.
+ * ∇world is the gradient of Σ wWorld·ℓ_world on what the environment wrote and ∇policy that of Σ wPolicy·ℓ_policy, both
+ * over all parameters of the transformer, with the weights of the step (λ included) and before clipping. The KL
+ * penalty, the entropy bonus, the value loss and the imitation of successes belong to neither of the two.
  *
- * It is a measurement: gradients of its own, of the policy that a step begins with, and nothing that training reads. Subtracting one
- * gradient from the sum that is there anyway would cost half of it, but in 32 bits a policy gradient of 0 would come out as rounding
- * with a direction.
+ * This is a measurement that training does not read. It takes two gradients of its own, at the policy that the step
+ * begins with. It would cost half if one gradient were subtracted from the sum that the step computes anyway, but in 32
+ * bits a policy gradient of 0 would then come out as a rounding error, which has a direction.
  */
 import { check } from "../../engine/errors.ts";
 import { add, mul, noGrad, scope, sum, type Tensor, treeLeaves } from "../../engine/index.ts";
 import type { Model, TransformerParams } from "../../nn/index.ts";
-import { hasScored } from "./pack.ts";
-import type { WorldObjective } from "../methods/world/echo.ts";
-import { type LossParts, planGradient, type UpdateOptions } from "./loss.ts";
-import { NO_POLICY } from "../methods/losses/policyLoss.ts";
 import type { Metrics } from "../episode/metrics.ts";
-import type { Objective, StepPlan, TokenPlan } from "../methods/objective.ts";
-import { worldWeights } from "./plan.ts";
-import type { Signals } from "../methods/tokenStatistics.ts";
 import { isAgentToken } from "../episode/stream.ts";
+import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { NO_POLICY } from "../methods/losses/policyLoss.ts";
+import type { Objective } from "../methods/objective.ts";
+import type { Signals } from "../methods/tokenStatistics.ts";
+import type { WorldObjective } from "../methods/world/echo.ts";
+import { lossOf, type LossParts } from "./loss.ts";
+import { hasScored, pack, type PackOptions } from "./pack.ts";
+import type { Ratios } from "./score.ts";
+import { gradientOf } from "./update.ts";
+import { worldWeights } from "./weights.ts";
 
 /**
- * A measurement is two gradients where the step has one. It costs 1.0 to 1.2 steps of the main job, at this interval 1.5 to 1.9 % of
- * the time (docs/log.md, 2026-11-22).
+ * A measurement computes two gradients where the step computes one. It costs 1.0 to 1.2 steps of the main job, at this
+ * interval 1.5 to 1.9 % of the time (docs/log.md, 2026-11-22).
  */
 export const GRAD_EVERY = 64;
 
 export interface GradientOptions {
-  /** The gradients are compared in every so many steps, those that it divides: 0, N, 2N, …; 0: never. Default `GRAD_EVERY`. */
+  /** The gradients are compared in every Nth step (0, N, 2N, …). 0: never. Default `GRAD_EVERY`. */
   readonly gradEvery?: number;
   /**
-   * The world loss whose gradient the policy's is compared with, trained or not: `echo({ lambda: 1 })` says of plain GRPO what ECHO
-   * would add to it. It may read no signal that the objective does not. Default: the objective's own; without one nothing is measured.
+   * The world loss whose gradient the policy's is compared with, trained or not: `echo({ lambda: 1 })` shows for plain
+   * GRPO what ECHO would add to it. It may read no token statistic that the objective does not. Default: the
+   * objective's own; without one nothing is measured.
    */
   readonly gradWorld?: WorldObjective;
 }
 
 /** @throws unless the interval is one */
 export function checkGradEvery({ gradEvery = GRAD_EVERY }: GradientOptions): void {
-  check(Number.isInteger(gradEvery) && gradEvery >= 0, () => `gradEvery must be an integer ≥ 0 (0: never), got ${gradEvery}`); // prettier-ignore
+  const isInterval = Number.isInteger(gradEvery) && gradEvery >= 0;
+  check(isInterval, () => `gradEvery must be an integer ≥ 0 (0: never), got ${gradEvery}`);
 }
 
-/** A step before its update: what is to be trained, what its weights were made of, and how. */
-interface Planned {
-  readonly plan: StepPlan;
-  readonly signals: Signals;
-  readonly update: UpdateOptions;
+/** A step before its update. */
+interface Weighted {
+  readonly rows: readonly TokenRow[];
+  readonly statistics: Signals;
+  readonly ratios: Ratios;
+  readonly packing: PackOptions;
 }
 
 /**
- * `grad_cosine/world_policy` (c, in [−1, 1]) and `grad_ratio/world_policy` (r) of a step, if it is one to measure. Both are left out
- * if either norm is 0 (nothing to predict, only groups without spread: there is no direction, and nothing to divide by) or anything
- * is not finite (`grad_norm` says so, too).
+ * `grad_cosine/world_policy` (c, in [−1, 1]) and `grad_ratio/world_policy` (r) of a step, if it is one to measure. Both
+ * are left out if either norm is 0 (nothing to predict, only groups without spread: there is no direction, and nothing
+ * to divide by) or anything is not finite (`grad_norm` says so, too).
  */
 export async function gradientMetrics(
   model: Model,
   objective: Objective,
-  { plan, signals, update }: Planned,
+  { rows, statistics, ratios, packing }: Weighted,
   step: number,
   options: GradientOptions,
 ): Promise<Metrics> {
@@ -69,16 +75,20 @@ export async function gradientMetrics(
   const { gradEvery = GRAD_EVERY, gradWorld } = options;
   const world = gradWorld ?? objective.world;
   if (world === undefined || gradEvery === 0 || step % gradEvery !== 0) return {};
-  const given = gradWorld && worldWeights({ world: gradWorld }, plan.episodes.map((e) => e.trajectory), step, signals); // prettier-ignore
-  const ofWorld = plan.episodes.map(
-    (episode, i) =>
-    given ? worldPart(episode, given.exact[i]!, given.clipped?.[i]) : worldPart(episode, ownWorld(episode), episode.wClipped), // prettier-ignore
+  const trajectories = rows.map((row) => row.trajectory);
+  const given = gradWorld && worldWeights({ world: gradWorld }, trajectories, step, statistics);
+  const worldRows = rows.map((row, i) =>
+    given ? worldPart(row, given.exact[i]!, given.clipped?.[i]) : worldPart(row, withoutImitation(row), row.wClipped),
   );
-  const worldPlan = { ...plan, episodes: ofWorld };
-  const policyPlan = { ...plan, episodes: plan.episodes.map(policyPart) };
+  const gradient = (part: readonly TokenRow[], parts: LossParts): TransformerParams | undefined => {
+    if (!part.some((row) => hasScored(row))) return undefined;
+    const trained = { policy: model.params };
+    return gradientOf(trained, pack(part, packing), (tree, batch) => lossOf(tree, model, batch, parts, ratios)).gradient
+      .policy;
+  };
   const products = scope(() => {
-    const w = gradientOf(model, worldPlan, { policyLoss: NO_POLICY, world }, update);
-    const p = gradientOf(model, policyPlan, { policyLoss: objective.policyLoss }, update);
+    const w = gradient(worldRows, { policyLoss: NO_POLICY, world });
+    const p = gradient(rows.map(policyPart), { policyLoss: objective.policyLoss });
     return w && p ? ([dot(w, w), dot(p, p), dot(w, p)] as const) : undefined;
   }, "gradientMetrics");
   if (products === undefined) return {};
@@ -96,35 +106,23 @@ export async function gradientMetrics(
   };
 }
 
-/** ∇ of a plan's loss, micro-batches summed; `undefined` if no token has a weight. */
-const gradientOf = (
-  model: Model,
-  plan: StepPlan,
-  parts: LossParts,
-  update: UpdateOptions,
-): TransformerParams | undefined =>
-  plan.episodes.some((episode) => hasScored(episode)) ? planGradient(model, plan, parts, update) : undefined;
-
-const zerosLike = (row: Float64Array): Float64Array => new Float64Array(row.length);
-
-/** What the policy loss alone makes of an episode. */
-function policyPart(episode: TokenPlan): TokenPlan {
-  const none = zerosLike(episode.wPolicy);
-  return { ...episode, wWorld: none, wClipped: none, wKl: none, wEntropy: none, wValue: none };
+/** What the policy loss alone makes of a row. */
+function policyPart(row: TokenRow): TokenRow {
+  const none = new Float64Array(row.mask.length);
+  return { ...row, wWorld: none, wClipped: none, wKl: none, wEntropy: none, wValue: none };
 }
 
 /** What the world losses alone make of it. */
-function worldPart({ trajectory }: TokenPlan, wWorld: Float64Array, wClipped?: Float64Array): TokenPlan {
-  const none = zerosLike(wWorld);
-  return { trajectory, advantages: none, wPolicy: none, wWorld, wClipped: wClipped ?? none, wKl: none };
-}
+const worldPart = ({ trajectory }: TokenRow, wWorld: Float64Array, wClipped?: Float64Array): TokenRow =>
+  rowOf(trajectory, { wWorld, ...(wClipped ? { wClipped } : {}) });
 
 /** The objective's weights of −lp, less those of the agent's own tokens, which are imitated. */
-const ownWorld = ({ trajectory, wWorld }: TokenPlan): Float64Array =>
+const withoutImitation = ({ trajectory, wWorld }: TokenRow): Float64Array =>
   wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) ? 0 : w));
 
 /** Σ a·b over two trees of one structure. */
 function dot(a: TransformerParams, b: TransformerParams): Tensor {
   const others = treeLeaves(b);
-  return noGrad(() => treeLeaves(a).map((x, i) => sum(mul(x, others[i]!))).reduce((total, x) => add(total, x))); // prettier-ignore
+  const products = (): Tensor[] => treeLeaves(a).map((x, i) => sum(mul(x, others[i]!)));
+  return noGrad(() => products().reduce((total, x) => add(total, x)));
 }

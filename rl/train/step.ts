@@ -1,24 +1,34 @@
 /**
- * What a learner does with a batch of finished episodes, wherever they came from: score what the objective asks about, plan, update,
- * report. `trainRl` calls it after every rollout; an asynchronous run calls it with what its queue holds.
+ * One step of reinforcement learning, from top to bottom:
+ *
+ *     play → score → advantages → weights → (pack → loss → gradient → update) once per pass → report
+ *
+ * Each stage is one function; the import says in which file. `weigh` turns the episodes into rows: each row has the
+ * tokens of an episode and, in columns (rl/methods/columns.ts), everything that the loss is told of them. Whatever
+ * depends on the whole step is settled in these columns, so that the loss is a plain weighted sum and may be split into
+ * micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
+import { type Rng, scope } from "../../engine/index.ts";
 import type { AdamW, Model, Schedule, TransformerParams } from "../../nn/index.ts";
-import { hasScored } from "./pack.ts";
-import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
-import { type GradientOptions, gradientMetrics } from "./gradients.ts";
-import { type Critic, type Scores, update, type UpdateOptions, type UpdateResult } from "./loss.ts";
-import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
-import { criticMetrics, updateMetrics } from "./metrics.ts";
-import { checkOffPolicy, type Objective, signalsOf, type StepPlan } from "../methods/objective.ts";
-import { planStep } from "./plan.ts";
-import { collectSignals, type SignalSources } from "./scores.ts";
-import { type PerToken, type Signal, SIGNALS, type Signals } from "../methods/tokenStatistics.ts";
+import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
+import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { checkOffPolicy, type Objective } from "../methods/objective.ts";
+import type { DataOptions } from "../tasks/play.ts";
+import { advantagesOf } from "./advantages.ts";
+import { type EpisodeSource, play } from "./episodes.ts";
+import { gradientMetrics, type GradientOptions } from "./gradients.ts";
+import { lossOf, type LossParts, type Trained } from "./loss.ts";
+import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
+import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
+import { type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
+import { type Critic, gradientOf, update } from "./update.ts";
+import { weigh, withPrepared } from "./weights.ts";
 
-/** What a learner works on. */
-export interface Learner {
+/** What every training loop needs. */
+export interface TrainerOptions {
   readonly model: Model;
   readonly template: Template;
   readonly optimizer: AdamW<TransformerParams>;
@@ -27,164 +37,127 @@ export interface Learner {
   readonly maxBatchTokens?: number;
 }
 
-/** One finished step. `metrics` are complete; the rest is for transcripts and studies. */
-export interface StepReport {
-  readonly step: number;
-  readonly metrics: Metrics;
-  readonly plan: StepPlan;
-  readonly scores: Scores;
-}
-
-export interface LearnOptions extends Learner, GradientOptions {
+/** What a step of reinforcement learning needs. */
+export interface StepOptions extends TrainerOptions, GradientOptions, DataOptions {
   readonly objective: Objective;
   /** Passes over each batch of episodes; default 1, exactly on-policy. More need a loss with a ratio. */
   readonly iterations?: number;
-  /** The frozen policy that KL penalties and reference signals refer to. */
+  /** The frozen policy that KL penalties and token statistics of a reference refer to. */
   readonly reference?: Model;
-  /** Of objectives whose estimator needs values. */
+  /** For objectives whose estimator needs values. */
   readonly critic?: Critic;
   /**
-   * The episodes were played by an older policy: unless the objective has a `correction` or V-trace, ratios refer to what the sampler
-   * recorded, also in the first pass; a loss without a ratio needs one of the two. Default false.
+   * The episodes were played by an older policy: unless the objective has an importance correction or V-trace, ratios
+   * refer to what the sampler recorded, also in the first pass; a loss without a ratio needs one of the two. Default
+   * false.
    */
   readonly offPolicy?: boolean;
+  /** All randomness of step n comes from `rng.split(n)`. */
+  readonly rng: Rng;
 }
-
-/** A step that is scored and planned, and what `update` is to be told. */
-export interface PreparedStep {
-  readonly plan: StepPlan;
-  readonly signals: Signals;
-  readonly update: UpdateOptions;
-}
-
-/** Scores and plans one batch of episodes. @param step counts from 0, for schedules and random choices */
-export async function prepareStep(
-  options: LearnOptions,
-  trajectories: readonly Trajectory[],
-  step: number,
-): Promise<PreparedStep> {
-  const { template, lr, objective, iterations = 1, offPolicy = false, critic, maxBatchTokens } = options;
-  const packing = { padId: template.padId, ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }) };
-  // Only what somebody asked for. A second pass needs to know what the policy was before the first one.
-  const recorded = offPolicy && !objective.correction && !objective.advantage.offPolicy;
-  const again: Signal[] = iterations > 1 && !recorded ? ["logProbs"] : [];
-  const wanted = new Set([...signalsOf(objective), ...again]);
-  const names = SIGNALS.filter((name) => wanted.has(name));
-  const signals = names.length === 0 ? {} : await collectSignals(sourcesOf(options), names, trajectories, packing);
-  const plan = planStep(objective, trajectories, step, signals);
-  const useRecordedOld = iterations > 1 || recorded;
-  const prepared = prepare(objective, plan, signals.logProbs, recorded ? undefined : signals.logProbs, step);
-  const update: UpdateOptions = {
-    ...packing,
-    lr: lr(step),
-    useRecordedOld,
-    ...(useRecordedOld && !recorded && signals.logProbs ? { oldLogProbs: signals.logProbs } : {}),
-    ...(signals.refLogProbs ? { refLogProbs: signals.refLogProbs } : {}),
-    ...(signals.values ? { oldValues: signals.values } : {}),
-    ...(prepared ? { prepared } : {}),
-    ...(critic ? { critic } : {}),
-  };
-  return { plan, signals, update };
-}
-
-const sourcesOf = ({ model, reference, critic }: LearnOptions): SignalSources => ({
-  model,
-  reference,
-  head: critic?.head,
-});
 
 /**
- * Learns from one batch of episodes.
+ * One step: plays episodes and trains on them.
  * @param step counts from 0, for schedules and random choices
- * @param own those among them that the policy has just played, without help: what an estimator that remembers is told. Default: all
+ * @returns `null` if the source was stopped
  */
-export async function learn(
-  options: LearnOptions,
-  trajectories: readonly Trajectory[],
+export async function trainStep(options: StepOptions, source: EpisodeSource, step: number): Promise<StepReport | null> {
+  const { model, optimizer, reference, critic, dynamicSampling, iterations = 1, offPolicy = false } = options;
+  const isCount = Number.isInteger(iterations) && iterations >= 1;
+  check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
+  checkOffPolicy(options.objective, options);
+  const objective = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
+  const packing = packingOf(options);
+  const learningRate = options.lr(step);
+
+  const episodes = await play(options, source, step);
+  if (episodes === null) return null;
+  const { trajectories, own } = episodes;
+  const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
+  const facts = { ...episodes, objective, ratios, learningRate };
+  if (trajectories.every((t) => t.masked)) return reportOf(step, { ...facts, ...untrained(trajectories) });
+
+  const asked = { model, reference, head: critic?.head };
+  const statistics = await scoreTokens(asked, objective, trajectories, ratios, packing);
+  const advantages = advantagesOf(objective, trajectories, step, statistics);
+  const rows = weigh(objective, trajectories, advantages, step, statistics, ratios);
+
+  // If no token has a weight (all groups are without spread, and such groups are left out), there is nothing to train.
+  const count = rows.some((row) => hasScored(row)) ? iterations : 0;
+  const weighted = { rows, statistics, ratios, packing };
+  const gradients = count > 0 ? await gradientMetrics(model, objective, weighted, step, options) : {};
+  const passes: PassResult[] = [];
+  for (let pass = 0; pass < count; pass++) {
+    const current = pass === 0 ? rows : await preparedAgain(options, rows, step);
+    const how = { ...packing, lr: learningRate, ratios, ...(critic ? { critic } : {}) };
+    passes.push(await optimizerStep(model, optimizer, current, objective, how));
+  }
+
+  const report = reportOf(step, { ...facts, statistics, advantages, rows, gradients, passes });
+  if (count > 0) steer(objective, report.metrics, trajectories);
+  objective.advantage.observe?.(own);
+  return report;
+}
+
+export interface OptimizerStepOptions extends PackOptions {
+  readonly lr: number;
+  /** What ratios refer to; default `exact`, the policy's own samples and one pass over them. */
+  readonly ratios?: Ratios;
+  /** Trained along with the policy, at the same rate, if the objective has a critic. */
+  readonly critic?: Critic;
+}
+
+/** One pass over weighted rows, in micro-batches, and one step of the optimiser. Parameters change in place. */
+export async function optimizerStep(
+  model: Model,
+  optimizer: AdamW<TransformerParams>,
+  rows: readonly TokenRow[],
+  objective: LossParts,
+  options: OptimizerStepOptions,
+): Promise<PassResult> {
+  const { lr, ratios, critic } = options;
+  const trained: Trained = { policy: model.params, ...(critic && objective.critic ? { head: critic.head } : {}) };
+  const { parts, norm } = scope(() => {
+    const batches = pack(rows, options);
+    const loss = (tree: Trained, batch: MicroBatch) => lossOf(tree, model, batch, objective, ratios);
+    const { gradient, parts } = gradientOf(trained, batches, loss);
+    return { parts, norm: update({ optimizer, critic }, gradient, lr) };
+  }, "update");
+  return readPass(rows, parts, norm);
+}
+
+/** How the rows of a training loop are packed. */
+export const packingOf = ({ template, maxBatchTokens }: TrainerOptions): PackOptions => ({
+  padId: template.padId,
+  ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }),
+});
+
+/** Every environment failed: there is nothing to score, and no part of an objective is asked. */
+const untrained = (trajectories: readonly Trajectory[]) => ({
+  statistics: {},
+  advantages: { perToken: [], fracRewardZeroStd: 1 },
+  rows: trajectories.map((trajectory) => rowOf(trajectory)),
+  gradients: {},
+  passes: [],
+});
+
+/** The rows of a later pass: what the policy loss computes over the step is that of the policy as it is now. */
+async function preparedAgain(
+  options: StepOptions,
+  rows: readonly TokenRow[],
   step: number,
-  own: readonly Trajectory[] = trajectories,
-): Promise<StepReport> {
-  const { model, optimizer, lr, objective, iterations = 1 } = options;
-  check(Number.isInteger(iterations) && iterations >= 1, () => `learn: iterations must be an integer ≥ 1, got ${iterations}`); // prettier-ignore
-  checkOffPolicy(objective, options);
-  const idle = (plan: StepPlan): StepReport => {
-    const metrics = { ...rolloutMetrics(trajectories), frac_reward_zero_std: plan.fracRewardZeroStd };
-    return { step, metrics, plan, scores: { logProbs: [], entropy: [] } };
-  };
-  // Every environment failed: nothing to learn, and nothing to score.
-  if (trajectories.every((t) => t.masked)) return idle(planStep(withoutSignals(objective), trajectories, step));
-  const prepared = await prepareStep(options, trajectories, step);
-  const { plan, signals, update: first } = prepared;
-  // Only groups without spread, and they are left out.
-  if (!plan.episodes.some((episode) => hasScored(episode))) {
-    objective.advantage.observe?.(own);
-    return idle(plan);
-  }
-  const gradients = await gradientMetrics(model, objective, prepared, step, options);
-  const passes: UpdateResult[] = [];
-  for (let pass = 0; pass < iterations; pass++) {
-    passes.push(await update(model, optimizer, plan, objective, pass === 0 ? first : await again(options, plan, first, trajectories, step))); // prettier-ignore
-  }
-  const recorded = trajectories.map((t) => Float64Array.from(t.stream.oldLogProbs));
-  const metrics: Metrics = {
-    ...rolloutMetrics(trajectories),
-    ...updateMetrics(plan, objective, passes, first.useRecordedOld ? (first.oldLogProbs ?? recorded) : undefined),
-    ...(objective.correction && signals.logProbs ? offPolicyMetrics(trajectories, signals.logProbs) : {}),
-    ...(signals.values ? criticMetrics(plan, signals.values) : {}),
-    ...gradients,
-    learning_rate: lr(step),
-  };
-  const { kl, entropy } = objective;
-  if (entropy !== undefined && typeof entropy !== "number") {
-    metrics["entropy_coef"] = entropy.coefficient;
-    entropy.update(metrics["entropy"] ?? NaN);
-  }
-  if (kl && typeof kl.beta !== "number" && metrics["kl"] !== undefined) {
+): Promise<readonly TokenRow[]> {
+  const { model, objective } = options;
+  if (!objective.policyLoss.prepare) return rows;
+  const trajectories = rows.map((row) => row.trajectory);
+  const { logProbs } = await tokenStatistics({ model }, ["logProbs"], trajectories, packingOf(options));
+  return withPrepared(objective.policyLoss, rows, step, logProbs);
+}
+
+/** Coefficients that follow what was measured. */
+function steer({ kl, entropy }: Objective, metrics: Metrics, trajectories: readonly Trajectory[]): void {
+  if (typeof entropy === "object") entropy.update(metrics["entropy"] ?? NaN);
+  if (typeof kl?.beta === "object" && metrics["kl"] !== undefined) {
     kl.beta.update(metrics["kl"], rolloutsOf(trajectories).length);
   }
-  objective.advantage.observe?.(own);
-  return { step, metrics, plan, scores: passes[0]! };
-}
-
-/** A later pass over the same episodes: statistics of the policy loss are those of the policy as it is now. */
-async function again(
-  options: LearnOptions,
-  plan: StepPlan,
-  first: UpdateOptions,
-  trajectories: readonly Trajectory[],
-  step: number,
-): Promise<UpdateOptions> {
-  if (!options.objective.policyLoss.prepare) return first;
-  const { logProbs } = await collectSignals(sourcesOf(options), ["logProbs"], trajectories, first);
-  return { ...first, prepared: prepare(options.objective, plan, logProbs, first.oldLogProbs, step)! };
-}
-
-/** The policy loss's own column, from the policy as it is now. */
-function prepare(
-  { policyLoss }: Objective,
-  plan: StepPlan,
-  logProbs: PerToken | undefined,
-  oldLogProbs: PerToken | undefined,
-  step: number,
-): Float64Array[] | undefined {
-  if (!policyLoss.prepare) return undefined;
-  return policyLoss.prepare({
-    logProbs: logProbs!,
-    oldLogProbs: oldLogProbs ?? plan.episodes.map((e) => Float64Array.from(e.trajectory.stream.oldLogProbs)),
-    advantages: plan.episodes.map((e) => e.advantages),
-    masks: plan.episodes.map((e) => e.mask!),
-    step,
-  });
-}
-
-/** For a step in which every episode is masked: no part may read signals, because there is nothing to score. */
-function withoutSignals({ advantage, policyLoss, aggregation, maxLength = 1 }: Objective): Objective {
-  const nothing: Objective["advantage"] = {
-    name: advantage.name,
-    estimate: (trajectories) => ({
-      perToken: trajectories.map(({ stream }) => new Float64Array(stream.ids.length)),
-      fracRewardZeroStd: 1,
-    }),
-  };
-  return { advantage: nothing, policyLoss, aggregation, maxLength };
 }

@@ -1,53 +1,52 @@
-/** Plans without rewards: supervised fine-tuning on demonstrations, and preference pairs. */
+/** Rows without rewards: supervised fine-tuning on demonstrations, and preference pairs. */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 import { aggregationWeights } from "../methods/aggregation.ts";
 import { observationTokens } from "../methods/world/echo.ts";
-import type { StepPlan } from "../methods/objective.ts";
+import { rowOf, type TokenRow } from "../methods/columns.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
 
-export interface SftPlanOptions {
+export interface SftRowOptions {
   /**
-   * Weight of an observation target beside an agent's token, default 0. A model that has read no text before knows nothing of
-   * what a terminal prints; above 0 the warm start also reads the answers in the demonstrations.
+   * Weight of an observation target beside an agent's token, default 0. A model that has read no text before does not
+   * know what a terminal prints; with a weight above 0 the warm start also learns the answers in the demonstrations.
    */
   readonly observationWeight?: number;
-  /** `dft`: the agent's tokens go to the policy loss, with which `dft()` weighs them by their probability. Default `sft`. */
+  /**
+   * `dft`: the agent's tokens go to the policy loss, with which `dft()` weighs them by their probability. Default
+   * `sft`.
+   */
   readonly loss?: "sft" | "dft";
   /**
-   * Which of the agent's tokens are imitated; default all. A negative example (a demonstration with a mistake and its correction)
-   * leaves the mistake out and keeps the rest.
+   * Which of the agent's tokens are imitated; default all. A negative example (a demonstration with a mistake and its
+   * correction) leaves the mistake out and keeps the rest.
    */
   readonly imitate?: (trajectory: Trajectory, token: number) => boolean;
 }
 
-/** The plan of supervised fine-tuning: cross-entropy on the agent's tokens, averaged over all of them (`token-mean`). */
-export function planSft(trajectories: readonly Trajectory[], options: SftPlanOptions = {}): StepPlan {
-  checkKeys("planSft", options, ["observationWeight", "loss", "imitate"]);
+/**
+ * The rows of supervised fine-tuning: cross-entropy on the agent's tokens, averaged over all of them (`token-mean`).
+ */
+export function sftRows(trajectories: readonly Trajectory[], options: SftRowOptions = {}): TokenRow[] {
+  checkKeys("sftRows", options, ["observationWeight", "loss", "imitate"]);
   const { observationWeight = 0, loss = "sft", imitate } = options;
-  check(trajectories.length > 0, () => "planSft: the list of episodes is empty");
-  check(observationWeight >= 0, () => `planSft: observationWeight must be ≥ 0, got ${observationWeight}`);
-  check(loss === "sft" || loss === "dft", () => `planSft: loss must be "sft" or "dft", got "${String(loss)}"`);
+  check(trajectories.length > 0, () => "sftRows: the list of episodes is empty");
+  check(observationWeight >= 0, () => `sftRows: observationWeight must be ≥ 0, got ${observationWeight}`);
+  check(loss === "sft" || loss === "dft", () => `sftRows: loss must be "sft" or "dft", got "${String(loss)}"`);
   const masks = trajectories.map((t) => policyMask(t).map((own, k) => own && (imitate?.(t, k) ?? true)));
   const weights = aggregationWeights(masks, "token-mean");
   const count = (of: readonly boolean[][]): number => of.reduce((n, mask) => n + mask.filter(Boolean).length, 0);
   // A batch of which nothing is imitated is still read, beside the tokens that the agent wrote.
   const agentTokens = count(masks) || count(trajectories.map(policyMask));
-  const nothing = (i: number): Float64Array => new Float64Array(weights[i]!.length);
-  return {
-    fracRewardZeroStd: 0,
-    episodes: trajectories.map((trajectory, i) => {
-      const { targets } = observationTokens(trajectory);
-      const read = weights[i]!.map((w, t) => (targets[t] ? observationWeight / agentTokens : loss === "sft" ? w : 0));
-      return {
-        trajectory,
-        advantages: nothing(i),
-        wPolicy: loss === "dft" ? weights[i]! : nothing(i),
-        wWorld: read,
-        wKl: nothing(i),
-      };
-    }),
-  };
+  return trajectories.map((trajectory, i) => {
+    const { targets } = observationTokens(trajectory);
+    const own = weights[i]!;
+    const wWorld = own.map((w, t) => (targets[t] ? observationWeight / agentTokens : loss === "sft" ? w : 0));
+    return rowOf(
+      trajectory,
+      loss === "sft" ? { wWorld } : { wWorld, wPolicy: own, mask: own.map((w) => Number(w !== 0)) },
+    );
+  });
 }
 
 /** Two answers to the same task, the first of which was preferred. */
@@ -56,43 +55,38 @@ export interface PreferencePair {
   readonly rejected: Trajectory;
 }
 
-export interface PreferencePlanOptions {
+export interface PreferenceRowOptions {
   /**
-   * Weight of −lp of the chosen answer beside the preference loss, a mean over its tokens and over the pairs; default 0. A preference
-   * is satisfied by making both answers improbable, the rejected one more; this keeps the chosen one (RPO, Pang et al. 2024,
-   * arXiv 2404.19733; TRL's `rpo_alpha`).
+   * Weight of −lp of the chosen answer beside the preference loss, a mean over its tokens and over the pairs; default
+   * 0. A preference loss also falls when both answers become improbable, as long as the rejected one does so more; this
+   * weight holds the chosen answer up (RPO, Pang et al. 2024, arXiv 2404.19733; TRL's `rpo_alpha`).
    */
   readonly imitation?: number;
 }
 
 /**
- * The plan of a preference loss: the advantage column holds the side (+1 chosen, −1 rejected), the two rows of a pair are one
- * segment, and the weights of a pair's tokens sum to 1/pairs, because the loss gives each of them the whole loss of the pair.
+ * The rows of a preference loss: the advantage column holds the side (+1 chosen, −1 rejected), the two rows of a pair
+ * are one segment, and the weights of a pair's tokens sum to 1/pairs, because the loss gives each of them the whole
+ * loss of the pair.
  */
-export function planPreference(pairs: readonly PreferencePair[], options: PreferencePlanOptions = {}): StepPlan {
-  checkKeys("planPreference", options, ["imitation"]);
+export function preferenceRows(pairs: readonly PreferencePair[], options: PreferenceRowOptions = {}): TokenRow[] {
+  checkKeys("preferenceRows", options, ["imitation"]);
   const { imitation = 0 } = options;
-  check(pairs.length > 0, () => "planPreference: the list of pairs is empty");
-  check(imitation >= 0, () => `planPreference: imitation must be ≥ 0, got ${imitation}`);
-  return {
-    fracRewardZeroStd: 0,
-    episodes: pairs.flatMap(({ chosen, rejected }, segment) => {
-      const masks = [chosen, rejected].map(policyMask);
-      const [n, m] = masks.map((mask) => mask.filter(Boolean).length) as [number, number];
-      check(n > 0 && m > 0, () => `planPreference: pair ${segment} has ${n} chosen and ${m} rejected tokens to train`);
-      return [chosen, rejected].map((trajectory, side) => {
-        const mask = masks[side]!;
-        const empty = new Float64Array(mask.length);
-        return {
-          trajectory,
-          advantages: Float64Array.from(mask, (own) => (own ? 1 - 2 * side : 0)),
-          wPolicy: Float64Array.from(mask, (own) => (own ? 1 / (pairs.length * (n + m)) : 0)),
-          wWorld: Float64Array.from(mask, (own) => (own && side === 0 ? imitation / (pairs.length * n) : 0)),
-          wKl: empty,
-          mask,
-          segment,
-        };
-      });
-    }),
-  };
+  check(pairs.length > 0, () => "preferenceRows: the list of pairs is empty");
+  check(imitation >= 0, () => `preferenceRows: imitation must be ≥ 0, got ${imitation}`);
+  return pairs.flatMap(({ chosen, rejected }, segment) => {
+    const masks = [chosen, rejected].map(policyMask);
+    const [n, m] = masks.map((mask) => mask.filter(Boolean).length) as [number, number];
+    check(n > 0 && m > 0, () => `preferenceRows: pair ${segment} has ${n} chosen and ${m} rejected tokens to train`);
+    return [chosen, rejected].map((trajectory, side) => {
+      const mask = Float64Array.from(masks[side]!, Number);
+      const columns = {
+        mask,
+        advantages: mask.map((own) => (own ? 1 - 2 * side : 0)),
+        wPolicy: mask.map((own) => (own ? 1 / (pairs.length * (n + m)) : 0)),
+        wWorld: mask.map((own) => (own && side === 0 ? imitation / (pairs.length * n) : 0)),
+      };
+      return rowOf(trajectory, columns, segment);
+    });
+  });
 }

@@ -88,15 +88,15 @@ const PLANS: readonly Equivalent[] = [
   equivalent("rl/methods/world/paw.ts", "const count = Math.ceil(alpha * transitions.length - 1e-9);", ["1e-9 → 2e-9"], "any number between a rounding and a transition will do"), // prettier-ignore
   equivalent("rl/methods/tokenWeights.ts", "(): number => «0;", ["0 → 1"], "with β 0 the weights are 1 + 0·σ, whatever the signal"), // prettier-ignore
   equivalent("rl/methods/tokenWeights.ts", "if (values.length === 0) return NaN;", ["values.length === 0 → false"], "NaN comes out of the undefined elements, too"), // prettier-ignore
-  equivalent("rl/train/plan.ts", "maxLength === undefined ? {} : { maxLength }", ["maxLength === undefined ? {} : { maxLength } → { maxLength }"], "an undefined option is none"), // prettier-ignore
-  equivalent("rl/train/plan.ts", "const wValue = critic && returns ?", ["critic && returns → returns"], "checkObjective: no values without a critic"), // prettier-ignore
+  equivalent("rl/train/weights.ts", "maxLength === undefined ? {} : { maxLength }", ["maxLength === undefined ? {} : { maxLength } → { maxLength }"], "an undefined option is none"), // prettier-ignore
+  equivalent("rl/train/weights.ts", "const wValue = critic && returns ?", ["critic && returns → returns"], "checkObjective: no values without a critic"), // prettier-ignore
   ...["result[t] = row[t]! * factor", "if (row[t] !== 0)", "into[i]![t]!"].flatMap((body) => [
-    equivalent("rl/train/plan.ts", `for (let t = «0; t < row.length; t++) ${body}`, ["0 → 1"], FIRST),
-    equivalent("rl/train/plan.ts", `for (let t = 0; t < row.length; t++) ${body}`, ["t < row.length → t <= row.length"], BEHIND), // prettier-ignore
+    equivalent("rl/train/weights.ts", `for (let t = «0; t < row.length; t++) ${body}`, ["0 → 1"], FIRST),
+    equivalent("rl/train/weights.ts", `for (let t = 0; t < row.length; t++) ${body}`, ["t < row.length → t <= row.length"], BEHIND), // prettier-ignore
   ]),
   equivalent(
-    "rl/train/plan.ts",
-    "if (imitation > 0 && isRewarded) addImitation",
+    "rl/train/weights.ts",
+    "if (imitation > 0 && step >= rewardFrom) addImitation",
     ["imitation > 0 → imitation >= 0"],
     "it would add zeros",
   ),
@@ -110,27 +110,23 @@ const PLANS: readonly Equivalent[] = [
     ["0 → 1"],
     "a row with a scored token has at least two tokens",
   ),
-  equivalent("rl/train/pack.ts", "for (let n = 0; n < count; n++) column", ["n < count → n <= count"], BEHIND),
   equivalent("rl/train/pack.ts", "b.longest - a.longest ||", ["b.longest - a.longest || a.rows[0]! - b.rows[0]! → b.longest - a.longest", "a.rows[0]! - b.rows[0]! → a.rows[0]! + b.rows[0]!", "0 → 1"], "units come in the order of their first rows, and sorting is stable"), // prettier-ignore
 ];
 
 const PASSES: readonly Equivalent[] = [
-  equivalent("rl/train/scores.ts", "const ofModel = wanted.filter", ["wanted.filter((name) => !isReferenceSignal(name)) → wanted"], `${COST}: the reference's pass overwrites them`), // prettier-ignore
-  equivalent("rl/train/scores.ts", "maxTokens === undefined ? {} : { maxTokens }", ["maxTokens === undefined ? {} : { maxTokens } → {}", "maxTokens === undefined ? {} : { maxTokens } → { maxTokens }", "maxTokens === undefined → maxTokens !== undefined"], `${COST}: micro-batches say the same`), // prettier-ignore
-  equivalent("rl/train/scores.ts", "return mul(sampled().logProbs, 1);", ["mul(sampled().logProbs, 1) → sampled().logProbs"], "no two signals of today are one tensor"), // prettier-ignore
-  equivalent("rl/train/scores.ts", "return mul(sampled().entropy, 1);", ["mul(sampled().entropy, 1) → sampled().entropy"], "no two signals of today are one tensor"), // prettier-ignore
-  equivalent("rl/train/scores.ts", "return mul(plain().entropy, 1);", ["mul(plain().entropy, 1) → plain().entropy"], "no two signals of today are one tensor"), // prettier-ignore
+  equivalent("rl/train/score.ts", "const ofModel = wanted.filter", ["wanted.filter((name) => !isReferenceSignal(name)) → wanted"], `${COST}: the reference's pass overwrites them`), // prettier-ignore
+  equivalent("rl/train/score.ts", "return mul(sampled().logProbs, 1);", ["mul(sampled().logProbs, 1) → sampled().logProbs"], "no two statistics of today are one tensor"), // prettier-ignore
+  equivalent("rl/train/score.ts", "return mul(sampled().entropy, 1);", ["mul(sampled().entropy, 1) → sampled().entropy"], "no two statistics of today are one tensor"), // prettier-ignore
+  equivalent("rl/train/score.ts", "return mul(plain().entropy, 1);", ["mul(plain().entropy, 1) → plain().entropy"], "no two statistics of today are one tensor"), // prettier-ignore
   equivalent(
-    "rl/train/scores.ts",
+    "rl/train/score.ts",
     "sum(mul(hidden_NC, rows_NC), { axis: -1 })",
     ["-1 → 1"],
     "of two axes the last is axis 1",
   ),
-  equivalent("rl/train/loss.ts", "policyLoss.prepare ?", ['policyLoss.prepare ? { prepared: column("prepared") } : {} → { prepared: column("prepared") }'], "a column that the loss does not look at"), // prettier-ignore
-  equivalent("rl/train/loss.ts", 'policyLoss.needs?.includes("refLogProbs") ?', ['policyLoss.needs?.includes("refLogProbs") ? { refLogProbs: column("refLogProbs") } : {} → { refLogProbs: column("refLogProbs") }'], "a column that the loss does not look at"), // prettier-ignore
   equivalent("rl/train/loss.ts", "loss = add(loss, terms.klLoss)", ['kl && kl.in !== "reward" → kl'], "with the KL in the reward this term is 0"), // prettier-ignore
   equivalent("rl/train/loss.ts", "logProbs: stopGradient(logProbs), entropy: stopGradient(entropy)", ["stopGradient(logProbs) → logProbs", "stopGradient(entropy) → entropy"], "what is returned beside the loss is not differentiated"), // prettier-ignore
-  equivalent("rl/train/loss.ts", "if (total !== undefined) for (const g of", ["total !== undefined → false"], `${COST}: gradients live until the end of the scope`), // prettier-ignore
+  equivalent("rl/train/update.ts", "if (gradient !== undefined) for (const g of", ["gradient !== undefined → false"], `${COST}: gradients live until the end of the scope`), // prettier-ignore
   equivalent("rl/train/gradients.ts", "export const GRAD_EVERY", ["64 → 65"], "how often, not what"),
   equivalent("rl/train/gradients.ts", "if (world === undefined || gradEvery === 0", ["world === undefined || gradEvery === 0 || step % gradEvery !== 0 → step % gradEvery !== 0", "world === undefined || gradEvery === 0 → world === undefined", "world === undefined || gradEvery === 0 → gradEvery === 0"], "without a world loss nothing has a weight, and a remainder of division by 0 is not 0"), // prettier-ignore
   equivalent(
@@ -140,7 +136,6 @@ const PASSES: readonly Equivalent[] = [
     "by more than rounding no cosine leaves [−1, 1]",
   ),
   equivalent("rl/train/gradients.ts", "Math.max(-«1,", ["1 → 2"], "by more than rounding no cosine leaves [−1, 1]"),
-  equivalent("rl/train/loss.ts", "return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals", ["0 → 1"], "for the types: the totals have all three"), // prettier-ignore
 ];
 
 const REWARDS: readonly Equivalent[] = [

@@ -35,10 +35,10 @@ import { modelConfig, type ModelConfig, type TransformerParams } from "../../nn/
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
-import { batchLoss } from "../../rl/train/loss.ts";
+import { lossOf as batchLoss } from "../../rl/train/loss.ts";
 import { reinforce } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
+import { weighStep } from "../support/rlBatches.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { importsOf, readSource } from "../project/sources.ts";
 
@@ -173,12 +173,12 @@ describe("nn/ and rl/ on the f64 reference", () => {
       aggregation: "seq-mean-token-mean",
       world: echo({ lambda }),
     };
-    const plan = planStep(objective, group.map((episode) => trajectoryOf(episode, 3)), 0); // prettier-ignore
-    const [batch, ...others] = [...pack(plan.episodes, { padId: 0 })];
+    const rows = weighStep(objective, group.map((episode) => trajectoryOf(episode, 3)), 0); // prettier-ignore
+    const [batch, ...others] = [...pack(rows, { padId: 0 })];
     expect(others).toEqual([]);
     const params = treeOf(model);
     const { value: expected, grads } = valueAndGrad((p: TransformerParams) =>
-      batchLoss(p, { config, params: p }, batch!, objective, false),
+      batchLoss({ policy: p }, { config, params: p }, batch!, objective),
     )(params);
 
     expect(Math.abs(loss.data[0]! - (await expected.item()))).toBeLessThan(1e-12);

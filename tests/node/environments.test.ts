@@ -15,7 +15,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";
 import { namesOf as castleNames } from "../../environments/castle/facts.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { planSft } from "../../rl/train/supervised.ts";
+import { sftRows } from "../../rl/train/supervised.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
 import { Template } from "../../rl/episode/template.ts";
 import { type AblateOptions, parseAblate } from "../../tools/ablate/options.ts";
@@ -160,8 +160,8 @@ describe("a novice", () => {
     const learner = { model, template, optimizer: experiment.sftOptimizer(model), demonstrations };
     const weights: Record<number, Set<boolean>> = {};
     let read = false;
-    for await (const { plan } of experiment.sft(learner)) {
-      for (const { trajectory, wWorld } of plan.episodes) {
+    for await (const { rows } of experiment.sft(learner)) {
+      for (const { trajectory, wWorld } of rows) {
         if (trajectory.info["success"] === true && preset.env !== "trying") continue;
         trajectory.stream.roles.forEach((role, t) => {
           if (isAgentToken(role)) (weights[trajectory.stream.turns[t]!] ??= new Set()).add(wWorld[t] !== 0);
@@ -199,8 +199,8 @@ describe("a novice", () => {
 
   test("a batch of which nothing is imitated is read at a finite weight", () => {
     const batch = randomBatch(3);
-    const { episodes } = planSft(batch, { observationWeight: 0.5, imitate: () => false });
-    expect(episodes.flatMap(({ wWorld }) => [...wWorld]).every(Number.isFinite)).toBe(true);
-    expect(episodes.some(({ wWorld }) => wWorld.some((w) => w > 0))).toBe(true);
+    const rows = sftRows(batch, { observationWeight: 0.5, imitate: () => false });
+    expect(rows.flatMap(({ wWorld }) => [...wWorld]).every(Number.isFinite)).toBe(true);
+    expect(rows.some(({ wWorld }) => wWorld.some((w) => w > 0))).toBe(true);
   });
 });

@@ -26,10 +26,9 @@ import { ENVIRONMENTS } from "../../environments/index.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { METHODS } from "../../rl/methods/presets.ts";
 import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
 import { Template } from "../../rl/episode/template.ts";
-import type { StepReport } from "../../rl/train/loop.ts";
-import { randomBatch } from "../support/rlBatches.ts";
+import type { StepReport } from "../../rl/train/report.ts";
+import { randomBatch, weighStep } from "../support/rlBatches.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-methods-"));
 let device: Device;
@@ -62,7 +61,7 @@ describe("settings", () => {
     const batch = randomBatch(2);
     for (const flags of [[], ["--method", "grpo_token+echo"], ["--lambda", "0.05"]]) {
       const objective = objectiveOfFlags(...flags);
-      expect(planStep(objective, batch, 0)).toEqual(planStep(written, batch, 0));
+      expect(weighStep(objective, batch, 0)).toEqual(weighStep(written, batch, 0));
       expect(objective.policyLoss.clip).toEqual(written.policyLoss.clip);
       expect(Object.keys(objective).toSorted()).toEqual(Object.keys(written).toSorted());
     }

@@ -26,8 +26,8 @@ it("trains; at age 0 sampler and learner differ by rounding, later by what was l
   // With this schedule step 0 is played by its own version, and the others by the one before.
   const reports = await reportsOf(trainRlAsync({ ...options, maxStaleness: 1, schedule: "fixed" }));
   expect(reports.map(({ metrics }) => metrics["async/staleness_max"])).toEqual([0, 1, 1, 1]);
-  const largest = reports.map(({ plan, scores }) => {
-    const differences = plan.episodes.flatMap(
+  const largest = reports.map(({ rows, scores }) => {
+    const differences = rows.flatMap(
       ({ trajectory: { stream } }, i) =>
       stream.versions.flatMap((v, t) => (v < 0 || Number.isNaN(scores.logProbs[i]![t]!) ? [] : [scores.logProbs[i]![t]! - stream.oldLogProbs[t]!])), // prettier-ignore
     );

@@ -18,11 +18,11 @@ import { correction } from "../../rl/methods/importanceCorrection.ts";
 import { Learnability } from "../../rl/tasks/curriculum.ts";
 import { guidedRequest } from "../../rl/tasks/expertPrefix.ts";
 import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
-import { unweighted } from "../../rl/evaluate.ts";
-import { score } from "../../rl/train/loss.ts";
+import { rowOf } from "../../rl/methods/columns.ts";
+import { score } from "../../rl/train/score.ts";
 import { cispo, ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
+import { weighStep } from "../support/rlBatches.ts";
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import { common } from "../support/rlAsync.ts";
@@ -67,7 +67,7 @@ describe("staleness 0 is the synchronous run, bitwise", () => {
       const options = asyncOptions(other, { steps: 4, ...kinds[name]!() }, { schedule });
       const async = await reportsOf(trainRlAsync(options));
       expect(async.map(common)).toEqual(sync.map((r) => r.metrics));
-      expect(async.map((r) => r.plan)).toEqual(sync.map((r) => r.plan));
+      expect(async.map((r) => r.rows)).toEqual(sync.map((r) => r.rows));
       expect(await paramsOf(other)).toEqual(await paramsOf(one));
       for (const { metrics } of async) expect(metrics["async/staleness_max"]).toBe(0);
     },
@@ -89,8 +89,8 @@ describe("with staleness", () => {
       const model = endingModel(device);
       const options = asyncOptions(model, { steps: 6, startStep }, { workers, maxStaleness: 2, schedule: "fixed" });
       const reports = await reportsOf(trainRlAsync(options));
-      for (const { step, plan } of reports) {
-        const versions = new Set(plan.episodes.flatMap((e) => e.trajectory.stream.versions.filter((v) => v >= 0)));
+      for (const { step, rows } of reports) {
+        const versions = new Set(rows.flatMap((e) => e.trajectory.stream.versions.filter((v) => v >= 0)));
         expect([...versions]).toEqual([Math.max(startStep, step - 2)]);
       }
       return [reports.map(common), await paramsOf(model)];
@@ -133,11 +133,11 @@ describe("with staleness", () => {
     const model = endingModel(device);
     const options = asyncOptions(model, { steps: 6, objective, groups: 3 }, { maxStaleness: 2, schedule: "fixed" });
     let [stale, capped] = [0, 0];
-    for (const { step, plan, scores, metrics } of await reportsOf(trainRlAsync(options))) {
-      const base = planStep(toyObjective, plan.episodes.map((e) => e.trajectory), step); // prettier-ignore
-      plan.episodes.forEach(({ trajectory, wPolicy }, i) =>
+    for (const { step, rows, scores, metrics } of await reportsOf(trainRlAsync(options))) {
+      const base = weighStep(toyObjective, rows.map((e) => e.trajectory), step); // prettier-ignore
+      rows.forEach(({ trajectory, wPolicy }, i) =>
         wPolicy.forEach((w, t) => {
-          const own = base.episodes[i]!.wPolicy[t]!;
+          const own = base[i]!.wPolicy[t]!;
           if (own === 0) return expect(w).toBe(0);
           const ratio = Math.exp(scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!);
           expect(w).toBeCloseTo(own * Math.min(ratio, 1.05), 6);
@@ -194,8 +194,8 @@ describe("with staleness", () => {
         });
       }
       // μ is what was recorded, π what the learner scored before the step.
-      const { scores, plan } = reports[n]!;
-      plan.episodes.forEach(({ wPolicy }, i) =>
+      const { scores, rows } = reports[n]!;
+      rows.forEach(({ wPolicy }, i) =>
         wPolicy.forEach((w, t) => {
           if (w !== 0) expect(scores.logProbs[i]![t]).toBeCloseTo(signals.logProbs![i]![t]!, 4);
         }),
@@ -251,9 +251,9 @@ describe("versions", () => {
     const inOneTurn = mixed.filter(({ stream }) => stream.versions.some((v, t) => t > 0 && v >= 0 && stream.versions[t - 1]! >= 0 && stream.versions[t - 1] !== v)); // prettier-ignore
     expect(inOneTurn.length).toBeGreaterThan(0);
     for (const [version, model] of models.entries()) {
-      const plans = episodes.map(unweighted);
+      const rows = episodes.map((t) => rowOf(t));
       const isIts = (t: Trajectory, at: number): boolean => t.stream.versions[at] === version;
-      const { logProbs } = await score(model, plans, { padId: 0, scored: (plan, t) => isIts(plan.trajectory, t) });
+      const { logProbs } = await score(model, rows, { padId: 0, scored: (row, t) => isIts(row.trajectory, t) });
       episodes.forEach(({ stream }, i) =>
         stream.versions.forEach((v, t) => {
           if (v === version) expect(stream.oldLogProbs[t]).toBeCloseTo(logProbs[i]![t]!, digits);
@@ -265,8 +265,8 @@ describe("versions", () => {
   }); // prettier-ignore
 
   it("a synchronous run marks tokens with its steps", async () => {
-    for (const { step, plan } of await reportsOf(trainRl(toyRlOptions(endingModel(device))))) {
-      for (const { trajectory } of plan.episodes) {
+    for (const { step, rows } of await reportsOf(trainRl(toyRlOptions(endingModel(device))))) {
+      for (const { trajectory } of rows) {
         const { versions, roles } = trajectory.stream;
         expect(versions).toEqual(roles.map((role) => (role === "action" ? step : -1)));
       }

@@ -86,15 +86,15 @@ describe("a run with workers that are slow, deaf and mortal", () => {
       ); // prettier-ignore
       expect(reports.map((r) => r.step)).toEqual(Array.from({ length: steps }, (_, n) => n));
       const tasks: number[] = [];
-      for (const { step, plan, metrics } of reports) {
-        const rows = plan.episodes.map((e) => e.trajectory);
-        expect(rows.map((t) => t.group)).toEqual([0, 0, 1, 1, 2, 2]);
+      for (const { step, rows, metrics } of reports) {
+        const played = rows.map((row) => row.trajectory);
+        expect(played.map((t) => t.group)).toEqual([0, 0, 1, 1, 2, 2]);
         for (const group of [0, 1, 2]) {
-          const seeds = new Set(rows.filter((t) => t.group === group).map((t) => t.seed));
+          const seeds = new Set(played.filter((t) => t.group === group).map((t) => t.seed));
           expect(seeds.size).toBe(1);
           tasks.push(...seeds);
         }
-        const ages = rows.flatMap((t) => t.stream.versions.filter((v) => v >= 0).map((v) => step - v));
+        const ages = played.flatMap((t) => t.stream.versions.filter((v) => v >= 0).map((v) => step - v));
         expect(ages.length).toBe(12);
         expect(Math.max(...ages)).toBeLessThanOrEqual(maxStaleness);
         expect(Math.min(...ages)).toBeGreaterThanOrEqual(0);

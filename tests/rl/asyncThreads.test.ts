@@ -72,12 +72,12 @@ describe("threads", () => {
       const { workers, arrived, killed } = mortalThreads(2, deaths, n);
       const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other, { steps: 5 }), workers, maxStaleness: 0, maxRestarts: 20 }));
       expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
-      expect(reports.map((r) => r.plan)).toEqual(sync.map((r) => r.plan));
+      expect(reports.map((r) => r.rows)).toEqual(sync.map((r) => r.rows));
       expect(await paramsOf(other)).toEqual(await paramsOf(one));
       expect(killed()).toBe(deaths.length);
       const restarts = reports.reduce((sum, { metrics }) => sum + metrics["async/restarts"]!, 0);
       expect(restarts).toBeGreaterThanOrEqual(Math.min(1, deaths.length));
-      const learnt = new Set(reports.flatMap((r) => r.plan.episodes.map((e) => e.trajectory.stream)));
+      const learnt = new Set(reports.flatMap((r) => r.rows.map((e) => e.trajectory.stream)));
       expect(arrived.every((stream) => learnt.has(stream))).toBe(true);
       expect(arrived.length).toBe(5 * 6);
     }
@@ -92,15 +92,15 @@ describe("threads", () => {
     const dropped = reports.reduce((sum, { metrics }) => sum + metrics["async/dropped_episodes"]!, 0);
     const learnt = new Set<TokenStream>();
     const tasks = new Set<number>();
-    for (const { step, plan, metrics } of reports) {
-      const rows = plan.episodes.map((e) => e.trajectory);
+    for (const { step, rows, metrics } of reports) {
+      const played = rows.map((row) => row.trajectory);
       for (const group of [0, 1]) {
-        const members = rows.filter((t) => t.group === group);
+        const members = played.filter((t) => t.group === group);
         expect(members.length).toBe(3);
         expect(new Set(members.map((t) => t.seed)).size).toBe(1);
         tasks.add(members[0]!.seed);
       }
-      for (const { stream } of rows) {
+      for (const { stream } of played) {
         learnt.add(stream);
         for (const version of stream.versions) if (version >= 0) expect(step - version).toBeLessThanOrEqual(2);
       }

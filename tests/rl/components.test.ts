@@ -10,20 +10,18 @@ import { informativeGroups } from "../../rl/tasks/dynamic.ts";
 import { filterRollouts } from "../../rl/methods/filter.ts";
 import { succeeded } from "../../rl/episode/outcomes.ts";
 import { rewarded } from "../../rl/tasks/play.ts";
-import { batchOf } from "../../rl/train/batch.ts";
+import { play } from "../../rl/train/episodes.ts";
 import { ReplayBuffer } from "../../rl/tasks/replay.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { objectiveFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
-import { learn } from "../../rl/train/step.ts";
 import { ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
 import { composite } from "../../rl/rewards/composite.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
-import { forked, randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { forked, randomBatch, toyStep, trainOn, weighStep } from "../support/rlBatches.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, episode } from "../support/rlToy.ts";
 
@@ -111,7 +109,7 @@ describe("GDPO", () => {
     const [report] = await reportsOf(
       trainRl(toyRlOptions(endingModel(device), { objective: objectiveOf({ method: "gdpo" }), reward, steps: 1 })),
     );
-    const episodes = report!.plan.episodes.map((e) => e.trajectory);
+    const episodes = report!.rows.map((e) => e.trajectory);
     for (const t of episodes) expect(t.reward).toBeCloseTo(t.rewardParts!["outcome"]! + 0.1, 12);
     expect(report!.metrics["rewards/bonus/mean"]).toBeGreaterThan(0);
     expect(report!.metrics["rewards/outcome/mean"]).toBeCloseTo(report!.metrics["reward"]! - 0.1, 10);
@@ -135,7 +133,7 @@ describe("groups to leave out and success are asked of the outcome, not of what 
 
   it("DAPO's drop, the refills and the replay buffer", () => {
     const objective: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", dropConstantGroups: true }; // prettier-ignore
-    const isTrained = planStep(objective, batch, 0).episodes.map((e) => e.wPolicy.some((w) => w !== 0));
+    const isTrained = weighStep(objective, batch, 0).map((e) => e.wPolicy.some((w) => w !== 0));
     expect(isTrained).toEqual([false, false, false, true, true, true]);
     expect(informativeGroups(batch)).toBe(1);
     const [one, other] = [new ReplayBuffer(), new ReplayBuffer()];
@@ -181,8 +179,8 @@ describe("RAE", () => {
   it("is told by every step that is learnt from, and continues from its JSON", async () => {
     const estimator = rae();
     const objective: Objective = { advantage: estimator, policyLoss: reinforce(), aggregation: "token-mean" };
-    const learner = toyLearner(device, objective);
-    await learn(learner, randomBatch(1), 0);
+    const learner = toyStep(device, objective);
+    await trainOn(learner, randomBatch(1), 0);
     const state = JSON.parse(JSON.stringify(estimator.state!())) as Record<string, number>;
     expect(state["toy"]).toBeGreaterThan(0);
     const again = rae();
@@ -193,13 +191,16 @@ describe("RAE", () => {
 
   it("is not told of what is replayed, and of what was played with help", async () => {
     const [seen, replay] = [rae({ decay: 0 }), new ReplayBuffer()];
-    const learner = { ...toyLearner(device, { advantage: seen, policyLoss: ppoClip(), aggregation: "token-mean" }), replay }; // prettier-ignore
+    const learner = { ...toyStep(device, { advantage: seen, policyLoss: ppoClip(), aggregation: "token-mean" }), replay }; // prettier-ignore
     replay.add(randomBatch(1).map((t, i) => ({ ...t, group: 0, reward: 50 + i })), 0); // prettier-ignore
     const fresh = randomBatch(2).map((t, i) => ({ ...t, group: i === 0 ? -1 : 0, reward: i === 0 ? 50 : 0.5 }));
-    const { learn: options, trajectories, own } = batchOf(learner, fresh, 1);
-    expect(trajectories.length).toBeGreaterThan(fresh.length);
+    const kept = replay.state();
+    const source = { play: () => Promise.resolve({ trajectories: fresh, metrics: {} }) };
+    const { trajectories, own, isOffPolicy } = (await play(learner, source, 1))!;
+    expect([trajectories.length > fresh.length, isOffPolicy]).toEqual([true, true]);
     expect(own).toEqual(fresh.slice(1));
-    await learn(options, trajectories, 1, own);
+    replay.restore(kept);
+    await trainOn(learner, fresh, 1);
     expect(seen.state!()).toEqual({ toy: 0.5 });
   });
 });
@@ -218,9 +219,9 @@ it("prompt-mean-token-mean: each task weighs the same, whatever its length (SkyR
   const masks = [[true, true, true], [true, false, false], [true, true, false], [false, false, false]]; // prettier-ignore
   const weights = aggregationWeights(masks, "prompt-mean-token-mean", { groups: [0, 0, 1, 2] });
   expect(weights.map((row) => [...row])).toEqual([[1 / 8, 1 / 8, 1 / 8], [1 / 8, 0, 0], [1 / 4, 1 / 4, 0], [0, 0, 0]]); // prettier-ignore
-  const { episodes } = planStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "prompt-mean-token-mean" }, randomBatch(2), 0); // prettier-ignore
+  const rows = weighStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "prompt-mean-token-mean" }, randomBatch(2), 0); // prettier-ignore
   const ofGroup = (group: number): number =>
-    episodes.reduce((s, e) => s + (e.trajectory.group === group ? e.wPolicy.reduce((a, b) => a + b, 0) : 0), 0);
+    rows.reduce((s, e) => s + (e.trajectory.group === group ? e.wPolicy.reduce((a, b) => a + b, 0) : 0), 0);
   expect(ofGroup(0)).toBeCloseTo(0.5, 12);
   expect(ofGroup(1)).toBeCloseTo(0.5, 12);
 });
@@ -231,13 +232,13 @@ it("rollouts that ran out of tokens: in the statistics and the world model, not 
   const rows = batch.flatMap((t, i) => (i < 2 ? forked(t, i) : [t])); // all rows of such a rollout
   const isCut = (t: Trajectory): boolean => t.stopReason === "max_tokens";
   for (const trajectories of [batch, rows]) {
-    const [whole, masked] = [planStep(plain, trajectories, 0), planStep({ ...plain, maskTruncated: true }, trajectories, 0)]; // prettier-ignore
-    masked.episodes.forEach((e, i) => {
-      expect(e.advantages).toEqual(whole.episodes[i]!.advantages);
-      expect(e.wWorld).toEqual(whole.episodes[i]!.wWorld);
+    const [whole, masked] = [weighStep(plain, trajectories, 0), weighStep({ ...plain, maskTruncated: true }, trajectories, 0)]; // prettier-ignore
+    masked.forEach((e, i) => {
+      expect(e.advantages).toEqual(whole[i]!.advantages);
+      expect(e.wWorld).toEqual(whole[i]!.wWorld);
       expect(e.wPolicy.some((w) => w !== 0)).toBe(!isCut(e.trajectory));
     });
-    const total = masked.episodes.reduce((s, e) => s + e.wPolicy.reduce((a, b) => a + b, 0), 0);
+    const total = masked.reduce((s, e) => s + e.wPolicy.reduce((a, b) => a + b, 0), 0);
     expect(total).toBeCloseTo(1, 12);
   }
 });

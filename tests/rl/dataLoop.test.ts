@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
+import { rowOf } from "../../rl/methods/columns.ts";
 import { returnsToGo } from "../../rl/methods/advantages/returns.ts";
 import { correction } from "../../rl/methods/importanceCorrection.ts";
 import { Learnability } from "../../rl/tasks/curriculum.ts";
@@ -12,17 +13,18 @@ import { FailedTasks } from "../../rl/tasks/pools.ts";
 import { ReplayBuffer } from "../../rl/tasks/replay.ts";
 import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
 import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
-import { score } from "../../rl/train/loss.ts";
+import { score } from "../../rl/train/score.ts";
 import { reinforce } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
+import { weighStep } from "../support/rlBatches.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
-import { type RlOptions, type StepReport, trainRl, trainSft } from "../../rl/train/loop.ts";
+import { type RlOptions, trainRl, trainSft } from "../../rl/train/loop.ts";
+import type { StepReport } from "../../rl/train/report.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
-const episodesOf = ({ plan }: StepReport): Trajectory[] => plan.episodes.map((e) => e.trajectory);
+const episodesOf = ({ rows }: StepReport): Trajectory[] => rows.map((e) => e.trajectory);
 const play = async (overrides: Partial<RlOptions>): Promise<StepReport[]> => reportsOf(trainRl(toyRlOptions(endingModel(device), overrides))); // prettier-ignore
 
 let device: Device;
@@ -80,12 +82,12 @@ describe("exploration", () => {
   it("the chooser's actions are prompt and untrained; the model's own stay exactly on-policy", async () => {
     const exploration = new Exploration({ epsilon: 0.5, choose: (rng) => "abcdef"[rng.int(6)]! });
     const [report] = await play({ steps: 1, groups: 6, exploration, env: toySpec(letters(3)) });
-    const { metrics, plan } = report!;
+    const { metrics, rows } = report!;
     expect(metrics["exploration/forced_share"]).toBeGreaterThan(0.2);
     expect(metrics["exploration/forced_share"]).toBeLessThan(0.8);
     expect(metrics["sampling/sampling_logp_difference/max"]).toBeLessThan(1e-5);
     let [forced, later] = [0, 0];
-    for (const { trajectory, wPolicy, wWorld } of plan.episodes) {
+    for (const { trajectory, wPolicy, wWorld } of rows) {
       const { roles, turns, ids } = trajectory.stream;
       roles.forEach((role, t) => {
         if (role !== "prompt") return;
@@ -143,13 +145,13 @@ describe("dynamic sampling", () => {
   it("refills, drops constant groups from the policy term, and the world model learns from all", async () => {
     const base = { env: halfConstant(), groups: 4, rng: new Rng(2) };
     const reports = await play({ ...base, dynamicSampling: { maxRefills: 6 } });
-    for (const { metrics, plan } of reports) {
+    for (const { metrics, rows } of reports) {
       expect(metrics["dynamic_sampling/kept_groups"]).toBe(4);
-      const drawn = new Set(plan.episodes.map((e) => e.trajectory.group)).size;
+      const drawn = new Set(rows.map((e) => e.trajectory.group)).size;
       expect(metrics["dynamic_sampling/drawn_groups"]).toBe(drawn);
-      const policy = new Set(plan.episodes.flatMap(({ trajectory, wPolicy }) => (wPolicy.some((w) => w !== 0) ? [trajectory.group] : []))); // prettier-ignore
-      const groupsWith = (has: (e: (typeof plan.episodes)[number]) => boolean): Set<number> =>
-        new Set(plan.episodes.filter(has).map((e) => e.trajectory.group));
+      const policy = new Set(rows.flatMap(({ trajectory, wPolicy }) => (wPolicy.some((w) => w !== 0) ? [trajectory.group] : []))); // prettier-ignore
+      const groupsWith = (has: (e: (typeof rows)[number]) => boolean): Set<number> =>
+        new Set(rows.filter(has).map((e) => e.trajectory.group));
       const answered = groupsWith(({ trajectory }) => trajectory.stream.roles.includes("observation"));
       expect(groupsWith(({ wWorld }) => wWorld.some((w) => w !== 0))).toEqual(answered);
       expect(policy.size).toBe(4);
@@ -185,7 +187,7 @@ describe("guide", () => {
     expect([own!.length, guided!.length]).toEqual([18, 6 * helped]);
     expect(guided!.some((t) => t.reward === 1)).toBe(true);
     expect(metrics["reward"]).toBe(0); // of what was played without help
-    const trained = report!.plan.episodes.filter(({ wPolicy, advantages }) => wPolicy.some((w, t) => w * advantages[t]! !== 0)); // prettier-ignore
+    const trained = report!.rows.filter(({ wPolicy, advantages }) => wPolicy.some((w, t) => w * advantages[t]! !== 0)); // prettier-ignore
     expect(trained.length).toBeGreaterThan(0);
     expect(trained.every((e) => isGuided(e.trajectory))).toBe(true);
     const key = toyTemplate.tokenizer.encode("acde");
@@ -198,9 +200,9 @@ describe("guide", () => {
 });
 
 describe("replay", () => {
-  const policyLossByHand = ({ plan, scores }: StepReport): number => {
+  const policyLossByHand = ({ rows, scores }: StepReport): number => {
     let loss = 0;
-    plan.episodes.forEach(({ trajectory, wPolicy, advantages }, i) =>
+    rows.forEach(({ trajectory, wPolicy, advantages }, i) =>
       wPolicy.forEach((w, t) => {
         if (w === 0) return;
         const ratio = Math.exp(scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!);
@@ -241,9 +243,9 @@ describe("replay", () => {
     const tis: Objective = { ...objective, correction: correction({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["replay/groups"]).toBe(1);
-    const plain = planStep(objective, episodesOf(reports[1]!), 1).episodes;
+    const plain = weighStep(objective, episodesOf(reports[1]!), 1);
     let moved = 0;
-    for (const [i, { trajectory, wPolicy }] of reports[1]!.plan.episodes.entries()) {
+    for (const [i, { trajectory, wPolicy }] of reports[1]!.rows.entries()) {
       wPolicy.forEach((w, t) => {
         if (w === 0) return;
         const ratio = Math.exp(reports[1]!.scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!);
@@ -308,9 +310,8 @@ describe("all of it", () => {
     const kept = filterRollouts(episodesOf(report!), { keep: (t) => t.reward > 0.4, perTask: 2 });
     expect(kept.length).toBeGreaterThan(2);
     const logProb = async (): Promise<number> => {
-      const nothing = (t: Trajectory): Float64Array => new Float64Array(t.stream.ids.length);
-      const plans = kept.map((trajectory) => ({ trajectory, advantages: nothing(trajectory), wPolicy: nothing(trajectory), wWorld: nothing(trajectory), wKl: nothing(trajectory) })); // prettier-ignore
-      const { logProbs } = await score(model, plans, { padId: toyTemplate.padId, scored: ({ trajectory }, t) => trajectory.stream.roles[t] === "action" }); // prettier-ignore
+      const rows = kept.map((trajectory) => rowOf(trajectory));
+      const { logProbs } = await score(model, rows, { padId: toyTemplate.padId, scored: ({ trajectory }, t) => trajectory.stream.roles[t] === "action" }); // prettier-ignore
       return logProbs.reduce((sum, row) => sum + row.reduce((a, b) => a + (Number.isNaN(b) ? 0 : b), 0), 0);
     };
     const before = await logProb();

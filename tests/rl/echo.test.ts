@@ -4,12 +4,13 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { scope } from "../../engine/scope.ts";
 import { forward, pickHidden } from "../../nn/transformer.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
 import { centred } from "../../rl/methods/advantages/index.ts";
 import { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoOptions, linearLambda, observationTokens, stepLambda } from "../../rl/methods/world/echo.ts"; // prettier-ignore
-import { planGradient, score } from "../../rl/train/loss.ts";
+import { score } from "../../rl/train/score.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
+import { rowGradient, weighStep } from "../support/rlBatches.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, toyModel, toyTemplate, V } from "../support/rlToy.ts";
 
@@ -121,10 +122,10 @@ describe("weights", () => {
 
   it("failed episodes and groups without spread are trained on", () => {
     const objective: Objective = { advantage: centred(), policyLoss: ppoClip(), aggregation: "token-mean", world: echo({ lambda: 1 }) }; // prettier-ignore
-    const plan = planStep(objective, both, 0); // reward 0 twice: no spread
-    expect(plan.fracRewardZeroStd).toBe(1);
-    expect(plan.episodes.map((e) => e.wWorld.filter((w) => w !== 0).length)).toEqual([3, 1]);
-    expect(plan.episodes.flatMap((e) => [...e.advantages]).every((a) => a === 0)).toBe(true);
+    const rows = weighStep(objective, both, 0); // reward 0 twice: no spread
+    expect(advantagesOf(objective, both, 0).fracRewardZeroStd).toBe(1);
+    expect(rows.map((e) => e.wWorld.filter((w) => w !== 0).length)).toEqual([3, 1]);
+    expect(rows.flatMap((e) => [...e.advantages]).every((a) => a === 0)).toBe(true);
   });
 });
 
@@ -174,8 +175,8 @@ describe("gradient", () => {
       world: echo({ lambda, filter: (trajectory, t) => trajectory === first && t === at }),
     };
     expect(first.stream.ids[at]).toBe(5);
-    const plan = planStep(objective, both, 0);
-    const grads = planGradient(model, plan, objective, { lr: 0, padId: toyTemplate.padId });
+    const rows = weighStep(objective, both, 0);
+    const grads = rowGradient(model, rows, objective, { padId: toyTemplate.padId });
     // One target only, so the output matrix's gradient is the outer product of the logits' gradient and its hidden state.
     const hidden = scope(() =>
       pickHidden(
@@ -190,7 +191,7 @@ describe("gradient", () => {
         ...first,
         stream: { ...first.stream, ids: first.stream.ids.map((id, t) => (t === at ? v : id)) },
       };
-      const plans = planStep({ ...objective, world: echo({ filter: (_, t) => t === at }) }, [changed], 0).episodes;
+      const plans = weighStep({ ...objective, world: echo({ filter: (_, t) => t === at }) }, [changed], 0);
       const { logProbs } = await score(model, plans, { padId: toyTemplate.padId });
       const p = Math.exp(logProbs[0]![at]!);
       const dLogit = (lambda * (p - Number(v === 5))) / (2 * 4);

@@ -12,6 +12,9 @@ import { mul } from "../../engine/ops/pointwise.ts";
 import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
+import { weigh } from "../../rl/train/weights.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
+import { type TokenRow, withColumns } from "../../rl/methods/columns.ts";
 import { type AdvantageEstimator, centred, gdpo, grpo } from "../../rl/methods/advantages/index.ts";
 import { topEntropy } from "../../rl/methods/tokenWeights.ts";
 import {
@@ -26,10 +29,9 @@ import {
   vespo,
 } from "../../rl/methods/losses/index.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
-import { preferenceMetrics, updateMetrics } from "../../rl/train/metrics.ts";
-import type { Objective, StepPlan } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
-import { planPreference } from "../../rl/train/supervised.ts";
+import { preferenceMetrics, updateMetrics } from "../../rl/train/report.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { preferenceRows } from "../../rl/train/supervised.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { columnsOf, entryOf, episodesOf, GOLDENS, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts";
 import { trajectoryOf } from "../support/rlToy.ts";
@@ -71,24 +73,22 @@ const flat = (rows: readonly ArrayLike<number>[]): Tensor =>
 
 /** Σ wPolicy·ℓ of a plan and its gradient with respect to the log-probabilities; masked places hold wild values. */
 async function policyTerm(
-  plan: StepPlan,
+  rows: readonly TokenRow[],
   loss: PolicyLoss,
   columns: Record<"new" | "old" | "ref", Float64Array[]>,
 ): Promise<{ value: number; gradient: number[] }> {
-  // prettier-ignore
-  const { episodes } = plan;
-  const ids = episodes.flatMap(({ segment, advantages }, i) => Array.from(advantages, () => segment ?? i));
+  const ids = rows.flatMap(({ segment, advantages }, i) => Array.from(advantages, () => segment ?? i));
   const { value, grads } = scope(() =>
     valueAndGrad((logProbs: Tensor) => {
       const tokens = loss.tokenLoss({
         logProbs,
         oldLogProbs: flat(columns.old),
         refLogProbs: flat(columns.ref),
-        advantages: flat(episodes.map((e) => e.advantages)),
-        mask: flat(episodes.map(({ mask }) => mask!.map(Number))),
+        advantages: flat(rows.map((row) => row.advantages)),
+        mask: flat(rows.map((row) => row.mask)),
         segments: { ids: tensor(Int32Array.from(ids), { device }), count: Math.max(...ids) + 1 },
       });
-      return sum(mul(flat(episodes.map((e) => e.wPolicy)), tokens));
+      return sum(mul(flat(rows.map((row) => row.wPolicy)), tokens));
     })(flat(columns.new)),
   );
   return { value: await value.item(), gradient: [...(await grads.read())] };
@@ -135,26 +135,28 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
     const expected = part[key]!;
     const { truncated = [] } = expected;
     const episodes = episodesOf(golden).map((t, i) => ({ ...t, stopReason: truncated.includes(i) ? ("max_tokens" as const) : ("completed" as const) })); // prettier-ignore
-    const plan = planStep(objective, episodes, 0, { refLogProbs: columns.ref, entropy });
-    const { value, gradient } = await policyTerm(plan, objective.policyLoss, columns);
+    const statistics = { refLogProbs: columns.ref, entropy };
+    const advantages = advantagesOf(objective, episodes, 0, statistics);
+    const rows = withColumns(weigh(objective, episodes, advantages, 0, statistics), { oldLogProbs: columns.old });
+    const { value, gradient } = await policyTerm(rows, objective.policyLoss, columns);
 
-    // Terms with weights of their own, from the plan's weights.
+    // Terms with weights of their own, from the rows' weights.
     const total = (weights: readonly (Float64Array | undefined)[], of: (i: number, t: number) => number): number =>
       weights.reduce((s, row = new Float64Array(0), i) => s + row.reduce((r, w, t) => r + (w === 0 ? 0 : w * of(i, t)), 0), 0); // prettier-ignore
-    const klLoss = total(plan.episodes.map((e) => e.wKl), (i, t) => klEstimate("k3", columns.new[i]![t]!, columns.ref[i]![t]!)); // prettier-ignore
-    const entropyLoss = -total(plan.episodes.map((e) => e.wEntropy), (i, t) => entropy[i]![t]!); // prettier-ignore
+    const klLoss = total(rows.map((e) => e.wKl), (i, t) => klEstimate("k3", columns.new[i]![t]!, columns.ref[i]![t]!)); // prettier-ignore
+    const entropyLoss = -total(rows.map((e) => e.wEntropy), (i, t) => entropy[i]![t]!); // prettier-ignore
 
     // With a row masked, TRL still divides by all rows where it averages rows; ours by those that are trained.
-    const rows = key === "grpo_mask_truncated" || key === "dr_grpo_mask_truncated" ? (episodes.length - truncated.length) / episodes.length : 1; // prettier-ignore
-    near((value + klLoss + entropyLoss) * rows, expected.loss);
+    const share = key === "grpo_mask_truncated" || key === "dr_grpo_mask_truncated" ? (episodes.length - truncated.length) / episodes.length : 1; // prettier-ignore
+    near((value + klLoss + entropyLoss) * share, expected.loss);
     const own = gradient.filter((_, k) => k % columns.new[0]!.length !== 0); // less the prompt's token
-    if (objective.kl === undefined) nearAll(own.map((g) => g * rows), expected.grad.flat()); // prettier-ignore
+    if (objective.kl === undefined) nearAll(own.map((g) => g * share), expected.grad.flat()); // prettier-ignore
     for (const [i, row] of (expected.entropy_grad ?? []).entries()) {
-      row.forEach((g, t) => near(-(plan.episodes[i]!.wEntropy?.[t + 1] ?? 0), g));
+      row.forEach((g, t) => near(-rows[i]!.wEntropy[t + 1]!, g));
     }
 
     const passes = [{ logProbs: columns.new, entropy, policyLoss: value, worldLoss: 0, klLoss, entropyLoss, gradNorm: 1 }]; // prettier-ignore
-    const metrics = updateMetrics(plan, objective, passes, columns.old);
+    const metrics = updateMetrics(rows, objective, passes, advantages, "recorded");
     near(metrics["entropy"]!, expected.metrics["entropy"]!);
     if (objective.kl) near(metrics["kl"]!, expected.metrics["kl"]!);
     if (expected.metrics["policy_loss"] !== undefined) near(metrics["policy_loss"]!, expected.metrics["policy_loss"]);
@@ -169,10 +171,11 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
 
   it("verl.vanilla_dual_clip, actor/pg_clipfrac", () => {
     const objective = { ...plain, policyLoss: ppoClip({ ...clip, dualClip: 3 }) };
-    const plan = planStep(objective, episodesOf(golden), 0);
+    const advantages = advantagesOf(objective, episodesOf(golden), 0);
+    const rows = withColumns(weigh(objective, episodesOf(golden), advantages, 0), { oldLogProbs: columns.old });
     const passes = [{ logProbs: columns.new, entropy, policyLoss: 0, worldLoss: 0, klLoss: 0, gradNorm: 1 }];
     const { metrics } = entryOf(golden, "verl.vanilla_dual_clip") as Case;
-    const share = updateMetrics(plan, objective, passes, columns.old)["clip_ratio/region_mean"]!;
+    const share = updateMetrics(rows, objective, passes, advantages, "recorded")["clip_ratio/region_mean"]!;
     expect(share).toBeCloseTo(metrics["actor/pg_clipfrac"]!, 8);
   });
 });
@@ -213,17 +216,17 @@ describe("advantages of rewards with several components", () => {
 
 describe("preference pairs", () => {
   const { mask, beta, ...logProbs } = trl.dpo;
-  const rows = mask.map((row): Trajectory => {
+  const answers = mask.map((row): Trajectory => {
     const stream = emptyStream();
     append(stream, "prompt", 0, [0]);
     row.forEach((m) => append(stream, m ? "action" : "scaffold", 0, [1]));
     return trajectoryOf(stream, { reward: 0 });
   });
-  const half = rows.length / 2;
+  const half = answers.length / 2;
   const order = Array.from({ length: half }, (_, k) => [k, k + half]).flat(); // theirs: all chosen, then all rejected
   const inOrder = (matrix: Matrix): Float64Array[] => order.map((i) => Float64Array.of(-99, ...matrix[i]!));
-  const plan = planPreference(
-    Array.from({ length: half }, (_, k) => ({ chosen: rows[k]!, rejected: rows[k + half]! })),
+  const rows = preferenceRows(
+    Array.from({ length: half }, (_, k) => ({ chosen: answers[k]!, rejected: answers[k + half]! })),
   );
   const columns = { new: inOrder(logProbs.new), old: inOrder(logProbs.new), ref: inOrder(logProbs.ref) };
 
@@ -236,10 +239,10 @@ describe("preference pairs", () => {
     async (loss, more) => {
       const expected = trl.dpo[loss];
       const policyLoss = dpo({ loss, beta, ...more });
-      const { value, gradient } = await policyTerm(plan, policyLoss, columns);
+      const { value, gradient } = await policyTerm(rows, policyLoss, columns);
       near(value, expected.loss);
       nearAll(gradient, order.flatMap((i) => [0, ...expected.grad[i]!])); // prettier-ignore
-      const metrics = preferenceMetrics(plan, columns.new, columns.ref, policyLoss.beta!);
+      const metrics = preferenceMetrics(withColumns(rows, { refLogProbs: columns.ref }), columns.new, policyLoss.beta!);
       expect(Object.keys(metrics).toSorted()).toEqual(Object.keys(expected.metrics).toSorted());
       for (const [name, theirs] of Object.entries(expected.metrics)) expect(metrics[name]).toBeCloseTo(theirs, 7);
     },

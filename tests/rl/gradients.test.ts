@@ -17,18 +17,19 @@ import { AdamW } from "../../nn/optimizer.ts";
 import type { TransformerParams } from "../../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
+import type { TokenRow } from "../../rl/methods/columns.ts";
 import { gae, grpo } from "../../rl/methods/advantages/index.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { GRAD_EVERY } from "../../rl/train/gradients.ts";
-import { learn, type LearnOptions } from "../../rl/train/step.ts";
+import type { StepOptions } from "../../rl/train/step.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { Metrics } from "../../rl/episode/metrics.ts";
-import type { Objective, StepPlan } from "../../rl/methods/objective.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
 import { paw } from "../../rl/methods/world/paw.ts";
 import { isAgentToken, type Trajectory } from "../../rl/episode/stream.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
-import { randomBatch } from "../support/rlBatches.ts";
+import { randomBatch, trainOn } from "../support/rlBatches.ts";
 import { everyExecutor, readAll } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, randomEpisode, toyModel, toySpec, toyTemplate } from "../support/rlToy.ts";
@@ -49,11 +50,11 @@ const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation
 async function measured(
   objective: Objective,
   trajectories: readonly Trajectory[],
-  { device = exact, step = 0, ...more }: Partial<LearnOptions> & { device?: Device; step?: number } = {},
-): Promise<{ metrics: Metrics; plan: StepPlan }> {
+  { device = exact, step = 0, ...more }: Partial<StepOptions> & { device?: Device; step?: number } = {},
+): Promise<{ metrics: Metrics; rows: readonly TokenRow[] }> {
   const model = tiny(device);
   const optimizer = new AdamW(model.params);
-  return learn({ model, template: toyTemplate, optimizer, lr: () => 0.01, objective, ...more }, trajectories, step);
+  return trainOn({ model, template: toyTemplate, optimizer, lr: () => 0.01, objective, ...more }, trajectories, step);
 }
 
 /** −lp of every token but the first, from a forward pass of the whole episode by itself: [T − 1]. */
@@ -71,12 +72,12 @@ function losses(params: TransformerParams, { config }: Model, { stream }: Trajec
 /** ∇ Σ of the terms that `of` makes of an episode's losses and weights, as one long list of numbers. */
 async function gradientByHand(
   model: Model,
-  plan: StepPlan,
+  rows: readonly TokenRow[],
   weights: (i: number) => Float64Array,
   of: (losses: Tensor) => Tensor = (x) => x,
 ): Promise<number[]> {
   const total = (params: TransformerParams): Tensor =>
-    plan.episodes
+    rows
       .map(({ trajectory }, i) => {
         const w = tensor(weights(i).slice(1), { device: exact, dtype: exact.float });
         return sum(mul(w, of(losses(params, model, trajectory))));
@@ -89,8 +90,8 @@ const product = (a: readonly number[], b: readonly number[]): number => a.reduce
 const norm = (a: readonly number[]): number => Math.sqrt(product(a, a));
 
 /** Of the policy: at ρ = 1 the gradient of every clipped loss is −A·∇lp. */
-const policyByHand = (model: Model, plan: StepPlan): Promise<number[]> =>
-  gradientByHand(model, plan, (i) => plan.episodes[i]!.wPolicy.map((w, t) => w * plan.episodes[i]!.advantages[t]!));
+const policyByHand = (model: Model, rows: readonly TokenRow[]): Promise<number[]> =>
+  gradientByHand(model, rows, (i) => rows[i]!.wPolicy.map((w, t) => w * rows[i]!.advantages[t]!));
 
 function expectOf(metrics: Metrics, world: readonly number[], policy: readonly number[]): void {
   const expected = [product(world, policy) / norm(world) / norm(policy), norm(world) / norm(policy)];
@@ -104,26 +105,26 @@ describe("by hand", () => {
 
   it("GRPO + ECHO: two gradients taken apart, λ included, however the step is split", async () => {
     for (const maxBatchTokens of [10_000, 1]) {
-      const { metrics, plan } = await measured({ ...plain, world: echo({ lambda: 0.3 }) }, batch, { maxBatchTokens });
-      const world = await gradientByHand(tiny(exact), plan, (i) => plan.episodes[i]!.wWorld);
-      expectOf(metrics, world, await policyByHand(tiny(exact), plan));
+      const { metrics, rows } = await measured({ ...plain, world: echo({ lambda: 0.3 }) }, batch, { maxBatchTokens });
+      const world = await gradientByHand(tiny(exact), rows, (i) => rows[i]!.wWorld);
+      expectOf(metrics, world, await policyByHand(tiny(exact), rows));
     }
   });
 
   it("GRPO + ECHO + PaW: both world losses are the world's", async () => {
     const objective: Objective = { ...plain, world: [echo({ lambda: 0.3 }), paw({ rewardMax: 4, rho: 0.06, coefficient: 2 })] }; // prettier-ignore
-    const { metrics, plan } = await measured(objective, batch);
-    const exactly = await gradientByHand(tiny(exact), plan, (i) => plan.episodes[i]!.wWorld);
+    const { metrics, rows } = await measured(objective, batch);
+    const exactly = await gradientByHand(tiny(exact), rows, (i) => rows[i]!.wWorld);
     // 1[p ≤ ρ]·(1 − p): where p is above ρ the weight is 0.
-    const rows = await Promise.all(batch.map((t) => losses(tiny(exact).params, tiny(exact), t).read()));
+    const nll = await Promise.all(batch.map((t) => losses(tiny(exact).params, tiny(exact), t).read()));
     const clipped = await gradientByHand(
       tiny(exact),
-      plan,
-      (i) => plan.episodes[i]!.wClipped!.map((w, t) => (t > 0 && Math.exp(-rows[i]![t - 1]!) <= 0.06 ? w : 0)),
+      rows,
+      (i) => rows[i]!.wClipped.map((w, t) => (t > 0 && Math.exp(-nll[i]![t - 1]!) <= 0.06 ? w : 0)),
       (x) => sub(1, exp(mul(x, -1))),
     );
     expect(norm(clipped)).toBeGreaterThan(0);
-    expectOf(metrics, exactly.map((x, k) => x + clipped[k]!), await policyByHand(tiny(exact), plan)); // prettier-ignore
+    expectOf(metrics, exactly.map((x, k) => x + clipped[k]!), await policyByHand(tiny(exact), rows)); // prettier-ignore
   });
 
   it("KL, entropy bonus, imitation and masked episodes are neither", async () => {
@@ -132,14 +133,14 @@ describe("by hand", () => {
     const bare = await measured({ ...plain, world }, batch);
     const full: Objective = { ...plain, world, kl: { beta: 1, estimator: "k2" }, entropy: 0.5, imitation: 2 };
     const successes = batch.map((t, i) => ({ ...t, info: { success: i % 2 === 0 } }));
-    const { metrics, plan } = await measured(full, successes, { reference: toyModel(exact, 2, { layers: 1, hiddenSize: 8 }) }); // prettier-ignore
-    const imitated = plan.episodes.some(({ trajectory, wWorld }) => wWorld.some((w, t) => w !== 0 && isAgentToken(trajectory.stream.roles[t]!))); // prettier-ignore
+    const { metrics, rows } = await measured(full, successes, { reference: toyModel(exact, 2, { layers: 1, hiddenSize: 8 }) }); // prettier-ignore
+    const imitated = rows.some(({ trajectory, wWorld }) => wWorld.some((w, t) => w !== 0 && isAgentToken(trajectory.stream.roles[t]!))); // prettier-ignore
     expect(imitated).toBe(true);
     expect([metrics[COSINE], metrics[RATIO]]).toEqual([bare.metrics[COSINE], bare.metrics[RATIO]]);
 
     const masked = await measured({ ...plain, world }, batch.map((t, i) => ({ ...t, masked: i === 1 }))); // prettier-ignore
-    const own = masked.plan;
-    expectOf(masked.metrics, await gradientByHand(model, own, (i) => own.episodes[i]!.wWorld), await policyByHand(model, own)); // prettier-ignore
+    const own = masked.rows;
+    expectOf(masked.metrics, await gradientByHand(model, own, (i) => own[i]!.wWorld), await policyByHand(model, own)); // prettier-ignore
     expect(masked.metrics[COSINE]).not.toBe(bare.metrics[COSINE]);
   });
 
@@ -147,10 +148,10 @@ describe("by hand", () => {
     const head = initValueHead(tiny(exact).config, exact);
     const critic = { head, optimizer: new AdamW(head) };
     const objective: Objective = { ...plain, advantage: gae(), critic: { coefficient: 5 }, world: echo() };
-    const { metrics, plan } = await measured(objective, batch, { critic });
+    const { metrics, rows } = await measured(objective, batch, { critic });
     expect(metrics["value_loss"]).toBeGreaterThan(0);
     const model = tiny(exact);
-    expectOf(metrics, await gradientByHand(model, plan, (i) => plan.episodes[i]!.wWorld), await policyByHand(model, plan)); // prettier-ignore
+    expectOf(metrics, await gradientByHand(model, rows, (i) => rows[i]!.wWorld), await policyByHand(model, rows)); // prettier-ignore
   });
 
   it("several passes: the first one is measured", async () => {
@@ -161,18 +162,18 @@ describe("by hand", () => {
   });
 
   it("episodes of an older policy: ratios to what was recorded are part of the policy's gradient", async () => {
-    const { metrics, plan } = await measured({ ...plain, world: echo() }, batch, { offPolicy: true });
+    const { metrics, rows } = await measured({ ...plain, world: echo() }, batch, { offPolicy: true });
     const model = tiny(exact);
     const old = batch.map(({ stream }) => Float64Array.from(stream.oldLogProbs));
     const lps = await Promise.all(batch.map((t) => losses(model.params, model, t).read()));
     // The clipped ratio has no gradient beyond the bound on the side that A pulls to.
     const weights = (i: number): Float64Array =>
-      plan.episodes[i]!.wPolicy.map((w, t) => {
+      rows[i]!.wPolicy.map((w, t) => {
         if (w === 0) return 0;
-        const [A, rho] = [plan.episodes[i]!.advantages[t]!, Math.exp(-lps[i]![t - 1]! - old[i]![t]!)];
+        const [A, rho] = [rows[i]!.advantages[t]!, Math.exp(-lps[i]![t - 1]! - old[i]![t]!)];
         return (A > 0 && rho > 1.2) || (A < 0 && rho < 0.8) ? 0 : w * A * rho;
       });
-    expectOf(metrics, await gradientByHand(model, plan, (i) => plan.episodes[i]!.wWorld), await gradientByHand(model, plan, weights)); // prettier-ignore
+    expectOf(metrics, await gradientByHand(model, rows, (i) => rows[i]!.wWorld), await gradientByHand(model, rows, weights)); // prettier-ignore
   });
 
   it("gradWorld: what ECHO would be to plain GRPO is what it is to GRPO + ECHO; the ratio goes with λ", async () => {
@@ -193,7 +194,7 @@ describe("is left out", () => {
   const both = async (
     objective: Objective,
     trajectories: readonly Trajectory[],
-    more: Partial<LearnOptions> & { device?: Device } = {},
+    more: Partial<StepOptions> & { device?: Device } = {},
   ): Promise<unknown[]> => {
     // prettier-ignore
     const { metrics } = await measured(objective, trajectories, more);
@@ -257,27 +258,27 @@ describe("training does not notice", () => {
   const runOf = async (
     device: Device,
     make: (model: Model) => Partial<RlOptions>,
-  ): Promise<{ metrics: Metrics[]; plans: StepPlan[]; params: number[][]; live: number[] }> => {
+  ): Promise<{ metrics: Metrics[]; rows: (readonly TokenRow[])[]; params: number[][]; live: number[] }> => {
     // prettier-ignore
     const files = await modelToFiles(endingModel(fast));
     const model = modelFromFiles(files["config.json"] as string, files["model.safetensors"] as Uint8Array, device);
     const options = toyRlOptions(model, make(model));
     const before = device.backend.stats().liveBytes;
     const live: number[] = [];
-    const [metrics, plans]: [Metrics[], StepPlan[]] = [[], []];
+    const [metrics, rows]: [Metrics[], (readonly TokenRow[])[]] = [[], []];
     for await (const report of trainRl(options)) {
       metrics.push(report.metrics);
-      plans.push(report.plan);
+      rows.push(report.rows);
       live.push(device.backend.stats().liveBytes - before);
     }
-    return { metrics, plans, params: await paramsOf(model), live };
+    return { metrics, rows, params: await paramsOf(model), live };
   };
   const same = async (device: Device, make: (model: Model) => Partial<RlOptions>): Promise<void> => {
     const off = await runOf(device, (model) => ({ ...make(model), gradEvery: 0 }));
     const on = await runOf(device, (model) => ({ ...make(model), gradEvery: 1 }));
     expect(on.metrics.map(withoutThem)).toEqual(off.metrics);
     expect(on.metrics.some((metrics) => COSINE in metrics)).toBe(true);
-    expect(on.plans).toEqual(off.plans);
+    expect(on.rows).toEqual(off.rows);
     expect(on.params).toEqual(off.params);
     expect(on.live).toEqual(off.live); // no memory is left behind
   };

@@ -13,14 +13,16 @@ import type { TransformerParams } from "../../nn/parameters.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { headValues, type ValueHead } from "../../nn/valueHead.ts";
 import { gae, grpo } from "../../rl/methods/advantages/index.ts";
-import { type Columns, type MicroBatch, pack } from "../../rl/train/pack.ts";
-import { batchLoss, hiddenOf, type LossParts, planGradient, scoreHidden, update } from "../../rl/train/loss.ts";
+import { type MicroBatch, pack } from "../../rl/train/pack.ts";
+import { lossOf } from "../../rl/train/loss.ts";
+import { hiddenOf, type Ratios, scoreHidden, tokenStatistics } from "../../rl/train/score.ts";
+import type { LossParts } from "../../rl/train/loss.ts";
+import { optimizerStep } from "../../rl/train/step.ts";
 import { AdaptiveKl, dpo, importanceSampling, reinforce } from "../../rl/methods/losses/index.ts";
-import type { KlOptions, StepPlan, TokenPlan } from "../../rl/methods/objective.ts";
+import type { KlOptions } from "../../rl/methods/objective.ts";
+import { type ColumnName, type Columns, rowOf, type TokenRow, withColumns } from "../../rl/methods/columns.ts";
 import { paw } from "../../rl/methods/world/paw.ts";
-import { planStep } from "../../rl/train/plan.ts";
-import { collectSignals } from "../../rl/train/scores.ts";
-import { randomBatch } from "../support/rlBatches.ts";
+import { randomBatch, rowGradient, weighStep } from "../support/rlBatches.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { toyModel, toyTemplate } from "../support/rlToy.ts";
 
@@ -39,18 +41,17 @@ function criticHead(): ValueHead {
 }
 
 /** Two episodes in which every column of every agent's token, and the world's of every observation, has a number of its own. */
-function fullBatch(without: readonly (keyof TokenPlan)[] = []): MicroBatch {
+function fullBatch(without: readonly ColumnName[] = []): MicroBatch {
   const trajectories = randomBatch(3).slice(0, 2);
   const rng = new Rng(4);
   const columns = (): Float64Array[] => trajectories.map(({ stream }) => Float64Array.from(stream.ids, () => rng.normal())); // prettier-ignore
   const only = (isOwn: boolean): Float64Array[] =>
     columns().map((row, i) => row.map((x, t) => ((trajectories[i]!.stream.roles[t] === "action") === isOwn ? x : 0)));
-  const given = { advantages: columns(), wPolicy: only(true), wKl: only(true), wEntropy: only(true), wValue: only(true), returns: columns(), wWorld: only(false), wClipped: only(false) }; // prettier-ignore
-  const plans = trajectories.map((trajectory, i): TokenPlan => {
-    const own = Object.fromEntries(Object.entries(given).filter(([name]) => !without.includes(name as keyof TokenPlan)).map(([name, rows]) => [name, rows[i]!])); // prettier-ignore
-    return { trajectory, ...(own as unknown as Omit<TokenPlan, "trajectory">) };
-  });
-  const [batch] = pack(plans, { padId: toyTemplate.padId, refLogProbs: columns(), oldValues: columns() });
+  const own = only(true);
+  const given = { advantages: columns(), wPolicy: own, mask: own.map((row) => row.map((w) => Number(w !== 0))), wKl: only(true), wEntropy: only(true), wValue: only(true), returns: columns(), wWorld: only(false), wClipped: only(false), refLogProbs: columns(), oldValues: columns() }; // prettier-ignore
+  const kept = Object.fromEntries(Object.entries(given).filter(([name]) => !without.includes(name as ColumnName)));
+  const rows = withColumns(trajectories.map((trajectory) => rowOf(trajectory)), kept); // prettier-ignore
+  const [batch] = pack(rows, { padId: toyTemplate.padId });
   return batch!;
 }
 
@@ -73,7 +74,7 @@ async function byHand(
     [scored.logProbs, scored.entropy, headValues(criticHead(), hidden)].map((x) => x.read()),
   );
   const total = (of: (n: number, c: { readonly [K in keyof Columns]: number }) => number): number =>
-    Array.from(lp!).reduce((sum, _, n) => sum + of(n, Object.fromEntries(Object.entries(batch.columns).map(([k, x]) => [k, (x as Float64Array)[n]!])) as Record<keyof Columns, number>), 0); // prettier-ignore
+    Array.from(lp!).reduce((sum, _, n) => sum + of(n, Object.fromEntries(Object.entries(batch.columns).map(([k, x]) => [k, x[n]!])) as Record<keyof Columns, number>), 0); // prettier-ignore
   const ratio = (n: number, c: { readonly oldLogProbs: number }): number => (recorded ? Math.exp(lp![n]! - c.oldLogProbs) : 1); // prettier-ignore
   return {
     policyLoss: total((n, c) => -c.wPolicy * c.mask * ratio(n, c) * c.advantages),
@@ -100,7 +101,7 @@ describe("a micro-batch's loss is the sum of its terms", () => {
       name: string,
       parts: Omit<LossParts, "policyLoss">,
       settings: { recorded: boolean; kl?: { importance: boolean }; rho?: number; clip?: number },
-      without?: readonly (keyof TokenPlan)[],
+      without?: readonly ColumnName[],
     ]
   >([
     ["the policy alone", {}, { recorded: false }, ["wEntropy"]],
@@ -123,7 +124,7 @@ describe("a micro-batch's loss is the sum of its terms", () => {
     ],
   ])("%s", async (_, parts, settings, without) => {
     const batch = fullBatch(without);
-    const [loss, { logProbs: _lp, entropy: _H, ...terms }] = batchLoss(model.params, model, batch, { policyLoss, ...parts }, settings.recorded, criticHead()); // prettier-ignore
+    const [loss, { logProbs: _lp, entropy: _H, ...terms }] = lossOf({ policy: model.params, head: criticHead() }, model, batch, { policyLoss, ...parts }, settings.recorded ? "recorded" : "exact"); // prettier-ignore
     const expected = await byHand(batch, settings);
     const found = Object.fromEntries(await Promise.all(Object.entries(terms).map(async ([name, x]) => [name, await x.item()] as const))); // prettier-ignore
     expect(Object.keys(found).toSorted()).toEqual(Object.keys(expected).toSorted());
@@ -136,7 +137,9 @@ describe("a micro-batch's loss is the sum of its terms", () => {
     const batch = fullBatch(["wEntropy"]);
     const single = { ...batch, columns: { ...batch.columns, wEntropy: batch.columns.wEntropy.map((_, n) => Number(n === 1)) } }; // prettier-ignore
     const termsOf = (b: MicroBatch, parts: Omit<LossParts, "policyLoss">, head?: ValueHead): string[] =>
-      Object.keys(batchLoss(model.params, model, b, { policyLoss, ...parts }, true, head)[1]).slice(2);
+      Object.keys(
+        lossOf({ policy: model.params, ...(head ? { head } : {}) }, model, b, { policyLoss, ...parts }, "recorded")[1],
+      ).slice(2);
     const always = ["policyLoss", "worldLoss", "klLoss"];
     expect(termsOf(single, {})).toEqual([...always, "entropyLoss"]);
     expect(termsOf(batch, { critic: {} })).toEqual(always);
@@ -148,8 +151,8 @@ describe("a micro-batch's loss is the sum of its terms", () => {
     const batch = fullBatch(["wEntropy"]);
     const silent = { ...batch, columns: { ...batch.columns, wPolicy: batch.columns.wPolicy.map(() => 0), wWorld: batch.columns.wWorld.map(() => 0) } }; // prettier-ignore
     const felt = async (trunk: boolean): Promise<boolean[]> => {
-      const { grads } = valueAndGrad(({ policy, head }: { policy: TransformerParams; head: ValueHead }) =>
-        batchLoss(policy, model, silent, { policyLoss: reinforce(), critic: { trunk } }, false, head),
+      const { grads } = valueAndGrad((trained: { policy: TransformerParams; head: ValueHead }) =>
+        lossOf(trained, model, silent, { policyLoss: reinforce(), critic: { trunk } }),
       )({ policy: model.params, head: criticHead() });
       const isFelt = async (tree: TransformerParams | ValueHead): Promise<boolean> => (await readAll(treeLeaves(tree))).flat().some((g) => g !== 0); // prettier-ignore
       return Promise.all([isFelt(grads.policy), isFelt(grads.head)]);
@@ -159,24 +162,30 @@ describe("a micro-batch's loss is the sum of its terms", () => {
   });
 
   it("a loss over pairs is given the reference", async () => {
-    const [, { policyLoss: term }] = batchLoss(model.params, model, fullBatch(), { policyLoss: dpo() }, true);
+    const [, { policyLoss: term }] = lossOf(
+      { policy: model.params },
+      model,
+      fullBatch(),
+      { policyLoss: dpo() },
+      "recorded",
+    );
     expect(Number.isFinite(await term.item())).toBe(true);
   });
 });
 
 describe("a step", () => {
   const options = { lr: 0.01, padId: toyTemplate.padId };
-  const withCritic = (): StepPlan => {
+  const withCritic = (): readonly TokenRow[] => {
     const batch = randomBatch(3);
     const signals = { values: batch.map(({ stream }) => new Float64Array(stream.ids.length)) };
-    return planStep({ advantage: gae(), policyLoss, aggregation: "token-mean", critic: {} }, batch, 0, signals);
+    return weighStep({ advantage: gae(), policyLoss, aggregation: "token-mean", critic: {} }, batch, 0, signals);
   };
 
   it("its terms are sums over the micro-batches", async () => {
-    const plan = planStep({ advantage: grpo(), policyLoss, aggregation: "token-mean", entropy: 0.1 }, randomBatch(3), 0); // prettier-ignore
+    const rows = weighStep({ advantage: grpo(), policyLoss, aggregation: "token-mean", entropy: 0.1 }, randomBatch(3), 0); // prettier-ignore
     const of = async (maxTokens: number): Promise<number[]> => {
       const fresh = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
-      const result = await update(fresh, new AdamW(fresh.params), plan, { policyLoss }, { ...options, maxTokens, useRecordedOld: true }); // prettier-ignore
+      const result = await optimizerStep(fresh, new AdamW(fresh.params), rows, { policyLoss }, { ...options, maxTokens, ratios: "recorded" }); // prettier-ignore
       return [result.policyLoss, result.entropyLoss!];
     };
     const [whole, parts] = [await of(10_000), await of(1)];
@@ -191,7 +200,7 @@ describe("a step", () => {
       const before = await readAll(treeLeaves(head));
       const critic = { head, optimizer: new AdamW(head, { weightDecay: 0.5 }) };
       const parts = { policyLoss, ...(objectiveHas ? { critic: {} } : {}) };
-      const { valueLoss } = await update(fresh, new AdamW(fresh.params), withCritic(), parts, { ...options, ...(learnerHas ? { critic } : {}) }); // prettier-ignore
+      const { valueLoss } = await optimizerStep(fresh, new AdamW(fresh.params), withCritic(), parts, { ...options, ...(learnerHas ? { critic } : {}) }); // prettier-ignore
       expect(valueLoss !== undefined).toBe(objectiveHas && learnerHas);
       const after = await readAll(treeLeaves(head));
       return after.flat().some((x, k) => x !== before.flat()[k]);
@@ -199,20 +208,20 @@ describe("a step", () => {
     expect([await moved(true, true), await moved(true, false), await moved(false, true)]).toEqual([true, false, false]);
   });
 
-  it("a plan's gradient is that of the recorded ratios if asked, else the one at ρ = 1", async () => {
-    const plan = planStep({ advantage: grpo(), policyLoss, aggregation: "token-mean" }, randomBatch(3), 0);
-    const of = async (loss: LossParts, useRecordedOld?: boolean): Promise<number[][]> =>
-      readAll(treeLeaves(planGradient(model, plan, loss, { ...options, ...(useRecordedOld === undefined ? {} : { useRecordedOld }) }))); // prettier-ignore
+  it("the rows' gradient is that of the recorded ratios if asked, else the one at ρ = 1", async () => {
+    const rows = weighStep({ advantage: grpo(), policyLoss, aggregation: "token-mean" }, randomBatch(3), 0);
+    const of = async (loss: LossParts, ratios: Ratios = "exact"): Promise<number[][]> =>
+      readAll(treeLeaves(rowGradient(model, rows, loss, { ...options, ratios }))); // prettier-ignore
     const plain = await of({ policyLoss: reinforce() });
     const close = (actual: number[][]): boolean => actual.flat().every((g, k) => Math.abs(g - plain.flat()[k]!) < 1e-12); // prettier-ignore
     expect(close(await of({ policyLoss }))).toBe(true);
-    expect(close(await of({ policyLoss }, false))).toBe(true);
-    expect(close(await of({ policyLoss }, true))).toBe(false);
+    expect(close(await of({ policyLoss }, "exact"))).toBe(true);
+    expect(close(await of({ policyLoss }, "recorded"))).toBe(false);
   });
 
   it("signals of a masked episode are not read", async () => {
     const [t] = randomBatch(3);
-    const { logProbs } = await collectSignals({ model }, ["logProbs"], [{ ...t!, masked: true }, t!], { padId: 0 });
+    const { logProbs } = await tokenStatistics({ model }, ["logProbs"], [{ ...t!, masked: true }, t!], { padId: 0 });
     expect(logProbs!.map((row) => row.some((x) => !Number.isNaN(x)))).toEqual([false, true]);
   });
 });

@@ -5,10 +5,10 @@ import { AdamW } from "../../nn/optimizer.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
-import { update } from "../../rl/train/loss.ts";
+import { optimizerStep } from "../../rl/train/step.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
+import { weighStep } from "../support/rlBatches.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { randomEpisode, toyModel, toyTemplate } from "../support/rlToy.ts";
@@ -27,11 +27,11 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ open }) => {
     const device = await open();
     const model = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
     const optimizer = new AdamW(model.params, { clipNorm: 1 });
-    const plan = planStep(objective, [1, 2].map((reward) => randomEpisode(new Rng(reward), { reward }, 1)), 0); // prettier-ignore
+    const rows = weighStep(objective, [1, 2].map((reward) => randomEpisode(new Rng(reward), { reward }, 1)), 0); // prettier-ignore
     const options = { lr: 1e-4, padId: toyTemplate.padId, maxTokens: 1 };
-    expect([...pack(plan.episodes, options)].length).toBe(2);
+    expect([...pack(rows, options)].length).toBe(2);
     const step = async (): Promise<number> => {
-      await update(model, optimizer, plan, objective, options);
+      await optimizerStep(model, optimizer, rows, objective, options);
       return device.backend.stats().liveBytes;
     };
     const live = await step();

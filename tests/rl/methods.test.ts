@@ -19,7 +19,7 @@ import {
   POLICY_LOSSES,
 } from "../../rl/methods/losses/index.ts";
 import { rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
-import { filtered, forked, lossAndGradient, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { filtered, forked, lossAndGradient, madeUpSignals, randomBatch, toyStep } from "../support/rlBatches.ts";
 import { everyExecutor, reference, relativeError, wasm, webgpu } from "../support/rlExecutors.ts";
 import { ADVANTAGE_ROWS, KL_ROWS, LOSS_ROWS, type LossProperty, type PlainTokens } from "../support/rlMethods.ts";
 import { OBJECTIVES } from "../support/rlObjectives.ts";
@@ -315,7 +315,7 @@ describe.each([
   afterAll(() => device.dispose());
 
   it.each(Object.keys(OBJECTIVES))("split and fork: %s", async (name) => {
-    const learner = toyLearner(device, OBJECTIVES[name]!);
+    const learner = toyStep(device, OBJECTIVES[name]!);
     const batch = randomBatch(7);
     const rows = batch.flatMap((t, i) => (i % 2 === 0 ? forked(t, i) : [t]));
     const whole = await lossAndGradient(learner, batch, 10_000);

@@ -1,14 +1,13 @@
 /** What a step's plan holds, by hand: weights, rewards per token, and what is packed together. */
 import { describe, expect, it } from "vitest";
+import { advantagesOf } from "../../rl/train/advantages.ts";
 import { gae, gigpo, grpo, milestone } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { rewarded } from "../../rl/tasks/play.ts";
 import { actFocus, topEntropy } from "../../rl/methods/tokenWeights.ts";
 import { klEstimate, ppoClip, type StepView } from "../../rl/methods/losses/index.ts";
-import { prepareStep } from "../../rl/train/step.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import { paw } from "../../rl/methods/world/paw.ts";
-import { planStep } from "../../rl/train/plan.ts";
 import { composite } from "../../rl/rewards/composite.ts";
 import {
   append,
@@ -18,7 +17,7 @@ import {
   rolloutsOf,
   type Trajectory,
 } from "../../rl/episode/stream.ts";
-import { forked, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { forked, madeUpSignals, randomBatch, scoredStep, toyStep, weighStep } from "../support/rlBatches.ts";
 import { reference } from "../support/rlExecutors.ts";
 import { episode, type Part, trajectoryOf } from "../support/rlToy.ts";
 
@@ -29,7 +28,7 @@ describe("weights", () => {
   const batch = randomBatch(3);
   const signals = madeUpSignals(batch);
   const planned = (objective: Objective): Float64Array[] =>
-    planStep(objective, batch, 0, signals).episodes.map((e) => e.wPolicy);
+    weighStep(objective, batch, 0, signals).map((e) => e.wPolicy);
   const plain = planned(base);
 
   it("sum to 1 with ActFocus as without it: Σw stands below; a mere selection leaves the denominators", () => {
@@ -49,10 +48,10 @@ describe("weights", () => {
 
   it("KL and entropy terms are not weighted by a focus", () => {
     const kl = { beta: 0.3, estimator: "k3" } as const;
-    const { episodes } = planStep({ ...base, focus: actFocus(), kl, entropy: 0.2 }, batch, 0, signals);
-    episodes.forEach(({ wKl, wEntropy }, i) => {
+    const rows = weighStep({ ...base, focus: actFocus(), kl, entropy: 0.2 }, batch, 0, signals);
+    rows.forEach(({ wKl, wEntropy }, i) => {
       wKl.forEach((w, t) => expect(w).toBeCloseTo(0.3 * plain[i]![t]!, 15));
-      wEntropy!.forEach((w, t) => expect(w).toBeCloseTo(0.2 * plain[i]![t]!, 15));
+      wEntropy.forEach((w, t) => expect(w).toBeCloseTo(0.2 * plain[i]![t]!, 15));
     });
   });
 });
@@ -137,7 +136,8 @@ describe("rewards of tokens", () => {
     const signals = madeUpSignals(batch);
     const advantage = gae({ gamma: 0, lambda: 0, whiten: false });
     const kl = { beta: 0.4, estimator: "k2", in: "reward" } as const;
-    const plan = planStep({ ...base, advantage, critic: {}, kl }, batch, 0, signals);
+    const objective: Objective = { ...base, advantage, critic: {}, kl };
+    const rows = weighStep(objective, batch, 0, signals);
     let total = 0;
     const rollouts = rolloutsOf(batch);
     for (const rollout of rollouts) {
@@ -145,11 +145,14 @@ describe("rewards of tokens", () => {
       rollout.tokens.forEach(({ row, t }, k) => {
         const penalty = klEstimate("k2", batch[row]!.stream.oldLogProbs[t]!, signals.refLogProbs![row]![t]!);
         const expected = own[k]! - 0.4 * penalty - signals.values![row]![t]!;
-        expect(plan.episodes[row]!.advantages[t]!).toBeCloseTo(expected, 12);
+        expect(rows[row]!.advantages[t]!).toBeCloseTo(expected, 12);
         total += penalty;
       });
     }
-    expect(plan.kl!).toBeCloseTo(total / rollouts.reduce((n, r) => n + r.tokens.length, 0), 12);
+    expect(advantagesOf(objective, batch, 0, signals).kl!).toBeCloseTo(
+      total / rollouts.reduce((n, r) => n + r.tokens.length, 0),
+      12,
+    );
   });
 });
 
@@ -167,15 +170,15 @@ it("what a loss prepares from: the policy as it is, and the old one of the ratio
     seen.push(view);
     return view.masks.map((mask) => Float64Array.from(mask, Number));
   };
-  const learner = toyLearner(device, { ...base, policyLoss: { ...ppoClip(), prepare } });
+  const learner = toyStep(device, { ...base, policyLoss: { ...ppoClip(), prepare } });
   for (const offPolicy of [true, false]) {
-    const { update, signals } = await prepareStep({ ...learner, offPolicy }, batch, 4);
+    const { rows, statistics } = await scoredStep({ ...learner, offPolicy }, batch, 4);
     const view = seen.pop()!;
     expect(view.step).toBe(4);
-    expect(view.logProbs).toEqual(signals.logProbs);
+    expect(view.logProbs).toEqual(statistics.logProbs);
     const recorded = batch.map((t) => Float64Array.from(t.stream.oldLogProbs));
-    expect(view.oldLogProbs).toEqual(offPolicy ? recorded : signals.logProbs);
-    expect(update.prepared).toEqual(view.masks.map((mask) => Float64Array.from(mask, Number)));
+    expect(view.oldLogProbs).toEqual(offPolicy ? recorded : statistics.logProbs);
+    expect(rows.map((row) => row.prepared)).toEqual(view.masks.map((mask) => Float64Array.from(mask, Number)));
   }
   device.dispose();
 });
@@ -185,8 +188,8 @@ describe("packing", () => {
   const lengthOf = (rows: readonly number[]): number => Math.max(...rows.map((i) => batch[i]!.stream.ids.length));
 
   it.each([1, 30, 60, 90, 10_000])("at most %d padded tokens, unless one sequence alone has more", (maxTokens) => {
-    const { episodes } = planStep(base, batch, 0);
-    const batches = [...pack(episodes, { padId: 0, maxTokens })];
+    const rows = weighStep(base, batch, 0);
+    const batches = [...pack(rows, { padId: 0, maxTokens })];
     const packed = batches.flatMap((b) => [...new Set(b.episode)]);
     expect([packed.length, new Set(packed).size]).toEqual([6, 6]);
     for (const b of batches) {
@@ -200,7 +203,7 @@ describe("packing", () => {
 
   it.each([1, 60, 100])("rows of a rollout stay together, with %d tokens at most", (maxTokens) => {
     const rows = batch.flatMap((t, i) => forked(t, i));
-    const batches = [...pack(planStep(base, rows, 0).episodes, { padId: 0, maxTokens })];
+    const batches = [...pack(weighStep(base, rows, 0), { padId: 0, maxTokens })];
     for (const b of batches) {
       const own = new Set([...b.episode].map((i) => rows[i]!.rollout));
       expect(own.size).toBe(b.segments);

@@ -9,7 +9,8 @@ import { answerPlaces } from "../../rl/play/expectation.ts";
 import { METHODS, objectiveOf } from "../../rl/methods/presets.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { type RlOptions, type StepReport, trainRl } from "../../rl/train/loop.ts";
+import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
+import type { StepReport } from "../../rl/train/report.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
@@ -150,7 +151,7 @@ describe("in a run", () => {
     const [report] = await play({ steps: 1, predictions: { perStep: 2, size: 3 }, replay });
     for (const name of ["reward", "reward_std", "completions/mean_length", "success"])
       expect(report!.metrics[name], name).toEqual(plain!.metrics[name]);
-    expect(report!.plan.episodes.length).toBe(plain!.plan.episodes.length + 6);
+    expect(report!.rows.length).toBe(plain!.rows.length + 6);
     for (const { trajectories } of replay.groups)
       for (const { stream } of trajectories) expect(stream.roles).toContain("scaffold");
   });
@@ -174,7 +175,7 @@ describe("in a run", () => {
       const reference = endingModel(device);
       const [, report] = await play({ objective, reference, steps: 2, predictions: { perStep: 2, size: 3 } });
       expect(report!.metrics["predictions/reward"]).toBeGreaterThanOrEqual(0);
-      for (const { trajectory, wPolicy } of report!.plan.episodes)
+      for (const { trajectory, wPolicy } of report!.rows)
         for (const weight of wPolicy) expect(Number.isFinite(weight), `group ${trajectory.group}`).toBe(true);
     },
   );

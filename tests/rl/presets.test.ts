@@ -10,19 +10,19 @@ import { scope } from "../../engine/scope.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import { forward, logits, type Model } from "../../nn/transformer.ts";
 import { headValues, initValueHead } from "../../nn/valueHead.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
 import { centred, gae, grpo } from "../../rl/methods/advantages/index.ts";
 import { correction } from "../../rl/methods/importanceCorrection.ts";
 import { objectiveFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
-import { learn } from "../../rl/train/step.ts";
 import { AdaptiveKl, klEstimate, ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
 import { listMethods, type MethodChoice, METHODS, objectiveOf } from "../../rl/methods/presets.ts";
 import { type Objective, signalsOf, worldsOf } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
-import { collectSignals } from "../../rl/train/scores.ts";
+import { tokenStatistics } from "../../rl/train/score.ts";
 import { SIGNALS, type Signals } from "../../rl/methods/tokenStatistics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { type RlOptions, type StepReport, trainRl } from "../../rl/train/loop.ts";
-import { lossAndGradient, madeUpSignals, randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
+import type { StepReport } from "../../rl/train/report.ts";
+import { lossAndGradient, madeUpSignals, randomBatch, toyStep, trainOn, weighStep } from "../support/rlBatches.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
 import { reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, letters, toyModel, toySpec, toyTemplate, V } from "../support/rlToy.ts";
@@ -125,16 +125,16 @@ describe("by name", () => {
     const base: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
     const batch = randomBatch(1);
     const { critic: _, ...plain } = base as Objective & { critic?: object };
-    expect(() => planStep({ ...plain, advantage: gae() }, batch, 0)).toThrow('the advantage "gae" needs a critic');
-    expect(() => planStep({ ...base, critic: {} }, batch, 0)).toThrow(
+    expect(() => weighStep({ ...plain, advantage: gae() }, batch, 0)).toThrow('the advantage "gae" needs a critic');
+    expect(() => weighStep({ ...base, critic: {} }, batch, 0)).toThrow(
       'a critic, but the advantage "grpo" reads no values',
     );
-    expect(() => planStep({ ...base, entropy: -1 }, batch, 0)).toThrow("entropy must be ≥ 0, got -1");
+    expect(() => weighStep({ ...base, entropy: -1 }, batch, 0)).toThrow("entropy must be ≥ 0, got -1");
     const paws = ["paw", "paw"].map((n, i) => objectiveOf({ method: n, options: { paw: { rho: 0.2 + i / 10 } } }));
     const world = paws.flatMap(worldsOf);
-    expect(() => planStep({ ...base, world }, batch, 0)).toThrow("world losses with different clips: 0.2, 0.3");
+    expect(() => weighStep({ ...base, world }, batch, 0)).toThrow("world losses with different clips: 0.2, 0.3");
     const kl = { beta: 0.1, estimator: "k4" } as unknown as NonNullable<Objective["kl"]>;
-    expect(() => planStep({ ...base, kl }, batch, 0)).toThrow('kl: unknown estimator "k4"');
+    expect(() => weighStep({ ...base, kl }, batch, 0)).toThrow('kl: unknown estimator "k4"');
     const {
       critic: _critic,
       reference: _reference,
@@ -212,7 +212,7 @@ describe("signals", () => {
     const head = { weight: tensor([Array.from({ length: 16 }, (_, i) => i / 16)], { device: exact }), bias: tensor([0.5], { device: exact }) }; // prettier-ignore
     const plain = episode([["prompt", [1, 2]], ["action", [3, 4]], ["observation", [5]], ["action", [6]]]); // prettier-ignore
     const t: Trajectory = { ...plain, stream: { ...plain.stream, temperatures: plain.stream.ids.map(() => 0.7) } };
-    const signals: Signals = await collectSignals({ model, reference, head }, SIGNALS, [t], { padId: 0 });
+    const signals: Signals = await tokenStatistics({ model, reference, head }, SIGNALS, [t], { padId: 0 });
     const hidden = (m: Model) => scope(() => forward(m.params, m.config, tensor([t.stream.ids], { device: exact, dtype: "i32" }))); // prettier-ignore
     const z = (m: Model): Float64Array => scope(() => logits(m.params, hidden(m))).readSync() as Float64Array;
     const [own, ref] = [z(model), z(reference)];
@@ -258,22 +258,22 @@ describe("penalties, bonuses, critics", () => {
     const batch = randomBatch(3);
     const signals = madeUpSignals(batch);
     const kl = { beta: 0.3, estimator: "k1", in: "reward" } as const;
-    const plan = planStep({ ...base, kl }, batch, 0, signals);
+    const rows = weighStep({ ...base, kl }, batch, 0, signals);
     const penalties = batch.map(
       ({ stream }, i) =>
       stream.roles.reduce((s, role, t) => s + (role === "action" || role === "thought" ? klEstimate("k1", stream.oldLogProbs[t]!, signals.refLogProbs![i]![t]!) : 0), 0), // prettier-ignore
     );
     const shaped = batch.map((t, i) => ({ ...t, reward: t.reward - 0.3 * penalties[i]! }));
     const expected = centred().estimate(shaped).perToken;
-    plan.episodes.forEach(({ advantages, wKl }, i) => {
+    rows.forEach(({ advantages, wKl }, i) => {
       expect(relativeError(advantages, expected[i]!)).toBeLessThan(1e-12);
       expect(wKl.every((w) => w === 0)).toBe(true);
     });
     // A group without spread in its outcomes is counted as such, although the penalty still pulls.
     const constant = batch.map((t) => ({ ...t, reward: 1, stepRewards: [] }));
-    const still = planStep({ ...base, kl }, constant, 0, signals);
-    expect(still.fracRewardZeroStd).toBe(1);
-    expect(still.episodes.some(({ advantages }) => advantages.some((a) => a !== 0))).toBe(true);
+    const still = weighStep({ ...base, kl }, constant, 0, signals);
+    expect(advantagesOf({ ...base, kl }, constant, 0, signals).fracRewardZeroStd).toBe(1);
+    expect(still.some(({ advantages }) => advantages.some((a) => a !== 0))).toBe(true);
   });
 
   it("an adaptive coefficient moves with the KL", async () => {
@@ -288,7 +288,7 @@ describe("penalties, bonuses, critics", () => {
     const model = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
     const options = rlOptions(model, objectiveOf({ method: "dapo" }));
     const before = await readAll([model.params.embedding]);
-    const { metrics } = await learn(options, randomBatch(1).map((t) => ({ ...t, reward: 1 })), 0); // prettier-ignore
+    const { metrics } = await trainOn(options, randomBatch(1).map((t) => ({ ...t, reward: 1 })), 0); // prettier-ignore
     expect(metrics["frac_reward_zero_std"]).toBe(1);
     expect(await readAll([model.params.embedding])).toEqual(before);
   });
@@ -298,7 +298,7 @@ describe("penalties, bonuses, critics", () => {
     const options = rlOptions(model, objectiveOf({ method: "vapo+echo+paw+actfocus" }), { iterations: 2 });
     const live: number[] = [];
     for (let step = 0; step < 6; step++) {
-      await learn(options, randomBatch(1), step);
+      await trainOn(options, randomBatch(1), step);
       live.push(device.backend.stats().liveBytes);
     }
     expect(new Set(live.slice(1)).size).toBe(1);
@@ -307,20 +307,20 @@ describe("penalties, bonuses, critics", () => {
   it("groups without spread can be left out of the denominators; the world model still reads them", () => {
     const batch = randomBatch(4).map((t, i) => (i < 3 ? { ...t, reward: 1, stepRewards: [] } : t));
     const objective = objectiveOf({ method: "dapo+echo" });
-    const plan = planStep(objective, batch, 0);
-    const kept = planStep(objective, batch.slice(3), 0);
-    plan.episodes.slice(0, 3).forEach((e) => expect(e.wPolicy.every((w) => w === 0)).toBe(true));
-    plan.episodes.slice(3).forEach((e, i) => expect(e.wPolicy).toEqual(kept.episodes[i]!.wPolicy));
-    expect(plan.episodes[0]!.wWorld.some((w) => w > 0)).toBe(true);
+    const rows = weighStep(objective, batch, 0);
+    const kept = weighStep(objective, batch.slice(3), 0);
+    rows.slice(0, 3).forEach((e) => expect(e.wPolicy.every((w) => w === 0)).toBe(true));
+    rows.slice(3).forEach((e, i) => expect(e.wPolicy).toEqual(kept[i]!.wPolicy));
+    expect(rows[0]!.wWorld.some((w) => w > 0)).toBe(true);
   });
 
   it("an entropy bonus raises the entropy that a plain gradient does not", async () => {
-    const learner = toyLearner(exact, { ...base, entropy: 1 });
+    const learner = toyStep(exact, { ...base, entropy: 1 });
     const batch = randomBatch(5).map((t) => ({ ...t, reward: 1 })); // no advantage: the bonus alone
     const entropyOf = async (): Promise<number> => (await lossAndGradient(learner, batch, 10_000)).value;
     const before = await entropyOf();
     expect(before).toBeLessThan(0); // −H
-    await learn(
+    await trainOn(
       { ...learner, optimizer: new AdamW(learner.model.params, { weightDecay: 0 }), lr: () => 0.02 },
       batch,
       0,
@@ -337,13 +337,13 @@ describe("penalties, bonuses, critics", () => {
     const options = { ...rlOptions(model, objective), critic: { head, optimizer: new AdamW(head, { weightDecay: 0 }) }, lr: () => 0.05 }; // prettier-ignore
     const batch = randomBatch(2);
     const losses: number[] = [];
-    for (let step = 0; step < 30; step++) losses.push((await learn(options, batch, step)).metrics["value_loss"]!);
+    for (let step = 0; step < 30; step++) losses.push((await trainOn(options, batch, step)).metrics["value_loss"]!);
     expect(losses.at(-1)!).toBeLessThan(0.3 * losses[0]!);
 
     const values = { ...base, advantage: { ...advantage, estimate: advantage.estimate } };
     const silent = batch.map((t) => ({ ...t }));
     const gradient = async (trunk: boolean): Promise<number[][]> => {
-      const learner = toyLearner(exact, { ...values, policyLoss: { ...reinforce(), tokenLoss: ({ mask }) => mask }, critic: { trunk } }); // prettier-ignore
+      const learner = toyStep(exact, { ...values, policyLoss: { ...reinforce(), tokenLoss: ({ mask }) => mask }, critic: { trunk } }); // prettier-ignore
       return (await lossAndGradient(learner, silent, 10_000)).leaves;
     };
     const [frozen, shared] = [await gradient(false), await gradient(true)];
@@ -356,14 +356,14 @@ describe("penalties, bonuses, critics", () => {
   it("episodes of an older policy: ratios to what was recorded, or weights instead", async () => {
     const batch = randomBatch(9);
     const of = async (objective: Objective, offPolicy: boolean): Promise<StepReport> => {
-      const learner = toyLearner(exact, objective);
-      return learn({ ...learner, offPolicy, lr: () => 0 }, batch, 0);
+      const learner = toyStep(exact, objective);
+      return trainOn({ ...learner, offPolicy, lr: () => 0 }, batch, 0);
     };
     /** Σ w·loss(A, ρ) over the trained tokens, with the policy's own log-probabilities before the step. */
-    const byHand = ({ plan, scores }: StepReport, loss: (A: number, rho: number) => number): number =>
-      plan.episodes.reduce(
+    const byHand = ({ rows, scores }: StepReport, loss: (A: number, rho: number) => number): number =>
+      rows.reduce(
         (s, { mask, advantages, trajectory, wPolicy }, i) =>
-          s + mask!.reduce((sum, own, t) => sum + (own ? wPolicy[t]! * loss(advantages[t]!, Math.exp(scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!)) : 0), 0), // prettier-ignore
+          s + mask.reduce((sum, own, t) => sum + (own ? wPolicy[t]! * loss(advantages[t]!, Math.exp(scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!)) : 0), 0), // prettier-ignore
         0,
       );
     const clipped: Objective = { ...base, policyLoss: ppoClip() };
@@ -376,13 +376,13 @@ describe("penalties, bonuses, critics", () => {
 
     const corrected = await of({ ...clipped, correction: correction({ max: 1.5 }) }, true);
     expect(corrected.metrics["clip_ratio/region_mean"]).toBe(0);
-    const uncorrected = fresh.plan.episodes.flatMap(({ wPolicy }) => [...wPolicy]);
-    const ratios = corrected.plan.episodes.flatMap(({ trajectory, mask }, i) =>
-      mask!.map((own, t) =>
+    const uncorrected = fresh.rows.flatMap(({ wPolicy }) => [...wPolicy]);
+    const ratios = corrected.rows.flatMap(({ trajectory, mask }, i) =>
+      [...mask].map((own, t) =>
         own ? Math.exp(corrected.scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!) : 0,
       ),
     );
-    corrected.plan.episodes
+    corrected.rows
       .flatMap(({ wPolicy }) => [...wPolicy])
       .forEach((w, k) => expect(w).toBeCloseTo(uncorrected[k]! * Math.min(1.5, ratios[k]!), 12));
     expect(corrected.metrics["rollout_corr/kl"]).toSatisfy(Number.isFinite);
@@ -392,7 +392,7 @@ describe("penalties, bonuses, critics", () => {
     const [report] = await reportsOf(
       trainRl(rlOptions(endingModel(device), objectiveOf({ method: "remax" }), { steps: 1 })),
     );
-    const baselines = report!.plan.episodes.map((e) => e.trajectory.greedyReward!);
+    const baselines = report!.rows.map((e) => e.trajectory.greedyReward!);
     expect(baselines.every(Number.isFinite)).toBe(true);
     for (let g = 0; g < 2; g++) expect(new Set(baselines.slice(3 * g, 3 * g + 3)).size).toBe(1);
   });

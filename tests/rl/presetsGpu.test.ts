@@ -4,9 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
-import { learn } from "../../rl/train/step.ts";
 import { METHODS, objectiveOf } from "../../rl/methods/presets.ts";
-import { randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { randomBatch, toyStep, trainOn } from "../support/rlBatches.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";
 
@@ -21,9 +20,9 @@ describe.each(gpuEnabled ? [webgpu] : [wasm])("on $name", ({ open }) => {
   it.each(Object.keys(METHODS))("%s+paw+actfocus", { timeout: 60_000 }, async (name) => {
     const steps = async (where: Device): Promise<Record<string, number>[]> => {
       // One of its own: baselines and coefficients may remember earlier steps.
-      const learner = toyLearner(where, objectiveOf({ method: `${name}+paw+actfocus`, maxLength: 20 }));
+      const learner = toyStep(where, objectiveOf({ method: `${name}+paw+actfocus`, maxLength: 20 }));
       const reports: Record<string, number>[] = [];
-      for (const step of [0, 1]) reports.push((await learn(learner, randomBatch(7 + step), step)).metrics);
+      for (const step of [0, 1]) reports.push((await trainOn(learner, randomBatch(7 + step), step)).metrics);
       return reports;
     };
     const [here, there] = [await steps(device), await steps(other)];

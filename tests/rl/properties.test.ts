@@ -10,19 +10,21 @@ import type { Tensor } from "../../engine/tensor.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { TransformerParams } from "../../nn/parameters.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
+import { type TokenRow, withColumns } from "../../rl/methods/columns.ts";
 import { centred, grpo } from "../../rl/methods/advantages/index.ts";
 import { AGGREGATIONS, aggregationWeights } from "../../rl/methods/aggregation.ts";
 import { echo, ECHO_NORMALIZATIONS } from "../../rl/methods/world/echo.ts";
-import { planGradient, update, type UpdateOptions } from "../../rl/train/loss.ts";
+import { optimizerStep, type OptimizerStepOptions } from "../../rl/train/step.ts";
 import { klPenalty, ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
-import { updateMetrics } from "../../rl/train/metrics.ts";
-import type { Objective, StepPlan } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
+import { updateMetrics } from "../../rl/train/report.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { rowGradient, weighStep } from "../support/rlBatches.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { everyExecutor, readAll, reference, relativeError, wasm, webgpu } from "../support/rlExecutors.ts";
 import { episode, randomEpisode, toyModel, toyTemplate } from "../support/rlToy.ts";
 
-const options: UpdateOptions = { lr: 0.01, padId: toyTemplate.padId };
+const options: OptimizerStepOptions = { lr: 0.01, padId: toyTemplate.padId };
 const plainGrpo: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
 
 /** Two groups of three random episodes with random rewards. */
@@ -53,7 +55,7 @@ describe.each(
       const refOf = (trajectories: Trajectory[], other: number): Float64Array[] =>
         trajectories.map((t) => Float64Array.from(t.stream.roles, (role) => (role === "action" ? -2 : other)));
       const gradient = (trajectories: Trajectory[], other: number): TransformerParams =>
-        planGradient(model, planStep(objective, trajectories, 0), objective, { ...options, useRecordedOld: true, refLogProbs: refOf(trajectories, other) }); // prettier-ignore
+        rowGradient(model, withColumns(weighStep(objective, trajectories, 0), { refLogProbs: refOf(trajectories, other) }), objective, { ...options, ratios: "recorded" }); // prettier-ignore
       const [clean, masked] = await Promise.all([gradient(batch, 0), gradient(dirty, 1e30)].map((g) => readAll(treeLeaves(g)))); // prettier-ignore
       expect(masked).toEqual(clean);
     });
@@ -70,13 +72,10 @@ describe.each(
             const batch = randomBatch(seed);
             const normalization = ECHO_NORMALIZATIONS[seed % 3]!;
             const objective: Objective = { ...plainGrpo, aggregation, maxLength: 20, world: echo({ lambda: 0.5, normalization }), kl: { beta: 0.1, estimator: "k3" } }; // prettier-ignore
-            const plan = planStep(objective, batch, 0);
-            const extra = {
-              useRecordedOld: true,
-              refLogProbs: batch.map((t) => Float64Array.from(t.stream.ids, () => -2)),
-            };
+            const refLogProbs = batch.map((t) => Float64Array.from(t.stream.ids, () => -2));
+            const rows = withColumns(weighStep(objective, batch, 0), { refLogProbs });
             const [whole, parts] = await Promise.all(
-              [10_000, maxTokens].map((n) => readAll(treeLeaves(planGradient(model, plan, objective, { ...options, ...extra, maxTokens: n })))), // prettier-ignore
+              [10_000, maxTokens].map((n) => readAll(treeLeaves(rowGradient(model, rows, objective, { ...options, ratios: "recorded", maxTokens: n })))), // prettier-ignore
             );
             parts!.forEach((leaf, i) => expect(relativeError(leaf, whole![i]!)).toBeLessThanOrEqual(split));
           },
@@ -91,7 +90,7 @@ describe.each(
     const after = async (objective: Objective): Promise<number[][]> => {
       const model = toyModel(device);
       const optimizer = new AdamW(model.params, { clipNorm: 0.2 });
-      for (let step = 0; step < 2; step++) await update(model, optimizer, planStep(objective, batch, step), objective, options); // prettier-ignore
+      for (let step = 0; step < 2; step++) await optimizerStep(model, optimizer, weighStep(objective, batch, step), objective, options); // prettier-ignore
       return readAll(treeLeaves(model.params));
     };
     const grpoOnly = await after(plainGrpo);
@@ -103,34 +102,32 @@ describe.each(
     const model = toyModel(device);
     const batch = randomBatch(6).map((t) => ({ ...t, reward: 1 }));
     const objective: Objective = { ...plainGrpo, world: echo({ lambda: 1, normalization: "token-mean" }) };
-    const plan = planStep(objective, batch, 0);
-    expect(plan.fracRewardZeroStd).toBe(1);
-    const languageModel: StepPlan = {
-      ...plan,
-      episodes: plan.episodes.map((e) => ({ ...e, wPolicy: e.wPolicy.map(() => 0) })),
-    };
+    const rows = weighStep(objective, batch, 0);
+    expect(advantagesOf(objective, batch, 0).fracRewardZeroStd).toBe(1);
+    const languageModel = rows.map((row): TokenRow => ({ ...row, wPolicy: row.wPolicy.map(() => 0) }));
     const [echoed, plain] = await Promise.all(
-      [plan, languageModel].map((p) => readAll(treeLeaves(planGradient(model, p, objective, options)))),
+      [rows, languageModel].map((p) => readAll(treeLeaves(rowGradient(model, p, objective, options)))),
     );
     echoed!.forEach((leaf, i) => expect(relativeError(leaf, plain![i]!)).toBeLessThanOrEqual(split));
   });
 
   it("the first on-policy step: ratio 1, no clipping, REINFORCE's gradient, loss −Σ w·A", async () => {
     const model = toyModel(device);
-    const plan = planStep(plainGrpo, randomBatch(7), 0);
+    const batch = randomBatch(7);
+    const rows = weighStep(plainGrpo, batch, 0);
     const of = (objective: Objective): Promise<number[][]> =>
-      readAll(treeLeaves(planGradient(model, plan, objective, options)));
+      readAll(treeLeaves(rowGradient(model, rows, objective, options)));
     const [ppo, plain] = [await of(plainGrpo), await of({ ...plainGrpo, policyLoss: reinforce() })];
     ppo.forEach((leaf, i) => expect(relativeError(leaf, plain[i]!)).toBeLessThanOrEqual(split));
     expect(ppo.some((leaf) => leaf.some((g) => g !== 0))).toBe(true);
 
-    const result = await update(model, new AdamW(model.params), plan, plainGrpo, options);
-    const expected = plan.episodes.reduce(
+    const result = await optimizerStep(model, new AdamW(model.params), rows, plainGrpo, options);
+    const expected = rows.reduce(
       (total, { wPolicy, advantages }) => total - wPolicy.reduce((s, w, t) => s + w * advantages[t]!, 0),
       0,
     );
     expect(Math.abs(result.policyLoss - expected)).toBeLessThan(isExact ? 1e-15 : 1e-6);
-    const metrics = updateMetrics(plan, plainGrpo, [result]);
+    const metrics = updateMetrics(rows, plainGrpo, [result], advantagesOf(plainGrpo, batch, 0), "exact");
     for (const part of ["low_mean", "high_mean", "region_mean"]) expect(metrics[`clip_ratio/${part}`]).toBe(0);
     expect(metrics["loss"]).toBe(result.policyLoss);
   });

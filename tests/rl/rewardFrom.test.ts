@@ -1,8 +1,9 @@
 /** Predict first, be rewarded later: before the step that an objective names nothing of a reward reaches the loss; from then on all of it. */
 import { expect, test } from "vitest";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
-import { planStep } from "../../rl/train/plan.ts";
-import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
+import { madeUpSignals, randomBatch, weighStep } from "../support/rlBatches.ts";
 
 const isZero = (row: ArrayLike<number>): boolean => Array.from(row).every((x) => x === 0);
 
@@ -13,22 +14,23 @@ test.each(["grpo+echo", "dapo+echo", "rft+echo", "vapo+echo", "grpo+echo+actfocu
     const signals = madeUpSignals(batch);
     const plain = objectiveOf({ method });
     const late = objectiveOf({ method, rewardFrom: 3 });
-    const before = planStep(late, batch, 2, signals);
-    const rewarded = planStep(plain, batch, 2, signals);
-    expect(rewarded.episodes.some(({ advantages }) => !isZero(advantages))).toBe(true);
-    before.episodes.forEach((episode, i) => {
-      const own = rewarded.episodes[i]!;
-      expect(isZero(episode.advantages)).toBe(true);
-      expect(episode.wValue).toBe(undefined);
-      episode.wWorld.forEach((w, t) => {
+    const before = weighStep(late, batch, 2, signals);
+    const rewarded = weighStep(plain, batch, 2, signals);
+    expect(rewarded.some(({ advantages }) => !isZero(advantages))).toBe(true);
+    before.forEach((row, i) => {
+      const own = rewarded[i]!;
+      expect(isZero(row.advantages)).toBe(true);
+      expect(isZero(row.wValue)).toBe(true);
+      row.wWorld.forEach((w, t) => {
         const isAnswer = own.trajectory.stream.roles[t] === "observation";
         expect(w).toBe(isAnswer ? own.wWorld[t] : 0);
       });
       // Where the policy is looked at is as it was: entropy and the mismatch are of the same tokens.
-      expect(episode.wPolicy).toEqual(own.wPolicy);
+      expect(row.wPolicy).toEqual(own.wPolicy);
     });
-    expect(before.fracRewardZeroStd).toBe(rewarded.fracRewardZeroStd);
-    expect(planStep(late, batch, 3, signals)).toEqual(planStep(plain, batch, 3, signals));
+    const share = (objective: Objective): number => advantagesOf(objective, batch, 2, signals).fracRewardZeroStd;
+    expect(share(late)).toBe(share(plain));
+    expect(weighStep(late, batch, 3, signals)).toEqual(weighStep(plain, batch, 3, signals));
   },
 );
 

@@ -5,8 +5,9 @@ import { Rng } from "../../engine/random.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { demonstrate } from "../../rl/play/demonstrations.ts";
 import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
-import { evaluate, unweighted, worldModelLoss } from "../../rl/evaluate.ts";
-import { score } from "../../rl/train/loss.ts";
+import { evaluate, worldModelLoss } from "../../rl/evaluate.ts";
+import { rowOf } from "../../rl/methods/columns.ts";
+import { score } from "../../rl/train/score.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../../rl/play/rollout.ts";
 import { isAgentToken, policyMask, sampledCount, type Trajectory, turnCount } from "../../rl/episode/stream.ts";
@@ -93,7 +94,7 @@ describe.each([
         maxActionTokens: 6,
         temperature,
       });
-      const scored = await score(player, trajectories.map(unweighted), { padId: toyTemplate.padId, scored: (plan, t) => policyMask(plan.trajectory)[t]! }); // prettier-ignore
+      const scored = await score(player, trajectories.map((t) => rowOf(t)), { padId: toyTemplate.padId, scored: (plan, t) => policyMask(plan.trajectory)[t]! }); // prettier-ignore
       trajectories.forEach(({ stream }, i) => {
         stream.roles.forEach((role, t) => {
           if (role !== "action") return expect(scored.logProbs[i]![t]).toBeNaN();
@@ -108,7 +109,7 @@ describe.each([
 
   it("truncation (top-k, top-p) is not in the recorded log-probabilities", async () => {
     const trajectories = await play(toySpec(), 4, { topK: 3, topP: 0.8, temperature: 0.9 });
-    const scored = await score(model, trajectories.map(unweighted), { padId: 0, scored: (p, t) => policyMask(p.trajectory)[t]! }); // prettier-ignore
+    const scored = await score(model, trajectories.map((t) => rowOf(t)), { padId: 0, scored: (p, t) => policyMask(p.trajectory)[t]! }); // prettier-ignore
     trajectories.forEach(({ stream }, i) =>
       stream.roles.forEach((role, t) => {
         if (role === "action") expect(Math.abs(scored.logProbs[i]![t]! - stream.oldLogProbs[t]!)).toBeLessThanOrEqual(exact); // prettier-ignore
@@ -355,7 +356,7 @@ describe("demonstrations and evaluation", () => {
     expect(Object.values(result.families).reduce((n, f) => n + f.episodes, 0)).toBe(6);
 
     const observed = result.trajectories.filter((t) => t.stream.roles.includes("observation"));
-    const scored = await score(model, observed.map(unweighted), { padId: 0, scored: (p, t) => p.trajectory.stream.roles[t] === "observation" }); // prettier-ignore
+    const scored = await score(model, observed.map((t) => rowOf(t)), { padId: 0, scored: (p, t) => p.trajectory.stream.roles[t] === "observation" }); // prettier-ignore
     const values = scored.logProbs.flatMap((row) => [...row].filter((lp) => !Number.isNaN(lp)));
     const mean = values.reduce((a, b) => a - b, 0) / values.length;
     expect(await worldModelLoss(model, toyTemplate, result.trajectories)).toBeCloseTo(mean, 12);

@@ -8,7 +8,7 @@ import { type SearchOptions, type SearchResult, treeSearch, treeSearches } from 
 import { searchPairs } from "../../rl/preferences/search/pairs.ts";
 import { makeNode, mixedValue, nodesOf, principalLine, type SearchNode, searchValue, uctScore } from "../../rl/preferences/search/tree.ts"; // prettier-ignore
 import { isAgentToken, policyMask } from "../../rl/episode/stream.ts";
-import { planPreference } from "../../rl/train/supervised.ts";
+import { preferenceRows } from "../../rl/train/supervised.ts";
 import { toyTemplate as template } from "../support/rlToy.ts";
 import {
   allPaths,
@@ -267,8 +267,8 @@ describe("pairs", () => {
       expect(policyMask(chosen).slice(own).every(Boolean)).toBe(true);
       expect(chosen.stream.ids.at(-1)).toBe(template.endId);
       for (const column of Object.values(chosen.stream)) expect(column.length).toBe(chosen.stream.ids.length);
-      const plan = planPreference([{ chosen, rejected }]);
-      expect(plan.episodes.map(({ wPolicy }) => [...wPolicy].findIndex((w) => w !== 0))).toEqual([own, own]);
+      const rows = preferenceRows([{ chosen, rejected }]);
+      expect(rows.map(({ wPolicy }) => [...wPolicy].findIndex((w) => w !== 0))).toEqual([own, own]);
     }
     expect(searchPairs(result, { threshold: 0.7 }).length).toBe(
       pairs.filter(({ difference }) => difference > 0.7).length,

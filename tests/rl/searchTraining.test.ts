@@ -6,12 +6,12 @@ import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from
 import { AdamW } from "../../nn/optimizer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { unweighted } from "../../rl/evaluate.ts";
-import { planGradient, score } from "../../rl/train/loss.ts";
+import { rowOf, type TokenRow, withColumns } from "../../rl/methods/columns.ts";
+import { rowGradient } from "../support/rlBatches.ts";
+import { score } from "../../rl/train/score.ts";
 import { dpo } from "../../rl/methods/losses/index.ts";
 import { frozenCopy } from "../../rl/preferences/loop.ts";
-import type { StepPlan } from "../../rl/methods/objective.ts";
-import { planPreference, planSft } from "../../rl/train/supervised.ts";
+import { preferenceRows, sftRows } from "../../rl/train/supervised.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import { modelActor } from "../../rl/preferences/search/actor.ts";
 import { type AgentQOptions, type AgentQReport, trainAgentQ } from "../../rl/preferences/search/agentQ.ts";
@@ -52,7 +52,7 @@ class Wants extends PathGame {
 const spec = { ...pathSpec(game), make: () => new Wants(game) };
 
 const sumOfAction = async (model: ReturnType<typeof endingModel>, rows: readonly Trajectory[]): Promise<number[]> => {
-  const { logProbs } = await score(model, rows.map(unweighted), { padId: template.padId, scored: ({ trajectory }, t) => isAgentToken(trajectory.stream.roles[t]!) }); // prettier-ignore
+  const { logProbs } = await score(model, rows.map((t) => rowOf(t)), { padId: template.padId, scored: ({ trajectory }, t) => isAgentToken(trajectory.stream.roles[t]!) }); // prettier-ignore
   return logProbs.map((row) => row.reduce((sum, x) => sum + (Number.isNaN(x) ? 0 : x), 0));
 };
 
@@ -119,15 +119,15 @@ it("imitation is the gradient of −lp of the chosen action beside that of the p
       ]);
     const pairs = [{ chosen: row([2, 3]), rejected: row([4]) }, { chosen: row([5]), rejected: row([6, 7]) }]; // prettier-ignore
     const refLogProbs = [2, 1, 1, 2].map((n) => new Float64Array(n + 1).fill(-2));
-    const of = async (plan: StepPlan): Promise<number[][]> => readAll(treeLeaves(planGradient(model, plan, { policyLoss: dpo() }, { lr: 0, padId: 0, refLogProbs }))); // prettier-ignore
-    const [plain, both] = [await of(planPreference(pairs)), await of(planPreference(pairs, { imitation: 0.7 }))];
+    const of = async (rows: readonly TokenRow[]): Promise<number[][]> => readAll(treeLeaves(rowGradient(model, withColumns(rows, { refLogProbs }), { policyLoss: dpo() }, { padId: 0 }))); // prettier-ignore
+    const [plain, both] = [await of(preferenceRows(pairs)), await of(preferenceRows(pairs, { imitation: 0.7 }))];
     // A mean over the pairs of means over tokens: for each pair by itself what SFT does.
-    const sft = await Promise.all(pairs.map(async ({ chosen }) => readAll(treeLeaves(planGradient(model, planSft([chosen]), { policyLoss: dpo() }, { lr: 0, padId: 0, refLogProbs: [refLogProbs[0]!] }))))); // prettier-ignore
+    const sft = await Promise.all(pairs.map(async ({ chosen }) => readAll(treeLeaves(rowGradient(model, sftRows([chosen]), { policyLoss: dpo() }, { padId: 0 }))))); // prettier-ignore
     both.forEach((leaf, l) => {
       const expected = leaf.map((_, k) => plain[l]![k]! + 0.35 * (sft[0]![l]![k]! + sft[1]![l]![k]!));
       expect(relativeError(leaf, expected)).toBeLessThan(1e-9);
     });
-    expect(() => planPreference(pairs, { imitation: -1 })).toThrow("imitation must be ≥ 0, got -1");
+    expect(() => preferenceRows(pairs, { imitation: -1 })).toThrow("imitation must be ≥ 0, got -1");
   } finally {
     exact.dispose();
   }

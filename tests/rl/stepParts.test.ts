@@ -5,17 +5,17 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
+import type { TokenRow } from "../../rl/methods/columns.ts";
 import { centred, grpo } from "../../rl/methods/advantages/index.ts";
 import { checkRolloutFilter, groupsKept } from "../../rl/methods/filter.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { methodFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
-import { planGradient } from "../../rl/train/loss.ts";
 import { AdaptiveEntropy, m2po, ppoClip, secondMomentMask } from "../../rl/methods/losses/index.ts";
-import { criticMetrics } from "../../rl/train/metrics.ts";
+import { criticMetrics } from "../../rl/train/report.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
-import type { Objective, StepPlan } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
-import { planSft } from "../../rl/train/supervised.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { rowGradient, weighStep } from "../support/rlBatches.ts";
+import { sftRows } from "../../rl/train/supervised.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
@@ -93,10 +93,10 @@ describe("successes are imitated", () => {
   const batch = [played(1, 2), played(0, 1), played(1, 3), played(1, 2, { masked: true }), played(5, 1, { info: { success: false } })]; // prettier-ignore
 
   it("with μ spread over all of their tokens", () => {
-    const { episodes } = planStep({ ...basic, imitation: 0.6 }, batch, 0);
-    expect(episodes.map(({ wWorld }) => [...wWorld].map((w) => +w.toFixed(12)))).toEqual([[0, 0.12, 0.12], [0, 0], [0, 0.12, 0.12, 0.12], [0, 0, 0], [0, 0]]); // prettier-ignore
-    const none = planStep({ ...basic, imitation: 0.6 }, [batch[1]!], 0);
-    expect([...none.episodes[0]!.wWorld]).toEqual([0, 0]);
+    const rows = weighStep({ ...basic, imitation: 0.6 }, batch, 0);
+    expect(rows.map(({ wWorld }) => [...wWorld].map((w) => +w.toFixed(12)))).toEqual([[0, 0.12, 0.12], [0, 0], [0, 0.12, 0.12, 0.12], [0, 0, 0], [0, 0]]); // prettier-ignore
+    const none = weighStep({ ...basic, imitation: 0.6 }, [batch[1]!], 0);
+    expect([...none[0]!.wWorld]).toEqual([0, 0]);
     expect(objectiveOf({ method: "vapo" }).imitation).toBe(0.1);
     expect(objectiveOf({ method: "vapo", imitation: 0 })).not.toHaveProperty("imitation");
   });
@@ -104,8 +104,8 @@ describe("successes are imitated", () => {
   it("is the gradient of SFT on them beside that of the policy term", async () => {
     const exact = await makeDevice("reference");
     const model = endingModel(exact);
-    const of = async (plan: StepPlan): Promise<number[][]> => readAll(treeLeaves(planGradient(model, plan, basic, { lr: 0, padId: 0 }))); // prettier-ignore
-    const [plain, both, sft] = [await of(planStep(basic, batch, 0)), await of(planStep({ ...basic, imitation: 0.6 }, batch, 0)), await of(planSft([batch[0]!, batch[2]!]))]; // prettier-ignore
+    const of = async (rows: readonly TokenRow[]): Promise<number[][]> => readAll(treeLeaves(rowGradient(model, rows, basic, { padId: 0 }))); // prettier-ignore
+    const [plain, both, sft] = [await of(weighStep(basic, batch, 0)), await of(weighStep({ ...basic, imitation: 0.6 }, batch, 0)), await of(sftRows([batch[0]!, batch[2]!]))]; // prettier-ignore
     both.forEach((leaf, l) => {
       const expected = leaf.map((_, k) => plain[l]![k]! + 0.6 * sft[l]![k]!);
       expect(relativeError(leaf, expected)).toBeLessThan(1e-9);
@@ -129,13 +129,15 @@ describe("successes are imitated", () => {
 });
 
 it("the explained variance of a critic is that of all targets, wherever they are", () => {
-  const [row] = planStep(basic, [played(1, 3)], 0).episodes;
+  const [row] = weighStep(basic, [played(1, 3)], 0);
   // R 1, 2, 4 and V 1, 1, 3: the errors 0, 1, 1 have a variance of 2/9, the targets of 14/9.
-  const plan: StepPlan = { fracRewardZeroStd: 0, episodes: [{ ...row!, returns: Float64Array.of(NaN, 1, NaN, 2) }, { ...row!, returns: Float64Array.of(NaN, 4) }] }; // prettier-ignore
+  const rows = [Float64Array.of(NaN, 1, NaN, 2), Float64Array.of(NaN, 4)].map((returns): TokenRow => ({
+    ...row!,
+    returns,
+  }));
   const values = [Float64Array.of(9, 1, 9, 1), Float64Array.of(9, 3)];
-  expect(criticMetrics(plan, values)["critic/vf_explained_var"]).toBeCloseTo(6 / 7, 12);
-  const flat: StepPlan = { ...plan, episodes: [plan.episodes[1]!] };
-  expect(criticMetrics(flat, [values[1]!])).toEqual({});
+  expect(criticMetrics(rows, values)["critic/vf_explained_var"]).toBeCloseTo(6 / 7, 12);
+  expect(criticMetrics([rows[1]!], [values[1]!])).toEqual({});
 });
 
 it("a group of one gets 0, or what verl gives it", () => {
@@ -168,7 +170,7 @@ describe("RAGEN's filter", () => {
 
   it("leaves the others out of the policy term and its denominators", () => {
     const batch = [[0, 1], [0, 0.1], [0.5, 0.5]].flatMap((rewards, group) => rewards.map((r) => played(r, 2, { group }))); // prettier-ignore
-    const of = (objective: Objective): number[] => planStep(objective, batch, 0).episodes.map(({ wPolicy }) => wPolicy.at(-1)!); // prettier-ignore
+    const of = (objective: Objective): number[] => weighStep(objective, batch, 0).map(({ wPolicy }) => wPolicy.at(-1)!); // prettier-ignore
     close(of(basic), Array<number>(6).fill(1 / 12));
     close(of({ ...basic, rolloutFilter: {} }), [0.25, 0.25, 0, 0, 0, 0]);
     close(of({ ...basic, rolloutFilter: { value: 1 } }), [0.125, 0.125, 0.125, 0.125, 0, 0]);

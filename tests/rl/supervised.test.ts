@@ -4,14 +4,14 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { AdamW } from "../../nn/optimizer.ts";
+import { withColumns } from "../../rl/methods/columns.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
-import { planGradient } from "../../rl/train/loss.ts";
 import { dft, dpo, ppoClip } from "../../rl/methods/losses/index.ts";
-import { planPreference, planSft } from "../../rl/train/supervised.ts";
+import { preferenceRows, sftRows } from "../../rl/train/supervised.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainPreference, trainSft } from "../../rl/train/loop.ts";
-import { randomBatch, toyLearner } from "../support/rlBatches.ts";
+import { randomBatch, rowGradient, toyStep } from "../support/rlBatches.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
 import { reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, toyTemplate } from "../support/rlToy.ts";
@@ -38,29 +38,34 @@ describe("without rewards", () => {
   });
 
   it("a pair's loss is the same in any micro-batch, and is a mean over pairs", async () => {
-    const learner = toyLearner(exact, { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" });
+    const learner = toyStep(exact, { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" });
     const batch = randomBatch(6);
-    const plan = planPreference([0, 2, 4].map((i) => ({ chosen: batch[i]!, rejected: batch[i + 1]! })));
-    expect(plan.episodes.map((e) => e.segment)).toEqual([0, 0, 1, 1, 2, 2]);
+    const rows = preferenceRows([0, 2, 4].map((i) => ({ chosen: batch[i]!, rejected: batch[i + 1]! })));
+    expect(rows.map((e) => e.segment)).toEqual([0, 0, 1, 1, 2, 2]);
     for (let k = 0; k < 3; k++) {
-      const pair = plan.episodes.slice(2 * k, 2 * k + 2).flatMap((e) => [...e.wPolicy]);
+      const pair = rows.slice(2 * k, 2 * k + 2).flatMap((e) => [...e.wPolicy]);
       expect(pair.reduce((a, b) => a + b, 0)).toBeCloseTo(1 / 3, 12);
     }
     const refLogProbs = batch.map((t) => new Float64Array(t.stream.ids.length).fill(-2));
     const policyLoss = dpo();
     const of = (maxTokens: number): Promise<number[][]> => {
-      const grads = planGradient(learner.model, plan, { policyLoss }, { lr: 0, padId: 0, refLogProbs, maxTokens });
+      const grads = rowGradient(
+        learner.model,
+        withColumns(rows, { refLogProbs }),
+        { policyLoss },
+        { padId: 0, maxTokens },
+      );
       return readAll(treeLeaves(grads));
     };
-    for (const b of pack(plan.episodes, { padId: 0, maxTokens: 1 })) expect(b.segments).toBe(1);
-    expect([...pack(plan.episodes, { padId: 0, maxTokens: 1 })].length).toBe(3);
+    for (const b of pack(rows, { padId: 0, maxTokens: 1 })) expect(b.segments).toBe(1);
+    expect([...pack(rows, { padId: 0, maxTokens: 1 })].length).toBe(3);
     const [whole, parts] = [await of(10_000), await of(1)];
     whole.forEach((leaf, i) => expect(relativeError(parts[i]!, leaf)).toBeLessThan(1e-12));
   });
 
   it("says what it misses", async () => {
-    expect(() => planPreference([])).toThrow("the list of pairs is empty");
-    expect(() => planPreference([{ chosen: word([2]), rejected: { ...word([3]), masked: true } }])).toThrow("pair 0 has 1 chosen and 0 rejected tokens to train"); // prettier-ignore
+    expect(() => preferenceRows([])).toThrow("the list of pairs is empty");
+    expect(() => preferenceRows([{ chosen: word([2]), rejected: { ...word([3]), masked: true } }])).toThrow("pair 0 has 1 chosen and 0 rejected tokens to train"); // prettier-ignore
     const model = endingModel(device);
     const options = { model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.1, pairs: [], policyLoss: dpo(), reference: model, batchSize: 1, steps: 1, rng: new Rng(1) }; // prettier-ignore
     await expect(reportsOf(trainPreference(options))).rejects.toThrow("trainPreference: there are no pairs");
@@ -70,9 +75,9 @@ describe("without rewards", () => {
 
   it("SFT leaves out what is not to be imitated; DFT weighs by the token's probability", async () => {
     const t = word([2, 3, 4]);
-    const { episodes } = planSft([t], { imitate: (_, k) => k !== 2 });
-    expect([...episodes[0]!.wWorld]).toEqual([0, 0.5, 0, 0.5]);
-    const asPolicy = planSft([t], { loss: "dft" }).episodes[0]!;
+    const rows = sftRows([t], { imitate: (_, k) => k !== 2 });
+    expect([...rows[0]!.wWorld]).toEqual([0, 0.5, 0, 0.5]);
+    const asPolicy = sftRows([t], { loss: "dft" })[0]!;
     expect([...asPolicy.wPolicy].map((w) => +w.toFixed(9))).toEqual([0, 0.333333333, 0.333333333, 0.333333333]);
     expect(asPolicy.wWorld.every((w) => w === 0)).toBe(true);
     const losses = async (loss: "sft" | "dft"): Promise<number[]> => {

@@ -11,13 +11,12 @@ import type { Tensor } from "../../engine/tensor.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import type { TransformerParams } from "../../nn/parameters.ts";
 import { forward, outputMatrix, pickHidden } from "../../nn/transformer.ts";
+import type { TokenRow } from "../../rl/methods/columns.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { actFocus } from "../../rl/methods/tokenWeights.ts";
-import { planGradient } from "../../rl/train/loss.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
-import type { StepPlan } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
+import { rowGradient, weighStep } from "../support/rlBatches.ts";
 import { rollout } from "../../rl/play/rollout.ts";
 import { emptyStream, policyMask, type Role } from "../../rl/episode/stream.ts";
 import { Template } from "../../rl/episode/template.ts";
@@ -152,16 +151,16 @@ it("ActFocus with α = 0: the policy's gradient is that of the actions alone, by
     return trajectoryOf(stream, { group: i % 2, reward: i >> 1 });
   });
   const count = (role: Role): number => episodes.reduce((n, t) => n + t.stream.roles.filter((r) => r === role).length, 0); // prettier-ignore
-  const gradient = async (alpha: number): Promise<{ plan: StepPlan; found: number[] }> => {
+  const gradient = async (alpha: number): Promise<{ rows: readonly TokenRow[]; found: number[] }> => {
     const focus = actFocus({ alpha, beta: 0 });
-    const plan = planStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", focus }, episodes, 0);
+    const rows = weighStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", focus }, episodes, 0);
     const update = { lr: 0, padId: template.padId, maxBatchTokens: 1000 };
-    return { plan, found: (await readAll(treeLeaves(planGradient(model, plan, { policyLoss: ppoClip() }, update)))).flat() }; // prettier-ignore
+    return { rows, found: (await readAll(treeLeaves(rowGradient(model, rows, { policyLoss: ppoClip() }, update)))).flat() }; // prettier-ignore
   };
-  const { plan, found } = await gradient(0);
+  const { rows, found } = await gradient(0);
   // ∇ −Σ A·lp / N over the tokens of actions, of which there are N; every episode read by itself.
   const loss = (params: TransformerParams): Tensor =>
-    plan.episodes
+    rows
       .map(({ trajectory: { stream }, advantages }) => {
         const T = stream.ids.length;
         const ids = tensor(Int32Array.from(stream.ids), { device, shape: [1, T] });

@@ -6,18 +6,22 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
+import { withColumns } from "../../rl/methods/columns.ts";
+import { weigh } from "../../rl/train/weights.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
 import { remax } from "../../rl/methods/advantages/index.ts";
 import { correction } from "../../rl/methods/importanceCorrection.ts";
 import { demonstrate } from "../../rl/play/demonstrations.ts";
 import type { EnvironmentSpec } from "../../environments/environment.ts";
-import { score, update, type UpdateResult } from "../../rl/train/loss.ts";
+import { score } from "../../rl/train/score.ts";
+import { optimizerStep } from "../../rl/train/step.ts";
+import { type PassResult, type StepReport, updateMetrics } from "../../rl/train/report.ts";
 import { reinforce } from "../../rl/methods/losses/index.ts";
-import { updateMetrics } from "../../rl/train/metrics.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { planStep } from "../../rl/train/plan.ts";
-import { planSft } from "../../rl/train/supervised.ts";
+import { weighStep } from "../support/rlBatches.ts";
+import { sftRows } from "../../rl/train/supervised.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
-import { type RlOptions, type SftOptions, type StepReport, trainRl, trainSft } from "../../rl/train/loop.ts";
+import { type RlOptions, type SftOptions, trainRl, trainSft } from "../../rl/train/loop.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { type Act, endingModel, episode, letters, randomEpisode, toySpec, toyTemplate } from "../support/rlToy.ts";
@@ -49,10 +53,10 @@ describe("trainSft", () => {
 
   it("trains the agent's tokens only, each with weight 1/N", async () => {
     const [demonstration] = await demonstrationsOf(1);
-    const { episodes } = planSft([demonstration!, demonstration!]);
+    const rows = sftRows([demonstration!, demonstration!]);
     const { roles } = demonstration!.stream;
     const N = 2 * roles.filter((role) => role === "action").length;
-    for (const { wWorld } of episodes) expect([...wWorld]).toEqual(roles.map((r) => (r === "action" ? 1 / N : 0)));
+    for (const { wWorld } of rows) expect([...wWorld]).toEqual(roles.map((r) => (r === "action" ? 1 / N : 0)));
   });
 
   it("needs demonstrations", async () => {
@@ -66,7 +70,7 @@ describe("trainRl", () => {
   it("reports finite metrics under TRL's names", async () => {
     const reports = await reportsOf(trainRl(toyRlOptions(endingModel(device))));
     expect(reports.length).toBe(3);
-    for (const { metrics, plan, scores } of reports) {
+    for (const { metrics, rows, scores } of reports) {
       for (const name of [
         "reward", "reward_std", "frac_reward_zero_std", "completions/mean_length", "completions/min_length",
         "completions/max_length", "completions/clipped_ratio", "tools/call_frequency", "rewards/toy/mean", "policy_loss", "world_loss", "entropy",
@@ -78,8 +82,8 @@ describe("trainRl", () => {
       expect(metrics["clip_ratio/region_mean"]).toBe(0);
       expect(metrics["sampling/sampling_logp_difference/max"]).toBeLessThan(1e-5);
       expect(metrics["world_loss"]).toBeGreaterThan(0);
-      expect(metrics["num_tokens"]).toBe(plan.episodes.reduce((n, e) => n + e.trajectory.stream.ids.length, 0));
-      plan.episodes.forEach(({ trajectory, wPolicy, wWorld }, i) =>
+      expect(metrics["num_tokens"]).toBe(rows.reduce((n, e) => n + e.trajectory.stream.ids.length, 0));
+      rows.forEach(({ trajectory, wPolicy, wWorld }, i) =>
         trajectory.stream.ids.forEach((_, t) =>
           expect(Number.isFinite(scores.logProbs[i]![t])).toBe(wPolicy[t] !== 0 || wWorld[t] !== 0),
         ),
@@ -89,7 +93,7 @@ describe("trainRl", () => {
 
   it("members of a group try one task, groups different ones, every step others", async () => {
     const reports = await reportsOf(trainRl(toyRlOptions(endingModel(device), { groups: 3 })));
-    const seeds = reports.map(({ plan }) => plan.episodes.map((e) => e.trajectory.seed));
+    const seeds = reports.map(({ rows }) => rows.map((e) => e.trajectory.seed));
     for (const row of seeds) for (let g = 0; g < 3; g++) expect(new Set(row.slice(3 * g, 3 * g + 3)).size).toBe(1);
     expect(new Set(seeds.flat()).size).toBe(9);
   });
@@ -125,12 +129,13 @@ describe("trainRl", () => {
 
     // The same by hand.
     const hand = endingModel(device);
-    const plan = planStep(toyObjective, report!.plan.episodes.map((e) => e.trajectory), 0); // prettier-ignore
+    const weighted = weighStep(toyObjective, report!.rows.map((e) => e.trajectory), 0); // prettier-ignore
     const packing = { padId: toyTemplate.padId, maxTokens: 40 };
-    const { logProbs } = await score(hand, plan.episodes, packing);
+    const { logProbs } = await score(hand, weighted, packing);
+    const rows = withColumns(weighted, { oldLogProbs: logProbs });
     const optimizer = new AdamW(hand.params, { clipNorm: 1 });
-    const options = { ...packing, lr: 0.05, oldLogProbs: logProbs, useRecordedOld: true };
-    const passes = [await update(hand, optimizer, plan, toyObjective, options), await update(hand, optimizer, plan, toyObjective, options)]; // prettier-ignore
+    const options = { ...packing, lr: 0.05, ratios: "before" } as const;
+    const passes = [await optimizerStep(hand, optimizer, rows, toyObjective, options), await optimizerStep(hand, optimizer, rows, toyObjective, options)]; // prettier-ignore
     expect(await paramsOf(model)).toEqual(await paramsOf(hand));
     expect(passes[1]!.policyLoss).not.toBe(passes[0]!.policyLoss);
     expect(optimizer.state.step).toBe(2);
@@ -138,21 +143,24 @@ describe("trainRl", () => {
 
   it("clip ratios by hand: low below 1 − εl with A < 0, high above 1 + εh with A > 0, the mean over the passes", () => {
     const trajectories = [1, -1].map((reward) => episode([["prompt", [1]], ["action", [2, 3, 4]]], { reward })); // prettier-ignore
-    const plan = planStep(toyObjective, trajectories, 0);
+    const advantages = advantagesOf(toyObjective, trajectories, 0);
     const old = [0, 0].map(() => new Float64Array(4).fill(-1));
-    const pass = (ratios: number[]): UpdateResult => {
+    const rows = withColumns(weigh(toyObjective, trajectories, advantages, 0), { oldLogProbs: old });
+    const pass = (ratios: number[]): PassResult => {
       const logProbs = [0, 0].map(() => Float64Array.of(NaN, ...ratios.map((r) => -1 + Math.log(r))));
       return { logProbs, entropy: logProbs, policyLoss: 0, worldLoss: 0, klLoss: 0, gradNorm: 0 };
     };
-    const ratiosOf = (passes: UpdateResult[]): number[] => {
-      const metrics = updateMetrics(plan, toyObjective, passes, old);
+    const ratiosOf = (passes: PassResult[]): number[] => {
+      const metrics = updateMetrics(rows, toyObjective, passes, advantages, "before");
       return ["low_mean", "high_mean", "region_mean"].map((name) => metrics[`clip_ratio/${name}`]!);
     };
     expect(ratiosOf([pass([1, 1, 1])])).toEqual([0, 0, 0]);
     expect(ratiosOf([pass([0.7, 0.9, 1.1])])).toEqual([1 / 6, 0, 1 / 6]);
     expect(ratiosOf([pass([1.3, 1.5, 1.1])])).toEqual([0, 2 / 6, 2 / 6]);
     expect(ratiosOf([pass([1, 1, 1]), pass([1.3, 0.5, 0.6])])).toEqual([2 / 12, 1 / 12, 3 / 12]);
-    expect(updateMetrics(plan, toyObjective, [pass([1.3, 0.5, 0.6])])["clip_ratio/region_mean"]).toBe(0); // on-policy
+    expect(
+      updateMetrics(rows, toyObjective, [pass([1.3, 0.5, 0.6])], advantages, "exact")["clip_ratio/region_mean"],
+    ).toBe(0); // on-policy
   });
 
   it("a KL penalty: 0 at the reference itself, positive later, and it holds the policy back", async () => {
@@ -194,18 +202,18 @@ describe("ReMax", () => {
     const model = endingModel(device);
     const before = await paramsOf(model);
     const [report] = await reportsOf(trainRl(toyRlOptions(model, { steps: 1, env, objective })));
-    const { metrics, plan } = report!;
+    const { metrics, rows } = report!;
     expect(metrics["remax/failed_baselines"]).toBe(1);
     expect(Object.entries(metrics).filter(([, value]) => !Number.isFinite(value))).toEqual([]);
     expect(metrics["grad_norm"]).toBeGreaterThan(0);
     expect(await paramsOf(model)).not.toEqual(before);
-    const [broken, whole] = [0, 1].map((group) => plan.episodes.filter((e) => e.trajectory.group === group));
+    const [broken, whole] = [0, 1].map((group) => rows.filter((e) => e.trajectory.group === group));
     expect(broken!.every((e) => e.advantages.every((a) => a === 0))).toBe(true);
     expect(broken!.some((e) => e.wWorld.some((w) => w > 0))).toBe(true); // ECHO reads it all the same
     expect(whole!.some((e) => e.advantages.some((a) => a !== 0))).toBe(true);
     const [healthy] = await reportsOf(trainRl(toyRlOptions(endingModel(device), { steps: 1, objective })));
     expect(healthy!.metrics["remax/failed_baselines"]).toBe(0);
-    expect(healthy!.plan.episodes.slice(3)).toEqual(whole);
+    expect(healthy!.rows.slice(3)).toEqual(whole);
   });
 
   it("a step that is stopped during its baseline is not learnt from", async () => {
@@ -226,7 +234,7 @@ describe("what goes wrong", () => {
     // Actions that never reach the environment (too long) are no failures of it.
     const reports = await reportsOf(trainRl({ ...options, rollout: { maxActionTokens: 60, maxTokens: 64 } }));
     expect(reports.length).toBe(2);
-    const allMasked = reports.every(({ plan }) => plan.episodes.every((e) => e.trajectory.masked));
+    const allMasked = reports.every(({ rows }) => rows.every((e) => e.trajectory.masked));
     expect(allMasked).toBe(true);
     expect(await paramsOf(model)).toEqual(before);
     expect(options.optimizer.state.step).toBe(0);
@@ -259,14 +267,14 @@ describe("what goes wrong", () => {
   it("a gradient that is not finite leaves parameters and moments as they were", async () => {
     const model = endingModel(device);
     const optimizer = new AdamW(model.params);
-    const plan = planSft([randomEpisode(new Rng(1))]);
-    const spoilt = { ...plan, episodes: plan.episodes.map((e) => ({ ...e, wWorld: e.wWorld.map((w) => w * 1e38) })) };
+    const rows = sftRows([randomEpisode(new Rng(1))]);
+    const spoilt = rows.map((row) => ({ ...row, wWorld: row.wWorld.map((w) => w * 1e38) }));
     const before = [await paramsOf(model), await readAll(treeLeaves(optimizer.state.m))];
     const options = { lr: 0.1, padId: toyTemplate.padId };
-    const { gradNorm } = await update(model, optimizer, spoilt, toyObjective, options);
+    const { gradNorm } = await optimizerStep(model, optimizer, spoilt, toyObjective, options);
     expect(Number.isFinite(gradNorm)).toBe(false);
     expect([await paramsOf(model), await readAll(treeLeaves(optimizer.state.m))]).toEqual(before);
-    await update(model, optimizer, plan, toyObjective, options);
+    await optimizerStep(model, optimizer, rows, toyObjective, options);
     expect(await paramsOf(model)).not.toEqual(before[0]);
   });
 
@@ -283,13 +291,13 @@ describe("what goes wrong", () => {
     await expect(once({ objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k3" } } })).rejects.toThrow("needs a reference model"); // prettier-ignore
     await expect(once({ objective: { ...toyObjective, agregation: "token-sum" } as Objective })).rejects.toThrow("did you mean 'aggregation'?"); // prettier-ignore
     await expect(once({ gruops: 3 } as Partial<RlOptions>)).rejects.toThrow("did you mean 'groups'?");
-    expect(() => planStep(toyObjective, [], 0)).toThrow("planStep: the list of episodes is empty");
-    expect(() => planSft([])).toThrow("planSft: the list of episodes is empty");
+    expect(() => weighStep(toyObjective, [], 0)).toThrow("advantagesOf: the list of episodes is empty");
+    expect(() => sftRows([])).toThrow("sftRows: the list of episodes is empty");
 
     const outside = randomEpisode(new Rng(1));
     outside.stream.ids[2] = 999;
     const optimizer = new AdamW(model.params);
-    const step = (t: Trajectory): Promise<unknown> => update(model, optimizer, planSft([t]), toyObjective, { lr: 0.1, padId: 0 }); // prettier-ignore
+    const step = (t: Trajectory): Promise<unknown> => optimizerStep(model, optimizer, sftRows([t]), toyObjective, { lr: 0.1, padId: 0 }); // prettier-ignore
     const before = [await paramsOf(model), device.backend.stats().liveBytes];
     await expect(step(outside)).rejects.toThrow(/id 999 .*outside/);
     await expect(step({ ...randomEpisode(new Rng(1)), masked: true })).rejects.toThrow(

@@ -169,7 +169,7 @@ export async function faultyRun(device: Device, folder: string, name: string, fa
   for await (const report of trainRl(fault.replay ? { ...options, replay: new ReplayBuffer(fault.replay) } : options)) {
     const step = warmStart + report.step;
     run.appendMetrics({ step, phase: "rl", ...report.metrics });
-    const chosen = pickEpisodes(report.plan.episodes);
+    const chosen = pickEpisodes(report.rows);
     for (const record of await describeEpisodes(model, template, chosen, "rl", step)) run.appendTranscript(record);
   }
   optimizer.dispose();

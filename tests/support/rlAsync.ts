@@ -4,7 +4,7 @@ import { type Job, requestOf, toWire } from "../../rl/async/messages.ts";
 import type { RolloutWorkers, WorkerEvents } from "../../rl/async/workers.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { append, emptyStream } from "../../rl/episode/stream.ts";
-import type { StepReport } from "../../rl/train/loop.ts";
+import type { StepReport } from "../../rl/train/report.ts";
 import { letters, toySpec, toyTemplate, trajectoryOf } from "./rlToy.ts";
 
 /** Metrics of a run without those that only an asynchronous one has. */

@@ -5,13 +5,21 @@ import type { Device } from "../../engine/device.ts";
 import { valueAndGrad } from "../../engine/grad.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
+import { scope } from "../../engine/scope.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { AdamW } from "../../nn/optimizer.ts";
 import type { TransformerParams } from "../../nn/parameters.ts";
+import type { Model } from "../../nn/transformer.ts";
 import type { ValueHead } from "../../nn/valueHead.ts";
-import { pack } from "../../rl/train/pack.ts";
-import { type LearnOptions, prepareStep } from "../../rl/train/step.ts";
-import { batchLoss } from "../../rl/train/loss.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
+import { lossOf, type LossParts, type Trained } from "../../rl/train/loss.ts";
+import { pack, type PackOptions } from "../../rl/train/pack.ts";
+import type { StepReport } from "../../rl/train/report.ts";
+import { type Ratios, ratiosOf, scoreTokens } from "../../rl/train/score.ts";
+import { type OptimizerStepOptions, packingOf, type StepOptions, trainStep } from "../../rl/train/step.ts";
+import { gradientOf } from "../../rl/train/update.ts";
+import { weigh } from "../../rl/train/weights.ts";
+import type { TokenRow } from "../../rl/methods/columns.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import type { Signals } from "../../rl/methods/tokenStatistics.ts";
 import {
@@ -95,8 +103,8 @@ export function madeUpSignals(trajectories: readonly Trajectory[]): Signals {
   };
 }
 
-/** A learner with everything: a reference, a critic whose values are not all 0. */
-export function toyLearner(device: Device, objective: Objective): LearnOptions & { readonly head: ValueHead } {
+/** Options of a step with everything: a reference, a critic whose values are not all 0. */
+export function toyStep(device: Device, objective: Objective): StepOptions & { readonly head: ValueHead } {
   const shape = { layers: 1, hiddenSize: 8 };
   const model = toyModel(device, 1, shape);
   const rng = new Rng(9);
@@ -114,26 +122,70 @@ export function toyLearner(device: Device, objective: Objective): LearnOptions &
     reference: toyModel(device, 2, shape),
     critic: { head, optimizer: new AdamW(head) },
     head,
+    rng: new Rng(0),
     // A loss without a ratio is right for the policy's own samples only.
     offPolicy: objective.policyLoss.ratio !== false,
   };
 }
 
+/** The rows of a step, from statistics that are there already. */
+export const weighStep = (
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  step: number,
+  statistics: Signals = {},
+): TokenRow[] =>
+  weigh(objective, trajectories, advantagesOf(objective, trajectories, step, statistics), step, statistics);
+
+/** The same of a step with these options, its statistics scored. */
+export async function scoredStep(
+  options: StepOptions,
+  trajectories: readonly Trajectory[],
+  step: number,
+): Promise<{ readonly rows: TokenRow[]; readonly statistics: Signals; readonly ratios: Ratios }> {
+  const { objective, critic } = options;
+  const ratios = ratiosOf(objective, options);
+  const asked = { ...options, head: critic?.head };
+  const statistics = await scoreTokens(asked, objective, trajectories, ratios, packingOf(options));
+  const advantages = advantagesOf(objective, trajectories, step, statistics);
+  return { rows: weigh(objective, trajectories, advantages, step, statistics, ratios), statistics, ratios };
+}
+
+/** A step that is trained on these episodes. */
+export async function trainOn(
+  options: Omit<StepOptions, "rng">,
+  trajectories: readonly Trajectory[],
+  step: number,
+): Promise<StepReport> {
+  const source = { play: () => Promise.resolve({ trajectories, metrics: {} }) };
+  return (await trainStep({ rng: new Rng(0), ...options }, source, step))!;
+}
+
+/** The gradient of the rows' loss, micro-batches summed, without an update. */
+export function rowGradient(
+  model: Model,
+  rows: readonly TokenRow[],
+  objective: LossParts,
+  options: PackOptions & Partial<OptimizerStepOptions>,
+): TransformerParams {
+  const trained: Trained = { policy: model.params };
+  return scope(() => gradientOf(trained, pack(rows, options), (tree, batch) => lossOf(tree, model, batch, objective, options.ratios)).gradient.policy); // prettier-ignore
+}
+
 /** Value and gradient of a step's loss with micro-batches of `maxTokens`, model and critic. */
 export async function lossAndGradient(
-  learner: LearnOptions & { readonly head: ValueHead },
+  learner: StepOptions & { readonly head: ValueHead },
   trajectories: readonly Trajectory[],
   maxTokens: number,
 ): Promise<{ value: number; leaves: number[][] }> {
   const { model, objective } = learner;
-  const { plan, update } = await prepareStep({ ...learner, maxBatchTokens: maxTokens }, trajectories, 3);
-  const head = objective.critic ? { head: learner.head } : {};
+  const options = { ...learner, maxBatchTokens: maxTokens };
+  const { rows, ratios } = await scoredStep(options, trajectories, 3);
+  const trained: Trained = { policy: model.params, ...(objective.critic ? { head: learner.head } : {}) };
   let value = 0;
   let leaves: number[][] | undefined;
-  for (const batch of pack(plan.episodes, update)) {
-    const result = valueAndGrad((tree: { policy: TransformerParams; head?: ValueHead }) =>
-      batchLoss(tree.policy, model, batch, objective, update.useRecordedOld ?? false, tree.head),
-    )({ policy: model.params, ...head });
+  for (const batch of pack(rows, packingOf(options))) {
+    const result = valueAndGrad((tree: Trained) => lossOf(tree, model, batch, objective, ratios))(trained);
     value += await result.value.item();
     const own = await Promise.all(treeLeaves(result.grads).map(async (g) => [...(await g.read())]));
     leaves = leaves?.map((leaf, i) => leaf.map((x, k) => x + own[i]![k]!)) ?? own;

@@ -7,7 +7,8 @@ import { grpo } from "../../rl/methods/advantages/index.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import type { RlOptions, StepReport } from "../../rl/train/loop.ts";
+import type { RlOptions } from "../../rl/train/loop.ts";
+import type { StepReport } from "../../rl/train/report.ts";
 import { readAll } from "./rlExecutors.ts";
 import { letters, toySpec, toyTemplate } from "./rlToy.ts";
 

@@ -216,8 +216,8 @@ describe("what RL is measured against", () => {
       const model = experiment.newModel(tokenizer, device);
       const learner = { model, template, optimizer: experiment.rlOptimizer(model) };
       const played: { seed: number; success: boolean }[] = [];
-      for await (const { plan } of experiment.rl(learner)) {
-        for (const { trajectory } of plan.episodes)
+      for await (const { rows } of experiment.rl(learner)) {
+        for (const { trajectory } of rows)
           played.push({ seed: trajectory.seed, success: trajectory.info["success"] === true });
       }
       return {

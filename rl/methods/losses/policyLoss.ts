@@ -8,6 +8,7 @@
  */
 import { type Expr, where } from "../../../kernels/expr.ts";
 import { div, fuse, gather, maximum, type Pointwise, scatterAdd, type Tensor } from "../../../engine/index.ts";
+import type { Columns } from "../columns.ts";
 import type { PerToken, Signal } from "../tokenStatistics.ts";
 
 /** Which sequence each token of a micro-batch belongs to: a rollout with all its rows, or a preference pair. Never split. */
@@ -17,25 +18,20 @@ export interface Segments {
   readonly count: number;
 }
 
-/** Columns over the N tokens of a micro-batch, each [N]. */
-export interface TokenColumns {
+/** What a policy loss sees of the N tokens of a micro-batch, each column [N]. */
+export interface TokenColumns
+  extends
+    Pick<Columns<Tensor>, "oldLogProbs" | "advantages" | "mask">,
+    // Of losses with `prepare`, and of those that need the reference.
+    Partial<Pick<Columns<Tensor>, "prepared" | "refLogProbs">> {
+  /** Of the policy that is trained: the gradient flows through these. */
   readonly logProbs: Tensor;
-  readonly oldLogProbs: Tensor;
-  readonly advantages: Tensor;
-  /** 1 on tokens of the policy term, else 0. */
-  readonly mask: Tensor;
   readonly segments: Segments;
-  /** What `prepare` gave; losses without it never look. */
-  readonly prepared?: Tensor;
-  /** Of losses that need the signal `refLogProbs`. */
-  readonly refLogProbs?: Tensor;
 }
 
 /** The whole step, before it is split. One entry per row and token; NaN or anything where `masks` is false. */
-export interface StepView {
+export interface StepView extends Pick<Columns<PerToken>, "oldLogProbs" | "advantages"> {
   readonly logProbs: PerToken;
-  readonly oldLogProbs: PerToken;
-  readonly advantages: PerToken;
   readonly masks: readonly (readonly boolean[])[];
   /** Optimiser step from 0, for random choices that are the same in a resumed run. */
   readonly step: number;
@@ -57,7 +53,7 @@ export interface PolicyLoss {
   tokenLoss(tokens: TokenColumns): Tensor;
 }
 
-/** Stands where a plan has no policy weights. */
+/** Stands where no token has a policy weight. */
 export const NO_POLICY: PolicyLoss = { name: "none", clip: null, tokenLoss: ({ advantages }) => advantages };
 
 /** ln ρ on trained tokens, 0 elsewhere. */

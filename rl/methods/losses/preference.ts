@@ -54,7 +54,7 @@ const DPO_IPO = options("dpo_ipo", NAMED);
 const DPO_HINGE = options("dpo_hinge", NAMED);
 
 /**
- * The loss of a pair, on each of its tokens; `planPreference` gives the tokens of a pair weights that sum to 1/pairs. The sums are
+ * The loss of a pair, on each of its tokens; `preferenceRows` gives the tokens of a pair weights that sum to 1/pairs. The sums are
  * differentiated through, so a token's gradient is its side's share of the pair's.
  */
 export function dpo(given?: DpoOptions): PolicyLoss {

@@ -5,7 +5,7 @@
 import { check } from "../../../engine/errors.ts";
 import type { Model, ValueHead } from "../../../nn/index.ts";
 import { type Judge, majorityVote, verdictReward } from "../../rewards/judge.ts";
-import { collectSignals } from "../../train/scores.ts";
+import { tokenStatistics } from "../../train/score.ts";
 import type { TokenStream } from "../../episode/stream.ts";
 import type { Template } from "../../episode/template.ts";
 import { episodeOf, type Position, type SearchStart, withAction } from "./position.ts";
@@ -67,7 +67,7 @@ export function headLeafValue(model: Model, head: ValueHead, { padId, endId }: T
       const stream = withAction(position.stream, position.turns, none, 1);
       return { ...episodeOf({ ...position, stream, stop: "max_turns" }, starts[i]!), masked: false };
     });
-    const { values } = await collectSignals({ model, head }, ["values"], rows, { padId });
+    const { values } = await tokenStatistics({ model, head }, ["values"], rows, { padId });
     return values!.map((row) => row.at(-1)!);
   };
 }

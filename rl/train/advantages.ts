@@ -1,0 +1,69 @@
+/** Advantages of a step: from the rewards of the episodes to one number for each of the agent's tokens. */
+import { check } from "../../engine/errors.ts";
+import { fracWithoutSpread } from "../episode/groups.ts";
+import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.ts";
+import type { Advantages } from "../methods/advantages/index.ts";
+import { klEstimate } from "../methods/losses/kl.ts";
+import { betaOf, checkObjective, type Objective } from "../methods/objective.ts";
+import { signal, type Signals } from "../methods/tokenStatistics.ts";
+
+export interface StepAdvantages extends Advantages {
+  /** Mean KL per trained token, where the penalty is in the reward. */
+  readonly kl?: number;
+}
+
+/**
+ * What the objective's estimator makes of the rewards, of which a KL penalty may be taken off before.
+ * @throws one clear line if the parts of the objective do not fit together
+ * @param step counts from 0: before the objective's `rewardFrom` all advantages are 0, and nobody has returns
+ */
+export function advantagesOf(
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  step: number,
+  statistics: Signals = {},
+): StepAdvantages {
+  const { advantage, kl: penalty, rewardFrom = 0 } = objective;
+  checkObjective(objective);
+  check(trajectories.length > 0, () => "advantagesOf: the list of episodes is empty");
+  const shaped = penalty?.in === "reward" ? withKlInReward(objective, trajectories, statistics) : { trajectories };
+  const { perToken, returns, fracRewardZeroStd } = advantage.estimate(shaped.trajectories, statistics);
+  const isRewarded = step >= rewardFrom;
+  const { kl } = shaped;
+  return {
+    perToken: isRewarded ? perToken : perToken.map((row) => new Float64Array(row.length)),
+    ...(isRewarded && returns ? { returns } : {}),
+    // Groups without spread are those of the outcomes, whatever a penalty makes of them.
+    fracRewardZeroStd: kl === undefined ? fracRewardZeroStd : fracWithoutSpread(rolloutsOf(trajectories)),
+    ...(kl === undefined ? {} : { kl }),
+  };
+}
+
+/** r̃_t = r_t − β·kl_t on the agent's tokens, from the log-probabilities that were recorded when they were sampled. */
+function withKlInReward(
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  statistics: Signals,
+): { readonly trajectories: readonly Trajectory[]; readonly kl?: number } {
+  const ref = signal(statistics, "refLogProbs", "kl in reward");
+  const beta = betaOf(objective);
+  const tokenRewards = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
+  const rewards = new Map<number, number>();
+  let [total, count] = [0, 0];
+  for (const rollout of rolloutsOf(trajectories)) {
+    const own = rewardsOfTokens(rollout, trajectories);
+    let penalty = 0;
+    rollout.tokens.forEach(({ row, t }, k) => {
+      const kl = klEstimate(objective.kl!.estimator, trajectories[row]!.stream.oldLogProbs[t]!, ref[row]![t]!);
+      tokenRewards[row]![t] = own[k]! - beta * kl;
+      penalty += kl;
+    });
+    for (const row of rollout.rows) rewards.set(row, rollout.reward - beta * penalty);
+    total += penalty;
+    count += rollout.tokens.length;
+  }
+  return {
+    trajectories: trajectories.map((t, row) => ({ ...t, reward: rewards.get(row)!, tokenRewards: tokenRewards[row]! })),
+    kl: count > 0 ? total / count : 0,
+  };
+}

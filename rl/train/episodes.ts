@@ -1,0 +1,74 @@
+/** The episodes of a step: those that were just played, guesses at their answers, and replayed ones. */
+import type { Metrics } from "../episode/metrics.ts";
+import type { Trajectory } from "../episode/stream.ts";
+import type { Objective } from "../methods/objective.ts";
+import { isGuided } from "../tasks/expertPrefix.ts";
+import { type DataOptions, type PlayedStep, type PlayEpisodes, type PlayOptions, rewarded } from "../tasks/play.ts";
+import { predictAnswers } from "../tasks/predictions.ts";
+import { withReplayed } from "../tasks/replay.ts";
+import type { StepReport } from "./report.ts";
+
+/** Where the episodes of a step come from. */
+export interface EpisodeSource {
+  /** New episodes for step `step`; `null` if the run was stopped. */
+  play(step: number): Promise<Pick<PlayedStep, "trajectories" | "metrics"> | null>;
+  /** The parameters have changed; the step's report may be added to. */
+  updated?(report: StepReport): Promise<StepReport>;
+}
+
+export interface StepEpisodes {
+  readonly trajectories: readonly Trajectory[];
+  /** Those that the policy has played in this step, without help. */
+  readonly own: readonly Trajectory[];
+  /** Whether an older policy wrote some of them. */
+  readonly isOffPolicy: boolean;
+  readonly metrics: Metrics;
+}
+
+/**
+ * Plays new episodes and adds guesses and replayed episodes. The replay buffer takes the new episodes in, without the
+ * guesses.
+ */
+export async function play(
+  options: DataOptions & Pick<PlayOptions, "model" | "template" | "rng">,
+  source: EpisodeSource,
+  step: number,
+): Promise<StepEpisodes | null> {
+  const played = await source.play(step);
+  if (played === null) return null;
+  const { model, template, predictions, replay, rng } = options;
+  const { trajectories: fresh, metrics } = played;
+  const own = fresh.filter((t) => !isGuided(t));
+  const guessed = predictions
+    ? await predictAnswers(model, template, fresh, predictions, rng.split(step).split("predictions"), step)
+    : { trajectories: [], metrics: {} };
+  const all = [...fresh, ...guessed.trajectories];
+  if (!replay) return { trajectories: all, own, isOffPolicy: false, metrics: { ...metrics, ...guessed.metrics } };
+  const drawn = replay.draw(step);
+  replay.add(fresh, step);
+  const replayed = withReplayed(all, drawn, step);
+  return {
+    trajectories: replayed.trajectories,
+    own,
+    isOffPolicy: drawn.length > 0,
+    metrics: { ...metrics, ...replayed.metrics, ...guessed.metrics },
+  };
+}
+
+/**
+ * If the estimator asks for it, plays each task once more, greedily. The return of that episode is the baseline of the
+ * task's group (ReMax); it is NaN if the environment failed.
+ */
+export async function withBaseline(
+  options: PlayOptions & { readonly objective: Objective },
+  { requests, trajectories }: Pick<PlayedStep, "requests" | "trajectories">,
+  playEpisodes: PlayEpisodes,
+): Promise<readonly Trajectory[]> {
+  const { objective, groupSize, rollout } = options;
+  if (!objective.advantage.greedyBaseline) return trajectories;
+  const first = requests.filter((_, e) => e % groupSize === 0);
+  const again = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
+  const greedy = rewarded(options, await playEpisodes(again, { ...rollout, temperature: 0 }));
+  const rewardOf = new Map(greedy.map((t) => [t.group, t.masked ? NaN : t.reward]));
+  return trajectories.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
+}

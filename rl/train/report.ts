@@ -1,0 +1,264 @@
+/**
+ * What is reported of a step, under TRL's names. A metric that does not exist (no penalty, nothing sampled) is left out
+ * rather than 0.
+ */
+import type { Tensor } from "../../engine/index.ts";
+import { mean, moments } from "../episode/groups.ts";
+import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
+import { isAgentToken, type Trajectory } from "../episode/stream.ts";
+import type { TokenRow } from "../methods/columns.ts";
+import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
+import { betaOf, type Objective } from "../methods/objective.ts";
+import type { PerToken, Signals } from "../methods/tokenStatistics.ts";
+import type { StepAdvantages } from "./advantages.ts";
+import { type BatchLoss, TERMS } from "./loss.ts";
+import { type Ratios, scatter, type Scores, unscored } from "./score.ts";
+import type { Part } from "./update.ts";
+
+/** One finished step. `metrics` are complete; the rest is for transcripts and studies. */
+export interface StepReport {
+  readonly step: number;
+  readonly metrics: Metrics;
+  /** The episodes, with what the loss was told of their tokens. */
+  readonly rows: readonly TokenRow[];
+  readonly scores: Scores;
+}
+
+/**
+ * What one pass over the rows did: the terms of the loss, summed over its micro-batches, and what its forward pass
+ * gave.
+ */
+export interface PassResult
+  extends
+    Record<"policyLoss" | "worldLoss" | "klLoss", number>,
+    Partial<Record<"entropyLoss" | "valueLoss", number>>,
+    Scores {
+  /** Before clipping. NaN or infinite: the step was skipped, parameters are as they were. */
+  readonly gradNorm: number;
+}
+
+/** What happened in a step of reinforcement learning. */
+export interface StepFacts {
+  readonly objective: Objective;
+  readonly trajectories: readonly Trajectory[];
+  /** Those whose outcomes are reported. */
+  readonly own: readonly Trajectory[];
+  /** Of playing. */
+  readonly metrics: Metrics;
+  readonly statistics: Signals;
+  readonly advantages: StepAdvantages;
+  readonly rows: readonly TokenRow[];
+  readonly ratios: Ratios;
+  readonly gradients: Metrics;
+  /** None: there was nothing to train. */
+  readonly passes: readonly PassResult[];
+  readonly learningRate: number;
+}
+
+export function reportOf(step: number, facts: StepFacts): StepReport {
+  const { objective, trajectories, own, statistics, advantages, rows, ratios, passes } = facts;
+  const trained = (): Metrics => ({
+    ...updateMetrics(rows, objective, passes, advantages, ratios),
+    ...(objective.correction && statistics.logProbs ? offPolicyMetrics(trajectories, statistics.logProbs) : {}),
+    ...(statistics.values ? criticMetrics(rows, statistics.values) : {}),
+    ...facts.gradients,
+    learning_rate: facts.learningRate,
+    ...(typeof objective.entropy === "object" ? { entropy_coef: objective.entropy.coefficient } : {}),
+  });
+  const metrics: Metrics = {
+    ...rolloutMetrics(trajectories),
+    ...(passes.length > 0 ? trained() : { frac_reward_zero_std: advantages.fracRewardZeroStd }),
+    ...(own.length < trajectories.length ? rolloutMetrics(own) : {}),
+    ...facts.metrics,
+  };
+  return { step, metrics, rows, scores: passes[0] ?? { logProbs: [], entropy: [] } };
+}
+
+/** Reads what the micro-batches of a pass gave, and frees it. @param norm of the gradient */
+export async function readPass(
+  rows: readonly TokenRow[],
+  parts: readonly Part<BatchLoss>[],
+  norm: Tensor,
+): Promise<PassResult> {
+  const [logProbs, entropy] = [unscored(rows), unscored(rows)];
+  const totals: { -readonly [K in (typeof TERMS)[number]]?: number } = {};
+  for (const { batch, result } of parts) {
+    await scatter(batch, result.logProbs, logProbs);
+    await scatter(batch, result.entropy, entropy);
+    for (const name of TERMS) {
+      const term = result[name];
+      if (term === undefined) continue;
+      totals[name] = (totals[name] ?? 0) + (await term.item());
+      term.dispose();
+    }
+  }
+  const gradNorm = await norm.item();
+  norm.dispose();
+  return { policyLoss: 0, worldLoss: 0, klLoss: 0, ...totals, gradNorm, logProbs, entropy };
+}
+
+/**
+ * What an update did: losses, entropy of the agent's tokens, clipping, and how far the sampler was from the trainer.
+ * @param passes one result per pass over the episodes. Clipping is the mean over them; the rest is of the first, in
+ *   which the policy is still the one that played.
+ */
+export function updateMetrics(
+  rows: readonly TokenRow[],
+  objective: Objective,
+  passes: readonly PassResult[],
+  { fracRewardZeroStd, kl }: Pick<StepAdvantages, "fracRewardZeroStd" | "kl">,
+  ratios: Ratios,
+): Metrics {
+  const first = passes[0]!;
+  const trained = rows.flatMap(({ trajectory, mask, advantages }, i) => {
+    const { roles, oldLogProbs: sampled } = trajectory.stream;
+    return roles.flatMap((role, t): TrainedToken[] =>
+      mask[t] && isAgentToken(role) ? [{ i, t, sampled: sampled[t]!, advantage: advantages[t]! }] : [],
+    );
+  });
+  const differences = trained.map(({ i, t, sampled }) => first.logProbs[i]![t]! - sampled);
+  const moved = differences.map(Math.exp);
+  const absolute = differences.map(Math.abs);
+  return {
+    policy_loss: first.policyLoss,
+    ...worldMetrics(rows, first),
+    ...imitationMetrics(rows, first),
+    loss: first.policyLoss + first.worldLoss + first.klLoss + (first.entropyLoss ?? 0) + (first.valueLoss ?? 0),
+    ...(first.entropyLoss === undefined ? {} : { entropy_loss: first.entropyLoss }),
+    ...(first.valueLoss === undefined ? {} : { value_loss: first.valueLoss }),
+    grad_norm: first.gradNorm,
+    frac_reward_zero_std: fracRewardZeroStd,
+    ...klMetrics(objective, kl, first),
+    ...(trained.length > 0
+      ? {
+          entropy: mean(trained.map(({ i, t }) => first.entropy[i]![t]!)),
+          "sampling/sampling_logp_difference/mean": mean(absolute),
+          "sampling/sampling_logp_difference/max": absolute.reduce((a, b) => Math.max(a, b)),
+          "sampling/importance_sampling_ratio/min": moved.reduce((a, b) => Math.min(a, b)),
+          "sampling/importance_sampling_ratio/mean": mean(moved),
+          "sampling/importance_sampling_ratio/max": moved.reduce((a, b) => Math.max(a, b)),
+          ...clipMetrics(rows, trained, objective, passes, ratios),
+        }
+      : {}),
+  };
+}
+
+/** A token of the policy term: its row and place, what the sampler recorded, its advantage. */
+interface TrainedToken {
+  readonly i: number;
+  readonly t: number;
+  readonly sampled: number;
+  readonly advantage: number;
+}
+
+/** `kl`: the penalty before its coefficient, in the loss as it is aggregated there, in the reward per token. */
+function klMetrics(objective: Objective, inReward: number | undefined, { klLoss }: PassResult): Metrics {
+  if (!objective.kl) return {};
+  const beta = betaOf(objective);
+  const kl = inReward ?? (beta > 0 ? klLoss / beta : 0);
+  return { kl, ...(typeof objective.kl.beta === "number" ? {} : { kl_beta: beta }) };
+}
+
+/**
+ * `world_loss`: mean of −lp over the targets of the world objective, in nats per token, whatever λ is;
+ * `world_loss_weighted`: its share of the loss. Both are left out if nothing was a target.
+ */
+function worldMetrics(rows: readonly TokenRow[], { logProbs, worldLoss }: PassResult): Metrics {
+  const losses = rows.flatMap(({ trajectory, wWorld, wClipped }, i) =>
+    [...wWorld].flatMap((w, t) => {
+      const isTarget = !isAgentToken(trajectory.stream.roles[t]!) && (w !== 0 || wClipped[t] !== 0);
+      return isTarget ? [-logProbs[i]![t]!] : [];
+    }),
+  );
+  const { weighted } = imitated(rows, logProbs);
+  return losses.length === 0 ? {} : { world_loss: mean(losses), world_loss_weighted: worldLoss - weighted };
+}
+
+/** −lp of the agent's own tokens that are imitated, and the sum with their weights. */
+function imitated(rows: readonly TokenRow[], logProbs: PerToken): { losses: number[]; weighted: number } {
+  const terms = rows.flatMap(({ trajectory, wWorld }, i) =>
+    [...wWorld].flatMap((w, t) => {
+      const isImitated = w !== 0 && isAgentToken(trajectory.stream.roles[t]!);
+      return isImitated ? [{ w, loss: -logProbs[i]![t]! }] : [];
+    }),
+  );
+  return { losses: terms.map(({ loss }) => loss), weighted: terms.reduce((sum, { w, loss }) => sum + w * loss, 0) };
+}
+
+/** `imitation_loss`: mean of −lp over the tokens of successful rollouts, in nats per token, whatever its weight is. */
+function imitationMetrics(rows: readonly TokenRow[], { logProbs }: PassResult): Metrics {
+  const { losses } = imitated(rows, logProbs);
+  return losses.length === 0 ? {} : { imitation_loss: mean(losses) };
+}
+
+/**
+ * `critic/vf_explained_var` (verl's name): 1 − Var(R − V)/Var(R) over the tokens with a target, V from before the
+ * update. 1 is a perfect critic, 0 one that knows no more than the mean, below 0 a harmful one. Left out where all
+ * targets are equal.
+ */
+export function criticMetrics(rows: readonly TokenRow[], values: PerToken): Metrics {
+  const targets = rows.flatMap(({ returns }, i) =>
+    [...returns].flatMap((R, t) => (Number.isNaN(R) ? [] : [{ R, error: R - values[i]![t]! }])),
+  );
+  const variance = (of: readonly number[]): number => moments(of, 0).std ** 2;
+  const total = variance(targets.map(({ R }) => R));
+  return total > 0 ? { "critic/vf_explained_var": 1 - variance(targets.map(({ error }) => error)) / total } : {};
+}
+
+/**
+ * Shares of trained tokens whose ratio the clip cut off: `low` below 1 − εl with A < 0, `high` above 1 + εh with A > 0.
+ * Where the loss looks at a sequence's ratio, shares of sequences.
+ */
+function clipMetrics(
+  rows: readonly TokenRow[],
+  trained: readonly TrainedToken[],
+  { policyLoss: { clip } }: Objective,
+  passes: readonly PassResult[],
+  ratios: Ratios,
+): Metrics {
+  if (clip === null) return {};
+  const bySegment = (): (typeof trained)[] => {
+    const segments = trained.map(({ i }) => rows[i]!.segment ?? i);
+    return [...new Set(segments)].map((segment) => trained.filter((_, k) => segments[k] === segment));
+  };
+  const units = clip.level ? bySegment() : trained.map((token) => [token]);
+  let [low, high] = [0, 0];
+  for (const { logProbs } of passes) {
+    for (const unit of units) {
+      const moved = unit.map(({ i, t }) => (ratios === "exact" ? 0 : logProbs[i]![t]! - rows[i]!.oldLogProbs[t]!));
+      const [ratio, { advantage }] = [Math.exp(mean(moved)), unit[0]!];
+      low += Number(ratio < clip.low && advantage < 0);
+      high += Number(ratio > clip.high && advantage > 0);
+    }
+  }
+  const n = units.length * passes.length;
+  return {
+    "clip_ratio/low_mean": low / n,
+    "clip_ratio/high_mean": high / n,
+    "clip_ratio/region_mean": (low + high) / n,
+  };
+}
+
+/**
+ * What an update on preference pairs did, chosen and rejected rows alternating as `preferenceRows` lays them out. The
+ * reward of an answer is β(lp − ref) summed over its tokens, whatever the loss makes of it.
+ */
+export function preferenceMetrics(rows: readonly TokenRow[], logProbs: PerToken, beta: number): Metrics {
+  const sums = rows.map(({ mask, refLogProbs }, i) => {
+    const tokens = [...mask].flatMap((own, t) => (own ? [t] : []));
+    return {
+      logp: tokens.reduce((sum, t) => sum + logProbs[i]![t]!, 0),
+      reward: beta * tokens.reduce((sum, t) => sum + logProbs[i]![t]! - refLogProbs[t]!, 0),
+    };
+  });
+  const [chosen, rejected] = [sums.filter((_, i) => i % 2 === 0), sums.filter((_, i) => i % 2 === 1)];
+  const margins = chosen.map(({ reward }, k) => reward - rejected[k]!.reward);
+  return {
+    "rewards/chosen": mean(chosen.map(({ reward }) => reward)),
+    "rewards/rejected": mean(rejected.map(({ reward }) => reward)),
+    "rewards/margins": mean(margins),
+    "rewards/accuracies": mean(margins.map((margin) => Number(margin > 0))),
+    "logps/chosen": mean(chosen.map(({ logp }) => logp)),
+    "logps/rejected": mean(rejected.map(({ logp }) => logp)),
+  };
+}

@@ -1,0 +1,203 @@
+/**
+ * Scoring: log-probabilities, entropies and other token statistics (rl/methods/tokenStatistics.ts) of tokens that have
+ * been played. This happens before the update, without gradient, and only for the statistics that a part of the
+ * objective asks for: GRPO with ECHO needs none. The policy and the reference are each run at most once.
+ */
+import { check } from "../../engine/errors.ts";
+import {
+  exp,
+  gather,
+  mul,
+  neg,
+  noGrad,
+  scope,
+  sub,
+  sum,
+  tensor,
+  type Tensor,
+  tokenLogProbs,
+} from "../../engine/index.ts";
+import {
+  forward,
+  headValues,
+  type Model,
+  outputMatrix,
+  pickHidden,
+  type TransformerParams,
+  type ValueHead,
+} from "../../nn/index.ts";
+import { isAgentToken, type Trajectory } from "../episode/stream.ts";
+import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { type Objective, signalsOf } from "../methods/objective.ts";
+import { isReferenceSignal, type PerToken, type Signal, SIGNALS, type Signals } from "../methods/tokenStatistics.ts";
+import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
+
+/**
+ * Which log-probabilities the ratios of a step refer to.
+ * - `exact`: those of the policy that is trained, so that every ratio is exactly 1. For one pass over the policy's own
+ *   samples.
+ * - `before`: those of this policy before the first of several passes.
+ * - `recorded`: those that the sampler recorded. For samples of an older policy, unless the objective corrects for it
+ *   otherwise.
+ */
+export type Ratios = "exact" | "before" | "recorded";
+
+/** @param options `offPolicy`: the tokens are those of an older policy; `iterations`: passes over them */
+export function ratiosOf(
+  { advantage, correction: importanceCorrection }: Objective,
+  { offPolicy = false, iterations = 1 }: { readonly offPolicy?: boolean; readonly iterations?: number },
+): Ratios {
+  if (offPolicy && !importanceCorrection && !advantage.offPolicy) return "recorded";
+  return iterations > 1 ? "before" : "exact";
+}
+
+/** The models that statistics are read from. */
+export interface ScoreSources {
+  readonly model: Model;
+  readonly reference?: Model | undefined;
+  readonly head?: ValueHead | undefined;
+}
+
+type Packing = Pick<PackOptions, "padId" | "maxTokens">;
+
+/** The statistics that the objective and the ratios ask for. */
+export async function scoreTokens(
+  sources: ScoreSources,
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  ratios: Ratios,
+  packing: Packing,
+): Promise<Signals> {
+  const wanted = new Set<Signal>([...signalsOf(objective), ...(ratios === "before" ? (["logProbs"] as const) : [])]);
+  const names = SIGNALS.filter((name) => wanted.has(name));
+  return names.length === 0 ? {} : tokenStatistics(sources, names, trajectories, packing);
+}
+
+/** The named statistics of the tokens that the agent sampled; NaN elsewhere. */
+export async function tokenStatistics(
+  { model, reference, head }: ScoreSources,
+  wanted: readonly Signal[],
+  trajectories: readonly Trajectory[],
+  packing: Packing,
+): Promise<Signals> {
+  const ofReference = wanted.filter(isReferenceSignal);
+  const ofModel = wanted.filter((name) => !isReferenceSignal(name));
+  const isMissing = ofReference.length > 0 && reference === undefined;
+  check(!isMissing, () => `the objective needs a reference model, for ${ofReference.join(", ")}`);
+  const isHeadless = ofModel.includes("values") && head === undefined;
+  check(!isHeadless, () => "the objective needs a critic: the options have no value head");
+  const rows = trajectories.map((trajectory) => rowOf(trajectory));
+  const statistics: { -readonly [S in Signal]?: Float64Array[] } = {};
+  const passes = [
+    { source: model, names: ofModel },
+    { source: reference, names: ofReference },
+  ];
+  for (const { source, names } of passes) {
+    if (names.length === 0) continue;
+    for (const name of names) statistics[name] = unscored(rows);
+    for (const batch of pack(rows, { ...packing, scored: isSampled })) {
+      const results = scope(() => noGrad(() => statisticsOf(source!, head, names, batch)), "statistics");
+      for (const [k, name] of names.entries()) await scatter(batch, results[k]!, statistics[name]!);
+    }
+  }
+  return statistics;
+}
+
+const isSampled = ({ trajectory: { stream, masked } }: TokenRow, t: number): boolean =>
+  !masked && isAgentToken(stream.roles[t]!);
+
+/** The named statistics of a micro-batch, [N] each. */
+function statisticsOf(
+  model: Model,
+  head: ValueHead | undefined,
+  names: readonly Signal[],
+  batch: MicroBatch,
+): Tensor[] {
+  const { params } = model;
+  const hidden_NC = hiddenOf(params, model, batch);
+  const at = (temperatureOf: (t: number) => number): { logProbs: Tensor; entropy: Tensor } =>
+    scoreHidden(params, hidden_NC, batch, batch.columns.temperatures.map(temperatureOf));
+  const sampled = once(() => at((T) => T));
+  const plain = once(() => at(() => 1));
+  // Each gets its own copy, because two statistics of one tensor are freed one by one.
+  return names.map((name) => {
+    switch (name) {
+      case "logProbs":
+      case "refLogProbs":
+        return mul(sampled().logProbs, 1);
+      case "entropy":
+        return mul(sampled().entropy, 1);
+      case "collision":
+        // ln Σ π² = lse(2z) − 2·lse(z), and with lp = z − lse(z) of any one token that is 2·lp(T) − lp(T/2).
+        return exp(sub(mul(sampled().logProbs, 2), at((T) => T / 2).logProbs));
+      case "values":
+        return headValues(head!, hidden_NC);
+      case "refEntropy":
+        return mul(plain().entropy, 1);
+      case "refNll":
+        return neg(plain().logProbs);
+      case "refEnergy": {
+        // −lse(z) = lp − z, with the logit of the token itself.
+        const { device } = params.embedding;
+        const rows_NC = gather(outputMatrix(params), tensor(batch.targets, { device }));
+        return sub(plain().logProbs, sum(mul(hidden_NC, rows_NC), { axis: -1 }));
+      }
+    }
+  });
+}
+
+function once<T>(make: () => T): () => T {
+  let value: T | undefined;
+  return () => (value ??= make());
+}
+
+/** One value per row and token; NaN where nothing was scored. */
+export interface Scores {
+  readonly logProbs: PerToken;
+  readonly entropy: PerToken;
+}
+
+/**
+ * Log-probability and entropy of the tokens that `scored` names, under `model`, at the recorded temperatures. No
+ * gradient.
+ */
+export async function score(model: Model, rows: readonly TokenRow[], options: PackOptions): Promise<Scores> {
+  const [logProbs, entropy] = [unscored(rows), unscored(rows)];
+  const { params } = model;
+  for (const batch of pack(rows, options)) {
+    const result = scope(() => noGrad(() => scoreHidden(params, hiddenOf(params, model, batch), batch)), "score");
+    await scatter(batch, result.logProbs, logProbs);
+    await scatter(batch, result.entropy, entropy);
+  }
+  return { logProbs, entropy };
+}
+
+/** Hidden states [N, C] where the scored tokens of a micro-batch are predicted. */
+export function hiddenOf(params: TransformerParams, { config }: Model, batch: MicroBatch): Tensor {
+  const { device } = params.embedding;
+  const ids_BT = tensor(batch.ids, { device, shape: [batch.rows, batch.length] });
+  return pickHidden(forward(params, config, ids_BT), batch.index);
+}
+
+/** Log-probabilities and entropies of the scored tokens, [N] each. @param temperatures default: those of the sampler */
+export function scoreHidden(
+  params: TransformerParams,
+  hidden_NC: Tensor,
+  batch: MicroBatch,
+  temperatures: Float64Array = batch.columns.temperatures,
+): { logProbs: Tensor; entropy: Tensor } {
+  const { device } = params.embedding;
+  const temperature = tensor(temperatures, { device, dtype: device.float });
+  return tokenLogProbs(hidden_NC, outputMatrix(params), tensor(batch.targets, { device }), { temperature });
+}
+
+/** A column for every row, NaN where nothing was scored. */
+export const unscored = (rows: readonly TokenRow[]): Float64Array[] =>
+  rows.map(({ trajectory }) => new Float64Array(trajectory.stream.ids.length).fill(NaN));
+
+/** Reads [N] values into place and frees them. */
+export async function scatter(batch: MicroBatch, values: Tensor, into: readonly Float64Array[]): Promise<void> {
+  const read = await values.read();
+  values.dispose();
+  for (let n = 0; n < read.length; n++) into[batch.episode[n]!]![batch.token[n]!] = read[n]!;
+}

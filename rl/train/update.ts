@@ -1,0 +1,54 @@
+/** The gradient of a step's loss, summed over its micro-batches, and the change of parameters that follows from it. */
+import { check } from "../../engine/errors.ts";
+import { type Tensor, type Tree, treeLeaves, valueAndGrad } from "../../engine/index.ts";
+import { accumulateGrads, type AdamW, type TransformerParams, type ValueHead } from "../../nn/index.ts";
+import type { Trained } from "./loss.ts";
+import type { MicroBatch } from "./pack.ts";
+
+/** A value head and what trains it. */
+export interface Critic {
+  readonly head: ValueHead;
+  readonly optimizer: AdamW<ValueHead>;
+}
+
+/** What trains the policy, and the critic's head if it is trained along with it. */
+export interface Optimizers {
+  readonly optimizer: AdamW<TransformerParams>;
+  readonly critic?: Critic | undefined;
+}
+
+/** What a loss returned beside its value, for each micro-batch. */
+export interface Part<A> {
+  readonly batch: MicroBatch;
+  readonly result: A;
+}
+
+/** Σ over the micro-batches of ∇loss. */
+export function gradientOf<T extends Tree, A>(
+  trained: T,
+  batches: Iterable<MicroBatch>,
+  loss: (trained: T, batch: MicroBatch) => readonly [Tensor, A],
+): { gradient: T; parts: Part<A>[] } {
+  let gradient: T | undefined;
+  const parts: Part<A>[] = [];
+  for (const batch of batches) {
+    const { aux, grads } = valueAndGrad((tree: T) => loss(tree, batch))(trained);
+    const sum = accumulateGrads(gradient, grads);
+    // What has been added is not needed any more: else the gradients of every micro-batch would live on.
+    if (gradient !== undefined) for (const g of treeLeaves(grads)) g.dispose();
+    gradient = sum;
+    parts.push({ batch, result: aux });
+  }
+  check(gradient !== undefined, () => "gradient: no token of the step has a weight; is every episode masked?");
+  return { gradient, parts };
+}
+
+/**
+ * Changes the parameters of the policy, and of the critic if its head has a gradient, in place and at the same rate.
+ * @returns the norm of the policy's gradient, before clipping
+ */
+export function update({ optimizer, critic }: Optimizers, gradient: Trained, lr: number): Tensor {
+  const norm = optimizer.step(gradient.policy, lr);
+  if (gradient.head) critic!.optimizer.step(gradient.head, lr);
+  return norm;
+}

@@ -1,0 +1,164 @@
+/**
+ * Weights of a step: how much each token counts in each term of the loss. Everything that depends on the whole step
+ * (denominators, selections, what a policy loss computes over all tokens) is settled here, before the step is split
+ * into micro-batches.
+ */
+import { rowsWithoutSpread } from "../episode/groups.ts";
+import { succeeded } from "../episode/outcomes.ts";
+import { isTruncated, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
+import { aggregationWeights } from "../methods/aggregation.ts";
+import { type Columns, rowOf, type TokenRow, withColumns } from "../methods/columns.ts";
+import { rowsFilteredOut } from "../methods/filter.ts";
+import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
+import { betaOf, entropyOf, type Objective, worldsOf } from "../methods/objective.ts";
+import type { PerToken, Signals } from "../methods/tokenStatistics.ts";
+import type { StepAdvantages } from "./advantages.ts";
+import type { Ratios } from "./score.ts";
+
+/**
+ * The rows of one optimiser step, with all that the loss is told of their tokens.
+ * @param step counts from 0, for schedules
+ * @param statistics those that `signalsOf(objective)` names
+ */
+export function weigh(
+  objective: Objective,
+  trajectories: readonly Trajectory[],
+  advantages: StepAdvantages,
+  step: number,
+  statistics: Signals = {},
+  ratios: Ratios = "recorded",
+): TokenRow[] {
+  const { aggregation, maxLength, critic, imitation = 0, rewardFrom = 0 } = objective;
+  const { focus: tokenWeights, correction: importanceCorrection } = objective;
+  const leftOut = rowsLeftOut(objective, trajectories);
+  const masks = trajectories.map((t, row) => (leftOut.has(row) ? policyMask(t).fill(false) : policyMask(t)));
+  const sequences = rolloutRows(trajectories);
+  const groups = sequences.map((rows) => trajectories[rows[0]!]!.group);
+  const counted = { sequences, groups, ...(maxLength === undefined ? {} : { maxLength }) };
+  const plain = aggregationWeights(masks, aggregation, counted);
+
+  const importance = tokenWeights?.weights(trajectories, statistics);
+  const weighted = importance
+    ? tokenWeights!.normalized
+      ? aggregationWeights(masks, aggregation, { ...counted, importance })
+      : times(plain, importance)
+    : plain;
+  const wPolicy = importanceCorrection
+    ? times(weighted, importanceCorrection.weights(trajectories, statistics, advantages.perToken))
+    : weighted;
+  const { exact, clipped } = worldWeights(objective, trajectories, step, statistics);
+  if (imitation > 0 && step >= rewardFrom) addImitation(exact, trajectories, imitation);
+  const { returns } = advantages;
+  const wValue = critic && returns ? valueWeights(returns, critic.coefficient ?? 0.1, sequences) : undefined;
+  const beta = objective.kl?.in === "reward" ? 0 : betaOf(objective);
+  const entropy = entropyOf(objective);
+
+  const { logProbs, refLogProbs, values } = statistics;
+  const segmentOf = new Map(sequences.flatMap((rows, i) => rows.map((row) => [row, i])));
+  const rows = trajectories.map((trajectory, i) => {
+    const columns: Partial<Columns> = {
+      advantages: advantages.perToken[i]!,
+      mask: onesWhere(masks[i]!),
+      wPolicy: wPolicy[i]!,
+      wWorld: exact[i]!,
+      wKl: scaled(plain[i]!, beta),
+      wEntropy: scaled(plain[i]!, entropy),
+      ...(clipped ? { wClipped: clipped[i]! } : {}),
+      ...(wValue ? { wValue: wValue[i]!, returns: returns![i]! } : {}),
+      ...(logProbs && ratios !== "recorded" ? { oldLogProbs: logProbs[i]! } : {}),
+      ...(refLogProbs ? { refLogProbs: refLogProbs[i]! } : {}),
+      ...(values ? { oldValues: values[i]! } : {}),
+    };
+    return rowOf(trajectory, columns, segmentOf.get(i));
+  });
+  return withPrepared(objective.policyLoss, rows, step, logProbs);
+}
+
+/** The rows with the policy loss's own column, if it has one. @param logProbs of the policy as it is now */
+export function withPrepared(
+  policyLoss: PolicyLoss,
+  rows: readonly TokenRow[],
+  step: number,
+  logProbs: PerToken | undefined,
+): TokenRow[] {
+  if (!policyLoss.prepare) return [...rows];
+  const prepared = policyLoss.prepare({
+    logProbs: logProbs!,
+    oldLogProbs: rows.map((row) => row.oldLogProbs),
+    advantages: rows.map((row) => row.advantages),
+    masks: rows.map(({ mask }) => Array.from(mask, Boolean)),
+    step,
+  });
+  return withColumns(rows, { prepared });
+}
+
+/** Rows that the policy term and its denominators leave out. */
+function rowsLeftOut(objective: Objective, trajectories: readonly Trajectory[]): ReadonlySet<number> {
+  const { dropConstantGroups, rolloutFilter, maskTruncated } = objective;
+  return new Set([
+    ...(dropConstantGroups ? rowsWithoutSpread(trajectories) : []),
+    ...(rolloutFilter ? rowsFilteredOut(trajectories, rolloutFilter) : []),
+    ...(maskTruncated ? truncatedRows(trajectories) : []),
+  ]);
+}
+
+/** The rows of rollouts that ran out of tokens. */
+const truncatedRows = (trajectories: readonly Trajectory[]): number[] =>
+  rolloutRows(trajectories).flatMap((rows) => (rows.some((row) => isTruncated(trajectories[row]!)) ? rows : []));
+
+// These are loops over tokens and not `map` with a closure: a JavaScript engine would compile the closures anew in
+// every step (docs/log.md).
+function onesWhere(mask: readonly boolean[]): Float64Array {
+  const result = new Float64Array(mask.length);
+  for (let t = 0; t < mask.length; t++) if (mask[t]) result[t] = 1;
+  return result;
+}
+
+function scaled(row: Float64Array, factor: number): Float64Array {
+  const result = new Float64Array(row.length);
+  for (let t = 0; t < row.length; t++) result[t] = row[t]! * factor;
+  return result;
+}
+
+const times = (a: readonly Float64Array[], b: readonly Float64Array[]): Float64Array[] =>
+  a.map((row, i) => {
+    const result = new Float64Array(row.length); // a weight of 0 stays 0 whatever it is multiplied by, also by NaN
+    for (let t = 0; t < row.length; t++) if (row[t] !== 0) result[t] = row[t]! * b[i]![t]!;
+    return result;
+  });
+
+/** Weights of −lp, and of the clipped error if some world objective has it; those of one form add up. */
+export function worldWeights(
+  objective: Pick<Objective, "world">,
+  trajectories: readonly Trajectory[],
+  step: number,
+  statistics: Signals,
+): { exact: Float64Array[]; clipped: Float64Array[] | undefined } {
+  const empty = (): Float64Array[] => trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
+  const exact = empty();
+  let clipped: Float64Array[] | undefined;
+  for (const world of worldsOf(objective)) {
+    const into = world.clip === undefined ? exact : (clipped ??= empty());
+    for (const [i, row] of world.weights(trajectories, step, statistics).entries()) {
+      for (let t = 0; t < row.length; t++) into[i]![t]! += row[t]!;
+    }
+  }
+  return { exact, clipped };
+}
+
+/** Adds the weights of −lp on the tokens of successful rollouts, which sum to `weight`; nothing if none succeeded. */
+function addImitation(into: readonly Float64Array[], trajectories: readonly Trajectory[], weight: number): void {
+  const successes = rolloutsOf(trajectories).filter(({ scorable, first }) => scorable && succeeded(first));
+  const tokens = successes.flatMap((rollout) => rollout.tokens);
+  for (const { row, t } of tokens) into[row]![t]! += weight / tokens.length;
+}
+
+/** The value loss is a mean over all tokens that have a target. */
+function valueWeights(
+  returns: PerToken,
+  coefficient: number,
+  sequences: readonly (readonly number[])[],
+): Float64Array[] {
+  const masks = returns.map((row) => Array.from(row, (R) => !Number.isNaN(R)));
+  return aggregationWeights(masks, "token-mean", { sequences }).map((row) => scaled(row, coefficient));
+}
