@@ -1,7 +1,8 @@
 /**
- * Aggregation: how per-token losses become one number. The denominators are those of the whole optimiser step and are folded into
- * per-token weights before the step is split, so the loss is a plain weighted sum and micro-batches change nothing
- * ("mean of micro-batch means" does: TRL issue 3021). Names as in verl; TRL's `loss_type` names are accepted.
+ * Aggregation: how the losses of single tokens become one number. The denominators are those of the whole optimiser
+ * step. They are folded into per-token weights before the step is split, so that the loss is a plain weighted sum and
+ * splitting it into micro-batches changes nothing. (A mean of the means of micro-batches does change with the split:
+ * TRL issue 3021.) The names are verl's; TRL's `loss_type` names are accepted too.
  */
 import { check, fail } from "../../engine/errors.ts";
 
@@ -25,7 +26,7 @@ export const AGGREGATION_FORMULAS: Readonly<Record<Aggregation, string>> = {
   "prompt-mean-token-mean": "mean over the tasks of the mean over all tokens of a task's group, SkyRL's prompt_mean",
 };
 
-/** TRL's `loss_type` names, each for its aggregation, and SkyRL's. */
+/** Names that TRL (`loss_type`) and SkyRL (`prompt_mean`) use for these aggregations. */
 export const AGGREGATION_ALIASES: Readonly<Record<string, Aggregation>> = {
   dapo: "token-mean",
   bnpo: "token-mean",
@@ -38,41 +39,42 @@ export const AGGREGATION_ALIASES: Readonly<Record<string, Aggregation>> = {
   prompt_mean: "prompt-mean-token-mean",
 };
 
+/** The aggregation of this name, or of this alias. */
 export function aggregationByName(name: string): Aggregation {
   const found =
     AGGREGATIONS.find((a) => a === name) ??
     (Object.hasOwn(AGGREGATION_ALIASES, name) ? AGGREGATION_ALIASES[name] : undefined);
-  return (
-    found ??
-    fail(
-      `aggregation: unknown name "${name}", expected ${[...AGGREGATIONS, ...Object.keys(AGGREGATION_ALIASES)].join(", ")}`,
-    )
-  );
+  const known = [...AGGREGATIONS, ...Object.keys(AGGREGATION_ALIASES)];
+  return found ?? fail(`aggregation: unknown name "${name}", expected ${known.join(", ")}`);
 }
 
 export interface AggregationOptions {
   /** L_max of `seq-mean-token-sum-norm` */
   readonly maxLength?: number;
-  /** Rows of each sequence; default: every row is one. */
+  /** The rows of each sequence. Default: every row is a sequence. */
   readonly sequences?: readonly (readonly number[])[];
-  /** The task of each sequence, for `prompt-mean-token-mean`; default: each is one of its own. */
+  /** The task of each sequence, for `prompt-mean-token-mean`. Default: every sequence has a task of its own. */
   readonly groups?: readonly number[];
-  /** How much each trained token counts, ≥ 0; default 1. The denominators count the same, so only proportions matter. */
+  /**
+   * How much each trained token counts, ≥ 0; default 1. The denominators count tokens the same way, so only proportions
+   * matter.
+   */
   readonly importance?: readonly Float64Array[];
 }
 
 /**
- * The weight of each token, 0 outside the mask. N is the number of trained tokens of the whole step, S the number of sequences
- * that have at least one; a sequence is a rollout, with all its rows.
+ * The weight of each token, 0 outside the mask. N is the number of trained tokens of the whole step, S the number of
+ * sequences that have at least one; a sequence is a rollout, with all its rows.
  * @param masks per row, per token
- * @param options or L_max alone
+ * @param options a plain number stands for L_max (`maxLength`)
  */
 export function aggregationWeights(
   masks: readonly (readonly boolean[])[],
   aggregation: Aggregation,
   options: AggregationOptions | number = {},
 ): Float64Array[] {
-  const { maxLength, sequences = masks.map((_, row) => [row]), groups, importance } = typeof options === "number" ? { maxLength: options } : options; // prettier-ignore
+  const given: AggregationOptions = typeof options === "number" ? { maxLength: options } : options;
+  const { maxLength, sequences = masks.map((_, row) => [row]), groups, importance } = given;
   const lengths = sequences.map((rows) =>
     rows.reduce((sum, row) => sum + worthOfRow(masks[row]!, importance?.[row]), 0),
   );
@@ -106,7 +108,7 @@ export function aggregationWeights(
   };
   const weights = masks.map((mask) => new Float64Array(mask.length));
   for (const [i, rows] of sequences.entries()) {
-    if (lengths[i] === 0) continue; // keeps 1/0 away
+    if (lengths[i] === 0) continue; // a sequence without trained tokens would divide by 0
     const weight = weightOf(i);
     for (const row of rows) {
       const [mask, own] = [masks[row]!, importance?.[row]];

@@ -1,7 +1,8 @@
 /**
- * Which rollouts are learnt from. `filterRollouts`: as demonstrations (rejection-sampling fine-tuning: Yuan et al. 2023, arXiv
- * 2308.01825; RAFT, arXiv 2304.06767), what succeeded is imitated with `trainSft`, what failed is dropped. `rowsFilteredOut`: in a
- * step of RL, groups whose rewards hardly differ are left out of the policy term (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
+ * Which rollouts are learnt from. `filterRollouts` chooses demonstrations for rejection-sampling fine-tuning
+ * (Yuan et al. 2023, arXiv 2308.01825; RAFT, arXiv 2304.06767): successful rollouts are imitated with `trainSft`,
+ * failed ones are dropped. `rowsFilteredOut` is for a step of RL: it leaves groups whose rewards hardly differ out of
+ * the policy term (RAGEN, Wang et al. 2025, arXiv 2504.20073, §4.1).
  */
 import { check } from "../../engine/errors.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
@@ -9,14 +10,15 @@ import { groupBy, groupsOf, moments } from "../episode/groups.ts";
 import { isAgentToken, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { type Success, succeeded } from "../episode/outcomes.ts";
 
-/** Without a limit per task the easy tasks crowd out the others. */
+/** The limit per task keeps easy tasks, which succeed often, from crowding out the others. */
 export const ROLLOUT_CHOICE = options("filterRollouts", {
   keep: inCode<Success>(
-    "what is kept; by default what the environment calls a success, else a positive return",
+    "which rollouts are kept; by default those that the environment calls a success, or, if it says nothing, those " +
+      "with a positive return",
     "a function of the trajectory",
     (value) => typeof value === "function",
   ),
-  perTask: number(4, "rollouts of one task at most, the shortest (in the agent's tokens) first", {
+  perTask: number(4, "how many rollouts of one task are kept at most; those with the fewest agent tokens come first", {
     integer: true,
     min: 1,
     infinite: true,
@@ -25,9 +27,10 @@ export const ROLLOUT_CHOICE = options("filterRollouts", {
 export type FilterOptions = OptionsOf<typeof ROLLOUT_CHOICE>;
 
 /**
- * The rollouts to imitate, in the order in which they came. Masked and unscorable ones are left out, and so are all but the first
- * of several with the same tokens. Tasks are told apart by environment, text and seed. The rows of a rollout stay together. Only
- * the agent's tokens are imitated by `trainSft`: a chooser's and a guide's actions are prompt.
+ * The rollouts to imitate, in the order in which they came. Masked and unscorable ones are left out, and of several
+ * with the same tokens only the first is kept. Two tasks are the same if environment, text and seed are equal. The rows
+ * of a rollout stay together. `trainSft` imitates the agent's tokens only: actions that were given to the agent (by
+ * exploration or by an expert) have the role `prompt`.
  */
 export function filterRollouts(trajectories: readonly Trajectory[], given?: FilterOptions): Trajectory[] {
   const { keep = succeeded, perTask } = ROLLOUT_CHOICE.read(given);
@@ -49,31 +52,40 @@ export function filterRollouts(trajectories: readonly Trajectory[], given?: Filt
 
 const taskOf = ({ env, task, seed }: Trajectory): string => JSON.stringify([env, task, seed]);
 
-/** RAGEN's names: what a group is worth is the standard deviation (ddof 1) of its rewards; groups without any are never kept. */
+/**
+ * RAGEN's filter, with its names. Groups are ranked by the standard deviation (ddof 1) of their rewards; a group whose
+ * deviation is 0 is never kept.
+ */
 export const ROLLOUT_FILTER = options("rolloutFilter", {
   strategy: oneOf(
     ["top_p", "top_k", "min_p"],
     "top_p",
-    "the groups of largest deviation that together have the share `value` of all deviation; the share `value` of all " +
-      "groups, at least one; or those with at least the share `value` of the largest deviation",
+    "which groups are kept: `top_p` those of largest deviation that together have the share `value` of all " +
+      "deviation; " +
+      "`top_k` the share `value` of all groups, at least one; `min_p` those whose deviation is at least `value` " +
+      "times the largest",
   ),
-  value: number(undefined, "by default 0.9, for `top_k` 0.25", { min: 0, max: 1 }),
+  value: number(undefined, "the share that `strategy` speaks of; by default 0.9, for `top_k` 0.25", { min: 0, max: 1 }),
   mode: oneOf(
     ["linear", "softmax"],
     undefined,
-    "of `top_p`: the deviations less 0.01 of tolerance, with which a step of next to no spread is dropped whole " +
-      "(`linear`, the default), or their softmax",
+    "what `top_p` adds up: the deviations, minus a tolerance of 0.01 that drops a step with next to no spread " +
+      "altogether (`linear`, the default), or their softmax",
   ),
 });
 export type RolloutFilter = OptionsOf<typeof ROLLOUT_FILTER>;
 const TOLERANCE = 0.01;
 
+/** Throws if an option is out of range, or if `mode` is given for a strategy that has none. */
 export function checkRolloutFilter(filter: RolloutFilter): void {
   const { strategy, mode } = ROLLOUT_FILTER.read(filter);
   check(mode === undefined || strategy === "top_p", () => `rolloutFilter: mode is for top_p, not ${strategy}`);
 }
 
-/** The places of the groups that are kept, largest deviation first; of equal ones the first. @param deviations one for each group */
+/**
+ * The places of the groups that are kept, largest deviation first; of equal deviations the first comes first.
+ * @param deviations one for each group
+ */
 export function groupsKept(deviations: readonly number[], filter: RolloutFilter): number[] {
   const { strategy = "top_p", value = strategy === "top_k" ? 0.25 : 0.9, mode = "linear" } = filter;
   const ranked = deviations
@@ -88,7 +100,7 @@ export function groupsKept(deviations: readonly number[], filter: RolloutFilter)
   const total = masses.reduce((a, b) => a + b, 0);
   const wanted = value * total - (mode === "linear" ? TOLERANCE : 0);
   let sum = 0;
-  // A softmax has a mass in every group, and keeps one at least.
+  // A softmax gives every group some mass, so at least one group is kept.
   return places.filter((_, k) => {
     const isWanted = sum < wanted || (mode === "softmax" && k === 0);
     sum += masses[k]!;

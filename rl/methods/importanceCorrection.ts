@@ -1,25 +1,28 @@
 /**
- * Corrections for a sampler that is not the learner: an older policy, or the same weights through other kernels. The learner's
- * policy before the update is compared with what the sampler recorded, r = π_learner/π_sampler, and tokens are weighed by r
- * (truncated importance sampling), dropped where r is out of bounds (IcePop, masked IS), or dropped by a divergence (rejection).
- * Weights are constants of the step; where a token is dropped the denominators still count it.
+ * Corrections for a sampler that is not the learner: it may have been an older policy, or the same weights run through
+ * other kernels. The learner's policy before the update is compared with what the sampler recorded,
+ * r = π_learner/π_sampler. Tokens are weighed by r (truncated importance sampling), dropped where r is out of bounds
+ * (IcePop, masked IS), or dropped where a divergence is too large (rejection). The weights are constants of the step. A
+ * dropped token still counts in the denominators.
  */
 import { check } from "../../engine/errors.ts";
 import { flag, inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import { type PerToken, type Signal, signal, type Signals } from "./tokenStatistics.ts";
 import { type Rollout, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 
-/** All three estimators are of KL(sampler ‖ learner), as in verl, with x = ln r. */
+/** All three estimators estimate KL(sampler ‖ learner), as in verl. In their formulas x = ln r. */
 export const REJECTION = options("correction.reject", {
   level: oneOf(
     ["token", "sum", "mean", "max"],
     REQUIRED,
-    "one value per token, or one per rollout: the sum, the mean or the largest of its tokens'",
+    "what is kept or dropped: each token by its own value, or the whole rollout by the sum, the mean or the " +
+      "largest of its tokens' values",
   ),
   estimator: oneOf(
     ["k1", "k2", "k3"],
     REQUIRED,
-    "what is compared: the inverse ratio e^−x, within [min, max]; ½x² or e^x − x − 1, up to max",
+    "what is compared, with x = ln r: `k1` e^−x, which must be within [min, max]; `k2` ½x² or `k3` e^x − x − 1, up " +
+      "to max",
   ),
   max: number(REQUIRED, "largest value that is kept"),
   min: number(0, "smallest value that is kept"),
@@ -27,26 +30,32 @@ export const REJECTION = options("correction.reject", {
 export type RejectionOptions = OptionsOf<typeof REJECTION>;
 
 export const CORRECTION = options("correction", {
-  level: oneOf(["token", "sequence"], "token", "each token's own r, or their product over the rollout"),
+  level: oneOf(
+    ["token", "sequence"],
+    "token",
+    "which ratio is used: each token's own r, or the product of all r of the rollout",
+  ),
   mode: oneOf(
     ["truncate", "mask", "none"],
     "truncate",
-    "`truncate` (TIS): min(r, max); `mask` (IcePop, MIS): r within [min, max], else 0; `none`: 1, for a rejection alone",
+    "`truncate` (TIS): min(r, max); `mask` (IcePop, MIS): r within [min, max], else 0; `none`: 1, for a rejection " +
+      "alone",
   ),
   max: number(2, "largest weight", { above: 0 }),
-  min: number(undefined, "of `mask`: smallest ratio that is kept, by default 0", { min: 0 }),
-  normalize: flag(false, "whether weights are divided by their mean over the step"),
+  min: number(undefined, "smallest ratio that `mask` keeps; by default 0", { min: 0 }),
+  normalize: flag(false, "whether the weights are divided by their mean over the step"),
   reject: inCode<RejectionOptions>("drops tokens or rollouts by a divergence", "an object of options", (value) =>
     Boolean(REJECTION.read(value as RejectionOptions)),
   ),
   offPolicyMask: number(
     undefined,
-    "drops rollouts with A < 0 whose mean of ln(μ/π) is larger (off-policy sequence mask, DeepSeek-V3.2, " +
-      "arXiv 2512.02556); by default none",
+    "drops rollouts with A < 0 whose mean of ln(μ/π) is above this value (off-policy sequence mask, DeepSeek-V3.2, " +
+      "arXiv 2512.02556); by default none is dropped",
   ),
 });
 export type CorrectionOptions = OptionsOf<typeof CORRECTION>;
 
+/** A correction with its options read. */
 export interface Correction {
   readonly name: string;
   readonly needs: readonly Signal[];
@@ -74,7 +83,10 @@ function kept(ratios: readonly number[], { level, estimator, min = 0, max }: Rej
   return per.map(() => within(whole));
 }
 
-/** TIS (Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy training"), IcePop (Ring-1T, arXiv 2510.18855). */
+/**
+ * Truncated importance sampling (TIS, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy
+ * training"), or IcePop (Ring-1T, arXiv 2510.18855).
+ */
 export function correction(given?: CorrectionOptions): Correction {
   const { level, mode, max, normalize, reject, offPolicyMask, ...lower } = CORRECTION.read(given);
   check(
@@ -93,14 +105,15 @@ export function correction(given?: CorrectionOptions): Correction {
       const rollouts = rolloutsOf(trajectories);
       const perRollout = rollouts.map((rollout) => {
         const ratios = logRatios(rollout, logProbs, trajectories);
-        const weights = level === "token" ? ratios.map((x) => bounded(Math.exp(x))) : ratios.map(() => bounded(Math.exp(sum(ratios)))); // prettier-ignore
+        const whole = bounded(Math.exp(sum(ratios)));
+        const weights = ratios.map((x) => (level === "token" ? bounded(Math.exp(x)) : whole));
         const keep = reject ? kept(ratios, reject) : ratios.map(() => true);
         const first = rollout.tokens[0];
         const isBad = first !== undefined && advantages[first.row]![first.t]! < 0;
         const isFar = offPolicyMask !== undefined && isBad && -mean(ratios) > offPolicyMask;
         return { weights, factor: weights.map((w, k) => (keep[k] && !isFar ? w : 0)) };
       });
-      // The mean is over tokens or over sequences, as the weights are.
+      // The mean is taken over tokens or over rollouts: over whatever has a weight of its own.
       const all = perRollout.flatMap(({ weights }) => (level === "token" ? weights : weights.slice(0, 1)));
       const scale = normalize && all.length > 0 ? 1 / mean(all) : 1;
       const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(1));
@@ -112,9 +125,9 @@ export function correction(given?: CorrectionOptions): Correction {
   };
 }
 
-/** How far the learner is from the sampler, under verl's names. Empty without a trained token. */
+/** How far the learner is from the sampler, under verl's names. There are no metrics if no token is trained. */
 export function offPolicyMetrics(trajectories: readonly Trajectory[], logProbs: PerToken): Record<string, number> {
-  // Groups without spread may be left out of a step, and are then not scored.
+  // A step may leave out groups without spread; their tokens were not scored and are NaN.
   const isScored = ({ tokens }: Rollout): boolean => tokens.every(({ row, t }) => !Number.isNaN(logProbs[row]![t]!));
   const rollouts = rolloutsOf(trajectories).filter((r) => r.tokens.length > 0 && isScored(r));
   if (rollouts.length === 0) return {};

@@ -1,19 +1,21 @@
-/** Tables of methods by name: what the command line lists, chooses from, and explains. */
+/** Tables of methods by name. The command line lists them, chooses from them and explains them. */
 import { check, fail } from "../../engine/errors.ts";
 import { nearest } from "../../engine/options.ts";
 import type { OptionTable } from "../../engine/optionTable.ts";
 
 /** One part of a method: its options, how to make it, and what `--list` says of it. */
 export interface Entry<T> {
-  readonly options: OptionTable;
-  /** Unknown options and values out of range are errors. */
+  readonly options: OptionTable; /** Throws on unknown options and on values out of range. */
   make(options?: object): T;
   readonly formula: string;
   readonly source: string;
 }
 export type Table<T> = Readonly<Record<string, Entry<T>>>;
 
-/** @param kind what is looked up, for the message: `policy loss: unknown name "pppo"; did you mean "ppo"?` */
+/**
+ * The entry of this name.
+ * @param kind what is looked up, for the error: `policy loss: unknown name "pppo"; did you mean "ppo"?`
+ */
 export function entryByName<E>(kind: string, table: Readonly<Record<string, E>>, name: string): E {
   if (Object.hasOwn(table, name)) return table[name]!;
   const near = nearest(name, Object.keys(table));
@@ -21,7 +23,7 @@ export function entryByName<E>(kind: string, table: Readonly<Record<string, E>>,
   return fail(`${kind}: unknown name "${name}"; ${hint}`);
 }
 
-/** One table of several, whose names must differ. */
+/** One table made of several. No name may be in two of them. */
 export function mergeTables<T>(...tables: readonly Table<T>[]): Table<T> {
   const names = tables.flatMap((table) => Object.keys(table));
   check(new Set(names).size === names.length, () => `methods: a name is there twice among ${names.join(", ")}`);

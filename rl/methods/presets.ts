@@ -1,6 +1,7 @@
 /**
- * Methods by name. A preset says which parts make a method; add-ons (a world model, a token weighting) go on top of any of them with
- * a plus sign: `dapo+echo+actfocus`. An add-on alone stands on GRPO. Parts can be exchanged one by one, also by name.
+ * Methods by name. A preset says which parts make a method. Add-ons (a world model, a token weighting) are added to any
+ * preset with a plus sign: `dapo+echo+actfocus`. An add-on alone is added to GRPO. Each part of a preset can also be
+ * exchanged by name.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -55,7 +56,7 @@ export const TOKEN_WEIGHTS: Table<TokenFocus> = {
   },
 };
 
-/** A method as names of parts. */
+/** A preset: the names of a method's parts. */
 export interface Method {
   readonly description: string;
   readonly source: string;
@@ -81,15 +82,23 @@ const method = (
 const CLIP_HIGHER = { lossOptions: { epsilon: 0.2, epsilonHigh: 0.28 } };
 const CRITIC = { critic: true } as const;
 
+/** All presets. */
+// prettier-ignore
 export const METHODS: Readonly<Record<string, Method>> = {
-  grpo: method("group-relative advantages, PPO's clip, mean over sequences", "arXiv 2402.03300", "grpo", "ppo", "seq-mean-token-mean"), // prettier-ignore
-  grpo_token: method("GRPO with clip-higher and the mean over tokens, as DAPO; groups without spread stay in", "arXiv 2402.03300, 2503.14476", "grpo", "ppo", "token-mean", CLIP_HIGHER), // prettier-ignore
-  dapo: method("GRPO with clip-higher, mean over tokens, groups without spread left out", "arXiv 2503.14476", "grpo", "ppo", "token-mean", { ...CLIP_HIGHER, dropConstantGroups: true }), // prettier-ignore
-  dr_grpo: method("GRPO without its two biases: no division by the deviation, none by the length", "arXiv 2503.20783", "centred", "ppo", "seq-mean-token-sum-norm"), // prettier-ignore
+  grpo: method("group-relative advantages, PPO's clip, mean over sequences", "arXiv 2402.03300",
+    "grpo", "ppo", "seq-mean-token-mean"),
+  grpo_token: method("GRPO with the clip and the mean over tokens of DAPO; groups without spread stay in",
+    "arXiv 2402.03300, 2503.14476", "grpo", "ppo", "token-mean", CLIP_HIGHER),
+  dapo: method("GRPO with clip-higher, mean over tokens, groups without spread left out", "arXiv 2503.14476",
+    "grpo", "ppo", "token-mean", { ...CLIP_HIGHER, dropConstantGroups: true }),
+  dr_grpo: method("GRPO without its two biases: no division by the deviation, none by the length", "arXiv 2503.20783",
+    "centred", "ppo", "seq-mean-token-sum-norm"),
   cispo: method("the ratio is a capped weight; every token keeps its gradient", "arXiv 2506.13585", "grpo", "cispo"),
   gspo: method("one ratio per sequence, clipped", "arXiv 2507.18071", "grpo", "gspo", "seq-mean-token-mean"),
-  luspo: method("GSPO, each sequence weighed by its length", "LUSPO 2026; TRL `luspo`", "grpo", "gspo", "seq-mean-token-sum"), // prettier-ignore
-  gmpo: method("one geometric-mean ratio per sequence, clipped token by token", "arXiv 2507.20673", "grpo", "gmpo", "seq-mean-token-mean"), // prettier-ignore
+  luspo: method("GSPO, each sequence weighed by its length", "LUSPO 2026; TRL `luspo`",
+    "grpo", "gspo", "seq-mean-token-sum"),
+  gmpo: method("one geometric-mean ratio per sequence, clipped token by token", "arXiv 2507.20673",
+    "grpo", "gmpo", "seq-mean-token-mean"),
   vespo: method("sequence weights through a smooth kernel", "arXiv 2602.10693", "grpo", "vespo"),
   sapo: method("a smooth gate in the clip's place", "arXiv 2511.20347", "grpo", "sapo", "seq-mean-token-mean"),
   dppo_tv: method("trust region by total variation", "arXiv 2602.04879", "grpo", "dppo_tv"),
@@ -99,65 +108,77 @@ export const METHODS: Readonly<Record<string, Method>> = {
   m2po: method("a budget for the second moment of the ratios, for old samples", "arXiv 2510.01161", "grpo", "m2po"),
   dro: method("regression towards the advantage, off-policy", "arXiv 2405.19107", "grpo", "dro"),
   gpg: method("plain policy gradient, scaled by what was informative", "arXiv 2504.02546", "gpg", "reinforce"),
-  rloo: method("REINFORCE, baseline: the mean of the others", "arXiv 2402.14740", "rloo", "reinforce", "seq-mean-token-sum"), // prettier-ignore
+  rloo: method("REINFORCE, baseline: the mean of the others", "arXiv 2402.14740",
+    "rloo", "reinforce", "seq-mean-token-sum"),
   opo: method("REINFORCE, baseline weighed by length", "arXiv 2505.23585", "opo", "reinforce"),
   max_rl: method("rare successes weigh more", "arXiv 2602.02710", "max_rl", "reinforce"),
   pass_at_k: method("only the best of a group is trained", "arXiv 2503.19595", "pass_at_k", "ppo"),
-  gdpo: method("each component of the reward compared by itself, then their sum over the batch", "arXiv 2601.05242", "gdpo", "ppo"), // prettier-ignore
-  rae: method("REINFORCE, baseline: a running mean of the returns; no groups", "arXiv 2506.24119", "rae", "reinforce"), // prettier-ignore
+  gdpo: method("each component of the reward compared by itself, then their sum over the batch", "arXiv 2601.05242",
+    "gdpo", "ppo"),
+  rae: method("REINFORCE, baseline: a running mean of the returns; no groups", "arXiv 2506.24119", "rae", "reinforce"),
   rft: method("imitates its own successes, and nothing else", "arXiv 2304.06767", "rft", "reinforce"),
   remax: method("REINFORCE, baseline: the greedy rollout", "arXiv 2310.10505", "remax", "reinforce"),
   "reinforce++": method("returns-to-go, whitened over the batch; no groups", "arXiv 2501.03262", "reinforce++", "ppo"),
-  "reinforce++-baseline": method("minus the group's mean, whitened over the batch", "arXiv 2501.03262", "reinforce++-baseline", "ppo"), // prettier-ignore
-  otb: method("a baseline of least variance for every token", "arXiv 2602.07078", "optimal_token_baseline", "reinforce"), // prettier-ignore
+  "reinforce++-baseline": method("minus the group's mean, whitened over the batch", "arXiv 2501.03262",
+    "reinforce++-baseline", "ppo"),
+  otb: method("a baseline of least variance for every token", "arXiv 2602.07078",
+    "optimal_token_baseline", "reinforce"),
   ppo: method("a critic and GAE", "arXiv 1707.06347", "gae", "ppo", "token-mean", CRITIC),
-  vapo: method("PPO with a λ that grows with length, clip-higher, successes imitated", "arXiv 2504.05118", "vapo", "ppo", "token-mean", { ...CRITIC, ...CLIP_HIGHER, imitation: 0.1 }), // prettier-ignore
-  ragen: method("PPO with GAE over turns, then over tokens", "arXiv 2504.20073", "bi_level_gae", "ppo", "token-mean", CRITIC), // prettier-ignore
-  vtrace: method("actor-critic corrected for an older sampler", "arXiv 1802.01561", "vtrace", "reinforce", "token-mean", CRITIC), // prettier-ignore
+  vapo: method("PPO with a λ that grows with length, clip-higher, successes imitated", "arXiv 2504.05118",
+    "vapo", "ppo", "token-mean", { ...CRITIC, ...CLIP_HIGHER, imitation: 0.1 }),
+  ragen: method("PPO with GAE over turns, then over tokens", "arXiv 2504.20073",
+    "bi_level_gae", "ppo", "token-mean", CRITIC),
+  vtrace: method("actor-critic corrected for an older sampler", "arXiv 1802.01561",
+    "vtrace", "reinforce", "token-mean", CRITIC),
   gigpo: method("GRPO, and steps compared where the same state was met", "arXiv 2505.10978", "gigpo", "ppo"),
   beacon: method("GRPO, and steps compared on the way to the same milestone", "arXiv 2605.06078", "milestone", "ppo"),
 };
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
-/** A method by names and numbers only, so that a file can hold it. What stands in objects has a table of its own. */
+/** A method as names and numbers, so that a file can hold it. Options that are objects have tables of their own. */
 export const METHOD = options("method", {
   method: text("grpo", "a preset and any add-ons: `grpo`, `echo`, `dapo+echo+actfocus`"),
-  advantage: text(undefined, "in the place of the preset's"),
-  loss: text(undefined, "in the place of the preset's"),
-  aggregation: text(undefined, "in the place of the preset's"),
+  advantage: text(undefined, "the advantage estimator to use in place of the preset's"),
+  loss: text(undefined, "the policy loss to use in place of the preset's"),
+  aggregation: text(undefined, "the aggregation to use in place of the preset's"),
   options: inCode<Readonly<Record<string, object>>>(
-    "options of each part under its name: { echo: { lambda: 0.02 }, ppo: { epsilonHigh: 0.28 } }",
+    "options of the parts, by name of the part: { echo: { lambda: 0.02 }, ppo: { epsilonHigh: 0.28 } }",
     "an object with an object of options for each part",
     isObject,
   ),
   maxLength: number(undefined, "L_max of `seq-mean-token-sum-norm`", { above: 0 }),
   kl: inCode<KlChoice>("a penalty on moving away from the reference", "an object of options", isObject),
   entropy: inCode<number | AdaptiveEntropyOptions>(
-    "coefficient of the entropy bonus; with a `target` it follows the entropy (`AdaptiveEntropy`)",
+    "coefficient of the entropy bonus: a number, or an object with a `target` that the coefficient adapts to " +
+      "(`AdaptiveEntropy`)",
     "a number ≥ 0, or an object of options",
     (value) => isObject(value) || (typeof value === "number" && value >= 0),
   ),
-  imitation: number(
-    undefined,
-    "μ, the weight of imitating successful rollouts; by default the preset's, VAPO's is 0.1",
-    {
-      min: 0,
-    },
-  ),
+  imitation: number(undefined, "μ, the weight of imitating successful rollouts; by default the preset's (VAPO: 0.1)", {
+    min: 0,
+  }),
   rolloutFilter: inCode<RolloutFilter>("leaves out groups of little spread", "an object of options", isObject),
-  critic: inCode<CriticOptions>("of a method with a critic", "an object of options", isObject),
-  correction: inCode<CorrectionOptions>("for a sampler that is not the learner", "an object of options", isObject),
+  critic: inCode<CriticOptions>(
+    "options of the value loss, for a method with a critic",
+    "an object of options",
+    isObject,
+  ),
+  correction: inCode<CorrectionOptions>(
+    "importance correction for a sampler that is not the learner",
+    "an object of options",
+    isObject,
+  ),
   dropConstantGroups: flag(
     undefined,
-    "whether groups without spread are left out; by default the preset's, DAPO's is true",
+    "whether groups without spread are left out of the denominators; by default the preset's (DAPO: true)",
   ),
   maskTruncated: flag(false, "whether rollouts that ran out of tokens are left out of the policy term"),
   rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
 });
 export type MethodChoice = OptionsOf<typeof METHOD>;
 
-/** An objective from names. Everything that does not fit together is one clear error. */
+/** The objective that these names and numbers describe. @throws if the parts do not fit together */
 export function objectiveOf(given: MethodChoice): Objective {
   check(
     typeof given === "object",
@@ -167,7 +188,10 @@ export function objectiveOf(given: MethodChoice): Objective {
   const { options = {}, maxLength, kl, entropy = 0, critic, rolloutFilter, maskTruncated, rewardFrom } = choice;
   const parts = splitNames(choice.method);
   const presets = parts.filter((name) => Object.hasOwn(METHODS, name));
-  check(presets.length <= 1, () => `method: "${choice.method}" names ${presets.length} presets, ${presets.join(" and ")}; one is possible`); // prettier-ignore
+  check(
+    presets.length <= 1,
+    () => `method: "${choice.method}" names ${presets.length} presets, ${presets.join(" and ")}; one is possible`,
+  );
   const preset = METHODS[presets[0] ?? "grpo"]!;
   const advantage = choice.advantage ?? preset.advantage;
   const loss = choice.loss ?? preset.loss;
@@ -176,7 +200,10 @@ export function objectiveOf(given: MethodChoice): Objective {
   check(focus.length <= 1, () => `method: one token weighting is possible, got ${focus.join(" and ")}`);
   const used = [advantage, loss, ...worlds, ...focus];
   for (const name of Object.keys(options)) {
-    check(used.includes(name), () => `method: options for "${name}", which is no part of it; its parts are ${used.join(", ")}`); // prettier-ignore
+    check(
+      used.includes(name),
+      () => `method: options for "${name}", which is no part of it; its parts are ${used.join(", ")}`,
+    );
   }
   const estimator = entryByName("advantage", ADVANTAGES, advantage).make({
     ...(advantage === preset.advantage ? preset.advantageOptions : {}),
@@ -187,7 +214,10 @@ export function objectiveOf(given: MethodChoice): Objective {
     ...options[loss],
   });
   const aggregation = aggregationByName(choice.aggregation ?? preset.aggregation);
-  check(aggregation !== "seq-mean-token-sum-norm" || maxLength !== undefined, () => "method: seq-mean-token-sum-norm needs maxLength, the longest completion"); // prettier-ignore
+  check(
+    aggregation !== "seq-mean-token-sum-norm" || maxLength !== undefined,
+    () => "method: seq-mean-token-sum-norm needs maxLength, the longest completion",
+  );
   const imitation = choice.imitation ?? preset.imitation ?? 0;
   const objective: Objective = {
     advantage: estimator,
@@ -221,10 +251,13 @@ function klOf(choice: KlChoice): KlOptions {
   };
 }
 
-/** Names between plus signs, each known and there once; `reinforce++` and `reinforce++-baseline` have some of their own. */
+/**
+ * The names between plus signs. `reinforce++` and `reinforce++-baseline` contain plus signs themselves.
+ * @throws if a name is unknown or there twice
+ */
 export function splitNames(text: string): string[] {
   const all = [...Object.keys(METHODS), ...Object.keys(WORLD), ...Object.keys(TOKEN_WEIGHTS)];
-  const known = all.toSorted((a, b) => b.length - a.length); // the longest that fits
+  const known = all.toSorted((a, b) => b.length - a.length); // the longest name that fits is taken
   const names: string[] = [];
   for (let rest = text; rest !== "";) {
     const name = known.find((k) => rest === k || rest.startsWith(`${k}+`)) ?? rest.split("+")[0]!;
@@ -240,7 +273,7 @@ export function splitNames(text: string): string[] {
   return names;
 }
 
-/** One line per method, loss, advantage and aggregation, for `--list`: name, what it computes, where it is from. */
+/** For `--list`: one line per method, loss, advantage and aggregation, with its name, its formula and its source. */
 export function listMethods(): string {
   const width = 24;
   const line = (name: string, text: string, source: string): string => `  ${name.padEnd(width)}${text} (${source})`;

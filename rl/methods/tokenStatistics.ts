@@ -1,9 +1,10 @@
 /**
- * Signals: what a method wants to know of every token of a step *before* the step is split into micro-batches. Statistics over
- * the batch (an entropy quantile, a covariance, the mean energy) are the same for any split only if they are taken here.
+ * Signals: per-token values of a whole step that a method reads *before* the step is split into micro-batches.
+ * Statistics over the batch (an entropy quantile, a covariance, the mean energy) do not depend on the split only if
+ * they are computed at this point.
  *
- * Each part of an objective names the signals that it needs; the learner makes only the passes without gradient that somebody
- * asked for. An objective that asks for nothing, such as GRPO with ECHO, costs no pass.
+ * Each part of an objective names the signals that it needs, and the learner runs only the gradient-free forward passes
+ * that these signals require. An objective without signals, such as GRPO with ECHO, needs no extra pass.
  */
 import { check, fail } from "../../engine/errors.ts";
 
@@ -22,12 +23,13 @@ export type Signal = (typeof SIGNALS)[number];
 /** One value per token of each episode; NaN where nothing was scored. */
 export type PerToken = readonly Float64Array[];
 
+/** The signals of a step that were computed. */
 export type Signals = { readonly [S in Signal]?: PerToken };
 
-/** Which of two models a signal is read off. */
+/** Whether a signal is computed by the frozen reference model; the others are computed by the learner. */
 export const isReferenceSignal = (signal: Signal): boolean => signal.startsWith("ref");
 
-/** The signal, or an error that says who wanted it. */
+/** The signal of this name. @throws if it was not computed; the error names `who` needs it */
 export function signal(signals: Signals, name: Signal, who: string): PerToken {
   const found = signals[name];
   if (found !== undefined) return found;
@@ -35,7 +37,7 @@ export function signal(signals: Signals, name: Signal, who: string): PerToken {
   return fail(`${who}: needs the signal "${name}", which ${source} gives; there is none`);
 }
 
-/** Throws unless `value` is a finite number in the given range, named in the message. */
+/** Throws unless `value` is a finite number in [low, high]. */
 export function checkRange(where: string, name: string, value: number, low: number, high: number = Infinity): void {
   check(
     Number.isFinite(value) && value >= low && value <= high,

@@ -1,22 +1,25 @@
 /**
- * How much each of the agent's tokens counts in the policy term. ActFocus (arXiv 2605.14558) finds that the tokens of the action
- * carry the decision and the thoughts before it mostly do not, and weighs them by how unsure a frozen reference is:
+ * How much each of the agent's tokens counts in the policy term. ActFocus (arXiv 2605.14558) finds that the tokens of
+ * the action carry the decision and that the thoughts before it mostly do not. It gives thoughts a small weight, and
+ * weighs action tokens by how uncertain a frozen reference model is:
  *
- *     w = α on thoughts,   w = 1 + β·sigmoid((E − μ)/σ) on actions,   E = −log Σ_v e^logit,   L = −(1/Σw) Σ w·min(ρA, clip(ρ)A)
+ *     w = α on thoughts,   w = 1 + β·sigmoid((E − μ)/σ) on actions,   E = −log Σ_v e^logit
+ *     L = −(1/Σw) Σ w·min(ρA, clip(ρ)A)
  *
- * A role says what a token is; the tags around a span have the role of the span, and sampled text in neither counts as thought.
- * No gradient flows through w, and KL and entropy terms are not weighted.
+ * The role of a token says whether it is thought or action; the tags around an action count as action, and all other
+ * sampled text counts as thought. No gradient flows through w, and KL and entropy terms are not weighted.
  */
 import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { type PerToken, type Signal, signal, type Signals } from "./tokenStatistics.ts";
 import { rolloutsOf, type TokenPlace, type Trajectory } from "../episode/stream.ts";
 
+/** A weighting of the agent's tokens. */
 export interface TokenFocus {
   readonly name: string;
   readonly needs: readonly Signal[];
-  /** True: the denominators count tokens by their weight (Σw); false: weights change the sums only. */
+  /** True: the denominators count each token by its weight (Σw). False: the weights change the numerators only. */
   readonly normalized: boolean;
-  /** Weights ≥ 0 of the trained tokens, per row and token; elsewhere anything. */
+  /** Weights ≥ 0 per row and token. Only those of trained tokens are read. */
   weights(trajectories: readonly Trajectory[], signals: Signals): Float64Array[];
 }
 
@@ -27,16 +30,18 @@ const SIGNAL_OF = {
   entropy: ["refEntropy"],
   /** −log-probability of the token under the reference */
   nll: ["refNll"],
-  /** k3 of policy and reference at the token */
+  /** the k3 estimate of the KL between policy and reference */
   kl: ["logProbs", "refLogProbs"],
 } as const satisfies Record<string, readonly Signal[]>;
 export const FOCUS_SIGNALS = ["energy", "entropy", "nll", "kl"] as const satisfies readonly (keyof typeof SIGNAL_OF)[];
 export type FocusSignal = (typeof FOCUS_SIGNALS)[number];
 
 export const ACT_FOCUS = options("actFocus", {
-  alpha: number(0.1, "weight of thought tokens; 1 with beta 0 is no weighting at all", { min: 0 }),
-  beta: number(0.5, "how much more the least sure action token can count", { min: 0 }),
-  signal: oneOf(FOCUS_SIGNALS, "energy", "what the reference's uncertainty is measured by"),
+  alpha: number(0.1, "weight of thought tokens; with alpha 1 and beta 0 every token counts the same", { min: 0 }),
+  beta: number(0.5, "β: an action token has a weight between 1 and 1 + β, growing with the reference's uncertainty", {
+    min: 0,
+  }),
+  signal: oneOf(FOCUS_SIGNALS, "energy", "the measure of the reference's uncertainty"),
 });
 export type ActFocusOptions = OptionsOf<typeof ACT_FOCUS>;
 
@@ -47,6 +52,7 @@ export function focusWeights(values: readonly number[], beta: number): number[] 
   return values.map((x) => 1 + beta / (1 + Math.exp(-(x - mean) / Math.sqrt(variance + 1e-8))));
 }
 
+/** ActFocus: α on thoughts, `focusWeights` of the chosen signal on actions. */
 export function actFocus(given?: ActFocusOptions): TokenFocus {
   const { alpha, beta, signal: kind } = ACT_FOCUS.read(given);
   return {
@@ -81,8 +87,9 @@ export const TOP_ENTROPY = options("topEntropy", {
 export type TopEntropyOptions = OptionsOf<typeof TOP_ENTROPY>;
 
 /**
- * Only tokens of the highest entropy are trained: 1 from the (1 − share) quantile of the step upwards, 0 below ("Beyond the 80/20
- * rule", Wang et al. 2025, arXiv 2506.01939; TRL's `top_entropy_quantile`). The denominators still count all tokens.
+ * Trains only the tokens of highest entropy: weight 1 at or above the (1 − share) quantile of the step, 0 below it
+ * ("Beyond the 80/20 rule", Wang et al. 2025, arXiv 2506.01939; TRL's `top_entropy_quantile`). The denominators still
+ * count all tokens.
  */
 export function topEntropy(given?: TopEntropyOptions): TokenFocus {
   const { share } = TOP_ENTROPY.read(given);
@@ -93,13 +100,14 @@ export function topEntropy(given?: TopEntropyOptions): TokenFocus {
     weights(trajectories, signals) {
       const entropy = signal(signals, "entropy", "topEntropy");
       const tokens = rolloutsOf(trajectories).flatMap((r) => r.tokens);
-      const threshold = quantile(tokens.map(({ row, t }) => entropy[row]![t]!), 1 - share); // prettier-ignore
+      const trained = tokens.map(({ row, t }) => entropy[row]![t]!);
+      const threshold = quantile(trained, 1 - share);
       return entropy.map((row) => row.map((H) => Number(H >= threshold)));
     },
   };
 }
 
-/** Linear between the two nearest values. */
+/** The q-quantile, interpolated linearly between the two nearest values; NaN of an empty list. */
 export function quantile(values: readonly number[], q: number): number {
   if (values.length === 0) return NaN;
   const sorted = values.toSorted((a, b) => a - b);

@@ -1,6 +1,7 @@
 /**
- * Rewards of several components (outcome, format, use of tools, …) that are compared one by one. Where they are added first, (1, 0) and
- * (0, 1) are the same return, and a component of large spread drowns one of small spread.
+ * Rewards of several components (outcome, format, use of tools, …) whose components are normalised one by one. If they
+ * were added first, (1, 0) and (0, 1) would give the same return, and a component of large spread would drown one of
+ * small spread.
  */
 import { check } from "../../../engine/errors.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
@@ -11,26 +12,36 @@ import { type AdvantageEstimator, toColumns, whitening } from "./estimator.ts";
 
 export const GDPO = options("gdpo", {
   weights: inCode<Readonly<Record<string, number>>>(
-    "how much each component counts, by name; 1 where nothing is said",
+    "weight of each component, by name; components that are not named have weight 1",
     "an object of numbers ≥ 0",
     (value) => typeof value === "object" && value !== null && Object.values(value).every((weight) => weight >= 0),
   ),
-  ddof: number(1, "1 divides the squares by n − 1; 0 by n", { integer: true, min: 0, max: 1 }),
-  eps: number(1e-4, "added to both standard deviations; TRL has 1e-4", { min: 0 }),
-  batch: oneOf(["rollout", "token"], "rollout", "what the second normalisation counts once: TRL's, or verl's"),
+  ddof: number(1, "what the sum of squares is divided by in a variance: 1 for n − 1, 0 for n", {
+    integer: true,
+    min: 0,
+    max: 1,
+  }),
+  eps: number(1e-4, "number added to both standard deviations; TRL has 1e-4", { min: 0 }),
+  batch: oneOf(
+    ["rollout", "token"],
+    "rollout",
+    "whether the second normalisation is over rollouts, as in TRL, or over tokens, as in verl",
+  ),
 });
 export type GdpoOptions = OptionsOf<typeof GDPO>;
 
-/** The components of a rollout's reward; one that has none has its return. */
+/** The components of a rollout's reward. A reward without components counts as the only one. */
 const partsOf = ({ first, reward }: Rollout): Readonly<Record<string, number>> => first.rewardParts ?? { reward };
 
 /**
- * First each component within its group, (r_k − mean)/(std + eps); then their weighted sum over the batch, (x − mean)/(std + eps)
- * (GDPO, Liu et al. 2026, arXiv 2601.05242, eq. 4–6; TRL's `normalize_then_sum`). A component without spread in a group adds 0 there,
- * and so does one that is NaN; a group without spread in any component gets exactly 0.
+ * Each component is normalised within its group, (r_k − mean)/(std + eps); then their weighted sum is normalised over
+ * the batch, (x − mean)/(std + eps) (GDPO, Liu et al. 2026, arXiv 2601.05242, eq. 4–6; TRL's `normalize_then_sum`). A
+ * component adds 0 where its group has no spread in it, and where it is NaN. A group without spread in any component
+ * gets exactly 0.
  *
- * A KL penalty goes into the loss, as in TRL. In the reward it has no place here: taken off the return it reaches no component (verl
- * drops it without a word), and as a component of its own it would be divided by its deviation, and with that by β.
+ * A KL penalty must be in the loss, as in TRL, and not in the reward: subtracted from the return it would reach no
+ * component (verl drops it silently), and as a component of its own it would be divided by its own deviation, which
+ * cancels β.
  */
 export function gdpo(given?: GdpoOptions): AdvantageEstimator {
   const { weights = {}, ddof, eps, batch } = GDPO.read(given);
@@ -42,7 +53,10 @@ export function gdpo(given?: GdpoOptions): AdvantageEstimator {
       const scorable = rollouts.filter((r) => r.scorable);
       const names = [...new Set(scorable.flatMap((r) => Object.keys(partsOf(r))))];
       for (const name of Object.keys(weights)) {
-        check(scorable.length === 0 || names.includes(name), () => `gdpo: a weight for "${name}", which is no component of the reward: ${names.join(", ")}`); // prettier-ignore
+        check(
+          scorable.length === 0 || names.includes(name),
+          () => `gdpo: a weight for "${name}", which is no component of the reward: ${names.join(", ")}`,
+        );
       }
       const sums = new Map(scorable.map((r) => [r, 0]));
       const informative = new Set<Rollout>();
@@ -64,7 +78,7 @@ export function gdpo(given?: GdpoOptions): AdvantageEstimator {
         perToken: toColumns(trajectories, rollouts, (rollout) =>
           rollout.tokens.map(() => (informative.has(rollout) ? normalized(sums.get(rollout)!) : 0)),
         ),
-        // Groups that taught nothing: none of their components had spread.
+        // The share of groups in which no component had spread.
         fracRewardZeroStd:
           groups.length === 0
             ? 0
@@ -83,7 +97,8 @@ function batchNorm(
   if (batch === "token") return whitening([...sums].flatMap(([rollout, x]) => rollout.tokens.map(() => x)));
   const values = [...sums.values()];
   if (isWithoutSpread(values)) return () => 0;
-  // Their mean is 0, as that of every component in every group is; subtracting its rounding would push who is exactly average.
+  // The mean is 0, because every component has mean 0 in every group. Subtracting the rounding error that stands in its
+  // place would move rollouts that are exactly average.
   const { std } = moments(values, ddof);
   return (x) => x / (std + eps);
 }

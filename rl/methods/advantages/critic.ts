@@ -1,6 +1,7 @@
 /**
- * Estimators with a critic: generalised advantage estimation and its relatives, and V-trace. All run over a rollout's own tokens
- * one after the other: the next value of a token is that of the *agent's* next token, whatever the environment wrote between them.
+ * Estimators with a critic: generalised advantage estimation (GAE) and its relatives, and V-trace. All of them run over
+ * the agent's tokens only: the next value after a token is the value at the *agent's* next token, whatever the
+ * environment wrote in between.
  */
 import { check } from "../../../engine/errors.ts";
 import { flag, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
@@ -32,16 +33,20 @@ const valuesOf = ({ tokens }: Rollout, values: readonly Float64Array[]): number[
 
 const LENGTH_ADAPTIVE = {
   gamma: number(1, "γ per token, or per turn at level `step`", { min: 0, max: 1 }),
-  alpha: number(undefined, "VAPO: λ = 1 − 1/(α·length) within [0, 1], in the place of `lambda`; the paper has 0.05", {
-    above: 0,
-  }),
-  level: oneOf(["token", "step"], "token", "`step`: one value and one advantage per turn"),
-  whiten: flag(true, "mean 0 and deviation 1 over the tokens of the batch"),
+  alpha: number(
+    undefined,
+    "α of VAPO's λ = 1 − 1/(α·length), within [0, 1], which replaces `lambda`; the paper has 0.05",
+    {
+      above: 0,
+    },
+  ),
+  level: oneOf(["token", "step"], "token", "whether values and advantages are per token, or one per turn (`step`)"),
+  whiten: flag(true, "whether advantages are scaled to mean 0 and deviation 1 over the tokens of the batch"),
 };
 
 export const GAE = options("gae", {
   ...LENGTH_ADAPTIVE,
-  lambda: number(undefined, "λ of the advantages, by default 0.95", { min: 0, max: 1 }),
+  lambda: number(undefined, "λ of the advantages; by default 0.95", { min: 0, max: 1 }),
   lambdaValue: number(undefined, "λ of the critic's targets; by default `lambda`", { min: 0, max: 1 }),
 });
 export type GaeOptions = OptionsOf<typeof GAE>;
@@ -67,7 +72,7 @@ export function gae(given?: GaeOptions): AdvantageEstimator {
   );
 }
 
-/** Places of each turn among the tokens, in order. */
+/** For each turn, in order, the positions of its tokens among the rollout's tokens. */
 function turnsOf({ tokens }: Rollout): number[][] {
   const turns: number[][] = [];
   tokens.forEach(({ turn }, k) => {
@@ -77,7 +82,7 @@ function turnsOf({ tokens }: Rollout): number[][] {
   return turns;
 }
 
-/** One value a turn, that of its first token; all tokens of a turn share its advantage. */
+/** A turn has one value, that of its first token, and all its tokens share one advantage. */
 function ofTurns(
   rollout: Rollout,
   rewards: readonly number[],
@@ -97,11 +102,11 @@ function ofTurns(
 
 export const VAPO = options("vapo", {
   ...LENGTH_ADAPTIVE,
-  alpha: number(0.05, "λ = 1 − 1/(α·length), within [0, 1]", { above: 0 }),
+  alpha: number(0.05, "α of λ = 1 − 1/(α·length), within [0, 1]", { above: 0 }),
 });
 export type VapoOptions = OptionsOf<typeof VAPO>;
 
-/** λ 1 for the critic, 1 − 1/(α·length) for the policy (VAPO, arXiv 2504.05118). */
+/** GAE with λ = 1 for the critic's targets and λ = 1 − 1/(α·length) for the policy (VAPO, arXiv 2504.05118). */
 export function vapo(given?: VapoOptions): AdvantageEstimator {
   return { ...gae({ lambdaValue: 1, ...VAPO.read(given) }), name: "vapo" };
 }
@@ -110,14 +115,15 @@ export const BI_LEVEL_GAE = options("biLevelGae", {
   gammaTurn: number(0.95, "γ between turns", { min: 0, max: 1 }),
   gamma: number(1, "γ between the tokens of a turn", { min: 0, max: 1 }),
   lambda: number(1, "λ at both levels", { min: 0, max: 1 }),
-  whiten: flag(true, "mean 0 and deviation 1 over the tokens of the batch"),
+  whiten: flag(true, "whether advantages are scaled to mean 0 and deviation 1 over the tokens of the batch"),
 });
 export type BiLevelOptions = OptionsOf<typeof BI_LEVEL_GAE>;
 
 /**
- * First over turns, with the value of each turn's last token; what comes out is the reward at the turn's end, and from there
- * over the tokens of the turn (RAGEN, Wang et al. 2025, arXiv 2504.20073). Turns are known by their number, not by where a reward
- * is, so a rollout without any reward is nothing special.
+ * GAE in two passes (RAGEN, Wang et al. 2025, arXiv 2504.20073). The first runs over turns, with the value of each
+ * turn's last token. Its result is the reward at the end of the turn in the second pass, which runs over the tokens of
+ * the turn. Turns are found by their number and not by where rewards are, so a rollout without any reward needs no
+ * special case.
  */
 export function biLevelGae(given?: BiLevelOptions): AdvantageEstimator {
   const { gammaTurn, gamma, lambda, whiten } = BI_LEVEL_GAE.read(given);
@@ -132,7 +138,8 @@ export function biLevelGae(given?: BiLevelOptions): AdvantageEstimator {
     const targets = plus(generalizedAdvantages(turnRewards, lastValues, gammaTurn, lambda), lastValues);
     const advantages = turns.flatMap((places, n) => {
       const inside = places.map((_, k) => (k === places.length - 1 ? targets[n]! : 0));
-      return generalizedAdvantages(inside, places.map((k) => values[k]!), gamma, lambda); // prettier-ignore
+      const valuesInside = places.map((k) => values[k]!);
+      return generalizedAdvantages(inside, valuesInside, gamma, lambda);
     });
     return { advantages, returns: plus(advantages, values) };
   };
@@ -152,15 +159,19 @@ export function biLevelGae(given?: BiLevelOptions): AdvantageEstimator {
 export const VTRACE = options("vtrace", {
   gamma: number(1, "γ per token", { min: 0, max: 1 }),
   lambda: number(1, "λ", { min: 0, max: 1 }),
-  rhoBar: number(1, "ρ̄, the cap of a step's own weight", { above: 0 }),
-  cBar: number(1, "c̄, the cap of how far a later surprise reaches back", { above: 0 }),
+  rhoBar: number(1, "ρ̄, the largest weight of a token's own temporal difference", { above: 0 }),
+  cBar: number(1, "c̄, the largest weight with which later temporal differences reach back", { above: 0 }),
 });
 export type VtraceOptions = OptionsOf<typeof VTRACE>;
 
 /**
- * V-trace, for rollouts of an older policy μ than the learner's π (Espeholt et al. 2018, arXiv 1802.01561, §4.1):
- * ρ_t = min(ρ̄, π/μ), c_t = λ·min(c̄, π/μ), δ_t = ρ_t(r_t + γV_{t+1} − V_t), v_t = V_t + δ_t + γc_t(v_{t+1} − V_{t+1}), and
- * A_t = ρ_t(r_t + γv_{t+1} − V_t), with the reinforce loss. The critic's targets are v_t. μ is what the sampler recorded.
+ * V-trace, for rollouts of a policy μ that is older than the learner's π (Espeholt et al. 2018, arXiv 1802.01561,
+ * §4.1). It goes with the reinforce loss:
+ *
+ *     ρ_t = min(ρ̄, π/μ),   c_t = λ·min(c̄, π/μ),   δ_t = ρ_t(r_t + γV_{t+1} − V_t)
+ *     v_t = V_t + δ_t + γc_t(v_{t+1} − V_{t+1}),   A_t = ρ_t(r_t + γv_{t+1} − V_t)
+ *
+ * The critic's targets are v_t. μ is the probability that the sampler recorded.
  */
 export function vtrace(given?: VtraceOptions): AdvantageEstimator {
   const { gamma, lambda, rhoBar, cBar } = VTRACE.read(given);

@@ -1,17 +1,19 @@
 /**
- * What an advantage estimator is, and what is common to all of them: grouping, unscorable (NaN) rewards, groups without spread, and
- * the way from a number per rollout or per trained token to columns. Statistics are per rollout, not per row or token.
+ * What an advantage estimator is, and what all estimators share: grouping, unscorable (NaN) rewards, groups without
+ * spread, and turning one number per rollout or per trained token into columns. Statistics count rollouts, not rows or
+ * tokens.
  */
 import { groupsOf, isWithoutSpread, fracWithoutSpread, moments } from "../../episode/groups.ts";
 import { rolloutsOf, type Rollout, type Trajectory } from "../../episode/stream.ts";
 import type { PerToken, Signal, Signals } from "../tokenStatistics.ts";
 
+/** What an estimator returns. */
 export interface Advantages {
-  /** Per row, per token; 0 where nothing is trained. */
+  /** The advantage of each token, per row; 0 where nothing is trained. */
   readonly perToken: readonly Float64Array[];
-  /** Share of groups whose rewards are all equal (or alone): they teach the policy nothing. */
+  /** The share of groups whose rewards are all equal, or that have one member only: they teach the policy nothing. */
   readonly fracRewardZeroStd: number;
-  /** What a critic should have predicted, per row and token; NaN where it is not asked. Of estimators with values. */
+  /** The critic's targets, per row and token, from estimators that read values; NaN where there is no target. */
   readonly returns?: PerToken;
 }
 
@@ -20,22 +22,29 @@ export interface AdvantageEstimator {
   readonly name: string;
   /** Signals that `estimate` reads. */
   readonly needs?: readonly Signal[];
-  /** True: each task is also played greedily, and `greedyReward` is the return of that (ReMax). */
+  /** True: each task must also be played greedily once, and `greedyReward` is the return of that rollout (ReMax). */
   readonly greedyBaseline?: boolean;
-  /** True: it weighs by π/μ itself, so that the loss and a correction must not do so again (V-trace). */
+  /** True: the estimator weighs by π/μ itself, so the loss and a correction must not do so again (V-trace). */
   readonly offPolicy?: boolean;
-  /** `false`: it does not look at the return, so that a penalty taken off it (a KL in the reward) would change nothing. Default true. */
+  /**
+   * `false`: the estimator does not read the return, so a penalty subtracted from the return (a KL in the reward) would
+   * have no effect. Default true.
+   */
   readonly readsReturn?: false;
-  /** Asks nothing of earlier steps but what `observe` was told, and changes nothing. */
+  /**
+   * The advantages of a step. Of earlier steps it knows only what `observe` has stored, and it stores nothing itself.
+   */
   estimate(trajectories: readonly Trajectory[], signals?: Signals): Advantages;
-  /** Of estimators that remember: after every step, with the episodes that the policy played in it, without help. */
+  /**
+   * For estimators with a memory: called after every step with the episodes that the policy played in it without help.
+   */
   observe?(trajectories: readonly Trajectory[]): void;
-  /** What it remembers, as plain JSON: part of a run's state. `restore` takes it back. */
+  /** The memory as plain JSON, which is saved with a run; `restore` takes it back. */
   state?(): unknown;
   restore?(state: unknown): void;
 }
 
-/** Columns that are `fill` everywhere but on the tokens that `valuesOf` gives a number for. */
+/** Columns that hold the numbers from `valuesOf` on a rollout's tokens and `fill` everywhere else. */
 export function toColumns(
   trajectories: readonly Trajectory[],
   rollouts: readonly Rollout[],
@@ -52,9 +61,11 @@ export function toColumns(
 }
 
 /**
- * An estimator that turns the rewards of one group into one advantage per rollout. NaN rewards are not scorable: advantage 0,
- * excluded from the statistics. A group whose largest and smallest reward are equal, or with one member, gets exactly 0.
- * @param ofGroup advantages of the scorable members; asked of a single one only with `singles`
+ * An estimator that turns the rewards of one group into one advantage per rollout. A rollout whose reward is NaN gets
+ * advantage 0 and is left out of the statistics. A group whose rewards are all equal, or that has one member, gets
+ * exactly 0. *
+ * @param ofGroup gives the advantages of the scorable members; it is called for a group of one member only if `singles`
+ *   is true
  */
 export function groupEstimator(
   name: string,
@@ -83,9 +94,9 @@ export function groupEstimator(
 }
 
 /**
- * An estimator that gives every trained token of a rollout its own advantage, and no group is compared.
- * @param ofRollout advantages of the rollout's tokens, and the targets of a critic if there is one; only asked of scorable ones
- * @param whiten whether the advantages of the whole batch are brought to mean 0 and deviation 1
+ * An estimator that gives every trained token of a rollout its own advantage, without comparing rollouts of a group. *
+ * @param ofRollout gives the advantages of a scorable rollout's tokens, and the critic's targets if there is a critic
+ * @param whiten whether the advantages of the whole batch are scaled to mean 0 and deviation 1
  */
 export function tokenEstimator(
   name: string,

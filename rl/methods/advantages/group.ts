@@ -1,4 +1,4 @@
-/** Estimators that compare the returns of one group: one advantage per rollout. */
+/** Estimators that compare the returns of one group and give one advantage per rollout. */
 import { check } from "../../../engine/errors.ts";
 import { flag, noOptions, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
@@ -6,19 +6,28 @@ import { rolloutsOf } from "../../episode/stream.ts";
 import { moments } from "../../episode/groups.ts";
 import { type AdvantageEstimator, groupEstimator } from "./estimator.ts";
 
-/** The standard deviation that divides. */
+/** Options of the standard deviation that advantages are divided by. */
 const STD = {
-  ddof: number(1, "1 divides the squares by n − 1, as TRL and verl do; 0 by n", { integer: true, min: 0, max: 1 }),
-  eps: number(1e-4, "added to the standard deviation; TRL has 1e-4, verl 1e-6", { min: 0 }),
+  ddof: number(1, "what the sum of squares is divided by: 1 for n − 1, as in TRL and verl, 0 for n", {
+    integer: true,
+    min: 0,
+    max: 1,
+  }),
+  eps: number(1e-4, "number added to the standard deviation; TRL has 1e-4, verl 1e-6", { min: 0 }),
 };
 
 export const GRPO = options("grpo", {
   ...STD,
-  scale: oneOf(["group", "batch"], "group", "whose standard deviation divides (TRL's `scale_rewards`)"),
+  scale: oneOf(
+    ["group", "batch"],
+    "group",
+    "whether to divide by the standard deviation of the group or of the whole batch (TRL's `scale_rewards`)",
+  ),
   singleton: oneOf(
     ["zero", "raw"],
     "zero",
-    "the advantage of a rollout alone in its group: 0, or as in verl R/(1 + eps), REINFORCE without a baseline",
+    "advantage of a rollout that is alone in its group: 0, or R/(1 + eps) as in verl, which is REINFORCE without a " +
+      "baseline",
   ),
 });
 export type GrpoOptions = OptionsOf<typeof GRPO>;
@@ -42,7 +51,7 @@ export function grpo(given?: GrpoOptions): AdvantageEstimator {
   return groupEstimator("grpo", ofGroup, { singles: singleton === "raw" });
 }
 
-/** R − mean of the group, times one factor from the rewards of the whole batch. */
+/** R − mean of the group, times one factor that is computed from the rewards of the whole batch. */
 function scaledByBatch(name: string, factor: (rewards: readonly number[]) => number): AdvantageEstimator {
   const plain = centred();
   return {
@@ -50,13 +59,16 @@ function scaledByBatch(name: string, factor: (rewards: readonly number[]) => num
     estimate(trajectories) {
       const { perToken, fracRewardZeroStd } = plain.estimate(trajectories);
       const rewards = rolloutsOf(trajectories).flatMap((r) => (r.scorable ? [r.reward] : []));
-      const scale = factor(rewards); // infinite without spread and eps, where every advantage is 0
+      const scale = factor(rewards); // infinite if eps and the spread are 0, but then every advantage is 0
       return { perToken: perToken.map((row) => row.map((a) => (a === 0 ? 0 : a * scale))), fracRewardZeroStd };
     },
   };
 }
 
-/** R − mean within the group, without the division that favours tasks of little spread (Dr. GRPO, Liu et al. 2025, arXiv 2503.20783). */
+/**
+ * R − mean within the group, without the division by the deviation, which favours tasks of little spread (Dr. GRPO,
+ * Liu et al. 2025, arXiv 2503.20783).
+ */
 export function centred(given?: object): AdvantageEstimator {
   CENTRED.read(given);
   return groupEstimator("centred", (rewards) => {
@@ -65,7 +77,10 @@ export function centred(given?: object): AdvantageEstimator {
   });
 }
 
-/** n/(n − 1)·(R − mean): the reward minus the mean of the *others* in the group (RLOO, Ahmadian et al. 2024, arXiv 2402.14740). */
+/**
+ * n/(n − 1)·(R − mean): the reward minus the mean of the *others* in the group (RLOO, Ahmadian et al. 2024,
+ * arXiv 2402.14740).
+ */
 export function rloo(given?: object): AdvantageEstimator {
   RLOO.read(given);
   return groupEstimator("rloo", (rewards) => {
@@ -74,7 +89,10 @@ export function rloo(given?: object): AdvantageEstimator {
   });
 }
 
-/** R − Σ(len·R)/Σlen, lengths in trained tokens: the baseline of least variance if a gradient's size grows with length (OPO, Hao et al. 2025, arXiv 2505.23585). */
+/**
+ * R − Σ(len·R)/Σlen, with lengths in trained tokens: the baseline of least variance if the size of a gradient grows
+ * with the length (OPO, Hao et al. 2025, arXiv 2505.23585).
+ */
 export function opo(given?: object): AdvantageEstimator {
   OPO.read(given);
   return groupEstimator("opo", (rewards, rollouts) => {
@@ -100,7 +118,10 @@ export const PASS_AT_K = options("passAtK", {
 });
 export type PassAtKOptions = OptionsOf<typeof PASS_AT_K>;
 
-/** Only the best of the group is trained: (r_max − r_second)/(std + eps), the rest 0 (pass@k training, arXiv 2503.19595). Of equal best ones the first. */
+/**
+ * (r_max − r_second)/(std + eps) for the best rollout of the group, 0 for the rest: only the best is trained (pass@k
+ * training, arXiv 2503.19595). Of several that are equally good the first counts as the best.
+ */
 export function passAtK(given?: PassAtKOptions): AdvantageEstimator {
   const { ddof, eps, std: divides } = PASS_AT_K.read(given);
   return groupEstimator("pass_at_k", (rewards) => {
@@ -112,15 +133,15 @@ export function passAtK(given?: PassAtKOptions): AdvantageEstimator {
 }
 
 /**
- * (R − mean)·n/#{R ≠ 0}, the counts over the whole batch: groups that taught nothing do not shrink the step (GPG, Chu et al.
- * 2025, arXiv 2504.02546; the factor as in verl).
+ * (R − mean)·n/#{R ≠ 0}, with counts over the whole batch, so that groups without any reward do not shrink the step
+ * (GPG, Chu et al. 2025, arXiv 2504.02546; the factor as in verl).
  */
 export function gpg(given?: object): AdvantageEstimator {
   GPG.read(given);
   return scaledByBatch("gpg", (rewards) => rewards.length / Math.max(1, rewards.filter((r) => r !== 0).length));
 }
 
-/** 0 for everybody: no reward is looked at, and with ECHO only the world model learns (its verifier-free mode). */
+/** 0 for every rollout. No reward is read, and with ECHO only the world model learns (ECHO's verifier-free mode). */
 export function none(given?: object): AdvantageEstimator {
   NONE.read(given);
   return { ...groupEstimator("none", (rewards) => rewards.map(() => 0)), readsReturn: false };

@@ -1,10 +1,17 @@
 /**
- * Advantage estimators by name, family by family in reading order: one number per rollout from its group
- * (`advantages/group.ts`), from several rewards at once (`advantages/components.ts`), from a rollout alone (`advantages/outcome.ts`),
- * returns per token (`advantages/returns.ts`), with a critic (`advantages/critic.ts`), steps compared across rollouts
- * (`advantages/steps.ts`). What they share is in `advantages/estimator.ts`.
+ * Advantage estimators by name. The families, in reading order:
  *
- * Observation gaps must not change what an estimator gives to the agent's tokens (the gap property, tested for every one).
+ * - `advantages/group.ts`: one number per rollout, from its group
+ * - `advantages/components.ts`: one number per rollout, from several rewards
+ * - `advantages/outcome.ts`: one number per rollout, from the rollout alone
+ * - `advantages/returns.ts`: returns per token
+ * - `advantages/critic.ts`: advantages from a critic's values
+ * - `advantages/steps.ts`: steps compared across rollouts
+ *
+ * What they share is in `advantages/estimator.ts`.
+ *
+ * The number of observation tokens between two actions must not change the advantages of the agent's tokens (the gap
+ * property, which is tested for every estimator).
  */
 import { COMPONENTS } from "./components.ts";
 import { CRITIC } from "./critic.ts";
@@ -25,5 +32,5 @@ export { passAtK, type PassAtKOptions, rloo } from "./group.ts";
 export { optimalTokenBaseline, reinforcePlusPlus, reinforcePlusPlusBaseline, remax } from "./returns.ts";
 export { gigpo, type GigpoOptions, milestone, type MilestoneOptions } from "./steps.ts";
 
-/** By name, for the command line. An estimator is one entry in the table of its family. */
+/** All estimators by name, for the command line. Each is one entry in the table of its family. */
 export const ADVANTAGES: Table<AdvantageEstimator> = mergeTables(GROUP, COMPONENTS, OUTCOME, RETURNS, CRITIC, STEPS);

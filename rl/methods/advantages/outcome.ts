@@ -1,4 +1,6 @@
-/** Estimators that look at one rollout at a time: against what has been usual, or just whether it succeeded. */
+/**
+ * Estimators that look at one rollout at a time: they compare it with earlier rollouts, or ask whether it succeeded.
+ */
 import { check } from "../../../engine/errors.ts";
 import { showValue } from "../../../engine/options.ts";
 import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
@@ -9,15 +11,16 @@ import { fracWithoutSpread } from "../../episode/groups.ts";
 import { type AdvantageEstimator, toColumns } from "./estimator.ts";
 
 export const RAE = options("rae", {
-  decay: number(0.95, "how much of the running mean stays with each rollout", { min: 0, max: 1 }),
+  decay: number(0.95, "decay of the running mean per rollout: b ← decay·b + (1 − decay)·R", { min: 0, max: 1 }),
 });
 export type RaeOptions = OptionsOf<typeof RAE>;
 
 /**
- * R − b, b a running mean of the returns of each environment, b ← decay·b + (1 − decay)·R, from 0: no group is needed, one rollout of
- * a task is enough (role-conditioned advantage estimation: SPIRAL, Liu et al. 2025, arXiv 2506.24119, where each player of a game has
- * a baseline of its own). A step is judged by the baseline before it. b is part of a run's state; what is replayed, and what was played
- * with help, does not move it: it is what the policy reaches now, by itself.
+ * R − b, where b is a running mean of the returns in each environment: b ← decay·b + (1 − decay)·R, starting at 0. It
+ * needs no group; one rollout of a task is enough (role-conditioned advantage estimation: SPIRAL, Liu et al. 2025,
+ * arXiv 2506.24119, where each player of a game has a baseline of its own). A step uses the baseline from before the
+ * step. b is part of a run's state. It estimates what the policy now reaches by itself, so replayed rollouts and
+ * rollouts with help do not change it.
  */
 export function rae(given?: RaeOptions): AdvantageEstimator {
   const { decay } = RAE.read(given);
@@ -49,14 +52,15 @@ export function rae(given?: RaeOptions): AdvantageEstimator {
 }
 
 /**
- * 1 for what `filterRollouts` keeps (the successes, the shortest `perTask` of each task, no duplicates), 0 for the rest: with the
- * reinforce loss that is supervised fine-tuning on one's own filtered rollouts, step by step (RAFT, Dong et al. 2023, arXiv 2304.06767).
+ * 1 for the rollouts that `filterRollouts` keeps (the successes, the shortest `perTask` of each task, no duplicates), 0
+ * for the rest. With the reinforce loss this is supervised fine-tuning on the policy's own filtered rollouts in every
+ * step (RAFT, Dong et al. 2023, arXiv 2304.06767).
  */
 export function rft(given?: FilterOptions): AdvantageEstimator {
-  ROLLOUT_CHOICE.read(given); // a wrong number is an error now, and not after the first step
+  ROLLOUT_CHOICE.read(given); // so that a bad option is an error now and not in the first step
   return {
     name: "rft",
-    readsReturn: false, // but whether the environment says success
+    readsReturn: false, // it reads whether the environment reports success
     estimate(trajectories) {
       const rollouts = rolloutsOf(trajectories);
       const chosen = new Set(filterRollouts(trajectories, given));

@@ -1,6 +1,6 @@
 /**
- * Estimators from returns per token, without a critic. They run over a rollout's own tokens one after the other: what the
- * environment said in between does not exist for them, so a return crosses a gap without decay and without getting lost.
+ * Estimators from returns per token, without a critic. They run over the agent's tokens only: the environment's tokens
+ * in between are skipped, so a return crosses them without being discounted.
  */
 import { check } from "../../../engine/errors.ts";
 import { noOptions, number, options, type OptionsOf } from "../../../engine/optionTable.ts";
@@ -18,7 +18,7 @@ export function returnsToGo(rewards: readonly number[], gamma: number): number[]
 }
 
 export const REINFORCE_PLUS_PLUS = options("reinforcePlusPlus", {
-  gamma: number(1, "γ per token of the agent", { min: 0, max: 1 }),
+  gamma: number(1, "γ, the discount per agent token", { min: 0, max: 1 }),
 });
 export type ReinforcePlusPlusOptions = OptionsOf<typeof REINFORCE_PLUS_PLUS>;
 
@@ -35,7 +35,10 @@ export function reinforcePlusPlus(given?: ReinforcePlusPlusOptions): AdvantageEs
   return tokenEstimator("reinforce++", [], ofRollout, true);
 }
 
-/** R − mean of the group, then whitened over the tokens of the batch; groups without spread are 0 and do not count. */
+/**
+ * R − mean of the group, then whitened over the tokens of the batch. Groups without spread get 0 and are left out of
+ * the whitening.
+ */
 export function reinforcePlusPlusBaseline(given?: object): AdvantageEstimator {
   REINFORCE_PLUS_PLUS_BASELINE.read(given);
   return {
@@ -64,8 +67,8 @@ export function reinforcePlusPlusBaseline(given?: object): AdvantageEstimator {
 }
 
 /**
- * Return-to-go − R_greedy of the same task (ReMax, Li et al. 2024, arXiv 2310.10505). 0 where R_greedy is NaN: the greedy rollout
- * failed or could not be scored, so there is nothing to compare with, as for a rollout whose own return is NaN.
+ * Return-to-go − R_greedy of the same task (ReMax, Li et al. 2024, arXiv 2310.10505). The advantage is 0 where R_greedy
+ * is NaN (the greedy rollout failed or could not be scored), because there is nothing to compare with.
  */
 export function remax(given?: object): AdvantageEstimator {
   REMAX.read(given);
@@ -79,9 +82,9 @@ export function remax(given?: object): AdvantageEstimator {
 }
 
 /**
- * G_t − b_t, where b_t = Σ w·G / Σ w over the group's rollouts at the same place among their own tokens, and w is the energy of the
- * score function so far, Σ_{s≤t} (1 − 2π_s + Σ_v π_v²): long or unlikely rollouts count for more. Where only the longest rollout
- * is left, b = 0 (optimal token baseline, arXiv 2602.07078; verl's `tir_optimal_token_baseline`).
+ * G_t − b_t, where b_t = Σ w·G / Σ w over the group's rollouts, each at its own t-th token, and w is the energy of the
+ * score function so far, Σ_{s≤t} (1 − 2π_s + Σ_v π_v²). Long and unlikely rollouts weigh more. Where only the longest
+ * rollout still has a token, b = 0 (optimal token baseline, arXiv 2602.07078; verl's `tir_optimal_token_baseline`).
  */
 export function optimalTokenBaseline(given?: object): AdvantageEstimator {
   OPTIMAL_TOKEN_BASELINE.read(given);

@@ -14,29 +14,30 @@ interface Step {
   readonly value: number;
 }
 
-/** Numbers of the turns in which the agent wrote something, in order. */
+/** The numbers of the turns in which the agent wrote something, in order. */
 const turnsOf = ({ tokens }: Rollout): number[] => [...new Set(tokens.map(({ turn }) => turn))];
 
-/** Values minus their mean, over std + eps if asked; exactly 0 without spread. */
+/** Values minus their mean, divided by their deviation + eps if `std` is true; exactly 0 without spread. */
 function relative(values: readonly number[], std: boolean, eps: number): number[] {
   if (isWithoutSpread(values)) return values.map(() => 0);
   const { mean, std: deviation } = moments(values, 1);
   return values.map((x) => (x - mean) / (std ? deviation + eps : 1));
 }
 
-/** Each step's value relative to the steps of the same key. */
+/** The value of each step relative to the steps with the same key. */
 function relativeSteps(steps: readonly Step[], std: boolean, eps: number): Map<Rollout, Map<number, number>> {
   const result = new Map<Rollout, Map<number, number>>();
   for (const peers of groupBy(steps, ({ key }) => key)) {
-    relative(peers.map((s) => s.value), std, eps).forEach((a, k) => {
+    const values = peers.map(({ value }) => value);
+    relative(values, std, eps).forEach((a, k) => {
       const { rollout, turn } = peers[k]!;
       result.set(rollout, (result.get(rollout) ?? new Map<number, number>()).set(turn, a));
-    }); // prettier-ignore
+    });
   }
   return result;
 }
 
-/** Episode term plus `weight` times the step term, on every token of the step. */
+/** An estimator that gives every token of a step the episode's term plus `weight` times the step's term. */
 function combined(
   name: string,
   weight: number,
@@ -54,7 +55,8 @@ function combined(
       for (const group of groupsOf(rollouts)) {
         const members = group.filter((r) => r.scorable && r.tokens.length > 0);
         const counted = members.flatMap((r) => (stats === "row" ? turnsOf(r).map(() => r) : [r]));
-        relative(counted.map((r) => r.reward), std, eps).forEach((a, k) => ofEpisode.set(counted[k]!, a)); // prettier-ignore
+        const rewards = counted.map(({ reward }) => reward);
+        relative(rewards, std, eps).forEach((a, k) => ofEpisode.set(counted[k]!, a));
         for (const [rollout, turns] of relativeSteps(stepsOf(members, trajectories), std, eps))
           ofStep.set(rollout, turns);
       }
@@ -71,17 +73,22 @@ function combined(
 }
 
 const RELATIVE = {
-  gamma: number(0.95, "γ per step", { min: 0, max: 1 }),
+  gamma: number(0.95, "γ, the discount per step", { min: 0, max: 1 }),
   std: flag(false, "whether both terms are divided by their deviation (verl-agent's `mean_std_norm`)"),
-  eps: number(1e-6, "added to the deviation", { min: 0 }),
+  eps: number(1e-6, "number added to the deviation", { min: 0 }),
 };
 
 export const GIGPO = options("gigpo", {
   omega: number(1, "ω, the weight of the step term", { min: 0 }),
   ...RELATIVE,
-  stats: oneOf(["rollout", "row"], "rollout", "`row`: a rollout counts once per step in the episode's statistics"),
+  stats: oneOf(
+    ["rollout", "row"],
+    "rollout",
+    "how often a rollout counts in the statistics of the episode term: once, or once per step (`row`)",
+  ),
   anchor: inCode<(trajectory: Trajectory, turn: number) => string>(
-    "the state in which a turn's action was taken, as text; by default the observation before it, at first the prompt",
+    "the state in which a turn's action was taken, as text; by default the observation before it, or the prompt at " +
+      "the start",
     "a function of the trajectory and the turn",
     (value) => typeof value === "function",
   ),
@@ -89,8 +96,9 @@ export const GIGPO = options("gigpo", {
 export type GigpoOptions = OptionsOf<typeof GIGPO>;
 
 /**
- * Ids of what the agent saw last before it acted in a turn: what the environment said in the turn before, whoever acted in it; where the
- * row begins with the turn, the prompt up to there. Actions that were given later are prompt, too, but nothing that it had seen.
+ * The token ids of what the agent saw last before it acted in a turn: the environment's answer in the turn before, even
+ * if the action there was not the agent's; or the prompt up to this turn, if the row begins with it. Actions that were
+ * given to the agent in later turns have the role `prompt` too, but the agent had not seen them.
  */
 export function anchorOf({ stream }: Trajectory, turn: number): string {
   const { ids, roles, turns } = stream;
@@ -100,16 +108,16 @@ export function anchorOf({ stream }: Trajectory, turn: number): string {
 }
 
 /**
- * A_episode + ω·A_step: discounted returns of steps, compared with those of other steps of the group that were taken in the
- * identical state; a state that was visited once gives 0 (GiGPO, Feng et al. 2025, arXiv 2505.10978).
+ * A_episode + ω·A_step. A_step compares the discounted return of a step with those of the group's other steps that were
+ * taken in the identical state; it is 0 for a state that was visited once (GiGPO, Feng et al. 2025, arXiv 2505.10978).
  */
 export function gigpo(given?: GigpoOptions): AdvantageEstimator {
   const { omega, gamma, std, eps, stats, anchor = anchorOf } = GIGPO.read(given);
   return combined("gigpo", omega, std, eps, stats, (group, trajectories) =>
     group.flatMap((rollout) => {
-      // Over all turns of the environment: a step whose action was given takes its time, too.
+      // The returns are over all turns of the environment, because steps whose action was given are discounted too.
       const returns = returnsToGo(rewardsOfTurns(rollout, trajectories), gamma);
-      // What was seen before a fork is in the row before it.
+      // If a row starts with this turn, what was seen before is in the row before it.
       const keyOf = (turn: number): string =>
         rollout.rows.map((row) => anchor(trajectories[row]!, turn)).find((text) => text !== "") ?? "";
       return turnsOf(rollout).map((turn) => ({ rollout, turn, key: keyOf(turn), value: returns[turn]! }));
@@ -121,7 +129,7 @@ export const MILESTONE = options("milestone", {
   lambda: number(1, "λ, the weight of the segment term", { min: 0 }),
   ...RELATIVE,
   milestones: inCode<(trajectory: Trajectory) => readonly number[]>(
-    "turns at which a milestone was reached; by default those with a positive step reward",
+    "the turns at which a milestone was reached; by default those with a positive step reward",
     "a function of the trajectory",
     (value) => typeof value === "function",
   ),
@@ -133,10 +141,11 @@ const rewardedTurns = ({ stepRewards }: Trajectory): number[] =>
   stepRewards.flatMap((reward, turn) => (reward > 0 ? [turn] : []));
 
 /**
- * A_traj + λ·A_segment. A segment ends at the turn t_k of a milestone; a step t in it is worth R·γ^(t_k − t), R the milestone's
- * reward (its step's if positive, else 1), and is compared with the steps of the group that are in the same segment, counted from the
- * start. Steps after the last milestone are worth 0: they are in the segment that others finished (BEACON, Wang et al. 2026,
- * arXiv 2605.06078; what a step is compared with is our reading).
+ * A_traj + λ·A_segment. A segment ends at the turn t_k of a milestone. A step t in it has the value R·γ^(t_k − t),
+ * where R is the reward of the milestone's step if that is positive, else 1. It is compared with the steps of the group
+ * that are in the segment of the same number. Steps after the last milestone have the value 0 and belong to the segment
+ * that they did not finish (BEACON, Wang et al. 2026, arXiv 2605.06078; which steps are compared is our reading of the
+ * paper).
  */
 export function milestone(given?: MilestoneOptions): AdvantageEstimator {
   const { lambda, gamma, std, eps, milestones = rewardedTurns } = MILESTONE.read(given);

@@ -1,4 +1,4 @@
-/** Policy losses that stop pulling once the ratio has moved far enough: PPO's clip and what became of it. */
+/** Policy losses whose gradient vanishes once the ratio has moved far enough: PPO's clip and its successors. */
 import { expr, where } from "../../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
 import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
@@ -11,7 +11,9 @@ const ppoClipLoss: Pointwise<Tensor> = fuse("ppoClip", (lp, old, advantage, mask
   return where(mask, ratio.mul(advantage).neg().max(clipped.mul(advantage).neg()), 0);
 });
 
-/** The same with a bound on what a bad token (A < 0) can cost, and one on the ratio itself; 1e30 stands for no bound. */
+/**
+ * PPO's clip with an upper bound on the loss of a token with A < 0, and one on the ratio itself; 1e30 means no bound.
+ */
 const boundedClipLoss: Pointwise<Tensor> = fuse("ppoClipBounded", (lp, old, advantage, mask, low, high, c, delta) => {
   const ratio = maskedRatio(lp, old, mask);
   const clipped = ratio.clamp(expr(1).sub(low), high.add(1));
@@ -20,30 +22,36 @@ const boundedClipLoss: Pointwise<Tensor> = fuse("ppoClipBounded", (lp, old, adva
   return where(mask, bounded, 0);
 });
 
-/** The bounds of a clip. At 0 the ratio 1 of a first step would lie on the kink. */
+/** The bounds of a clip. They are above 0, because otherwise the ratio 1 of a first pass would lie on the kink. */
 export const CLIP = {
-  epsilon: number(0.2, "εl: the ratio counts down to 1 − εl", { above: 0, below: 1 }),
-  epsilonHigh: number(undefined, "εh: the ratio counts up to 1 + εh; by default epsilon. DAPO: 0.28", { above: 0 }),
+  epsilon: number(0.2, "εl: the ratio is clipped below at 1 − εl", { above: 0, below: 1 }),
+  epsilonHigh: number(
+    undefined,
+    "εh: the ratio is clipped above at 1 + εh; by default the same as epsilon; DAPO has 0.28",
+    { above: 0 },
+  ),
 };
 
 export const PPO_CLIP = options("ppoClip", {
   ...CLIP,
-  dualClip: number(undefined, "c: where A < 0 the loss is at most −cA; by default no such bound. verl: 3", {
+  dualClip: number(undefined, "c: where A < 0 the loss is at most −cA; by default there is no such bound; verl has 3", {
     above: 1,
   }),
-  delta: number(undefined, "largest ratio of the branch without a clip; by default no such bound", { above: 1 }),
+  delta: number(undefined, "largest ratio in the branch without a clip; by default there is no such bound", {
+    above: 1,
+  }),
 });
 export type PpoClipOptions = OptionsOf<typeof PPO_CLIP>;
 
-/** The same with verl's c. */
+/** The same options with verl's default for c. */
 const DUAL_CLIP = options("dual_clip", {
   ...PPO_CLIP.fields,
   dualClip: number(3, "c: where A < 0 the loss is at most −cA", { above: 1 }),
 });
 
 /**
- * max(−ρA, −clip(ρ, 1 − εl, 1 + εh)A) (PPO, Schulman et al. 2017, arXiv 1707.06347, eq. 7; clip-higher: DAPO, Yu et al. 2025,
- * arXiv 2503.14476; dual clip: Ye et al. 2020, arXiv 1912.09729).
+ * max(−ρA, −clip(ρ, 1 − εl, 1 + εh)A) (PPO, Schulman et al. 2017, arXiv 1707.06347, eq. 7; clip-higher: DAPO, Yu et al.
+ * 2025, arXiv 2503.14476; dual clip: Ye et al. 2020, arXiv 1912.09729).
  */
 export function ppoClip(given?: PpoClipOptions): PolicyLoss {
   const { epsilon, epsilonHigh = epsilon, dualClip, delta } = PPO_CLIP.read(given);
@@ -75,11 +83,13 @@ const sapoLoss: Pointwise<Tensor> = fuse("sapo", (lp, old, advantage, mask, posi
 
 export const SAPO = options("sapo", {
   temperaturePositive: number(1, "τ where A > 0", { above: 0 }),
-  temperatureNegative: number(1.05, "τ where A ≤ 0: bad tokens fade sooner", { above: 0 }),
+  temperatureNegative: number(1.05, "τ where A ≤ 0; larger than for A > 0, so that the gate closes sooner", {
+    above: 0,
+  }),
 });
 export type SapoOptions = OptionsOf<typeof SAPO>;
 
-/** −A·σ(τ(ρ − 1))·4/τ: a smooth gate in the clip's place (SAPO, Gao et al. 2025, arXiv 2511.20347). */
+/** −A·σ(τ(ρ − 1))·4/τ: a smooth gate in place of the clip (SAPO, Gao et al. 2025, arXiv 2511.20347). */
 export function sapo(given?: SapoOptions): PolicyLoss {
   const { temperaturePositive, temperatureNegative } = SAPO.read(given);
   return {

@@ -1,6 +1,7 @@
 /**
- * Losses that look for the few tokens whose log-probability and advantage move together: they are what lowers the entropy
- * ("The Entropy Mechanism", Cui et al. 2025, arXiv 2505.22617). Which tokens these are is a statistic over the whole step.
+ * Losses that treat the tokens of highest covariance between log-probability and advantage differently, because these
+ * few tokens lower the entropy most ("The Entropy Mechanism", Cui et al. 2025, arXiv 2505.22617). Which tokens these
+ * are is a statistic over the whole step.
  */
 import { where } from "../../../kernels/expr.ts";
 import { check } from "../../../engine/errors.ts";
@@ -42,12 +43,12 @@ const klCovLoss: Pointwise<Tensor> = fuse("klCov", (lp, old, advantage, mask, ch
 });
 
 export const KL_COV = options("klCov", {
-  ratio: number(0.0002, "share of the step's tokens that are held back; at least one is", { min: 0, max: 1 }),
+  ratio: number(0.0002, "share of the step's tokens that are penalised; at least one is", { min: 0, max: 1 }),
   coefficient: number(1, "coefficient of |lp − old| on these tokens", { min: 0 }),
 });
 export type KlCovOptions = OptionsOf<typeof KL_COV>;
 
-/** −ρA, and + coefficient·|lp − old| on the tokens of the highest covariance. */
+/** −ρA, plus coefficient·|lp − old| on the tokens of highest covariance. */
 export function klCov(given?: KlCovOptions): PolicyLoss {
   const { ratio, coefficient } = KL_COV.read(given);
   return {
@@ -66,17 +67,27 @@ export function klCov(given?: KlCovOptions): PolicyLoss {
 
 export const CLIP_COV = options("clipCov", {
   ...CLIP,
-  ratio: number(0.0002, "share of the step's tokens that lose their gradient; at least one candidate does", {
-    min: 0,
-    max: 1,
-  }),
+  ratio: number(
+    0.0002,
+    "share of the step's tokens that lose their gradient, chosen among the candidates; at least one does",
+    {
+      min: 0,
+      max: 1,
+    },
+  ),
   low: number(1, "smallest covariance of a candidate"),
   high: number(5, "largest covariance of a candidate"),
-  seed: number(0, "of the random choice, which also depends on the step: a resumed run chooses the same tokens"),
+  seed: number(
+    0,
+    "seed of the random choice; the choice also depends on the step, so a resumed run chooses the same tokens",
+  ),
 });
 export type ClipCovOptions = OptionsOf<typeof CLIP_COV>;
 
-/** PPO's clip, times 0 on a random share of the tokens whose covariance is between `low` and `high` and that the clip left alone. */
+/**
+ * PPO's clip, times 0 on a random share of the tokens that are not clipped and whose covariance is between `low` and
+ * `high`.
+ */
 export function clipCov(given?: ClipCovOptions): PolicyLoss {
   const { ratio, low, high, epsilon, epsilonHigh = epsilon, seed } = CLIP_COV.read(given);
   check(low < high, () => `clipCov: low must be below high, got ${low} and ${high}`);

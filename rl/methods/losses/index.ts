@@ -1,8 +1,14 @@
 /**
- * Policy losses by name, family by family in reading order: plain and clipped ratios (`losses/clipped.ts`), weights on the
- * log-probability (`losses/weighted.ts`), statistics over the batch (`losses/covariance.ts`, `losses/secondMoment.ts`), one ratio per
- * sequence (`losses/sequence.ts`), supervised (`losses/supervised.ts`), pairs (`losses/preference.ts`). What they share is in
- * `losses/policyLoss.ts`; KL penalties are in `losses/kl.ts`.
+ * Policy losses by name. The families, in reading order:
+ *
+ * - `losses/clipped.ts`: clipped ratios
+ * - `losses/weighted.ts`: weights on the log-probability
+ * - `losses/covariance.ts`, `losses/secondMoment.ts`: statistics over the whole step
+ * - `losses/sequence.ts`: one ratio per sequence
+ * - `losses/supervised.ts`: losses that ignore the advantage
+ * - `losses/preference.ts`: losses over pairs of answers
+ *
+ * What they share is in `losses/policyLoss.ts`; KL penalties are in `losses/kl.ts`.
  */
 import { mergeTables, type Table } from "../names.ts";
 import { CLIPPED } from "./clipped.ts";
@@ -28,7 +34,7 @@ export { clippedValueLoss } from "./value.ts";
 export { cispo, type CispoOptions, dppoKl, type DppoOptions, dppoTv, dro } from "./weighted.ts";
 export { type DroOptions, importanceSampling, primeRl, type PrimeOptions, reinforce } from "./weighted.ts";
 
-/** By name, for the command line. A loss is one entry in the table of its family. */
+/** All policy losses by name, for the command line. Each is one entry in the table of its family. */
 export const POLICY_LOSSES: Table<PolicyLoss> = mergeTables(
   CLIPPED,
   WEIGHTED,

@@ -1,4 +1,7 @@
-/** Estimators of KL(π ‖ ref) from samples of π (Schulman, "Approximating KL divergence", 2020), and what holds their coefficient. */
+/**
+ * Estimators of KL(π ‖ ref) from samples of π (Schulman, "Approximating KL divergence", 2020), and the adaptive
+ * coefficient of a KL penalty.
+ */
 import { type Expr, where } from "../../../kernels/expr.ts";
 import { fail } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
@@ -8,10 +11,11 @@ import { checkRange } from "../tokenStatistics.ts";
 export const KL_ESTIMATORS = ["k1", "k2", "k3", "abs", "k3+"] as const;
 export type KlEstimator = (typeof KL_ESTIMATORS)[number];
 
-/** verl's names. Its `low_var_kl` also clamps; see `KlClamp`. */
+/** verl's names for estimators. Its `low_var_kl` also clamps; see `KlClamp`. */
 const KL_ALIAS_NAMES = ["kl", "mse", "low_var_kl"] as const;
 export const KL_ALIASES: Readonly<Record<string, KlEstimator>> = { kl: "k1", mse: "k2", low_var_kl: "k3" };
 
+/** The estimator of this name, or of this alias. */
 export function klEstimatorByName(name: string): KlEstimator {
   const found =
     KL_ESTIMATORS.find((k) => k === name) ?? (Object.hasOwn(KL_ALIASES, name) ? KL_ALIASES[name] : undefined);
@@ -21,7 +25,7 @@ export function klEstimatorByName(name: string): KlEstimator {
   );
 }
 
-/** e^d − d − 1, for small |d| by its series: the naive form cancels in f32 and is 0 at 1e-4. */
+/** e^d − d − 1. Small |d| use its series, because the plain form cancels in f32 and is 0 at d = 1e-4. */
 function k3(d: Expr): Expr {
   const series = d
     .square()
@@ -43,7 +47,7 @@ const clampedKl = (name: string, formula: (d: Expr) => Expr): Pointwise<Tensor> 
     formula(where(mask, ref.sub(lp), 0).clamp(input.neg(), input)).clamp(output.neg(), output),
   );
 
-/** Each in terms of d = ref − lp; exactly 0 where the mask is 0. */
+/** Each estimator in terms of d = ref − lp. */
 const FORMULAS: Readonly<Record<KlEstimator, (d: Expr) => Expr>> = {
   /** lp − ref: unbiased, of either sign */
   k1: (d) => d.neg(),
@@ -58,13 +62,16 @@ const FORMULAS: Readonly<Record<KlEstimator, (d: Expr) => Expr>> = {
 const KL = Object.fromEntries(KL_ESTIMATORS.map((k) => [k, maskedKl(k, FORMULAS[k])]));
 const CLAMPED_KL = Object.fromEntries(KL_ESTIMATORS.map((k) => [k, clampedKl(k, FORMULAS[k])]));
 
-/** Bounds on what one token can say: |ref − lp| before, and the estimate after. verl's `low_var_kl` has 20 and 10. */
+/**
+ * Bounds for one token: on |ref − lp| (`logRatio`) and on the estimate itself (`value`). verl's `low_var_kl` has 20 and
+ * 10.
+ */
 export interface KlClamp {
   readonly logRatio: number;
   readonly value: number;
 }
 
-/** [N]: the estimator on trained tokens, 0 elsewhere. */
+/** [N]: the estimate on trained tokens, 0 elsewhere. */
 export function klPenalty(
   estimator: KlEstimator,
   logProbs: Tensor,
@@ -76,7 +83,7 @@ export function klPenalty(
   return CLAMPED_KL[estimator]!(logProbs, refLogProbs, mask, clamp.logRatio, clamp.value);
 }
 
-/** The estimate of one token, on the host: for a penalty in the reward. */
+/** The estimate for one token, computed on the host, for a penalty in the reward. */
 export function klEstimate(estimator: KlEstimator, logProb: number, refLogProb: number): number {
   const d = refLogProb - logProb;
   switch (estimator) {
@@ -93,9 +100,11 @@ export function klEstimate(estimator: KlEstimator, logProb: number, refLogProb: 
 }
 
 const FOLLOWED = {
-  beta: number(REQUIRED, "β, the weight of the penalty; with a target where it begins", { min: 0 }),
-  target: number(REQUIRED, "the KL that β is steered to", { above: 0 }),
-  horizon: number(10_000, "episodes over which a KL that is 20 % too high raises β by a fifth", { above: 0 }),
+  beta: number(REQUIRED, "β, the weight of the penalty; if there is a target, its value at the start", { min: 0 }),
+  target: number(REQUIRED, "the KL that β is adapted to reach", { above: 0 }),
+  horizon: number(10_000, "how many episodes it takes until a KL that is 20 % too high has raised β by a fifth", {
+    above: 0,
+  }),
 };
 export const ADAPTIVE_KL = options("AdaptiveKl", FOLLOWED);
 export type AdaptiveKlOptions = OptionsOf<typeof ADAPTIVE_KL>;
@@ -103,16 +112,24 @@ export type AdaptiveKlOptions = OptionsOf<typeof ADAPTIVE_KL>;
 /** A KL penalty as plain data. */
 export const KL_PENALTY = options("kl", {
   ...FOLLOWED,
-  target: number(undefined, "with it β follows the KL (`AdaptiveKl`)", { above: 0 }),
-  estimator: oneOf([...KL_ESTIMATORS, ...KL_ALIAS_NAMES], "k3", "also by verl's names"),
-  in: oneOf(["loss", "reward"], "loss", "a term of the loss, or r̃_t = r_t − β·kl_t before advantages are estimated"),
+  target: number(undefined, "the KL that β is adapted to reach (`AdaptiveKl`); by default β is constant", { above: 0 }),
+  estimator: oneOf(
+    [...KL_ESTIMATORS, ...KL_ALIAS_NAMES],
+    "k3",
+    "the estimator of the KL; verl's names are accepted too",
+  ),
+  in: oneOf(
+    ["loss", "reward"],
+    "loss",
+    "where the penalty is: a term of the loss, or r̃_t = r_t − β·kl_t before advantages are estimated",
+  ),
   importance: flag(false, "whether the penalty is multiplied by the ratio (TRL's `use_bias_correction_kl`)"),
 });
 export type KlChoice = OptionsOf<typeof KL_PENALTY>;
 
 /**
- * A coefficient that follows the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019, arXiv 1909.08593,
- * §2.2). Its `beta` is part of a run's state: save it with a checkpoint, and `resume` from it.
+ * A coefficient that adapts to the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019,
+ * arXiv 1909.08593, §2.2). Save its `beta` with a checkpoint and give it to `resume`: a resumed run needs it.
  */
 export class AdaptiveKl {
   #beta: number;
@@ -122,19 +139,21 @@ export class AdaptiveKl {
   constructor(given: AdaptiveKlOptions) {
     const { beta, target, horizon } = ADAPTIVE_KL.read(given);
     [this.#beta, this.#target, this.#horizon] = [beta, target, horizon];
-  }
-
+  } /** The coefficient for the next step. */
   get beta(): number {
     return this.#beta;
   }
 
-  /** @param kl the mean KL of a step @param samples episodes in it; a KL that is not finite changes nothing */
+  /**
+   * Adapts β after a step.
+   * @param kl the step's mean KL; a value that is not finite changes nothing
+   * @param samples the number of episodes in the step
+   */
   update(kl: number, samples: number): void {
     if (!Number.isFinite(kl)) return;
     const error = Math.min(0.2, Math.max(-0.2, kl / this.#target - 1));
     this.#beta *= 1 + (error * samples) / this.#horizon;
-  }
-
+  } /** Continues with the β of a checkpoint. */
   resume(beta: number): void {
     checkRange("AdaptiveKl", "beta", beta, 0);
     this.#beta = beta;

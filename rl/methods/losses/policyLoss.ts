@@ -1,17 +1,20 @@
 /**
- * What a policy loss is: from the columns of a micro-batch to one loss per token. Weights and denominators are applied elsewhere
- * (rl/methods/aggregation.ts), once for all of them.
+ * What a policy loss is: a function from the columns of a micro-batch to one loss per token. Weights and denominators
+ * are applied elsewhere (rl/methods/aggregation.ts), in the same way for all losses.
  *
- * The mask enters before every `exp`: a masked token's values are replaced first, so that no overflow behind the mask can come
- * back as a NaN in value or gradient. In comments and tables lp is the new log-probability, old the recorded one, A the advantage,
- * ρ = e^(lp − old), sg(·) a value without its gradient.
+ * The mask is applied before every `exp`: the values of a masked token are replaced first, so that an overflow there
+ * cannot become a NaN in the loss or its gradient. In comments and tables lp is the new log-probability, old the
+ * recorded one, A the advantage, ρ = e^(lp − old), sg(·) a value without its gradient.
  */
 import { type Expr, where } from "../../../kernels/expr.ts";
 import { div, fuse, gather, maximum, type Pointwise, scatterAdd, type Tensor } from "../../../engine/index.ts";
 import type { Columns } from "../columns.ts";
 import type { PerToken, Signal } from "../tokenStatistics.ts";
 
-/** Which sequence each token of a micro-batch belongs to: a rollout with all its rows, or a preference pair. Never split. */
+/**
+ * Which sequence each token of a micro-batch belongs to. A sequence is a rollout with all its rows, or a preference
+ * pair; it is never split.
+ */
 export interface Segments {
   /** i32 [N], from 0 to count − 1 */
   readonly ids: Tensor;
@@ -22,38 +25,48 @@ export interface Segments {
 export interface TokenColumns
   extends
     Pick<Columns<Tensor>, "oldLogProbs" | "advantages" | "mask">,
-    // Of losses with `prepare`, and of those that need the reference.
+    // Losses with a `prepare` have the one, losses that need the reference the other.
     Partial<Pick<Columns<Tensor>, "prepared" | "refLogProbs">> {
   /** Of the policy that is trained: the gradient flows through these. */
   readonly logProbs: Tensor;
   readonly segments: Segments;
 }
 
-/** The whole step, before it is split. One entry per row and token; NaN or anything where `masks` is false. */
+/**
+ * The whole step before it is split, with one entry per row and token. Entries where `masks` is false mean nothing and
+ * may be NaN.
+ */
 export interface StepView extends Pick<Columns<PerToken>, "oldLogProbs" | "advantages"> {
   readonly logProbs: PerToken;
   readonly masks: readonly (readonly boolean[])[];
-  /** Optimiser step from 0, for random choices that are the same in a resumed run. */
+  /** The optimiser step, from 0: random choices depend on it, so that a resumed run makes the same ones. */
   readonly step: number;
 }
 
+/** A policy loss with its options read. */
 export interface PolicyLoss {
   readonly name: string;
-  /** Where the ratio of a token, or of its `sequence`, counts as clipped, for `clip_ratio/*`; `null` if the loss has no clip. */
+  /**
+   * The bounds outside which a ratio counts as clipped in the metrics `clip_ratio/*`, per token or per `sequence`;
+   * `null` if the loss has no clip.
+   */
   readonly clip: { readonly low: number; readonly high: number; readonly level?: "sequence" } | null;
-  /** Of losses over pairs: the implicit reward of an answer is β(lp − ref), for `rewards/*`. */
+  /** β of a loss over pairs, for the metrics `rewards/*`: the implicit reward of an answer is β(lp − ref). */
   readonly beta?: number;
-  /** `false`: it looks at no earlier log-probability, so it is right for the policy's own samples only. Default true. */
+  /**
+   * `false`: the loss does not read the recorded log-probability, so it is correct for the current policy's own samples
+   * only. Default true.
+   */
   readonly ratio?: false;
-  /** Signals that must be there before the step; `prepare` implies `logProbs`. */
+  /** Signals that must be computed before the step; `prepare` implies `logProbs`. */
   readonly needs?: readonly Signal[];
-  /** One column of statistics over the whole step; it reaches `tokenLoss` as `prepared`. */
+  /** Computes one column from statistics over the whole step; `tokenLoss` gets it as `prepared`. */
   readonly prepare?: (view: StepView) => Float64Array[];
   /** [N], exactly 0 outside the mask. */
   tokenLoss(tokens: TokenColumns): Tensor;
 }
 
-/** Stands where no token has a policy weight. */
+/** The policy loss of rows without policy weights. */
 export const NO_POLICY: PolicyLoss = { name: "none", clip: null, tokenLoss: ({ advantages }) => advantages };
 
 /** ln ρ on trained tokens, 0 elsewhere. */
@@ -66,7 +79,7 @@ export function maskedRatio(lp: Expr, old: Expr, mask: Expr): Expr {
   return maskedLogRatio(lp, old, mask).exp();
 }
 
-/** −sg(weight)·A·lp on trained tokens, 0 elsewhere: every loss that weighs the log-probability. */
+/** −sg(weight)·A·lp on trained tokens, 0 elsewhere: the form of every loss that weighs the log-probability. */
 export function weightedLogProb(weight: Expr, lp: Expr, advantage: Expr, mask: Expr): Expr {
   const gain = where(mask, weight.stopGradient().mul(advantage), 0);
   return gain.mul(where(mask, lp, 0)).neg();
@@ -75,12 +88,12 @@ export function weightedLogProb(weight: Expr, lp: Expr, advantage: Expr, mask: E
 /** [N]: ln ρ on trained tokens, 0 elsewhere. */
 export const logRatio: Pointwise<Tensor> = fuse("logRatio", maskedLogRatio);
 
-/** Σ over each token's own segment, as seen from the token: [N] → [N]. `x` must be 0 outside the mask. */
+/** For each token the sum over its segment: [N] → [N]. `x` must be 0 outside the mask. */
 export function segmentSum(x: Tensor, { ids, count }: Segments): Tensor {
   return gather(scatterAdd(x, ids, count), ids);
 }
 
-/** The mean over the trained tokens of each token's own segment: [N] → [N]. */
+/** For each token the mean over the trained tokens of its segment: [N] → [N]. */
 export function segmentMean(x: Tensor, mask: Tensor, segments: Segments): Tensor {
   return div(segmentSum(x, segments), maximum(segmentSum(mask, segments), 1));
 }

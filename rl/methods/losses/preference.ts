@@ -1,6 +1,7 @@
 /**
- * Losses over pairs: one answer was preferred to another. A pair is a segment; the advantage column says which side a token is on
- * (+1 chosen, −1 rejected), and h = β Σ ±(lp − ref) over the pair's trained tokens is all that the losses look at.
+ * Losses over pairs of answers, of which one was preferred to the other. A pair is a segment. The advantage column says
+ * which answer a token belongs to (+1 chosen, −1 rejected). The losses depend on h = Σ ±(lp − ref) over the pair's
+ * trained tokens only.
  */
 import { expr, type Expr, where } from "../../../kernels/expr.ts";
 import { check } from "../../../engine/errors.ts";
@@ -14,7 +15,7 @@ const signedLogRatio: Pointwise<Tensor> = fuse("signedLogRatio", (lp, ref, side,
   maskedLogRatio(lp, ref, mask).mul(where(mask, side, 0)),
 );
 
-/** ±1/n of a token's own side of its pair: a sum becomes a mean. */
+/** ±1/n, where n is the number of tokens of the token's own answer, so that a sum becomes a mean. */
 const shareOfSide: Pointwise<Tensor> = fuse("shareOfSide", (side, mask, chosen, rejected) =>
   where(mask, side.div(where(side.gt(0), chosen, rejected)), 0),
 );
@@ -27,7 +28,7 @@ const softplus = (x: Expr): Expr => where(x.gt(0), x, 0).add(x.abs().neg().exp()
 export const PREFERENCE_LOSSES = ["sigmoid", "ipo", "hinge"] as const;
 export type PreferenceLoss = (typeof PREFERENCE_LOSSES)[number];
 
-/** Each in terms of h before β. */
+/** Each loss in terms of h. */
 const PAIR_LOSSES: Readonly<Record<PreferenceLoss, Pointwise<Tensor>>> = {
   /** −log σ(βh) (DPO, Rafailov et al. 2023, arXiv 2305.18290, eq. 7) */
   sigmoid: fuse("dpoSigmoid", (h, mask, beta) => where(mask, softplus(h.mul(beta).neg()), 0)),
@@ -40,22 +41,28 @@ const PAIR_LOSSES: Readonly<Record<PreferenceLoss, Pointwise<Tensor>>> = {
   }),
 };
 
-/** TRL has `average` in its `ipo` and says that the paper's results were obtained so; its `sigmoid_norm` is `sigmoid` with it. */
+/**
+ * TRL always averages in its `ipo` and says that the paper's results were obtained that way; its `sigmoid_norm` is
+ * `sigmoid` with `average`.
+ */
 export const DPO = options("dpo", {
-  beta: number(0.1, "strength of the tie to the reference", { above: 0 }),
+  beta: number(0.1, "β, how strongly the policy is kept near the reference", { above: 0 }),
   loss: oneOf(PREFERENCE_LOSSES, "sigmoid", "the loss of a pair"),
-  average: flag(false, "the mean over each answer's tokens in the place of their sum: β does not depend on the length"),
+  average: flag(
+    false,
+    "whether h takes the mean over each answer's tokens instead of their sum, so that β does not depend on the length",
+  ),
 });
 export type DpoOptions = OptionsOf<typeof DPO>;
 
-/** The same options for a loss whose name says which it is. */
+/** The same options without `loss`, for the losses whose name already says which one is used. */
 const { loss: _, ...NAMED } = DPO.fields;
 const DPO_IPO = options("dpo_ipo", NAMED);
 const DPO_HINGE = options("dpo_hinge", NAMED);
 
 /**
- * The loss of a pair, on each of its tokens; `preferenceRows` gives the tokens of a pair weights that sum to 1/pairs. The sums are
- * differentiated through, so a token's gradient is its side's share of the pair's.
+ * Each token of a pair gets the loss of the whole pair; `preferenceRows` gives the tokens of a pair weights that sum to
+ * 1/pairs. The gradient flows through the sums, so each token gets its part of the pair's gradient.
  */
 export function dpo(given?: DpoOptions): PolicyLoss {
   const { beta, loss, average } = DPO.read(given);

@@ -1,10 +1,11 @@
 /**
- * M2PO, second-moment trust policy optimisation (Zheng et al. 2025, arXiv 2510.01161): for samples of a policy many updates old. A
- * clip judges each token by itself and cuts off many; here the step as a whole is held to a budget, the mean of (ln ρ)² over its
- * tokens, and only the few that break it are left out. (ln ρ)² has no sign, so that tokens cannot cancel as they do in a mean of ln ρ.
+ * M2PO, second-moment trust policy optimisation (Zheng et al. 2025, arXiv 2510.01161): for samples of a policy that is
+ * many updates old. A clip judges each token by itself and clips many. M2PO bounds the mean of (ln ρ)² over the tokens
+ * of the whole step, and leaves out only as many tokens as that takes. (ln ρ)² is never negative, so tokens cannot
+ * cancel each other as in a mean of ln ρ.
  *
- * Not the paper's: ln ρ is of the policy as it is at the beginning of each pass, once for the whole step and not per micro-batch; on-policy
- * all of it is 0 and nothing is left out.
+ * Differs from the paper: ln ρ is taken from the policy at the beginning of each pass, once for the whole step and not
+ * per micro-batch. On-policy every ln ρ is 0 and no token is left out.
  */
 import { where } from "../../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
@@ -18,8 +19,8 @@ const m2poLoss: Pointwise<Tensor> = fuse("m2po", (lp, old, advantage, mask, chos
 });
 
 /**
- * Which tokens are kept: the largest second moments go, one after the other, until the mean of the rest is below the threshold; at
- * least one stays (as in AReaL). Of equal ones the last goes first.
+ * Which tokens are kept. Tokens are dropped in order of decreasing second moment until the mean of the rest is below
+ * the threshold; at least one is kept (as in AReaL). Of tokens with equal moments the last is dropped first.
  * @param moments (ln ρ)² of each token
  */
 export function secondMomentMask(moments: readonly number[], threshold: number): boolean[] {
@@ -28,7 +29,7 @@ export function secondMomentMask(moments: readonly number[], threshold: number):
   let sum = 0;
   for (const [n, k] of smallestFirst.entries()) {
     sum += moments[k]!;
-    // The mean of the n + 1 smallest only grows with n.
+    // The mean of the n + 1 smallest moments never decreases with n.
     if (n > 0 && !(sum / (n + 1) < threshold)) break;
     kept[k] = true;
   }
@@ -40,7 +41,7 @@ export const M2PO = options("m2po", {
 });
 export type M2poOptions = OptionsOf<typeof M2PO>;
 
-/** −M·ρA, M 0 on the tokens of largest (ln ρ)²; the denominators still count them. */
+/** −M·ρA, where M is 0 on the tokens of largest (ln ρ)² and 1 elsewhere; the denominators still count all tokens. */
 export function m2po(given?: M2poOptions): PolicyLoss {
   const { threshold } = M2PO.read(given);
   return {

@@ -1,7 +1,7 @@
 /**
- * Policy losses with one importance weight per sequence. The mean or sum over a sequence's trained tokens is a constant of the
- * token, so that each token's own gradient stays: the token form lp − sg(lp) + sg(ln s) has the value ln s and the slope of lp.
- * All rows of a rollout are in one micro-batch, so the sequence is whole wherever it is summed.
+ * Policy losses with one importance weight per sequence. The mean or sum over a sequence's trained tokens is treated as
+ * a constant, so that each token keeps its own gradient: the token form lp − sg(lp) + sg(ln s) has the value ln s and
+ * the derivative of lp. All rows of a rollout are in one micro-batch, so every sum is over a whole sequence.
  */
 import { expr, type Expr, where } from "../../../kernels/expr.ts";
 import { fuse, type Pointwise, stopGradient, type Tensor } from "../../../engine/index.ts";
@@ -9,14 +9,14 @@ import { flag, number, options, type OptionsOf } from "../../../engine/optionTab
 import type { Table } from "../names.ts";
 import { logRatio, maskedLogRatio, type PolicyLoss, segmentMean, segmentSum, type TokenColumns } from "./policyLoss.ts";
 
-/** The value of `level`, which is a constant, and the slope of `lp`; 0 outside the mask. */
+/** The value of `level`, which is a constant, with the derivative of `lp`; 0 outside the mask. */
 const tokenForm = (lp: Expr, level: Expr, mask: Expr): Expr => where(mask, lp.sub(lp.stopGradient()).add(level), 0);
 
-/** ln ρ per token without its gradient. */
+/** ln ρ per token, without a gradient. */
 const detachedLogRatio = ({ logProbs, oldLogProbs, mask }: TokenColumns): Tensor =>
   logRatio(stopGradient(logProbs), oldLogProbs, mask);
 
-/** ln s is kept below 10: e^10 is far past every clip, and e^100 is no float. */
+/** ln s is capped at 10, because e^10 is beyond every clip and e^100 overflows f32. */
 const gspoLoss: Pointwise<Tensor> = fuse("gspo", (lp, level, advantage, mask, low, high) => {
   const ratio = tokenForm(lp, level.min(10), mask).exp();
   const clipped = ratio.clamp(expr(1).sub(low), high.add(1));
@@ -24,8 +24,12 @@ const gspoLoss: Pointwise<Tensor> = fuse("gspo", (lp, level, advantage, mask, lo
 });
 
 export const GSPO = options("gspo", {
-  epsilon: number(3e-4, "εl of a sequence's ratio", { above: 0, below: 1 }),
-  epsilonHigh: number(undefined, "εh; by default 4e-4, or epsilon where that is given", { above: 0 }),
+  epsilon: number(3e-4, "εl: the ratio of a sequence is clipped below at 1 − εl", { above: 0, below: 1 }),
+  epsilonHigh: number(
+    undefined,
+    "εh: the ratio of a sequence is clipped above at 1 + εh; by default epsilon if that is given, else 4e-4",
+    { above: 0 },
+  ),
 });
 export type GspoOptions = OptionsOf<typeof GSPO>;
 
@@ -43,7 +47,7 @@ export function gspo(given: GspoOptions = {}): PolicyLoss {
   };
 }
 
-/** ln ρ clipped in the direction that the advantage pulls: sgn·min(sgn·x, sgn·clamp(x, −ε, ε)). */
+/** x = ln ρ, clipped in the direction of the advantage: sgn·min(sgn·x, sgn·clamp(x, −ε, ε)) with sgn the sign of A. */
 const pulledLogRatio: Pointwise<Tensor> = fuse("gmpoLogRatio", (lp, old, advantage, mask, low, high) => {
   const x = maskedLogRatio(lp, old, mask);
   const sign = where(mask, advantage, 0).sign();
@@ -58,8 +62,8 @@ const gmpoLoss: Pointwise<Tensor> = fuse("gmpo", (pulled, level, advantage, mask
 );
 
 export const GMPO = options("gmpo", {
-  epsilon: number(0.4, "how far ln ρ may fall where the advantage pulls it down", { above: 0 }),
-  epsilonHigh: number(undefined, "how far ln ρ may rise where the advantage pulls it up; by default epsilon", {
+  epsilon: number(0.4, "how far ln ρ may fall where A < 0 before it is clipped", { above: 0 }),
+  epsilonHigh: number(undefined, "how far ln ρ may rise where A > 0 before it is clipped; by default epsilon", {
     above: 0,
   }),
 });
@@ -95,7 +99,11 @@ export const VESPO = options("vespo", {
   lambdaPos: number(3, "λ where A ≥ 0", { min: 0 }),
   kNeg: number(3, "k where A < 0", { min: 0 }),
   lambdaNeg: number(2, "λ where A < 0", { min: 0 }),
-  detached: flag(true, "false: the gradient also flows through φ(w), as in TRL's function outside its `no_grad`"),
+  detached: flag(
+    true,
+    "whether φ(w) is a constant; if false, the gradient also flows through φ(w), as in TRL's function outside its " +
+      "`no_grad`",
+  ),
 });
 export type VespoOptions = OptionsOf<typeof VESPO>;
 

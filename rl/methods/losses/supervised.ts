@@ -1,4 +1,4 @@
-/** Losses that look at no reward: cross-entropy, its probability-weighted form, and PaW's clipped absolute error. */
+/** Losses that ignore rewards: cross-entropy, its probability-weighted form, and PaW's clipped absolute error. */
 import { where } from "../../../kernels/expr.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
 import { noOptions } from "../../../engine/optionTable.ts";
@@ -15,8 +15,8 @@ const dftLoss: Pointwise<Tensor> = fuse("dft", (lp, mask) => {
 });
 
 /**
- * 1[p ≤ ρ]·(1 − p), the indicator a constant: an error that is bounded, and nothing at all for a token already likely enough, so
- * that noise in the environment's answers cannot dominate (PaW, arXiv 2606.02388). 1 − p is computed as −expm1(lp).
+ * 1[p ≤ ρ]·(1 − p), with the indicator as a constant. The error is bounded, and 0 for a token that is already likely,
+ * so that noise in the environment's answers cannot dominate (PaW, arXiv 2606.02388). 1 − p is computed as −expm1(lp).
  */
 export const clippedErrorLoss: Pointwise<Tensor> = fuse("clippedError", (lp, mask, rho) => {
   const masked = where(mask, lp, 0);
@@ -26,13 +26,13 @@ export const clippedErrorLoss: Pointwise<Tensor> = fuse("clippedError", (lp, mas
 const SFT = noOptions("sft");
 const DFT = noOptions("dft");
 
-/** −lp as a policy loss; the advantage is not looked at. */
+/** −lp as a policy loss; the advantage is ignored. */
 export function sft(given?: object): PolicyLoss {
   SFT.read(given);
   return { name: "sft", clip: null, tokenLoss: ({ logProbs, mask }) => crossEntropyLoss(logProbs, mask) };
 }
 
-/** −sg(p)·lp as a policy loss; the advantage is not looked at. */
+/** −sg(p)·lp as a policy loss; the advantage is ignored. */
 export function dft(given?: object): PolicyLoss {
   DFT.read(given);
   return { name: "dft", clip: null, tokenLoss: ({ logProbs, mask }) => dftLoss(logProbs, mask) };

@@ -1,4 +1,7 @@
-/** Policy losses that weigh the log-probability: REINFORCE, importance weights without a clip's dead zone, trust regions per token. */
+/**
+ * Policy losses that weigh the log-probability: REINFORCE, importance weights whose gradient no clip removes, trust
+ * regions per token.
+ */
 import { constant, expr, type Expr, where } from "../../../kernels/expr.ts";
 import { check } from "../../../engine/errors.ts";
 import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
@@ -14,7 +17,7 @@ const reinforceLoss: Pointwise<Tensor> = fuse("reinforce", (lp, advantage, mask)
 
 const REINFORCE = noOptions("reinforce");
 
-/** −A·lp (Williams 1992). With the `gpg` advantage it is GPG. */
+/** −A·lp (Williams 1992). With the advantage `gpg` it is GPG. */
 export function reinforce(given?: object): PolicyLoss {
   REINFORCE.read(given);
   return {
@@ -45,15 +48,19 @@ const cispoLoss: Pointwise<Tensor> = fuse("cispo", (lp, old, advantage, mask, lo
   weightedLogProb(maskedRatio(lp, old, mask).clamp(low, high), lp, advantage, mask),
 );
 
-/** The option `epsilonHigh` means different things in verl and in TRL, so the convention has a name: `cap`. */
+/** `epsilonHigh` means different things in verl and in TRL; `cap` says which meaning is used. */
 export const CISPO = options("cispo", {
-  cap: oneOf(["offset", "absolute"], "offset", "verl's `offset`: ρ within [1 − εl, 1 + εh]; TRL's `absolute`: ρ ≤ εh"),
-  epsilon: number(undefined, "εl of `offset`, by default 0.2", { min: 0, max: 1 }),
-  epsilonHigh: number(undefined, "εh, by default 0.28 (`offset`) or 5 (`absolute`)", { above: 0 }),
+  cap: oneOf(
+    ["offset", "absolute"],
+    "offset",
+    "the bounds of ρ: verl's `offset` [1 − εl, 1 + εh], or TRL's `absolute` [0, εh]",
+  ),
+  epsilon: number(undefined, "εl of `offset`; by default 0.2", { min: 0, max: 1 }),
+  epsilonHigh: number(undefined, "εh; by default 0.28 (`offset`) or 5 (`absolute`)", { above: 0 }),
 });
 export type CispoOptions = OptionsOf<typeof CISPO>;
 
-/** −sg(min(ρ, cap))·A·lp: no token loses its gradient, its weight is bounded (MiniMax-M1 2025, arXiv 2506.13585). */
+/** −sg(min(ρ, cap))·A·lp: every token keeps its gradient, with a bounded weight (MiniMax-M1 2025, arXiv 2506.13585). */
 export function cispo(given?: CispoOptions): PolicyLoss {
   const { cap, ...bounds } = CISPO.read(given);
   check(cap === "offset" || bounds.epsilon === undefined, () => "cispo: an absolute cap has no epsilon");
@@ -73,7 +80,7 @@ const droLoss: Pointwise<Tensor> = fuse("dro", (lp, old, advantage, mask, beta) 
 });
 
 export const DRO = options("dro", {
-  beta: number(0.05, "β: how strongly the squared log-ratio is punished", { min: 0 }),
+  beta: number(0.05, "β, the weight of the squared log-ratio", { min: 0 }),
 });
 export type DroOptions = OptionsOf<typeof DRO>;
 
@@ -90,7 +97,10 @@ export function dro(given?: DroOptions): PolicyLoss {
 /** π − μ, the probabilities under the new and the behaviour policy. */
 const shift = (lp: Expr, old: Expr): Expr => lp.exp().sub(old.exp());
 
-/** KL of the two-way choice "this token or another": μ ln(μ/π) + (1 − μ) ln((1 − μ)/(1 − π)). The rest is kept above 1e-8. */
+/**
+ * KL of the binary choice "this token or another": μ ln(μ/π) + (1 − μ) ln((1 − μ)/(1 − π)). 1 − μ and 1 − π are at
+ * least 1e-8.
+ */
 function binaryKl(lp: Expr, old: Expr): Expr {
   const rest = (logP: Expr): Expr => logP.expm1().neg().max(1e-8);
   return old
@@ -99,7 +109,10 @@ function binaryKl(lp: Expr, old: Expr): Expr {
     .add(rest(old).mul(rest(old).log().sub(rest(lp).log())));
 }
 
-/** 1 where the policy has not yet moved too far in the advantage's direction. Masked log-probabilities are −1 here. */
+/**
+ * 1 unless the policy has moved too far in the direction of the advantage, else 0. Masked log-probabilities are −1
+ * here.
+ */
 function kept(
   distance: (lp: Expr, old: Expr) => Expr,
   lp: Expr,
@@ -127,8 +140,8 @@ const dppoTvLoss = dppoOf("dppoTv", (lp, old) => shift(lp, old).abs());
 const dppoKlLoss = dppoOf("dppoKl", binaryKl);
 
 export const DPPO = options("dppo", {
-  epsilon: number(0.2, "largest divergence of π and μ while π falls and A < 0", { min: 0 }),
-  epsilonHigh: number(0.28, "largest divergence of π and μ while π rises and A > 0", { min: 0 }),
+  epsilon: number(0.2, "largest divergence of π from μ where A < 0 and π < μ", { min: 0 }),
+  epsilonHigh: number(0.28, "largest divergence of π from μ where A > 0 and π > μ", { min: 0 }),
 });
 export type DppoOptions = OptionsOf<typeof DPPO>;
 
@@ -142,7 +155,10 @@ function dppo(name: "dppo_tv" | "dppo_kl", loss: Pointwise<Tensor>, given?: Dppo
   };
 }
 
-/** −sg(ρ)·A·lp while |π − μ| is within the threshold in the advantage's direction (DPPO, Qi et al. 2026, arXiv 2602.04879). */
+/**
+ * −sg(ρ)·A·lp while |π − μ| is within the threshold in the advantage's direction (DPPO, Qi et al. 2026,
+ * arXiv 2602.04879).
+ */
 export const dppoTv = (given?: DppoOptions): PolicyLoss => dppo("dppo_tv", dppoTvLoss, given);
 /** The same with the binary KL of μ and π as the distance. */
 export const dppoKl = (given?: DppoOptions): PolicyLoss => dppo("dppo_kl", dppoKlLoss, given);
@@ -163,7 +179,7 @@ export const PRIME_RL = options("primeRl", {
 });
 export type PrimeOptions = OptionsOf<typeof PRIME_RL>;
 
-/** −ρA on kept tokens + klTau·(ln ρ)²: what prime-rl trains with by default; `symmetric` is its `ipo`. */
+/** −ρA on kept tokens, plus klTau·(ln ρ)² on all: prime-rl's default loss; with `symmetric` it is prime-rl's `ipo`. */
 export function primeRl(given?: PrimeOptions): PolicyLoss {
   const { threshold, klTau, symmetric } = PRIME_RL.read(given);
   return {

@@ -1,12 +1,12 @@
 /**
- * ECHO: a world-model loss on the tokens that the environment answered, from the same forward pass as the policy gradient on the
- * tokens that the agent wrote ("Environment Cross-entropy Hybrid Objective", arXiv 2605.24517).
+ * ECHO: a world-model loss on the tokens of the environment's answers, from the same forward pass as the policy
+ * gradient on the tokens that the agent wrote ("Environment Cross-entropy Hybrid Objective", arXiv 2605.24517).
  *
  *     L = L_policy(actions) + λ · L_Env(O′),   L_Env = mean over episodes of −(1/|O_i|) Σ_{t ∈ O′_i} lp_t
  *
- * The mean is over the episodes that have an observation and are not masked.
- * It is plain cross-entropy: no ratio, no clip, no advantage. "RL with a constant positive advantage" has the same gradient only
- * at ρ = 1; through PPO's clip it is 0 once ρ > 1 + ε. Failed episodes are trained on too; that is the point.
+ * The mean is over the episodes that have an observation and are not masked. The loss is plain cross-entropy: no ratio,
+ * no clip, no advantage. RL with a constant positive advantage has the same gradient only at ρ = 1; through PPO's clip
+ * its gradient is 0 once ρ > 1 + ε. Failed episodes are trained on too: their answers tell as much about the world.
  */
 import { check } from "../../../engine/errors.ts";
 import { inCode, oneOf, options, type OptionsOf, schedule } from "../../../engine/optionTable.ts";
@@ -16,18 +16,22 @@ import { isAgentToken, rolloutRows, type Trajectory } from "../../episode/stream
 /** λ at an optimiser step (from 0). */
 export type LambdaSchedule = (step: number) => number;
 
+/** The same λ at every step. */
 export const constantLambda =
   (value: number): LambdaSchedule =>
   (): number =>
     value;
 
-/** From `from` to `to` over `steps`, then constant. */
+/** λ goes linearly from `from` to `to` over `steps` steps and stays there. */
 export function linearLambda(from: number, to: number, steps: number): LambdaSchedule {
   check(steps > 0, () => `linearLambda: steps must be > 0, got ${steps}`);
   return (step) => from + (to - from) * Math.min(1, step / steps);
 }
 
-/** Piecewise constant: the value of the last entry whose step is reached. Entries are [step, value], ascending, the first at 0. */
+/**
+ * Piecewise constant: the value of the last entry whose step is reached. Entries are [step, value], ascending, the
+ * first at 0.
+ */
 export function stepLambda(entries: readonly (readonly [step: number, value: number])[]): LambdaSchedule {
   check(
     entries[0]?.[0] === 0 && entries.every(([step], i) => i === 0 || step > entries[i - 1]![0]),
@@ -41,34 +45,37 @@ export const ECHO_NORMALIZATIONS = ["full-observation", "selected", "token-mean"
 export type EchoNormalization = (typeof ECHO_NORMALIZATIONS)[number];
 
 export const ECHO = options("echo", {
-  lambda: schedule(0.05, "λ, the weight of the world loss; 0.01 to 0.05 in the paper, collapse at 0.2", { min: 0 }),
+  lambda: schedule(0.05, "λ, the weight of the world loss; the paper uses 0.01 to 0.05 and reports a collapse at 0.2", {
+    min: 0,
+  }),
   normalization: oneOf(
     ECHO_NORMALIZATIONS,
     "full-observation",
-    "what L_Env divides by; λ does not carry over between them: all observation tokens of an episode, warnings " +
-      "included (the paper), its targets only (verl's recipe), or all targets of the batch (prime-rl, OpenEnv, TRL)",
+    "what L_Env divides by: all observation tokens of an episode, warnings included (the paper), its targets only " +
+      "(verl's recipe), or all targets of the batch (prime-rl, OpenEnv, TRL); each needs a λ of its own",
   ),
   filter: inCode<(trajectory: Trajectory, token: number) => boolean>(
-    "further restricts the targets",
+    "which of the targets are trained on; by default all",
     "a function of the trajectory and the token",
     (value) => typeof value === "function",
   ),
 });
 export type EchoOptions = OptionsOf<typeof ECHO>;
 
-/** A loss on environment tokens: weights per row and token, denominators included, of −lp or of another loss of lp. */
+/** A loss on the environment's tokens. The loss of a token is −lp, or the clipped error if there is a `clip`. */
 export interface WorldObjective {
   readonly name: string;
   /** Signals that `weights` reads. */
   readonly needs?: readonly Signal[];
-  /** ρ: the loss of a token is 1[p ≤ ρ]·(1 − p), PaW's clipped error, instead of −lp. */
-  readonly clip?: number;
+  /** ρ of PaW's clipped error: the loss of a token is 1[p ≤ ρ]·(1 − p) instead of −lp. */
+  readonly clip?: number; /** The weight of each token's loss, per row and token, denominators included. */
   weights(trajectories: readonly Trajectory[], step: number, signals?: Signals): Float64Array[];
 }
 
 /**
- * Tokens that the environment wrote after the first action: O (with warnings) and, among them, the targets O′.
- * @param continues a later row of a rollout: the first action was in an earlier one
+ * The tokens that the environment wrote after the first action: the number of all of them (|O|, warnings included), and
+ * which of them are targets (O′). *
+ * @param continues whether this is a later row of a rollout, so that the first action was in an earlier row
  */
 export function observationTokens(
   trajectory: Trajectory,
@@ -87,7 +94,7 @@ export function observationTokens(
   return found;
 }
 
-/** `observationTokens` of every row, knowing which rows continue a rollout. */
+/** `observationTokens` of every row. */
 export function observations(trajectories: readonly Trajectory[]): { all: number; targets: boolean[] }[] {
   const continued = new Set(rolloutRows(trajectories).flatMap((rows) => rows.slice(1)));
   return trajectories.map((trajectory, row) => observationTokens(trajectory, continued.has(row)));
@@ -109,7 +116,7 @@ export function echo(given?: EchoOptions): WorldObjective {
         Number.isFinite(value) && value >= 0,
         () => `echo: lambda at step ${step} is ${value}, expected a number ≥ 0`,
       );
-      // Counts are a rollout's, over all its rows.
+      // A rollout's counts are over all its rows.
       const rollouts = rolloutRows(trajectories).map((rows) => ({
         rows,
         all: rows.reduce((sum, row) => sum + found[row]!.all, 0),

@@ -1,9 +1,9 @@
 /**
- * PaW: a world-model loss on the transitions that are worth it (arXiv 2606.02388). Three changes to plain next-observation
- * prediction, each of which can be switched off: transitions are selected by the entropy of the action, the loss of a token is
- * bounded and ignores what is already likely, and groups that already succeed get less of it.
- *
- *     L = E_groups[ L_RL(g) + λ_g · mean over selected transitions of ℓ ],   ℓ = Σ_i 1[p_i ≤ ρ]·(1 − p_i) / |o|,   λ_g = 1 − R̄_g/R_max
+ * PaW: a world-model loss on selected transitions (arXiv 2606.02388). It makes three changes to plain next-observation
+ * prediction, and each can be switched off: transitions are selected by the entropy of their action; the loss of a
+ * token is bounded, and is 0 where the token is already likely; groups that already succeed get a smaller weight.
+ *    L = E_groups[ L_RL(g) + λ_g · mean over selected transitions of ℓ ]
+ *     ℓ = Σ_i 1[p_i ≤ ρ]·(1 − p_i) / |o|,   λ_g = 1 − R̄_g/R_max
  */
 import { bounds, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import { Rng } from "../../../engine/index.ts";
@@ -17,21 +17,22 @@ export const PAW = options("paw", {
   selection: oneOf(
     ["entropy", "random", "all"],
     "entropy",
-    "which: those of highest action entropy, a random share, all",
+    "which transitions are trained on: those of highest action entropy, a random share, or all",
   ),
   entropy: oneOf(
     ["full", "sampled"],
     "full",
-    "of the whole vocabulary, as the paper's prose says, for one scoring pass; or −q·log q of the sampled token, as its " +
-      "formula is printed",
+    "how action entropy is measured: over the whole vocabulary, as the paper's text says, which costs a scoring " +
+      "pass, " +
+      "or as −q·log q of the sampled token, as the paper's formula says",
   ),
-  loss: oneOf(["clipped", "cross-entropy"], "clipped", "of a token: 1[p ≤ ρ]·(1 − p), or −log p"),
+  loss: oneOf(["clipped", "cross-entropy"], "clipped", "the loss of a token: 1[p ≤ ρ]·(1 − p), or −log p"),
   rho: number(0.2, "ρ of the clipped loss", { min: 0, max: 1 }),
-  weight: oneOf(["adaptive", "constant"], "adaptive", "λ_g of a group: 1 − R̄_g/R_max, or 1"),
-  rewardMax: number(1, "R_max", { above: 0 }),
+  weight: oneOf(["adaptive", "constant"], "adaptive", "λ_g, the weight of a group: 1 − R̄_g/R_max, or 1"),
+  rewardMax: number(1, "R_max, the largest possible reward", { above: 0 }),
   clamp: bounds([0, 1], "bounds of λ_g; the paper states none"),
-  coefficient: number(1, "a factor on all of it", { min: 0 }),
-  seed: number(0, "of the selection `random`"),
+  coefficient: number(1, "factor on the whole world loss", { min: 0 }),
+  seed: number(0, "seed of the selection `random`"),
 });
 export type PawOptions = OptionsOf<typeof PAW>;
 
@@ -46,7 +47,7 @@ export interface Transition {
   readonly length: number;
 }
 
-/** All transitions with something to predict, in order. */
+/** All transitions whose answer has targets to predict, in order. */
 export function transitionsOf(trajectories: readonly Trajectory[]): Transition[] {
   const observed = observations(trajectories);
   return rolloutsOf(trajectories).flatMap((rollout) => {
@@ -64,7 +65,7 @@ export function transitionsOf(trajectories: readonly Trajectory[]): Transition[]
   });
 }
 
-/** λ_g. @param rewards of the group's scorable rollouts */
+/** λ_g, the weight of a group. @param rewards the rewards of the group's scorable rollouts */
 export function pawLambda(
   rewards: readonly number[],
   rewardMax: number,
@@ -75,7 +76,7 @@ export function pawLambda(
   return clamp === null ? lambda : Math.min(clamp[1], Math.max(clamp[0], lambda));
 }
 
-/** H of a transition: the mean over the action's tokens. */
+/** The action entropy H of a transition: the mean over the action's tokens. */
 export function actionEntropy(
   { action }: Pick<Transition, "action">,
   kind: "full" | "sampled",
@@ -104,16 +105,12 @@ export function paw(given?: PawOptions): WorldObjective {
     const count = Math.ceil(alpha * transitions.length - 1e-9);
     if (selection === "all") return new Set(transitions);
     if (selection === "random") {
-      return new Set(
-        new Rng(seed)
-          .split("paw")
-          .split(step)
-          .shuffle([...transitions])
-          .slice(0, count),
-      );
+      const rng = new Rng(seed).split("paw").split(step);
+      return new Set(rng.shuffle([...transitions]).slice(0, count));
     }
-    const ranked = transitions.map((t) => ({ t, H: actionEntropy(t, entropy, trajectories, signals) }));
-    return new Set(ranked.toSorted((a, b) => b.H - a.H).slice(0, count).map(({ t }) => t)); // prettier-ignore
+    const withEntropy = transitions.map((t) => ({ t, H: actionEntropy(t, entropy, trajectories, signals) }));
+    const ranked = withEntropy.toSorted((a, b) => b.H - a.H);
+    return new Set(ranked.slice(0, count).map(({ t }) => t));
   };
 
   return {
