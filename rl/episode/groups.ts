@@ -1,6 +1,6 @@
 /**
- * Rollouts of the same task are a group, and are compared with each other. Here are the groups of a batch and the statistics that are
- * taken of them. Statistics are per rollout, not per row or token, and rollouts whose reward is NaN do not count.
+ * Groups and their statistics. The rollouts of one task are a group and are compared with each other. Statistics count
+ * rollouts, not rows or tokens, and leave out rollouts whose reward is NaN.
  */
 import { outcomeOf, type Rollout, rolloutsOf, type Trajectory } from "./stream.ts";
 
@@ -18,6 +18,7 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => number | str
 /** The rollouts of each group, in order of first appearance. */
 export const groupsOf = (rollouts: readonly Rollout[]): Rollout[][] => groupBy(rollouts, ({ group }) => group);
 
+/** The arithmetic mean; NaN of an empty list. */
 export const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
 /** Mean and standard deviation with `ddof`; the deviation of a single value is 0. */
@@ -27,23 +28,29 @@ export function moments(values: readonly number[], ddof: number): { mean: number
   return { mean: centre, std: values.length > ddof ? Math.sqrt(squares / (values.length - ddof)) : 0 };
 }
 
-/** Fewer than two values, or all equal. Compared exactly: a rounding residue divided by a tiny deviation is noise ×4000. */
+/**
+ * Whether there are fewer than two values, or all are equal. The comparison is exact, so that callers do not divide a
+ * rounding error by a tiny deviation.
+ */
 export const isWithoutSpread = (values: readonly number[]): boolean =>
   values.length < 2 || Math.max(...values) === Math.min(...values);
 
 const rewardsOf = (rollouts: readonly Rollout[]): number[] => rollouts.filter((r) => r.scorable).map((r) => r.reward);
 
-/** Share of groups without spread. */
+/** The share of groups without spread. */
 export function fracWithoutSpread(rollouts: readonly Rollout[]): number {
   const groups = groupsOf(rollouts);
   return groups.length === 0 ? 0 : groups.filter((group) => isWithoutSpread(rewardsOf(group))).length / groups.length;
 }
 
-/** The outcomes, without shaping, of those that count. */
+/** The outcomes, without shaping, of the scorable rollouts. */
 export const scorableOutcomes = (rollouts: readonly Rollout[]): number[] =>
   rollouts.filter((r) => r.scorable).map(({ first }) => outcomeOf(first));
 
-/** The rows of groups of equal outcomes, for leaving them out of the policy term's denominators (DAPO's dynamic sampling). */
+/**
+ * The rows of groups whose outcomes are all equal. DAPO's dynamic sampling leaves them out of the policy term's
+ * denominators.
+ */
 export function rowsWithoutSpread(trajectories: readonly Trajectory[]): Set<number> {
   const constant = groupsOf(rolloutsOf(trajectories)).filter((group) => isWithoutSpread(scorableOutcomes(group)));
   return new Set(constant.flatMap((group) => group.flatMap((rollout) => rollout.rows)));

@@ -1,13 +1,17 @@
 /**
- * What is reported of a batch of episodes, under TRL's names, so that dashboards and habits carry over. A metric that does not exist
- * (no failed call, nothing sampled) is left out rather than 0.
+ * The metrics of a batch of episodes, under TRL's names, so that existing dashboards work. A metric that is undefined
+ * for a batch (because nothing was called or sampled) is left out; it is not 0.
  */
 import { mean, moments } from "./groups.ts";
 import { rolloutRows, sampledCount, type Trajectory, turnCount } from "./stream.ts";
 
+/** Metrics by name. */
 export type Metrics = Record<string, number>;
 
-/** Outcomes of a batch of episodes, counted per rollout: a rewritten history does not make two of one. */
+/**
+ * The outcomes of a batch of episodes. Rollouts are counted, not rows: a rollout whose history was rewritten has
+ * several rows and counts once.
+ */
 export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
   const rollouts = rolloutRows(trajectories).map((rows) => rows.map((row) => trajectories[row]!));
   const kept = rollouts.filter((rows) => !rows.some((t) => t.masked));
@@ -45,7 +49,7 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
     "num_turns/mean": mean(kept.map((rows) => rows.reduce((n, t) => n + turnCount(t), 0))),
     masked: rollouts.length - kept.length,
-    // Groups that teach ReMax nothing, because their greedy rollout failed.
+    // The number of groups without a ReMax baseline, because their greedy rollout failed.
     ...(compared.length > 0 ? { "remax/failed_baselines": new Set(withoutBaseline.map((t) => t.group)).size } : {}),
     num_tokens: tokens.reduce((a, b) => a + b, 0),
   };

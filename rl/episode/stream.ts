@@ -1,15 +1,16 @@
 /**
- * The one data structure of the RL layer: what happened in an episode, token by token, with who wrote each token.
+ * The central data structure of the RL layer: an episode as a sequence of tokens, each with the role of whoever wrote
+ * it.
  *
- * Token ids are the truth and text is a view of them: nothing that a model sampled is ever tokenised again. Every method is a
- * table *role → (loss, weight)* over this stream.
+ * The token ids are the data, and text is only decoded from them: nothing that a model sampled is ever tokenised again.
+ * Every method is a table *role → (loss, weight)* over this stream.
  */
 import { check } from "../../engine/errors.ts";
 
 /**
- * Who wrote a token. `thought` and `action` were sampled by the model (its end-of-turn token included); `prompt` is the task, and
- * any action that was given and not sampled; `observation` what the environment answered, `scaffold` the tags of the chat
- * template; `pad` fills batches.
+ * Who wrote a token. The model sampled `thought` and `action` (its end-of-turn token included). `prompt` is the task,
+ * and any action that was given and not sampled. `observation` is what the environment answered, `scaffold` are the
+ * tags of the chat template, and `pad` fills batches.
  */
 export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
 export type Role = (typeof ROLES)[number];
@@ -27,31 +28,41 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** Cut short for want of tokens, by a limit that the environment does not know of. */
+/** Whether the episode ran out of tokens, a limit that the environment does not know of. */
 export const isTruncated = ({ stopReason }: { readonly stopReason: StopReason }): boolean =>
   stopReason === "max_tokens" || stopReason === "context_overflow";
 
 const FAILED: ReadonlySet<StopReason> = new Set(["tool_error", "timeout", "aborted"]);
 
-/** The environment failed, or the run was stopped: neither the answers nor the outcome mean anything, and the episode is masked. */
+/**
+ * Whether the environment failed or the run was stopped. Then neither the answers nor the outcome mean anything, and
+ * the episode is masked.
+ */
 export const hasFailed = ({ stopReason }: { readonly stopReason: StopReason }): boolean => FAILED.has(stopReason);
 
 /** Tokens of one episode, as columns of equal length T. */
 export interface TokenStream {
   readonly ids: number[];
   readonly roles: Role[];
-  /** Turn that a token belongs to; the prompt is turn 0 as the first action is. */
+  /** The turn that a token belongs to. The prompt and the first action are in turn 0. */
   readonly turns: number[];
-  /** Sampled tokens: log-probability at the sampling temperature over the whole vocabulary. Others: 0. */
+  /** For sampled tokens the log-probability at the sampling temperature, over the whole vocabulary; 0 for others. */
   readonly oldLogProbs: number[];
-  /** Temperature that a token was sampled at; 1 for what nobody sampled. */
+  /** The temperature that a token was sampled at; 1 for tokens that were not sampled. */
   readonly temperatures: number[];
-  /** Steps of learning behind the policy that drew a token; −1 for what nobody sampled. One episode may hold several. */
+  /**
+   * The number of training steps of the policy that drew a token; −1 for tokens that were not sampled. It may change
+   * within an episode.
+   */
   readonly versions: number[];
-  /** Observation tokens that a world model may be trained on: the body of the answer, no warnings of the harness. */
+  /**
+   * Whether a world model may be trained on a token: true for the tokens of an answer, false for warnings of the
+   * harness.
+   */
   readonly targets: boolean[];
 }
 
+/** A stream without tokens. */
 export const emptyStream = (): TokenStream => ({
   ids: [],
   roles: [],
@@ -66,11 +77,11 @@ export interface AppendOptions {
   readonly oldLogProbs?: readonly number[];
   readonly temperature?: number;
   readonly versions?: readonly number[];
-  /** Observation tokens only: whether they may be world-model targets. Default true. */
+  /** Whether observation tokens may be world-model targets. Default true. */
   readonly target?: boolean;
 }
 
-/** Appends tokens of one role. */
+/** Appends tokens of one role and turn. */
 export function append(
   stream: TokenStream,
   role: Role,
@@ -80,7 +91,7 @@ export function append(
 ): void {
   check(
     oldLogProbs === undefined || oldLogProbs.length === ids.length,
-    () => `append: ${ids.length} tokens but ${oldLogProbs?.length} log-probabilities`,
+    () => `append: expected a log-probability for each of ${ids.length} tokens, got ${oldLogProbs?.length}`,
   );
   ids.forEach((id, i) => {
     stream.ids.push(id);
@@ -96,14 +107,14 @@ export function append(
 /** One episode with its outcome. */
 export interface Trajectory {
   readonly stream: TokenStream;
-  /** Episodes of the same task share a group; advantages compare within it. */
+  /** Episodes of the same task share this number; advantages compare them with each other. */
   readonly group: number;
   /** The return of the episode; 0 if it ran out of tokens, NaN if it could not be scored. */
   readonly reward: number;
-  /** Reward of each step of the environment, in order. */
+  /** The reward of each step of the environment, in order. */
   readonly stepRewards: readonly number[];
   readonly stopReason: StopReason;
-  /** Nothing of it is trained: the environment failed, so neither its answers nor the outcome mean anything. */
+  /** True: nothing of the episode is trained, because the environment failed or the run was stopped. */
   readonly masked: boolean;
   readonly env: string;
   readonly task: string;
@@ -111,26 +122,35 @@ export interface Trajectory {
   /** Facts from the environment's last step (family, level, success, …). */
   readonly info: Readonly<Record<string, number | string | boolean>>;
   /**
-   * Rows of one rollout share this number. A history that was rewritten cannot be continued: a new row starts, which repeats what
-   * the model saw as `prompt`. Rewards and turns are the rollout's, and so are all statistics. Default: a rollout of one row.
+   * Rows of one rollout share this number. If the history of an episode is rewritten (a fork), its tokens do not
+   * continue those before: a new row starts, which repeats as `prompt` what the model saw. Rewards, turns and
+   * statistics belong to the rollout. Default: the row is a rollout of its own.
    */
   readonly rollout?: number;
-  /** What the return is made of, by name, unweighted; NaN: could not be scored. For metrics, and for estimators that compare it. */
+  /**
+   * The components of the return by name, unweighted, for metrics and for estimators that compare components; NaN if
+   * one could not be scored.
+   */
   readonly rewardParts?: Readonly<Record<string, number>>;
-  /** The part of the return that is no shaping, where the return has both; see `outcomeOf`. */
+  /** The return without shaping, if the return contains shaping; see `outcomeOf`. */
   readonly outcome?: number;
-  /** Reward of each token, where something finer is known than the reward of a step; see `rewardsOfTokens`. */
+  /** The reward of each token, where rewards are known more finely than per step; see `rewardsOfTokens`. */
   readonly tokenRewards?: ArrayLike<number>;
-  /** Return of the greedy rollout of the same task, ReMax's baseline; NaN: that rollout failed, or could not be scored. */
+  /**
+   * The return of the greedy rollout of the same task, ReMax's baseline; NaN if that rollout failed or could not be
+   * scored.
+   */
   readonly greedyReward?: number;
 }
 
 /**
- * What the episode came to, without what shapes the return on the way there. Success, and whether the episodes of a group differ, are
- * asked of this: form varies in nearly every group, and a group of equal outcomes would pass for one that has something to teach.
+ * The outcome of an episode: its return without shaping. Success, and whether the episodes of a group differ, are
+ * judged by the outcome. Shaping (the form of an action, say) varies in nearly every group, so by the return a group of
+ * equal outcomes would seem to have spread.
  */
 export const outcomeOf = ({ outcome, reward }: Pick<Trajectory, "outcome" | "reward">): number => outcome ?? reward;
 
+/** Whether the model sampled tokens of this role. */
 export const isAgentToken = (role: Role): boolean => role === "action" || role === "thought";
 
 /** The rows (positions in the list) of each rollout, in order of first appearance. */
@@ -147,24 +167,31 @@ export function rolloutRows(trajectories: readonly Pick<Trajectory, "rollout">[]
   return rows;
 }
 
-/** A token of the agent: its row in the list of trajectories, its place in the row, its turn. */
+/** The place of an agent's token: its row in the list of trajectories, its position in the row, and its turn. */
 export interface TokenPlace {
   readonly row: number;
   readonly t: number;
   readonly turn: number;
 }
 
-/** A rollout as the estimators see it: outcomes, and the agent's trained tokens in order, with everything between them left out. */
+/**
+ * A rollout as estimators read it: its reward, and the agent's trained tokens in order, without the tokens between
+ * them.
+ */
 export interface Rollout {
   readonly rows: readonly number[];
   readonly group: number;
   readonly reward: number;
-  /** Neither masked nor without a reward: it counts in statistics and is trained by the policy term. */
+  /**
+   * True if no row is masked and the reward is not NaN: only then the rollout counts in statistics and is trained by
+   * the policy term.
+   */
   readonly scorable: boolean;
   readonly first: Trajectory;
   readonly tokens: readonly TokenPlace[];
 }
 
+/** The rollouts of these rows, in order of first appearance. */
 export function rolloutsOf(trajectories: readonly Trajectory[]): Rollout[] {
   return rolloutRows(trajectories).map((rows) => rolloutOf(rows, trajectories));
 }
@@ -183,15 +210,16 @@ function rolloutOf(rows: readonly number[], trajectories: readonly Trajectory[])
 }
 
 /**
- * Reward of each turn of the environment, from turn 0 on; they sum to the return. Turns that the policy did not write (given by a guide,
- * or by exploration) are among them. What the steps leave of the return (shaping, a truncation) is on the policy's last turn.
+ * The reward of each turn of the environment, from turn 0 on; they sum to the return. Turns whose action was given (by
+ * an expert or by exploration) are among them. The policy's last turn also gets the difference between the return and
+ * the sum of the step rewards (shaping, or a truncation).
  */
 export function rewardsOfTurns(
   { tokens, first, rows, reward }: Rollout,
   trajectories: readonly Trajectory[],
 ): number[] {
   const last = tokens.at(-1)?.turn;
-  if (last === undefined) return [...first.stepRewards]; // nobody whom the rest could be paid to
+  if (last === undefined) return [...first.stepRewards]; // no turn of the policy can get the difference
   const turns = Math.max(first.stepRewards.length, last + 1);
   if (rows.every((row) => trajectories[row]!.tokenRewards)) {
     const rewards = new Array<number>(turns).fill(0);
@@ -200,16 +228,16 @@ export function rewardsOfTurns(
   }
   const rewards = Array.from({ length: turns }, (_, turn) => first.stepRewards[turn] ?? 0);
   const rest = reward - rewards.reduce((a, b) => a + b, 0);
-  // Rounding is no reward: 0.1 + 0.2 and 0.3 are the same return.
+  // A difference that is only rounding, as between 0.1 + 0.2 and 0.3, is not a reward.
   if (Math.abs(rest) > 1e-12 * Math.max(1, Math.abs(reward))) rewards[last]! += rest;
   return rewards;
 }
 
 /**
- * Reward of each of the rollout's tokens, unless the trajectories say it per token: a turn's reward is on the last token of its action.
- * Of a turn that the policy did not write it is on the policy's last token before that turn: seen from the policy the world answered
- * for longer. So returns of what came before count it, returns of what came after do not; and what was earned before the policy's
- * first token is nobody's.
+ * The reward of each of the rollout's tokens. If the trajectories do not give it per token, the reward of a turn is on
+ * the last token of its action. If the action of a turn was given, the reward is on the policy's last token before that
+ * turn, as if the environment's answer to that token had just been longer. So it counts in the returns of earlier
+ * tokens and not in those of later ones. What was earned before the policy's first token counts for no token.
  */
 export function rewardsOfTokens(rollout: Rollout, trajectories: readonly Trajectory[]): number[] {
   const { tokens, rows } = rollout;
@@ -224,18 +252,19 @@ export function rewardsOfTokens(rollout: Rollout, trajectories: readonly Traject
   return rewards;
 }
 
-/** Number of actions that the agent took. */
+/** The number of turns in which the agent acted. */
 export function turnCount({ stream }: Trajectory): number {
   return new Set(stream.turns.filter((_, t) => isAgentToken(stream.roles[t]!))).size;
 }
 
-/** Number of tokens that the model sampled. */
+/** The number of tokens that the model sampled. */
 export function sampledCount({ stream }: Trajectory): number {
   return stream.roles.filter(isAgentToken).length;
 }
 
 /**
- * The policy mask: sampled tokens of an episode that counts. Position 0 has no prediction and is never trained.
+ * The policy mask: which tokens were sampled; none in a masked episode. Position 0 is never trained, because no
+ * position predicts it.
  * @returns one boolean per token
  */
 export function policyMask({ stream, masked }: Trajectory): boolean[] {

@@ -3,34 +3,36 @@
  *
  *     <|task|> text <|end|>  <|act|> action <|end|>  <|obs|> answer <|end|>  <|act|> …
  *
- * It only ever appends, so what was sampled is never re-rendered or re-tokenised. The model writes the action and the <|end|>
- * that closes it; the tags are scaffold; the text of an answer is observation.
+ * The template only appends, so sampled tokens are never rendered or tokenised again. The model writes the action and
+ * the <|end|> that closes it; the tags have the role `scaffold`, the text of an answer `observation`.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 import type { Tokenizer } from "../../nn/index.ts";
 import { append, type AppendOptions, type Role, type TokenStream } from "./stream.ts";
 
+/** The special tokens that a tokenizer needs for the template. */
 export const SPECIAL_TOKENS = ["<|task|>", "<|act|>", "<|obs|>", "<|end|>", "<|pad|>"] as const;
 const TRUNCATED = " … ";
 
 export interface TemplateOptions {
   /**
-   * What stands around the action proper in what the model writes, as in `["<answer>", "</answer>"]`: tokens of this span, tags included,
-   * have the role `action`, everything else that the model wrote `thought`, and the environment gets what is between the tags.
-   * Default: all of it is action.
+   * The tags around the action in what the model writes, as in `["<answer>", "</answer>"]`. Tokens from the opening to
+   * the closing tag, tags included, have the role `action`; everything else that the model wrote has the role
+   * `thought`. The environment gets the text between the tags. Default: all text is action.
    */
   readonly action?: readonly [open: string, close: string];
   /**
-   * What becomes of an action whose tags are not there. False (default): the environment gets all that was written, and says what is
-   * wrong with it. True: the episode ends with `parse_error`, with what was earned before, and the environment never hears of it.
+   * What happens if the tags are missing. False (default): the environment gets the whole text and answers what is
+   * wrong with it. True: the episode ends with `parse_error`; it keeps what was earned before, and the environment does
+   * not see the action.
    */
   readonly strict?: boolean;
 }
 
 export class Template {
   readonly tokenizer: Tokenizer;
-  /** What it was made with; a template of the same tokenizer and options writes and reads the same. */
+  /** The options that it was made with. Templates of the same tokenizer and options write and read the same. */
   readonly options: TemplateOptions;
   readonly #ids: Readonly<Record<(typeof SPECIAL_TOKENS)[number], number>>;
 
@@ -39,20 +41,21 @@ export class Template {
     checkKeys("Template", options, ["action", "strict"]);
     check(options.action?.every((tag) => tag !== "") ?? true, () => "template: a tag of the action is empty");
     this.tokenizer = tokenizer;
-    check(!options.strict || options.action !== undefined, () => "template: strict is about the tags of an action, and there are none"); // prettier-ignore
+    check(
+      !options.strict || options.action !== undefined,
+      () => "template: strict is about the tags of an action, and there are none",
+    );
     this.options = options;
     const idOf = (name: string): number =>
       tokenizer.special[name] ?? fail(`template: the tokenizer has no special token ${name}`);
-    this.#ids = Object.fromEntries(SPECIAL_TOKENS.map((name) => [name, idOf(name)])) as Record<
-      (typeof SPECIAL_TOKENS)[number],
-      number
-    >;
+    const ids = SPECIAL_TOKENS.map((name) => [name, idOf(name)]);
+    this.#ids = Object.fromEntries(ids) as Record<(typeof SPECIAL_TOKENS)[number], number>;
   }
 
-  /** Sampling this token ends an action. */
+  /** The token that ends an action. */
   get endId(): number {
     return this.#ids["<|end|>"];
-  }
+  } /** The token that fills batches. */
   get padId(): number {
     return this.#ids["<|pad|>"];
   }
@@ -63,23 +66,29 @@ export class Template {
     append(stream, "scaffold", 0, [this.#ids["<|act|>"]]);
   }
 
-  /** Tokens of an action that is not the model's: its text between the tags, if there are such, and the end. */
+  /**
+   * The tokens of an action that the model did not write: its text, between the tags if there are any, and the end
+   * token.
+   */
   encodeAction(text: string): number[] {
     const [open, close] = this.options.action ?? ["", ""];
     return [...this.tokenizer.encode(open + text + close), this.endId];
   }
 
   /**
-   * An action by somebody who is not the model, and what was thought before it: an expert's demonstration.
-   * @throws if there is a thought and nothing that would tell it from the action
+   * Appends an action that the model did not write (an expert's demonstration), and the thought before it.   *
+   * @throws if there is a thought but the template has no tags that separate it from the action
    */
   appendAction(stream: TokenStream, turn: number, text: string, thought = ""): void {
-    check(thought === "" || this.options.action !== undefined, () => "template: a thought needs tags around the action, as in { action: [\"[\", \"]\"] }"); // prettier-ignore
+    check(
+      thought === "" || this.options.action !== undefined,
+      () => 'template: a thought needs tags around the action, as in { action: ["[", "]"] }',
+    );
     append(stream, "thought", turn, this.tokenizer.encode(thought));
     append(stream, "action", turn, this.encodeAction(text));
   }
 
-  /** What the model wrote in a turn, its thoughts and its action. */
+  /** Appends what the model wrote in a turn, its thoughts and its action. */
   appendSampled(stream: TokenStream, turn: number, ids: readonly number[], options: AppendOptions = {}): void {
     const roles = this.#rolesOf(ids);
     for (let from = 0; from < ids.length;) {
@@ -95,7 +104,10 @@ export class Template {
     }
   }
 
-  /** Text of an action for its environment, without the closing tag; of tagged text what is between the tags, if they are there. */
+  /**
+   * The text of an action for the environment, without the end token. If the template has tags and both are found, it
+   * is the text between them.
+   */
   actionText(ids: readonly number[]): string {
     const text = this.tokenizer.decode(ids.at(-1) === this.endId ? ids.slice(0, -1) : ids);
     const tags = this.options.action;
@@ -103,18 +115,21 @@ export class Template {
     return span ? text.slice(span.start + tags[0].length, span.end - tags[1].length) : text;
   }
 
-  /** `actionText`, or undefined where a strict template finds no whole action between its tags. */
+  /** `actionText`, or undefined if the template is strict and its tags are not found. */
   parseAction(ids: readonly number[]): string | undefined {
     const text = this.tokenizer.decode(ids);
     const { strict, action } = this.options;
     return strict && spanOf(text, action!) === undefined ? undefined : this.actionText(ids);
   }
 
-  /** The token that ends the turn belongs to what it ends. A token that a tag shares with its neighbour is action. */
+  /**
+   * The role of each token. The end token has the role of the token before it. A token that holds part of a tag is
+   * action.
+   */
   #rolesOf(ids: readonly number[]): Role[] {
     const tags = this.options.action;
     if (!tags) return ids.map(() => "action");
-    // One character for each byte: a token may hold a part of one.
+    // One character stands for each byte, because a token may hold a part of a character only.
     const pieces = ids.map((id) => (id === this.endId ? "" : String.fromCharCode(...this.tokenizer.decodeBytes([id]))));
     const bytes = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
     const [open, close] = tags;
@@ -129,8 +144,8 @@ export class Template {
   }
 
   /**
-   * An answer (ids from `encodeObservation`), optionally a warning of the harness, and the tag that asks for the next action.
-   * Answers belong to the turn of the action that they answer. The closing tag for the next action is left out of the last one.
+   * Appends an answer (ids from `encodeObservation`), an optional warning of the harness, and the tag that asks for the
+   * next action, unless this is the last answer. Answers belong to the turn of the action that they answer.
    */
   appendObservation(stream: TokenStream, turn: number, ids: readonly number[], warning = "", last = false): void {
     append(stream, "scaffold", turn, [this.#ids["<|obs|>"]]);
@@ -139,7 +154,7 @@ export class Template {
     append(stream, "scaffold", turn, last ? [this.endId] : [this.endId, this.#ids["<|act|>"]]);
   }
 
-  /** Tokens of an answer, cut in the middle with a marker if they are more than `maxTokens`. */
+  /** The tokens of an answer. If there are more than `maxTokens`, a marker replaces those in the middle. */
   encodeObservation(text: string, maxTokens: number): number[] {
     const ids = this.tokenizer.encode(text);
     if (ids.length <= maxTokens) return ids;
@@ -151,7 +166,7 @@ export class Template {
   }
 }
 
-/** The last whole span between two tags, tags included. */
+/** The last complete span from an opening to a closing tag, tags included. */
 function spanOf(text: string, [open, close]: readonly [string, string]): { start: number; end: number } | undefined {
   const closing = text.lastIndexOf(close);
   const start = closing < open.length ? -1 : text.lastIndexOf(open, closing - open.length);

@@ -1,16 +1,17 @@
-/** Calls of environments that may throw, hang or be told to stop: none of them outlives its time. */
+/** Calls of environments with a time limit: they may throw, hang or be aborted. */
 import type { StopReason } from "../episode/stream.ts";
 
-/** The longest that a timer can wait, some 25 days; a longer one would fire at once. */
+/** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** What came back: the result, or why there is none. */
+/** The result of a call, or why there is none. */
 export type Answer<R> = { readonly result: R } | { readonly stop: StopReason; readonly error: string };
 
 /**
- * The result of `call`, or `timeout`, `aborted`, `tool_error` (it threw). Never rejects; the call's own signal is aborted when its time
- * is up, but nothing waits for it to notice.
- * @param timeout in milliseconds; Infinity for no bound @param who named in the error
+ * The result of `call`, or why there is none: `timeout`, `aborted`, or `tool_error` if it threw. It never rejects. When
+ * the time is up the call's own signal is aborted, but nothing waits for the call to end.
+ * @param timeout in milliseconds; Infinity for no limit
+ * @param who the name of the environment, for the error
  */
 export async function answerWithin<R>(
   call: (signal: AbortSignal) => Promise<R>,

@@ -1,6 +1,6 @@
 /**
- * Episodes that no model plays: the scripted expert's, for warm starts, and any other scripted policy's (the random baseline), as
- * the same token streams that rollouts give.
+ * Episodes that a scripted policy plays: the expert for warm starts, or a random baseline. They are token streams as
+ * rollouts give them.
  */
 import { fail } from "../../engine/errors.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
@@ -8,14 +8,17 @@ import { emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 
 export interface DemonstrationOptions {
-  /** Default 16. */
+  /** How many actions an episode has at most; default 16. */
   readonly maxTurns?: number;
   readonly maxObservationTokens?: number;
-  /** What is thought before an action, in the live episode that it is for; the template needs tags. Default: nothing. */
+  /** The thought before an action, made in the live episode; the template needs tags for it. Default: no thoughts. */
   readonly think?: (env: Environment, turn: number) => string;
 }
 
-/** One episode of a scripted policy, which sees the live episode; it ends after `maxTurns` actions if not before. */
+/**
+ * Plays one episode with a scripted policy, which sees the live environment. The episode ends after `maxTurns` actions
+ * at the latest.
+ */
 export async function playScripted(
   spec: EnvironmentSpec,
   options: EnvironmentOptions,
@@ -51,8 +54,8 @@ export async function playScripted(
 }
 
 /**
- * One episode of the expert, from the task made by `seed`.
- * @throws if the expert does not finish within `maxTurns`: then it or its environment is wrong
+ * Plays one episode with the environment's expert, on the task made from `seed`. *
+ * @throws if the expert does not finish within `maxTurns`, because then it or its environment has a bug
  */
 export async function demonstrate(
   spec: EnvironmentSpec,

@@ -1,6 +1,6 @@
 /**
- * One episode of a rollout, seen from its environment: reset, an action given, the answer appended to the stream, why it ended. What
- * decides which tokens the model reads and draws when is `rollout.ts`.
+ * One episode of a rollout, as its environment sees it: the reset, each action, each answer that is appended to the
+ * stream, and the reason for the end. `player.ts` decides when the model reads and draws tokens.
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
@@ -19,8 +19,9 @@ import {
 import type { Template } from "../episode/template.ts";
 
 /**
- * What to play: `group` numbers the task, `seed` makes it. The token at position p of the episode is drawn with the p-th random number
- * of the stream `rng`, which is not used up; two episodes with the same stream draw the same numbers.
+ * What to play. `group` is the number of the task, and `seed` makes the task. The token at position p of the episode is
+ * drawn with the p-th random number of the stream `rng`. Drawing does not advance the stream, so two episodes with the
+ * same stream use the same numbers.
  */
 export interface EpisodeRequest {
   readonly spec: EnvironmentSpec;
@@ -29,15 +30,18 @@ export interface EpisodeRequest {
   readonly group: number;
   readonly rng: Rng;
   /**
-   * Actions that are not the model's, asked before each turn: the text of the action, or undefined to let the model act. Their tokens
-   * have the role `prompt`: the policy is not trained on them. Default: the model always acts.
+   * Actions that are given to the agent. Called before each turn, it returns the text of an action, or undefined to let
+   * the model act. The tokens of a given action have the role `prompt`, so the policy is not trained on them. Default:
+   * the model always acts.
    */
   readonly forced?: (turn: number, task: string, env: Environment) => string | undefined;
-  /** How `forced` came about, in order, if it can be made again from this: what a request needs to be sent to another thread. */
+  /**
+   * The same as `forced`, as plain data and in order, if that is possible: a function cannot be sent to another thread.
+   */
   readonly given?: readonly GivenActions[];
 }
 
-/** Actions that are not the model's, as plain data: ε-tool exploration by the random baseline, the expert's first ones. */
+/** Given actions as plain data: ε-tool exploration by the random baseline, or the expert's first `length` actions. */
 export type GivenActions =
   { readonly kind: "explore"; readonly epsilon: number } | { readonly kind: "guide"; readonly length: number };
 
@@ -50,13 +54,13 @@ export interface EpisodeLimits {
   readonly maxTokens: number;
   readonly timeout: number;
   readonly signal: AbortSignal | undefined;
-  /** Recorded with what is sampled; 1 for greedy play. */
+  /** The temperature that is recorded with sampled tokens; 1 for greedy play. */
   readonly temperature: number;
 }
 
 /**
- * Puts the environment's answer behind the action that it answers, if there is room for it.
- * @returns why the episode is over; null while it goes on
+ * Appends the environment's answer after the action that it answers, if it fits. *
+ * @returns why the episode is over, or null if it goes on
  */
 export function appendAnswer(
   stream: TokenStream,
@@ -67,17 +71,18 @@ export function appendAnswer(
   const { template, maxTurns, maxTokens, maxObservationTokens } = limits;
   const isLast = done || turn + 1 >= maxTurns;
   const ids = template.encodeObservation(observation, maxObservationTokens);
-  // <|obs|> and <|end|>; unless the episode is over also <|act|> and at least one token of the next action.
+  // Room is needed for <|obs|> and <|end|>; if the episode goes on, also for <|act|> and at least one token.
   const needed = ids.length + (isLast ? 2 : 4);
   if (stream.ids.length + needed > maxTokens) return done ? "completed" : "context_overflow";
   template.appendObservation(stream, turn, ids, "", isLast);
   return !isLast ? null : done ? "completed" : "max_turns";
 }
 
+/** A live episode: its environment, its tokens so far, and the unfinished action. */
 export class Episode {
   readonly request: EpisodeRequest;
   readonly stream: TokenStream = emptyStream();
-  /** The tokens of the task, which the stream begins with; empty until it is known. */
+  /** The tokens that the stream begins with before the model acts; empty until the environment has given the task. */
   task: readonly number[] = [];
   /** Tokens that the model has not read yet. */
   pending: number[] = [];
@@ -98,7 +103,7 @@ export class Episode {
     this.#env = request.spec.make(request.options);
   }
 
-  /** Lets the environment set the task, which is then to be read. */
+  /** Resets the environment and appends its task to the tokens that the model has to read. */
   async begin(): Promise<void> {
     const { template, maxTokens } = this.#limits;
     const task = await this.#guarded((signal) => this.#env.reset(this.request.seed, { signal }));
@@ -116,15 +121,15 @@ export class Episode {
     this.pending = [...this.task];
   }
 
-  /** All tokens so far, those of an unfinished action included: what a model that has read nothing is to read. */
+  /** All tokens so far, including those of an unfinished action: what a model has to read that has read nothing yet. */
   get tokens(): number[] {
     return [...this.stream.ids, ...this.#action];
   }
 
   /**
-   * Adds drawn tokens to the action, up to the one that ends it: the end token, or the last that there is room for.
-   * @param version of the policy that drew them
-   * @returns true if the action is complete and the environment is to answer
+   * Adds drawn tokens to the action, up to the end token or the last token that there is room for.
+   * @param version the version of the policy that drew them
+   * @returns true if the action is complete and the environment has to answer
    */
   takeTokens(tokens: readonly SampledToken[], version: number): boolean {
     const { template, maxTokens, maxActionTokens, signal, temperature } = this.#limits;
@@ -134,7 +139,7 @@ export class Episode {
       this.#versions.push(version);
       const isComplete = id === template.endId;
       if (isComplete)
-        this.pending = []; // the environment has the turn
+        this.pending = []; // it is the environment's turn
       else if (signal?.aborted) this.stop = "aborted";
       else if (this.stream.ids.length + this.#action.length >= maxTokens) this.stop = "context_overflow";
       else if (this.#action.length >= maxActionTokens) this.stop = "max_tokens";
@@ -150,7 +155,7 @@ export class Episode {
     return false;
   }
 
-  /** Gives the action to the environment and its answer to the stream, to be read next. */
+  /** Gives the action to the environment and appends the answer, which the model reads next. */
   async answer(): Promise<void> {
     const action = this.#action;
     [this.#action, this.#logProbs, this.#versions] = [[], [], []];
@@ -163,7 +168,7 @@ export class Episode {
     this.pending = [action.at(-1)!, ...this.stream.ids.slice(before)];
   }
 
-  /** Plays the actions that are not the model's, until the model is to act or the episode is over. */
+  /** Plays given actions until it is the model's turn or the episode is over. */
   async #force(): Promise<void> {
     const { template, maxTokens } = this.#limits;
     while (this.stop === null) {
@@ -179,7 +184,7 @@ export class Episode {
     }
   }
 
-  /** One action in the environment, and the answer in the stream. */
+  /** Plays one action in the environment and appends the answer. */
   async #step(text: string): Promise<void> {
     const result = await this.#guarded((signal) => this.#env.step(text, { signal }));
     if (result === null) return;
@@ -189,7 +194,7 @@ export class Episode {
     this.#turn++;
   }
 
-  /** A call of the environment within its time; `null` if it failed, with the stop reason set. */
+  /** Calls the environment within its time limit. If that fails, the stop reason is set and the result is `null`. */
   async #guarded<R extends string | StepResult>(call: (signal: AbortSignal) => Promise<R>): Promise<R | null> {
     const { timeout, signal } = this.#limits;
     const answer = await answerWithin(call, { timeout, signal, who: this.#env.name });
@@ -199,7 +204,7 @@ export class Episode {
     return null;
   }
 
-  /** It is over, or nobody will finish it. */
+  /** Closes the environment, whether or not the episode is over. */
   close(): void {
     this.#env.close?.();
   }
@@ -210,7 +215,7 @@ export class Episode {
     return {
       stream: this.stream,
       group: this.request.group,
-      // Whatever was earned before; the episode is trained on (arXiv 2605.24517).
+      // A truncated episode is trained on, with reward 0 (arXiv 2605.24517).
       reward: isTruncated({ stopReason: stop }) ? 0 : this.#rewards.reduce((a, b) => a + b, 0),
       stepRewards: this.#rewards,
       stopReason: stop,

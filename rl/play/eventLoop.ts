@@ -1,11 +1,12 @@
-/** A turn of the event loop: how a loop that computes lets timers, messages and whoever wants to abort it be heard. */
+/** Waiting for a turn of the event loop, so that a computing loop lets timers, messages and abort signals through. */
 
 /** `setImmediate`, where there is one. */
 const immediate = (globalThis as { readonly setImmediate?: (callback: () => void) => unknown }).setImmediate;
 
 /**
- * Lets everything run that is ready to run. In browsers a message to oneself comes after it. Node would read a thousand such messages in a
- * row before it looks at timers and other ports, so there it is `setImmediate`.
+ * Lets everything run that is ready to run. In browsers it waits for a message to itself, which arrives after that.
+ * Node would read a thousand such messages in a row before it looks at timers and other ports, so there it uses
+ * `setImmediate`.
  */
 export class EventLoop {
   readonly #channel: MessageChannel | undefined = immediate ? undefined : new MessageChannel();
@@ -14,8 +15,7 @@ export class EventLoop {
   constructor() {
     this.#channel?.port1.addEventListener("message", () => this.#resume());
     this.#channel?.port1.start();
-  }
-
+  } /** Resolves after everything that was ready has run. */
   turn(): Promise<void> {
     return new Promise((resolve) => {
       this.#resume = resolve;
@@ -24,7 +24,7 @@ export class EventLoop {
     });
   }
 
-  /** An open channel would keep a page's worker from ending. A turn that is awaited then never comes. */
+  /** Closes the channel, which would keep a page's worker from ending. A turn that is still awaited never resolves. */
   close(): void {
     this.#channel?.port1.close();
   }

@@ -1,28 +1,28 @@
 /**
- * What an agent expected to be answered: its own most probable answer to each of its actions, token by token without chance, from the
- * tokens that it had read when it acted. A world-model loss is a number; this is the same model in words.
+ * What a model expected the environment to answer: its greedily decoded answer to each of its actions, from the tokens
+ * that it had read when it acted. A world-model loss is a number; this shows the same world model as text.
  *
- * What closes an answer is the template's and no target of any loss, so no model knows where an answer ends: what it expected is
- * written down as far as the answer that came is long.
+ * The tag that closes an answer is written by the template and is a target of no loss, so no model learns where an
+ * answer ends. An expected answer is therefore cut to the length of the real one.
  */
 import { generate, type Model } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 
-/** Where an answer stands in its episode. */
+/** The place of an answer in its episode. */
 export interface AnswerPlace {
-  /** Its episode, in the list of trajectories. */
+  /** The index of the episode in the list of trajectories. */
   readonly episode: number;
-  /** Its first token. */
+  /** The position of the answer's first token. */
   readonly start: number;
-  /** Tokens; 0 of an empty answer. */
+  /** The number of tokens; 0 for an empty answer. */
   readonly length: number;
 }
 
-/** The answers that these trajectories hold, in order. */
+/** The places of all answers in these trajectories, in order. */
 export function answerPlaces(template: Template, trajectories: readonly Trajectory[]): AnswerPlace[] {
   const tag = template.tokenizer.special["<|obs|>"]!;
-  // Nobody but the template writes the tag, and it opens every answer, the empty ones too.
+  // Only the template writes this tag, and it opens every answer, including empty ones.
   return trajectories.flatMap(({ stream: { ids, roles } }, episode) =>
     ids.flatMap((id, t) => {
       if (id !== tag || roles[t] !== "scaffold") return [];
@@ -34,8 +34,9 @@ export function answerPlaces(template: Template, trajectories: readonly Trajecto
 }
 
 /**
- * @param maxTokens the longest answer that is written down
- * @returns for each trajectory a text for each answer that it holds, in order
+ * The answers that the model expects in place of those in the trajectories.
+ * @param maxTokens how many tokens of an answer are generated at most
+ * @returns for each trajectory the texts of its expected answers, in order
  */
 export async function expectedAnswers(
   model: Model,
@@ -50,8 +51,9 @@ export async function expectedAnswers(
   const stopIds = [template.endId];
   const generated = await generate(model, prompts, { maxNewTokens: maxTokens, temperature: 0, stopIds });
   places.forEach(({ episode, length }, i) => {
-    const ids = generated[i]!.tokens.slice(0, length).map(({ id }) => id).filter((id) => id !== template.endId); // prettier-ignore
-    answers[episode]!.push(template.tokenizer.decode(ids));
+    const ids = generated[i]!.tokens.slice(0, length).map(({ id }) => id);
+    const withoutEnd = ids.filter((id) => id !== template.endId);
+    answers[episode]!.push(template.tokenizer.decode(withoutEnd));
   });
   return answers;
 }

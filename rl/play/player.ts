@@ -1,15 +1,16 @@
 /**
- * Who plays episodes: one row of a decoder for each live one, and a loop that reads and draws for all of them at once (rollout.ts says how).
- * Episodes can be added while others are played, and the model may get new weights in between: what an episode has read so far is
- * then read again, so that a token is drawn, and its log-probability recorded, by one version of the policy from the first
- * layer to the last (as AReaL, Fu et al. 2025, arXiv 2505.24298; PipelineRL, arXiv 2509.19128, keeps the old keys and values).
+ * The loop that plays episodes. Each live episode has a row of a decoder, and each step of the loop reads and draws
+ * tokens for all rows at once (rollout.ts says how). Episodes can be added while others are played, and the model may
+ * get new weights in between. Then every live episode is read again from its start, so that each token is drawn, and
+ * its log-probability recorded, with keys and values of one version of the policy (as in AReaL, Fu et al. 2025,
+ * arXiv 2505.24298; PipelineRL, arXiv 2509.19128, keeps the old keys and values).
  */
 import { Decoder, type DrawOptions, type Model } from "../../nn/index.ts";
 import { Episode, type EpisodeLimits, type EpisodeRequest } from "./episode.ts";
 import { EventLoop } from "./eventLoop.ts";
 import type { Trajectory } from "../episode/stream.ts";
 
-/** Called with the episode when it is over. */
+/** Is called with the episode when it is over. */
 export type Finished = (trajectory: Trajectory) => void;
 
 /** An episode with its row of the decoder. */
@@ -17,23 +18,24 @@ interface Seat {
   readonly episode: Episode;
   readonly finished: Finished;
   readonly row: number;
-  /** Its task has been read. */
+  /** Whether the model has read the task. */
   hasRead: boolean;
-  /** Which weights have read what the row holds. */
+  /** The epoch (the number of weight changes so far) in which the row's tokens were read. */
   epoch: number;
 }
 
 export interface PlayerOptions {
   readonly limits: EpisodeLimits;
   readonly draw: DrawOptions;
-  /** Episodes that are played at once. */
+  /** How many episodes are played at once. */
   readonly rows: number;
-  /** Of a decoder on WebGPU, whose bits must not depend on how many rows there are. */
+  /** The width of the decoder's batches on WebGPU, where the bits of a result must not depend on the number of rows. */
   readonly width?: number;
-  /** Of the policy that the model is now; recorded with every token that it draws. */
+  /** The version of the policy, which is recorded with every token that it draws. */
   readonly version: number;
 }
 
+/** Plays episodes with one model. */
 export class Player {
   readonly #limits: EpisodeLimits;
   readonly #drawOptions: DrawOptions;
@@ -41,19 +43,19 @@ export class Player {
   readonly #loop: EventLoop = new EventLoop();
   readonly #free: number[];
   #version: number;
-  /** How often the model got new weights. */
+  /** How often the model has got new weights. */
   #epoch = 0;
   /** Episodes that have not begun, in order. */
   readonly #waiting: { readonly request: EpisodeRequest; readonly finished: Finished }[] = [];
   /** Episodes that have begun and not ended. */
   readonly #live = new Set<Episode>();
-  /** Episodes whose turn it is. */
+  /** Episodes for which the model has tokens to read and draw. */
   readonly #ready = new Set<Seat>();
-  /** Episodes whose action is complete: their environments are to answer. */
+  /** Episodes whose action is complete and whose environment has to answer next. */
   readonly #acted: Seat[] = [];
-  /** One promise for each environment that has the turn; none rejects. */
+  /** One promise for each environment that is answering; none rejects. */
   readonly #busy = new Set<Promise<void>>();
-  /** By task: whose row is to read it, or has it. */
+  /** For each task the episode whose row reads it, or has read it, so that the others can copy it. */
   readonly #tasks = new Map<string, Seat>();
   #failure: { readonly error: unknown } | undefined;
   #onAdded: () => void = () => {};
@@ -66,32 +68,35 @@ export class Player {
     this.#free = Array.from({ length: rows }, (_, i) => rows - 1 - i);
   }
 
-  /** An episode to play, behind those that are there. */
+  /** Adds an episode to the end of the queue. */
   add(request: EpisodeRequest, finished: Finished): void {
     this.#waiting.push({ request, finished });
     this.#onAdded();
   }
 
-  /** Something is being played, or waits to be. */
+  /** Whether an episode is being played or waits to be. */
   get hasWork(): boolean {
     return this.#live.size > 0 || this.#waiting.length > 0;
   }
 
-  /** The model has new weights. From the next token on they are the policy. */
+  /** Has to be called when the model has new weights, which draw the next token. */
   refresh(version: number): void {
     this.#version = version;
     this.#epoch++;
     this.#tasks.clear();
   }
 
-  /** Plays until there is nothing left to play. @throws if the model or a task is at fault; environments never are */
+  /**
+   * Plays until there is nothing left to play.
+   * @throws if the model fails or a task does not fit; failures of environments only end their episode
+   */
   async run(): Promise<void> {
     for (;;) {
       while (this.#canAdmit) this.#admit();
-      // The executor computes while environments answer what was done in the step before.
+      // The executor computes while environments answer the actions of the step before.
       const take = this.#ready.size > 0 ? this.#draw() : undefined;
       for (const seat of this.#acted.splice(0)) this.#await(seat, seat.episode.answer());
-      // Environments that answer at once have answered after this; timers go off, and whoever wants to abort is heard.
+      // After this, environments that answer at once have answered, and timers and abort signals have fired.
       await this.#loop.turn();
       if (take) await take();
       else if (!this.#failure && this.#ready.size === 0 && this.#busy.size > 0 && !this.#canAdmit) await this.#news();
@@ -100,8 +105,11 @@ export class Player {
     }
   }
 
+  /**
+   * Frees the decoder and closes the environments of episodes that are still live, which only happens after a failure.
+   */
   dispose(): void {
-    for (const episode of this.#live) episode.close(); // some are left only if the rollout failed
+    for (const episode of this.#live) episode.close();
     this.#decoder.dispose();
     this.#loop.close();
   }
@@ -110,7 +118,7 @@ export class Player {
     return this.#free.length > 0 && this.#waiting.length > 0;
   }
 
-  /** An environment has answered, or there is an episode to begin. */
+  /** Resolves when an environment has answered or an episode was added. */
   #news(): Promise<void> {
     const added = new Promise<void>((resolve) => (this.#onAdded = resolve));
     return Promise.race([...this.#busy, added]);
@@ -125,7 +133,7 @@ export class Player {
     this.#await(seat, episode.begin());
   }
 
-  /** The environment has the turn; then the episode is ready again, or over. */
+  /** Waits for the environment; then the episode is ready again, or over. */
   #await(seat: Seat, answer: Promise<void>): void {
     const waiting: Promise<void> = answer
       .then(() => (seat.episode.stop === null ? void this.#ready.add(seat) : this.#end(seat)))
@@ -145,7 +153,10 @@ export class Player {
     seat.finished(seat.episode.trajectory());
   }
 
-  /** Begins a forward pass over all that is ready, and a draw (or burst of draws) for each. @returns waits, and takes what was drawn */
+  /**
+   * Starts a forward pass over all ready episodes, with one draw (or a burst of draws) for each.
+   * @returns a function that waits for the drawn tokens and gives them to the episodes
+   */
   #draw(): () => Promise<void> {
     const version = this.#version; // new weights may come before the tokens are taken
     const seats = this.#share();
@@ -157,7 +168,7 @@ export class Player {
         const { episode, row } = seat;
         seat.hasRead = true;
         if (episode.takeTokens(drawn[i]!, version)) {
-          // What was drawn behind the end is forgotten; the end itself is read together with the answer.
+          // Tokens drawn after the end token are dropped; the end token is read together with the answer.
           this.#decoder.truncate(row, episode.stream.ids.length - 1);
           this.#ready.delete(seat);
           this.#acted.push(seat);
@@ -167,8 +178,10 @@ export class Player {
   }
 
   /**
-   * Who takes part in this step. Of the episodes that are to read the same task one does; the others sit out until it has, then
-   * they copy all but the last token, which each reads itself, to draw what follows it. Who has read with older weights begins anew.
+   * The episodes that take part in this step. If several have to read the same task, only the first reads it. The
+   * others wait for it and then copy its keys and values of all tokens but the last; each reads the last token itself,
+   * because that gives the logits of the next one. An episode that was read with older weights is read again from its
+   * start.
    */
   #share(): Seat[] {
     const copies: { from: number; to: number; length: number }[] = [];
@@ -194,5 +207,5 @@ export class Player {
   }
 }
 
-/** The tokens that an episode begins with, as a key. */
+/** A key for the tokens that an episode begins with. */
 const taskOf = ({ episode }: Seat): string => episode.task.join();

@@ -1,15 +1,15 @@
 /**
- * Rollouts: the model acts in environments until every episode has ended. Each live episode has a row of one decoder. A step reads
- * what is new to every row that has something new (one token, a whole answer, a task) in one forward pass, and draws the
- * next token of each. Rows whose environment is still busy are simply not in it; a row that becomes free takes the next episode.
- * Environments answer while the executor computes the next tokens of the others.
- * A task that several episodes share is read once and copied.
+ * Rollouts: the model acts in environments until every episode has ended. Each live episode has a row of one decoder.
+ * One forward pass reads the new tokens of every row that has some (one token, a whole answer, a task) and draws the
+ * next token of each. Rows whose environment is still busy are left out, and a row that becomes free takes the next
+ * episode. Environments answer while the executor computes tokens of other episodes. A task that several episodes share
+ * is read once and copied.
  *
- * What an episode does follows from its request and the model alone: its random numbers are its own stream's, by position, and
- * the bits of a row do not depend on the other rows. Neither timing nor company changes a token.
+ * An episode depends on its request and the model only: its random numbers come from its own stream, by position, and
+ * the bits of a row do not depend on the other rows. Neither timing nor the other episodes change a token.
  *
- * An environment that throws or takes too long ends its episode, masked; a bad action never does: the error comes back as an
- * observation.
+ * If an environment throws or takes too long, its episode ends and is masked. A bad action does not end an episode: the
+ * environment answers with an error message as the observation.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -25,23 +25,25 @@ import type { Template } from "../episode/template.ts";
 export type { EpisodeRequest } from "./episode.ts";
 
 export interface RolloutOptions extends SamplingOptions {
-  /** Actions at most in an episode; default 8. */
+  /** The largest number of actions in an episode; default 8. */
   readonly maxTurns?: number;
-  /** Tokens at most in one action, its end included; default 48. */
+  /** The largest number of tokens in one action, its end token included; default 48. */
   readonly maxActionTokens?: number;
-  /** Tokens at most of one answer; longer ones are cut in the middle. Default 96. */
+  /** The largest number of tokens in one answer; longer answers are cut in the middle. Default 96. */
   readonly maxObservationTokens?: number;
-  /** Tokens at most in an episode; default: the model's positions. */
+  /** The largest number of tokens in an episode; default: the number of the model's positions. */
   readonly maxTokens?: number;
-  /** Milliseconds that an environment may take for one call; default 10,000. */
+  /** How many milliseconds an environment may take for one call; default 10,000. */
   readonly timeout?: number;
-  /** Ends the rollout early: live episodes stop with `aborted`. */
+  /** Ends the rollout early: live episodes stop with the reason `aborted`. */
   readonly signal?: AbortSignal;
-  /** Episodes that are played at once; default 256, fewer if their cache would take more than 512 MiB. */
+  /** How many episodes are played at once; default 256, or fewer if their cache would take more than 512 MiB. */
   readonly maxConcurrent?: number;
-  /** Tokens drawn in a row before the host looks at them; default 1, on WebGPU 4. No token depends on it. */
+  /** How many tokens are drawn before the host reads them; default 1, on WebGPU 4. No token depends on it. */
   readonly burst?: number;
-  /** Recorded as the policy's version with what is drawn; default 0. `trainRl` counts its steps here. */
+  /**
+   * The version of the policy, which is recorded with drawn tokens; default 0. `trainRl` gives the number of the step.
+   */
   readonly version?: number;
 }
 
@@ -59,7 +61,7 @@ const ROLLOUT_KEYS: readonly string[] = [
 ];
 
 const CACHE_BYTES = 2 ** 29;
-/** WebGPU binds no more of a buffer by default. */
+/** The largest buffer that WebGPU binds by default. */
 const TENSOR_BYTES = 2 ** 27;
 const MOST_ROWS = 256;
 
@@ -88,7 +90,10 @@ export async function rollout(
   }
 }
 
-/** A player of these options. @param expected episodes at a time, if that is fewer than there may be at once */
+/**
+ * A player with these options.
+ * @param expected how many episodes there will be at once; the player needs no more rows than that
+ */
 export function playerFor(model: Model, template: Template, options: RolloutOptions, expected: number): Player {
   checkKeys("rollout", options, ROLLOUT_KEYS);
   const { maxTurns = 8, maxActionTokens = 48, maxObservationTokens = 96, timeout = 10_000, signal } = options;
@@ -100,22 +105,16 @@ export function playerFor(model: Model, template: Template, options: RolloutOpti
     () => `rollout: maxTokens ${maxTokens} exceeds the model's ${model.config.maxPositions} positions`,
   );
   const { maxConcurrent = rowsThatFit(model, maxTokens) } = options;
-  for (const [name, value] of Object.entries({
-    maxTurns,
-    maxActionTokens,
-    maxObservationTokens,
-    maxTokens,
-    maxConcurrent,
-    burst,
-  })) {
-    // prettier-ignore
+  const counts = { maxTurns, maxActionTokens, maxObservationTokens, maxTokens, maxConcurrent, burst };
+  for (const [name, value] of Object.entries(counts)) {
     check(Number.isInteger(value) && value >= 1, () => `rollout: ${name} must be an integer ≥ 1, got ${value}`);
   }
   check(timeout > 0, () => `rollout: timeout must be > 0 milliseconds, got ${timeout}`);
   const temperature = sampling.temperature === 0 ? 1 : sampling.temperature;
   const limits = { template, maxTurns, maxActionTokens, maxObservationTokens, maxTokens, timeout, signal, temperature };
   const rows = Math.min(maxConcurrent, expected);
-  // On WebGPU the bits of a matrix product may depend on its rows, so these must not depend on how many requests there are.
+  // On WebGPU the bits of a matrix product may depend on its number of rows, so that must not depend on the number of
+  // requests.
   const width = device.kind === "webgpu" ? { width: 2 ** Math.ceil(Math.log2(maxConcurrent)) } : {};
   return new Player(model, { limits, draw: { ...sampling, burst }, rows, ...width, version });
 }

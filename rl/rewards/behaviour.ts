@@ -1,6 +1,6 @@
 /**
- * Rewards for how an agent writes: form, use of tools, repetition. All are small beside the outcome, and each can be gamed alone
- * (an empty episode repeats nothing), so they belong into a capped composite.
+ * Rewards for how an agent writes: form, use of tools, repetition. They should be small compared with the outcome, and
+ * each can be gamed alone (an empty episode repeats nothing), so they belong in a composite with a cap.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -8,10 +8,12 @@ import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { Turn } from "./turns.ts";
 
 /**
- * Format score in [0, 1]: the share of the actions that are well-formed. 0 for an episode in which the policy never acted, or whose last
- * action never reached the environment, cut off or without a form that could be read: of form it has shown none, and paying for it would
- * pay for not ending an action, as the outcome of a truncated episode does not, either.
- * @param malformed how many of the actions are not; default: those that the environment could not take (`info.toolErrors`)
+ * Format score in [0, 1]: the share of the actions that are well-formed. It is 0 for an episode in which the policy
+ * never acted, or whose last action never reached the environment because it was cut off or could not be parsed.
+ * Otherwise the score would reward an action that never ends; the outcome of a truncated episode is 0 for the same
+ * reason. *
+ * @param malformed how many of the actions are malformed; default: those that the environment rejected
+ *   (`info.toolErrors`)
  */
 export function formatScore(
   { stream, stepRewards, info }: Pick<Trajectory, "stream" | "stepRewards" | "info">,
@@ -23,8 +25,8 @@ export function formatScore(
 }
 
 /**
- * 1 if the text begins with one `<think>` and closes it somewhere, else 0 (TRL's `think_format_reward`). What is in between and after
- * does not matter.
+ * 1 if the text begins with its only `<think>` and has a `</think>` somewhere, else 0 (TRL's `think_format_reward`).
+ * The text between and after the tags does not matter.
  */
 export function thinkFormat(text: string): number {
   const opened = text.startsWith("<think>") && !text.includes("<think>", 1);
@@ -32,21 +34,22 @@ export function thinkFormat(text: string): number {
 }
 
 export interface ToolEfficiencyOptions {
-  /** Names of the tools that there are. */
+  /** The names of the existing tools. */
   readonly tools: readonly string[];
-  /** Cost of a call that repeats the one before it. Default 0.05. */
+  /** The cost of a call that repeats the one before it. Default 0.05. */
   readonly duplicate?: number;
-  /** Cost of a call to a tool that does not exist. Default 0.3. */
+  /** The cost of a call to a tool that does not exist. Default 0.3. */
   readonly unknown?: number;
-  /** Most that all calls together cost. Default 1. */
+  /** The largest cost of all calls together. Default 1. */
   readonly cap?: number;
   /** The tool that an action calls. Default: its first word. */
   readonly toolOf?: (action: string) => string;
 }
 
 /**
- * −0.05 for every call equal to the one before it, −0.3 for every unknown tool, at least −cap. Calls are compared without regard to
- * spaces; a repetition with another call in between is none.
+ * −0.05 for every call that equals the one before it and −0.3 for every unknown tool, but never less than −cap. The
+ * comparison ignores the amount of white space. A call that repeats an earlier one with another call in between costs
+ * nothing.
  *
  * @returns in [−cap, 0]
  */
@@ -64,18 +67,17 @@ export function toolEfficiency(turns: readonly Turn[], options: ToolEfficiencyOp
 const firstWord = (action: string): string => action.split(" ", 1)[0]!;
 
 export interface RepetitionOptions {
-  /** Words of an n-gram. Default 3. */
+  /** The number of words in an n-gram. Default 3. */
   readonly n?: number;
-  /** Reward of a text that repeats one n-gram for ever; at most 0. Default −1. */
+  /** The reward of a text that repeats one n-gram forever; at most 0. Default −1. */
   readonly maxPenalty?: number;
 }
 
 /**
- * (1 − distinct n-grams / n-grams)·maxPenalty, over words in lower case (Yeo, Tong, Niu, Neubig and Yue 2025, and TRL). 0 for a
- * text with fewer than n words.
+ * (1 − distinct n-grams / n-grams)·maxPenalty, over words in lower case (Yeo, Tong, Niu, Neubig and Yue 2025, and TRL).
+ * 0 for a text with fewer than n words.
  *
- * @example
- * repetitionPenalty("a a a a", { n: 1 }); // -0.75
+ * @example repetitionPenalty("a a a a", { n: 1 }); // -0.75
  */
 export function repetitionPenalty(text: string, options: RepetitionOptions = {}): number {
   checkKeys("repetitionPenalty", options, ["n", "maxPenalty"]);

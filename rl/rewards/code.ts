@@ -1,36 +1,38 @@
 /**
- * Outcome of programming problems: unit tests with partial credit (as APPS, Hendrycks et al. 2021, counts test cases; all-or-nothing
- * is its strict accuracy). What is pure lives here: finding the program in a text, comparing values, counting. Running it is the
- * `CodeRunner`'s business, which the caller brings; `worldgrad/node` has one that runs JavaScript in a process without permissions.
+ * The outcome of programming problems: unit tests with partial credit, as the test-case average of APPS
+ * (Hendrycks et al. 2021); all-or-nothing credit is its strict accuracy. This file finds the program in a text,
+ * compares values and counts. A `CodeRunner` that the caller provides runs the program; `worldgrad/node` has one that
+ * runs JavaScript in a process without permissions.
  *
- * The expected values never reach the runner, so there is nothing in there to read or to forge: it returns what the program
- * computed, and the verdict falls here. It is no proof of correctness; a program may know the answers to few or public cases by heart.
+ * The expected values never reach the runner, so a program can neither read nor forge them: the runner returns what the
+ * program computed, and the comparison happens here. Passing tests do not prove correctness: if there are few or public
+ * tests, a program may contain their answers.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
 
-/** What goes into a program and comes out: JSON, and also undefined, NaN, ±∞ and bigint. */
+/** The arguments and results of a program: JSON, and also undefined, NaN, ±∞ and bigint. */
 export type CodeValue =
   null | undefined | boolean | number | bigint | string | readonly CodeValue[] | { readonly [key: string]: CodeValue };
 
 export interface CodeTest {
   readonly args: readonly CodeValue[];
   readonly expected: CodeValue;
-  /** Share of the credit, above 0. Default 1. */
+  /** The weight of the test in the credit, above 0. Default 1. */
   readonly weight?: number;
 }
 
-/** Why a call has no value. */
+/** Why a call returned no value. */
 export type CodeFailure =
   | "syntax" // the program does not compile
   | "missing" // it has no function of that name
   | "threw"
   | "pending" // its promise can never settle
-  | "unsupported" // it returned what is no CodeValue
+  | "unsupported" // it returned something that is not a CodeValue
   | "timeout"
   | "output" // its value is too large
-  | "crashed" // the process ended: mostly memory
-  | "skipped"; // too many calls before it ended the process
+  | "crashed" // the process ended, mostly for lack of memory
+  | "skipped"; // too many earlier calls ended the process
 
 export type CodeOutcome =
   { readonly kind: "value"; readonly value: CodeValue } | { readonly kind: CodeFailure; readonly message: string };
@@ -45,7 +47,7 @@ export type CodeRunner = (
 
 export interface CodeGradeOptions {
   readonly tests: readonly CodeTest[];
-  /** Name of the function that the program must define at its top level. Default `solve`. */
+  /** The name of the function that the program must define at its top level. Default `solve`. */
   readonly entry?: string;
   /** `partial`: the weighted share of tests that pass; `all`: 1 if all pass, else 0. Default partial. */
   readonly credit?: "partial" | "all";
@@ -57,17 +59,17 @@ export interface CodeGrade {
   /** In [0, 1]. */
   readonly reward: number;
   readonly passed: readonly boolean[];
-  /** What each call came to, in the order of the tests; empty if the text holds no program. */
+  /** The outcome of each call, in the order of the tests; empty if the text has no program. */
   readonly outcomes: readonly CodeOutcome[];
 }
 
-/** The keys of `CodeGradeOptions`, for runners that have more. */
+/** The keys of `CodeGradeOptions`, for runners that have further options. */
 export const CODE_GRADE_KEYS: readonly string[] = ["tests", "entry", "credit", "tolerance"];
 
 /**
- * The program in a text: the last fenced block that is JavaScript or says nothing about its language; the whole text if it has no
- * fence at all; undefined if there is none. Of several the last counts, so offering many is no way out. A fence that is not
- * closed (a text cut off) holds no program.
+ * The program in a text: the last fenced block whose language is JavaScript or not given, or the whole text if it has
+ * no fence; undefined if there is no program. Only the last block counts, so that a text cannot offer several programs.
+ * A fence that is not closed, because the text was cut off, holds no program.
  */
 export function extractCode(text: string): string | undefined {
   let found: string | undefined;
@@ -88,7 +90,10 @@ export function extractCode(text: string): string | undefined {
   return program === undefined || program.trim() === "" ? undefined : program;
 }
 
-/** Equal in type, structure and value. NaN equals NaN, −0 equals 0; the order of keys does not matter, their presence does. */
+/**
+ * Whether two values are equal in type, structure and value. NaN equals NaN, −0 equals 0, and the order of keys does
+ * not matter.
+ */
 export function sameValue(given: CodeValue, expected: CodeValue, tolerance = 0): boolean {
   if (typeof given === "number" && typeof expected === "number") {
     if (given === expected || (Number.isNaN(given) && Number.isNaN(expected))) return true;
@@ -107,7 +112,7 @@ type Structure = readonly CodeValue[] | { readonly [key: string]: CodeValue };
 const isStructure = (value: CodeValue): value is Structure => typeof value === "object" && value !== null;
 const isList = (value: Structure): value is readonly CodeValue[] => Array.isArray(value);
 
-/** Throws unless these are options with at least one test, and a name that can be a function's. */
+/** Throws unless the options are valid: at least one test, and a name that a function can have. */
 export function checkCodeGrade(where: string, options: CodeGradeOptions): void {
   const { tests, entry = "solve", credit = "partial", tolerance = 0 } = options;
   check(Array.isArray(tests), () => `${where}: tests must be a list of { args, expected }, got ${showValue(tests)}`);
@@ -138,7 +143,7 @@ export function checkCodeGrade(where: string, options: CodeGradeOptions): void {
   );
 }
 
-/** Whether it is made of plain data only; cyclic and very deep values are not. */
+/** Whether a value consists of plain data only; cyclic and very deep values do not count as such. */
 export function isCodeValue(value: unknown, depth = 0): value is CodeValue {
   if (typeof value !== "object") return typeof value !== "function" && typeof value !== "symbol";
   if (value === null) return true;
@@ -147,13 +152,12 @@ export function isCodeValue(value: unknown, depth = 0): value is CodeValue {
 }
 
 /**
- * Extracts the program from a text, runs it on all tests, and counts what it got right. 0 if there is no program.
+ * Extracts the program from a text, runs it on all tests and counts those that pass. The reward is 0 if there is no
+ * program. *
+ * @throws on bad options, and if the runner throws because it cannot run any program
  *
- * @throws on bad options; what the runner throws when it cannot run anything at all (which is not the program's fault)
- *
- * @example
- * const tests = [{ args: [2, 3], expected: 5 }];
- * const { reward } = await gradeCode("```js\nconst solve = (a, b) => a + b;\n```", run, { tests });
+ * @example const tests = [{ args: [2, 3], expected: 5 }]; const { reward } = await gradeCode("```js\nconst solve = (a,
+ * b) => a + b;\n```", run, { tests });
  */
 export async function gradeCode(
   text: string,
@@ -179,7 +183,7 @@ export async function gradeCode(
   const weightOf = (counts: (i: number) => boolean): number =>
     tests.reduce((sum, { weight = 1 }, i) => sum + (counts(i) ? weight : 0), 0);
   const all = passed.every(Boolean);
-  // Not a quotient where all pass: it may round to less than 1.
+  // If all pass the share is exactly 1; a quotient might round to less.
   const share = all ? 1 : weightOf((i) => passed[i]!) / weightOf(() => true);
   return { reward: credit === "all" ? Number(all) : share, passed, outcomes };
 }

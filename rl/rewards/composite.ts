@@ -1,48 +1,53 @@
 /**
- * A reward of several components: R = Σ weight·component, where what shapes is capped, so that no amount of good form outweighs the
- * outcome. The customary weights are 1 for the outcome, 0.2 for format and 0.1 for the use of tools.
+ * A reward of several components: R = Σ weight·component. The sum of the shaping components is capped, so that no
+ * amount of good form outweighs the outcome. Common weights are 1 for the outcome, 0.2 for format and 0.1 for the use
+ * of tools.
  *
- * Adds within an episode. Normalising each component over a group before adding (GDPO) is the business of the advantage `gdpo`, which reads the parts.
+ * The components are added within an episode. To normalise each component over a group before adding (GDPO), use the
+ * advantage `gdpo`, which reads the parts.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 
-/** @template T what is scored: a trajectory, a text, an object of both */
+/** One component of a composite reward. @template T what is scored: a trajectory, a text, or an object with both */
 export interface RewardComponent<T> {
   readonly name: string;
-  /** Not negative: penalties are negative scores. */
+  /** At least 0; a penalty has a negative score. */
   readonly weight: number;
-  /** `outcome` is what is wanted in the end; `shaping` shows the way there and is capped. */
+  /** `outcome` is the goal itself; `shaping` guides towards it and is capped. */
   readonly kind: "outcome" | "shaping";
-  /** NaN: the episode cannot be scored. */
+  /** The score of an episode; NaN if it cannot be scored. */
   readonly score: (episode: T) => number;
 }
 
 export interface CompositeOptions {
-  /** Largest absolute value of all weighted shaping together. Default 0.3; less than the weights of the outcomes. */
+  /**
+   * The largest absolute value of the weighted sum of all shaping. Default 0.3. It must be less than the weights of the
+   * outcomes.
+   */
   readonly cap?: number;
 }
 
 export interface CompositeReward {
   /** NaN if a component could not be scored. */
   readonly reward: number;
-  /** Of `reward`, what the components of the kind `outcome` give. */
+  /** The part of `reward` that comes from components of the kind `outcome`. */
   readonly outcome: number;
   /** Unweighted scores by name, for metrics. */
   readonly parts: Readonly<Record<string, number>>;
-  /** Whether the cap cut something off. */
+  /** Whether the cap reduced the shaping. */
   readonly capped: boolean;
 }
 
 /**
- * @throws if a name is there twice, no component is an outcome, or the cap lets shaping outweigh the outcome
+ * A function that scores an episode with these components.
  *
- * @example
- * const score = composite<Turn[]>([
+ * @throws if two components have one name, no component is an outcome, or the cap lets shaping outweigh the outcome
+ *
+ * @example const score = composite<Turn[]>([
  *   { name: "solved", weight: 1, kind: "outcome", score: (turns) => Number(turns.at(-1)?.action === "answer 4") },
- *   { name: "tools", weight: 0.1, kind: "shaping", score: (turns) => toolEfficiency(turns, { tools: ["search", "answer"] }) },
- * ]);
- * score(turns).reward;
+ *   { name: "tools", weight: 0.1, kind: "shaping", score: (turns) => toolEfficiency(turns, { tools: ["search"] }) },
+ * ]); score(turns).reward;
  */
 export function composite<T>(
   components: readonly RewardComponent<T>[],

@@ -1,4 +1,7 @@
-/** Rewards and shaping: pure functions of episodes and texts. An environment's own reward is the outcome; these add to it. */
+/**
+ * Rewards and shaping: pure functions of episodes and texts. The environment's own reward is the outcome; these rewards
+ * are added to it.
+ */
 export { formatScore, repetitionPenalty, type RepetitionOptions, thinkFormat } from "./behaviour.ts";
 export { toolEfficiency, type ToolEfficiencyOptions } from "./behaviour.ts";
 export {

@@ -1,15 +1,15 @@
 /**
- * Judges: whatever says yes, no, or nothing about an answer (a model, a person, a program), and ensembles of them by majority vote.
- * No model is called here; a judge is a function that the caller brings.
+ * Judges, which say yes, no or nothing about an answer, and ensembles of judges that vote by majority. A judge may be a
+ * model, a person or a program: it is a function that the caller provides.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 
-/** @returns undefined to abstain. A judge that throws has abstained, unless the signal is aborted. */
+/** Judges an answer. @returns undefined to abstain. A judge that throws abstains too, unless the signal is aborted */
 export type Judge<Question> = (question: Question, signal?: AbortSignal) => Promise<boolean | undefined>;
 
 export interface Verdict {
-  /** What more than half of the votes say; undefined on a tie, or if too few voted. */
+  /** What more than half of the votes say; undefined on a tie or without a quorum. */
   readonly verdict: boolean | undefined;
   readonly yes: number;
   readonly no: number;
@@ -17,12 +17,12 @@ export interface Verdict {
 }
 
 export interface EnsembleOptions {
-  /** Votes that it takes for a verdict. Default: more than half of the judges. */
+  /** How many judges have to vote for a verdict. Default: more than half of them. */
   readonly quorum?: number;
   readonly signal?: AbortSignal;
 }
 
-/** Asks all judges at once. @throws what the signal says if it is aborted; on an empty ensemble */
+/** Asks all judges at once. @throws the signal's reason if it is aborted; an error if there are no judges */
 export async function majorityVote<Question>(
   judges: readonly Judge<Question>[],
   question: Question,
@@ -41,7 +41,10 @@ export async function majorityVote<Question>(
   return tally(votes, quorum);
 }
 
-/** What votes come to; undefined abstains. @param quorum votes that it takes for a verdict; default: more than half of them all */
+/**
+ * Counts votes; undefined is an abstention.
+ * @param quorum how many votes a verdict needs; default: more than half of the list
+ */
 export function tally(
   votes: readonly (boolean | undefined)[],
   quorum: number = Math.floor(votes.length / 2) + 1,
@@ -52,15 +55,15 @@ export function tally(
   return { verdict: decided ? yes > no : undefined, yes, no, abstained: votes.length - yes - no };
 }
 
-/** 1 for yes, 0 for no, NaN (not scorable) without a verdict. */
+/** The reward of a verdict: 1 for yes, 0 for no, NaN (not scorable) without a verdict. */
 export const verdictReward = ({ verdict }: Verdict): number => (verdict === undefined ? NaN : Number(verdict));
 
-/** Which of two answers is better? @returns true for the first, undefined to abstain */
+/** Decides which of two answers is better. @returns true if it is the first, undefined to abstain */
 export type Comparison<Answer> = (first: Answer, second: Answer, signal?: AbortSignal) => Promise<boolean | undefined>;
 
 /**
- * A comparison asked in both orders, against the bias of judges for a position (Zheng et al. 2023): it abstains if the answer
- * depends on the order.
+ * A judge that compares two answers in both orders, against the position bias of judges (Zheng et al. 2023). It
+ * abstains if the two comparisons disagree.
  */
 export function bothOrders<Answer>(compare: Comparison<Answer>): Judge<readonly [Answer, Answer]> {
   return async ([a, b], signal) => {

@@ -1,5 +1,6 @@
 /**
- * Rewards for length, in tokens that the model sampled. All are at most 0, except the cosine, which is a whole reward.
+ * Rewards for the number of tokens that the model sampled. All are at most 0, except the cosine, which includes the
+ * outcome.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -7,7 +8,7 @@ import { checkKeys } from "../../engine/options.ts";
 const checkLength = (where: string, length: number): void =>
   check(length >= 0, () => `${where}: length must be at least 0, got ${length}`);
 
-/** −λ·max(0, T − target). Has no floor. */
+/** −λ·max(0, T − target), without a lower bound. */
 export function linearLength(length: number, { target, lambda }: { target: number; lambda: number }): number {
   checkLength("linearLength", length);
   check(lambda >= 0, () => `linearLength: lambda must be at least 0, got ${lambda}`);
@@ -15,11 +16,10 @@ export function linearLength(length: number, { target, lambda }: { target: numbe
 }
 
 /**
- * −α·σ((T − center)/width): smooth, and bounded by α. Arora and Zanette (2025, arXiv 2502.04463) give a right answer the reward
- * 1 − α·σ(·) with the mean and the standard deviation of the lengths of the group's right answers as center and width, and a wrong
- * one 0: multiply by the outcome for that.
- *
- * @param options.width above 0; a group of equal lengths has none
+ * −α·σ((T − center)/width): smooth, and bounded by α. Arora and Zanette (2025, arXiv 2502.04463) give a right answer
+ * the reward 1 − α·σ(·), with the mean and the standard deviation of the lengths of the group's right answers as center
+ * and width, and a wrong answer 0. To get that, add 1 and multiply by the outcome. *
+ * @param options.width above 0, so it cannot be the deviation of a group whose lengths are all equal
  */
 export function sigmoidLength(
   length: number,
@@ -44,9 +44,9 @@ export function softOverlong(length: number, { max, cache }: { max: number; cach
 
 export interface CosineLengthOptions {
   readonly max: number;
-  /** Rewards of a right answer: of length 0, and of `max` tokens or more. Default [1, 0.5]. */
+  /** The rewards of a right answer of length 0 and of one with `max` tokens or more. Default [1, 0.5]. */
   readonly correct?: readonly [short: number, long: number];
-  /** Rewards of a wrong answer. Default [−1, −0.5]: thinking on is better than giving up. */
+  /** The rewards of a wrong answer. Default [−1, −0.5]: a long wrong answer is better than a short one. */
   readonly wrong?: readonly [short: number, long: number];
 }
 

@@ -1,16 +1,16 @@
 /**
- * Outcome of maths problems: exact match after normalisation. The rules are those in use since the MATH benchmark (Hendrycks et al.
- * 2021) for LaTeX that differs in looks only; numbers are compared as exact fractions.
- *
- * No computer algebra: `x+1` and `1+x` differ, and so do `\sqrt{8}` and `2\sqrt{2}`.
+ * The outcome of maths problems: exact match after normalisation. The rules for LaTeX that differs in looks only are
+ * those in use since the MATH benchmark (Hendrycks et al. 2021); numbers are compared as exact fractions. * There is no
+ * computer algebra: `x+1` and `1+x` differ, and so do `\sqrt{8}` and `2\sqrt{2}`.
  */
 
 /** Longer answers are compared as text, not as numbers. */
 const MAX_DIGITS = 200;
 
 /**
- * The final answer in a text: what the last `\boxed{…}` holds; else what follows the last `####`, or the last "answer is" or
- * "answer:" up to the line's end; else undefined. With several answers the last counts, so offering many is no way out.
+ * The final answer in a text: the content of the last `\boxed{…}`; else the rest of the line after the last `####`;
+ * else the rest of the line after the last "answer is" or "answer:"; else undefined. Only the last answer counts, so
+ * that a text cannot offer several.
  */
 export function finalAnswer(text: string): string | undefined {
   const boxed = lastBoxed(text);
@@ -23,7 +23,9 @@ export function finalAnswer(text: string): string | undefined {
 
 const firstLine = (text: string): string => text.trim().split("\n", 1)[0]!.trim();
 
-/** Between the braces of the last `\boxed{`, which may nest; undefined if there is none or it is not closed. */
+/**
+ * The text between the braces of the last `\boxed{`; braces may nest. Undefined if there is none or it is not closed.
+ */
 function lastBoxed(text: string): string | undefined {
   const marker = "\\boxed{";
   const start = text.lastIndexOf(marker);
@@ -37,17 +39,20 @@ function lastBoxed(text: string): string | undefined {
   return undefined;
 }
 
-/** One spelling for all that differ in looks: spaces, `$`, `\left`, `\dfrac`, `\frac12`, units in `\text{}`, `%`, `x =`, commas in numbers. */
+/**
+ * One spelling for answers that differ in looks only: spaces, `$`, `\left`, `\dfrac`, `\frac12`, units in `\text{}`,
+ * `%`, `x =`, commas in numbers.
+ */
 export function normalizeMaths(text: string): string {
   let result = text.trim().replace(/\.$/, "");
   const steps: readonly (readonly [RegExp, string])[] = [
     [/\\(left|right)(?![a-zA-Z])/g, ""],
     [/\\[!,;: ]|\\quad\b|~/g, ""],
     [/\\[dt]frac(?![a-zA-Z])/g, "\\frac"],
-    [/(?<=[\d}\s])\\(?:text|mbox|mathrm)\{[^{}]*\}$/, ""], // a unit behind a number
+    [/(?<=[\d}\s])\\(?:text|mbox|mathrm)\{[^{}]*\}$/, ""], // a unit after a number
     [/\\(?:text|mbox|mathrm)\{([^{}]*)\}/g, "$1"],
     [/\\?\$|\\?%|\\circ(?![a-zA-Z])|\^\{\\circ\}|°/g, ""],
-    [/\^$|\^\{\}$/, ""], // what a degree leaves
+    [/\^$|\^\{\}$/, ""], // what is left of a degree sign
     [/\s+/g, ""],
     [/^[a-zA-Z]=(?=.)/, ""],
     [/\\frac(\d)(\d)/g, "\\frac{$1}{$2}"],
@@ -59,7 +64,7 @@ export function normalizeMaths(text: string): string {
   return result.toLowerCase();
 }
 
-/** Do two answers say the same? Empty ones say nothing. */
+/** Whether two answers are the same; false if one is empty. */
 export function sameMaths(one: string, other: string): boolean {
   const [a, b] = [normalizeMaths(one), normalizeMaths(other)];
   if (a === "" || b === "") return false;
@@ -69,7 +74,8 @@ export function sameMaths(one: string, other: string): boolean {
 }
 
 /**
- * 1 if the text's final answer is the solution's, else 0; NaN if the solution is empty, for then nothing can be scored.
+ * 1 if the text's final answer is the solution's, else 0; NaN if the solution is empty, because then nothing can be
+ * scored.
  *
  * @param solution the answer itself, or a text with a final answer
  */
@@ -85,7 +91,10 @@ interface Fraction {
   readonly bottom: bigint;
 }
 
-/** Of `3`, `-.5`, `1.50`, `3/4`, `\frac{3}{4}`, `-\frac{3}{4}`; undefined for anything else, and for a denominator of 0. */
+/**
+ * The value of `3`, `-.5`, `1.50`, `3/4`, `\frac{3}{4}` or `-\frac{3}{4}`; undefined for anything else, and for a
+ * denominator of 0.
+ */
 function fractionOf(text: string): Fraction | undefined {
   if (text.length > MAX_DIGITS) return undefined;
   const latex = /^([+-]?)\\frac\{([+-]?[\d.]+)\}\{([+-]?[\d.]+)\}$/.exec(text);

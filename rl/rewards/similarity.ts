@@ -1,16 +1,24 @@
 /**
- * Patch similarity, SWE-RL's reward (Wei et al. 2025): per file the similarity of two patches as texts, and the mean over all files
- * that either patch touches. It needs no tests to run, and pays for looking right rather than being right.
+ * Patch similarity, SWE-RL's reward (Wei et al. 2025): the similarity of two patches as texts, per file, and the mean
+ * over all files that either patch touches. It needs no tests, but it rewards patches that look right, whether or not
+ * they are.
  *
- * Similarity is 2·M/(|a| + |b|) with M the characters in matching blocks after Ratcliff and Obershelp (1988): the longest common
- * substring, and so on to the left and to the right of it. As Python's difflib without its junk heuristics: of equally long
- * blocks the first in `a`, then the first in `b`. It is not symmetric.
+ * Similarity is 2·M/(|a| + |b|), where M is the number of characters in matching blocks after Ratcliff and Obershelp
+ * (1988): the longest common substring, and recursively those to the left and to the right of it. Ties are broken as in
+ * Python's difflib (without its junk heuristics): of equally long blocks the first in `a` is taken, then the first in
+ * `b`. Similarity is not symmetric.
  */
 
-/** Texts of more characters in sum are compared line by line: time is at least quadratic. Of more lines: only for equality. */
+/**
+ * The largest total length that is compared by characters, and the largest total number of lines that is compared by
+ * lines: the time is at least quadratic.
+ */
 const MAX_LENGTH = 8_000;
 
-/** In [0, 1]; 1 for equal texts, empty ones included. Compares UTF-16 code units, or lines if the texts are long. */
+/**
+ * The similarity of two texts, in [0, 1]: 1 for equal texts, including empty ones. It compares UTF-16 code units, or
+ * lines if the texts are long; texts with too many lines get 0 unless they are equal.
+ */
 export function similarity(a: string, b: string): number {
   if (a === b) return 1;
   if (a.length + b.length <= MAX_LENGTH) return ratio(a.split(""), b.split(""));
@@ -18,10 +26,11 @@ export function similarity(a: string, b: string): number {
   return linesA.length + linesB.length <= MAX_LENGTH ? ratio(linesA, linesB) : 0;
 }
 
-/** Of two lists of symbols, not both empty. */
+/** The similarity of two lists of symbols, which are not both empty. */
 function ratio(a: readonly string[], b: readonly string[]): number {
   const numbers = new Map([...new Set([...a, ...b])].map((symbol, i) => [symbol, i]));
-  const [x, y] = [a, b].map((list) => Int32Array.from(list, (symbol) => numbers.get(symbol)!)) as [Int32Array, Int32Array]; // prettier-ignore
+  const numbered = (list: readonly string[]): Int32Array => Int32Array.from(list, (symbol) => numbers.get(symbol)!);
+  const [x, y] = [numbered(a), numbered(b)];
   let matching = 0;
   const open: Part[] = [{ aFrom: 0, aTo: x.length, bFrom: 0, bTo: y.length }];
   for (let part = open.pop(); part; part = open.pop()) {
@@ -41,7 +50,7 @@ interface Part {
   readonly bTo: number;
 }
 
-/** The longest run of symbols that is in both parts; length 0 if they share none. */
+/** The longest run of symbols that both parts contain; its length is 0 if they share none. */
 function longestMatch(
   a: Int32Array,
   b: Int32Array,
@@ -62,7 +71,10 @@ function longestMatch(
   return best;
 }
 
-/** Parts of a unified diff by the path of the new file (of the old one, if it is deleted). Text before the first file is dropped. */
+/**
+ * The parts of a unified diff by the path of the new file, or of the old file if it was deleted. Text before the first
+ * file is dropped.
+ */
 export function splitPatch(patch: string): Record<string, string> {
   const files = new Map<string, string[]>();
   let lines: string[] | undefined;
@@ -82,13 +94,18 @@ export function splitPatch(patch: string): Record<string, string> {
   return Object.fromEntries([...files].map(([path, body]) => [path, body.join("\n").replace(/\n+$/, "")]));
 }
 
-const pathOf = (line: string): string => line.slice(4).split("\t", 1)[0]!.trim().replace(/^[ab]\//, ""); // prettier-ignore
+/** The path in a line `--- a/PATH` or `+++ b/PATH`, which a tab and a date may follow. */
+function pathOf(line: string): string {
+  const path = line.slice(4).split("\t", 1)[0]!;
+  return path.trim().replace(/^[ab]\//, "");
+}
 
 /**
- * Mean similarity over the files of both patches; a file that only one of them touches counts 0. −1 if the prediction is no patch.
- *
- * @param predicted @param wanted unified diffs
- * @returns −1, or in [0, 1]; NaN if `wanted` is no patch
+ * The mean similarity over the files of both patches. A file that only one of them touches counts 0. −1 if the
+ * prediction is not a patch. *
+ * @param predicted a unified diff
+ * @param wanted a unified diff
+ * @returns −1 or a number in [0, 1]; NaN if `wanted` is not a patch
  */
 export function patchSimilarity(predicted: string, wanted: string): number {
   const right = splitPatch(wanted);

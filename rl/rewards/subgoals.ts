@@ -1,6 +1,6 @@
 /**
- * Rewards on the way: for subgoals when they are reached for the first time, and for progress. They say which step helped, which
- * the outcome does not; an estimator that looks at steps uses them (`stepRewards`).
+ * Rewards before the end of an episode: for subgoals when they are reached for the first time, and for progress. Unlike
+ * the outcome they say which step helped; estimators that look at steps use them (`stepRewards`).
  */
 import { check } from "../../engine/errors.ts";
 import type { Turn } from "./turns.ts";
@@ -8,13 +8,13 @@ import type { Turn } from "./turns.ts";
 export interface Subgoal {
   readonly name: string;
   readonly reward: number;
-  /** Is it reached after the last of these turns? */
+  /** Whether the subgoal is reached after the last of these turns. */
   readonly reached: (turns: readonly Turn[]) => boolean;
 }
 
 /**
- * Reward of each turn: that of all subgoals which hold after it and held after none before. Each is paid once.
- * @param ordered a subgoal counts only after those before it in the list (at the same turn at the earliest). Default false
+ * The reward of each turn: the sum over all subgoals that are reached for the first time after it. *
+ * @param ordered whether a subgoal counts only once all subgoals before it in the list are reached. Default false
  */
 export function subgoalRewards(turns: readonly Turn[], subgoals: readonly Subgoal[], ordered = false): number[] {
   const open = [...subgoals];
@@ -31,11 +31,10 @@ export function subgoalRewards(turns: readonly Turn[], subgoals: readonly Subgoa
 }
 
 /**
- * Potential-based shaping (Ng, Harada and Russell 1999): γ·Φ(s′) − Φ(s) for each step, the only shaping that changes no best policy.
- * With γ = 1 it sums to Φ(end) − Φ(start).
- *
- * @param potentials of the states before the first step, between steps, and after the last: one more than there are steps. If the
- *   episode ended, the last should be 0
+ * Potential-based shaping (Ng, Harada and Russell 1999): γ·Φ(s′) − Φ(s) for each step. No other shaping leaves the
+ * optimal policies of every environment unchanged. With γ = 1 it sums to Φ(end) − Φ(start). *
+ * @param potentials Φ of the states before the first step, between steps and after the last step, so one more than
+ *   there are steps. If the episode ended, the last should be 0
  */
 export function potentialRewards(potentials: readonly number[], gamma = 1): number[] {
   check(potentials.length > 0, () => "potentialRewards: expected the potential of at least one state, got none");

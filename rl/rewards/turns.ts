@@ -1,6 +1,6 @@
 /**
- * An episode as text, for rewards that look at what was written. The token ids stay the truth: this is a view of them, decoded for
- * reading, and nothing of it is ever tokenised again.
+ * An episode as text, for rewards that read what was written. The text is decoded from the token ids for reading only
+ * and is never tokenised again.
  */
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
@@ -9,11 +9,11 @@ export interface Turn {
   readonly action: string;
   /** What the environment answered, without warnings of the harness. */
   readonly observation: string;
-  /** Tokens that the model sampled for the action. */
+  /** The number of tokens that the model sampled for the action. */
   readonly tokens: number;
 }
 
-/** The turns of an episode, in order. */
+/** The turns in which the agent acted, in order. */
 export function turnsOf({ stream }: Trajectory, template: Template): Turn[] {
   const last = stream.turns.at(-1) ?? -1;
   return Array.from({ length: last + 1 }, (_, turn) => {
