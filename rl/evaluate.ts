@@ -1,4 +1,4 @@
-/** Evaluation: success on tasks that training never saw, and how well the model predicts what the environment answers. */
+/** Evaluation: success on tasks that training never saw, and how well the model predicts the environment's answers. */
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 import type { Model } from "../nn/index.ts";
@@ -10,14 +10,15 @@ import { rollout, type RolloutOptions } from "./play/rollout.ts";
 import { type Trajectory, turnCount } from "./episode/stream.ts";
 import type { Template } from "./episode/template.ts";
 
+/** The results of evaluation episodes. */
 export interface Evaluation {
   readonly episodes: number;
   readonly successes: number;
   readonly meanReward: number;
   readonly meanTurns: number;
   /**
-   * Successes and episodes per task family. `all` if the environment has none; `unknown` are episodes that ended before it said theirs:
-   * it says it only with its answers, and the first action was cut off.
+   * Successes and episodes per task family. The name is `all` if the environment has no families. An environment
+   * reports the family with its answers only, so episodes whose first action was cut off count under `unknown`.
    */
   readonly families: Readonly<Record<string, { readonly successes: number; readonly episodes: number }>>;
   readonly trajectories: readonly Trajectory[];
@@ -37,12 +38,13 @@ export async function evaluate(
   return evaluationOf(await rollout(model, template, requests, options));
 }
 
-/** What episodes come to, whoever played them. */
+/** The results of these episodes, whoever played them. */
 export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   const families: Record<string, { successes: number; episodes: number }> = {};
   const isNamed = trajectories.some(({ info }) => info["family"] !== undefined);
   for (const { info } of trajectories) {
-    const family = (families[String(info["family"] ?? (isNamed ? "unknown" : "all"))] ??= { successes: 0, episodes: 0 }); // prettier-ignore
+    const name = String(info["family"] ?? (isNamed ? "unknown" : "all"));
+    const family = (families[name] ??= { successes: 0, episodes: 0 });
     family.episodes++;
     if (info["success"] === true) family.successes++;
   }
@@ -58,7 +60,7 @@ export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
   };
 }
 
-/** What of an episode the environment wrote: the sum of −lp over these tokens, in nats, and how many they are. */
+/** The world-model loss of an episode: the sum of −lp over the environment's tokens, in nats, and their number. */
 export interface WorldLoss {
   readonly nats: number;
   readonly tokens: number;
@@ -68,7 +70,7 @@ export interface WorldLoss {
 export const meanWorldLoss = (losses: readonly WorldLoss[]): number =>
   losses.reduce((sum, { nats }) => sum + nats, 0) / losses.reduce((sum, { tokens }) => sum + tokens, 0);
 
-/** How well the model predicts what the environment answers in each of the given episodes. */
+/** The world-model loss of the model on each of the given episodes. */
 export async function worldModelLosses(
   model: Model,
   template: Template,
@@ -95,16 +97,18 @@ export const worldModelLoss = async (
 ): Promise<number> => meanWorldLoss(await worldModelLosses(model, template, trajectories));
 
 /**
- * What is left of the world-model loss when the entropy of the answers themselves (`answerEntropy` in the info) is taken away:
- * (Σ −lp − Σ H) / tokens, in nats per token. 0 in the mean is a model that knows the world and what it has read; chance in what is drawn
- * moves it to both sides. Where an answer ends belongs to its entropy and is no target (`<|end|>` is the template's): whoever knows all
- * comes out below 0 by that, which is 0.28 nats for a number from 2 to 98 digit by digit, and nothing for a word.
+ * The world-model loss minus the entropy of the answers themselves (`answerEntropy` in the info): (Σ −lp − Σ
+ * H) / tokens, in nats per token. A model that knows the world and uses all that it has read has a mean of about 0,
+ * with noise in both directions because answers are drawn at random. The end of an answer counts in its entropy but is
+ * not a target (`<|end|>` is written by the template), so a perfect model is below 0 by that amount: 0.28 nats for a
+ * number from 2 to 98 written digit by digit, nothing for a word.
  *
- * Of episodes whose answers were read and scored whole: left out are those with an answer of `maxObservationTokens` or more, which may be
- * cut, with one that there was no room for, with one before the first action, with warnings, and failed ones.
+ * Only episodes whose answers were read and scored completely count. Left out are failed episodes and those with an
+ * answer of `maxObservationTokens` or more (it may have been cut), with an answer that did not fit, with an answer
+ * before the first action, or with warnings.
  *
  * @param losses `worldModelLosses` of the trajectories
- * @returns undefined if no such episode was answered, or the environment does not tell the entropy of its answers
+ * @returns undefined if no such episode has an answer, or if the environment does not report the entropy of its answers
  */
 export function worldLossExcess(
   losses: readonly WorldLoss[],
@@ -128,15 +132,15 @@ export function worldLossExcess(
 }
 
 /**
- * The unbiased estimate of pass@k, the chance that one of k tries solves a task, from n ≥ k tries of each of which c succeeded:
- * 1 − C(n − c, k) / C(n, k), averaged over tasks (Chen et al. 2021, arXiv 2107.03374, eq. 1).
- *
- * @param solved c of every task
+ * The unbiased estimate of pass@k, the probability that at least one of k tries solves a task, from n ≥ k tries per
+ * task of which c succeeded: 1 − C(n − c, k) / C(n, k), averaged over tasks (Chen et al. 2021, arXiv 2107.03374, eq.
+ * 1).
+ * @param solved c for every task
  */
 export function passAt(solved: readonly number[], n: number, k: number): number {
   check(k >= 1 && k <= n, () => `passAt: expected 1 ≤ k ≤ ${n} tries, got ${k}`);
   const ofTask = (c: number): number => {
-    let missed = 1; // C(n − c, k) / C(n, k), factor by factor, which no factorial overflows
+    let missed = 1; // C(n − c, k) / C(n, k) as a product, because factorials would overflow
     for (let i = 0; i < k; i++) missed *= Math.max(0, n - c - i) / (n - i);
     return 1 - missed;
   };

@@ -1,9 +1,9 @@
 /**
- * `worldgrad/rl`: reinforcement learning for language agents that act, observe and learn a model of their world. Only names are
- * handed on here; the definitions, with the formulas and where they come from, are in the files that each line names.
+ * `worldgrad/rl`: reinforcement learning for language agents that act, observe and learn a model of their world. This
+ * file only exports names; the definitions, with their formulas and sources, are in the files that each line names.
  */
 
-// What happened: tokens with roles
+// Episodes: tokens with roles
 export {
   append,
   type AppendOptions,
@@ -17,14 +17,14 @@ export { policyMask, sampledCount, STOP_REASONS, type StopReason, type TokenStre
 export { type Rollout, rolloutsOf, type TokenPlace, type Trajectory, turnCount } from "./episode/stream.ts";
 export { SPECIAL_TOKENS, Template, type TemplateOptions } from "./episode/template.ts";
 
-// How it is played
+// Playing episodes
 export { demonstrate, playScripted, type DemonstrationOptions } from "./play/demonstrations.ts";
 export { type EpisodeRequest, rollout, type RolloutOptions } from "./play/rollout.ts";
 
-// What it is worth beyond the outcome
+// Rewards in addition to the outcome
 export * from "./rewards/index.ts";
 
-// What is learnt from it: a method by name, or put together from its parts
+// Methods: by name, or put together from parts
 export { type KlChoice } from "./methods/losses/kl.ts";
 export { listMethods, METHODS, type MethodChoice, objectiveOf } from "./methods/presets.ts";
 export { type GrpoConfigLike, methodFromGrpoConfig, objectiveFromGrpoConfig } from "./interop/grpoConfig.ts";
@@ -124,7 +124,7 @@ export {
 } from "./methods/importanceCorrection.ts";
 export { actFocus, type ActFocusOptions, FOCUS_SIGNALS, type TokenFocus, topEntropy } from "./methods/tokenWeights.ts";
 
-// The world model
+// World models
 export {
   constantLambda,
   echo,
@@ -135,7 +135,7 @@ export {
 export { type LambdaSchedule, linearLambda, stepLambda, type WorldObjective } from "./methods/world/echo.ts";
 export { paw, type PawOptions } from "./methods/world/paw.ts";
 
-// Which data it is learnt from: temperatures, exploration, refills, help, predictions, curricula, replay, filtered rollouts
+// Data: temperatures, exploration, refills, help, predictions, curricula, replay, filtered rollouts
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
 export {
   Exploration,
@@ -155,7 +155,7 @@ export { ReplayBuffer, type ReplayedGroup, type ReplayOptions } from "./tasks/re
 export { filterRollouts, type FilterOptions } from "./methods/filter.ts";
 export { succeeded, type Success, successRate } from "./episode/outcomes.ts";
 
-// How: steps and loops
+// Training: steps and loops
 export { type PreferencePair, preferenceRows, type PreferenceRowOptions, sftRows } from "./train/supervised.ts";
 export { type SftRowOptions } from "./train/supervised.ts";
 export { optimizerStep, type OptimizerStepOptions } from "./train/step.ts";
@@ -174,7 +174,7 @@ export {
   trainSft,
 } from "./train/loop.ts";
 
-// Preferences that nobody has to write down: from searches in clones of an environment, and from judges
+// Preferences: from searches in clones of an environment, and from judges
 export {
   treeSearch,
   treeSearches,
@@ -210,13 +210,13 @@ export {
   trainSelfRewarding,
 } from "./preferences/selfReward.ts";
 
-// How well it is done
+// Evaluation and metrics
 export { evaluate, type Evaluation, worldModelLoss } from "./evaluate.ts";
 export { GRAD_EVERY, type GradientOptions } from "./train/gradients.ts";
 export { type Metrics, rolloutMetrics } from "./episode/metrics.ts";
 export { type PassResult, type StepReport, updateMetrics } from "./train/report.ts";
 
-// Playing while learning: rollout workers, and a queue between them and the learner
+// Asynchronous training: rollout workers, and a queue between them and the learner
 export { type AsyncOptions, type AsyncRlOptions, SCHEDULES, trainRlAsync } from "./async/train.ts";
 export { localWorkers, type MessageTarget, messageWorkers, type RolloutWorker } from "./async/workers.ts";
 export type { RolloutWorkers, WebWorkerLike, WorkerEvents, WorkerSetup } from "./async/workers.ts";

@@ -1,6 +1,6 @@
 /**
- * TRL's `GRPOConfig`, where its fields mean something here: a method by names and numbers, and what the loop and the sampler are to be
- * told. A field that is not known, or a value that cannot be honoured, is an error: a setting that is silently dropped is another experiment.
+ * TRL's `GRPOConfig`, translated into a method and into options of the loop and the sampler. An unknown field, or a
+ * value that has no counterpart here, is an error: dropping a setting silently would be a different experiment.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
@@ -8,7 +8,7 @@ import type { CorrectionOptions } from "../methods/importanceCorrection.ts";
 import { type MethodChoice, objectiveOf } from "../methods/presets.ts";
 import type { Objective } from "../methods/objective.ts";
 
-/** Fields of TRL's configuration that are understood, with their types; see TRL's documentation for what they mean. */
+/** The fields of TRL's configuration that are understood. TRL's documentation explains them. */
 export interface GrpoConfigLike {
   readonly loss_type?: string;
   readonly importance_sampling_level?: string;
@@ -40,7 +40,7 @@ export interface GrpoConfigLike {
   readonly vllm_importance_sampling_clip_min?: number | null;
   readonly num_iterations?: number;
   readonly num_generations?: number;
-  /** Of `dr_grpo` alone. */
+  /** For `dr_grpo` only. */
   readonly max_completion_length?: number;
   readonly learning_rate?: number;
   readonly temperature?: number;
@@ -49,7 +49,7 @@ export interface GrpoConfigLike {
   readonly min_p?: number | null;
 }
 type Kind = "number" | "string" | "boolean";
-/** What each field may hold; beside these, `null` is the same as leaving it out. */
+/** The types that each field may have; `null` is the same as leaving a field out. */
 const FIELDS: Readonly<Record<keyof GrpoConfigLike, readonly Kind[]>> = {
   loss_type: ["string"],
   importance_sampling_level: ["string"],
@@ -89,13 +89,17 @@ const FIELDS: Readonly<Record<keyof GrpoConfigLike, readonly Kind[]>> = {
   min_p: ["number"],
 };
 
-/** Fields of TRL's that have no meaning here, and what to do instead. */
+/** Fields of TRL's configuration that have no counterpart here, and what to do instead. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   reward_weights:
-    "goes by the order of reward functions, and components have names here: weigh them in composite(), or with --set reward.NAME=WEIGHT",
+    "goes by the order of reward functions, and components have names here: " +
+    "weigh them in composite(), or with --set reward.NAME=WEIGHT",
 };
 
-/** A configuration comes from a file: "0.2" in the place of 0.2 would be added as text. Fields that are null are left out. */
+/**
+ * The configuration without fields that are null. The types are checked because a configuration may come from a file,
+ * where 0.2 may be the text "0.2".
+ */
 function checked(given: GrpoConfigLike): GrpoConfigLike {
   for (const [name, why] of Object.entries(ELSEWHERE)) {
     check(!Object.hasOwn(given, name), () => `GRPOConfig: ${name} ${why}`);
@@ -113,12 +117,13 @@ function checked(given: GrpoConfigLike): GrpoConfigLike {
   check(
     config.max_completion_length === undefined || type === "dr_grpo",
     () =>
-      `GRPOConfig: max_completion_length is here the constant that loss_type "dr_grpo" divides by, and loss_type is "${type}"; completions are bounded by the rollout (maxTurns, maxActionTokens)`,
+      'GRPOConfig: max_completion_length is here the constant that loss_type "dr_grpo" divides by, ' +
+      `and loss_type is "${type}"; completions are bounded by the rollout (maxTurns, maxActionTokens)`,
   );
   return config;
 }
 
-/** What the configuration says to `trainRl` and its sampler, and only that. */
+/** The options of `trainRl` and its sampler that the configuration sets. */
 export interface GrpoTraining {
   readonly iterations?: number;
   readonly groupSize?: number;
@@ -131,14 +136,18 @@ export interface GrpoTraining {
   };
 }
 
-/** Those of the given properties that are there. */
-function present<T extends object>(object: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(object).filter(([, v]) => v !== undefined && v !== null)) as { [K in keyof T]?: NonNullable<T[K]> }; // prettier-ignore
+type Present<T> = { [K in keyof T]?: NonNullable<T[K]> };
+
+/** The properties that are neither undefined nor null. */
+function present<T extends object>(object: T): Present<T> {
+  const entries = Object.entries(object).filter(([, value]) => value !== undefined && value !== null);
+  return Object.fromEntries(entries) as Present<T>;
 }
 
 /**
- * @throws on fields that mean nothing here (`GRPOConfig: unknown option 'num_generation'; did you mean 'num_generations'?`) and on
- *   values that contradict each other
+ * The method and the training options of a configuration.
+ * @throws on fields that mean nothing here (`GRPOConfig: unknown option 'num_generation'; did you mean
+ *   'num_generations'?`) and on values that contradict each other
  */
 export function methodFromGrpoConfig(given: GrpoConfigLike): { choice: MethodChoice; training: GrpoTraining } {
   const config = checked(given);
@@ -157,13 +166,22 @@ export function methodFromGrpoConfig(given: GrpoConfigLike): { choice: MethodCho
       ...(config.mask_truncated_completions ? { maskTruncated: true } : {}),
     },
     training: {
-      ...present({ iterations: config.num_iterations, groupSize: config.num_generations, learningRate: config.learning_rate }), // prettier-ignore
-      rollout: present({ temperature: config.temperature, topP: config.top_p, topK: config.top_k || undefined, minP: config.min_p }), // prettier-ignore
+      ...present({
+        iterations: config.num_iterations,
+        groupSize: config.num_generations,
+        learningRate: config.learning_rate,
+      }),
+      rollout: present({
+        temperature: config.temperature,
+        topP: config.top_p,
+        topK: config.top_k || undefined, // TRL's 0 means no limit
+        minP: config.min_p,
+      }),
     },
   };
 }
 
-/** The same with the objective made. */
+/** Like `methodFromGrpoConfig`, with the objective of the method. */
 export function objectiveFromGrpoConfig(config: GrpoConfigLike): { objective: Objective; training: GrpoTraining } {
   const { choice, training } = methodFromGrpoConfig(config);
   return { objective: objectiveOf(choice), training };
@@ -173,10 +191,20 @@ type Options = Readonly<Record<string, object>>;
 
 function advantageOf(config: GrpoConfigLike, options: Options): Pick<MethodChoice, "advantage" | "options"> {
   const { scale_rewards: scale = "group", multi_objective_aggregation: order = "sum_then_normalize" } = config;
-  check(["sum_then_normalize", "normalize_then_sum"].includes(order), () => `GRPOConfig: multi_objective_aggregation must be "sum_then_normalize" or "normalize_then_sum", got ${showValue(order)}`); // prettier-ignore
+  check(
+    ["sum_then_normalize", "normalize_then_sum"].includes(order),
+    () =>
+      'GRPOConfig: multi_objective_aggregation must be "sum_then_normalize" or "normalize_then_sum", ' +
+      `got ${showValue(order)}`,
+  );
   const isGroup = scale === "group" || scale === true;
   if (order === "normalize_then_sum") {
-    check(isGroup, () => `GRPOConfig: multi_objective_aggregation "normalize_then_sum" scales by group and batch; scale_rewards is ${showValue(scale)}`); // prettier-ignore
+    check(
+      isGroup,
+      () =>
+        'GRPOConfig: multi_objective_aggregation "normalize_then_sum" scales by group and batch; ' +
+        `scale_rewards is ${showValue(scale)}`,
+    );
     return { advantage: "gdpo", options };
   }
   if (isGroup) return { advantage: "grpo", options };
@@ -196,15 +224,19 @@ interface LossChoice {
 function lossOf(config: GrpoConfigLike): LossChoice {
   const { loss_type: type = "dapo", importance_sampling_level: level = "token", epsilon = 0.2 } = config;
   const epsilonHigh = config.epsilon_high ?? epsilon;
-  check(level === "token" || level === "sequence", () => `GRPOConfig: importance_sampling_level must be "token" or "sequence", got ${showValue(level)}`); // prettier-ignore
+  check(
+    level === "token" || level === "sequence",
+    () => `GRPOConfig: importance_sampling_level must be "token" or "sequence", got ${showValue(level)}`,
+  );
   const { delta } = present({ delta: config.delta });
   const clipped = (): Pick<LossChoice, "loss" | "options"> => {
-    check(level === "token" || delta === undefined, () => "GRPOConfig: delta is for importance_sampling_level \"token\""); // prettier-ignore
+    check(level === "token" || delta === undefined, () => 'GRPOConfig: delta is for importance_sampling_level "token"');
     return level === "sequence"
       ? { loss: "gspo", options: { epsilon, epsilonHigh } }
       : { loss: "ppo", options: { epsilon, epsilonHigh, ...(delta === undefined ? {} : { delta }) } };
   };
-  const tokenLevel = (): void => check(level === "token", () => `GRPOConfig: loss_type "${type}" has no importance_sampling_level "sequence"`); // prettier-ignore
+  const tokenLevel = (): void =>
+    check(level === "token", () => `GRPOConfig: loss_type "${type}" has no importance_sampling_level "sequence"`);
   switch (type) {
     case "grpo":
     case "bnpo":
@@ -212,24 +244,35 @@ function lossOf(config: GrpoConfigLike): LossChoice {
       return { ...clipped(), aggregation: type };
     case "dr_grpo": {
       const maxLength = config.max_completion_length;
-      check(maxLength !== undefined, () => "GRPOConfig: loss_type \"dr_grpo\" needs max_completion_length"); // prettier-ignore
+      check(maxLength !== undefined, () => 'GRPOConfig: loss_type "dr_grpo" needs max_completion_length');
       return { ...clipped(), aggregation: type, maxLength };
     }
     case "luspo":
-      check(level === "sequence", () => "GRPOConfig: loss_type \"luspo\" needs importance_sampling_level \"sequence\""); // prettier-ignore
+      check(level === "sequence", () => 'GRPOConfig: loss_type "luspo" needs importance_sampling_level "sequence"');
       return { ...clipped(), aggregation: type };
     case "cispo":
       tokenLevel();
-      check(typeof config.epsilon_high === "number", () => "GRPOConfig: loss_type \"cispo\" needs epsilon_high, its absolute cap"); // prettier-ignore
+      check(
+        typeof config.epsilon_high === "number",
+        () => 'GRPOConfig: loss_type "cispo" needs epsilon_high, its absolute cap',
+      );
       return { loss: type, options: { cap: "absolute", epsilonHigh }, aggregation: type };
     case "sapo": {
       tokenLevel();
-      const options = present({ temperaturePositive: config.sapo_temperature_pos, temperatureNegative: config.sapo_temperature_neg }); // prettier-ignore
+      const options = present({
+        temperaturePositive: config.sapo_temperature_pos,
+        temperatureNegative: config.sapo_temperature_neg,
+      });
       return { loss: type, options, aggregation: type };
     }
     case "vespo": {
       tokenLevel();
-      const options = present({ kPos: config.vespo_k_pos, lambdaPos: config.vespo_lambda_pos, kNeg: config.vespo_k_neg, lambdaNeg: config.vespo_lambda_neg }); // prettier-ignore
+      const options = present({
+        kPos: config.vespo_k_pos,
+        lambdaPos: config.vespo_lambda_pos,
+        kNeg: config.vespo_k_neg,
+        lambdaNeg: config.vespo_lambda_neg,
+      });
       return { loss: type, options, aggregation: type };
     }
     default:
@@ -240,26 +283,26 @@ function lossOf(config: GrpoConfigLike): LossChoice {
 }
 
 function entropyOf(config: GrpoConfigLike): Pick<MethodChoice, "entropy"> {
-  const {
-    entropy_coef: coefficient = 0,
-    use_adaptive_entropy: isAdaptive = false,
-    entropy_target: target = 0.2,
-  } = config;
+  const { entropy_coef: coefficient = 0, use_adaptive_entropy: isAdaptive = false } = config;
   if (!isAdaptive) return coefficient > 0 ? { entropy: coefficient } : {};
-  const bounds = present({ min: config.entropy_coef_min, max: config.entropy_coef_max, delta: config.entropy_coef_delta }); // prettier-ignore
+  const { entropy_target: target = 0.2, entropy_coef_min: min, entropy_coef_max: max } = config;
+  const bounds = present({ min, max, delta: config.entropy_coef_delta });
   return { entropy: { target, coefficient, ...bounds } };
 }
 
 function correctionOf(config: GrpoConfigLike): Pick<MethodChoice, "correction"> {
   const offPolicyMask = config.off_policy_mask_threshold ?? undefined;
-  // TRL turns it on by itself because its sampler is another engine; here sampler and learner are one unless it is asked for.
+  // TRL corrects by default because its sampler is another engine. Here the sampler is the learner's model, so the
+  // configuration has to ask for a correction.
   const wanted = config.vllm_importance_sampling_correction ?? config.vllm_importance_sampling_mode !== undefined;
   if (!wanted && offPolicyMask === undefined) return {};
   const name = config.vllm_importance_sampling_mode ?? "sequence_mask";
-  const [, level, mode] = /^(token|sequence)_(truncate|mask)$/.exec(name) ?? fail(`GRPOConfig: unknown vllm_importance_sampling_mode "${name}"`); // prettier-ignore
-  const min = config.vllm_importance_sampling_clip_min ?? undefined;
+  const [, level, mode] =
+    /^(token|sequence)_(truncate|mask)$/.exec(name) ??
+    fail(`GRPOConfig: unknown vllm_importance_sampling_mode "${name}"`);
+  const { vllm_importance_sampling_clip_max: max = 3, vllm_importance_sampling_clip_min: min } = config;
   const options: CorrectionOptions = wanted
-    ? { level: level as "token" | "sequence", mode: mode as "truncate" | "mask", max: config.vllm_importance_sampling_clip_max ?? 3, ...(min === undefined ? {} : { min }) } // prettier-ignore
+    ? { level: level as "token" | "sequence", mode: mode as "truncate" | "mask", max, ...present({ min }) }
     : { mode: "none" };
   return { correction: { ...options, ...(offPolicyMask === undefined ? {} : { offPolicyMask }) } };
 }

@@ -1,39 +1,41 @@
 /**
- * Streams in the terms of OpenEnv's RFC 010, "Env-token World Modeling (ECHO)" (draft of 2026-06-14, huggingface/OpenEnv PR 819): token ids with
- * a role for each, as labels and as the three masks of its reference code, and the options of its world-model loss.
+ * Streams in the format of OpenEnv's RFC 010, "Env-token World Modeling (ECHO)" (draft of 2026-06-14,
+ * huggingface/OpenEnv PR 819): token ids with a role each, as labels and as the three masks of the RFC's reference
+ * code, and the options of its world-model loss.
  *
  * | RFC 010      | ours                                                     |
  * | ------------ | -------------------------------------------------------- |
  * | `context`    | `prompt`, `scaffold` (none of them is trained)           |
  * | `action`     | `action`, `thought`                                      |
  * | `env_output` | `observation` that is a target                           |
- * | `warning`    | `observation` that is none: what the harness added       |
+ * | `warning`    | `observation` that is not a target: added by the harness |
  *
- * The RFC has no log-probabilities; a policy loss needs those of the sampler, so they travel in a column of our own,
- * `old_log_probs`. It names rollout filters without defining them; `echo`'s `filter` is ours.
+ * The RFC has no log-probabilities, but a policy loss needs those of the sampler, so our records have an additional
+ * column, `old_log_probs`. The RFC mentions rollout filters without defining them; `echo`'s `filter` is our definition.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
 import { echo, type LambdaSchedule, type WorldObjective } from "../methods/world/echo.ts";
 import { append, emptyStream, isAgentToken, type Role, type TokenStream, type Trajectory } from "../episode/stream.ts";
 
+/** The roles of RFC 010. */
 export const TOKEN_ROLES = ["context", "action", "env_output", "warning"] as const;
 export type TokenRole = (typeof TOKEN_ROLES)[number];
 
 /** Which environment tokens the world-model loss is on: `env_only` leaves out warnings. */
 export type WorldLossTarget = "env_only" | "all";
 
-/** An episode as RFC 010 has it; all columns are of equal length. Plain JSON. */
+/** An episode in the format of RFC 010, as plain JSON. All columns have the same length. */
 export interface TokenRoleRecord {
   readonly input_ids: readonly number[];
   readonly roles?: readonly TokenRole[];
   readonly action_mask: readonly boolean[];
-  /** The targets of the world-model loss; with `all` it covers the warnings, too. */
+  /** The targets of the world-model loss; with `all` also the warnings. */
   readonly obs_mask: readonly boolean[];
   readonly warning_mask: readonly boolean[];
-  /** `null`: could not be scored. */
+  /** The return; `null` if the episode could not be scored. */
   readonly reward: number | null;
-  /** Ours: log-probability of each action token when it was sampled, 0 elsewhere. */
+  /** Not in the RFC: the log-probability of each action token when it was sampled, 0 elsewhere. */
   readonly old_log_probs?: readonly number[];
 }
 
@@ -41,7 +43,7 @@ function roleOf({ roles, targets }: TokenStream, t: number): TokenRole {
   const role = roles[t]!;
   if (isAgentToken(role)) return "action";
   if (role === "observation") return targets[t] ? "env_output" : "warning";
-  check(role !== "pad", () => `toTokenRoles: token ${t} is padding, which RFC 010 has no role for`);
+  check(role !== "pad", () => `toTokenRoles: RFC 010 has no role for padding, which token ${t} is`);
   return "context";
 }
 
@@ -63,13 +65,12 @@ export function toTokenRoles(
 }
 
 /**
- * The stream and the reward of a record, from its roles or, without them, from its masks. Context before the first action is
- * `prompt`, later `scaffold`; each run of action tokens after something else begins a turn.
+ * The stream and the reward of a record, from its roles or, without them, from its masks. Context before the first
+ * action becomes `prompt`, later context `scaffold`. Each run of action tokens begins a new turn.
  *
- * Without `old_log_probs` it is what demonstrations are: good for supervised and world-model losses; a policy loss first needs the
- * log-probabilities of whoever sampled it.
- *
- * @throws if columns differ in length, roles are unknown, or masks say two things of one token
+ * A record without `old_log_probs` can be used like a demonstration, for supervised and world-model losses. A policy
+ * loss needs the log-probabilities of the sampler.
+ * @throws if columns differ in length, a role is unknown, or two masks contradict each other
  */
 export function fromTokenRoles(record: TokenRoleRecord): { readonly stream: TokenStream; readonly reward: number } {
   const { input_ids: ids, old_log_probs: old, reward } = record;
@@ -117,8 +118,8 @@ export interface WorldModelConfig {
 }
 
 /**
- * ECHO as RFC 010's reference code computes it: the coefficient times the mean cross-entropy over all target tokens of the batch
- * (`token-mean`; the paper divides by each episode's length instead).
+ * ECHO as RFC 010's reference code computes it: the coefficient times the mean cross-entropy over all target tokens of
+ * the batch (`token-mean`; the paper divides by each episode's length instead).
  */
 export function worldModelObjective(config: WorldModelConfig = {}): WorldObjective {
   checkKeys("worldModelObjective", config, ["world_model_coeff", "world_loss_target"]);
@@ -132,7 +133,7 @@ export function worldModelObjective(config: WorldModelConfig = {}): WorldObjecti
   return { ...objective, weights: (trajectories, step) => objective.weights(trajectories.map(withWarnings), step) };
 }
 
-/** The same episode with everything that the environment's side wrote as a target. */
+/** The same episode with all observation tokens as targets, including warnings. */
 const withWarnings = (trajectory: Trajectory): Trajectory => ({
   ...trajectory,
   stream: { ...trajectory.stream, targets: trajectory.stream.roles.map((role) => role === "observation") },

@@ -1,8 +1,10 @@
 /**
- * Curricula: which tasks are played next, given how the earlier ones went. A curriculum names the task of every new group and is
- * told the outcome; it draws from the stream that it is handed and keeps what it knows as plain JSON, so a run resumes exactly.
+ * Curricula, which choose the next tasks by the outcomes of earlier ones. A curriculum names the task of every new
+ * group and is told its outcome. It draws from the random stream that it is given and keeps its state as plain JSON, so
+ * that a run resumes exactly.
  *
- * Here: what a curriculum is, and learnability. Failed-task buffer and difficulty pools: pools.ts.
+ * This file has the interface and the curriculum by learnability. pools.ts has the buffer of failed tasks and the
+ * difficulty pools.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -13,47 +15,51 @@ import { groupBy } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
 
-/** What a group plays. */
+/** The task that a group plays. */
 export interface TaskChoice {
   /** The kind of task, for statistics and metrics. */
   readonly name: string;
-  /** Laid over the environment options of the run. */
+  /** Environment options that replace those of the run. */
   readonly options?: EnvironmentOptions;
-  /** A certain task of that kind; default: a new one. */
+  /** The seed of a particular task of that kind; default: a new task. */
   readonly seed?: number;
-  /** It was played before, and is played again because it failed. */
+  /** True: the task was played before, and is played again because it failed. */
   readonly again?: boolean;
 }
 
-/** How a group went. */
+/** The outcome of a group. */
 export interface TaskOutcome {
   readonly choice: TaskChoice;
-  /** The seed that was played, whether or not the choice named one. */
+  /** The seed of the task that was played. */
   readonly seed: number;
-  /** Share of the group's episodes that succeeded. */
+  /** The share of the group's episodes that succeeded. */
   readonly success: number;
 }
 
+/** Chooses tasks and learns from their outcomes. */
 export interface Curriculum {
   readonly name: string;
   /** The task of a new group. */
   draw(rng: Rng): TaskChoice;
-  /** Once a step, with all its groups in order. */
+  /** Is called once per step, with the outcomes of all its groups in order. */
   observe(outcomes: readonly TaskOutcome[]): void;
   metrics(): Metrics;
-  /** Plain JSON; `restore` takes it back. */
+  /** The state as plain JSON; `restore` takes it back. */
   state(): unknown;
-  /** @throws if the state is not of a curriculum with these options */
+  /** @throws if the state does not belong to a curriculum with these options */
   restore(state: unknown): void;
 }
 
 /** An index with probability in proportion to its weight; the weights need not sum to 1, but one must be above 0. */
 export function drawIndex(weights: readonly number[], rng: Rng): number {
   const total = weights.reduce((a, b) => a + b, 0);
-  check(total > 0 && Number.isFinite(total), () => `drawIndex: the weights must be ≥ 0 and not all 0, got ${showValue(weights)}`); // prettier-ignore
+  check(
+    total > 0 && Number.isFinite(total),
+    () => `drawIndex: the weights must be ≥ 0 and not all 0, got ${showValue(weights)}`,
+  );
   let rest = rng.uniform() * total;
   const found = weights.findIndex((weight) => (rest -= weight) < 0);
-  return found >= 0 ? found : weights.findLastIndex((weight) => weight > 0); // rounding may leave a residue
+  return found >= 0 ? found : weights.findLastIndex((weight) => weight > 0); // rounding may leave a remainder
 }
 
 /** The kinds of tasks that `options` admit: one for each family, or one for each level. */
@@ -71,16 +77,22 @@ export function armsOf(
   return levels.map((of) => ({ name: `level ${of[0]!.level}`, options: { families: of.map((f) => f.name) } }));
 }
 
-/** Running success rates of named things. */
+/** Running means of success rates by name. */
 export class SuccessRates {
   readonly #rates: Map<string, number>;
   readonly #where: string;
   readonly #memory: number;
 
-  /** @param memory of the past in each update, p ← memory·p + (1 − memory)·success @param prior p of what was never tried */
+  /**
+   * @param memory the weight of the old rate in an update: p ← memory·p + (1 − memory)·success
+   * @param prior the rate before the first try
+   */
   constructor(where: string, names: readonly string[], memory: number, prior: number) {
     check(names.length > 0, () => `${where}: there are no tasks to choose from`);
-    check(new Set(names).size === names.length, () => `${where}: two kinds of tasks have one name: ${names.join(", ")}`); // prettier-ignore
+    check(
+      new Set(names).size === names.length,
+      () => `${where}: two kinds of tasks have one name: ${names.join(", ")}`,
+    );
     checkRange(where, "memory", memory, 0, 1);
     checkRange(where, "prior", prior, 0, 1);
     this.#where = where;
@@ -106,32 +118,36 @@ export class SuccessRates {
   restore(state: unknown): void {
     const entries = Object.entries((state ?? {}) as Record<string, unknown>);
     const known = [...this.#rates.keys()];
-    const isOwn = entries.length === known.length && entries.every(([name, p]) => this.#rates.has(name) && typeof p === "number"); // prettier-ignore
-    check(isOwn, () => `${this.#where}.restore: expected a rate for each of ${known.join(", ")}, got ${showValue(state)}`); // prettier-ignore
+    const areRates = entries.every(([name, p]) => this.#rates.has(name) && typeof p === "number");
+    check(
+      entries.length === known.length && areRates,
+      () => `${this.#where}.restore: expected a rate for each of ${known.join(", ")}, got ${showValue(state)}`,
+    );
     for (const [name, p] of entries) this.#rates.set(name, p as number);
   }
 }
 
 export const LEARNABILITY = options("Learnability", {
   arms: inCode<readonly TaskChoice[]>(
-    "kinds of tasks; `armsOf` makes them from an environment's families or levels",
+    "the kinds of tasks to choose from; `armsOf` makes them from an environment's families or levels",
     "a list of kinds of tasks",
     Array.isArray,
     REQUIRED,
   ),
-  floor: number(0.1, "share of the tasks that is spread evenly, so that nothing is given up for good", {
+  floor: number(0.1, "share of the tasks that is spread evenly over all kinds, so that no kind is given up", {
     min: 0,
     max: 1,
   }),
-  memory: number(0.9, "how much of a success rate stays with each group", { min: 0, max: 1 }),
-  prior: number(0.5, "success rate of what was never tried; 0.5: the unknown is tried first", { min: 0, max: 1 }),
+  memory: number(0.9, "weight of the old success rate when a group's outcome is added", { min: 0, max: 1 }),
+  prior: number(0.5, "success rate of kinds that were never tried; at 0.5 these are tried first", { min: 0, max: 1 }),
 });
 export type LearnabilityOptions = OptionsOf<typeof LEARNABILITY>;
 
 /**
- * Learnability: kinds of tasks are drawn in proportion to p(1 − p), which is largest where every second try succeeds: there the
- * variance of the outcome is, and with it what a group can teach (Tzannetos et al. 2023, arXiv 2304.12877; Foster & Foerster
- * 2025, arXiv 2502.12272). Pr(k) = floor/K + (1 − floor)·p_k(1 − p_k)/Σ; evenly if all are 0.
+ * Learnability: kinds of tasks are drawn in proportion to p(1 − p), the variance of the outcome. It is largest where
+ * every second try succeeds, and there a group teaches most (Tzannetos et al. 2023, arXiv 2304.12877; Foster & Foerster
+ * 2025, arXiv 2502.12272). Pr(k) = floor/K + (1 − floor)·p_k(1 − p_k)/Σ_j p_j(1 − p_j); all kinds are equally likely if
+ * the sum is 0.
  */
 export class Learnability implements Curriculum {
   readonly name = "learnability";
@@ -143,10 +159,11 @@ export class Learnability implements Curriculum {
     const { arms, floor, memory, prior } = LEARNABILITY.read(given);
     this.#arms = arms;
     this.#floor = floor;
-    this.#rates = new SuccessRates("Learnability", arms.map(({ name }) => name), memory, prior); // prettier-ignore
+    const names = arms.map(({ name }) => name);
+    this.#rates = new SuccessRates("Learnability", names, memory, prior);
   }
 
-  /** Of each kind, in the order of the arms; they sum to 1. */
+  /** The probability of each kind, in the order of the arms. */
   probabilities(): number[] {
     const K = this.#arms.length;
     const values = this.#arms.map(({ name }) => this.#rates.of(name) * (1 - this.#rates.of(name)));

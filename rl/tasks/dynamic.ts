@@ -1,7 +1,8 @@
 /**
- * Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476, §3.2): groups whose outcomes are all equal teach the policy nothing, so
- * further groups are played until as many as were asked for have spread. Here the number of refills is bounded, and what was
- * drawn in vain is not thrown away: it is left out of the policy term and its denominators, and the world model learns from it.
+ * Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476, §3.2): groups whose outcomes are all equal teach the policy
+ * nothing, so further groups are played until the requested number of groups has spread. Here the number of refills is
+ * bounded, and groups without spread are kept: the policy term and its denominators leave them out, but world models
+ * learn from them.
  */
 import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { groupBy, rowsWithoutSpread } from "../episode/groups.ts";
@@ -9,20 +10,24 @@ import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 
 export const DYNAMIC_SAMPLING = options("dynamicSampling", {
-  maxRefills: number(3, "refills at most after the first draw; each plays as many groups as are still missing", {
-    integer: true,
-    min: 0,
-  }),
+  maxRefills: number(
+    3,
+    "largest number of refills after the first draw; each refill plays as many groups as are still missing",
+    {
+      integer: true,
+      min: 0,
+    },
+  ),
 });
 export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
 
-/** Number of groups whose outcomes differ. */
+/** The number of groups whose outcomes differ. */
 export function informativeGroups(trajectories: readonly Trajectory[]): number {
   const constant = rowsWithoutSpread(trajectories);
   return new Set(trajectories.flatMap((t, row) => (constant.has(row) ? [] : [t.group]))).size;
 }
 
-/** All that was played, in order, and how it went. */
+/** All episodes that were played, in order, with counts of groups and refills. */
 export interface DynamicDraw {
   readonly trajectories: readonly Trajectory[];
   readonly metrics: Metrics;
@@ -31,7 +36,7 @@ export interface DynamicDraw {
 /**
  * Plays groups until `wanted` of them have spread, or the refills are used up.
  * @param play plays `count` new groups, the first of which has the number `first`
- * @param isStopped asked after every round; true ends the refills
+ * @param isStopped is called after every round; true ends the refills
  */
 export async function drawInformative(
   wanted: number,

@@ -1,10 +1,12 @@
 /**
- * A second try with help, for tasks at which a whole group failed: the first actions are given, and the model plays on from there.
- * After ActGuide-RL (arXiv 2605.12004): guidance only as a fallback for groups without a success, and as little as helps.
+ * A second try with help, for tasks at which a whole group failed: the first actions are given, and the model plays on
+ * from there. As in ActGuide-RL (arXiv 2605.12004), only groups without a success are helped, and with as few actions
+ * as possible.
  *
- * Not the paper's: there the actions are put into the prompt as a plan, and the guided policy differs from the unguided one. Here
- * they are *played*, so that the model stands in a state of the task itself, and what it writes from there is its own policy,
- * exactly on-policy. The prefix has the role `prompt`: it is neither policy nor target.
+ * Differs from the paper: there the actions are put into the prompt as a plan, and the guided policy differs from the
+ * unguided one. Here the actions are *played*, so the model continues from a real state of the task, and its tokens are
+ * exactly on-policy. The given actions have the role `prompt`: they are neither trained as policy nor targets of the
+ * world model.
  */
 import { inCode, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Environment } from "../../environments/index.ts";
@@ -15,32 +17,31 @@ import { rowsByGroup } from "./dynamic.ts";
 import { type Success, succeeded, successRate } from "../episode/outcomes.ts";
 
 export const EXPERT_PREFIX = options("guide", {
-  maxPrefix: number(
-    4,
-    "actions at most that are given; 1, 2, … are tried in turn, so the first that helps is shortest",
-    {
-      integer: true,
-      min: 1,
-    },
-  ),
+  maxPrefix: number(4, "largest number of actions that are given; 1, 2, … are tried in turn until one helps", {
+    integer: true,
+    min: 1,
+  }),
   action: inCode<(env: Environment, request: EpisodeRequest, turn: number) => string>(
     "the action to give in this live episode; by default the expert's",
     "a function of the environment, the request and the turn",
     (value) => typeof value === "function",
   ),
   success: inCode<Success>(
-    "whether an episode succeeded; by default what the environment says, else a positive return",
+    "whether an episode succeeded; by default what the environment reports, or, if it reports nothing, a positive " +
+      "return",
     "a function of the trajectory",
     (value) => typeof value === "function",
   ),
 });
 export type GuideOptions = OptionsOf<typeof EXPERT_PREFIX>;
 
-/** The number of a guided group: beside those of the groups that were played without help. */
+/** The number of a guided group. It is negative, so that it differs from all numbers of unguided groups. */
 export const guidedGroup = (group: number): number => -1 - group;
+
+/** Whether an episode belongs to a guided group. */
 export const isGuided = ({ group }: Trajectory): boolean => group < 0;
 
-/** The request with the first `length` actions given, and a stream of its own. */
+/** The request with the first `length` actions given and a random stream of its own. */
 export function guidedRequest(request: EpisodeRequest, length: number, options: GuideOptions = {}): EpisodeRequest {
   const own = { ...request, group: guidedGroup(request.group), rng: request.rng.split("guided").split(length) };
   return guided(own, length, options.action && ((env, turn): string => options.action!(env, request, turn)));
@@ -66,17 +67,20 @@ export function guided(
 }
 
 export interface GuidedDraw {
-  /** Of the groups that were helped, in the order of their failures within each length; unhelpful tries are left out. */
+  /**
+   * The requests of the groups that were helped, by length of the prefix and then in the order of their failures. Tries
+   * that did not help are left out.
+   */
   readonly requests: readonly EpisodeRequest[];
   readonly trajectories: readonly Trajectory[];
   readonly metrics: Metrics;
 }
 
 /**
- * Plays every group without a success again, with 1, 2, … actions given, until one of its episodes succeeds by its own tokens. The
- * failed group stays in the step as it is, a group without spread: the two are not compared, because they start elsewhere.
- *
- * @param requests those of `trajectories`, which are without help
+ * Plays every group without a success again, with 1, 2, … actions given, until one of its episodes in which the model
+ * acted succeeds. The failed group stays in the step unchanged. It is not compared with the guided group, because the
+ * two start from different states.
+ * @param requests the requests of `trajectories`, which were played without help
  * @param play plays episodes, in the order of the requests
  */
 export async function guideFailed(
@@ -99,7 +103,8 @@ export async function guideFailed(
       const own = rows.filter((row) => row.stream.roles.some(isAgentToken));
       const rate = successRate(own, success) ?? 0;
       if (rate > 0) helped.push({ requests: guided[i]!, rows, length });
-      // The prefix was the whole solution (or the environment fails): a longer one cannot help either.
+      // If the model wrote no token, the prefix was the whole solution or the environment failed, so a longer prefix
+      // cannot help.
       return rate === 0 && own.length > 0;
     });
   }

@@ -1,6 +1,6 @@
 /**
- * How actions are drawn: a temperature that changes with the steps, and ε-tool exploration, in which some actions are not the
- * model's but those of a tool chooser.
+ * How actions are drawn: a temperature that changes with the steps, and ε-tool exploration, in which a tool chooser
+ * writes some of the actions.
  */
 import { inCode, number, oneOf, options, type OptionsOf, REQUIRED, schedule } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
@@ -10,18 +10,22 @@ import type { EpisodeRequest } from "../play/episode.ts";
 import { checkRange } from "../methods/tokenStatistics.ts";
 import { type Trajectory, turnCount } from "../episode/stream.ts";
 
-/** Greedy play, at temperature 0, has no groups to compare. */
+/** A temperature is above 0, because the episodes of a group would all be the same in greedy play. */
 export const TEMPERATURE = options("temperatureSchedule", {
   from: number(REQUIRED, "temperature at step 0", { above: 0 }),
-  to: number(REQUIRED, "temperature at the last step, and afterwards", { above: 0 }),
-  steps: number(REQUIRED, "steps between the two", { integer: true, min: 1 }),
-  shape: oneOf(["linear", "cosine", "exponential"], "linear", "`exponential` multiplies by one factor at every step"),
+  to: number(REQUIRED, "temperature at step `steps` and later", { above: 0 }),
+  steps: number(REQUIRED, "number of steps between the two temperatures", { integer: true, min: 1 }),
+  shape: oneOf(
+    ["linear", "cosine", "exponential"],
+    "linear",
+    "how the temperature changes; `exponential` multiplies it by the same factor at every step",
+  ),
 });
 export type TemperatureOptions = OptionsOf<typeof TEMPERATURE>;
 
 /**
- * The temperature at a step, for `trainRl`'s `temperature`. Each token records the temperature that it was drawn at, and is
- * scored at the same one, so ratios stay 1 on-policy whatever the schedule does.
+ * The temperature as a function of the step, for `trainRl`'s `temperature`. Each token records the temperature that it
+ * was drawn at and is scored at the same one, so that ratios are 1 on-policy whatever the schedule is.
  */
 export function temperatureSchedule(given: TemperatureOptions): Schedule {
   const { from, to, steps, shape } = TEMPERATURE.read(given);
@@ -32,13 +36,13 @@ export function temperatureSchedule(given: TemperatureOptions): Schedule {
   };
 }
 
-/** Chooses an action in the model's place. It may look at the live environment, as an expert does. */
+/** Chooses an action in place of the model. It may look at the live environment, as an expert does. */
 export type ToolChooser = (rng: Rng, task: string, env: Environment, turn: number) => string;
 
 export const EXPLORATION = options("Exploration", {
-  epsilon: schedule(REQUIRED, "ε, the probability that an action is the chooser's", { min: 0, max: 1 }),
+  epsilon: schedule(REQUIRED, "ε, the probability that the chooser writes an action", { min: 0, max: 1 }),
   choose: inCode<ToolChooser>(
-    "who chooses; by default the environment's random baseline, with the names of the task",
+    "the function that chooses actions; by default the environment's random baseline, which uses names from the task",
     "a function that returns an action",
     (value) => typeof value === "function",
   ),
@@ -46,15 +50,17 @@ export const EXPLORATION = options("Exploration", {
 export type ExplorationOptions = OptionsOf<typeof EXPLORATION>;
 
 /**
- * ε-tool exploration: with probability ε a whole action is drawn from a tool chooser.
+ * ε-tool exploration: with probability ε a tool chooser writes the whole action of a turn.
  *
- * The chooser's tokens have the role `prompt`: they are not in the policy mask. A coin of its own, independent of the model, says
- * who acts; so, seen from the model, the chooser is a part of a world that sometimes acts by itself, the model's own tokens are
- * exactly on-policy in that world, and their ratios stay right. (The other way, recording the mixture (1 − ε)π + εq, needs the
- * probability q of every text, which a scripted chooser cannot tell, and weights that are 0/ε where π would never go.) What is
- * optimised is the return *with* the noise, as in every ε-soft on-policy method; let ε fall to 0 with a schedule.
+ * The chooser's tokens have the role `prompt`, so they are not in the policy mask. A random number that does not depend
+ * on the model decides who acts. For the model the chooser is therefore a part of the environment, which sometimes acts
+ * by itself; the model's own tokens are exactly on-policy in that environment, and their ratios are correct. (The
+ * alternative is to record the mixture (1 − ε)π + εq. It needs the probability q of every text, which a scripted
+ * chooser does not have, and weights 0/ε where π is 0.) The method optimises the return *with* the noise, as every
+ * ε-soft on-policy method does; let ε fall to 0 with a schedule.
  *
- * The world model learns from the answers to the chooser's actions as from all others (ECHO: from the model's first action on).
+ * World models learn from the answers to the chooser's actions as from all others (ECHO: after the model's first
+ * action).
  */
 export class Exploration {
   readonly #epsilon: Schedule;
@@ -66,7 +72,10 @@ export class Exploration {
     this.#choose = choose;
   }
 
-  /** The same request with exploration. A turn's coin is a function of the episode's stream and the turn alone. */
+  /**
+   * The same request with exploration. Whether the chooser acts in a turn depends on the episode's random stream and
+   * the turn only.
+   */
   apply(request: EpisodeRequest, step: number): EpisodeRequest {
     const epsilon = this.#epsilon(step);
     checkRange(`Exploration at step ${step}`, "epsilon", epsilon, 0, 1);
@@ -74,7 +83,7 @@ export class Exploration {
   }
 }
 
-/** The request with actions of `choose`, or of the random baseline, in a share `epsilon` of its turns. */
+/** The request with actions of `choose`, or of the random baseline, with probability `epsilon` in each turn. */
 export function explored({ given, ...request }: EpisodeRequest, epsilon: number, choose?: ToolChooser): EpisodeRequest {
   const chooser: ToolChooser = choose ?? ((rng, task) => request.spec.random(rng, task, request.options));
   const canBeSent = choose === undefined && (request.forced === undefined || given !== undefined);
@@ -90,7 +99,7 @@ export function explored({ given, ...request }: EpisodeRequest, epsilon: number,
   };
 }
 
-/** Share of the actions that the environment got which were not the model's. */
+/** The share of the actions in these episodes that the model did not write. */
 export function forcedShare(trajectories: readonly Trajectory[]): number {
   const actions = trajectories.reduce((n, t) => n + t.stepRewards.length, 0);
   const forced = trajectories.reduce((n, t) => n + Math.max(0, t.stepRewards.length - turnCount(t)), 0);

@@ -1,7 +1,7 @@
 /**
- * What a step of `trainRl` learns from: tasks (from a curriculum), groups of episodes (explored, refilled, guided), and what is
- * replayed. Each of these is an option of its own; without any, a step is `groups` tasks drawn from the step's stream, each
- * played by `groupSize` episodes.
+ * The episodes that a step of `trainRl` learns from. A curriculum may choose the tasks; episodes may be explored,
+ * groups refilled or guided, and earlier groups replayed. Each of these is an option. Without them a step draws
+ * `groups` tasks from the step's random stream and plays each with `groupSize` episodes.
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
@@ -20,31 +20,41 @@ import { successRate } from "../episode/outcomes.ts";
 import type { ReplayBuffer } from "./replay.ts";
 import { type Exploration, forcedShare } from "./exploration.ts";
 
-/** What may happen to the data of a step, each by itself or together; all are off by default. */
+/** Options that change the data of a step. They can be combined, and all are off by default. */
 export interface DataOptions {
-  /** What an episode is worth, with the parts of it, in the place of its environment's own return. */
+  /** The return of an episode, with its components, in place of the environment's own return. */
   readonly reward?: (
     trajectory: Trajectory,
   ) => Pick<CompositeReward, "reward" | "parts"> & Partial<Pick<CompositeReward, "outcome">>;
-  /** The sampling temperature at each step, in the place of `rollout.temperature`. */
+  /** The sampling temperature at each step, in place of `rollout.temperature`. */
   readonly temperature?: Schedule;
   /** ε-tool exploration. */
   readonly exploration?: Exploration;
-  /** Which tasks are played. It keeps a state of its own: save `state()` with the run. */
+  /** Which tasks are played. A curriculum has a state of its own: save `state()` with the run. */
   readonly curriculum?: Curriculum;
-  /** Further groups for those without spread, which the policy term then leaves out. */
+  /** Plays further groups in place of those without spread, which the policy term leaves out. */
   readonly dynamicSampling?: DynamicSamplingOptions;
-  /** A second try with some actions given, for groups without a success. */
+  /** Plays groups without a success a second time, with some actions given. */
   readonly guide?: GuideOptions;
   /**
-   * Earlier groups beside the new ones, off-policy: the loss needs a ratio, or the objective a correction or V-trace. It keeps a
-   * state of its own: save `state()` with the run.
+   * Adds earlier groups to the new ones. These are off-policy, so the loss needs a ratio, or the objective a correction
+   * or V-trace. A buffer has a state of its own: save `state()` with the run.
    */
   readonly replay?: ReplayBuffer;
-  /** Guesses at what the step's episodes were answered, beside them, each guess with a reward. */
+  /** Adds rewarded predictions of the environment's answers in the step's episodes. */
   readonly predictions?: PredictionOptions;
 }
-export const DATA_KEYS: readonly string[] = ["reward", "temperature", "exploration", "curriculum", "dynamicSampling", "guide", "replay", "predictions"]; // prettier-ignore
+/** All keys of `DataOptions`. */
+export const DATA_KEYS: readonly string[] = [
+  "reward",
+  "temperature",
+  "exploration",
+  "curriculum",
+  "dynamicSampling",
+  "guide",
+  "replay",
+  "predictions",
+];
 
 export interface PlayOptions extends DataOptions {
   readonly model: Model;
@@ -53,13 +63,13 @@ export interface PlayOptions extends DataOptions {
   readonly envOptions: EnvironmentOptions;
   /** Tasks per step. */
   readonly groups: number;
-  /** Episodes per task, compared with each other; at least 2 for a group baseline. */
+  /** Episodes per task, which are compared with each other; at least 2 for a group baseline. */
   readonly groupSize: number;
   readonly rollout: RolloutOptions;
   readonly rng: Rng;
 }
 
-/** Throws one clear line if the options do not fit together. */
+/** Throws if the options do not fit together. */
 export function checkPlay({
   groups,
   groupSize,
@@ -68,14 +78,23 @@ export function checkPlay({
   dynamicSampling,
   guide,
 }: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide">): void {
-  check(groupSize >= 1 && groups >= 1, () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`); // prettier-ignore
-  check(temperature === undefined || sampling.temperature === undefined, () => "trainRl: a temperature schedule and rollout.temperature; give one of them"); // prettier-ignore
+  check(
+    groupSize >= 1 && groups >= 1,
+    () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`,
+  );
+  check(
+    temperature === undefined || sampling.temperature === undefined,
+    () => "trainRl: a temperature schedule and rollout.temperature; give one of them",
+  );
   if (dynamicSampling) DYNAMIC_SAMPLING.read(dynamicSampling);
-  check(dynamicSampling === undefined || groupSize >= 2, () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`); // prettier-ignore
+  check(
+    dynamicSampling === undefined || groupSize >= 2,
+    () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`,
+  );
   if (guide) EXPERT_PREFIX.read(guide);
 }
 
-/** What was played in a step. */
+/** The episodes of a step. */
 export interface PlayedStep {
   /** The requests of all trajectories, in their order, without exploration. */
   readonly requests: readonly EpisodeRequest[];
@@ -83,29 +102,29 @@ export interface PlayedStep {
   readonly metrics: Metrics;
 }
 
-/** Plays episodes: `rollout` with the model that learns, unless others do it. The result is in the order of the requests. */
+/** Plays episodes, in the order of the requests: `rollout` with the learner's model, or rollout workers. */
 export type PlayEpisodes = (
   requests: readonly EpisodeRequest[],
   options: RolloutOptions,
 ) => Promise<readonly Trajectory[]>;
 
-/** Some groups of a step, before anybody has learnt from them. */
+/** Some groups of a step that has not been learnt from yet. */
 export interface PlayedPart extends PlayedStep {
   readonly step: number;
-  /** The curriculum's, by group. */
+  /** The tasks that the curriculum chose, by group. */
   readonly choices: ReadonlyMap<number, TaskChoice>;
   readonly guided: readonly Metrics[];
 }
 
-/** Which groups of a step: the whole of it, unless given. */
+/** Which groups of a step to play; by default all. */
 export interface PartOptions {
   readonly first: number;
   readonly count: number;
-  /** The tasks of an earlier part, to be played again. */
+  /** An earlier part whose tasks are played again. */
   readonly again?: PlayedPart | undefined;
 }
 
-/** Plays groups of a step. Tasks are drawn at once, before anything is awaited. */
+/** Plays groups of a step. All tasks of a round are drawn before anything is awaited. */
 export async function playPart(
   options: PlayOptions,
   step: number,
@@ -138,8 +157,9 @@ export async function playPart(
 }
 
 /**
- * With the returns that the options give them. The steps keep the rewards that their environment gave: what the return has beside them
- * is about the whole episode, and `rewardsOfTokens` puts it behind the last token that the policy wrote, in a cut-off action, too.
+ * The trajectories with the returns of `options.reward`. Step rewards stay those of the environment. The difference
+ * between the new return and their sum concerns the whole episode, and `rewardsOfTokens` adds it to the last token that
+ * the policy wrote, even in an action that was cut off.
  */
 export function rewarded({ reward }: DataOptions, trajectories: readonly Trajectory[]): readonly Trajectory[] {
   if (!reward) return trajectories;
@@ -150,12 +170,12 @@ export function rewarded({ reward }: DataOptions, trajectories: readonly Traject
   });
 }
 
-/** The parts that a step learns from, as one; and the curriculum is told how they went. */
+/** Joins the parts of a step and tells the curriculum their outcomes. */
 export function finishStep(options: PlayOptions, step: number, parts: readonly PlayedPart[]): PlayedStep {
   const { exploration, temperature, curriculum } = options;
   const { requests, trajectories, choices, guided, metrics } = parts.length === 1 ? parts[0]! : joined(step, parts);
   const sampling = samplingOf(options, step);
-  // A stopped step is not learnt from, and not remembered.
+  // A step that was stopped is not learnt from, so the curriculum must not remember it.
   if (curriculum && !sampling.signal?.aborted) curriculum.observe(outcomesOf(trajectories, choices));
   return {
     requests,
@@ -170,14 +190,14 @@ export function finishStep(options: PlayOptions, step: number, parts: readonly P
   };
 }
 
-/** How the tokens of a step are drawn. */
+/** The sampling options of a step. */
 const samplingOf = ({ temperature, rollout: sampling }: PlayOptions, step: number): RolloutOptions => ({
   ...sampling,
   ...(temperature ? { temperature: temperature(step) } : {}),
   version: step,
 });
 
-/** Parts of one group each, perhaps of different steps, numbered anew. */
+/** Joins parts that have one group each and may come from different steps, so the groups get new numbers. */
 function joined(step: number, parts: readonly PlayedPart[]): PlayedPart {
   const choices = new Map(parts.flatMap((part, group) => [...part.choices.values()].map((choice) => [group, choice])));
   return {
@@ -190,14 +210,15 @@ function joined(step: number, parts: readonly PlayedPart[]): PlayedPart {
   };
 }
 
-/** Seed of a group's task in the step whose stream is `draw`, where no curriculum chooses. */
-export const taskSeed = (draw: Rng, group: number): number =>
-  draw
-    .split("task")
-    .split(group)
-    .int(2 ** 31);
+const MAX_SEED = 2 ** 31;
 
-/** Groups `first` to `first + count` of the step whose stream is `draw`, each `groupSize` times with streams of their own. */
+/** The seed of a group's task if no curriculum chooses it. `draw` is the random stream of the step. */
+export const taskSeed = (draw: Rng, group: number): number => draw.split("task").split(group).int(MAX_SEED);
+
+/**
+ * The requests of `count` groups from number `first` on: each task `groupSize` times, with a random stream for each
+ * episode.
+ */
 function episodeRequests(
   { env, envOptions, groupSize, curriculum }: PlayOptions,
   draw: Rng,
@@ -210,7 +231,8 @@ function episodeRequests(
     const drawn = taskSeed(draw, group);
     const choice = curriculum?.draw(draw.split("curriculum").split(group));
     if (choice) choices.set(group, choice);
-    return { group, seed: choice?.seed ?? drawn, options: choice?.options ? { ...envOptions, ...choice.options } : envOptions }; // prettier-ignore
+    const options = choice?.options ? { ...envOptions, ...choice.options } : envOptions;
+    return { group, seed: choice?.seed ?? drawn, options };
   });
   return tasks.flatMap(({ group, seed, options }) =>
     Array.from({ length: groupSize }, (_, member) => {
@@ -220,7 +242,7 @@ function episodeRequests(
   );
 }
 
-/** How each chosen task went without help; environments that failed say nothing. */
+/** The outcome of each chosen task, played without help. Groups whose environments all failed have none. */
 function outcomesOf(trajectories: readonly Trajectory[], choices: ReadonlyMap<number, TaskChoice>): TaskOutcome[] {
   return rowsByGroup(trajectories).flatMap((rows) => {
     const choice = choices.get(rows[0]!.group);
@@ -229,7 +251,9 @@ function outcomesOf(trajectories: readonly Trajectory[], choices: ReadonlyMap<nu
   });
 }
 
-/** Metrics of several rounds: counts add up, and the mean length of a prefix is over all that helped. */
+/**
+ * The metrics of several rounds: counts are added, and the mean length of a prefix is over all prefixes that helped.
+ */
 function added(rounds: readonly Metrics[]): Metrics {
   const sum: Metrics = {};
   let actions = 0;

@@ -1,6 +1,6 @@
 /**
- * Curricula over single tasks: a buffer of tasks that failed, to be tried again, and pools of tasks by how hard they have proved.
- * What a curriculum is: curriculum.ts.
+ * Curricula over single tasks: a buffer of failed tasks that are tried again, and pools of tasks by difficulty.
+ * curriculum.ts has the interface.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -12,13 +12,16 @@ import { type Curriculum, drawIndex, SuccessRates, type TaskChoice, type TaskOut
 
 export const FAILED_TASKS = options("FailedTasks", {
   base: inCode<Curriculum>(
-    "where new tasks come from; by default the run's environment options",
+    "the curriculum that chooses new tasks; by default they come from the run's environment options",
     "a curriculum",
     (value) => typeof value === "object" && value !== null && "draw" in value,
   ),
   share: number(0.3, "share of the groups that try a failed task again, once there is one", { min: 0, max: 1 }),
-  capacity: number(256, "failed tasks that are remembered; the oldest is forgotten first", { integer: true, min: 1 }),
-  solvedAt: number(0.5, "a task is kept until this share of a group solves it", { above: 0, max: 1 }),
+  capacity: number(256, "how many failed tasks are remembered; the oldest is forgotten first", {
+    integer: true,
+    min: 1,
+  }),
+  solvedAt: number(0.5, "a failed task is tried again until this share of a group solves it", { above: 0, max: 1 }),
 });
 export type FailedTasksOptions = OptionsOf<typeof FAILED_TASKS>;
 
@@ -28,8 +31,9 @@ interface FailedTask {
 }
 
 /**
- * Tasks at which a whole group failed are tried again until they are solved, as in WebRL (Qi et al. 2024, arXiv 2411.02337). There a
- * language model writes new tasks from the failed ones; here the failed tasks themselves come back.
+ * Tasks at which a whole group failed are tried again until they are solved. In WebRL (Qi et al. 2024,
+ * arXiv 2411.02337) a language model writes new tasks from the failed ones; here the failed tasks themselves are played
+ * again.
  */
 export class FailedTasks implements Curriculum {
   readonly name = "failed tasks";
@@ -37,7 +41,7 @@ export class FailedTasks implements Curriculum {
   readonly #share: number;
   readonly #capacity: number;
   readonly #solvedAt: number;
-  /** By kind and seed, oldest first. */
+  /** Failed tasks by kind and seed, oldest first. */
   #tasks: Map<string, FailedTask> = new Map();
   #solved = 0;
 
@@ -49,7 +53,7 @@ export class FailedTasks implements Curriculum {
     this.#solvedAt = solvedAt;
   }
 
-  /** Failed tasks that are remembered. */
+  /** The number of failed tasks that are remembered. */
   get size(): number {
     return this.#tasks.size;
   }
@@ -69,7 +73,7 @@ export class FailedTasks implements Curriculum {
       else if (success === 0) this.#tasks.set(key, { choice: { ...choice, seed }, tries: 1 });
       if (this.#tasks.size > this.#capacity) this.#tasks.delete(this.#tasks.keys().next().value!);
     }
-    // Failed tasks are the hard ones of their kind: they say nothing about it.
+    // Failed tasks are the hard ones of their kind, so their outcomes would bias the base curriculum.
     this.#base?.observe(outcomes.filter(({ choice }) => !choice.again));
   }
 
@@ -92,7 +96,8 @@ export class FailedTasks implements Curriculum {
       readonly base?: unknown;
     };
     const isOwn = Array.isArray(tasks) && tasks.length <= this.#capacity && typeof solved === "number";
-    check(isOwn, () => `FailedTasks.restore: expected { tasks, solved, base } with at most ${this.#capacity} tasks, got ${showValue(state)}`); // prettier-ignore
+    const expected = `{ tasks, solved, base } with at most ${this.#capacity} tasks`;
+    check(isOwn, () => `FailedTasks.restore: expected ${expected}, got ${showValue(state)}`);
     this.#tasks = new Map(
       (tasks as readonly FailedTask[]).map((task) => [`${task.choice.name} ${task.choice.seed}`, task]),
     );
@@ -101,11 +106,15 @@ export class FailedTasks implements Curriculum {
   }
 }
 
+/** A pool of tasks by success rate. */
 export interface DifficultyPool {
   readonly name: string;
-  /** Tasks whose success rate is at least this, and below the next pool's. The first pool begins at 0. */
+  /**
+   * The smallest success rate of the pool's tasks; the next pool's `from` is above all of them. The first pool begins
+   * at 0.
+   */
   readonly from: number;
-  /** How often tasks are drawn from it, relative to the other pools that have any. */
+  /** How often tasks are drawn from this pool, relative to the other pools that have tasks. */
   readonly weight: number;
 }
 
@@ -117,12 +126,13 @@ export const DIFFICULTY_POOLS = options("DifficultyPools", {
     REQUIRED,
   ),
   pools: inCode<readonly DifficultyPool[]>(
-    "in ascending order of `from`; by default hard (from 0, weight 1), normal (from .2, weight 3), easy (from .8, weight .5)",
+    "the pools in ascending order of `from`; by default hard (from 0, weight 1), normal (from .2, weight 3) and " +
+      "easy (from .8, weight .5)",
     "a list of pools",
     Array.isArray,
   ),
-  memory: number(0.5, "how much of a task's success rate stays with each group", { min: 0, max: 1 }),
-  prior: number(0.5, "success rate of what was never tried", { min: 0, max: 1 }),
+  memory: number(0.5, "weight of a task's old success rate when a group's outcome is added", { min: 0, max: 1 }),
+  prior: number(0.5, "success rate of tasks that were never tried", { min: 0, max: 1 }),
 });
 export type DifficultyPoolsOptions = OptionsOf<typeof DIFFICULTY_POOLS>;
 
@@ -133,9 +143,9 @@ const POOLS: readonly DifficultyPool[] = [
 ];
 
 /**
- * A fixed set of tasks, sorted into pools by their success rates: first a pool is drawn by its weight, then one of its tasks, all
- * alike (prime-rl's difficulty pools). A pool of weight 0 is retired: its tasks come back only if their rates change, which
- * they cannot while they are not played.
+ * A fixed set of tasks, sorted into pools by their success rates: first a pool is drawn by its weight, then one of its
+ * tasks with equal probability (prime-rl's difficulty pools). A pool of weight 0 is retired: its tasks are not played,
+ * so their rates do not change and they stay in it.
  */
 export class DifficultyPools implements Curriculum {
   readonly name = "difficulty pools";
@@ -157,7 +167,7 @@ export class DifficultyPools implements Curriculum {
     this.#rates = new SuccessRates("DifficultyPools", tasks.map(keyOf), memory, prior);
   }
 
-  /** The tasks of each pool now. */
+  /** The pools with their current tasks. */
   pools(): { readonly pool: DifficultyPool; readonly tasks: readonly TaskChoice[] }[] {
     const indexOf = (p: number): number => this.#pools.findLastIndex(({ from }) => p >= from);
     const indices = this.#tasks.map((task) => indexOf(this.#rates.of(keyOf(task))));
@@ -167,7 +177,7 @@ export class DifficultyPools implements Curriculum {
   draw(rng: Rng): TaskChoice {
     const pools = this.pools();
     const weights = pools.map(({ pool, tasks }) => (tasks.length > 0 ? pool.weight : 0));
-    // Every pool with a task is retired: better any task than none.
+    // If every pool with a task is retired, any task is better than none.
     if (weights.every((w) => w === 0)) return rng.choice(this.#tasks);
     return rng.choice(pools[drawIndex(weights, rng)]!.tasks);
   }

@@ -1,8 +1,9 @@
 /**
- * Replay: groups of earlier steps are learnt from again beside the new ones. What is replayed was written by an older policy, so
- * the ratios of the loss refer to the log-probabilities that were recorded with it, or a `correction` or V-trace weighs by them; a
- * loss without a ratio and with neither is refused (`checkOffPolicy`). Nothing older than a bound comes back. Whole groups are kept,
- * because advantages compare within them; only those with spread, because the others teach the policy nothing.
+ * Replay: groups of earlier steps are trained again together with the new ones. An older policy wrote them. The ratios
+ * of the loss therefore refer to the log-probabilities that were recorded then, or a `correction` or V-trace weighs by
+ * these; a loss without a ratio needs one of the two (`checkOffPolicy`). Groups above a maximal age are not replayed.
+ * The buffer keeps whole groups, because advantages compare within them, and only groups with spread, because the
+ * others teach the policy nothing.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
@@ -15,26 +16,27 @@ import { rowsByGroup } from "./dynamic.ts";
 const COUNT = { integer: true, min: 1 };
 
 export const REPLAY = options("ReplayBuffer", {
-  perStep: number(1, "groups at most that are added to a step", COUNT),
-  capacity: number(64, "groups that are kept at most", COUNT),
+  perStep: number(1, "largest number of groups that are added to a step", COUNT),
+  capacity: number(64, "largest number of groups that are kept", COUNT),
   order: oneOf(
     ["fifo", "priority"],
     "fifo",
-    "which comes first, and which is dropped: the oldest does both (`fifo`), or the highest comes and the lowest goes",
+    "which groups are replayed and which are dropped first: the oldest for both (`fifo`), or those of highest " +
+      "priority are replayed and those of lowest dropped (`priority`)",
   ),
   priority: inCode<(rewards: readonly number[]) => number>(
-    "of `order: priority`, from the rewards of a group's rollouts; by default their mean",
+    "the priority of a group, from the rewards of its rollouts; by default their mean",
     "a function of the rewards",
     (value) => typeof value === "function",
   ),
-  maxStaleness: number(8, "how many policy versions (steps) old a group may be when it comes back", COUNT),
-  maxUses: number(1, "how often a group may come back", COUNT),
+  maxStaleness: number(8, "how many steps old a group may be when it is replayed", COUNT),
+  maxUses: number(1, "how often a group may be replayed", COUNT),
 });
 export type ReplayOptions = OptionsOf<typeof REPLAY>;
 
 const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
-/** A group, with the policy that played it. */
+/** A group with the version of the policy that played it. */
 export interface ReplayedGroup {
   readonly trajectories: readonly Trajectory[];
   /** The step at which it was played, before that step's update. */
@@ -43,9 +45,10 @@ export interface ReplayedGroup {
   readonly uses: number;
 }
 
+/** The buffer of groups that may be replayed. */
 export class ReplayBuffer {
   readonly #options: Required<ReplayOptions>;
-  /** Oldest first. */
+  /** The groups, oldest first. */
   #groups: readonly ReplayedGroup[] = [];
 
   constructor(given?: ReplayOptions) {
@@ -56,12 +59,15 @@ export class ReplayBuffer {
     this.#options = { ...options, priority: own ?? mean };
   }
 
-  /** Groups that are kept. */
+  /** The groups that are kept, oldest first. */
   get groups(): readonly ReplayedGroup[] {
     return this.#groups;
   }
 
-  /** Keeps the groups whose outcomes differ. @param version the step of the policy that played them, ascending from call to call */
+  /**
+   * Keeps the groups whose outcomes differ.
+   * @param version the step of the policy that played them, which must not decrease from call to call
+   */
   add(trajectories: readonly Trajectory[], version: number): void {
     const newest = this.#groups.at(-1)?.version ?? -Infinity;
     check(version >= newest, () => `ReplayBuffer.add: version ${version} after ${newest}; versions never go back`);
@@ -75,13 +81,13 @@ export class ReplayBuffer {
       return [{ trajectories: rows, version, priority: value, uses: 0 }];
     });
     const all = [...this.#groups, ...added];
-    // Of equal priorities the older goes first.
+    // Of groups with equal priorities the oldest is dropped first.
     const leaving = order === "fifo" ? all : all.toSorted((a, b) => a.priority - b.priority);
     const gone = new Set(leaving.slice(0, Math.max(0, all.length - capacity)));
     this.#groups = all.filter((group) => !gone.has(group));
   }
 
-  /** Forgets what is too old for the policy of step `version`, and hands out what comes back next. */
+  /** Drops the groups that are too old for step `version`, and returns those to replay in it. */
   draw(version: number): ReplayedGroup[] {
     const { order, perStep, maxStaleness, maxUses } = this.#options;
     const fresh = this.#groups.filter((group) => version - group.version <= maxStaleness);
@@ -94,22 +100,23 @@ export class ReplayBuffer {
     return drawn;
   }
 
-  /** Plain JSON. A reward that is NaN (not scorable) is `null` there. */
+  /** The state as plain JSON, in which a reward that is NaN (not scorable) becomes `null`. */
   state(): unknown {
     return { groups: this.#groups.map((g) => ({ ...g, trajectories: g.trajectories.map(rowToJson) })) };
   }
 
-  /** @throws if it is no state of a buffer that fits into this one */
+  /** @throws if the value is not the state of a buffer, or has more groups than fit into this one */
   restore(state: unknown): void {
     const { groups: stored } = (state ?? {}) as { readonly groups?: unknown };
     const isOwn = Array.isArray(stored) && stored.length <= this.#options.capacity;
-    check(isOwn, () => `ReplayBuffer.restore: expected { groups } with at most ${this.#options.capacity} groups, got ${showValue(state)}`); // prettier-ignore
+    const expected = `{ groups } with at most ${this.#options.capacity} groups`;
+    check(isOwn, () => `ReplayBuffer.restore: expected ${expected}, got ${showValue(state)}`);
     const groups = stored as readonly JsonGroup[];
     this.#groups = groups.map((g) => ({ ...g, trajectories: g.trajectories.map(rowFromJson) }));
   }
 }
 
-/** A trajectory whose rewards are of another type. */
+/** A trajectory whose rewards have the type `N`. */
 type RowOf<N> = Omit<
   Trajectory,
   "reward" | "outcome" | "rewardParts" | "stepRewards" | "tokenRewards" | "greedyReward"
@@ -121,11 +128,11 @@ type RowOf<N> = Omit<
   readonly tokenRewards?: ArrayLike<N>;
   readonly greedyReward?: N;
 };
-/** JSON has no NaN, and no typed arrays. */
+/** JSON has no NaN. */
 type JsonNumber = number | null;
 type JsonGroup = Omit<ReplayedGroup, "trajectories"> & { readonly trajectories: readonly RowOf<JsonNumber>[] };
 
-/** A copy, so that a saved state does not change with the buffer. */
+/** A deep copy, with `f` applied to all rewards, so that a saved state does not change with the buffer. */
 function mapRewards<A, B>(source: RowOf<A>, f: (x: A) => B): RowOf<B> {
   const { reward, outcome, rewardParts, stepRewards, tokenRewards, greedyReward, ...row } = source;
   const parts = rewardParts && Object.fromEntries(Object.entries(rewardParts).map(([name, x]) => [name, f(x)]));
@@ -143,7 +150,7 @@ function mapRewards<A, B>(source: RowOf<A>, f: (x: A) => B): RowOf<B> {
 const rowToJson = (row: Trajectory): RowOf<JsonNumber> => mapRewards(row, (x) => (Number.isNaN(x) ? null : x));
 const rowFromJson = (row: RowOf<JsonNumber>): Trajectory => mapRewards(row, (x) => x ?? NaN);
 
-/** New episodes with replayed groups behind them, under group and rollout numbers that are free. */
+/** New episodes, followed by replayed groups, which get group and rollout numbers that the new episodes do not use. */
 export function withReplayed(
   fresh: readonly Trajectory[],
   replayed: readonly ReplayedGroup[],
