@@ -1,9 +1,9 @@
 /**
- * What a learner and its rollout workers say to each other. Messages are plain data (numbers, strings, arrays, typed arrays), so the same
- * worker runs on the learner's thread, in a `worker_threads` thread or in a Web Worker.
+ * The messages between a learner and its rollout workers. They are plain data (numbers, strings, arrays, typed arrays),
+ * so the same worker runs on the learner's thread, in a `worker_threads` thread or in a Web Worker.
  *
  *     learner → worker:  policy (weights of a version) · play (episodes)
- *     worker → learner:  alive · episode (one that is over, at once) · failed (the rollout threw: a fault of the program)
+ *     worker → learner:  alive · episode (as soon as it is over) · failed (the rollout threw, because of a bug)
  */
 import { check, fail } from "../../engine/errors.ts";
 import { assign, Rng, type RngState, scope, tensor, treeLeaves } from "../../engine/index.ts";
@@ -15,9 +15,9 @@ import type { EpisodeRequest, GivenActions } from "../play/episode.ts";
 import type { RolloutOptions } from "../play/rollout.ts";
 import type { Trajectory } from "../episode/stream.ts";
 
-/** A policy as numbers: one array for each parameter, in the order of the tree. */
+/** The weights of a policy: one array for each parameter, in the order of the parameter tree. */
 export interface Policy {
-  /** Steps of learning behind it. */
+  /** The number of training steps that made it. */
   readonly version: number;
   readonly weights: readonly (Float32Array | Float64Array)[];
 }
@@ -26,13 +26,16 @@ export interface Policy {
 export interface Job {
   readonly id: number;
   readonly request: WireRequest | EpisodeRequest;
-  /** What differs from the options that the worker began with. */
+  /** Options that replace those that the worker was started with. */
   readonly sampling: Pick<RolloutOptions, "temperature">;
-  /** The whole episode is to be played by the policy that is in force when the job arrives, whatever policy comes meanwhile. */
+  /**
+   * True: the whole episode is played by the policy that is installed when the job arrives, even if a newer one comes
+   * meanwhile.
+   */
   readonly pinned: boolean;
 }
 
-/** `EpisodeRequest` as plain data: the environment by its name. */
+/** `EpisodeRequest` as plain data, with the environment's name in place of its functions. */
 export interface WireRequest {
   readonly env: string;
   readonly options: EnvironmentOptions;
@@ -42,9 +45,11 @@ export interface WireRequest {
   readonly given: readonly GivenActions[];
 }
 
+/** Messages from the learner to a worker. */
 export type ToWorker =
   { readonly kind: "policy"; readonly policy: Policy } | { readonly kind: "play"; readonly jobs: readonly Job[] };
 
+/** Messages from a worker to the learner. */
 export type FromWorker =
   | { readonly kind: "alive" }
   | { readonly kind: "episode"; readonly id: number; readonly trajectory: Trajectory }
@@ -60,7 +65,10 @@ export async function policyOf({ params }: Model, version: number): Promise<Poli
 /** Writes the weights into the parameters of a model of the same configuration. */
 export function installPolicy({ params }: Model, { weights }: Policy): void {
   const leaves = treeLeaves(params);
-  check(leaves.length === weights.length, () => `policy: ${weights.length} arrays for a model of ${leaves.length} parameters`); // prettier-ignore
+  check(
+    leaves.length === weights.length,
+    () => `policy: ${weights.length} arrays for a model of ${leaves.length} parameters`,
+  );
   scope(() => {
     leaves.forEach((leaf, i) => {
       const { device, shape, dtype } = leaf;
@@ -69,15 +77,23 @@ export function installPolicy({ params }: Model, { weights }: Policy): void {
   }, "installPolicy");
 }
 
-/** A job for a worker that shares no memory. @throws if the request holds functions of this program, which cannot be sent */
+/**
+ * A job as plain data, for a worker in another thread.
+ * @throws if the request has functions that cannot be turned into data
+ */
 export function toWire(job: Job): Job {
   if ("env" in job.request) return job;
   const { spec, options, seed, group, rng, forced, given } = job.request;
-  check(forced === undefined || given !== undefined, () => "async: actions that a function of this program gives (a chooser of its own for exploration or guide) cannot be sent to another thread; play with workers on this one (localWorkers)"); // prettier-ignore
+  check(
+    forced === undefined || given !== undefined,
+    () =>
+      "async: actions that a function of this program gives (a chooser of its own for exploration or guide) " +
+      "cannot be sent to another thread; play with workers on this one (localWorkers)",
+  );
   return { ...job, request: { env: spec.name, options, seed, group, rng: rng.state, given: given ?? [] } };
 }
 
-/** The request of a job. @param environment the environment of a name */
+/** The request of a job. @param environment finds an environment by its name */
 export function requestOf({ request }: Job, environment: (name: string) => EnvironmentSpec): EpisodeRequest {
   if (!("env" in request)) return request;
   const { env, options, seed, group, rng, given } = request;

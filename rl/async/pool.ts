@@ -1,9 +1,10 @@
 /**
- * The learner's side of its rollout workers: who plays what, and what happens when one dies.
+ * The learner's side of its rollout workers: it gives episodes to workers and replaces workers that have died.
  *
- * An episode is here until its trajectory has arrived. When a worker ends by itself, what it had not handed over yet is given to others, and
- * another worker takes its place; what it had handed over is kept. Episodes draw from random streams of their own, so who plays
- * one, and how often it was begun, changes nothing about it but the version that it is played by.
+ * The pool remembers an episode until its trajectory has arrived. If a worker ends by itself, another worker takes its
+ * place, and its unfinished episodes are played again; finished episodes are kept. Each episode draws from a random
+ * stream of its own, so which worker plays it, and how often it was begun, changes nothing about it except the version
+ * of the policy that plays it.
  */
 import { fail } from "../../engine/errors.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
@@ -13,39 +14,40 @@ import type { FromWorker, Job, Policy } from "./messages.ts";
 import type { RolloutWorker, RolloutWorkers, WorkerEvents, WorkerSetup } from "./workers.ts";
 
 export interface PoolOptions {
-  /** Workers at most that take the place of dead ones, over the whole run; default 3 for each worker. */
+  /** How many dead workers are replaced at most during the whole run; default 3 per worker. */
   readonly maxRestarts?: number | undefined;
-  /** Seconds without a sign of life after which a worker with a heartbeat counts as dead; default 60. */
+  /** After how many seconds without a message a worker with a heartbeat counts as dead; default 60. */
   readonly patience?: number | undefined;
 }
 
-/** An episode that is asked for. */
+/** An episode that was requested and has not arrived. */
 interface Pending {
   readonly id: number;
   readonly request: EpisodeRequest;
   readonly sampling: Job["sampling"];
-  /** The version that it is to be played by; undefined: the newest. */
+  /** The version of the policy that has to play it; undefined: the newest. */
   readonly pinned: number | undefined;
   readonly arrived: (trajectory: Trajectory) => void;
   readonly lost: (error: Error) => void;
 }
 
-/** A worker and what it has been given. */
+/** A worker with the episodes that it plays. */
 interface Seat {
   readonly index: number;
   readonly worker: RolloutWorker;
   readonly jobs: Map<number, Pending>;
-  /** The policy that it was sent last. */
+  /** The version of the policy that it was sent last. */
   version: number | undefined;
-  /** Looks at the clock since it was heard. */
+  /** How often the pool has checked since the worker's last message. */
   silent: number;
-  /** When it ran out of work; undefined while it has some. */
+  /** When it ran out of work; undefined while it has work. */
   idleSince: number | undefined;
 }
 
-/** How often the pool looks whether its workers live, in a `patience`. */
+/** How often the pool checks its workers within `patience` seconds. */
 const LOOKS = 4;
 
+/** The rollout workers of a run. */
 export class WorkerPool {
   readonly #workers: RolloutWorkers;
   readonly #setup: WorkerSetup;
@@ -58,7 +60,7 @@ export class WorkerPool {
   #failure: Error | undefined;
   #closed = false;
   readonly #clock: ReturnType<typeof setInterval> | undefined;
-  /** Since the metrics were read last. */
+  /** When the metrics were read last; the counters below are since then. */
   #since = performance.now();
   #idle = 0;
   #restarted = 0;
@@ -72,15 +74,15 @@ export class WorkerPool {
     try {
       for (let index = 0; index < workers.count; index++) this.#start(index);
     } catch (error) {
-      void this.close(); // those that did start would keep the process alive
+      void this.close(); // workers that did start would keep the process alive
       throw error;
     }
     if (workers.heartbeat) this.#clock = setInterval(() => this.#look(), (1000 * patience) / LOOKS);
   }
 
   /**
-   * A new version of the policy. Workers whose episodes are not pinned take it at once.
-   * @param oldest versions below this one are not asked for any more
+   * Publishes a new version of the policy, and sends it to all workers unless `lazily` is true.
+   * @param oldest versions below this one are no longer needed
    */
   publish(policy: Policy, { lazily, oldest }: { readonly lazily: boolean; readonly oldest: number }): void {
     this.#policies.set(policy.version, policy);
@@ -89,7 +91,10 @@ export class WorkerPool {
     if (!lazily) for (const seat of this.#seats) this.#send(seat, policy.version);
   }
 
-  /** Plays episodes; the result is in their order. @param pinned the one version that is to play them, else whichever is the newest */
+  /**
+   * Plays episodes; the result is in their order.
+   * @param pinned the version that has to play them; default: the newest
+   */
   async play(
     requests: readonly EpisodeRequest[],
     sampling: Job["sampling"],
@@ -102,7 +107,7 @@ export class WorkerPool {
       results.push(new Promise((arrived, lost) => (settle = { arrived, lost })));
       return { id, request, sampling, pinned, ...settle! };
     });
-    // Whatever happens to one of these, all are listened to: none may reject unheard.
+    // All promises get a handler now, so that none can be an unhandled rejection.
     const all = Promise.all(results);
     try {
       this.#give(pending);
@@ -129,7 +134,7 @@ export class WorkerPool {
     return metrics;
   }
 
-  /** Ends all workers. What is still being played never arrives. */
+  /** Ends all workers. Episodes that are still being played never arrive. */
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#clock);
@@ -150,8 +155,8 @@ export class WorkerPool {
   }
 
   /**
-   * Groups stay together, because their task is then read once; each goes to the worker with the least to do. What a dead worker leaves
-   * behind may be of several steps: the same group and task, but to be played by another version.
+   * A group stays together, because its task is then read once, and goes to the worker with the fewest episodes. The
+   * unfinished episodes of a dead worker may come from several steps, so the version is compared too.
    */
   #give(pending: readonly Pending[]): void {
     if (this.#failure) {
@@ -175,11 +180,13 @@ export class WorkerPool {
     seat.idleSince = undefined;
     this.#send(seat, pending[0]!.pinned ?? this.#newest);
     for (const episode of pending) seat.jobs.set(episode.id, episode);
-    const jobs = pending.map(({ id, request, sampling, pinned }) => ({ id, request, sampling, pinned: pinned !== undefined })); // prettier-ignore
+    const jobs = pending.map(({ pinned, id, request, sampling }): Job => {
+      return { id, request, sampling, pinned: pinned !== undefined };
+    });
     seat.worker.post({ kind: "play", jobs });
   }
 
-  /** Sends a policy, unless it is the one that the worker has. */
+  /** Sends a policy unless the worker has it already. */
   #send(seat: Seat, version: number): void {
     if (seat.version === version) return;
     const policy = this.#policies.get(version) ?? fail(`WorkerPool: the policy of version ${version} is not there`);
@@ -209,7 +216,7 @@ export class WorkerPool {
       try {
         this.#start(seat.index);
       } catch (error) {
-        reason = asError(error).message; // then there is one fewer
+        reason = asError(error).message; // the run goes on with one worker fewer
       }
     }
     const unfinished = [...seat.jobs.values()];
@@ -225,13 +232,16 @@ export class WorkerPool {
     this.#fail(error);
   }
 
-  /** The run is over. */
+  /** Ends the run: all requested episodes reject with the error. */
   #fail(error: Error): void {
     this.#failure ??= error;
     for (const { jobs } of this.#seats) for (const { lost } of jobs.values()) lost(this.#failure);
   }
 
-  /** Counts looks, not seconds: while the learner computes, nobody looks, and messages that lie here have not been read. */
+  /**
+   * Ends workers that are silent. It counts checks, not seconds: while the learner computes, messages that have arrived
+   * are not read, and no check runs either.
+   */
   #look(): void {
     for (const seat of this.#seats) {
       if (seat.silent++ < LOOKS) continue;

@@ -1,24 +1,28 @@
 /**
- * Which episodes may be begun, and which of the finished ones a step learns from: the bookkeeping of bounded staleness, without any
- * episode in it. Units (a group, or a whole step's groups) are numbered by tickets; a step takes `batch` units.
+ * The bookkeeping of bounded staleness: which episodes may be begun, and which finished ones a step learns from. It
+ * counts units (a group, or all groups of a step), which are numbered by tickets. A step takes `batch` units.
  *
- * - Begun are the tickets below (version + maxStaleness + 1)·batch: more would be too old when their turn comes (AReaL's rate limit, Fu
- *   et al. 2025, arXiv 2505.24298, eq. 3). So workers wait when they would run too far ahead.
- * - Taken are the lowest tickets that are finished, in their order. A unit that takes long holds nobody up while others are finished.
- * - A unit of which a token is older than maxStaleness is never taken: it expires, and the ticket is begun again.
+ * - Tickets below (version + maxStaleness + 1)·batch may be begun; later ones would be too old when their step comes
+ *   (AReaL's rate limit, Fu et al. 2025, arXiv 2505.24298, eq. 3). So workers wait if they would get too far ahead.
+ * - A step takes the lowest finished tickets, in their order. A slow unit does not hold up a step while others are
+ *   finished.
+ * - A unit with a token that is older than maxStaleness is never taken: it expires, and its ticket is begun again.
  *
- * With maxStaleness 0 that leaves one possibility: step n learns from tickets n·batch … (n + 1)·batch − 1, all played by version n.
+ * With maxStaleness 0, step n learns from tickets n·batch … (n + 1)·batch − 1, all played by version n.
  */
 import { check } from "../../engine/errors.ts";
 
 export interface QueueOptions {
-  /** Units that a step takes. */
+  /** The number of units that a step takes. */
   readonly batch: number;
-  /** Steps that the oldest token of a unit may be behind the step that learns from it. */
+  /** By how many steps the oldest token of a unit may be older than the step that learns from it. */
   readonly maxStaleness: number;
-  /** Every step takes its own tickets, version·batch and following, however long they take; default false: whichever are finished. */
+  /**
+   * True: every step waits for its own tickets, from version·batch on. Default false: it takes the lowest finished
+   * ones.
+   */
   readonly inOrder?: boolean;
-  /** Steps that are done already; default 0. */
+  /** The number of steps that are done already; default 0. */
   readonly startVersion?: number;
 }
 
@@ -30,20 +34,24 @@ export interface Finished<T> {
   readonly oldest: number;
 }
 
+/** The queue of units between rollout workers and learner. */
 export class StalenessQueue<T> {
   readonly #batch: number;
   readonly #maxStaleness: number;
   readonly #inOrder: boolean;
   #version: number;
   #next: number;
-  /** Begun and not finished. */
+  /** Tickets that are begun and not finished. */
   readonly #begun = new Set<number>();
-  /** By ticket, lowest first. */
+  /** Finished units, lowest ticket first. */
   #finished: Finished<T>[] = [];
 
   constructor({ batch, maxStaleness, inOrder = false, startVersion = 0 }: QueueOptions) {
     check(Number.isInteger(batch) && batch >= 1, () => `StalenessQueue: batch must be an integer ≥ 1, got ${batch}`);
-    check(Number.isInteger(maxStaleness) && maxStaleness >= 0, () => `maxStaleness must be an integer ≥ 0, got ${maxStaleness}`); // prettier-ignore
+    check(
+      Number.isInteger(maxStaleness) && maxStaleness >= 0,
+      () => `maxStaleness must be an integer ≥ 0, got ${maxStaleness}`,
+    );
     this.#batch = batch;
     this.#maxStaleness = maxStaleness;
     this.#inOrder = inOrder;
@@ -51,20 +59,20 @@ export class StalenessQueue<T> {
     this.#next = startVersion * batch;
   }
 
-  /** Steps that have been learnt. */
+  /** The number of steps that have been learnt. */
   get version(): number {
     return this.#version;
   }
-  /** Finished units that nobody has taken. */
+  /** The number of finished units that no step has taken. */
   get length(): number {
     return this.#finished.length;
   }
-  /** Units that are being played. */
+  /** The number of units that are being played. */
   get playing(): number {
     return this.#begun.size;
   }
 
-  /** Tickets to begin now, in order. @param last units above this one are not begun: the run will be over */
+  /** The tickets to begin now, in order. @param last the last ticket of the run */
   admit(last: number = Infinity): number[] {
     const tickets: number[] = [];
     const end = Math.min(last + 1, (this.#version + this.#maxStaleness + 1) * this.#batch);
@@ -73,14 +81,14 @@ export class StalenessQueue<T> {
     return tickets;
   }
 
-  /** A unit is finished. @throws if its ticket has not been begun, or was finished before */
+  /** Adds a finished unit. @throws if its ticket has not been begun, or is finished already */
   push(unit: Finished<T>): void {
     check(this.#begun.delete(unit.ticket), () => `StalenessQueue: unit ${unit.ticket} is not being played`);
     this.#finished.push(unit);
     this.#finished.sort((a, b) => a.ticket - b.ticket);
   }
 
-  /** Removes what has become too old. Its tickets count as begun again. */
+  /** Removes and returns the units that have become too old. Their tickets count as begun again. */
   expire(): Finished<T>[] {
     const old = this.#finished.filter(({ oldest }) => this.#version - oldest > this.#maxStaleness);
     if (old.length === 0) return [];
@@ -89,19 +97,22 @@ export class StalenessQueue<T> {
     return old;
   }
 
-  /** The units of the next step, if there are enough. @throws if one has expired: ask `expire` first */
+  /** The units of the next step, if there are enough. @throws if one has expired; call `expire` first */
   take(): Finished<T>[] | undefined {
     if (this.#finished.length < this.#batch) return undefined;
     const taken = this.#finished.slice(0, this.#batch);
     if (this.#inOrder && taken.at(-1)!.ticket >= (this.#version + 1) * this.#batch) return undefined;
     for (const { ticket, oldest } of taken) {
-      check(this.#version - oldest <= this.#maxStaleness, () => `StalenessQueue: unit ${ticket} has tokens of version ${oldest}, too old for version ${this.#version}`); // prettier-ignore
+      check(
+        this.#version - oldest <= this.#maxStaleness,
+        () => `StalenessQueue: unit ${ticket} has tokens of version ${oldest}, too old for version ${this.#version}`,
+      );
     }
     this.#finished = this.#finished.slice(this.#batch);
     return taken;
   }
 
-  /** A step has been learnt. */
+  /** Counts a step that has been learnt. */
   advance(): void {
     this.#version++;
   }

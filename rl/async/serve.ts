@@ -1,4 +1,4 @@
-/** The other side of `messageWorkers`: what the script of a worker calls. */
+/** The worker's side of `messageWorkers`, which the script of a worker calls. */
 import { type Device, device as makeDevice, type DeviceOptions } from "../../engine/index.ts";
 import { tokenizerFromJSON } from "../../nn/index.ts";
 import type { EnvironmentSpec } from "../../environments/index.ts";
@@ -8,19 +8,24 @@ import { RolloutServer } from "./server.ts";
 import type { MessageTarget, WireSetup } from "./workers.ts";
 
 export interface ServeOptions {
-  /** The environments that may be asked for, by name. */
+  /** The environments that the learner may request, by name. */
   readonly environments: Readonly<Record<string, EnvironmentSpec>>;
-  /** Default: the learner's, made again from its tokenizer and options. */
+  /** The template. Default: the learner's, made again from its tokenizer and options. */
   readonly template?: Template;
-  /** Default: of the learner's kind. One thread, unless `options` say otherwise: the workers are the threads. */
+  /**
+   * The device. Default: the same kind as the learner's. It uses one thread unless `options` say otherwise, because
+   * each worker is a thread.
+   */
   readonly device?: { readonly kind: "wasm" | "webgpu" | "reference"; readonly options?: DeviceOptions };
 }
 
+/** Milliseconds between two messages `alive`. */
 const ALIVE_MS = 1000;
 
 /**
- * Plays what comes over `port`, until the thread ends. An error goes to the learner, whose run it ends.
- * @returns stops it, where the thread is to live on
+ * Plays the episodes that are requested over `port` until the thread ends. An error is sent to the learner and ends its
+ * run.
+ * @returns a function that stops playing, if the thread is to live on
  */
 export function serveRollouts(port: MessageTarget, options: ServeOptions): () => Promise<void> {
   const reply = (message: FromWorker): void => port.postMessage(message);
@@ -66,7 +71,8 @@ async function open(
   { environments, template: own, device: chosen }: ServeOptions,
   reply: (message: FromWorker) => void,
 ): Promise<Opened> {
-  const { kind, options }: NonNullable<ServeOptions["device"]> = chosen ?? { kind: device.kind, options: { precision: device.precision } }; // prettier-ignore
+  const learners = { kind: device.kind, options: { precision: device.precision } };
+  const { kind, options }: NonNullable<ServeOptions["device"]> = chosen ?? learners;
   const executor = await makeDevice(kind, { threads: 1, ...options });
   const environment = (name: string): EnvironmentSpec => {
     if (Object.hasOwn(environments, name)) return environments[name]!;

@@ -1,9 +1,9 @@
 /**
- * A rollout worker from the inside: it is sent policies and episodes, plays them with continuous batching, and hands every episode over the
- * moment it is over. It knows nothing of groups, steps or other workers.
+ * The inside of a rollout worker: it receives policies and episodes, plays them with continuous batching, and returns
+ * every episode as soon as it is over. It knows nothing of groups, steps or other workers.
  *
- * A new policy is taken between two tokens, at once: an episode may hold tokens of several versions, each marked with its own.
- * Pinned episodes are the exception: a policy that comes after them waits until they are over.
+ * A new policy is installed at once, between two tokens, so an episode may have tokens of several versions; each token
+ * records its version. Only while pinned episodes are being played, new policies wait until these are over.
  */
 import { fail } from "../../engine/errors.ts";
 import { type Device, outsideScopes, treeLeaves, zeros } from "../../engine/index.ts";
@@ -18,23 +18,24 @@ import { type FromWorker, installPolicy, type Job, requestOf, type ToWorker } fr
 /** What a worker needs to play. */
 export interface ServerOptions {
   readonly config: ModelConfig;
-  /** Its own copy of the weights lives here. */
+  /** The device of the worker's own copy of the weights. */
   readonly device: Device;
   readonly template: Template;
   readonly rollout: RolloutOptions;
-  /** Episodes at a time that are to be expected. */
+  /** How many episodes to expect at a time. */
   readonly rows: number;
-  /** The environment of a name, for requests that came as plain data. */
+  /** Finds an environment by its name, for requests that came as plain data. */
   readonly environment?: (name: string) => EnvironmentSpec;
 }
 
-/** A player of one way of sampling, and whether its loop runs. */
+/** A player with its sampling options, and its loop while that runs. */
 interface Table {
   readonly player: Player;
   /** Resolves when the loop has ended. */
   running: Promise<void> | undefined;
 }
 
+/** Plays the episodes that a learner requests. */
 export class RolloutServer {
   readonly #options: ServerOptions;
   readonly #reply: (message: FromWorker) => void;
@@ -43,7 +44,7 @@ export class RolloutServer {
   readonly #inbox: ToWorker[] = [];
   readonly #tables = new Map<string, Table>();
   #version = -1;
-  /** Pinned episodes that are not over. */
+  /** The number of pinned episodes that are not over. */
   #pinned = 0;
 
   constructor(options: ServerOptions, reply: (message: FromWorker) => void) {
@@ -54,12 +55,13 @@ export class RolloutServer {
     this.#model = { config, params };
   }
 
+  /** Takes a message from the learner. */
   receive(message: ToWorker): void {
     this.#inbox.push(message);
     this.#guard(() => this.#advance());
   }
 
-  /** Stops playing. Resolves when nothing is in use any more; nothing is said after this call. */
+  /** Stops playing and resolves when everything is freed. No message is sent after this call. */
   async close(): Promise<void> {
     if (this.#closed.signal.aborted) return;
     this.#closed.abort(new Error("the rollout worker was stopped"));
@@ -82,8 +84,8 @@ export class RolloutServer {
 
   #begin(job: Job): void {
     const { id, sampling, pinned } = job;
-    const { environment = (name: string): never => fail(`rollout worker: no environment is known as "${name}"`) } = this.#options; // prettier-ignore
-    const request = requestOf(job, environment);
+    const unknown = (name: string): never => fail(`rollout worker: no environment is known as "${name}"`);
+    const request = requestOf(job, this.#options.environment ?? unknown);
     const table = this.#tableFor(sampling);
     if (pinned) this.#pinned++;
     table.player.add(request, (trajectory) => {
@@ -96,7 +98,7 @@ export class RolloutServer {
     table.running ??= this.#run(table);
   }
 
-  /** The player of this way of sampling. Those of others that have nothing to do are done with. */
+  /** The player with these sampling options. Players with other options are freed if they have nothing to do. */
   #tableFor(sampling: Job["sampling"]): Table {
     const key = JSON.stringify(sampling);
     const known = this.#tables.get(key);
@@ -115,7 +117,8 @@ export class RolloutServer {
 
   async #run(table: Table): Promise<void> {
     try {
-      // Whoever adds an episode sees `running` and starts no second loop; so look again before it is taken away.
+      // An episode that is added while `running` is set starts no second loop, so check for work again before clearing
+      // it.
       while (table.player.hasWork) await table.player.run();
     } catch (error) {
       this.#fail(error);

@@ -1,7 +1,7 @@
 /**
- * Asynchronous reinforcement learning: rollout workers play while the learner learns. The loop is `trainRl`'s; what differs is where
- * its episodes come from: workers with copies of the policy, and a queue that keeps what they play from getting too old. What is
- * deterministic, and how to read the metrics: docs/async.md.
+ * Asynchronous reinforcement learning: rollout workers play while the learner learns. The loop is that of `trainRl`,
+ * but its episodes come from workers with copies of the policy, through a queue that bounds their age. docs/async.md
+ * says what is deterministic and explains the metrics.
  */
 import { WorldgradError } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
@@ -19,33 +19,37 @@ import { type PoolOptions, WorkerPool } from "./pool.ts";
 import { type Finished, StalenessQueue } from "./queue.ts";
 import { localWorkers, type RolloutWorkers } from "./workers.ts";
 
+/** The values of `AsyncOptions.schedule`. */
 export const SCHEDULES = ["free", "fixed"] as const;
 
 export interface AsyncOptions extends PoolOptions {
-  /** Who plays; a number: so many workers on this thread. */
+  /** The workers that play; a number means that many workers on this thread. */
   readonly workers: number | RolloutWorkers;
   /**
-   * Steps of learning at most between the policy that drew a token and the step that learns from it. 0: exactly the run of `trainRl`.
-   * Above 0 the objective should say how it corrects for it: `correction`, the advantage `vtrace`, or (with neither) the ratio of
-   * its policy loss, which then refers to what the sampler recorded.
+   * The largest number of steps between the policy that drew a token and the step that learns from it. With 0 the run
+   * is exactly that of `trainRl`. Above 0 the objective has to correct for older policies: by a `correction`, by the
+   * advantage `vtrace`, or by the ratio of its policy loss, which refers to the log-probabilities that the sampler
+   * recorded.
    */
   readonly maxStaleness: number;
   /**
-   * `free`: workers take every new policy at once, in the middle of an episode, and a step learns from the groups that are finished first.
-   * `fixed`: step n is played by the policy of step n − maxStaleness, whole: slower, but the run is the same every time.
-   * Default `free`.
+   * `free`: workers install every new policy at once, in the middle of an episode, and a step learns from the groups
+   * that are finished first. `fixed`: all episodes of step n are played by the policy of step n − maxStaleness, which
+   * is slower, but the run is the same every time. Default `free`.
    */
   readonly schedule?: (typeof SCHEDULES)[number] | undefined;
 }
 
+/** The options of `trainRlAsync`. */
 export interface AsyncRlOptions extends RlOptions, AsyncOptions {}
 
 /**
  * Reinforcement learning with rollout workers. The reports are those of `trainRl`, with the metrics of docs/async.md.
- * @throws if the options do not fit together, a rollout fails, or every worker has died and none may be restarted
+ * @throws if the options do not fit together, if a rollout fails, or if all workers have died and no more restarts are
+ *   allowed
  *
- * @example
- * for await (const { step, metrics } of trainRlAsync({ ...options, workers: 2, maxStaleness: 1 })) console.log(step, metrics.reward);
+ * @example const steps = trainRlAsync({ ...options, workers: 2, maxStaleness: 1 }); for await (const { step, metrics }
+ * of steps) console.log(step, metrics.reward);
  */
 export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<StepReport, void, void> {
   const { workers, maxStaleness, schedule, maxRestarts, patience, ...rest } = options;
@@ -62,15 +66,27 @@ export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<Ste
 
 function checkAsync(options: AsyncRlOptions): void {
   const { maxStaleness, schedule = "free", steps, startStep = 0, maxRestarts = 0, patience = 1 } = options;
-  check(Number.isInteger(maxStaleness) && maxStaleness >= 0, () => `trainRlAsync: maxStaleness must be an integer ≥ 0, got ${maxStaleness}`); // prettier-ignore
-  check(SCHEDULES.includes(schedule), () => `trainRlAsync: schedule must be "free" or "fixed", got "${String(schedule)}"`); // prettier-ignore
-  check(Number.isInteger(maxRestarts) && maxRestarts >= 0, () => `trainRlAsync: maxRestarts must be an integer ≥ 0, got ${maxRestarts}`); // prettier-ignore
+  check(
+    Number.isInteger(maxStaleness) && maxStaleness >= 0,
+    () => `trainRlAsync: maxStaleness must be an integer ≥ 0, got ${maxStaleness}`,
+  );
+  check(
+    SCHEDULES.includes(schedule),
+    () => `trainRlAsync: schedule must be "free" or "fixed", got "${String(schedule)}"`,
+  );
+  check(
+    Number.isInteger(maxRestarts) && maxRestarts >= 0,
+    () => `trainRlAsync: maxRestarts must be an integer ≥ 0, got ${maxRestarts}`,
+  );
   check(patience > 0, () => `trainRlAsync: patience must be > 0 seconds, got ${patience}`);
-  check(Number.isInteger(steps) && Number.isInteger(startStep), () => `trainRlAsync: steps and startStep must be integers, got ${steps} and ${startStep}`); // prettier-ignore
+  check(
+    Number.isInteger(steps) && Number.isInteger(startStep),
+    () => `trainRlAsync: steps and startStep must be integers, got ${steps} and ${startStep}`,
+  );
   checkOffPolicy(options.objective, options);
 }
 
-/** The oldest version that drew a token of these; `none` if nobody drew any. */
+/** The oldest version that drew a token of these episodes; `none` if no token was drawn. */
 function oldestVersion(trajectories: readonly Trajectory[], none: number): number {
   let oldest = Infinity;
   for (const { stream } of trajectories) {
@@ -79,7 +95,7 @@ function oldestVersion(trajectories: readonly Trajectory[], none: number): numbe
   return oldest === Infinity ? none : oldest;
 }
 
-/** Ages of the tokens that the policy drew, as seen from step `step`; and in how many versions an episode was written. */
+/** The ages of the drawn tokens at step `step`, and the number of versions that wrote an episode. */
 export function stalenessMetrics(trajectories: readonly Trajectory[], step: number): Metrics {
   let [tokens, total, most, episodes, versions] = [0, 0, 0, 0, 0];
   for (const { stream } of trajectories) {
@@ -101,7 +117,10 @@ export function stalenessMetrics(trajectories: readonly Trajectory[], step: numb
   };
 }
 
-/** Episodes from workers. A unit is one group; or all groups of a step, where they are drawn together or played by one version. */
+/**
+ * Episodes from workers. A unit is one group, or all groups of a step if they are drawn together or played by one
+ * version.
+ */
 class AsyncSource implements EpisodeSource {
   readonly #options: RlOptions;
   readonly #maxStaleness: number;
@@ -115,7 +134,7 @@ class AsyncSource implements EpisodeSource {
   #notify: () => void = () => {};
   readonly #onAbort = (): void => this.#notify();
   #isPublished = false;
-  /** Of the step that is learnt from. */
+  /** The metrics and episodes of the step that is being learnt. */
   #metrics: Metrics = {};
   #trajectories: readonly Trajectory[] = [];
 
@@ -136,16 +155,18 @@ class AsyncSource implements EpisodeSource {
     });
     const chosen = typeof workers === "number" ? localWorkers(workers) : workers;
     const { config, params } = model;
-    // A worker is given whole groups.
+    // A worker gets whole groups.
     const rows = groupSize * Math.ceil((groups * (maxStaleness + 1)) / chosen.count);
-    this.#pool = new WorkerPool(chosen, { config, device: params.embedding.device, template, rollout: sampling, rows }, how); // prettier-ignore
+    const setup = { config, device: params.embedding.device, template, rollout: sampling, rows };
+    this.#pool = new WorkerPool(chosen, setup, how);
     signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 
   async play(step: number): Promise<PlayedStep | null> {
     if (!this.#isPublished) await this.#publish(step);
-    // What came while this thread computed lies unread. First all of it, so that the oldest groups are taken and not those whose message is
-    // read first. A turn of Node's event loop may leave out the ports in front of the one that it is at, so two.
+    // Messages that came while this thread computed are still unread. Read all of them first, so that the step takes
+    // the oldest groups and not those whose message is read first. One turn of Node's event loop may skip some ports,
+    // so there are two.
     for (let turn = 0; turn < 2; turn++) await this.#loop.turn();
     for (const ticket of this.#queue.admit(this.#options.steps * this.#perStep - 1)) this.#begin(ticket);
     const began = performance.now();
@@ -163,12 +184,13 @@ class AsyncSource implements EpisodeSource {
     }
   }
 
-  /** The report with the metrics of the queue; and the workers get the new policy. */
+  /** Publishes the new policy, and returns the report with the metrics of the queue. */
   async updated(report: StepReport): Promise<StepReport> {
     this.#queue.advance();
     if (this.#queue.version < this.#options.steps) await this.#publish(this.#queue.version);
     const corrected = this.#maxStaleness > 0 && report.metrics["rollout_corr/kl"] === undefined;
-    const scored = corrected ? offPolicyMetrics(report.rows.map((row) => row.trajectory), report.scores.logProbs) : {}; // prettier-ignore
+    const trajectories = report.rows.map((row) => row.trajectory);
+    const scored = corrected ? offPolicyMetrics(trajectories, report.scores.logProbs) : {};
     return { ...report, metrics: { ...report.metrics, ...scored, ...this.#metrics, ...this.#pool.metrics() } };
   }
 
@@ -184,7 +206,7 @@ class AsyncSource implements EpisodeSource {
     this.#pool.publish(await policyOf(this.#options.model, version), { lazily: this.#isFixed, oldest });
   }
 
-  /** Has a unit played. @param again the same unit, when it was played before and got too old */
+  /** Starts to play a unit. @param again the same unit, if it was played before and got too old */
   #begin(ticket: number, again?: PlayedPart): void {
     const { groups } = this.#options;
     const step = Math.floor(ticket / this.#perStep);
@@ -208,7 +230,8 @@ class AsyncSource implements EpisodeSource {
     units: readonly Finished<PlayedPart>[],
     { idle, dropped }: { readonly idle: number; readonly dropped: number },
   ): PlayedStep {
-    const played = finishStep(this.#options, step, units.map(({ value }) => value)); // prettier-ignore
+    const parts = units.map(({ value }) => value);
+    const played = finishStep(this.#options, step, parts);
     this.#trajectories = played.trajectories;
     this.#metrics = {
       ...stalenessMetrics(this.#trajectories, step),
@@ -221,6 +244,8 @@ class AsyncSource implements EpisodeSource {
   }
 }
 
-/** A worker's error is the run's. */
-const named = (error: unknown): unknown =>
-  error instanceof Error && !(error instanceof WorldgradError) ? new WorldgradError(`trainRlAsync: ${error.message}`, { cause: error }) : error; // prettier-ignore
+/** The error of a worker as an error of the run. */
+function named(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof WorldgradError) return error;
+  return new WorldgradError(`trainRlAsync: ${error.message}`, { cause: error });
+}

@@ -1,6 +1,6 @@
 /**
- * Where rollout workers run: on the thread of the learner (`localWorkers`: nothing overlaps, everything else is the same), or behind
- * anything that has messages, a Web Worker (`messageWorkers`) or a thread of Node (`threadWorkers` in `worldgrad/node`).
+ * Where rollout workers run: on the learner's own thread (`localWorkers`: playing and learning alternate, everything
+ * else is the same), in Web Workers (`messageWorkers`), or in threads of Node (`threadWorkers` in `worldgrad/node`).
  */
 import type { Device } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
@@ -13,43 +13,50 @@ import { RolloutServer } from "./server.ts";
 /** What a worker is told when it starts. */
 export interface WorkerSetup {
   readonly config: ModelConfig;
-  /** The learner's. */
+  /** The learner's device. */
   readonly device: Device;
   readonly template: Template;
-  /** Without its signal: workers are stopped, not aborted. */
+  /** The rollout options without their signal: workers are stopped, not aborted. */
   readonly rollout: RolloutOptions;
-  /** Episodes that it will have to play at a time. */
+  /** How many episodes the worker has to play at a time. */
   readonly rows: number;
 }
 
-/** Neither is called before `start` has returned. */
+/** What a worker reports. Neither function is called before `start` has returned. */
 export interface WorkerEvents {
-  /** It says something. */
+  /** Is called with each message of the worker. */
   readonly receive: (message: FromWorker) => void;
-  /** It has ended by itself: killed, crashed, or it could not start. Nothing comes after it. */
+  /**
+   * Is called when the worker has ended by itself: it was killed, it crashed, or it could not start. No message comes
+   * after that.
+   */
   readonly ended: (reason: string) => void;
 }
 
-/** One worker, seen from the learner. Who plays, and where, is its own business. */
+/** One worker as the learner sees it. */
 export interface RolloutWorker {
   /**
-   * Hands a message over; messages arrive in order. One that has ended ignores it.
-   * @throws if the message cannot be sent: it holds functions of this program
+   * Sends a message; messages arrive in order. A worker that has ended ignores it.
+   * @throws if the message holds functions, which cannot be sent
    */
   post(message: ToWorker): void;
-  /** Ends it, whatever it is doing. Resolves when it is gone; `ended` is not called then. */
+  /** Ends the worker, whatever it is doing, and resolves when it is gone. `ended` is not called. */
   terminate(): Promise<void>;
 }
 
+/** A way to start workers. */
 export interface RolloutWorkers {
   readonly count: number;
-  /** They say `alive` about once a second, so that one that hangs can be told from one that works. */
+  /** Whether workers send `alive` about once a second, so that a worker that hangs can be recognised. */
   readonly heartbeat?: boolean;
-  /** @param index from 0 to count − 1; a worker that takes the place of a dead one has its index */
+  /** Starts a worker. @param index from 0 to count − 1; a worker that replaces a dead one has the same index */
   start(index: number, setup: WorkerSetup, events: WorkerEvents): RolloutWorker;
 }
 
-/** Workers on this thread, which play while the learner waits. They run wherever the library does, and understand every request. */
+/**
+ * Workers on this thread, which play while the learner waits. They can play every request, because nothing has to be
+ * sent.
+ */
 export function localWorkers(count: number): RolloutWorkers {
   checkCount("localWorkers", count);
   return {
@@ -61,13 +68,13 @@ export function localWorkers(count: number): RolloutWorkers {
   };
 }
 
-/** What a message port, a Web Worker and the inside of one have in common. */
+/** What a message port, a Web Worker and the global scope of a Web Worker have in common. */
 export interface MessageTarget {
   postMessage(message: unknown): void;
   addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
 }
 
-/** The setup as plain data. Executors cannot be sent: the worker makes its own of the same kind. */
+/** The setup as plain data. A device cannot be sent, so the worker makes one of the same kind. */
 export interface WireSetup {
   readonly kind: "setup";
   readonly config: ModelConfig;
@@ -78,6 +85,7 @@ export interface WireSetup {
   readonly rows: number;
 }
 
+/** The setup as plain data. */
 export const setupToWire = ({ config, device, template, rollout, rows }: WorkerSetup): WireSetup => ({
   kind: "setup",
   config,
@@ -89,8 +97,8 @@ export const setupToWire = ({ config, device, template, rollout, rows }: WorkerS
 });
 
 /**
- * Messages as they are sent to workers that share no objects. Weights go into memory that threads share, where there is such (in Node,
- * and on pages that are cross-origin isolated): they are copied once for a version, not twice for each worker.
+ * Turns messages into plain data for workers in other threads. Where shared memory exists (in Node, and on pages that
+ * are cross-origin isolated), weights are put into it: they are copied once per version and not twice per worker.
  */
 export function wireMessages(): (message: ToWorker) => ToWorker {
   const sent = new WeakMap<Policy, Policy>();
@@ -103,7 +111,7 @@ export function wireMessages(): (message: ToWorker) => ToWorker {
   };
 }
 
-/** The same numbers, in memory that threads share if there is such. */
+/** The same numbers, in shared memory if that exists. */
 function inSharedMemory(weights: Float32Array | Float64Array): Float32Array | Float64Array {
   if (typeof SharedArrayBuffer === "undefined") return weights;
   const memory = new SharedArrayBuffer(weights.byteLength);
@@ -112,7 +120,7 @@ function inSharedMemory(weights: Float32Array | Float64Array): Float32Array | Fl
   return shared;
 }
 
-/** A Web Worker, as far as it is needed here. */
+/** The part of a Web Worker that is used here. */
 export interface WebWorkerLike {
   postMessage(message: unknown): void;
   addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
@@ -121,10 +129,10 @@ export interface WebWorkerLike {
 }
 
 /**
- * Workers behind Web Workers, each of which runs a script of the application that calls `serveRollouts(self, …)`.
+ * Workers in Web Workers. Each runs a script of the application that calls `serveRollouts(self, …)`.
  *
- * @example
- * const workers = messageWorkers(2, () => new Worker(new URL("./rollouts.js", import.meta.url), { type: "module" }));
+ * @example const workers = messageWorkers(2, () => new Worker(new URL("./rollouts.js", import.meta.url), { type:
+ * "module" }));
  */
 export function messageWorkers(count: number, make: (index: number) => WebWorkerLike): RolloutWorkers {
   checkCount("messageWorkers", count);
@@ -140,7 +148,8 @@ export function messageWorkers(count: number, make: (index: number) => WebWorker
       };
       worker.addEventListener("message", ({ data }) => receive(data as FromWorker));
       worker.addEventListener("error", ({ message }) => over(message ?? "the script of the worker does not load"));
-      worker.addEventListener("messageerror", () => over("a message of the worker cannot be read")); // an episode is lost
+      // Without the message an episode would be missing, so the worker is replaced.
+      worker.addEventListener("messageerror", () => over("a message of the worker cannot be read"));
       worker.postMessage(setupToWire(setup));
       return {
         post: (message) => worker.postMessage(toSend(message)),
@@ -150,6 +159,7 @@ export function messageWorkers(count: number, make: (index: number) => WebWorker
   };
 }
 
+/** Throws unless `count` is a possible number of workers. */
 export function checkCount(where: string, count: number): void {
   check(Number.isInteger(count) && count >= 1 && count <= 64, () => `${where}: expected 1 to 64 workers, got ${count}`);
 }

@@ -1,6 +1,6 @@
 /**
- * Judges of whole episodes, and what an ensemble of them makes of a group: scores that can be compared within it. A judge sees all
- * episodes of a call at once, so that one that is a model reads them in a few passes.
+ * Judges of whole episodes, and ensembles that turn their opinions into scores, which can be compared within a group. A
+ * judge gets all episodes of a call at once, so that a model can read them in a few passes.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
@@ -13,26 +13,30 @@ import { type Judge, tally } from "../rewards/judge.ts";
 import { append, type TokenStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 
-/** Whom a judge may ask: the policy that played the episodes. */
+/** What a judge may use: the policy that played the episodes, and its template. */
 export interface JudgeContext {
   readonly model: Model;
   readonly template: Template;
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A judge of episodes. */
 export interface EpisodeJudge {
   readonly name: string;
-  /** @returns for each episode a score, the higher the better, on any scale; NaN to abstain. A judge that throws has abstained. */
+  /**
+   * Scores episodes.
+   * @returns a score for each episode, on any scale; higher is better, and NaN abstains. A judge that throws abstains
+   */
   score(episodes: readonly Trajectory[], context: JudgeContext): Promise<readonly number[]>;
 }
 
-/** The environment's own verdict, or any other function of an episode. */
+/** A judge that scores by a function of the episode; by default the environment's return. */
 export const verifierJudge = (
   name = "verifier",
   scoreOf: (episode: Trajectory) => number = ({ reward }) => reward,
 ): EpisodeJudge => ({ name, score: async (episodes) => episodes.map(scoreOf) });
 
-/** A judge that says yes, no or nothing, asked about each episode by itself: 1, 0, NaN. */
+/** A judge that is asked about each episode separately and says yes, no or nothing: 1, 0 or NaN. */
 export const votingJudge = (name: string, judge: Judge<Trajectory>): EpisodeJudge => ({
   name,
   async score(episodes, { signal }) {
@@ -43,25 +47,29 @@ export const votingJudge = (name: string, judge: Judge<Trajectory>): EpisodeJudg
 });
 
 export interface ApprovalOptions {
-  /** Stands behind the episode; default "good? ". */
+  /** The text that is appended to the episode; default "good? ". */
   readonly question?: string;
-  /** Default "yes" and "no". */
+  /** The approving answer; default "yes". */
   readonly approve?: string;
+  /** The rejecting answer; default "no". */
   readonly reject?: string;
-  /** Who is asked; default: the policy that played. */
+  /** The model that is asked; default: the policy that played. */
   readonly model?: Model;
   readonly name?: string;
 }
 
 /**
- * The policy as judge (Yuan et al. 2024, arXiv 2401.10020), in the only form that a small model can take: the probability that it
- * gives to an approving answer, p(approve) / (p(approve) + p(reject)), in the place of a written score. It abstains on episodes
- * that leave no room for the question.
+ * The policy as judge (Yuan et al. 2024, arXiv 2401.10020). A small model cannot write a judgement, so the score is the
+ * probability that it gives to an approving answer, p(approve) / (p(approve) + p(reject)). It abstains on episodes that
+ * leave no room for the question.
  */
 export function approvalJudge(options: ApprovalOptions = {}): EpisodeJudge {
   checkKeys("approvalJudge", options, ["question", "approve", "reject", "model", "name"]);
   const { question = "good? ", approve = "yes", reject = "no", name = "approval" } = options;
-  check(approve !== "" && reject !== "" && approve !== reject, () => `approvalJudge: approve and reject must be two different texts, got "${approve}" and "${reject}"`); // prettier-ignore
+  check(
+    approve !== "" && reject !== "" && approve !== reject,
+    () => `approvalJudge: approve and reject must be two different texts, got "${approve}" and "${reject}"`,
+  );
   return {
     name,
     async score(episodes, context) {
@@ -91,8 +99,9 @@ export function approvalJudge(options: ApprovalOptions = {}): EpisodeJudge {
 }
 
 /**
- * The policy's world model as judge: the mean log-probability of what the environment answered. It prefers episodes in which the
- * world did what the policy expects, which is familiarity and no merit: an ensemble's spice, never its only member.
+ * The policy's world model as judge: the mean log-probability of the environment's answers. It prefers episodes in
+ * which the environment did what the policy expects. That measures familiarity and not quality, so it should be one
+ * judge among several and never the only one.
  */
 export function worldModelJudge(name = "world-model"): EpisodeJudge {
   return {
@@ -105,7 +114,7 @@ export function worldModelJudge(name = "world-model"): EpisodeJudge {
   };
 }
 
-/** Sum of the log-probabilities of the chosen tokens in each episode. */
+/** The sum of the log-probabilities of the chosen tokens in each episode, and their number. */
 async function sumsOf(
   model: Model,
   { padId }: Template,
@@ -124,30 +133,31 @@ async function sumsOf(
 }
 
 /**
- * `mean` of the scores, for judges on one scale; `majority`: for every two episodes of a group each judge says which is better, the
- * majority decides, and an episode's score is the share of the others that it beats minus that of those that beat it (Copeland).
+ * How the scores of judges are combined. `mean` is for judges with a common scale. With `majority` each judge says for
+ * every two episodes of a group which is better, and the majority decides; the score of an episode is the share of the
+ * other episodes that it beats minus the share of those that beat it (Copeland).
  */
 export const ENSEMBLES = ["majority", "mean"] as const;
 export type Ensemble = (typeof ENSEMBLES)[number];
 
-/** What the judges said of some episodes. */
+/** The judges' opinions of some episodes. */
 export interface Judgement {
-  /** Of the ensemble, to be compared within a group; NaN if too few judges had an opinion. */
+  /** The scores of the ensemble, which can be compared within a group; NaN if too few judges had an opinion. */
   readonly scores: readonly number[];
-  /** Of each judge, in their order. */
+  /** The scores of each judge, in the order of the judges. */
   readonly byJudge: readonly (readonly number[])[];
-  /** Judges that threw. */
+  /** The number of judges that threw. */
   readonly failed: number;
 }
 
 export interface EnsembleChoice {
-  /** Default `majority`, which needs no common scale. */
+  /** How scores are combined; default `majority`, which needs no common scale. */
   readonly ensemble?: Ensemble;
-  /** Judges that must have an opinion; default: more than half. */
+  /** How many judges must have an opinion; default: more than half. */
   readonly quorum?: number;
 }
 
-/** Asks all judges. Masked episodes have no score. @throws what the signal says if it is aborted */
+/** Asks all judges. Masked episodes get the score NaN. @throws the signal's reason if it is aborted */
 export async function judgeEpisodes(
   judges: readonly EpisodeJudge[],
   episodes: readonly Trajectory[],
@@ -157,7 +167,9 @@ export async function judgeEpisodes(
   const { length } = episodes;
   const settled = await Promise.allSettled(judges.map(async (judge) => judge.score(episodes, context)));
   context.signal?.throwIfAborted();
-  const opinions = settled.map((result) => (result.status === "fulfilled" && result.value.length === length ? result.value : undefined)); // prettier-ignore
+  const opinions = settled.map((result) => {
+    return result.status === "fulfilled" && result.value.length === length ? result.value : undefined;
+  });
   const byJudge = opinions.map((scores) => episodes.map(({ masked }, e) => (masked ? NaN : (scores?.[e] ?? NaN))));
   const scores = ensemble === "mean" ? meanScores(byJudge, length, quorum) : copelandScores(byJudge, episodes, quorum);
   return { scores, byJudge, failed: opinions.filter((scores) => scores === undefined).length };
@@ -179,25 +191,29 @@ function copelandScores(
     if (byJudge.filter((scores) => !Number.isNaN(scores[a])).length < quorum) return NaN;
     const others = episodes.flatMap((other, b) => (b !== a && other.group === group ? [b] : []));
     const outcomes: number[] = others.map((b) => {
-      const { verdict } = tally(byJudge.map((scores) => preferred(scores[a]!, scores[b]!)), quorum); // prettier-ignore
+      const votes = byJudge.map((scores) => preferred(scores[a]!, scores[b]!));
+      const { verdict } = tally(votes, quorum);
       return verdict === undefined ? 0 : verdict ? 1 : -1;
     });
     return outcomes.length === 0 ? 0 : outcomes.reduce((x, y) => x + y, 0) / outcomes.length;
   });
 }
 
-/** Whether the first is better; undefined if they are equal or one is not known. */
+/** Whether the first score is better; undefined if they are equal or one is NaN. */
 export const preferred = (first: number, second: number): boolean | undefined =>
   first > second ? true : first < second ? false : undefined;
 
-/** Every two episodes of a group, by their places. */
+/** The indices of every two episodes of a group. */
 function* comparisons(episodes: readonly Trajectory[]): Generator<readonly [number, number], void, void> {
   for (let a = 0; a < episodes.length; a++) {
     for (let b = a + 1; b < episodes.length; b++) if (episodes[a]!.group === episodes[b]!.group) yield [a, b];
   }
 }
 
-/** Of all comparisons on which both have an opinion, the share on which it is the same; undefined without any. */
+/**
+ * The share of comparisons on which two lists of scores agree, among those on which both have an opinion; undefined if
+ * there are none.
+ */
 export function agreement(
   episodes: readonly Trajectory[],
   first: readonly number[],
@@ -213,14 +229,18 @@ export function agreement(
   return all === 0 ? undefined : same / all;
 }
 
-/** How the judges agree with each other, and with the truth where it is known (NaN: unknown). What nobody can tell is left out. */
+/**
+ * How often the judges agree with each other, and with the truth where it is known (NaN means unknown). Metrics without
+ * any comparison are left out.
+ */
 export function judgeMetrics(
   judges: readonly EpisodeJudge[],
   episodes: readonly Trajectory[],
   { scores, byJudge, failed }: Judgement,
   truth: readonly number[],
 ): Metrics {
-  const metrics: Metrics = { "judges/failed": failed, "judges/unscored": scores.filter(Number.isNaN).length / scores.length }; // prettier-ignore
+  const unscored = scores.filter(Number.isNaN).length;
+  const metrics: Metrics = { "judges/failed": failed, "judges/unscored": unscored / scores.length };
   const put = (name: string, value: number | undefined): void => {
     if (value !== undefined) metrics[name] = value;
   };

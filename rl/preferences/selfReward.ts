@@ -1,14 +1,17 @@
 /**
- * Iterative self-rewarding preference optimisation, after Yuan et al. 2024 (arXiv 2401.10020): the current policy plays several episodes of
- * each task, judges score them, the best and the worst become a pair unless they are equal, DPO learns from the pairs against the
- * policy that played, and the next iteration begins. One of the judges may be the policy itself.
+ * Iterative self-rewarding preference optimisation, after Yuan et al. 2024 (arXiv 2401.10020): in each iteration the
+ * current policy plays several episodes of each task, judges score them, the best and the worst episode become a pair
+ * unless their scores are equal, and a preference loss learns from the pairs with the policy that played as the
+ * reference. One of the judges may be the policy itself.
  *
- * In a world that has an outcome, a judge can be wrong. Every report therefore says how often the judges agree with the truth, if it is
- * known, and after learning the new policy plays the old one twice over: before the judges and before the truth. What the first
- * win rate has over the second, `hacking/gap`, is what was learnt of the judges and not of the task.
+ * If the environment has an outcome, judges can be wrong. Every report therefore says how often the judges agree with
+ * the truth, if it is known. After learning, the new policy is compared with the old one on some tasks, by the judges
+ * and by the truth. The first win rate minus the second, `hacking/gap`, measures how much the policy learnt to please
+ * the judges instead of solving the task.
  *
- * Not the paper's: IPO with imitation in the place of plain DPO, which lowers both answers of a pair until a weak policy has
- * forgotten both (why: loop.ts; `policyLoss: dpo(), imitation: 0` is the paper's); no prompts are invented, no judgements are trained on, and the ensemble stands in the place of the mean of three
+ * Differs from the paper: the default is IPO with imitation instead of plain DPO, which lowers both answers of a pair
+ * until a weak policy has forgotten both (loop.ts explains why; for the paper's loss set `policyLoss: dpo(), imitation:
+ * 0`). No prompts are invented, no judgements are trained on, and an ensemble of judges replaces the mean of three
  * sampled judgements.
  */
 import { check } from "../../engine/errors.ts";
@@ -20,34 +23,61 @@ import type { EpisodeRequest } from "../play/episode.ts";
 import { ENSEMBLES, type EnsembleChoice, type EpisodeJudge, judgeEpisodes, judgeMetrics } from "./judges.ts";
 import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
 import type { PreferencePair } from "../train/supervised.ts";
-import { iteratePreferences, type IterationReport, LOOP_KEYS, pairUp, type Pairing, PAIRINGS, type PreferenceLoopOptions } from "./loop.ts"; // prettier-ignore
+import {
+  iteratePreferences,
+  type IterationReport,
+  LOOP_KEYS,
+  pairUp,
+  type Pairing,
+  PAIRINGS,
+  type PreferenceLoopOptions,
+} from "./loop.ts";
 import { rollout, type RolloutOptions } from "../play/rollout.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
 
 export interface SelfRewardOptions extends PreferenceLoopOptions, EnsembleChoice {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
-  /** Tasks in an iteration, and episodes of each. */
+  /** The number of tasks in an iteration. */
   readonly groups: number;
+  /** The number of episodes of each task. */
   readonly groupSize: number;
   readonly rollout: RolloutOptions;
   readonly judges: readonly EpisodeJudge[];
-  /** Least difference of the ensemble's scores in a pair, exclusive; default 0: equal scores make no pair. */
+  /** The difference of the ensemble's scores that a pair must exceed; default 0, so that equal scores make no pair. */
   readonly margin?: number;
-  /** The `best-worst` of a group (the paper's), or `all` its pairs; default `best-worst`. */
+  /**
+   * Whether a group gives only the best with the worst (`best-worst`, as in the paper), or `all` pairs. Default
+   * `best-worst`.
+   */
   readonly pairing?: Pairing;
-  /** What an episode is truly worth, for metrics only; NaN if that is not known. Default: the environment's return. */
+  /** The true value of an episode, for metrics only; NaN if it is not known. Default: the environment's return. */
   readonly truth?: (episode: Trajectory) => number;
-  /** Tasks that the new policy and the one before are compared on after each iteration; default 16, 0 for none. */
+  /** On how many tasks the new policy is compared with the one before after each iteration; default 16, 0 for none. */
   readonly comparisons?: number;
 }
-const SELF_REWARD_KEYS: readonly string[] = [...LOOP_KEYS, "env", "envOptions", "groups", "groupSize", "rollout", "judges", "ensemble", "quorum", "margin", "pairing", "truth", "comparisons"]; // prettier-ignore
+const MAX_SEED = 2 ** 31;
+const SELF_REWARD_KEYS: readonly string[] = [
+  ...LOOP_KEYS,
+  "env",
+  "envOptions",
+  "groups",
+  "groupSize",
+  "rollout",
+  "judges",
+  "ensemble",
+  "quorum",
+  "margin",
+  "pairing",
+  "truth",
+  "comparisons",
+];
 
 export interface SelfRewardReport extends IterationReport {
   readonly episodes: readonly Trajectory[];
 }
 
-/** One report an iteration. @throws on options that make no sense */
+/** Trains with one report per iteration. @throws on invalid options */
 export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGenerator<SelfRewardReport, void, void> {
   const { model, template, groups, groupSize, judges, ensemble = "majority", quorum, comparisons = 16 } = options;
   const { truth = ({ reward }: Trajectory): number => reward, rollout: sampling } = options;
@@ -74,13 +104,16 @@ export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGene
     },
     async compare(previous, rng) {
       if (comparisons === 0 || signal?.aborted) return {};
-      // The same tasks and the same random numbers for both; the judges are those that made the pairs.
+      // Both policies play the same tasks with the same random numbers. The judges use the old policy, as for the
+      // pairs.
       const requests = requestsOf(options, rng, comparisons, 1);
-      const [now, before] = [await rollout(model, template, requests, sampling), await rollout(previous, template, requests, sampling)]; // prettier-ignore
+      const now = await rollout(model, template, requests, sampling);
+      const before = await rollout(previous, template, requests, sampling);
       if (signal?.aborted) return {};
       const both = [...now, ...before];
       const { scores } = await judgeEpisodes(judges, both, { model: previous, template, signal }, choice);
-      return gapMetrics(scores, both.map((episode) => (episode.masked ? NaN : truth(episode)))); // prettier-ignore
+      const truths = both.map((episode) => (episode.masked ? NaN : truth(episode)));
+      return gapMetrics(scores, truths);
     },
   });
   for await (const report of loop) yield { ...report, episodes };
@@ -88,39 +121,64 @@ export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGene
 
 function checkOptions(options: SelfRewardOptions): void {
   checkKeys("trainSelfRewarding", options, SELF_REWARD_KEYS);
-  const { groups, groupSize, judges, ensemble = "majority", quorum, margin = 0, pairing = "best-worst", comparisons = 16 } = options; // prettier-ignore
+  const { groups, groupSize, judges, ensemble = "majority", quorum } = options;
+  const { margin = 0, pairing = "best-worst", comparisons = 16 } = options;
   check(judges.length > 0, () => "trainSelfRewarding: expected at least one judge, got none");
   const names = judges.map(({ name }) => name);
-  check(new Set(names).size === names.length, () => `trainSelfRewarding: judges need different names, got ${names.join(", ")}`); // prettier-ignore
+  check(
+    new Set(names).size === names.length,
+    () => `trainSelfRewarding: judges need different names, got ${names.join(", ")}`,
+  );
   check(
     Number.isInteger(groups) && groups >= 1,
     () => `trainSelfRewarding: groups must be an integer ≥ 1, got ${groups}`,
   );
-  check(Number.isInteger(groupSize) && groupSize >= 2, () => `trainSelfRewarding: a pair needs groups of at least 2, got groupSize ${groupSize}`); // prettier-ignore
-  check(ENSEMBLES.includes(ensemble), () => `trainSelfRewarding: ensemble must be one of ${ENSEMBLES.join(", ")}, got "${String(ensemble)}"`); // prettier-ignore
-  check(quorum === undefined || (Number.isInteger(quorum) && quorum >= 1 && quorum <= judges.length), () => `trainSelfRewarding: quorum must be an integer in [1, ${judges.length}], the number of judges, got ${quorum}`); // prettier-ignore
+  check(
+    Number.isInteger(groupSize) && groupSize >= 2,
+    () => `trainSelfRewarding: a pair needs groups of at least 2, got groupSize ${groupSize}`,
+  );
+  check(
+    ENSEMBLES.includes(ensemble),
+    () => `trainSelfRewarding: ensemble must be one of ${ENSEMBLES.join(", ")}, got "${String(ensemble)}"`,
+  );
+  check(
+    quorum === undefined || (Number.isInteger(quorum) && quorum >= 1 && quorum <= judges.length),
+    () => `trainSelfRewarding: quorum must be an integer in [1, ${judges.length}], the number of judges, got ${quorum}`,
+  );
   check(margin >= 0, () => `trainSelfRewarding: margin must be ≥ 0, got ${margin}`);
-  check(PAIRINGS.includes(pairing), () => `trainSelfRewarding: pairing must be one of ${PAIRINGS.join(", ")}, got "${String(pairing)}"`); // prettier-ignore
-  check(Number.isInteger(comparisons) && comparisons >= 0, () => `trainSelfRewarding: comparisons must be an integer ≥ 0, got ${comparisons}`); // prettier-ignore
+  check(
+    PAIRINGS.includes(pairing),
+    () => `trainSelfRewarding: pairing must be one of ${PAIRINGS.join(", ")}, got "${String(pairing)}"`,
+  );
+  check(
+    Number.isInteger(comparisons) && comparisons >= 0,
+    () => `trainSelfRewarding: comparisons must be an integer ≥ 0, got ${comparisons}`,
+  );
 }
 
-/** Tasks from the stream, each `size` times. */
+/** The requests for `groups` tasks drawn from `rng`, each `size` times. */
 function requestsOf({ env, envOptions }: SelfRewardOptions, rng: Rng, groups: number, size: number): EpisodeRequest[] {
   return Array.from({ length: groups }, (_, group) => {
-    const seed = rng.split("task").split(group).int(2 ** 31); // prettier-ignore
+    const seed = rng.split("task").split(group).int(MAX_SEED);
     return Array.from({ length: size }, (_member, k) => {
       return { spec: env, options: envOptions, seed, group, rng: rng.split("episode").split(group * size + k) };
     });
   }).flat();
 }
 
-/** The pairs of each group; episodes in which the agent wrote the same are no pair, and what was not scored is in none. */
+/**
+ * The pairs of each group. Two episodes in which the agent wrote the same tokens make no pair, and neither do episodes
+ * without a score.
+ */
 export function judgedPairs(
   episodes: readonly Trajectory[],
   scores: readonly number[],
   { margin = 0, pairing = "best-worst" }: Pick<SelfRewardOptions, "margin" | "pairing"> = {},
 ): PreferencePair[] {
-  const scored = episodes.flatMap((episode, i) => (episode.masked || Number.isNaN(scores[i]) || ownTokens(episode) === "" ? [] : [{ episode, score: scores[i]! }])); // prettier-ignore
+  const scored = episodes.flatMap((episode, i) => {
+    const isUsable = !episode.masked && !Number.isNaN(scores[i]) && ownTokens(episode) !== "";
+    return isUsable ? [{ episode, score: scores[i]! }] : [];
+  });
   return groupBy(scored, ({ episode }) => episode.group).flatMap((members) => {
     const ranked = members.toSorted((a, b) => b.score - a.score);
     return pairUp(ranked, pairing)
@@ -129,13 +187,16 @@ export function judgedPairs(
   });
 }
 
-/** What the agent wrote, as a key. */
+/** A key for the tokens that the agent wrote. */
 function ownTokens(episode: Trajectory): string {
   const mask = policyMask(episode);
   return episode.stream.ids.filter((_, t) => mask[t]).join();
 }
 
-/** Win rates of the first half of the episodes against the second, ties half: before the judges, in truth, and the difference. */
+/**
+ * The win rates of the first half of the episodes against the second half, with ties as one half: by the judges, by the
+ * truth, and the difference.
+ */
 function gapMetrics(scores: readonly number[], truth: readonly number[]): Metrics {
   const byJudges = winRate(scores);
   const inTruth = winRate(truth);
@@ -146,6 +207,7 @@ function gapMetrics(scores: readonly number[], truth: readonly number[]): Metric
   };
 }
 
+/** The win rate of the first half of the values against the second half; undefined if no two can be compared. */
 function winRate(values: readonly number[]): number | undefined {
   const half = values.length / 2;
   const outcomes = values.slice(0, half).flatMap((value, i) => {

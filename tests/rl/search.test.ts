@@ -232,7 +232,7 @@ describe("bounds", () => {
       // prettier-ignore
       await expect(treeSearch(start, settings(game, options))).rejects.toThrow(message);
     }
-    await expect(treeSearches([], settings(game))).rejects.toThrow("there is nothing to search");
+    await expect(treeSearches([], settings(game))).rejects.toThrow("expected at least one start, got none");
     const rank = rankCritic(async () => [0, 0.5]);
     await expect(rank({ task: "", history: start.stream, actions: ["a", "b"] })).rejects.toThrow("expected the places 0 to 1, each once, got 0, 0.5"); // prettier-ignore
     let closed = 0;

@@ -1,4 +1,4 @@
-/** Who proposes the actions of a search: a model, or anything else that can draw some. */
+/** The actor of a search, which proposes actions: a model, or anything else that can draw actions. */
 import { check } from "../../../engine/errors.ts";
 import { checkKeys } from "../../../engine/options.ts";
 import type { Rng } from "../../../engine/index.ts";
@@ -7,36 +7,36 @@ import { checkSampling, SAMPLING_KEYS } from "../../../nn/sampler.ts";
 import type { Template } from "../../episode/template.ts";
 import type { DrawnAction } from "./position.ts";
 
-/** A history for which actions are wanted. */
+/** A request for actions after a history. */
 export interface ActionRequest {
-  /** All tokens so far, the tag that asks for an action last. */
+  /** All tokens so far; the last is the tag that asks for an action. */
   readonly ids: readonly number[];
-  /** One action is drawn for each. */
+  /** One action is drawn with each of these random streams. */
   readonly rngs: readonly Rng[];
 }
 
 /**
- * Draws actions: for each request as many as it has streams, equal ones included. What is drawn for a stream must follow from the
- * history and the stream alone.
+ * Draws actions: one for each random stream of a request, equal ones included. An action must depend on the history and
+ * its stream only.
  */
 export interface Actor {
-  /** Temperature that actions are drawn at, recorded with their tokens. */
+  /** The temperature that actions are drawn at, which is recorded with their tokens. */
   readonly temperature: number;
-  /** Tokens at most of a history with its action. */
+  /** The largest number of tokens of a history with its action. */
   readonly maxTokens: number;
   act(requests: readonly ActionRequest[]): Promise<DrawnAction[][]>;
 }
 
 export interface ModelActorOptions extends SamplingOptions {
-  /** Tokens at most in one action, its end included; default 48. */
+  /** The largest number of tokens in one action, its end token included; default 48. */
   readonly maxActionTokens?: number;
-  /** Actions that are drawn at once; default 64. No token depends on it. */
+  /** How many actions are drawn at once; default 64. No token depends on it. */
   readonly maxRows?: number;
 }
 
 /**
- * The policy as actor: all actions of a call are drawn in one decode, and a history of which several are wanted is read once.
- * Histories are read anew in every call, in one pass; no cache outlives a call.
+ * The policy as actor. All actions of a call are drawn in one decode, and a history with several actions is read once.
+ * Every call reads its histories again, in one pass; no cache is kept between calls.
  */
 export function modelActor(model: Model, template: Template, options: ModelActorOptions = {}): Actor {
   checkKeys("modelActor", options, [...SAMPLING_KEYS, "maxActionTokens", "maxRows"]);
@@ -64,7 +64,7 @@ export function modelActor(model: Model, template: Template, options: ModelActor
 interface Row {
   readonly ids: readonly number[];
   readonly rng: Rng;
-  /** Rows of one request share their history. */
+  /** The index of the request; rows of one request share their history. */
   readonly request: number;
 }
 
@@ -77,7 +77,10 @@ async function drawActions(
 ): Promise<DrawnAction[]> {
   const { maxPositions } = model.config;
   const longest = Math.max(...rows.map(({ ids }) => ids.length));
-  check(longest < maxPositions, () => `modelActor: a history has ${longest} tokens, the model ${maxPositions} positions`); // prettier-ignore
+  check(
+    longest < maxPositions,
+    () => `modelActor: a history has ${longest} tokens, the model ${maxPositions} positions`,
+  );
   const capacity = Math.min(maxPositions, longest + maxActionTokens);
   const decoder = new Decoder(model, rows.length, capacity);
   const actions = rows.map((): SampledToken[] => []);
@@ -87,13 +90,22 @@ async function drawActions(
     return action.at(-1)?.id === endId || action.length >= maxActionTokens || isFull;
   };
   try {
-    // The first row of a request reads all but the last token, the others copy; then each reads the last and draws.
+    // The first row of a request reads all tokens but the last, and the other rows copy its cache. Then each row reads
+    // the last token and draws.
     const firstOf = (i: number): number => rows.findIndex(({ request }) => request === rows[i]!.request);
-    const reading = rows.flatMap(({ ids }, row) => (firstOf(row) === row && ids.length > 1 ? [{ row, tokens: ids.slice(0, -1) }] : [])); // prettier-ignore
+    const reading = rows.flatMap(({ ids }, row) => {
+      return firstOf(row) === row && ids.length > 1 ? [{ row, tokens: ids.slice(0, -1) }] : [];
+    });
     if (reading.length > 0) await decoder.draw(reading);
-    decoder.copy(rows.flatMap(({ ids }, to) => (firstOf(to) === to ? [] : [{ from: firstOf(to), to, length: ids.length - 1 }]))); // prettier-ignore
+    const copies = rows.flatMap(({ ids }, to) => {
+      return firstOf(to) === to ? [] : [{ from: firstOf(to), to, length: ids.length - 1 }];
+    });
+    decoder.copy(copies);
     for (let live = rows.map((_, i) => i); live.length > 0;) {
-      const parts = live.map((row) => ({ row, tokens: [actions[row]!.at(-1)?.id ?? rows[row]!.ids.at(-1)!], rng: rows[row]!.rng })); // prettier-ignore
+      const parts = live.map((row) => {
+        const { ids, rng } = rows[row]!;
+        return { row, tokens: [actions[row]!.at(-1)?.id ?? ids.at(-1)!], rng };
+      });
       const drawn = await decoder.draw(parts, sampling);
       live.forEach((row, i) => actions[row]!.push(drawn[i]![0]!));
       live = live.filter((row) => !isOver(row));

@@ -1,9 +1,10 @@
 /**
- * Agent Q (Putta et al. 2024, arXiv 2408.07199): search each of some tasks with the current policy, prefer the better of sibling
- * actions, learn from the pairs against the policy that searched, repeat.
+ * Agent Q (Putta et al. 2024, arXiv 2408.07199). Each iteration searches some tasks with the current policy, makes
+ * pairs of sibling actions, and learns from the pairs with the policy that searched as the reference.
  *
- * Not the paper's: IPO with imitation in the place of plain DPO. On siblings, which differ in one short action, the sigmoid loss drives
- * both actions down and a weak policy with them (why: ../loop.ts; `policyLoss: dpo(), imitation: 0` is the paper's).
+ * Differs from the paper: the default is IPO with imitation instead of plain DPO. On siblings, which differ in one
+ * short action, the sigmoid loss lowers both actions and makes a weak policy worse (../loop.ts explains why). For the
+ * paper's loss set `policyLoss: dpo(), imitation: 0`.
  */
 import { check } from "../../../engine/errors.ts";
 import { checkKeys } from "../../../engine/options.ts";
@@ -20,21 +21,22 @@ import { startEpisode } from "./position.ts";
 export interface AgentQOptions extends PreferenceLoopOptions {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
-  /** Tasks that are searched in an iteration. */
+  /** The number of tasks that an iteration searches. */
   readonly tasks: number;
   readonly search?: Omit<SearchOptions, "actor" | "template" | "rng">;
   readonly pairs?: SearchPairOptions;
-  /** How the policy draws candidates and simulations. */
+  /** How the policy draws the actions of candidates and simulations. */
   readonly actor?: ModelActorOptions;
 }
+const MAX_SEED = 2 ** 31;
 const AGENT_Q_KEYS: readonly string[] = [...LOOP_KEYS, "env", "envOptions", "tasks", "search", "pairs", "actor"];
 
 export interface AgentQReport extends IterationReport {
-  /** What the simulations played to the end: filter them (`filterRollouts`) for demonstrations. */
+  /** The episodes that simulations played to the end. Filtered by `filterRollouts` they are demonstrations. */
   readonly episodes: readonly Trajectory[];
 }
 
-/** One report an iteration. @throws on options that make no sense, or an environment that cannot be cloned */
+/** Trains with one report per iteration. @throws on invalid options, or if the environment cannot be cloned */
 export async function* trainAgentQ(options: AgentQOptions): AsyncGenerator<AgentQReport, void, void> {
   const { model, template, env, envOptions, tasks, search = {}, pairs: pairing = {}, actor: sampling = {} } = options;
   checkKeys("trainAgentQ", options, AGENT_Q_KEYS);
@@ -43,11 +45,12 @@ export async function* trainAgentQ(options: AgentQOptions): AsyncGenerator<Agent
   let episodes: readonly Trajectory[] = [];
   const loop = iteratePreferences("trainAgentQ", options, {
     async gather(_, rng) {
-      const seeds = Array.from({ length: tasks }, (_task, i) => rng.split("task").split(i).int(2 ** 31)); // prettier-ignore
+      const seeds = Array.from({ length: tasks }, (_task, i) => rng.split("task").split(i).int(MAX_SEED));
       const { signal, timeout } = search;
       const limits = { signal, ...(timeout === undefined ? {} : { timeout }) };
-      const begun = await Promise.allSettled(seeds.map((seed, group) => startEpisode(env, envOptions, seed, template, { group, ...limits }))); // prettier-ignore
-      // A task that cannot begin is lost for this iteration, and no more than that.
+      const starting = seeds.map((seed, group) => startEpisode(env, envOptions, seed, template, { group, ...limits }));
+      const begun = await Promise.allSettled(starting);
+      // A task that cannot begin is left out of this iteration.
       const starts = begun.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
       episodes = [];
       if (signal?.aborted) {

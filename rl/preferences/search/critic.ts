@@ -1,6 +1,7 @@
 /**
- * Critics of a search: what an action is worth before it has been tried, and what a position is worth without playing on. Agent Q
- * (arXiv 2408.07199) has the policy rank its own proposals, and mixes what follows from the ranking with the values of the search.
+ * Critics of a search: the value of an action before it has been tried, and the value of a position without playing on.
+ * In Agent Q (arXiv 2408.07199) the policy ranks its own proposals, and scores made from the ranking are mixed with the
+ * values of the search.
  */
 import { check } from "../../../engine/errors.ts";
 import type { Model, ValueHead } from "../../../nn/index.ts";
@@ -10,25 +11,28 @@ import type { TokenStream } from "../../episode/stream.ts";
 import type { Template } from "../../episode/template.ts";
 import { episodeOf, type Position, type SearchStart, withAction } from "./position.ts";
 
-/** The actions that were proposed at one point. */
+/** The actions that were proposed at one position. */
 export interface Candidates {
   readonly task: string;
-  /** Everything so far, the tag that asks for the action last. */
+  /** All tokens so far; the last is the tag that asks for the action. */
   readonly history: TokenStream;
-  /** Different from each other, in the order in which they were drawn. */
+  /** The distinct actions, in the order in which they were drawn. */
   readonly actions: readonly string[];
 }
 
-/** @returns a score for each action, in units of the return; NaN for no opinion. A critic that throws has none. */
+/**
+ * Scores proposed actions.
+ * @returns a score for each action, in units of the return; NaN for no opinion. If a critic throws it has no opinion
+ */
 export type ActionCritic = (candidates: Candidates, signal?: AbortSignal) => Promise<readonly number[]>;
 
-/** @returns the return that is still to come at each position. Takes the place of simulations. */
+/** Estimates values in place of simulations. @returns the return that is still to come at each position */
 export type LeafValue = (positions: readonly Position[], starts: readonly SearchStart[]) => Promise<readonly number[]>;
 
 /**
- * Agent Q's critic: a ranking of the candidates, turned into scores from 1 for the first to 0 for the last, evenly spaced. (The
- * paper does not say how a rank becomes a value.)
- * @param rank the places of the actions in the list, best first
+ * Agent Q's critic: a ranking of the candidates, turned into evenly spaced scores from 1 for the first to 0 for the
+ * last. (The paper does not say how a rank becomes a value.)
+ * @param rank returns the indices of the actions, best first
  */
 export function rankCritic(
   rank: (candidates: Candidates, signal?: AbortSignal) => Promise<readonly number[]>,
@@ -43,22 +47,26 @@ export function rankCritic(
   };
 }
 
-/** What a judge is asked about an action. */
+/** The question that a judge is asked about an action. */
 export interface ActionQuestion extends Omit<Candidates, "actions"> {
   readonly action: string;
 }
 
-/** A vote of judges on each action by itself: 1, 0, or no opinion. */
+/** A critic whose judges vote on each action separately: 1, 0, or no opinion. */
 export function judgeCritic(judges: readonly Judge<ActionQuestion>[]): ActionCritic {
   return ({ actions, ...question }, signal) =>
     Promise.all(
-      actions.map(async (action) => verdictReward(await majorityVote(judges, { ...question, action }, signal ? { signal } : {}))), // prettier-ignore
+      actions.map(async (action) => {
+        const vote = await majorityVote(judges, { ...question, action }, signal ? { signal } : {});
+        return verdictReward(vote);
+      }),
     );
 }
 
 /**
- * The value head of a critic, asked where the next action would begin, as it was trained (rl/methods/advantages/critic.ts): values are
- * read where an action's first token is predicted, so each history gets one that nobody drew.
+ * Values from the value head of a critic. The head was trained at the positions that predict an action's tokens
+ * (rl/methods/advantages/critic.ts), so each history gets one token of an action, which was not drawn, and the value is
+ * read where that token is predicted.
  */
 export function headLeafValue(model: Model, head: ValueHead, { padId, endId }: Template): LeafValue {
   return async (positions, starts) => {

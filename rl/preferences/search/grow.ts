@@ -1,13 +1,25 @@
-/** One tree of a search as it grows: which leaf is next, what becomes of it, and what is counted. The rounds are in mcts.ts. */
+/**
+ * A growing search tree: it selects leaves, plays actions and counts results. The rounds of a search are in mcts.ts.
+ */
 import { check } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/index.ts";
 import type { Environment } from "../../../environments/index.ts";
 import type { Trajectory } from "../../episode/stream.ts";
 import type { ActionRequest } from "./actor.ts";
 import type { SearchSettings, SearchStop } from "./options.ts";
-import { cloneOf, type DrawnAction, episodeOf, isFailure, playAction, type Position, returnOf, type SearchStart } from "./position.ts"; // prettier-ignore
+import {
+  cloneOf,
+  type DrawnAction,
+  episodeOf,
+  isFailure,
+  playAction,
+  type Position,
+  returnOf,
+  type SearchStart,
+} from "./position.ts";
 import { ancestry, backpropagate, makeNode, markFailed, nodesOf, type SearchNode, selectChild } from "./tree.ts";
 
+/** One search tree with its counters. */
 export class SearchTree {
   readonly start: SearchStart;
   readonly root: SearchNode;
@@ -25,7 +37,10 @@ export class SearchTree {
 
   constructor(start: SearchStart, settings: SearchSettings, rng: Rng) {
     const { length } = start.stream.ids;
-    check(length < settings.maxTokens, () => `treeSearch: the history takes ${length} tokens, only ${settings.maxTokens} fit`); // prettier-ignore
+    check(
+      length < settings.maxTokens,
+      () => `treeSearch: the history takes ${length} tokens, only ${settings.maxTokens} fit`,
+    );
     this.start = start;
     this.#settings = settings;
     this.#rng = rng;
@@ -41,7 +56,7 @@ export class SearchTree {
     this.root = makeNode({ id: 0, parent: undefined, action: undefined, draws: 1, status: "open", position });
   }
 
-  /** Undefined while the search is to go on. */
+  /** Why the search has to stop; undefined while it goes on. */
   get stop(): SearchStop | undefined {
     const { signal, iterations, maxDrawnTokens } = this.#settings;
     if (signal?.aborted) return "aborted";
@@ -50,13 +65,15 @@ export class SearchTree {
     return this.drawnTokens >= maxDrawnTokens ? "tokens" : undefined;
   }
 
-  /** The leaves of the next round, at least one. Their paths count as under way until `visit` has told what became of them. */
+  /**
+   * The leaves of the next round, at least one. The simulations through them count as pending until `count` is called.
+   */
   select(): SearchNode[] {
     const { parallel, iterations } = this.#settings;
     const leaves: SearchNode[] = [];
     while (leaves.length < Math.min(parallel, iterations - this.iterations)) {
       const leaf = this.#descend();
-      if (leaves.includes(leaf)) break; // there is nothing else to do before this one has ended
+      if (leaves.includes(leaf)) break; // nothing else can be selected before this leaf has been counted
       for (const at of ancestry(leaf)) at.pending++;
       leaves.push(leaf);
     }
@@ -67,23 +84,24 @@ export class SearchTree {
   #descend(): SearchNode {
     const { exploration, alpha } = this.#settings;
     let node = this.root;
-    // A failed child is never chosen, and a point with no other has failed itself: there always is one.
+    // There always is a child to choose: a node whose children have all failed counts as failed itself.
     while (node.status === "open" && node.children) node = selectChild(node, exploration, alpha)!;
     return node;
   }
 
-  /** A point gets its candidates at its second visit, the root at its first. */
+  /** Whether candidates have to be drawn for a node: at its second visit, and for the root at its first. */
   wantsCandidates(node: SearchNode): boolean {
     return node.status === "open" && node.children === undefined && (node === this.root || node.visits > 0);
   }
 
+  /** The request for the candidates of a node. */
   candidateRequest(node: SearchNode): ActionRequest {
     const rng = this.#rng.split("candidate").split(node.id);
     const rngs = Array.from({ length: this.#settings.candidates }, (_, k) => rng.split(k));
     return { ids: node.position!.stream.ids, rngs };
   }
 
-  /** Equal candidates are one child; the critic scores them. */
+  /** Makes children of drawn candidates, one for several equal ones, and lets the critic score them. */
   async expand(node: SearchNode, drawn: readonly DrawnAction[]): Promise<void> {
     const { critic, template, signal } = this.#settings;
     const groups = new Map<string, DrawnAction[]>();
@@ -92,9 +110,15 @@ export class SearchTree {
       const key = action.ids.join();
       groups.set(key, [...(groups.get(key) ?? []), action]);
     }
-    const children = [...groups.values()].map(
-      ([action, ...equal]) =>
-      makeNode({ id: this.#proposed++, parent: node, action, draws: 1 + equal.length, status: "untried", position: undefined }), // prettier-ignore
+    const children = [...groups.values()].map(([action, ...equal]) =>
+      makeNode({
+        id: this.#proposed++,
+        parent: node,
+        action,
+        draws: 1 + equal.length,
+        status: "untried",
+        position: undefined,
+      }),
     );
     node.children = children;
     if (!critic) return;
@@ -103,11 +127,14 @@ export class SearchTree {
       const scores = await critic({ task: this.start.task, history: node.position!.stream, actions }, signal);
       children.forEach((child, i) => (child.critic = scores[i] ?? NaN));
     } catch {
-      this.criticFailures++; // no opinion: the search goes by what it finds
+      this.criticFailures++; // without the critic's opinion the search uses its own values only
     }
   }
 
-  /** Goes to the leaf: of a point that has just got candidates on to the best of them; an untried action is played. */
+  /**
+   * Visits a leaf. If it has just got candidates, the best of them is visited. An untried action is played. Returns the
+   * node reached.
+   */
   async visit(leaf: SearchNode): Promise<SearchNode> {
     const { exploration, alpha } = this.#settings;
     let node = leaf;
@@ -127,29 +154,33 @@ export class SearchTree {
     return node;
   }
 
-  /** Simulation n draws from its own stream. */
+  /** The random stream of the next simulation. */
   simulationRng(): Rng {
     return this.#rng.split("simulation").split(this.#simulations++);
   }
 
-  /** The position to play on from: the node's, in an environment of its own. */
+  /** The position of a node, with a clone of its environment for a simulation. */
   simulationStart({ position }: SearchNode, rng: Rng): Position {
     return position!.env ? { ...position!, env: this.#clone(position!.env, rng.split("chance")) } : position!;
   }
 
-  /** What a simulation from `node` came to. @param value of one that was not played to the end */
+  /**
+   * Counts the result of a simulation from `node`.
+   * @param value the return of a simulation that was not played to the end
+   */
   count(node: SearchNode, end: Position, value: number = returnOf(end)): void {
     for (const at of ancestry(node)) at.pending--;
     if (isFailure(end)) {
       if (end.stop !== "aborted") this.failures++;
       return;
     }
-    // An end in the tree is visited many times, and is one episode.
-    if (end.stop !== undefined && (node.status !== "ended" || node.visits === 0)) this.episodes.push(episodeOf(end, this.start)); // prettier-ignore
+    // An ended node may be visited many times, but is one episode.
+    const isNewEpisode = node.status !== "ended" || node.visits === 0;
+    if (end.stop !== undefined && isNewEpisode) this.episodes.push(episodeOf(end, this.start));
     backpropagate(node, value);
   }
 
-  /** Gives back all environments. */
+  /** Closes all environments of the tree. */
   close(): void {
     for (const node of nodesOf(this.root)) {
       if (!node.position?.env) continue;

@@ -1,15 +1,17 @@
 /**
- * Monte-Carlo tree search over the actions of a language agent, as in Agent Q (Putta et al. 2024, arXiv 2408.07199, after Kocsis &
- * Szepesvári 2006): candidates for the next action are drawn from the policy itself, a critic may score them before they are
- * tried, and what an action is worth is the mean return of simulations that the policy plays to the end of the episode.
+ * Monte-Carlo tree search over the actions of a language agent, as in Agent Q (Putta et al. 2024, arXiv 2408.07199,
+ * after Kocsis & Szepesvári 2006): candidates for the next action are drawn from the policy itself, a critic may score
+ * them before they are tried, and the value of an action is the mean return of simulations that the policy plays to the
+ * end of the episode.
  *
- * A round of a search: choose leaves by UCT; draw candidates where there are none; play the chosen actions in clones of the
- * environment; simulate; count the returns on the way up. Several trees go round together, so that the actions of all their leaves
- * are drawn in one decode; no tree depends on its company.
+ * A round of a search selects leaves by UCT, draws candidates where there are none, plays the selected actions in
+ * clones of the environment, simulates, and adds the returns to all nodes up to the root. Several trees do their rounds
+ * together, so that the actions of all their leaves are drawn in one decode; no tree depends on the others.
  *
- * Not the paper's: a point gets its candidates at its second visit, which spares those of points that are never seen again; one simulation
- * is one visit, and the first of each point is a play from the point itself. Chance: a played action has one outcome in the tree, the one
- * that was drawn; simulations behind it draw fresh ones.
+ * Differs from the paper: a node gets its candidates at its second visit, so none are drawn for nodes that are visited
+ * once; each simulation is one visit, and the first simulation of a node starts at the node itself. If the environment
+ * is random, a played action has one outcome in the tree, the one that was drawn; simulations after it draw new
+ * outcomes.
  */
 import { check } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/index.ts";
@@ -24,40 +26,44 @@ export type { SearchOptions, SearchStop } from "./options.ts";
 
 export interface SearchResult {
   readonly start: SearchStart;
-  /** Its positions hold no environments any more. */
+  /** The root of the tree. Its positions no longer have environments. */
   readonly root: SearchNode;
-  /** What was played to the end, each once: demonstrations, if filtered (`filterRollouts`). Nothing if a `leafValue` took their place. */
+  /**
+   * The episodes that were played to the end, each once. Filtered by `filterRollouts` they are demonstrations. There
+   * are none if a `leafValue` replaces simulations.
+   */
   readonly episodes: readonly Trajectory[];
-  /** The one of them with the highest return; of several the shortest. */
+  /** The episode with the highest return; of several the shortest. */
   readonly best: Trajectory | undefined;
   readonly alpha: number;
   readonly stats: SearchStats;
 }
 
+/** Counts of a search. */
 export interface SearchStats {
   readonly stop: SearchStop;
-  /** Simulations that were begun; those that ended are the root's visits. */
+  /** The number of simulations that were begun. The root's visits count those that ended. */
   readonly iterations: number;
-  /** Of them, those whose environment failed. */
+  /** The number of simulations whose environment failed. */
   readonly failures: number;
-  /** Calls of the critic that threw. */
+  /** The number of calls of the critic that threw. */
   readonly criticFailures: number;
-  /** Actions that were played as nodes of the tree. */
+  /** The number of actions that were played as nodes of the tree. */
   readonly nodes: number;
   readonly maxDepth: number;
   readonly drawnTokens: number;
-  /** Mean return of all simulations. */
+  /** The mean return of all simulations. */
   readonly value: number;
 }
 
-/** @throws on options that make no sense, or an environment that cannot be cloned */
+/** Searches from one start. @throws on invalid options, or if the environment cannot be cloned */
 export async function treeSearch(start: SearchStart, options: SearchOptions): Promise<SearchResult> {
   return (await searchFrom([start], options, () => options.rng))[0]!;
 }
 
 /**
- * Searches from each start by itself; only the decoding is shared: tree i is what `treeSearch` grows with `rng.split(i)`. The
- * environments given are cloned, never stepped, reset or closed.
+ * Searches from each start independently; only the decoding is shared. Tree i is the same as from `treeSearch` with
+ * `rng.split(i)`. The given environments are cloned and never stepped, reset or closed.
  */
 export function treeSearches(starts: readonly SearchStart[], options: SearchOptions): Promise<SearchResult[]> {
   return searchFrom(starts, options, (i) => options.rng.split(i));
@@ -69,7 +75,7 @@ async function searchFrom(
   rngOf: (tree: number) => Rng,
 ): Promise<SearchResult[]> {
   const settings = settle(options);
-  check(starts.length > 0, () => "treeSearch: there is nothing to search");
+  check(starts.length > 0, () => "treeSearch: expected at least one start, got none");
   const trees: SearchTree[] = [];
   try {
     for (const [i, start] of starts.entries()) trees.push(new SearchTree(start, settings, rngOf(i)));
@@ -84,30 +90,30 @@ async function searchFrom(
   return trees.map((tree) => resultOf(tree, settings));
 }
 
-/** A simulation: the node that it begins at, and where it has come. */
+/** A simulation: the node where it begins, and its current position. */
 interface Simulation {
   readonly tree: SearchTree;
   readonly node: SearchNode;
   readonly rng: Rng;
   position: Position;
-  /** Its return, if it is not to be played to the end. */
+  /** The return of a simulation that is not played to the end. */
   value: number | undefined;
 }
 
 async function round(trees: readonly SearchTree[], settings: SearchSettings): Promise<void> {
-  // 1. Selection. A leaf is an action to be tried, a point without candidates, or the end of an episode.
+  // 1. Selection: a leaf is an untried action, a node without candidates, or the end of an episode.
   const leaves = trees.flatMap((tree) => tree.select().map((node) => ({ tree, node })));
 
-  // 2. Expansion.
+  // 2. Expansion: draw candidates where they are needed.
   const bare = leaves.filter(({ tree, node }) => tree.wantsCandidates(node));
   const requests = bare.map(({ tree, node }) => tree.candidateRequest(node));
   const drawn = requests.length > 0 ? await settings.actor.act(requests) : [];
   await Promise.all(bare.map(({ tree, node }, i) => tree.expand(node, drawn[i]!)));
 
-  // 3. The actions to be tried are played.
+  // 3. Play the untried actions.
   const reached = await Promise.all(leaves.map(async ({ tree, node }) => ({ tree, node: await tree.visit(node) })));
 
-  // 4. What the reached points are worth, counted on the way up.
+  // 4. Simulation and backpropagation: estimate the values of the reached nodes and add them up to the root.
   const simulations = reached.map(({ tree, node }): Simulation => {
     const rng = tree.simulationRng();
     return { tree, node, rng, position: tree.simulationStart(node, rng), value: undefined };
@@ -117,11 +123,11 @@ async function round(trees: readonly SearchTree[], settings: SearchSettings): Pr
     await (settings.leafValue ? estimate(going, settings.leafValue) : simulate(going, settings));
     for (const { tree, node, position, value } of simulations) tree.count(node, position, value);
   } finally {
-    for (const { position } of simulations) position.env?.close?.(); // of those that were not played to the end
+    for (const { position } of simulations) position.env?.close?.(); // simulations that ended have closed theirs
   }
 }
 
-/** All simulations together, action by action, to the end of their episodes. */
+/** Plays all simulations together, action by action, to the end of their episodes. */
 async function simulate(simulations: readonly Simulation[], settings: SearchSettings): Promise<void> {
   for (let live = simulations; live.length > 0; live = live.filter(({ position }) => position.stop === undefined)) {
     if (settings.signal?.aborted) {
@@ -142,10 +148,12 @@ async function simulate(simulations: readonly Simulation[], settings: SearchSett
   }
 }
 
-/** What is there and what is still to come, by somebody who knows. */
+/** Sets the return of each simulation to the rewards so far plus the estimated rest. */
 async function estimate(simulations: readonly Simulation[], leafValue: LeafValue): Promise<void> {
   if (simulations.length === 0) return;
-  const values = await leafValue(simulations.map((s) => s.position), simulations.map((s) => s.tree.start)); // prettier-ignore
+  const positions = simulations.map(({ position }) => position);
+  const starts = simulations.map(({ tree }) => tree.start);
+  const values = await leafValue(positions, starts);
   simulations.forEach((simulation, i) => {
     check(Number.isFinite(values[i]), () => `treeSearch: the value of a leaf must be finite, got ${values[i]}`);
     simulation.value = returnOf(simulation.position) + values[i]!;
@@ -158,6 +166,7 @@ function resultOf(tree: SearchTree, { alpha }: SearchSettings): SearchResult {
     if (a === undefined || b.reward !== a.reward) return a === undefined || b.reward > a.reward ? b : a;
     return b.stepRewards.length < a.stepRewards.length ? b : a;
   }, undefined);
-  const stats = { stop: tree.stop!, iterations, failures, criticFailures, nodes, maxDepth, drawnTokens, value: searchValue(root) }; // prettier-ignore
+  const counts = { iterations, failures, criticFailures, nodes, maxDepth, drawnTokens };
+  const stats = { stop: tree.stop!, ...counts, value: searchValue(root) };
   return { start, root, episodes, best, alpha, stats };
 }

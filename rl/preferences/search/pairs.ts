@@ -1,6 +1,7 @@
 /**
- * What a search teaches: where two actions were tried from the same point and one turned out better, it is preferred (Agent Q, Putta
- * et al. 2024, arXiv 2408.07199: step-level DPO on sibling actions whose Q differ by more than a threshold).
+ * Preference pairs from a search: of two actions that were tried at the same position, the one that turned out better
+ * is preferred (Agent Q, Putta et al. 2024, arXiv 2408.07199: step-level DPO on sibling actions whose Q differ by more
+ * than a threshold).
  */
 import { check } from "../../../engine/errors.ts";
 import { checkKeys } from "../../../engine/options.ts";
@@ -13,39 +14,48 @@ import type { SearchResult } from "./mcts.ts";
 import { mixedValue, nodesOf, type SearchNode } from "./tree.ts";
 
 export interface SearchPairOptions {
-  /** Least difference of Q, exclusive; default 0.2, in units of the return. */
+  /** The difference of Q, in units of the return, that a pair must exceed; default 0.2. */
   readonly threshold?: number;
-  /** Share of the search's mean return in Q, the rest is the critic's; default: as the search had it. */
+  /** α, the weight of the search's own value in Q; the critic has the rest. Default: that of the search. */
   readonly alpha?: number;
-  /** Simulations that an action needs to be compared; default 1. */
+  /** How many simulations an action needs to be compared; default 1. */
   readonly minVisits?: number;
-  /** Of each point `all` pairs that differ enough (the paper's), or only its `best-worst`; default `all`. */
+  /**
+   * Whether a node gives `all` pairs that differ enough, as in the paper, or only the best with the worst. Default
+   * `all`.
+   */
   readonly pairing?: Pairing;
 }
 
-/** A pair with where it comes from. */
+/** A pair with its origin. */
 export interface SearchPair extends PreferencePair {
   /** Q of the chosen action minus Q of the rejected one. */
   readonly difference: number;
-  /** Actions from the root to the point at which the two part. */
+  /** The number of actions from the root to the node at which the two actions were tried. */
   readonly depth: number;
 }
 
 /**
- * Pairs of sibling actions. Both rows of a pair are the history and one action, without an answer. The history has the role `prompt`
- * throughout: only the tokens of the action in which the rows differ are trained.
+ * Pairs of sibling actions. Each row of a pair is the history with one action, without an answer. Agent tokens of the
+ * history get the role `prompt`, so only the action in which the rows differ is trained.
  */
 export function searchPairs(result: SearchResult, options: SearchPairOptions = {}): SearchPair[] {
   checkKeys("searchPairs", options, ["threshold", "alpha", "minVisits", "pairing"]);
   const { threshold = 0.2, alpha = result.alpha, minVisits = 1, pairing = "all" } = options;
   checkRange("searchPairs", "threshold", threshold, 0);
   checkRange("searchPairs", "alpha", alpha, 0, 1);
-  check(Number.isInteger(minVisits) && minVisits >= 1, () => `searchPairs: minVisits must be an integer ≥ 1, got ${minVisits}`); // prettier-ignore
-  check(PAIRINGS.includes(pairing), () => `searchPairs: pairing must be one of ${PAIRINGS.join(", ")}, got "${String(pairing)}"`); // prettier-ignore
+  check(
+    Number.isInteger(minVisits) && minVisits >= 1,
+    () => `searchPairs: minVisits must be an integer ≥ 1, got ${minVisits}`,
+  );
+  check(
+    PAIRINGS.includes(pairing),
+    () => `searchPairs: pairing must be one of ${PAIRINGS.join(", ")}, got "${String(pairing)}"`,
+  );
   const pairs: SearchPair[] = [];
   for (const node of nodesOf(result.root)) {
     const children = (node.children ?? []).filter(({ status, visits }) => status !== "failed" && visits >= minVisits);
-    // Best first; of equal ones the first drawn.
+    // The best comes first; of equal ones the one that was drawn first.
     const ranked = children.toSorted((a, b) => mixedValue(b, alpha) - mixedValue(a, alpha));
     for (const [better, worse] of pairUp(ranked, pairing)) {
       const difference = mixedValue(better, alpha) - mixedValue(worse, alpha);
@@ -57,10 +67,10 @@ export function searchPairs(result: SearchResult, options: SearchPairOptions = {
   return pairs;
 }
 
-/** The history of a node's point as prompt, and the node's action. */
+/** A row with the history before a node as prompt, and the node's action. */
 function rowOf({ start, alpha }: SearchResult, node: SearchNode): Trajectory {
   const from = node.parent!.position!;
-  // The node's own stream has the action's tokens at the right temperature; what follows them, the answer, is cut off.
+  // The node's stream has the action with its temperature; the answer after it is cut off.
   const { stream } = node.position!;
   const end = from.stream.ids.length + node.action!.ids.length;
   return {
@@ -77,9 +87,10 @@ function rowOf({ start, alpha }: SearchResult, node: SearchNode): Trajectory {
   };
 }
 
-/** The first `end` tokens, those before `begin` without anything to train. */
+/** The first `end` tokens; those before `begin` are turned into a history that is not trained. */
 function asPrompt(stream: TokenStream, begin: number, end: number): TokenStream {
-  const history = <T>(column: readonly T[], value: (x: T) => T): T[] => column.slice(0, end).map((x, t) => (t < begin ? value(x) : x)); // prettier-ignore
+  const history = <T>(column: readonly T[], value: (x: T) => T): T[] =>
+    column.slice(0, end).map((x, t) => (t < begin ? value(x) : x));
   return {
     ids: stream.ids.slice(0, end),
     turns: stream.turns.slice(0, end),
@@ -92,8 +103,9 @@ function asPrompt(stream: TokenStream, begin: number, end: number): TokenStream 
 }
 
 /**
- * What a number of searches found, as means for metrics. `search/value` (mean return of the simulations) and `search/best` (their
- * highest) are of the searches in which some simulation ended, and are left out if there is none.
+ * Metrics of several searches, as means. `search/value` (the mean return of the simulations) and `search/best` (their
+ * highest return) are means over the searches in which at least one simulation ended, and are left out if there are
+ * none.
  */
 export function searchMetrics(results: readonly SearchResult[]): Metrics {
   const mean = (some: readonly SearchResult[], of: (result: SearchResult) => number): number =>
