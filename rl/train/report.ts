@@ -71,7 +71,7 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
     ...(own.length < trajectories.length ? rolloutMetrics(own) : {}),
     ...facts.metrics,
   };
-  return { step, metrics, rows, scores: passes[0] ?? { logProbs: [], entropy: [] } };
+  return { step, metrics, rows, scores: passes[0] ?? { logProbs: unscored(rows), entropy: unscored(rows) } };
 }
 
 /** Reads what the micro-batches of a pass gave, and frees it. @param norm of the gradient */

@@ -206,6 +206,22 @@ describe("with staleness", () => {
     for (const x of treeLeaves(head)) x.dispose();
   });
 
+  it("a step without anything to train, because no group has spread, has no ratios to report and ends no run", async () => {
+    const reward = (): { reward: number; parts: Record<string, number> } => ({ reward: 1, parts: {} });
+    const objective = { ...toyObjective, dropConstantGroups: true, world: [] };
+    const options = asyncOptions(
+      endingModel(device),
+      { reward, objective, steps: 3 },
+      { maxStaleness: 1, schedule: "fixed" },
+    );
+    const reports = await reportsOf(trainRlAsync(options));
+    expect(reports.map(({ metrics }) => metrics["frac_reward_zero_std"])).toEqual([1, 1, 1]);
+    for (const { metrics, rows, scores } of reports) {
+      expect(metrics).not.toHaveProperty("rollout_corr/kl");
+      expect(scores.logProbs.map((row) => row.length)).toEqual(rows.map((row) => row.mask.length));
+    }
+  });
+
   it("without a correction the ratio of the loss is that of the learner to the sampler", async () => {
     const model = endingModel(device);
     const objective: Objective = { ...toyObjective, policyLoss: ppoClip({ epsilon: 0.01 }) };
