@@ -19,10 +19,11 @@ import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, 
 import { checkPredictions } from "../tasks/predictions.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
-import { preferenceMetrics, type StepReport } from "./report.ts";
+import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
+  preferenceMetrics,
   type PreferencePair,
   type PreferenceRowOptions,
   preferenceRows,

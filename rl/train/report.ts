@@ -238,27 +238,3 @@ function clipMetrics(
     "clip_ratio/region_mean": (low + high) / n,
   };
 }
-
-/**
- * What an update on preference pairs did, chosen and rejected rows alternating as `preferenceRows` lays them out. The
- * reward of an answer is β(lp − ref) summed over its tokens, whatever the loss makes of it.
- */
-export function preferenceMetrics(rows: readonly TokenRow[], logProbs: PerToken, beta: number): Metrics {
-  const sums = rows.map(({ mask, refLogProbs }, i) => {
-    const tokens = [...mask].flatMap((own, t) => (own ? [t] : []));
-    return {
-      logp: tokens.reduce((sum, t) => sum + logProbs[i]![t]!, 0),
-      reward: beta * tokens.reduce((sum, t) => sum + logProbs[i]![t]! - refLogProbs[t]!, 0),
-    };
-  });
-  const [chosen, rejected] = [sums.filter((_, i) => i % 2 === 0), sums.filter((_, i) => i % 2 === 1)];
-  const margins = chosen.map(({ reward }, k) => reward - rejected[k]!.reward);
-  return {
-    "rewards/chosen": mean(chosen.map(({ reward }) => reward)),
-    "rewards/rejected": mean(rejected.map(({ reward }) => reward)),
-    "rewards/margins": mean(margins),
-    "rewards/accuracies": mean(margins.map((margin) => Number(margin > 0))),
-    "logps/chosen": mean(chosen.map(({ logp }) => logp)),
-    "logps/rejected": mean(rejected.map(({ logp }) => logp)),
-  };
-}

@@ -1,10 +1,13 @@
-/** Rows without rewards: supervised fine-tuning on demonstrations, and preference pairs. */
+/** Learning without rewards: rows of supervised fine-tuning, and rows of preference pairs with their metrics. */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
-import { aggregationWeights } from "../methods/aggregation.ts";
-import { observationTokens } from "../methods/world/echo.ts";
-import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { mean } from "../episode/groups.ts";
+import type { Metrics } from "../episode/metrics.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
+import { aggregationWeights } from "../methods/aggregation.ts";
+import { rowOf, type TokenRow } from "../methods/columns.ts";
+import type { PerToken } from "../methods/tokenStatistics.ts";
+import { observationTokens } from "../methods/world/echo.ts";
 
 export interface SftRowOptions {
   /**
@@ -89,4 +92,28 @@ export function preferenceRows(pairs: readonly PreferencePair[], options: Prefer
       return rowOf(trajectory, columns, segment);
     });
   });
+}
+
+/**
+ * What an update on preference pairs did, chosen and rejected rows alternating as `preferenceRows` lays them out. The
+ * reward of an answer is β(lp − ref) summed over its tokens, whatever the loss makes of it.
+ */
+export function preferenceMetrics(rows: readonly TokenRow[], logProbs: PerToken, beta: number): Metrics {
+  const sums = rows.map(({ mask, refLogProbs }, i) => {
+    const tokens = [...mask].flatMap((own, t) => (own ? [t] : []));
+    return {
+      logp: tokens.reduce((sum, t) => sum + logProbs[i]![t]!, 0),
+      reward: beta * tokens.reduce((sum, t) => sum + logProbs[i]![t]! - refLogProbs[t]!, 0),
+    };
+  });
+  const [chosen, rejected] = [sums.filter((_, i) => i % 2 === 0), sums.filter((_, i) => i % 2 === 1)];
+  const margins = chosen.map(({ reward }, k) => reward - rejected[k]!.reward);
+  return {
+    "rewards/chosen": mean(chosen.map(({ reward }) => reward)),
+    "rewards/rejected": mean(rejected.map(({ reward }) => reward)),
+    "rewards/margins": mean(margins),
+    "rewards/accuracies": mean(margins.map((margin) => Number(margin > 0))),
+    "logps/chosen": mean(chosen.map(({ logp }) => logp)),
+    "logps/rejected": mean(rejected.map(({ logp }) => logp)),
+  };
 }

@@ -29,9 +29,9 @@ import {
   vespo,
 } from "../../rl/methods/losses/index.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
-import { preferenceMetrics, updateMetrics } from "../../rl/train/report.ts";
+import { updateMetrics } from "../../rl/train/report.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import { preferenceRows } from "../../rl/train/supervised.ts";
+import { preferenceMetrics, preferenceRows } from "../../rl/train/supervised.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { columnsOf, entryOf, episodesOf, GOLDENS, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts";
 import { trajectoryOf } from "../support/rlToy.ts";
