@@ -43,7 +43,7 @@ function roleOf({ roles, targets }: TokenStream, t: number): TokenRole {
   const role = roles[t]!;
   if (isAgentToken(role)) return "action";
   if (role === "observation") return targets[t] ? "env_output" : "warning";
-  check(role !== "pad", () => `toTokenRoles: RFC 010 has no role for padding, which token ${t} is`);
+  check(role !== "pad", () => `toTokenRoles: token ${t} is padding, which RFC 010 has no role for`);
   return "context";
 }
 

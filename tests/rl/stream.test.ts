@@ -26,7 +26,7 @@ describe("stream", () => {
       targets: [false, false],
     });
     expect(() => append(stream, "action", 0, [1, 2], { oldLogProbs: [-1] })).toThrow(
-      "2 tokens but 1 log-probabilities",
+      "expected a log-probability for each of 2 tokens, got 1",
     );
     expect(stream.ids.length).toBe(2);
   });
