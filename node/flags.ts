@@ -1,13 +1,16 @@
-/** Flags of all programs: `node:util` parseArgs, with errors of one line that name what was expected and what came. */
+/**
+ * The flags of all programs: parseArgs of `node:util`, with errors of one line that say what was expected and what
+ * came.
+ */
 import { parseArgs } from "node:util";
 import { WorldgradError } from "../engine/index.ts";
 import { nearest } from "../engine/options.ts";
 import { openRun, type RunFolder } from "./runFolder.ts";
 
-/** A mistake in the command line: printed as one line, exit code 2. */
+/** A mistake in the command line. It is printed as one line, with exit code 2. */
 export class UsageError extends Error {}
 
-/** parseArgs with its errors reworded: unknown flags get the nearest known one. */
+/** parseArgs with clearer errors, which suggest the nearest known flag for an unknown one. */
 export function parse(
   args: readonly string[],
   flags: Record<string, { readonly type: "string" | "boolean"; readonly multiple?: boolean }>,
@@ -35,7 +38,7 @@ export function parse(
   }
 }
 
-/** `--lambda -1` as `--lambda=-1`: parseArgs takes everything that starts with "-" for a flag; we mean to judge the value. */
+/** Turns `--lambda -1` into `--lambda=-1`, because parseArgs takes everything that starts with "-" for a flag. */
 function joinNegativeNumbers(
   args: readonly string[],
   flags: Record<string, { readonly type: "string" | "boolean" }>,
@@ -52,12 +55,14 @@ function joinNegativeNumbers(
   return joined;
 }
 
+/** The value of a flag that allows some words. */
 export function oneOf<T extends string>(flag: string, value: string, allowed: readonly T[]): T {
   const found = allowed.find((name) => name === value);
   if (found === undefined) throw new UsageError(`--${flag}: expected ${allowed.join(", ")}, got "${value}"`);
   return found;
 }
 
+/** The value of a flag that is an integer of at least `least`. */
 export function wholeNumber(flag: string, value: string, least: number): number {
   const n = Number(value);
   if (value.trim() === "" || !Number.isSafeInteger(n) || n < least) {
@@ -66,6 +71,7 @@ export function wholeNumber(flag: string, value: string, least: number): number 
   return n;
 }
 
+/** The value of a flag that is a number ≥ 0. */
 export function numberFrom(flag: string, value: string): number {
   const n = Number(value);
   if (value.trim() === "" || !Number.isFinite(n) || n < 0) {
@@ -74,6 +80,7 @@ export function numberFrom(flag: string, value: string): number {
   return n;
 }
 
+/** The value of `--name`, which becomes the name of a folder. */
 export function folderName(value: string): string {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(value)) {
     throw new UsageError(`--name: expected letters, digits, ".", "_" and "-", got "${value}"`);
@@ -90,13 +97,14 @@ export function openGiven(flag: string, path: string): RunFolder {
   }
 }
 
-/** One line on stderr and the exit code for an error: 2 for a mistake of the user, 1 for the rest. */
+/** Prints an error and returns the exit code: 2 for a mistake of the user, 1 for everything else. */
 export function report(error: unknown): number {
   if (error instanceof UsageError) {
     console.error(`worldgrad: ${error.message}`);
     return 2;
   }
-  const isSystemError = error instanceof Error && "syscall" in error; // no permission, no space: the message says which file
+  // The message of a system error (no permission, no space) names the file.
+  const isSystemError = error instanceof Error && "syscall" in error;
   if (error instanceof WorldgradError || isSystemError) console.error(`worldgrad: ${error.message}`);
   else console.error(error);
   return 1;

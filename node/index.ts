@@ -1,8 +1,8 @@
 /**
- * `worldgrad/node`: what needs Node. Models in folders as Hugging Face has them, run folders that survive a kill, and
- * threads that play while the learner learns.
+ * `worldgrad/node`: everything that needs Node. It has models in Hugging Face's folder format, run folders that survive
+ * a kill, and threads that play while the learner learns.
  *
- * Everything else runs in browsers, too, and is in the other entry points; this one is the only one that imports `node:`.
+ * The other entry points run in browsers too; this is the only one that imports `node:`.
  */
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -29,10 +29,9 @@ const SHARDS = "model.safetensors.index.json";
 
 /**
  * Loads a model from a folder with `config.json` and `model.safetensors` (or its shards and their index).
- * @throws naming the file that is missing or damaged, or what of the configuration is not supported
+ * @throws if a file is missing or damaged, or if the configuration is not supported; the error names which
  *
- * @example
- * const { config, params } = await loadModel("models/tiny", await device("wasm"));
+ * @example const { config, params } = await loadModel("models/tiny", await device("wasm"));
  */
 export async function loadModel(folder: string, device: Device): Promise<Model> {
   const config = await readText(join(folder, "config.json"));
@@ -44,12 +43,15 @@ export async function loadModel(folder: string, device: Device): Promise<Model> 
   return modelFromTensors(parseJson("config.json", config), tensors, device);
 }
 
-/** The tokenizer of a folder: its `tokenizer.json`. */
+/** Loads the tokenizer of a folder, its `tokenizer.json`. */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   return tokenizerFromJSON(parseJson("tokenizer.json", await readText(join(folder, "tokenizer.json"))));
 }
 
-/** Writes `config.json`, `model.safetensors` and, if given, `tokenizer.json`; each file appears whole or not at all. */
+/**
+ * Writes `config.json`, `model.safetensors` and, if there is a tokenizer, `tokenizer.json`. Each file appears
+ * completely or not at all.
+ */
 export async function saveModel(folder: string, model: Model, tokenizer?: Tokenizer): Promise<void> {
   const files = {
     ...(await modelToFiles(model)),

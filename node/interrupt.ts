@@ -1,13 +1,17 @@
-/** Ctrl-C in a terminal: the first asks the work to come to a good end, a second one does not wait. */
+/** Ctrl-C in a terminal: the first press lets the program finish its step and save, a second one ends it at once. */
 import process from "node:process";
 
 /**
- * One press may arrive more than once: the terminal tells all processes of the group, and npm and tsx pass on what they hear. What comes
- * so soon after the first is no second press.
+ * One press may arrive several times, because the terminal signals all processes of the group, and npm and tsx pass the
+ * signal on. A signal within this time after the first is not a second press.
  */
 const SAME_PRESS_MS = 1000;
 
-/** @param note told once, at the first press @returns aborted from then on */
+/**
+ * Handles Ctrl-C.
+ * @param note is called once, at the first press
+ * @returns a signal that is aborted from then on
+ */
 export function stopOnInterrupt(note: () => void): AbortSignal {
   const stop = new AbortController();
   let first = 0;

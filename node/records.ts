@@ -1,19 +1,25 @@
 /**
- * What a run writes down, as plain data: metric lines, transcripts, and the evaluations that the final table compares. Everything
- * else here (run folder, terminal display, report page) reads these types and nothing of the trainer's.
+ * The records of a run as plain data: metric lines, transcripts, and the evaluations that the final table compares. Run
+ * folder, terminal display and report page read these types and nothing of the trainer.
  *
- * One fact has one place: a transcript is a list of tokens in memory and columns on disk, because three hundred objects with ten
- * keys each would make a line five times as long. `packTranscript` and `unpackTranscript` are inverse up to rounding (6 digits).
+ * A transcript is a list of tokens in memory and a set of columns on disk, because three hundred objects with ten keys
+ * each would make a line five times as long. `packTranscript` and `unpackTranscript` are inverse to each other, except
+ * that numbers are rounded to 6 digits.
  */
 import { check, fail } from "../engine/errors.ts";
 
+/** The phase of a run that a record belongs to. */
 export type Phase = "sft" | "rl" | "eval";
 
 /**
- * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and numbers under
- * TRL's names. Lines of phase "eval" carry `success`, `episodes`, `num_turns/mean`, `world_loss` (fixed episodes), `world_loss/random`
- * (the random play among them), `world_loss/on_policy` (its own episodes), where the environment tells the entropy of its answers
- * `world_loss_excess` (the last without it), and where tasks were tried more than once `pass@k`.
+ * One line of `metrics.jsonl`: the step (optimiser steps since the start of the run, SFT included), the phase, and
+ * metrics under TRL's names. Lines of phase "eval" have
+ *
+ * - `success`, `episodes` and `num_turns/mean`
+ * - `world_loss`: on fixed episodes; `world_loss/random`: on those of them that are random play
+ * - `world_loss/on_policy`: on the policy's own episodes
+ * - `world_loss_excess`: the same minus the entropy of the answers, if the environment reports it
+ * - `pass@k`: if tasks were tried more than once
  */
 export interface MetricsRecord {
   readonly step: number;
@@ -21,36 +27,41 @@ export interface MetricsRecord {
   readonly [metric: string]: number | string | null | undefined;
 }
 
-/** Who wrote a token. The order is that of the letters in `ROLE_LETTERS`. */
+/** Who wrote a token, in the order of the letters in `ROLE_LETTERS`. */
 export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
 export type Role = (typeof ROLES)[number];
 const ROLE_LETTERS = "ptaos_";
 
-/** A token of a transcript. Log-probabilities are natural logarithms, at the sampling temperature; absent means not computed. */
+/**
+ * A token of a transcript. Log-probabilities are natural logarithms at the sampling temperature. A value that is absent
+ * was not computed.
+ */
 export interface TranscriptToken {
   readonly id: number;
   readonly text: string;
   readonly role: Role;
-  /** The turn it belongs to; the prompt is turn 0. */
+  /** The turn that it belongs to; the prompt is in turn 0. */
   readonly turn: number;
-  /** Under the policy being trained. */
+  /** The log-probability under the policy that is trained. */
   readonly logProb?: number;
-  /** Under the policy that sampled it. */
+  /** The log-probability under the policy that sampled it. */
   readonly oldLogProb?: number;
   readonly advantage?: number;
-  /** Weight in the policy loss: 0 or absent means that this token is masked there. */
+  /** The weight in the policy loss; 0 or absent means that the token is masked there. */
   readonly wPolicy?: number;
-  /** Weight of −log p in the world-model loss. */
+  /** The weight of −log p in the world-model loss. */
   readonly wWorld?: number;
-  /** Weight of the clipped error there (PaW). */
+  /** The weight of the clipped error in the world-model loss (PaW). */
   readonly wClipped?: number;
-  /** −log p of the token under the model at temperature 1, in nats; of observation tokens too. */
+  /** −log p of the token under the model at temperature 1, in nats; observation tokens have it too. */
   readonly surprise?: number;
-  /** Entropy of the distribution that it was drawn from, in nats. */
+  /** The entropy of the distribution that it was drawn from, in nats. */
   readonly entropy?: number;
 }
 
-/** One trajectory. `family` is the kind of task, `task` its text, `group` the number of the prompt's group in its batch. */
+/**
+ * One trajectory. `family` is the kind of task, `task` its text, `group` the number of the prompt's group in its batch.
+ */
 export interface Transcript {
   readonly step: number;
   readonly phase: Phase;
@@ -62,44 +73,48 @@ export interface Transcript {
   readonly success: boolean;
   readonly stopReason: string;
   readonly turns: number;
-  /** The model's own most probable answer to each action, in order, where it was asked for. */
+  /** The answer to each action that the model expected, in order, if that was computed. */
   readonly expected?: readonly string[];
   readonly tokens: readonly TranscriptToken[];
 }
 
-/** Success on a set of held-out tasks of one family, or of all. */
+/** The success on held-out tasks of one family, or of all families. */
 export interface Score {
   readonly episodes: number;
   readonly successes: number;
   readonly meanTurns?: number;
-  /** World-model loss: mean −log p over observation tokens, in nats. */
+  /** The world-model loss on fixed episodes: the mean of −log p over observation tokens, in nats. */
   readonly worldLoss?: number;
-  /** The same in random play, and in the episodes of this evaluation. */
+  /** The same on the fixed episodes that are random play. */
   readonly worldLossRandom?: number;
+  /** The same on the episodes of this evaluation. */
   readonly worldLossOnPolicy?: number;
-  /** The last without the entropy of the answers themselves. */
+  /** `worldLossOnPolicy` minus the entropy of the answers themselves. */
   readonly worldLossExcess?: number;
-  /** By k: the estimated chance that one of k tries solves a task. */
+  /** By k: the estimated probability that at least one of k tries solves a task. */
   readonly passAt?: Readonly<Record<string, number>>;
 }
 
 /** One evaluation of one policy on held-out tasks. */
 export interface Evaluation extends Score {
-  /** What was evaluated, as the head of a column: "warm start", "after RL". */
+  /** The name of what was evaluated, as the heading of a column: "warm start", "after RL". */
   readonly label: string;
   readonly families?: Readonly<Record<string, Score>>;
 }
 
-/** What the end of a run says. `baselines` are further columns that are not compared (random play, the scripted expert). */
+/**
+ * The summary at the end of a run. `baselines` are further columns that are not compared (random play, the scripted
+ * expert).
+ */
 export interface Summary {
   readonly before: Evaluation;
   readonly after: Evaluation;
   readonly baselines?: readonly Evaluation[];
-  /** Short facts for the head of the report: executor, parameters, wall time … */
+  /** Short facts for the head of the report: executor, number of parameters, wall time and so on. */
   readonly facts?: Readonly<Record<string, string | number>>;
 }
 
-/** JSON has no NaN and no infinities: they are written as these strings, wherever a number is expected. */
+/** JSON has no NaN and no infinities, so they are written as these strings. */
 const NON_FINITE: ReadonlyMap<unknown, number> = new Map([
   ["NaN", NaN],
   ["Infinity", Infinity],
@@ -113,7 +128,7 @@ export function encodeMetrics(record: MetricsRecord): string {
   );
 }
 
-/** The inverse of `encodeMetrics`. Throws on text that is no metrics line. */
+/** The inverse of `encodeMetrics`. Throws on text that is not a metrics line. */
 export function decodeMetrics(line: string): MetricsRecord {
   const value: unknown = JSON.parse(line);
   check(isRecord(value), () => `metrics line: expected an object, got ${line.slice(0, 60)}`);
@@ -129,13 +144,16 @@ export function decodeMetrics(line: string): MetricsRecord {
 }
 
 type Cell = number | string | null;
-/** A column of numbers: cell by cell, or as [value, count, value, count, …] where that is shorter. null is an absent value. */
+/**
+ * A column of numbers: cell by cell, or as [value, count, value, count, …] if that is shorter. null stands for an
+ * absent value.
+ */
 type Column = readonly Cell[] | { readonly runs: readonly Cell[] };
 
 /** The optional numbers of a token, each a column on disk. */
 const NUMBERS = ["logProb", "oldLogProb", "advantage", "wPolicy", "wWorld", "wClipped", "surprise", "entropy"] as const;
 
-/** A transcript as one line of `transcripts.jsonl` has it: columns, with one letter per role in `roles`. */
+/** A transcript as a line of `transcripts.jsonl`: columns, with one letter per role in `roles`. */
 export interface PackedTranscript extends Omit<Transcript, "tokens" | "reward"> {
   readonly reward: Cell;
   readonly tokens: {
@@ -146,6 +164,7 @@ export interface PackedTranscript extends Omit<Transcript, "tokens" | "reward"> 
   } & { readonly [K in (typeof NUMBERS)[number]]?: Column };
 }
 
+/** A transcript in the format of `transcripts.jsonl`. */
 export function packTranscript(transcript: Transcript): PackedTranscript {
   const { tokens, ...head } = transcript;
   const columns: { [K in (typeof NUMBERS)[number]]?: Column } = {};

@@ -1,5 +1,5 @@
 /**
- * A run on disk, so that it can be watched, killed, resumed and read a year later:
+ * A run on disk, which can be watched, killed, resumed and read later:
  *
  *     runs/<name>/config.json               what was run
  *                 metrics.jsonl             one object a line: { step, phase, …metrics under TRL's names }
@@ -7,12 +7,13 @@
  *                 checkpoints/step-000123/  the caller's files and checkpoint.json, which lists them
  *                 report.html               at the end
  *
- * Two rules make a kill at any instant harmless. Whole files and checkpoints are written under a temporary name, flushed to the
- * disk and renamed, so that a name that can be seen is complete. And a checkpoint records how long the two logs were when it was
- * taken: resuming cuts them back to there, so that a killed and resumed run ends with the lines of an uninterrupted one, whatever
- * order the trainer wrote them in. The one rule for the trainer: first the lines of a step, then its checkpoint.
+ * Two rules make a kill at any moment harmless. Files and checkpoints are written under a temporary name, flushed to
+ * the disk and renamed, so that everything under a final name is complete. And a checkpoint records the lengths of the
+ * two logs. Resuming cuts the logs back to these lengths, so that a killed and resumed run ends with the lines of an
+ * uninterrupted one. The trainer has to follow one rule: it writes the lines of a step before the checkpoint of that
+ * step.
  *
- * Not here: locks. Two processes that train into one folder at once are not kept apart; readers may come at any time.
+ * There are no locks: nothing stops two processes from training into one folder at once. Readers may read at any time.
  */
 import { createHash } from "node:crypto";
 import {
@@ -43,21 +44,23 @@ import {
   type Transcript,
 } from "./records.ts";
 
+/** The content of `config.json`. */
 export type RunConfig = Readonly<Record<string, unknown>>;
 
+/** A checkpoint that was read. */
 export interface Checkpoint {
-  /** Optimiser steps done when it was taken. */
+  /** The number of optimiser steps when it was taken. */
   readonly step: number;
   readonly path: string;
   readonly files: Readonly<Record<string, Uint8Array>>;
-  /** Lengths of the logs at that moment, in bytes; `RunFolder.rewindTo` cuts them back to these. */
+  /** The lengths of the logs when it was taken, in bytes; `RunFolder.rewindTo` cuts the logs back to these. */
   readonly metricsBytes: number;
   readonly transcriptsBytes: number;
 }
 
 const MANIFEST = "checkpoint.json";
 const CHECKPOINT_NAME = /^step-(\d{6,})$/;
-/** What is being written or removed: the dot hides it, and no reader takes it for a checkpoint. */
+/** Checkpoints that are being written or removed. The dot hides them, so no reader takes them for complete ones. */
 const UNFINISHED = /^\.step-\d+\.(tmp|old)$/;
 
 interface Manifest {
@@ -67,7 +70,10 @@ interface Manifest {
   readonly files: Readonly<Record<string, { readonly bytes: number; readonly sha256: string }>>;
 }
 
-/** Starts a run in `path`, which must not exist or be empty; parents are made. Throws otherwise, and then has written nothing. */
+/**
+ * Starts a run in `path`, which must be empty or not exist; parent folders are made. Throws otherwise, before anything
+ * is written.
+ */
 export function createRun(path: string, config: RunConfig): RunFolder {
   if (existsSync(path)) {
     check(statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
@@ -79,12 +85,15 @@ export function createRun(path: string, config: RunConfig): RunFolder {
   mkdirSync(join(path, "checkpoints"), { recursive: true });
   writeFileSync(join(path, "metrics.jsonl"), "");
   writeFileSync(join(path, "transcripts.jsonl"), "");
-  // Last, because its presence is what makes the folder a run.
+  // This file comes last, because its presence makes the folder a run.
   writeAtomically(join(path, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
   return new RunFolder(path, config);
 }
 
-/** Opens a run that `createRun` made. Throws if there is none or if its config.json cannot be read. Changes nothing. */
+/**
+ * Opens a run that `createRun` made, without changing anything. Throws if there is none or if its config.json cannot be
+ * read.
+ */
 export function openRun(path: string): RunFolder {
   check(existsSync(path) && statSync(path).isDirectory(), () => `openRun: no folder ${path}`);
   const configPath = join(path, "config.json");
@@ -99,6 +108,7 @@ export function openRun(path: string): RunFolder {
   return new RunFolder(path, config);
 }
 
+/** The folder of a run. */
 export class RunFolder {
   readonly path: string;
   readonly name: string;
@@ -106,7 +116,7 @@ export class RunFolder {
   private readonly metricsPath: string;
   private readonly transcriptsPath: string;
   private readonly checkpointsPath: string;
-  /** Logs whose last line is known to be whole. */
+  /** Logs whose last line is known to be complete. */
   private readonly wholeLogs = new Set<string>();
 
   /** Use `createRun` or `openRun`. */
@@ -129,25 +139,28 @@ export class RunFolder {
     this.append(this.transcriptsPath, JSON.stringify(packTranscript(transcript)));
   }
 
-  /** All metric lines in order. A torn last line (the process died while writing) is dropped; damage elsewhere throws. */
+  /**
+   * All metric lines in order. An incomplete last line (the process died while writing) is dropped; other damage
+   * throws.
+   */
   readMetrics(): MetricsRecord[] {
     return readLines(this.metricsPath, decodeMetrics);
   }
 
-  /** All transcripts in order; a torn last line is dropped. */
+  /** All transcripts in order; an incomplete last line is dropped. */
   readTranscripts(): Transcript[] {
-    // Lines of this file are our own; a damaged one fails in unpackTranscript.
+    // A damaged line throws in unpackTranscript.
     return readLines(this.transcriptsPath, (line) => unpackTranscript(JSON.parse(line) as PackedTranscript));
   }
 
-  /** Writes a whole file of this run, such as report.html: readers see the old one or the new one, never a part. */
+  /** Writes a file of this run, such as report.html. Readers see the old file or the new one, never a part. */
   writeFile(name: string, data: Uint8Array | string): void {
     writeAtomically(join(this.path, name), data);
   }
 
   /**
-   * Writes `checkpoints/step-<step>/` with these files (plain names, no folders). When it returns, the checkpoint and all lines
-   * appended before it are on the disk.
+   * Writes `checkpoints/step-<step>/` with these files (plain names, no folders). When it returns, the checkpoint and
+   * all lines that were appended before are on the disk.
    */
   saveCheckpoint(step: number, files: Readonly<Record<string, Uint8Array | string>>): void {
     check(Number.isSafeInteger(step) && step >= 0, () => `saveCheckpoint: expected a step ≥ 0, got ${step}`);
@@ -178,7 +191,7 @@ export class RunFolder {
     flushFolder(this.checkpointsPath);
   }
 
-  /** Steps that have a complete checkpoint, in rising order. */
+  /** The steps that have a complete checkpoint, in ascending order. */
   listCheckpoints(): number[] {
     if (!existsSync(this.checkpointsPath)) return [];
     return readdirSync(this.checkpointsPath)
@@ -189,8 +202,9 @@ export class RunFolder {
   }
 
   /**
-   * The newest complete checkpoint, or null if there is none; half-written ones are passed over. Changes nothing, so that it can
-   * be used while the run is being trained. Throws, naming the file, if a complete checkpoint has been damaged since.
+   * The newest complete checkpoint, or null if there is none; incomplete ones are skipped. It changes nothing, so it
+   * can be called while the run is being trained. It throws, naming the file, if a complete checkpoint has been
+   * damaged.
    */
   loadLatestCheckpoint(): Checkpoint | null {
     const step = this.listCheckpoints().at(-1);
@@ -218,8 +232,8 @@ export class RunFolder {
   }
 
   /**
-   * Makes the folder what it was when `checkpoint` was taken (null: at the start): cuts both logs back and removes newer and
-   * half-written checkpoints. Call it once when a run is resumed, before the first new line.
+   * Restores the state of the folder when `checkpoint` was taken (null: at the start): it cuts both logs back and
+   * removes newer and incomplete checkpoints. Call it once when a run is resumed, before the first new line.
    */
   rewindTo(checkpoint: Checkpoint | null): void {
     cutBack(this.metricsPath, checkpoint?.metricsBytes ?? 0);
@@ -240,7 +254,7 @@ export class RunFolder {
     for (const step of this.listCheckpoints().slice(0, -keep)) this.discard(`step-${String(step).padStart(6, "0")}`);
   }
 
-  /** Renames before removing: a checkpoint that is half removed must not look complete. */
+  /** Renames a checkpoint before removing it, because one that is partly removed must not look complete. */
   private discard(name: string): void {
     const path = join(this.checkpointsPath, name);
     if (!existsSync(path)) return;
@@ -252,7 +266,7 @@ export class RunFolder {
 
   private append(path: string, line: string): void {
     if (!this.wholeLogs.has(path)) {
-      // A torn last line would run into the new one.
+      // The new line must not be appended to an incomplete one.
       if (existsSync(path)) cutBack(path, readFileSync(path).lastIndexOf(0x0a) + 1);
       this.wholeLogs.add(path);
     }
@@ -263,7 +277,7 @@ export class RunFolder {
 function readLines<T>(path: string, parse: (line: string) => T): T[] {
   if (!existsSync(path)) return [];
   const lines = readFileSync(path, "utf8").split("\n");
-  lines.pop(); // "" after a line end, or the torn line without one
+  lines.pop(); // "" after a line end, or an incomplete line without one
   return lines.map((line, i) => {
     try {
       return parse(line);
@@ -317,7 +331,7 @@ function writeAtomically(path: string, data: Uint8Array | string): void {
   flushFolder(dirname(path));
 }
 
-/** Makes a rename durable. Windows cannot open folders and needs no such call. */
+/** Makes a rename in the folder durable. Windows cannot open folders and does not need this. */
 function flushFolder(path: string): void {
   if (process.platform === "win32") return;
   const folder = openSync(path, "r");
@@ -328,7 +342,7 @@ function flushFolder(path: string): void {
   }
 }
 
-/** Flushes a log to the disk; its size in bytes. */
+/** Flushes a log to the disk and returns its size in bytes. */
 function flushedSize(path: string): number {
   const file = openSync(path, "a");
   try {

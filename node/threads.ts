@@ -1,8 +1,8 @@
 /**
- * Rollout workers in threads of Node, for `trainRlAsync`. They play while the learner computes; a thread that dies takes nothing
- * with it but the episodes that it had not finished, which others then play.
+ * Rollout workers in threads of Node, for `trainRlAsync`. They play while the learner computes. If a thread dies, only
+ * its unfinished episodes are lost, and other threads play these again.
  *
- * A thread runs `playInThread` of this file: it imports this very module, so that it works from sources, from a build and under a loader.
+ * A thread imports this module and runs `playInThread`, so that it works from sources, from a build and under a loader.
  */
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -23,27 +23,31 @@ import {
 
 export interface ThreadOptions {
   /**
-   * URL of a module whose export `rollouts` (`ServeOptions`) says what can be played in a thread: for environments of an application.
-   * Default: the environments of this library.
+   * The URL of a module whose export `rollouts` (`ServeOptions`) has the environments that a thread can play; an
+   * application needs it for its own environments. Default: the environments of this library.
    */
   readonly module?: string | URL;
-  /** Arguments of Node for the threads, none that concern the whole process; default: those of this process that may be given. */
+  /**
+   * Node's command-line arguments for the threads, without those that concern the whole process. Default: those of this
+   * process that threads may have.
+   */
   readonly execArgv?: readonly string[];
-  /** Called with every thread that starts. */
+  /** Is called with every thread that starts. */
   readonly onStart?: (thread: Worker, index: number) => void;
 }
 
 /**
- * `count` threads of Node.
+ * Rollout workers in `count` threads of Node.
  *
- * @example
- * for await (const { metrics } of trainRlAsync({ ...options, workers: threadWorkers(2), maxStaleness: 1 })) console.log(metrics);
+ * @example const steps = trainRlAsync({ ...options, workers: threadWorkers(2), maxStaleness: 1 }); for await (const {
+ * metrics } of steps) console.log(metrics);
  */
 export function threadWorkers(count: number, { module, execArgv, onStart }: ThreadOptions = {}): RolloutWorkers {
   checkCount("threadWorkers", count);
   const code = programOf(module?.toString());
   const toSend = wireMessages();
-  // Node leaves out --max-old-space-size and the like when a thread inherits its arguments, and throws when they are given.
+  // If a thread inherits its arguments, Node leaves out --max-old-space-size and the like; if they are given, it
+  // throws.
   const args = execArgv ? { execArgv: [...execArgv] } : {};
   return {
     count,
@@ -55,7 +59,8 @@ export function threadWorkers(count: number, { module, execArgv, onStart }: Thre
       thread.on("message", (message: FromWorker) => receive(message));
       thread.on("error", (error) => (reason = error.message));
       thread.on("messageerror", (error) => {
-        reason = `a message of the thread cannot be read: ${error.message}`; // an episode is lost
+        // Without the message an episode would be missing, so the thread is replaced.
+        reason = `a message of the thread cannot be read: ${error.message}`;
         void thread.terminate();
       });
       thread.on("exit", (exitCode) => {
@@ -76,13 +81,16 @@ export function threadWorkers(count: number, { module, execArgv, onStart }: Thre
   };
 }
 
-/** Dawn ends the process when a thread asks it for an adapter, so threads of a learner on WebGPU play on WebAssembly. */
+/**
+ * The setup for a thread. Dawn ends the process if a thread requests an adapter, so threads of a learner on WebGPU play
+ * on WebAssembly.
+ */
 function setupFor(setup: WorkerSetup): WireSetup {
   const wire = setupToWire(setup);
   return setup.device.kind === "webgpu" ? { ...wire, device: { kind: "wasm", precision: "f32" } } : wire;
 }
 
-/** A thread's program. Node does not read TypeScript by itself: threads of the sources register the loader that the sources run under. */
+/** The program of a thread. When running from sources, it registers the loader for TypeScript first. */
 function programOf(module: string | undefined): string {
   const own = import.meta.url;
   const play = `import(${JSON.stringify(own)}).then(({ playInThread }) => playInThread(${JSON.stringify(module)}))`;
@@ -94,9 +102,8 @@ function programOf(module: string | undefined): string {
 }
 
 /**
- * What a thread runs: it plays until it is ended.
- * @param module see `ThreadOptions`
- * @public imported by the text of `programOf`
+ * The main function of a thread, which plays until the thread is ended.
+ * @param module see `ThreadOptions` @public imported by the text of `programOf`
  */
 export async function playInThread(module?: string): Promise<void> {
   const port = parentPort ?? fail("playInThread: this is not a thread");
@@ -109,7 +116,7 @@ async function servedBy(module: string): Promise<ServeOptions> {
   return rollouts ?? fail(`threadWorkers: ${module} has no export "rollouts"`);
 }
 
-/** Messages of Node as those of the web. */
+/** A Node message port with the interface of the web. */
 const targetOf = (port: MessagePort): MessageTarget => ({
   postMessage: (message) => port.postMessage(message),
   addEventListener: (_, listener) => void port.on("message", (data: unknown) => listener({ data })),

@@ -5,7 +5,7 @@ export const MODEL_SIZES = ["tiny", "small", "base"] as const;
 export type ModelSize = (typeof MODEL_SIZES)[number];
 export const DEVICES = ["auto", "wasm", "webgpu", "reference"] as const;
 
-/** What the command line may say of a method; undefined: as the method has it (methods.ts). */
+/** The flags about a method; what is undefined is left to the method (methods.ts). */
 export interface MethodFlags {
   readonly method?: string | undefined;
   readonly advantage?: string | undefined;
@@ -17,11 +17,11 @@ export interface MethodFlags {
   readonly correction?: string | undefined;
   /** A file of TRL's GRPOConfig. */
   readonly grpoConfig?: string | undefined;
-  /** `PART.OPTION=VALUE`, as often as needed (settings.ts). */
+  /** Texts `PART.OPTION=VALUE` (settings.ts). */
   readonly set?: readonly string[] | undefined;
 }
 
-/** What the command line may say of the data (data.ts). */
+/** The flags about the data (data.ts). */
 export interface DataFlags {
   /** A number or a schedule (schedules.ts). */
   readonly temperature?: string | undefined;
@@ -33,18 +33,19 @@ export interface DataFlags {
   readonly predict?: number | undefined;
 }
 
+/** All flags of `npm start`. */
 export interface StartOptions extends MethodFlags, DataFlags {
-  /** Threads that play; undefined: none. */
+  /** The number of threads that play; undefined: none. */
   readonly workers?: number | undefined;
   /** Needs workers. */
   readonly maxStaleness?: number | undefined;
   readonly device: (typeof DEVICES)[number];
   readonly seed: number;
-  /** RL steps; undefined: the preset's. */
+  /** The number of RL steps; undefined: the preset's. */
   readonly steps: number | undefined;
   /** Default `home`. */
   readonly env?: string | undefined;
-  /** Agents to be compared (tools/arms/arms.ts); undefined: the environment's, unless a method is named. */
+  /** The agents to compare (tools/arms/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
   readonly model: ModelSize;
   readonly resume: string | undefined;
@@ -52,10 +53,12 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly quick: boolean;
 }
 
-export const HELP = `worldgrad: train small language agents in worlds of text, and see what predicting the world is worth
+/** The text of `--help`. */
+export const HELP = `worldgrad: train small language agents in text worlds, and see what predicting the world is worth
 
-Two agents in the same unknown home, from the same warm start, with the same number of episodes: one only gets rewards, the other also
-predicts what it will be answered. With --method, or any flag about a method: one agent.
+By default two agents are trained in the same unknown home, from the same warm start, with the same number of
+episodes: one learns from rewards only, the other also learns to predict the environment's answers. With --method, or
+any other flag about a method, one agent is trained.
 
   npm start -- [flags]
 
@@ -69,36 +72,37 @@ predicts what it will be answered. With --method, or any flag about a method: on
                                                             (default: the environment's)
   --method NAMES      grpo_token, grpo, dapo, ppo, …; world models and token weightings with a plus: dapo+echo+actfocus
                                                             (one agent; default with other flags: grpo_token+echo)
-                      or what RL is measured against: sft, expert, random
-  --loss NAME         another policy loss than the method's
-  --advantage NAME    another advantage estimator
-  --aggregation NAME  another mean over tokens
+                      or a yardstick for RL: sft, expert, random
+  --loss NAME         a policy loss in place of the method's
+  --advantage NAME    an advantage estimator in place of the method's
+  --aggregation NAME  an aggregation over tokens in place of the method's
   --lambda X          weight of the world-model loss, ECHO  (default 0.05; 0 is plain GRPO)
-  --kl X              weight of a KL penalty that holds the policy near the warm start
+  --kl X              weight of a KL penalty that keeps the policy near the warm start
                                                             (default 0)
-  --kl-target X       lets that weight follow the KL, so that it comes near X
+  --kl-target X       adapts that weight so that the KL comes near X
   --correction NAME   tis | icepop: weights for episodes of an older policy (--replay, --workers)
-  --temperature X     of sampling, or a schedule, with which evaluations stay at 1: 1..0.6@100 goes there in 100 steps
-                                                            (default 1)
-  --explore X         share of actions that are a random player's, or a schedule
+  --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
+                      stay at 1                             (default 1)
+  --explore X         share of actions that a random player chooses, or a schedule
                                                             (default 0)
   --curriculum NAME   learnability | failed | failed+learnability | pools: which tasks are played
-  --dynamic-sampling  plays further tasks for those that all episodes solve, or none
-  --guide             gives first actions of the expert's where no episode succeeds
-  --replay N          learns from N earlier groups again    (default 0)
-  --predict N         pays for N predictions of what was answered, in every step
+  --dynamic-sampling  plays further tasks in place of those that all episodes solve, or none
+  --guide             plays tasks that no episode solves again, with the expert's first actions given
+  --replay N          also learns from N earlier groups in every step
                                                             (default 0)
-  --workers N         plays in N threads of their own       (default: plays and learns in turn, in one)
-  --max-staleness N   lets them play ahead: what a step learns from is N steps old at most
+  --predict N         rewards predictions of N answers in every step
+                                                            (default 0)
+  --workers N         plays in N threads                    (default: plays and learns in turn, in one thread)
+  --max-staleness N   lets workers play ahead: a step learns from episodes that are at most N steps old
                                                             (default 0: the same run as without workers)
   --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01;
-                      of the environment env.levels=1-2, in training alone train.…, in the demonstrations alone demo.…;
+                      env.levels=1-2 for the environment, train.… for training only, demo.… for demonstrations only;
                       sft.thoughts=true: agents that think before they act (gridworld, sokoban)
-  --grpo-config FILE  the method as TRL's GRPOConfig, in JSON
-  --list              every method, loss, advantage and environment in a line, with its source; all options of --set
+  --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
+  --list              a line for every method, loss, advantage and environment, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)
   --resume PATH       continue the run in this folder from its last checkpoint
-  --quick             a run of seconds that shows every part
+  --quick             a run of a few seconds that goes through every part
   --help              this text
 `;
 
@@ -135,7 +139,11 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
-/** @returns the options, or what is to be printed instead @throws UsageError with one line that says what was expected */
+/**
+ * Reads the command line.
+ * @returns the options, or what to print instead
+ * @throws UsageError with one line that says what was expected
+ */
 export function parseStart(args: readonly string[]): StartOptions | "help" | "list" {
   const values = parse(args, FLAGS);
   if (values["help"]) return "help";

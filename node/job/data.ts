@@ -1,6 +1,7 @@
 /**
- * What a run plays and learns from, beside its method: temperatures, exploration, a curriculum, refills, a guide, replay. Settings are
- * plain data in `config.json`; what remembers (curricula, replay) is made once for a run and saved with its checkpoints.
+ * The data settings of a run: temperatures, exploration, a curriculum, refills, a guide, replay, predictions. They are
+ * plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for a run and saved
+ * with its checkpoints.
  */
 import type { OptionsOf } from "../../engine/optionTable.ts";
 import { nearest } from "../../engine/options.ts";
@@ -32,7 +33,7 @@ export interface CurriculumSettings
 }
 
 export interface DataSettings {
-  /** In the place of the rollout's; evaluations keep that. */
+  /** The temperature in training, in place of the rollout's; evaluations keep the rollout's. */
   readonly temperature?: Plan;
   readonly exploration?: { readonly epsilon: Plan; readonly choose?: "random" | "expert" };
   readonly curriculum?: CurriculumSettings;
@@ -42,7 +43,10 @@ export interface DataSettings {
   readonly predictions?: PredictionOptions;
 }
 
-/** @throws UsageError with one line if a flag is wrong, or an option has no flag that it belongs to */
+/**
+ * The data settings that the flags and `--set` describe; undefined if there are none.
+ * @throws UsageError with one line if a flag is wrong, or if an option needs a flag that is missing
+ */
 export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
   if (flags.method !== undefined && isYardstick(flags.method)) {
     const { explore, curriculum, dynamicSampling, guide, replay, predict } = flags;
@@ -51,19 +55,27 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   const temperature = temperatureOf(flags, set);
   const { choose } = set["exploration"] ?? {};
   const explore = once("--explore", planOf("--explore", flags.explore), "exploration.epsilon", set);
-  if (explore === undefined && choose !== undefined) throw new UsageError("--set exploration.choose is about --explore; add --explore X"); // prettier-ignore
-  if (explore !== undefined && valuesOfPlan(explore).some((e) => e > 1)) throw new UsageError(`--explore: expected probabilities, got ${Math.max(...valuesOfPlan(explore))}`); // prettier-ignore
+  if (explore === undefined && choose !== undefined) {
+    throw new UsageError("--set exploration.choose is about --explore; add --explore X");
+  }
+  const largest = explore === undefined ? 0 : Math.max(...valuesOfPlan(explore));
+  if (largest > 1) throw new UsageError(`--explore: expected probabilities, got ${largest}`);
   const curriculum = curriculumOf(flags.curriculum, set["curriculum"] ?? {});
   const perStep = once("--replay", flags.replay, "replay.perStep", set);
   const predict = once("--predict", flags.predict, "predictions.perStep", set);
+  const chooser = choose === undefined ? {} : { choose: choose as "random" | "expert" };
+  const refills = switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set);
+  const guides = switchedOn(flags.guide, "guide", "guide", set);
+  const replays = switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set);
+  const predicts = switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set);
   const settings: DataSettings = {
     ...(typeof temperature === "object" ? { temperature } : {}),
-    ...(explore === undefined ? {} : { exploration: { epsilon: explore, ...(choose === undefined ? {} : { choose: choose as "random" | "expert" }) } }), // prettier-ignore
+    ...(explore === undefined ? {} : { exploration: { epsilon: explore, ...chooser } }),
     ...(curriculum ? { curriculum } : {}),
-    ...(switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set) ? { dynamicSampling: set["dynamicSampling"] ?? {} } : {}), // prettier-ignore
-    ...(switchedOn(flags.guide, "guide", "guide", set) ? { guide: set["guide"] ?? {} } : {}),
-    ...(switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set) ? { replay: { ...set["replay"], perStep: perStep! } } : {}), // prettier-ignore
-    ...(switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set) ? { predictions: { ...set["predictions"], perStep: predict! } } : {}), // prettier-ignore
+    ...(refills ? { dynamicSampling: set["dynamicSampling"] ?? {} } : {}),
+    ...(guides ? { guide: set["guide"] ?? {} } : {}),
+    ...(replays ? { replay: { ...set["replay"], perStep: perStep! } } : {}),
+    ...(predicts ? { predictions: { ...set["predictions"], perStep: predict! } } : {}),
   };
   return Object.keys(settings).length > 0 ? settings : undefined;
 }
@@ -71,16 +83,21 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
 /** The sampling temperature that the flags name. */
 export function temperatureOf(flags: Pick<DataFlags, "temperature">, set: Settings): Plan | undefined {
   const plan = once("--temperature", planOf("--temperature", flags.temperature), "rollout.temperature", set);
-  if (plan !== undefined && valuesOfPlan(plan).includes(0)) throw new UsageError("--temperature: expected numbers > 0; greedy play has no groups to compare"); // prettier-ignore
+  if (plan !== undefined && valuesOfPlan(plan).includes(0)) {
+    throw new UsageError("--temperature: expected numbers > 0; greedy play has no groups to compare");
+  }
   return plan;
 }
 
 const planOf = (flag: string, text: string | undefined): Plan | undefined =>
   text === undefined ? undefined : parsePlan(flag, text);
 
+/** Whether a flag is on. @throws UsageError if it is off, and `--set` has an option that needs it */
 function switchedOn(isOn: boolean | undefined, flag: string, part: string, set: Settings): boolean {
   const option = Object.keys(set[part] ?? {}).find((name) => name !== "perStep");
-  if (!isOn && option !== undefined) throw new UsageError(`--set ${part}.${option} is about --${flag.split(" ")[0]!}; add --${flag}`); // prettier-ignore
+  if (!isOn && option !== undefined) {
+    throw new UsageError(`--set ${part}.${option} is about --${flag.split(" ")[0]!}; add --${flag}`);
+  }
   return isOn === true;
 }
 
@@ -94,7 +111,8 @@ function curriculumOf(name: string | undefined, options: Settings[string]): Curr
   const found = CURRICULUM_NAMES.find((known) => known === name);
   if (found === undefined) {
     const near = nearest(name, CURRICULUM_NAMES);
-    throw new UsageError(`--curriculum: unknown name "${name}"; ${near === undefined ? `expected ${CURRICULUM_NAMES.join(", ")}` : `did you mean "${near}"?`}`); // prettier-ignore
+    const hint = near === undefined ? `expected ${CURRICULUM_NAMES.join(", ")}` : `did you mean "${near}"?`;
+    throw new UsageError(`--curriculum: unknown name "${name}"; ${hint}`);
   }
   const own = Object.keys(CURRICULA[found]);
   const foreign = Object.keys(options).find((option) => !own.includes(option));
@@ -103,20 +121,20 @@ function curriculumOf(name: string | undefined, options: Settings[string]): Curr
   return { name: found, ...options };
 }
 
-/** What a run's data needs to know of the run. */
+/** The parts of a run that its data depends on. */
 export interface DataSource {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
   readonly seed: number;
 }
 
-/** Something with a state that a checkpoint must hold. */
+/** A part of a run whose state has to be in its checkpoints. */
 export interface Memory {
   state(): unknown;
   restore(state: unknown): void;
 }
 
-/** Options of `trainRl`, and those among them that remember, by name. @throws if a number is out of range */
+/** The options of `trainRl`, and by name those of them that have a memory. @throws if a number is out of range */
 export function dataFor(
   settings: DataSettings,
   source: DataSource,
@@ -163,7 +181,7 @@ function makeCurriculum(settings: CurriculumSettings, { env, envOptions, seed }:
     case "pools": {
       const draw = new Rng(seed).split("pools");
       const seeds = new Set<number>();
-      for (let i = 0; seeds.size < tasks; i++) seeds.add(draw.split(i).int(2 ** 31));
+      for (let i = 0; seeds.size < tasks; i++) seeds.add(draw.split(i).int(2 ** 31)); // a set: no seed twice
       return new DifficultyPools({
         tasks: [...seeds].map((own) => ({ name: "task", seed: own })),
         ...only(DIFFICULTY_POOLS.fields),

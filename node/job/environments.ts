@@ -1,6 +1,6 @@
 /**
- * The environments of the main job: what the episodes of each need, and where its warm start and RL differ from the others'; and its
- * options, from `--set env.size=2` to what the environment takes.
+ * The environments of the main job: what their episodes need, and how their warm start and RL differ
+ * from the defaults. It also turns texts such as `--set env.size=2` into options of the environment.
  */
 import { nearest } from "../../engine/options.ts";
 import type { Option } from "../../engine/optionTable.ts";
@@ -16,29 +16,31 @@ import { UsageError } from "../flags.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
 import type { Settings } from "./settings.ts";
 
-/** What the episodes of an environment need; one that is not in the table below has the defaults. */
+/** The settings of the main job for one environment. */
 export interface EnvironmentSettings extends Tasks {
-  /** Options of tasks that follow from the seed of the run. */
+  /** Task options that depend on the seed of the run. */
   readonly tasksOfSeed?: (seed: number) => TaskOptions;
   readonly limits: Omit<Preset["rollout"], "temperature">;
-  /** Tokens of an episode, where they are more than the model's size has by itself. */
+  /** The number of positions that an episode needs, if it is more than the model's size has by default. */
   readonly maxPositions?: number;
-  /** Where the model of size `small` differs. */
+  /** How the model of size `small` differs from the default. */
   readonly small?: Partial<Preset["model"]>;
-  /** Where the warm start and RL differ from `terminal`'s; docs/log.md has what was tried. */
+  /** How the warm start and RL differ from `terminal`'s; docs/log.md says what was tried. */
   readonly tokenizer?: Partial<Preset["tokenizer"]>;
   readonly sft?: Partial<Preset["sft"]>;
   readonly rl?: Partial<Pick<Preset["rl"], "steps" | "groups" | "groupSize" | "lr">>;
-  /** What takes the place of these where thoughts come before the actions. */
+  /** Settings that replace these if thoughts come before the actions. */
   readonly thoughts?: Partial<Omit<EnvironmentSettings, "thoughts">>;
-  /** What `npm start` compares where no method is named (tools/arms/arms.ts); none: it trains one agent. */
+  /**
+   * The agents that `npm start` compares if no method is named (tools/arms/arms.ts). Without them it trains one agent.
+   */
   readonly arms?: string;
 }
 
 /**
- * For 4×4 boards, 34 tokens with their tags. A turn has 60 tokens for its thought, 4 for `[up]` and the end, and 34 for the answer; with
- * the task that makes 632 in 6 turns, and 6 moves is what the longest tasks of level 1 need. Sized for 100 RL steps in two to three
- * minutes of one thread (docs/log.md).
+ * Settings with thoughts, for 4×4 boards, which take 34 tokens with their tags. A turn has 60 tokens for its thought, 4
+ * for `[up]` and the end, and 34 for the answer. With the task that makes 632 tokens in 6 turns, and the longest tasks
+ * of level 1 need 6 moves. 100 RL steps take two to three minutes on one thread (docs/log.md).
  */
 const THOUGHTS: EnvironmentSettings["thoughts"] = {
   tasks: { levels: [1, 1], moves: 6 },
@@ -56,12 +58,14 @@ const DEFAULTS: EnvironmentSettings = {
 };
 
 /**
- * Room for the expert's longest episodes and a few turns more. A board is a token for every cell and for every space between cells,
- * and comes again in every turn: the harder levels of the two worlds with boards would need contexts of a thousand tokens.
+ * The limits have room for the expert's longest episodes and a few turns more. A board takes a token for every cell and
+ * for every space between cells, in every turn, so the harder levels of the two environments with boards would need
+ * contexts of a thousand tokens.
  */
 const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
-  // A command and the ending: who does not know the home cannot look it up. Each seed has a home of its own; demonstrations are of
-  // thousands of others. Each arm has the rate and the weight that did best on other seeds (docs/evidence.md).
+  // An episode has one command and the end, so an agent that does not know the home cannot look things up. Each seed of
+  // a run has a home of its own; the demonstrations come from thousands of others. Each arm has the learning rate and
+  // the weight that did best on other seeds (docs/evidence.md).
   home: {
     tasks: { levels: [2, 2], size: 2 },
     tasksOfSeed: (seed) => ({ home: 1000 + seed }),
@@ -71,9 +75,11 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     tokenizer: { vocabSize: 370, corpusEpisodes: 1500, novices: true },
     sft: { demonstrations: 3000, noviceShare: 0.5, imitateNovices: false, steps: 700, warmup: 30 },
     rl: { steps: 200, groups: 8, lr: 5e-4 },
-    arms: "grpo=grpo_token,grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3],own successes=rft,demonstrations=sft[rl.expertsOnly=true,rl.lr=1e-3],random play=random",
+    arms:
+      "grpo=grpo_token,grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3],own successes=rft," +
+      "demonstrations=sft[rl.expertsOnly=true,rl.lr=1e-3],random play=random",
   },
-  // As home; not tuned.
+  // The settings are those of home and were not tuned.
   castle: {
     tasks: { levels: [1, 2] },
     tasksOfSeed: (seed) => ({ castle: 1000 + seed }),
@@ -86,7 +92,7 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
   },
   terminal: {
     limits: { maxTurns: 5, maxActionTokens: 32, maxObservationTokens: 48 },
-    // The warm start imitates a novice, too; who imitates the expert alone from there on needs no rewards (docs/log.md).
+    // The warm start also imitates a novice. Imitating the expert only, from there on, needs no rewards (docs/log.md).
     arms: "grpo+echo=grpo_token+echo,the expert's demonstrations=sft[rl.expertsOnly=true]",
   },
   gridworld: {
@@ -133,7 +139,11 @@ export function listEnvironments(): string {
   return ["Environments (--env)", ...lines, "  options of all of them", ...Object.entries(common).map(line)].join("\n");
 }
 
-/** @param thoughts whether thoughts come before the actions @throws UsageError if the name is unknown */
+/**
+ * The settings of an environment.
+ * @param thoughts whether thoughts come before the actions
+ * @throws UsageError if the name is unknown
+ */
 export function environmentSettings(env: string, thoughts = false): EnvironmentSettings {
   if (Object.hasOwn(ENVIRONMENTS, env)) {
     const own = SETTINGS[env] ?? DEFAULTS;
@@ -145,7 +155,10 @@ export function environmentSettings(env: string, thoughts = false): EnvironmentS
   throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
 }
 
-/** What the environment of a run is made with: its training tasks, its held-out ones, the demonstrations of its warm start. */
+/**
+ * The options of a run's environment for training tasks, for held-out tasks, or for the demonstrations of the warm
+ * start.
+ */
 export function taskOptions(
   { tasks, trainTasks, demoTasks }: Tasks,
   use: "train" | "heldout" | "demo",
@@ -154,19 +167,21 @@ export function taskOptions(
   return { split: "train", ...tasks, ...(use === "train" ? trainTasks : demoTasks) };
 }
 
-/** @throws UsageError with the environment's own line if it does not take these options */
+/** Throws a UsageError with the environment's own message if it does not accept these options. */
 export function checkTasks(spec: EnvironmentSpec, tasks: Tasks): void {
   for (const use of ["heldout", "train", "demo"] as const) usage(() => spec.make(taskOptions(tasks, use)).close?.());
 }
 
-/** @throws UsageError that names the environments that have thoughts if this one has none */
+/** Throws a UsageError that names the environments with thoughts if this one has none. */
 export function checkThoughts(env: string): void {
   if (ENVIRONMENTS[env]!.thoughts !== undefined) return;
   const names = Object.keys(ENVIRONMENTS).filter((name) => ENVIRONMENTS[name]!.thoughts !== undefined);
-  throw new UsageError(`--set sft.thoughts: ${env} has no thoughts for its demonstrations; those that have: ${names.join(", ")}`); // prettier-ignore
+  throw new UsageError(
+    `--set sft.thoughts: ${env} has no thoughts for its demonstrations; those that have: ${names.join(", ")}`,
+  );
 }
 
-/** An environment's own options of tasks, with what `--set env.…`, `--set train.…` and `--set demo.…` say on top. */
+/** The task options of an environment, changed by `--set env.…`, `--set train.…` and `--set demo.…`. */
 export function tasksOf(env: string, { tasksOfSeed, ...own }: EnvironmentSettings, set: Settings, seed: number): Tasks {
   const always = tasksOfSeed ? { ...own.tasks, ...tasksOfSeed(seed) } : own.tasks;
   const spec = ENVIRONMENTS[env]!;
@@ -181,8 +196,8 @@ export function tasksOf(env: string, { tasksOfSeed, ...own }: EnvironmentSetting
 }
 
 /**
- * Only the environment knows whether its option is a number, a word or a list: each text is tried as what it looks like and, where
- * the environment refuses that, as the text itself.
+ * Reads options as the environment accepts them. Only the environment knows whether an option is a number, a word or a
+ * list, so each text is tried as what it looks like and, if the environment refuses that, as the text itself.
  */
 function readOptions(
   part: string,

@@ -1,6 +1,6 @@
 /**
- * The main job without its display: tokenizer, demonstrations, model, learner, evaluation. `run.ts` drives it; studies over
- * seeds call the same functions.
+ * The main job without its display: tokenizer, demonstrations, model, learner, evaluation. `run.ts` drives it; studies
+ * over seeds call the same functions.
  */
 import { type Device, Rng } from "../../engine/index.ts";
 import {
@@ -17,7 +17,8 @@ import { trainRlAsync } from "../../rl/async/train.ts";
 import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../../environments/index.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import type { DataOptions } from "../../rl/tasks/play.ts";
-import { evaluate, type Evaluation, evaluationOf, meanWorldLoss, passAt, worldLossExcess, worldModelLosses } from "../../rl/evaluate.ts"; // prettier-ignore
+import { evaluate, type Evaluation, evaluationOf, passAt } from "../../rl/evaluate.ts";
+import { meanWorldLoss, worldLossExcess, worldModelLosses } from "../../rl/evaluate.ts";
 import { AdaptiveEntropy, AdaptiveKl } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import type { RolloutOptions } from "../../rl/play/rollout.ts";
@@ -35,21 +36,25 @@ import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { threadWorkers } from "../threads.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
-/** Small micro-batches of rows of like length: a third of the work would otherwise be padding. */
+/** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
 export const MAX_BATCH_TOKENS = 1200;
 
 export interface HeldOutScore extends Evaluation {
-  /** −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play. */
+  /**
+   * −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play.
+   */
   readonly worldLoss: number;
-  /** The same on the half that is random play, and on the episodes that were just played. */
+  /** The same on the half that is random play. */
   readonly worldLossRandom: number;
+  /** The same on the episodes that were just played. */
   readonly worldLossOnPolicy: number;
-  /** The last without the entropy of the answers themselves, where the environment tells it. */
+  /** `worldLossOnPolicy` minus the entropy of the answers themselves, if the environment reports it. */
   readonly worldLossExcess?: number;
-  /** By k, if the tasks were tried more than once. */
+  /** pass@k by k, if the tasks were tried more than once. */
   readonly passAt?: Readonly<Record<string, number>>;
 }
 
+/** The parts of a run, made from its settings. */
 export class Experiment {
   readonly preset: Preset;
   readonly env: EnvironmentSpec;
@@ -81,7 +86,7 @@ export class Experiment {
   }
 
   newModel(tokenizer: Tokenizer, device: Device): Model {
-    // What ends an action is told, so that `generate` of `transformers` stops there, too.
+    // The configuration names the token that ends an action, so that `generate` of `transformers` stops there too.
     const { endId, padId } = templateFor(this.preset, tokenizer);
     const config = modelConfig({
       ...this.preset.model,
@@ -125,7 +130,7 @@ export class Experiment {
     });
   }
 
-  /** What a yardstick learns from, with the rate that RL would have: as many steps, as many episodes in each. */
+  /** The training of a yardstick: as many steps as RL, with as many episodes in each, and RL's learning rate. */
   async *#imitate(
     method: Yardstick,
     {
@@ -157,7 +162,7 @@ export class Experiment {
     }
   }
 
-  /** `reference` and `critic`: what the method needs of them (trainingState.ts). */
+  /** The RL phase. `reference` and `critic` are there if the method needs them (trainingState.ts). */
   rl(
     options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
       readonly signal?: AbortSignal;
@@ -176,7 +181,8 @@ export class Experiment {
       ...data,
       iterations,
       ...(gradEvery === undefined ? {} : { gradEvery }),
-      // A run that predicts nothing is compared with what ECHO would add to it, so that arms with and without can be laid side by side.
+      // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and without
+      // ECHO have the same metrics.
       ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
       objective: this.objective(),
       env: this.env,
@@ -186,7 +192,7 @@ export class Experiment {
       steps,
       lr: schedule({ lr, warmup }),
       maxBatchTokens: MAX_BATCH_TOKENS,
-      // A schedule takes the temperature's place.
+      // A schedule replaces the temperature.
       rollout: {
         ...sampling,
         ...(data.temperature ? {} : { temperature: temperature! }),
@@ -198,26 +204,33 @@ export class Experiment {
     return async ? trainRlAsync({ ...run, ...async, workers: threadWorkers(async.workers) }) : trainRl(run);
   }
 
-  /** What is played, and what it is worth. */
+  /** The data options, with the rewards. */
   #dataOptions(template: Template): DataOptions {
     const { reward } = this.preset.rl;
     const { options } = this.#data;
     return reward ? { ...options, reward: rewardOf(reward, template, longestCompletion(this.preset)) } : options;
   }
 
-  /** Parts of the run that remember earlier steps, under the names of their files in a checkpoint. */
+  /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */
   memories(): Readonly<Record<string, Memory>> {
     const { advantage, kl, entropy } = this.#objective;
     const beta = kl?.beta instanceof AdaptiveKl ? kl.beta : undefined;
-    return {
-      ...(beta ? { kl: { state: () => ({ beta: beta.beta }), restore: (saved) => beta.resume((saved as { beta: number }).beta) } } : {}), // prettier-ignore
-      ...(entropy instanceof AdaptiveEntropy ? { entropy: { state: () => entropy.state(), restore: (saved) => entropy.restore(saved as ReturnType<AdaptiveEntropy["state"]>) } } : {}), // prettier-ignore
-      ...(advantage.state ? { advantage: { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) } } : {}), // prettier-ignore
-      ...this.#data.memories,
-    };
+    const memories: Record<string, Memory> = {};
+    if (beta) {
+      const restore = (saved: unknown): void => beta.resume((saved as { beta: number }).beta);
+      memories["kl"] = { state: () => ({ beta: beta.beta }), restore };
+    }
+    if (entropy instanceof AdaptiveEntropy) {
+      const restore = (saved: unknown): void => entropy.restore(saved as ReturnType<AdaptiveEntropy["state"]>);
+      memories["entropy"] = { state: () => entropy.state(), restore };
+    }
+    if (advantage.state) {
+      memories["advantage"] = { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) };
+    }
+    return { ...memories, ...this.#data.memories };
   }
 
-  /** Always the same one: a KL coefficient that follows the KL is part of it. */
+  /** The objective of the run, always the same object, because it contains the adaptive KL coefficient. */
   objective(): Objective {
     return this.#objective;
   }
@@ -226,7 +239,10 @@ export class Experiment {
     return { ...this.preset.rollout, maxTokens: this.preset.model.maxPositions };
   }
 
-  /** Success on held-out tasks (the first `episodes` of a fixed list, sampled as in training), and the world-model losses there. */
+  /**
+   * Evaluates on the first `episodes` of a fixed list of held-out tasks, sampled as in training: success and
+   * world-model losses.
+   */
   async evaluate(
     model: Model,
     template: Template,
@@ -235,12 +251,13 @@ export class Experiment {
   ): Promise<HeldOutScore> {
     const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
     const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
-    // The first tries are those of an evaluation without others.
+    // All numbers but pass@k come from the first try, as if there were no others.
     const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
     let fixed = this.#fixed.get(template);
     if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template)));
     const judged = (await fixed).slice(0, episodes);
-    const losses = await worldModelLosses(model, template, judged.map(({ episode }) => episode)); // prettier-ignore
+    const fixedEpisodes = judged.map(({ episode }) => episode);
+    const losses = await worldModelLosses(model, template, fixedEpisodes);
     const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
     const own = await worldModelLosses(model, template, readable);
     const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
@@ -277,13 +294,16 @@ export class Experiment {
 
 interface EvaluateOptions {
   readonly signal?: AbortSignal;
-  /** Episodes of each task; default 1. With more, pass@k is estimated from them, and all else is of the first. */
+  /**
+   * Episodes per task; default 1. With more, pass@k is estimated from all of them, and everything else is measured on
+   * the first.
+   */
   readonly tries?: number;
   /** Who plays; default the model. */
   readonly player?: "model" | "random";
 }
 
-/** All of them, and then all of them again. */
+/** The list, repeated. */
 const repeated = <T>(values: readonly T[], times: number): T[] => Array.from({ length: times }, () => values).flat();
 
 /** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */

@@ -1,4 +1,4 @@
-/** Sizes and rates of the RL loop and of its sampler, where `--set rl.…`, `--set rollout.…` or TRL's configuration say them. */
+/** Sizes and rates of the RL loop and its sampler, from `--set rl.…`, `--set rollout.…` or TRL's configuration. */
 import type { GrpoTraining } from "../../rl/interop/grpoConfig.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import { UsageError } from "../flags.ts";
@@ -14,22 +14,27 @@ export interface LoopSettings {
   readonly rollout: SamplingNumbers;
 }
 
-/** Those of the values that are options of a table. */
+/** The values that are options of a table and not undefined. */
 const only = (values: object, fields: object): object =>
   Object.fromEntries(
     Object.entries(values).filter(([name, value]) => Object.hasOwn(fields, name) && value !== undefined),
   );
 
-/** @throws UsageError if both say one thing */
+/** The settings from `--set` and from TRL's configuration. @throws UsageError if both give the same one */
 export function loopSettings(set: Settings, trl?: GrpoTraining): LoopSettings {
   const { temperature: _, ...rollout } = set["rollout"] ?? {};
   const rl: LoopNumbers = only(set["rl"] ?? {}, LOOP.fields);
   const { learningRate: lr, rollout: sampling, ...loop } = trl ?? { rollout: {} };
   const given = { rl: { ...loop, ...(lr === undefined ? {} : { lr }) }, rollout: sampling };
-  for (const [part, own] of [["rl", rl], ["rollout", rollout]] as const) {
+  for (const [part, own] of [
+    ["rl", rl],
+    ["rollout", rollout],
+  ] as const) {
     const twice = Object.keys(own).find((name) => Object.hasOwn(given[part], name));
-    if (twice !== undefined) throw new UsageError(`--set ${part}.${twice}: --grpo-config says it, too; give one of them`);
-  } // prettier-ignore
+    if (twice !== undefined) {
+      throw new UsageError(`--set ${part}.${twice}: --grpo-config says it, too; give one of them`);
+    }
+  }
   return {
     sft: set["sft"] ?? {},
     tokenizer: set["tokenizer"] ?? {},
@@ -38,10 +43,23 @@ export function loopSettings(set: Settings, trl?: GrpoTraining): LoopSettings {
   };
 }
 
-/** Estimators that compare the episodes of a group: one alone teaches them nothing. */
-const NEED_GROUPS: ReadonlySet<string> = new Set(["grpo", "centred", "rloo", "opo", "max_rl", "pass_at_k", "gpg", "gdpo", "reinforce++-baseline", "optimal_token_baseline", "gigpo", "milestone"]); // prettier-ignore
+/** Estimators that compare the episodes of a group and learn nothing from a group of one. */
+const NEED_GROUPS: ReadonlySet<string> = new Set([
+  "grpo",
+  "centred",
+  "rloo",
+  "opo",
+  "max_rl",
+  "pass_at_k",
+  "gpg",
+  "gdpo",
+  "reinforce++-baseline",
+  "optimal_token_baseline",
+  "gigpo",
+  "milestone",
+]);
 
-/** @throws UsageError with one line on a number that the loop or the sampler cannot have */
+/** Throws a UsageError with one line if the loop or the sampler cannot have one of these numbers. */
 export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tokenizer = {} }: LoopSettings): void {
   usage(() => {
     LOOP.read(only(rl, LOOP.fields));
@@ -52,7 +70,9 @@ export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tok
   if (sft.noviceShare === 1 && sft.imitateNovices === false)
     throw new UsageError("--set sft.imitateNovices: with sft.noviceShare=1 there would be nobody to imitate");
   if (sft.steps !== undefined && sft.steps <= (sft.warmup ?? 0))
-    throw new UsageError(`--set sft.steps: expected more than sft.warmup, ${sft.warmup!}, in which the rate rises, got ${sft.steps}`); // prettier-ignore
+    throw new UsageError(
+      `--set sft.steps: expected more than sft.warmup, ${sft.warmup!}, in which the rate rises, got ${sft.steps}`,
+    );
   if (rl.groupSize === 1 && NEED_GROUPS.has(advantage.name)) {
     throw new UsageError(
       `--set rl.groupSize=1: the advantage ${advantage.name} compares the episodes of a group, which needs at least 2`,

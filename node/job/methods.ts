@@ -1,6 +1,6 @@
 /**
- * The method of a run: from names and numbers on the command line to settings that `config.json` keeps, and from those to the
- * objective. What does not fit together is a mistake of the user, one line, before anything is written.
+ * The method of a run: from names and numbers on the command line to the settings in `config.json`, and from those to
+ * the objective. If parts do not fit together, the user gets one line before anything is written.
  */
 import { readFileSync } from "node:fs";
 import { WorldgradError } from "../../engine/index.ts";
@@ -24,36 +24,36 @@ import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
 import { METHOD_PARTS, type RewardSettings } from "./parts.ts";
 import { once, type Settings } from "./settings.ts";
 
-/** What a run without a word about its method learns by. */
+/** The method of a run that names none. */
 export const DEFAULT_METHOD = "grpo_token+echo";
 
-/** A method by names and numbers: all of it that `config.json` needs to make it again. */
+/** A method as names and numbers: everything that `config.json` needs to make it again. */
 export interface MethodSettings extends Pick<
   MethodChoice,
   "entropy" | "imitation" | "rolloutFilter" | "maskTruncated" | "dropConstantGroups" | "rewardFrom" | "maxLength"
 > {
   /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
   readonly method: string;
-  /** Parts that take the place of the preset's. */
+  /** Parts in place of the preset's. */
   readonly advantage?: string;
   readonly loss?: string;
   readonly aggregation: Aggregation;
-  /** What was set of the parts, by part and option. */
+  /** Options of the parts, by part and option. */
   readonly options?: Settings;
-  /** A penalty on moving away from the warm start; with a target its coefficient follows the KL. */
+  /** A penalty on moving away from the warm start; with a target its coefficient adapts to the KL. */
   readonly kl?: KlChoice;
   readonly critic?: CriticOptions;
   readonly correction?: CorrectionOptions;
-  /** What the return has beside the outcome. */
+  /** The components of the return in addition to the outcome. */
   readonly reward?: RewardSettings;
-  /** Of the method `sft`: without the novice's demonstrations; none: with them. */
+  /** For the method `sft`: true leaves out the novice's demonstrations. */
   readonly expertsOnly?: boolean;
 }
 
-/** `--correction`: TIS truncates, IcePop masks. */
+/** The modes of `--correction`. */
 const CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
 
-/** TRL's configuration from a file. @throws UsageError with one line */
+/** Reads TRL's configuration from a file. @throws UsageError with one line */
 export function readGrpoConfig(path: string): { choice: MethodChoice; training: GrpoTraining } {
   let config: unknown;
   try {
@@ -68,7 +68,9 @@ export function readGrpoConfig(path: string): { choice: MethodChoice; training: 
 }
 
 /**
- * @param set what `--set` says @param trl what `--grpo-config` says: preset, loss, advantage and aggregation at once
+ * The method that the flags describe.
+ * @param set the settings from `--set`
+ * @param trl the method from `--grpo-config`, which has preset, loss, advantage and aggregation
  * @throws UsageError with one line if a name is unknown or the flags contradict each other
  */
 export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: MethodChoice): MethodSettings {
@@ -90,24 +92,30 @@ export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: Met
   });
 }
 
-/** A yardstick has none of RL's parts. */
+/** The settings of a yardstick, which has none of RL's parts. */
 function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings): MethodSettings {
   const { advantage, loss, aggregation, lambda, kl, klTarget, correction } = flags;
   checkYardstick(method, { advantage, loss, aggregation, lambda, kl, "kl-target": klTarget, correction }, set["rl"]);
   const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "correction", "rejection", "reward"];
   const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_PARTS, name) || OF_RL.includes(name));
-  if (part !== undefined) throw new UsageError(`--set ${part}.${Object.keys(set[part]!)[0]!}: ${part} is no part of --method ${method}, which is no RL`); // prettier-ignore
+  if (part !== undefined) {
+    const option = `${part}.${Object.keys(set[part]!)[0]!}`;
+    throw new UsageError(`--set ${option}: ${part} is no part of --method ${method}, which is no RL`);
+  }
   const expertsOnly = set["rl"]?.["expertsOnly"] === true;
   return { method, aggregation: "token-mean", ...(expertsOnly ? { expertsOnly } : {}) };
 }
 
-/** On top of TRL's configuration: add-ons, and what it does not say. */
+/** TRL's configuration with the add-ons and settings that it does not contain. */
 function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSettings {
-  const taken = (["advantage", "loss", "aggregation", "kl", "klTarget", "correction"] as const).find((name) => flags[name] !== undefined); // prettier-ignore
+  const said = ["advantage", "loss", "aggregation", "kl", "klTarget", "correction"] as const;
+  const taken = said.find((name) => flags[name] !== undefined);
   if (taken !== undefined) throw new UsageError(`--grpo-config says what --${dashed(taken)} says; give one of them`);
   const addOns = splitNames(flags.method ?? "grpo").filter((name) => name !== "grpo");
   const preset = addOns.find((name) => Object.hasOwn(METHODS, name));
-  if (preset !== undefined) throw new UsageError(`--grpo-config is a method of its own: of --method it takes add-ons only, not ${preset}`); // prettier-ignore
+  if (preset !== undefined) {
+    throw new UsageError(`--grpo-config is a method of its own: of --method it takes add-ons only, not ${preset}`);
+  }
   const { options, ...rest } = trl;
   const method = [...splitNames(trl.method!), ...addOns].join("+");
   return withSettings(flags, set, {
@@ -118,13 +126,15 @@ function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSett
   });
 }
 
-/** With `--lambda`, `--kl`, `--correction` and what `--set` says of them and of the parts. Nothing may be said twice. */
+/** Adds `--lambda`, `--kl`, `--correction` and the settings of the parts. Nothing may be given twice. */
 function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): MethodSettings {
   const { method } = base;
   const used = partsOf(base);
   const own = Object.entries(set).filter(([part]) => Object.hasOwn(METHOD_PARTS, part));
   for (const [part, values] of own) {
-    if (!used.includes(part)) throw new UsageError(`--set ${part}.${Object.keys(values)[0]!}: ${part} is no part of --method ${method}, whose parts are ${used.join(", ")}`); // prettier-ignore
+    if (used.includes(part)) continue;
+    const where = `--set ${part}.${Object.keys(values)[0]!}`;
+    throw new UsageError(`${where}: ${part} is no part of --method ${method}, whose parts are ${used.join(", ")}`);
   }
   const hasEcho = used.includes("echo");
   if (flags.lambda !== undefined && !hasEcho) {
@@ -158,7 +168,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   };
 }
 
-/** The bonus: a number, or what a controller is told; `rl.entropy` is where the controller begins. */
+/** The entropy bonus: a number, or the options of a controller, which starts at `rl.entropy`. */
 function entropySettings(set: Settings, given: MethodSettings["entropy"]): MethodSettings["entropy"] {
   const coefficient = set["rl"]?.["entropy"] as number | undefined;
   const adaptive = set["entropy"] as Partial<AdaptiveEntropyOptions> | undefined;
@@ -175,8 +185,9 @@ function entropySettings(set: Settings, given: MethodSettings["entropy"]): Metho
 function klSettings(flags: MethodFlags, set: Settings, given?: KlChoice): KlChoice | undefined {
   const beta = once("--kl", flags.kl, "kl.beta", set);
   const target = once("--kl-target", flags.klTarget, "kl.target", set);
-  const options = merged(given ? { kl: given as unknown as Settings[string] } : {}, set["kl"] ? { kl: set["kl"] } : {})["kl"]; // prettier-ignore
-  const kl = { ...options, ...(beta === undefined ? {} : { beta }), ...(target === undefined ? {} : { target }) } as Partial<KlChoice>; // prettier-ignore
+  const earlier: Settings = given ? { kl: given } : {};
+  const options = merged(earlier, set["kl"] ? { kl: set["kl"] } : {})["kl"];
+  const kl: Partial<KlChoice> = { ...options, ...present({ beta, target }) };
   if (kl.horizon !== undefined && kl.target === undefined)
     throw new UsageError("--set kl.horizon is about --kl-target; add --kl-target X");
   if (kl.beta !== undefined && kl.beta > 0 && (kl.target === undefined || kl.target > 0)) return kl as KlChoice;
@@ -209,11 +220,11 @@ function correctionSettings(
   }
   const options = merged(given ? { correction: given as unknown as Settings[string] } : {}, { correction: own });
   if (!rejection) return options["correction"];
-  // A rejection alone drops and does not weigh.
+  // A rejection alone only drops tokens, so all weights are 1.
   return { mode: "none", ...options["correction"], reject: rejection };
 }
 
-/** Both, part by part; an option that both say is an error. */
+/** Both settings, part by part. @throws UsageError if both have the same option */
 function merged(given: Settings = {}, set: Settings): Settings {
   const all: Record<string, Settings[string]> = { ...given };
   for (const [part, values] of Object.entries(set)) {
@@ -225,7 +236,7 @@ function merged(given: Settings = {}, set: Settings): Settings {
   return all;
 }
 
-/** Names of advantage, loss and add-ons. */
+/** The names of advantage, loss and add-ons. */
 function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "advantage" | "loss">): string[] {
   const parts = splitNames(method);
   const preset = METHODS[baseOf(parts)]!;
@@ -238,8 +249,10 @@ function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "a
  * @throws UsageError with one line if the parts do not fit together
  */
 export function objectiveFor(settings: MethodSettings, maxLength: number): Objective {
-  const { method, advantage, loss, aggregation, options = {}, reward, kl, entropy, imitation, rolloutFilter, critic, correction, maskTruncated, dropConstantGroups, rewardFrom } = settings; // prettier-ignore
-  // Nothing of it is asked for but what a run saves and reports: no reference, no critic, no memory.
+  const { method, aggregation, options = {}, reward, critic } = settings;
+  const { advantage, loss, kl, entropy, imitation, rolloutFilter, correction } = settings;
+  const { maskTruncated, dropConstantGroups, rewardFrom } = settings;
+  // A yardstick has no objective; this one needs no reference, no critic and no memory.
   if (isYardstick(method)) return objectiveOf({ method: "grpo", advantage: "none", loss: "reinforce" });
   return usage(() => {
     const used = partsOf(settings);
@@ -252,18 +265,8 @@ export function objectiveFor(settings: MethodSettings, maxLength: number): Objec
       method,
       aggregation,
       options: all,
-      ...present({
-        advantage,
-        loss,
-        kl,
-        entropy,
-        imitation,
-        rolloutFilter,
-        correction,
-        maskTruncated,
-        dropConstantGroups,
-        rewardFrom,
-      }),
+      ...present({ advantage, loss, kl, entropy, imitation, rolloutFilter, correction }),
+      ...present({ maskTruncated, dropConstantGroups, rewardFrom }),
       ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
       ...(critic && readsValues(used[0]!) ? { critic } : {}),
     });
@@ -278,7 +281,7 @@ const schedulesOf = (part: string, values: Settings[string]): object =>
 
 const readsValues = (advantage: string): boolean => ADVANTAGES[advantage]?.make().needs?.includes("values") ?? false;
 
-/** What is possible and would not do what its names say. */
+/** Throws if a combination is possible but would not do what its names say. */
 function checkSense(settings: MethodSettings, objective: Objective): void {
   const { method, critic } = settings;
   const base = baseOf(splitNames(method));
@@ -289,36 +292,43 @@ function checkSense(settings: MethodSettings, objective: Objective): void {
   }
   const hasWorld = learnsWorld(settings, objective);
   if (objective.rewardFrom && !hasWorld) {
-    throw new UsageError("--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: add +echo or +paw, with a weight above 0"); // prettier-ignore
+    throw new UsageError(
+      "--set rl.rewardFrom: before that step nothing is learnt but a world model, and the method has none: " +
+        "add +echo or +paw, with a weight above 0",
+    );
   }
   if (advantage.name === "none" && !hasWorld && !objective.kl && !objective.entropy) {
     throw new UsageError(
-      "--advantage none learns from no reward, and the method has no world model: add +echo or +paw, with a weight above 0",
+      "--advantage none learns from no reward, and the method has no world model: " +
+        "add +echo or +paw, with a weight above 0",
     );
   }
 }
 
-/** Whether the objective has a world model, and not at λ = 0, which is how `--lambda 0` says that there is none. */
+/** Whether the objective learns a world model. `--lambda 0` switches ECHO off. */
 export const learnsWorld = ({ options }: Pick<MethodSettings, "options">, objective: Objective): boolean =>
   worldsOf(objective).some(({ name }) => name !== "echo" || options?.["echo"]?.["lambda"] !== 0);
 
-/** Those of the given properties that are there. */
-function present<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(object).filter(([, v]) => v !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> }; // prettier-ignore
+type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** The properties that are not undefined. */
+function present<T extends object>(object: T): Present<T> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Present<T>;
 }
 
-/** The preset among the parts; add-ons alone stand on GRPO. */
+/** The preset among the parts; add-ons alone are added to GRPO. */
 const baseOf = (parts: readonly string[]): string => parts.find((name) => Object.hasOwn(METHODS, name)) ?? "grpo";
 
-/** PPO with a group's baseline is another method, and has a name. */
+/** The error for a preset with a critic and an advantage without: that would be another method, which has a name. */
 function criticless(base: string, { name }: AdvantageEstimator): UsageError {
-  const fitting = Object.keys(ADVANTAGES).filter(readsValues);
+  const fitting = Object.keys(ADVANTAGES).filter(readsValues).join(", ");
   return new UsageError(
-    `--method ${base} has a critic, which --advantage ${name} does not read: choose one of ${fitting.join(", ")}, or --method grpo`,
+    `--method ${base} has a critic, which --advantage ${name} does not read: ` +
+      `choose one of ${fitting}, or --method grpo`,
   );
 }
 
-/** The main job learns from rewards; losses over pairs and demonstrations have loops of their own. */
+/** Throws for losses over pairs and demonstrations, which have loops of their own: the main job learns from rewards. */
 function refuseOtherData(name: string): void {
   if (Object.hasOwn(PREFERENCE, name)) {
     throw new UsageError(`${name} learns from pairs, and the main job from rewards: use trainPreference in code`);
@@ -331,7 +341,7 @@ function refuseOtherData(name: string): void {
 
 const dashed = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
-/** Runs `make`; what the library finds wrong with the names becomes a message about the flags. */
+/** Runs `make` and turns errors of the library into errors about the flags. */
 export function usage<T>(make: () => T): T {
   try {
     return make();
@@ -342,7 +352,7 @@ export function usage<T>(make: () => T): T {
   }
 }
 
-/** Part of a folder's name: letters, digits and single dashes. */
+/** The method as part of a folder's name: letters, digits and single dashes. */
 export function methodSlug({ method, advantage, loss }: Pick<MethodSettings, "method" | "advantage" | "loss">): string {
   const names = [method, advantage, loss].filter((name) => name !== undefined).join("+");
   return names.replace(/[^A-Za-z0-9_]+/g, "-").replace(/-$/, "");

@@ -1,7 +1,7 @@
 /**
- * The parts of a run that `--set PART.OPTION=VALUE` reaches, each with the table of its options. The tables of methods and of the
- * data are the library's own; those of the job itself (sizes, rates, limits, weights of rewards) are declared here. An option that
- * is added to one of these tables is on the command line, in `--list` and in docs/methods.md at once.
+ * The parts of a run that `--set PART.OPTION=VALUE` reaches, each with the table of its options. The tables of methods
+ * and data belong to the library; those of the job itself (sizes, rates, limits, weights of rewards) are declared here.
+ * An option that is added to one of these tables is then on the command line, in `--list` and in docs/methods.md.
  */
 import { flag, number, oneOf, type Option, options, type OptionsOf, schedule } from "../../engine/optionTable.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
@@ -29,89 +29,96 @@ export type Fields = Readonly<Record<string, Option<unknown>>>;
 const COUNT = { integer: true, min: 1 };
 const WHOLE = { integer: true, min: 0 };
 
-/** Defaults are the environment's (environments.ts) or the main job's (presets.ts), so that none stands here. */
+/** Options of the tokenizer. The defaults come from the environment (environments.ts) or the main job (presets.ts). */
 export const TOKENIZER = options("--set tokenizer", {
-  vocabSize: number(undefined, "tokens in the vocabulary", COUNT),
-  corpusEpisodes: number(undefined, "episodes that the tokenizer is learnt from", COUNT),
-  novices: flag(undefined, "whether a novice plays its share of them, as of the demonstrations"),
+  vocabSize: number(undefined, "number of tokens in the vocabulary", COUNT),
+  corpusEpisodes: number(undefined, "number of episodes that the tokenizer is trained on", COUNT),
+  novices: flag(undefined, "whether a novice plays some of these episodes, in the same share as of the demonstrations"),
 });
 
 /** The warm start: supervised fine-tuning on demonstrations. */
 export const SFT = options("--set sft", {
-  loss: oneOf(["sft", "dft"], undefined, "−log p, or −p·log p"),
-  demonstrations: number(undefined, "episodes of the expert and the novice", COUNT),
-  noviceShare: number(undefined, "share of the demonstrations that a novice plays, who guesses", { min: 0, max: 1 }),
-  imitateNovices: flag(undefined, "whether the novice's actions are imitated, and not only read; by default yes"),
-  thoughts: flag(undefined, "whether a thought stands before each action, in environments that have them"),
+  loss: oneOf(["sft", "dft"], undefined, "the loss of a token: −log p (`sft`) or −p·log p (`dft`)"),
+  demonstrations: number(undefined, "number of episodes by the expert and the novice", COUNT),
+  noviceShare: number(undefined, "share of the demonstrations that a novice plays, who guesses actions", {
+    min: 0,
+    max: 1,
+  }),
+  imitateNovices: flag(undefined, "whether the novice's guesses are imitated and not only read; by default yes"),
+  thoughts: flag(undefined, "whether a thought comes before each action, in environments that have thoughts"),
   observationWeight: number(undefined, "weight of predicting the environment's answers", { min: 0 }),
-  steps: number(undefined, "updates; more than warmup", COUNT),
-  batchSize: number(undefined, "episodes in an update", COUNT),
+  steps: number(undefined, "number of updates; more than warmup", COUNT),
+  batchSize: number(undefined, "number of episodes in an update", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),
-  warmup: number(undefined, "updates in which the rate rises", WHOLE),
+  warmup: number(undefined, "number of updates in which the learning rate rises", WHOLE),
 });
 
 /** Numbers of the RL loop. */
 export const LOOP = options("--set rl", {
-  iterations: number(undefined, "passes over each batch of episodes; by default one", COUNT),
+  iterations: number(undefined, "number of passes over each batch of episodes; by default one", COUNT),
   gradEvery: number(
     undefined,
-    "steps between two comparisons of the world's gradient with the policy's; 0: never",
+    "number of steps between two comparisons of the world loss's gradient with the policy loss's; 0: never",
     WHOLE,
   ),
-  groups: number(undefined, "tasks in a step", COUNT),
-  groupSize: number(undefined, "episodes of each task", COUNT),
+  groups: number(undefined, "number of tasks in a step", COUNT),
+  groupSize: number(undefined, "number of episodes of each task", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),
-  warmup: number(undefined, "steps in which the rate rises", WHOLE),
-  clipNorm: number(undefined, "largest norm of the gradient", { above: 0 }),
-  weightDecay: number(undefined, "AdamW's decay", { min: 0 }),
+  warmup: number(undefined, "number of steps in which the learning rate rises", WHOLE),
+  clipNorm: number(undefined, "norm above which the gradient is clipped", { above: 0 }),
+  weightDecay: number(undefined, "AdamW's weight decay", { min: 0 }),
 });
 
-/** What `--set rl.…` reaches beside the loop: options of the method that have no part of their own. */
+/** The options of `--set rl.…`: those of the loop, and those of the method that have no part of their own. */
 const { imitation, maskTruncated, dropConstantGroups, rewardFrom } = METHOD.fields;
 const RL = {
-  entropy: number(0, "coefficient of the entropy bonus; with entropy.target where it begins", { min: 0 }),
+  entropy: number(0, "coefficient of the entropy bonus; with entropy.target its value at the start", { min: 0 }),
   imitation,
   maskTruncated,
   dropConstantGroups,
   rewardFrom,
-  expertsOnly: flag(undefined, "of --method sft: without the novice's demonstrations"),
+  expertsOnly: flag(undefined, "for --method sft: whether the novice's demonstrations are left out"),
   ...LOOP.fields,
 };
 
 /** The sampler and the limits of an episode. */
 export const ROLLOUT = options("--set rollout", {
   temperature: schedule(1, "sampling temperature", { above: 0 }),
-  topK: number(undefined, "only the k likeliest tokens are drawn; 0: all", WHOLE),
-  topP: number(undefined, "only the likeliest tokens that together have this probability are drawn", {
+  topK: number(undefined, "only the k most likely tokens can be drawn; 0: all", WHOLE),
+  topP: number(undefined, "only the most likely tokens that together have this probability can be drawn", {
     above: 0,
     max: 1,
   }),
-  minP: number(undefined, "only tokens with this share of the likeliest one's probability are drawn", {
+  minP: number(undefined, "only tokens with at least this share of the most likely token's probability can be drawn", {
     min: 0,
     max: 1,
   }),
-  maxTurns: number(undefined, "actions in an episode", COUNT),
-  maxActionTokens: number(undefined, "tokens in an action", COUNT),
-  maxObservationTokens: number(undefined, "tokens in an answer", COUNT),
+  maxTurns: number(undefined, "largest number of actions in an episode", COUNT),
+  maxActionTokens: number(undefined, "largest number of tokens in an action", COUNT),
+  maxObservationTokens: number(
+    undefined,
+    "largest number of tokens in an answer; longer answers are cut in the middle",
+    COUNT,
+  ),
 });
 
-/** Weights of what the return has beside the outcome, whose weight is 1 (rewards.ts). */
+/** The weights of components that are added to the outcome, whose weight is 1 (rewards.ts). */
 export const REWARD = options("--set reward", {
   format: number(undefined, "weight of well-formed actions", { min: 0 }),
   tools: number(undefined, "weight of calls without errors", { min: 0 }),
   overlong: number(undefined, "weight of the punishment for long completions (DAPO)", { min: 0 }),
   repetition: number(undefined, "weight of the punishment for repeated text", { min: 0 }),
-  cap: number(undefined, "bound on the sum of these", { min: 0 }),
+  cap: number(undefined, "largest absolute value of the weighted sum of these components", { min: 0 }),
 });
 
-const by = oneOf(["family", "level"], "family", "what the kinds of tasks are");
-const tasks = number(256, "of `pools`: how many tasks there are in all", { integer: true, min: 1, max: 100_000 });
+const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");
+const tasks = number(256, "total number of tasks in `pools`", { integer: true, min: 1, max: 100_000 });
 
-/** Options of a table that text can give. */
+/** The options of a table that can be given as text. */
 export const plain = (fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, { kind }]) => kind !== "code"));
 
-/** How tasks can be chosen, each with the options that `--set curriculum.…` gives it. */
+/** The curricula, each with its options of `--set curriculum.…`. */
 export const CURRICULA = {
   learnability: { by, ...plain(LEARNABILITY.fields) },
   failed: plain(FAILED_TASKS.fields),
@@ -119,13 +126,14 @@ export const CURRICULA = {
   pools: { tasks, ...plain(DIFFICULTY_POOLS.fields) },
 } as const satisfies Readonly<Record<string, Fields>>;
 
-/** Tables of the parts of a method, under the names of `--list`; pairs and demonstrations have loops of their own. */
+/** The option tables of methods by name. */
 const fieldsOf = (entries: Readonly<Record<string, Entry<unknown>>>): Readonly<Record<string, Fields>> =>
   Object.fromEntries(Object.entries(entries).map(([name, entry]) => [name, plain(entry.options.fields)]));
+/** Whether a part learns from rewards; losses over pairs and demonstrations have loops of their own. */
 const isOfRewards = ([name]: readonly [string, unknown]): boolean =>
   !Object.hasOwn(PREFERENCE, name) && !Object.hasOwn(SUPERVISED, name);
 
-/** Options of the parts of a method. */
+/** The options of the parts of a method. */
 export const METHOD_PARTS: Readonly<Record<string, Fields>> = Object.fromEntries(
   Object.entries({
     ...fieldsOf(POLICY_LOSSES),
@@ -135,7 +143,7 @@ export const METHOD_PARTS: Readonly<Record<string, Fields>> = Object.fromEntries
   }).filter(isOfRewards),
 );
 
-/** Options around the method: of the objective, of the loop, and of the data. */
+/** Further options: of the objective, of the loop, and of the data. */
 export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   kl: KL_PENALTY.fields,
   entropy: ADAPTIVE_ENTROPY.fields,
@@ -155,7 +163,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   guide: plain(EXPERT_PREFIX.fields),
   exploration: {
     epsilon: EXPLORATION.fields.epsilon,
-    choose: oneOf(["random", "expert"], "random", "whose actions they are"),
+    choose: oneOf(["random", "expert"], "random", "who chooses the exploring actions"),
   },
 };
 

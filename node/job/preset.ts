@@ -1,27 +1,34 @@
-/** The settings of a run as data: what its `config.json` holds, so that it can be repeated and resumed. presets.ts makes them. */
+/**
+ * The settings of a run as data: what its `config.json` holds, so that it can be repeated and resumed. presets.ts makes
+ * them.
+ */
 import type { EnvironmentOptions } from "../../environments/index.ts";
 import type { DataSettings } from "./data.ts";
 import type { MethodSettings } from "./methods.ts";
 
-/** Options of an environment as plain data. The run itself chooses between training tasks and held-out ones. */
+/** Options of an environment as plain data. The run itself chooses between training and held-out tasks. */
 export type TaskOptions = Omit<EnvironmentOptions, "split"> & Readonly<Record<string, unknown>>;
 
-/** Of training and evaluation alike; and what of them is different in training alone, and in the demonstrations alone. */
+/** The task options of training and evaluation, and changes to them for training only and for demonstrations only. */
 export interface Tasks {
   readonly tasks?: TaskOptions;
-  /** A control may train in a changed world; it is evaluated in the true one. */
+  /**
+   * Changes for training only: a control experiment may train in a changed environment. It is evaluated in the
+   * unchanged one.
+   */
   readonly trainTasks?: TaskOptions;
-  /** Those of the warm start, and what the tokenizer is learnt from. */
+  /** Changes for the demonstrations of the warm start and for the corpus of the tokenizer. */
   readonly demoTasks?: TaskOptions;
 }
 
+/** All settings of a run. */
 export interface Preset extends Tasks {
   readonly env: string;
   readonly seed: number;
   readonly tokenizer: {
     readonly vocabSize: number;
     readonly corpusEpisodes: number;
-    /** Whether a novice plays its share of them, as of the demonstrations; none: no. */
+    /** Whether a novice plays some of these episodes, in the same share as of the demonstrations. Default: no. */
     readonly novices?: boolean;
   };
   readonly model: {
@@ -33,22 +40,26 @@ export interface Preset extends Tasks {
     readonly ropeTheta: number;
     readonly initializerRange: number;
   };
-  /** Warm start: supervised fine-tuning on a limited set of demonstrations. */
+  /** The warm start: supervised fine-tuning on a limited set of demonstrations. */
   readonly sft: {
     readonly demonstrations: number;
     /**
-     * Share of the demonstrations that a novice plays (random commands with names of the task), the rest is the expert's: a mixture
-     * as in the `medium-expert` sets of D4RL (Fu et al. 2020, arXiv 2004.07219). Imitation copies both; which of them pays is for
-     * RL to find out. And the model reads what a terminal answers to mistakes, of which an expert makes none.
+     * The share of the demonstrations that a novice plays (random commands with names from the task); the expert plays
+     * the rest. The mixture is as in the `medium-expert` sets of D4RL (Fu et al. 2020, arXiv 2004.07219). Imitation
+     * copies both, and RL has to find out which of them pays. The novice's episodes also show the model how a terminal
+     * answers mistakes, because an expert makes none.
      */
     readonly noviceShare: number;
-    /** Whether what the novice guesses is imitated, too, and not only read; none: yes. */
+    /** Whether the novice's guesses are imitated and not only read. Default: yes. */
     readonly imitateNovices?: boolean;
-    /** Whether thoughts come before the actions (the environment's `thoughts`), and the agent is read as one that thinks; none: no. */
+    /**
+     * Whether thoughts come before the actions (the environment's `thoughts`), so that the template has tags for
+     * actions. Default: no.
+     */
     readonly thoughts?: boolean;
-    /** The model has read nothing before: it also reads the terminal's answers in the demonstrations, at this weight. */
+    /** The weight of predicting the answers in the demonstrations. The model has had no other pretraining. */
     readonly observationWeight: number;
-    /** −log p, or DFT's −p·log p; none: the first. */
+    /** −log p (`sft`, the default) or DFT's −p·log p (`dft`). */
     readonly loss?: "sft" | "dft";
     readonly steps: number;
     readonly batchSize: number;
@@ -56,7 +67,7 @@ export interface Preset extends Tasks {
     readonly warmup: number;
     readonly checkpointEvery: number;
   };
-  /** The method (methods.ts), and how it is run. */
+  /** The method (methods.ts), and the sizes and rates of RL. */
   readonly rl: MethodSettings & {
     readonly steps: number;
     readonly groups: number;
@@ -66,9 +77,12 @@ export interface Preset extends Tasks {
     readonly betas: readonly [number, number];
     readonly clipNorm: number;
     readonly weightDecay: number;
-    /** Passes over each batch of episodes; none: one. */
+    /** The number of passes over each batch of episodes. Default: one. */
     readonly iterations?: number;
-    /** Steps between two comparisons of the world model's gradient with the policy's (rl/train/gradients.ts); none: the library's. */
+    /**
+     * The number of steps between two comparisons of the world loss's gradient with the policy loss's
+     * (rl/train/gradients.ts). Default: the library's.
+     */
     readonly gradEvery?: number;
   };
   readonly rollout: {
@@ -80,16 +94,16 @@ export interface Preset extends Tasks {
     readonly maxActionTokens: number;
     readonly maxObservationTokens: number;
   };
-  /** What is played beside new tasks, and how (data.ts); none: nothing. */
+  /** Settings of the data (data.ts). Default: new tasks only. */
   readonly data?: DataSettings;
-  /** Threads that play while the learner learns (rl/async); none: play and learn in turn. */
+  /** Threads that play while the learner learns (rl/async). Default: playing and learning in turn. */
   readonly async?: { readonly workers: number; readonly maxStaleness: number };
-  /** Held-out tasks: `episodes` at every evaluation during training, `finalEpisodes` before and after. */
+  /** The number of held-out tasks: `episodes` in evaluations during training, `finalEpisodes` before and after it. */
   readonly evaluation: {
     readonly every: number;
     readonly episodes: number;
     readonly finalEpisodes: number;
-    /** Episodes of each task before and after, for pass@k; none: one. */
+    /** The number of episodes per task before and after training, for pass@k. Default: one. */
     readonly tries?: number;
   };
   readonly checkpointEvery: number;

@@ -1,4 +1,4 @@
-/** The settings of the main job, in one place. A run's `config.json` holds them all, so a run can be repeated and resumed. */
+/** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
 import type { Tokenizer } from "../../nn/index.ts";
 import { checkPlay } from "../../rl/tasks/play.ts";
 import { checkPredictions } from "../../rl/tasks/predictions.ts";
@@ -25,8 +25,9 @@ import { parseSettings } from "./settings.ts";
 import { threadWorkers } from "../threads.ts";
 
 /**
- * Initial weights of about 1/√hiddenSize: with the usual 0.02 models this narrow hardly start to learn. Many narrow heads and fast
- * rotations (the usual theta is 10,000) bring the copying of names forward by a thousand steps (docs/log.md).
+ * The models by size. Initial weights are about 1/√hiddenSize, because with the usual 0.02 models this narrow hardly
+ * start to learn. With many narrow heads and fast rotations (the usual theta is 10,000), models learn to copy names a
+ * thousand steps earlier (docs/log.md).
  */
 const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
   tiny: {
@@ -58,18 +59,20 @@ const MODELS: Readonly<Record<ModelSize, Preset["model"]>> = {
   },
 };
 
-/** Tokens at most that the agent writes in an episode. */
+/** The largest number of tokens that the agent can write in an episode. */
 export const longestCompletion = ({ rollout, model }: Preset): number =>
   Math.min(model.maxPositions, rollout.maxTurns * rollout.maxActionTokens);
 
-/** Around an action that has a thought before it. One byte each: a token of its own in every vocabulary. */
+/**
+ * The tags around an action that has a thought before it. Each is one byte and therefore a token in every vocabulary.
+ */
 const ACTION_TAGS = ["[", "]"] as const;
 
 /** The chat template of a run. */
 export const templateFor = ({ sft }: Pick<Preset, "sft">, tokenizer: Tokenizer): Template =>
   new Template(tokenizer, sft.thoughts ? { action: ACTION_TAGS } : {});
 
-/** The settings that a run's `config.json` holds. @throws UsageError if it is not one that the main job wrote */
+/** The settings in a run's `config.json`. @throws UsageError if the main job did not write the file */
 export function presetOf(folder: RunFolder): Preset {
   const preset = folder.config["preset"] as Partial<Preset> | undefined;
   const parts = ["tokenizer", "model", "sft", "rl", "rollout", "evaluation"] as const;
@@ -77,11 +80,10 @@ export function presetOf(folder: RunFolder): Preset {
   if (missing !== undefined)
     throw new UsageError(`${folder.path}: its config.json has no settings "${missing}" of the main job`);
   if (!Object.hasOwn(ENVIRONMENTS, preset?.env ?? "")) {
-    throw new UsageError(
-      `${folder.path}: its config.json names the environment "${preset?.env}", expected ${Object.keys(ENVIRONMENTS).join(", ")}`,
-    );
+    const known = Object.keys(ENVIRONMENTS).join(", ");
+    throw new UsageError(`${folder.path}: its config.json names the environment "${preset?.env}", expected ${known}`);
   }
-  // Runs from before methods had names.
+  // Runs of earlier versions have no name of a method.
   const known = { ...preset, rl: { method: DEFAULT_METHOD, ...preset!.rl } } as Preset;
   checkPreset(known);
   return known;
@@ -143,14 +145,14 @@ export function presetFor(options: StartOptions): Preset {
   return preset;
 }
 
-/** @throws UsageError if there is a bound on staleness and nobody who could play ahead */
+/** The settings of workers. @throws UsageError if there is a bound on staleness but no workers */
 function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "async"> {
   if (workers !== undefined) return { async: { workers, maxStaleness } };
   if (maxStaleness === 0) return {};
   throw new UsageError("--max-staleness is for threads that play ahead of the learner; add --workers N");
 }
 
-/** Makes everything that the settings name, once, so that what does not fit together is said before anything is written. */
+/** Makes everything that the settings name once, so that contradictions are reported before anything is written. */
 function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env, seed } = preset;
   checkTasks(ENVIRONMENTS[env]!, preset);
@@ -172,7 +174,7 @@ function modelFor(size: ModelSize, { maxPositions = 0, small = {} }: Environment
   return { ...model, maxPositions: Math.max(model.maxPositions, maxPositions) };
 }
 
-/** Every part of the main job in a few seconds; nothing is learnt. */
+/** Small settings that go through every part of the main job in a few seconds; the agent learns nothing. */
 function quick(full: Preset, options: StartOptions, said: LoopSettings): Preset {
   return {
     ...full,

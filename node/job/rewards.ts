@@ -1,6 +1,7 @@
 /**
- * What a run's return has beside the outcome: form, use of tools, length, repetition, each at a small weight, capped together, so that
- * none outweighs the outcome (rl/rewards/composite.ts). The components are kept apart in the episodes, for metrics and for GDPO.
+ * The components of a run's return in addition to the outcome: form, use of tools, length and repetition. Each has a
+ * small weight, and their sum is capped so that it cannot outweigh the outcome (rl/rewards/composite.ts). Episodes also
+ * keep the components separately, for metrics and for GDPO.
  */
 import { formatScore, repetitionPenalty, toolEfficiency } from "../../rl/rewards/behaviour.ts";
 import { composite, type CompositeReward, type RewardComponent } from "../../rl/rewards/composite.ts";
@@ -12,44 +13,55 @@ import { UsageError } from "../flags.ts";
 import type { RewardSettings } from "./parts.ts";
 import type { Settings } from "./settings.ts";
 
-/** What GDPO compares beside the outcome where nobody says it: the customary weights. With the outcome alone it would be another GRPO. */
+/** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
-/** @throws UsageError on a cap that would bound nothing */
+/** The settings of the components. @throws UsageError on a cap that would bound nothing */
 export function rewardSettings(set: Settings, advantage: string): RewardSettings | undefined {
   const given = set["reward"] as RewardSettings | undefined;
   const { cap, ...weights } = given ?? {};
   if (cap !== undefined && Object.keys(weights).length === 0)
-    throw new UsageError("--set reward.cap bounds what the return has beside the outcome, which is nothing; add --set reward.format=0.2 or another"); // prettier-ignore
+    throw new UsageError(
+      "--set reward.cap bounds what the return has beside the outcome, which is nothing; " +
+        "add --set reward.format=0.2 or another",
+    );
   if (advantage !== "gdpo") return given;
   if (cap !== undefined)
-    throw new UsageError("--set reward.cap bounds a sum, and the advantage gdpo compares the components one by one; leave it out"); // prettier-ignore
+    throw new UsageError(
+      "--set reward.cap bounds a sum, and the advantage gdpo compares the components one by one; leave it out",
+    );
   return given ?? CUSTOMARY;
 }
 
-/** By component, as GDPO counts them. */
+/** The weights of all components, for GDPO. */
 export function rewardWeights(settings: RewardSettings): Record<string, number> {
   return { outcome: 1, ...Object.fromEntries(Object.entries(settings).filter(([name]) => name !== "cap")) };
 }
 
-/** Share of the longest completion from which DAPO's overlong punishment begins. */
+/** The share of the longest completion at which DAPO's overlong punishment begins. */
 const OVERLONG_FROM = 0.8;
 
 type Scores = Readonly<Record<keyof Omit<RewardSettings, "cap">, (trajectory: Trajectory) => number>>;
 
-/** @throws on weights and caps that let form outweigh the outcome */
+/** Throws on weights and caps that let the components outweigh the outcome. */
 export function checkRewards(settings: RewardSettings): void {
   const nothing = (): number => 0;
   compositeOf(settings, { format: nothing, tools: nothing, overlong: nothing, repetition: nothing });
 }
 
-/** @param maxLength tokens at most that the agent writes in an episode */
+/**
+ * The function that computes an episode's return.
+ * @param maxLength the largest number of tokens that the agent can write in an episode
+ */
 export function rewardOf(
   settings: RewardSettings,
   template: Template,
   maxLength: number,
 ): (trajectory: Trajectory) => CompositeReward {
-  const textOf = (t: Trajectory): string => turnsOf(t, template).map(({ action }) => action).join("\n"); // prettier-ignore
+  const textOf = (t: Trajectory): string => {
+    const actions = turnsOf(t, template).map(({ action }) => action);
+    return actions.join("\n");
+  };
   return compositeOf(settings, {
     format: (t) => formatScore(t),
     tools: (t) => toolEfficiency(turnsOf(t, template), { tools: [], unknown: 0 }),

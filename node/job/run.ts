@@ -1,6 +1,6 @@
 /**
- * A run of the main job, from its folder: warm start, evaluation, RL, evaluation. It can be stopped after any step and continued
- * from its last checkpoint, bitwise as if it had never stopped (times excepted).
+ * A run of the main job, from its folder: warm start, evaluation, RL, evaluation. It can be stopped after any step and
+ * continued from its last checkpoint, bitwise as if it had never stopped (times excepted).
  */
 import { type Device, treeLeaves } from "../../engine/index.ts";
 import { fail } from "../../engine/errors.ts";
@@ -30,26 +30,31 @@ import { showSettings } from "./settings.ts";
 import { phaseOf } from "./yardsticks.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
 
-/** What a checkpoint remembers besides tensors. */
+/** The part of a checkpoint that is not tensors. */
 interface State {
   readonly phase: "sft" | "rl";
-  /** Steps of that phase that are done. */
+  /** The number of finished steps of that phase. */
   readonly done: number;
   readonly optimizerStep: number;
   /** The RL step that was evaluated last. */
   readonly evaluated: number;
   /** The evaluation of the warm start. */
   readonly before: Evaluation | null;
-  /** Wall time up to here, over all sessions. What a killed session did after its last checkpoint is lost, its time too. */
+  /**
+   * The wall time up to here, over all sessions. It does not count what a killed session did after its last checkpoint.
+   */
   readonly seconds: number;
 }
 
 const TRANSCRIPTS_EVERY = 5;
-/** Held-out episodes of each evaluation that are written down: always the same tasks, so that their ways can be followed. */
+/**
+ * How many held-out episodes of each evaluation get a transcript. The tasks are always the same, so that progress on
+ * them is visible.
+ */
 const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2;
 
-/** Model and tokenizer of a checkpoint: what `generate` needs. */
+/** The model and the tokenizer of a checkpoint. */
 export function modelFromCheckpoint(checkpoint: Checkpoint, device: Device): { model: Model; tokenizer: Tokenizer } {
   const text = (name: string): string => new TextDecoder().decode(fileOf(checkpoint, name));
   const tokenizer = tokenizerFromJSON(JSON.parse(text("tokenizer.json")));
@@ -60,6 +65,7 @@ function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
   return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
 }
 
+/** A run in its folder. */
 export class Run {
   readonly #folder: RunFolder;
   readonly #preset: Preset;
@@ -70,10 +76,10 @@ export class Run {
   #model!: Model;
   #template!: Template;
   #optimizer: AdamW<TransformerParams> | undefined;
-  /** From where RL begins. */
+  /** Exists from the start of RL on. */
   #companions: Companions | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
-  /** Wall time of the sessions before this one, and when this one began. */
+  /** The wall time of earlier sessions, and when this session began. */
   #earlierSeconds = 0;
   #started = 0;
 
@@ -87,20 +93,24 @@ export class Run {
   }
 
   /**
-   * Its first part alone: to where RL begins, with a checkpoint there, from which a run of any method can begin.
-   * @returns the warm start's score, or `null` if it was stopped
+   * The first part of a run: up to the start of RL, where a checkpoint is saved, from which a run of any method can
+   * start.
+   * @returns the score of the warm start, or `null` if the run was stopped
    */
   async warmUp(resume: boolean): Promise<Evaluation | null> {
     this.#started = performance.now();
     await this.#prepare(resume);
-    this.#observer.note(
-      `model: ${this.#parameters().toLocaleString("en")} parameters, ${this.#template.tokenizer.vocabSize} tokens in the vocabulary`,
-    );
+    const parameters = this.#parameters().toLocaleString("en");
+    const { vocabSize } = this.#template.tokenizer;
+    this.#observer.note(`model: ${parameters} parameters, ${vocabSize} tokens in the vocabulary`);
     await this.#warmStart();
     return this.#signal.aborted ? null : this.#evaluateBefore();
   }
 
-  /** Runs to the end, or until the signal: then what was learnt is saved. @returns the summary, or `null` if it was stopped */
+  /**
+   * Runs to the end, or until the signal is aborted; then the progress is saved.
+   * @returns the summary, or `null` if the run was stopped
+   */
   async run(resume: boolean): Promise<Summary | null> {
     const before = await this.warmUp(resume);
     if (before === null) return null;
@@ -135,7 +145,7 @@ export class Run {
     this.#model = model;
     this.#template = templateFor(this.#preset, tokenizer);
     const saved = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as Omit<State, "seconds">;
-    this.#state = { seconds: 0, ...saved }; // older checkpoints did not count them
+    this.#state = { seconds: 0, ...saved }; // checkpoints of earlier versions have no seconds
     this.#earlierSeconds = this.#state.seconds;
     this.#optimizer = this.#newOptimizer();
     restoreOptimizer(
@@ -145,7 +155,7 @@ export class Run {
       this.#state.optimizerStep,
     );
     if (this.#state.phase === "rl") {
-      // Before the first step they follow from the warm start, which may be that of a run with another method.
+      // Before the first step they are made from the warm start, which may come from a run with another method.
       this.#companions =
         this.#state.done === 0
           ? await Companions.ofWarmStart(this.#experiment, model)
@@ -169,7 +179,13 @@ export class Run {
     const demonstrations = await this.#experiment.demonstrations(this.#template);
     this.#optimizer ??= this.#newOptimizer();
     const clock = stopwatch();
-    const loop = this.#experiment.sft({ model: this.#model, template: this.#template, optimizer: this.#optimizer, demonstrations, startStep: this.#state.done }); // prettier-ignore
+    const loop = this.#experiment.sft({
+      model: this.#model,
+      template: this.#template,
+      optimizer: this.#optimizer,
+      demonstrations,
+      startStep: this.#state.done,
+    });
     for await (const report of loop) {
       const metrics = timed(report, clock());
       this.#folder.appendMetrics({ step: report.step, phase: "sft", ...metrics });
@@ -182,7 +198,7 @@ export class Run {
     if (this.#state.done % this.#preset.sft.checkpointEvery !== 0) await this.#save();
   }
 
-  /** The warm start's score on held-out tasks; known already when the run was resumed later than that. */
+  /** The score of the warm start on held-out tasks; a resumed run may know it already. */
   async #evaluateBefore(): Promise<Evaluation | null> {
     if (this.#state.before !== null) return this.#state.before;
     const score = await this.#evaluateAsPhase("evaluating the warm start on held-out tasks");
@@ -201,12 +217,23 @@ export class Run {
     const { method } = this.#preset.rl;
     this.#observer.phase(phaseOf(method).during, steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();
+    const due = (): boolean => {
+      const { done, evaluated } = this.#state;
+      return done % every === 0 && done < steps && evaluated < done;
+    };
     // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
-    const due = (): boolean => this.#state.done % every === 0 && this.#state.done < steps && this.#state.evaluated < this.#state.done; // prettier-ignore
     if (due()) await this.#evaluate(episodes);
     const clock = stopwatch();
     const { reference, critic } = this.#companions ?? fail("reinforce: the warm start has not ended");
-    const loop = this.#experiment.rl({ model: this.#model, template: this.#template, optimizer: this.#optimizer, reference, critic, startStep: this.#state.done, signal: this.#signal }); // prettier-ignore
+    const loop = this.#experiment.rl({
+      model: this.#model,
+      template: this.#template,
+      optimizer: this.#optimizer,
+      reference,
+      critic,
+      startStep: this.#state.done,
+      signal: this.#signal,
+    });
     for await (const report of loop) {
       const metrics = timed(report, clock());
       this.#folder.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
@@ -220,21 +247,21 @@ export class Run {
     }
     if (this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();
     if (this.#signal.aborted) return null;
-    // Nobody learns: its one evaluation stands where the others' last does.
+    // Random play takes no steps; its evaluation counts as the one after the last step.
     if (method === "random") this.#state = { ...this.#state, done: steps };
     return this.#evaluateAsPhase("evaluating on held-out tasks");
   }
 
-  /** The evaluations before and after, each a phase of its own. */
+  /** An evaluation before or after training, as a phase of its own. */
   async #evaluateAsPhase(name: string): Promise<Omit<Evaluation, "label"> | null> {
     this.#observer.phase(name, 1);
     const { finalEpisodes, tries = 1 } = this.#preset.evaluation;
     const score = await this.#evaluate(finalEpisodes, tries);
-    if (score !== null) this.#observer.update(1, {}); // or it would stand there as not begun, under its own result
+    if (score !== null) this.#observer.update(1, {}); // otherwise the phase would be shown as not begun
     return score;
   }
 
-  /** Plays held-out tasks; a line in the metrics. `null` if the run was stopped meanwhile. */
+  /** Plays held-out tasks and writes a line of metrics; `null` if the run was stopped meanwhile. */
   async #evaluate(episodes: number, tries = 1): Promise<Omit<Evaluation, "label"> | null> {
     const isRandom = this.#state.phase === "rl" && this.#preset.rl.method === "random";
     const options = { signal: this.#signal, tries, player: isRandom ? "random" : "model" } as const;
@@ -256,7 +283,8 @@ export class Run {
     });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };
-    const result = { episodes, successes, meanTurns, ...losses, ...(passAt ? { passAt } : {}), families: familyScores(score) }; // prettier-ignore
+    const rates = passAt ? { passAt } : {};
+    const result = { episodes, successes, meanTurns, ...losses, ...rates, families: familyScores(score) };
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     if (!isRandom) await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
     return result;
@@ -266,9 +294,10 @@ export class Run {
     const shown = episodes.filter(({ masked }) => !masked);
     if (shown.length === 0) return;
     const step = this.#globalStep(this.#state.done);
-    const records = await describeHeldOut(this.#model, this.#template, shown, step, this.#preset.rollout.maxObservationTokens); // prettier-ignore
+    const { maxObservationTokens } = this.#preset.rollout;
+    const records = await describeHeldOut(this.#model, this.#template, shown, step, maxObservationTokens);
     for (const record of records) this.#folder.appendTranscript(record);
-    // Another of the tasks each time.
+    // Each evaluation shows another of the tasks.
     const turn = this.#state.phase === "rl" ? this.#state.done / this.#preset.evaluation.every : 0;
     this.#observer.transcript(records[Math.floor(turn) % records.length]!);
   }
@@ -281,7 +310,10 @@ export class Run {
     this.#observer.transcript(records[0]!);
   }
 
-  /** Metrics first, then the checkpoint: it remembers how long the logs are. */
+  /**
+   * Saves a checkpoint. The metrics of a step must be written before, because a checkpoint records the lengths of the
+   * logs.
+   */
   async #save(): Promise<void> {
     const { config } = this.#model;
     const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
@@ -296,7 +328,7 @@ export class Run {
     this.#folder.pruneCheckpoints(CHECKPOINTS_KEPT);
   }
 
-  /** Wall time of the run so far, sessions before this one included. */
+  /** The wall time of the run so far, including earlier sessions. */
   #seconds(): number {
     return this.#earlierSeconds + (performance.now() - this.#started) / 1000;
   }
@@ -305,7 +337,7 @@ export class Run {
     return estimateParameters(this.#model.config);
   }
 
-  /** Steps since the start of the run. */
+  /** The number of steps since the start of the run. */
   #globalStep(step: number): number {
     return this.#state.phase === "sft" ? step : this.#preset.sft.steps + step;
   }
@@ -321,10 +353,12 @@ function familyScores(score: HeldOutScore): Evaluation["families"] & object {
   return Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Lets signals, timers and messages be heard: training on the CPU waits only for promises that are settled, and they come first. */
+/**
+ * Lets signals, timers and messages through. Training on the CPU only awaits settled promises, which run before these.
+ */
 const turnOfOthers = (): Promise<void> => new Promise((next) => setImmediate(next));
 
-/** Seconds since the last call. */
+/** A function that returns the seconds since its last call. */
 function stopwatch(): () => number {
   let last = performance.now();
   return () => {

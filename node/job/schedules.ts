@@ -1,6 +1,7 @@
 /**
- * Numbers that change with the steps, as text and as data: `0.05` stays, `1..0.6@100` goes from 1 to 0.6 over 100 steps and stays there,
- * `1..0.6@100:cosine` and `:exponential` on another way, `0:0.05,50:0.02` changes at step 50. `config.json` holds the data.
+ * Numbers that change with the steps, as text and as plain data for `config.json`. `0.05` is constant. `1..0.6@100`
+ * goes linearly from 1 to 0.6 over 100 steps and stays there; `1..0.6@100:cosine` and `1..0.6@100:exponential` have
+ * other shapes. `0:0.05,50:0.02` changes at step 50.
  */
 import type { Schedule } from "../../nn/index.ts";
 import { temperatureSchedule } from "../../rl/tasks/exploration.ts";
@@ -10,6 +11,7 @@ import { UsageError } from "../flags.ts";
 const SHAPES = ["linear", "cosine", "exponential"] as const;
 type Shape = (typeof SHAPES)[number];
 
+/** A schedule as plain data. */
 export type Plan =
   | number
   | { readonly from: number; readonly to: number; readonly steps: number; readonly shape: Shape }
@@ -17,7 +19,7 @@ export type Plan =
 
 const EXPECTED = "expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE";
 
-/** @throws UsageError with one line; numbers must be ≥ 0, steps whole */
+/** Reads a schedule. @throws UsageError with one line; numbers must be ≥ 0, steps integers */
 export function parsePlan(where: string, text: string): Plan {
   const wrong = (): UsageError => new UsageError(`${where}: ${EXPECTED}, got "${text}"`);
   const number = (part: string | undefined): number => {
@@ -52,6 +54,7 @@ export function parsePlan(where: string, text: string): Plan {
   return { at };
 }
 
+/** The schedule as a function of the step. */
 export function scheduleOf(plan: Plan): Schedule {
   if (typeof plan === "number") return constantLambda(plan);
   if ("at" in plan) return stepLambda(plan.at);
@@ -59,11 +62,14 @@ export function scheduleOf(plan: Plan): Schedule {
   return shape === "linear" ? linearLambda(from, to, steps) : temperatureSchedule({ from, to, steps, shape });
 }
 
-/** All values that it begins, ends, or stays at: its range, because every shape is monotonic between them. */
+/**
+ * The values at which a schedule begins, ends or stays. They bound its range, because every shape is monotonic between
+ * them.
+ */
 export const valuesOfPlan = (plan: Plan): readonly number[] =>
   typeof plan === "number" ? [plan] : "at" in plan ? plan.at.map(([, value]) => value) : [plan.from, plan.to];
 
-/** As it is written on the command line. */
+/** A schedule as it is written on the command line. */
 export function showPlan(plan: Plan): string {
   if (typeof plan === "number") return String(plan);
   if ("at" in plan) return plan.at.map((entry) => entry.join(":")).join(",");

@@ -1,6 +1,7 @@
 /**
- * What is played without the model: demonstrations for the warm start, and what the tokenizer is learnt from; the fixed episodes that a
- * world model is judged by; random play. Experts, novices and random players are the environment's.
+ * Episodes that are played without the model: demonstrations for the warm start, the corpus of the tokenizer, the fixed
+ * episodes on which the world-model loss is measured, and random play. Experts, novices and random players belong to
+ * the environment.
  */
 import { Rng } from "../../engine/index.ts";
 import { type Tokenizer, trainBpe } from "../../nn/index.ts";
@@ -19,18 +20,20 @@ import type { SftOptions } from "../../rl/train/loop.ts";
 import { taskOptions } from "./environments.ts";
 import type { Preset } from "./preset.ts";
 
-/** Seeds of held-out tasks start here; training draws below 2^31. */
+/** The first seed of held-out tasks; training draws seeds below 2^31. */
 export const HELD_OUT_SEEDS: number = 2 ** 40;
 
 /**
- * Words without the space before them, single digits, runs of punctuation: a name is the same tokens wherever it stands (in a
- * question, in a path, at the start of an answer), so that copying it is copying.
+ * Splits text into words (without the space before them), single digits, single spaces and runs of punctuation. So a
+ * name has the same tokens wherever it occurs (in a question, in a path, at the start of an answer), and the model can
+ * copy it token by token.
  */
 const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
 
-/** Random actions of an episode, where they are to be read and not to get anywhere. */
+/** The number of random actions in an episode that serves for reading answers only. */
 const RANDOM_TURNS = 2;
 
+/** Plays the scripted episodes of a run. */
 export class Scripts {
   readonly #preset: Preset;
   readonly #env: EnvironmentSpec;
@@ -38,7 +41,7 @@ export class Scripts {
   readonly #heldOut: EnvironmentOptions;
   readonly #demo: EnvironmentOptions;
   readonly #rng: Rng;
-  /** Turns of demonstrations that are a novice's guesses; of an expert's nothing. */
+  /** For each novice's demonstration the turns that are guesses; the expert's demonstrations have no entry. */
   readonly #guesses = new WeakMap<Trajectory, ReadonlySet<number>>();
 
   constructor(preset: Preset) {
@@ -50,7 +53,10 @@ export class Scripts {
     this.#rng = new Rng(preset.seed);
   }
 
-  /** A byte-level BPE learnt from demonstrations of training tasks: an expert's, and a novice's among them if the preset says so. */
+  /**
+   * A byte-level BPE tokenizer, trained on demonstrations of training tasks by the expert and, if the preset says so,
+   * by a novice.
+   */
   async trainTokenizer(): Promise<Tokenizer> {
     const { vocabSize, corpusEpisodes, novices = false } = this.#preset.tokenizer;
     const texts: string[] = [];
@@ -75,7 +81,7 @@ export class Scripts {
     return trainBpe(texts, { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
   }
 
-  /** The limited set of episodes that the warm start sees: the expert's and, on a share of the tasks, a novice's. */
+  /** The demonstrations of the warm start, by the expert and, on a share of the tasks, by a novice. */
   async demonstrations(template: Template): Promise<Trajectory[]> {
     const { demonstrations, noviceShare } = this.#preset.sft;
     const draw = this.#rng.split("demonstrations");
@@ -89,7 +95,7 @@ export class Scripts {
     return this.#readable(episodes);
   }
 
-  /** The expert's episodes of all tasks that RL would train on. */
+  /** The expert's episodes on all tasks that RL would train on. */
   async lessons(template: Template): Promise<Trajectory[]> {
     const { steps, groups } = this.#preset.rl;
     const draw = this.#rng.split("rl");
@@ -100,19 +106,21 @@ export class Scripts {
     return this.#readable(lessons);
   }
 
-  /** Which tokens of demonstrations are imitated, where not all are. */
+  /** Which tokens of demonstrations are imitated, if not all are. */
   imitated(): Pick<SftOptions, "imitate"> {
     const { imitateNovices = true } = this.#preset.sft;
     return imitateNovices ? {} : { imitate: (t, k) => !this.#guesses.get(t)?.has(t.stream.turns[k]!) };
   }
 
+  /** Whether a novice played this demonstration. */
   isNovice(episode: Trajectory): boolean {
     return this.#guesses.has(episode);
   }
 
   /**
-   * What a world model is judged by: answers to the expert's commands and, in turn, to random ones, most of which are mistakes.
-   * The episodes are fixed, so that losses before and after compare; names in unread files cannot be predicted by anyone.
+   * The episodes on which the world-model loss is measured: alternately the expert's and random play, whose commands
+   * are mostly mistakes. The episodes are fixed, so that losses before and after training can be compared. No model can
+   * predict everything in them, for example names in files that it has not read.
    */
   async fixedEpisodes(template: Template): Promise<FixedEpisode[]> {
     const mixed: FixedEpisode[] = [];
@@ -127,13 +135,14 @@ export class Scripts {
     return mixed.filter(({ episode }) => this.#readable([episode]).length > 0);
   }
 
-  /** A held-out task as the random player plays it. */
+  /** An episode of the random player on a held-out task. */
   randomEpisode(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
-    const random = (_env: Environment, _turn: number, task: string): string => this.#env.random(rng, task, this.#heldOut); // prettier-ignore
+    const random = (_env: Environment, _turn: number, task: string): string =>
+      this.#env.random(rng, task, this.#heldOut);
     return this.#scripted(template, this.#heldOut, seed, random, this.#preset.rollout.maxTurns);
   }
 
-  /** Those that the model has positions for. */
+  /** The episodes that fit into the model's positions. */
   #readable(episodes: readonly Trajectory[]): Trajectory[] {
     return episodes.filter(({ stream }) => stream.ids.length <= this.#preset.model.maxPositions);
   }
@@ -142,7 +151,7 @@ export class Scripts {
     return demonstrate(this.#env, options, seed, template, this.#limits(seed));
   }
 
-  /** Of scripted episodes of the task that `seed` makes. Whoever plays it thinks, or nobody does. */
+  /** The options of scripted episodes on the task of `seed`. With thoughts, every player has them, the novice too. */
   #limits(seed: number): DemonstrationOptions {
     const { sft, rollout } = this.#preset;
     const { maxObservationTokens } = rollout;
@@ -152,7 +161,7 @@ export class Scripts {
     return { maxObservationTokens, think };
   }
 
-  /** An episode of the novice's; which of its turns are guesses is kept. */
+  /** Plays an episode with the novice and remembers which turns are guesses. */
   async #try(template: Template, seed: number, rng: Rng): Promise<Trajectory> {
     const guesses = new Set<number>();
     const policy = (env: Environment, turn: number, task: string): string => {
@@ -165,7 +174,7 @@ export class Scripts {
     return episode;
   }
 
-  /** Without a script of its own a novice guesses, for which it may read the task. */
+  /** The move of a novice. If the environment has no novice, it is a random action with names from the task. */
   #novice(env: Environment, rng: Rng, turn: number, task: string): NoviceMove {
     if (this.#env.novice) return this.#env.novice(env, rng, turn, task);
     return { action: this.#env.random(rng, task, this.#demo), isGuess: true };
@@ -186,8 +195,9 @@ export class Scripts {
   }
 }
 
+/** An episode on which the world-model loss is measured. */
 export interface FixedEpisode {
   readonly episode: Trajectory;
-  /** Whether it is random play; else it is the expert's. */
+  /** True for random play, false for the expert's. */
   readonly isRandom: boolean;
 }

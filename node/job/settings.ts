@@ -1,6 +1,6 @@
 /**
- * `--set PART.OPTION=VALUE`: every number and switch that has no flag of its own. parts.ts says what there is. A name that is not
- * there is one line with the nearest that is, and so is a value that the option does not allow.
+ * `--set PART.OPTION=VALUE`, for every option that has no flag of its own. parts.ts has the options. For an unknown
+ * name the error suggests the nearest known one; for a value that an option does not allow it says what is allowed.
  */
 import { nearest } from "../../engine/options.ts";
 import type { Option } from "../../engine/optionTable.ts";
@@ -10,18 +10,19 @@ import { parsePlan, type Plan, showPlan, valuesOfPlan } from "./schedules.ts";
 
 const PARTS: Readonly<Record<string, Fields>> = { ...METHOD_PARTS, ...OTHER_PARTS };
 
-/** Parts whose options are the environment's own: it says what there is (environments.ts), and here they stay text. */
+/** The parts whose options belong to the environment. It checks them (environments.ts), and they stay text here. */
 const TASK_PARTS: Readonly<Record<string, string>> = {
   env: "any option of the environment, in training and evaluation: env.levels=1-2, env.families=read+count, env.size=2",
-  train: "the same, in training alone",
-  demo: "the same, in the demonstrations of the warm start alone",
+  train: "the same, for training only",
+  demo: "the same, for the demonstrations of the warm start only",
 };
 
+/** The value of an option. */
 export type Value = number | boolean | string | Plan | readonly [number, number] | null;
 /** Values by part and option. */
 export type Settings = Readonly<Record<string, Readonly<Record<string, Value>>>>;
 
-/** @throws UsageError with one line: what was expected, what came */
+/** Reads texts `PART.OPTION=VALUE`. @throws UsageError with one line that says what was expected and what came */
 export function parseSettings(texts: readonly string[]): Settings {
   const settings: Record<string, Record<string, Value>> = {};
   for (const text of texts) {
@@ -45,9 +46,8 @@ function known<T>(where: string, what: string, table: Readonly<Record<string, T>
   if (Object.hasOwn(table, name)) return table[name]!;
   const names = Object.keys(table);
   const near = nearest(name, names);
-  throw new UsageError(
-    `${where}: unknown ${what} "${name}"; ${near === undefined ? `expected ${names.join(", ")}` : `did you mean "${near}"?`}`,
-  );
+  const hint = near === undefined ? `expected ${names.join(", ")}` : `did you mean "${near}"?`;
+  throw new UsageError(`${where}: unknown ${what} "${name}"; ${hint}`);
 }
 
 /** @throws UsageError unless the text is a value that the option allows */
@@ -67,7 +67,7 @@ function valueOf(where: string, option: Option<unknown>, text: string): Value {
   return value;
 }
 
-/** The value of the text; `undefined` if it is none of that kind. */
+/** The value that a text stands for; `undefined` if it is not of that kind. */
 function readText(kind: Option<unknown>["kind"], text: string): Exclude<Value, Plan> | number | undefined {
   switch (kind) {
     case "number":
@@ -87,7 +87,7 @@ function readText(kind: Option<unknown>["kind"], text: string): Exclude<Value, P
 const numberOf = (text: string): number | undefined =>
   text.trim() === "" || Number.isNaN(Number(text)) ? undefined : Number(text);
 
-/** What a flag and `--set` say of one thing. @throws UsageError if both do */
+/** The value of an option that has both a flag and a name for `--set`. @throws UsageError if both are given */
 export function once<T extends Value>(flag: string, value: T | undefined, name: string, set: Settings): T | undefined {
   const [part, option] = name.split(".") as [string, string];
   const other = set[part]?.[option] as T | undefined;
@@ -96,7 +96,7 @@ export function once<T extends Value>(flag: string, value: T | undefined, name: 
   return value ?? other;
 }
 
-/** One option as `--list` and docs/methods.md show it. */
+/** An option as `--list` and docs/methods.md show it. */
 export interface OptionRow {
   readonly part: string;
   readonly name: string;
@@ -116,7 +116,7 @@ export function optionRows(): OptionRow[] {
   );
 }
 
-/** All options for `--list`, a line each: name, default, allowed values, meaning. */
+/** All options for `--list`, with one line each: name, default, allowed values, meaning. */
 export function listSettings(): string {
   const line = (name: string, text: string): string => `  ${name.padEnd(32)}${text}`;
   return [
@@ -136,24 +136,27 @@ function allowedText({ kind, expected }: Option<unknown>): string {
 }
 
 /**
- * What a run's settings say beside its method and its sizes, as `--set` would say it: `paw.alpha=0.5, curriculum.name=failed`; and the
- * parts that were exchanged, as flags. Empty if nothing.
+ * The settings of a run except its method and sizes, in the form of `--set`: `paw.alpha=0.5, curriculum.name=failed`.
+ * Exchanged parts of the method are shown as flags. The text is empty if there are no such settings.
  */
 export function showSettings(rl: object, data: object = {}): string {
-  const { options = {}, kl, critic, correction, reward, entropy, imitation, rolloutFilter, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations } = rl as Readonly<Record<string, Settings[string] | undefined>>; // prettier-ignore
+  const given = rl as Readonly<Record<string, Settings[string] | undefined>>;
+  const { options = {}, kl, critic, correction, reward, entropy, imitation, rolloutFilter } = given;
+  const { maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations } = given;
   const { advantage, loss } = rl as { readonly advantage?: string; readonly loss?: string };
   const { temperature, ...rest } = data as Readonly<Record<string, Settings[string] | undefined>>;
   const { reject: rejection, ...weighing } = (correction ?? {}) as { readonly reject?: Settings[string] };
   const loop = { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations };
   const bonus = typeof entropy === "object" ? { entropy, rl: loop } : { rl: { entropy, ...loop } };
-  const parts = { ...options, kl, critic, correction: weighing, rejection, rolloutFilter, reward, ...bonus, rollout: { temperature }, ...rest }; // prettier-ignore
+  const corrections = { correction: weighing, rejection };
+  const method = { ...options, kl, critic, ...corrections, rolloutFilter, reward, ...bonus };
+  const parts = { ...method, rollout: { temperature }, ...rest };
   const flags = [...(advantage ? [`--advantage ${advantage}`] : []), ...(loss ? [`--loss ${loss}`] : [])];
   const settings = Object.entries(parts).flatMap(([part, values]) => {
-    const given = Object.entries((values ?? {}) as Record<string, Value | undefined>).filter(
-      ([, v]) => v !== undefined,
-    );
-    if (values !== undefined && given.length === 0 && part in rest) return [part];
-    return given.map(([option, value]) => `${part}.${option}=${showSetting(value!)}`);
+    const all = Object.entries<Value | undefined>(values ?? {});
+    const set = all.filter(([, value]) => value !== undefined);
+    if (values !== undefined && set.length === 0 && part in rest) return [part];
+    return set.map(([option, value]) => `${part}.${option}=${showSetting(value!)}`);
   });
   return [...flags, ...settings].join(", ");
 }

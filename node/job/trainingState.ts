@@ -1,8 +1,9 @@
 /**
- * What some methods need beside the model and its optimiser: a frozen copy of the warm start (KL penalties, ActFocus), a value head with
- * an optimiser of its own (PPO and its relatives), and everything that remembers earlier steps: a KL coefficient that follows the KL, a
- * running baseline, a curriculum, a replay buffer. They are made where RL begins and go into every checkpoint, so that a resumed run
- * continues bitwise. Methods without, GRPO with ECHO among them, add nothing to either.
+ * The training state of some methods in addition to the model and its optimiser: a frozen copy of the warm start (KL
+ * penalties, ActFocus), a value head with its own optimiser (PPO and its relatives), and parts with a memory of earlier
+ * steps (an adaptive KL coefficient, a running baseline, a curriculum, a replay buffer). They are made at the start of
+ * RL and saved in every checkpoint, so that a resumed run continues bit for bit. Other methods, such as GRPO with ECHO,
+ * have no such state.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { assign, scope, tensor, treeEntries, treeLeaves } from "../../engine/index.ts";
@@ -26,14 +27,15 @@ import type { Experiment } from "./experiment.ts";
 
 const REFERENCE = "reference.safetensors";
 const CRITIC = "critic.safetensors";
-/** The file of what remembers (a `Memory` of the experiment). */
+/** The file of a part with a memory (a `Memory` of the experiment). */
 const memoryFile = (name: string): string => `${name}.json`;
 
+/** The additional training state of a run. */
 export class Companions {
   readonly reference: Model | undefined;
   readonly critic: Critic | undefined;
   readonly #memories: ReturnType<Experiment["memories"]>;
-  /** The reference as bytes: it never changes. */
+  /** The reference as bytes, which never change. */
   readonly #frozen: Uint8Array | undefined;
 
   private constructor(experiment: Experiment, critic?: Critic, reference?: Model, frozen?: Uint8Array) {
@@ -52,7 +54,10 @@ export class Companions {
     return new Companions(experiment, critic, copyOf(model, frozen), frozen);
   }
 
-  /** As `files` saved them. @throws if one that the method needs is missing or of another size */
+  /**
+   * For a resumed run, from the files of a checkpoint.
+   * @throws if a file that the method needs is missing or of another size
+   */
   static ofFiles(experiment: Experiment, model: Model, files: Readonly<Record<string, Uint8Array>>): Companions {
     const objective = experiment.objective();
     const file = (name: string): Uint8Array => files[name] ?? fail(`checkpoint: ${name} is missing`);
@@ -65,7 +70,7 @@ export class Companions {
     return new Companions(experiment, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
   }
 
-  /** For a checkpoint; none if the method needs nothing. */
+  /** The files for a checkpoint; none if the method has no such state. */
   async files(): Promise<Files> {
     return {
       ...(this.#frozen ? { [REFERENCE]: this.#frozen } : {}),
@@ -83,7 +88,7 @@ export class Companions {
   }
 }
 
-/** Parameters of their own, bit for bit the same as in the file. */
+/** A copy of the model with its own parameters, bit for bit those of the file. */
 function copyOf({ config, params }: Model, weights: Uint8Array): Model {
   const { device } = params.embedding;
   return { config, params: modelFromTensors(configToHuggingFace(config), readSafetensors(weights), device).params };
@@ -94,7 +99,7 @@ function newCritic(experiment: Experiment, model: Model): Critic {
   return { head, optimizer: experiment.criticOptimizer(head) };
 }
 
-/** The head and both moments, as `head.weight`, `m.weight`, …; the optimiser's step in the metadata. */
+/** The head and both moments, as `head.weight`, `m.weight` and so on, with the optimiser's step in the metadata. */
 async function criticToFile({ head, optimizer }: Critic): Promise<Uint8Array> {
   const { step, m, v } = optimizer.state;
   const named: [string, SafeTensorInput][] = [];

@@ -1,4 +1,4 @@
-/** From a trained episode to the record that transcripts.jsonl keeps and the report shows. */
+/** Turns trained episodes into the records that transcripts.jsonl keeps and the report shows. */
 import type { Model } from "../../nn/index.ts";
 import { score } from "../../rl/train/score.ts";
 import { expectedAnswers } from "../../rl/play/expectation.ts";
@@ -7,7 +7,7 @@ import { isAgentToken, type Trajectory, turnCount } from "../../rl/episode/strea
 import type { Template } from "../../rl/episode/template.ts";
 import type { Phase, Transcript } from "../records.ts";
 
-/** Scores every token of the given episodes under `model` (what it now thinks of each) and describes them token by token. */
+/** Scores every token of the given episodes with `model` as it is now, and describes the episodes token by token. */
 export async function describeEpisodes(
   model: Model,
   template: Template,
@@ -46,7 +46,7 @@ export async function describeEpisodes(
   });
 }
 
-/** The same for held-out episodes, which nobody is trained on, with what the model expected to be answered. */
+/** The same for held-out episodes, which are not trained on, with the answers that the model expected. */
 export async function describeHeldOut(
   model: Model,
   template: Template,
@@ -60,7 +60,7 @@ export async function describeHeldOut(
   return records.map((record, i) => ({ ...record, expected: expected[i]! }));
 }
 
-/** A success and a failure of a step where there are both, to look at. */
+/** A successful and a failed episode of a step, as far as there are such, to show. */
 export function pickEpisodes(rows: readonly TokenRow[]): TokenRow[] {
   const counted = rows.filter(({ trajectory }) => !trajectory.masked);
   const success = counted.find(({ trajectory }) => trajectory.info["success"] === true);

@@ -1,34 +1,40 @@
 /**
- * What RL is measured against, from the same warm start: not RL themselves, but run, saved and reported as a method is. Those that
- * learn take as many optimiser steps as RL does, each on as many episodes as RL plays in a step.
+ * Yardsticks: what RL is compared with, from the same warm start. They are not RL but are run, saved and reported like
+ * a method. Those that learn take as many optimiser steps as RL, each on as many episodes as RL plays in a step.
  */
 import { UsageError } from "../flags.ts";
 
+/** The yardsticks, with the text for `--list`. */
 export const YARDSTICKS = {
-  sft: "imitates the demonstrations of the warm start further; rl.expertsOnly=true leaves the novice's out",
-  expert: "imitates the expert on the very tasks that RL trains on: how far a perfect teacher would get",
-  random: "learns nothing: the environment's random player",
+  sft: "continues to imitate the demonstrations of the warm start; rl.expertsOnly=true leaves out the novice's",
+  expert: "imitates the expert on the tasks that RL trains on, which shows how far a perfect teacher gets",
+  random: "learns nothing: the environment's random player plays",
 } as const;
 
 export type Yardstick = keyof typeof YARDSTICKS;
 
+/** Whether a method is a yardstick. */
 export function isYardstick(method: string): method is Yardstick {
   return Object.hasOwn(YARDSTICKS, method);
 }
 
-/** What it is called in which the method learns, and what came after it. */
+/** The names of the phase in which a method learns, and of the evaluation after it. */
 export function phaseOf(method: string): { readonly during: string; readonly after: string } {
   if (method === "random") return { during: "random play", after: "random play" };
   if (isYardstick(method)) return { during: `imitation: ${method}`, after: "after imitation" };
   return { during: `reinforcement learning: ${method}`, after: "after RL" };
 }
 
-/** Options of RL that they have, too; to who learns nothing they mean nothing, and may be what all arms share. */
+/**
+ * Options of RL that yardsticks have too. Random play accepts them without effect, because the arms of a comparison may
+ * share them.
+ */
 const OPTIONS = ["lr", "warmup", "clipNorm", "weightDecay", "groups", "groupSize"];
 
 /**
- * @param given flags about methods and about what is played, by name @param rl what `--set rl.…` says
- * @throws UsageError if something is about RL
+ * Throws a UsageError if an option is about RL and not about yardsticks.
+ * @param given flags about methods and data, by name
+ * @param rl the options of `--set rl.…`
  */
 export function checkYardstick(method: Yardstick, given: Readonly<Record<string, unknown>>, rl: object = {}): void {
   const flag = Object.keys(given).find((name) => given[name] !== undefined && given[name] !== false);

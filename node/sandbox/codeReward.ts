@@ -1,7 +1,6 @@
 /**
- * The code reward: JavaScript programs judged by unit tests, with partial credit, in a process without rights.
- *
- * The parts: rl/rewards/code.ts finds the program and compares values, node/sandbox/runner.ts runs it. This only joins them.
+ * The code reward: JavaScript programs are judged by unit tests, with partial credit, in a process without permissions.
+ * rl/rewards/code.ts finds the program and compares values, node/sandbox/runner.ts runs it, and this file joins them.
  */
 import { checkKeys } from "../../engine/options.ts";
 import {
@@ -16,14 +15,13 @@ import { javascriptRunner, SANDBOX_KEYS, type SandboxOptions } from "./runner.ts
 export interface CodeRewardOptions extends CodeGradeOptions, SandboxOptions {}
 
 /**
- * A reward for texts that hold a JavaScript program: each test calls its function `solve` (or `entry`) in a fresh state. The
- * reward is the weighted share of the tests that pass, or with `credit: "all"` 1 for all and 0 for less.
+ * A reward for texts that contain a JavaScript program. Each test calls the program's function `solve` (or `entry`) in
+ * a fresh state. The reward is the weighted share of the tests that pass; with `credit: "all"` it is 1 if all pass,
+ * else 0.
+ * @throws on bad options; the returned function rejects only if no process can be started
  *
- * @throws at once on bad options; later only if no process can be started
- *
- * @example
- * const reward = codeReward({ tests: [{ args: [[3, 1, 2]], expected: [1, 2, 3] }], timeout: 500, memoryMb: 64 });
- * (await reward("```js\nfunction solve(list) { return list.sort(); }\n```")).reward; // 1
+ * @example const reward = codeReward({ tests: [{ args: [[3, 1, 2]], expected: [1, 2, 3] }], timeout: 500, memoryMb: 64
+ * }); (await reward("```js\nfunction solve(list) { return list.sort(); }\n```")).reward; // 1
  */
 export function codeReward(options: CodeRewardOptions): (text: string, signal?: AbortSignal) => Promise<CodeGrade> {
   checkKeys("codeReward", options, [...CODE_GRADE_KEYS, ...SANDBOX_KEYS]);

@@ -1,18 +1,22 @@
 /**
- * What runs in the process of a judged program, as text for `node -e`: it is plain JavaScript, because that process may read no file.
+ * The code that runs in the process of a judged program, as text for `node -e`. It is plain JavaScript, because that
+ * process must not read any file.
  *
- * Two realms. The outer one is Node's, emptied of everything that is not the language. The inner one is fresh for every call and
- * holds the program. Between them pass strings only (the idea of the ShadowRealm proposal of TC39): no object of the outer realm
- * is given to the inner one, so none can be climbed up. `vm` is no security boundary, and this does not make it one: it is the first
- * of several fences (node/sandbox/process.ts has the others) and mainly keeps the calls apart.
+ * There are two realms. The outer one is Node's, with everything removed that is not part of the language. The inner
+ * one is made anew for every call and runs the program. Only strings are passed between them (the idea of TC39's
+ * ShadowRealm proposal): the inner realm gets no object of the outer one through which it could reach the rest of that
+ * realm. `vm` is not a security boundary, and this does not make it one. It is the first of several barriers
+ * (node/sandbox/process.ts has the others) and mainly separates the calls from each other.
  */
 
 /**
- * In the inner realm, before the program: keeps what it needs of the language, so that a program that replaces built-in functions
- * changes nothing here. Strict, so that neither `caller` nor a stack trace leads to its functions.
+ * Runs in the inner realm before the program. It keeps the built-in functions that it needs, so that a program that
+ * replaces them changes nothing here. It is strict code, so that neither `caller` nor a stack trace leads to its
+ * functions.
  *
- * Values are JSON, where arrays are ["A", …], objects ["O", key, value, …], undefined ["U"], bigints ["I", digits], and numbers
- * that JSON lacks ["N", name]. The state begins with a letter: v value, t threw, m missing, u unsupported, o too large, p pending.
+ * Values are JSON, where arrays are ["A", …], objects ["O", key, value, …], undefined ["U"], bigints ["I", digits], and
+ * numbers that JSON lacks ["N", name]. The state begins with a letter: v value, t threw, m missing, u unsupported, o
+ * too large, p pending.
  */
 const BRIDGE = String.raw`(() => {
   "use strict";
@@ -38,7 +42,8 @@ const BRIDGE = String.raw`(() => {
     if (tag === "I") return big(value[1]);
     if (tag === "N") return number(value[1]);
     const result = tag === "A" ? [] : {};
-    const set = (key, item) => defineProperty(result, key, { value: item, writable: true, enumerable: true, configurable: true });
+    const set = (key, item) =>
+      defineProperty(result, key, { value: item, writable: true, enumerable: true, configurable: true });
     if (tag === "A") for (let i = 1; i < value.length; i++) set(i - 1, decode(value[i]));
     else for (let i = 1; i < value.length; i += 2) set(value[i], decode(value[i + 1]));
     return result;
@@ -70,7 +75,9 @@ const BRIDGE = String.raw`(() => {
     }
     if (proto !== plain && proto !== null) return refuse("uan object of a class");
     const names = keys(value);
-    for (let i = 0; i < names.length; i++) all += "," + done(stringify(names[i])) + "," + encode(value[names[i]], depth + 1);
+    for (let i = 0; i < names.length; i++) {
+      all += "," + done(stringify(names[i])) + "," + encode(value[names[i]], depth + 1);
+    }
     return done('["O"') + all + "]";
   };
 
@@ -110,8 +117,8 @@ const BRIDGE = String.raw`(() => {
 })()`;
 
 /**
- * In the outer realm. Says "ready", waits until its parent has taken away what else there is to take, reads the job, and writes one
- * line per call: the job's nonce and a JSON pair of the call's index and state.
+ * Runs in the outer realm. It writes "ready", waits while its parent sets the kernel's limits, reads the job, and
+ * writes one line per call: the job's nonce and a JSON pair of the call's index and state.
  */
 export const HARNESS: string = String.raw`"use strict";
 (() => {
@@ -119,13 +126,15 @@ export const HARNESS: string = String.raw`"use strict";
   const { createContext, Script } = require("node:vm");
   const later = setImmediate;
   const node = process;
-  const language = new Set(("Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date " +
-    "Promise RegExp Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError globalThis JSON Math Intl " +
-    "ArrayBuffer Uint8Array Int8Array Uint16Array Int16Array Uint32Array Int32Array Float32Array Float64Array Uint8ClampedArray " +
-    "BigUint64Array BigInt64Array DataView Map BigInt Set WeakMap WeakSet Proxy Reflect FinalizationRegistry WeakRef").split(" "));
+  const language = new Set(("Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean " +
+    "String Symbol Date Promise RegExp Error AggregateError EvalError RangeError ReferenceError SyntaxError " +
+    "TypeError " +
+    "URIError globalThis JSON Math Intl ArrayBuffer Uint8Array Int8Array Uint16Array Int16Array " +
+    "Uint32Array Int32Array Float32Array Float64Array Uint8ClampedArray BigUint64Array BigInt64Array " +
+    "DataView Map BigInt Set WeakMap WeakSet Proxy Reflect FinalizationRegistry WeakRef").split(" "));
   for (const key of Reflect.ownKeys(globalThis)) if (!language.has(key)) Reflect.deleteProperty(globalThis, key);
-  for (const key of ["binding", "_linkedBinding", "dlopen", "getBuiltinModule", "mainModule", "kill", "_kill", "abort", "exit",
-    "reallyExit", "_debugProcess", "_debugEnd", "chdir", "permission", "report"])
+  for (const key of ["binding", "_linkedBinding", "dlopen", "getBuiltinModule", "mainModule", "kill", "_kill", "abort",
+    "exit", "reallyExit", "_debugProcess", "_debugEnd", "chdir", "permission", "report"])
     Reflect.deleteProperty(node, key);
 
   writeSync(1, "ready\n");
@@ -152,7 +161,8 @@ export const HARNESS: string = String.raw`"use strict";
       } catch (error) {
         bridge.fail(error);
       }
-      // All promise jobs run before this continues. Nothing else in the realm could settle a promise: it has no timers and no I/O.
+      // All promise jobs run before this continues. The realm has no timers and no I/O that could settle a promise
+      // later.
       await new Promise((resolve) => later(resolve));
       const state = bridge.take();
       say(i, typeof state === "string" ? state : "u");

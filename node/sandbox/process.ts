@@ -1,16 +1,19 @@
 /**
- * The process that a judged program runs in: what it is started with and what is taken away from it before the program comes.
+ * The process that a judged program runs in, and the rights that are taken from it before the program is sent.
  *
- * 1. Node's permission model: no files, no child processes, no worker threads, no native addons, no WASI, no inspector. It does not
- *    cover the network (in Node 20), so:
- * 2. nothing of Node is left to reach (node/sandbox/harness.ts): built-in objects are frozen, text never becomes code, and
- * 3. where there is `prlimit` (Linux), the kernel is told that the process may open no further descriptor: no socket, no file,
- *    whatever code runs in it. And no more memory, also outside of V8's heap, no file contents, a bounded CPU time.
+ * 1. Node's permission model: no files, no child processes, no worker threads, no native addons, no WASI, no inspector.
+ *    In Node 20 it does not cover the network.
+ * 2. The program cannot reach anything of Node (node/sandbox/harness.ts): built-in objects are frozen, and text never
+ *    becomes code.
+ * 3. Where `prlimit` exists (Linux), the kernel refuses the process any further descriptor, so no code in it can open a
+ *    socket or a file. The kernel also bounds its memory, including memory outside of V8's heap, and its CPU time, and
+ *    lets it write no file contents.
  *
- * The environment is empty but for the time zone; two pipes are all that it shares with its parent. What stays open: the clock, what
- * CPUs leak, faults in V8 and the kernel. Where 3 is missing, 2 alone closes the network, and time alone bounds memory outside of
- * V8's heap, and nothing ends an endless loop whose parent was killed.
- * For hostile code rather than code by a model in training, add a container or a virtual machine around all of this.
+ * The environment has the time zone only, and the process shares two pipes with its parent and nothing else. Not
+ * prevented are reading the clock, leaks through the CPU, and exploits of V8 and the kernel. Without 3, only 2 blocks
+ * the network, only the time limit bounds memory outside of V8's heap, and nothing ends an endless loop whose parent
+ * was killed. All this is meant for code by a model in training. For hostile code, add a container or a virtual machine
+ * around it.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -20,7 +23,7 @@ import { check } from "../../engine/errors.ts";
 
 const PRLIMIT = ["/usr/bin/prlimit", "/bin/prlimit"];
 
-/** Flags of Node that take rights away. `memoryMb` bounds V8's heap of old objects. */
+/** The flags of Node that remove permissions. `memoryMb` bounds V8's heap of old objects. */
 export function sandboxFlags(memoryMb: number): string[] {
   const flags = process.allowedNodeEnvironmentFlags;
   return [
@@ -30,13 +33,15 @@ export function sandboxFlags(memoryMb: number): string[] {
     "--frozen-intrinsics",
     "--disallow-code-generation-from-strings",
     "--unhandled-rejections=none",
-    "--random-seed=1", // of Math.random: the same program, the same values
+    "--random-seed=1", // so that Math.random gives the same values every time
     `--max-old-space-size=${memoryMb}`,
     `--max-semi-space-size=${Math.max(1, Math.min(16, Math.floor(memoryMb / 8)))}`,
   ];
 }
 
-/** Starts Node on `source` with no rights, no environment but the time zone, and two pipes. */
+/**
+ * Starts Node on `source` without permissions, with the time zone as its only environment variable, and with two pipes.
+ */
 export function startSandbox(source: string, memoryMb: number): ChildProcess {
   return spawn(process.execPath, [...sandboxFlags(memoryMb), "-e", source], {
     cwd: parse(process.execPath).root,
@@ -46,14 +51,15 @@ export function startSandbox(source: string, memoryMb: number): ChildProcess {
   });
 }
 
-/** Whether `limitProcess` can do something here. */
+/** Whether `limitProcess` works on this system. */
 export function canLimit(): boolean {
   return process.platform === "linux" && PRLIMIT.some((path) => existsSync(path));
 }
 
 /**
- * Has the kernel refuse a running process any new descriptor, file contents, core dump, and more than `memoryMb` and `cpuSeconds` on
- * top of what it has. A process that has ended already is no error. Needs `canLimit()`.
+ * Makes the kernel refuse a running process new descriptors, writing file contents, core dumps, and more than
+ * `memoryMb` and `cpuSeconds` in addition to what it has used. A process that has ended already is not an error.
+ * Requires `canLimit()`.
  */
 export async function limitProcess(pid: number, memoryMb: number, cpuSeconds: number): Promise<void> {
   const tool = PRLIMIT.find((path) => existsSync(path))!;

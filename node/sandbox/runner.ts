@@ -1,8 +1,10 @@
 /**
- * Runs JavaScript programs for the code reward: one process without rights per program (node/sandbox/process.ts), its calls one after
- * the other. Time is kept out here, per call, and ends with SIGKILL; what the process writes is counted and checked.
+ * Runs JavaScript programs for the code reward. Each program has a process without permissions
+ * (node/sandbox/process.ts), which makes the calls one after the other. This side measures the time of each call and
+ * kills the process with SIGKILL when it is over; it also limits and checks what the process writes.
  *
- * A call that hangs or crashes the process costs its own result only: a new process goes on behind it, up to MAX_DEATHS times.
+ * If a call hangs or crashes the process, only its own result is lost: a new process continues with the next call, up
+ * to MAX_DEATHS times.
  */
 import { randomUUID } from "node:crypto";
 import { availableParallelism } from "node:os";
@@ -13,21 +15,24 @@ import type { CodeFailure, CodeOutcome, CodeRunner, CodeValue } from "../../rl/r
 import { HARNESS } from "./harness.ts";
 import { canLimit, limitProcess, startSandbox } from "./process.ts";
 
-/** So that a program that always hangs costs three time-outs, not one per test. */
+/** How many processes a program may end, so that one that always hangs costs three time-outs and not one per test. */
 const MAX_DEATHS = 3;
-/** For Node itself to start, on a machine with much else to do. */
+/** How many milliseconds Node may take to start, on a busy machine. */
 const START_MS = 20_000;
 
 export interface SandboxOptions {
-  /** Milliseconds of wall-clock time for each call, at least 10. Default 2000. */
+  /** The wall-clock time for each call in milliseconds, at least 10. Default 2000. */
   readonly timeout?: number;
-  /** MiB for the program, at least 16. Default 128. */
+  /** The memory for the program in MiB, at least 16. Default 128. */
   readonly memoryMb?: number;
-  /** Characters that one result may have. Default 100 000. */
+  /** The largest number of characters in one result. Default 100 000. */
   readonly outputLimit?: number;
-  /** Processes at a time. Default: the number of cores. */
+  /** The number of processes at a time. Default: the number of cores. */
   readonly concurrency?: number;
-  /** `required`: throw where the kernel's limits cannot be set (see node/sandbox/process.ts); `auto`: do without them. Default auto. */
+  /**
+   * What happens if the kernel's limits cannot be set (see node/sandbox/process.ts): `required` throws, `auto` does
+   * without them. Default `auto`.
+   */
   readonly limits?: "auto" | "required";
 }
 
@@ -48,15 +53,14 @@ interface Budget {
 }
 
 /**
- * A runner of JavaScript programs: scripts (no `import`, no `export`, no `eval`) without anything of Node: no timers, no I/O.
+ * A runner of JavaScript programs. A program is a script without `import`, `export` and `eval`, and has nothing of
+ * Node: no timers, no I/O.
  *
- * The runner throws, if Node does not start, or the limits cannot be set: not for anything that a program does.
+ * The runner throws if Node does not start or the limits cannot be set. Nothing that a program does makes it throw.
+ * @throws on options out of range, and with `limits: "required"` if limits cannot be set here
  *
- * @throws on options out of range, and with `limits: "required"` where there are none
- *
- * @example
- * const run = javascriptRunner({ timeout: 500 });
- * await run("const solve = (n) => n * 2;", "solve", [[21]]); // [{ kind: "value", value: 42 }]
+ * @example const run = javascriptRunner({ timeout: 500 }); await run("const solve = (n) => n * 2;", "solve", [[21]]);
+ * // [{ kind: "value", value: 42 }]
  */
 export function javascriptRunner(options: SandboxOptions = {}): CodeRunner {
   checkKeys("javascriptRunner", options, SANDBOX_KEYS);
@@ -98,7 +102,7 @@ export function javascriptRunner(options: SandboxOptions = {}): CodeRunner {
     });
 }
 
-/** Outcomes of the first calls, up to and including the one that ended the process. */
+/** The outcomes of the calls, up to and including the one that ended the process. */
 function runProcess(job: Job, { timeout, memoryMb, outputLimit, signal }: Budget): Promise<CodeOutcome[]> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason as Error);
@@ -110,7 +114,7 @@ function runProcess(job: Job, { timeout, memoryMb, outputLimit, signal }: Budget
     let text = "";
     let timer = setTimeout(() => end(() => failed("Node did not start in time")), START_MS);
 
-    /** Every way out comes by here; the first one counts. */
+    /** Ends the process and settles the promise; only the first call counts. */
     const end = (answer: () => void): void => {
       if (ended) return;
       ended = true;
@@ -131,7 +135,7 @@ function runProcess(job: Job, { timeout, memoryMb, outputLimit, signal }: Budget
     };
     const begin = async (): Promise<void> => {
       const cpuSeconds = 10 + Math.ceil((timeout * job.calls.length) / 1000);
-      // Twice: V8's heap may fill its share, and so may what is outside of it.
+      // The limit is doubled, because V8's heap may use `memoryMb`, and so may memory outside of it.
       if (canLimit() && child.pid !== undefined) await limitProcess(child.pid, 2 * memoryMb, cpuSeconds);
       watch();
       child.stdin?.end(JSON.stringify({ ...job, nonce, limit: outputLimit }));
@@ -154,11 +158,11 @@ function runProcess(job: Job, { timeout, memoryMb, outputLimit, signal }: Budget
 
     signal?.addEventListener("abort", abort);
     child.on("error", (error) => end(() => failed(`Node does not start: ${error.message}`)));
-    child.stdin?.on("error", () => undefined); // it ended while we wrote: "close" tells
+    child.stdin?.on("error", () => undefined); // the process ended while we wrote; "close" follows
     child.stdout?.setEncoding("utf8").on("data", (piece: string) => {
       if (ended) return;
       text += piece;
-      // A result is escaped twice on its way, at most six characters each time for one.
+      // A result is escaped twice, and each time one character becomes at most six.
       if (text.length > 36 * outputLimit) return stop("output", `more than ${outputLimit} characters`);
       const lines = text.split("\n");
       text = lines.pop()!;
@@ -182,7 +186,7 @@ const STATES: Readonly<Record<string, readonly [kind: CodeFailure, message: stri
   p: ["pending", "the promise never settles"],
 };
 
-/** One line of the harness without its nonce; undefined if it is none. */
+/** The outcome in a line of the harness, without its nonce; undefined if the line has another format. */
 function readLine(line: string, index: number): CodeOutcome | undefined {
   try {
     const [at, state] = JSON.parse(line) as [number, string];
@@ -195,7 +199,7 @@ function readLine(line: string, index: number): CodeOutcome | undefined {
   }
 }
 
-/** The encoding of node/sandbox/harness.ts. */
+/** A value in the encoding of node/sandbox/harness.ts. */
 function encodeValue(value: CodeValue): unknown {
   if (value === undefined) return ["U"];
   if (typeof value === "bigint") return ["I", String(value)];
@@ -218,7 +222,7 @@ function decodeValue(value: unknown): CodeValue {
   return Object.fromEntries(keys.map((key, i) => [key, decodeValue(items[2 * i + 1])]));
 }
 
-/** Lets at most `most` tasks run at a time, the others wait in order. */
+/** Lets at most `most` tasks run at a time; the others wait in order. */
 function limiter(most: number): <T>(task: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;
