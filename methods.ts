@@ -1,9 +1,10 @@
 /**
- * `worldgrad/methods`: ops as methods of tensors, `x.matmul(w).add(b)` for `add(matmul(x, w), b)`. Importing it installs them;
- * whoever does not import it carries and sees none of it.
+ * `worldgrad/methods`: ops as methods of tensors, `x.matmul(w).add(b)` for `add(matmul(x, w), b)`. Importing it
+ * installs them; a program that does not import it neither carries nor sees them.
  *
- * A method is the op of its name with the tensor as first argument, at run time and in its type: nothing is defined a second
- * time. Not here: ops whose first argument is no tensor of their own (`where`, `concat`, `stack`) and whole layers.
+ * A method is the op of its name with the tensor as first argument, at run time and in its type: nothing is defined a
+ * second time. Not here: ops whose first argument is no tensor of their own (`where`, `concat`, `stack`) and whole
+ * layers.
  *
  * @example
  * import "worldgrad/methods";

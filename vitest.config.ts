@@ -1,13 +1,14 @@
 /**
- * Two projects: `unit` (everything but tests/browser; WGSL runs on the adapter that `tests/support/adapter.ts` finds) and
- * `browser` (pages in a Chromium; without one the run says so in one line and goes on, CI fails).
+ * Two projects: `unit` (everything but tests/browser; WGSL runs on the adapter that `tests/support/adapter.ts` finds)
+ * and `browser` (pages in a Chromium; without one the run says so in one line and goes on, CI fails).
  */
 import { existsSync } from "node:fs";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 import { provisionAdapter } from "./tests/support/adapter.ts";
 
 const firstTime = process.env["WORLDGRAD_PROVISIONED"] === undefined;
-// Before any worker starts: the dynamic linker reads LD_LIBRARY_PATH once, when a process begins. Workers are forks of this one.
+// Before any worker starts: the dynamic linker reads LD_LIBRARY_PATH once, when a process begins, and workers are forks
+// of this one.
 const adapter = provisionAdapter();
 Object.assign(process.env, adapter.env);
 

@@ -1,8 +1,8 @@
 /**
- * Options as data. A part of the library (a loss, an estimator, a loop) declares each of its options once, in a table: the
- * default, the values that are allowed, and what the option does. Four things are made from that declaration and are
- * written nowhere else: the type of the options object, the check of what a caller passes, the options of the command line
- * (`--set PART.OPTION=VALUE` and `--list`), and the tables in docs/methods.md.
+ * Options as data. A part of the library (a loss, an estimator, a loop) declares each of its options once, in a table:
+ * the default, the values that are allowed, and what the option does. Four things are made from that declaration and
+ * are written nowhere else: the type of the options object, the check of what a caller passes, the options of the
+ * command line (`--set PART.OPTION=VALUE` and `--list`), and the tables in docs/methods.md.
  *
  *     export const SAPO = options("sapo", {
  *       temperature: number(1, "τ where A > 0", { above: 0 }),
@@ -19,7 +19,9 @@ import { checkKeys, showValue } from "./options.ts";
 /** In the place of a default: the caller has to give a value. */
 export const REQUIRED: unique symbol = Symbol("required");
 
-/** How a value is written on the command line: one of some words, or by its kind. `code`: it can only be given in code. */
+/**
+ * How a value is written on the command line: one of some words, or by its kind. `code`: it can only be given in code.
+ */
 export type OptionKind = "number" | "text" | "switch" | "schedule" | "bounds" | "code" | readonly string[];
 
 /** One option without a default: where it is not given, the part does without it or derives a value. */

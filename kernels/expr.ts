@@ -197,7 +197,8 @@ export class Expr {
   /** Called by `x > 0`, `x + 1` and `Math.exp(x)`, which would go on with a value that does not exist yet. */
   valueOf(): never {
     throw new ExprError(
-      "an expression has no value yet: write x.gt(0) and x.exp() for x > 0 and Math.exp(x), select(condition, a, b) for a branch",
+      "an expression has no value yet: write x.gt(0) and x.exp() for x > 0 and Math.exp(x), " +
+        "select(condition, a, b) for a branch",
     );
   }
 }

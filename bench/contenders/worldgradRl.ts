@@ -9,7 +9,16 @@ import { parseStart } from "../../node/job/commandLine.ts";
 import { type Device, Rng } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
-import { advantagesOf, type EpisodeRequest, optimizerStep, rollout, score, type TokenRow, type Trajectory, weigh } from "../../rl/index.ts"; // prettier-ignore
+import {
+  advantagesOf,
+  type EpisodeRequest,
+  optimizerStep,
+  rollout,
+  score,
+  type TokenRow,
+  type Trajectory,
+  weigh,
+} from "../../rl/index.ts";
 import { Template } from "../../rl/episode/template.ts";
 import type { TaskOf } from "../cases/task.ts";
 import { median } from "../statistics.ts";

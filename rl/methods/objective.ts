@@ -5,8 +5,8 @@
  *     L = Σ wPolicy·ℓ_policy + Σ wWorld·ℓ_world + Σ wKl·k − Σ wEntropy·H + Σ wValue·ℓ_value
  *
  * An `Objective` names the functions that compute these terms. `weigh` (rl/train/weights.ts) turns the episodes of one
- * optimiser step into columns of weights (columns.ts), one weight per token and term. Every denominator is already folded into the
- * weights, so the step may be split into micro-batches in any way.
+ * optimiser step into columns of weights (columns.ts), one weight per token and term. Every denominator is already
+ * folded into the weights, so the step may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";

@@ -3,18 +3,7 @@ import { inspect } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createReferenceBackend } from "../../engine/backends/reference.ts";
 import { Device } from "../../engine/device.ts";
-import {
-  add,
-  arange,
-  argmax,
-  cast,
-  device,
-  setDevice,
-  sum,
-  tensor,
-  type Tensor,
-  zeros,
-} from "../../engine/index.ts";
+import { add, arange, argmax, cast, device, setDevice, sum, tensor, type Tensor, zeros } from "../../engine/index.ts";
 
 beforeAll(async () => {
   setDevice(await device("wasm"));

@@ -237,8 +237,6 @@ describe("goals", () => {
     const { env } = await start(household, 0, { maxSteps: 2 });
     expect((await env.step("look")).done).toBe(false);
     expect(await env.step("look")).toMatchObject({ reward: 0, done: true, info: { ending: "limit", success: false } });
-    expect(() => household.make({ maxSteps: 0 })).toThrow(
-      "household: maxSteps must be an integer ≥ 1, got 0",
-    );
+    expect(() => household.make({ maxSteps: 0 })).toThrow("household: maxSteps must be an integer ≥ 1, got 0");
   });
 });

@@ -12,6 +12,13 @@ const IGNORED = /prettier-(?:ignore)\b/;
 /** Files with data tables that are easier to read than what prettier prints. Only these may switch prettier off. */
 const TABLES = new Set([
   "kernels/wasm/values.ts", // a method per instruction, with its opcode
+  "engine/ops/pointwise.ts", // an op per line: its formula beside its plain definition
+  "environments/gridworld/tasks.ts", // a family of tasks per line
+  "environments/household/tasks.ts",
+  "environments/shop/tasks.ts",
+  "environments/sokoban/tasks.ts",
+  "methods.ts", // names
+  "rl/methods/presets.ts", // a method per line or two
 ]);
 
 interface Count {
@@ -23,29 +30,24 @@ interface Count {
 
 /** The exceptions of each folder that still has some. The numbers are exact, so that they are lowered with the work. */
 const CEILINGS: Readonly<Record<string, Count>> = {
-  ".": { long: 2, ignored: 0 },
   ".ci": { long: 5, ignored: 0 },
-  engine: { long: 196, ignored: 44 },
-  environments: { long: 313, ignored: 58 },
-  nn: { long: 81, ignored: 5 },
-  node: { long: 164, ignored: 42 },
-  rl: { long: 585, ignored: 177 },
-  scripts: { long: 58, ignored: 56 },
+  engine: { long: 0, ignored: 1 },
+  environments: { long: 27, ignored: 0 },
+  scripts: { long: 56, ignored: 52 },
   "tests/bench": { long: 3, ignored: 5 },
   "tests/browser": { long: 24, ignored: 12 },
-  "tests/engine": { long: 15, ignored: 4 },
-  "tests/environments": { long: 76, ignored: 49 },
+  "tests/engine": { long: 19, ignored: 7 },
+  "tests/environments": { long: 3, ignored: 3 },
   "tests/kernels": { long: 7, ignored: 3 },
   "tests/learn": { long: 5, ignored: 6 },
   "tests/nn": { long: 39, ignored: 29 },
   "tests/node": { long: 67, ignored: 47 },
   "tests/ops": { long: 22, ignored: 20 },
-  "tests/project": { long: 4, ignored: 0 },
-  "tests/rl": { long: 485, ignored: 493 },
+  "tests/project": { long: 5, ignored: 1 },
+  "tests/rl": { long: 476, ignored: 487 },
   "tests/scripts": { long: 6, ignored: 7 },
-  "tests/support": { long: 53, ignored: 52 },
-  "tests/tools": { long: 21, ignored: 16 },
-  tools: { long: 5, ignored: 2 },
+  "tests/support": { long: 54, ignored: 53 },
+  "tests/tools": { long: 22, ignored: 16 },
 };
 
 /** The folder that a file is counted in: the first part of its path, or the first two in `tests/`. */

@@ -63,7 +63,9 @@ describe("ε-tool exploration", () => {
     const guided = { ...request(1), forced: (turn: number) => (turn === 0 ? "given" : undefined) };
     const forced = new Exploration({ epsilon: 1 }).apply(guided, 0).forced!;
     expect([forced(0, "", env), forced(1, "", env)]).toEqual(["given", "b"]); // "b": the environment's random baseline
-    expect(() => new Exploration({ epsilon: 1.5 })).toThrow("epsilon must be in [0, 1], or a function of the step, got 1.5");
+    expect(() => new Exploration({ epsilon: 1.5 })).toThrow(
+      "epsilon must be in [0, 1], or a function of the step, got 1.5",
+    );
     expect(() => count(() => -1, 3)).toThrow("Exploration at step 3: epsilon must be in [0, 1], got -1");
   });
 });

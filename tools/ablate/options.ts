@@ -44,7 +44,7 @@ export const HELP: string = `worldgrad: compare what can be trained from one war
   --arms ARMS       what is trained, with commas: [NAME=]METHOD[SETTING,…]; the others are compared with the first.
                     A method as npm start takes it, or sft, expert, random; a setting is one of its flags without
                     dashes, or PART.OPTION: told=grpo+echo[lambda=0.2,rl.lr=5e-4,steps=80,train.levels=1]
-                                                          (default: grpo_token, and with echo, paw, actfocus, echo+actfocus)
+                    (default: grpo_token, and with echo, paw, actfocus, echo+actfocus)
   --seeds N | A-B   seeds 0 to N - 1, or A to B, each with a warm start of its own, which all arms share
                                                           (default 5)
   --steps N         RL steps of every arm that does not say its own
@@ -53,7 +53,8 @@ export const HELP: string = `worldgrad: compare what can be trained from one war
   --every N         RL steps between two evaluations      (default 10)
   --episodes N      held-out tasks of an evaluation       (default 120)
   --pass-at K       before and after RL each of them is tried K times, for pass@1 to pass@K
-  --tune SETTINGS   every combination is tried first, and the best of each arm is taken: "lambda=0.05|0.2,rl.lr=5e-4|1e-3"
+  --tune SETTINGS   every combination is tried first, and the best of each arm is taken:
+                    "lambda=0.05|0.2,rl.lr=5e-4|1e-3"
   --tune-for ARM=…  other settings to try for this arm, as often as needed: "grpo=rl.lr=3e-4|5e-4|1e-3|2e-3";
                     all arms get the same number of trials
   --tune-seeds N | A-B
@@ -104,7 +105,10 @@ const DEFAULT_ARMS = ["", "+echo", "+paw", "+actfocus", "+echo+actfocus"].map((m
 /** Folders beside those of the environments. */
 const TAKEN = ["warm", "tune"];
 
-/** @returns the options, or what is to be printed instead @throws UsageError with one line that says what was expected */
+/**
+ * @returns the options, or what is to be printed instead
+ * @throws UsageError with one line that says what was expected
+ */
 export function parseAblate(args: readonly string[]): AblateOptions | "help" | "list" {
   const values = parse(args, FLAGS);
   if (values["help"]) return "help";
@@ -153,7 +157,10 @@ function tuneOf(
   }
   const seeds = seedsIn("tune-seeds", seedText ?? "100-101");
   const both = seeds.find((seed) => reported.includes(seed));
-  if (both !== undefined) throw new UsageError(`--tune-seeds: seed ${both} is one of --seeds; what was chosen with a seed cannot be reported with it`); // prettier-ignore
+  if (both !== undefined) {
+    const why = "what was chosen with a seed cannot be reported with it";
+    throw new UsageError(`--tune-seeds: seed ${both} is one of --seeds; ${why}`);
+  }
   const ofArms = own.map((text) => parseOwnKnobs(text, arms));
   const twice = ofArms.find(([label], i) => ofArms.findIndex(([other]) => other === label) < i);
   if (twice) throw new UsageError(`--tune-for: ${twice[0]} is there twice`);
@@ -165,7 +172,9 @@ function seedsIn(flag: string, text: string): number[] {
   const range = /^(\d+)-(\d+)$/.exec(text);
   if (range === null) return Array.from({ length: seedCount(flag, text) }, (_, seed) => seed);
   const [low, high] = [Number(range[1]), Number(range[2])];
-  if (low > high || !Number.isSafeInteger(high)) throw new UsageError(`--${flag}: expected the lower one first, got "${text}"`); // prettier-ignore
+  if (low > high || !Number.isSafeInteger(high)) {
+    throw new UsageError(`--${flag}: expected the lower one first, got "${text}"`);
+  }
   return Array.from({ length: high - low + 1 }, (_, i) => low + i);
 }
 
