@@ -39,8 +39,9 @@ export interface ThreadOptions {
 /**
  * Rollout workers in `count` threads of Node.
  *
- * @example const steps = trainRlAsync({ ...options, workers: threadWorkers(2), maxStaleness: 1 }); for await (const {
- * metrics } of steps) console.log(metrics);
+ * @example
+ * const steps = trainRlAsync({ ...options, workers: threadWorkers(2), maxStaleness: 1 });
+ * for await (const { metrics } of steps) console.log(metrics);
  */
 export function threadWorkers(count: number, { module, execArgv, onStart }: ThreadOptions = {}): RolloutWorkers {
   checkCount("threadWorkers", count);

@@ -204,8 +204,10 @@ function rulesOf(options: OpenEnvOptions): Rules {
  *
  * @throws WorldgradError on options that make no sense
  *
- * @example const env = openEnv({ url: "http://localhost:8000", action: "message" }); const trajectories = await
- * rollout(model, template, [{ spec: env, options: {}, seed: 0, group: 0, rng }], { maxConcurrent: 1 });
+ * @example
+ * const env = openEnv({ url: "http://localhost:8000", action: "message" });
+ * const request = { spec: env, options: {}, seed: 0, group: 0, rng };
+ * const trajectories = await rollout(model, template, [request], { maxConcurrent: 1 });
  */
 export function openEnv(options: OpenEnvOptions): EnvironmentSpec {
   checkKeys("openEnv", options, OPTIONS);

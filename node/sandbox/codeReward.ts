@@ -20,8 +20,9 @@ export interface CodeRewardOptions extends CodeGradeOptions, SandboxOptions {}
  * else 0.
  * @throws on bad options; the returned function rejects only if no process can be started
  *
- * @example const reward = codeReward({ tests: [{ args: [[3, 1, 2]], expected: [1, 2, 3] }], timeout: 500, memoryMb: 64
- * }); (await reward("```js\nfunction solve(list) { return list.sort(); }\n```")).reward; // 1
+ * @example
+ * const reward = codeReward({ tests: [{ args: [[3, 1, 2]], expected: [1, 2, 3] }], timeout: 500, memoryMb: 64 });
+ * (await reward("```js\nfunction solve(list) { return list.sort(); }\n```")).reward; // 1
  */
 export function codeReward(options: CodeRewardOptions): (text: string, signal?: AbortSignal) => Promise<CodeGrade> {
   checkKeys("codeReward", options, [...CODE_GRADE_KEYS, ...SANDBOX_KEYS]);

@@ -59,8 +59,9 @@ interface Budget {
  * The runner throws if Node does not start or the limits cannot be set. Nothing that a program does makes it throw.
  * @throws on options out of range, and with `limits: "required"` if limits cannot be set here
  *
- * @example const run = javascriptRunner({ timeout: 500 }); await run("const solve = (n) => n * 2;", "solve", [[21]]);
- * // [{ kind: "value", value: 42 }]
+ * @example
+ * const run = javascriptRunner({ timeout: 500 });
+ * await run("const solve = (n) => n * 2;", "solve", [[21]]); // [{ kind: "value", value: 42 }]
  */
 export function javascriptRunner(options: SandboxOptions = {}): CodeRunner {
   checkKeys("javascriptRunner", options, SANDBOX_KEYS);

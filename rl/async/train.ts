@@ -48,8 +48,9 @@ export interface AsyncRlOptions extends RlOptions, AsyncOptions {}
  * @throws if the options do not fit together, if a rollout fails, or if all workers have died and no more restarts are
  *   allowed
  *
- * @example const steps = trainRlAsync({ ...options, workers: 2, maxStaleness: 1 }); for await (const { step, metrics }
- * of steps) console.log(step, metrics.reward);
+ * @example
+ * const steps = trainRlAsync({ ...options, workers: 2, maxStaleness: 1 });
+ * for await (const { step, metrics } of steps) console.log(step, metrics.reward);
  */
 export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<StepReport, void, void> {
   const { workers, maxStaleness, schedule, maxRestarts, patience, ...rest } = options;

@@ -131,8 +131,9 @@ export interface WebWorkerLike {
 /**
  * Workers in Web Workers. Each runs a script of the application that calls `serveRollouts(self, …)`.
  *
- * @example const workers = messageWorkers(2, () => new Worker(new URL("./rollouts.js", import.meta.url), { type:
- * "module" }));
+ * @example
+ * const make = () => new Worker(new URL("./rollouts.js", import.meta.url), { type: "module" });
+ * const workers = messageWorkers(2, make);
  */
 export function messageWorkers(count: number, make: (index: number) => WebWorkerLike): RolloutWorkers {
   checkCount("messageWorkers", count);

@@ -214,7 +214,7 @@ export interface OffPolicySources {
 /**
  * A loss without a ratio is a policy gradient for the policy that wrote the tokens. If that policy was an older one, a
  * correction or V-trace can make up for it, but only once per step. Changes by the step's own earlier passes can be
- * made up for by a ratio only. *
+ * made up for by a ratio only.
  * @throws if nothing makes up for an older policy, or for earlier passes of the same step
  */
 export function checkOffPolicy(

@@ -54,7 +54,7 @@ export async function playScripted(
 }
 
 /**
- * Plays one episode with the environment's expert, on the task made from `seed`. *
+ * Plays one episode with the environment's expert, on the task made from `seed`.
  * @throws if the expert does not finish within `maxTurns`, because then it or its environment has a bug
  */
 export async function demonstrate(

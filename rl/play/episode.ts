@@ -59,7 +59,7 @@ export interface EpisodeLimits {
 }
 
 /**
- * Appends the environment's answer after the action that it answers, if it fits. *
+ * Appends the environment's answer after the action that it answers, if it fits.
  * @returns why the episode is over, or null if it goes on
  */
 export function appendAnswer(

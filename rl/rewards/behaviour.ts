@@ -11,7 +11,7 @@ import type { Turn } from "./turns.ts";
  * Format score in [0, 1]: the share of the actions that are well-formed. It is 0 for an episode in which the policy
  * never acted, or whose last action never reached the environment because it was cut off or could not be parsed.
  * Otherwise the score would reward an action that never ends; the outcome of a truncated episode is 0 for the same
- * reason. *
+ * reason.
  * @param malformed how many of the actions are malformed; default: those that the environment rejected
  *   (`info.toolErrors`)
  */
@@ -77,7 +77,8 @@ export interface RepetitionOptions {
  * (1 − distinct n-grams / n-grams)·maxPenalty, over words in lower case (Yeo, Tong, Niu, Neubig and Yue 2025, and TRL).
  * 0 for a text with fewer than n words.
  *
- * @example repetitionPenalty("a a a a", { n: 1 }); // -0.75
+ * @example
+ * repetitionPenalty("a a a a", { n: 1 }); // -0.75
  */
 export function repetitionPenalty(text: string, options: RepetitionOptions = {}): number {
   checkKeys("repetitionPenalty", options, ["n", "maxPenalty"]);

@@ -153,11 +153,12 @@ export function isCodeValue(value: unknown, depth = 0): value is CodeValue {
 
 /**
  * Extracts the program from a text, runs it on all tests and counts those that pass. The reward is 0 if there is no
- * program. *
+ * program.
  * @throws on bad options, and if the runner throws because it cannot run any program
  *
- * @example const tests = [{ args: [2, 3], expected: 5 }]; const { reward } = await gradeCode("```js\nconst solve = (a,
- * b) => a + b;\n```", run, { tests });
+ * @example
+ * const tests = [{ args: [2, 3], expected: 5 }];
+ * const { reward } = await gradeCode("```js\nconst solve = (a, b) => a + b;\n```", run, { tests });
  */
 export async function gradeCode(
   text: string,

@@ -44,10 +44,12 @@ export interface CompositeReward {
  *
  * @throws if two components have one name, no component is an outcome, or the cap lets shaping outweigh the outcome
  *
- * @example const score = composite<Turn[]>([
+ * @example
+ * const score = composite<Turn[]>([
  *   { name: "solved", weight: 1, kind: "outcome", score: (turns) => Number(turns.at(-1)?.action === "answer 4") },
  *   { name: "tools", weight: 0.1, kind: "shaping", score: (turns) => toolEfficiency(turns, { tools: ["search"] }) },
- * ]); score(turns).reward;
+ * ]);
+ * score(turns).reward;
  */
 export function composite<T>(
   components: readonly RewardComponent<T>[],

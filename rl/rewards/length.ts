@@ -18,7 +18,7 @@ export function linearLength(length: number, { target, lambda }: { target: numbe
 /**
  * −α·σ((T − center)/width): smooth, and bounded by α. Arora and Zanette (2025, arXiv 2502.04463) give a right answer
  * the reward 1 − α·σ(·), with the mean and the standard deviation of the lengths of the group's right answers as center
- * and width, and a wrong answer 0. To get that, add 1 and multiply by the outcome. *
+ * and width, and a wrong answer 0. To get that, add 1 and multiply by the outcome.
  * @param options.width above 0, so it cannot be the deviation of a group whose lengths are all equal
  */
 export function sigmoidLength(

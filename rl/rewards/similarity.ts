@@ -102,7 +102,7 @@ function pathOf(line: string): string {
 
 /**
  * The mean similarity over the files of both patches. A file that only one of them touches counts 0. −1 if the
- * prediction is not a patch. *
+ * prediction is not a patch.
  * @param predicted a unified diff
  * @param wanted a unified diff
  * @returns −1 or a number in [0, 1]; NaN if `wanted` is not a patch

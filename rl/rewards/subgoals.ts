@@ -13,7 +13,7 @@ export interface Subgoal {
 }
 
 /**
- * The reward of each turn: the sum over all subgoals that are reached for the first time after it. *
+ * The reward of each turn: the sum over all subgoals that are reached for the first time after it.
  * @param ordered whether a subgoal counts only once all subgoals before it in the list are reached. Default false
  */
 export function subgoalRewards(turns: readonly Turn[], subgoals: readonly Subgoal[], ordered = false): number[] {
@@ -32,7 +32,7 @@ export function subgoalRewards(turns: readonly Turn[], subgoals: readonly Subgoa
 
 /**
  * Potential-based shaping (Ng, Harada and Russell 1999): γ·Φ(s′) − Φ(s) for each step. No other shaping leaves the
- * optimal policies of every environment unchanged. With γ = 1 it sums to Φ(end) − Φ(start). *
+ * optimal policies of every environment unchanged. With γ = 1 it sums to Φ(end) − Φ(start).
  * @param potentials Φ of the states before the first step, between steps and after the last step, so one more than
  *   there are steps. If the episode ended, the last should be 0
  */

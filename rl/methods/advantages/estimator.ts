@@ -63,7 +63,7 @@ export function toColumns(
 /**
  * An estimator that turns the rewards of one group into one advantage per rollout. A rollout whose reward is NaN gets
  * advantage 0 and is left out of the statistics. A group whose rewards are all equal, or that has one member, gets
- * exactly 0. *
+ * exactly 0.
  * @param ofGroup gives the advantages of the scorable members; it is called for a group of one member only if `singles`
  *   is true
  */
@@ -94,7 +94,7 @@ export function groupEstimator(
 }
 
 /**
- * An estimator that gives every trained token of a rollout its own advantage, without comparing rollouts of a group. *
+ * An estimator that gives every trained token of a rollout its own advantage, without comparing rollouts of a group.
  * @param ofRollout gives the advantages of a scorable rollout's tokens, and the critic's targets if there is a critic
  * @param whiten whether the advantages of the whole batch are scaled to mean 0 and deviation 1
  */

@@ -74,7 +74,7 @@ export interface WorldObjective {
 
 /**
  * The tokens that the environment wrote after the first action: the number of all of them (|O|, warnings included), and
- * which of them are targets (O′). *
+ * which of them are targets (O′).
  * @param continues whether this is a later row of a rollout, so that the first action was in an earlier row
  */
 export function observationTokens(
