@@ -10,7 +10,7 @@ import {
   type CodeGradeOptions,
   gradeCode,
 } from "../../rl/rewards/code.ts";
-import { javascriptRunner, SANDBOX_KEYS, type SandboxOptions } from "./runner.ts";
+import { javascriptRunner, SANDBOX, type SandboxOptions } from "./runner.ts";
 
 export interface CodeRewardOptions extends CodeGradeOptions, SandboxOptions {}
 
@@ -25,11 +25,12 @@ export interface CodeRewardOptions extends CodeGradeOptions, SandboxOptions {}
  * (await reward("```js\nfunction solve(list) { return list.sort(); }\n```")).reward; // 1
  */
 export function codeReward(options: CodeRewardOptions): (text: string, signal?: AbortSignal) => Promise<CodeGrade> {
-  checkKeys("codeReward", options, [...CODE_GRADE_KEYS, ...SANDBOX_KEYS]);
+  const ofRunner = Object.keys(SANDBOX.fields);
+  checkKeys("codeReward", options, [...CODE_GRADE_KEYS, ...ofRunner]);
   const pick = (keys: readonly string[]): object =>
     Object.fromEntries(Object.entries(options).filter(([key]) => keys.includes(key)));
   const grade = pick(CODE_GRADE_KEYS) as CodeGradeOptions;
   checkCodeGrade("codeReward", grade);
-  const run = javascriptRunner(pick(SANDBOX_KEYS));
+  const run = javascriptRunner(pick(ofRunner));
   return async (text, signal) => gradeCode(text, run, grade, signal);
 }

@@ -10,7 +10,8 @@ import { randomUUID } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { WorldgradError } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
-import { checkKeys, showValue } from "../../engine/options.ts";
+import { showValue } from "../../engine/options.ts";
+import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { CodeFailure, CodeOutcome, CodeRunner, CodeValue } from "../../rl/rewards/code.ts";
 import { HARNESS } from "./harness.ts";
 import { canLimit, limitProcess, startSandbox } from "./process.ts";
@@ -20,24 +21,25 @@ const MAX_DEATHS = 3;
 /** How many milliseconds Node may take to start, on a busy machine. */
 const START_MS = 20_000;
 
-export interface SandboxOptions {
-  /** The wall-clock time for each call in milliseconds, at least 10. Default 2000. */
-  readonly timeout?: number;
-  /** The memory for the program in MiB, at least 16. Default 128. */
-  readonly memoryMb?: number;
-  /** The largest number of characters in one result. Default 100 000. */
-  readonly outputLimit?: number;
-  /** The number of processes at a time. Default: the number of cores. */
-  readonly concurrency?: number;
-  /**
-   * What happens if the kernel's limits cannot be set (see node/sandbox/process.ts): `required` throws, `auto` does
-   * without them. Default `auto`.
-   */
-  readonly limits?: "auto" | "required";
-}
+/** Timers and limits of the kernel take 31 bits. */
+const MOST = 2 ** 31 - 1;
 
-/** The keys of `SandboxOptions`. */
-export const SANDBOX_KEYS: readonly string[] = ["timeout", "memoryMb", "outputLimit", "concurrency", "limits"];
+export const SANDBOX = options("javascriptRunner", {
+  timeout: number(2000, "wall-clock time for each call in milliseconds", { integer: true, min: 10, max: MOST }),
+  memoryMb: number(128, "memory for the program in MiB", { integer: true, min: 16, max: MOST }),
+  outputLimit: number(100_000, "largest number of characters in one result", { integer: true, min: 100, max: MOST }),
+  concurrency: number(undefined, "processes at a time; by default the number of cores", {
+    integer: true,
+    min: 1,
+    max: MOST,
+  }),
+  limits: oneOf(
+    ["auto", "required"],
+    "auto",
+    "if the kernel's limits cannot be set (node/sandbox/process.ts): do without them, or throw",
+  ),
+});
+export type SandboxOptions = OptionsOf<typeof SANDBOX>;
 
 interface Job {
   readonly program: string;
@@ -63,25 +65,8 @@ interface Budget {
  * const run = javascriptRunner({ timeout: 500 });
  * await run("const solve = (n) => n * 2;", "solve", [[21]]); // [{ kind: "value", value: 42 }]
  */
-export function javascriptRunner(options: SandboxOptions = {}): CodeRunner {
-  checkKeys("javascriptRunner", options, SANDBOX_KEYS);
-  const { timeout = 2000, memoryMb = 128, outputLimit = 100_000, limits = "auto" } = options;
-  const { concurrency = availableParallelism() } = options;
-  const least: Record<string, readonly [value: number, least: number]> = {
-    timeout: [timeout, 10],
-    memoryMb: [memoryMb, 16],
-    outputLimit: [outputLimit, 100],
-    concurrency: [concurrency, 1],
-  };
-  for (const [name, [value, from]] of Object.entries(least))
-    check(
-      Number.isInteger(value) && value >= from && value < 2 ** 31,
-      () => `javascriptRunner: ${name} must be an integer of at least ${from}, got ${showValue(value)}`,
-    );
-  check(
-    limits === "auto" || limits === "required",
-    () => `javascriptRunner: limits must be 'auto' or 'required', got ${showValue(limits)}`,
-  );
+export function javascriptRunner(given?: SandboxOptions): CodeRunner {
+  const { timeout, memoryMb, outputLimit, limits, concurrency = availableParallelism() } = SANDBOX.read(given);
   check(
     limits === "auto" || canLimit(),
     () => "javascriptRunner: limits are required, but there is no prlimit here (Linux, package util-linux)",

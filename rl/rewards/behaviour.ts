@@ -2,8 +2,7 @@
  * Rewards for how an agent writes: form, use of tools, repetition. They should be small compared with the outcome, and
  * each can be gamed alone (an empty episode repeats nothing), so they belong in a composite with a cap.
  */
-import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { inCode, number, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { Turn } from "./turns.ts";
 
@@ -33,18 +32,18 @@ export function thinkFormat(text: string): number {
   return opened && text.includes("</think>") ? 1 : 0;
 }
 
-export interface ToolEfficiencyOptions {
-  /** The names of the existing tools. */
-  readonly tools: readonly string[];
-  /** The cost of a call that repeats the one before it. Default 0.05. */
-  readonly duplicate?: number;
-  /** The cost of a call to a tool that does not exist. Default 0.3. */
-  readonly unknown?: number;
-  /** The largest cost of all calls together. Default 1. */
-  readonly cap?: number;
-  /** The tool that an action calls. Default: its first word. */
-  readonly toolOf?: (action: string) => string;
-}
+export const TOOL_EFFICIENCY = options("toolEfficiency", {
+  tools: inCode<readonly string[]>("the names of the existing tools", "a list of names", Array.isArray, REQUIRED),
+  duplicate: number(0.05, "cost of a call that repeats the one before it", { min: 0 }),
+  unknown: number(0.3, "cost of a call to a tool that does not exist", { min: 0 }),
+  cap: number(1, "largest cost of all calls together", { min: 0 }),
+  toolOf: inCode<(action: string) => string>(
+    "the tool that an action calls; by default its first word",
+    "a function of the action",
+    (value) => typeof value === "function",
+  ),
+});
+export type ToolEfficiencyOptions = OptionsOf<typeof TOOL_EFFICIENCY>;
 
 /**
  * −0.05 for every call that equals the one before it and −0.3 for every unknown tool, but never less than −cap. The
@@ -53,11 +52,8 @@ export interface ToolEfficiencyOptions {
  *
  * @returns in [−cap, 0]
  */
-export function toolEfficiency(turns: readonly Turn[], options: ToolEfficiencyOptions): number {
-  checkKeys("toolEfficiency", options, ["tools", "duplicate", "unknown", "cap", "toolOf"]);
-  const { tools, duplicate = 0.05, unknown = 0.3, cap = 1, toolOf = firstWord } = options;
-  for (const [name, value] of Object.entries({ duplicate, unknown, cap }))
-    check(value >= 0, () => `toolEfficiency: ${name} must be at least 0, got ${value}`);
+export function toolEfficiency(turns: readonly Turn[], given: ToolEfficiencyOptions): number {
+  const { tools, duplicate, unknown, cap, toolOf = firstWord } = TOOL_EFFICIENCY.read(given);
   const calls = turns.map(({ action }) => action.trim().replace(/\s+/g, " "));
   const duplicates = calls.filter((call, i) => i > 0 && call === calls[i - 1]).length;
   const unknowns = calls.filter((call) => !tools.includes(toolOf(call))).length;
@@ -66,12 +62,11 @@ export function toolEfficiency(turns: readonly Turn[], options: ToolEfficiencyOp
 
 const firstWord = (action: string): string => action.split(" ", 1)[0]!;
 
-export interface RepetitionOptions {
-  /** The number of words in an n-gram. Default 3. */
-  readonly n?: number;
-  /** The reward of a text that repeats one n-gram forever; at most 0. Default −1. */
-  readonly maxPenalty?: number;
-}
+export const REPETITION = options("repetitionPenalty", {
+  n: number(3, "number of words in an n-gram", { integer: true, min: 1 }),
+  maxPenalty: number(-1, "reward of a text that repeats one n-gram forever", { max: 0 }),
+});
+export type RepetitionOptions = OptionsOf<typeof REPETITION>;
 
 /**
  * (1 − distinct n-grams / n-grams)·maxPenalty, over words in lower case (Yeo, Tong, Niu, Neubig and Yue 2025, and TRL).
@@ -80,11 +75,8 @@ export interface RepetitionOptions {
  * @example
  * repetitionPenalty("a a a a", { n: 1 }); // -0.75
  */
-export function repetitionPenalty(text: string, options: RepetitionOptions = {}): number {
-  checkKeys("repetitionPenalty", options, ["n", "maxPenalty"]);
-  const { n = 3, maxPenalty = -1 } = options;
-  check(Number.isInteger(n) && n >= 1, () => `repetitionPenalty: n must be an integer of at least 1, got ${n}`);
-  check(maxPenalty <= 0, () => `repetitionPenalty: maxPenalty must be at most 0, got ${maxPenalty}`);
+export function repetitionPenalty(text: string, given?: RepetitionOptions): number {
+  const { n, maxPenalty } = REPETITION.read(given);
   const words = text.toLowerCase().match(/\S+/g) ?? [];
   const total = words.length - n + 1;
   if (total <= 0) return 0;

@@ -160,12 +160,12 @@ describe("the runner", () => {
     expect(results.flat()).toEqual([1, 2, 3, 4, 5].map((value) => ({ kind: "value", value })));
   });
   it.each<[string, SandboxOptions]>([
-    ["javascriptRunner: timeout must be an integer of at least 10, got 0", { timeout: 0 }],
-    ["javascriptRunner: timeout must be an integer of at least 10, got Infinity", { timeout: Infinity }],
-    ["javascriptRunner: memoryMb must be an integer of at least 16, got 1.5", { memoryMb: 1.5 }],
-    ["javascriptRunner: outputLimit must be an integer of at least 100, got -1", { outputLimit: -1 }],
-    ["javascriptRunner: concurrency must be an integer of at least 1, got 0", { concurrency: 0 }],
-    ["javascriptRunner: limits must be 'auto' or 'required', got \"off\"", { limits: "off" as "auto" }],
+    ["javascriptRunner: timeout must be an integer in [10, 2147483647], got 0", { timeout: 0 }],
+    ["javascriptRunner: timeout must be an integer in [10, 2147483647], got Infinity", { timeout: Infinity }],
+    ["javascriptRunner: memoryMb must be an integer in [16, 2147483647], got 1.5", { memoryMb: 1.5 }],
+    ["javascriptRunner: outputLimit must be an integer in [100, 2147483647], got -1", { outputLimit: -1 }],
+    ["javascriptRunner: concurrency must be an integer in [1, 2147483647], got 0", { concurrency: 0 }],
+    ['javascriptRunner: limits must be "auto" or "required", got "off"', { limits: "off" as "auto" }],
     ["javascriptRunner: unknown option 'timeOut'; did you mean 'timeout'?", { timeOut: 5 } as SandboxOptions],
   ])("refuses: %s", (message, options) => {
     expect(() => javascriptRunner(options)).toThrow(message);
@@ -185,7 +185,7 @@ describe("codeReward", () => {
   it.each<[string, object]>([
     ["codeReward: expected at least one test, got none", { tests: [] }],
     ["codeReward: unknown option 'memory'; did you mean 'memoryMb'?", { tests, memory: 1 }],
-    ["memoryMb must be an integer of at least 16, got 1", { tests, memoryMb: 1 }],
+    ["memoryMb must be an integer in [16, 2147483647], got 1", { tests, memoryMb: 1 }],
     ["codeReward: credit must be 'partial' or 'all'", { tests, credit: 1 }],
   ])("refuses at once: %s", (message, options) => {
     expect(() => codeReward(options as CodeRewardOptions)).toThrow(message);

@@ -148,7 +148,7 @@ describe("toolEfficiency", () => {
     expect(toolEfficiency(turns("x", "x"), { tools: ["x"], duplicate: 0.2 })).toBeCloseTo(-0.2, 12);
     expect(toolEfficiency(turns("a", "b"), { tools, cap: 0.5 })).toBe(-0.5);
     expect(toolEfficiency(turns('{"name":"open"}'), { tools, toolOf: () => "open" })).toBe(0);
-    expect(() => toolEfficiency([], { tools, cap: -1 })).toThrow("toolEfficiency: cap must be at least 0, got -1");
+    expect(() => toolEfficiency([], { tools, cap: -1 })).toThrow("toolEfficiency: cap must be ≥ 0, got -1");
     expect(() => toolEfficiency([], { tools, dublicate: 1 } as never)).toThrow("did you mean 'duplicate'?");
   });
 });
@@ -162,8 +162,8 @@ describe("repetitionPenalty", () => {
     expect(repetitionPenalty("a a")).toBe(0);
     expect(repetitionPenalty("")).toBe(0);
     expect(repetitionPenalty("a a a a", { n: 1, maxPenalty: -2 })).toBe(-1.5);
-    expect(() => repetitionPenalty("a", { maxPenalty: 1 })).toThrow("maxPenalty must be at most 0, got 1");
-    expect(() => repetitionPenalty("a", { n: 0 })).toThrow("n must be an integer of at least 1, got 0");
+    expect(() => repetitionPenalty("a", { maxPenalty: 1 })).toThrow("maxPenalty must be ≤ 0, got 1");
+    expect(() => repetitionPenalty("a", { n: 0 })).toThrow("n must be an integer ≥ 1, got 0");
   });
 
   it("is within bounds for any text, and worse the longer a text repeats itself", () => {

@@ -275,7 +275,7 @@ test.each([
     "--tune: all arms need the same number of trials, but grpo+echo has 4 (lambda, rl.lr) and grpo has 2 (rl.lr); " +
       'give --tune-for "grpo=SETTING=VALUE|VALUE" with 4 combinations',
   ],
-  [[...TUNE, "rl.lr=1e-3|0"], "arm grpo: --set rl.lr: expected a number > 0, got 0"],
+  [[...TUNE, "rl.lr=1e-3|0"], "arm grpo: --set rl.lr must be > 0, got 0"],
   [
     [...TUNE, "rl.lr=1e-3", "--tune-for", "rloo=rl.lr=1"],
     "--tune-for: expected ARM=SETTING=VALUE|VALUE with one of the arms grpo, grpo+echo",
