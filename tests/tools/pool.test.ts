@@ -44,7 +44,7 @@ test("phases, steps with metrics, evaluations, transcripts and notes arrive, und
     ["evaluating the warm start on held-out tasks", 1, 0],
   ]);
   expect(of(arm, "phase").map(({ name, total }) => [name, total])).toEqual([
-    ["reinforcement learning: grpo+echo", 2],
+    ["reinforcement learning: grpo_token+echo", 2],
     ["evaluating on held-out tasks", 1],
   ]);
   expect(of(warm, "step").map(({ step }) => step)).toEqual([1, 2, 3, 1]);
