@@ -1,8 +1,7 @@
 /**
  * Agent Q: a policy learns from its own searches. There are three doors in a row, each with a sign. One of four keys
- * fits, a wrong one ends the game, and there is a reward only behind the last door. The policy knows only that
- * keys are letters. It tries several keys from every point, in clones of the game. A key that led further than another
- * is preferred, and a preference loss learns from these pairs. `npx tsx examples/agent-q.ts`
+ * fits, a wrong one ends the game, and only the last door pays. The policy knows only that keys are letters. It tries
+ * several keys from every point, in clones of the game; a preference loss learns from which led further, for three seeds.
  */
 import { AdamW, byteTokenizer, device, evaluate, initParams, modelConfig, playScripted, Rng } from "../index.ts";
 import { type EnvironmentSpec, SingleUseEnvironment, SPECIAL_TOKENS, type StepResult } from "../index.ts";
