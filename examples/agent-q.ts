@@ -1,7 +1,7 @@
 /**
  * Agent Q: a policy learns from its own searches. There are three doors in a row, each with a sign. One of four keys
  * fits, a wrong one ends the game, and only the last door pays. The policy knows only that keys are letters. It tries
- * several keys from every point, in clones of the game; a preference loss learns from which led further, for three seeds.
+ * several keys from every point, in clones of the game, and learns to prefer what led further, with three seeds.
  */
 import { AdamW, byteTokenizer, device, evaluate, initParams, modelConfig, playScripted, Rng } from "../index.ts";
 import { type EnvironmentSpec, SingleUseEnvironment, SPECIAL_TOKENS, type StepResult } from "../index.ts";
