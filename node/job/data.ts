@@ -17,7 +17,7 @@ import { Exploration } from "../../rl/tasks/exploration.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import { UsageError } from "../flags.ts";
 import type { DataFlags, MethodFlags } from "./commandLine.ts";
-import { CURRICULA, type Fields } from "./parts.ts";
+import { CURRICULA, only } from "./parts.ts";
 import { parsePlan, type Plan, scheduleOf, valuesOfPlan } from "./schedules.ts";
 import { once, type Settings } from "./settings.ts";
 import { checkYardstick, isYardstick } from "./yardsticks.ts";
@@ -167,24 +167,22 @@ function explorationOf(
 
 function makeCurriculum(settings: CurriculumSettings, { env, envOptions, seed }: DataSource): Curriculum {
   const { name, by = "family", tasks = CURRICULA.pools.tasks.default, ...numbers } = settings;
-  const only = (fields: Fields): object =>
-    Object.fromEntries(Object.entries(numbers).filter(([option]) => Object.hasOwn(fields, option)));
   const learnability = (): Learnability =>
-    new Learnability({ arms: armsOf(env, by, envOptions), ...only(LEARNABILITY.fields) });
+    new Learnability({ arms: armsOf(env, by, envOptions), ...only(numbers, LEARNABILITY.fields) });
   switch (name) {
     case "learnability":
       return learnability();
     case "failed":
-      return new FailedTasks(only(FAILED_TASKS.fields));
+      return new FailedTasks(only(numbers, FAILED_TASKS.fields));
     case "failed+learnability":
-      return new FailedTasks({ base: learnability(), ...only(FAILED_TASKS.fields) });
+      return new FailedTasks({ base: learnability(), ...only(numbers, FAILED_TASKS.fields) });
     case "pools": {
       const draw = new Rng(seed).split("pools");
       const seeds = new Set<number>();
       for (let i = 0; seeds.size < tasks; i++) seeds.add(draw.split(i).int(2 ** 31)); // a set: no seed twice
       return new DifficultyPools({
         tasks: [...seeds].map((own) => ({ name: "task", seed: own })),
-        ...only(DIFFICULTY_POOLS.fields),
+        ...only(numbers, DIFFICULTY_POOLS.fields),
       });
     }
   }

@@ -4,7 +4,7 @@ import type { Objective } from "../../rl/methods/objective.ts";
 import { UsageError } from "../flags.ts";
 import { usage } from "./methods.ts";
 import { LOOP, type LoopNumbers, ROLLOUT, type SamplingNumbers, SFT, type SftNumbers } from "./parts.ts";
-import { TOKENIZER, type TokenizerNumbers } from "./parts.ts";
+import { only, TOKENIZER, type TokenizerNumbers } from "./parts.ts";
 import type { Settings } from "./settings.ts";
 
 export interface LoopSettings {
@@ -13,12 +13,6 @@ export interface LoopSettings {
   readonly tokenizer?: TokenizerNumbers;
   readonly rollout: SamplingNumbers;
 }
-
-/** The values that are options of a table and not undefined. */
-const only = (values: object, fields: object): object =>
-  Object.fromEntries(
-    Object.entries(values).filter(([name, value]) => Object.hasOwn(fields, name) && value !== undefined),
-  );
 
 /** The settings from `--set` and from TRL's configuration. @throws UsageError if both give the same one */
 export function loopSettings(set: Settings, trl?: GrpoTraining): LoopSettings {

@@ -114,6 +114,12 @@ export const REWARD = options("--set reward", {
 const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");
 const tasks = number(256, "total number of tasks in `pools`", { integer: true, min: 1, max: 100_000 });
 
+/** The values that are options of a table and not undefined. */
+export const only = (values: object, fields: Fields): object =>
+  Object.fromEntries(
+    Object.entries(values).filter(([name, value]) => Object.hasOwn(fields, name) && value !== undefined),
+  );
+
 /** The options of a table that can be given as text. */
 export const plain = (fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, { kind }]) => kind !== "code"));

@@ -87,7 +87,7 @@ export function checkRolloutFilter(filter: RolloutFilter): void {
  * @param deviations one for each group
  */
 export function groupsKept(deviations: readonly number[], filter: RolloutFilter): number[] {
-  const { strategy = "top_p", value = strategy === "top_k" ? 0.25 : 0.9, mode = "linear" } = filter;
+  const { strategy, value = strategy === "top_k" ? 0.25 : 0.9, mode = "linear" } = ROLLOUT_FILTER.read(filter);
   const ranked = deviations
     .flatMap((deviation, place) => (deviation > 1e-10 ? [{ deviation, place }] : []))
     .toSorted((a, b) => b.deviation - a.deviation);

@@ -9,7 +9,7 @@ import { klPenalty } from "../methods/losses/kl.ts";
 import { logRatio, type TokenColumns } from "../methods/losses/policyLoss.ts";
 import { clippedErrorLoss, crossEntropyLoss } from "../methods/losses/supervised.ts";
 import { clippedValueLoss } from "../methods/losses/value.ts";
-import { clipOf, type Objective } from "../methods/objective.ts";
+import { clipOf, CRITIC, type Objective } from "../methods/objective.ts";
 import type { MicroBatch } from "./pack.ts";
 import { hiddenOf, type Ratios, scoreHidden } from "./score.ts";
 
@@ -65,9 +65,10 @@ export function lossOf(
     terms.entropyLoss = mul(sum(mul(tokens.wEntropy, entropy)), -1);
   }
   if (head && critic) {
-    const values = headValues(head, critic.trunk === false ? stopGradient(hidden_NC) : hidden_NC);
+    const { clip, trunk } = CRITIC.read(critic);
+    const values = headValues(head, trunk ? hidden_NC : stopGradient(hidden_NC));
     const { oldValues, returns } = tokens;
-    const error = clippedValueLoss(values, oldValues, returns, isWeighted("wValue"), critic.clip ?? 0.2);
+    const error = clippedValueLoss(values, oldValues, returns, isWeighted("wValue"), clip);
     terms.valueLoss = sum(mul(tokens.wValue, error));
   }
 

@@ -10,7 +10,7 @@ import { aggregationWeights } from "../methods/aggregation.ts";
 import { type Columns, rowOf, type TokenRow, withColumns } from "../methods/columns.ts";
 import { rowsFilteredOut } from "../methods/filter.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
-import { betaOf, entropyOf, type Objective, worldsOf } from "../methods/objective.ts";
+import { betaOf, CRITIC, entropyOf, type Objective, worldsOf } from "../methods/objective.ts";
 import type { PerToken, Signals } from "../methods/tokenStatistics.ts";
 import type { StepAdvantages } from "./advantages.ts";
 import type { Ratios } from "./score.ts";
@@ -49,7 +49,7 @@ export function weigh(
   const { exact, clipped } = worldWeights(objective, trajectories, step, statistics);
   if (imitation > 0 && step >= rewardFrom) addImitation(exact, trajectories, imitation);
   const { returns } = advantages;
-  const wValue = critic && returns ? valueWeights(returns, critic.coefficient ?? 0.1, sequences) : undefined;
+  const wValue = critic && returns ? valueWeights(returns, CRITIC.read(critic).coefficient, sequences) : undefined;
   const beta = objective.kl?.in === "reward" ? 0 : betaOf(objective);
   const entropy = entropyOf(objective);
 

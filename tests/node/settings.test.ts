@@ -93,6 +93,9 @@ describe("--set", () => {
     expect(at(5)).toBeCloseTo(0.05, 12);
     expect(presetOfFlags("--set", "echo.lambda=0.2").rl.options).toEqual({ echo: { lambda: 0.2 } });
     expect(presetOfFlags("--lambda", "0.2").rl.options).toEqual({ echo: { lambda: 0.2 } });
+    // The flag and another option of the same part go together.
+    const both = presetOfFlags("--lambda", "0.2", "--set", "echo.normalization=selected");
+    expect(both.rl.options).toEqual({ echo: { lambda: 0.2, normalization: "selected" } });
   });
 
   test("the warm start: its loss and its sizes", () => {
