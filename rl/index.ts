@@ -41,7 +41,13 @@ export {
 export { type Entry, type Table } from "./methods/names.ts";
 export { type CriticOptions, type KlOptions, type Objective } from "./methods/objective.ts";
 export { type ColumnName, COLUMNS, type Columns, rowOf, type TokenRow, withColumns } from "./methods/columns.ts";
-export { isReferenceSignal, type PerToken, type Signal, SIGNALS, type Signals } from "./methods/tokenStatistics.ts";
+export {
+  isOfReference,
+  type PerToken,
+  type TokenStatistic,
+  TOKEN_STATISTICS,
+  type TokenStatistics,
+} from "./methods/tokenStatistics.ts";
 export { type Aggregation, AGGREGATIONS, aggregationByName, aggregationWeights } from "./methods/aggregation.ts";
 
 // Advantages
@@ -117,12 +123,18 @@ export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlEstimator } f
 export { klEstimatorByName, klPenalty, PREFERENCE_LOSSES, type PreferenceLoss } from "./methods/losses/index.ts";
 export type { ClipCovOptions, DppoOptions, KlCovOptions, PrimeOptions } from "./methods/losses/index.ts";
 export {
-  correction,
-  type Correction,
-  type CorrectionOptions,
+  importanceCorrection,
+  type ImportanceCorrection,
+  type ImportanceCorrectionOptions,
   type RejectionOptions,
 } from "./methods/importanceCorrection.ts";
-export { actFocus, type ActFocusOptions, FOCUS_SIGNALS, type TokenFocus, topEntropy } from "./methods/tokenWeights.ts";
+export {
+  actFocus,
+  type ActFocusOptions,
+  UNCERTAINTIES,
+  type TokenWeighting,
+  topEntropy,
+} from "./methods/tokenWeights.ts";
 
 // World models
 export {
@@ -145,7 +157,7 @@ export {
 } from "./tasks/exploration.ts";
 export { type ToolChooser } from "./tasks/exploration.ts";
 export { type DynamicSamplingOptions } from "./tasks/dynamic.ts";
-export { type GuideOptions } from "./tasks/expertPrefix.ts";
+export { type ExpertPrefixOptions } from "./tasks/expertPrefix.ts";
 export { type PredictionOptions } from "./tasks/predictions.ts";
 export { armsOf, type Curriculum, Learnability, type LearnabilityOptions } from "./tasks/curriculum.ts";
 export { type TaskChoice, type TaskOutcome } from "./tasks/curriculum.ts";

@@ -14,7 +14,7 @@ export interface MethodFlags {
   readonly lambda?: number | undefined;
   readonly kl?: number | undefined;
   readonly klTarget?: number | undefined;
-  readonly correction?: string | undefined;
+  readonly importanceCorrection?: string | undefined;
   /** A file of TRL's GRPOConfig. */
   readonly grpoConfig?: string | undefined;
   /** Texts `PART.OPTION=VALUE` (settings.ts). */
@@ -28,7 +28,7 @@ export interface DataFlags {
   readonly explore?: string | undefined;
   readonly curriculum?: string | undefined;
   readonly dynamicSampling?: boolean | undefined;
-  readonly guide?: boolean | undefined;
+  readonly expertPrefix?: boolean | undefined;
   readonly replay?: number | undefined;
   readonly predict?: number | undefined;
 }
@@ -80,14 +80,15 @@ any other flag about a method, one agent is trained.
   --kl X              weight of a KL penalty that keeps the policy near the warm start
                                                             (default 0)
   --kl-target X       adapts that weight so that the KL comes near X
-  --correction NAME   tis | icepop: weights for episodes of an older policy (--replay, --workers)
+  --importance-correction NAME
+                      tis | icepop: weights for episodes of an older policy (--replay, --workers)
   --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
                       stay at 1                             (default 1)
   --explore X         share of actions that a random player chooses, or a schedule
                                                             (default 0)
   --curriculum NAME   learnability | failed | failed+learnability | pools: which tasks are played
   --dynamic-sampling  plays further tasks in place of those that all episodes solve, or none
-  --guide             plays tasks that no episode solves again, with the expert's first actions given
+  --expert-prefix     plays tasks that no episode solves again, with the expert's first actions given
   --replay N          also learns from N earlier groups in every step
                                                             (default 0)
   --predict N         rewards predictions of N answers in every step
@@ -120,12 +121,12 @@ const FLAGS = {
   lambda: { type: "string" },
   kl: { type: "string" },
   "kl-target": { type: "string" },
-  correction: { type: "string" },
+  "importance-correction": { type: "string" },
   temperature: { type: "string" },
   explore: { type: "string" },
   curriculum: { type: "string" },
   "dynamic-sampling": { type: "boolean" },
-  guide: { type: "boolean" },
+  "expert-prefix": { type: "boolean" },
   replay: { type: "string" },
   predict: { type: "string" },
   workers: { type: "string" },
@@ -168,12 +169,12 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
     lambda: number("lambda"),
     kl: number("kl"),
     klTarget: number("kl-target"),
-    correction: text("correction"),
+    importanceCorrection: text("importance-correction"),
     temperature: text("temperature"),
     explore: text("explore"),
     curriculum: text("curriculum"),
     dynamicSampling: values["dynamic-sampling"] === true,
-    guide: values["guide"] === true,
+    expertPrefix: values["expert-prefix"] === true,
     replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
     predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
     workers: text("workers") === undefined ? undefined : wholeNumber("workers", text("workers")!, 1),

@@ -1,14 +1,14 @@
 /**
- * The data settings of a run: temperatures, exploration, a curriculum, refills, a guide, replay, predictions. They are
- * plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for a run and saved
- * with its checkpoints.
+ * The data settings of a run: temperatures, exploration, a curriculum, refills, the expert prefix, replay, predictions.
+ * They are plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for a run and
+ * saved with its checkpoints.
  */
 import type { OptionsOf } from "../../engine/optionTable.ts";
 import { nearest } from "../../engine/options.ts";
 import { Rng } from "../../engine/index.ts";
 import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../../rl/tasks/curriculum.ts";
 import type { DynamicSamplingOptions } from "../../rl/tasks/dynamic.ts";
-import type { GuideOptions } from "../../rl/tasks/expertPrefix.ts";
+import type { ExpertPrefixOptions } from "../../rl/tasks/expertPrefix.ts";
 import type { PredictionOptions } from "../../rl/tasks/predictions.ts";
 import type { DataOptions } from "../../rl/tasks/play.ts";
 import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../../rl/tasks/pools.ts";
@@ -38,7 +38,7 @@ export interface DataSettings {
   readonly exploration?: { readonly epsilon: Plan; readonly choose?: "random" | "expert" };
   readonly curriculum?: CurriculumSettings;
   readonly dynamicSampling?: DynamicSamplingOptions;
-  readonly guide?: Pick<GuideOptions, "maxPrefix">;
+  readonly expertPrefix?: Pick<ExpertPrefixOptions, "maxPrefix">;
   readonly replay?: Omit<ReplayOptions, "priority">;
   readonly predictions?: PredictionOptions;
 }
@@ -49,8 +49,15 @@ export interface DataSettings {
  */
 export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
   if (flags.method !== undefined && isYardstick(flags.method)) {
-    const { explore, curriculum, dynamicSampling, guide, replay, predict } = flags;
-    checkYardstick(flags.method, { explore, curriculum, "dynamic-sampling": dynamicSampling, guide, replay, predict });
+    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict } = flags;
+    checkYardstick(flags.method, {
+      explore,
+      curriculum,
+      "dynamic-sampling": dynamicSampling,
+      "expert-prefix": expertPrefix,
+      replay,
+      predict,
+    });
   }
   const temperature = temperatureOf(flags, set);
   const { choose } = set["exploration"] ?? {};
@@ -65,7 +72,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   const predict = once("--predict", flags.predict, "predictions.perStep", set);
   const chooser = choose === undefined ? {} : { choose: choose as "random" | "expert" };
   const refills = switchedOn(flags.dynamicSampling, "dynamic-sampling", "dynamicSampling", set);
-  const guides = switchedOn(flags.guide, "guide", "guide", set);
+  const prefixes = switchedOn(flags.expertPrefix, "expert-prefix", "expertPrefix", set);
   const replays = switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set);
   const predicts = switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set);
   const settings: DataSettings = {
@@ -73,7 +80,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
     ...(explore === undefined ? {} : { exploration: { epsilon: explore, ...chooser } }),
     ...(curriculum ? { curriculum } : {}),
     ...(refills ? { dynamicSampling: set["dynamicSampling"] ?? {} } : {}),
-    ...(guides ? { guide: set["guide"] ?? {} } : {}),
+    ...(prefixes ? { expertPrefix: set["expertPrefix"] ?? {} } : {}),
     ...(replays ? { replay: { ...set["replay"], perStep: perStep! } } : {}),
     ...(predicts ? { predictions: { ...set["predictions"], perStep: predict! } } : {}),
   };
@@ -139,14 +146,14 @@ export function dataFor(
   settings: DataSettings,
   source: DataSource,
 ): { options: DataOptions; memories: Record<string, Memory> } {
-  const { temperature, exploration, dynamicSampling, guide, predictions } = settings;
+  const { temperature, exploration, dynamicSampling, expertPrefix, predictions } = settings;
   const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
   const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
   const options: DataOptions = {
     ...(temperature === undefined ? {} : { temperature: scheduleOf(temperature) }),
     ...(exploration ? { exploration: explorationOf(exploration, source.env) } : {}),
     ...(dynamicSampling ? { dynamicSampling } : {}),
-    ...(guide ? { guide } : {}),
+    ...(expertPrefix ? { expertPrefix } : {}),
     ...(predictions ? { predictions } : {}),
     ...(curriculum ? { curriculum } : {}),
     ...(replay ? { replay } : {}),

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { WorldgradError } from "../../engine/index.ts";
 import { type AdvantageEstimator, ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { type Aggregation, aggregationByName } from "../../rl/methods/aggregation.ts";
-import type { CorrectionOptions, RejectionOptions } from "../../rl/methods/importanceCorrection.ts";
+import type { ImportanceCorrectionOptions, RejectionOptions } from "../../rl/methods/importanceCorrection.ts";
 import { type GrpoConfigLike, type GrpoTraining, methodFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
 import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
@@ -43,15 +43,15 @@ export interface MethodSettings extends Pick<
   /** A penalty on moving away from the warm start; with a target its coefficient adapts to the KL. */
   readonly kl?: KlChoice;
   readonly critic?: CriticOptions;
-  readonly correction?: CorrectionOptions;
+  readonly importanceCorrection?: ImportanceCorrectionOptions;
   /** The components of the return in addition to the outcome. */
   readonly reward?: RewardSettings;
   /** For the method `sft`: true leaves out the novice's demonstrations. */
   readonly expertsOnly?: boolean;
 }
 
-/** The modes of `--correction`. */
-const CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
+/** The modes of `--importance-correction`. */
+const IMPORTANCE_CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
 
 /** Reads TRL's configuration from a file. @throws UsageError with one line */
 export function readGrpoConfig(path: string): { choice: MethodChoice; training: GrpoTraining } {
@@ -94,9 +94,13 @@ export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: Met
 
 /** The settings of a yardstick, which has none of RL's parts. */
 function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings): MethodSettings {
-  const { advantage, loss, aggregation, lambda, kl, klTarget, correction } = flags;
-  checkYardstick(method, { advantage, loss, aggregation, lambda, kl, "kl-target": klTarget, correction }, set["rl"]);
-  const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "correction", "rejection", "reward"];
+  const { advantage, loss, aggregation, lambda, kl, klTarget, importanceCorrection } = flags;
+  checkYardstick(
+    method,
+    { advantage, loss, aggregation, lambda, kl, "kl-target": klTarget, "importance-correction": importanceCorrection },
+    set["rl"],
+  );
+  const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "importanceCorrection", "rejection", "reward"];
   const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_PARTS, name) || OF_RL.includes(name));
   if (part !== undefined) {
     const option = `${part}.${Object.keys(set[part]!)[0]!}`;
@@ -108,7 +112,7 @@ function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings)
 
 /** TRL's configuration with the add-ons and settings that it does not contain. */
 function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSettings {
-  const said = ["advantage", "loss", "aggregation", "kl", "klTarget", "correction"] as const;
+  const said = ["advantage", "loss", "aggregation", "kl", "klTarget", "importanceCorrection"] as const;
   const taken = said.find((name) => flags[name] !== undefined);
   if (taken !== undefined) throw new UsageError(`--grpo-config says what --${dashed(taken)} says; give one of them`);
   const addOns = splitNames(flags.method ?? "grpo").filter((name) => name !== "grpo");
@@ -126,7 +130,7 @@ function onTrl(flags: MethodFlags, set: Settings, trl: MethodChoice): MethodSett
   });
 }
 
-/** Adds `--lambda`, `--kl`, `--correction` and the settings of the parts. Nothing may be given twice. */
+/** Adds `--lambda`, `--kl`, `--importance-correction` and the settings of the parts. Nothing may be given twice. */
 function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): MethodSettings {
   const { method } = base;
   const used = partsOf(base);
@@ -144,7 +148,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   const ofParts = { ...Object.fromEntries(own), ...(lambda === undefined ? {} : { echo: { ...set["echo"], lambda } }) };
   const options = merged(base.options, ofParts);
   const kl = klSettings(flags, set, base.kl);
-  const correction = correctionSettings(flags, set, base.correction);
+  const importanceCorrection = importanceCorrectionSettings(flags, set, base.importanceCorrection);
   const critic = set["critic"] as CriticOptions | undefined;
   const { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly } = { ...base, ...set["rl"] };
   if (expertsOnly !== undefined)
@@ -157,7 +161,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
     ...(Object.keys(options).length > 0 ? { options } : {}),
     ...(kl ? { kl } : {}),
     ...(critic ? { critic } : {}),
-    ...(correction ? { correction } : {}),
+    ...(importanceCorrection ? { importanceCorrection } : {}),
     ...(entropy === undefined ? {} : { entropy }),
     ...(imitation === undefined ? {} : { imitation }),
     ...(rolloutFilter === undefined ? {} : { rolloutFilter }),
@@ -198,15 +202,22 @@ function klSettings(flags: MethodFlags, set: Settings, given?: KlChoice): KlChoi
   return undefined;
 }
 
-function correctionSettings(
+function importanceCorrectionSettings(
   flags: MethodFlags,
   set: Settings,
-  given?: CorrectionOptions,
-): CorrectionOptions | undefined {
+  given?: ImportanceCorrectionOptions,
+): ImportanceCorrectionOptions | undefined {
   const name =
-    flags.correction === undefined ? undefined : oneOf("correction", flags.correction, ["tis", "icepop"] as const);
-  const mode = once<string>("--correction", name && CORRECTIONS[name], "correction.mode", set);
-  const own = { ...set["correction"], ...(mode === undefined ? {} : { mode }) };
+    flags.importanceCorrection === undefined
+      ? undefined
+      : oneOf("importance-correction", flags.importanceCorrection, ["tis", "icepop"] as const);
+  const mode = once<string>(
+    "--importance-correction",
+    name && IMPORTANCE_CORRECTIONS[name],
+    "importanceCorrection.mode",
+    set,
+  );
+  const own = { ...set["importanceCorrection"], ...(mode === undefined ? {} : { mode }) };
   const rejection = set["rejection"] as RejectionOptions | undefined;
   if (
     rejection &&
@@ -216,12 +227,16 @@ function correctionSettings(
   }
   const first = Object.keys(own)[0];
   if (first !== undefined && mode === undefined && given === undefined) {
-    throw new UsageError(`--set correction.${first} is about --correction; add --correction tis or icepop`);
+    throw new UsageError(
+      `--set importanceCorrection.${first} is about --importance-correction; add --importance-correction tis or icepop`,
+    );
   }
-  const options = merged(given ? { correction: given as unknown as Settings[string] } : {}, { correction: own });
-  if (!rejection) return options["correction"];
+  const options = merged(given ? { importanceCorrection: given as unknown as Settings[string] } : {}, {
+    importanceCorrection: own,
+  });
+  if (!rejection) return options["importanceCorrection"];
   // A rejection alone only drops tokens, so all weights are 1.
-  return { mode: "none", ...options["correction"], reject: rejection };
+  return { mode: "none", ...options["importanceCorrection"], reject: rejection };
 }
 
 /** Both settings, part by part. @throws UsageError if both have the same option */
@@ -250,7 +265,7 @@ function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "a
  */
 export function objectiveFor(settings: MethodSettings, maxLength: number): Objective {
   const { method, aggregation, options = {}, reward, critic } = settings;
-  const { advantage, loss, kl, entropy, imitation, rolloutFilter, correction } = settings;
+  const { advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection } = settings;
   const { maskTruncated, dropConstantGroups, rewardFrom } = settings;
   // A yardstick has no objective; this one needs no reference, no critic and no memory.
   if (isYardstick(method)) return objectiveOf({ method: "grpo", advantage: "none", loss: "reinforce" });
@@ -265,7 +280,7 @@ export function objectiveFor(settings: MethodSettings, maxLength: number): Objec
       method,
       aggregation,
       options: all,
-      ...present({ advantage, loss, kl, entropy, imitation, rolloutFilter, correction }),
+      ...present({ advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection }),
       ...present({ maskTruncated, dropConstantGroups, rewardFrom }),
       ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
       ...(critic && readsValues(used[0]!) ? { critic } : {}),
@@ -348,7 +363,12 @@ export function usage<T>(make: () => T): T {
   } catch (error) {
     if (!(error instanceof WorldgradError)) throw error;
     const message = error.message.replace(/^policy loss:/, "loss:").replace(/^GRPOConfig:/, "grpo-config:");
-    throw new UsageError(message.replace(/^(method|advantage|loss|aggregation|correction|grpo-config):/, "--$1:"));
+    throw new UsageError(
+      message.replace(
+        /^(method|advantage|loss|aggregation|importanceCorrection|grpo-config):/,
+        (_, name: string) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}:`,
+      ),
+    );
   }
 }
 

@@ -6,7 +6,7 @@
 import { flag, number, oneOf, type Option, options, type OptionsOf, schedule } from "../../engine/optionTable.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { ROLLOUT_FILTER } from "../../rl/methods/filter.ts";
-import { CORRECTION, REJECTION } from "../../rl/methods/importanceCorrection.ts";
+import { IMPORTANCE_CORRECTION, REJECTION } from "../../rl/methods/importanceCorrection.ts";
 import { ADAPTIVE_ENTROPY } from "../../rl/methods/losses/entropy.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { KL_PENALTY } from "../../rl/methods/losses/kl.ts";
@@ -155,7 +155,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   entropy: ADAPTIVE_ENTROPY.fields,
   rolloutFilter: ROLLOUT_FILTER.fields,
   critic: CRITIC.fields,
-  correction: plain(CORRECTION.fields),
+  importanceCorrection: plain(IMPORTANCE_CORRECTION.fields),
   rejection: REJECTION.fields,
   tokenizer: TOKENIZER.fields,
   sft: SFT.fields,
@@ -166,7 +166,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   dynamicSampling: DYNAMIC_SAMPLING.fields,
   replay: plain(REPLAY.fields),
   predictions: PREDICTIONS.fields,
-  guide: plain(EXPERT_PREFIX.fields),
+  expertPrefix: plain(EXPERT_PREFIX.fields),
   exploration: {
     epsilon: EXPLORATION.fields.epsilon,
     choose: oneOf(["random", "expert"], "random", "who chooses the exploring actions"),

@@ -19,7 +19,7 @@ import {
 import type { Template } from "../../rl/episode/template.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import type { StepReport } from "../../rl/train/report.ts";
-import { Companions } from "./trainingState.ts";
+import { TrainingState } from "./trainingState.ts";
 import type { Observer } from "./observer.ts";
 import { Experiment, type HeldOutScore } from "./experiment.ts";
 import type { Preset } from "./preset.ts";
@@ -77,7 +77,7 @@ export class Run {
   #template!: Template;
   #optimizer: AdamW<TransformerParams> | undefined;
   /** Exists from the start of RL on. */
-  #companions: Companions | undefined;
+  #trainingState: TrainingState | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
   /** The wall time of earlier sessions, and when this session began. */
   #earlierSeconds = 0;
@@ -156,10 +156,10 @@ export class Run {
     );
     if (this.#state.phase === "rl") {
       // Before the first step they are made from the warm start, which may come from a run with another method.
-      this.#companions =
+      this.#trainingState =
         this.#state.done === 0
-          ? await Companions.ofWarmStart(this.#experiment, model)
-          : Companions.ofFiles(this.#experiment, model, checkpoint.files);
+          ? await TrainingState.ofWarmStart(this.#experiment, model)
+          : TrainingState.ofFiles(this.#experiment, model, checkpoint.files);
     }
     this.#observer.note(
       `continuing after ${this.#state.phase === "sft" ? "warm-start" : "RL"} step ${this.#state.done}`,
@@ -206,7 +206,7 @@ export class Run {
     this.#optimizer?.dispose();
     this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label: "warm start" } };
     this.#optimizer = this.#newOptimizer();
-    this.#companions = await Companions.ofWarmStart(this.#experiment, this.#model);
+    this.#trainingState = await TrainingState.ofWarmStart(this.#experiment, this.#model);
     await this.#save();
     return this.#state.before;
   }
@@ -224,7 +224,7 @@ export class Run {
     // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
     if (due()) await this.#evaluate(episodes);
     const clock = stopwatch();
-    const { reference, critic } = this.#companions ?? fail("reinforce: the warm start has not ended");
+    const { reference, critic } = this.#trainingState ?? fail("reinforce: the warm start has not ended");
     const loop = this.#experiment.rl({
       model: this.#model,
       template: this.#template,
@@ -321,7 +321,7 @@ export class Run {
     this.#folder.saveCheckpoint(this.#globalStep(this.#state.done), {
       ...(await modelToFiles(this.#model)),
       ...(await optimizerToFiles(config, optimizer)),
-      ...(await this.#companions?.files()),
+      ...(await this.#trainingState?.files()),
       "tokenizer.json": JSON.stringify(this.#template.tokenizer.toJSON()),
       "state.json": JSON.stringify(state),
     });
@@ -344,7 +344,7 @@ export class Run {
 
   dispose(): void {
     this.#optimizer?.dispose();
-    this.#companions?.dispose();
+    this.#trainingState?.dispose();
     if (this.#model) for (const x of treeLeaves(this.#model.params)) x.dispose();
   }
 }

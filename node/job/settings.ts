@@ -141,14 +141,14 @@ function allowedText({ kind, expected }: Option<unknown>): string {
  */
 export function showSettings(rl: object, data: object = {}): string {
   const given = rl as Readonly<Record<string, Settings[string] | undefined>>;
-  const { options = {}, kl, critic, correction, reward, entropy, imitation, rolloutFilter } = given;
+  const { options = {}, kl, critic, importanceCorrection, reward, entropy, imitation, rolloutFilter } = given;
   const { maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations } = given;
   const { advantage, loss } = rl as { readonly advantage?: string; readonly loss?: string };
   const { temperature, ...rest } = data as Readonly<Record<string, Settings[string] | undefined>>;
-  const { reject: rejection, ...weighing } = (correction ?? {}) as { readonly reject?: Settings[string] };
+  const { reject: rejection, ...weighing } = (importanceCorrection ?? {}) as { readonly reject?: Settings[string] };
   const loop = { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations };
   const bonus = typeof entropy === "object" ? { entropy, rl: loop } : { rl: { entropy, ...loop } };
-  const corrections = { correction: weighing, rejection };
+  const corrections = { importanceCorrection: weighing, rejection };
   const method = { ...options, kl, critic, ...corrections, rolloutFilter, reward, ...bonus };
   const parts = { ...method, rollout: { temperature }, ...rest };
   const flags = [...(advantage ? [`--advantage ${advantage}`] : []), ...(loss ? [`--loss ${loss}`] : [])];

@@ -21,8 +21,8 @@ import {
   writeSafetensors,
 } from "../../nn/index.ts";
 import type { Critic } from "../../rl/train/update.ts";
-import { signalsOf } from "../../rl/methods/objective.ts";
-import { isReferenceSignal } from "../../rl/methods/tokenStatistics.ts";
+import { statisticsOf } from "../../rl/methods/objective.ts";
+import { isOfReference } from "../../rl/methods/tokenStatistics.ts";
 import type { Experiment } from "./experiment.ts";
 
 const REFERENCE = "reference.safetensors";
@@ -31,7 +31,7 @@ const CRITIC = "critic.safetensors";
 const memoryFile = (name: string): string => `${name}.json`;
 
 /** The additional training state of a run. */
-export class Companions {
+export class TrainingState {
   readonly reference: Model | undefined;
   readonly critic: Critic | undefined;
   readonly #memories: ReturnType<Experiment["memories"]>;
@@ -46,19 +46,19 @@ export class Companions {
   }
 
   /** For a run that begins RL with `model`, the warm start. */
-  static async ofWarmStart(experiment: Experiment, model: Model): Promise<Companions> {
+  static async ofWarmStart(experiment: Experiment, model: Model): Promise<TrainingState> {
     const objective = experiment.objective();
     const critic = objective.critic ? newCritic(experiment, model) : undefined;
-    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(experiment, critic);
+    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, critic);
     const frozen = (await modelToFiles(model))["model.safetensors"] as Uint8Array;
-    return new Companions(experiment, critic, copyOf(model, frozen), frozen);
+    return new TrainingState(experiment, critic, copyOf(model, frozen), frozen);
   }
 
   /**
    * For a resumed run, from the files of a checkpoint.
    * @throws if a file that the method needs is missing or of another size
    */
-  static ofFiles(experiment: Experiment, model: Model, files: Readonly<Record<string, Uint8Array>>): Companions {
+  static ofFiles(experiment: Experiment, model: Model, files: Readonly<Record<string, Uint8Array>>): TrainingState {
     const objective = experiment.objective();
     const file = (name: string): Uint8Array => files[name] ?? fail(`checkpoint: ${name} is missing`);
     const critic = objective.critic ? newCritic(experiment, model) : undefined;
@@ -66,8 +66,8 @@ export class Companions {
     for (const [name, memory] of Object.entries(experiment.memories())) {
       memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
     }
-    if (!signalsOf(objective).some(isReferenceSignal)) return new Companions(experiment, critic);
-    return new Companions(experiment, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
+    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, critic);
+    return new TrainingState(experiment, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
   }
 
   /** The files for a checkpoint; none if the method has no such state. */

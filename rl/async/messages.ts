@@ -9,7 +9,7 @@ import { check, fail } from "../../engine/errors.ts";
 import { assign, Rng, type RngState, scope, tensor, treeLeaves } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
-import { guided } from "../tasks/expertPrefix.ts";
+import { withPrefix } from "../tasks/expertPrefix.ts";
 import { explored } from "../tasks/exploration.ts";
 import type { EpisodeRequest, GivenActions } from "../play/episode.ts";
 import type { RolloutOptions } from "../play/rollout.ts";
@@ -87,7 +87,7 @@ export function toWire(job: Job): Job {
   check(
     forced === undefined || given !== undefined,
     () =>
-      "async: actions that a function of this program gives (a chooser of its own for exploration or guide) " +
+      "async: actions that a function of this program gives (a chooser of its own, for exploration or a prefix) " +
       "cannot be sent to another thread; play with workers on this one (localWorkers)",
   );
   return { ...job, request: { env: spec.name, options, seed, group, rng: rng.state, given: given ?? [] } };
@@ -99,7 +99,7 @@ export function requestOf({ request }: Job, environment: (name: string) => Envir
   const { env, options, seed, group, rng, given } = request;
   const plain: EpisodeRequest = { spec: environment(env), options, seed, group, rng: new Rng(rng) };
   return given.reduce(
-    (made, how) => (how.kind === "guide" ? guided(made, how.length) : explored(made, how.epsilon)),
+    (made, how) => (how.kind === "expertPrefix" ? withPrefix(made, how.length) : explored(made, how.epsilon)),
     plain,
   );
 }

@@ -27,9 +27,9 @@ export interface AsyncOptions extends PoolOptions {
   readonly workers: number | RolloutWorkers;
   /**
    * The largest number of steps between the policy that drew a token and the step that learns from it. With 0 the run
-   * is exactly that of `trainRl`. Above 0 the objective has to correct for older policies: by a `correction`, by the
-   * advantage `vtrace`, or by the ratio of its policy loss, which refers to the log-probabilities that the sampler
-   * recorded.
+   * is exactly that of `trainRl`. Above 0 the objective has to correct for older policies: by `importanceCorrection`,
+   * by the advantage `vtrace`, or by the ratio of its policy loss, which refers to the log-probabilities that the
+   * sampler recorded.
    */
   readonly maxStaleness: number;
   /**
@@ -141,13 +141,13 @@ class AsyncSource implements EpisodeSource {
 
   constructor(options: RlOptions, how: AsyncOptions) {
     const { workers, maxStaleness, schedule = "free" } = how;
-    const { model, template, groups, groupSize, dynamicSampling, guide, startStep = 0 } = options;
+    const { model, template, groups, groupSize, dynamicSampling, expertPrefix, startStep = 0 } = options;
     const { signal, ...sampling } = options.rollout;
     this.#options = options;
     this.#maxStaleness = maxStaleness;
     this.#isFixed = schedule === "fixed";
     this.#start = startStep;
-    this.#perStep = this.#isFixed || dynamicSampling || guide ? 1 : groups;
+    this.#perStep = this.#isFixed || dynamicSampling || expertPrefix ? 1 : groups;
     this.#queue = new StalenessQueue({
       batch: this.#perStep,
       maxStaleness,

@@ -4,7 +4,7 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
-import type { CorrectionOptions } from "../methods/importanceCorrection.ts";
+import type { ImportanceCorrectionOptions } from "../methods/importanceCorrection.ts";
 import { type MethodChoice, objectiveOf } from "../methods/presets.ts";
 import type { Objective } from "../methods/objective.ts";
 
@@ -162,7 +162,7 @@ export function methodFromGrpoConfig(given: GrpoConfigLike): { choice: MethodCho
       ...(maxLength === undefined ? {} : { maxLength }),
       ...(beta > 0 ? { kl: { beta, estimator: "k3", ...present({ importance: config.use_bias_correction_kl }) } } : {}),
       ...entropyOf(config),
-      ...correctionOf(config),
+      ...importanceCorrectionOf(config),
       ...(config.mask_truncated_completions ? { maskTruncated: true } : {}),
     },
     training: {
@@ -290,7 +290,7 @@ function entropyOf(config: GrpoConfigLike): Pick<MethodChoice, "entropy"> {
   return { entropy: { target, coefficient, ...bounds } };
 }
 
-function correctionOf(config: GrpoConfigLike): Pick<MethodChoice, "correction"> {
+function importanceCorrectionOf(config: GrpoConfigLike): Pick<MethodChoice, "importanceCorrection"> {
   const offPolicyMask = config.off_policy_mask_threshold ?? undefined;
   // TRL corrects by default because its sampler is another engine. Here the sampler is the learner's model, so the
   // configuration has to ask for a correction.
@@ -301,8 +301,8 @@ function correctionOf(config: GrpoConfigLike): Pick<MethodChoice, "correction"> 
     /^(token|sequence)_(truncate|mask)$/.exec(name) ??
     fail(`GRPOConfig: unknown vllm_importance_sampling_mode "${name}"`);
   const { vllm_importance_sampling_clip_max: max = 3, vllm_importance_sampling_clip_min: min } = config;
-  const options: CorrectionOptions = wanted
+  const options: ImportanceCorrectionOptions = wanted
     ? { level: level as "token" | "sequence", mode: mode as "truncate" | "mask", max, ...present({ min }) }
     : { mode: "none" };
-  return { correction: { ...options, ...(offPolicyMask === undefined ? {} : { offPolicyMask }) } };
+  return { importanceCorrection: { ...options, ...(offPolicyMask === undefined ? {} : { offPolicyMask }) } };
 }

@@ -7,11 +7,11 @@
  */
 import { check } from "../../engine/errors.ts";
 import { flag, inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
-import { type PerToken, type Signal, signal, type Signals } from "./tokenStatistics.ts";
+import { type PerToken, type TokenStatistic, statistic, type TokenStatistics } from "./tokenStatistics.ts";
 import { type Rollout, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 
 /** All three estimators estimate KL(sampler ‖ learner), as in verl. In their formulas x = ln r. */
-export const REJECTION = options("correction.reject", {
+export const REJECTION = options("importanceCorrection.reject", {
   level: oneOf(
     ["token", "sum", "mean", "max"],
     REQUIRED,
@@ -29,7 +29,7 @@ export const REJECTION = options("correction.reject", {
 });
 export type RejectionOptions = OptionsOf<typeof REJECTION>;
 
-export const CORRECTION = options("correction", {
+export const IMPORTANCE_CORRECTION = options("importanceCorrection", {
   level: oneOf(
     ["token", "sequence"],
     "token",
@@ -53,14 +53,14 @@ export const CORRECTION = options("correction", {
       "arXiv 2512.02556); by default none is dropped",
   ),
 });
-export type CorrectionOptions = OptionsOf<typeof CORRECTION>;
+export type ImportanceCorrectionOptions = OptionsOf<typeof IMPORTANCE_CORRECTION>;
 
 /** A correction with its options read. */
-export interface Correction {
+export interface ImportanceCorrection {
   readonly name: string;
-  readonly needs: readonly Signal[];
+  readonly needs: readonly TokenStatistic[];
   /** A factor on each trained token's weight. */
-  weights(trajectories: readonly Trajectory[], signals: Signals, advantages: PerToken): Float64Array[];
+  weights(trajectories: readonly Trajectory[], statistics: TokenStatistics, advantages: PerToken): Float64Array[];
 }
 
 /** ln r of a rollout's tokens. */
@@ -87,21 +87,21 @@ function kept(ratios: readonly number[], { level, estimator, min = 0, max }: Rej
  * Truncated importance sampling (TIS, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy
  * training"), or IcePop (Ring-1T, arXiv 2510.18855).
  */
-export function correction(given?: CorrectionOptions): Correction {
-  const { level, mode, max, normalize, reject, offPolicyMask, ...lower } = CORRECTION.read(given);
+export function importanceCorrection(given?: ImportanceCorrectionOptions): ImportanceCorrection {
+  const { level, mode, max, normalize, reject, offPolicyMask, ...lower } = IMPORTANCE_CORRECTION.read(given);
   check(
     mode === "mask" || lower.min === undefined,
-    () => `correction: min is for mode "mask"; a truncation has only max`,
+    () => `importanceCorrection: min is for mode "mask"; a truncation has only max`,
   );
   const { min = 0 } = lower;
-  check(min < max, () => `correction: min must be below max, got ${min} and ${max}`);
+  check(min < max, () => `importanceCorrection: min must be below max, got ${min} and ${max}`);
   const bounded = (r: number): number =>
     mode === "none" ? 1 : mode === "truncate" ? Math.min(r, max) : r >= min && r <= max ? r : 0;
   return {
     name: mode === "truncate" ? `tis_${level}` : mode === "mask" ? `icepop_${level}` : "rejection",
     needs: ["logProbs"],
-    weights(trajectories, signals, advantages) {
-      const logProbs = signal(signals, "logProbs", "correction");
+    weights(trajectories, statistics, advantages) {
+      const logProbs = statistic(statistics, "logProbs", "importanceCorrection");
       const rollouts = rolloutsOf(trajectories);
       const perRollout = rollouts.map((rollout) => {
         const ratios = logRatios(rollout, logProbs, trajectories);

@@ -13,14 +13,14 @@ import { checkKeys } from "../../engine/options.ts";
 import { flag, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { AdvantageEstimator } from "./advantages/estimator.ts";
 import type { Aggregation } from "./aggregation.ts";
-import type { Correction } from "./importanceCorrection.ts";
+import type { ImportanceCorrection } from "./importanceCorrection.ts";
 import { checkRolloutFilter, type RolloutFilter } from "./filter.ts";
 import type { WorldObjective } from "./world/echo.ts";
-import type { TokenFocus } from "./tokenWeights.ts";
+import type { TokenWeighting } from "./tokenWeights.ts";
 import { AdaptiveEntropy } from "./losses/entropy.ts";
 import { AdaptiveKl, type KlClamp, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
-import { checkRange, type Signal, SIGNALS } from "./tokenStatistics.ts";
+import { checkRange, type TokenStatistic, TOKEN_STATISTICS } from "./tokenStatistics.ts";
 
 export interface KlOptions {
   /** β, the coefficient of the penalty: a number, or a controller that adjusts it to the KL. */
@@ -57,9 +57,9 @@ export interface Objective {
   /** A penalty that keeps the policy near a reference model. Without it no reference model is needed. */
   readonly kl?: KlOptions;
   /** How much each of the agent's tokens counts in the policy term. Default: all count the same. */
-  readonly focus?: TokenFocus;
+  readonly tokenWeights?: TokenWeighting;
   /** Weights for a sampler that is not the learner. */
-  readonly correction?: Correction;
+  readonly importanceCorrection?: ImportanceCorrection;
   /** Options of the value loss; an estimator that reads values needs them. */
   readonly critic?: CriticOptions;
   /**
@@ -103,8 +103,8 @@ export const OBJECTIVE_KEYS: readonly string[] = [
   "maxLength",
   "world",
   "kl",
-  "focus",
-  "correction",
+  "tokenWeights",
+  "importanceCorrection",
   "critic",
   "entropy",
   "imitation",
@@ -132,25 +132,34 @@ export const betaOf = ({ kl }: Pick<Objective, "kl">): number =>
 export const entropyOf = ({ entropy = 0 }: Pick<Objective, "entropy">): number =>
   typeof entropy === "number" ? entropy : entropy.coefficient;
 
-/** The signals that some part of the objective reads, in the order of SIGNALS. */
-export function signalsOf(objective: Objective): Signal[] {
-  const { advantage, policyLoss, focus, correction, kl } = objective;
-  const wanted = new Set<Signal>([
+/** The statistics that some part of the objective reads, in the order of SIGNALS. */
+export function statisticsOf(objective: Objective): TokenStatistic[] {
+  const { advantage, policyLoss, tokenWeights, importanceCorrection, kl } = objective;
+  const wanted = new Set<TokenStatistic>([
     ...(advantage.needs ?? []),
     ...(policyLoss.needs ?? []),
     ...(policyLoss.prepare ? (["logProbs"] as const) : []),
-    ...(focus?.needs ?? []),
-    ...(correction?.needs ?? []),
+    ...(tokenWeights?.needs ?? []),
+    ...(importanceCorrection?.needs ?? []),
     ...worldsOf(objective).flatMap(({ needs }) => needs ?? []),
     ...(kl ? (["refLogProbs"] as const) : []),
   ]);
-  return SIGNALS.filter((name) => wanted.has(name));
+  return TOKEN_STATISTICS.filter((name) => wanted.has(name));
 }
 
 /** Throws if the parts do not fit together. */
 export function checkObjective(objective: Objective): void {
   checkKeys("objective", objective, OBJECTIVE_KEYS);
-  const { advantage, policyLoss, kl, critic, correction, imitation = 0, rolloutFilter, rewardFrom = 0 } = objective;
+  const {
+    advantage,
+    policyLoss,
+    kl,
+    critic,
+    importanceCorrection,
+    imitation = 0,
+    rolloutFilter,
+    rewardFrom = 0,
+  } = objective;
   const beta = betaOf(objective);
   check(Number.isFinite(beta) && beta >= 0, () => `objective: kl.beta must be ≥ 0, got ${beta}`);
   if (kl) checkKl(kl, advantage);
@@ -163,9 +172,9 @@ export function checkObjective(objective: Objective): void {
   check(needsValues || critic === undefined, () => `objective: a critic, but ${estimator} reads no values`);
   if (critic) CRITIC.read(critic);
   check(
-    !(advantage.offPolicy && correction),
+    !(advantage.offPolicy && importanceCorrection),
     () =>
-      `objective: ${estimator} and the correction ${correction?.name} both correct for π/μ, ` +
+      `objective: ${estimator} and the correction ${importanceCorrection?.name} both correct for π/μ, ` +
       "which would count twice; use one of them",
   );
   checkRange("objective", "entropy", entropyOf(objective), 0);
@@ -218,7 +227,7 @@ export interface OffPolicySources {
  * @throws if nothing makes up for an older policy, or for earlier passes of the same step
  */
 export function checkOffPolicy(
-  { advantage, policyLoss, correction }: Objective,
+  { advantage, policyLoss, importanceCorrection }: Objective,
   { maxStaleness = 0, replay, offPolicy = false, iterations = 1 }: OffPolicySources,
 ): void {
   if (policyLoss.ratio !== false) return;
@@ -230,7 +239,7 @@ export function checkOffPolicy(
         ? "the older policies that wrote what is replayed"
         : "the older policy of offPolicy";
   check(
-    (maxStaleness === 0 && !replay && !offPolicy) || advantage.offPolicy || correction !== undefined,
+    (maxStaleness === 0 && !replay && !offPolicy) || advantage.offPolicy || importanceCorrection !== undefined,
     () => `${uncorrected} ${older}; use a correction (tis), the advantage vtrace, or a loss with a ratio`,
   );
   check(

@@ -9,10 +9,10 @@ import { flag, inCode, number, options, type OptionsOf, text } from "../../engin
 import { KL_PENALTY, type KlChoice } from "./losses/kl.ts";
 import { ADVANTAGES } from "./advantages/index.ts";
 import { type Aggregation, AGGREGATION_FORMULAS, AGGREGATIONS, aggregationByName } from "./aggregation.ts";
-import { correction, type CorrectionOptions } from "./importanceCorrection.ts";
+import { importanceCorrection, type ImportanceCorrectionOptions } from "./importanceCorrection.ts";
 import type { RolloutFilter } from "./filter.ts";
 import { ECHO, echo, type WorldObjective } from "./world/echo.ts";
-import { ACT_FOCUS, actFocus, TOP_ENTROPY, type TokenFocus, topEntropy } from "./tokenWeights.ts";
+import { ACT_FOCUS, actFocus, TOP_ENTROPY, type TokenWeighting, topEntropy } from "./tokenWeights.ts";
 import {
   AdaptiveEntropy,
   type AdaptiveEntropyOptions,
@@ -41,7 +41,7 @@ export const WORLD: Table<WorldObjective> = {
 };
 
 /** Weights of the agent's tokens. */
-export const TOKEN_WEIGHTS: Table<TokenFocus> = {
+export const TOKEN_WEIGHTS: Table<TokenWeighting> = {
   actfocus: {
     options: ACT_FOCUS,
     make: actFocus,
@@ -164,7 +164,7 @@ export const METHOD = options("method", {
     "an object of options",
     isObject,
   ),
-  correction: inCode<CorrectionOptions>(
+  importanceCorrection: inCode<ImportanceCorrectionOptions>(
     "importance correction for a sampler that is not the learner",
     "an object of options",
     isObject,
@@ -196,9 +196,9 @@ export function objectiveOf(given: MethodChoice): Objective {
   const advantage = choice.advantage ?? preset.advantage;
   const loss = choice.loss ?? preset.loss;
   const worlds = parts.filter((name) => Object.hasOwn(WORLD, name));
-  const focus = parts.filter((name) => Object.hasOwn(TOKEN_WEIGHTS, name));
-  check(focus.length <= 1, () => `method: one token weighting is possible, got ${focus.join(" and ")}`);
-  const used = [advantage, loss, ...worlds, ...focus];
+  const weighting = parts.filter((name) => Object.hasOwn(TOKEN_WEIGHTS, name));
+  check(weighting.length <= 1, () => `method: one token weighting is possible, got ${weighting.join(" and ")}`);
+  const used = [advantage, loss, ...worlds, ...weighting];
   for (const name of Object.keys(options)) {
     check(
       used.includes(name),
@@ -225,14 +225,14 @@ export function objectiveOf(given: MethodChoice): Objective {
     aggregation,
     ...(maxLength === undefined ? {} : { maxLength }),
     ...(worlds.length > 0 ? { world: worlds.map((name) => WORLD[name]!.make(options[name])) } : {}),
-    ...(focus.length > 0 ? { focus: TOKEN_WEIGHTS[focus[0]!]!.make(options[focus[0]!]) } : {}),
+    ...(weighting.length > 0 ? { tokenWeights: TOKEN_WEIGHTS[weighting[0]!]!.make(options[weighting[0]!]) } : {}),
     ...(estimator.needs?.includes("values") ? { critic: {} } : {}),
     ...(critic ? { critic } : {}),
     ...(kl ? { kl: klOf(kl) } : {}),
     ...(typeof entropy !== "number" ? { entropy: new AdaptiveEntropy(entropy) } : entropy === 0 ? {} : { entropy }),
     ...(imitation === 0 ? {} : { imitation }),
     ...(rolloutFilter ? { rolloutFilter } : {}),
-    ...(choice.correction ? { correction: correction(choice.correction) } : {}),
+    ...(choice.importanceCorrection ? { importanceCorrection: importanceCorrection(choice.importanceCorrection) } : {}),
     ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
     ...(maskTruncated ? { maskTruncated } : {}),
     ...(rewardFrom === 0 ? {} : { rewardFrom }),

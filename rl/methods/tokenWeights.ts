@@ -10,20 +10,20 @@
  * sampled text counts as thought. No gradient flows through w, and KL and entropy terms are not weighted.
  */
 import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
-import { type PerToken, type Signal, signal, type Signals } from "./tokenStatistics.ts";
+import { type PerToken, type TokenStatistic, statistic, type TokenStatistics } from "./tokenStatistics.ts";
 import { rolloutsOf, type TokenPlace, type Trajectory } from "../episode/stream.ts";
 
 /** A weighting of the agent's tokens. */
-export interface TokenFocus {
+export interface TokenWeighting {
   readonly name: string;
-  readonly needs: readonly Signal[];
+  readonly needs: readonly TokenStatistic[];
   /** True: the denominators count each token by its weight (Σw). False: the weights change the numerators only. */
   readonly normalized: boolean;
   /** Weights ≥ 0 per row and token. Only those of trained tokens are read. */
-  weights(trajectories: readonly Trajectory[], signals: Signals): Float64Array[];
+  weights(trajectories: readonly Trajectory[], statistics: TokenStatistics): Float64Array[];
 }
 
-const SIGNAL_OF = {
+const STATISTICS_OF = {
   /** −log Σ_v e^logit of the reference */
   energy: ["refEnergy"],
   /** entropy of the reference's distribution */
@@ -32,39 +32,44 @@ const SIGNAL_OF = {
   nll: ["refNll"],
   /** the k3 estimate of the KL between policy and reference */
   kl: ["logProbs", "refLogProbs"],
-} as const satisfies Record<string, readonly Signal[]>;
-export const FOCUS_SIGNALS = ["energy", "entropy", "nll", "kl"] as const satisfies readonly (keyof typeof SIGNAL_OF)[];
-export type FocusSignal = (typeof FOCUS_SIGNALS)[number];
+} as const satisfies Record<string, readonly TokenStatistic[]>;
+export const UNCERTAINTIES = [
+  "energy",
+  "entropy",
+  "nll",
+  "kl",
+] as const satisfies readonly (keyof typeof STATISTICS_OF)[];
+export type Uncertainty = (typeof UNCERTAINTIES)[number];
 
 export const ACT_FOCUS = options("actFocus", {
   alpha: number(0.1, "weight of thought tokens; with alpha 1 and beta 0 every token counts the same", { min: 0 }),
   beta: number(0.5, "β: an action token has a weight between 1 and 1 + β, growing with the reference's uncertainty", {
     min: 0,
   }),
-  signal: oneOf(FOCUS_SIGNALS, "energy", "the measure of the reference's uncertainty"),
+  uncertainty: oneOf(UNCERTAINTIES, "energy", "the measure of the reference's uncertainty"),
 });
 export type ActFocusOptions = OptionsOf<typeof ACT_FOCUS>;
 
 /** 1 + β·sigmoid((E − μ)/√(σ² + 1e-8)), mean and variance over all given values. */
-export function focusWeights(values: readonly number[], beta: number): number[] {
+export function uncertaintyWeights(values: readonly number[], beta: number): number[] {
   const mean = values.reduce((a, b) => a + b, 0) / values.length;
   const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / values.length;
   return values.map((x) => 1 + beta / (1 + Math.exp(-(x - mean) / Math.sqrt(variance + 1e-8))));
 }
 
-/** ActFocus: α on thoughts, `focusWeights` of the chosen signal on actions. */
-export function actFocus(given?: ActFocusOptions): TokenFocus {
-  const { alpha, beta, signal: kind } = ACT_FOCUS.read(given);
+/** ActFocus: α on thoughts, `uncertaintyWeights` on actions. */
+export function actFocus(given?: ActFocusOptions): TokenWeighting {
+  const { alpha, beta, uncertainty: kind } = ACT_FOCUS.read(given);
   return {
     name: "actfocus",
-    needs: beta > 0 ? SIGNAL_OF[kind] : [],
+    needs: beta > 0 ? STATISTICS_OF[kind] : [],
     normalized: true,
-    weights(trajectories, signals) {
+    weights(trajectories, statistics) {
       const trained = rolloutsOf(trajectories).flatMap((r) => r.tokens);
       const actions = trained.filter(({ row, t }) => trajectories[row]!.stream.roles[t] === "action");
       const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(alpha));
-      const unsure = beta > 0 ? readSignal(kind, signals) : (): number => 0;
-      focusWeights(actions.map(unsure), beta).forEach((w, k) => {
+      const unsure = beta > 0 ? readUncertainty(kind, statistics) : (): number => 0;
+      uncertaintyWeights(actions.map(unsure), beta).forEach((w, k) => {
         const { row, t } = actions[k]!;
         weights[row]![t] = w;
       });
@@ -73,8 +78,8 @@ export function actFocus(given?: ActFocusOptions): TokenFocus {
   };
 }
 
-function readSignal(kind: FocusSignal, signals: Signals): (place: TokenPlace) => number {
-  const columns = SIGNAL_OF[kind].map((name): PerToken => signal(signals, name, "actFocus"));
+function readUncertainty(kind: Uncertainty, statistics: TokenStatistics): (place: TokenPlace) => number {
+  const columns = STATISTICS_OF[kind].map((name): PerToken => statistic(statistics, name, "actFocus"));
   return ({ row, t }) => {
     const [x, ref] = columns.map((column) => column[row]![t]!);
     return ref === undefined ? x! : Math.expm1(ref - x!) - (ref - x!);
@@ -91,14 +96,14 @@ export type TopEntropyOptions = OptionsOf<typeof TOP_ENTROPY>;
  * ("Beyond the 80/20 rule", Wang et al. 2025, arXiv 2506.01939; TRL's `top_entropy_quantile`). The denominators still
  * count all tokens.
  */
-export function topEntropy(given?: TopEntropyOptions): TokenFocus {
+export function topEntropy(given?: TopEntropyOptions): TokenWeighting {
   const { share } = TOP_ENTROPY.read(given);
   return {
     name: "top_entropy",
     needs: ["entropy"],
     normalized: false,
-    weights(trajectories, signals) {
-      const entropy = signal(signals, "entropy", "topEntropy");
+    weights(trajectories, statistics) {
+      const entropy = statistic(statistics, "entropy", "topEntropy");
       const tokens = rolloutsOf(trajectories).flatMap((r) => r.tokens);
       const trained = tokens.map(({ row, t }) => entropy[row]![t]!);
       const threshold = quantile(trained, 1 - share);

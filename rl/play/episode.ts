@@ -43,7 +43,7 @@ export interface EpisodeRequest {
 
 /** Given actions as plain data: ε-tool exploration by the random baseline, or the expert's first `length` actions. */
 export type GivenActions =
-  { readonly kind: "explore"; readonly epsilon: number } | { readonly kind: "guide"; readonly length: number };
+  { readonly kind: "explore"; readonly epsilon: number } | { readonly kind: "expertPrefix"; readonly length: number };
 
 /** What all episodes of a rollout share. */
 export interface EpisodeLimits {

@@ -3,10 +3,10 @@
  * from there. As in ActGuide-RL (arXiv 2605.12004), only groups without a success are helped, and with as few actions
  * as possible.
  *
- * Differs from the paper: there the actions are put into the prompt as a plan, and the guided policy differs from the
- * unguided one. Here the actions are *played*, so the model continues from a real state of the task, and its tokens are
- * exactly on-policy. The given actions have the role `prompt`: they are neither trained as policy nor targets of the
- * world model.
+ * Differs from the paper: there the actions are put into the prompt as a plan, and the policy with a plan differs from
+ * the one without. Here the actions are *played*, so the model continues from a real state of the task, and its tokens
+ * are exactly on-policy. The given actions have the role `prompt`: they are neither trained as policy nor targets of
+ * the world model.
  */
 import { inCode, number, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Environment } from "../../environments/index.ts";
@@ -16,7 +16,7 @@ import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import { rowsByGroup } from "./dynamic.ts";
 import { type Success, succeeded, successRate } from "../episode/outcomes.ts";
 
-export const EXPERT_PREFIX = options("guide", {
+export const EXPERT_PREFIX = options("expertPrefix", {
   maxPrefix: number(4, "largest number of actions that are given; 1, 2, … are tried in turn until one helps", {
     integer: true,
     min: 1,
@@ -33,22 +33,26 @@ export const EXPERT_PREFIX = options("guide", {
     (value) => typeof value === "function",
   ),
 });
-export type GuideOptions = OptionsOf<typeof EXPERT_PREFIX>;
+export type ExpertPrefixOptions = OptionsOf<typeof EXPERT_PREFIX>;
 
-/** The number of a guided group. It is negative, so that it differs from all numbers of unguided groups. */
-export const guidedGroup = (group: number): number => -1 - group;
+/** The number of a group that is given a prefix. It is negative, so that it differs from those of other groups. */
+export const prefixedGroup = (group: number): number => -1 - group;
 
-/** Whether an episode belongs to a guided group. */
-export const isGuided = ({ group }: Trajectory): boolean => group < 0;
+/** Whether an episode belongs to a group that was given a prefix. */
+export const isPrefixed = ({ group }: Trajectory): boolean => group < 0;
 
 /** The request with the first `length` actions given and a random stream of its own. */
-export function guidedRequest(request: EpisodeRequest, length: number, options: GuideOptions = {}): EpisodeRequest {
-  const own = { ...request, group: guidedGroup(request.group), rng: request.rng.split("guided").split(length) };
-  return guided(own, length, options.action && ((env, turn): string => options.action!(env, request, turn)));
+export function prefixedRequest(
+  request: EpisodeRequest,
+  length: number,
+  options: ExpertPrefixOptions = {},
+): EpisodeRequest {
+  const own = { ...request, group: prefixedGroup(request.group), rng: request.rng.split("guided").split(length) };
+  return withPrefix(own, length, options.action && ((env, turn): string => options.action!(env, request, turn)));
 }
 
 /** The request with its first `length` actions given: by `action`, or by the environment's expert. */
-export function guided(
+export function withPrefix(
   request: EpisodeRequest,
   length: number,
   action?: (env: Environment, turn: number) => string,
@@ -61,12 +65,12 @@ export function guided(
     seed,
     group,
     rng,
-    ...(action ? {} : { given: [{ kind: "guide", length }] }),
+    ...(action ? {} : { given: [{ kind: "expertPrefix", length }] }),
     forced: (turn, _task, env) => (turn < length ? act(env, turn) : undefined),
   };
 }
 
-export interface GuidedDraw {
+export interface PrefixedDraw {
   /**
    * The requests of the groups that were helped, by length of the prefix and then in the order of their failures. Tries
    * that did not help are left out.
@@ -78,31 +82,31 @@ export interface GuidedDraw {
 
 /**
  * Plays every group without a success again, with 1, 2, … actions given, until one of its episodes in which the model
- * acted succeeds. The failed group stays in the step unchanged. It is not compared with the guided group, because the
- * two start from different states.
+ * acted succeeds. The failed group stays in the step unchanged. It is not compared with the group that has the prefix,
+ * because the two start from different states.
  * @param requests the requests of `trajectories`, which were played without help
  * @param play plays episodes, in the order of the requests
  */
-export async function guideFailed(
+export async function retryWithPrefix(
   requests: readonly EpisodeRequest[],
   trajectories: readonly Trajectory[],
-  given: GuideOptions,
+  given: ExpertPrefixOptions,
   play: (requests: readonly EpisodeRequest[]) => Promise<readonly Trajectory[]>,
-): Promise<GuidedDraw> {
+): Promise<PrefixedDraw> {
   const { maxPrefix, success = succeeded } = EXPERT_PREFIX.read(given);
   const failed = rowsByGroup(trajectories).filter((rows) => successRate(rows, success) === 0);
   let open = failed.map(([first]) => requests.filter(({ group }) => group === first!.group));
   const helped: { requests: EpisodeRequest[]; rows: Trajectory[]; length: number }[] = [];
   let tries = 0;
   for (let length = 1; length <= maxPrefix && open.length > 0; length++) {
-    const guided = open.map((group) => group.map((request) => guidedRequest(request, length, given)));
-    const played = rowsByGroup(await play(guided.flat()));
-    tries += guided.length;
+    const prefixed = open.map((group) => group.map((request) => prefixedRequest(request, length, given)));
+    const played = rowsByGroup(await play(prefixed.flat()));
+    tries += prefixed.length;
     open = open.filter((_, i) => {
-      const rows = played.find(([first]) => first!.group === guided[i]![0]!.group) ?? [];
+      const rows = played.find(([first]) => first!.group === prefixed[i]![0]!.group) ?? [];
       const own = rows.filter((row) => row.stream.roles.some(isAgentToken));
       const rate = successRate(own, success) ?? 0;
-      if (rate > 0) helped.push({ requests: guided[i]!, rows, length });
+      if (rate > 0) helped.push({ requests: prefixed[i]!, rows, length });
       // If the model wrote no token, the prefix was the whole solution or the environment failed, so a longer prefix
       // cannot help.
       return rate === 0 && own.length > 0;
@@ -113,10 +117,10 @@ export async function guideFailed(
     requests: helped.flatMap((group) => group.requests),
     trajectories: helped.flatMap((group) => group.rows),
     metrics: {
-      "guide/failed_groups": failed.length,
-      "guide/helped_groups": helped.length,
-      "guide/tries": tries,
-      ...(helped.length > 0 ? { "guide/prefix_mean": lengths / helped.length } : {}),
+      "expert_prefix/failed_groups": failed.length,
+      "expert_prefix/helped_groups": helped.length,
+      "expert_prefix/tries": tries,
+      ...(helped.length > 0 ? { "expert_prefix/prefix_mean": lengths / helped.length } : {}),
     },
   };
 }

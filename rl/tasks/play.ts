@@ -1,7 +1,8 @@
 /**
  * The episodes that a step of `trainRl` learns from. A curriculum may choose the tasks; episodes may be explored,
- * groups refilled or guided, and earlier groups replayed. Each of these is an option. Without them a step draws
- * `groups` tasks from the step's random stream and plays each with `groupSize` episodes.
+ * groups refilled or played again with a prefix of the expert's, and earlier groups replayed. Each of these is an
+ * option. Without them a step draws `groups` tasks from the step's random stream and plays each with `groupSize`
+ * episodes.
  */
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
@@ -15,7 +16,7 @@ import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import type { Curriculum, TaskChoice, TaskOutcome } from "./curriculum.ts";
 import { DYNAMIC_SAMPLING, drawInformative, type DynamicSamplingOptions, rowsByGroup } from "./dynamic.ts";
-import { EXPERT_PREFIX, guideFailed, type GuideOptions, isGuided } from "./expertPrefix.ts";
+import { EXPERT_PREFIX, retryWithPrefix, type ExpertPrefixOptions, isPrefixed } from "./expertPrefix.ts";
 import { successRate } from "../episode/outcomes.ts";
 import type { ReplayBuffer } from "./replay.ts";
 import { type Exploration, forcedShare } from "./exploration.ts";
@@ -35,7 +36,7 @@ export interface DataOptions {
   /** Plays further groups in place of those without spread, which the policy term leaves out. */
   readonly dynamicSampling?: DynamicSamplingOptions;
   /** Plays groups without a success a second time, with some actions given. */
-  readonly guide?: GuideOptions;
+  readonly expertPrefix?: ExpertPrefixOptions;
   /**
    * Adds earlier groups to the new ones. These are off-policy, so the loss needs a ratio, or the objective a correction
    * or V-trace. A buffer has a state of its own: save `state()` with the run.
@@ -51,7 +52,7 @@ export const DATA_KEYS: readonly string[] = [
   "exploration",
   "curriculum",
   "dynamicSampling",
-  "guide",
+  "expertPrefix",
   "replay",
   "predictions",
 ];
@@ -76,8 +77,8 @@ export function checkPlay({
   rollout: sampling,
   temperature,
   dynamicSampling,
-  guide,
-}: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "guide">): void {
+  expertPrefix,
+}: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "expertPrefix">): void {
   check(
     groupSize >= 1 && groups >= 1,
     () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`,
@@ -91,7 +92,7 @@ export function checkPlay({
     dynamicSampling === undefined || groupSize >= 2,
     () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`,
   );
-  if (guide) EXPERT_PREFIX.read(guide);
+  if (expertPrefix) EXPERT_PREFIX.read(expertPrefix);
 }
 
 /** The episodes of a step. */
@@ -113,7 +114,7 @@ export interface PlayedPart extends PlayedStep {
   readonly step: number;
   /** The tasks that the curriculum chose, by group. */
   readonly choices: ReadonlyMap<number, TaskChoice>;
-  readonly guided: readonly Metrics[];
+  readonly prefixed: readonly Metrics[];
 }
 
 /** Which groups of a step to play; by default all. */
@@ -131,7 +132,7 @@ export async function playPart(
   { first, count, again }: PartOptions = { first: 0, count: options.groups },
   playEpisodes: PlayEpisodes = (asked, how) => rollout(options.model, options.template, asked, how),
 ): Promise<PlayedPart> {
-  const { exploration, dynamicSampling, guide, rng } = options;
+  const { exploration, dynamicSampling, expertPrefix, rng } = options;
   const sampling = samplingOf(options, step);
   const isStopped = (): boolean => sampling.signal?.aborted ?? false;
   const play = async (asked: readonly EpisodeRequest[]): Promise<readonly Trajectory[]> =>
@@ -139,21 +140,21 @@ export async function playPart(
 
   const requests: EpisodeRequest[] = [];
   const choices = new Map<number, TaskChoice>(again?.choices);
-  const guided: Metrics[] = [];
+  const prefixed: Metrics[] = [];
   const playGroups = async (from: number, groups: number): Promise<readonly Trajectory[]> => {
     const asked = again?.requests ?? episodeRequests(options, rng.split(step), from, groups, choices);
     const played = await play(asked);
     requests.push(...asked);
-    if (!guide || isStopped()) return played;
-    const helped = await guideFailed(asked, played, guide, play);
+    if (!expertPrefix || isStopped()) return played;
+    const helped = await retryWithPrefix(asked, played, expertPrefix, play);
     requests.push(...helped.requests);
-    guided.push(helped.metrics);
+    prefixed.push(helped.metrics);
     return [...played, ...helped.trajectories];
   };
   const { trajectories, metrics } = dynamicSampling
     ? await drawInformative(count, dynamicSampling, playGroups, isStopped)
     : { trajectories: await playGroups(first, count), metrics: {} };
-  return { step, requests, trajectories, metrics, choices, guided };
+  return { step, requests, trajectories, metrics, choices, prefixed };
 }
 
 /**
@@ -173,7 +174,7 @@ export function rewarded({ reward }: DataOptions, trajectories: readonly Traject
 /** Joins the parts of a step and tells the curriculum their outcomes. */
 export function finishStep(options: PlayOptions, step: number, parts: readonly PlayedPart[]): PlayedStep {
   const { exploration, temperature, curriculum } = options;
-  const { requests, trajectories, choices, guided, metrics } = parts.length === 1 ? parts[0]! : joined(step, parts);
+  const { requests, trajectories, choices, prefixed, metrics } = parts.length === 1 ? parts[0]! : joined(step, parts);
   const sampling = samplingOf(options, step);
   // A step that was stopped is not learnt from, so the curriculum must not remember it.
   if (curriculum && !sampling.signal?.aborted) curriculum.observe(outcomesOf(trajectories, choices));
@@ -182,10 +183,10 @@ export function finishStep(options: PlayOptions, step: number, parts: readonly P
     trajectories,
     metrics: {
       ...(temperature ? { temperature: sampling.temperature! } : {}),
-      ...(exploration ? { "exploration/forced_share": forcedShare(trajectories.filter((t) => !isGuided(t))) } : {}),
+      ...(exploration ? { "exploration/forced_share": forcedShare(trajectories.filter((t) => !isPrefixed(t))) } : {}),
       ...curriculum?.metrics(),
       ...metrics,
-      ...added(guided),
+      ...added(prefixed),
     },
   };
 }
@@ -206,7 +207,7 @@ function joined(step: number, parts: readonly PlayedPart[]): PlayedPart {
     trajectories: parts.flatMap((part, group) => part.trajectories.map((t) => ({ ...t, group }))),
     metrics: {},
     choices,
-    guided: [],
+    prefixed: [],
   };
 }
 
@@ -259,7 +260,7 @@ function added(rounds: readonly Metrics[]): Metrics {
   let actions = 0;
   for (const round of rounds) {
     for (const [name, value] of Object.entries(round)) sum[name] = (sum[name] ?? 0) + value;
-    actions += (round["guide/prefix_mean"] ?? 0) * (round["guide/helped_groups"] ?? 0);
+    actions += (round["expert_prefix/prefix_mean"] ?? 0) * (round["expert_prefix/helped_groups"] ?? 0);
   }
-  return actions > 0 ? { ...sum, "guide/prefix_mean": actions / sum["guide/helped_groups"]! } : sum;
+  return actions > 0 ? { ...sum, "expert_prefix/prefix_mean": actions / sum["expert_prefix/helped_groups"]! } : sum;
 }

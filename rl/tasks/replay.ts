@@ -1,9 +1,9 @@
 /**
  * Replay: groups of earlier steps are trained again together with the new ones. An older policy wrote them. The ratios
- * of the loss therefore refer to the log-probabilities that were recorded then, or a `correction` or V-trace weighs by
- * these; a loss without a ratio needs one of the two (`checkOffPolicy`). Groups above a maximal age are not replayed.
- * The buffer keeps whole groups, because advantages compare within them, and only groups with spread, because the
- * others teach the policy nothing.
+ * of the loss therefore refer to the log-probabilities that were recorded then, or `importanceCorrection` or V-trace
+ * weighs by these; a loss without a ratio needs one of the two (`checkOffPolicy`). Groups above a maximal age are not
+ * replayed. The buffer keeps whole groups, because advantages compare within them, and only groups with spread, because
+ * the others teach the policy nothing.
  */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";

@@ -5,7 +5,7 @@ import { rewardsOfTokens, rolloutsOf, type Trajectory } from "../episode/stream.
 import type { Advantages } from "../methods/advantages/index.ts";
 import { klEstimate } from "../methods/losses/kl.ts";
 import { betaOf, checkObjective, type Objective } from "../methods/objective.ts";
-import { signal, type Signals } from "../methods/tokenStatistics.ts";
+import { statistic, type TokenStatistics } from "../methods/tokenStatistics.ts";
 
 export interface StepAdvantages extends Advantages {
   /** Mean KL per trained token, where the penalty is in the reward. */
@@ -21,7 +21,7 @@ export function advantagesOf(
   objective: Objective,
   trajectories: readonly Trajectory[],
   step: number,
-  statistics: Signals = {},
+  statistics: TokenStatistics = {},
 ): StepAdvantages {
   const { advantage, kl: penalty, rewardFrom = 0 } = objective;
   checkObjective(objective);
@@ -43,9 +43,9 @@ export function advantagesOf(
 function withKlInReward(
   objective: Objective,
   trajectories: readonly Trajectory[],
-  statistics: Signals,
+  statistics: TokenStatistics,
 ): { readonly trajectories: readonly Trajectory[]; readonly kl?: number } {
-  const ref = signal(statistics, "refLogProbs", "kl in reward");
+  const ref = statistic(statistics, "refLogProbs", "kl in reward");
   const beta = betaOf(objective);
   const tokenRewards = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
   const rewards = new Map<number, number>();

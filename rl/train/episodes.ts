@@ -2,7 +2,7 @@
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Objective } from "../methods/objective.ts";
-import { isGuided } from "../tasks/expertPrefix.ts";
+import { isPrefixed } from "../tasks/expertPrefix.ts";
 import { type DataOptions, type PlayedStep, type PlayEpisodes, type PlayOptions, rewarded } from "../tasks/play.ts";
 import { predictAnswers } from "../tasks/predictions.ts";
 import { withReplayed } from "../tasks/replay.ts";
@@ -38,7 +38,7 @@ export async function play(
   if (played === null) return null;
   const { model, template, predictions, replay, rng } = options;
   const { trajectories: fresh, metrics } = played;
-  const own = fresh.filter((t) => !isGuided(t));
+  const own = fresh.filter((t) => !isPrefixed(t));
   const guessed = predictions
     ? await predictAnswers(model, template, fresh, predictions, rng.split(step).split("predictions"), step)
     : { trajectories: [], metrics: {} };

@@ -20,7 +20,7 @@ import { isAgentToken } from "../episode/stream.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
 import type { Objective } from "../methods/objective.ts";
-import type { Signals } from "../methods/tokenStatistics.ts";
+import type { TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { WorldObjective } from "../methods/world/echo.ts";
 import { lossOf, type LossParts } from "./loss.ts";
 import { hasScored, pack, type PackOptions } from "./pack.ts";
@@ -54,7 +54,7 @@ export function checkGradEvery({ gradEvery = GRAD_EVERY }: GradientOptions): voi
 /** A step before its update. */
 interface Weighted {
   readonly rows: readonly TokenRow[];
-  readonly statistics: Signals;
+  readonly statistics: TokenStatistics;
   readonly ratios: Ratios;
   readonly packing: PackOptions;
 }

@@ -9,7 +9,7 @@ import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { TokenRow } from "../methods/columns.ts";
 import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
 import { betaOf, type Objective } from "../methods/objective.ts";
-import type { PerToken, Signals } from "../methods/tokenStatistics.ts";
+import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { StepAdvantages } from "./advantages.ts";
 import { type BatchLoss, TERMS } from "./loss.ts";
 import { type Ratios, scatter, type Scores, unscored } from "./score.ts";
@@ -45,7 +45,7 @@ export interface StepFacts {
   readonly own: readonly Trajectory[];
   /** Of playing. */
   readonly metrics: Metrics;
-  readonly statistics: Signals;
+  readonly statistics: TokenStatistics;
   readonly advantages: StepAdvantages;
   readonly rows: readonly TokenRow[];
   readonly ratios: Ratios;
@@ -59,7 +59,9 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
   const { objective, trajectories, own, statistics, advantages, rows, ratios, passes } = facts;
   const trained = (): Metrics => ({
     ...updateMetrics(rows, objective, passes, advantages, ratios),
-    ...(objective.correction && statistics.logProbs ? offPolicyMetrics(trajectories, statistics.logProbs) : {}),
+    ...(objective.importanceCorrection && statistics.logProbs
+      ? offPolicyMetrics(trajectories, statistics.logProbs)
+      : {}),
     ...(statistics.values ? criticMetrics(rows, statistics.values) : {}),
     ...facts.gradients,
     learning_rate: facts.learningRate,

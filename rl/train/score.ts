@@ -28,8 +28,14 @@ import {
 } from "../../nn/index.ts";
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
-import { type Objective, signalsOf } from "../methods/objective.ts";
-import { isReferenceSignal, type PerToken, type Signal, SIGNALS, type Signals } from "../methods/tokenStatistics.ts";
+import { type Objective, statisticsOf } from "../methods/objective.ts";
+import {
+  isOfReference,
+  type PerToken,
+  type TokenStatistic,
+  TOKEN_STATISTICS,
+  type TokenStatistics,
+} from "../methods/tokenStatistics.ts";
 import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
 
 /**
@@ -44,7 +50,7 @@ export type Ratios = "exact" | "before" | "recorded";
 
 /** @param options `offPolicy`: the tokens are those of an older policy; `iterations`: passes over them */
 export function ratiosOf(
-  { advantage, correction: importanceCorrection }: Objective,
+  { advantage, importanceCorrection }: Objective,
   { offPolicy = false, iterations = 1 }: { readonly offPolicy?: boolean; readonly iterations?: number },
 ): Ratios {
   if (offPolicy && !importanceCorrection && !advantage.offPolicy) return "recorded";
@@ -67,27 +73,30 @@ export async function scoreTokens(
   trajectories: readonly Trajectory[],
   ratios: Ratios,
   packing: Packing,
-): Promise<Signals> {
-  const wanted = new Set<Signal>([...signalsOf(objective), ...(ratios === "before" ? (["logProbs"] as const) : [])]);
-  const names = SIGNALS.filter((name) => wanted.has(name));
+): Promise<TokenStatistics> {
+  const wanted = new Set<TokenStatistic>([
+    ...statisticsOf(objective),
+    ...(ratios === "before" ? (["logProbs"] as const) : []),
+  ]);
+  const names = TOKEN_STATISTICS.filter((name) => wanted.has(name));
   return names.length === 0 ? {} : tokenStatistics(sources, names, trajectories, packing);
 }
 
 /** The named statistics of the tokens that the agent sampled; NaN elsewhere. */
 export async function tokenStatistics(
   { model, reference, head }: ScoreSources,
-  wanted: readonly Signal[],
+  wanted: readonly TokenStatistic[],
   trajectories: readonly Trajectory[],
   packing: Packing,
-): Promise<Signals> {
-  const ofReference = wanted.filter(isReferenceSignal);
-  const ofModel = wanted.filter((name) => !isReferenceSignal(name));
+): Promise<TokenStatistics> {
+  const ofReference = wanted.filter(isOfReference);
+  const ofModel = wanted.filter((name) => !isOfReference(name));
   const isMissing = ofReference.length > 0 && reference === undefined;
   check(!isMissing, () => `the objective needs a reference model, for ${ofReference.join(", ")}`);
   const isHeadless = ofModel.includes("values") && head === undefined;
   check(!isHeadless, () => "the objective needs a critic: the options have no value head");
   const rows = trajectories.map((trajectory) => rowOf(trajectory));
-  const statistics: { -readonly [S in Signal]?: Float64Array[] } = {};
+  const statistics: { -readonly [S in TokenStatistic]?: Float64Array[] } = {};
   const passes = [
     { source: model, names: ofModel },
     { source: reference, names: ofReference },
@@ -96,7 +105,7 @@ export async function tokenStatistics(
     if (names.length === 0) continue;
     for (const name of names) statistics[name] = unscored(rows);
     for (const batch of pack(rows, { ...packing, scored: isSampled })) {
-      const results = scope(() => noGrad(() => statisticsOf(source!, head, names, batch)), "statistics");
+      const results = scope(() => noGrad(() => statisticsOfBatch(source!, head, names, batch)), "statistics");
       for (const [k, name] of names.entries()) await scatter(batch, results[k]!, statistics[name]!);
     }
   }
@@ -107,10 +116,10 @@ const isSampled = ({ trajectory: { stream, masked } }: TokenRow, t: number): boo
   !masked && isAgentToken(stream.roles[t]!);
 
 /** The named statistics of a micro-batch, [N] each. */
-function statisticsOf(
+function statisticsOfBatch(
   model: Model,
   head: ValueHead | undefined,
-  names: readonly Signal[],
+  names: readonly TokenStatistic[],
   batch: MicroBatch,
 ): Tensor[] {
   const { params } = model;

@@ -11,25 +11,25 @@ import { type Columns, rowOf, type TokenRow, withColumns } from "../methods/colu
 import { rowsFilteredOut } from "../methods/filter.ts";
 import type { PolicyLoss } from "../methods/losses/policyLoss.ts";
 import { betaOf, CRITIC, entropyOf, type Objective, worldsOf } from "../methods/objective.ts";
-import type { PerToken, Signals } from "../methods/tokenStatistics.ts";
+import type { PerToken, TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { StepAdvantages } from "./advantages.ts";
 import type { Ratios } from "./score.ts";
 
 /**
  * The rows of one optimiser step, with all that the loss is told of their tokens.
  * @param step counts from 0, for schedules
- * @param statistics those that `signalsOf(objective)` names
+ * @param statistics those that `statisticsOf(objective)` names
  */
 export function weigh(
   objective: Objective,
   trajectories: readonly Trajectory[],
   advantages: StepAdvantages,
   step: number,
-  statistics: Signals = {},
+  statistics: TokenStatistics = {},
   ratios: Ratios = "recorded",
 ): TokenRow[] {
   const { aggregation, maxLength, critic, imitation = 0, rewardFrom = 0 } = objective;
-  const { focus: tokenWeights, correction: importanceCorrection } = objective;
+  const { tokenWeights, importanceCorrection } = objective;
   const leftOut = rowsLeftOut(objective, trajectories);
   const masks = trajectories.map((t, row) => (leftOut.has(row) ? policyMask(t).fill(false) : policyMask(t)));
   const sequences = rolloutRows(trajectories);
@@ -132,7 +132,7 @@ export function worldWeights(
   objective: Pick<Objective, "world">,
   trajectories: readonly Trajectory[],
   step: number,
-  statistics: Signals,
+  statistics: TokenStatistics,
 ): { exact: Float64Array[]; clipped: Float64Array[] | undefined } {
   const empty = (): Float64Array[] => trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
   const exact = empty();

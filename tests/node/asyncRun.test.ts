@@ -41,8 +41,8 @@ test("--workers is the run without them, to the last bit; also when it is killed
   expect(lastModel("killed").equals(lastModel("plain"))).toBe(true);
 }, 600_000);
 
-test("--max-staleness: no step learns from anything older, with exploration and a guide that threads play, too", async () => {
-  const data = ["--explore", "0.2", "--guide", "--correction", "tis"];
+test("--max-staleness: no step learns from anything older, with exploration and an expert prefix that threads play, too", async () => {
+  const data = ["--explore", "0.2", "--expert-prefix", "--importance-correction", "tis"];
   const run = start([...QUICK, "--name", "ahead", "--workers", "2", "--max-staleness", "2", ...data]);
   expect(await run.done, run.seen()).toBe(0);
   const steps = lines("ahead").filter((line) => line["phase"] === "rl");

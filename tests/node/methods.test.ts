@@ -6,7 +6,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Companions } from "../../node/job/trainingState.ts";
+import { TrainingState } from "../../node/job/trainingState.ts";
 import { createDisplay, type Display } from "../../tools/display/display.ts";
 import { Experiment } from "../../node/job/experiment.ts";
 import { objectiveFor } from "../../node/job/methods.ts";
@@ -88,7 +88,7 @@ describe("settings", () => {
 
   test("methods are what their names say", () => {
     const dapo = objectiveOfFlags("--method", "dapo+actfocus");
-    expect([dapo.aggregation, dapo.dropConstantGroups, dapo.focus!.name, worldsOf(dapo)]).toEqual(["token-mean", true, "actfocus", []]); // prettier-ignore
+    expect([dapo.aggregation, dapo.dropConstantGroups, dapo.tokenWeights!.name, worldsOf(dapo)]).toEqual(["token-mean", true, "actfocus", []]); // prettier-ignore
     const mixed = objectiveOfFlags("--method", "gspo+echo", "--advantage", "rloo", "--lambda", "0.5", "--loss", "cispo", "--aggregation", "dapo"); // prettier-ignore
     expect([mixed.advantage.name, mixed.policyLoss.name, mixed.aggregation]).toEqual(["rloo", "cispo", "token-mean"]);
     const sum = (rows: readonly Float64Array[]): number =>
@@ -199,7 +199,7 @@ describe("through the experiment", () => {
   ])("%s %s trains with finite metrics", async (...flags) => {
     const experiment = new Experiment(lake(...flags));
     const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
-    const { reference, critic } = await Companions.ofWarmStart(experiment, model);
+    const { reference, critic } = await TrainingState.ofWarmStart(experiment, model);
     const objective = experiment.objective();
     expect([critic !== undefined, reference !== undefined]).toEqual([
       /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),

@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), "worldgrad-resume-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 // The expert plays often enough that some episodes of a group succeed: only then is there something to replay.
-const FLAGS = ["--quick", "--device", "wasm", "--steps", "6", "--env", "gridworld", "--method", "rae+paw", "--kl", "0.1", "--kl-target", "0.01", "--curriculum", "failed+learnability", "--replay", "1", "--set", "replay.maxUses=2", "--correction", "tis", "--dynamic-sampling", "--explore", "0.7..0.4@6", "--set", "exploration.choose=expert", "--temperature", "1.2..0.8@6", "--set", "reward.format=0.2"]; // prettier-ignore
+const FLAGS = ["--quick", "--device", "wasm", "--steps", "6", "--env", "gridworld", "--method", "rae+paw", "--kl", "0.1", "--kl-target", "0.01", "--curriculum", "failed+learnability", "--replay", "1", "--set", "replay.maxUses=2", "--importance-correction", "tis", "--dynamic-sampling", "--explore", "0.7..0.4@6", "--set", "exploration.choose=expert", "--temperature", "1.2..0.8@6", "--set", "reward.format=0.2"]; // prettier-ignore
 const pathOf = (name: string): string => join(folder, "runs", name);
 
 test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () => {

@@ -70,12 +70,14 @@ describe("--set", () => {
     expect(objectiveOf("--method", "dapo", "--set", "ppo.epsilon=0.1").policyLoss.clip).toEqual({ low: 0.9, high: 1.28 }); // prettier-ignore
     expect(objectiveOf("--method", "paw", "--set", "paw.rho=0.4").world).toMatchObject([{ clip: 0.4 }]);
     expect(objectiveOf("--method", "paw", "--set", "paw.entropy=sampled", "--set", "paw.clamp=none").world).not.toHaveProperty("0.needs"); // prettier-ignore
-    expect(objectiveOf("--method", "actfocus", "--set", "actfocus.signal=nll").focus!.needs).toEqual(["refNll"]);
+    expect(objectiveOf("--method", "actfocus", "--set", "actfocus.uncertainty=nll").tokenWeights!.needs).toEqual([
+      "refNll",
+    ]);
     expect(objectiveOf("--set", "rl.entropy=0.02", "--set", "rl.maskTruncated=true")).toMatchObject({ entropy: 0.02, maskTruncated: true }); // prettier-ignore
     expect(objectiveOf("--method", "dapo", "--set", "rl.dropConstantGroups=false").dropConstantGroups).toBe(undefined);
     expect(objectiveOf("--method", "ppo", "--set", "critic.coefficient=0.5").critic).toEqual({ coefficient: 0.5 });
-    expect(objectiveOf("--correction", "icepop", "--set", "correction.level=sequence").correction!.name).toBe("icepop_sequence"); // prettier-ignore
-    expect(objectiveOf("--set", "rejection.level=sum", "--set", "rejection.estimator=k1", "--set", "rejection.max=1.5").correction!.name).toBe("rejection"); // prettier-ignore
+    expect(objectiveOf("--importance-correction", "icepop", "--set", "importanceCorrection.level=sequence").importanceCorrection!.name).toBe("icepop_sequence"); // prettier-ignore
+    expect(objectiveOf("--set", "rejection.level=sum", "--set", "rejection.estimator=k1", "--set", "rejection.max=1.5").importanceCorrection!.name).toBe("rejection"); // prettier-ignore
     const { kl } = objectiveOf("--kl", "0.1", "--kl-target", "0.01", "--set", "kl.estimator=low_var_kl", "--set", "kl.in=reward"); // prettier-ignore
     expect(kl).toMatchObject({ estimator: "k3", in: "reward" });
     expect(kl!.beta).toBeInstanceOf(AdaptiveKl);
@@ -146,7 +148,7 @@ describe("--set", () => {
 
   test("a summary says what was exchanged, and what a rejection is", () => {
     const { rl } = presetOfFlags("--advantage", "rloo", "--set", "rl.iterations=2", "--set", "rl.dropConstantGroups=true", "--set", "rejection.level=sum", "--set", "rejection.estimator=k1", "--set", "rejection.max=1.5"); // prettier-ignore
-    expect(showSettings(rl)).toBe("--advantage rloo, correction.mode=none, rejection.level=sum, rejection.estimator=k1, rejection.max=1.5, rl.dropConstantGroups=true, rl.iterations=2"); // prettier-ignore
+    expect(showSettings(rl)).toBe("--advantage rloo, importanceCorrection.mode=none, rejection.level=sum, rejection.estimator=k1, rejection.max=1.5, rl.dropConstantGroups=true, rl.iterations=2"); // prettier-ignore
     expect(showSettings(presetOfFlags().rl)).toBe("");
   });
 
@@ -160,16 +162,16 @@ describe("config.json", () => {
     [
       "--set",
       "echo.lambda=0.1..0@10",
-      "--correction",
+      "--importance-correction",
       "tis",
       "--set",
-      "correction.max=3",
+      "importanceCorrection.max=3",
       "--set",
       "reward.format=0.1",
     ],
     ["--method", "paw", "--set", "paw.clamp=0..2", "--kl", "0.1", "--set", "kl.estimator=k2"],
     ["--grpo-config", config, "--method", "echo"],
-    ["--curriculum", "failed+learnability", "--replay", "2", "--set", "replay.order=priority", "--dynamic-sampling", "--guide", "--explore", "0.2..0@10", "--temperature", "1..0.7@20"], // prettier-ignore
+    ["--curriculum", "failed+learnability", "--replay", "2", "--set", "replay.order=priority", "--dynamic-sampling", "--expert-prefix", "--explore", "0.2..0@10", "--temperature", "1..0.7@20"], // prettier-ignore
   ])("is enough to make the run again: %j %j %j %j", (...flags) => {
     const preset = presetOfFlags(...flags);
     const saved = createRun(join(folder, String(flags.join("").length)), { preset });
@@ -254,9 +256,9 @@ describe("data", () => {
       );
       expect(choose("--set", "rl.iterations=4")).toThrow(UsageError);
       // The weights of a correction are those of the step's first pass.
-      expect(choose("--set", "rl.iterations=4", "--correction", "tis")).toThrow("makes up for the passes before in a step of 4"); // prettier-ignore
+      expect(choose("--set", "rl.iterations=4", "--importance-correction", "tis")).toThrow("makes up for the passes before in a step of 4"); // prettier-ignore
       for (const correction of ["tis", "icepop"])
-        expect(presetOfFlags("--method", name, "--replay", "4", "--correction", correction).data?.replay).toEqual({ perStep: 4 }); // prettier-ignore
+        expect(presetOfFlags("--method", name, "--replay", "4", "--importance-correction", correction).data?.replay).toEqual({ perStep: 4 }); // prettier-ignore
       expect(presetOfFlags("--method", name, "--loss", "ppo", "--replay", "4", "--set", "rl.iterations=4").rl.iterations).toBe(4); // prettier-ignore
     },
   );
@@ -272,7 +274,7 @@ describe("data", () => {
     [["--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"],
     [["--replay", "2", "--set", "replay.perStep=3"], "--replay and --set replay.perStep are the same"],
     [["--replay", "9", "--set", "replay.capacity=3"], "perStep 9 is more than the capacity, 3"],
-    [["--set", "guide.maxPrefix=2"], "--set guide.maxPrefix is about --guide"],
+    [["--set", "expertPrefix.maxPrefix=2"], "--set expertPrefix.maxPrefix is about --expert-prefix"],
     [["--set", "dynamicSampling.maxRefills=2"], "--set dynamicSampling.maxRefills is about --dynamic-sampling"],
     [["--explore", "1.5"], "--explore: expected probabilities, got 1.5"],
     [["--temperature", "1..0@9"], "--temperature: expected numbers > 0"],
@@ -291,7 +293,10 @@ describe("data", () => {
       "predictions are compared in groups, which a critic's values know nothing of",
     ],
     [["--predict", "2", "--method", "remax"], "predictions have no greedy rollout, which the advantage remax compares"],
-    [["--guide", "--set", "guide.maxPrefix=0"], "--set guide.maxPrefix must be an integer ≥ 1, got 0"],
+    [
+      ["--expert-prefix", "--set", "expertPrefix.maxPrefix=0"],
+      "--set expertPrefix.maxPrefix must be an integer ≥ 1, got 0",
+    ],
     [["--dynamic-sampling", "--set", "dynamicSampling.maxRefills=-1"], "--set dynamicSampling.maxRefills must be"],
     [
       ["--dynamic-sampling", "--method", "rae", "--set", "rl.groupSize=1"],
@@ -320,14 +325,14 @@ describe("data", () => {
     [["--set", "echo.normalization=tokenmean"], 'got "tokenmean"; did you mean "token-mean"?'],
     [["--set", "critic.clip=1"], "--set critic.clip: the advantage grpo has no critic"],
     [
-      ["--method", "vtrace", "--correction", "tis"],
+      ["--method", "vtrace", "--importance-correction", "tis"],
       'the advantage "vtrace" and the correction tis_token both correct for π/μ',
     ],
     [
       ["--method", "gdpo", "--kl", "0.1", "--set", "kl.in=reward"],
       'kl: the advantage "gdpo" does not look at the return',
     ],
-    [["--correction", "tsi"], '--correction: expected tis, icepop, got "tsi"'],
+    [["--importance-correction", "tsi"], '--importance-correction: expected tis, icepop, got "tsi"'],
     [["--method", "grpo", "--advantage", "none"], "--advantage none learns from no reward"],
   ])("%j is one clear line", (flags, message) => {
     expect(() => presetOfFlags(...flags)).toThrow(UsageError);

@@ -8,7 +8,7 @@ import { ADVANTAGES, type AdvantageEstimator, gae, gdpo, gigpo, gpg, grpo, maxRl
 import { anchorOf } from "../../rl/methods/advantages/steps.ts";
 import { fracWithoutSpread, isWithoutSpread, rowsWithoutSpread } from "../../rl/episode/groups.ts";
 import { whitening } from "../../rl/methods/advantages/estimator.ts";
-import type { Signals } from "../../rl/methods/tokenStatistics.ts";
+import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
 import { append, emptyStream, rolloutsOf, type Trajectory } from "../../rl/episode/stream.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
 import { episode, trajectoryOf } from "../support/rlToy.ts";
@@ -20,7 +20,7 @@ const near = (actual: ArrayLike<number>, expected: readonly number[], digits = 1
 /** One action of `tokens` tokens. */
 const actor = (reward: number, group = 0, tokens = 1): Trajectory =>
   episode([["prompt", [1]], ["action", Array.from({ length: tokens }, () => 2)]], { reward, group, stepRewards: [reward] }); // prettier-ignore
-const first = (estimator: AdvantageEstimator, batch: readonly Trajectory[], signals?: Signals): number[] =>
+const first = (estimator: AdvantageEstimator, batch: readonly Trajectory[], signals?: TokenStatistics): number[] =>
   estimator.estimate(batch, signals).perToken.map((row) => row[1] ?? 0);
 
 describe("defaults are those that the options say", () => {
@@ -197,10 +197,10 @@ describe("steps", () => {
     expect([0, 2].map((turn) => anchorOf(helped, turn))).toEqual(["1 9", "4 1"]);
     expect(anchorOf(played(), 0)).toBe("1 9");
     for (const turn of [0, 2]) expect(anchorOf(helped, turn)).toBe(anchorOf(alone, turn));
-    // Begun by a guide.
-    const guided = played("prompt", "action", "prompt", "action");
-    expect([1, 3].map((turn) => anchorOf(guided, turn))).toEqual(["4 0", "4 2"]);
-    expect(anchorOf(guided, 1)).toBe(anchorOf(alone, 1));
+    // Begun with a prefix of the expert's.
+    const prefixed = played("prompt", "action", "prompt", "action");
+    expect([1, 3].map((turn) => anchorOf(prefixed, turn))).toEqual(["4 0", "4 2"]);
+    expect(anchorOf(prefixed, 1)).toBe(anchorOf(alone, 1));
     // In an estimate: the first steps are compared, ½ of the episodes and ½ of the steps.
     const batch = [
       { ...alone, reward: 1, stepRewards: [0, 0, 1] },

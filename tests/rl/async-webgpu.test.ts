@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { threadWorkers } from "../../node/threads.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { gpuOptions } from "../support/gpu.ts";
 import { reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { toyModel } from "../support/rlToy.ts";
@@ -21,7 +21,7 @@ afterAll(() => gpu.dispose());
 
 it("trains; at age 0 sampler and learner differ by rounding, later by what was learnt, and TIS weighs by it", async () => {
   const model = toyModel(gpu);
-  const objective = { ...toyObjective, correction: correction({ max: 2 }) };
+  const objective = { ...toyObjective, importanceCorrection: importanceCorrection({ max: 2 }) };
   const options = { ...toyRlOptions(model, { steps: 4, objective }), workers: threadWorkers(1, { module }) };
   // With this schedule step 0 is played by its own version, and the others by the one before.
   const reports = await reportsOf(trainRlAsync({ ...options, maxStaleness: 1, schedule: "fixed" }));

@@ -14,9 +14,9 @@ import { type FromWorker, type Job, policyOf, toWire } from "../../rl/async/mess
 import { RolloutServer } from "../../rl/async/server.ts";
 import { type AsyncOptions, type AsyncRlOptions, trainRlAsync } from "../../rl/async/train.ts";
 import { localWorkers } from "../../rl/async/workers.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { Learnability } from "../../rl/tasks/curriculum.ts";
-import { guidedRequest } from "../../rl/tasks/expertPrefix.ts";
+import { prefixedRequest } from "../../rl/tasks/expertPrefix.ts";
 import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
 import { rowOf } from "../../rl/methods/columns.ts";
 import { score } from "../../rl/train/score.ts";
@@ -55,9 +55,9 @@ describe("staleness 0 is the synchronous run, bitwise", () => {
     "two passes, a temperature schedule": () => ({ iterations: 2, temperature: temperatureSchedule({ from: 1.2, to: 0.7, steps: 3 }) }), // prettier-ignore
     "exploration and a curriculum": () => ({ exploration: new Exploration({ epsilon: 0.3 }), curriculum: new Learnability({ arms }) }), // prettier-ignore
     "dynamic sampling": () => ({ dynamicSampling: { maxRefills: 2 } }),
-    guide: () => ({ guide: { maxPrefix: 1, success: (t: Trajectory): boolean => t.reward > 1.2 } }),
+    "expert prefix": () => ({ expertPrefix: { maxPrefix: 1, success: (t: Trajectory): boolean => t.reward > 1.2 } }),
     "a greedy baseline": () => ({ objective: { ...toyObjective, advantage: remax() } }),
-    TIS: () => ({ objective: { ...toyObjective, correction: correction() } }),
+    TIS: () => ({ objective: { ...toyObjective, importanceCorrection: importanceCorrection() } }),
   };
   it.each(Object.keys(kinds).flatMap((name) => (["free", "fixed"] as const).map((schedule) => ({ name, schedule }))))(
     "$name, $schedule",
@@ -129,7 +129,7 @@ describe("with staleness", () => {
   });
 
   it("TIS on stale data: each trained token's weight is multiplied by min(π/μ, 2), π before the step and μ as recorded", async () => {
-    const objective: Objective = { ...toyObjective, correction: correction({ max: 1.05 }) };
+    const objective: Objective = { ...toyObjective, importanceCorrection: importanceCorrection({ max: 1.05 }) };
     const model = endingModel(device);
     const options = asyncOptions(model, { steps: 6, objective, groups: 3 }, { maxStaleness: 2, schedule: "fixed" });
     let [stale, capped] = [0, 0];
@@ -294,7 +294,7 @@ describe("versions", () => {
     const plain = { spec, options: {}, seed: 1, group: 0, rng: new Rng(4) };
     const model = endingModel(device);
     const policy = await policyOf(model, 0);
-    const explored = new Exploration({ epsilon: 0.5 }).apply(guidedRequest(plain, 1), 0);
+    const explored = new Exploration({ epsilon: 0.5 }).apply(prefixedRequest(plain, 1), 0);
     const play = (job: Job): Promise<Trajectory> =>
       new Promise((resolve, reject) => {
         const options = { config: model.config, device, template: toyTemplate, rollout: { maxActionTokens: 5 }, rows: 1, environment: () => spec }; // prettier-ignore
@@ -305,7 +305,7 @@ describe("versions", () => {
         server.receive({ kind: "policy", policy });
         server.receive({ kind: "play", jobs: [job] });
       });
-    for (const request of [plain, guidedRequest(plain, 1), explored]) {
+    for (const request of [plain, prefixedRequest(plain, 1), explored]) {
       const job: Job = { id: 0, request, sampling: {}, pinned: false };
       expect(await play(structuredClone(toWire(job)))).toEqual(await play(job));
     }
@@ -327,7 +327,7 @@ describe("what does not fit together is said in one line", () => {
     ["groups and groupSize must be ≥ 1, got 0 and 3", { groups: 0 }],
     ["did you mean 'groups'?", { gruops: 2 } as Partial<AsyncRlOptions>],
     ["reinforce has no ratio, and nothing else makes up for a policy that is up to 1 steps old", { maxStaleness: 1, objective: { ...toyObjective, policyLoss: reinforce() } }], // prettier-ignore
-    ['the advantage "vtrace" and the correction tis_token both correct for π/μ', { maxStaleness: 1, objective: { ...toyObjective, advantage: vtrace(), critic: {}, correction: correction() } }], // prettier-ignore
+    ['the advantage "vtrace" and the correction tis_token both correct for π/μ', { maxStaleness: 1, objective: { ...toyObjective, advantage: vtrace(), critic: {}, importanceCorrection: importanceCorrection() } }], // prettier-ignore
   ])("%s", async (message, overrides) => {
     const options = { ...asyncOptions(endingModel(device), { steps: 1 }), ...overrides };
     await expect(reportsOf(trainRlAsync(options))).rejects.toThrow(message);
@@ -335,7 +335,7 @@ describe("what does not fit together is said in one line", () => {
 
   it("and what does fit runs: a correction without a ratio, a ratio without a correction", async () => {
     for (const own of [
-      { policyLoss: reinforce(), correction: correction({ mode: "mask", min: 0.5 }) },
+      { policyLoss: reinforce(), importanceCorrection: importanceCorrection({ mode: "mask", min: 0.5 }) },
       { policyLoss: cispo() },
     ]) {
       const options = asyncOptions(endingModel(device), { steps: 2, objective: { ...toyObjective, ...own } }, { maxStaleness: 1 }); // prettier-ignore

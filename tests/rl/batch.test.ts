@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { gae, gdpo, grpo } from "../../rl/methods/advantages/index.ts";
 import { pack, type PackOptions } from "../../rl/train/pack.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import { COLUMN_NAMES, type Columns, COLUMNS, rowOf, type TokenRow } from "../../rl/methods/columns.ts";
@@ -179,11 +179,11 @@ describe("weights by hand", () => {
   it("a correction weighs the policy term alone; what is behind the mask stays 0 whatever it says", () => {
     const batch = [played(1), played(2)];
     const logProbs = [0.5, 1.5].map((r) => Float64Array.of(NaN, -1 + Math.log(r), -1 + Math.log(r), NaN));
-    const rows = weighStep({ ...objective, correction: correction({ max: 9 }), entropy: 1 }, batch, 0, { logProbs }); // prettier-ignore
+    const rows = weighStep({ ...objective, importanceCorrection: importanceCorrection({ max: 9 }), entropy: 1 }, batch, 0, { logProbs }); // prettier-ignore
     rows.forEach((e, i) => [0, 0.5 + i, 0.5 + i, 0].forEach((r, t) => expect(e.wPolicy[t]).toBeCloseTo(r / 4, 12)));
     expect([...rows[0]!.wEntropy]).toEqual([0, 0.25, 0.25, 0]);
     const wild = { name: "wild", needs: [], weights: () => batch.map(() => Float64Array.of(NaN, 1, 1, Infinity)) };
-    expect(list(weighStep({ ...objective, correction: wild }, batch, 0).map((e) => e.wPolicy))).toEqual([[0, 0.25, 0.25, 0], [0, 0.25, 0.25, 0]]); // prettier-ignore
+    expect(list(weighStep({ ...objective, importanceCorrection: wild }, batch, 0).map((e) => e.wPolicy))).toEqual([[0, 0.25, 0.25, 0], [0, 0.25, 0.25, 0]]); // prettier-ignore
   });
 
   it("PaW's clipped error has a column of its own, its cross-entropy that of ECHO", () => {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { armsOf, drawIndex, Learnability, type TaskChoice, type TaskOutcome } from "../../rl/tasks/curriculum.ts";
 import { drawInformative, informativeGroups } from "../../rl/tasks/dynamic.ts";
-import { guidedGroup, guidedRequest, guideFailed, isGuided } from "../../rl/tasks/expertPrefix.ts";
+import { prefixedGroup, prefixedRequest, retryWithPrefix, isPrefixed } from "../../rl/tasks/expertPrefix.ts";
 import { DifficultyPools, FailedTasks } from "../../rl/tasks/pools.ts";
 import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
 import { gridworld } from "../../environments/gridworld/index.ts";
@@ -60,8 +60,8 @@ describe("ε-tool exploration", () => {
     const count = (epsilon: number | ((step: number) => number), step = 0): number =>
       share(50, (turn) => new Exploration({ epsilon, choose }).apply(request(1), step).forced!(turn, "", env) !== undefined); // prettier-ignore
     expect([count(0), count(1), count((step) => (step > 2 ? 0 : 1), 2), count((step) => (step > 2 ? 0 : 1), 3)]).toEqual([0, 1, 1, 0]); // prettier-ignore
-    const guided = { ...request(1), forced: (turn: number) => (turn === 0 ? "given" : undefined) };
-    const forced = new Exploration({ epsilon: 1 }).apply(guided, 0).forced!;
+    const given = { ...request(1), forced: (turn: number) => (turn === 0 ? "given" : undefined) };
+    const forced = new Exploration({ epsilon: 1 }).apply(given, 0).forced!;
     expect([forced(0, "", env), forced(1, "", env)]).toEqual(["given", "b"]); // "b": the environment's random baseline
     expect(() => new Exploration({ epsilon: 1.5 })).toThrow(
       "epsilon must be in [0, 1], or a function of the step, got 1.5",
@@ -101,11 +101,11 @@ describe("dynamic sampling", () => {
 
 describe("retry with a prefix", () => {
   /** Group g needs `need[g]` given actions; at `whole[g]` the prefix is the whole solution. */
-  async function guide(need: readonly number[], maxPrefix: number, whole = Infinity) {
+  async function retried(need: readonly number[], maxPrefix: number, whole = Infinity) {
     const requests = need.flatMap((_, g) => [request(g, new Rng(1).split(2 * g)), request(g, new Rng(1).split(2 * g + 1))]); // prettier-ignore
     const played = need.flatMap((n, g) => rowsOf(g, n === 0 ? [0, 1] : [0, 0], { seed: g }));
     const lengths: number[][] = need.map(() => []);
-    const result = await guideFailed(requests, played, { maxPrefix, action: () => "x" }, async (asked) =>
+    const result = await retryWithPrefix(requests, played, { maxPrefix, action: () => "x" }, async (asked) =>
       asked.map((r, i) => {
         const turns = Array.from({ length: 20 }, (_, turn) => turn);
         const length = turns.filter((turn) => r.forced!(turn, "", r.spec.make()) === "x").length;
@@ -121,17 +121,17 @@ describe("retry with a prefix", () => {
     const needs = fc.array(fc.nat(6), { minLength: 1, maxLength: 5 });
     await fc.assert(
       fc.asyncProperty(needs, fc.integer({ min: 1, max: 5 }), async (need, maxPrefix) => {
-        const { requests, trajectories, metrics, lengths } = await guide(need, maxPrefix);
+        const { requests, trajectories, metrics, lengths } = await retried(need, maxPrefix);
         const helped = need.map((n) => n > 0 && n <= maxPrefix);
         lengths.forEach((tried, g) =>
           expect(tried).toEqual(Array.from({ length: Math.min(need[g]!, maxPrefix) }, (_, k) => k + 1)),
         );
-        expect(metrics["guide/failed_groups"]).toBe(need.filter((n) => n > 0).length);
-        expect(metrics["guide/helped_groups"]).toBe(helped.filter(Boolean).length);
+        expect(metrics["expert_prefix/failed_groups"]).toBe(need.filter((n) => n > 0).length);
+        expect(metrics["expert_prefix/helped_groups"]).toBe(helped.filter(Boolean).length);
         expect(new Set(trajectories.map((t) => t.group))).toEqual(
-          new Set(helped.flatMap((h, g) => (h ? [guidedGroup(g)] : []))),
+          new Set(helped.flatMap((h, g) => (h ? [prefixedGroup(g)] : []))),
         );
-        expect(trajectories.every(isGuided)).toBe(true);
+        expect(trajectories.every(isPrefixed)).toBe(true);
         expect(requests.map((r) => r.group)).toEqual(trajectories.map((t) => t.group));
         // Each try has random numbers of its own.
         expect(new Set(requests.map((r) => r.rng.key.join())).size).toBe(requests.length);
@@ -140,14 +140,14 @@ describe("retry with a prefix", () => {
   });
 
   it("every length has random numbers of its own", () => {
-    const keys = [1, 2].map((length) => guidedRequest(request(3), length).rng.key.join());
+    const keys = [1, 2].map((length) => prefixedRequest(request(3), length).rng.key.join());
     expect(new Set([...keys, request(3).rng.key.join()]).size).toBe(3);
   });
 
   it("a prefix that is the whole solution teaches nothing: the group is given up", async () => {
-    const { trajectories, lengths, metrics } = await guide([3], 5, 2);
-    expect([trajectories.length, lengths, metrics["guide/helped_groups"]]).toEqual([0, [[1, 2]], 0]);
-    await expect(guide([1], 0)).rejects.toThrow("guide: maxPrefix must be an integer ≥ 1, got 0");
+    const { trajectories, lengths, metrics } = await retried([3], 5, 2);
+    expect([trajectories.length, lengths, metrics["expert_prefix/helped_groups"]]).toEqual([0, [[1, 2]], 0]);
+    await expect(retried([1], 0)).rejects.toThrow("expertPrefix: maxPrefix must be an integer ≥ 1, got 0");
   });
 });
 

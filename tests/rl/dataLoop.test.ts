@@ -5,10 +5,10 @@ import { Rng } from "../../engine/random.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { rowOf } from "../../rl/methods/columns.ts";
 import { returnsToGo } from "../../rl/methods/advantages/returns.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { Learnability } from "../../rl/tasks/curriculum.ts";
 import { filterRollouts } from "../../rl/methods/filter.ts";
-import { isGuided } from "../../rl/tasks/expertPrefix.ts";
+import { isPrefixed } from "../../rl/tasks/expertPrefix.ts";
 import { FailedTasks } from "../../rl/tasks/pools.ts";
 import { ReplayBuffer } from "../../rl/tasks/replay.ts";
 import { Exploration, temperatureSchedule } from "../../rl/tasks/exploration.ts";
@@ -74,7 +74,7 @@ describe("without data options", () => {
     });
     const byHand = await rollout(endingModel(device), toyTemplate, requests, { maxActionTokens: 5, maxTurns: 3 });
     expect(episodesOf(report!)).toEqual(byHand);
-    expect(Object.keys(report!.metrics).filter((name) => /dynamic|guide|replay|curriculum|exploration|^temperature/.test(name))).toEqual([]); // prettier-ignore
+    expect(Object.keys(report!.metrics).filter((name) => /dynamic|expert_prefix|replay|curriculum|exploration|^temperature/.test(name))).toEqual([]); // prettier-ignore
   });
 });
 
@@ -176,22 +176,22 @@ describe("temperature", () => {
   });
 });
 
-describe("guide", () => {
+describe("expert prefix", () => {
   it("groups without a success are played again from the expert's first action on", async () => {
-    const [report] = await play({ env: locked(), steps: 1, groups: 3, groupSize: 6, guide: { maxPrefix: 2 } });
+    const [report] = await play({ env: locked(), steps: 1, groups: 3, groupSize: 6, expertPrefix: { maxPrefix: 2 } });
     const { metrics } = report!;
-    const [own, guided] = [false, true].map((g) => episodesOf(report!).filter((t) => isGuided(t) === g));
-    const helped = metrics["guide/helped_groups"]!;
-    expect([metrics["guide/failed_groups"], metrics["guide/prefix_mean"]]).toEqual([3, 1]);
+    const [own, prefixed] = [false, true].map((g) => episodesOf(report!).filter((t) => isPrefixed(t) === g));
+    const helped = metrics["expert_prefix/helped_groups"]!;
+    expect([metrics["expert_prefix/failed_groups"], metrics["expert_prefix/prefix_mean"]]).toEqual([3, 1]);
     expect(helped).toBeGreaterThan(0);
-    expect([own!.length, guided!.length]).toEqual([18, 6 * helped]);
-    expect(guided!.some((t) => t.reward === 1)).toBe(true);
+    expect([own!.length, prefixed!.length]).toEqual([18, 6 * helped]);
+    expect(prefixed!.some((t) => t.reward === 1)).toBe(true);
     expect(metrics["reward"]).toBe(0); // of what was played without help
     const trained = report!.rows.filter(({ wPolicy, advantages }) => wPolicy.some((w, t) => w * advantages[t]! !== 0)); // prettier-ignore
     expect(trained.length).toBeGreaterThan(0);
-    expect(trained.every((e) => isGuided(e.trajectory))).toBe(true);
+    expect(trained.every((e) => isPrefixed(e.trajectory))).toBe(true);
     const key = toyTemplate.tokenizer.encode("acde");
-    for (const { stream } of guided!) {
+    for (const { stream } of prefixed!) {
       const prefix = stream.ids.filter((_, t) => stream.roles[t] === "prompt" && t > 2);
       expect(prefix).toEqual([...key, toyTemplate.endId]);
     }
@@ -231,7 +231,7 @@ describe("replay", () => {
   });
 
   it("a correction weighs them instead", async () => {
-    const tis: Objective = { ...toyObjective, correction: correction({ level: "token", max: 2 }) };
+    const tis: Objective = { ...toyObjective, importanceCorrection: importanceCorrection({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["rollout_corr/k3_kl"]).toBeGreaterThan(1e-4);
   });
@@ -240,7 +240,7 @@ describe("replay", () => {
     const objective: Objective = { ...toyObjective, policyLoss: reinforce() };
     await expect(play({ objective, replay: new ReplayBuffer() })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policies that wrote what is replayed"); // prettier-ignore
     await expect(play({ objective, offPolicy: true })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policy of offPolicy"); // prettier-ignore
-    const tis: Objective = { ...objective, correction: correction({ level: "token", max: 2 }) };
+    const tis: Objective = { ...objective, importanceCorrection: importanceCorrection({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["replay/groups"]).toBe(1);
     const plain = weighStep(objective, episodesOf(reports[1]!), 1);
@@ -264,7 +264,7 @@ describe("all of it", () => {
     temperature: temperatureSchedule({ from: 1.2, to: 0.8, steps: 4 }),
     curriculum: new FailedTasks({ base: new Learnability({ arms: [{ name: "one" }, { name: "two" }] }), share: 0.5 }),
     dynamicSampling: { maxRefills: 1 },
-    guide: { maxPrefix: 1 },
+    expertPrefix: { maxPrefix: 1 },
     replay: new ReplayBuffer({ order: "priority" }),
   });
 
@@ -325,7 +325,7 @@ describe("what goes wrong", () => {
   it("is said in one clear error", async () => {
     await expect(play({ dynamicSampling: {}, groupSize: 1 })).rejects.toThrow("dynamicSampling needs groups of at least 2, got groupSize 1"); // prettier-ignore
     await expect(play({ dynamicSampling: { maxRefills: 0.5 } })).rejects.toThrow("maxRefills must be an integer ≥ 0");
-    await expect(play({ guide: { maxPrefix: 0 } })).rejects.toThrow("maxPrefix must be an integer ≥ 1");
+    await expect(play({ expertPrefix: { maxPrefix: 0 } })).rejects.toThrow("maxPrefix must be an integer ≥ 1");
     await expect(play({ temperature: () => 1, rollout: { temperature: 1 } })).rejects.toThrow("give one of them");
     await expect(play({ replai: new ReplayBuffer() } as object)).rejects.toThrow("did you mean 'replay'?");
   });

@@ -22,7 +22,7 @@ import {
   type TokenColumns,
 } from "../../rl/methods/losses/index.ts";
 import { logRatio } from "../../rl/methods/losses/policyLoss.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { columnsOf, entryOf, episodesOf, GOLDENS, KL_CASES, LOSS_CASES, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts"; // prettier-ignore
 import { everyExecutor, reference } from "../support/rlExecutors.ts";
 
@@ -131,7 +131,7 @@ describe.each(executors)("on $name", ({ open, tolerance }) => {
 
     it("trl.dapo_with_seq_is: the clipped loss, weighed by the sequence's ratio to the sampler", async () => {
       const weights = aggregationWeights(masks, "token-mean");
-      const factors = correction({ level: "sequence", max: 3 }).weights(
+      const factors = importanceCorrection({ level: "sequence", max: 3 }).weights(
         episodesOf(golden),
         { logProbs: columnsOf(fixture.old) },
         columnsOf(advantages),

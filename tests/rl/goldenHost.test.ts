@@ -7,7 +7,7 @@ import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { biLevelGae, gae, gigpo, optimalTokenBaseline, reinforcePlusPlus } from "../../rl/methods/advantages/index.ts";
 import { whitening } from "../../rl/methods/advantages/estimator.ts";
-import { correction, offPolicyMetrics } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection, offPolicyMetrics } from "../../rl/methods/importanceCorrection.ts";
 import { klEstimate, vespo } from "../../rl/methods/losses/index.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { ADVANTAGE_CASES, columnsOf, CORRECTION_CASES, entryOf, episodesOf, type Golden, GOLDENS, KL_CASES, LOSS_CASES, type Matrix, NOT_RESULTS, OTHER_CASES } from "../support/rlGoldens.ts"; // prettier-ignore
@@ -70,7 +70,7 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
   });
 
   it.each(CORRECTION_CASES)("$entry is $method", ({ entry, options }) => {
-    const factors = correction(options).weights(episodesOf(golden), signals, advantages);
+    const factors = importanceCorrection(options).weights(episodesOf(golden), signals, advantages);
     const expected = entryOf(golden, entry) as { weights?: Matrix; mask?: Matrix };
     nearMatrix(factors, (expected.weights ?? expected.mask)!, fixture.mask);
   });
@@ -79,7 +79,11 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
     "$entry, metrics of its factors",
     ({ entry, options }) => {
       // verl looks at them before it normalises.
-      const factors = correction({ ...options, normalize: false }).weights(episodesOf(golden), signals, advantages);
+      const factors = importanceCorrection({ ...options, normalize: false }).weights(
+        episodesOf(golden),
+        signals,
+        advantages,
+      );
       const own = fixture.mask.flatMap((row, i) => row.flatMap((m, t) => (m ? [factors[i]![t + 1]!] : [])));
       const { mean, std } = moments(own, 0);
       const { metrics } = entryOf(golden, entry) as { metrics: Record<string, number> };
@@ -103,14 +107,22 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
   });
 
   it("trl.seq_is_ratio", () => {
-    const factors = correction({ level: "sequence", max: 100 }).weights(episodesOf(golden), signals, advantages);
+    const factors = importanceCorrection({ level: "sequence", max: 100 }).weights(
+      episodesOf(golden),
+      signals,
+      advantages,
+    );
     const expected = entryOf(golden, "trl.seq_is_ratio") as number[];
     nearMatrix(factors, fixture.mask.map((row, i) => row.map(() => expected[i]!)), fixture.mask); // prettier-ignore
   });
 
   it("trl.off_policy_mask_thr0.1: rollouts with A < 0 that the policy has left behind", () => {
     const options = { mode: "none", offPolicyMask: 0.1 } as const;
-    const factors = correction(options).weights(episodesOf(golden), { logProbs: columnsOf(fixture.new) }, advantages);
+    const factors = importanceCorrection(options).weights(
+      episodesOf(golden),
+      { logProbs: columnsOf(fixture.new) },
+      advantages,
+    );
     const expected = entryOf(golden, "trl.off_policy_mask_thr0.1") as number[];
     nearMatrix(factors, fixture.mask.map((row, i) => row.map(() => expected[i]!)), fixture.mask); // prettier-ignore
   });

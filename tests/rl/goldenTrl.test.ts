@@ -120,7 +120,7 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
     grpo_sequence: { ...seqMean, policyLoss: gspo({ epsilon: 0.02, epsilonHigh: 0.03 }) },
     "cispo_eps_high1.1": { ...plain, policyLoss: cispo({ cap: "absolute", epsilonHigh: 1.1 }) },
     "dapo_entropy0.01": { ...plain, entropy: 0.01 },
-    "dapo_top_entropy0.4": { ...plain, focus: topEntropy({ share: 0.4 }) },
+    "dapo_top_entropy0.4": { ...plain, tokenWeights: topEntropy({ share: 0.4 }) },
     sapo: { ...seqMean, policyLoss: sapo() },
     vespo: { ...plain, policyLoss: vespo() },
     dapo_mask_truncated: { ...plain, maskTruncated: true },

@@ -186,7 +186,9 @@ describe("by hand", () => {
     expect([other[COSINE], other[RATIO]]).toEqual([trained[COSINE], trained[RATIO]]);
     expect(other[COSINE]).not.toBeCloseTo(own[COSINE]!, 3);
     // A signal that nobody collects would cost a pass; it is asked for by name.
-    await expect(measured(plain, batch, { gradWorld: paw() })).rejects.toThrow('paw: needs the signal "entropy"');
+    await expect(measured(plain, batch, { gradWorld: paw() })).rejects.toThrow(
+      'paw: needs the token statistic "entropy"',
+    );
   });
 });
 

@@ -32,7 +32,7 @@ describe("weights", () => {
   const plain = planned(base);
 
   it("sum to 1 with ActFocus as without it: Σw stands below; a mere selection leaves the denominators", () => {
-    const weighted = planned({ ...base, focus: actFocus() });
+    const weighted = planned({ ...base, tokenWeights: actFocus() });
     expect(sumOf(plain)).toBeCloseTo(1, 12);
     expect(sumOf(weighted)).toBeCloseTo(1, 12);
     expect(weighted).not.toEqual(plain);
@@ -41,14 +41,14 @@ describe("weights", () => {
     weighted.forEach((row, i) =>
       row.forEach((w, t) => expect(w).toBeCloseTo(plain[i]![t]! > 0 ? importance[i]![t]! / total : 0, 12)),
     );
-    const selected = planned({ ...base, focus: topEntropy({ share: 0.5 }) });
+    const selected = planned({ ...base, tokenWeights: topEntropy({ share: 0.5 }) });
     selected.forEach((row, i) => row.forEach((w, t) => expect([0, plain[i]![t]]).toContain(w)));
     expect(sumOf(selected)).toBeLessThan(0.6);
   });
 
   it("KL and entropy terms are not weighted by a focus", () => {
     const kl = { beta: 0.3, estimator: "k3" } as const;
-    const rows = weighStep({ ...base, focus: actFocus(), kl, entropy: 0.2 }, batch, 0, signals);
+    const rows = weighStep({ ...base, tokenWeights: actFocus(), kl, entropy: 0.2 }, batch, 0, signals);
     rows.forEach(({ wKl, wEntropy }, i) => {
       wKl.forEach((w, t) => expect(w).toBeCloseTo(0.3 * plain[i]![t]!, 15));
       wEntropy.forEach((w, t) => expect(w).toBeCloseTo(0.2 * plain[i]![t]!, 15));
@@ -91,7 +91,7 @@ describe("rewards of tokens", () => {
     expect(perToken(played("pgp", [0.25, 1, 0.5]))).toEqual([0, 1.25, 0, 0.5]);
     expect(perToken(played("pggp", [0, 1, 2, 0]))).toEqual([0, 3, 0, 0]);
     expect(perToken(played("pg", [0, 1]))).toEqual([0, 1]);
-    // What a guide earned before the policy began is nobody's; what shapes the return is the last turn's.
+    // What a given prefix earned before the policy began is nobody's; what shapes the return is the last turn's.
     expect(perToken(played("gp", [1, 0.5]))).toEqual([0, 0.5]);
     expect(perToken(played("gp", [1, 0.5], 1.75))).toEqual([0, 0.75]);
     expect(perTurn(played("gp", [1, 0.5], 1.75))).toEqual([1, 0.75]);

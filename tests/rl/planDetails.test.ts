@@ -5,9 +5,13 @@
  */
 import { describe, expect, it } from "vitest";
 import { aggregationWeights } from "../../rl/methods/aggregation.ts";
-import { correction, type CorrectionOptions, offPolicyMetrics } from "../../rl/methods/importanceCorrection.ts";
+import {
+  importanceCorrection,
+  type ImportanceCorrectionOptions,
+  offPolicyMetrics,
+} from "../../rl/methods/importanceCorrection.ts";
 import { echo, observations, observationTokens } from "../../rl/methods/world/echo.ts";
-import { actFocus, focusWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
+import { actFocus, uncertaintyWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
 import { paw, transitionsOf } from "../../rl/methods/world/paw.ts";
 import { append, emptyStream, type Role, type Trajectory } from "../../rl/episode/stream.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
@@ -41,19 +45,19 @@ describe("corrections", () => {
     logProbs: Float64Array.of(NaN, ...ratios.map((x) => -1 + x)),
   });
   const factors = (
-    options: CorrectionOptions,
+    options: ImportanceCorrectionOptions,
     batch: { t: Trajectory; logProbs: Float64Array }[],
     A: (t: number) => number = () => 1,
   ): number[][] =>
     // prettier-ignore
     rows(
-      correction(options).weights(
+      importanceCorrection(options).weights(
         batch.map(({ t }) => t),
         { logProbs: batch.map(({ logProbs }) => logProbs) },
         batch.map(({ t }) => Float64Array.from(t.stream.ids, (_, k) => A(k))),
       ),
     ).map(([, ...own]) => own);
-  const one = (options: CorrectionOptions, ratios: number[], A?: (t: number) => number): number[] => factors(options, [played(ratios)], A)[0]!; // prettier-ignore
+  const one = (options: ImportanceCorrectionOptions, ratios: number[], A?: (t: number) => number): number[] => factors(options, [played(ratios)], A)[0]!; // prettier-ignore
 
   it("defaults: truncated at 2, no lower bound; names", () => {
     const [kept, cut] = one({}, [-3, 3]);
@@ -61,7 +65,7 @@ describe("corrections", () => {
     expect(cut).toBe(2);
     expect(one({ mode: "mask" }, [-3, 3]).map((w) => w > 0)).toEqual([true, false]);
     const named = ["truncate", "mask", "none"] as const;
-    expect(named.map((mode) => correction({ mode, level: "sequence" }).name)).toEqual(["tis_sequence", "icepop_sequence", "rejection"]); // prettier-ignore
+    expect(named.map((mode) => importanceCorrection({ mode, level: "sequence" }).name)).toEqual(["tis_sequence", "icepop_sequence", "rejection"]); // prettier-ignore
   });
 
   it("ratios on the bound are within it", () => {
@@ -205,12 +209,12 @@ describe("PaW", () => {
 describe("token weights", () => {
   it("ActFocus adds 1e-8 to the variance, which matters where it is as small; alpha .1 and beta .5 unless given", () => {
     const z = 5e-5 / Math.sqrt(2.5e-9 + 1e-8);
-    const [low, high] = focusWeights([0, 1e-4], 0.5);
+    const [low, high] = uncertaintyWeights([0, 1e-4], 0.5);
     expect(low).toBeCloseTo(1 + 0.5 / (1 + Math.exp(z)), 12);
     expect(high).toBeCloseTo(1 + 0.5 / (1 + Math.exp(-z)), 12);
     const batch = randomBatch(6);
     const of = (options: object): unknown => actFocus(options).weights(batch, madeUpSignals(batch));
-    expect(of({})).toEqual(of({ alpha: 0.1, beta: 0.5, signal: "energy" }));
+    expect(of({})).toEqual(of({ alpha: 0.1, beta: 0.5, uncertainty: "energy" }));
   });
 
   it("quantiles: of values in any order, between two of them in proportion, of none NaN", () => {

@@ -12,13 +12,13 @@ import { forward, logits, type Model } from "../../nn/transformer.ts";
 import { headValues, initValueHead } from "../../nn/valueHead.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { centred, gae, grpo } from "../../rl/methods/advantages/index.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { objectiveFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
 import { AdaptiveKl, klEstimate, ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
 import { listMethods, type MethodChoice, METHODS, objectiveOf } from "../../rl/methods/presets.ts";
-import { type Objective, signalsOf, worldsOf } from "../../rl/methods/objective.ts";
+import { type Objective, statisticsOf, worldsOf } from "../../rl/methods/objective.ts";
 import { tokenStatistics } from "../../rl/train/score.ts";
-import { SIGNALS, type Signals } from "../../rl/methods/tokenStatistics.ts";
+import { TOKEN_STATISTICS, type TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
@@ -72,11 +72,9 @@ describe("by name", () => {
   });
 
   it("a method is its parts", () => {
-    const { advantage, policyLoss, aggregation, world, focus } = objectiveOf({
-      method: "dr_grpo+echo+actfocus",
-      maxLength: 10,
-    });
-    expect([advantage.name, policyLoss.name, aggregation, focus!.name]).toEqual(["centred", "ppo", "seq-mean-token-sum-norm", "actfocus"]); // prettier-ignore
+    const objective = objectiveOf({ method: "dr_grpo+echo+actfocus", maxLength: 10 });
+    const { advantage, policyLoss, aggregation, world, tokenWeights } = objective;
+    expect([advantage.name, policyLoss.name, aggregation, tokenWeights!.name]).toEqual(["centred", "ppo", "seq-mean-token-sum-norm", "actfocus"]); // prettier-ignore
     expect(worldsOf({ world: world! }).map((w) => w.name)).toEqual(["echo"]);
     const mixed = objectiveOf({ method: "paw", advantage: "rloo", loss: "cispo", aggregation: "dapo", options: { cispo: { cap: "absolute" } } }); // prettier-ignore
     expect([mixed.advantage.name, mixed.policyLoss.name, mixed.aggregation]).toEqual(["rloo", "cispo", "token-mean"]);
@@ -116,7 +114,7 @@ describe("by name", () => {
       { advantage, kl: { beta: 0.1, in: "reward", target: 0.05 } },
       `kl: the advantage "${advantage}" does not look at the return, so that a penalty in the reward would change nothing`,
     ]),
-    [{ method: "vtrace", correction: {} }, 'the advantage "vtrace" and the correction tis_token both correct for π/μ'],
+    [{ method: "vtrace", importanceCorrection: {} }, '"vtrace" and the correction tis_token both correct for π/μ'],
   ])("%j is one clear error", (choice, message) => {
     expect(() => objectiveOf(choice as MethodChoice)).toThrow(message);
   });
@@ -155,7 +153,7 @@ describe("TRL's GRPOConfig", () => {
     const { objective, training } = objectiveFromGrpoConfig({ ...base, beta: 0.04, learning_rate: 1e-6, entropy_coef: 0.01, top_entropy_quantile: 0.2 }); // prettier-ignore
     expect([objective.advantage.name, objective.policyLoss.name, objective.aggregation]).toEqual(["grpo", "ppo", "seq-mean-token-mean"]); // prettier-ignore
     expect(objective.kl).toEqual({ beta: 0.04, estimator: "k3", in: "loss", importance: false });
-    expect([objective.entropy, objective.focus!.name]).toEqual([0.01, "top_entropy"]);
+    expect([objective.entropy, objective.tokenWeights!.name]).toEqual([0.01, "top_entropy"]);
     expect(training).toEqual({ iterations: 2, groupSize: 8, learningRate: 1e-6, rollout: { temperature: 0.8 } });
     expect(objectiveFromGrpoConfig({}).objective.aggregation).toBe("token-mean"); // TRL's default is dapo
   });
@@ -182,7 +180,8 @@ describe("TRL's GRPOConfig", () => {
   });
 
   it("corrections by TRL's names", () => {
-    const of = (config: object): string | undefined => objectiveFromGrpoConfig(config).objective.correction?.name;
+    const of = (config: object): string | undefined =>
+      objectiveFromGrpoConfig(config).objective.importanceCorrection?.name;
     expect(of({ vllm_importance_sampling_mode: "token_truncate" })).toBe("tis_token");
     expect(of({ vllm_importance_sampling_correction: true })).toBe("icepop_sequence");
     expect(of({ off_policy_mask_threshold: 0.1 })).toBe("rejection");
@@ -212,14 +211,16 @@ describe("signals", () => {
     const head = { weight: tensor([Array.from({ length: 16 }, (_, i) => i / 16)], { device: exact }), bias: tensor([0.5], { device: exact }) }; // prettier-ignore
     const plain = episode([["prompt", [1, 2]], ["action", [3, 4]], ["observation", [5]], ["action", [6]]]); // prettier-ignore
     const t: Trajectory = { ...plain, stream: { ...plain.stream, temperatures: plain.stream.ids.map(() => 0.7) } };
-    const signals: Signals = await tokenStatistics({ model, reference, head }, SIGNALS, [t], { padId: 0 });
+    const signals: TokenStatistics = await tokenStatistics({ model, reference, head }, TOKEN_STATISTICS, [t], {
+      padId: 0,
+    });
     const hidden = (m: Model) => scope(() => forward(m.params, m.config, tensor([t.stream.ids], { device: exact, dtype: "i32" }))); // prettier-ignore
     const z = (m: Model): Float64Array => scope(() => logits(m.params, hidden(m))).readSync() as Float64Array;
     const [own, ref] = [z(model), z(reference)];
     const values = scope(() => headValues(head, tensor(hidden(model).readSync(), { device: exact, shape: [6, 16] }))).readSync(); // prettier-ignore
     for (const [k, role] of t.stream.roles.entries()) {
       if (role !== "action") {
-        for (const name of SIGNALS) expect(signals[name]![0]![k]).toBe(NaN);
+        for (const name of TOKEN_STATISTICS) expect(signals[name]![0]![k]).toBe(NaN);
         continue;
       }
       const row = (x: Float64Array, T: number): number[] => Array.from(x.subarray((k - 1) * V, k * V), (v) => v / T);
@@ -228,7 +229,7 @@ describe("signals", () => {
       const entropy = (x: number[]): number => -p(x).reduce((s, q) => s + q * Math.log(q), 0);
       const id = t.stream.ids[k]!;
       const [mine, theirs, plainly] = [row(own, 0.7), row(ref, 0.7), row(ref, 1)];
-      const expected: Record<(typeof SIGNALS)[number], number> = {
+      const expected: Record<(typeof TOKEN_STATISTICS)[number], number> = {
         logProbs: mine[id]! - lse(mine),
         entropy: entropy(mine),
         collision: p(mine).reduce((s, q) => s + q * q, 0),
@@ -238,16 +239,16 @@ describe("signals", () => {
         refNll: lse(plainly) - plainly[id]!,
         refEnergy: -lse(plainly),
       };
-      for (const name of SIGNALS) expect(signals[name]![0]![k], name).toBeCloseTo(expected[name], 10);
+      for (const name of TOKEN_STATISTICS) expect(signals[name]![0]![k], name).toBeCloseTo(expected[name], 10);
     }
   });
 
   it("nobody asks, nobody pays: GRPO with ECHO needs none; each part names its own", () => {
-    expect(signalsOf(objectiveOf({ method: "echo" }))).toEqual([]);
-    expect(signalsOf(objectiveOf({ method: "dapo" }))).toEqual([]);
-    expect(signalsOf(objectiveOf({ method: "paw" }))).toEqual(["entropy"]);
-    expect(signalsOf(objectiveOf({ method: "vtrace+actfocus" }))).toEqual(["logProbs", "values", "refEnergy"]);
-    expect(signalsOf(objectiveOf({ method: "kl_cov" }))).toEqual(["logProbs"]);
+    expect(statisticsOf(objectiveOf({ method: "echo" }))).toEqual([]);
+    expect(statisticsOf(objectiveOf({ method: "dapo" }))).toEqual([]);
+    expect(statisticsOf(objectiveOf({ method: "paw" }))).toEqual(["entropy"]);
+    expect(statisticsOf(objectiveOf({ method: "vtrace+actfocus" }))).toEqual(["logProbs", "values", "refEnergy"]);
+    expect(statisticsOf(objectiveOf({ method: "kl_cov" }))).toEqual(["logProbs"]);
   });
 });
 
@@ -374,7 +375,7 @@ describe("penalties, bonuses, critics", () => {
     expect(stale.metrics["clip_ratio/region_mean"]).toBeGreaterThan(0);
     expect(fresh.metrics["clip_ratio/region_mean"]).toBe(0);
 
-    const corrected = await of({ ...clipped, correction: correction({ max: 1.5 }) }, true);
+    const corrected = await of({ ...clipped, importanceCorrection: importanceCorrection({ max: 1.5 }) }, true);
     expect(corrected.metrics["clip_ratio/region_mean"]).toBe(0);
     const uncorrected = fresh.rows.flatMap(({ wPolicy }) => [...wPolicy]);
     const ratios = corrected.rows.flatMap(({ trajectory, mask }, i) =>

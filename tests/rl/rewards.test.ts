@@ -102,7 +102,7 @@ describe("format", () => {
     expect(formatScore(episode(second, { ...cut, stepRewards: [0], info: { toolErrors: 0 } }))).toBe(0);
     // The answer to the last action had no room: the action was whole.
     expect(formatScore(episode(second, { stopReason: "context_overflow", stepRewards: [0, 0] }))).toBe(1);
-    // All actions were given, by exploration or a guide.
+    // All actions were given, by exploration or an expert prefix.
     expect(
       formatScore(
         episode(

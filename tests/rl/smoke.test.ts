@@ -11,8 +11,8 @@ import { AdamW } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import type { CorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
-import { FOCUS_SIGNALS } from "../../rl/methods/tokenWeights.ts";
+import type { ImportanceCorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
+import { UNCERTAINTIES } from "../../rl/methods/tokenWeights.ts";
 import { KL_ESTIMATORS, POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
@@ -31,10 +31,10 @@ const STEPS: Readonly<Record<string, number>> = { wasm: 20, webgpu: 5 };
 const ADD_ONS: readonly (Partial<MethodChoice> & { readonly plus?: string })[] = [
   { plus: "echo" },
   { plus: "paw" },
-  ...FOCUS_SIGNALS.map((signal) => ({ plus: "actfocus", options: { actfocus: { signal } } })),
+  ...UNCERTAINTIES.map((uncertainty) => ({ plus: "actfocus", options: { actfocus: { uncertainty } } })),
   { plus: "top_entropy" },
   { plus: "echo+paw+actfocus" },
-  ...([{ level: "token", mode: "truncate" }, { level: "sequence", mode: "mask", max: 3 }] satisfies CorrectionOptions[]).map((correction) => ({ correction })), // prettier-ignore
+  ...([{ level: "token", mode: "truncate" }, { level: "sequence", mode: "mask", max: 3 }] satisfies ImportanceCorrectionOptions[]).map((importanceCorrection) => ({ importanceCorrection })), // prettier-ignore
   ...KL_ESTIMATORS.map((estimator) => ({ kl: { beta: 0.1, estimator } })),
   { kl: { beta: 0.1, in: "reward", target: 0.05 } },
   { entropy: 0.01, maskTruncated: true },
@@ -63,7 +63,7 @@ const CASES: readonly [string, MethodChoice][] = METHOD_CASES.map((choice, i) =>
 
 it("every loss, estimator and add-on is among the cases", () => {
   const text = CASES.map(([name]) => name).join(" ");
-  for (const name of ["echo", "paw", "actfocus", "top_entropy", ...FOCUS_SIGNALS, ...KL_ESTIMATORS, "truncate", "mask"]) expect(text).toContain(name); // prettier-ignore
+  for (const name of ["echo", "paw", "actfocus", "top_entropy", ...UNCERTAINTIES, ...KL_ESTIMATORS, "truncate", "mask"]) expect(text).toContain(name); // prettier-ignore
   const used = (part: "loss" | "advantage"): Set<string> =>
     new Set(
       CASES.map(([, c]) => c[part] ?? METHODS[c.method!.split(/\+(?=echo|paw|actfocus|top_entropy)/)[0]!]![part]),

@@ -16,9 +16,9 @@ const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
   "2 advantages": ["grpo", "centred", "rloo", "reinforce++", "reinforce++-baseline", "remax", "opo", "max_rl", "pass_at_k", "gpg", "gae", "vapo", "bi_level_gae", "gigpo", "milestone", "gdpo", "rae", "optimal_token_baseline"], // prettier-ignore
   "3 ECHO": ["echo", "echo, λ schedules", "echo, verifier-free"],
   "4 PaW": ["paw", "paw, selection", "paw, weight"],
-  "5 ActFocus": ["actfocus", "actfocus, signals", "top_entropy", "thoughts and actions"],
+  "5 ActFocus": ["actfocus", "actfocus, uncertainty", "top_entropy", "thoughts and actions"],
   "6 rewards": ["maths", "code", "patch similarity", "end states", "format", "composite", "length", "tool efficiency", "judges", "repetition", "hindsight", "subgoals"], // prettier-ignore
-  "7 rollouts and data": ["the loop", "malformed actions", "failing environments", "long answers", "sampling", "temperature schedule", "ε-tool exploration", "recorded log-probabilities", "dynamic sampling", "learnability", "failed tasks", "difficulty pools", "replay", "sft with masks", "rft", "guide", "rewarded predictions", "forked rows", "truncated rollouts"], // prettier-ignore
+  "7 rollouts and data": ["the loop", "malformed actions", "failing environments", "long answers", "sampling", "temperature schedule", "ε-tool exploration", "recorded log-probabilities", "dynamic sampling", "learnability", "failed tasks", "difficulty pools", "replay", "sft with masks", "rft", "expertPrefix", "rewarded predictions", "forked rows", "truncated rollouts"], // prettier-ignore
 };
 
 describe.each(Object.entries(SPECIFIED))("§%s", (_, names) => {

@@ -152,8 +152,12 @@ it("ActFocus with α = 0: the policy's gradient is that of the actions alone, by
   });
   const count = (role: Role): number => episodes.reduce((n, t) => n + t.stream.roles.filter((r) => r === role).length, 0); // prettier-ignore
   const gradient = async (alpha: number): Promise<{ rows: readonly TokenRow[]; found: number[] }> => {
-    const focus = actFocus({ alpha, beta: 0 });
-    const rows = weighStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", focus }, episodes, 0);
+    const tokenWeights = actFocus({ alpha, beta: 0 });
+    const rows = weighStep(
+      { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", tokenWeights },
+      episodes,
+      0,
+    );
     const update = { lr: 0, padId: template.padId, maxBatchTokens: 1000 };
     return { rows, found: (await readAll(treeLeaves(rowGradient(model, rows, { policyLoss: ppoClip() }, update)))).flat() }; // prettier-ignore
   };

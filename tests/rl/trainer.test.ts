@@ -10,7 +10,7 @@ import { withColumns } from "../../rl/methods/columns.ts";
 import { weigh } from "../../rl/train/weights.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { remax } from "../../rl/methods/advantages/index.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { demonstrate } from "../../rl/play/demonstrations.ts";
 import type { EnvironmentSpec } from "../../environments/environment.ts";
 import { score } from "../../rl/train/score.ts";
@@ -284,7 +284,7 @@ describe("what goes wrong", () => {
     await expect(once({ groups: 0 })).rejects.toThrow("groups and groupSize must be ≥ 1, got 0 and 3");
     await expect(once({ iterations: 0 })).rejects.toThrow("iterations must be an integer ≥ 1, got 0");
     // A correction is made once in a step: the second pass is off-policy with it, too.
-    for (const own of [{}, { correction: correction() }]) {
+    for (const own of [{}, { importanceCorrection: importanceCorrection() }]) {
       const objective = { ...toyObjective, policyLoss: reinforce(), ...own };
       await expect(once({ iterations: 4, objective })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the passes before in a step of 4 iterations"); // prettier-ignore
     }

@@ -8,11 +8,11 @@ import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { gae, gigpo, grpo, maxRl, milestone, passAtK, rloo, vapo, vtrace } from "../../rl/methods/advantages/index.ts";
 import { aggregationWeights } from "../../rl/methods/aggregation.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
-import { actFocus, focusWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
+import { actFocus, uncertaintyWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
 import { AdaptiveKl, cispo, clipCov, clippedErrorLoss, dppoKl, gspo, KL_ESTIMATORS, klCov, klPenalty, type PolicyLoss, ppoClip, reinforce, sapo, vespo } from "../../rl/methods/losses/index.ts"; // prettier-ignore
 import { actionEntropy, paw, pawLambda, transitionsOf } from "../../rl/methods/world/paw.ts";
-import type { Signals } from "../../rl/methods/tokenStatistics.ts";
+import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { episode, trajectoryOf } from "../support/rlToy.ts";
 
@@ -161,7 +161,7 @@ describe("advantages", () => {
     rewards.forEach((_, k) => append(stream, "action", turnOf(k), [1], { oldLogProbs: [-1] }));
     return trajectoryOf(stream, { reward: sumOf(rewards), tokenRewards: [0, ...rewards] });
   };
-  const signals = (values: number[], logProbs: number[] = values.map(() => -1)): Signals => ({
+  const signals = (values: number[], logProbs: number[] = values.map(() => -1)): TokenStatistics => ({
     values: [Float64Array.of(NaN, ...values)],
     logProbs: [Float64Array.of(NaN, ...logProbs)],
   });
@@ -318,7 +318,7 @@ describe("ActFocus (arXiv 2605.14558)", () => {
   const refEnergy = [Float64Array.of(NaN, NaN, NaN, ...E)];
 
   it("weights of four action tokens, and of the thoughts before them", () => {
-    near(focusWeights(E, 0.5), expected);
+    near(uncertaintyWeights(E, 0.5), expected);
     near(actFocus().weights([t], { refEnergy })[0]!.slice(1), [0.1, 0.1, ...expected]);
   });
 
@@ -341,15 +341,15 @@ describe("ActFocus (arXiv 2605.14558)", () => {
     expect(aggregationWeights(masks, "token-mean", { importance })).toEqual(aggregationWeights(masks, "token-mean"));
     expect(actFocus({ alpha: 1, beta: 0 }).needs).toEqual([]);
     for (const [signal, name] of [["entropy", "refEntropy"], ["nll", "refNll"]] as const) {
-      near(actFocus({ signal }).weights([t], { [name]: refEnergy })[0]!.slice(3), expected);
+      near(actFocus({ uncertainty: signal }).weights([t], { [name]: refEnergy })[0]!.slice(3), expected);
     } // prettier-ignore
-    const kl = actFocus({ signal: "kl" });
+    const kl = actFocus({ uncertainty: "kl" });
     expect(kl.needs).toEqual(["logProbs", "refLogProbs"]);
     const [lp, ref] = [[NaN, -1, -1, -1, -2, -1, -1], [NaN, -1, -1, -1.5, -1, -1, -3]].map((x) => [Float64Array.from(x)]); // prettier-ignore
     const k3 = lp![0]!.slice(3).map((x, k) => Math.expm1(ref![0]![k + 3]! - x) - (ref![0]![k + 3]! - x));
-    near(kl.weights([t], { logProbs: lp!, refLogProbs: ref! })[0]!.slice(3), focusWeights([...k3], 0.5));
+    near(kl.weights([t], { logProbs: lp!, refLogProbs: ref! })[0]!.slice(3), uncertaintyWeights([...k3], 0.5));
     expect(() => actFocus().weights([t], {})).toThrow(
-      'actFocus: needs the signal "refEnergy", which a reference model gives',
+      'actFocus: needs the token statistic "refEnergy", which a reference model gives',
     );
   });
 
@@ -365,7 +365,7 @@ describe("corrections and controllers", () => {
   it("IcePop keeps [.5, 5]: ratios .4, .8, 6 → 0, .8, 0 (verl); TIS caps at 2", () => {
     const t = episode([["prompt", [1]], ["action", [2, 3, 4]]]); // prettier-ignore
     const logProbs = [Float64Array.of(NaN, ...[0.4, 0.8, 6].map((r) => -1 + Math.log(r)))];
-    const of = (options: object): ArrayLike<number> => correction(options).weights([t], { logProbs }, [new Float64Array(4)])[0]!.slice(1); // prettier-ignore
+    const of = (options: object): ArrayLike<number> => importanceCorrection(options).weights([t], { logProbs }, [new Float64Array(4)])[0]!.slice(1); // prettier-ignore
     near(of({ mode: "mask", min: 0.5, max: 5 }), [0, 0.8, 0]);
     near(of({ max: 2 }), [0.4, 0.8, 2]);
     near(of({ max: 2, normalize: true }), [0.4, 0.8, 2].map((w) => w / (3.2 / 3))); // prettier-ignore
@@ -375,8 +375,8 @@ describe("corrections and controllers", () => {
   it("TIS of ln ratios .5, −.5, 1: [1.6487, .6065, 2], by sequence 2.7183, 4.4817 without the second (SkyRL)", () => {
     const [whole, masked] = [["action", "action", "action"], ["action", "observation", "action"]] .map((roles) => episode([["prompt", [1]], ...roles.map((r) => [r as "action", [2]] as const)])); // prettier-ignore
     const logProbs = [Float64Array.of(NaN, -0.5, -1.5, 0)];
-    const of = (t: Trajectory, options: object): number => correction(options).weights([t], { logProbs }, [new Float64Array(4)])[0]![1]!; // prettier-ignore
-    near([...correction({ max: 2 }).weights([whole!], { logProbs }, [new Float64Array(4)])[0]!], [1, 1.6487, 0.6065, 2], 4); // prettier-ignore
+    const of = (t: Trajectory, options: object): number => importanceCorrection(options).weights([t], { logProbs }, [new Float64Array(4)])[0]![1]!; // prettier-ignore
+    near([...importanceCorrection({ max: 2 }).weights([whole!], { logProbs }, [new Float64Array(4)])[0]!], [1, 1.6487, 0.6065, 2], 4); // prettier-ignore
     near([of(whole!, { level: "sequence", max: 5 }), of(masked!, { level: "sequence", max: 5 })], [2.7183, 4.4817], 4);
   });
 

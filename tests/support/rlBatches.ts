@@ -21,7 +21,7 @@ import { gradientOf } from "../../rl/train/update.ts";
 import { weigh } from "../../rl/train/weights.ts";
 import type { TokenRow } from "../../rl/methods/columns.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
-import type { Signals } from "../../rl/methods/tokenStatistics.ts";
+import type { TokenStatistics } from "../../rl/methods/tokenStatistics.ts";
 import {
   append,
   emptyStream,
@@ -82,7 +82,7 @@ export function forked(trajectory: Trajectory, rollout: number): Trajectory[] {
 /**
  * Made-up signals of the agent's tokens, the same for the k-th token of a rollout wherever it stands; NaN elsewhere.
  */
-export function madeUpSignals(trajectories: readonly Trajectory[]): Signals {
+export function madeUpSignals(trajectories: readonly Trajectory[]): TokenStatistics {
   const column = (name: string, low: number, high: number): Float64Array[] => {
     const columns = trajectories.map(({ stream }) => new Float64Array(stream.ids.length).fill(NaN));
     for (const { first, tokens } of rolloutsOf(trajectories)) {
@@ -133,7 +133,7 @@ export const weighStep = (
   objective: Objective,
   trajectories: readonly Trajectory[],
   step: number,
-  statistics: Signals = {},
+  statistics: TokenStatistics = {},
 ): TokenRow[] =>
   weigh(objective, trajectories, advantagesOf(objective, trajectories, step, statistics), step, statistics);
 
@@ -142,7 +142,7 @@ export async function scoredStep(
   options: StepOptions,
   trajectories: readonly Trajectory[],
   step: number,
-): Promise<{ readonly rows: TokenRow[]; readonly statistics: Signals; readonly ratios: Ratios }> {
+): Promise<{ readonly rows: TokenRow[]; readonly statistics: TokenStatistics; readonly ratios: Ratios }> {
   const { objective, critic } = options;
   const ratios = ratiosOf(objective, options);
   const asked = { ...options, head: critic?.head };

@@ -18,7 +18,7 @@ import {
   rloo,
 } from "../../rl/methods/advantages/index.ts";
 import type { Aggregation } from "../../rl/methods/aggregation.ts";
-import type { CorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
+import type { ImportanceCorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
 import {
   cispo,
   dppoKl,
@@ -156,7 +156,7 @@ export const ADVANTAGE_CASES: readonly { method: string; entry: string; estimato
 ];
 
 /** Importance weights between learner (`old`) and sampler. */
-export const CORRECTION_CASES: readonly { method: string; entry: string; options: CorrectionOptions }[] = [
+export const CORRECTION_CASES: readonly { method: string; entry: string; options: ImportanceCorrectionOptions }[] = [
   { method: "tis", entry: "verl.is_tis_token_1.05", options: { max: 1.05 } },
   { method: "tis", entry: "verl.is_tis_seq_1.05", options: { level: "sequence", max: 1.05 } },
   { method: "tis", entry: "verl.is_tis_token_2_batchnorm", options: { max: 2, normalize: true } },

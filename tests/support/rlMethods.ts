@@ -319,7 +319,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "λ_g of R̄ 0",
     ]),
     actfocus: row("w = α on thoughts, 1 + β·sigmoid((E − μ)/σ) on actions; −(1/Σw)Σ w·ℓ", "arXiv 2605.14558", [VECTORS, "weights of four action tokens"], [VECTORS, "weighted loss .0986363949"], SPLIT_AND_FORK), // prettier-ignore
-    "actfocus, signals": row("energy, entropy, nll, kl of the frozen reference", "arXiv 2605.14558", [VECTORS, "uniform is no weighting"], [PRESETS, "are what a plain forward pass says"]), // prettier-ignore
+    "actfocus, uncertainty": row("energy, entropy, nll, kl of the frozen reference", "arXiv 2605.14558", [VECTORS, "uniform is no weighting"], [PRESETS, "are what a plain forward pass says"]), // prettier-ignore
     top_entropy: row("1 from the (1 − share) quantile of the entropy upwards, 0 below", "arXiv 2506.01939; TRL", [VECTORS, "top entropy"], SPLIT_AND_FORK), // prettier-ignore
   },
   "Around the loss": {
@@ -390,7 +390,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "failed tasks": row("a share of the groups tries tasks again at which a whole group failed, until they are solved", "WebRL, arXiv 2411.02337", [DATA, "come back until they are solved"], [DATA, "are tried with their share"]), // prettier-ignore
     "difficulty pools": row("tasks in pools by success rate; a pool by weight, then a task of it", "prime-rl", [DATA, "sort tasks by their success"], [DATA, "a retired pool"]), // prettier-ignore
     replay: row("earlier groups with spread, oldest or highest mean reward first; bounds on size, age, uses; ratios against the recorded log-probabilities", "TRL `GRPOWithReplayBuffer`; Schaul et al. 2015, arXiv 1511.05952", [KEPT, "is bounded in size, age and uses"], [KEPT, "fifo: oldest first"], [DATA_LOOP, "earlier groups come back"]), // prettier-ignore
-    guide: row("a group without a success is played again with the shortest prefix of expert actions that helps; the prefix is prompt", "after ActGuide-RL, arXiv 2605.12004", [DATA, "tries 1, 2, … actions"], [DATA_LOOP, "are played again from the expert's first action on"]), // prettier-ignore
+    expertPrefix: row("a group without a success is played again with the shortest prefix of expert actions that helps; the prefix is prompt", "after ActGuide-RL, arXiv 2605.12004", [DATA, "tries 1, 2, … actions"], [DATA_LOOP, "are played again from the expert's first action on"]), // prettier-ignore
     "rewarded predictions": row("reward 1[d(ŝ, s) < τ] for generated answers ŝ to the agent's own actions, d the edits per token; the guesses at one answer are a group", "RWML, arXiv 2602.05842 (d there is another)", ["tests/rl/predictions.test.ts", "pay where the edits per token"], ["tests/rl/predictions.test.ts", "are learnt"]), // prettier-ignore
     rft: row("SFT on the successes, the shortest `perTask` of each task, no duplicates", "arXiv 2308.01825, 2304.06767", [KEPT, "keep the shortest successes"], [DATA_LOOP, "filtered rollouts are demonstrations"]), // prettier-ignore
   },

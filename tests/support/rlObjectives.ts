@@ -3,9 +3,9 @@
  * model, …
  */
 import { grpo } from "../../rl/methods/advantages/index.ts";
-import { correction } from "../../rl/methods/importanceCorrection.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
-import { actFocus, FOCUS_SIGNALS, topEntropy } from "../../rl/methods/tokenWeights.ts";
+import { actFocus, UNCERTAINTIES, topEntropy } from "../../rl/methods/tokenWeights.ts";
 import { KL_ESTIMATORS, ppoClip, reinforce } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
 import { paw } from "../../rl/methods/world/paw.ts";
@@ -42,20 +42,23 @@ export const OBJECTIVES: Readonly<Record<string, Objective>> = {
   },
   "world echo and paw": { ...plain, world: [echo({ lambda: 0.5 }), paw({ rewardMax: 4 })] },
   ...Object.fromEntries(
-    FOCUS_SIGNALS.map((signal): [string, Objective] => [
-      `focus actfocus ${signal}`,
-      { ...plain, focus: actFocus({ signal }) },
+    UNCERTAINTIES.map((uncertainty): [string, Objective] => [
+      `weights actfocus ${uncertainty}`,
+      { ...plain, tokenWeights: actFocus({ uncertainty }) },
     ]),
   ),
-  "focus top_entropy": { ...plain, focus: topEntropy({ share: 0.5 }) },
+  "focus top_entropy": { ...plain, tokenWeights: topEntropy({ share: 0.5 }) },
   "echo, paw and actfocus": {
     ...plain,
     world: [echo(), paw({ rewardMax: 4 })],
-    focus: actFocus(),
+    tokenWeights: actFocus(),
     policyLoss: reinforce(),
   },
-  "correction tis": { ...plain, correction: correction({ max: 1.2 }) },
-  "correction icepop, by sequence": { ...plain, correction: correction({ level: "sequence", mode: "mask", max: 3 }) },
+  "correction tis": { ...plain, importanceCorrection: importanceCorrection({ max: 1.2 }) },
+  "correction icepop, by sequence": {
+    ...plain,
+    importanceCorrection: importanceCorrection({ level: "sequence", mode: "mask", max: 3 }),
+  },
   ...Object.fromEntries(
     (
       [
@@ -67,7 +70,7 @@ export const OBJECTIVES: Readonly<Record<string, Objective>> = {
       ] as const
     ).map((aggregation): [string, Objective] => [
       aggregation,
-      { ...plain, aggregation, maxLength: 20, focus: actFocus() },
+      { ...plain, aggregation, maxLength: 20, tokenWeights: actFocus() },
     ]),
   ),
 };

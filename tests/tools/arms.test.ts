@@ -27,7 +27,9 @@ const presetsOf = (text: string, ...args: string[]): Preset[] =>
 
 describe("a list of arms", () => {
   test("is split at commas outside brackets; an arm has a label and a folder", () => {
-    const arms = parseArms("grpo, echo=grpo+echo[lambda=0.2,train.levels=1-2],grpo[kl=0.05],one more=grpo[guide]");
+    const arms = parseArms(
+      "grpo, echo=grpo+echo[lambda=0.2,train.levels=1-2],grpo[kl=0.05],one more=grpo[expert-prefix]",
+    );
     expect(arms.map(({ label, slug }) => [label, slug])).toEqual([
       ["grpo", "grpo"],
       ["echo", "echo"],
@@ -35,7 +37,7 @@ describe("a list of arms", () => {
       ["one more", "one-more"],
     ]);
     expect(arms[1]).toMatchObject({ method: "grpo+echo", settings: { lambda: "0.2", "train.levels": "1-2" } });
-    expect(arms[3]!.settings).toEqual({ guide: undefined });
+    expect(arms[3]!.settings).toEqual({ "expert-prefix": undefined });
   });
 
   test("a schedule keeps its commas", () => {
@@ -59,7 +61,7 @@ describe("a list of arms", () => {
 
   test("is what npm start would run with the same flags, on top of what all arms have", () => {
     const [arm] = presetsOf(
-      "grpo+echo[lambda=0.2,rl.lr=1e-3,steps=7,train.levels=1,replay=2,guide]",
+      "grpo+echo[lambda=0.2,rl.lr=1e-3,steps=7,train.levels=1,replay=2,expert-prefix]",
       "--set",
       "rl.lr=5",
       "--set",
@@ -76,7 +78,7 @@ describe("a list of arms", () => {
       "7",
       "--replay",
       "2",
-      "--guide",
+      "--expert-prefix",
       "--seed",
       "3",
     ];
@@ -97,7 +99,7 @@ describe("a list of arms", () => {
     ["a=echo[sft.lr=1]", "arm a: sft.lr belongs to the warm start, which all arms share"],
     ["a=echo[env.levels=1]", "arm a: env.levels belongs to the tasks that all arms are evaluated on; train.… changes"],
     ["a=echo[train.sise=2]", "arm a: --set train: terminal: unknown option 'sise'; did you mean 'size'?"],
-    ["a=echo[guide=2]", "arm a: "],
+    ["a=echo[expert-prefix=2]", "arm a: "],
     ["echo[lambda]", "arm echo[lambda]: "],
     ["echo[lambda=.2", "--arms: the brackets do not match"],
     ["echo]", "--arms: the brackets do not match"],

@@ -4,8 +4,8 @@
  * same curve.
  */
 import { check } from "../../engine/errors.ts";
-import { signalsOf } from "../../rl/methods/objective.ts";
-import { isReferenceSignal } from "../../rl/methods/tokenStatistics.ts";
+import { statisticsOf } from "../../rl/methods/objective.ts";
+import { isOfReference } from "../../rl/methods/tokenStatistics.ts";
 import { objectiveFor } from "../../node/job/methods.ts";
 import type { Preset } from "../../node/job/preset.ts";
 import { longestCompletion } from "../../node/job/presets.ts";
@@ -130,8 +130,8 @@ const finite = (x: number): number | null => (Number.isFinite(x) ? x : null);
 export function flopsPerToken(preset: Preset): number {
   const { rl } = preset;
   if (isYardstick(rl.method)) return 6;
-  const signals = signalsOf(objectiveFor(rl, longestCompletion(preset)));
-  const passes = Number(signals.some(isReferenceSignal)) + Number(signals.some((name) => !isReferenceSignal(name)));
+  const signals = statisticsOf(objectiveFor(rl, longestCompletion(preset)));
+  const passes = Number(signals.some(isOfReference)) + Number(signals.some((name) => !isOfReference(name)));
   return 2 + 6 * (rl.iterations ?? 1) + 2 * passes;
 }
 

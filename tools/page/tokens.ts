@@ -30,8 +30,8 @@ export class TokenStrip {
     this.tip = element("div", { class: "tip", role: "tooltip", hidden: true });
     this.spoken = element("p", { class: "spoken", "aria-live": "polite" });
     this.view = element("div", {}, this.legend, this.strip, this.spoken, this.tip);
-    // Not pointerover: a browser sends that by itself when a token comes to lie under a pointer at rest (the strip scrolls,
-    // the tooltip goes), and would show again what Escape has just hidden.
+    // Not pointerover: a browser sends that by itself when a token comes to lie under a pointer at rest (the strip
+    // scrolls, the tooltip goes), and would show again what Escape has just hidden.
     this.strip.addEventListener("pointermove", (event) => {
       const index = this.indexOf(event.target);
       if (index !== this.active) this.point(index, false);

@@ -6,7 +6,7 @@
 import { check } from "../../../engine/errors.ts";
 import { flag, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { signal } from "../tokenStatistics.ts";
+import { statistic } from "../tokenStatistics.ts";
 import { rewardsOfTokens, type Rollout, type Trajectory } from "../../episode/stream.ts";
 import { type AdvantageEstimator, tokenEstimator } from "./estimator.ts";
 
@@ -61,8 +61,8 @@ export function gae(given?: GaeOptions): AdvantageEstimator {
   return tokenEstimator(
     "gae",
     ["values"],
-    (rollout, trajectories, signals) => {
-      const values = valuesOf(rollout, signal(signals, "values", "gae"));
+    (rollout, trajectories, statistics) => {
+      const values = valuesOf(rollout, statistic(statistics, "values", "gae"));
       const rewards = rewardsOfTokens(rollout, trajectories);
       if (level === "step") return ofTurns(rollout, rewards, values, gamma, lambdaOf, lambdaValue);
       const advantages = generalizedAdvantages(rewards, values, gamma, lambdaOf(values.length));
@@ -146,11 +146,11 @@ export function biLevelGae(given?: BiLevelOptions): AdvantageEstimator {
   return tokenEstimator(
     "bi_level_gae",
     ["values"],
-    (rollout, trajectories, signals) =>
+    (rollout, trajectories, statistics) =>
       ofRollout(
         rollout,
         rewardsOfTokens(rollout, trajectories),
-        valuesOf(rollout, signal(signals, "values", "bi_level_gae")),
+        valuesOf(rollout, statistic(statistics, "values", "bi_level_gae")),
       ),
     whiten,
   );
@@ -197,14 +197,14 @@ export function vtrace(given?: VtraceOptions): AdvantageEstimator {
   const estimator = tokenEstimator(
     "vtrace",
     ["values", "logProbs"],
-    (rollout, trajectories: readonly Trajectory[], signals) => {
-      const logProbs = signal(signals, "logProbs", "vtrace");
+    (rollout, trajectories: readonly Trajectory[], statistics) => {
+      const logProbs = statistic(statistics, "logProbs", "vtrace");
       const ratios = rollout.tokens.map(({ row, t }) =>
         Math.exp(logProbs[row]![t]! - trajectories[row]!.stream.oldLogProbs[t]!),
       );
       return ofRollout(
         rewardsOfTokens(rollout, trajectories),
-        valuesOf(rollout, signal(signals, "values", "vtrace")),
+        valuesOf(rollout, statistic(statistics, "values", "vtrace")),
         ratios,
       );
     },

@@ -5,7 +5,7 @@
  */
 import { groupsOf, isWithoutSpread, fracWithoutSpread, moments } from "../../episode/groups.ts";
 import { rolloutsOf, type Rollout, type Trajectory } from "../../episode/stream.ts";
-import type { PerToken, Signal, Signals } from "../tokenStatistics.ts";
+import type { PerToken, TokenStatistic, TokenStatistics } from "../tokenStatistics.ts";
 
 /** What an estimator returns. */
 export interface Advantages {
@@ -20,8 +20,8 @@ export interface Advantages {
 /** A named estimator. */
 export interface AdvantageEstimator {
   readonly name: string;
-  /** Signals that `estimate` reads. */
-  readonly needs?: readonly Signal[];
+  /** Statistics that `estimate` reads. */
+  readonly needs?: readonly TokenStatistic[];
   /** True: each task must also be played greedily once, and `greedyReward` is the return of that rollout (ReMax). */
   readonly greedyBaseline?: boolean;
   /** True: the estimator weighs by π/μ itself, so the loss and a correction must not do so again (V-trace). */
@@ -34,7 +34,7 @@ export interface AdvantageEstimator {
   /**
    * The advantages of a step. Of earlier steps it knows only what `observe` has stored, and it stores nothing itself.
    */
-  estimate(trajectories: readonly Trajectory[], signals?: Signals): Advantages;
+  estimate(trajectories: readonly Trajectory[], statistics?: TokenStatistics): Advantages;
   /**
    * For estimators with a memory: called after every step with the episodes that the policy played in it without help.
    */
@@ -100,20 +100,20 @@ export function groupEstimator(
  */
 export function tokenEstimator(
   name: string,
-  needs: readonly Signal[],
+  needs: readonly TokenStatistic[],
   ofRollout: (
     rollout: Rollout,
     trajectories: readonly Trajectory[],
-    signals: Signals,
+    statistics: TokenStatistics,
   ) => { readonly advantages: readonly number[]; readonly returns?: readonly number[] },
   whiten: boolean,
 ): AdvantageEstimator {
   return {
     name,
     needs,
-    estimate(trajectories, signals = {}) {
+    estimate(trajectories, statistics = {}) {
       const rollouts = rolloutsOf(trajectories);
-      const results = rollouts.map((r) => (r.scorable ? ofRollout(r, trajectories, signals) : null));
+      const results = rollouts.map((r) => (r.scorable ? ofRollout(r, trajectories, statistics) : null));
       const all = results.flatMap((r) => r?.advantages ?? []);
       const scale = whiten ? whitening(all) : (x: number): number => x;
       const hasReturns = results.some((r) => r?.returns);

@@ -5,7 +5,7 @@
 import { check } from "../../../engine/errors.ts";
 import { noOptions, number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { signal } from "../tokenStatistics.ts";
+import { statistic } from "../tokenStatistics.ts";
 import { rewardsOfTokens, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
 import { fracWithoutSpread, groupsOf, isWithoutSpread } from "../../episode/groups.ts";
 import { type AdvantageEstimator, toColumns, tokenEstimator, whitening } from "./estimator.ts";
@@ -91,9 +91,9 @@ export function optimalTokenBaseline(given?: object): AdvantageEstimator {
   return {
     name: "optimal_token_baseline",
     needs: ["logProbs", "collision"],
-    estimate(trajectories, signals = {}) {
-      const logProbs = signal(signals, "logProbs", "optimal_token_baseline");
-      const collision = signal(signals, "collision", "optimal_token_baseline");
+    estimate(trajectories, statistics = {}) {
+      const logProbs = statistic(statistics, "logProbs", "optimal_token_baseline");
+      const collision = statistic(statistics, "collision", "optimal_token_baseline");
       const rollouts = rolloutsOf(trajectories);
       const advantages = new Map<Rollout, number[]>();
       for (const group of groupsOf(rollouts)) {

@@ -9,7 +9,7 @@
 import { type Expr, where } from "../../../kernels/expr.ts";
 import { div, fuse, gather, maximum, type Pointwise, scatterAdd, type Tensor } from "../../../engine/index.ts";
 import type { Columns } from "../columns.ts";
-import type { PerToken, Signal } from "../tokenStatistics.ts";
+import type { PerToken, TokenStatistic } from "../tokenStatistics.ts";
 
 /**
  * Which sequence each token of a micro-batch belongs to. A sequence is a rollout with all its rows, or a preference
@@ -59,7 +59,7 @@ export interface PolicyLoss {
    */
   readonly ratio?: false;
   /** Signals that must be computed before the step; `prepare` implies `logProbs`. */
-  readonly needs?: readonly Signal[];
+  readonly needs?: readonly TokenStatistic[];
   /** Computes one column from statistics over the whole step; `tokenLoss` gets it as `prepared`. */
   readonly prepare?: (view: StepView) => Float64Array[];
   /** [N], exactly 0 outside the mask. */

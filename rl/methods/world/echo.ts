@@ -10,7 +10,7 @@
  */
 import { check } from "../../../engine/errors.ts";
 import { inCode, oneOf, options, type OptionsOf, schedule } from "../../../engine/optionTable.ts";
-import type { Signal, Signals } from "../tokenStatistics.ts";
+import type { TokenStatistic, TokenStatistics } from "../tokenStatistics.ts";
 import { isAgentToken, rolloutRows, type Trajectory } from "../../episode/stream.ts";
 
 /** λ at an optimiser step (from 0). */
@@ -66,10 +66,10 @@ export type EchoOptions = OptionsOf<typeof ECHO>;
 export interface WorldObjective {
   readonly name: string;
   /** Signals that `weights` reads. */
-  readonly needs?: readonly Signal[];
+  readonly needs?: readonly TokenStatistic[];
   /** ρ of PaW's clipped error: the loss of a token is 1[p ≤ ρ]·(1 − p) instead of −lp. */
   readonly clip?: number; /** The weight of each token's loss, per row and token, denominators included. */
-  weights(trajectories: readonly Trajectory[], step: number, signals?: Signals): Float64Array[];
+  weights(trajectories: readonly Trajectory[], step: number, statistics?: TokenStatistics): Float64Array[];
 }
 
 /**

@@ -9,7 +9,7 @@ import { bounds, number, oneOf, options, type OptionsOf } from "../../../engine/
 import { Rng } from "../../../engine/index.ts";
 import { groupBy } from "../../episode/groups.ts";
 import { observations, type WorldObjective } from "./echo.ts";
-import { signal, type Signals } from "../tokenStatistics.ts";
+import { statistic, type TokenStatistics } from "../tokenStatistics.ts";
 import { isAgentToken, type Rollout, rolloutsOf, type Trajectory } from "../../episode/stream.ts";
 
 export const PAW = options("paw", {
@@ -81,9 +81,9 @@ export function actionEntropy(
   { action }: Pick<Transition, "action">,
   kind: "full" | "sampled",
   trajectories: readonly Trajectory[],
-  signals: Signals,
+  statistics: TokenStatistics,
 ): number {
-  const full = kind === "full" ? signal(signals, "entropy", "paw") : undefined;
+  const full = kind === "full" ? statistic(statistics, "entropy", "paw") : undefined;
   const of = ([row, t]: readonly [number, number]): number => {
     if (full) return full[row]![t]!;
     const lp = trajectories[row]!.stream.oldLogProbs[t]!;
@@ -100,7 +100,7 @@ export function paw(given?: PawOptions): WorldObjective {
     transitions: readonly Transition[],
     trajectories: readonly Trajectory[],
     step: number,
-    signals: Signals,
+    statistics: TokenStatistics,
   ): ReadonlySet<Transition> => {
     const count = Math.ceil(alpha * transitions.length - 1e-9);
     if (selection === "all") return new Set(transitions);
@@ -108,7 +108,7 @@ export function paw(given?: PawOptions): WorldObjective {
       const rng = new Rng(seed).split("paw").split(step);
       return new Set(rng.shuffle([...transitions]).slice(0, count));
     }
-    const withEntropy = transitions.map((t) => ({ t, H: actionEntropy(t, entropy, trajectories, signals) }));
+    const withEntropy = transitions.map((t) => ({ t, H: actionEntropy(t, entropy, trajectories, statistics) }));
     const ranked = withEntropy.toSorted((a, b) => b.H - a.H);
     return new Set(ranked.slice(0, count).map(({ t }) => t));
   };
@@ -117,10 +117,10 @@ export function paw(given?: PawOptions): WorldObjective {
     name: "paw",
     ...(selection === "entropy" && entropy === "full" ? { needs: ["entropy"] as const } : {}),
     ...(loss === "clipped" ? { clip: rho } : {}),
-    weights(trajectories, step, signals = {}) {
+    weights(trajectories, step, statistics = {}) {
       const weights = trajectories.map(({ stream }) => new Float64Array(stream.ids.length));
       const transitions = transitionsOf(trajectories);
-      const selected = select(transitions, trajectories, step, signals);
+      const selected = select(transitions, trajectories, step, statistics);
       const groups = groupBy(rolloutsOf(trajectories), (r) => r.group);
       for (const members of groups) {
         const group = members[0]!.group;
