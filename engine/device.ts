@@ -1,11 +1,15 @@
 /**
  * A device is an executor with its memory. `await device("auto")` picks one; the first device made becomes the default
  * for `tensor`, `zeros`, …, and `setDevice` changes that.
+ *
+ * Executors with kernels are imported when they are asked for, and with them their generators: a page that a bundler
+ * split into chunks loads the one that it uses.
  */
 import type { Backend, BackendKind, Buffer } from "./backends/backend.ts";
+import { programOf } from "../kernels/kernel.ts";
 import { createReferenceBackend } from "./backends/reference.ts";
-import { createWasmBackend } from "./backends/wasm.ts";
-import { createWebgpuBackend, probeWebgpu, type WebgpuOptions } from "./backends/webgpu.ts";
+import type { WebgpuOptions } from "./backends/webgpu.ts";
+import { probeWebgpu } from "./backends/webgpu-api.ts";
 import { check, fail } from "./errors.ts";
 import type { Elements, Executable } from "./executable.ts";
 import { showValue } from "./options.ts";
@@ -50,9 +54,11 @@ export class Device {
     const buffers = operands.map((x) => x.storage.buffer);
     const call = { inputs, outputs, params };
     const label = (): string => `${op.name}(${inputs.map(showType).join(", ")})`;
-    if (backend.kind === "wasm") backend.run(op.kernel.wasm(call), buffers, label);
-    else if (backend.kind === "webgpu") backend.run(op.kernel.wgsl(call, backend.profile), buffers, label);
-    else {
+    if (backend.kind === "wasm") {
+      backend.run(programOf(op.kernel(call), buffers.length, backend.generators), buffers, label);
+    } else if (backend.kind === "webgpu") {
+      backend.run(programOf(op.kernel(call), buffers.length, backend.generators), buffers, label);
+    } else {
       const program = (storage: readonly Uint8Array<ArrayBuffer>[]): void => {
         const views = storage.map((bytes, i) => viewOf(operands[i]!.dtype, bytes));
         op.reference(views.slice(0, inputs.length), views.slice(inputs.length), call);
@@ -124,9 +130,9 @@ async function create(kind: "auto" | BackendKind, options: DeviceOptions): Promi
     case "reference":
       return new Device(createReferenceBackend(precision), precision);
     case "wasm":
-      return new Device(await createWasmBackend(options));
+      return new Device(await (await import("./backends/wasm.ts")).createWasmBackend(options));
     case "webgpu":
-      return new Device(await createWebgpuBackend(options.webgpu));
+      return new Device(await (await import("./backends/webgpu.ts")).createWebgpuBackend(options.webgpu));
     case "auto": {
       const gpu = await probeWebgpu();
       let reason = gpu.description;

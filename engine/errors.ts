@@ -14,6 +14,9 @@ export class WorldgradError extends Error {
 /** An executor's memory is full. The tensor that was to be made adds the open scopes to the message. */
 export class OutOfMemoryError extends WorldgradError {}
 
+/** A kernel failed, some time before: the message names its op, which need not be the one that runs now. */
+export class KernelFailure extends WorldgradError {}
+
 /** Throws unless `condition` holds. The message is a function, so that a check that passes costs no string. */
 export function check(condition: boolean, message: () => string): asserts condition {
   if (!condition) throw new WorldgradError(message());

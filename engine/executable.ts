@@ -1,5 +1,5 @@
 /** What an executor needs of an op to run it: no tensors, no derivatives. `OpDef` (op.ts) extends this. */
-import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../kernels/kernel.ts";
+import type { Problem } from "../kernels/specs.ts";
 import type { TensorType } from "./types.ts";
 
 /** Elements of a tensor on the reference executor. */
@@ -19,8 +19,9 @@ export interface Executable<P> {
    * and in f32; accumulates in double. Outputs are not initialised.
    */
   reference(inputs: readonly Elements[], outputs: readonly Elements[], call: Call<P>): void;
-  readonly kernel: {
-    wasm(call: Call<P>): Program<WasmKernel>;
-    wgsl(call: Call<P>, profile: AdapterProfile): Program<WgslKernel>;
-  };
+  /**
+   * The same as problems that there are kernels for (`kernels/specs.ts`): one, or several that are solved in order.
+   * Each executor makes its own kernels from them.
+   */
+  kernel(call: Call<P>): Problem | readonly Problem[];
 }

@@ -14,8 +14,6 @@
 import { constant, differentiate, evaluator, Expr, ExprError, input, topologicalOrder } from "../kernels/expr.ts";
 import { broadcastStrides, collapse } from "../kernels/pointwise.ts";
 import type { PointwiseSpec } from "../kernels/specs.ts";
-import * as wasm from "../kernels/wasm/index.ts";
-import * as wgsl from "../kernels/wgsl/index.ts";
 import { check, fail, WorldgradError } from "./errors.ts";
 import { apply, type Call, type Elements, type OpDef, type Sample, type VjpContext } from "./op.ts";
 import { checkKeys } from "./options.ts";
@@ -155,10 +153,7 @@ function pointwiseOp(
       return outputs.slice(overwrite.length).map(() => ({ shape, dtype: inputs[0]!.dtype }));
     },
     reference: (inputs, results, call) => evaluateEverywhere(inputs, results, call),
-    kernel: {
-      wasm: (call) => wasm.pointwise(spec(call)),
-      wgsl: (call, profile) => wgsl.pointwise(spec(call), profile),
-    },
+    kernel: (call) => ({ family: "pointwise", spec: spec(call) }),
     vjp: (context) => (overwrite.length > 0 ? fail(`${name}: works in place and has no derivative`) : vjp(context)),
     samples: options.samples ?? ((rng): Sample<PointwiseParams>[] => defaultSamples(rng, arity)),
     ...(options.linear === undefined ? {} : { linear: options.linear }),

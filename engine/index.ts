@@ -27,10 +27,13 @@ export { grad, stopGradient, type ValueAndGrad, valueAndGrad } from "./grad.ts";
 export { checkpoint } from "./checkpoint.ts";
 export { noGrad } from "./tape.ts";
 export { graphToString, printGraph } from "./print.ts";
+export { wgslOf } from "./showKernels.ts";
 
 // Your own ops: formulas, and whole definitions
 export { fuse, fuseInPlace, type Pointwise, type PointwiseOptions, type TensorLike } from "./fuse.ts";
 export { constant, Expr, expr, type ExprLike, where as select } from "../kernels/expr.ts";
+export type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../kernels/kernel.ts";
+export type { CustomSpec, Problem } from "../kernels/specs.ts";
 export { apply, applyOn, type Call, type NoParams, type OpDef, type Sample, type VjpContext } from "./op.ts";
 
 // Ops: making tensors

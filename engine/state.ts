@@ -4,8 +4,6 @@
  * overwritten value is an error.
  */
 import type { CopySpec } from "../kernels/specs.ts";
-import * as wasm from "../kernels/wasm/index.ts";
-import * as wgsl from "../kernels/wgsl/index.ts";
 import { check } from "./errors.ts";
 import { apply, type Call, type NoParams, type OpDef } from "./op.ts";
 import { checkTensor } from "./operands.ts";
@@ -33,10 +31,7 @@ export const assignOp: OpDef = {
     return [];
   },
   reference: ([value, variable]) => void variable!.set(value!),
-  kernel: {
-    wasm: (call) => wasm.copy(specOf(call)),
-    wgsl: (call, profile) => wgsl.copy(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "copy", spec: specOf(call) }),
   vjp: () => [null, null],
   samples: (rng) => [
     { inputs: [normal(rng, [7]), normal(rng, [7])], params: {}, differentiable: [false, false] },

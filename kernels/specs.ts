@@ -1,6 +1,7 @@
 /**
  * The contracts of the kernels: for each family, the normalised problem that `wasm/` and `wgsl/` both solve. Ops in
- * `engine/ops` translate shapes and parameters into these. Generators write what the comments call *baked* into the
+ * `engine/ops` translate shapes and parameters into these and know no generator: an executor brings its own, so that a
+ * page with one executor carries the kernels of that one. Generators write what the comments call *baked* into the
  * code and pass the rest as arguments. All tensors are contiguous, row-major and have 4-byte elements (f32 unless
  * said). Buffers are listed as `inputs → outputs`, in binding order.
  *
@@ -8,6 +9,7 @@
  * inputs give the same bits.
  */
 import type { Expr } from "./expr.ts";
+import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "./kernel.ts";
 
 /**
  * Pointwise: y_k = outputs_k(inputs…) over a broadcast index space.
@@ -278,4 +280,54 @@ export interface CacheAttentionSpec {
 export interface SampleSpec {
   readonly rows: number;
   readonly vocab: number;
+}
+
+/**
+ * Kernels that are not ours: an op from outside brings them along, for each executor that it is to run on. Buffers: as
+ * the programs say.
+ */
+export interface CustomSpec {
+  readonly wasm: () => Program<WasmKernel>;
+  readonly wgsl: (profile: AdapterProfile) => Program<WgslKernel>;
+}
+
+/** All families with their problems. `wasm/index.ts` and `wgsl/index.ts` export a generator by each of these names. */
+export interface Families {
+  readonly attention: AttentionSpec;
+  readonly attentionBackward: AttentionBackwardSpec;
+  readonly cacheAttention: CacheAttentionSpec;
+  readonly cast: CastSpec;
+  readonly copy: CopySpec;
+  readonly cumsum: CumsumSpec;
+  readonly custom: CustomSpec;
+  readonly fill: FillSpec;
+  readonly gather: GatherSpec;
+  readonly logProbs: LogProbsSpec;
+  readonly logProbsBackward: LogProbsBackwardSpec;
+  readonly matmul: MatmulSpec;
+  readonly norm: NormSpec;
+  readonly normBackward: NormBackwardSpec;
+  readonly packTensors: PackTensorsSpec;
+  readonly pointwise: PointwiseSpec;
+  readonly random: RandomSpec;
+  readonly reduce: ReduceSpec;
+  readonly rotary: RotarySpec;
+  readonly sample: SampleSpec;
+  readonly scatterAdd: ScatterAddSpec;
+  readonly scatterAlong: ScatterAlongSpec;
+  readonly softmax: SoftmaxSpec;
+  readonly softmaxBackward: SoftmaxBackwardSpec;
+  readonly takeAlong: TakeAlongSpec;
+  readonly writeRows: WriteRowsSpec;
+}
+
+/**
+ * What an op wants computed: a problem of a family. `operands` says which of the op's inputs and outputs (counted
+ * together, inputs first) are the family's buffers, in their order; by default all of them in turn.
+ */
+export type Problem = { [F in keyof Families]: ProblemOf<F> }[keyof Families];
+export interface ProblemOf<F extends keyof Families> {
+  readonly family: F;
+  readonly spec: Families[F];
+  readonly operands?: readonly number[];
 }

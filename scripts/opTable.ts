@@ -10,6 +10,9 @@ import { fileURLToPath } from "node:url";
 import { format } from "prettier";
 import * as ops from "../engine/ops/index.ts";
 import { isFloat } from "../engine/types.ts";
+import { type Generators, programOf } from "../kernels/kernel.ts";
+import * as wasm from "../kernels/wasm/index.ts";
+import { generatorsFor } from "../kernels/wgsl/generators.ts";
 import { type AnyOp, type AnySample, allOps, samplesOf } from "../tests/support/opChecks.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -53,9 +56,9 @@ function gradientOf(op: AnyOp, samples: readonly AnySample[]): string {
 function callsOf(op: AnyOp, samples: readonly AnySample[]): string {
   if (op.view) return "0 · 0";
   const calls = samples.map(({ inputs, params }) => ({ inputs, outputs: op.infer(inputs, params), params }));
-  const wasm = calls.map((call) => op.kernel.wasm(call).steps.length);
-  const wgsl = calls.map((call) => op.kernel.wgsl(call, { schedule: "gpu" }).steps.length);
-  return `${Math.max(...wasm)} · ${Math.max(...wgsl)}`;
+  const most = (generators: Generators<unknown>): number =>
+    Math.max(...calls.map((call) => programOf(op.kernel(call), 0, generators).steps.length));
+  return `${most(wasm)} · ${most(generatorsFor({ schedule: "gpu" }))}`;
 }
 
 /** The text of docs/ops.md. */

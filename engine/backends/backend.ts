@@ -2,7 +2,7 @@
  * The contract between the engine and an executor: allocate, free, write, read, run. A backend knows no op by name and
  * no shape; it gets buffers and programs (pure data from `kernels/`).
  */
-import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
+import type { AdapterProfile, Generators, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
 
 export type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array;
 
@@ -19,6 +19,12 @@ export interface Programs {
   reference: ReferenceProgram;
   wasm: Program<WasmKernel>;
   webgpu: Program<WgslKernel>;
+}
+/** What those executors that have kernels make them with. */
+interface GeneratorsOf {
+  reference: undefined;
+  wasm: Generators<WasmKernel>;
+  webgpu: Generators<WgslKernel>;
 }
 /** The kinds of executors: `reference`, `wasm`, `webgpu`. */
 export type BackendKind = keyof Programs;
@@ -74,6 +80,8 @@ interface BackendBase {
 export type Backend = {
   [K in BackendKind]: BackendBase & {
     readonly kind: K;
+    /** Makes the programs of ops; the reference executor runs their definitions and needs none. */
+    readonly generators: GeneratorsOf[K];
     run(program: Programs[K], buffers: readonly Buffer[], label: () => string): void;
   } & (K extends "webgpu" ? { readonly profile: AdapterProfile } : object);
 }[BackendKind];

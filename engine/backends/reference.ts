@@ -24,6 +24,7 @@ export function createReferenceBackend(precision: "f32" | "f64"): BackendOf<"ref
   const readSync = (buffer: Buffer, bytes: number): ArrayBuffer => storageOf(buffer).slice(0, bytes).buffer;
   return {
     kind: "reference",
+    generators: undefined,
     description: `reference (${precision}, plain TypeScript)`,
     alloc(bytes) {
       liveBytes += bytes;

@@ -13,10 +13,11 @@
  * (waking one costs ~50 µs).
  *
  * Node: worker_threads, which do not keep the process alive. Browsers: Web Workers, where pages are cross-origin
- * isolated, and from a worker only, because the main thread of a page must not wait. `startThreads` says why where it
- * is impossible. What this is not: a scheduler of several kernels at once, or of anything but kernels.
+ * isolated, and from a worker only, because the main thread of a page must not wait; `obstacle` in `threadCount.ts`
+ * says why where it is impossible. What this is not: a scheduler of several kernels at once, or of anything but kernels.
  */
-import { fail, WorldgradError } from "../errors.ts";
+import { fail, KernelFailure } from "../errors.ts";
+import { node } from "./threadCount.ts";
 import {
   BLOCK_BYTES,
   CODE_AT,
@@ -50,10 +51,6 @@ const ALONE_MS = { least: 1, most: 32 } as const;
 const TRIED_MS = 30;
 /** The longest wait for a worker's first sign of life. */
 const START_MS = 10_000;
-const MAX_THREADS = 64;
-/** Threads that are used unless a number is given: kernels of small models feed no more. */
-const DEFAULT_THREADS = 8;
-
 /** What both kinds of worker are reduced to. `onEnd` gets the reason when one ends, or fails to start, by itself. */
 interface Thread {
   terminate(): void;
@@ -75,12 +72,6 @@ interface NodeWorker {
 interface NodeThreads {
   readonly Worker: new (code: string, options: object) => NodeWorker;
 }
-interface NodeProcess {
-  readonly env?: Readonly<Record<string, string | undefined>>;
-  readonly getBuiltinModule?: (name: string) => unknown;
-}
-const node = (): NodeProcess | undefined => (globalThis as { process?: NodeProcess }).process;
-
 function startNodeThread({ Worker }: NodeThreads, { message, onReady, onEnd }: Start): Thread {
   // Without the options of the process: loaders and environment are for the application.
   const worker = new Worker(WORKER, { eval: true, execArgv: [], env: {}, name: "worldgrad" });
@@ -102,35 +93,6 @@ function startWebThread({ message, onReady, onEnd }: Start): Thread {
   worker.addEventListener("error", (event) => onEnd(event.message || "the page's security policy forbids it"));
   worker.postMessage(message);
   return worker;
-}
-
-/** Why threads are impossible here; `undefined` when nothing speaks against them. */
-function obstacle(): string | undefined {
-  if (typeof SharedArrayBuffer === "undefined") return "no shared memory: the page is not cross-origin isolated";
-  try {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0);
-  } catch {
-    return "the main thread of a page must not wait: create the device in a worker";
-  }
-  return node()?.getBuiltinModule === undefined && typeof Worker === "undefined" ? "no workers" : undefined;
-}
-
-/**
- * Threads unless the program says: the environment variable `WORLDGRAD_THREADS`, else one per processor, at most 8.
- * @throws if the variable is not a number from 1 to 64
- */
-export function defaultThreads(): number {
-  const variable = node()?.env?.["WORLDGRAD_THREADS"];
-  if (variable !== undefined && variable !== "") return checkThreads(Number(variable), "WORLDGRAD_THREADS");
-  const os = node()?.getBuiltinModule?.("node:os") as { availableParallelism(): number } | undefined;
-  const cores = os?.availableParallelism() ?? (globalThis as { navigator?: Navigator }).navigator?.hardwareConcurrency;
-  return Math.max(1, Math.min(cores ?? 1, DEFAULT_THREADS));
-}
-
-/** @throws unless `threads` is a whole number from 1 to 64 */
-export function checkThreads(threads: number, where: string): number {
-  const valid = Number.isInteger(threads) && threads >= 1 && threads <= MAX_THREADS;
-  return valid ? threads : fail(`${where} must be a whole number from 1 to ${MAX_THREADS}, got ${threads}`);
 }
 
 /** A kernel that workers can run: where its module lies in the control block. */
@@ -155,21 +117,16 @@ interface Job {
   readonly label?: () => string;
 }
 
-/** A kernel failed, some time before: the message names its op, which need not be the one that runs now. */
-export class KernelFailure extends WorldgradError {}
-
 /**
  * Starts workers and waits until they are there.
  * @param threads the calling one included, at least 2
- * @param makeMemory called once it is clear that threads are possible; makes a shared memory or throws
- * @throws an error whose message is the reason why there can be no threads here
+ * @param makeMemory makes a shared memory or throws
+ * @throws an error whose message is the reason why they did not start
  */
 export async function startThreads(
   threads: number,
   makeMemory: () => WebAssembly.Memory,
 ): Promise<{ pool: ThreadPool; memory: WebAssembly.Memory }> {
-  const reason = obstacle();
-  if (reason !== undefined) fail(reason);
   const memory = makeMemory();
   const pool = new ThreadPool();
   try {
@@ -185,6 +142,8 @@ const argsOf = (block: SharedArrayBuffer, slot: number): Float64Array =>
   new Float64Array(block, 4 * (slotOf(slot) + SLOT.argsAt), MAX_ARGS);
 
 export class ThreadPool {
+  /** How many pointers and scalars a job can have. */
+  readonly maxArgs = MAX_ARGS;
   readonly #block = new SharedArrayBuffer(BLOCK_BYTES);
   readonly #words = new Int32Array(this.#block);
   /** By slot. */

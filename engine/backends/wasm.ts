@@ -7,21 +7,15 @@
  * threads. Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints
  * times and hit rates (`debug.ts`).
  */
-import type { Program, WasmKernel } from "../../kernels/kernel.ts";
+import type { Generators, Program, WasmKernel } from "../../kernels/kernel.ts";
+import * as families from "../../kernels/wasm/index.ts";
 import { I32x4, kernelModule, load, withSharedMemory } from "../../kernels/wasm/assembler.ts";
 import { hitRate, type KernelLog, kernelLog } from "../debug.ts";
-import { check, fail, OutOfMemoryError, WorldgradError } from "../errors.ts";
+import { check, fail, KernelFailure, OutOfMemoryError, WorldgradError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
-import { MAX_ARGS } from "./threadWorker.ts";
-import {
-  checkThreads,
-  defaultThreads,
-  KernelFailure,
-  type SharedCode,
-  startThreads,
-  type ThreadPool,
-} from "./threads.ts";
+import { checkThreads, defaultThreads, obstacle } from "./threadCount.ts";
+import type { SharedCode, ThreadPool } from "./threads.ts";
 
 export interface WasmOptions {
   /** Storage limit in bytes; 4 GiB, the most that 32-bit addresses reach, unless given. */
@@ -115,14 +109,18 @@ export async function createWasmBackend(options: WasmOptions = {}): Promise<Back
   );
   const threads = options.threads === undefined ? defaultThreads() : checkThreads(options.threads, "wasm: threads");
   const size = { initial: 1, maximum: Math.floor(limit / PAGE) };
-  if (threads === 1) return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, "1 thread", fused);
+  const alone = (why = ""): WasmBackend =>
+    new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, `1 thread${why}`, fused);
+  if (threads === 1) return alone();
+  const reason = obstacle();
+  if (reason !== undefined) return alone(`: ${reason}`);
   try {
+    const { startThreads } = await import("./threads.ts");
     const { pool, memory } = await startThreads(threads, () => new WebAssembly.Memory({ ...size, shared: true }));
     const sharing = { pool, always: options.alwaysSplit ?? false };
     return new WasmBackend(memory, size.maximum * PAGE, `${threads} threads`, fused, sharing);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return new WasmBackend(new WebAssembly.Memory(size), size.maximum * PAGE, `1 thread: ${reason}`, fused);
+    return alone(`: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
@@ -133,6 +131,7 @@ interface Sharing {
 
 class WasmBackend {
   readonly kind = "wasm";
+  readonly generators: Generators<WasmKernel> = families;
   readonly description: string;
   readonly #allocator: Allocator;
   readonly #kernels = new Map<string, Compiled>();
@@ -315,7 +314,7 @@ class WasmBackend {
     const chunks = this.#chunks(kernel);
     const begun = this.#log === undefined ? 0 : performance.now();
     const pays = pool !== undefined && (chunks > 1 || (pool.busy && !pool.hindered));
-    if (pays && code !== undefined && args.length <= MAX_ARGS) {
+    if (pays && code !== undefined && args.length <= pool.maxArgs) {
       const chunkMs = (MS_PER_COST * units * kernel.costPerUnit) / chunks;
       pool.submit({ code, run, args, units, chunks, chunkMs, label });
     } else {

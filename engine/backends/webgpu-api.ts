@@ -113,6 +113,13 @@ export interface GpuRequest {
   readonly powerPreference?: "low-power" | "high-performance";
   readonly featureLevel?: "core" | "compatibility";
 }
+/** Which adapter is used. */
+export interface AdapterOptions extends GpuRequest {
+  /** An adapter of your own; default: the browser's or Dawn's. */
+  readonly adapter?: GpuAdapter;
+  /** Options of Dawn's `create` in Node, such as `"backend=opengl"`. */
+  readonly dawnFlags?: readonly string[];
+}
 interface Gpu {
   requestAdapter(request?: GpuRequest): Promise<GpuAdapter | null>;
 }
@@ -176,4 +183,34 @@ export function driverName({ info }: GpuAdapter): string {
 export function adapterName({ info }: GpuAdapter): string {
   const parts = [info.vendor, info.architecture, info.device, info.description].filter((part) => part !== "");
   return [...new Set(parts)].join(" ") || "unnamed adapter";
+}
+
+/**
+ * Says whether there is a hardware adapter, without opening a device. Never throws.
+ * @returns the adapter's name, or in a clause why there is none to use ("there is only a software WebGPU adapter: …")
+ */
+export async function probeWebgpu(options: AdapterOptions = {}): Promise<{ hardware: boolean; description: string }> {
+  try {
+    if (options.adapter === undefined && hasNoGpuDevice()) {
+      return { hardware: false, description: "this machine has no GPU device" };
+    }
+    const adapter = options.adapter ?? (await requestAdapter(options, options.dawnFlags));
+    const name = adapterName(adapter);
+    if (!isSoftware(adapter)) return { hardware: true, description: name };
+    return { hardware: false, description: `there is only a software WebGPU adapter: ${name}` };
+  } catch (error) {
+    return { hardware: false, description: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/**
+ * Linux shows every GPU that a driver serves as a device file. Without one Dawn need not be asked: it would print its
+ * driver loader's warnings to the terminal before it says no.
+ */
+function hasNoGpuDevice(): boolean {
+  const node = (globalThis as { process?: { platform: string; getBuiltinModule?: (name: string) => unknown } }).process;
+  const fs = node?.getBuiltinModule?.("node:fs") as { existsSync(path: string): boolean } | undefined;
+  const offered = (globalThis as { navigator?: { gpu?: unknown } }).navigator?.gpu;
+  if (node?.platform !== "linux" || fs === undefined || offered !== undefined) return false;
+  return !["/dev/dri", "/dev/nvidia0", "/dev/dxg", "/dev/kgsl-3d0", "/dev/mali0"].some((path) => fs.existsSync(path));
 }

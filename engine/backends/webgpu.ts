@@ -12,16 +12,16 @@
  * it; nothing is silently zero and nothing hangs. What this is not: it knows no op and no shape, and it cannot read
  * synchronously.
  */
-import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
+import type { AdapterProfile, Generators, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
+import { generatorsFor } from "../../kernels/wgsl/generators.ts";
 import { check, fail, WorldgradError } from "../errors.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
 import {
   adapterName,
-  type GpuAdapter,
+  type AdapterOptions,
   type GpuBuffer,
   type GpuDevice,
   type GpuHandle,
-  type GpuRequest,
   driverName,
   isSoftware,
   MAP_READ,
@@ -34,11 +34,7 @@ import { type CompiledKernel, KernelCache } from "./webgpu-kernels.ts";
 import { BufferPool, DeviceBuffer, sizeClass } from "./webgpu-pool.ts";
 
 /** Options of the WebGPU executor. */
-export interface WebgpuOptions extends GpuRequest {
-  /** An adapter of your own; default: the browser's or Dawn's. */
-  readonly adapter?: GpuAdapter;
-  /** Options of Dawn's `create` in Node, such as `"backend=opengl"`. */
-  readonly dawnFlags?: readonly string[];
+export interface WebgpuOptions extends AdapterOptions {
   /** Overrides the choice of schedule that is made from the adapter's name. */
   readonly schedule?: AdapterProfile["schedule"];
   /** One matrix kernel for every product, for measurements: see `MatmulRung`. */
@@ -106,38 +102,9 @@ export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<
   return new Webgpu(device, `webgpu: ${adapterName(adapter)}, ${schedule} schedule`, profile, canTime);
 }
 
-/**
- * Says whether there is a hardware adapter, without opening a device. Never throws.
- * @returns the adapter's name, or in a clause why there is none to use ("there is only a software WebGPU adapter: …")
- */
-export async function probeWebgpu(options: WebgpuOptions = {}): Promise<{ hardware: boolean; description: string }> {
-  try {
-    if (options.adapter === undefined && hasNoGpuDevice()) {
-      return { hardware: false, description: "this machine has no GPU device" };
-    }
-    const adapter = options.adapter ?? (await requestAdapter(options, options.dawnFlags));
-    const name = adapterName(adapter);
-    if (!isSoftware(adapter)) return { hardware: true, description: name };
-    return { hardware: false, description: `there is only a software WebGPU adapter: ${name}` };
-  } catch (error) {
-    return { hardware: false, description: error instanceof Error ? error.message : String(error) };
-  }
-}
-
-/**
- * Linux shows every GPU that a driver serves as a device file. Without one Dawn need not be asked: it would print its
- * driver loader's warnings to the terminal before it says no.
- */
-function hasNoGpuDevice(): boolean {
-  const node = (globalThis as { process?: { platform: string; getBuiltinModule?: (name: string) => unknown } }).process;
-  const fs = node?.getBuiltinModule?.("node:fs") as { existsSync(path: string): boolean } | undefined;
-  const offered = (globalThis as { navigator?: { gpu?: unknown } }).navigator?.gpu;
-  if (node?.platform !== "linux" || fs === undefined || offered !== undefined) return false;
-  return !["/dev/dri", "/dev/nvidia0", "/dev/dxg", "/dev/kgsl-3d0", "/dev/mali0"].some((path) => fs.existsSync(path));
-}
-
 class Webgpu {
   readonly kind = "webgpu";
+  readonly generators: Generators<WgslKernel>;
   readonly description: string;
   readonly profile: AdapterProfile;
   readonly #device: GpuDevice;
@@ -161,6 +128,7 @@ class Webgpu {
     this.#device = device;
     this.description = description;
     this.profile = profile;
+    this.generators = generatorsFor(profile);
     this.#log = kernelLog(description, () => this.#cacheReport(canTime));
     this.#batch = new Batch(device, canTime ? this.#log : undefined);
     this.#kernels = new KernelCache(device, this.#batch.uniformBuffer, (message) => this.#watch(message));

@@ -8,8 +8,6 @@
  * op materialises the matrix.
  */
 import type { AttentionSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, type Call, type Elements, type OpDef, type Sample, type SampleInput } from "../op.ts";
@@ -136,10 +134,7 @@ export const attentionOp: OpDef<AttentionParams> = {
       lse![query] = logTotal;
     });
   },
-  kernel: {
-    wasm: (call) => wasm.attention(specOf(call)),
-    wgsl: (call, profile) => wgsl.attention(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "attention", spec: specOf(call) }),
   vjp({ g: [gO, gLse], x, y: [o, lse], params, needs }) {
     const [q, k, v, ...aux] = x as [Tensor, Tensor, Tensor, ...Tensor[]];
     const none = aux.map(() => null);
@@ -176,10 +171,7 @@ export const attentionBackwardOp: OpDef<AttentionParams> = {
     });
     [dq, dk, dv].forEach((d, i) => outputs[i]!.set(d));
   },
-  kernel: {
-    wasm: (call) => wasm.attentionBackward(specOf(call)),
-    wgsl: (call, profile) => wgsl.attentionBackward(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "attentionBackward", spec: specOf(call) }),
   vjp({ g, x, params, needs }) {
     const [inputs, aux] = [x.slice(0, 6), x.slice(6)];
     const unfused = (floats: readonly Tensor[]): Tensor[] => unfusedBackward(floats, aux, params);

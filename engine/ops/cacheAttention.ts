@@ -4,8 +4,6 @@
  * share one call.
  */
 import type { CacheAttentionSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
@@ -83,10 +81,7 @@ export const cacheAttentionOp: OpDef<CacheAttentionParams> = {
       }
     }
   },
-  kernel: {
-    wasm: (call) => wasm.cacheAttention(specOf(call)),
-    wgsl: (call, profile) => wgsl.cacheAttention(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "cacheAttention", spec: specOf(call) }),
   vjp: ({ g, x, params, needs }) => vjpOf((inputs) => unfused(inputs, params), x, g, needs),
   samples: (rng) => [
     sample(rng, { rows: 3, capacity: 5, heads: 2, kvHeads: 1, headDim: 4 }, [2, 0, 2, 1], [3, 0, 4, 2]),

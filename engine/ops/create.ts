@@ -1,6 +1,4 @@
 /** Making tensors: from host values, filled, counted, random. */
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { currentDevice, type Device } from "../device.ts";
 import { check, fail } from "../errors.ts";
 import { applyOn, type OpDef } from "../op.ts";
@@ -101,10 +99,7 @@ export const fillOp: OpDef<FillParams> = {
   name: "fill",
   infer: (_, { shape, dtype }) => [{ shape, dtype }],
   reference: (_, [y], { params }) => void y!.fill(params.value),
-  kernel: {
-    wasm: ({ params }) => wasm.fill({ count: sizeOf(params.shape), bits: wordOf(params) }),
-    wgsl: ({ params }, profile) => wgsl.fill({ count: sizeOf(params.shape), bits: wordOf(params) }, profile),
-  },
+  kernel: ({ params }) => ({ family: "fill", spec: { count: sizeOf(params.shape), bits: wordOf(params) } }),
   vjp: () => [],
   samples: () => [
     { inputs: [], params: { shape: [3, 5], value: -2.5, dtype: "f32" } },
@@ -193,11 +188,10 @@ export const randomOp: OpDef<RandomParams> = {
       y![i] = (threefry2x32(params.key[0], params.key[1], i >> 1, 0)[i & 1]! >>> 8) * 2 ** -24;
     }
   },
-  kernel: {
-    wasm: ({ params: { shape, key } }) => wasm.random({ count: sizeOf(shape), key0: key[0], key1: key[1] }),
-    wgsl: ({ params: { shape, key } }, profile) =>
-      wgsl.random({ count: sizeOf(shape), key0: key[0], key1: key[1] }, profile),
-  },
+  kernel: ({ params: { shape, key } }) => ({
+    family: "random",
+    spec: { count: sizeOf(shape), key0: key[0], key1: key[1] },
+  }),
   vjp: () => [],
   samples: (rng) =>
     [[], [7], [3, 67]].map((shape) => ({

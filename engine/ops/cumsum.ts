@@ -1,7 +1,5 @@
 /** Running sums along an axis. Linear; the adjoint of a sum from the front is a sum from the end. */
 import type { CumsumSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { apply1, type Call, type OpDef, typed } from "../op.ts";
 import { type AxisOptions, axisOf } from "../operands.ts";
 import { normal } from "../sampling.ts";
@@ -38,10 +36,7 @@ export const cumsumOp: OpDef<CumsumParams> = {
       }
     }
   },
-  kernel: {
-    wasm: (call) => wasm.cumsum(specOf(call)),
-    wgsl: (call, profile) => wgsl.cumsum(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "cumsum", spec: specOf(call) }),
   vjp: ({ g, params: { axis, reverse } }) => [apply1(cumsumOp, [g[0]!], { axis, reverse: !reverse })],
   samples: (rng) => [
     { inputs: [normal(rng, [7])], params: { axis: 0, reverse: false } },

@@ -6,8 +6,6 @@
  * cannot be without waiting for it: where such an id is out of range the result is 0 and nothing is written.
  */
 import type { CastSpec, GatherSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply, apply1, type Call, type Elements, type OpDef, type Sample, type SampleInput, typed } from "../op.ts";
 import { type AxisOptions, axisOf, checkTensor } from "../operands.ts";
@@ -106,10 +104,7 @@ export const gatherOp: OpDef<AxisParams> = {
     return typed(resized(x!.shape, axis, ids!.shape[0]!), x!);
   },
   reference: ([x, ids], [y], call) => readConnected(gatherSpec(call), x!, ids!, y!, false),
-  kernel: {
-    wasm: (call) => wasm.gather(gatherSpec(call)),
-    wgsl: (call, profile) => wgsl.gather(gatherSpec(call), profile),
-  },
+  kernel: (call) => ({ family: "gather", spec: gatherSpec(call) }),
   vjp: ({ g, x: [x, ids], params: { axis } }) => [
     apply1(scatterAddOp, [g[0]!, ids!], { axis, rows: x!.shape[axis]! }),
     null,
@@ -142,10 +137,7 @@ export const scatterAddOp: OpDef<ScatterParams> = {
     return typed(resized(g!.shape, axis, rows), g!);
   },
   reference: ([g, ids], [y], call) => sumConnected(scatterSpec(call), g!, ids!, y!, false),
-  kernel: {
-    wasm: (call) => wasm.scatterAdd(scatterSpec(call)),
-    wgsl: (call, profile) => wgsl.scatterAdd(scatterSpec(call), profile),
-  },
+  kernel: (call) => ({ family: "scatterAdd", spec: scatterSpec(call) }),
   vjp: ({ g, x: [, ids], params: { axis } }) => [apply1(gatherOp, [g[0]!, ids!], { axis }), null],
   samples: (rng) => [
     { inputs: [normal(rng, [7, 3]), integers(rng, [7], 5)], params: { axis: 0, rows: 5 } },
@@ -190,10 +182,7 @@ export const takeAlongOp: OpDef<AxisParams> = {
     return typed(ids!.shape, x!);
   },
   reference: ([x, ids], [y], call) => readConnected(gatherSpec(call), x!, ids!, y!, true),
-  kernel: {
-    wasm: (call) => wasm.takeAlong(gatherSpec(call)),
-    wgsl: (call, profile) => wgsl.takeAlong(gatherSpec(call), profile),
-  },
+  kernel: (call) => ({ family: "takeAlong", spec: gatherSpec(call) }),
   vjp: ({ g, x: [x, ids], params: { axis } }) => [
     apply1(scatterAlongOp, [g[0]!, ids!], { axis, rows: x!.shape[axis]! }),
     null,
@@ -219,10 +208,7 @@ export const scatterAlongOp: OpDef<ScatterParams> = {
     return typed(resized(g!.shape, axis, rows), g!);
   },
   reference: ([g, ids], [y], call) => sumConnected(scatterSpec(call), g!, ids!, y!, true),
-  kernel: {
-    wasm: (call) => wasm.scatterAlong(scatterSpec(call)),
-    wgsl: (call, profile) => wgsl.scatterAlong(scatterSpec(call), profile),
-  },
+  kernel: (call) => ({ family: "scatterAlong", spec: scatterSpec(call) }),
   vjp: ({ g, x: [, ids], params: { axis } }) => [apply1(takeAlongOp, [g[0]!, ids!], { axis }), null],
   samples: (rng) => [
     { inputs: [normal(rng, [3, 1]), integers(rng, [3, 1], 5)], params: { axis: 1, rows: 5 } },
@@ -307,10 +293,7 @@ export const writeRowsOp: OpDef<WriteRowsParams> = {
       if (row >= 0 && row * inner < dest!.length) dest!.set(src!.subarray(n * inner, (n + 1) * inner), row * inner);
     });
   },
-  kernel: {
-    wasm: ({ inputs }) => wasm.writeRows(rowsSpec(inputs)),
-    wgsl: ({ inputs }, profile) => wgsl.writeRows(rowsSpec(inputs), profile),
-  },
+  kernel: ({ inputs }) => ({ family: "writeRows", spec: rowsSpec(inputs) }),
   vjp: () => [null, null, null],
   samples: (rng): Sample<WriteRowsParams>[] =>
     [
@@ -355,10 +338,7 @@ export const castOp: OpDef<CastParams> = {
       y![i] = limit === Infinity ? v : Math.max(-limit, Math.min(Math.trunc(v), limit - 1));
     });
   },
-  kernel: {
-    wasm: (call) => wasm.cast(castSpec(call)),
-    wgsl: (call, profile) => wgsl.cast(castSpec(call), profile),
-  },
+  kernel: (call) => ({ family: "cast", spec: castSpec(call) }),
   vjp: ({ g, x: [x] }) => [g[0] && isFloat(x!.dtype) ? cast(g[0], x!.dtype) : null],
   samples: (rng) => [
     { inputs: [integers(rng, [2, 5], 1000)], params: { dtype: "f32" } },

@@ -5,8 +5,6 @@
  * in the backward pass.
  */
 import type { LogProbsSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { checkpoint, vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, apply1, type Call, type Elements, type NoParams, type OpDef, typed } from "../op.ts";
@@ -76,10 +74,7 @@ export const logProbsOp: OpDef = {
       lse![row] = logTotal;
     }
   },
-  kernel: {
-    wasm: (call) => wasm.logProbs(specOf(call)),
-    wgsl: (call, profile) => wgsl.logProbs(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "logProbs", spec: specOf(call) }),
   vjp({ g: [gLogp, gEntropy, gLse], x: [logits, targets, invTemperature], y: [, entropy, lse], needs }) {
     const zero = gLogp && gEntropy ? null : zerosLike(lse!);
     const inputs = [logits!, targets!, invTemperature!, entropy!, lse!, gLogp ?? zero!, gEntropy ?? zero!];
@@ -129,10 +124,7 @@ export const logProbsBackwardOp: OpDef = {
       });
     }
   },
-  kernel: {
-    wasm: (call) => wasm.logProbsBackward(specOf(call)),
-    wgsl: (call, profile) => wgsl.logProbsBackward(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "logProbsBackward", spec: specOf(call) }),
   vjp: ({ g, x, needs }) => vjpOf(unfusedBackward, x, g, needs),
   samples: (rng) =>
     sampleShapes.map((shape) => {

@@ -7,8 +7,6 @@
  */
 import { type Expr, input } from "../../kernels/expr.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, type SampleInput } from "../op.ts";
 import { checkTensor } from "../operands.ts";
@@ -137,10 +135,7 @@ export const matmulOp: OpDef<MatmulParams> = {
       ACTIVATIONS[activation].op.reference([z], [c!], { inputs: [type], outputs: [type], params: { args: [null] } });
     }
   },
-  kernel: {
-    wasm: (call) => wasm.matmul(specOf(call)),
-    wgsl: (call, profile) => wgsl.matmul(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "matmul", spec: specOf(call) }),
   vjp({ g: [gY], x: [a, b, bias], params, needs }) {
     const { transA, transB, scale, activation } = params;
     const g = activation === null ? gY! : throughActivation(activation, gY!, a!, b!, bias, params);

@@ -3,10 +3,7 @@
  * work on every element type, and (but for reshape, which shares memory) copy, so that every tensor is contiguous.
  */
 import { broadcastStrides } from "../../kernels/pointwise.ts";
-import type { Program, Step } from "../../kernels/kernel.ts";
 import type { CopySpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply1, type Call, type Elements, type OpDef, type Sample } from "../op.ts";
 import { type AxisOptions, axisOf, checkMove } from "../operands.ts";
@@ -49,10 +46,7 @@ function copyOp<P>(def: Omit<OpDef<P>, "kernel" | "reference"> & { spec(call: Ca
     ...def,
     linear: true,
     reference: ([x], [y], call) => copyElements(x!, y!, def.spec(call)),
-    kernel: {
-      wasm: (call) => wasm.copy(def.spec(call)),
-      wgsl: (call, profile) => wgsl.copy(def.spec(call), profile),
-    },
+    kernel: (call) => ({ family: "copy", spec: def.spec(call) }),
   };
 }
 
@@ -74,10 +68,7 @@ export const reshapeOp: OpDef<ShapeParams> = {
     return [{ shape, dtype: x!.dtype }];
   },
   reference: ([x], [y]) => void y!.set(x!),
-  kernel: {
-    wasm: () => fail("reshape: shares memory and has no kernel"),
-    wgsl: () => fail("reshape: shares memory and has no kernel"),
-  },
+  kernel: () => fail("reshape: shares memory and has no kernel"),
   vjp: ({ g, x }) => [reshape(g[0]!, x[0]!.shape)],
   samples: (rng) => [
     { inputs: [normal(rng, [2, 6])], params: { shape: [3, 4] } },
@@ -227,16 +218,6 @@ export function slice(x: Tensor, start: readonly number[], end: readonly number[
   return apply1(sliceOp, [x], { start: from, size });
 }
 
-/** Several steps that fill one output. */
-function assemble<K>(steps: readonly { program: Program<K>; buffers: readonly number[] }[]): Program<K> {
-  return {
-    temps: [],
-    steps: steps.flatMap(({ program, buffers }) =>
-      program.steps.map((step): Step<K> => ({ ...step, buffers: step.buffers.map((b) => buffers[b]!) })),
-    ),
-  };
-}
-
 interface PadParams {
   readonly before: readonly number[];
   readonly after: readonly number[];
@@ -265,18 +246,10 @@ export const padOp: OpDef<PadParams> = {
     y!.fill(0);
     copyElements(x!, y!, padSpec(call));
   },
-  kernel: {
-    wasm: (call) =>
-      assemble([
-        { program: wasm.fill({ count: sizeOf(call.outputs[0]!.shape), bits: 0 }), buffers: [1] },
-        { program: wasm.copy(padSpec(call)), buffers: [0, 1] },
-      ]),
-    wgsl: (call, profile) =>
-      assemble([
-        { program: wgsl.fill({ count: sizeOf(call.outputs[0]!.shape), bits: 0 }, profile), buffers: [1] },
-        { program: wgsl.copy(padSpec(call), profile), buffers: [0, 1] },
-      ]),
-  },
+  kernel: (call) => [
+    { family: "fill", spec: { count: sizeOf(call.outputs[0]!.shape), bits: 0 }, operands: [1] },
+    { family: "copy", spec: padSpec(call), operands: [0, 1] },
+  ],
   vjp: ({ g, x: [x], params: { before } }) => [
     slice(
       g[0]!,
@@ -325,14 +298,7 @@ export const concatOp: OpDef<ConcatParams> = {
     return [{ shape: first.shape.map((n, d) => (d === axis ? length : n)), dtype: first.dtype }];
   },
   reference: (xs, [y], call) => concatSpecs(call).forEach((spec, k) => copyElements(xs[k]!, y!, spec)),
-  kernel: {
-    wasm: (call) =>
-      assemble(concatSpecs(call).map((spec, k) => ({ program: wasm.copy(spec), buffers: [k, call.inputs.length] }))),
-    wgsl: (call, profile) =>
-      assemble(
-        concatSpecs(call).map((spec, k) => ({ program: wgsl.copy(spec, profile), buffers: [k, call.inputs.length] })),
-      ),
-  },
+  kernel: (call) => concatSpecs(call).map((spec, k) => ({ family: "copy", spec, operands: [k, call.inputs.length] })),
   vjp({ g, x, params: { axis } }) {
     let offset = 0;
     return x.map(({ shape }) => {

@@ -4,8 +4,6 @@
  * its unfused formula.
  */
 import type { NormSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply, apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
@@ -69,10 +67,7 @@ export const normOp: OpDef<NormParams> = {
       for (let j = 0; j < spec.cols; j++) y![at + j] = (x![at + j]! - centre) * scale * w![j]! + (b ? b[j]! : 0);
     }
   },
-  kernel: {
-    wasm: (call) => wasm.norm(specOf(call)),
-    wgsl: (call, profile) => wgsl.norm(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "norm", spec: specOf(call) }),
   vjp: ({ g, x: [x, w], params }) => apply(normBackwardOp, [x!, w!, g[0]!], params),
   samples: (rng) =>
     normSamples(rng, (shape, kind) => [shape, [shape.at(-1)!], ...(kind === "layer" ? [[shape.at(-1)!]] : [])]),
@@ -111,10 +106,7 @@ export const normBackwardOp: OpDef<NormParams> = {
     dw!.set(sumW);
     db?.set(sumB);
   },
-  kernel: {
-    wasm: (call) => wasm.normBackward(specOf(call)),
-    wgsl: (call, profile) => wgsl.normBackward(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "normBackward", spec: specOf(call) }),
   vjp: ({ g, x, params, needs }) => vjpOf(([v, w, h]) => unfusedBackward(v!, w!, h!, params), x, g, needs),
   samples: (rng) => normSamples(rng, (shape) => [shape, [shape.at(-1)!], shape]),
 };

@@ -4,8 +4,6 @@
  */
 import { input } from "../../kernels/expr.ts";
 import type { PackTensorsSpec, ReduceSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type NoParams, type OpDef } from "../op.ts";
 import { normal } from "../sampling.ts";
@@ -59,10 +57,7 @@ export const packOp: OpDef<PackParams> = {
     y!.fill(0);
     inputs.forEach((x, i) => y!.set(x, params.offsets[i]));
   },
-  kernel: {
-    wasm: (call) => wasm.packTensors(packSpec(call)),
-    wgsl: (call, profile) => wgsl.packTensors(packSpec(call), profile),
-  },
+  kernel: (call) => ({ family: "packTensors", spec: packSpec(call) }),
   vjp: ({ g: [g], x, params }) =>
     x.map((like, i) => reshape(slice(g!, [params.offsets[i]!], [params.offsets[i]! + like.size]), like.shape)),
   samples: (rng) => [
@@ -97,10 +92,7 @@ export const sumOfSquaresOp: OpDef = {
     for (const v of x!) total += v * v;
     y![0] = total;
   },
-  kernel: {
-    wasm: (call) => wasm.reduce(squaresSpec(call)),
-    wgsl: (call, profile) => wgsl.reduce(squaresSpec(call), profile),
-  },
+  kernel: (call) => ({ family: "reduce", spec: squaresSpec(call) }),
   vjp: ({ g: [g], x: [x] }) => [mul(mul(x!, g!), 2)],
   samples: (rng) => [
     { inputs: [normal(rng, [7])], params: {} },

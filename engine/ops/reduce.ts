@@ -6,8 +6,6 @@
  */
 import { constant, type Expr, input, where as select } from "../../kernels/expr.ts";
 import type { ReduceSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check, fail } from "../errors.ts";
 import { apply1, type Call, type Elements, type OpDef, type Sample, type SampleInput } from "../op.ts";
 import { type AxisOptions, axisOf, checkTensor } from "../operands.ts";
@@ -59,10 +57,7 @@ function reduceOp(
       return [{ shape: [...x.shape.slice(0, start), ...x.shape.slice(end)], dtype: isIndex ? "i32" : x.dtype }];
     },
     reference: ([x, m], [y], call) => reduceElements(spec(call), x!, masked ? m! : undefined, y!),
-    kernel: {
-      wasm: (call) => wasm.reduce(spec(call)),
-      wgsl: (call, profile) => wgsl.reduce(spec(call), profile),
-    },
+    kernel: (call) => ({ family: "reduce", spec: spec(call) }),
     vjp,
     samples: (rng): Sample<ReduceParams>[] =>
       (

@@ -3,8 +3,6 @@
  * together with dimension j + D/2. A rotation is linear and orthogonal, so its derivative is the rotation back.
  */
 import type { RotarySpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
 import type { Rng } from "../random.ts";
@@ -76,10 +74,7 @@ export const rotaryOp: OpDef<RotaryParams> = {
       }
     }
   },
-  kernel: {
-    wasm: (call) => wasm.rotary(specOf(call)),
-    wgsl: (call, profile) => wgsl.rotary(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "rotary", spec: specOf(call) }),
   vjp: ({ g, x: [, positions, cos, sin], params: { inverse } }) => [
     apply1(rotaryOp, [g[0]!, positions!, cos!, sin!], { inverse: !inverse }),
     null,

@@ -3,8 +3,6 @@
  * distribution function at one counter-based random number, and its log-probability.
  */
 import type { SampleSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check } from "../errors.ts";
 import { apply, type Call, type NoParams, type OpDef, type SampleInput } from "../op.ts";
 import { threefry2x32 } from "../random.ts";
@@ -73,10 +71,7 @@ export const sampleOp: OpDef = {
       logProb![r] = (row[drawn]! - top) * (scale === 0 ? 1 : scale) - own;
     }
   },
-  kernel: {
-    wasm: (call) => wasm.sample(specOf(call)),
-    wgsl: (call, profile) => wgsl.sample(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "sample", spec: specOf(call) }),
   vjp: () => [null, null, null, null],
   samples: (rng) =>
     [

@@ -6,8 +6,6 @@
  * (logProbs.ts), which never store a row of probabilities.
  */
 import type { SoftmaxSpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
 import { type AxisOptions, axisOf } from "../operands.ts";
@@ -63,10 +61,7 @@ export const softmaxOp: OpDef<SoftmaxParams> = {
       }
     }
   },
-  kernel: {
-    wasm: (call) => wasm.softmax(specOf(call)),
-    wgsl: (call, profile) => wgsl.softmax(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "softmax", spec: specOf(call) }),
   vjp: ({ g, x, y, params }) => [apply1(softmaxBackwardOp, [y[0]!, g[0]!], params), ...x.slice(1).map(() => null)],
   samples: (rng) =>
     [false, true].flatMap((log): Sample<SoftmaxParams>[] => [
@@ -113,10 +108,7 @@ export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
       }
     }
   },
-  kernel: {
-    wasm: (call) => wasm.softmaxBackward(specOf(call)),
-    wgsl: (call, profile) => wgsl.softmaxBackward(specOf(call), profile),
-  },
+  kernel: (call) => ({ family: "softmaxBackward", spec: specOf(call) }),
   vjp({ g: [h], x: [y, g], params: { log } }) {
     const rowSum = (x: Tensor): Tensor => sum(x, { axis: -1, keepdims: true });
     if (!log) {

@@ -3,8 +3,6 @@
  * and added.
  */
 import type { CopySpec } from "../../kernels/specs.ts";
-import * as wasm from "../../kernels/wasm/index.ts";
-import * as wgsl from "../../kernels/wgsl/index.ts";
 import { check } from "../errors.ts";
 import { apply, type Call, type OpDef } from "../op.ts";
 import { type AxisOptions, axisOf } from "../operands.ts";
@@ -55,20 +53,7 @@ export const splitOp: OpDef<SplitParams> = {
       }
     });
   },
-  kernel: {
-    wasm: (call) => ({
-      temps: [],
-      steps: splitSpecs(call).flatMap((spec, k) =>
-        wasm.copy(spec).steps.map(({ kernel }) => ({ kernel, buffers: [0, 1 + k] })),
-      ),
-    }),
-    wgsl: (call, profile) => ({
-      temps: [],
-      steps: splitSpecs(call).flatMap((spec, k) =>
-        wgsl.copy(spec, profile).steps.map(({ kernel }) => ({ kernel, buffers: [0, 1 + k] })),
-      ),
-    }),
-  },
+  kernel: (call) => splitSpecs(call).map((spec, k) => ({ family: "copy", spec, operands: [0, 1 + k] })),
   vjp: ({ g, y, params: { axis } }) => [
     concat(
       g.map((part, k) => part ?? zerosLike(y[k]!)),

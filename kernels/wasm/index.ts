@@ -5,6 +5,7 @@ export { cacheAttention } from "./cacheAttention.ts";
 export { cast } from "./cast.ts";
 export { copy, fill } from "./copy.ts";
 export { cumsum } from "./cumsum.ts";
+export { custom } from "./custom.ts";
 export { gather, scatterAdd, scatterAlong, takeAlong, writeRows } from "./gather.ts";
 export { logProbs, logProbsBackward } from "./logProbs.ts";
 export { matmul } from "./matmul.ts";

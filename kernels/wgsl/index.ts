@@ -3,6 +3,7 @@ export { cacheAttention } from "./cacheAttention.ts";
 export { cast } from "./cast.ts";
 export { copy, fill } from "./copy.ts";
 export { cumsum } from "./cumsum.ts";
+export { custom } from "./custom.ts";
 export { gather, takeAlong, writeRows } from "./gather.ts";
 export { packTensors } from "./packTensors.ts";
 export { pointwise } from "./pointwise.ts";

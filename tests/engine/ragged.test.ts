@@ -10,6 +10,7 @@ import { tokenLogProbs } from "../../engine/ops/logProbs.ts";
 import { mean } from "../../engine/ops/reduce.ts";
 import { Rng } from "../../engine/random.ts";
 import type { AdapterProfile } from "../../kernels/kernel.ts";
+import { generatorsFor } from "../../kernels/wgsl/generators.ts";
 import { AdamW, forward, initParams, modelConfig, type ModelOptions, type TransformerParams } from "../../nn/index.ts";
 
 /** A device that computes nothing and notes which kernels it was given. */
@@ -20,6 +21,7 @@ function recorder(profile: AdapterProfile, keys: Set<string>): Device {
     kind: "webgpu",
     description: "recorder",
     profile,
+    generators: generatorsFor(profile),
     alloc,
     part: (_whole, _offset, bytes) => alloc(bytes),
     free: () => undefined,

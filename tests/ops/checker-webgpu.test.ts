@@ -14,11 +14,9 @@ vi.setConfig({ testTimeout: 90_000 });
 
 let f64: Device;
 let webgpu: Device;
-let guarded: GuardedDevice;
 beforeAll(async () => {
   f64 = await device("reference");
   webgpu = await device("webgpu", { webgpu: gpuOptions });
-  guarded = new GuardedDevice(webgpu, { schedule: "software" }); // whatever the adapter: the texts are meant
 });
 afterAll(() => [f64, webgpu].forEach((d) => d.dispose()));
 
@@ -52,8 +50,8 @@ function plant(code: string, slip: string): string | undefined {
   return place && code.slice(0, place.index) + replacement + code.slice(place.index + place[0].length);
 }
 
-/** The op with the slip in the last kernel of every program that has a place for it. */
-function withSlip(op: AnyOp, slip: string): { op: AnyOp; planted: () => number } {
+/** A device on which the last kernel of every program has the slip, if it has a place for it. */
+function withSlip(slip: string): { device: Device; planted: () => number } {
   let planted = 0;
   const spoil = (kernel: WgslKernel): WgslKernel => {
     const code = plant(kernel.code(), slip);
@@ -61,22 +59,19 @@ function withSlip(op: AnyOp, slip: string): { op: AnyOp; planted: () => number }
     planted++;
     return { ...kernel, key: `${kernel.key}, ${slip}`, code: () => code };
   };
-  const wgsl: AnyOp["kernel"]["wgsl"] = (call, profile) => {
-    const { temps, steps } = op.kernel.wgsl(call, profile);
-    return {
-      temps,
-      steps: steps.map((step, i) => (i === steps.length - 1 ? { ...step, kernel: spoil(step.kernel) } : step)),
-    };
-  };
-  return { op: { ...op, kernel: { ...op.kernel, wgsl } }, planted: () => planted };
+  const spoilt = new GuardedDevice(webgpu, { schedule: "software" }, ({ temps, steps }) => ({
+    temps,
+    steps: steps.map((step, i) => (i === steps.length - 1 ? { ...step, kernel: spoil(step.kernel) } : step)),
+  })); // `software`, whatever the adapter: its texts are meant
+  return { device: spoilt, planted: () => planted };
 }
 
 /** Whether one sample at least gives a wrong number, or writes where it must not. */
-async function isNoticed(op: AnyOp, wrong: AnyOp): Promise<boolean> {
+async function isNoticed(op: AnyOp, spoilt: Device): Promise<boolean> {
   for (const sample of samplesOf(op)) {
     const right = await evaluate(f64, op, sample);
     try {
-      const got = await evaluate(guarded, wrong, sample);
+      const got = await evaluate(spoilt, op, sample);
       if (right.some((y, k) => !(difference(got[k]!, y) < (op.tolerance ?? 1e-5)))) return true;
     } catch (error) {
       if (!(error instanceof Error) || !/behind the end|was changed/.test(error.message)) throw error;
@@ -103,8 +98,8 @@ describe("a slip in the text of a kernel is noticed", () => {
     const missed: string[] = [];
     for (const slip of Object.keys(SLIPS)) {
       if (HARMLESS[name]?.includes(slip)) continue;
-      const { op: wrong, planted } = withSlip(op, slip);
-      const isFound = await isNoticed(op, wrong);
+      const { device: spoilt, planted } = withSlip(slip);
+      const isFound = await isNoticed(op, spoilt);
       if (planted() === 0) continue;
       slips++;
       if (isFound) noticed++;

@@ -5,7 +5,8 @@
  */
 import type { Backend, BackendOf, Buffer, TypedArray } from "../../engine/backends/backend.ts";
 import { Device } from "../../engine/device.ts";
-import type { AdapterProfile, Program } from "../../kernels/kernel.ts";
+import type { AdapterProfile, Program, WgslKernel } from "../../kernels/kernel.ts";
+import { generatorsFor } from "../../kernels/wgsl/generators.ts";
 
 /**
  * A NaN as f32, an index far outside every table as i32. Each buffer has its own, so that a kernel that copies behind
@@ -21,6 +22,8 @@ interface GuardedBuffer extends Buffer {
 }
 type Kernels = BackendOf<"wasm"> | BackendOf<"webgpu">;
 
+type Change = (program: Program<WgslKernel>) => Program<WgslKernel>;
+
 export class GuardedDevice extends Device {
   readonly #inner: Kernels;
   /** Buffers since the last `verify`, with the op that they were given to last. */
@@ -29,12 +32,13 @@ export class GuardedDevice extends Device {
   /**
    * @param device what computes; it stays usable by itself
    * @param profile the profile for which WGSL is made, the device's own unless given
+   * @param change what is run in the place of a WGSL program, for tests that plant mistakes
    */
-  constructor(device: Device, profile?: AdapterProfile) {
+  constructor(device: Device, profile?: AdapterProfile, change?: Change) {
     const { backend } = device;
     if (backend.kind === "reference") throw new Error("guarded: the reference executor has no kernels to guard");
     const made = new Map<GuardedBuffer, () => string>();
-    super(guard(backend, made, profile));
+    super(guard(backend, made, profile, change));
     this.#inner = backend;
     this.#made = made;
   }
@@ -62,7 +66,12 @@ export class GuardedDevice extends Device {
   override dispose(): void {}
 }
 
-function guard(inner: Kernels, made: Map<GuardedBuffer, () => string>, profile?: AdapterProfile): Backend {
+function guard(
+  inner: Kernels,
+  made: Map<GuardedBuffer, () => string>,
+  profile?: AdapterProfile,
+  change: Change = (program) => program,
+): Backend {
   const none = (): string => "no op";
   let number = 0;
   const alloc = (bytes: number): GuardedBuffer => {
@@ -99,9 +108,10 @@ function guard(inner: Kernels, made: Map<GuardedBuffer, () => string>, profile?:
     const run: BackendOf<"wasm">["run"] = (program, buffers, label) =>
       inner.run(...prepare(program, buffers, label), label);
     const readSync = (buffer: Buffer, bytes: number): ArrayBuffer => inner.readSync!(innerOf(buffer), bytes);
-    return { ...shared, kind: "wasm", run, readSync };
+    return { ...shared, kind: "wasm", generators: inner.generators, run, readSync };
   }
   const run: BackendOf<"webgpu">["run"] = (program, buffers, label) =>
-    inner.run(...prepare(program, buffers, label), label);
-  return { ...shared, kind: "webgpu", run, profile: profile ?? inner.profile };
+    inner.run(...prepare(change(program), buffers, label), label);
+  const own = profile ?? inner.profile;
+  return { ...shared, kind: "webgpu", generators: generatorsFor(own), run, profile: own };
 }

@@ -1,0 +1,46 @@
+/**
+ * How many threads the WebAssembly executor has, and whether there can be any here. The threads themselves
+ * (`threads.ts`) are imported where there are to be some.
+ */
+import { fail } from "../errors.ts";
+
+const MAX_THREADS = 64;
+/** Threads that are used unless a number is given: kernels of small models feed no more. */
+const DEFAULT_THREADS = 8;
+
+/** The few things of Node that are asked. */
+interface NodeProcess {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly getBuiltinModule?: (name: string) => unknown;
+}
+/** Node's `process`, where there is one. */
+export const node = (): NodeProcess | undefined => (globalThis as { process?: NodeProcess }).process;
+
+/** Why threads are impossible here; `undefined` when nothing speaks against them. */
+export function obstacle(): string | undefined {
+  if (typeof SharedArrayBuffer === "undefined") return "no shared memory: the page is not cross-origin isolated";
+  try {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0);
+  } catch {
+    return "the main thread of a page must not wait: create the device in a worker";
+  }
+  return node()?.getBuiltinModule === undefined && typeof Worker === "undefined" ? "no workers" : undefined;
+}
+
+/**
+ * Threads unless the program says: the environment variable `WORLDGRAD_THREADS`, else one per processor, at most 8.
+ * @throws if the variable is not a number from 1 to 64
+ */
+export function defaultThreads(): number {
+  const variable = node()?.env?.["WORLDGRAD_THREADS"];
+  if (variable !== undefined && variable !== "") return checkThreads(Number(variable), "WORLDGRAD_THREADS");
+  const os = node()?.getBuiltinModule?.("node:os") as { availableParallelism(): number } | undefined;
+  const cores = os?.availableParallelism() ?? (globalThis as { navigator?: Navigator }).navigator?.hardwareConcurrency;
+  return Math.max(1, Math.min(cores ?? 1, DEFAULT_THREADS));
+}
+
+/** @throws unless `threads` is a whole number from 1 to 64 */
+export function checkThreads(threads: number, where: string): number {
+  const valid = Number.isInteger(threads) && threads >= 1 && threads <= MAX_THREADS;
+  return valid ? threads : fail(`${where} must be a whole number from 1 to ${MAX_THREADS}, got ${threads}`);
+}
