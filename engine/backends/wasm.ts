@@ -131,7 +131,7 @@ interface Sharing {
 
 class WasmBackend {
   readonly kind = "wasm";
-  readonly generators: Generators<WasmKernel> = families;
+  readonly generators: Generators<WasmKernel> = { ...families };
   readonly description: string;
   readonly #allocator: Allocator;
   readonly #kernels = new Map<string, Compiled>();

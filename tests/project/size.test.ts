@@ -1,12 +1,76 @@
-/** Files that can be read at one sitting. */
-import { expect, it } from "vitest";
+/** Files that can be read at one sitting, and folders that do not grow unnoticed. */
+import { describe, expect, it } from "vitest";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 const MAX_LINES = 400;
+
+/**
+ * Lines of code (neither empty nor comment) that each folder may have. Whoever needs more raises the number in the
+ * commit that needs it and says there what the lines are for; what has become much less is lowered, too.
+ */
+const BUDGETS: Readonly<Record<string, number>> = {
+  kernels: 6460,
+  engine: 6840,
+  nn: 2560,
+  environments: 6120,
+  "rl/episode": 370,
+  "rl/methods": 2980,
+  "rl/rewards": 590,
+  "rl/play": 550,
+  "rl/tasks": 960,
+  "rl/train": 1300,
+  "rl/async": 840,
+  "rl/preferences": 1340,
+  "rl/interop": 370,
+  node: 3560,
+  cli: 210,
+  tools: 5870,
+};
+/** A budget that is further than this above its folder is lowered. */
+const SLACK = 1.05;
+
+/** Lines that are neither empty nor comment. A comment opens at the start of a line, where prettier puts it. */
+export function codeLines(text: string): number {
+  let inComment = false;
+  return text.split("\n").filter((line) => {
+    const own = line.trim();
+    if (!inComment && own.startsWith("/*")) inComment = true;
+    const isCode = own !== "" && !inComment && !own.startsWith("//");
+    if (own.endsWith("*/")) inComment = false;
+    return isCode;
+  }).length;
+}
 
 it(`no source file is over ${MAX_LINES} lines`, () => {
   const sources = projectFiles().filter(isTypeScript);
   expect(sources.length).toBeGreaterThan(100);
   const long = sources.map((path) => [path, readSource(path).split("\n").length - 1] as const);
   expect(long.filter(([, lines]) => lines > MAX_LINES)).toEqual([]);
+});
+
+describe("lines of code per folder", () => {
+  it("are counted without comments", () => {
+    expect(codeLines("/** One. */\nconst x = 1; // why\n\n/*\n * Two.\n */\n  // Three\nconst y = /* 2 */ 3;\n")).toBe(
+      2,
+    );
+  });
+  it("stay in their budgets", () => {
+    const sources = projectFiles().filter(isTypeScript);
+    const counted = Object.entries(BUDGETS).map(([folder, budget]) => {
+      const own = sources.filter((path) => path.startsWith(`${folder}/`));
+      return { folder, budget, lines: own.reduce((sum, path) => sum + codeLines(readSource(path)), 0) };
+    });
+    console.info(counted.map(({ folder, lines, budget }) => `${folder}: ${lines} of ${budget}`).join("\n"));
+    const wrong = counted.filter(({ lines, budget }) => lines > budget || budget > SLACK * lines + 20);
+    expect(wrong).toEqual([]);
+  });
+  it("every folder of the library has one", () => {
+    const folders = new Set(
+      projectFiles()
+        .filter((path) => isTypeScript(path) && /^(kernels|engine|nn|environments|rl|node|cli|tools)\//.test(path))
+        .map((path) => (path.startsWith("rl/") ? path.split("/").slice(0, 2).join("/") : path.split("/")[0]!))
+        .filter((folder) => !folder.endsWith(".ts")),
+    );
+    expect([...folders].filter((folder) => BUDGETS[folder] === undefined)).toEqual([]);
+  });
 });
