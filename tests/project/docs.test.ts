@@ -1,5 +1,5 @@
 /**
- * What README and docs/ say is true: the paths that they name exist, line counts are about right, programs do what the text under
+ * What README, llms.txt and docs/ say is true: the paths that they name exist, line counts are about right, programs do what the text under
  * them shows, and the diffs still fit the files that they change.
  */
 import { spawnSync } from "node:child_process";
@@ -14,7 +14,7 @@ import { applied, blocksOf, hunksOf } from "./diffs.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const PAGES = projectFiles().filter((path) => /^(README|DEVELOPERS|docs\/[\w-]+)\.md$/.test(path));
+const PAGES = projectFiles().filter((path) => /^((README|DEVELOPERS|docs\/[\w-]+)\.md|llms\.txt)$/.test(path));
 /** Made by commands that the pages tell of; not in the repository. */
 const MADE = /^(runs|dist|\.cache|node_modules)(\/|$)/;
 
