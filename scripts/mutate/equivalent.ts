@@ -114,7 +114,7 @@ const PLANS: readonly Equivalent[] = [
 ];
 
 const PASSES: readonly Equivalent[] = [
-  equivalent("rl/train/score.ts", "const ofModel = wanted.filter", ["wanted.filter((name) => !isReferenceSignal(name)) → wanted"], `${COST}: the reference's pass overwrites them`), // prettier-ignore
+  equivalent("rl/train/score.ts", "const ofModel = wanted.filter", ["wanted.filter((name) => !isOfReference(name)) → wanted"], `${COST}: the reference's pass overwrites them`), // prettier-ignore
   equivalent("rl/train/score.ts", "return mul(sampled().logProbs, 1);", ["mul(sampled().logProbs, 1) → sampled().logProbs"], "no two statistics of today are one tensor"), // prettier-ignore
   equivalent("rl/train/score.ts", "return mul(sampled().entropy, 1);", ["mul(sampled().entropy, 1) → sampled().entropy"], "no two statistics of today are one tensor"), // prettier-ignore
   equivalent("rl/train/score.ts", "return mul(plain().entropy, 1);", ["mul(plain().entropy, 1) → plain().entropy"], "no two statistics of today are one tensor"), // prettier-ignore
