@@ -1,10 +1,18 @@
 /**
- * Everything the library knows about an op is one object: its type rule, its definition in plain TypeScript, its
- * kernels, its derivative and where to test it. `engine/ops/*.ts` export these objects; nothing is registered at
- * import.
+ * Everything the library knows about an op is one object, an `OpDef`:
  *
- * Execution is eager: `apply` runs the op at once and, while a gradient is being recorded, remembers what made the
- * result.
+ *     infer      its type rule: shapes and element types of the inputs → those of the outputs
+ *     reference  its definition, in plain TypeScript loops                               (executable.ts)
+ *     kernel     the same as a problem for which every executor has a kernel generator   (executable.ts)
+ *     vjp        its derivative: ∂L/∂outputs → ∂L/∂inputs
+ *     samples    small inputs on which tests compare all of these
+ *
+ * `engine/ops/*.ts` export these objects. There is no registry: importing an op changes nothing.
+ *
+ * Execution is eager: `apply` infers the types, takes memory for the outputs and calls `device.execute`. The reference
+ * executor runs `reference`; the others make a WebAssembly or WGSL program of `kernel`, compile each of its kernels
+ * once, and run it (device.ts, engine/backends/). While a gradient is recorded, the outputs get a note of what made
+ * them (tape.ts); backward.ts goes through these notes and calls `vjp`.
  */
 import type { Device } from "./device.ts";
 import { check, fail } from "./errors.ts";
@@ -20,17 +28,20 @@ export type { Call, Elements } from "./executable.ts";
 /** An op without parameters. */
 export type NoParams = Readonly<Record<never, never>>;
 
-/** What a derivative may use. `g` has one entry per output, `null` where nothing flows back. */
+/** What the derivative of an op y = f(x) may use, where L is the scalar that is differentiated. */
 export interface VjpContext<P> {
+  /** ∂L/∂y of each output; `null` where no gradient flows back. */
   readonly g: readonly (Tensor | null)[];
+  /** The inputs. */
   readonly x: readonly Tensor[];
+  /** The outputs. */
   readonly y: readonly Tensor[];
   readonly params: P;
   /** Which inputs' gradients are wanted; the others may be `null` in the answer. */
   readonly needs: readonly boolean[];
 }
 
-/** A place to test an op. */
+/** Inputs and parameters with which an op is tested. */
 export interface Sample<P> {
   readonly label?: string;
   readonly inputs: readonly SampleInput[];
@@ -47,18 +58,18 @@ export interface OpDef<P = NoParams> extends Executable<P> {
   /** The type rule: the outputs' types, or an error that names the op and the offending types. */
   infer(inputs: readonly TensorType[], params: P): readonly TensorType[];
   /**
-   * Vector-Jacobian product in public ops, one entry per input, so that derivatives of any order and every executor
-   * come free. A gradient that is larger than its input is summed to the input's shape by the engine (un-broadcasting
-   * lives once, there).
+   * Vector-Jacobian product: ∂L/∂x_i = Σ_j g_j · ∂y_j/∂x_i for each input i. It is computed with public ops, so it runs
+   * on every executor, and an outer gradient can record and differentiate it. It may have the shape to which the op
+   * broadcast the input: backward.ts sums it to the input's own.
    */
   vjp(context: VjpContext<P>): readonly (Tensor | null)[];
-  /** Small inputs that reach a size-1 axis, a size that is no multiple of a vector, both sides of a kink. */
+  /** Small inputs, among them an axis of size 1, a size that is no multiple of a SIMD vector, both sides of a kink. */
   samples(rng: Rng): Sample<P>[];
-  /** Linear in its float inputs together: tested by ⟨g, A x⟩ = ⟨Aᵀ g, x⟩ instead of differences. */
+  /** Linear in all its float inputs jointly: tested by ⟨g, A x⟩ = ⟨Aᵀ g, x⟩ instead of finite differences. */
   readonly linear?: boolean;
   /** The single output is input 0 under another shape: memory is shared and no kernel runs. */
   readonly view?: boolean;
-  /** Inputs that are written in place. Such an op has no outputs to record and no derivative. */
+  /** Inputs that are written in place. An op that has any returns no outputs, so nobody calls its `vjp`. */
   overwrites?(params: P): readonly number[];
   /**
    * Relative tolerance of the f32 executors against the f64 reference on `samples`; 1e-5 unless said otherwise, with
@@ -81,7 +92,7 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
   const types = op.infer(inputs, params);
   if (op.view) {
     const view = new Tensor(inputs[0]!.storage, types[0]!.shape, types[0]!.dtype);
-    view.hostInts = inputs[0]!.hostInts;
+    view.hostInts = inputs[0]!.hostInts; // the host's copy of integers, for checks of their range
     return record(op, inputs, [view], params);
   }
   const overwritten = op.overwrites?.(params) ?? [];
@@ -94,15 +105,16 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
   const outputs = types.map(({ shape, dtype }) => {
     checkShape(op.name, shape);
     device.checkDtype(op.name, dtype);
+    // The constructor enters the tensor into the current scope.
     return new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype);
   });
   try {
     device.execute(op, inputs, outputs, params);
   } catch (error) {
-    throw namingScopes(error); // temporary memory may have run out
+    throw namingScopes(error); // if memory ran out: the same error, saying which open scopes hold how much
   }
   for (const i of overwritten) {
-    inputs[i]!.storage.version++;
+    inputs[i]!.storage.version++; // so that a backward pass that needs the old values throws
     inputs[i]!.hostInts = undefined;
   }
   return record(op, inputs, outputs, params);
@@ -130,7 +142,7 @@ function deviceOf(name: string, inputs: readonly Tensor[]): Device {
   return first.device;
 }
 
-/** Shorthand for the type rule of a single float output. */
+/** Shorthand for the type rule of an op with one output, of the element type of `like`. */
 export function typed(shape: Shape, like: TensorType): readonly TensorType[] {
   return [{ shape, dtype: like.dtype }];
 }

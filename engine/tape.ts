@@ -1,6 +1,6 @@
 /**
  * The tape: whether a gradient is being recorded, and the note that is then taken of every op. Reading the tape
- * backwards is `grad.ts`.
+ * backwards is `backward.ts`.
  */
 import { check } from "./errors.ts";
 import type { GraphNode, Tensor } from "./tensor.ts";

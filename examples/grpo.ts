@@ -1,14 +1,14 @@
 /**
  * Multi-turn GRPO + ECHO on tensors and a transformer alone: playing, advantages, weights, loss, update. `trainRl` does
- * the same for any method and world, and a test holds this file to its numbers, bit for bit. `npx tsx examples/grpo.ts`
+ * the same for any method and world; a test demands equal numbers of both, bit for bit. `npx tsx examples/grpo.ts`
  *
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * In a program of your own the imports come from "worldgrad".
  */
 import { add, AdamW, Decoder, device, type Device, forward, fuse, initParams, type Model } from "../index.ts";
-import { modelConfig, mul, outputMatrix, pickHidden, Rng, stopGradient, sum, tensor, type Tensor } from "../index.ts";
-import { tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
+import { modelConfig, mul, outputMatrix, pickHidden, Rng, scope, stopGradient, sum, tensor } from "../index.ts";
+import { type Tensor, tokenLogProbs, type TransformerParams, valueAndGrad } from "../index.ts";
 
 // 1. The world, and how an episode becomes tokens: <|task|> box <|end|> <|act|> digit <|end|> <|obs|> answer <|end|> …
 const TAGS = "<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" ");
@@ -20,12 +20,12 @@ export const taskOf = (seed: number): string => new Rng(seed).choice([..."abcdef
 
 /** The world's answer to an action in turn 0 or 1. */
 export function answer(task: string, turn: number, action: string): { text: string; reward: number; done: boolean } {
-  const right = digit(new Rng(0).split(task)); // the same for ever
+  const right = digit(new Rng(0).split(task)); // split(name): an own stream, which seed and name alone decide
   const done = action === right;
   return { text: (done ? "y" : "n") + right, reward: done ? 1 / (turn + 1) : 0, done };
 }
 
-/** Token ids, who wrote each, and what each is worth: a weight in the policy term, and one in the world term. */
+/** Token ids, who wrote each, and its weights: `policy` for the clipped loss, `world` for −log p. */
 class Episode {
   readonly ids: number[] = [];
   readonly roles: ("prompt" | "tag" | "action" | "observation")[] = [];
@@ -75,16 +75,17 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
   let live = episodes.map((episode, row) => ({ episode, row, rng: rngOf(row), tokens: [...episode.ids], turn: 0 }));
   const action = episodes.map((): number[] => []);
   while (live.length > 0) {
-    const drawn = await decoder.draw(live); // reads the tokens that a row has not read, and draws the next
+    const drawn = await decoder.draw(live); // each row reads its `tokens`, then draws one more with its `rng`
     const isOver = live.map((seat, i) => {
       const { episode, row } = seat;
-      const { id } = drawn[i]![0]!;
+      const { id } = drawn[i]![0]!; // a list, since `draw` can also draw several at once
       episode.append("action", [id]);
-      const known = episode.ids.length - 1;
+      const read = episode.ids.length - 1; // by the decoder: all but the token just drawn
       let over = false;
+      // splice(0) hands the action over and leaves an empty one for the next turn.
       if (id === END) over = episode.react(seat.turn++, action[row]!.splice(0));
-      else if (action[row]!.push(id) === 2) [over, episode.reward] = [true, 0]; // two tokens without an end earn 0
-      seat.tokens = episode.ids.slice(known);
+      else over = action[row]!.push(id) === 2; // two tokens without <|end|>: over, with no answer and no reward
+      seat.tokens = episode.ids.slice(read);
       return over;
     });
     live = live.filter((_, i) => !isOver[i]);
@@ -94,8 +95,9 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
 
 // 3. What each token is worth.
 /**
- * GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group, and the mean over each episode's own tokens.
- * ECHO (arXiv 2605.24517): λ / |O| on the tokens of each episode's answers.
+ * GRPO (arXiv 2402.03300): A = (R − mean) / (std + 1e-4) within the group; the policy term is a mean over an episode's
+ * own tokens, then over all episodes. ECHO (arXiv 2605.24517): λ times the mean of −log p over an episode's answers,
+ * then over the episodes that were answered.
  */
 function weigh(episodes: readonly Episode[], lambda: number): void {
   const answered = episodes.filter((episode) => episode.count("observation") > 0).length;
@@ -103,7 +105,7 @@ function weigh(episodes: readonly Episode[], lambda: number): void {
     const rewards = episodes.filter(({ group }) => group === episode.group).map(({ reward }) => reward);
     const mean = rewards.reduce((a, b) => a + b, 0) / rewards.length;
     const std = Math.sqrt(rewards.reduce((a, b) => a + (b - mean) ** 2, 0) / (rewards.length - 1));
-    const isFlat = Math.max(...rewards) === Math.min(...rewards);
+    const isFlat = Math.max(...rewards) === Math.min(...rewards); // A is exactly 0 then, not a rounding error / 1e-4
     episode.advantage = isFlat ? 0 : (episode.reward - mean) / (std + 1e-4);
     episode.policy = episode.column("action", 1 / (episodes.length * episode.count("action")));
     episode.world = episode.column("observation", lambda / (answered * episode.count("observation")));
@@ -111,7 +113,7 @@ function weigh(episodes: readonly Episode[], lambda: number): void {
 }
 
 // 4. The loss, its gradient, the update.
-/** −min(ρA, clip(ρ, 0.8, 1.2)·A), ρ = e^(lp − old): PPO's clip (arXiv 1707.06347, eq. 7). */
+/** −min(ρA, clip(ρ, 0.8, 1.2)·A), PPO's clip (arXiv 1707.06347, eq. 7); ρ = e^(lp − old): p now / p when sampled. */
 const clipped = fuse("clipped", (lp, old, advantage) => {
   const ratio = lp.sub(old).exp();
   return ratio.mul(advantage).min(ratio.clamp(0.8, 1.2).mul(advantage)).neg();
@@ -119,11 +121,11 @@ const clipped = fuse("clipped", (lp, old, advantage) => {
 type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number };
 type Optimizer = AdamW<TransformerParams>;
 
-/** One optimiser step. The hidden state at t − 1 predicts token t; only tokens with a weight are scored. */
+/** One optimiser step. The hidden state at t − 1 predicts token t; only tokens with a weight are scored, so t > 0. */
 async function update(model: Model, optimizer: Optimizer, episodes: readonly Episode[], lr: number): Promise<Report> {
   const { config, params } = model;
   const on = params.embedding.device;
-  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length);
+  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length); // `trainRl` packs so; the order sets last bits
   const T = rows[0]!.ids.length;
   const ids = new Int32Array(rows.length * T).fill(PAD);
   rows.forEach((row, b) => ids.set(row.ids, b * T));
@@ -133,7 +135,6 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
   const tokens = scored.filter((token) => token.policy > 0 || token.world > 0);
   const index = Int32Array.from(tokens, ({ at }) => at);
   const next = index.map((at) => ids[at + 1]!);
-  const targets = tensor(next, { device: on });
   const column = (name: "policy" | "world" | "advantage"): Tensor =>
     tensor(
       Float64Array.from(tokens, (token) => token[name]),
@@ -141,26 +142,32 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
     );
   const lossOf = valueAndGrad((p: TransformerParams) => {
     const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] }));
+    const targets = tensor(next, { device: on });
     const { logProbs } = tokenLogProbs(pickHidden(hidden_BTC, index), outputMatrix(p), targets);
-    // The policy that played is the policy that learns: ρ is 1, and its gradient is that of lp.
+    // One update per batch: the policy that learns is the one that played, so ρ is 1 and its gradient is that of lp.
     const policyLoss = sum(mul(column("policy"), clipped(logProbs, stopGradient(logProbs), column("advantage"))));
     const worldLoss = sum(mul(column("world"), mul(logProbs, -1)));
     return [add(policyLoss, worldLoss), { policyLoss, worldLoss }];
   });
-  const { aux, grads } = lossOf(params);
-  optimizer.step(grads, lr);
+  const { policyLoss, worldLoss } = scope(() => {
+    const { aux, grads } = lossOf(params);
+    optimizer.step(grads, lr);
+    return aux; // everything else that was made here is freed
+  });
   const reward = episodes.reduce((total, episode) => total + episode.reward, 0) / episodes.length;
-  return { reward, policyLoss: await aux.policyLoss.item(), worldLoss: await aux.worldLoss.item() };
+  const report = { reward, policyLoss: await policyLoss.item(), worldLoss: await worldLoss.item() };
+  for (const x of [policyLoss, worldLoss]) x.dispose();
+  return report;
 }
 
 type StepOptions = Readonly<Record<"groups" | "groupSize" | "lambda" | "lr", number>>;
 
 export async function step(model: Model, optimizer: Optimizer, rng: Rng, options: StepOptions): Promise<Report> {
   const { groups, groupSize, lambda, lr } = options;
-  const draw = (what: string, n: number): Rng => rng.split(what).split(n); // `rng`: all randomness of the step
+  const streamOf = (what: string, n: number): Rng => rng.split(what).split(n); // `rng`: all randomness of the step
   const groupOf = Array.from({ length: groups * groupSize }, (_, i) => Math.floor(i / groupSize));
-  const episodes = groupOf.map((group) => new Episode(group, draw("task", group).int(2 ** 31)));
-  await play(model, episodes, (i) => draw("episode", i));
+  const episodes = groupOf.map((group) => new Episode(group, streamOf("task", group).int(2 ** 31)));
+  await play(model, episodes, (i) => streamOf("episode", i));
   weigh(episodes, lambda);
   return update(model, optimizer, episodes, lr);
 }
@@ -176,7 +183,7 @@ export async function warmStart(on: Device, seed: number): Promise<{ model: Mode
     for (const guess of guesses) {
       guess.append("action", [...encode(digit(rng)), END]);
       guess.policy = guess.column("action", 0);
-      guess.world = guess.column("action", 1 / 32);
+      guess.world = guess.column("action", 1 / 32); // imitation is −log p too: a mean over 16 guesses of 2 tokens
     }
     await update(model, optimizer, guesses, 3e-3);
   }
@@ -188,6 +195,6 @@ if (import.meta.url === new URL(`file://${process.argv[1]}`).href) {
   for (let n = 1; n <= 100; n++) {
     const options = { groups: 8, groupSize: 8, lambda: 0.1, lr: 2e-3 };
     const { reward, worldLoss } = await step(model, optimizer, new Rng(1).split(n), options);
-    if (n % 10 === 0) console.log(`step ${n}: mean reward ${reward.toFixed(2)}, world loss ${worldLoss.toFixed(3)}`);
+    if (n % 10 === 0) console.log(`step ${n}: reward ${reward.toFixed(2)}, λ · world loss ${worldLoss.toFixed(3)}`);
   }
 }

@@ -2,16 +2,19 @@
  * Reinforcement learning for a language agent in one file that imports nothing: derivatives, a transformer, a world
  * that answers, policy gradient, a world model, Adam. `npm run learn` runs it. Is it worth predicting the answers?
  *
- * There are eight safes, each with a code of two digits for a whole run. The world names a safe; the agent writes two
- * words; the world answers yes or no, the safe, and its code. After a no there is one more try, worth half. No reward
- * says a code, every answer does. The loss of a group of episodes with the same safe is the mean over its episodes of
+ * There are eight safes, each with a code of two digits, 0 to 5, for a whole run. The world names a safe; the agent
+ * writes two words; the world answers yes or no, the safe, and its code, also after a wrong try. Then there is one more
+ * try, worth half. A reward only says whether a try was right; an answer says what is right. With p, the probability of
+ * a word after all before it, the loss of a group of episodes with the same safe is the mean over its episodes of
  *
  *     −A · (mean of log p over the agent's words)   GRPO, arXiv 2402.03300; A = (reward − mean) / (std + 1e-4) by group
  *     −λ · (mean of log p over the world's words)   ECHO, arXiv 2605.24517; with λ = 0 rewards alone teach
  *
+ * added up. As ∇E[reward] = E[reward · ∇ log p(episode)], the first makes likelier what earned more than its group (the
+ * advantage A > 0). The second is imitation of the world; it teaches even where a whole group fails, so that A is 0.
  * Opened at once at the end, seeds 0 to 9: 57 % with λ = 0, 97 % with λ = 0.5, 36 % with λ = 0.5 and random codes told.
- * Simplifications: one update for each batch of episodes, so that PPO's ratio is 1 and its clip never acts; no warm
- * start, no KL penalty; one layer, one head, norms without gains. A test compares all of it with nn/ and rl/.
+ * Simplifications: one update per batch of episodes, so that p is still what it was in play and PPO, which clips p's
+ * ratio to that, has nothing to clip; no warm start, no KL penalty; one layer, one head, norms without gains.
  */
 // 1. Derivatives. A Value is a vector and what it was computed from. `pull` is given g = ∂L/∂(this) and adds its share
 // to the grad of each parent (chain rule): ∂L/∂parent += g · ∂(this)/∂parent. A matrix is a list of rows, each a Value.
@@ -20,7 +23,7 @@ export type Matrix = readonly Value[];
 export function value(data: number[], parents: Matrix = [], pull: Value["pull"] = () => {}): Value {
   return { data, grad: data.map(() => 0), parents, pull };
 }
-/** Adds ∂L/∂x to the grad of every x behind L, one number. A Value pulls after all Values that use it have pulled. */
+/** Adds ∂L/∂x to the grad of every x behind L, which is a single number. A Value pulls after all that use it have. */
 export function backward(L: Value): void {
   const sorted = new Set<Value>(); // parents first
   const visit = (x: Value): void => {
@@ -36,8 +39,7 @@ export function backward(L: Value): void {
 const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i));
 const sum = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0);
 const dot = (a: readonly number[], b: readonly number[]): number => a.reduce((total, x, i) => total + x * b[i]!, 0);
-/** y += c · x */
-const addTo = (y: number[], x: readonly number[], c: number): void => x.forEach((v, i) => (y[i]! += c * v));
+const addTo = (y: number[], x: readonly number[], c: number): void => x.forEach((v, i) => (y[i]! += c * v)); // y += c·x
 /** y_i = c · row_i · x */
 export function linear(rows: Matrix, x: Value, c = 1): Value {
   const y = rows.map((row) => c * dot(row.data, x.data));
@@ -74,7 +76,7 @@ export function swiglu(a: Value, b: Value): Value {
     g.forEach((d, i) => (b.grad[i]! += d * a.data[i]! * s[i]!));
   });
 }
-/** y = r · x, r = 1 / √(mean of x² + ε), RMSNorm (arXiv 1910.07467); ∂r/∂x = −r³ · x / n */
+/** y = r · x, r = 1 / √(mean of x² + ε), RMSNorm (arXiv 1910.07467); ∂y_j/∂x_i = r · ([i = j] − y_i · y_j / n) */
 export function rmsNorm(x: Value): Value {
   const n = x.data.length;
   const r = 1 / Math.sqrt(dot(x.data, x.data) / n + 1e-6);
@@ -82,7 +84,7 @@ export function rmsNorm(x: Value): Value {
   return value(y, [x], (g) => g.forEach((d, i) => (x.grad[i]! += r * (d - (y[i]! * dot(g, y)) / n))));
 }
 
-// 2. The transformer: one layer, one head. V words, T at most in an episode, C channels, F in the MLP; [rows, columns].
+// 2. The transformer: one layer, one head. V words, T of them in an episode at most, C channels, F inside the MLP.
 const [V, T, C, F] = [16, 13, 16, 32];
 const SQUARES = { q: [C, C], k: [C, C], v: [C, C], o: [C, C] };
 const SHAPES = { words: [V, C], positions: [T, C], ...SQUARES, gate: [F, C], up: [F, C], down: [C, F], output: [V, C] };
@@ -97,11 +99,11 @@ export function initModel(rng: () => number): Model {
   const row = (columns: number): Value => value(times(columns, () => 0.7 * rng() - 0.35));
   const matrices = Object.entries(SHAPES).map(([name, [rows, columns]]) => [name, times(rows!, () => row(columns!))]);
   const model = Object.fromEntries(matrices) as Model;
-  for (const { data } of model.positions) data.fill(0); // what is learnt of a word in one place holds in all at first
+  for (const { data } of model.positions) data.fill(0); // at first a word means the same in every place
   return model;
 }
 
-/** Reads a word; returns the probabilities of the next. The cache holds the words until here: nothing looks ahead. */
+/** Reads a word; returns the probabilities of the next. The cache has the keys and values of all words until here. */
 function read(m: Model, cache: Record<"keys" | "values", Value[]>, word: number): Value {
   const x = add(m.words[word]!, m.positions[cache.keys.length]!);
   const a = rmsNorm(x);
@@ -114,15 +116,15 @@ function read(m: Model, cache: Record<"keys" | "values", Value[]>, word: number)
   return softmax(linear(m.output, rmsNorm(z)));
 }
 
-// 3. The world, and an episode in it.
-export const WORDS: readonly string[] = [..."abcdefgh", ..."012345", "no", "yes"];
+// 3. The world, and an episode in it. Playing builds the graph: each logProb is a Value that leads back to the model.
+export const WORDS: readonly string[] = [..."abcdefgh", ..."012345", "no", "yes"]; // safe i is also word i
 const randomCode = (rng: () => number): number[] => [0, 1].map(() => WORDS.indexOf("0") + Math.floor(6 * rng()));
-/** An index with the probabilities p, from a uniform u; it is below 1 − 4e-10, so rounding in the sum does no harm. */
+/** Draws i with probability p_i. As u < 1 − 4e-10 and a rounded sum of p is closer to 1, some i is always found. */
 const draw = (p: readonly number[], u: number): number => p.findIndex((_, i) => u < sum(p.slice(0, i + 1)));
 export type Word = { by: "agent" | "world"; word: number; logProb: Value };
 export type Episode = { words: readonly Word[]; reward: number };
 export type Outcome = { reward: number; worldLoss: number };
-/** @param lies the control: the world answers with any code */
+/** @param lies the control: each answer tells a new random code; its yes or no and its safe stay true */
 export function play(model: Model, safe: number, code: readonly number[], lies: boolean, rng: () => number): Episode {
   const words: Word[] = [];
   const cache = { keys: [], values: [] };
@@ -149,10 +151,8 @@ export function lossOf(group: readonly Episode[], lambda: number): Value {
     const factor = { agent: (reward - mean) / (std + 1e-4), world: lambda };
     return words.map(({ by }) => -factor[by] / words.filter((word) => word.by === by).length / group.length);
   });
-  return mix(
-    value(weights),
-    group.flatMap(({ words }) => words.map(({ logProb }) => logProb)),
-  );
+  const logProbs = group.flatMap(({ words }) => words.map(({ logProb }) => logProb));
+  return mix(value(weights), logProbs);
 }
 
 /** Trains an agent: in each step it plays eight episodes with each safe. Returns outcomes by tenths of the steps. */
@@ -166,7 +166,7 @@ export function train(lambda: number, lies: boolean, seed: number, steps: number
   for (let step = 1; step <= steps; step++) {
     for (const [safe, code] of codes.entries()) {
       const group = times(8, () => play(model, safe, code, lies, rng));
-      backward(lossOf(group, lambda));
+      backward(lossOf(group, lambda)); // the groups' gradients add up in grad; Adam divides their scale out
       for (const { words, reward } of group) {
         const world = words.flatMap(({ by, logProb }) => (by === "world" ? logProb.data : []));
         tenths[Math.floor((10 * (step - 1)) / steps)]!.push({ reward, worldLoss: -sum(world) / world.length });
@@ -185,7 +185,7 @@ export function train(lambda: number, lies: boolean, seed: number, steps: number
   return tenths;
 }
 
-/** Trains three agents. A line says how often one opened the safe at once, in tenths of its run, and its world loss. */
+/** Trains three agents. A line: how often one opened the safe at once, by tenths of its run; mean −log p of answers. */
 export function run(seed = 0, steps = 60): string[] {
   const agents = [{ lambda: 0 }, { lambda: 0.5 }, { lambda: 0.5, lies: true }];
   return agents.map(({ lambda, lies = false }) => {

@@ -78,7 +78,7 @@ interface Page {
   readonly budget: number;
 }
 const TENSORS = `export { tensor, scope, valueAndGrad, device } from "./engine/index.js";`;
-const TRANSFORMER = `export { AdamW, Decoder, forward, generate, initParams, logits, modelConfig } from "./nn/index.js";`;
+const NN = `export { AdamW, Decoder, forward, generate, initParams, logits, modelConfig } from "./nn/index.js";`;
 const PAGES: readonly Page[] = [
   {
     name: "five ops, gradient",
@@ -87,12 +87,12 @@ const PAGES: readonly Page[] = [
   },
   {
     name: "train and generate",
-    text: `${TENSORS} export { logProbs, mean } from "./engine/index.js"; ${TRANSFORMER}`,
+    text: `${TENSORS} export { logProbs, mean } from "./engine/index.js"; ${NN}`,
     budget: 60 * 1024,
   },
   {
     name: "… and GRPO + ECHO",
-    text: `${TENSORS} ${TRANSFORMER} export { echo, grpo, ppoClip, trainRl } from "./rl/index.js";`,
+    text: `${TENSORS} ${NN} export { echo, grpo, ppoClip, trainRl } from "./rl/index.js";`,
     budget: 92 * 1024,
   },
 ];

@@ -14,7 +14,7 @@
  *
  * Node: worker_threads, which do not keep the process alive. Browsers: Web Workers, where pages are cross-origin
  * isolated, and from a worker only, because the main thread of a page must not wait; `obstacle` in `threadCount.ts`
- * says why where it is impossible. What this is not: a scheduler of several kernels at once, or of anything but kernels.
+ * says why where it is impossible. What this is not: a scheduler of several kernels at once, or of other work.
  */
 import { fail, KernelFailure } from "../errors.ts";
 import { node } from "./threadCount.ts";

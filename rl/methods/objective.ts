@@ -132,7 +132,7 @@ export const betaOf = ({ kl }: Pick<Objective, "kl">): number =>
 export const entropyOf = ({ entropy = 0 }: Pick<Objective, "entropy">): number =>
   typeof entropy === "number" ? entropy : entropy.coefficient;
 
-/** The statistics that some part of the objective reads, in the order of SIGNALS. */
+/** The statistics that some part of the objective reads, in the order of `TOKEN_STATISTICS`. */
 export function statisticsOf(objective: Objective): TokenStatistic[] {
   const { advantage, policyLoss, tokenWeights, importanceCorrection, kl } = objective;
   const wanted = new Set<TokenStatistic>([

@@ -3,10 +3,16 @@
  *
  *     play → score → advantages → weights → (pack → loss → gradient → update) once per pass → report
  *
- * Each stage is one function; the import says in which file. `weigh` turns the episodes into rows: each row has the
- * tokens of an episode and, in columns (rl/methods/columns.ts), everything that the loss is told of them. Whatever
- * depends on the whole step is settled in these columns, so that the loss is a plain weighted sum and may be split into
- * micro-batches in any way.
+ *     play        groups of episodes, several of each task
+ *     score       log-probabilities, entropies, values, as far as the objective asks for any (GRPO + ECHO: for none)
+ *     advantages  rewards → a number A for each of the agent's tokens; GRPO: (R − mean) / (std + 1e-4) within a group
+ *     weights     how much a token counts in a term; ECHO: λ / (|O| · episodes with an answer), O its answers' tokens
+ *     loss        Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + …, where PPO's ℓ_policy is −min(ρA, clip(ρ)·A)
+ *
+ * A pass is one use of the same episodes. Each stage is one function; the import says in which file. `weigh` turns the
+ * episodes into rows: each has the tokens of an episode and, in columns (rl/methods/columns.ts), everything that the
+ * loss is told of them. Whatever depends on the whole step is settled in these columns, so that the loss is a plain
+ * weighted sum and may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
 import { type Rng, scope } from "../../engine/index.ts";
@@ -33,23 +39,23 @@ export interface TrainerOptions {
   readonly template: Template;
   readonly optimizer: AdamW<TransformerParams>;
   readonly lr: Schedule;
-  /** Padded tokens at most in one micro-batch. */
+  /** A micro-batch has at most so many tokens, padding included. */
   readonly maxBatchTokens?: number;
 }
 
 /** What a step of reinforcement learning needs. */
 export interface StepOptions extends TrainerOptions, GradientOptions, DataOptions {
+  /** The method: how advantages are estimated, the policy loss, world losses, penalties (rl/methods/objective.ts). */
   readonly objective: Objective;
-  /** Passes over each batch of episodes; default 1, exactly on-policy. More need a loss with a ratio. */
+  /** Passes over each batch of episodes; default 1. In later ones the policy has moved: the loss must have a ratio. */
   readonly iterations?: number;
-  /** The frozen policy that KL penalties and token statistics of a reference refer to. */
+  /** The frozen policy that a KL penalty compares with; some token statistics are read from it, too. */
   readonly reference?: Model;
-  /** For objectives whose estimator needs values. */
+  /** Predicts returns, for objectives whose advantages need such predictions (PPO). */
   readonly critic?: Critic;
   /**
-   * The episodes were played by an older policy: unless the objective has an importance correction or V-trace, ratios
-   * refer to what the sampler recorded, also in the first pass; a loss without a ratio needs one of the two. Default
-   * false.
+   * Whether an older policy played the episodes; default false. Then an importance correction or V-trace has to make up
+   * for it, or else the loss must have a ratio, and ratios refer to what the sampler recorded, in the first pass too.
    */
   readonly offPolicy?: boolean;
   /** All randomness of step n comes from `rng.split(n)`. */
@@ -66,15 +72,18 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const isCount = Number.isInteger(iterations) && iterations >= 1;
   check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
   checkOffPolicy(options.objective, options);
+  // Dynamic sampling has played other groups in place of those whose rewards are equal; the policy term omits any left.
   const objective = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
   const packing = packingOf(options);
   const learningRate = options.lr(step);
 
   const episodes = await play(options, source, step);
   if (episodes === null) return null;
-  const { trajectories, own } = episodes;
+  const { trajectories, own } = episodes; // own: what this policy played now without help; the rest: guesses, replays
+  // Which log-probabilities the ratios refer to: "exact", "before" or "recorded" (score.ts).
   const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
   const facts = { ...episodes, objective, ratios, learningRate };
+  // An episode is masked if its environment failed: nothing of it is trained.
   if (trajectories.every((t) => t.masked)) return reportOf(step, { ...facts, ...untrained(trajectories) });
 
   const asked = { model, reference, head: critic?.head };
@@ -82,20 +91,21 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const advantages = advantagesOf(objective, trajectories, step, statistics);
   const rows = weigh(objective, trajectories, advantages, step, statistics, ratios);
 
-  // If no token has a weight (all groups are without spread, and such groups are left out), there is nothing to train.
-  const count = rows.some((row) => hasScored(row)) ? iterations : 0;
+  // If no token has a weight (`dropConstantGroups` left out every group, and no world is learnt), nothing is trained.
+  const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
   const weighted = { rows, statistics, ratios, packing };
-  const gradients = count > 0 ? await gradientMetrics(model, objective, weighted, step, options) : {};
+  // A measurement in every 64th step, which training does not read: the angle of world and policy gradient.
+  const gradients = passCount > 0 ? await gradientMetrics(model, objective, weighted, step, options) : {};
   const passes: PassResult[] = [];
-  for (let pass = 0; pass < count; pass++) {
+  for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain(options, rows, step);
     const how = { ...packing, lr: learningRate, ratios, ...(critic ? { critic } : {}) };
     passes.push(await optimizerStep(model, optimizer, current, objective, how));
   }
 
   const report = reportOf(step, { ...facts, statistics, advantages, rows, gradients, passes });
-  if (count > 0) steer(objective, report.metrics, trajectories);
-  objective.advantage.observe?.(own);
+  if (passCount > 0) adaptCoefficients(objective, report.metrics, trajectories);
+  objective.advantage.observe?.(own); // for estimators that remember rewards of earlier steps
   return report;
 }
 
@@ -141,7 +151,10 @@ const untrained = (trajectories: readonly Trajectory[]) => ({
   passes: [],
 });
 
-/** The rows of a later pass: what the policy loss computes over the step is that of the policy as it is now. */
+/**
+ * The rows of a later pass. Some policy losses choose tokens by comparing all of a step (Clip-Cov, KL-Cov, M2PO): that
+ * choice, the column `prepared`, is made anew with the policy as it is now. All other columns stay.
+ */
 async function preparedAgain(
   options: StepOptions,
   rows: readonly TokenRow[],
@@ -154,8 +167,8 @@ async function preparedAgain(
   return withPrepared(objective.policyLoss, rows, step, logProbs);
 }
 
-/** Coefficients that follow what was measured. */
-function steer({ kl, entropy }: Objective, metrics: Metrics, trajectories: readonly Trajectory[]): void {
+/** Adaptive coefficients, of the entropy bonus and the KL penalty, follow what was measured in this step. */
+function adaptCoefficients({ kl, entropy }: Objective, metrics: Metrics, trajectories: readonly Trajectory[]): void {
   if (typeof entropy === "object") entropy.update(metrics["entropy"] ?? NaN);
   if (typeof kl?.beta === "object" && metrics["kl"] !== undefined) {
     kl.beta.update(metrics["kl"], rolloutsOf(trajectories).length);
