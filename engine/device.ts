@@ -6,7 +6,7 @@
  * split into chunks loads the one that it uses.
  */
 import type { Backend, BackendKind, Buffer } from "./backends/backend.ts";
-import { programOf } from "../kernels/kernel.ts";
+import { programOf } from "../kernels/program.ts";
 import { createReferenceBackend } from "./backends/reference.ts";
 import type { WebgpuOptions } from "./backends/webgpu.ts";
 import { probeWebgpu } from "./backends/webgpu-api.ts";

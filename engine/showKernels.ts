@@ -1,5 +1,5 @@
 /** The kernels of an op as text, for people. */
-import { programOf } from "../kernels/kernel.ts";
+import { programOf } from "../kernels/program.ts";
 import { generatorsFor } from "../kernels/wgsl/generators.ts";
 import type { Call, Executable } from "./executable.ts";
 

@@ -6,8 +6,6 @@
  * change from step to step (dimensions, learning rates, offsets) is an argument and never part of the code. Tiles,
  * ranks, transposes, epilogues and expressions are written into the code and therefore belong to the key.
  */
-import type { Families, Problem, ProblemOf } from "./specs.ts";
-
 /** A WGSL compute kernel with entry point `main`. `@group(0)` holds the buffers in order, then the uniforms. */
 export interface WgslKernel {
   readonly key: string;
@@ -69,41 +67,6 @@ export interface Program<K> {
 export function single<K>(kernel: K, buffers: number): Program<K> {
   return { temps: [], steps: [{ kernel, buffers: Array.from({ length: buffers }, (_, i) => i) }] };
 }
-
-/** The generators of an executor: for each family a function from its problem to a program. */
-export type Generators<K> = { readonly [F in keyof Families]: (spec: Families[F]) => Program<K> };
-
-/**
- * The program of an op: those of its problems, one after the other, with the op's operands in the place of the
- * families' buffers.
- * @param operands how many inputs and outputs the op has; temporaries are counted from there
- */
-export function programOf<K>(
-  work: Problem | readonly Problem[],
-  operands: number,
-  generators: Generators<K>,
-): Program<K> {
-  if ("family" in work) {
-    if (work.operands === undefined) return generate(work, generators); // the usual case, without copies
-    return programOf([work], operands, generators);
-  }
-  const all = Array.from({ length: operands }, (_, k) => k);
-  const temps: number[] = [];
-  const steps = work.flatMap((problem) => {
-    const program = generate(problem, generators);
-    const own = problem.operands ?? all;
-    const firstTemp = operands + temps.length - own.length;
-    temps.push(...program.temps);
-    return program.steps.map(({ kernel, buffers }) => ({
-      kernel,
-      buffers: buffers.map((b) => own[b] ?? firstTemp + b),
-    }));
-  });
-  return { temps, steps };
-}
-
-const generate = <K, F extends keyof Families>({ family, spec }: ProblemOf<F>, generators: Generators<K>): Program<K> =>
-  generators[family](spec);
 
 /** What a WGSL generator may know of the adapter. It cannot know the subgroup size: only a running shader does. */
 export interface AdapterProfile {

@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { format } from "prettier";
 import * as ops from "../engine/ops/index.ts";
 import { isFloat } from "../engine/types.ts";
-import { type Generators, programOf } from "../kernels/kernel.ts";
+import { type Generators, programOf } from "../kernels/program.ts";
 import * as wasm from "../kernels/wasm/index.ts";
 import { generatorsFor } from "../kernels/wgsl/generators.ts";
 import { type AnyOp, type AnySample, allOps, samplesOf } from "../tests/support/opChecks.ts";

@@ -2,7 +2,8 @@
  * The contract between the engine and an executor: allocate, free, write, read, run. A backend knows no op by name and
  * no shape; it gets buffers and programs (pure data from `kernels/`).
  */
-import type { AdapterProfile, Generators, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
+import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../../kernels/kernel.ts";
+import type { Generators } from "../../kernels/program.ts";
 
 export type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array;
 

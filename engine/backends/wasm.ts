@@ -7,7 +7,8 @@
  * threads. Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints
  * times and hit rates (`debug.ts`).
  */
-import type { Generators, Program, WasmKernel } from "../../kernels/kernel.ts";
+import type { Program, WasmKernel } from "../../kernels/kernel.ts";
+import type { Generators } from "../../kernels/program.ts";
 import * as families from "../../kernels/wasm/index.ts";
 import { I32x4, kernelModule, load, withSharedMemory } from "../../kernels/wasm/assembler.ts";
 import { hitRate, type KernelLog, kernelLog } from "../debug.ts";

@@ -12,7 +12,8 @@
  * it; nothing is silently zero and nothing hangs. What this is not: it knows no op and no shape, and it cannot read
  * synchronously.
  */
-import type { AdapterProfile, Generators, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
+import type { AdapterProfile, MatmulRung, Program, WgslKernel } from "../../kernels/kernel.ts";
+import type { Generators } from "../../kernels/program.ts";
 import { generatorsFor } from "../../kernels/wgsl/generators.ts";
 import { check, fail, WorldgradError } from "../errors.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";

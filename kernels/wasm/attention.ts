@@ -29,7 +29,7 @@ import {
   TILE,
   UNIT_ROWS,
 } from "./attentionTiles.ts";
-import { forKeys, SEEN_BYTES, type Sight, sightOf } from "./attentionSight.ts";
+import { forKeys, SEEN_BYTES, type KeyMask, keyMaskOf } from "./attentionMask.ts";
 import { exp2Fraction, log, powerWeight } from "./math.ts";
 
 /** The reference of a query that has seen nothing, which is also its log-sum-exp. */
@@ -92,7 +92,7 @@ function forwardModule(headDim: number, causal: boolean, mask: AttentionSpec["ma
         heads: p.heads,
         k: f.let(p.k.at(key0)),
         v: f.let(p.v.at(key0)),
-        sight: sightOf(f, p, batch, mask, causal),
+        keyMask: keyMaskOf(f, p, batch, mask, causal),
       };
       f.for(first, f.let(first.add(UNIT_ROWS).min(p.queries)), TILE, (t) => queryTile(f, h, t));
     });
@@ -118,7 +118,7 @@ interface Head {
   readonly spare: I32;
   /** The scale of scores, times log₂e. */
   readonly scale: F32x4;
-  readonly sight: Sight;
+  readonly keyMask: KeyMask;
 }
 
 /** 2^(s − reference), where the reference is an integer and at least the integer nearest to s. */
@@ -134,7 +134,7 @@ const lseOf = (f: FunctionBuilder, reference: F32x4, total: F32x4): F32x4 =>
 
 /** Computes queries t … t + 3 over all keys that one of them sees. */
 function queryTile(f: FunctionBuilder, h: Head, t: Var<I32>): void {
-  const { queries, keys } = h.sight;
+  const { queries, keys } = h.keyMask;
   const q = neighbours(f, h.q, t, h.queryStride, queries);
   const o = rowPointers(f, h.o, t, h.queryStride, queries, h.spare);
   o.forEach((row) => clearRow(f, row, h.size));
@@ -143,7 +143,7 @@ function queryTile(f: FunctionBuilder, h: Head, t: Var<I32>): void {
   const block = newBlock(f);
   /** The largest of the block's scores. */
   const highest = f.let(F32x4.of(NOTHING));
-  forKeys(f, h.sight, t, block, {
+  forKeys(f, h.keyMask, t, block, {
     add: (j, count, seen) => {
       const scores = dots(f, q, neighbours(f, h.k, j, h.keyStride, seen && keys), h.size);
       scores.forEach((s, c) => {

@@ -12,7 +12,7 @@
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionBackwardSpec } from "../specs.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
-import { forKeys, SEEN_BYTES, type Sight, sightOf } from "./attentionSight.ts";
+import { forKeys, SEEN_BYTES, type KeyMask, keyMaskOf } from "./attentionMask.ts";
 import {
   addColumns,
   addRows,
@@ -83,7 +83,7 @@ function backwardModule(headDim: number, causal: boolean, mask: Mask): Uint8Arra
         zeros,
         lost: f.let(zeros.add(rowBytes(headDim))),
       };
-      const sight = sightOf(f, p, batch, mask, causal);
+      const keyMask = keyMaskOf(f, p, batch, mask, causal);
       clearRow(f, zeros, headDim);
       f.for(0, p.keys, 1, (j) => [dk, dv].forEach((base) => clearRow(f, base.at(j.mul(keyStride)), headDim)));
       const lastHead = f.let(firstHead(kvHead.add(1), p.heads, p.kvHeads));
@@ -101,7 +101,7 @@ function backwardModule(headDim: number, causal: boolean, mask: Mask): Uint8Arra
           const [q, g, o] = [p.q, p.g, p.o].map((base) => rows(base, zeros)) as [Pointers, Pointers, Pointers];
           const dq = rows(p.dq, memory.lost);
           const delta = rowDots(f, g, o, headDim);
-          queryTile(f, { q, g, dq, lse, delta, k, v, dk, dv, keyStride, scale, headDim, memory }, sight, t);
+          queryTile(f, { q, g, dq, lse, delta, k, v, dk, dv, keyStride, scale, headDim, memory }, keyMask, t);
         });
       });
     });
@@ -126,13 +126,13 @@ interface Tile {
   readonly memory: { readonly p: I32; readonly ds: I32; readonly seen: I32 };
 }
 
-function queryTile(f: FunctionBuilder, tile: Tile, sight: Sight, t: Var<I32>): void {
+function queryTile(f: FunctionBuilder, tile: Tile, keyMask: KeyMask, t: Var<I32>): void {
   const { q, g, dq, k, v, dk, dv, keyStride, headDim, memory } = tile;
   dq.forEach((row) => clearRow(f, row, headDim));
   const block = newBlock(f);
-  forKeys(f, sight, t, block, {
+  forKeys(f, keyMask, t, block, {
     add: (j, count, seen) => {
-      const columns = (base: I32): Pointers => neighbours(f, base, j, keyStride, seen && sight.keys);
+      const columns = (base: I32): Pointers => neighbours(f, base, j, keyStride, seen && keyMask.keys);
       const scores = dots(f, q, columns(k), headDim);
       const gradients = dots(f, g, columns(v), headDim);
       keep(f, block, j, count, [

@@ -1,5 +1,6 @@
 /** The WGSL generators of one adapter. */
-import type { AdapterProfile, Generators, Program, WgslKernel } from "../kernel.ts";
+import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
+import type { Generators } from "../program.ts";
 import type { Families } from "../specs.ts";
 import * as families from "./index.ts";
 

@@ -18,7 +18,7 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/ind
 import { UsageError } from "../flags.ts";
 import type { DataFlags, MethodFlags } from "./commandLine.ts";
 import { CURRICULA, only } from "./parts.ts";
-import { parsePlan, type Plan, scheduleOf, valuesOfPlan } from "./schedules.ts";
+import { parseSchedule, type ScheduleData, scheduleOf, valuesOfSchedule } from "./schedules.ts";
 import { once, type Settings } from "./settings.ts";
 import { checkYardstick, isYardstick } from "./yardsticks.ts";
 
@@ -34,8 +34,8 @@ export interface CurriculumSettings
 
 export interface DataSettings {
   /** The temperature in training, in place of the rollout's; evaluations keep the rollout's. */
-  readonly temperature?: Plan;
-  readonly exploration?: { readonly epsilon: Plan; readonly choose?: "random" | "expert" };
+  readonly temperature?: ScheduleData;
+  readonly exploration?: { readonly epsilon: ScheduleData; readonly choose?: "random" | "expert" };
   readonly curriculum?: CurriculumSettings;
   readonly dynamicSampling?: DynamicSamplingOptions;
   readonly expertPrefix?: Pick<ExpertPrefixOptions, "maxPrefix">;
@@ -61,11 +61,11 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   }
   const temperature = temperatureOf(flags, set);
   const { choose } = set["exploration"] ?? {};
-  const explore = once("--explore", planOf("--explore", flags.explore), "exploration.epsilon", set);
+  const explore = once("--explore", scheduleDataOf("--explore", flags.explore), "exploration.epsilon", set);
   if (explore === undefined && choose !== undefined) {
     throw new UsageError("--set exploration.choose is about --explore; add --explore X");
   }
-  const largest = explore === undefined ? 0 : Math.max(...valuesOfPlan(explore));
+  const largest = explore === undefined ? 0 : Math.max(...valuesOfSchedule(explore));
   if (largest > 1) throw new UsageError(`--explore: expected probabilities, got ${largest}`);
   const curriculum = curriculumOf(flags.curriculum, set["curriculum"] ?? {});
   const perStep = once("--replay", flags.replay, "replay.perStep", set);
@@ -88,16 +88,21 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
 }
 
 /** The sampling temperature that the flags name. */
-export function temperatureOf(flags: Pick<DataFlags, "temperature">, set: Settings): Plan | undefined {
-  const plan = once("--temperature", planOf("--temperature", flags.temperature), "rollout.temperature", set);
-  if (plan !== undefined && valuesOfPlan(plan).includes(0)) {
+export function temperatureOf(flags: Pick<DataFlags, "temperature">, set: Settings): ScheduleData | undefined {
+  const schedule = once(
+    "--temperature",
+    scheduleDataOf("--temperature", flags.temperature),
+    "rollout.temperature",
+    set,
+  );
+  if (schedule !== undefined && valuesOfSchedule(schedule).includes(0)) {
     throw new UsageError("--temperature: expected numbers > 0; greedy play has no groups to compare");
   }
-  return plan;
+  return schedule;
 }
 
-const planOf = (flag: string, text: string | undefined): Plan | undefined =>
-  text === undefined ? undefined : parsePlan(flag, text);
+const scheduleDataOf = (flag: string, text: string | undefined): ScheduleData | undefined =>
+  text === undefined ? undefined : parseSchedule(flag, text);
 
 /** Whether a flag is on. @throws UsageError if it is off, and `--set` has an option that needs it */
 function switchedOn(isOn: boolean | undefined, flag: string, part: string, set: Settings): boolean {

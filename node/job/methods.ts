@@ -19,7 +19,7 @@ import { type CriticOptions, type Objective, worldsOf } from "../../rl/methods/o
 import { oneOf, UsageError } from "../flags.ts";
 import type { MethodFlags } from "./commandLine.ts";
 import { rewardSettings, rewardWeights } from "./rewards.ts";
-import { type Plan, scheduleOf } from "./schedules.ts";
+import { type ScheduleData, scheduleOf } from "./schedules.ts";
 import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
 import { METHOD_PARTS, type RewardSettings } from "./parts.ts";
 import { once, type Settings } from "./settings.ts";
@@ -144,7 +144,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   if (flags.lambda !== undefined && !hasEcho) {
     throw new UsageError(`--lambda is the weight of echo, which is no part of --method ${method}; add +echo`);
   }
-  const lambda = once<number | Plan>("--lambda", flags.lambda, "echo.lambda", set);
+  const lambda = once<number | ScheduleData>("--lambda", flags.lambda, "echo.lambda", set);
   const ofParts = { ...Object.fromEntries(own), ...(lambda === undefined ? {} : { echo: { ...set["echo"], lambda } }) };
   const options = merged(base.options, ofParts);
   const kl = klSettings(flags, set, base.kl);
@@ -292,7 +292,7 @@ export function objectiveFor(settings: MethodSettings, maxLength: number): Objec
 
 /** ECHO's λ as a function of the step. */
 const schedulesOf = (part: string, values: Settings[string]): object =>
-  part === "echo" && values["lambda"] !== undefined ? { lambda: scheduleOf(values["lambda"] as Plan) } : {};
+  part === "echo" && values["lambda"] !== undefined ? { lambda: scheduleOf(values["lambda"] as ScheduleData) } : {};
 
 const readsValues = (advantage: string): boolean => ADVANTAGES[advantage]?.make().needs?.includes("values") ?? false;
 

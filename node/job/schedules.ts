@@ -12,7 +12,7 @@ const SHAPES = ["linear", "cosine", "exponential"] as const;
 type Shape = (typeof SHAPES)[number];
 
 /** A schedule as plain data. */
-export type Plan =
+export type ScheduleData =
   | number
   | { readonly from: number; readonly to: number; readonly steps: number; readonly shape: Shape }
   | { readonly at: readonly (readonly [step: number, value: number])[] };
@@ -20,7 +20,7 @@ export type Plan =
 const EXPECTED = "expected a number, FROM..TO@STEPS or STEP:VALUE,STEP:VALUE";
 
 /** Reads a schedule. @throws UsageError with one line; numbers must be ≥ 0, steps integers */
-export function parsePlan(where: string, text: string): Plan {
+export function parseSchedule(where: string, text: string): ScheduleData {
   const wrong = (): UsageError => new UsageError(`${where}: ${EXPECTED}, got "${text}"`);
   const number = (part: string | undefined): number => {
     const n = Number(part);
@@ -55,10 +55,10 @@ export function parsePlan(where: string, text: string): Plan {
 }
 
 /** The schedule as a function of the step. */
-export function scheduleOf(plan: Plan): Schedule {
-  if (typeof plan === "number") return constantLambda(plan);
-  if ("at" in plan) return stepLambda(plan.at);
-  const { from, to, steps, shape } = plan;
+export function scheduleOf(data: ScheduleData): Schedule {
+  if (typeof data === "number") return constantLambda(data);
+  if ("at" in data) return stepLambda(data.at);
+  const { from, to, steps, shape } = data;
   return shape === "linear" ? linearLambda(from, to, steps) : temperatureSchedule({ from, to, steps, shape });
 }
 
@@ -66,12 +66,12 @@ export function scheduleOf(plan: Plan): Schedule {
  * The values at which a schedule begins, ends or stays. They bound its range, because every shape is monotonic between
  * them.
  */
-export const valuesOfPlan = (plan: Plan): readonly number[] =>
-  typeof plan === "number" ? [plan] : "at" in plan ? plan.at.map(([, value]) => value) : [plan.from, plan.to];
+export const valuesOfSchedule = (data: ScheduleData): readonly number[] =>
+  typeof data === "number" ? [data] : "at" in data ? data.at.map(([, value]) => value) : [data.from, data.to];
 
 /** A schedule as it is written on the command line. */
-export function showPlan(plan: Plan): string {
-  if (typeof plan === "number") return String(plan);
-  if ("at" in plan) return plan.at.map((entry) => entry.join(":")).join(",");
-  return `${plan.from}..${plan.to}@${plan.steps}${plan.shape === "linear" ? "" : `:${plan.shape}`}`;
+export function showSchedule(data: ScheduleData): string {
+  if (typeof data === "number") return String(data);
+  if ("at" in data) return data.at.map((entry) => entry.join(":")).join(",");
+  return `${data.from}..${data.to}@${data.steps}${data.shape === "linear" ? "" : `:${data.shape}`}`;
 }

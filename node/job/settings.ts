@@ -6,7 +6,7 @@ import { nearest } from "../../engine/options.ts";
 import type { Option } from "../../engine/optionTable.ts";
 import { UsageError } from "../flags.ts";
 import { type Fields, METHOD_PARTS, OTHER_PARTS } from "./parts.ts";
-import { parsePlan, type Plan, showPlan, valuesOfPlan } from "./schedules.ts";
+import { parseSchedule, type ScheduleData, showSchedule, valuesOfSchedule } from "./schedules.ts";
 
 const PARTS: Readonly<Record<string, Fields>> = { ...METHOD_PARTS, ...OTHER_PARTS };
 
@@ -18,7 +18,7 @@ const TASK_PARTS: Readonly<Record<string, string>> = {
 };
 
 /** The value of an option. */
-export type Value = number | boolean | string | Plan | readonly [number, number] | null;
+export type Value = number | boolean | string | ScheduleData | readonly [number, number] | null;
 /** Values by part and option. */
 export type Settings = Readonly<Record<string, Readonly<Record<string, Value>>>>;
 
@@ -59,16 +59,16 @@ function valueOf(where: string, option: Option<unknown>, text: string): Value {
   const got = typeof value === "number" ? String(value) : JSON.stringify(text);
   const wrong = (): UsageError => new UsageError(`${where} must be ${allowedText(option)}, got ${got}${hint}`);
   if (kind === "schedule") {
-    const plan = parsePlan(where, text);
-    if (!valuesOfPlan(plan).every(accepts)) throw wrong();
-    return plan;
+    const schedule = parseSchedule(where, text);
+    if (!valuesOfSchedule(schedule).every(accepts)) throw wrong();
+    return schedule;
   }
   if (value === undefined || !accepts(value)) throw wrong();
   return value;
 }
 
 /** The value that a text stands for; `undefined` if it is not of that kind. */
-function readText(kind: Option<unknown>["kind"], text: string): Exclude<Value, Plan> | number | undefined {
+function readText(kind: Option<unknown>["kind"], text: string): Exclude<Value, ScheduleData> | number | undefined {
   switch (kind) {
     case "number":
       return numberOf(text);
@@ -164,5 +164,5 @@ export function showSettings(rl: object, data: object = {}): string {
 function showSetting(value: Value): string {
   if (value === null) return "none";
   if (typeof value !== "object") return String(value);
-  return "length" in value ? value.join("..") : showPlan(value);
+  return "length" in value ? value.join("..") : showSchedule(value);
 }

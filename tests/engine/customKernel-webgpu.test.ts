@@ -1,7 +1,8 @@
 /** Ops as their problems: several in a row, temporaries, and kernels that an op from outside brings along. */
 import { afterAll, describe, expect, test } from "vitest";
 import { apply, device, type OpDef, tensor, wgslOf } from "../../engine/index.ts";
-import { type Generators, type Program, programOf, single, type WasmKernel } from "../../kernels/kernel.ts";
+import { type Program, single, type WasmKernel } from "../../kernels/kernel.ts";
+import { type Generators, programOf } from "../../kernels/program.ts";
 import type { Families } from "../../kernels/specs.ts";
 import { kernelModule, load } from "../../kernels/wasm/assembler.ts";
 import * as wasmFamilies from "../../kernels/wasm/index.ts";

@@ -15,7 +15,7 @@ import type { Preset } from "../../node/job/preset.ts";
 import { presetFor, presetOf } from "../../node/job/presets.ts";
 import { rewardOf } from "../../node/job/rewards.ts";
 import { createRun } from "../../node/runFolder.ts";
-import { parsePlan, scheduleOf, showPlan } from "../../node/job/schedules.ts";
+import { parseSchedule, scheduleOf, showSchedule } from "../../node/job/schedules.ts";
 import { listSettings, showSettings } from "../../node/job/settings.ts";
 import { gae } from "../../rl/methods/advantages/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
@@ -46,20 +46,20 @@ describe("schedules", () => {
     ["1..0.5@10:cosine", [1, 0.75, 0.5]],
     ["0:1,5:0.5,10:0", [1, 0.5, 0]],
   ])("%s", (text, [first, middle, last]) => {
-    const plan = parsePlan("x", text);
+    const plan = parseSchedule("x", text);
     const at = scheduleOf(JSON.parse(JSON.stringify(plan)) as typeof plan);
     expect(at(0)).toBeCloseTo(first!, 12);
     expect(at(5)).toBeCloseTo(middle!, 12);
     expect(at(10)).toBeCloseTo(last!, 12);
     expect(at(1000)).toBeCloseTo(last!, 12);
-    expect(showPlan(plan)).toBe(text);
+    expect(showSchedule(plan)).toBe(text);
   });
 
   test.each(["", "a", "1..2", "1..2@0", "1..0@9:cosine", "1..2@5:round", "1:0.5", "0:1,0:2", "0:1,x:2", "-1", "0:1:2"])(
     '"%s" is one clear line',
     (text) => {
-      expect(() => parsePlan("--temperature", text)).toThrow(UsageError);
-      expect(() => parsePlan("--temperature", text)).toThrow(/^--temperature: .*(got|colon)/);
+      expect(() => parseSchedule("--temperature", text)).toThrow(UsageError);
+      expect(() => parseSchedule("--temperature", text)).toThrow(/^--temperature: .*(got|colon)/);
     },
   );
 });

@@ -6,8 +6,8 @@ import type { AttentionSpec } from "../specs.ts";
 import { type FunctionBuilder, I32, I32x4, load, type Var } from "./assembler.ts";
 import { type Block, BLOCK, range, TILE } from "./attentionTiles.ts";
 
-/** The queries and keys of one row of the batch. */
-export interface Sight {
+/** Which keys the queries of one row of the batch may see. */
+export interface KeyMask {
   readonly queries: I32;
   readonly keys: I32;
   /** Key position of query 0. */
@@ -17,14 +17,14 @@ export interface Sight {
   readonly causal: boolean;
 }
 
-/** The sight of one row of the batch; `aux` is the mask's, see `AttentionSpec`. */
-export function sightOf(
+/** The mask of one row of the batch; `aux` is its data, see `AttentionSpec`. */
+export function keyMaskOf(
   f: FunctionBuilder,
   { queries, keys, aux }: { readonly queries: I32; readonly keys: I32; readonly aux: I32 },
   batch: I32,
   mask: AttentionSpec["mask"],
   causal: boolean,
-): Sight {
+): KeyMask {
   const start = f.let(mask === "start" ? load.i32(aux.at(batch)) : I32.of(0));
   const segments = mask === "segments" ? f.let(aux.at(batch.mul(keys))) : undefined;
   return { queries, keys, start, segments, causal };
@@ -48,8 +48,8 @@ export interface KeyVisitor {
  * Visits the keys that the queries t … t + 3 see, in order. A row beyond the last query sees what the last query sees
  * where all queries see all keys, and nothing where there are masks.
  */
-export function forKeys(f: FunctionBuilder, sight: Sight, t: Var<I32>, block: Block, visitor: KeyVisitor): void {
-  const { queries, keys, start, segments, causal } = sight;
+export function forKeys(f: FunctionBuilder, keyMask: KeyMask, t: Var<I32>, block: Block, visitor: KeyVisitor): void {
+  const { queries, keys, start, segments, causal } = keyMask;
   const rows = f.let(laneNumbers(t));
   const exists = f.let(rows.lt(queries.splat()));
   const lastKey = f.let(keys.sub(1).splat());
