@@ -12,6 +12,10 @@
  */
 import { check } from "../../engine/errors.ts";
 
+/**
+ * Options of `StalenessQueue`: how many units a step takes, how old their tokens may be, and in which order they are
+ * taken.
+ */
 export interface QueueOptions {
   /** The number of units that a step takes. */
   readonly batch: number;

@@ -7,6 +7,7 @@ import type { FromWorker, ToWorker } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 import type { MessageTarget, WireSetup } from "./workers.ts";
 
+/** Options of `serveRollouts`: the environments that a worker can play, and the device that it plays on. */
 export interface ServeOptions {
   /** The environments that the learner may request, by name. */
   readonly environments: Readonly<Record<string, EnvironmentSpec>>;

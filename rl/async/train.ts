@@ -22,6 +22,10 @@ import { localWorkers, type RolloutWorkers } from "./workers.ts";
 /** The values of `AsyncOptions.schedule`. */
 export const SCHEDULES = ["free", "fixed"] as const;
 
+/**
+ * What `trainRlAsync` takes in addition to the options of `trainRl`: the workers and how often they are replaced, the
+ * largest age of a token, and the order in which groups are learnt from.
+ */
 export interface AsyncOptions extends PoolOptions {
   /** The workers that play; a number means that many workers on this thread. */
   readonly workers: number | RolloutWorkers;

@@ -13,6 +13,7 @@ import { check } from "../../engine/errors.ts";
  * tags of the chat template, and `pad` fills batches.
  */
 export const ROLES = ["prompt", "thought", "action", "observation", "scaffold", "pad"] as const;
+/** Who wrote a token: one of `ROLES`. Only `thought` and `action` tokens can be in the policy term of a loss. */
 export type Role = (typeof ROLES)[number];
 
 /** Why an episode ended. */
@@ -26,6 +27,7 @@ export const STOP_REASONS = [
   "timeout", // the environment took too long: the whole episode is masked
   "aborted", // the run was stopped: the whole episode is masked
 ] as const;
+/** Why an episode ended: one of `STOP_REASONS`. After `tool_error`, `timeout` and `aborted` it is masked. */
 export type StopReason = (typeof STOP_REASONS)[number];
 
 /** Whether the episode ran out of tokens, a limit that the environment does not know of. */
@@ -73,6 +75,10 @@ export const emptyStream = (): TokenStream => ({
   targets: [],
 });
 
+/**
+ * What `append` records with tokens. A list has one entry for each token. By default tokens count as not sampled:
+ * log-probability 0, temperature 1, version −1.
+ */
 export interface AppendOptions {
   readonly oldLogProbs?: readonly number[];
   readonly temperature?: number;

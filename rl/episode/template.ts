@@ -15,6 +15,7 @@ import { append, type AppendOptions, type Role, type TokenStream } from "./strea
 export const SPECIAL_TOKENS = ["<|task|>", "<|act|>", "<|obs|>", "<|end|>", "<|pad|>"] as const;
 const TRUNCATED = " … ";
 
+/** Options of `Template`: whether tags tell an action from the thoughts around it, and what happens without them. */
 export interface TemplateOptions {
   /**
    * The tags around the action in what the model writes, as in `["<answer>", "</answer>"]`. Tokens from the opening to
@@ -30,6 +31,10 @@ export interface TemplateOptions {
   readonly strict?: boolean;
 }
 
+/**
+ * The chat template, which turns an episode into tokens: `<|task|> text <|end|> <|act|> action <|end|> <|obs|> answer
+ * <|end|> <|act|> …`. It only appends to a `TokenStream`, so sampled tokens are never rendered or tokenised again.
+ */
 export class Template {
   readonly tokenizer: Tokenizer;
   /** The options that it was made with. Templates of the same tokenizer and options write and read the same. */

@@ -20,6 +20,10 @@ import { append, emptyStream, isAgentToken, type Role, type TokenStream, type Tr
 
 /** The roles of RFC 010. */
 export const TOKEN_ROLES = ["context", "action", "env_output", "warning"] as const;
+/**
+ * A role of RFC 010: `context` is `prompt` and `scaffold` here, `action` is `action` and `thought`, `env_output` an
+ * `observation` that is a world-model target, `warning` one that is not.
+ */
 export type TokenRole = (typeof TOKEN_ROLES)[number];
 
 /** Which environment tokens the world-model loss is on: `env_only` leaves out warnings. */

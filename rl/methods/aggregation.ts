@@ -6,6 +6,11 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 
+/**
+ * How the losses of tokens become one number, under verl's names: the mean or the sum over all tokens, the mean of the
+ * sequences' sums (`-norm`: over a constant length) or means, or of the tasks' means. `aggregationByName` also takes
+ * TRL's `loss_type` names and SkyRL's `prompt_mean`.
+ */
 export const AGGREGATIONS = [
   "token-mean",
   "token-sum",
@@ -14,6 +19,10 @@ export const AGGREGATIONS = [
   "seq-mean-token-mean",
   "prompt-mean-token-mean",
 ] as const;
+/**
+ * An aggregation, one of `AGGREGATIONS`: DAPO has `token-mean`, GRPO `seq-mean-token-mean`, Dr. GRPO
+ * `seq-mean-token-sum-norm`.
+ */
 export type Aggregation = (typeof AGGREGATIONS)[number];
 
 /** m is the mask, N the number of trained tokens, S that of sequences with one, L_max a constant length. */

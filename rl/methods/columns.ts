@@ -6,6 +6,11 @@
  */
 import type { Trajectory } from "../episode/stream.ts";
 
+/**
+ * The columns of a `TokenRow` by name, each with the number that stands at a token which it does not concern: recorded
+ * temperatures and log-probabilities, advantages and mask of the policy term, the weight of each term of the loss
+ * (`wPolicy`, `wWorld`, …), and the critic's targets.
+ */
 export const COLUMNS = {
   temperatures: 1, // the temperature that the token was sampled at
   oldLogProbs: 0, // the log-probability that ratios refer to: the sampler's, or the policy's before the step
@@ -22,6 +27,7 @@ export const COLUMNS = {
   returns: 0, // target of the value loss, NaN where the critic is not asked
   oldValues: 0, // the critic's value before the step
 } as const;
+/** The name of a column, such as `advantages` or `wPolicy`: a key of `COLUMNS`. */
 export type ColumnName = keyof typeof COLUMNS;
 export const COLUMN_NAMES: readonly ColumnName[] = Object.keys(COLUMNS) as ColumnName[];
 

@@ -24,6 +24,10 @@ export const ROLLOUT_CHOICE = options("filterRollouts", {
     infinite: true,
   }),
 });
+/**
+ * Options of `filterRollouts`: which rollouts are kept (`keep`, default: the successful ones), and how many of one task
+ * at most (`perTask`, default 4, the shortest first).
+ */
 export type FilterOptions = OptionsOf<typeof ROLLOUT_CHOICE>;
 
 /**

@@ -27,6 +27,11 @@ export const REJECTION = options("importanceCorrection.reject", {
   max: number(REQUIRED, "largest value that is kept"),
   min: number(0, "smallest value that is kept"),
 });
+/**
+ * What the option `reject` of `importanceCorrection` drops: tokens or rollouts whose divergence of sampler and learner
+ * is out of bounds. `level`, `estimator` and `max` have to be given; `min` is 0 by default (docs/methods.md,
+ * `rejection.…`).
+ */
 export type RejectionOptions = OptionsOf<typeof REJECTION>;
 
 export const IMPORTANCE_CORRECTION = options("importanceCorrection", {
@@ -53,6 +58,10 @@ export const IMPORTANCE_CORRECTION = options("importanceCorrection", {
       "arXiv 2512.02556); by default none is dropped",
   ),
 });
+/**
+ * Options of `importanceCorrection`, with r = π_learner/π_sampler: by default each token is weighed by min(r, 2)
+ * (docs/methods.md, `importanceCorrection.…`).
+ */
 export type ImportanceCorrectionOptions = OptionsOf<typeof IMPORTANCE_CORRECTION>;
 
 /** A correction with its options read. */

@@ -10,6 +10,7 @@ export interface Entry<T> {
   readonly formula: string;
   readonly source: string;
 }
+/** Parts of methods by name, such as `POLICY_LOSSES` and `ADVANTAGES`. */
 export type Table<T> = Readonly<Record<string, Entry<T>>>;
 
 /**

@@ -22,6 +22,7 @@ import { AdaptiveKl, type KlClamp, type KlEstimator, KL_ESTIMATORS } from "./los
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { checkRange, type TokenStatistic, TOKEN_STATISTICS } from "./tokenStatistics.ts";
 
+/** A penalty β·KL(π ‖ reference) on the agent's tokens, as `Objective.kl` has it. It needs a reference model. */
 export interface KlOptions {
   /** β, the coefficient of the penalty: a number, or a controller that adjusts it to the KL. */
   readonly beta: number | AdaptiveKl;
@@ -43,6 +44,9 @@ export const CRITIC = options("critic", {
   clip: number(0.2, "how far a value may move from its old value before the value loss is clipped", { above: 0 }),
   trunk: flag(true, "whether the value loss also trains the transformer"),
 });
+/**
+ * Options of the value loss: `coefficient` 0.1, `clip` 0.2 and `trunk` true by default (docs/methods.md, `critic.…`).
+ */
 export type CriticOptions = OptionsOf<typeof CRITIC>;
 
 /** What is trained, as functions and numbers. */

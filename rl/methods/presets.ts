@@ -176,6 +176,10 @@ export const METHOD = options("method", {
   maskTruncated: flag(false, "whether rollouts that ran out of tokens are left out of the policy term"),
   rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
 });
+/**
+ * A method for `objectiveOf`, as names and numbers that a file can hold: a preset with add-ons (`method`, default
+ * `grpo`), parts to use in place of the preset's, and options of the parts by their names (docs/methods.md lists all).
+ */
 export type MethodChoice = OptionsOf<typeof METHOD>;
 
 /** The objective that these names and numbers describe. @throws if the parts do not fit together */

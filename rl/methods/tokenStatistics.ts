@@ -8,6 +8,11 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 
+/**
+ * The statistics that can be computed of each token before an update, without gradient: of the policy its
+ * log-probability, its entropy (nats) and its collision probability Σ_v π(v)², of the critic its value, and four of the
+ * frozen reference, whose names begin with `ref`.
+ */
 export const TOKEN_STATISTICS = [
   "logProbs", // log π(token) of the learner before the update, at the sampling temperature
   "entropy", // entropy of π over the whole vocabulary, at the sampling temperature
@@ -18,6 +23,7 @@ export const TOKEN_STATISTICS = [
   "refNll", // −log-probability under the reference, no temperature
   "refEnergy", // −log Σ_v e^logit of the reference, no temperature
 ] as const;
+/** A statistic that a part of an objective may ask for in its `needs`: one of `TOKEN_STATISTICS`. */
 export type TokenStatistic = (typeof TOKEN_STATISTICS)[number];
 
 /** One value per token of each episode; NaN where nothing was scored. */

@@ -33,6 +33,11 @@ const STATISTICS_OF = {
   /** the k3 estimate of the KL between policy and reference */
   kl: ["logProbs", "refLogProbs"],
 } as const satisfies Record<string, readonly TokenStatistic[]>;
+/**
+ * How `actFocus` measures the uncertainty of the frozen reference at a token: `energy` −log Σ_v e^logit, the `entropy`
+ * of its distribution, `nll` −log-probability of the token, or `kl`, the k3 estimate of the KL between policy and
+ * reference.
+ */
 export const UNCERTAINTIES = [
   "energy",
   "entropy",
@@ -48,6 +53,10 @@ export const ACT_FOCUS = options("actFocus", {
   }),
   uncertainty: oneOf(UNCERTAINTIES, "energy", "the measure of the reference's uncertainty"),
 });
+/**
+ * Options of `actFocus`: by default thoughts weigh 0.1 (`alpha`), actions 1 to 1.5 (1 to 1 + `beta`), by the `energy`
+ * of the reference (docs/methods.md, `actfocus.…`).
+ */
 export type ActFocusOptions = OptionsOf<typeof ACT_FOCUS>;
 
 /** 1 + β·sigmoid((E − μ)/√(σ² + 1e-8)), mean and variance over all given values. */

@@ -7,9 +7,11 @@ import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../env
 import { emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 
+/** Limits of a scripted episode (`playScripted`, `demonstrate`), and the thoughts to write before its actions. */
 export interface DemonstrationOptions {
   /** How many actions an episode has at most; default 16. */
   readonly maxTurns?: number;
+  /** The largest number of tokens in one answer; longer answers are cut in the middle. Default 96. */
   readonly maxObservationTokens?: number;
   /** The thought before an action, made in the live episode; the template needs tags for it. Default: no thoughts. */
   readonly think?: (env: Environment, turn: number) => string;

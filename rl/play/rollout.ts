@@ -24,6 +24,10 @@ import type { Template } from "../episode/template.ts";
 
 export type { EpisodeRequest } from "./episode.ts";
 
+/**
+ * Options of `rollout`: the limits of an episode in actions, tokens and milliseconds, how many episodes are played at
+ * once, and how tokens are drawn (`SamplingOptions`: temperature, top-k, top-p, min-p).
+ */
 export interface RolloutOptions extends SamplingOptions {
   /** The largest number of actions in an episode; default 8. */
   readonly maxTurns?: number;

@@ -46,6 +46,10 @@ export const votingJudge = (name: string, judge: Judge<Trajectory>): EpisodeJudg
   },
 });
 
+/**
+ * Options of `approvalJudge`: the question that is appended to an episode, the two answers whose probabilities are
+ * compared, and the model that is asked.
+ */
 export interface ApprovalOptions {
   /** The text that is appended to the episode; default "good? ". */
   readonly question?: string;
@@ -138,6 +142,7 @@ async function sumsOf(
  * other episodes that it beats minus the share of those that beat it (Copeland).
  */
 export const ENSEMBLES = ["majority", "mean"] as const;
+/** How the scores of several judges become one: `majority` (Copeland, needs no common scale) or `mean`. */
 export type Ensemble = (typeof ENSEMBLES)[number];
 
 /** The judges' opinions of some episodes. */

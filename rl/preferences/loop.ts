@@ -22,6 +22,10 @@ import type { Metrics } from "../episode/metrics.ts";
 import type { PreferencePair } from "../train/supervised.ts";
 import { trainPreference } from "../train/loop.ts";
 
+/**
+ * What `trainAgentQ` and `trainSelfRewarding` share: `iterations` rounds of making pairs, and `steps` training steps on
+ * the pairs of each round, with the policy from its start as the reference.
+ */
 export interface PreferenceLoopOptions extends TrainerOptions {
   readonly iterations: number;
   /** The number of iterations that are done already; default 0. */
@@ -59,6 +63,7 @@ export const LOOP_KEYS: readonly string[] = [
   "rng",
 ];
 
+/** What an iteration of preference optimisation made and learnt: its number (from 0), its pairs and its metrics. */
 export interface IterationReport {
   readonly iteration: number;
   readonly metrics: Metrics;

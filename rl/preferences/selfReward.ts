@@ -35,6 +35,10 @@ import {
 import { rollout, type RolloutOptions } from "../play/rollout.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
 
+/**
+ * Options of `trainSelfRewarding`: the tasks that each iteration plays, the judges and how their scores make pairs, and
+ * the training on the pairs (`PreferenceLoopOptions`).
+ */
 export interface SelfRewardOptions extends PreferenceLoopOptions, EnsembleChoice {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
@@ -73,6 +77,10 @@ const SELF_REWARD_KEYS: readonly string[] = [
   "comparisons",
 ];
 
+/**
+ * What `trainSelfRewarding` yields after an iteration: its pairs, its metrics and all episodes that were judged for
+ * pairs.
+ */
 export interface SelfRewardReport extends IterationReport {
   readonly episodes: readonly Trajectory[];
 }

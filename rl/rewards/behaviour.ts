@@ -43,6 +43,10 @@ export const TOOL_EFFICIENCY = options("toolEfficiency", {
     (value) => typeof value === "function",
   ),
 });
+/**
+ * Options of `toolEfficiency`: the names of the `tools` have to be given; by default a repeated call costs 0.05, an
+ * unknown tool 0.3, all calls together 1 at most, and an action calls the tool that its first word names.
+ */
 export type ToolEfficiencyOptions = OptionsOf<typeof TOOL_EFFICIENCY>;
 
 /**
@@ -66,6 +70,10 @@ export const REPETITION = options("repetitionPenalty", {
   n: number(3, "number of words in an n-gram", { integer: true, min: 1 }),
   maxPenalty: number(-1, "reward of a text that repeats one n-gram forever", { max: 0 }),
 });
+/**
+ * Options of `repetitionPenalty`: n-grams of `n` words (default 3), and the lowest reward (`maxPenalty` ≤ 0, default
+ * −1).
+ */
 export type RepetitionOptions = OptionsOf<typeof REPETITION>;
 
 /**

@@ -15,6 +15,7 @@ import { checkKeys, showValue } from "../../engine/options.ts";
 export type CodeValue =
   null | undefined | boolean | number | bigint | string | readonly CodeValue[] | { readonly [key: string]: CodeValue };
 
+/** A unit test of `gradeCode`: arguments of the program's function, and the value that it should return. */
 export interface CodeTest {
   readonly args: readonly CodeValue[];
   readonly expected: CodeValue;
@@ -34,6 +35,7 @@ export type CodeFailure =
   | "crashed" // the process ended, mostly for lack of memory
   | "skipped"; // too many earlier calls ended the process
 
+/** What a call of a program came to: the value that it returned, or why there is none. */
 export type CodeOutcome =
   { readonly kind: "value"; readonly value: CodeValue } | { readonly kind: CodeFailure; readonly message: string };
 
@@ -45,6 +47,10 @@ export type CodeRunner = (
   signal?: AbortSignal,
 ) => Promise<readonly CodeOutcome[]>;
 
+/**
+ * Options of `gradeCode`: the tests (at least one), the function that they call, and what passing some of them is
+ * worth.
+ */
 export interface CodeGradeOptions {
   readonly tests: readonly CodeTest[];
   /** The name of the function that the program must define at its top level. Default `solve`. */
@@ -55,6 +61,7 @@ export interface CodeGradeOptions {
   readonly tolerance?: number;
 }
 
+/** What `gradeCode` returns: the credit of a program, and what each of its tests came to. */
 export interface CodeGrade {
   /** In [0, 1]. */
   readonly reward: number;

@@ -20,6 +20,7 @@ export interface RewardComponent<T> {
   readonly score: (episode: T) => number;
 }
 
+/** Options of `composite`: how much the shaping components can add to, or take off, the outcome. */
 export interface CompositeOptions {
   /**
    * The largest absolute value of the weighted sum of all shaping. Default 0.3. It must be less than the weights of the
@@ -28,6 +29,7 @@ export interface CompositeOptions {
   readonly cap?: number;
 }
 
+/** The reward of an episode as `composite` puts it together, with its components. */
 export interface CompositeReward {
   /** NaN if a component could not be scored. */
   readonly reward: number;

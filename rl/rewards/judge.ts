@@ -8,6 +8,7 @@ import { checkKeys } from "../../engine/options.ts";
 /** Judges an answer. @returns undefined to abstain. A judge that throws abstains too, unless the signal is aborted */
 export type Judge<Question> = (question: Question, signal?: AbortSignal) => Promise<boolean | undefined>;
 
+/** The result of a vote among judges, with the counts of votes; `verdictReward` makes a reward of it. */
 export interface Verdict {
   /** What more than half of the votes say; undefined on a tie or without a quorum. */
   readonly verdict: boolean | undefined;
@@ -16,6 +17,7 @@ export interface Verdict {
   readonly abstained: number;
 }
 
+/** Options of `majorityVote`: how many judges have to vote, and a signal that aborts the vote. */
 export interface EnsembleOptions {
   /** How many judges have to vote for a verdict. Default: more than half of them. */
   readonly quorum?: number;

@@ -42,6 +42,10 @@ export function softOverlong(length: number, { max, cache }: { max: number; cach
   return length > max ? -1 : (max - cache - length) / cache;
 }
 
+/**
+ * Options of `cosineLength`: `max`, the length in tokens beyond which nothing changes, and the rewards of right and
+ * wrong answers at length 0 and at `max`.
+ */
 export interface CosineLengthOptions {
   readonly max: number;
   /** The rewards of a right answer of length 0 and of one with `max` tokens or more. Default [1, 0.5]. */

@@ -5,6 +5,9 @@
 import { check } from "../../engine/errors.ts";
 import type { Turn } from "./turns.ts";
 
+/**
+ * A goal on the way to the outcome, for `subgoalRewards`: it pays once, after the turn at which it is first reached.
+ */
 export interface Subgoal {
   readonly name: string;
   readonly reward: number;

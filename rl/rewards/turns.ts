@@ -5,6 +5,7 @@
 import { isAgentToken, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 
+/** A turn of an episode as text: the action that the environment got, and its answer. */
 export interface Turn {
   readonly action: string;
   /** What the environment answered, without warnings of the harness. */

@@ -141,6 +141,10 @@ export const LEARNABILITY = options("Learnability", {
   memory: number(0.9, "weight of the old success rate when a group's outcome is added", { min: 0, max: 1 }),
   prior: number(0.5, "success rate of kinds that were never tried; at 0.5 these are tried first", { min: 0, max: 1 }),
 });
+/**
+ * Options of `Learnability`: the kinds of tasks (`arms`) have to be given; by default 10 % of the tasks are spread
+ * evenly (`floor`), and a success rate begins at 0.5 (`prior`) and keeps 0.9 of its old value (`memory`).
+ */
 export type LearnabilityOptions = OptionsOf<typeof LEARNABILITY>;
 
 /**

@@ -19,6 +19,10 @@ export const DYNAMIC_SAMPLING = options("dynamicSampling", {
     },
   ),
 });
+/**
+ * Dynamic sampling (DAPO, arXiv 2503.14476, §3.2), for `DataOptions.dynamicSampling`: `maxRefills`, default 3, bounds
+ * how often groups without spread are replaced by further ones.
+ */
 export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
 
 /** The number of groups whose outcomes differ. */

@@ -33,6 +33,10 @@ export const EXPERT_PREFIX = options("expertPrefix", {
     (value) => typeof value === "function",
   ),
 });
+/**
+ * A second try with help for groups that failed (after ActGuide-RL, arXiv 2605.12004), for `DataOptions.expertPrefix`:
+ * the first 1, 2, … up to `maxPrefix` (default 4) actions are given, by default by the environment's expert.
+ */
 export type ExpertPrefixOptions = OptionsOf<typeof EXPERT_PREFIX>;
 
 /** The number of a group that is given a prefix. It is negative, so that it differs from those of other groups. */

@@ -21,6 +21,10 @@ export const TEMPERATURE = options("temperatureSchedule", {
     "how the temperature changes; `exponential` multiplies it by the same factor at every step",
   ),
 });
+/**
+ * Options of `temperatureSchedule`: the temperatures `from` and `to` and the `steps` between them have to be given;
+ * `shape` is `linear` by default.
+ */
 export type TemperatureOptions = OptionsOf<typeof TEMPERATURE>;
 
 /**
@@ -47,6 +51,10 @@ export const EXPLORATION = options("Exploration", {
     (value) => typeof value === "function",
   ),
 });
+/**
+ * Options of `Exploration`: ε in [0, 1], a number or a function of the step, has to be given; `choose` is by default
+ * the environment's random baseline.
+ */
 export type ExplorationOptions = OptionsOf<typeof EXPLORATION>;
 
 /**

@@ -57,6 +57,9 @@ export const DATA_KEYS: readonly string[] = [
   "predictions",
 ];
 
+/**
+ * What a step of `trainRl` plays: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`.
+ */
 export interface PlayOptions extends DataOptions {
   readonly model: Model;
   readonly template: Template;

@@ -23,6 +23,10 @@ export const FAILED_TASKS = options("FailedTasks", {
   }),
   solvedAt: number(0.5, "a failed task is tried again until this share of a group solves it", { above: 0, max: 1 }),
 });
+/**
+ * Options of `FailedTasks`: by default 30 % of the groups try a failed task again until half of a group solves it, 256
+ * are remembered, and new tasks come from the run's environment options (`base`).
+ */
 export type FailedTasksOptions = OptionsOf<typeof FAILED_TASKS>;
 
 interface FailedTask {
@@ -134,6 +138,10 @@ export const DIFFICULTY_POOLS = options("DifficultyPools", {
   memory: number(0.5, "weight of a task's old success rate when a group's outcome is added", { min: 0, max: 1 }),
   prior: number(0.5, "success rate of tasks that were never tried", { min: 0, max: 1 }),
 });
+/**
+ * Options of `DifficultyPools`: the `tasks` with their seeds have to be given; by default there are three pools (hard,
+ * normal, easy), and a success rate begins at 0.5 (`prior`) and keeps half of its old value (`memory`).
+ */
 export type DifficultyPoolsOptions = OptionsOf<typeof DIFFICULTY_POOLS>;
 
 const POOLS: readonly DifficultyPool[] = [

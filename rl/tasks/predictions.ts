@@ -27,6 +27,10 @@ export const PREDICTIONS = options("predictions", {
     max: 1,
   }),
 });
+/**
+ * Rewarded predictions of answers (after RWML, arXiv 2602.05842), for `DataOptions.predictions`: by default 16 answers
+ * of a step, 8 predictions of each, right below 0.1 edits per token (docs/methods.md, `predictions.…`).
+ */
 export type PredictionOptions = OptionsOf<typeof PREDICTIONS>;
 
 /** Throws if a number is out of range, or if the objective does not compare episodes within groups. */

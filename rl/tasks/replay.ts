@@ -32,6 +32,10 @@ export const REPLAY = options("ReplayBuffer", {
   maxStaleness: number(8, "how many steps old a group may be when it is replayed", COUNT),
   maxUses: number(1, "how often a group may be replayed", COUNT),
 });
+/**
+ * Options of `ReplayBuffer`: by default one group is added to a step, 64 are kept, the oldest come first, and each is
+ * replayed once and at an age of 8 steps at most (docs/methods.md, `replay.…`).
+ */
 export type ReplayOptions = OptionsOf<typeof REPLAY>;
 
 const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;

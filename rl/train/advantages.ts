@@ -7,6 +7,10 @@ import { klEstimate } from "../methods/losses/kl.ts";
 import { betaOf, checkObjective, type Objective } from "../methods/objective.ts";
 import { statistic, type TokenStatistics } from "../methods/tokenStatistics.ts";
 
+/**
+ * What `advantagesOf` returns: an advantage per row and token, the critic's targets if the estimator has any, the share
+ * of groups without spread, and the mean KL if it is taken off the reward.
+ */
 export interface StepAdvantages extends Advantages {
   /** Mean KL per trained token, where the penalty is in the reward. */
   readonly kl?: number;

@@ -34,6 +34,10 @@ import { worldWeights } from "./weights.ts";
  */
 export const GRAD_EVERY = 64;
 
+/**
+ * How often, and for which world loss, the gradients of world model and policy are compared (ActObs, arXiv 2609.20715).
+ * It is a measurement that training does not read.
+ */
 export interface GradientOptions {
   /** The gradients are compared in every Nth step (0, N, 2N, …). 0: never. Default `GRAD_EVERY`. */
   readonly gradEvery?: number;

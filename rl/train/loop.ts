@@ -31,6 +31,10 @@ import {
   sftRows,
 } from "./supervised.ts";
 
+/**
+ * Options of `trainSft`: the demonstrations, of which `batchSize` are drawn in each step, with replacement, and the
+ * steps from `startStep` (default 0) up to `steps`.
+ */
 export interface SftOptions extends TrainerOptions, SftRowOptions {
   readonly demonstrations: readonly Trajectory[];
   readonly batchSize: number;
@@ -97,6 +101,10 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
   }
 }
 
+/**
+ * Options of `trainPreference`: the pairs, of which `batchSize` are drawn in each step, with replacement, their loss,
+ * and the steps from `startStep` (default 0) up to `steps`.
+ */
 export interface PreferenceOptions extends TrainerOptions, PreferenceRowOptions {
   readonly pairs: readonly PreferencePair[];
   /** One of the pair losses: `dpo({ loss: "sigmoid" | "ipo" | "hinge" })`. */

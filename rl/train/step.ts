@@ -109,6 +109,10 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   return report;
 }
 
+/**
+ * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and a
+ * critic to train along.
+ */
 export interface OptimizerStepOptions extends PackOptions {
   readonly lr: number;
   /** What ratios refer to; default `exact`, the policy's own samples and one pass over them. */

@@ -9,6 +9,10 @@ import { rowOf, type TokenRow } from "../methods/columns.ts";
 import type { PerToken } from "../methods/tokenStatistics.ts";
 import { observationTokens } from "../methods/world/echo.ts";
 
+/**
+ * What `sftRows` and `trainSft` imitate in a demonstration: which of the agent's tokens, with which loss, and whether
+ * the environment's answers, too.
+ */
 export interface SftRowOptions {
   /**
    * Weight of an observation target beside an agent's token, default 0. A model that has read no text before does not
@@ -58,6 +62,7 @@ export interface PreferencePair {
   readonly rejected: Trajectory;
 }
 
+/** What `preferenceRows` and `trainPreference` learn beside the preference loss. */
 export interface PreferenceRowOptions {
   /**
    * Weight of −lp of the chosen answer beside the preference loss, a mean over its tokens and over the pairs; default

@@ -28,6 +28,10 @@ export const GDPO = options("gdpo", {
     "whether the second normalisation is over rollouts, as in TRL, or over tokens, as in verl",
   ),
 });
+/**
+ * Options of `gdpo`: `weights` of components by name (1 for the others), what the second normalisation is over
+ * (`batch`, default `rollout`), and `ddof` 1 and `eps` 1e-4 of the deviations (docs/methods.md, `gdpo.…`).
+ */
 export type GdpoOptions = OptionsOf<typeof GDPO>;
 
 /** The components of a rollout's reward. A reward without components counts as the only one. */

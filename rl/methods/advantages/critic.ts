@@ -49,6 +49,10 @@ export const GAE = options("gae", {
   lambda: number(undefined, "λ of the advantages; by default 0.95", { min: 0, max: 1 }),
   lambdaValue: number(undefined, "λ of the critic's targets; by default `lambda`", { min: 0, max: 1 }),
 });
+/**
+ * Options of `gae`: by default γ 1 and λ 0.95, one value per token, whitened advantages (docs/methods.md, `gae.…`).
+ * `alpha` replaces `lambda`; both together are an error.
+ */
 export type GaeOptions = OptionsOf<typeof GAE>;
 
 /** GAE (Schulman et al. 2016, arXiv 1506.02438); length-adaptive λ: VAPO (Yue et al. 2025, arXiv 2504.05118). */
@@ -117,6 +121,10 @@ export const BI_LEVEL_GAE = options("biLevelGae", {
   lambda: number(1, "λ at both levels", { min: 0, max: 1 }),
   whiten: flag(true, "whether advantages are scaled to mean 0 and deviation 1 over the tokens of the batch"),
 });
+/**
+ * Options of `biLevelGae`: by default γ 0.95 between turns, γ 1 within a turn, λ 1 and whitened advantages
+ * (docs/methods.md, `bi_level_gae.…`).
+ */
 export type BiLevelOptions = OptionsOf<typeof BI_LEVEL_GAE>;
 
 /**
@@ -162,6 +170,7 @@ export const VTRACE = options("vtrace", {
   rhoBar: number(1, "ρ̄, the largest weight of a token's own temporal difference", { above: 0 }),
   cBar: number(1, "c̄, the largest weight with which later temporal differences reach back", { above: 0 }),
 });
+/** Options of `vtrace`: γ, λ and the bounds ρ̄ and c̄, all 1 by default (docs/methods.md, `vtrace.…`). */
 export type VtraceOptions = OptionsOf<typeof VTRACE>;
 
 /**

@@ -30,6 +30,10 @@ export const GRPO = options("grpo", {
       "baseline",
   ),
 });
+/**
+ * Options of `grpo`: whose standard deviation divides (`scale`, default `group`), its `ddof` (1) and `eps` (1e-4, as in
+ * TRL), and the advantage of a rollout without peers (`singleton`, default 0) (docs/methods.md, `grpo.…`).
+ */
 export type GrpoOptions = OptionsOf<typeof GRPO>;
 
 const CENTRED = noOptions("centred");
@@ -116,6 +120,10 @@ export const PASS_AT_K = options("passAtK", {
   ...STD,
   std: flag(true, "whether the margin is divided by the group's standard deviation"),
 });
+/**
+ * Options of `passAtK`: whether the margin is divided by the group's deviation (`std`, default true), with `ddof` 1 and
+ * `eps` 1e-4 by default (docs/methods.md, `pass_at_k.…`).
+ */
 export type PassAtKOptions = OptionsOf<typeof PASS_AT_K>;
 
 /**

@@ -93,6 +93,10 @@ export const GIGPO = options("gigpo", {
     (value) => typeof value === "function",
   ),
 });
+/**
+ * Options of `gigpo`: by default ω 1, γ 0.95 per step and no division by the deviation (docs/methods.md, `gigpo.…`).
+ * `anchor` names the state in which an action was taken; by default it is the observation before the action.
+ */
 export type GigpoOptions = OptionsOf<typeof GIGPO>;
 
 /**
@@ -134,6 +138,10 @@ export const MILESTONE = options("milestone", {
     (value) => typeof value === "function",
   ),
 });
+/**
+ * Options of `milestone`: by default λ 1, γ 0.95 per step and no division by the deviation (docs/methods.md,
+ * `milestone.…`). `milestones` finds the turns of milestones; by default those with a positive step reward.
+ */
 export type MilestoneOptions = OptionsOf<typeof MILESTONE>;
 
 /** The turns with a positive step reward. */

@@ -41,6 +41,10 @@ export const PPO_CLIP = options("ppoClip", {
     above: 1,
   }),
 });
+/**
+ * Options of `ppoClip`: the ratio is clipped to [1 − 0.2, 1 + 0.2] by default; `dualClip` and `delta` are further
+ * bounds, by default none (docs/methods.md, `ppo.…`).
+ */
 export type PpoClipOptions = OptionsOf<typeof PPO_CLIP>;
 
 /** The same options with verl's default for c. */
@@ -87,6 +91,7 @@ export const SAPO = options("sapo", {
     above: 0,
   }),
 });
+/** Options of `sapo`: the temperature τ of the gate, by default 1 where A > 0 and 1.05 elsewhere. */
 export type SapoOptions = OptionsOf<typeof SAPO>;
 
 /** −A·σ(τ(ρ − 1))·4/τ: a smooth gate in place of the clip (SAPO, Gao et al. 2025, arXiv 2511.20347). */

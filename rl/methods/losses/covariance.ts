@@ -46,6 +46,10 @@ export const KL_COV = options("klCov", {
   ratio: number(0.0002, "share of the step's tokens that are penalised; at least one is", { min: 0, max: 1 }),
   coefficient: number(1, "coefficient of |lp − old| on these tokens", { min: 0 }),
 });
+/**
+ * Options of `klCov`: the share of a step's tokens that are penalised (`ratio`, default 0.0002, at least one token),
+ * and the `coefficient` of |lp − old| on them (default 1).
+ */
 export type KlCovOptions = OptionsOf<typeof KL_COV>;
 
 /** −ρA, plus coefficient·|lp − old| on the tokens of highest covariance. */
@@ -82,6 +86,11 @@ export const CLIP_COV = options("clipCov", {
     "seed of the random choice; the choice also depends on the step, so a resumed run chooses the same tokens",
   ),
 });
+/**
+ * Options of `clipCov`: PPO's clip (`epsilon` 0.2), the share of a step's tokens that lose their gradient (`ratio`,
+ * default 0.0002), the covariances between which they are drawn (1 and 5), and the seed (0) (docs/methods.md,
+ * `clip_cov.…`).
+ */
 export type ClipCovOptions = OptionsOf<typeof CLIP_COV>;
 
 /**

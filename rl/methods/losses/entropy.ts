@@ -15,6 +15,10 @@ export const ADAPTIVE_ENTROPY = options("AdaptiveEntropy", {
   min: number(0, "smallest coefficient", { min: 0 }),
   max: number(1, "largest coefficient", { min: 0 }),
 });
+/**
+ * Options of `AdaptiveEntropy`: the target in nats per token has to be given; by default the coefficient begins at 0
+ * and a step moves it by 0.005 within [0, 1] (docs/methods.md, `entropy.…`).
+ */
 export type AdaptiveEntropyOptions = OptionsOf<typeof ADAPTIVE_ENTROPY>;
 
 /**

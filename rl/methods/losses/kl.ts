@@ -8,7 +8,14 @@ import { fuse, type Pointwise, type Tensor } from "../../../engine/index.ts";
 import { flag, number, oneOf, options, type OptionsOf, REQUIRED } from "../../../engine/optionTable.ts";
 import { checkRange } from "../tokenStatistics.ts";
 
+/**
+ * Estimators of KL(π ‖ ref) at a sampled token, with d = ref − lp (Schulman 2020, “Approximating KL divergence”): `k1`
+ * −d, `k2` ½d², `k3` e^d − d − 1, `abs` |d|, and `k3+`, the value of k3 with the gradient of k2.
+ */
 export const KL_ESTIMATORS = ["k1", "k2", "k3", "abs", "k3+"] as const;
+/**
+ * An estimator of the KL, one of `KL_ESTIMATORS`. `klEstimatorByName` also takes verl's `kl`, `mse` and `low_var_kl`.
+ */
 export type KlEstimator = (typeof KL_ESTIMATORS)[number];
 
 /** verl's names for estimators. Its `low_var_kl` also clamps; see `KlClamp`. */
@@ -107,6 +114,10 @@ const FOLLOWED = {
   }),
 };
 export const ADAPTIVE_KL = options("AdaptiveKl", FOLLOWED);
+/**
+ * Options of `AdaptiveKl`: β at the start and the target KL have to be given, the horizon is 10,000 episodes by default
+ * (docs/methods.md, `kl.beta`, `kl.target`, `kl.horizon`).
+ */
 export type AdaptiveKlOptions = OptionsOf<typeof ADAPTIVE_KL>;
 
 /** A KL penalty as plain data. */
@@ -125,6 +136,10 @@ export const KL_PENALTY = options("kl", {
   ),
   importance: flag(false, "whether the penalty is multiplied by the ratio (TRL's `use_bias_correction_kl`)"),
 });
+/**
+ * A KL penalty as plain data, for `objectiveOf`: `beta` has to be given; by default β is constant, the estimator is k3
+ * and the penalty is a term of the loss (docs/methods.md, `kl.…`).
+ */
 export type KlChoice = OptionsOf<typeof KL_PENALTY>;
 
 /**

@@ -25,7 +25,13 @@ const isRejected: Pointwise<Tensor> = fuse("isRejected", (side, mask) => where(m
 /** ln(1 + e^x), without overflow. */
 const softplus = (x: Expr): Expr => where(x.gt(0), x, 0).add(x.abs().neg().exp().log1p());
 
+/**
+ * Losses of a preference pair, where h is the difference of the two log-ratios: `sigmoid` −log σ(βh) (DPO,
+ * arXiv 2305.18290, eq. 7), `ipo` (h − 1/(2β))² (IPO, arXiv 2310.12036, eq. 17), `hinge` max(0, 1 − βh) (SLiC-HF,
+ * arXiv 2305.10425).
+ */
 export const PREFERENCE_LOSSES = ["sigmoid", "ipo", "hinge"] as const;
+/** The loss of a preference pair, for the option `loss` of `dpo`: one of `PREFERENCE_LOSSES`. */
 export type PreferenceLoss = (typeof PREFERENCE_LOSSES)[number];
 
 /** Each loss in terms of h. */
@@ -53,6 +59,10 @@ export const DPO = options("dpo", {
     "whether h takes the mean over each answer's tokens instead of their sum, so that β does not depend on the length",
   ),
 });
+/**
+ * Options of `dpo`: `beta` (default 0.1), the `loss` of a pair (default `sigmoid`), and whether log-ratios are averaged
+ * over an answer's tokens and not summed (`average`, default false).
+ */
 export type DpoOptions = OptionsOf<typeof DPO>;
 
 /** The same options without `loss`, for the losses whose name already says which one is used. */

@@ -39,6 +39,10 @@ export function secondMomentMask(moments: readonly number[], threshold: number):
 export const M2PO = options("m2po", {
   threshold: number(0.04, "τ: the mean of (ln ρ)² stays below it; the paper has 0.04 in all runs", { above: 0 }),
 });
+/**
+ * Options of `m2po`: τ, below which the mean of (ln ρ)² over the kept tokens of a step stays; default 0.04, the
+ * paper's.
+ */
 export type M2poOptions = OptionsOf<typeof M2PO>;
 
 /** −M·ρA, where M is 0 on the tokens of largest (ln ρ)² and 1 elsewhere; the denominators still count all tokens. */

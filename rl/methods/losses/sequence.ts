@@ -31,6 +31,10 @@ export const GSPO = options("gspo", {
     { above: 0 },
   ),
 });
+/**
+ * Options of `gspo`: the clip of a sequence's ratio, by default to [1 − 3e-4, 1 + 4e-4]. `epsilon` alone holds for both
+ * sides.
+ */
 export type GspoOptions = OptionsOf<typeof GSPO>;
 
 /** PPO's clip of the sequence ratio s = exp(mean_t(lp − old)) (GSPO, Zheng et al. 2025, arXiv 2507.18071). */
@@ -67,6 +71,7 @@ export const GMPO = options("gmpo", {
     above: 0,
   }),
 });
+/** Options of `gmpo`: how far ln ρ of a token may move in the direction of the advantage, by default 0.4 both ways. */
 export type GmpoOptions = OptionsOf<typeof GMPO>;
 
 /** −A·exp(mean of the sign-aware clipped log-ratios) (GMPO, Zhao et al. 2025, arXiv 2507.20673). */
@@ -105,6 +110,10 @@ export const VESPO = options("vespo", {
       "`no_grad`",
   ),
 });
+/**
+ * Options of `vespo`: (k, λ) of the weight φ, by default (2, 3) where A ≥ 0 and (3, 2) where A < 0, and whether φ is a
+ * constant (`detached`, default true).
+ */
 export type VespoOptions = OptionsOf<typeof VESPO>;
 
 /** −φ(w)·A·lp, w = Π ρ over the sequence (VESPO, Shen et al. 2026, arXiv 2602.10693). */

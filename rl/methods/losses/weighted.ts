@@ -58,6 +58,10 @@ export const CISPO = options("cispo", {
   epsilon: number(undefined, "εl of `offset`; by default 0.2", { min: 0, max: 1 }),
   epsilonHigh: number(undefined, "εh; by default 0.28 (`offset`) or 5 (`absolute`)", { above: 0 }),
 });
+/**
+ * Options of `cispo`: the bounds of ρ, by default [0.8, 1.28], as verl's offsets from 1; with `cap: "absolute"` they
+ * are TRL's [0, εh], by default [0, 5], and `epsilon` is an error (docs/methods.md, `cispo.…`).
+ */
 export type CispoOptions = OptionsOf<typeof CISPO>;
 
 /** −sg(min(ρ, cap))·A·lp: every token keeps its gradient, with a bounded weight (MiniMax-M1 2025, arXiv 2506.13585). */
@@ -82,6 +86,7 @@ const droLoss: Pointwise<Tensor> = fuse("dro", (lp, old, advantage, mask, beta) 
 export const DRO = options("dro", {
   beta: number(0.05, "β, the weight of the squared log-ratio", { min: 0 }),
 });
+/** Options of `dro`: β, the weight of the squared log-ratio; default 0.05. */
 export type DroOptions = OptionsOf<typeof DRO>;
 
 /** −(A·lp − ½β(lp − old)²) (DRO, Richemond et al. 2024, arXiv 2405.19107). */
@@ -143,6 +148,10 @@ export const DPPO = options("dppo", {
   epsilon: number(0.2, "largest divergence of π from μ where A < 0 and π < μ", { min: 0 }),
   epsilonHigh: number(0.28, "largest divergence of π from μ where A > 0 and π > μ", { min: 0 }),
 });
+/**
+ * Options of `dppoTv` and `dppoKl`: the divergence of π from μ up to which a token is trained, by default 0.2 where
+ * A < 0 (`epsilon`) and 0.28 where A > 0 (`epsilonHigh`).
+ */
 export type DppoOptions = OptionsOf<typeof DPPO>;
 
 function dppo(name: "dppo_tv" | "dppo_kl", loss: Pointwise<Tensor>, given?: DppoOptions): PolicyLoss {
@@ -177,6 +186,10 @@ export const PRIME_RL = options("primeRl", {
   klTau: number(1e-3, "coefficient of (ln ρ)²", { min: 0 }),
   symmetric: flag(false, "whether a move against the advantage also drops a token (prime-rl's `ipo`)"),
 });
+/**
+ * Options of `primeRl`: by default `threshold` 0.2 on |π − μ|, `klTau` 1e-3 and `symmetric` false (docs/methods.md,
+ * `prime_rl.…`).
+ */
 export type PrimeOptions = OptionsOf<typeof PRIME_RL>;
 
 /** −ρA on kept tokens, plus klTau·(ln ρ)² on all: prime-rl's default loss; with `symmetric` it is prime-rl's `ipo`. */

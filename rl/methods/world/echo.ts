@@ -42,6 +42,10 @@ export function stepLambda(entries: readonly (readonly [step: number, value: num
 
 /** What L_Env divides by. */
 export const ECHO_NORMALIZATIONS = ["full-observation", "selected", "token-mean"] as const;
+/**
+ * What L_Env of `echo` divides by: all observation tokens of an episode (`full-observation`, the paper), its trained
+ * ones (`selected`, verl's recipe), or all trained ones of the batch (`token-mean`; prime-rl, OpenEnv, TRL).
+ */
 export type EchoNormalization = (typeof ECHO_NORMALIZATIONS)[number];
 
 export const ECHO = options("echo", {
@@ -60,6 +64,10 @@ export const ECHO = options("echo", {
     (value) => typeof value === "function",
   ),
 });
+/**
+ * Options of `echo`: λ (default 0.05; a number or a function of the step), the `normalization` (default
+ * `full-observation`) and a `filter` of the targets (default: all) (docs/methods.md, `echo.…`).
+ */
 export type EchoOptions = OptionsOf<typeof ECHO>;
 
 /** A loss on the environment's tokens. The loss of a token is −lp, or the clipped error if there is a `clip`. */

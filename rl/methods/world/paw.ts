@@ -34,6 +34,10 @@ export const PAW = options("paw", {
   coefficient: number(1, "factor on the whole world loss", { min: 0 }),
   seed: number(0, "seed of the selection `random`"),
 });
+/**
+ * Options of `paw`: by default the 75 % of a step's transitions with the highest action entropy are trained with the
+ * clipped error (ρ 0.2), and a group weighs 1 − R̄_g/R_max with R_max 1 (docs/methods.md, `paw.…`).
+ */
 export type PawOptions = OptionsOf<typeof PAW>;
 
 /** An action and what the environment answered to it. */

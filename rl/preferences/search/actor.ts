@@ -27,6 +27,7 @@ export interface Actor {
   act(requests: readonly ActionRequest[]): Promise<DrawnAction[][]>;
 }
 
+/** Options of `modelActor`: how tokens are drawn (`SamplingOptions`), and the limits of an action and of a batch. */
 export interface ModelActorOptions extends SamplingOptions {
   /** The largest number of tokens in one action, its end token included; default 48. */
   readonly maxActionTokens?: number;

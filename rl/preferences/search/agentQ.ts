@@ -18,6 +18,10 @@ import type { SearchOptions } from "./options.ts";
 import { searchMetrics, type SearchPairOptions, searchPairs } from "./pairs.ts";
 import { startEpisode } from "./position.ts";
 
+/**
+ * Options of `trainAgentQ`: the tasks that each iteration searches, the options of its searches and pairs, and the
+ * training on the pairs (`PreferenceLoopOptions`).
+ */
 export interface AgentQOptions extends PreferenceLoopOptions {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
@@ -31,6 +35,7 @@ export interface AgentQOptions extends PreferenceLoopOptions {
 const MAX_SEED = 2 ** 31;
 const AGENT_Q_KEYS: readonly string[] = [...LOOP_KEYS, "env", "envOptions", "tasks", "search", "pairs", "actor"];
 
+/** What `trainAgentQ` yields after an iteration: its pairs, its metrics and the episodes of its searches. */
 export interface AgentQReport extends IterationReport {
   /** The episodes that simulations played to the end. Filtered by `filterRollouts` they are demonstrations. */
   readonly episodes: readonly Trajectory[];

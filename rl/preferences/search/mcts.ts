@@ -24,6 +24,7 @@ import { type SearchNode, searchValue } from "./tree.ts";
 
 export type { SearchOptions, SearchStop } from "./options.ts";
 
+/** What `treeSearch` returns: the tree with the values of its actions, and the episodes that simulations played. */
 export interface SearchResult {
   readonly start: SearchStart;
   /** The root of the tree. Its positions no longer have environments. */

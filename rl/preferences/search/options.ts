@@ -8,6 +8,10 @@ import type { Actor } from "./actor.ts";
 import type { ActionCritic, LeafValue } from "./critic.ts";
 import type { PositionLimits } from "./position.ts";
 
+/**
+ * Options of `treeSearch` and `treeSearches`: who proposes actions, how large a tree gets, how actions are selected
+ * (UCT) and valued, and the limits of an episode.
+ */
 export interface SearchOptions {
   readonly actor: Actor;
   readonly template: Template;
@@ -30,6 +34,7 @@ export interface SearchOptions {
   readonly maxTurns?: number;
   /** The largest number of tokens in an episode; default and upper bound: what the actor can read. */
   readonly maxTokens?: number;
+  /** The largest number of tokens in one answer; longer answers are cut in the middle. Default 96. */
   readonly maxObservationTokens?: number;
   /** The number of drawn tokens after which no further round of a tree begins. Default: no bound. */
   readonly maxDrawnTokens?: number;

@@ -13,6 +13,7 @@ import { isAgentToken, type TokenStream, type Trajectory } from "../../episode/s
 import type { SearchResult } from "./mcts.ts";
 import { mixedValue, nodesOf, type SearchNode } from "./tree.ts";
 
+/** Options of `searchPairs`: which sibling actions of a search tree make a preference pair. */
 export interface SearchPairOptions {
   /** The difference of Q, in units of the return, that a pair must exceed; default 0.2. */
   readonly threshold?: number;
