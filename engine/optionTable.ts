@@ -69,12 +69,14 @@ export interface OptionTable<F extends Fields = Fields> {
   read(given?: Given<F>): Settled<F>;
 }
 
-type Given<F extends Fields> = Shown<
+/** What a caller gives: the options that have to be given, and those of the others that it wants to set. */
+export type Given<F extends Fields> = Shown<
   { readonly [K in keyof F as F[K] extends RequiredOption<unknown> ? never : K]?: ValueOf<F[K]> } & {
     readonly [K in keyof F as F[K] extends RequiredOption<unknown> ? K : never]: ValueOf<F[K]>;
   }
 >;
-type Settled<F extends Fields> = {
+/** What `read` returns: every option, with its default where none was given. */
+export type Settled<F extends Fields> = {
   readonly [K in keyof F]: F[K] extends DefaultedOption<unknown>
     ? ValueOf<F[K]>
     : F[K] extends RequiredOption<unknown>

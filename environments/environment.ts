@@ -19,6 +19,7 @@ import type { Rng } from "../engine/index.ts";
  */
 export type StepInfo = Readonly<Record<string, number | string | boolean>>;
 
+/** What the world makes of an action: its answer, the reward, and whether the episode is over. */
 export interface StepResult {
   /** The answer of the world, with nothing added; may be empty (most shells say nothing when all is well). */
   readonly observation: string;
@@ -29,6 +30,7 @@ export interface StepResult {
   readonly info: StepInfo;
 }
 
+/** What every call of an environment takes beside its own arguments. */
 export interface CallOptions {
   /** Aborts the call: the promise rejects with the signal's reason, and the episode is over. */
   readonly signal?: AbortSignal;

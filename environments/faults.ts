@@ -16,7 +16,7 @@ import type {
   StepInfo,
   StepResult,
 } from "./environment.ts";
-import { number, options, type OptionsOf } from "../engine/optionTable.ts";
+import { number, options, type OptionsOf, type Settled } from "../engine/optionTable.ts";
 import { COMMON_OPTIONS } from "./options.ts";
 
 const CHANCE = { min: 0, max: 1 };
@@ -28,6 +28,10 @@ export const FAULTS = {
   falseNegatives: number(0, "chance that an ended episode that succeeded is paid 0", CHANCE),
 };
 const TABLE = options("faults", FAULTS);
+/**
+ * Options that every entry of `ENVIRONMENTS` takes, too, all 0 by default: the share of answers with `noise`, and the
+ * chances of `falsePositives` and `falseNegatives` of the reward (`info.success` stays true). `FAULTS` is their table.
+ */
 export type FaultOptions = OptionsOf<typeof TABLE>;
 
 /** The same environment, which takes `FaultOptions`, too. Without them its episodes stay as they are. */
@@ -41,9 +45,9 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
       // This comes before the check of the world itself, which would name its own options alone.
       checkKeys(spec.name, given, Object.keys(all));
       const { faults, rest } = split(given);
-      options(spec.name, FAULTS).read(faults);
+      const settled = options(spec.name, FAULTS).read(faults);
       const world = spec.make(rest);
-      return Object.keys(faults).length === 0 ? world : new Faulty(world, faults);
+      return Object.keys(faults).length === 0 ? world : new Faulty(world, settled);
     },
     expert: (env) => spec.expert(own(env)),
     random: (rng, task, options) => spec.random(rng, task, options && split(options).rest),
@@ -74,14 +78,14 @@ function stampEntropy(noise: number): number {
 class Faulty implements Environment {
   readonly name: string;
   readonly world: Environment;
-  readonly #faults: FaultOptions;
+  readonly #faults: Settled<typeof FAULTS>;
   /** The stream of this task after these actions. */
   #rng = new Rng(0);
   /** The entropy of all stamps so far, in nats. */
   #entropy = 0;
   clone?: (seed?: number) => Environment;
 
-  constructor(world: Environment, faults: FaultOptions) {
+  constructor(world: Environment, faults: Settled<typeof FAULTS>) {
     this.name = world.name;
     this.world = world;
     this.#faults = faults;
@@ -111,7 +115,7 @@ class Faulty implements Environment {
   }
 
   #verdict({ reward, info }: StepResult): number {
-    const { falsePositives = 0, falseNegatives = 0 } = this.#faults;
+    const { falsePositives, falseNegatives } = this.#faults;
     const isLie = this.#rng.split("verdict").uniform() < (info["success"] === true ? falseNegatives : falsePositives);
     if (!isLie) return reward;
     return info["success"] === true ? 0 : 1;
@@ -119,7 +123,7 @@ class Faulty implements Environment {
 
   #answer({ observation }: StepResult): string {
     const rng = this.#rng.split("answer");
-    const { noise = 0 } = this.#faults;
+    const { noise } = this.#faults;
     this.#entropy += stampEntropy(noise);
     if (rng.uniform() >= noise) return observation;
     const [hour, minute, second] = CLOCK.map((below) => String(rng.int(below)).padStart(2, "0"));

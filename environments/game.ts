@@ -10,7 +10,6 @@ import { check } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
 import {
   type Environment,
-  type EnvironmentOptions,
   type EnvironmentSpec,
   type FamilyInfo,
   type NoviceMove,
@@ -18,16 +17,16 @@ import {
   type StepInfo,
   type StepResult,
 } from "./environment.ts";
-import type { Option } from "../engine/optionTable.ts";
-import { COMMON_OPTIONS, integer, type OwnFields } from "./options.ts";
+import { number } from "../engine/optionTable.ts";
+import { COMMON_OPTIONS, type OptionFields, type OptionsWith, type SettledOptions, settleOptions } from "./options.ts";
 import { selectFamilies } from "./selection.ts";
 
-/** Options of games whose worlds come in three sizes. */
-export interface GameOptions extends EnvironmentOptions {
-  /** 1 (default) to 3: how much of everything there is in the world of a task. */
-  readonly size?: number;
-}
-export const SIZE: Option<number> = integer("how much of everything there is in a world; by default 1", 1, 3);
+/** The option of games whose worlds come in three sizes. */
+export const SIZED = {
+  size: number(1, "how much of everything there is in a world", { integer: true, min: 1, max: 3 }),
+};
+/** Options of games whose worlds come in three sizes: `size` 1 (default) to 3, and `EnvironmentOptions`. */
+export type GameOptions = OptionsWith<typeof SIZED>;
 
 /** What a game makes of a seed. */
 export interface GameTask {
@@ -36,8 +35,9 @@ export interface GameTask {
 }
 
 /** A live episode, as the functions of its game see it. */
-export interface Episode<Options, Task, State> {
-  readonly options: Options;
+export interface Episode<F extends OptionFields, Task, State> {
+  /** Every option has a value, unless it has no default and was not given. */
+  readonly options: SettledOptions<F>;
   readonly task: Task;
   readonly state: State;
   /** The number of actions so far, and the number of those that failed. */
@@ -72,59 +72,67 @@ export interface Ending {
   readonly score: number;
 }
 
-/** What makes an environment; docs/adding-an-environment.md writes one. */
-export interface Game<Options extends EnvironmentOptions, Family extends FamilyInfo, Task extends GameTask, State> {
+/**
+ * What makes an environment: functions over a task, which is fixed for the episode, and a state, which each action
+ * replaces. docs/adding-an-environment.md writes one.
+ */
+export interface Game<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State> {
   readonly name: string;
   readonly description: string;
+  /** Where its idea is from, with a paper if there is one. */
   readonly source?: string;
   /** Easiest first. */
   readonly families: readonly Family[];
-  readonly options: OwnFields<Options>;
+  /** The options that it has beside those of all environments. */
+  readonly options: F;
   /** Makes a task; the same stream and options give the same task. */
-  makeTask(rng: Rng, family: Family, options: Options): Task;
+  makeTask(rng: Rng, family: Family, options: SettledOptions<F>): Task;
+  /** The state before the first action. */
   start(task: Task): State;
   /** Plays one action. Whatever is wrong with its text is told by the observation: nothing throws. */
-  play(episode: Episode<Options, Task, State>, action: string): Move<State>;
+  play(episode: Episode<F, Task, State>, action: string): Move<State>;
   /** The expert's next action. */
-  expert(episode: Episode<Options, Task, State>): string;
+  expert(episode: Episode<F, Task, State>): string;
   /** The action of the random baseline, as `EnvironmentSpec` has it. */
-  random(rng: Rng, task?: string, options?: Options): string;
+  random(rng: Rng, task: string | undefined, options: SettledOptions<F>): string;
   /** What a newcomer does now, if there is more to say than that two actions are random. */
-  novice?(episode: Episode<Options, Task, State>, rng: Rng): NoviceMove;
+  novice?(episode: Episode<F, Task, State>, rng: Rng): NoviceMove;
   /** What might be thought before the next action, as `EnvironmentSpec` has it. */
-  thoughts?(episode: Episode<Options, Task, State>, rng: Rng): string;
+  thoughts?(episode: Episode<F, Task, State>, rng: Rng): string;
   /** The same task, in which this seed decides what is left to chance after `reset`. Default: nothing is. */
   reseed?(task: Task, seed: number): Task;
 }
 
 /** A live episode of a game. */
 export class GameEnvironment<
-  Options extends EnvironmentOptions,
+  F extends OptionFields,
   Family extends FamilyInfo,
   Task extends GameTask,
   State,
 > extends SingleUseEnvironment {
   readonly name: string;
-  readonly game: Game<Options, Family, Task, State>;
-  readonly #options: Options;
+  readonly game: Game<F, Family, Task, State>;
+  readonly #given: OptionsWith<F>;
+  readonly #options: SettledOptions<F>;
   readonly #families: readonly Family[];
   #family: Family | undefined;
-  #episode: Episode<Options, Task, State> | undefined;
+  #episode: Episode<F, Task, State> | undefined;
   /** The sum over all answers so far; undefined once one did not tell its own. */
   #answerEntropy: number | undefined = 0;
 
   /** @throws on option values that make no sense */
-  constructor(game: Game<Options, Family, Task, State>, options: Options) {
+  constructor(game: Game<F, Family, Task, State>, given: OptionsWith<F>) {
     super();
-    this.#families = selectFamilies(game.name, game.families, options, game.options);
+    this.#given = given;
+    this.#options = settleOptions(game.name, game.options, given);
+    this.#families = selectFamilies(game.name, game.families, this.#options);
     this.name = game.name;
     this.game = game;
-    this.#options = options;
   }
 
   protected begin(seed: number): string {
     const options = this.#options;
-    const rng = new Rng(seed).split(`${this.name}/${options.split ?? "train"}`);
+    const rng = new Rng(seed).split(`${this.name}/${options.split}`);
     this.#family = rng.choice(this.#families);
     const task = this.game.makeTask(rng, this.#family, options);
     this.#episode = { options, task, state: this.game.start(task), turns: 0, toolErrors: 0 };
@@ -132,7 +140,7 @@ export class GameEnvironment<
   }
 
   /** What is hidden from the agent, for experts and tests. @throws before reset */
-  get episode(): Episode<Options, Task, State> {
+  get episode(): Episode<F, Task, State> {
     check(this.#episode !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
     return this.#episode;
   }
@@ -169,8 +177,8 @@ export class GameEnvironment<
     };
   }
 
-  clone(seed?: number): GameEnvironment<Options, Family, Task, State> {
-    const copy = new GameEnvironment(this.game, this.#options);
+  clone(seed?: number): GameEnvironment<F, Family, Task, State> {
+    const copy = new GameEnvironment(this.game, this.#given);
     copy.resumeFrom(this);
     const episode = this.#episode;
     const isReseeded = episode !== undefined && seed !== undefined && this.game.reseed !== undefined;
@@ -181,15 +189,34 @@ export class GameEnvironment<
   }
 }
 
-/** An environment to be listed in `ENVIRONMENTS`. */
-export function defineGame<Options extends EnvironmentOptions, Family extends FamilyInfo, Task extends GameTask, State>(
-  game: Game<Options, Family, Task, State>,
-): EnvironmentSpec<Options> {
+/**
+ * The environment that a game makes: options with checks and defaults, seeds, the choice of families and levels, counts
+ * of turns and of failed actions (`info.turns`, `info.toolErrors`), and clones are the same for all games.
+ *
+ * @example
+ * const coin = defineGame({
+ *   name: "coin",
+ *   description: "say how a coin fell",
+ *   families: [{ name: "fair", level: 1, description: "heads or tails" }],
+ *   options: {},
+ *   makeTask: (rng) => ({ text: "Heads or tails?", side: rng.choice(["heads", "tails"]) }),
+ *   start: () => 0,
+ *   play: ({ task: { side } }, action) => ({
+ *     observation: side,
+ *     ending: { kind: "said", score: Number(action === side) },
+ *   }),
+ *   expert: ({ task }) => task.side,
+ *   random: (rng) => rng.choice(["heads", "tails"]),
+ * });
+ */
+export function defineGame<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>(
+  game: Game<F, Family, Task, State>,
+): EnvironmentSpec<OptionsWith<F>> {
   const { name, description, source, families, options } = game;
-  const episodeOf = (env: Environment, asked: string): Episode<Options, Task, State> => {
+  const episodeOf = (env: Environment, asked: string): Episode<F, Task, State> => {
     const isOwn = env instanceof GameEnvironment && env.game === game;
     check(isOwn, () => `${name}.${asked}: expected a ${name} episode, got "${env.name}"`);
-    return (env as GameEnvironment<Options, Family, Task, State>).episode;
+    return (env as GameEnvironment<F, Family, Task, State>).episode;
   };
   return {
     name,
@@ -197,9 +224,9 @@ export function defineGame<Options extends EnvironmentOptions, Family extends Fa
     ...(source === undefined ? {} : { source }),
     families: families.map((family) => ({ name: family.name, level: family.level, description: family.description })),
     options: { ...COMMON_OPTIONS, ...options },
-    make: (chosen = {} as Options) => new GameEnvironment(game, chosen),
+    make: (given = {} as OptionsWith<F>) => new GameEnvironment(game, given),
     expert: (env) => game.expert(episodeOf(env, "expert")),
-    random: (rng, task, chosen) => game.random(rng, task, chosen),
+    random: (rng, task, given = {} as OptionsWith<F>) => game.random(rng, task, settleOptions(name, options, given)),
     ...(game.novice ? { novice: (env, rng) => game.novice!(episodeOf(env, "novice"), rng) } : {}),
     ...(game.thoughts ? { thoughts: (env, rng) => game.thoughts!(episodeOf(env, "thoughts"), rng) } : {}),
   };

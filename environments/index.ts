@@ -1,7 +1,7 @@
 /**
- * `worldgrad/environments`: worlds of text in which an agent acts and is answered, and what one's own world has to
- * offer. Only names are handed on here; the definitions are in the files that each line names. They know the engine's
- * random numbers and nothing else.
+ * `worldgrad/environments`: worlds of text in which an agent acts and is answered, and what a world of one's own is
+ * made of (docs/adding-an-environment.md). Only names are handed on here; the definitions are in the files that each
+ * line names. They know the engine's random numbers and nothing else.
  */
 
 export {
@@ -14,8 +14,14 @@ export {
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";
 export { ENVIRONMENTS } from "./registry.ts";
 export { type FaultOptions, FAULTS } from "./faults.ts";
-export { COMMON_OPTIONS } from "./options.ts";
-export { type GameOptions } from "./game.ts";
+
+// A world of one's own
+export { defineGame, type Ending, type Episode, type Game, type GameOptions, type GameTask } from "./game.ts";
+export { type Move, parseCount, readCommand } from "./game.ts";
+export { COMMON_OPTIONS, option, type OptionFields, type OptionsWith, type SettledOptions } from "./options.ts";
+export { drawUntil, isHeldOut } from "./selection.ts";
+
+// The worlds of the library
 export { achievedTask, household, type HouseholdOptions } from "./household/index.ts";
 export { castle, type CastleOptions } from "./castle/index.ts";
 export { home, type HomeOptions } from "./home/index.ts";

@@ -1,21 +1,32 @@
 /**
- * The options that all environments share, and what an environment says of those of its own (game.ts): which values are
- * allowed, and what each does. Defaults are the environment's; the sentence names them.
+ * The options that all environments share, and how they are put together with those that an environment declares of its
+ * own (game.ts): the default, the values that are allowed, and what each does.
  */
-import { inCode, number, oneOf, type Option } from "../engine/optionTable.ts";
+import {
+  flag,
+  type Given,
+  inCode,
+  number,
+  oneOf,
+  type Option,
+  options,
+  type Settled,
+  text,
+} from "../engine/optionTable.ts";
 import type { EnvironmentOptions } from "./environment.ts";
 
-/** Options by name. */
+/**
+ * How a game (`defineGame`) declares an option of its own, with its default (`undefined`: none) and one line that says
+ * what it does: a number, a yes or no, a text, one of some words, or a value that only code can give. The type of the
+ * options, their checks and `--list` are made from it.
+ *
+ * @example
+ * const options = { turns: option.number(4, "turns until the episode ends", { integer: true, min: 1 }) };
+ */
+export const option = { number, flag, text, oneOf, inCode } as const;
+
+/** The options that a game declares, by name (`option` makes one). */
 export type OptionFields = Readonly<Record<string, Option<unknown>>>;
-
-/** A field for each option that an environment has beside `EnvironmentOptions`. */
-export type OwnFields<Options> = {
-  readonly [Name in Exclude<keyof Options, keyof EnvironmentOptions>]-?: Option<unknown>;
-};
-
-/** An integer from `min` to `max`, both included. */
-export const integer = (about: string, min: number, max?: number): Option<number> =>
-  number(undefined, about, { integer: true, min, ...(max === undefined ? {} : { max }) });
 
 /** A list of known names. */
 export const names = (about: string, known: readonly string[]): Option<readonly string[]> =>
@@ -25,9 +36,9 @@ export const names = (about: string, known: readonly string[]): Option<readonly 
     (value) => Array.isArray(value) && value.every((name: string) => known.includes(name)),
   );
 
-/** The options of every environment. */
-export const COMMON_OPTIONS: Readonly<Record<keyof EnvironmentOptions, Option<unknown>>> = {
-  split: oneOf(["train", "heldout"], undefined, "tasks for training (the default), or held-out ones"),
+/** The options of every environment: their defaults, what is allowed, and what they do. */
+export const COMMON_OPTIONS = {
+  split: oneOf(["train", "heldout"], "train", "tasks for training, or held-out ones"),
   families: inCode<readonly string[]>(
     "the families that tasks are drawn from; by default all",
     "a list of names",
@@ -42,4 +53,22 @@ export const COMMON_OPTIONS: Readonly<Record<keyof EnvironmentOptions, Option<un
       return typeof easiest === "number" && typeof hardest === "number" && easiest <= hardest;
     },
   ),
-};
+} satisfies Readonly<Record<keyof EnvironmentOptions, Option<unknown>>>;
+
+/** What `make` of an environment takes that declares the options `F`: all may be left out that have a default. */
+export type OptionsWith<F extends OptionFields> = EnvironmentOptions & Given<F>;
+
+/** The same options as the functions of a game see them: checked, with the defaults of those that were not given. */
+export type SettledOptions<F extends OptionFields> = Settled<typeof COMMON_OPTIONS> & Settled<F>;
+
+/**
+ * The given options of an environment, checked, and the defaults of the others.
+ *
+ * @param where the environment's name, with which messages begin
+ * @param own the options that the environment has beside those of all environments
+ * @throws WorldgradError on an unknown option, and on a value that is not allowed
+ */
+export function settleOptions<F extends OptionFields>(where: string, own: F, given: OptionsWith<F>): SettledOptions<F> {
+  const table = options(where, { ...COMMON_OPTIONS, ...own });
+  return table.read(given as Parameters<typeof table.read>[0]);
+}

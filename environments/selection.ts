@@ -1,6 +1,6 @@
 /**
- * What an episode may be drawn from, for environments that generate their tasks: the options that all of them share,
- * checked, and the split between tasks for training and held-out ones.
+ * What an episode may be drawn from, for environments that generate their tasks: the families that the options admit,
+ * and the split between tasks for training and held-out ones.
  *
  * The split is a function of the task itself, not of a list or of the seeds: a hash of what makes the task puts it on
  * one side, and the generator draws until it has one of the wanted side. So no held-out task can occur in training,
@@ -10,26 +10,21 @@ import { check, fail } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
 import { Rng } from "../engine/index.ts";
 import type { EnvironmentOptions, FamilyInfo } from "./environment.ts";
-import { options as optionTable } from "../engine/optionTable.ts";
-import { COMMON_OPTIONS, type OptionFields } from "./options.ts";
 
 export type Split = "train" | "heldout";
 
 /**
- * Checks the options, and says what they let an episode be drawn from.
+ * The families that the options admit, in the order of `families`; at least one.
  *
  * @param where the environment's name, with which messages begin
- * @param own the options that the environment has beside those of all environments
- * @returns the families that the options admit, in the order of `families`; at least one
+ * @param options those of the environment, checked (`settleOptions`)
  * @throws WorldgradError `sokoban: unknown family 'pear'; did you mean 'pair'?`
  */
 export function selectFamilies<F extends FamilyInfo>(
   where: string,
   families: readonly F[],
-  options: EnvironmentOptions,
-  own: OptionFields,
+  options: { readonly [Name in "families" | "levels"]: EnvironmentOptions[Name] | undefined },
 ): readonly F[] {
-  optionTable(where, { ...COMMON_OPTIONS, ...own }).read(options);
   const known = families.map(({ name }) => name);
   const { families: wanted = known, levels: [low, high] = [1, Infinity] } = options;
   for (const name of wanted) {
@@ -42,14 +37,18 @@ export function selectFamilies<F extends FamilyInfo>(
   return chosen;
 }
 
-/** Is the task that this text identifies held out? A hash of the text decides it; a quarter of all texts is. */
+/**
+ * Is the task that this text identifies held out? A hash of the text decides it, and holds for a quarter of all texts.
+ * With `drawUntil`, `makeTask` of a game draws until this says what its option `split` asks for.
+ */
 export function isHeldOut(identity: string): boolean {
   return new Rng(0).split(identity).bits() % 4 === 3;
 }
 
 /**
  * The first thing that `draw` makes; it returns undefined for a bad draw, such as one of the other split.
- * @throws if 100,000 draws are bad: then the generator cannot meet its own conditions
+ * @param where the environment's name, with which the error begins
+ * @throws WorldgradError if 100,000 draws are bad: then the generator cannot meet its own conditions
  */
 export function drawUntil<T>(where: string, draw: () => T | undefined): T {
   for (let attempt = 0; attempt < 100_000; attempt++) {

@@ -94,10 +94,12 @@
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
+import type { SettledOptions } from "../options.ts";
 import { calculate } from "./expression.ts";
 import { drawProblem, FAMILIES, type ProblemFamily } from "./problems.ts";
 import { commonDivisor, fromDecimal, isEqual, rational, type Rational, toText } from "./rational.ts";
 
+/** Options of `calculator`: those of every environment, and none of its own. */
 export type CalculatorOptions = EnvironmentOptions;
 
 interface CalculatorTask extends GameTask {
@@ -107,9 +109,9 @@ interface CalculatorTask extends GameTask {
 }
 
 /** The state is how many of the plan's actions have been taken. */
-type CalculatorEpisode = Episode<CalculatorOptions, CalculatorTask, number>;
+type CalculatorEpisode = Episode<Record<never, never>, CalculatorTask, number>;
 
-function makeTask(rng: Rng, family: ProblemFamily, { split = "train" }: CalculatorOptions): CalculatorTask {
+function makeTask(rng: Rng, family: ProblemFamily, { split }: SettledOptions<Record<never, never>>): CalculatorTask {
   const { texts, plan, answer } = drawProblem(rng, family, split);
   const actions = [...plan.map((expression) => `calc ${expression}`), `answer ${toText(answer)}`];
   return { text: rng.choice(texts), answer, plan: actions };
@@ -168,7 +170,7 @@ function random(rng: Rng, task: string = ""): string {
     : `calc ${number()}${rng.choice(["+", "-", "*", "//", "%", "/"])}${number()}`;
 }
 
-export const game: Game<CalculatorOptions, ProblemFamily, CalculatorTask, number> = {
+export const game: Game<Record<never, never>, ProblemFamily, CalculatorTask, number> = {
   name: "calculator",
   description: "solve word problems whose numbers are too large for mental arithmetic, with a calculator",
   source: "after GSM8K with its calculator, arXiv 2110.14168",
@@ -182,4 +184,8 @@ export const game: Game<CalculatorOptions, ProblemFamily, CalculatorTask, number
   random,
 };
 
+/**
+ * Word problems whose numbers are too large for mental arithmetic, and an exact calculator, after GSM8K with its
+ * calculator (arXiv 2110.14168): `calc EXPR` tells a value, `answer N` ends the episode with reward 1 or 0.
+ */
 export const calculator: EnvironmentSpec = defineGame(game);

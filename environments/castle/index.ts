@@ -100,11 +100,18 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { factFields, WORLD_SEED } from "../facts/options.ts";
 import { defineGame } from "../game.ts";
 import { type CastleNames, namesOf } from "./facts.ts";
 import { type CastleState, nextAction, play, startOf, stepsDone } from "./moves.ts";
-import { type CastleFamily, type CastleOptions, type CastleTask, FAMILIES, guessesFor, makeTask } from "./tasks.ts";
+import {
+  CASTLE,
+  type CastleFamily,
+  type CastleOptions,
+  type CastleTask,
+  FAMILIES,
+  guessesFor,
+  makeTask,
+} from "./tasks.ts";
 
 export type { CastleOptions } from "./tasks.ts";
 
@@ -118,18 +125,23 @@ function guess(rng: Rng, text: string, names: CastleNames): string {
   return guessesFor(`${verb} ${rng.choice(some)}`, rng, names)[0]!;
 }
 
-export const castle: EnvironmentSpec<CastleOptions> = defineGame<CastleOptions, CastleFamily, CastleTask, CastleState>({
+/**
+ * A castle whose rules the agent does not know and that stays the same for a whole run: which word leads where and
+ * which key opens what, only its answers tell. An action changes where the agent is, so whoever predicts an answer
+ * predicts a transition. Made for this project; the setting is ECHO's, arXiv 2605.24517.
+ */
+export const castle: EnvironmentSpec<CastleOptions> = defineGame<typeof CASTLE, CastleFamily, CastleTask, CastleState>({
   name: "castle",
   description:
     "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
   source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
-  options: { castle: WORLD_SEED, ...factFields(FAMILIES) },
+  options: CASTLE,
   makeTask,
   start: startOf,
   play,
   expert: nextAction,
-  random: (rng, text = "", { size = 1 } = {}) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
+  random: (rng, text = "", { size }) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
   // It guesses, reads what it is told, and gives up unless all went well: only that is worth imitating.
   novice(episode, rng) {
     const { task, state, turns } = episode;

@@ -8,7 +8,7 @@ import { type Drawn, type Fact, hintAbout, keysOf, quoted, type Wording } from "
 import { type Ending, type Episode, type Move, readCommand } from "../game.ts";
 import { rewardOf } from "../facts/options.ts";
 import { roomBehind, wayBetween } from "./facts.ts";
-import { type CastleOptions, type CastleTask, commandOf, type Step, subjectOf } from "./tasks.ts";
+import { type CASTLE, type CastleTask, commandOf, type Step, subjectOf } from "./tasks.ts";
 
 export interface CastleState {
   /** The room in which the agent is, and the one in which the page is. */
@@ -21,7 +21,7 @@ export interface CastleState {
 }
 
 /** A live episode in a castle. */
-export type CastleEpisode = Episode<CastleOptions, CastleTask, CastleState>;
+export type CastleEpisode = Episode<typeof CASTLE, CastleTask, CastleState>;
 
 type FactKind = "word" | "key" | "chest";
 
@@ -54,7 +54,7 @@ export const startOf = ({ start }: CastleTask): CastleState => ({
 
 /** Plays one action. */
 export function play({ task, state, options, turns }: CastleEpisode, action: string): Move<CastleState> {
-  const { hints = "suggestion" } = options;
+  const { hints } = options;
   const [verb, rest] = readCommand(action);
   if (verb === "done" && rest === "") {
     const ending = endingOf(task, state);

@@ -4,15 +4,11 @@
  */
 import { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { type FactOptions, heldOutKinds } from "../facts/options.ts";
+import { factFields, heldOutKinds, WORLD_SEED } from "../facts/options.ts";
 import type { GameTask } from "../game.ts";
+import type { OptionsWith, SettledOptions } from "../options.ts";
 import { drawUntil } from "../selection.ts";
 import { type Castle, type CastleNames, castleOf } from "./facts.ts";
-
-export interface CastleOptions extends FactOptions {
-  /** Seed of the castle, the same for all episodes; −1: each episode has a castle of its own. Default 0. */
-  readonly castle?: number;
-}
 
 /**
  * One thing to be done: go through a passage or send the page, open or seal a chest, take or clean a thing that lies in
@@ -153,6 +149,14 @@ export const FAMILIES: readonly CastleFamily[] = [
   },
 ];
 
+export const CASTLE = { castle: WORLD_SEED, ...factFields(FAMILIES) };
+/**
+ * Options of `castle`, beside `EnvironmentOptions`: the seed of the `castle` (default 0; −1: each episode has a castle
+ * of its own), its `size` (1), the `hints` of its answers (`suggestion`), whether the `facts` that they state are
+ * `true` or `random` (`true`), and the families that are `rewarded` (all).
+ */
+export type CastleOptions = OptionsWith<typeof CASTLE>;
+
 /** What a step is about: a passage, a chest or a thing. */
 export const subjectOf = (step: Step): string =>
   "to" in step ? `${step.from} ${step.to}` : "chest" in step ? step.chest : step.thing;
@@ -177,8 +181,8 @@ export function commandOf(step: Step, { passages, keys, chests }: Castle): strin
 }
 
 /** Makes a task, all of whose pairs are of its split; the same stream and options give the same task. */
-export function makeTask(rng: Rng, family: CastleFamily, options: CastleOptions): CastleTask {
-  const { size = 1, castle: seed = 0, split = "train", facts = "true" } = options;
+export function makeTask(rng: Rng, family: CastleFamily, options: SettledOptions<typeof CASTLE>): CastleTask {
+  const { size, castle: seed, split, facts } = options;
   const castle = castleOf(seed < 0 ? rng.int(2 ** 31) : seed, size);
   // In a castle of one episode all may be asked: demonstrations show every name in every kind of question.
   const fits = (step: Step): boolean => seed < 0 || isHeldOutPair(subjectOf(step), step.verb) === (split === "heldout");

@@ -7,45 +7,42 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { type Ending, type GameOptions, SIZE } from "../game.ts";
-import { oneOf, type Option } from "../../engine/optionTable.ts";
-import { integer, names, type OwnFields } from "../options.ts";
-import { HINTS, type Hints } from "./hints.ts";
+import { type Ending, SIZED } from "../game.ts";
+import { number, oneOf, type Option } from "../../engine/optionTable.ts";
+import { names, type OptionsWith } from "../options.ts";
+import { HINTS } from "./hints.ts";
 
-export interface FactOptions extends GameOptions {
-  /** What an answer says of a fact that the agent had wrong (hints.ts). Default `suggestion`. */
-  readonly hints?: Hints;
-  /**
-   * `random`: what answers state is drawn anew each time, in the same words: a control, in which they can be predicted
-   * no better than by chance. What is right stays as it is. Default `true`.
-   */
-  readonly facts?: "true" | "random";
-  /** The families that pay; the others are played and answered, but earn nothing. Default: all pay. */
-  readonly rewarded?: readonly string[];
+/**
+ * With random facts, what answers state is drawn anew each time, in the same words: a control, in which they can be
+ * predicted no better than by chance. What is right stays as it is.
+ */
+const ANSWERS = {
+  hints: oneOf(HINTS, "suggestion", "what an answer says of a fact that the agent had wrong"),
+  facts: oneOf(["true", "random"], "true", "whether answers state what is true, or random facts"),
+};
+
+/** The options that worlds of unknown facts have in common. */
+export type FactFields = typeof SIZED & typeof ANSWERS & { readonly rewarded: Option<readonly string[]> };
+export type FactOptions = OptionsWith<FactFields>;
+
+/** The options of a world with these families. Families that do not pay are played and answered, but earn nothing. */
+export function factFields(families: readonly FamilyInfo[]): FactFields {
+  const known = families.map(({ name }) => name);
+  return { ...SIZED, ...ANSWERS, rewarded: names("the families that pay; by default all", known) };
 }
 
-/** The fields of `FactOptions`. */
-export function factFields(families: readonly FamilyInfo[]): OwnFields<FactOptions> {
-  return {
-    size: SIZE,
-    hints: oneOf(HINTS, undefined, "what an answer says of a fact that the agent had wrong; by default suggestion"),
-    facts: oneOf(["true", "random"], undefined, "whether answers state what is true (the default), or random facts"),
-    rewarded: names(
-      "the families that pay; by default all",
-      families.map(({ name }) => name),
-    ),
-  };
-}
-
-/** The rule of the option that has the seed of the world; −1: each episode has a world of its own. */
-export const WORLD_SEED: Option<number> = integer(
-  "the seed of the world; −1, the default: another in each episode",
-  -1,
-);
+/** The option that has the seed of the world. */
+export const WORLD_SEED = number(0, "the seed of the world, the same in all episodes; −1: another in each episode", {
+  integer: true,
+  min: -1,
+});
 
 /** The reward of an ending: its score if its family pays, and else 0. */
-export const rewardOf = ({ score }: Ending, { rewarded }: FactOptions, { family }: { family: FamilyInfo }): number =>
-  rewarded === undefined || rewarded.includes(family.name) ? score : 0;
+export const rewardOf = (
+  { score }: Ending,
+  { rewarded }: { readonly rewarded: readonly string[] | undefined },
+  { family }: { family: FamilyInfo },
+): number => (rewarded === undefined || rewarded.includes(family.name) ? score : 0);
 
 /**
  * The half of the kinds of questions about a subject that training never asks about it. It is another half for each

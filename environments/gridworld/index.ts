@@ -77,26 +77,34 @@
  */
 import { check } from "../../engine/errors.ts";
 import { Rng } from "../../engine/index.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
 import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
 import { flag, number } from "../../engine/optionTable.ts";
-import { integer } from "../options.ts";
+import type { OptionsWith, SettledOptions } from "../options.ts";
 import { glyphs, type Lake, slipped } from "./lake.ts";
 import { type Plan, solve } from "./plan.ts";
 import { distances, drawLake, FAMILIES, type LakeFamily } from "./tasks.ts";
 
-export interface GridworldOptions extends EnvironmentOptions {
-  /**
-   * The probability in [0, 1) that a move goes off at a right angle, half of it to each side, instead of the family's.
-   * FrozenLake's is 2/3. The maps do not depend on it.
-   */
-  readonly slip?: number;
-  /** Moves until the episode ends, 1 to 1,000, instead of the family's. */
-  readonly moves?: number;
-  /** No spaces between the cells of a map. Default false: a space keeps every cell a token of its own. */
-  readonly dense?: boolean;
-}
+const GRIDWORLD = {
+  slip: number(undefined, "probability that a move goes off at a right angle; by default the family's", {
+    min: 0,
+    below: 1,
+  }),
+  moves: number(undefined, "moves until the episode ends; by default the family's", {
+    integer: true,
+    min: 1,
+    max: 1_000,
+  }),
+  dense: flag(false, "no spaces between the cells of a map; a space keeps every cell a token of its own"),
+};
+/**
+ * Options of `gridworld`, beside `EnvironmentOptions`: `slip`, the probability in [0, 1) that a move goes off at a
+ * right angle, half of it to each side (FrozenLake's is 2/3), and `moves` until the episode ends, 1 to 1,000, both by
+ * default the family's; and `dense` (default false), no spaces between the cells of a map.
+ */
+export type GridworldOptions = OptionsWith<typeof GRIDWORLD>;
+type Chosen = SettledOptions<typeof GRIDWORLD>;
 
 interface LakeTask extends GameTask {
   readonly lake: Lake;
@@ -110,14 +118,13 @@ interface LakeTask extends GameTask {
 }
 
 /** The state is the cell of the player. */
-type LakeEpisode = Episode<GridworldOptions, LakeTask, number>;
+type LakeEpisode = Episode<typeof GRIDWORLD, LakeTask, number>;
 
-const mapOf = (lake: Lake, cell: number, { dense = false }: GridworldOptions): string =>
-  showGrid(glyphs(lake, cell), lake.size, dense);
+const mapOf = (lake: Lake, cell: number, { dense }: Chosen): string => showGrid(glyphs(lake, cell), lake.size, dense);
 const movesLeft = ({ task, turns }: LakeEpisode): number => task.moves - turns;
 
-function makeTask(rng: Rng, family: LakeFamily, options: GridworldOptions): LakeTask {
-  const { split = "train", slip = family.slip, moves = family.moves } = options;
+function makeTask(rng: Rng, family: LakeFamily, options: Chosen): LakeTask {
+  const { split, slip = family.slip, moves = family.moves } = options;
   const { lake: drawn, start } = drawLake(rng, family, split);
   const lake = { ...drawn, slip };
   const text = `Reach G in ${moves} moves${slip > 0 ? " on ice" : ""}\n${mapOf(lake, start, options)}`;
@@ -168,19 +175,12 @@ function thoughts({ task: { lake }, state }: LakeEpisode, rng: Rng): string {
   return tryAll(meets, rng);
 }
 
-export const game: Game<GridworldOptions, LakeFamily, LakeTask, number> = {
+export const game: Game<typeof GRIDWORLD, LakeFamily, LakeTask, number> = {
   name: "gridworld",
   description: "cross a frozen lake to the goal, around the holes, on ice that may be slippery",
   source: "after FrozenLake, Gym, arXiv 1606.01540",
   families: FAMILIES,
-  options: {
-    slip: number(undefined, "probability that a move goes off at a right angle; by default the family's", {
-      min: 0,
-      below: 1,
-    }),
-    moves: integer("moves until the episode ends; by default the family's", 1, 1_000),
-    dense: flag(undefined, "no spaces between the cells of a map"),
-  },
+  options: GRIDWORLD,
   makeTask,
   start: ({ start }) => start,
   play,
@@ -190,4 +190,9 @@ export const game: Game<GridworldOptions, LakeFamily, LakeTask, number> = {
   reseed: (task, seed) => ({ ...task, chance: new Rng(seed).split("slips") }),
 };
 
+/**
+ * A frozen lake as text, after Gym's FrozenLake (arXiv 1606.01540): the agent says a direction, sees the map, and is to
+ * reach the goal around the holes, on ice that may be slippery. The expert is the best policy for the moves that are
+ * left; on ice it fails, too.
+ */
 export const gridworld: EnvironmentSpec<GridworldOptions> = defineGame(game);

@@ -74,11 +74,10 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { factFields, WORLD_SEED } from "../facts/options.ts";
 import { defineGame } from "../game.ts";
 import { type HomeNames, namesOf } from "./facts.ts";
 import { type HomeEpisode, type HomeState, play } from "./shell.ts";
-import { FAMILIES, familyOf, type HomeFamily, type HomeOptions, type HomeTask, makeTask } from "./tasks.ts";
+import { FAMILIES, familyOf, HOME, type HomeFamily, type HomeOptions, type HomeTask, makeTask } from "./tasks.ts";
 
 export type { HomeOptions } from "./tasks.ts";
 
@@ -98,17 +97,22 @@ function guess(rng: Rng, text: string, names: HomeNames): string {
   return family.guess(rng, files, names);
 }
 
-export const home: EnvironmentSpec<HomeOptions> = defineGame<HomeOptions, HomeFamily, HomeTask, HomeState>({
+/**
+ * A machine that the agent does not know and that stays the same for a whole run: what is where, and what opens what,
+ * only its error messages tell. It measures what predicting the world is worth. Made for this project; the setting is
+ * ECHO's, arXiv 2605.24517.
+ */
+export const home: EnvironmentSpec<HomeOptions> = defineGame<typeof HOME, HomeFamily, HomeTask, HomeState>({
   name: "home",
   description: "a machine that the agent does not know: what is where, and what opens what, its error messages tell",
   source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
-  options: { home: WORLD_SEED, ...factFields(FAMILIES) },
+  options: HOME,
   makeTask,
   start: () => ({ changes: [], isTold: false, told: { isCounted: false, isShown: false } }),
   play,
   expert,
-  random: (rng, text = "", { size = 1 } = {}) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
+  random: (rng, text = "", { size }) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
   // It guesses, reads what it is told, and gives up: only the last of these is worth imitating.
   novice(episode, rng) {
     const { task, state, turns } = episode;

@@ -11,7 +11,7 @@ import { parse, ShellSyntaxError } from "../terminal/parser.ts";
 import { contentsEntropy, SHOWN, type Told, toldBy } from "./contents.ts";
 import type { Facts, HomeFile } from "./facts.ts";
 import { type HomeFact, type HomeFactKind, WORDS } from "./hints.ts";
-import type { Changes, HomeOptions, HomeTask } from "./tasks.ts";
+import type { Changes, HOME, HomeTask } from "./tasks.ts";
 
 export interface HomeState {
   readonly changes: Changes;
@@ -22,7 +22,7 @@ export interface HomeState {
 }
 
 /** A live episode in a home. */
-export type HomeEpisode = Episode<HomeOptions, HomeTask, HomeState>;
+export type HomeEpisode = Episode<typeof HOME, HomeTask, HomeState>;
 
 const quoted = (word: string): string => quotedUpTo(word, 40);
 
@@ -47,7 +47,7 @@ const FORMS: Readonly<Record<string, readonly string[]>> = {
 
 /** Plays one action. */
 export function play({ task, state, options, turns }: HomeEpisode, action: string): Move<HomeState> {
-  const { hints = "suggestion" } = options;
+  const { hints } = options;
   try {
     const [name = "", ...args] = wordsOf(readCommand(action).join(" ").trim());
     if (name === "answer" || name === "done") {

@@ -1,16 +1,12 @@
 /** What is asked in a home, which commands answer it, and which pairs (file, question) are kept for held-out tasks. */
 import { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { type FactOptions, heldOutKinds } from "../facts/options.ts";
+import { factFields, heldOutKinds, WORLD_SEED } from "../facts/options.ts";
 import type { GameTask } from "../game.ts";
+import type { OptionsWith, SettledOptions } from "../options.ts";
 import { drawUntil, type Split } from "../selection.ts";
 import { drawLines } from "./contents.ts";
 import { type Facts, factsOf, type HomeFile, type HomeNames } from "./facts.ts";
-
-export interface HomeOptions extends FactOptions {
-  /** Seed of the home, the same for all episodes; −1: each episode has a home of its own. Default 0. */
-  readonly home?: number;
-}
 
 export interface HomeTask extends GameTask {
   readonly family: HomeFamily;
@@ -145,6 +141,14 @@ export const FAMILIES: readonly HomeFamily[] = [
   },
 ];
 
+export const HOME = { home: WORLD_SEED, ...factFields(FAMILIES) };
+/**
+ * Options of `home`, beside `EnvironmentOptions`: the seed of the `home` (default 0; −1: each episode has a home of its
+ * own), its `size` (1), the `hints` of its error messages (`suggestion`), whether the `facts` that they state are
+ * `true` or `random` (`true`), and the families that are `rewarded` (all).
+ */
+export type HomeOptions = OptionsWith<typeof HOME>;
+
 /** The family that a task's text is of; undefined for text that is no task. */
 export const familyOf = (text: string): HomeFamily | undefined => FAMILIES.find(({ asks }) => asks.test(text));
 
@@ -169,8 +173,8 @@ export function isHeldOutPair(index: number, family: HomeFamily): boolean {
 const needsOf = ({ level, subject, change }: HomeFamily): string => `${level} ${subject} ${change !== undefined}`;
 
 /** Makes a task; the same stream and options give the same task. */
-export function makeTask(rng: Rng, family: HomeFamily, options: HomeOptions): HomeTask {
-  const { size = 1, home = 0, split = "train", facts: stated = "true" } = options;
+export function makeTask(rng: Rng, family: HomeFamily, options: SettledOptions<typeof HOME>): HomeTask {
+  const { size, home, split, facts: stated } = options;
   const facts = factsOf(home < 0 ? rng.int(2 ** 31) : home, size);
   const { file, alias } = drawUntil("home", () => drawFile(rng, family, facts, home < 0 ? undefined : split));
   const task = {

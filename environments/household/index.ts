@@ -168,27 +168,32 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type GameOptions, type Move, readCommand, SIZE } from "../game.ts";
-import { integer } from "../options.ts";
+import { defineGame, type Episode, type Move, readCommand, SIZED } from "../game.ts";
+import { number } from "../../engine/optionTable.ts";
+import type { OptionsWith } from "../options.ts";
 import { nameMaker } from "../words.ts";
 import { act, type HouseState, isShut, PLACES, ROOMS, TREATMENTS } from "./house.ts";
 import { FAMILIES, type HouseholdFamily, type HouseholdTask, isTreated, makeTask, pending } from "./tasks.ts";
 
 export { achievedTask } from "./hindsight.ts";
 
-export interface HouseholdOptions extends GameOptions {
-  /** Actions after which the episode ends unsolved. At least 1; default 50, as in ALFWorld. */
-  readonly maxSteps?: number;
-}
+const HOUSEHOLD = {
+  ...SIZED,
+  maxSteps: number(50, "actions after which an episode ends unsolved, as in ALFWorld", { integer: true, min: 1 }),
+};
+/**
+ * Options of `household`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, and `maxSteps`, the
+ * actions after which an episode ends unsolved (default 50, as in ALFWorld).
+ */
+export type HouseholdOptions = OptionsWith<typeof HOUSEHOLD>;
 
-type HouseholdEpisode = Episode<HouseholdOptions, HouseholdTask, HouseState>;
+type HouseholdEpisode = Episode<typeof HOUSEHOLD, HouseholdTask, HouseState>;
 
 /** The episode ends by itself when the goal holds, as in ALFWorld. */
 function play({ task, state, options, turns }: HouseholdEpisode, action: string): Move<HouseState> {
-  const { maxSteps = 50 } = options;
   const deed = act(task.house, state, ...readCommand(action));
   if (pending(deed.state ?? state, task.goal).length === 0) return { ...deed, ending: { kind: "goal", score: 1 } };
-  return turns + 1 === maxSteps ? { ...deed, ending: { kind: "limit", score: 0 } } : deed;
+  return turns + 1 === options.maxSteps ? { ...deed, ending: { kind: "limit", score: 0 } } : deed;
 }
 
 /**
@@ -242,8 +247,12 @@ function random(rng: Rng): string {
   return rng.choice(actions);
 }
 
+/**
+ * A text adventure after ALFWorld (Shridhar et al. 2021, arXiv 2010.03768): find things in rooms and closed places,
+ * heat, cool or wash them, and put them where they belong. An episode ends with reward 1 as soon as the goal holds.
+ */
 export const household: EnvironmentSpec<HouseholdOptions> = defineGame<
-  HouseholdOptions,
+  typeof HOUSEHOLD,
   HouseholdFamily,
   HouseholdTask,
   HouseState
@@ -252,7 +261,7 @@ export const household: EnvironmentSpec<HouseholdOptions> = defineGame<
   description: "find things in a house, heat, cool or wash them, and put them where they belong",
   source: "after ALFWorld, arXiv 2010.03768",
   families: FAMILIES,
-  options: { size: SIZE, maxSteps: integer("actions after which an episode ends unsolved; by default 50", 1) },
+  options: HOUSEHOLD,
   makeTask,
   start: ({ start }) => start,
   play,

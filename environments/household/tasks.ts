@@ -4,7 +4,8 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import type { GameOptions, GameTask } from "../game.ts";
+import type { GameTask, SIZED } from "../game.ts";
+import type { SettledOptions } from "../options.ts";
 import { nameMaker } from "../words.ts";
 import {
   type House,
@@ -83,7 +84,11 @@ const PLACES_PER_ROOM = 3;
  * size 1: as many rooms as the family needs; 2 and 3: at least so many. Other things than the goal's: two for every
  * room.
  */
-export function makeTask(rng: Rng, family: HouseholdFamily, { split, size = 1 }: GameOptions): HouseholdTask {
+export function makeTask(
+  rng: Rng,
+  family: HouseholdFamily,
+  { split, size }: SettledOptions<typeof SIZED>,
+): HouseholdTask {
   const newName = nameMaker(rng, split);
   const count = Math.max(family.rooms, size);
   const single = count === 1;

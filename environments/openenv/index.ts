@@ -24,12 +24,18 @@ import {
   type StepInfo,
   type StepResult,
 } from "../environment.ts";
+import { settleOptions } from "../options.ts";
 import { selectFamilies, type Split } from "../selection.ts";
 import { type Fields, isFields, OpenEnvError } from "./connection.ts";
 import { checkConnectOptions, type ConnectOptions, type Observed, OpenEnvSession, type Settings } from "./session.ts";
 
 export { type Fields, OpenEnvError, type SocketConstructor, type SocketLike } from "./connection.ts";
 export { connect, type ConnectOptions, type Observed, OpenEnvSession, type ReconnectOptions } from "./session.ts";
+
+/**
+ * Options of `openEnv`: where the server is (`url` is needed), and what OpenEnv leaves to each environment: how a text
+ * becomes an action (`action` is needed), what the agent reads of an observation, and when an episode counts as solved.
+ */
 export interface OpenEnvOptions extends ConnectOptions {
   /**
    * What an action's text becomes: the name of the one field that holds it ("message", "code", "command"), or a
@@ -219,8 +225,9 @@ export function openEnv(options: OpenEnvOptions): EnvironmentSpec {
     description: `an OpenEnv server at ${rules.settings.url}`,
     families,
     make(chosen: EnvironmentOptions = {}): Environment {
-      selectFamilies(name, families, chosen, {});
-      const { split = "train" } = chosen;
+      const settled = settleOptions(name, {}, chosen);
+      selectFamilies(name, families, settled);
+      const { split } = settled;
       check(
         split === "train" || options.task !== undefined,
         () => `${name}: the server knows no held-out tasks; say with \`task\` how to ask for them`,

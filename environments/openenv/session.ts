@@ -21,6 +21,7 @@ import {
   type SocketConstructor,
 } from "./connection.ts";
 
+/** How often and how fast a connection is tried again. */
 export interface ReconnectOptions {
   /** Further attempts after the first; default 6. 0: none. */
   readonly attempts?: number;
@@ -28,6 +29,7 @@ export interface ReconnectOptions {
   readonly pause?: number;
 }
 
+/** Options of `connect`: the server's address (`url` is needed), the class of its WebSocket, and how long to wait. */
 export interface ConnectOptions {
   /** The server: `http(s)://` or `ws(s)://`; the path `/ws` is added unless it is there. */
   readonly url: string;
@@ -98,6 +100,11 @@ export function checkConnectOptions(options: ConnectOptions): Settings {
   return { url: socketUrl(url), WebSocket: Socket, timeout, attempts, pause: first };
 }
 
+/**
+ * A session with an OpenEnv server (huggingface/OpenEnv) over its WebSocket: one connection with its own environment on
+ * the server. `connect` makes one. A connection that is lost in an episode is an `OpenEnvError` and never resumed;
+ * `reset` opens a new one. One call runs at a time.
+ */
 export class OpenEnvSession {
   readonly #settings: Settings;
   #connection: Connection | undefined;

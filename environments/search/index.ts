@@ -133,7 +133,7 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type GameOptions, type Move, parseCount, readCommand, SIZE } from "../game.ts";
+import { defineGame, type Episode, type GameOptions, type Move, parseCount, readCommand, SIZED } from "../game.ts";
 import { nameMaker } from "../words.ts";
 import { pageText, RELATIONS } from "./corpus.ts";
 import { FAMILIES, makeTask, RESULTS, type SearchFamily, type SearchTask } from "./tasks.ts";
@@ -150,7 +150,7 @@ interface SearchState {
 export const normalizeAnswer = (text: string): string =>
   text.trim().toLowerCase().replace(/\s+/g, " ").replace(/\.$/, "");
 
-type SearchEpisode = Episode<GameOptions, SearchTask, SearchState>;
+type SearchEpisode = Episode<typeof SIZED, SearchTask, SearchState>;
 
 function play({ task, state }: SearchEpisode, action: string): Move<SearchState> {
   const [verb, rest] = readCommand(action);
@@ -195,12 +195,16 @@ function random(rng: Rng): string {
   return rng.choice(actions)();
 }
 
-export const search: EnvironmentSpec<GameOptions> = defineGame<GameOptions, SearchFamily, SearchTask, SearchState>({
+/**
+ * Questions over several pages of a small generated encyclopaedia, answered with a search engine (BM25): the shape of
+ * HotpotQA (arXiv 1809.09600) and Search-R1 (arXiv 2503.09516). `answer TEXT` ends the episode with reward 1 or 0.
+ */
+export const search: EnvironmentSpec<GameOptions> = defineGame<typeof SIZED, SearchFamily, SearchTask, SearchState>({
   name: "search",
   description: "answer questions over several pages of a small encyclopaedia with a search engine",
   source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
   families: FAMILIES,
-  options: { size: SIZE },
+  options: SIZED,
   makeTask,
   start: () => ({ query: "", results: [], read: new Set() }),
   play,

@@ -4,7 +4,8 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import type { GameOptions, GameTask } from "../game.ts";
+import type { GameTask, SIZED } from "../game.ts";
+import type { SettledOptions } from "../options.ts";
 import { drawUntil } from "../selection.ts";
 import { Corpus, type Kind, type Relation, relationsOf } from "./corpus.ts";
 
@@ -164,7 +165,7 @@ export const FAMILIES: readonly SearchFamily[] = [
  * Draws corpora and questions until one is fair: the expert's queries show the pages that they are to find, no page is
  * needed twice, and the answer stands neither in the question nor, before the last page, on the way.
  */
-export function makeTask(rng: Rng, family: SearchFamily, { split = "train", size = 1 }: GameOptions): SearchTask {
+export function makeTask(rng: Rng, family: SearchFamily, { split, size }: SettledOptions<typeof SIZED>): SearchTask {
   return drawUntil("search", () => {
     const corpus = new Corpus(rng, split, size);
     const question = family.draw(corpus, rng);

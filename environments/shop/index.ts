@@ -144,8 +144,9 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type GameOptions, type Move, parseCount, readCommand, SIZE } from "../game.ts";
+import { defineGame, type Episode, type Move, parseCount, readCommand, SIZED } from "../game.ts";
 import { oneOf } from "../../engine/optionTable.ts";
+import type { OptionsWith } from "../options.ts";
 import { nameMaker } from "../words.ts";
 import { ATTRIBUTES, fits, KINDS, matchScore, OPTIONS, pageOf, type Product, titleOf } from "./catalogue.ts";
 import { FAMILIES, makeTask, type ShopFamily, type ShopTask } from "./tasks.ts";
@@ -153,10 +154,15 @@ import { FAMILIES, makeTask, type ShopFamily, type ShopTask } from "./tasks.ts";
 /** How many results a list shows at a time. */
 const RESULTS = 3;
 
-export interface ShopOptions extends GameOptions {
-  /** `score` (default): WebShop's match score; `success`: 1 if all is as asked, else 0. */
-  readonly reward?: "score" | "success";
-}
+const SHOP = {
+  ...SIZED,
+  reward: oneOf(["score", "success"], "score", "WebShop's match score, or 1 if all is as asked and else 0"),
+};
+/**
+ * Options of `shop`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, and the `reward`:
+ * WebShop's match score (`score`, the default), or 1 if all is as asked and else 0 (`success`).
+ */
+export type ShopOptions = OptionsWith<typeof SHOP>;
 
 /** What the agent has on its screen, and what it has seen. */
 interface ShopState {
@@ -174,7 +180,7 @@ interface ShopState {
 
 const error = (observation: string): Move<ShopState> => ({ observation, failed: true });
 
-type ShopEpisode = Episode<ShopOptions, ShopTask, ShopState>;
+type ShopEpisode = Episode<typeof SHOP, ShopTask, ShopState>;
 
 function play({ task, state, options }: ShopEpisode, action: string): Move<ShopState> {
   const [verb, rest] = readCommand(action);
@@ -252,15 +258,16 @@ function random(rng: Rng): string {
   return rng.choice(actions)();
 }
 
-export const shop: EnvironmentSpec<ShopOptions> = defineGame<ShopOptions, ShopFamily, ShopTask, ShopState>({
+/**
+ * Find and buy a product that has the maker, kind, attributes, options and price that are asked for, after WebShop
+ * (Yao et al. 2022, arXiv 2207.01206). `buy` ends the episode; the reward is WebShop's match score.
+ */
+export const shop: EnvironmentSpec<ShopOptions> = defineGame<typeof SHOP, ShopFamily, ShopTask, ShopState>({
   name: "shop",
   description: "find and buy a product that has the attributes, options and price that are asked for",
   source: "after WebShop, arXiv 2207.01206",
   families: FAMILIES,
-  options: {
-    size: SIZE,
-    reward: oneOf(["score", "success"], undefined, "WebShop's match score (the default), or 1 if all is as asked"),
-  },
+  options: SHOP,
   makeTask,
   start: () => ({ query: "", found: [], shown: 0, open: undefined, chosen: {}, seen: new Set() }),
   play,

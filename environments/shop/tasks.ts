@@ -4,7 +4,8 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import type { GameOptions, GameTask } from "../game.ts";
+import type { GameTask, SIZED } from "../game.ts";
+import type { SettledOptions } from "../options.ts";
 import { nameMaker } from "../words.ts";
 import { Ranking } from "../ranking.ts";
 import { drawUntil } from "../selection.ts";
@@ -39,7 +40,7 @@ export const FAMILIES: readonly ShopFamily[] = [
 ];
 
 /** Makes a task; `size` adds products that have nothing to do with it: 6, 9 or 12. */
-export function makeTask(rng: Rng, family: ShopFamily, { split, size = 1 }: GameOptions): ShopTask {
+export function makeTask(rng: Rng, family: ShopFamily, { split, size }: SettledOptions<typeof SIZED>): ShopTask {
   const newMaker = nameMaker(rng, split);
   const makers = Array.from({ length: 3 + size }, newMaker);
   return drawUntil("shop", () => {

@@ -87,28 +87,39 @@
  * three boxes.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
+import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
 import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
 import { flag, number } from "../../engine/optionTable.ts";
-import { integer } from "../options.ts";
+import type { OptionsWith, SettledOptions } from "../options.ts";
 import { boxesOnGoals, glyphs, move, type Position, type Room } from "./room.ts";
 import type { DistanceTable } from "./solver.ts";
 import { drawRoom, FAMILIES, type RoomFamily } from "./tasks.ts";
 
-export interface SokobanOptions extends EnvironmentOptions {
-  /** Moves until the episode ends, 1 to 1,000, instead of the family's. */
-  readonly moves?: number;
-  /** Moves at most in one action, 1 to 16. Default 1. The expert then says as many at once as it may. */
-  readonly movesPerAction?: number;
-  /**
-   * Reward for every box that comes to stand on a goal, taken back when it leaves it, in [0, 1): so pushing to and fro
-   * earns nothing. Default 0: the reward is 1 for the solved room and nothing else.
-   */
-  readonly boxReward?: number;
-  /** No spaces between the cells of a board. Default false: a space keeps every cell a token of its own. */
-  readonly dense?: boolean;
-}
+const SOKOBAN = {
+  moves: number(undefined, "moves until the episode ends; by default the family's", {
+    integer: true,
+    min: 1,
+    max: 1_000,
+  }),
+  movesPerAction: number(1, "moves at most in one action; the expert says as many at once", {
+    integer: true,
+    min: 1,
+    max: 16,
+  }),
+  boxReward: number(0, "reward for a box that comes to stand on a goal, taken back when it leaves it", {
+    min: 0,
+    below: 1,
+  }),
+  dense: flag(false, "no spaces between the cells of a board; a space keeps every cell a token of its own"),
+};
+/**
+ * Options of `sokoban`, beside `EnvironmentOptions`: `moves` until the episode ends, 1 to 1,000 (default: the
+ * family's), `movesPerAction`, 1 (default) to 16, `boxReward` in [0, 1) for a box on a goal, taken back when it leaves
+ * it (default 0: only the solved room pays, 1), and `dense` (default false), no spaces between the cells of a board.
+ */
+export type SokobanOptions = OptionsWith<typeof SOKOBAN>;
+type Chosen = SettledOptions<typeof SOKOBAN>;
 
 interface RoomTask extends GameTask {
   readonly room: Room;
@@ -123,13 +134,13 @@ interface SokobanState {
   readonly moves: number;
 }
 
-type SokobanEpisode = Episode<SokobanOptions, RoomTask, SokobanState>;
+type SokobanEpisode = Episode<typeof SOKOBAN, RoomTask, SokobanState>;
 
-const boardOf = (room: Room, position: Position, { dense = false }: SokobanOptions): string =>
+const boardOf = (room: Room, position: Position, { dense }: Chosen): string =>
   showGrid(glyphs(room, position), room.size, dense);
 
-function makeTask(rng: Rng, family: RoomFamily, options: SokobanOptions): RoomTask {
-  const { split = "train", moves = family.moves } = options;
+function makeTask(rng: Rng, family: RoomFamily, options: Chosen): RoomTask {
+  const { split, moves = family.moves } = options;
   const drawn = drawRoom(rng, family, split);
   return { ...drawn, moves, text: `Push $ onto . in ${moves} moves\n${boardOf(drawn.room, drawn.start, options)}` };
 }
@@ -140,7 +151,7 @@ function makeTask(rng: Rng, family: RoomFamily, options: SokobanOptions): RoomTa
  */
 function play({ task, state, options }: SokobanEpisode, action: string): Move<SokobanState> {
   const { room, table } = task;
-  const { movesPerAction = 1, boxReward = 0 } = options;
+  const { movesPerAction, boxReward } = options;
   const wanted = readMoves(action, movesPerAction);
   let { position, moves } = state;
   if (wanted === undefined) moves++;
@@ -166,7 +177,7 @@ function play({ task, state, options }: SokobanEpisode, action: string): Move<So
  * The beginning of a shortest solution from here, as many moves as an action may have. From a position that cannot be
  * solved any more, some move that is possible.
  */
-function expert({ task: { room, table }, state, options: { movesPerAction = 1 } }: SokobanEpisode): string {
+function expert({ task: { room, table }, state, options: { movesPerAction } }: SokobanEpisode): string {
   const moves: Direction[] = [];
   let { position } = state;
   while (moves.length < movesPerAction) {
@@ -196,17 +207,12 @@ function thoughts({ task: { room, table }, state: { position } }: SokobanEpisode
   return tryAll(meets, rng);
 }
 
-export const game: Game<SokobanOptions, RoomFamily, RoomTask, SokobanState> = {
+export const game: Game<typeof SOKOBAN, RoomFamily, RoomTask, SokobanState> = {
   name: "sokoban",
   description: "push boxes onto goals in a small room, where a wrong push may be for ever",
   source: "after the game by H. Imabayashi, 1982",
   families: FAMILIES,
-  options: {
-    moves: integer("moves until the episode ends; by default the family's", 1, 1_000),
-    movesPerAction: integer("moves at most in one action; by default 1", 1, 16),
-    boxReward: number(undefined, "reward for a box that comes to stand on a goal; by default 0", { min: 0, below: 1 }),
-    dense: flag(undefined, "no spaces between the cells of a board"),
-  },
+  options: SOKOBAN,
   makeTask,
   start: ({ start }) => ({ position: start, moves: 0 }),
   play,
@@ -215,4 +221,8 @@ export const game: Game<SokobanOptions, RoomFamily, RoomTask, SokobanState> = {
   thoughts,
 };
 
+/**
+ * Push boxes onto goals in a small room, where a wrong push may be for ever: after the game by H. Imabayashi (1982).
+ * Every task can be solved, and the expert's solution has the fewest moves.
+ */
 export const sokoban: EnvironmentSpec<SokobanOptions> = defineGame(game);

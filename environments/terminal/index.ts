@@ -102,26 +102,34 @@
  * copies nothing, and `find` and `grep -r` list in order of names.
  */
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type Game, type GameOptions, type Move } from "../game.ts";
+import { defineGame, type Episode, type Game, type Move } from "../game.ts";
 import { number } from "../../engine/optionTable.ts";
-import { integer } from "../options.ts";
+import type { OptionsWith } from "../options.ts";
 import type { Family } from "./family.ts";
 import { FileSystem, HOME } from "./filesystem.ts";
 import { randomAction } from "./random.ts";
 import { runLine } from "./shell.ts";
 import { FAMILIES, makeTask, type TerminalTask } from "./tasks.ts";
 
-export interface TerminalOptions extends GameOptions {
-  /** 1 (default) to 4: number and depth of directories, number of files, length of contents. */
-  readonly size?: number;
-  /** Longest observation, in characters; longer ones lose their middle. At least 40; default 1,000. */
-  readonly maxOutput?: number;
-  /**
-   * Weight of a second reward component at the end of the episode: the share of commands that ended with exit code 0.
-   * Default 0: the reward is 1 if the task is solved and 0 if not.
-   */
-  readonly formatWeight?: number;
-}
+const TERMINAL = {
+  size: number(1, "number and depth of directories, number of files, length of contents", {
+    integer: true,
+    min: 1,
+    max: 4,
+  }),
+  maxOutput: number(1_000, "longest observation in characters; longer ones lose their middle", {
+    integer: true,
+    min: 40,
+  }),
+  formatWeight: number(0, "weight of the share of commands without error; solving counts most", { min: 0, below: 1 }),
+};
+/**
+ * Options of `terminal`, beside `EnvironmentOptions`: the `size` of its file tree, 1 (default) to 4; `maxOutput`, the
+ * longest observation in characters (default 1,000; longer ones lose their middle); and `formatWeight`, what the share
+ * of commands with exit code 0 adds to the reward at the end (default 0: the reward is 1 if the task is solved, else
+ * 0).
+ */
+export type TerminalOptions = OptionsWith<typeof TERMINAL>;
 
 interface TerminalState {
   readonly fs: FileSystem;
@@ -129,14 +137,14 @@ interface TerminalState {
   readonly planned: number;
 }
 
-type TerminalEpisode = Episode<TerminalOptions, TerminalTask, TerminalState>;
+type TerminalEpisode = Episode<typeof TERMINAL, TerminalTask, TerminalState>;
 
 /**
  * Every action is a line of shell; every observation is what a terminal would show for it. `answer TEXT` or `done` ends
  * the episode.
  */
 function play({ task, state, options, turns, toolErrors }: TerminalEpisode, action: string): Move<TerminalState> {
-  const { maxOutput = 1_000, formatWeight = 0 } = options;
+  const { maxOutput, formatWeight } = options;
   const isPlanned = action.trim() === task.plan[state.planned] && state.fs.cwd === HOME;
   const fs = new FileSystem(state.fs);
   const { output, code, ending } = runLine(action, fs);
@@ -171,23 +179,12 @@ export function render(output: string, code: number, limit: number): string {
   return text === "" ? `[exit ${code}]` : `${text}\n[exit ${code}]`;
 }
 
-export const game: Game<TerminalOptions, Family, TerminalTask, TerminalState> = {
+export const game: Game<typeof TERMINAL, Family, TerminalTask, TerminalState> = {
   name: "terminal",
   description: "work in a Unix-like shell: answer questions about files, or change them",
   source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
-  options: {
-    size: integer("number and depth of directories, number of files, length of contents; by default 1", 1, 4),
-    maxOutput: integer("longest observation in characters; longer ones lose their middle; by default 1000", 40),
-    formatWeight: number(
-      undefined,
-      "weight of the share of commands without error; solving counts most; by default 0",
-      {
-        min: 0,
-        below: 1,
-      },
-    ),
-  },
+  options: TERMINAL,
   makeTask,
   start: ({ fs }) => ({ fs, planned: 0 }),
   play,
@@ -197,4 +194,9 @@ export const game: Game<TerminalOptions, Family, TerminalTask, TerminalState> = 
   random: randomAction,
 };
 
+/**
+ * A Unix-like shell in memory, over generated file trees: answer questions about files, or change them. Lines of shell
+ * are actions; `answer TEXT` or `done` ends the episode. Made for this project; the setting is ECHO's,
+ * arXiv 2605.24517.
+ */
 export const terminal: EnvironmentSpec<TerminalOptions> = defineGame(game);

@@ -4,7 +4,8 @@
  * comes from the generator, and the wanted tree is the initial one with the change applied to it, without any shell.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { GameOptions, GameTask } from "../game.ts";
+import type { GameTask, SIZED } from "../game.ts";
+import type { SettledOptions } from "../options.ts";
 import type { Family, Tree } from "./family.ts";
 import { HOME, type FileSystem } from "./filesystem.ts";
 import type { Ending } from "./process.ts";
@@ -25,7 +26,7 @@ export interface TerminalTask extends GameTask {
 export const FAMILIES: readonly Family[] = [...QUESTIONS, ...CHANGES].sort((a, b) => a.level - b.level);
 
 /** Makes a task; the same stream and options give the same task. */
-export function makeTask(rng: Rng, family: Family, { split = "train", size = 1 }: GameOptions): TerminalTask {
+export function makeTask(rng: Rng, family: Family, { split, size }: SettledOptions<typeof SIZED>): TerminalTask {
   const world = new World(rng, split, size);
   const draft = family.draft(world);
   world.addClutter(draft.keepClear);

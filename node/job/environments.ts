@@ -126,8 +126,8 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
 
 /** One line for each environment, for `--list`. */
 export function listEnvironments(): string {
-  const line = ([name, { expected, about }]: readonly [string, Option<unknown>]): string =>
-    `    env.${name.padEnd(18)}${expected}: ${about}`;
+  const line = ([name, { default: value, expected, about }]: readonly [string, Option<unknown>]): string =>
+    `    env.${name.padEnd(18)}${value === undefined ? "" : `${String(value)}; `}${expected}: ${about}`;
   // A run chooses between training tasks and held-out ones by itself.
   const { split: _, ...common } = { ...COMMON_OPTIONS, ...FAULTS };
   const lines = Object.values(ENVIRONMENTS).flatMap(({ name, description, source = "unpublished", options = {} }) => [

@@ -1,17 +1,16 @@
-/**
- * `castle`: what all worlds of unknown facts have to show, its facts, held-out pairs, transitions, answers and lies.
- */
+/** `castle`: what all worlds of unknown facts have to show, its facts, held-out pairs, transitions, answers, lies. */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { castleOf, namesOf, roomBehind, wayBetween } from "../../environments/castle/facts.ts";
 import { castle, type CastleOptions } from "../../environments/castle/index.ts";
-import { FAMILIES, isHeldOutPair, makeTask, type Step, subjectOf } from "../../environments/castle/tasks.ts";
+import { CASTLE, FAMILIES, isHeldOutPair, makeTask, type Step, subjectOf } from "../../environments/castle/tasks.ts";
 import type { Environment } from "../../environments/environment.ts";
 import { HINTS, type Hints } from "../../environments/facts/hints.ts";
+import { settleOptions } from "../../environments/options.ts";
 import { answersTo, answerTo, expectChance, luckOf, SIZES, testFacts, wording } from "./facts.ts";
-import { play, start } from "./suite.ts";
+import { play, SPLITS, start } from "./suite.ts";
 
 /** One baseline action in eight ends the episode. */
 const TRIES = 7 / 8;
@@ -139,7 +138,7 @@ describe("pairs of a subject and a verb", () => {
       for (const family of FAMILIES) {
         const rng = new Rng(1).split(family.name);
         for (let i = 0; i < 250; i++) {
-          const { steps } = makeTask(rng, family, options);
+          const { steps } = makeTask(rng, family, settleOptions("castle", CASTLE, options));
           for (const step of steps) pairs.add(`${step.verb} ${subjectOf(step)}`);
         }
       }
@@ -169,9 +168,10 @@ describe("pairs of a subject and a verb", () => {
   it("there are tasks of every family in all castles", () => {
     for (const size of SIZES)
       for (let seed = 0; seed < 20; seed++)
-        for (const family of FAMILIES)
-          for (const split of ["train", "heldout"] as const)
-            expect(makeTask(new Rng(seed), family, { size, castle: seed, split }).steps.length).toBeGreaterThan(0);
+        for (const split of SPLITS) {
+          const options = settleOptions("castle", CASTLE, { size, castle: seed, split });
+          for (const family of FAMILIES) expect(makeTask(new Rng(seed), family, options).steps).not.toHaveLength(0);
+        }
   });
 });
 

@@ -7,7 +7,8 @@ import type { Environment } from "../../environments/environment.ts";
 import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import { factsOf, namesOf } from "../../environments/home/facts.ts";
 import { home, type HomeOptions } from "../../environments/home/index.ts";
-import { FAMILIES, familyOf, isHeldOutPair, makeTask } from "../../environments/home/tasks.ts";
+import { FAMILIES, familyOf, HOME, isHeldOutPair, makeTask } from "../../environments/home/tasks.ts";
+import { settleOptions } from "../../environments/options.ts";
 import { answersTo, answerTo, expectChance, luckOf, SIZES, testFacts, wording } from "./facts.ts";
 import { play, start } from "./suite.ts";
 
@@ -133,7 +134,8 @@ describe("pairs of a file and a question", () => {
     const { stems, aliases } = namesOf(1);
     for (const family of FAMILIES) {
       const all = (family.subject === "alias" ? aliases : stems).map((_, index) => index);
-      const asked = (options: HomeOptions, draws: number): number[] => {
+      const asked = (given: HomeOptions, draws: number): number[] => {
+        const options = settleOptions("home", HOME, given);
         const rng = new Rng(1).split(family.name);
         const subjects = Array.from({ length: draws }, () => {
           const { file, alias, facts } = makeTask(rng, family, options);
@@ -341,7 +343,7 @@ describe("success", () => {
             makeTask(
               new Rng(seed),
               FAMILIES.find((one) => one.name === name)!,
-              {},
+              settleOptions("home", HOME, {}),
             ),
           ),
         );

@@ -5,9 +5,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { Environment } from "../../environments/environment.ts";
+import { SIZED } from "../../environments/game.ts";
 import { act, type HouseState, PLACES, ROOMS, TREATMENTS } from "../../environments/household/house.ts";
 import { achievedTask, household } from "../../environments/household/index.ts";
 import { FAMILIES, type HouseholdTask, makeTask, pending } from "../../environments/household/tasks.ts";
+import { settleOptions } from "../../environments/options.ts";
 import { play, SPLITS, start, testGame } from "./suite.ts";
 
 const VERBS = ["go", "open", "close", "take", "put", "heat", "cool", "wash", "use", "look", "hand"];
@@ -20,7 +22,7 @@ const taskOf = (family: string, seed: number, size = 1): HouseholdTask =>
   makeTask(
     new Rng(seed).split("test"),
     FAMILIES.find(({ name }) => name === family)!,
-    { size },
+    settleOptions("household", SIZED, { size }),
   );
 
 /** Everything that the state says about where things are. */

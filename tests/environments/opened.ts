@@ -3,9 +3,10 @@
  */
 import type { Rng } from "../../engine/random.ts";
 import { type CalculatorOptions, game as calculatorGame } from "../../environments/calculator/index.ts";
-import type { EnvironmentOptions, FamilyInfo } from "../../environments/environment.ts";
+import type { FamilyInfo } from "../../environments/environment.ts";
 import { type Game, GameEnvironment, type GameTask } from "../../environments/game.ts";
 import { expertSuccess, game as gridworldGame, type GridworldOptions } from "../../environments/gridworld/index.ts";
+import { settleOptions } from "../../environments/options.ts";
 import { selectFamilies } from "../../environments/selection.ts";
 import { game as sokobanGame, type SokobanOptions } from "../../environments/sokoban/index.ts";
 import { game as terminalGame, type TerminalOptions } from "../../environments/terminal/index.ts";
@@ -13,16 +14,12 @@ import type { Ending } from "../../environments/terminal/process.ts";
 import { makeTask as makeTerminalTask, type TerminalTask } from "../../environments/terminal/tasks.ts";
 
 /** What a game is made of. */
+type FieldsOf<G> = G extends Game<infer F, infer _F, infer _T, infer _S> ? F : never;
 type FamilyOf<G> = G extends Game<infer _O, infer F extends FamilyInfo, infer _T, infer _S> ? F : never;
 type TaskOf<G> = G extends Game<infer _O, infer _F, infer T extends GameTask, infer _S> ? T : never;
 type StateOf<G> = G extends Game<infer _O, infer _F, infer _T, infer S> ? S : never;
 
-class Opened<Options extends EnvironmentOptions, G> extends GameEnvironment<
-  Options,
-  FamilyOf<G>,
-  TaskOf<G>,
-  StateOf<G>
-> {
+class Opened<G> extends GameEnvironment<FieldsOf<G>, FamilyOf<G>, TaskOf<G>, StateOf<G>> {
   expertAction(): string {
     return this.game.expert(this.episode);
   }
@@ -32,13 +29,13 @@ class Opened<Options extends EnvironmentOptions, G> extends GameEnvironment<
   }
 }
 
-export class CalculatorEnvironment extends Opened<CalculatorOptions, typeof calculatorGame> {
+export class CalculatorEnvironment extends Opened<typeof calculatorGame> {
   constructor(options: CalculatorOptions = {}) {
     super(calculatorGame, options);
   }
 }
 
-export class GridworldEnvironment extends Opened<GridworldOptions, typeof gridworldGame> {
+export class GridworldEnvironment extends Opened<typeof gridworldGame> {
   constructor(options: GridworldOptions = {}) {
     super(gridworldGame, options);
   }
@@ -48,7 +45,7 @@ export class GridworldEnvironment extends Opened<GridworldOptions, typeof gridwo
   }
 }
 
-export class SokobanEnvironment extends Opened<SokobanOptions, typeof sokobanGame> {
+export class SokobanEnvironment extends Opened<typeof sokobanGame> {
   constructor(options: SokobanOptions = {}) {
     super(sokobanGame, options);
   }
@@ -67,7 +64,8 @@ export interface Task extends Omit<TerminalTask, "verify"> {
 
 /** A task of the families that the options admit, as an episode draws it. */
 export function makeTask(rng: Rng, options: TerminalOptions): Task {
-  const family = rng.choice(selectFamilies("terminal", terminalGame.families, options, terminalGame.options));
-  const task = makeTerminalTask(rng, family, options);
+  const settled = settleOptions("terminal", terminalGame.options, options);
+  const family = rng.choice(selectFamilies("terminal", terminalGame.families, settled));
+  const task = makeTerminalTask(rng, family, settled);
   return { ...task, verify: (ending) => task.verify(ending, task.fs) };
 }

@@ -3,6 +3,8 @@
  */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
+import { SIZED } from "../../environments/game.ts";
+import { settleOptions } from "../../environments/options.ts";
 import { Ranking } from "../../environments/ranking.ts";
 import { pageText, RELATIONS, type Corpus } from "../../environments/search/corpus.ts";
 import { search } from "../../environments/search/index.ts";
@@ -39,7 +41,7 @@ const taskOf = (family: string, seed: number, split: "train" | "heldout" = "trai
   makeTask(
     new Rng(seed).split("test"),
     FAMILIES.find(({ name }) => name === family)!,
-    { split },
+    settleOptions("search", SIZED, { split }),
   );
 
 describe.each(FAMILIES)("$name", ({ name }) => {

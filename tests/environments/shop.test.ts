@@ -1,6 +1,8 @@
 /** `shop`: the contract of games, the match score by hand, and every purchase that can be made. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
+import { SIZED } from "../../environments/game.ts";
+import { settleOptions } from "../../environments/options.ts";
 import { type Goal, KINDS, matchScore, type Product } from "../../environments/shop/catalogue.ts";
 import { shop } from "../../environments/shop/index.ts";
 import { FAMILIES, makeTask } from "../../environments/shop/tasks.ts";
@@ -64,7 +66,8 @@ describe.each(FAMILIES)("$name", (family) => {
   it("exactly one purchase of all that are possible is worth 1, and it is what the text asks for", () => {
     for (const split of SPLITS)
       for (let seed = 0; seed < 60; seed++) {
-        const { goal, products, text } = makeTask(new Rng(seed).split("test"), family, { split });
+        const options = settleOptions("shop", SIZED, { split });
+        const { goal, products, text } = makeTask(new Rng(seed).split("test"), family, options);
         const perfect = products.flatMap((product) =>
           choicesOf(product)
             .filter((chosen) => matchScore(product, chosen, goal) === 1)
