@@ -14,7 +14,7 @@ import {
 import { usage } from "./methods.ts";
 import { UsageError } from "../flags.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
-import type { Settings } from "./settings.ts";
+import { type Settings, showSetting, type Value } from "./settings.ts";
 
 /** The settings of the main job for one environment. */
 export interface EnvironmentSettings extends Tasks {
@@ -127,7 +127,7 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
 /** One line for each environment, for `--list`. */
 export function listEnvironments(): string {
   const line = ([name, { default: value, expected, about }]: readonly [string, Option<unknown>]): string =>
-    `    env.${name.padEnd(18)}${value === undefined ? "" : `${String(value)}; `}${expected}: ${about}`;
+    `    env.${name.padEnd(18)}${value === undefined ? "" : `${showSetting(value as Value)}; `}${expected}: ${about}`;
   // A run chooses between training tasks and held-out ones by itself.
   const { split: _, ...common } = { ...COMMON_OPTIONS, ...FAULTS };
   const lines = Object.values(ENVIRONMENTS).flatMap(({ name, description, source = "unpublished", options = {} }) => [

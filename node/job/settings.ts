@@ -161,7 +161,8 @@ export function showSettings(rl: object, data: object = {}): string {
   return [...flags, ...settings].join(", ");
 }
 
-function showSetting(value: Value): string {
+/** A value as it is written on the command line. */
+export function showSetting(value: Value): string {
   if (value === null) return "none";
   if (typeof value !== "object") return String(value);
   return "length" in value ? value.join("..") : showSchedule(value);
