@@ -29,7 +29,6 @@ export function checkMove(where: string, x: Tensor, ...lists: readonly (readonly
 /**
  * The axis of `x` that an op works along, as a number in [0, rank).
  * @param otherwise where the options name none
- * @param keys what else the options may hold
  * @param rank where the result has more axes than `x`
  */
 export function axisOf(
@@ -37,10 +36,9 @@ export function axisOf(
   x: Tensor,
   options: AxisOptions,
   otherwise: number,
-  keys: readonly string[] = [],
   rank: number = x.rank,
 ): number {
   checkTensor(where, x);
-  checkKeys(where, options, ["axis", ...keys]);
+  checkKeys(where, options, ["axis"]);
   return normalizeAxis(where, options.axis ?? otherwise, rank);
 }

@@ -7,26 +7,38 @@
  */
 import { check, fail } from "./errors.ts";
 
+/** Nothing more to ask of the list `K` if it names every key of T; else a property that says which are missing. */
+type Complete<T, K extends readonly unknown[]> = [Exclude<keyof T, K[number]>] extends [never]
+  ? unknown
+  : { readonly missing: Exclude<keyof T, K[number]> };
+
 /**
  * Throws if `object` is no object of options, or has a key that is not in `allowed`; names the nearest allowed key if
  * one is near.
  *
  * @param where whose options these are; the message begins with it
+ * @param allowed all keys of the type of `object`: a key that is missing here, or that the type does not have, is a
+ *   type error. A list in a constant needs `as const`.
  * @throws WorldgradError `echo: unknown option 'lamda'; did you mean 'lambda'?`, `sum: expected options { axis,
  *   keepdims }, got 0`
  *
  * @example
  * checkKeys("echo", options, ["lambda", "normalise"]);
  */
-export function checkKeys(where: string, object: object, allowed: readonly string[]): void {
+export function checkKeys<T extends object, const K extends readonly (string & keyof T)[]>(
+  where: string,
+  object: T,
+  allowed: K & Complete<T, K>,
+): void {
+  const known: readonly string[] = allowed;
   check(
     typeof object === "object" && (object as unknown) !== null && !Array.isArray(object),
-    () => `${where}: expected options { ${allowed.join(", ")} }, got ${showValue(object)}`,
+    () => `${where}: expected options { ${known.join(", ")} }, got ${showValue(object)}`,
   );
   for (const key of Object.keys(object)) {
-    if (allowed.includes(key)) continue;
-    const near = nearest(key, allowed);
-    const hint = near === undefined ? `known options: ${allowed.join(", ") || "none"}` : `did you mean '${near}'?`;
+    if (known.includes(key)) continue;
+    const near = nearest(key, known);
+    const hint = near === undefined ? `known options: ${known.join(", ") || "none"}` : `did you mean '${near}'?`;
     fail(`${where}: unknown option '${key}'; ${hint}`);
   }
 }

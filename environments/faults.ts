@@ -6,7 +6,6 @@
  * Chance follows from the task and from what the agent has done, as everything in an environment does: the same actions
  * meet the same faults, in a clone, too, and another task or another action meets its own.
  */
-import { checkKeys } from "../engine/options.ts";
 import { Rng } from "../engine/index.ts";
 import type {
   CallOptions,
@@ -43,7 +42,7 @@ export function withFaults(spec: EnvironmentSpec): EnvironmentSpec<EnvironmentOp
     options: all,
     make(given = {}) {
       // This comes before the check of the world itself, which would name its own options alone.
-      checkKeys(spec.name, given, Object.keys(all));
+      options(spec.name, all).read(given);
       const { faults, rest } = split(given);
       const settled = options(spec.name, FAULTS).read(faults);
       const world = spec.make(rest);

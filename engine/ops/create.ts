@@ -14,7 +14,7 @@ export interface TensorOptions {
   /** Default: the current device. */
   readonly device?: Device;
 }
-const TENSOR_KEYS = ["dtype", "device"];
+const TENSOR_KEYS = ["dtype", "device"] as const;
 
 /** A number, or lists of them nested as deep as the tensor has axes. */
 export type Nested = number | readonly Nested[];
@@ -132,14 +132,9 @@ function filled(where: string, shape: Shape, value: number, options: TensorOptio
 
 const typeOf = ({ dtype, device }: Tensor): TensorOptions => ({ dtype, device });
 
-/** Where a tensor is made, and of what. @param keys what else the options may hold */
-function placeOf(
-  where: string,
-  shape: Shape,
-  options: TensorOptions,
-  keys: readonly string[] = [],
-): Required<TensorOptions> {
-  checkKeys(where, options, [...TENSOR_KEYS, ...keys]);
+/** Where a tensor is made, and of what. */
+function placeOf(where: string, shape: Shape, options: TensorOptions): Required<TensorOptions> {
+  checkKeys(where, options, TENSOR_KEYS);
   checkShape(where, shape);
   const { device = currentDevice(), dtype = device.float } = options;
   device.checkDtype(where, dtype);
@@ -208,7 +203,9 @@ export function randomUniform(rng: Rng, shape: Shape, options: TensorOptions = {
 
 /** Normal values drawn on the host (log and cos differ in the last bits between executors; these do not). */
 export function randomNormal(rng: Rng, shape: Shape, options: TensorOptions & { readonly std?: number } = {}): Tensor {
-  const place = placeOf("randomNormal", shape, options, ["std"]);
-  const values = Float32Array.from({ length: sizeOf(shape) }, () => (options.std ?? 1) * rng.normal());
+  checkKeys("randomNormal", options, [...TENSOR_KEYS, "std"]);
+  const { std = 1, ...type } = options;
+  const place = placeOf("randomNormal", shape, type);
+  const values = Float32Array.from({ length: sizeOf(shape) }, () => std * rng.normal());
   return tensor(values, { ...place, shape });
 }

@@ -2,6 +2,7 @@
 import type { CumsumSpec } from "../../kernels/specs.ts";
 import { apply1, type Call, type OpDef, typed } from "../op.ts";
 import { type AxisOptions, axisOf } from "../operands.ts";
+import { checkKeys } from "../options.ts";
 import { normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, sizeOf } from "../types.ts";
@@ -54,6 +55,7 @@ export interface CumsumOptions extends AxisOptions {
 
 /** Σ of the elements up to and including each one along `axis`, the last unless given. */
 export function cumsum(x: Tensor, options: CumsumOptions = {}): Tensor {
-  const axis = axisOf("cumsum", x, options, -1, ["reverse"]);
-  return apply1(cumsumOp, [x], { axis, reverse: options.reverse ?? false });
+  checkKeys("cumsum", options, ["axis", "reverse"]);
+  const { axis, reverse = false } = options;
+  return apply1(cumsumOp, [x], { axis: axisOf("cumsum", x, { axis }, -1), reverse });
 }

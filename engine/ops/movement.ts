@@ -328,7 +328,7 @@ export function concat(xs: readonly Tensor[], options: AxisOptions = {}): Tensor
 /** Tensors of equal shape joined along a new axis, the first unless given. */
 export function stack(xs: readonly Tensor[], options: AxisOptions = {}): Tensor {
   const first = firstOf("stack", xs);
-  const axis = axisOf("stack", first, options, 0, [], first.rank + 1);
+  const axis = axisOf("stack", first, options, 0, first.rank + 1);
   const expanded = (x: Tensor): Tensor => reshape(x, [...x.shape.slice(0, axis), 1, ...x.shape.slice(axis)]);
   return concat(xs.map(expanded), { axis });
 }

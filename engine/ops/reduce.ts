@@ -154,7 +154,7 @@ export interface ReduceOptions {
   /** Keep reduced axes with size 1. */
   readonly keepdims?: boolean;
 }
-const REDUCE_KEYS = ["axis", "keepdims"];
+const REDUCE_KEYS = ["axis", "keepdims"] as const;
 
 /** Reduces runs of neighbouring axes, from the last to the first. */
 function overAxes(

@@ -9,6 +9,7 @@ import type { SoftmaxSpec } from "../../kernels/specs.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
 import { type AxisOptions, axisOf } from "../operands.ts";
+import { checkKeys } from "../options.ts";
 import { filled, mask, normal, uniform } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, checkSameDtype, sameShape, showShape, sizeOf, type TensorType } from "../types.ts";
@@ -147,8 +148,9 @@ export interface SoftmaxOptions extends AxisOptions {
 }
 
 function alongAxis(name: string, x: Tensor, options: SoftmaxOptions, log: boolean): Tensor {
-  const at = axisOf(name, x, options, -1, ["mask"]);
-  const { mask: m } = options;
+  checkKeys(name, options, ["axis", "mask"]);
+  const { axis, mask: m } = options;
+  const at = axisOf(name, x, { axis }, -1);
   const moved = (y: Tensor): Tensor => (at === x.rank - 1 ? y : transpose(y, at, -1));
   const inputs = [moved(x), ...(m === undefined ? [] : [moved(broadcastTo(m, x.shape))])];
   return moved(apply1(softmaxOp, inputs, { log }));

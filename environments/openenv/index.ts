@@ -239,7 +239,7 @@ export function openEnv(options: OpenEnvOptions): EnvironmentSpec {
   };
 }
 
-const OPTIONS: readonly string[] = [
+const OPTIONS = [
   "url",
   "WebSocket",
   "timeout",
@@ -251,4 +251,4 @@ const OPTIONS: readonly string[] = [
   "success",
   "actions",
   "name",
-];
+] as const;

@@ -100,32 +100,31 @@ const SWITCHES: Readonly<Record<Family, Switches>> = {
   },
 };
 
-/** Every key of ModelConfig; a record, so that the compiler notices one that is forgotten. */
-const KEYS: Readonly<Record<keyof ModelConfig, true>> = {
-  family: true,
-  vocabSize: true,
-  hiddenSize: true,
-  intermediateSize: true,
-  layers: true,
-  heads: true,
-  kvHeads: true,
-  headDim: true,
-  maxPositions: true,
-  norm: true,
-  normEps: true,
-  positions: true,
-  ropeTheta: true,
-  mlp: true,
-  attentionBias: true,
-  attentionOutputBias: true,
-  mlpBias: true,
-  qkNorm: true,
-  tieEmbeddings: true,
-  initializerRange: true,
-  bosId: true,
-  eosIds: true,
-  padId: true,
-};
+const KEYS = [
+  "family",
+  "vocabSize",
+  "hiddenSize",
+  "intermediateSize",
+  "layers",
+  "heads",
+  "kvHeads",
+  "headDim",
+  "maxPositions",
+  "norm",
+  "normEps",
+  "positions",
+  "ropeTheta",
+  "mlp",
+  "attentionBias",
+  "attentionOutputBias",
+  "mlpBias",
+  "qkNorm",
+  "tieEmbeddings",
+  "initializerRange",
+  "bosId",
+  "eosIds",
+  "padId",
+] as const;
 
 /**
  * A complete, valid configuration from the options that matter; the family's habits fill in the rest.
@@ -139,7 +138,7 @@ const KEYS: Readonly<Record<keyof ModelConfig, true>> = {
  * config.mlp; // "swiglu"
  */
 export function modelConfig(options: ModelOptions): ModelConfig {
-  checkKeys("modelConfig", options, Object.keys(KEYS));
+  checkKeys("modelConfig", options, KEYS);
   const { family = "llama", hiddenSize, heads } = options;
   check(
     Object.hasOwn(SWITCHES, family),
@@ -168,7 +167,7 @@ export function modelConfig(options: ModelOptions): ModelConfig {
  * @throws WorldgradError naming the first option that is wrong
  */
 export function validateConfig(config: ModelConfig): void {
-  checkKeys("config", config, Object.keys(KEYS));
+  checkKeys("config", config, KEYS);
   const { family, hiddenSize, heads, kvHeads, headDim } = config;
   check(Object.hasOwn(SWITCHES, family), () => `config: family is ${showValue(family)}, expected ${list(SWITCHES)}`);
   const sizes = [

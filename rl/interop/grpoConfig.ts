@@ -104,7 +104,7 @@ function checked(given: GrpoConfigLike): GrpoConfigLike {
   for (const [name, why] of Object.entries(ELSEWHERE)) {
     check(!Object.hasOwn(given, name), () => `GRPOConfig: ${name} ${why}`);
   }
-  checkKeys("GRPOConfig", given, Object.keys(FIELDS));
+  checkKeys("GRPOConfig", given, Object.keys(FIELDS) as (keyof GrpoConfigLike)[]);
   const config = present(given);
   for (const [name, value] of Object.entries(config) as [keyof GrpoConfigLike, unknown][]) {
     const isOfKind = FIELDS[name].some((kind) => typeof value === kind);

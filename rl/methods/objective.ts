@@ -100,7 +100,7 @@ export interface Objective {
 }
 
 /** All keys of an `Objective`. */
-export const OBJECTIVE_KEYS: readonly string[] = [
+export const OBJECTIVE_KEYS = [
   "advantage",
   "policyLoss",
   "aggregation",
@@ -116,7 +116,7 @@ export const OBJECTIVE_KEYS: readonly string[] = [
   "rolloutFilter",
   "maskTruncated",
   "rewardFrom",
-];
+] as const;
 
 export const worldsOf = ({ world }: Pick<Objective, "world">): readonly WorldObjective[] =>
   world === undefined ? [] : "name" in world ? [world] : world;

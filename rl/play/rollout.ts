@@ -51,7 +51,7 @@ export interface RolloutOptions extends SamplingOptions {
   readonly version?: number;
 }
 
-const ROLLOUT_KEYS: readonly string[] = [
+const ROLLOUT_KEYS = [
   ...SAMPLING_KEYS,
   "maxTurns",
   "maxActionTokens",
@@ -62,7 +62,7 @@ const ROLLOUT_KEYS: readonly string[] = [
   "maxConcurrent",
   "burst",
   "version",
-];
+] as const;
 
 const CACHE_BYTES = 2 ** 29;
 /** The largest buffer that WebGPU binds by default. */

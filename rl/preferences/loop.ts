@@ -48,7 +48,7 @@ export interface PreferenceLoopOptions extends TrainerOptions {
 const IMITATION = 0.5;
 const MARGIN_LOSS = { loss: "ipo", beta: 0.25 } as const;
 /** All keys of `PreferenceLoopOptions`. */
-export const LOOP_KEYS: readonly string[] = [
+export const LOOP_KEYS = [
   "model",
   "template",
   "optimizer",
@@ -61,7 +61,7 @@ export const LOOP_KEYS: readonly string[] = [
   "policyLoss",
   "imitation",
   "rng",
-];
+] as const;
 
 /** What an iteration of preference optimisation made and learnt: its number (from 0), its pairs and its metrics. */
 export interface IterationReport {

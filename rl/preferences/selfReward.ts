@@ -61,7 +61,7 @@ export interface SelfRewardOptions extends PreferenceLoopOptions, EnsembleChoice
   readonly comparisons?: number;
 }
 const MAX_SEED = 2 ** 31;
-const SELF_REWARD_KEYS: readonly string[] = [
+const SELF_REWARD_KEYS = [
   ...LOOP_KEYS,
   "env",
   "envOptions",
@@ -75,7 +75,7 @@ const SELF_REWARD_KEYS: readonly string[] = [
   "pairing",
   "truth",
   "comparisons",
-];
+] as const;
 
 /**
  * What `trainSelfRewarding` yields after an iteration: its pairs, its metrics and all episodes that were judged for

@@ -10,6 +10,7 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
+import { inCode, number, oneOf, options, type OptionsOf, REQUIRED, text } from "../../engine/optionTable.ts";
 
 /** The arguments and results of a program: JSON, and also undefined, NaN, ±∞ and bigint. */
 export type CodeValue =
@@ -47,19 +48,14 @@ export type CodeRunner = (
   signal?: AbortSignal,
 ) => Promise<readonly CodeOutcome[]>;
 
-/**
- * Options of `gradeCode`: the tests (at least one), the function that they call, and what passing some of them is
- * worth.
- */
-export interface CodeGradeOptions {
-  readonly tests: readonly CodeTest[];
-  /** The name of the function that the program must define at its top level. Default `solve`. */
-  readonly entry?: string;
-  /** `partial`: the weighted share of tests that pass; `all`: 1 if all pass, else 0. Default partial. */
-  readonly credit?: "partial" | "all";
-  /** Numbers count as equal up to tolerance·max(1, |expected|). Default 0: exactly. */
-  readonly tolerance?: number;
-}
+export const CODE_GRADE = options("gradeCode", {
+  tests: inCode<readonly CodeTest[]>("the tests", "a list of { args, expected }", Array.isArray, REQUIRED),
+  entry: text("solve", "the name of the function that the program must define at its top level"),
+  credit: oneOf(["partial", "all"], "partial", "the weighted share of tests that pass, or 1 if all pass, else 0"),
+  tolerance: number(0, "numbers count as equal up to tolerance·max(1, |expected|)", { min: 0 }),
+});
+/** Options of `gradeCode`: the tests, the function that they call, and what passing some of them is worth. */
+export type CodeGradeOptions = OptionsOf<typeof CODE_GRADE>;
 
 /** What `gradeCode` returns: the credit of a program, and what each of its tests came to. */
 export interface CodeGrade {
@@ -69,9 +65,6 @@ export interface CodeGrade {
   /** The outcome of each call, in the order of the tests; empty if the text has no program. */
   readonly outcomes: readonly CodeOutcome[];
 }
-
-/** The keys of `CodeGradeOptions`, for runners that have further options. */
-export const CODE_GRADE_KEYS: readonly string[] = ["tests", "entry", "credit", "tolerance"];
 
 /**
  * The program in a text: the last fenced block whose language is JavaScript or not given, or the whole text if it has
@@ -119,12 +112,10 @@ type Structure = readonly CodeValue[] | { readonly [key: string]: CodeValue };
 const isStructure = (value: CodeValue): value is Structure => typeof value === "object" && value !== null;
 const isList = (value: Structure): value is readonly CodeValue[] => Array.isArray(value);
 
-/** Throws unless the options are valid: at least one test, and a name that a function can have. */
-export function checkCodeGrade(where: string, options: CodeGradeOptions): void {
-  const { tests, entry = "solve", credit = "partial", tolerance = 0 } = options;
-  check(Array.isArray(tests), () => `${where}: tests must be a list of { args, expected }, got ${showValue(tests)}`);
+/** Throws unless there is a test, every test is valid, and a function can have the name. */
+export function checkTests(where: string, tests: readonly CodeTest[], entry: string): void {
   check(tests.length > 0, () => `${where}: expected at least one test, got none`);
-  for (const [i, test] of (tests as readonly CodeTest[]).entries()) {
+  for (const [i, test] of tests.entries()) {
     checkKeys(`${where}: tests[${i}]`, test, ["args", "expected", "weight"]);
     const { args, weight = 1 } = test;
     check(Array.isArray(args), () => `${where}: tests[${i}].args must be a list, got ${showValue(args)}`);
@@ -139,14 +130,6 @@ export function checkCodeGrade(where: string, options: CodeGradeOptions): void {
   check(
     /^[A-Za-z_$][\w$]*$/.test(entry),
     () => `${where}: entry must be the name of a function, got ${showValue(entry)}`,
-  );
-  check(
-    credit === "partial" || credit === "all",
-    () => `${where}: credit must be 'partial' or 'all', got ${showValue(credit)}`,
-  );
-  check(
-    tolerance >= 0 && tolerance < Infinity,
-    () => `${where}: tolerance must be at least 0, got ${showValue(tolerance)}`,
   );
 }
 
@@ -170,12 +153,11 @@ export function isCodeValue(value: unknown, depth = 0): value is CodeValue {
 export async function gradeCode(
   text: string,
   run: CodeRunner,
-  options: CodeGradeOptions,
+  given: CodeGradeOptions,
   signal?: AbortSignal,
 ): Promise<CodeGrade> {
-  checkKeys("gradeCode", options, CODE_GRADE_KEYS);
-  checkCodeGrade("gradeCode", options);
-  const { tests, entry = "solve", credit = "partial", tolerance = 0 } = options;
+  const { tests, entry, credit, tolerance } = CODE_GRADE.read(given);
+  checkTests(CODE_GRADE.where, tests, entry);
   const program = extractCode(text);
   if (program === undefined) return { reward: 0, passed: tests.map(() => false), outcomes: [] };
   const calls = tests.map(({ args }) => args);

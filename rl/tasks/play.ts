@@ -46,7 +46,7 @@ export interface DataOptions {
   readonly predictions?: PredictionOptions;
 }
 /** All keys of `DataOptions`. */
-export const DATA_KEYS: readonly string[] = [
+export const DATA_KEYS = [
   "reward",
   "temperature",
   "exploration",
@@ -55,7 +55,7 @@ export const DATA_KEYS: readonly string[] = [
   "expertPrefix",
   "replay",
   "predictions",
-];
+] as const;
 
 /**
  * What a step of `trainRl` plays: `groups` tasks of an environment with `groupSize` episodes each, and `DataOptions`.

@@ -44,15 +44,8 @@ export interface SftOptions extends TrainerOptions, SftRowOptions {
 }
 
 const TRAINER_KEYS = ["model", "template", "optimizer", "lr", "maxBatchTokens", "steps", "startStep", "rng"] as const;
-const SFT_KEYS: readonly string[] = [
-  ...TRAINER_KEYS,
-  "demonstrations",
-  "observationWeight",
-  "loss",
-  "imitate",
-  "batchSize",
-];
-const RL_KEYS: readonly string[] = [
+const SFT_KEYS = [...TRAINER_KEYS, "demonstrations", "observationWeight", "loss", "imitate", "batchSize"] as const;
+const RL_KEYS = [
   ...TRAINER_KEYS,
   "objective",
   "env",
@@ -67,15 +60,8 @@ const RL_KEYS: readonly string[] = [
   "gradEvery",
   "gradWorld",
   ...DATA_KEYS,
-];
-const PREFERENCE_KEYS: readonly string[] = [
-  ...TRAINER_KEYS,
-  "pairs",
-  "policyLoss",
-  "reference",
-  "batchSize",
-  "imitation",
-];
+] as const;
+const PREFERENCE_KEYS = [...TRAINER_KEYS, "pairs", "policyLoss", "reference", "batchSize", "imitation"] as const;
 
 /** Supervised fine-tuning on demonstrations: −lp of the agent's tokens, a fresh random batch each step. */
 export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport, void, void> {

@@ -4,24 +4,41 @@ import { describe, expect, test } from "vitest";
 import { checkKeys, editDistance, nearest, showValue } from "../../engine/options.ts";
 
 describe("checkKeys", () => {
-  const allowed = ["lambda", "alpha", "normalise"];
+  interface Options {
+    readonly lambda?: number;
+    readonly alpha?: number | undefined;
+    readonly normalise?: boolean;
+  }
+  /** Options as they come from JSON or JavaScript. */
+  const echo = (options: object) => (): void => checkKeys("echo", options as Options, ["lambda", "alpha", "normalise"]);
 
   test("accepts any subset of the known keys", () => {
-    expect(() => checkKeys("echo", {}, allowed)).not.toThrow();
-    expect(() => checkKeys("echo", { alpha: 1, lambda: undefined }, allowed)).not.toThrow();
+    expect(echo({})).not.toThrow();
+    expect(echo({ alpha: 1, lambda: undefined })).not.toThrow();
   });
 
   test("suggests the nearest key, or lists all", () => {
-    expect(() => checkKeys("echo", { lamda: 1 }, allowed)).toThrow(
-      "echo: unknown option 'lamda'; did you mean 'lambda'?",
-    );
-    expect(() => checkKeys("echo", { Lambda: 1 }, allowed)).toThrow("did you mean 'lambda'?");
-    expect(() => checkKeys("echo", { xyz: 1 }, allowed)).toThrow(
-      "echo: unknown option 'xyz'; known options: lambda, alpha, normalise",
-    );
-    expect(() => checkKeys("f", { x: 1 }, [])).toThrow("known options: none");
+    expect(echo({ lamda: 1 })).toThrow("echo: unknown option 'lamda'; did you mean 'lambda'?");
+    expect(echo({ Lambda: 1 })).toThrow("did you mean 'lambda'?");
+    expect(echo({ xyz: 1 })).toThrow("echo: unknown option 'xyz'; known options: lambda, alpha, normalise");
+    expect(() => checkKeys("f", { x: 1 } as object, [])).toThrow("known options: none");
     // A key of Object.prototype is as unknown as any other.
-    expect(() => checkKeys("echo", { constructor: 1 }, allowed)).toThrow("unknown option 'constructor'");
+    expect(echo({ constructor: 1 })).toThrow("unknown option 'constructor'");
+  });
+
+  test("the compiler refuses a list that is not that of the type's keys", () => {
+    const options: Options = {};
+    const SHORT = ["lambda", "alpha"] as const;
+    // @ts-expect-error `normalise` is missing
+    checkKeys("echo", options, ["lambda", "alpha"]);
+    // @ts-expect-error `normalise` is missing from a list that is put together
+    checkKeys("echo", options, [...SHORT]);
+    // @ts-expect-error the type has no `beta`
+    checkKeys("echo", options, [...SHORT, "normalise", "beta"]);
+    const loose: readonly string[] = [...SHORT, "normalise"];
+    // @ts-expect-error the compiler cannot see what is in this list
+    checkKeys("echo", options, loose);
+    checkKeys("echo", options, [...SHORT, "normalise"]);
   });
 });
 

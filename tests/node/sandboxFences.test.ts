@@ -186,7 +186,7 @@ describe("codeReward", () => {
     ["codeReward: expected at least one test, got none", { tests: [] }],
     ["codeReward: unknown option 'memory'; did you mean 'memoryMb'?", { tests, memory: 1 }],
     ["memoryMb must be an integer in [16, 2147483647], got 1", { tests, memoryMb: 1 }],
-    ["codeReward: credit must be 'partial' or 'all'", { tests, credit: 1 }],
+    ['codeReward: credit must be "partial" or "all"', { tests, credit: 1 }],
   ])("refuses at once: %s", (message, options) => {
     expect(() => codeReward(options as CodeRewardOptions)).toThrow(message);
   });

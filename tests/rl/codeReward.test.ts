@@ -137,8 +137,8 @@ describe("gradeCode", () => {
     ["gradeCode: tests[0].weight must be above 0, got 0", { tests: [{ args: [], expected: 1, weight: 0 }] }],
     ["gradeCode: tests[0] holds a value that is no JSON", { tests: [{ args: [new Date(0)], expected: 1 }] }],
     ['gradeCode: entry must be the name of a function, got "a;b"', { tests, entry: "a;b" }],
-    ["gradeCode: credit must be 'partial' or 'all', got \"some\"", { tests, credit: "some" }],
-    ["gradeCode: tolerance must be at least 0, got -1", { tests, tolerance: -1 }],
+    ['gradeCode: credit must be "partial" or "all", got "some"', { tests, credit: "some" }],
+    ["gradeCode: tolerance must be ≥ 0, got -1", { tests, tolerance: -1 }],
     ["gradeCode: unknown option 'test'; did you mean 'tests'?", { test: [] }],
   ])("refuses: %s", async (message, options) => {
     await expect(gradeCode("x", returning(), options as CodeGradeOptions)).rejects.toThrow(message);

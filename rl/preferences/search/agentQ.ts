@@ -33,7 +33,7 @@ export interface AgentQOptions extends PreferenceLoopOptions {
   readonly actor?: ModelActorOptions;
 }
 const MAX_SEED = 2 ** 31;
-const AGENT_Q_KEYS: readonly string[] = [...LOOP_KEYS, "env", "envOptions", "tasks", "search", "pairs", "actor"];
+const AGENT_Q_KEYS = [...LOOP_KEYS, "env", "envOptions", "tasks", "search", "pairs", "actor"] as const;
 
 /** What `trainAgentQ` yields after an iteration: its pairs, its metrics and the episodes of its searches. */
 export interface AgentQReport extends IterationReport {

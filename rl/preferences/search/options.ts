@@ -49,7 +49,7 @@ export interface SearchOptions {
   readonly chance?: "fresh" | "repeat";
   readonly rng: Rng;
 }
-const SEARCH_KEYS: readonly string[] = [
+const SEARCH_KEYS = [
   "actor",
   "template",
   "candidates",
@@ -67,7 +67,7 @@ const SEARCH_KEYS: readonly string[] = [
   "signal",
   "chance",
   "rng",
-];
+] as const;
 
 /** Why a search ended: it had its iterations, drew its tokens, was aborted, or every action failed. */
 export type SearchStop = "iterations" | "tokens" | "aborted" | "failed";
