@@ -95,7 +95,6 @@ export function options<F extends Fields>(where: string, fields: F): OptionTable
     fields,
     read(given) {
       const values = (given ?? {}) as Readonly<Record<string, unknown>>;
-      check(typeof values === "object", () => `${where}: expected an object of options, got ${showValue(given)}`);
       checkKeys(where, values, names);
       const settled = names.map((name) => {
         const { [name]: value = fields[name]!.default } = values;

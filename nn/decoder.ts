@@ -8,6 +8,7 @@
  * shape, so there `width` keeps the shape the same.
  */
 import { check } from "../engine/errors.ts";
+import { number, options, type OptionsOf } from "../engine/optionTable.ts";
 import { full, tensor } from "../engine/ops/create.ts";
 import { cast } from "../engine/ops/indexing.ts";
 import { concat, reshape } from "../engine/ops/movement.ts";
@@ -16,7 +17,7 @@ import { Rng } from "../engine/random.ts";
 import { scope } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import { type CacheCopy, emptyPlaces, KvCache, setPlace } from "./cache.ts";
-import { checkSampling, isFiltering, type SampledToken, type SamplingOptions, sampleToken } from "./sampler.ts";
+import { isFiltering, type SampledToken, sampleToken, SAMPLING } from "./sampler.ts";
 import { forward, logits, type Model, pickHidden } from "./transformer.ts";
 
 /** Options of a `Decoder`. */
@@ -39,14 +40,16 @@ export interface Part {
   readonly rng?: Rng;
 }
 
+const DRAW = options("Decoder.draw", {
+  ...SAMPLING.fields,
+  /** Rows that should have stopped earlier are to be cut with `truncate`. */
+  burst: number(1, "tokens that each row draws before the host sees any; always 1 with top-k, top-p or min-p", {
+    integer: true,
+    min: 1,
+  }),
+});
 /** Options of `Decoder.draw`. */
-export interface DrawOptions extends SamplingOptions {
-  /**
-   * Tokens that each drawing row draws before any is seen by the host; default 1. Rows that should have stopped earlier
-   * are to be cut with `truncate`. With top-k, top-p or min-p it is always 1.
-   */
-  readonly burst?: number;
-}
+export type DrawOptions = OptionsOf<typeof DRAW>;
 
 /** Tokens of one forward pass at most: more gain nothing, and cost memory. */
 const MOST_TOKENS = 1024;
@@ -102,8 +105,8 @@ export class Decoder {
    * @returns for each part what it drew, nothing if it has no stream
    * @throws if a row has no room, a part is empty, or a logit is not finite
    */
-  async draw(parts: readonly Part[], options: DrawOptions = {}): Promise<SampledToken[][]> {
-    return this.start(parts, options)();
+  async draw(parts: readonly Part[], given?: DrawOptions): Promise<SampledToken[][]> {
+    return this.start(parts, given)();
   }
 
   /**
@@ -111,10 +114,8 @@ export class Decoder {
    * what was drawn. What the host does in between costs no time where others compute (threads, a GPU). To be called
    * once, before the next draw.
    */
-  start(parts: readonly Part[], options: DrawOptions = {}): () => Promise<SampledToken[][]> {
-    const { burst = 1, ...rest } = options;
-    const sampling = checkSampling(rest);
-    check(Number.isInteger(burst) && burst >= 1, () => `Decoder.draw: burst must be an integer ≥ 1, got ${burst}`);
+  start(parts: readonly Part[], given?: DrawOptions): () => Promise<SampledToken[][]> {
+    const { burst, ...sampling } = DRAW.read(given);
     check(parts.length > 0, () => "Decoder.draw: the list of parts is empty");
     check(new Set(parts.map(({ row }) => row)).size === parts.length, () => "Decoder.draw: a row occurs twice");
     const drawing = parts.filter((part) => part.rng !== undefined);

@@ -1,20 +1,29 @@
 /** Continuing prompts with a model, many at once. */
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
-import { checkKeys, showValue } from "../engine/options.ts";
+import { showValue } from "../engine/options.ts";
+import { inCode, number, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
 import { Rng } from "../engine/random.ts";
 import { Decoder } from "./decoder.ts";
-import { type SampledToken, SAMPLING_KEYS, type SamplingOptions } from "./sampler.ts";
+import { type SampledToken, SAMPLING } from "./sampler.ts";
 import type { Model } from "./transformer.ts";
 
+const GENERATE = options("generate", {
+  ...SAMPLING.fields,
+  maxNewTokens: number(REQUIRED, "largest number of tokens that are drawn", { integer: true, min: 1 }),
+  stopIds: inCode<readonly number[]>(
+    "tokens that end a row; they are part of the result",
+    "a list of ids",
+    Array.isArray,
+  ),
+  rng: inCode<Rng>(
+    "row r draws from `rng.split(r)`; not needed for greedy decoding",
+    "a random stream",
+    (value) => value instanceof Rng,
+  ),
+});
 /** How prompts are continued. */
-export interface GenerateOptions extends SamplingOptions {
-  readonly maxNewTokens: number;
-  /** Sampling one of these ends a row; it is part of the result. */
-  readonly stopIds?: readonly number[];
-  /** Row r draws from `rng.split(r)`. Not needed for greedy decoding. */
-  readonly rng?: Rng;
-}
+export type GenerateOptions = OptionsOf<typeof GENERATE>;
 
 /** How one prompt was continued. */
 export interface Generated {
@@ -37,10 +46,9 @@ export const burstFor = ({ kind }: Device): number => (kind === "webgpu" ? 4 : 1
 export async function generate(
   model: Model,
   prompts: readonly (readonly number[])[],
-  options: GenerateOptions,
+  given: GenerateOptions,
 ): Promise<Generated[]> {
-  checkKeys("generate", options, [...SAMPLING_KEYS, "maxNewTokens", "stopIds", "rng"]);
-  const { maxNewTokens, stopIds = [], rng, ...sampling } = options;
+  const { maxNewTokens, stopIds = [], rng, ...sampling } = GENERATE.read(given);
   const { maxPositions, vocabSize } = model.config;
   check(typeof prompts === "object", () => `generate: expected a list of prompts, got ${showValue(prompts)}`);
   check(prompts.length > 0, () => "generate: the list of prompts is empty");
@@ -58,11 +66,7 @@ export async function generate(
     check(wrong === undefined, () => `generate: prompt ${r} has the id ${wrong}, the vocabulary ${vocabSize} tokens`);
   });
   check(
-    Number.isInteger(maxNewTokens) && maxNewTokens >= 1,
-    () => `generate: maxNewTokens must be ≥ 1, got ${maxNewTokens}`,
-  );
-  check(
-    rng !== undefined || options.temperature === 0,
+    rng !== undefined || sampling.temperature === 0,
     () => "generate: sampling needs { rng }; or pass temperature 0",
   );
   const capacity = Math.min(maxPositions, Math.max(...prompts.map((p) => p.length)) + maxNewTokens);

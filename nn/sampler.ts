@@ -3,20 +3,23 @@
  * them tokens are drawn on the device (`sampleTokens`), which is what decoding does when it can.
  */
 import { check } from "../engine/errors.ts";
+import { number, options, type OptionsOf } from "../engine/optionTable.ts";
 import type { Rng } from "../engine/random.ts";
 
-/** How a token is drawn from logits. */
-export interface SamplingOptions {
-  /** 0 is greedy; default 1. */
-  readonly temperature?: number;
-  /** Keep the k most probable tokens; 0 (default) keeps all. */
-  readonly topK?: number;
-  /** Keep the smallest set of tokens whose probability reaches p (Holtzman et al. 2020); default 1. */
-  readonly topP?: number;
-  /** Drop tokens less probable than minP times the most probable one (Nguyen et al. 2024); default 0. */
-  readonly minP?: number;
-}
-export const SAMPLING_KEYS = ["temperature", "topK", "topP", "minP"] as const;
+/** How a token is drawn from logits. Top-p: Holtzman et al. 2020; min-p: Nguyen et al. 2024. */
+export const SAMPLING = options("sampling", {
+  temperature: number(1, "sampling temperature; 0: greedy", { min: 0 }),
+  topK: number(0, "only the k most likely tokens can be drawn; 0: all", { integer: true, min: 0 }),
+  topP: number(1, "only the most likely tokens that together have this probability can be drawn", {
+    above: 0,
+    max: 1,
+  }),
+  minP: number(0, "only tokens with at least this share of the most likely token's probability can be drawn", {
+    min: 0,
+    max: 1,
+  }),
+});
+export type SamplingOptions = OptionsOf<typeof SAMPLING>;
 
 /** A token that was drawn, with the logarithms of its probability. */
 export interface SampledToken {
@@ -30,18 +33,6 @@ export interface SampledToken {
   readonly samplingLogProb: number;
   /** Under softmax(logits). */
   readonly plainLogProb: number;
-}
-
-export function checkSampling(options: SamplingOptions): Required<SamplingOptions> {
-  const { temperature = 1, topK = 0, topP = 1, minP = 0 } = options;
-  check(
-    temperature >= 0 && Number.isFinite(temperature),
-    () => `sampling: temperature must be ≥ 0, got ${temperature}`,
-  );
-  check(Number.isInteger(topK) && topK >= 0, () => `sampling: topK must be an integer ≥ 0, got ${topK}`);
-  check(topP > 0 && topP <= 1, () => `sampling: topP must be in (0, 1], got ${topP}`);
-  check(minP >= 0 && minP <= 1, () => `sampling: minP must be in [0, 1], got ${minP}`);
-  return { temperature, topK, topP, minP };
 }
 
 /** Whether some tokens are left out: then the logits are sorted, on the host. */
@@ -62,8 +53,8 @@ function logSumExp(x: ArrayLike<number>, temperature: number): number {
  * @param row logits over the vocabulary
  * @throws if a logit is NaN or infinite
  */
-export function sampleToken(row: ArrayLike<number>, options: SamplingOptions, rng: Rng): SampledToken {
-  const sampling = checkSampling(options);
+export function sampleToken(row: ArrayLike<number>, given: SamplingOptions, rng: Rng): SampledToken {
+  const sampling = SAMPLING.read(given);
   const { temperature, topK, topP, minP } = sampling;
   check(row.length > 0, () => "sampling: there are no logits");
   for (let i = 0; i < row.length; i++) {

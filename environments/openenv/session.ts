@@ -9,7 +9,8 @@
  * up.
  */
 import { check, fail } from "../../engine/errors.ts";
-import { checkKeys, showValue } from "../../engine/options.ts";
+import { showValue } from "../../engine/options.ts";
+import { inCode, number, options, type OptionsOf, REQUIRED, text } from "../../engine/optionTable.ts";
 import type { CallOptions } from "../environment.ts";
 import {
   Connection,
@@ -21,25 +22,32 @@ import {
   type SocketConstructor,
 } from "./connection.ts";
 
+const RECONNECT = options("connect: reconnect", {
+  attempts: number(6, "further attempts after the first; 0: none", { integer: true, min: 0 }),
+  pause: number(250, "milliseconds before the second attempt; doubles each time, up to 5 s", { above: 0 }),
+});
 /** How often and how fast a connection is tried again. */
-export interface ReconnectOptions {
-  /** Further attempts after the first; default 6. 0: none. */
-  readonly attempts?: number;
-  /** Milliseconds before the second attempt; doubles each time, up to 5 s. Default 250. */
-  readonly pause?: number;
-}
+export type ReconnectOptions = OptionsOf<typeof RECONNECT>;
 
+const CONNECT = options("connect", {
+  url: text(REQUIRED, "the server: `http(s)://` or `ws(s)://`; the path `/ws` is added unless it is there"),
+  /** The global one is there in Node since version 22; before that, the one of the package `ws`. */
+  WebSocket: inCode<SocketConstructor>(
+    "makes the connection; by default the global one",
+    "a class of sockets",
+    (value) => typeof value === "function",
+  ),
+  timeout: number(60_000, "milliseconds for connecting and for each answer; a call's own signal may be faster", {
+    above: 0,
+  }),
+  reconnect: inCode<ReconnectOptions>(
+    "what is done if the server is not there, full, or gone when `reset` is called",
+    "an object of options",
+    (value) => typeof value === "object",
+  ),
+});
 /** Options of `connect`: the server's address (`url` is needed), the class of its WebSocket, and how long to wait. */
-export interface ConnectOptions {
-  /** The server: `http(s)://` or `ws(s)://`; the path `/ws` is added unless it is there. */
-  readonly url: string;
-  /** Default: the global one, which Node has since version 22. Before that: the one of the package `ws`. */
-  readonly WebSocket?: SocketConstructor;
-  /** Milliseconds for connecting and for each answer; default 60,000. A call's own signal may be faster. */
-  readonly timeout?: number;
-  /** What is done if the server is not there, full, or gone when `reset` is called. */
-  readonly reconnect?: ReconnectOptions;
-}
+export type ConnectOptions = OptionsOf<typeof CONNECT>;
 
 /** An answer to `reset` or `step`. */
 export interface Observed {
@@ -79,25 +87,14 @@ export function socketUrl(url: string): string {
 }
 
 /** @throws on options that make no sense, and where there is no WebSocket */
-export function checkConnectOptions(options: ConnectOptions): Settings {
-  checkKeys("connect", options, ["url", "WebSocket", "timeout", "reconnect"]);
-  const { url, timeout = 60_000, reconnect = {} } = options;
-  checkKeys("connect: reconnect", reconnect, ["attempts", "pause"]);
-  const { attempts = 6, pause: first = 250 } = reconnect;
-  const isPositive = (value: number): boolean => Number.isFinite(value) && value > 0;
-  check(typeof url === "string", () => `connect: url must be a string, got ${showValue(url)}`);
-  check(isPositive(timeout), () => `connect: timeout must be > 0 milliseconds, got ${showValue(timeout)}`);
-  check(
-    Number.isInteger(attempts) && attempts >= 0,
-    () => `connect: reconnect.attempts must be an integer ≥ 0, got ${showValue(attempts)}`,
-  );
-  check(isPositive(first), () => `connect: reconnect.pause must be > 0 milliseconds, got ${showValue(first)}`);
-  const Socket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
+export function checkConnectOptions(given: ConnectOptions): Settings {
+  const { url, timeout, reconnect, WebSocket } = CONNECT.read(given);
+  const Socket = WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
   check(
     Socket !== undefined,
     () => "connect: there is no global WebSocket here (Node has one since 22); give { WebSocket } of the package ws",
   );
-  return { url: socketUrl(url), WebSocket: Socket, timeout, attempts, pause: first };
+  return { url: socketUrl(url), WebSocket: Socket, timeout, ...RECONNECT.read(reconnect) };
 }
 
 /**

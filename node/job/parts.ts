@@ -15,6 +15,7 @@ import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
 import type { Entry } from "../../rl/methods/names.ts";
 import { CRITIC } from "../../rl/methods/objective.ts";
 import { METHOD, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { ROLLOUT as PLAY } from "../../rl/play/rollout.ts";
 import { LEARNABILITY } from "../../rl/tasks/curriculum.ts";
 import { DYNAMIC_SAMPLING } from "../../rl/tasks/dynamic.ts";
 import { EXPLORATION } from "../../rl/tasks/exploration.ts";
@@ -22,12 +23,16 @@ import { EXPERT_PREFIX } from "../../rl/tasks/expertPrefix.ts";
 import { DIFFICULTY_POOLS, FAILED_TASKS } from "../../rl/tasks/pools.ts";
 import { PREDICTIONS } from "../../rl/tasks/predictions.ts";
 import { REPLAY } from "../../rl/tasks/replay.ts";
+import { SFT_ROWS } from "../../rl/train/supervised.ts";
 
 /** Options by name. */
 export type Fields = Readonly<Record<string, Option<unknown>>>;
 
 const COUNT = { integer: true, min: 1 };
 const WHOLE = { integer: true, min: 0 };
+
+/** An option without its default, in whose place comes that of the environment or of the main job. */
+const preset = <T>(option: Option<T>): Option<T> => ({ ...option, default: undefined });
 
 /** Options of the tokenizer. The defaults come from the environment (environments.ts) or the main job (presets.ts). */
 export const TOKENIZER = options("--set tokenizer", {
@@ -38,7 +43,7 @@ export const TOKENIZER = options("--set tokenizer", {
 
 /** The warm start: supervised fine-tuning on demonstrations. */
 export const SFT = options("--set sft", {
-  loss: oneOf(["sft", "dft"], undefined, "the loss of a token: −log p (`sft`) or −p·log p (`dft`)"),
+  loss: SFT_ROWS.fields.loss,
   demonstrations: number(undefined, "number of episodes by the expert and the novice", COUNT),
   noviceShare: number(undefined, "share of the demonstrations that a novice plays, who guesses actions", {
     min: 0,
@@ -46,7 +51,7 @@ export const SFT = options("--set sft", {
   }),
   imitateNovices: flag(undefined, "whether the novice's guesses are imitated and not only read; by default yes"),
   thoughts: flag(undefined, "whether a thought comes before each action, in environments that have thoughts"),
-  observationWeight: number(undefined, "weight of predicting the environment's answers", { min: 0 }),
+  observationWeight: preset(SFT_ROWS.fields.observationWeight),
   steps: number(undefined, "number of updates; more than warmup", COUNT),
   batchSize: number(undefined, "number of episodes in an update", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),
@@ -82,24 +87,15 @@ const RL = {
 };
 
 /** The sampler and the limits of an episode. */
+const { topK, topP, minP, maxTurns, maxActionTokens, maxObservationTokens } = PLAY.fields;
 export const ROLLOUT = options("--set rollout", {
   temperature: schedule(1, "sampling temperature", { above: 0 }),
-  topK: number(undefined, "only the k most likely tokens can be drawn; 0: all", WHOLE),
-  topP: number(undefined, "only the most likely tokens that together have this probability can be drawn", {
-    above: 0,
-    max: 1,
-  }),
-  minP: number(undefined, "only tokens with at least this share of the most likely token's probability can be drawn", {
-    min: 0,
-    max: 1,
-  }),
-  maxTurns: number(undefined, "largest number of actions in an episode", COUNT),
-  maxActionTokens: number(undefined, "largest number of tokens in an action", COUNT),
-  maxObservationTokens: number(
-    undefined,
-    "largest number of tokens in an answer; longer answers are cut in the middle",
-    COUNT,
-  ),
+  topK,
+  topP,
+  minP,
+  maxTurns: preset(maxTurns),
+  maxActionTokens: preset(maxActionTokens),
+  maxObservationTokens: preset(maxObservationTokens),
 });
 
 /** The weights of components that are added to the outcome, whose weight is 1 (rewards.ts). */

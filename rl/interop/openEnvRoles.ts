@@ -14,8 +14,9 @@
  * column, `old_log_probs`. The RFC mentions rollout filters without defining them; `echo`'s `filter` is our definition.
  */
 import { check, fail } from "../../engine/errors.ts";
-import { checkKeys, showValue } from "../../engine/options.ts";
-import { echo, type LambdaSchedule, type WorldObjective } from "../methods/world/echo.ts";
+import { showValue } from "../../engine/options.ts";
+import { oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
+import { ECHO, echo, type WorldObjective } from "../methods/world/echo.ts";
 import { append, emptyStream, isAgentToken, type Role, type TokenStream, type Trajectory } from "../episode/stream.ts";
 
 /** The roles of RFC 010. */
@@ -114,24 +115,20 @@ function rolesFromMasks({ input_ids, action_mask, obs_mask, warning_mask }: Toke
   });
 }
 
+const WORLD_MODEL = options("worldModelObjective", {
+  /** The RFC says that its default is too much for some models. */
+  world_model_coeff: ECHO.fields.lambda,
+  world_loss_target: oneOf(["env_only", "all"], "env_only", "which tokens are targets"),
+});
 /** The world-model part of a trainer's configuration, with the RFC's names. */
-export interface WorldModelConfig {
-  /** λ; 0 is plain reinforcement learning. Default 0.05, which the RFC says is too much for some models. */
-  readonly world_model_coeff?: number | LambdaSchedule;
-  readonly world_loss_target?: WorldLossTarget;
-}
+export type WorldModelConfig = OptionsOf<typeof WORLD_MODEL>;
 
 /**
  * ECHO as RFC 010's reference code computes it: the coefficient times the mean cross-entropy over all target tokens of
  * the batch (`token-mean`; the paper divides by each episode's length instead).
  */
-export function worldModelObjective(config: WorldModelConfig = {}): WorldObjective {
-  checkKeys("worldModelObjective", config, ["world_model_coeff", "world_loss_target"]);
-  const { world_model_coeff: lambda = 0.05, world_loss_target: target = "env_only" } = config;
-  check(
-    target === "env_only" || target === "all",
-    () => `worldModelObjective: world_loss_target must be "env_only" or "all", got ${showValue(target)}`,
-  );
+export function worldModelObjective(config?: WorldModelConfig): WorldObjective {
+  const { world_model_coeff: lambda, world_loss_target: target } = WORLD_MODEL.read(config);
   const objective = echo({ lambda, normalization: "token-mean" });
   if (target === "env_only") return objective;
   return { ...objective, weights: (trajectories, step) => objective.weights(trajectories.map(withWarnings), step) };

@@ -12,11 +12,11 @@
  * environment answers with an error message as the observation.
  */
 import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { inCode, number, type NumberRange, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { bytesPerElement } from "../../engine/types.ts";
 import { burstFor } from "../../nn/generate.ts";
-import type { Model, SamplingOptions } from "../../nn/index.ts";
-import { checkSampling, SAMPLING_KEYS } from "../../nn/sampler.ts";
+import type { Model } from "../../nn/index.ts";
+import { SAMPLING } from "../../nn/sampler.ts";
 import type { EpisodeRequest } from "./episode.ts";
 import { Player } from "./player.ts";
 import type { Trajectory } from "../episode/stream.ts";
@@ -24,45 +24,40 @@ import type { Template } from "../episode/template.ts";
 
 export type { EpisodeRequest } from "./episode.ts";
 
+export const COUNT: NumberRange = { integer: true, min: 1 };
+
+export const ROLLOUT = options("rollout", {
+  ...SAMPLING.fields,
+  maxTurns: number(8, "largest number of actions in an episode", COUNT),
+  maxActionTokens: number(48, "largest number of tokens in an action, its end token included", COUNT),
+  maxObservationTokens: number(96, "largest number of tokens in an answer; longer ones are cut in the middle", COUNT),
+  maxTokens: number(undefined, "largest number of tokens in an episode; by default the model's positions", COUNT),
+  timeout: number(10_000, "milliseconds that an environment may take for a call", { above: 0, infinite: true }),
+  signal: inCode<AbortSignal>(
+    "ends live episodes, with the reason `aborted`",
+    "an AbortSignal",
+    (value) => value instanceof AbortSignal,
+  ),
+  maxConcurrent: number(
+    undefined,
+    "episodes at a time; by default 256, or fewer if their cache would take over 512 MiB",
+    COUNT,
+  ),
+  burst: number(
+    undefined,
+    "tokens that are drawn before the host reads them; by default 1, on WebGPU 4. No token depends on it",
+    COUNT,
+  ),
+  version: number(0, "version of the policy, recorded with drawn tokens; `trainRl` gives the step", {
+    integer: true,
+    min: 0,
+  }),
+});
 /**
  * Options of `rollout`: the limits of an episode in actions, tokens and milliseconds, how many episodes are played at
  * once, and how tokens are drawn (`SamplingOptions`: temperature, top-k, top-p, min-p).
  */
-export interface RolloutOptions extends SamplingOptions {
-  /** The largest number of actions in an episode; default 8. */
-  readonly maxTurns?: number;
-  /** The largest number of tokens in one action, its end token included; default 48. */
-  readonly maxActionTokens?: number;
-  /** The largest number of tokens in one answer; longer answers are cut in the middle. Default 96. */
-  readonly maxObservationTokens?: number;
-  /** The largest number of tokens in an episode; default: the number of the model's positions. */
-  readonly maxTokens?: number;
-  /** How many milliseconds an environment may take for one call; default 10,000. */
-  readonly timeout?: number;
-  /** Ends the rollout early: live episodes stop with the reason `aborted`. */
-  readonly signal?: AbortSignal;
-  /** How many episodes are played at once; default 256, or fewer if their cache would take more than 512 MiB. */
-  readonly maxConcurrent?: number;
-  /** How many tokens are drawn before the host reads them; default 1, on WebGPU 4. No token depends on it. */
-  readonly burst?: number;
-  /**
-   * The version of the policy, which is recorded with drawn tokens; default 0. `trainRl` gives the number of the step.
-   */
-  readonly version?: number;
-}
-
-const ROLLOUT_KEYS = [
-  ...SAMPLING_KEYS,
-  "maxTurns",
-  "maxActionTokens",
-  "maxObservationTokens",
-  "maxTokens",
-  "timeout",
-  "signal",
-  "maxConcurrent",
-  "burst",
-  "version",
-] as const;
+export type RolloutOptions = OptionsOf<typeof ROLLOUT>;
 
 const CACHE_BYTES = 2 ** 29;
 /** The largest buffer that WebGPU binds by default. */
@@ -98,27 +93,24 @@ export async function rollout(
  * A player with these options.
  * @param expected how many episodes there will be at once; the player needs no more rows than that
  */
-export function playerFor(model: Model, template: Template, options: RolloutOptions, expected: number): Player {
-  checkKeys("rollout", options, ROLLOUT_KEYS);
-  const { maxTurns = 8, maxActionTokens = 48, maxObservationTokens = 96, timeout = 10_000, signal } = options;
+export function playerFor(model: Model, template: Template, given: RolloutOptions, expected: number): Player {
+  const { temperature, topK, topP, minP, version, ...limits } = ROLLOUT.read(given);
   const { device } = model.params.embedding;
-  const { maxTokens = model.config.maxPositions, burst = burstFor(device), version = 0 } = options;
-  const sampling = checkSampling(options);
+  const { maxTokens = model.config.maxPositions, burst = burstFor(device), ...rest } = limits;
   check(
     maxTokens <= model.config.maxPositions,
     () => `rollout: maxTokens ${maxTokens} exceeds the model's ${model.config.maxPositions} positions`,
   );
-  const { maxConcurrent = rowsThatFit(model, maxTokens) } = options;
-  const counts = { maxTurns, maxActionTokens, maxObservationTokens, maxTokens, maxConcurrent, burst };
-  for (const [name, value] of Object.entries(counts)) {
-    check(Number.isInteger(value) && value >= 1, () => `rollout: ${name} must be an integer ≥ 1, got ${value}`);
-  }
-  check(timeout > 0, () => `rollout: timeout must be > 0 milliseconds, got ${timeout}`);
-  const temperature = sampling.temperature === 0 ? 1 : sampling.temperature;
-  const limits = { template, maxTurns, maxActionTokens, maxObservationTokens, maxTokens, timeout, signal, temperature };
+  const { maxConcurrent = rowsThatFit(model, maxTokens), ...ofEpisode } = rest;
   const rows = Math.min(maxConcurrent, expected);
   // On WebGPU the bits of a matrix product may depend on its number of rows, so that must not depend on the number of
   // requests.
   const width = device.kind === "webgpu" ? { width: 2 ** Math.ceil(Math.log2(maxConcurrent)) } : {};
-  return new Player(model, { limits, draw: { ...sampling, burst }, rows, ...width, version });
+  return new Player(model, {
+    limits: { ...ofEpisode, maxTokens, template, temperature: temperature === 0 ? 1 : temperature },
+    draw: { temperature, topK, topP, minP, burst },
+    rows,
+    ...width,
+    version,
+  });
 }

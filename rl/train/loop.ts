@@ -27,6 +27,7 @@ import {
   type PreferencePair,
   type PreferenceRowOptions,
   preferenceRows,
+  SFT_ROWS,
   type SftRowOptions,
   sftRows,
 } from "./supervised.ts";
@@ -69,13 +70,14 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
   checkKeys("trainSft", options, SFT_KEYS);
   checkCount("trainSft", "batchSize", batchSize);
   check(demonstrations.length > 0, () => "trainSft: there are no demonstrations");
-  const { observationWeight = 0, loss = "sft", imitate } = options;
-  const policyLoss = loss === "dft" ? dft() : NO_POLICY;
+  const { observationWeight, loss, imitate } = options;
+  const target = SFT_ROWS.read({ observationWeight, loss, imitate });
+  const policyLoss = target.loss === "dft" ? dft() : NO_POLICY;
   const packing = packingOf(options);
   for (let step = startStep; step < steps; step++) {
     const draw = rng.split(step);
     const batch = Array.from({ length: batchSize }, () => draw.choice(demonstrations));
-    const rows = sftRows(batch, { observationWeight, loss, ...(imitate ? { imitate } : {}) });
+    const rows = sftRows(batch, target);
     const result = await optimizerStep(model, optimizer, rows, { policyLoss }, { ...packing, lr: lr(step) });
     const metrics = {
       loss: result.worldLoss + result.policyLoss,
@@ -116,7 +118,7 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
   for (let step = startStep; step < steps; step++) {
     const draw = rng.split(step);
     const batch = Array.from({ length: batchSize }, () => draw.choice(pairs));
-    const unscored = preferenceRows(batch, options.imitation === undefined ? {} : { imitation: options.imitation });
+    const unscored = preferenceRows(batch, { imitation: options.imitation });
     const trajectories = unscored.map((row) => row.trajectory);
     const { refLogProbs } = await tokenStatistics({ model, reference }, ["refLogProbs"], trajectories, packing);
     const rows = withColumns(unscored, { refLogProbs: refLogProbs! });

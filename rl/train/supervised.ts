@@ -1,6 +1,6 @@
 /** Learning without rewards: rows of supervised fine-tuning, and rows of preference pairs with their metrics. */
 import { check } from "../../engine/errors.ts";
-import { checkKeys } from "../../engine/options.ts";
+import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { mean } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
@@ -9,37 +9,33 @@ import { rowOf, type TokenRow } from "../methods/columns.ts";
 import type { PerToken } from "../methods/tokenStatistics.ts";
 import { observationTokens } from "../methods/world/echo.ts";
 
+export const SFT_ROWS = options("sftRows", {
+  /**
+   * A model that has read no text before does not know what a terminal prints; with a weight above 0 the warm start
+   * also learns the answers in the demonstrations.
+   */
+  observationWeight: number(0, "weight of predicting the environment's answers", { min: 0 }),
+  /** `dft`: the agent's tokens go to the policy loss, with which `dft()` weighs them by their probability. */
+  loss: oneOf(["sft", "dft"], "sft", "the loss of a token: −log p (`sft`) or −p·log p (`dft`)"),
+  /** A demonstration with a mistake and its correction leaves the mistake out and keeps the rest. */
+  imitate: inCode<(trajectory: Trajectory, token: number) => boolean>(
+    "which of the agent's tokens are imitated; by default all",
+    "a function of the trajectory and the token",
+    (value) => typeof value === "function",
+  ),
+});
 /**
  * What `sftRows` and `trainSft` imitate in a demonstration: which of the agent's tokens, with which loss, and whether
  * the environment's answers, too.
  */
-export interface SftRowOptions {
-  /**
-   * Weight of an observation target beside an agent's token, default 0. A model that has read no text before does not
-   * know what a terminal prints; with a weight above 0 the warm start also learns the answers in the demonstrations.
-   */
-  readonly observationWeight?: number;
-  /**
-   * `dft`: the agent's tokens go to the policy loss, with which `dft()` weighs them by their probability. Default
-   * `sft`.
-   */
-  readonly loss?: "sft" | "dft";
-  /**
-   * Which of the agent's tokens are imitated; default all. A negative example (a demonstration with a mistake and its
-   * correction) leaves the mistake out and keeps the rest.
-   */
-  readonly imitate?: (trajectory: Trajectory, token: number) => boolean;
-}
+export type SftRowOptions = OptionsOf<typeof SFT_ROWS>;
 
 /**
  * The rows of supervised fine-tuning: cross-entropy on the agent's tokens, averaged over all of them (`token-mean`).
  */
-export function sftRows(trajectories: readonly Trajectory[], options: SftRowOptions = {}): TokenRow[] {
-  checkKeys("sftRows", options, ["observationWeight", "loss", "imitate"]);
-  const { observationWeight = 0, loss = "sft", imitate } = options;
+export function sftRows(trajectories: readonly Trajectory[], given?: SftRowOptions): TokenRow[] {
+  const { observationWeight, loss, imitate } = SFT_ROWS.read(given);
   check(trajectories.length > 0, () => "sftRows: the list of episodes is empty");
-  check(observationWeight >= 0, () => `sftRows: observationWeight must be ≥ 0, got ${observationWeight}`);
-  check(loss === "sft" || loss === "dft", () => `sftRows: loss must be "sft" or "dft", got "${String(loss)}"`);
   const masks = trajectories.map((t) => policyMask(t).map((own, k) => own && (imitate?.(t, k) ?? true)));
   const weights = aggregationWeights(masks, "token-mean");
   const count = (of: readonly boolean[][]): number => of.reduce((n, mask) => n + mask.filter(Boolean).length, 0);
@@ -62,26 +58,25 @@ export interface PreferencePair {
   readonly rejected: Trajectory;
 }
 
-/** What `preferenceRows` and `trainPreference` learn beside the preference loss. */
-export interface PreferenceRowOptions {
+const PREFERENCE_ROWS = options("preferenceRows", {
   /**
-   * Weight of −lp of the chosen answer beside the preference loss, a mean over its tokens and over the pairs; default
-   * 0. A preference loss also falls when both answers become improbable, as long as the rejected one does so more; this
-   * weight holds the chosen answer up (RPO, Pang et al. 2024, arXiv 2404.19733; TRL's `rpo_alpha`).
+   * A mean over the tokens and over the pairs. A preference loss also falls when both answers become improbable, as
+   * long as the rejected one does so more; this weight holds the chosen answer up (RPO, Pang et al. 2024, arXiv
+   * 2404.19733; TRL's `rpo_alpha`).
    */
-  readonly imitation?: number;
-}
+  imitation: number(0, "weight of −lp of the chosen answer beside the preference loss", { min: 0 }),
+});
+/** What `preferenceRows` and `trainPreference` learn beside the preference loss. */
+export type PreferenceRowOptions = OptionsOf<typeof PREFERENCE_ROWS>;
 
 /**
  * The rows of a preference loss: the advantage column holds the side (+1 chosen, −1 rejected), the two rows of a pair
  * are one segment, and the weights of a pair's tokens sum to 1/pairs, because the loss gives each of them the whole
  * loss of the pair.
  */
-export function preferenceRows(pairs: readonly PreferencePair[], options: PreferenceRowOptions = {}): TokenRow[] {
-  checkKeys("preferenceRows", options, ["imitation"]);
-  const { imitation = 0 } = options;
+export function preferenceRows(pairs: readonly PreferencePair[], given?: PreferenceRowOptions): TokenRow[] {
+  const { imitation } = PREFERENCE_ROWS.read(given);
   check(pairs.length > 0, () => "preferenceRows: the list of pairs is empty");
-  check(imitation >= 0, () => `preferenceRows: imitation must be ≥ 0, got ${imitation}`);
   return pairs.flatMap(({ chosen, rejected }, segment) => {
     const masks = [chosen, rejected].map(policyMask);
     const [n, m] = masks.map((mask) => mask.filter(Boolean).length) as [number, number];

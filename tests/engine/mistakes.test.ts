@@ -169,7 +169,7 @@ describe("generate", () => {
       options,
       "generate: prompt 0 must be a list of token ids (of tokenizer.encode), got 1",
     ],
-    ["no options", [[1]], undefined, "generate: expected options { "],
+    ["no options", [[1]], undefined, "generate: maxNewTokens must be an integer ≥ 1, got missing"],
     ["a number for options", [[1]], 5, "generate: expected options { "],
   ])("%s", async (_, prompts, given, says) => {
     await expect(call("generate", model(), prompts, given)).rejects.toThrow(says);

@@ -60,7 +60,7 @@ describe("refuses with one line that says what was expected and what came", () =
     [{ count: 1, clamp: [1, 0] }, "part: clamp must be [low, high] with low ≤ high, or null, got [1,0]"],
     [{ count: 1, score: 1 }, "part: score must be a function of x, got 1"],
     [{ count: 1, rat: 0.5 }, "part: unknown option 'rat'; did you mean 'rate'?"],
-    ["rate", 'part: expected an object of options, got "rate"'],
+    ["rate", 'part: expected options { rate, count, cap, isOn, mode, name, lambda, clamp, score }, got "rate"'],
   ];
   test.each(cases)("%j", (given, message) => {
     const read = (): unknown => TABLE.read(given as { count: number });

@@ -99,8 +99,8 @@ describe("an environment", () => {
     const make = (bad: object): unknown => openEnv({ url, action: "x", WebSocket, ...bad });
     expect(() => make({ acton: "y" })).toThrow("openEnv: unknown option 'acton'; did you mean 'action'?");
     expect(() => make({ action: "" })).toThrow("openenv: action must be the name of the field");
-    expect(() => make({ timeout: 0 })).toThrow("connect: timeout must be > 0 milliseconds, got 0");
-    expect(() => make({ reconnect: { attempts: -1 } })).toThrow("reconnect.attempts must be an integer ≥ 0, got -1");
+    expect(() => make({ timeout: 0 })).toThrow("connect: timeout must be > 0, got 0");
+    expect(() => make({ reconnect: { attempts: -1 } })).toThrow("reconnect: attempts must be an integer ≥ 0, got -1");
     expect(() => make({ reconnect: { tries: 1 } })).toThrow("connect: reconnect: unknown option 'tries'");
     expect(() => make({ url: "ftp://x" })).toThrow('connect: url must be http(s) or ws(s), got "ftp://x"');
     expect(() => make({ url: "https://x.org/env/?token=1" })).not.toThrow();

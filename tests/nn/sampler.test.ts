@@ -193,7 +193,9 @@ describe.each([
     );
     await expect(generate(model, [[-1]], options)).rejects.toThrow("the id -1");
     await expect(generate(model, [Array(65).fill(1)], options)).rejects.toThrow("prompt 0 has 65 tokens, the model 64 positions"); // prettier-ignore
-    await expect(generate(model, [[1]], { ...options, maxNewTokens: 0 })).rejects.toThrow("maxNewTokens must be ≥ 1");
+    await expect(generate(model, [[1]], { ...options, maxNewTokens: 0 })).rejects.toThrow(
+      "generate: maxNewTokens must be an integer ≥ 1, got 0",
+    );
     await expect(generate(model, [[1]], { maxNewTokens: 2 })).rejects.toThrow("sampling needs { rng }");
     await expect(generate(model, [[1]], { ...options, stopId: 3 } as GenerateOptions)).rejects.toThrow("did you mean 'stopIds'?"); // prettier-ignore
     expect(device.backend.stats().liveBytes).toBe(before);

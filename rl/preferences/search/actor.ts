@@ -1,9 +1,10 @@
 /** The actor of a search, which proposes actions: a model, or anything else that can draw actions. */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { number, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Rng } from "../../../engine/index.ts";
 import { Decoder, type Model, type SampledToken, type SamplingOptions } from "../../../nn/index.ts";
-import { checkSampling, SAMPLING_KEYS } from "../../../nn/sampler.ts";
+import { SAMPLING } from "../../../nn/sampler.ts";
+import { COUNT, ROLLOUT } from "../../play/rollout.ts";
 import type { Template } from "../../episode/template.ts";
 import type { DrawnAction } from "./position.ts";
 
@@ -27,25 +28,20 @@ export interface Actor {
   act(requests: readonly ActionRequest[]): Promise<DrawnAction[][]>;
 }
 
+const MODEL_ACTOR = options("modelActor", {
+  ...SAMPLING.fields,
+  maxActionTokens: ROLLOUT.fields.maxActionTokens,
+  maxRows: number(64, "actions that are drawn at once; no token depends on it", COUNT),
+});
 /** Options of `modelActor`: how tokens are drawn (`SamplingOptions`), and the limits of an action and of a batch. */
-export interface ModelActorOptions extends SamplingOptions {
-  /** The largest number of tokens in one action, its end token included; default 48. */
-  readonly maxActionTokens?: number;
-  /** How many actions are drawn at once; default 64. No token depends on it. */
-  readonly maxRows?: number;
-}
+export type ModelActorOptions = OptionsOf<typeof MODEL_ACTOR>;
 
 /**
  * The policy as actor. All actions of a call are drawn in one decode, and a history with several actions is read once.
  * Every call reads its histories again, in one pass; no cache is kept between calls.
  */
-export function modelActor(model: Model, template: Template, options: ModelActorOptions = {}): Actor {
-  checkKeys("modelActor", options, [...SAMPLING_KEYS, "maxActionTokens", "maxRows"]);
-  const { maxActionTokens = 48, maxRows = 64 } = options;
-  for (const [name, value] of Object.entries({ maxActionTokens, maxRows })) {
-    check(Number.isInteger(value) && value >= 1, () => `modelActor: ${name} must be an integer ≥ 1, got ${value}`);
-  }
-  const sampling = checkSampling(options);
+export function modelActor(model: Model, template: Template, given?: ModelActorOptions): Actor {
+  const { maxActionTokens, maxRows, ...sampling } = MODEL_ACTOR.read(given);
   return {
     temperature: sampling.temperature === 0 ? 1 : sampling.temperature,
     maxTokens: model.config.maxPositions,

@@ -1,73 +1,47 @@
 /** The options of a tree search: their defaults and checks. */
 import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { inCode, number, oneOf, options, type OptionsOf, REQUIRED } from "../../../engine/optionTable.ts";
 import type { Rng } from "../../../engine/index.ts";
-import { checkRange } from "../../methods/tokenStatistics.ts";
 import type { Template } from "../../episode/template.ts";
+import { COUNT, ROLLOUT } from "../../play/rollout.ts";
 import type { Actor } from "./actor.ts";
 import type { ActionCritic, LeafValue } from "./critic.ts";
 import type { PositionLimits } from "./position.ts";
 
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+const isFunction = (value: unknown): boolean => typeof value === "function";
+const { maxTurns, maxTokens, maxObservationTokens, timeout, signal } = ROLLOUT.fields;
+
+export const SEARCH = options("treeSearch", {
+  actor: inCode<Actor>("draws actions", "an actor", isObject, REQUIRED),
+  template: inCode<Template>("the template", "a template", isObject, REQUIRED),
+  candidates: number(5, "K, actions that are drawn at a node; equal ones become one", COUNT),
+  iterations: number(32, "simulations per tree", COUNT),
+  parallel: number(1, "simulations that are selected at once; more decode faster and select worse", COUNT),
+  exploration: number(1, "c of UCT, in units of the return", { min: 0 }),
+  /** Default 0.5, and 1 without a critic. */
+  alpha: number(undefined, "α, the weight of the search's own value in Q", { min: 0, max: 1 }),
+  critic: inCode<ActionCritic>("gives the rest of Q", "a function of candidates", isFunction),
+  leafValue: inCode<LeafValue>("gives values in place of simulations", "a function of positions", isFunction),
+  maxTurns,
+  /** Default and upper bound: what the actor can read. */
+  maxTokens,
+  maxObservationTokens,
+  maxDrawnTokens: number(Infinity, "drawn tokens after which no further round begins", { min: 1, infinite: true }),
+  timeout,
+  signal,
+  chance: oneOf(
+    ["fresh", "repeat"],
+    "fresh",
+    "whether clones draw the environment's chance anew, or repeat it: then the search sees the future",
+  ),
+  rng: inCode<Rng>("random stream", "a random stream", isObject, REQUIRED),
+});
 /**
  * Options of `treeSearch` and `treeSearches`: who proposes actions, how large a tree gets, how actions are selected
  * (UCT) and valued, and the limits of an episode.
  */
-export interface SearchOptions {
-  readonly actor: Actor;
-  readonly template: Template;
-  /** K, the number of candidates that are drawn at a node; equal ones become one. Default 5. */
-  readonly candidates?: number;
-  /** The number of simulations per tree; default 32. */
-  readonly iterations?: number;
-  /**
-   * How many simulations are selected at once; default 1. More make decoding more efficient and the selection worse.
-   */
-  readonly parallel?: number;
-  /** c of UCT, in units of the return; default 1. */
-  readonly exploration?: number;
-  /** α, the weight of the search's own value in Q; the critic has the rest. Default 0.5, and 1 without a critic. */
-  readonly alpha?: number;
-  readonly critic?: ActionCritic;
-  /** Estimates values in place of simulations. */
-  readonly leafValue?: LeafValue;
-  /** The largest number of actions in an episode; default 8. */
-  readonly maxTurns?: number;
-  /** The largest number of tokens in an episode; default and upper bound: what the actor can read. */
-  readonly maxTokens?: number;
-  /** The largest number of tokens in one answer; longer answers are cut in the middle. Default 96. */
-  readonly maxObservationTokens?: number;
-  /** The number of drawn tokens after which no further round of a tree begins. Default: no bound. */
-  readonly maxDrawnTokens?: number;
-  /** How many milliseconds an environment may take for one step; default 10,000. */
-  readonly timeout?: number;
-  /** Ends the search early, with the results so far. */
-  readonly signal?: AbortSignal;
-  /**
-   * The chance of the environment: `fresh` (default) draws it anew in every clone; `repeat` repeats it, which lets the
-   * search see the future.
-   */
-  readonly chance?: "fresh" | "repeat";
-  readonly rng: Rng;
-}
-const SEARCH_KEYS = [
-  "actor",
-  "template",
-  "candidates",
-  "iterations",
-  "parallel",
-  "exploration",
-  "alpha",
-  "critic",
-  "leafValue",
-  "maxTurns",
-  "maxTokens",
-  "maxObservationTokens",
-  "maxDrawnTokens",
-  "timeout",
-  "signal",
-  "chance",
-  "rng",
-] as const;
+export type SearchOptions = OptionsOf<typeof SEARCH>;
 
 /** Why a search ended: it had its iterations, drew its tokens, was aborted, or every action failed. */
 export type SearchStop = "iterations" | "tokens" | "aborted" | "failed";
@@ -87,30 +61,13 @@ export interface SearchSettings extends PositionLimits {
 }
 
 /** Fills in the defaults. @throws on invalid options */
-export function settle(options: SearchOptions): SearchSettings {
-  checkKeys("treeSearch", options, SEARCH_KEYS);
-  const { actor, template, candidates = 5, iterations = 32, parallel = 1, exploration = 1 } = options;
-  const { critic, leafValue, signal } = options;
-  const { maxTurns = 8, maxTokens = actor.maxTokens, maxObservationTokens = 96, timeout = 10_000 } = options;
-  const { alpha = critic ? 0.5 : 1, maxDrawnTokens = Infinity, chance = "fresh" } = options;
-  for (const [name, value] of Object.entries({ candidates, iterations, parallel, maxTurns, maxObservationTokens })) {
-    check(Number.isInteger(value) && value >= 1, () => `treeSearch: ${name} must be an integer ≥ 1, got ${value}`);
-  }
-  checkRange("treeSearch", "exploration", exploration, 0);
-  checkRange("treeSearch", "alpha", alpha, 0, 1);
+export function settle(given: SearchOptions): SearchSettings {
+  const { rng: _, ...settled } = SEARCH.read(given);
+  const { actor, critic, alpha = critic ? 0.5 : 1, maxTokens: most = actor.maxTokens } = settled;
   check(critic !== undefined || alpha === 1, () => `treeSearch: alpha ${alpha} mixes in a critic, and there is none`);
-  check(maxDrawnTokens >= 1, () => `treeSearch: maxDrawnTokens must be ≥ 1, got ${maxDrawnTokens}`);
   check(
-    maxTokens >= 1 && maxTokens <= actor.maxTokens,
-    () => `treeSearch: maxTokens must be in [1, ${actor.maxTokens}], what the actor reads, got ${maxTokens}`,
+    most <= actor.maxTokens,
+    () => `treeSearch: maxTokens must be in [1, ${actor.maxTokens}], what the actor reads, got ${most}`,
   );
-  check(timeout > 0, () => `treeSearch: timeout must be > 0 milliseconds, got ${timeout}`);
-  check(
-    chance === "fresh" || chance === "repeat",
-    () => `treeSearch: chance must be "fresh" or "repeat", got "${String(chance)}"`,
-  );
-  const { temperature } = actor;
-  const limits = { template, maxTurns, maxTokens, maxObservationTokens, timeout, signal, temperature };
-  const search = { actor, candidates, iterations, parallel, exploration, alpha, critic, leafValue };
-  return { ...limits, ...search, maxDrawnTokens, chance };
+  return { ...settled, alpha, maxTokens: most, temperature: actor.temperature };
 }

@@ -3,30 +3,29 @@
  * is preferred (Agent Q, Putta et al. 2024, arXiv 2408.07199: step-level DPO on sibling actions whose Q differ by more
  * than a threshold).
  */
-import { check } from "../../../engine/errors.ts";
-import { checkKeys } from "../../../engine/options.ts";
+import { number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Metrics } from "../../episode/metrics.ts";
 import type { PreferencePair } from "../../train/supervised.ts";
-import { pairUp, type Pairing, PAIRINGS } from "../loop.ts";
-import { checkRange } from "../../methods/tokenStatistics.ts";
+import { COUNT } from "../../play/rollout.ts";
+import { pairUp, PAIRINGS } from "../loop.ts";
 import { isAgentToken, type TokenStream, type Trajectory } from "../../episode/stream.ts";
 import type { SearchResult } from "./mcts.ts";
+import { SEARCH } from "./options.ts";
 import { mixedValue, nodesOf, type SearchNode } from "./tree.ts";
 
+const SEARCH_PAIRS = options("searchPairs", {
+  threshold: number(0.2, "the difference of Q, in units of the return, that a pair must exceed", { min: 0 }),
+  /** Default: that of the search. */
+  alpha: SEARCH.fields.alpha,
+  minVisits: number(1, "simulations that an action needs to be compared", COUNT),
+  pairing: oneOf(
+    PAIRINGS,
+    "all",
+    "whether all pairs of a node that differ enough count, or only the best with the worst",
+  ),
+});
 /** Options of `searchPairs`: which sibling actions of a search tree make a preference pair. */
-export interface SearchPairOptions {
-  /** The difference of Q, in units of the return, that a pair must exceed; default 0.2. */
-  readonly threshold?: number;
-  /** α, the weight of the search's own value in Q; the critic has the rest. Default: that of the search. */
-  readonly alpha?: number;
-  /** How many simulations an action needs to be compared; default 1. */
-  readonly minVisits?: number;
-  /**
-   * Whether a node gives `all` pairs that differ enough, as in the paper, or only the best with the worst. Default
-   * `all`.
-   */
-  readonly pairing?: Pairing;
-}
+export type SearchPairOptions = OptionsOf<typeof SEARCH_PAIRS>;
 
 /** A pair with its origin. */
 export interface SearchPair extends PreferencePair {
@@ -40,19 +39,8 @@ export interface SearchPair extends PreferencePair {
  * Pairs of sibling actions. Each row of a pair is the history with one action, without an answer. Agent tokens of the
  * history get the role `prompt`, so only the action in which the rows differ is trained.
  */
-export function searchPairs(result: SearchResult, options: SearchPairOptions = {}): SearchPair[] {
-  checkKeys("searchPairs", options, ["threshold", "alpha", "minVisits", "pairing"]);
-  const { threshold = 0.2, alpha = result.alpha, minVisits = 1, pairing = "all" } = options;
-  checkRange("searchPairs", "threshold", threshold, 0);
-  checkRange("searchPairs", "alpha", alpha, 0, 1);
-  check(
-    Number.isInteger(minVisits) && minVisits >= 1,
-    () => `searchPairs: minVisits must be an integer ≥ 1, got ${minVisits}`,
-  );
-  check(
-    PAIRINGS.includes(pairing),
-    () => `searchPairs: pairing must be one of ${PAIRINGS.join(", ")}, got "${String(pairing)}"`,
-  );
+export function searchPairs(result: SearchResult, given?: SearchPairOptions): SearchPair[] {
+  const { threshold, alpha = result.alpha, minVisits, pairing } = SEARCH_PAIRS.read(given);
   const pairs: SearchPair[] = [];
   for (const node of nodesOf(result.root)) {
     const children = (node.children ?? []).filter(({ status, visits }) => status !== "failed" && visits >= minVisits);
