@@ -6,7 +6,7 @@ import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf } from "../engine/optionTable.ts";
 import type { Rng } from "../engine/random.ts";
 
-/** How a token is drawn from logits. Top-p: Holtzman et al. 2020; min-p: Nguyen et al. 2024. */
+/** Top-p: Holtzman et al. 2020; min-p: Nguyen et al. 2024. */
 export const SAMPLING = options("sampling", {
   temperature: number(1, "sampling temperature; 0: greedy", { min: 0 }),
   topK: number(0, "only the k most likely tokens can be drawn; 0: all", { integer: true, min: 0 }),
@@ -19,6 +19,7 @@ export const SAMPLING = options("sampling", {
     max: 1,
   }),
 });
+/** How a token is drawn from logits. */
 export type SamplingOptions = OptionsOf<typeof SAMPLING>;
 
 /** A token that was drawn, with the logarithms of its probability. */

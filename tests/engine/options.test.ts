@@ -1,6 +1,6 @@
 /** Option checking: unknown keys are refused with the nearest known one. */
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, expectTypeOf, test } from "vitest";
 import { checkKeys, editDistance, nearest, showValue } from "../../engine/options.ts";
 
 describe("checkKeys", () => {
@@ -26,19 +26,14 @@ describe("checkKeys", () => {
     expect(echo({ constructor: 1 })).toThrow("unknown option 'constructor'");
   });
 
-  test("the compiler refuses a list that is not that of the type's keys", () => {
-    const options: Options = {};
-    const SHORT = ["lambda", "alpha"] as const;
-    // @ts-expect-error `normalise` is missing
-    checkKeys("echo", options, ["lambda", "alpha"]);
-    // @ts-expect-error `normalise` is missing from a list that is put together
-    checkKeys("echo", options, [...SHORT]);
-    // @ts-expect-error the type has no `beta`
-    checkKeys("echo", options, [...SHORT, "normalise", "beta"]);
-    const loose: readonly string[] = [...SHORT, "normalise"];
-    // @ts-expect-error the compiler cannot see what is in this list
-    checkKeys("echo", options, loose);
-    checkKeys("echo", options, [...SHORT, "normalise"]);
+  test("the compiler takes a list of all keys of the type, and says which are missing from another", () => {
+    type List<K extends readonly (keyof Options)[]> = Parameters<typeof checkKeys<Options, K>>[2];
+    type All = readonly ["lambda", "normalise", "alpha"];
+    type Short = readonly ["lambda", "alpha"];
+    expectTypeOf<All>().toExtend<List<All>>();
+    expectTypeOf<Short>().not.toExtend<List<Short>>();
+    expectTypeOf<List<Short>["missing"]>().toEqualTypeOf<"normalise">();
+    expectTypeOf<readonly [...All, "beta"]>().not.toExtend<readonly (keyof Options)[]>();
   });
 });
 
