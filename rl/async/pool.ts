@@ -7,18 +7,21 @@
  * of the policy that plays it.
  */
 import { fail } from "../../engine/errors.ts";
+import { number, type OptionsOf, type OptionTable } from "../../engine/optionTable.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { FromWorker, Job, Policy } from "./messages.ts";
 import type { RolloutWorker, RolloutWorkers, WorkerEvents, WorkerSetup } from "./workers.ts";
 
-export interface PoolOptions {
-  /** How many dead workers are replaced at most during the whole run; default 3 per worker. */
-  readonly maxRestarts?: number | undefined;
-  /** After how many seconds without a message a worker with a heartbeat counts as dead; default 60. */
-  readonly patience?: number | undefined;
-}
+export const POOL = {
+  maxRestarts: number(undefined, "dead workers that are replaced at most; by default 3 per worker", {
+    integer: true,
+    min: 0,
+  }),
+  patience: number(60, "seconds of silence after which a worker with a heartbeat counts as dead", { above: 0 }),
+};
+export type PoolOptions = OptionsOf<OptionTable<typeof POOL>>;
 
 /** An episode that was requested and has not arrived. */
 interface Pending {
@@ -67,7 +70,7 @@ export class WorkerPool {
   #replayed = 0;
 
   constructor(workers: RolloutWorkers, setup: WorkerSetup, options: PoolOptions = {}) {
-    const { maxRestarts = 3 * workers.count, patience = 60 } = options;
+    const { maxRestarts = 3 * workers.count, patience = POOL.patience.default } = options;
     this.#workers = workers;
     this.#setup = setup;
     this.#maxRestarts = maxRestarts;

@@ -5,6 +5,7 @@
  */
 import { WorldgradError } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
+import { number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { offPolicyMetrics } from "../methods/importanceCorrection.ts";
 import { finishStep, type PlayedPart, type PlayedStep, type PlayEpisodes, playPart } from "../tasks/play.ts";
@@ -15,33 +16,40 @@ import { checkRl, type RlOptions, trainFrom } from "../train/loop.ts";
 import type { StepReport } from "../train/report.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { policyOf } from "./messages.ts";
-import { type PoolOptions, WorkerPool } from "./pool.ts";
+import { POOL, WorkerPool } from "./pool.ts";
 import { type Finished, StalenessQueue } from "./queue.ts";
 import { localWorkers, type RolloutWorkers } from "./workers.ts";
 
 /** The values of `AsyncOptions.schedule`. */
 export const SCHEDULES = ["free", "fixed"] as const;
 
+const ASYNC = options("trainRlAsync", {
+  /**
+   * With 0 the run is exactly that of `trainRl`. Above 0 the objective has to correct for older policies: by
+   * `importanceCorrection`, by the advantage `vtrace`, or by the ratio of its policy loss, which refers to the
+   * log-probabilities that the sampler recorded.
+   */
+  maxStaleness: number(
+    REQUIRED,
+    "steps at most between the policy that drew a token and the step that learns from it",
+    { integer: true, min: 0 },
+  ),
+  /**
+   * `free`: workers install every new policy at once, in the middle of an episode, and a step learns from the groups
+   * that are finished first. `fixed`: all episodes of step n are played by the policy of step n − maxStaleness, which
+   * is slower, but the run is the same every time.
+   */
+  schedule: oneOf(SCHEDULES, "free", "whether workers take a new policy at once, or at fixed steps"),
+  ...POOL,
+});
+
 /**
  * What `trainRlAsync` takes in addition to the options of `trainRl`: the workers and how often they are replaced, the
  * largest age of a token, and the order in which groups are learnt from.
  */
-export interface AsyncOptions extends PoolOptions {
+export interface AsyncOptions extends OptionsOf<typeof ASYNC> {
   /** The workers that play; a number means that many workers on this thread. */
   readonly workers: number | RolloutWorkers;
-  /**
-   * The largest number of steps between the policy that drew a token and the step that learns from it. With 0 the run
-   * is exactly that of `trainRl`. Above 0 the objective has to correct for older policies: by `importanceCorrection`,
-   * by the advantage `vtrace`, or by the ratio of its policy loss, which refers to the log-probabilities that the
-   * sampler recorded.
-   */
-  readonly maxStaleness: number;
-  /**
-   * `free`: workers install every new policy at once, in the middle of an episode, and a step learns from the groups
-   * that are finished first. `fixed`: all episodes of step n are played by the policy of step n − maxStaleness, which
-   * is slower, but the run is the same every time. Default `free`.
-   */
-  readonly schedule?: (typeof SCHEDULES)[number] | undefined;
 }
 
 /** The options of `trainRlAsync`. */
@@ -58,10 +66,11 @@ export interface AsyncRlOptions extends RlOptions, AsyncOptions {}
  */
 export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<StepReport, void, void> {
   const { workers, maxStaleness, schedule, maxRestarts, patience, ...rest } = options;
+  const how = ASYNC.read({ maxStaleness, schedule, maxRestarts, patience });
   checkAsync(options);
   const loop: RlOptions = maxStaleness > 0 ? { ...rest, offPolicy: true } : rest;
   checkRl(loop); // before any thread starts
-  const source = new AsyncSource(loop, { workers, maxStaleness, schedule, maxRestarts, patience });
+  const source = new AsyncSource(loop, { workers, ...how });
   try {
     yield* trainFrom(loop, source);
   } finally {
@@ -70,20 +79,7 @@ export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<Ste
 }
 
 function checkAsync(options: AsyncRlOptions): void {
-  const { maxStaleness, schedule = "free", steps, startStep = 0, maxRestarts = 0, patience = 1 } = options;
-  check(
-    Number.isInteger(maxStaleness) && maxStaleness >= 0,
-    () => `trainRlAsync: maxStaleness must be an integer ≥ 0, got ${maxStaleness}`,
-  );
-  check(
-    SCHEDULES.includes(schedule),
-    () => `trainRlAsync: schedule must be "free" or "fixed", got "${String(schedule)}"`,
-  );
-  check(
-    Number.isInteger(maxRestarts) && maxRestarts >= 0,
-    () => `trainRlAsync: maxRestarts must be an integer ≥ 0, got ${maxRestarts}`,
-  );
-  check(patience > 0, () => `trainRlAsync: patience must be > 0 seconds, got ${patience}`);
+  const { steps, startStep = 0 } = options;
   check(
     Number.isInteger(steps) && Number.isInteger(startStep),
     () => `trainRlAsync: steps and startStep must be integers, got ${steps} and ${startStep}`,
@@ -144,7 +140,7 @@ class AsyncSource implements EpisodeSource {
   #trajectories: readonly Trajectory[] = [];
 
   constructor(options: RlOptions, how: AsyncOptions) {
-    const { workers, maxStaleness, schedule = "free" } = how;
+    const { workers, maxStaleness, schedule } = how;
     const { model, template, groups, groupSize, dynamicSampling, expertPrefix, startStep = 0 } = options;
     const { signal, ...sampling } = options.rollout;
     this.#options = options;

@@ -34,7 +34,7 @@ export const ROLLOUT = options("rollout", {
   maxTokens: number(undefined, "largest number of tokens in an episode; by default the model's positions", COUNT),
   timeout: number(10_000, "milliseconds that an environment may take for a call", { above: 0, infinite: true }),
   signal: inCode<AbortSignal>(
-    "ends live episodes, with the reason `aborted`",
+    "ends live episodes (`aborted`)",
     "an AbortSignal",
     (value) => value instanceof AbortSignal,
   ),
@@ -43,12 +43,8 @@ export const ROLLOUT = options("rollout", {
     "episodes at a time; by default 256, or fewer if their cache would take over 512 MiB",
     COUNT,
   ),
-  burst: number(
-    undefined,
-    "tokens that are drawn before the host reads them; by default 1, on WebGPU 4. No token depends on it",
-    COUNT,
-  ),
-  version: number(0, "version of the policy, recorded with drawn tokens; `trainRl` gives the step", {
+  burst: number(undefined, "tokens that are drawn before the host reads them; by default 1, on WebGPU 4", COUNT),
+  version: number(0, "version of the policy, recorded with drawn tokens", {
     integer: true,
     min: 0,
   }),

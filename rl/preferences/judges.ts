@@ -4,6 +4,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
+import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import type { Model } from "../../nn/index.ts";
 import { rowOf } from "../methods/columns.ts";
 import { observationTokens } from "../methods/world/echo.ts";
@@ -155,20 +156,21 @@ export interface Judgement {
   readonly failed: number;
 }
 
-export interface EnsembleChoice {
-  /** How scores are combined; default `majority`, which needs no common scale. */
-  readonly ensemble?: Ensemble;
-  /** How many judges must have an opinion; default: more than half. */
-  readonly quorum?: number;
-}
+export const ENSEMBLE = options("judgeEpisodes", {
+  /** `majority` needs no common scale. */
+  ensemble: oneOf(ENSEMBLES, "majority", "how scores are combined"),
+  quorum: number(undefined, "judges that must have an opinion; by default more than half", { integer: true, min: 1 }),
+});
+export type EnsembleChoice = OptionsOf<typeof ENSEMBLE>;
 
 /** Asks all judges. Masked episodes get the score NaN. @throws the signal's reason if it is aborted */
 export async function judgeEpisodes(
   judges: readonly EpisodeJudge[],
   episodes: readonly Trajectory[],
   context: JudgeContext,
-  { ensemble = "majority", quorum = Math.floor(judges.length / 2) + 1 }: EnsembleChoice = {},
+  choice?: EnsembleChoice,
 ): Promise<Judgement> {
+  const { ensemble, quorum = Math.floor(judges.length / 2) + 1 } = ENSEMBLE.read(choice);
   const { length } = episodes;
   const settled = await Promise.allSettled(judges.map(async (judge) => judge.score(episodes, context)));
   context.signal?.throwIfAborted();

@@ -16,11 +16,12 @@
  */
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
+import { number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Rng } from "../../engine/index.ts";
 import { groupBy } from "../episode/groups.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
-import { ENSEMBLES, type EnsembleChoice, type EpisodeJudge, judgeEpisodes, judgeMetrics } from "./judges.ts";
+import { ENSEMBLE, type EpisodeJudge, judgeEpisodes, judgeMetrics } from "./judges.ts";
 import { type Metrics, rolloutMetrics } from "../episode/metrics.ts";
 import type { PreferencePair } from "../train/supervised.ts";
 import {
@@ -28,37 +29,38 @@ import {
   type IterationReport,
   LOOP_KEYS,
   pairUp,
-  type Pairing,
   PAIRINGS,
   type PreferenceLoopOptions,
 } from "./loop.ts";
-import { rollout, type RolloutOptions } from "../play/rollout.ts";
+import { COUNT, rollout, type RolloutOptions } from "../play/rollout.ts";
 import { policyMask, type Trajectory } from "../episode/stream.ts";
+
+const JUDGED_PAIRS = options("judgedPairs", {
+  margin: number(0, "difference of scores that a pair must exceed", { min: 0 }),
+  pairing: oneOf(PAIRINGS, "best-worst", "whether all pairs count, or only the best with the worst"),
+});
+const SELF_REWARD = options("trainSelfRewarding", {
+  groups: number(REQUIRED, "tasks in an iteration", COUNT),
+  groupSize: number(REQUIRED, "episodes of each task", { integer: true, min: 2 }),
+  comparisons: number(16, "tasks that compare the new policy with the old one; 0: none", {
+    integer: true,
+    min: 0,
+  }),
+  ...ENSEMBLE.fields,
+  ...JUDGED_PAIRS.fields,
+});
 
 /**
  * Options of `trainSelfRewarding`: the tasks that each iteration plays, the judges and how their scores make pairs, and
  * the training on the pairs (`PreferenceLoopOptions`).
  */
-export interface SelfRewardOptions extends PreferenceLoopOptions, EnsembleChoice {
+export interface SelfRewardOptions extends PreferenceLoopOptions, OptionsOf<typeof SELF_REWARD> {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
-  /** The number of tasks in an iteration. */
-  readonly groups: number;
-  /** The number of episodes of each task. */
-  readonly groupSize: number;
   readonly rollout: RolloutOptions;
   readonly judges: readonly EpisodeJudge[];
-  /** The difference of the ensemble's scores that a pair must exceed; default 0, so that equal scores make no pair. */
-  readonly margin?: number;
-  /**
-   * Whether a group gives only the best with the worst (`best-worst`, as in the paper), or `all` pairs. Default
-   * `best-worst`.
-   */
-  readonly pairing?: Pairing;
   /** The true value of an episode, for metrics only; NaN if it is not known. Default: the environment's return. */
   readonly truth?: (episode: Trajectory) => number;
-  /** On how many tasks the new policy is compared with the one before after each iteration; default 16, 0 for none. */
-  readonly comparisons?: number;
 }
 const MAX_SEED = 2 ** 31;
 const SELF_REWARD_KEYS = [
@@ -87,10 +89,9 @@ export interface SelfRewardReport extends IterationReport {
 
 /** Trains with one report per iteration. @throws on invalid options */
 export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGenerator<SelfRewardReport, void, void> {
-  const { model, template, groups, groupSize, judges, ensemble = "majority", quorum, comparisons = 16 } = options;
-  const { truth = ({ reward }: Trajectory): number => reward, rollout: sampling } = options;
-  checkOptions(options);
-  const choice: EnsembleChoice = { ensemble, ...(quorum === undefined ? {} : { quorum }) };
+  const { groups, groupSize, comparisons, ensemble, quorum, margin, pairing } = settle(options);
+  const { model, template, judges, truth = ({ reward }: Trajectory): number => reward, rollout: sampling } = options;
+  const choice = { ensemble, quorum };
   const { signal } = sampling;
   let episodes: readonly Trajectory[] = [];
   const loop = iteratePreferences("trainSelfRewarding", options, {
@@ -99,7 +100,7 @@ export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGene
       if (signal?.aborted) return { pairs: [], metrics: {}, aborted: true };
       const judgement = await judgeEpisodes(judges, episodes, { model, template, signal }, choice);
       const values = episodes.map((episode) => (episode.masked ? NaN : truth(episode)));
-      const found = judgedPairs(episodes, judgement.scores, options);
+      const found = judgedPairs(episodes, judgement.scores, { margin, pairing });
       const right = found.filter(({ chosen, rejected }) => truth(chosen) > truth(rejected)).length;
       const wrong = found.filter(({ chosen, rejected }) => truth(chosen) < truth(rejected)).length;
       const metrics = {
@@ -127,10 +128,11 @@ export async function* trainSelfRewarding(options: SelfRewardOptions): AsyncGene
   for await (const report of loop) yield { ...report, episodes };
 }
 
-function checkOptions(options: SelfRewardOptions): void {
+/** Fills in the defaults. @throws on invalid options */
+function settle(options: SelfRewardOptions): ReturnType<typeof SELF_REWARD.read> {
   checkKeys("trainSelfRewarding", options, SELF_REWARD_KEYS);
-  const { groups, groupSize, judges, ensemble = "majority", quorum } = options;
-  const { margin = 0, pairing = "best-worst", comparisons = 16 } = options;
+  const { judges, groups, groupSize, comparisons, ensemble, quorum, margin, pairing } = options;
+  const settled = SELF_REWARD.read({ groups, groupSize, comparisons, ensemble, quorum, margin, pairing });
   check(judges.length > 0, () => "trainSelfRewarding: expected at least one judge, got none");
   const names = judges.map(({ name }) => name);
   check(
@@ -138,30 +140,10 @@ function checkOptions(options: SelfRewardOptions): void {
     () => `trainSelfRewarding: judges need different names, got ${names.join(", ")}`,
   );
   check(
-    Number.isInteger(groups) && groups >= 1,
-    () => `trainSelfRewarding: groups must be an integer ≥ 1, got ${groups}`,
-  );
-  check(
-    Number.isInteger(groupSize) && groupSize >= 2,
-    () => `trainSelfRewarding: a pair needs groups of at least 2, got groupSize ${groupSize}`,
-  );
-  check(
-    ENSEMBLES.includes(ensemble),
-    () => `trainSelfRewarding: ensemble must be one of ${ENSEMBLES.join(", ")}, got "${String(ensemble)}"`,
-  );
-  check(
-    quorum === undefined || (Number.isInteger(quorum) && quorum >= 1 && quorum <= judges.length),
+    quorum === undefined || quorum <= judges.length,
     () => `trainSelfRewarding: quorum must be an integer in [1, ${judges.length}], the number of judges, got ${quorum}`,
   );
-  check(margin >= 0, () => `trainSelfRewarding: margin must be ≥ 0, got ${margin}`);
-  check(
-    PAIRINGS.includes(pairing),
-    () => `trainSelfRewarding: pairing must be one of ${PAIRINGS.join(", ")}, got "${String(pairing)}"`,
-  );
-  check(
-    Number.isInteger(comparisons) && comparisons >= 0,
-    () => `trainSelfRewarding: comparisons must be an integer ≥ 0, got ${comparisons}`,
-  );
+  return settled;
 }
 
 /** The requests for `groups` tasks drawn from `rng`, each `size` times. */
@@ -181,8 +163,9 @@ function requestsOf({ env, envOptions }: SelfRewardOptions, rng: Rng, groups: nu
 export function judgedPairs(
   episodes: readonly Trajectory[],
   scores: readonly number[],
-  { margin = 0, pairing = "best-worst" }: Pick<SelfRewardOptions, "margin" | "pairing"> = {},
+  given?: OptionsOf<typeof JUDGED_PAIRS>,
 ): PreferencePair[] {
+  const { margin, pairing } = JUDGED_PAIRS.read(given);
   const scored = episodes.flatMap((episode, i) => {
     const isUsable = !episode.masked && !Number.isNaN(scores[i]) && ownTokens(episode) !== "";
     return isUsable ? [{ episode, score: scores[i]! }] : [];

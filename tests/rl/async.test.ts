@@ -322,7 +322,7 @@ describe("what does not fit together is said in one line", () => {
     ["maxStaleness must be an integer ≥ 0, got 0.5", { maxStaleness: 0.5 }],
     ['schedule must be "free" or "fixed", got "loose"', { schedule: "loose" as "free" }],
     ["maxRestarts must be an integer ≥ 0, got -2", { maxRestarts: -2 }],
-    ["patience must be > 0 seconds, got 0", { patience: 0 }],
+    ["patience must be > 0, got 0", { patience: 0 }],
     ["localWorkers: expected 1 to 64 workers, got 0", { workers: 0 }],
     ["groups and groupSize must be ≥ 1, got 0 and 3", { groups: 0 }],
     ["did you mean 'groups'?", { gruops: 2 } as Partial<AsyncRlOptions>],

@@ -257,7 +257,7 @@ describe("the loop", () => {
     for (const [options, message] of [
       [{ judges: [] }, "expected at least one judge"],
       [{ judges: [corrupt, corrupt] }, "judges need different names, got corrupt, corrupt"],
-      [{ groupSize: 1 }, "a pair needs groups of at least 2, got groupSize 1"],
+      [{ groupSize: 1 }, "groupSize must be an integer ≥ 2, got 1"],
       [{ quorum: 2 }, "quorum must be an integer in [1, 1]"],
       [{ margin: -1 }, "margin must be ≥ 0, got -1"],
     ] as const) {

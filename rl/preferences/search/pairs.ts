@@ -14,15 +14,11 @@ import { SEARCH } from "./options.ts";
 import { mixedValue, nodesOf, type SearchNode } from "./tree.ts";
 
 const SEARCH_PAIRS = options("searchPairs", {
-  threshold: number(0.2, "the difference of Q, in units of the return, that a pair must exceed", { min: 0 }),
+  threshold: number(0.2, "difference of Q, in units of the return, that a pair must exceed", { min: 0 }),
   /** Default: that of the search. */
   alpha: SEARCH.fields.alpha,
   minVisits: number(1, "simulations that an action needs to be compared", COUNT),
-  pairing: oneOf(
-    PAIRINGS,
-    "all",
-    "whether all pairs of a node that differ enough count, or only the best with the worst",
-  ),
+  pairing: oneOf(PAIRINGS, "all", "whether all pairs count, or only the best with the worst"),
 });
 /** Options of `searchPairs`: which sibling actions of a search tree make a preference pair. */
 export type SearchPairOptions = OptionsOf<typeof SEARCH_PAIRS>;
