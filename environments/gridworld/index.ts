@@ -1,7 +1,7 @@
 /**
  * `gridworld`: a frozen lake as text, after Gym's FrozenLake. The agent (`@`) says a direction and sees the map; it is
  * to reach `G` and not to fall into `O`, within a number of moves. Maps, goals and starts are drawn anew for every
- * task. Read it in this order: lake.ts (the rules), tasks.ts (what is drawn), plan.ts (the best policy), this file (the
+ * task. Read it in this order: lake.ts (the rules), tasks.ts (what is drawn), solve.ts (the best policy), this file (the
  * episode).
  *
  * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and
@@ -83,7 +83,7 @@ import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, t
 import { flag, number } from "../../engine/optionTable.ts";
 import type { OptionsWith, SettledOptions } from "../options.ts";
 import { glyphs, type Lake, slipped } from "./lake.ts";
-import { type Plan, solve } from "./plan.ts";
+import { type BestPolicy, solve } from "./solve.ts";
 import { distances, drawLake, FAMILIES, type LakeFamily } from "./tasks.ts";
 
 const GRIDWORLD = {
@@ -114,7 +114,7 @@ interface LakeTask extends GameTask {
   /** What is left to chance: the stream of turn n is `chance.split(n)`. */
   readonly chance: Rng;
   /** The best policy, worked out when it is first asked for. */
-  readonly plan: () => Plan;
+  readonly bestPolicy: () => BestPolicy;
 }
 
 /** The state is the cell of the player. */
@@ -128,8 +128,8 @@ function makeTask(rng: Rng, family: LakeFamily, options: Chosen): LakeTask {
   const { lake: drawn, start } = drawLake(rng, family, split);
   const lake = { ...drawn, slip };
   const text = `Reach G in ${moves} moves${slip > 0 ? " on ice" : ""}\n${mapOf(lake, start, options)}`;
-  let plan: Plan | undefined;
-  return { text, lake, start, moves, chance: rng.split("slips"), plan: () => (plan ??= solve(lake, moves)) };
+  let policy: BestPolicy | undefined;
+  return { text, lake, start, moves, chance: rng.split("slips"), bestPolicy: () => (policy ??= solve(lake, moves)) };
 }
 
 /**
@@ -153,12 +153,12 @@ function play(episode: LakeEpisode, action: string): Move<number> {
 function expert(episode: LakeEpisode): Direction {
   const left = movesLeft(episode);
   check(left > 0, () => "gridworld: there are no moves left; the episode is over");
-  return episode.task.plan().best(episode.state, left);
+  return episode.task.bestPolicy().best(episode.state, left);
 }
 
 /** The probability that the expert, from here on, reaches the goal: no policy has a higher one. */
 export const expertSuccess = (episode: LakeEpisode): number =>
-  episode.task.plan().success(episode.state, movesLeft(episode));
+  episode.task.bestPolicy().success(episode.state, movesLeft(episode));
 
 /**
  * A look at all four moves: `edge` (nothing moves), `hole`, `goal`, or how many more moves the shortest way to the goal

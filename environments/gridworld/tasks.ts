@@ -7,7 +7,7 @@ import type { FamilyInfo } from "../environment.ts";
 import { canonicalGrid, DIRECTIONS, neighbour } from "../grid.ts";
 import { drawUntil, isHeldOut, type Split } from "../selection.ts";
 import { glyphs, type Lake } from "./lake.ts";
-import { solve } from "./plan.ts";
+import { solve } from "./solve.ts";
 
 export interface LakeFamily extends FamilyInfo {
   readonly size: number;
@@ -50,8 +50,8 @@ export function drawLake(rng: Rng, family: LakeFamily, split: Split): { lake: La
     const away = distances(lake);
     let starts = cells.filter((cell) => nearest <= away[cell]! && away[cell]! <= farthest);
     if (slip > 0) {
-      const plan = solve(lake, moves);
-      starts = starts.filter((cell) => plan.success(cell, moves) >= LEAST_SUCCESS);
+      const policy = solve(lake, moves);
+      starts = starts.filter((cell) => policy.success(cell, moves) >= LEAST_SUCCESS);
     }
     return starts.length === 0 ? undefined : { lake, start: rng.choice(starts) };
   });

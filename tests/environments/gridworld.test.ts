@@ -1,11 +1,11 @@
-/** `gridworld`: the contract, the rules of ice, and that the expert's plan is the best there is. */
+/** `gridworld`: the contract, the rules of ice, and that the expert's policy is the best there is. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { canonicalGrid, DIRECTIONS, neighbour, readMoves, showGrid, turned } from "../../environments/grid.ts";
 import { gridworld, type GridworldOptions } from "../../environments/gridworld/index.ts";
 import { glyphs, type Lake, slipped } from "../../environments/gridworld/lake.ts";
-import { solve } from "../../environments/gridworld/plan.ts";
+import { solve } from "../../environments/gridworld/solve.ts";
 import { drawLake, FAMILIES, isHeldOutLake } from "../../environments/gridworld/tasks.ts";
 import { testContract } from "./contract.ts";
 import { GridworldEnvironment } from "./opened.ts";
@@ -44,23 +44,23 @@ describe("gridworld", () => {
   });
 });
 
-describe("the best plan", () => {
+describe("the best policy", () => {
   it("has the known value of Gym's 4×4 map without a limit of moves, 14/17, and the right first move", () => {
     const lake = lakeOf(["S...", ".O.O", "...O", "O..G"], 2 / 3);
-    const plan = solve(lake, 3_000);
-    expect(plan.success(0, 3_000)).toBeCloseTo(14 / 17, 9);
-    expect(plan.best(0, 3_000)).toBe("left"); // away from everything: only slipping down is wanted
+    const policy = solve(lake, 3_000);
+    expect(policy.success(0, 3_000)).toBeCloseTo(14 / 17, 9);
+    expect(policy.best(0, 3_000)).toBe("left"); // away from everything: only slipping down is wanted
   });
 
   it("is worked out by hand on two cells: the goal is to the right, half of all moves slip against the edges", () => {
     const lake: Lake = { size: 2, goal: 1, holes: new Set([2, 3]), slip: 0.5 };
     // From 0, right: 1/2 to the goal, 1/4 up (stays), 1/4 down into the hole. Up: 1/2 stays, 1/4 right to the goal, 1/4
     // left (stays).
-    const plan = solve(lake, 50);
-    expect(plan.success(0, 1)).toBe(0.5);
-    expect(plan.best(0, 1)).toBe("right");
-    expect(plan.best(0, 50)).toBe("up"); // never falls, and with 50 tries does not run out of them
-    expect(plan.success(0, 2)).toBeCloseTo(Math.max(0.5 + 0.25 * 0.5, 0.25 + 0.75 * 0.5), 12);
+    const policy = solve(lake, 50);
+    expect(policy.success(0, 1)).toBe(0.5);
+    expect(policy.best(0, 1)).toBe("right");
+    expect(policy.best(0, 50)).toBe("up"); // never falls, and with 50 tries does not run out of them
+    expect(policy.success(0, 2)).toBeCloseTo(Math.max(0.5 + 0.25 * 0.5, 0.25 + 0.75 * 0.5), 12);
   });
 
   it("is a shortest way where nothing slips", async () => {
@@ -100,10 +100,10 @@ describe("the best plan", () => {
     const rng = new Rng(5);
     for (const family of FAMILIES.filter(({ slip }) => slip > 0)) {
       const { lake, start } = drawLake(rng, family, "train");
-      const plan = solve(lake, 30);
+      const policy = solve(lake, 30);
       for (let left = 1; left <= 30; left++)
-        expect(plan.success(start, left)).toBeGreaterThanOrEqual(plan.success(start, left - 1));
-      expect(plan.success(start, family.moves)).toBeGreaterThanOrEqual(0.7);
+        expect(policy.success(start, left)).toBeGreaterThanOrEqual(policy.success(start, left - 1));
+      expect(policy.success(start, family.moves)).toBeGreaterThanOrEqual(0.7);
     }
   });
 });

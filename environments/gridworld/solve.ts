@@ -5,7 +5,7 @@
 import { type Direction, DIRECTIONS } from "../grid.ts";
 import { type Lake, outcomes } from "./lake.ts";
 
-export interface Plan {
+export interface BestPolicy {
   /** The probability of reaching the goal from `cell` with `left` moves, if all of them are the best. */
   success(cell: number, left: number): number;
   /** The best move from `cell` with `left` ≥ 1 moves. */
@@ -18,11 +18,11 @@ export interface Plan {
 const SAME = 1e-12;
 
 /**
- * The plan for up to `moves` moves. Of the directions that make reaching the goal most probable it takes one with the
+ * The best policy for up to `moves` moves. Of the directions that make reaching the goal most probable it takes one with the
  * fewest moves to the end on average, where a fall counts as `moves`; of those the first in the order of DIRECTIONS.
  * The time that it takes is in O(moves · cells).
  */
-export function solve(lake: Lake, moves: number): Plan {
+export function solve(lake: Lake, moves: number): BestPolicy {
   const cells = lake.size ** 2;
   const over = (cell: number): boolean => cell === lake.goal || lake.holes.has(cell);
   const success = [Float64Array.from({ length: cells }, (_, cell) => (cell === lake.goal ? 1 : 0))];
