@@ -1,8 +1,8 @@
 /**
  * `gridworld`: a frozen lake as text, after Gym's FrozenLake. The agent (`@`) says a direction and sees the map; it is
  * to reach `G` and not to fall into `O`, within a number of moves. Maps, goals and starts are drawn anew for every
- * task. Read it in this order: lake.ts (the rules), tasks.ts (what is drawn), solve.ts (the best policy), this file (the
- * episode).
+ * task. Read it in this order: lake.ts (the rules), tasks.ts (what is drawn), solve.ts (the best policy), this file
+ * (the episode).
  *
  * The task families, each with the expert's episode for seed 0, in full for the first (a test plays them again and
  * compares):

@@ -18,9 +18,9 @@ export interface BestPolicy {
 const SAME = 1e-12;
 
 /**
- * The best policy for up to `moves` moves. Of the directions that make reaching the goal most probable it takes one with the
- * fewest moves to the end on average, where a fall counts as `moves`; of those the first in the order of DIRECTIONS.
- * The time that it takes is in O(moves · cells).
+ * The best policy for up to `moves` moves. Of the directions that make reaching the goal most probable it takes one
+ * with the fewest moves to the end on average, where a fall counts as `moves`; of those the first in the order of
+ * DIRECTIONS. The time to compute it is in O(moves · cells).
  */
 export function solve(lake: Lake, moves: number): BestPolicy {
   const cells = lake.size ** 2;
