@@ -52,7 +52,8 @@ export interface Move<State> {
   readonly state?: State;
   /** True if the action was malformed or impossible; counted in `info.toolErrors`. */
   readonly failed?: boolean;
-  readonly ending?: Ending;
+  /** Undefined: the episode goes on. */
+  readonly ending?: Ending | undefined;
   /** The reward of this action. Default: the score of the ending, and 0 for an action that does not end the episode. */
   readonly reward?: number;
   /** What else the info of this step tells. */

@@ -19,6 +19,7 @@ export { type FaultOptions, FAULTS } from "./faults.ts";
 export { defineGame, type Ending, type Episode, type Game, type GameOptions, type GameTask } from "./game.ts";
 export { type Move, parseCount, readCommand } from "./game.ts";
 export { COMMON_OPTIONS, option, type OptionFields, type OptionsWith, type SettledOptions } from "./options.ts";
+export type { DefaultedOption, Option, RequiredOption } from "../engine/optionTable.ts";
 export { drawUntil, isHeldOut } from "./selection.ts";
 
 // The worlds of the library
