@@ -3,7 +3,8 @@
  * experiment, so every function of ours that takes options names its keys here first. TypeScript catches literals; this
  * catches JSON, JavaScript and spreads.
  *
- * Not a schema language: the types and ranges of the values are checked where they are used.
+ * Plain options with defaults and ranges are declared in a table, which calls this (optionTable.ts). Where options are
+ * tensors, models or functions, an interface declares them, and the compiler compares the list of keys with it.
  */
 import { check, fail } from "./errors.ts";
 

@@ -3,6 +3,7 @@
  * a method. Those that learn take as many optimiser steps as RL, each on as many episodes as RL plays in a step.
  */
 import { UsageError } from "../flags.ts";
+import type { LoopNumbers } from "./parts.ts";
 
 /** The yardsticks, with the text for `--list`. */
 export const YARDSTICKS = {
@@ -29,7 +30,7 @@ export function phaseOf(method: string): { readonly during: string; readonly aft
  * Options of RL that yardsticks have too. Random play accepts them without effect, because the arms of a comparison may
  * share them.
  */
-const OPTIONS = ["lr", "warmup", "clipNorm", "weightDecay", "groups", "groupSize"];
+const OPTIONS: readonly (keyof LoopNumbers)[] = ["lr", "warmup", "clipNorm", "weightDecay", "groups", "groupSize"];
 
 /**
  * Throws a UsageError if an option is about RL and not about yardsticks.
@@ -39,7 +40,7 @@ const OPTIONS = ["lr", "warmup", "clipNorm", "weightDecay", "groups", "groupSize
 export function checkYardstick(method: Yardstick, given: Readonly<Record<string, unknown>>, rl: object = {}): void {
   const flag = Object.keys(given).find((name) => given[name] !== undefined && given[name] !== false);
   if (flag !== undefined) throw new UsageError(`--${flag} is about RL, which --method ${method} is not`);
-  const own = method === "sft" ? [...OPTIONS, "expertsOnly"] : OPTIONS;
+  const own: readonly string[] = method === "sft" ? [...OPTIONS, "expertsOnly"] : OPTIONS;
   const foreign = Object.keys(rl).find((option) => !own.includes(option));
   if (foreign !== undefined)
     throw new UsageError(`--set rl.${foreign} is no option of --method ${method}; expected ${own.join(", ")}`);

@@ -100,7 +100,7 @@ export interface Objective {
 }
 
 /** All keys of an `Objective`. */
-export const OBJECTIVE_KEYS = [
+const OBJECTIVE_KEYS = [
   "advantage",
   "policyLoss",
   "aggregation",

@@ -33,11 +33,7 @@ export const ROLLOUT = options("rollout", {
   maxObservationTokens: number(96, "largest number of tokens in an answer; longer ones are cut in the middle", COUNT),
   maxTokens: number(undefined, "largest number of tokens in an episode; by default the model's positions", COUNT),
   timeout: number(10_000, "milliseconds that an environment may take for a call", { above: 0, infinite: true }),
-  signal: inCode<AbortSignal>(
-    "ends live episodes (`aborted`)",
-    "an AbortSignal",
-    (value) => value instanceof AbortSignal,
-  ),
+  signal: inCode<AbortSignal>("ends live episodes (`aborted`)", "an AbortSignal", (value) => typeof value === "object"),
   maxConcurrent: number(
     undefined,
     "episodes at a time; by default 256, or fewer if their cache would take over 512 MiB",
