@@ -3,16 +3,20 @@
  *
  *     infer      its type rule: shapes and element types of the inputs → those of the outputs
  *     reference  its definition, in plain TypeScript loops                               (executable.ts)
- *     kernel     the same as a problem for which every executor has a kernel generator   (executable.ts)
+ *     kernel     the same as a problem of a kernel family, `{ family, spec }`       (executable.ts, kernels/specs.ts)
  *     vjp        its derivative: ∂L/∂outputs → ∂L/∂inputs
  *     samples    small inputs on which tests compare all of these
  *
  * `engine/ops/*.ts` export these objects. There is no registry: importing an op changes nothing.
  *
  * Execution is eager: `apply` infers the types, takes memory for the outputs and calls `device.execute`. The reference
- * executor runs `reference`; the others make a WebAssembly or WGSL program of `kernel`, compile each of its kernels
- * once, and run it (device.ts, engine/backends/). While a gradient is recorded, the outputs get a note of what made
- * them (tape.ts); backward.ts goes through these notes and calls `vjp`.
+ * executor runs `reference`. The others, wasm and webgpu, have a generator for each family: it turns a problem into
+ * kernels, which are WebAssembly bytes or WGSL text, arguments such as sizes, and a key; code is compiled once per key
+ * (kernels/program.ts, engine/backends/). On webgpu the calls are queued and sent in batches, at the latest on a read.
+ * While a gradient is recorded, the outputs get a note of what made them (tape.ts); backward.ts goes through these
+ * notes from the end, calls each `vjp`, and adds up what reaches a tensor on several ways.
+ *
+ * Most ops are formulas: from one expression `fuse` (fuse.ts) makes the whole object, its `vjp` by symbolic derivation.
  */
 import type { Device } from "./device.ts";
 import { check, fail } from "./errors.ts";

@@ -1,6 +1,6 @@
 /**
  * Multi-turn GRPO + ECHO on tensors and a transformer alone: playing, advantages, weights, loss, update. `trainRl` does
- * the same for any method and world; a test demands equal numbers of both, bit for bit. `npx tsx examples/grpo.ts`
+ * the same for any method and world; a test demands equal numbers, bit for bit (reference). `npx tsx examples/grpo.ts`
  *
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
@@ -118,7 +118,7 @@ const clipped = fuse("clipped", (lp, old, advantage) => {
   const ratio = lp.sub(old).exp();
   return ratio.mul(advantage).min(ratio.clamp(0.8, 1.2).mul(advantage)).neg();
 });
-type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number };
+type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // world: with its λ
 type Optimizer = AdamW<TransformerParams>;
 
 /** One optimiser step. The hidden state at t − 1 predicts token t; only tokens with a weight are scored, so t > 0. */
@@ -141,8 +141,8 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
       { device: on, dtype: on.float },
     );
   const lossOf = valueAndGrad((p: TransformerParams) => {
-    const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] }));
-    const targets = tensor(next, { device: on });
+    const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] })); // row, time, channel
+    const targets = tensor(next, { device: on }); // one per scored token; `index` says where its hidden state is
     const { logProbs } = tokenLogProbs(pickHidden(hidden_BTC, index), outputMatrix(p), targets);
     // One update per batch: the policy that learns is the one that played, so ρ is 1 and its gradient is that of lp.
     const policyLoss = sum(mul(column("policy"), clipped(logProbs, stopGradient(logProbs), column("advantage"))));
@@ -176,7 +176,7 @@ export async function step(model: Model, optimizer: Optimizer, rng: Rng, options
 export async function warmStart(on: Device, seed: number): Promise<{ model: Model; optimizer: Optimizer }> {
   const config = modelConfig({ vocabSize: WORDS.length, hiddenSize: 32, layers: 2, heads: 4, maxPositions: 32 });
   const model = { config, params: initParams(config, new Rng(seed).split("init"), on) };
-  const optimizer = new AdamW(model.params, { clipNorm: 1 });
+  const optimizer = new AdamW(model.params, { clipNorm: 1 }); // matrices also decay, by its default of 0.01
   for (let n = 0; n < 40; n++) {
     const rng = new Rng(seed).split("guesses").split(n);
     const guesses = Array.from({ length: 16 }, (_, i) => new Episode(i, rng.split(i).int(2 ** 31)));

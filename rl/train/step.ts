@@ -4,9 +4,11 @@
  *     play → score → advantages → weights → (pack → loss → gradient → update) once per pass → report
  *
  *     play        groups of episodes, several of each task
- *     score       log-probabilities, entropies, values, as far as the objective asks for any (GRPO + ECHO: for none)
+ *     score       log-probabilities, entropies, values, as far as the objective or ratios ask for any (GRPO + ECHO in
+ *                 a single pass: for none, as ρ is 1 then)
  *     advantages  rewards → a number A for each of the agent's tokens; GRPO: (R − mean) / (std + 1e-4) within a group
- *     weights     how much a token counts in a term; ECHO: λ / (|O| · episodes with an answer), O its answers' tokens
+ *     weights     how much a token counts in a term. GRPO: 1 / (episodes · its episode's action tokens), or 1 / all
+ *                 action tokens (`grpo_token`); ECHO: λ / (answered episodes · its episode's answer tokens)
  *     loss        Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + …, where PPO's ℓ_policy is −min(ρA, clip(ρ)·A)
  *
  * A pass is one use of the same episodes. Each stage is one function; the import says in which file. `weigh` turns the
@@ -36,8 +38,10 @@ import { weigh, withPrepared } from "./weights.ts";
 /** What every training loop needs. */
 export interface TrainerOptions {
   readonly model: Model;
+  /** How an episode becomes tokens: `<|task|> … <|end|> <|act|> … <|end|> <|obs|> … <|end|>`. */
   readonly template: Template;
   readonly optimizer: AdamW<TransformerParams>;
+  /** The learning rate at step n. */
   readonly lr: Schedule;
   /** A micro-batch has at most so many tokens, padding included. */
   readonly maxBatchTokens?: number;
@@ -79,8 +83,10 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
   const episodes = await play(options, source, step);
   if (episodes === null) return null;
-  const { trajectories, own } = episodes; // own: what this policy played now without help; the rest: guesses, replays
-  // Which log-probabilities the ratios refer to: "exact", "before" or "recorded" (score.ts).
+  // own: played now by this policy alone; the rest: begun by an expert, guesses at answers that are paid for, replays.
+  const { trajectories, own } = episodes;
+  // Which old log-probabilities ρ compares with: of this pass itself ("exact": ρ is 1), of the policy "before" the
+  // first pass, or those that the sampler "recorded" (score.ts).
   const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
   const facts = { ...episodes, objective, ratios, learningRate };
   // An episode is masked if its environment failed: nothing of it is trained.
