@@ -40,6 +40,7 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "unit",
+          globalSetup: "tests/support/programs.ts",
           include: ["tests/**/*.test.ts"],
           exclude: ["tests/browser/**", ...(adapter.name === "off" ? needsGpu : [])],
         },

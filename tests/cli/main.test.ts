@@ -11,7 +11,15 @@ import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { METHODS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
-import { type Job, lastCheckpoint, metricsOf, ONE_AGENT, startIn, until } from "../support/mainJob.ts";
+import {
+  type Job,
+  lastCheckpoint,
+  metricsOf,
+  ONE_AGENT,
+  startFromSourceIn,
+  startIn,
+  until,
+} from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -19,6 +27,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const STEPS = ["--steps", "12", "--device", "wasm"];
 
 const start = (script: string, args: readonly string[]): Job => startIn(folder, script, args);
+const startFromSource = (script: string, args: readonly string[]): Job => startFromSourceIn(folder, script, args);
 const metrics = (name: string): unknown[] => metricsOf(join(folder, "runs", name));
 const lastModel = (name: string): Buffer => lastCheckpoint(join(folder, "runs", name))["model.safetensors"]!;
 
@@ -41,11 +50,11 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
   expect(whole.seen()).not.toContain("\u001b");
   expect(existsSync(join(folder, "runs/whole/report.html"))).toBe(true);
 
-  for (const [name, signal] of [
-    ["stopped", "SIGINT"],
-    ["killed", "SIGKILL"],
+  for (const [name, signal, startFirst] of [
+    ["stopped", "SIGINT", startFromSource],
+    ["killed", "SIGKILL", start],
   ] as const) {
-    const first = start("cli/main.ts", [...ONE_AGENT, "--name", name, ...STEPS]);
+    const first = startFirst("cli/main.ts", [...ONE_AGENT, "--name", name, ...STEPS]);
     await until(first, "reinforcement learning");
     process.kill(-first.child.pid!, signal); // the whole group, as a terminal's Ctrl-C does
     const code = await first.done;

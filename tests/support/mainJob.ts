@@ -2,9 +2,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import process from "node:process";
 import { expect } from "vitest";
-
-const TSX = resolve("node_modules/.bin/tsx");
+import { programAt } from "./programs.ts";
 
 export interface Job {
   readonly child: ChildProcess;
@@ -13,8 +13,16 @@ export interface Job {
   readonly done: Promise<number | null>;
 }
 
-export function startIn(folder: string, script: string, args: readonly string[]): Job {
-  const child = spawn(TSX, [resolve(script), ...args], {
+/** Starts a program, such as cli/main.ts. */
+export const startIn = (folder: string, program: string, args: readonly string[]): Job =>
+  startJob(folder, process.execPath, [programAt(program), ...args]);
+
+/** Starts a program from its source as its npm script does: Ctrl-C also reaches a tsx that passes it on. */
+export const startFromSourceIn = (folder: string, program: string, args: readonly string[]): Job =>
+  startJob(folder, resolve("node_modules/.bin/tsx"), [resolve(program), ...args]);
+
+function startJob(folder: string, command: string, args: readonly string[]): Job {
+  const child = spawn(command, args, {
     cwd: folder,
     env: { ...process.env, WORLDGRAD_THREADS: "1" },
     detached: true, // a process group of its own

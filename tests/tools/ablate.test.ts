@@ -12,7 +12,7 @@ import type { Results } from "../../tools/ablate/results.ts";
 import { UsageError } from "../../node/flags.ts";
 import type { Preset } from "../../node/job/preset.ts";
 import { openRun } from "../../node/runFolder.ts";
-import { type Job, startIn, until } from "../support/mainJob.ts";
+import { type Job, startFromSourceIn, startIn, until } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-ablate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -121,7 +121,8 @@ test("all arms of a seed begin alike; killed and continued, or with one job, the
 }, 480_000);
 
 test("Ctrl-C stops within a step, in the warm start too; the state is saved and no process stays", async () => {
-  const run = start(["--quick", "--seeds", "1", "--set", "sft.steps=100000", "--name", "stopped"]);
+  const flags = ["--quick", "--seeds", "1", "--set", "sft.steps=100000", "--name", "stopped"];
+  const run = startFromSourceIn(folder, "tools/ablate/main.ts", flags);
   await until(run, "loss");
   process.kill(-run.child.pid!, "SIGINT");
   expect(await run.done, run.seen()).toBe(130);

@@ -5,7 +5,8 @@
 import { spawnSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
+import process from "node:process";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { diagnose, type FailureMode } from "../../tools/doctor/diagnose.ts";
@@ -16,6 +17,7 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { moments } from "../../rl/episode/groups.ts";
 import type { AdvantageEstimator } from "../../rl/methods/advantages/index.ts";
 import { type Fault, faultyRun } from "../support/faultyRuns.ts";
+import { programAt } from "../support/programs.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-doctor-"));
 let device: Device;
@@ -278,11 +280,9 @@ describe("what detectors share", () => {
 });
 
 describe("npm run doctor", () => {
-  const TSX = resolve("node_modules/.bin/tsx");
   function doctor(...args: string[]): { code: number | null; out: string; err: string } {
-    const { status, stdout, stderr } = spawnSync(TSX, [resolve("tools/doctor/main.ts"), ...args], { cwd: folder, encoding: "utf8" }); // prettier-ignore
-    const err = stderr.split("\n").filter((line) => !line.startsWith("npm ")).join("\n"); // prettier-ignore
-    return { code: status, out: stdout, err };
+    const { status, stdout, stderr } = spawnSync(process.execPath, [programAt("tools/doctor/main.ts"), ...args], { cwd: folder, encoding: "utf8" }); // prettier-ignore
+    return { code: status, out: stdout, err: stderr };
   }
   const written = (name: string, run: RunLog): string => {
     const made = createRun(join(folder, name), run.config);
