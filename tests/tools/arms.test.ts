@@ -153,15 +153,22 @@ describe("what RL is measured against", () => {
     const [preset] = presetsOf(text, "--quick", "--env", "calculator", "--set", "sft.steps=20", "--set", "rl.lr=3e-3");
     return { ...preset!, checkpointEvery: 1 };
   };
-  const runOf = async (name: string, preset: Preset): Promise<{ folder: RunFolder; summary: Summary }> => {
-    const run = new Run(createRun(join(folder, name), { preset }), preset, device, quiet, new AbortController().signal);
+  const start = async (method: string): Promise<{ folder: RunFolder; summary: Summary }> => {
+    const [path, preset] = [join(folder, method), presetWith(method)];
+    const run = new Run(createRun(path, { preset }), preset, device, quiet, new AbortController().signal);
     const summary = await run.run(false);
     run.dispose();
-    return { folder: openRun(join(folder, name)), summary: summary! };
+    return { folder: openRun(path), summary: summary! };
+  };
+  const started = new Map<string, ReturnType<typeof start>>();
+  /** The run of a method, which is made once. */
+  const runOf = (method: string): ReturnType<typeof start> => {
+    if (!started.has(method)) started.set(method, start(method));
+    return started.get(method)!;
   };
 
   test.each(["sft", "expert"])("%s learns as many steps as RL, and is saved and reported as it is", async (method) => {
-    const { folder: own, summary } = await runOf(method, presetWith(method));
+    const { folder: own, summary } = await runOf(method);
     const lines = own.readMetrics();
     const learnt = lines.filter(({ phase }) => phase === "rl");
     expect(learnt.length).toBe(4);
@@ -188,7 +195,7 @@ describe("what RL is measured against", () => {
 
   test("sft is stopped and resumed to the same lines", async () => {
     const preset = presetWith("sft");
-    const { folder: whole } = await runOf("sft-whole", preset);
+    const { folder: whole } = await runOf("sft");
     const stop = new AbortController();
     const stopping = {
       ...quiet,
@@ -236,7 +243,7 @@ describe("what RL is measured against", () => {
   });
 
   test("random plays the held-out tasks and trains nothing", async () => {
-    const { folder: own, summary } = await runOf("random", presetWith("random"));
+    const { folder: own, summary } = await runOf("random");
     const lines = own.readMetrics();
     expect(lines.filter(({ phase }) => phase === "rl")).toEqual([]);
     expect(lines.filter(({ phase }) => phase === "eval").map(({ step }) => step)).toEqual([20, 24]);
