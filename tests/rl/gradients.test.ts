@@ -287,7 +287,8 @@ describe("training does not notice", () => {
 
   it.each(everyExecutor)("on $name, bitwise", { timeout: 120_000 }, async ({ open }) => {
     const device = await open();
-    await same(device, () => ({ steps: 3 }));
+    // The second step begins with what the first one left; a software adapter takes seconds for each.
+    await same(device, () => ({ steps: device.kind === "webgpu" ? 2 : 3 }));
     device.dispose();
   });
 
