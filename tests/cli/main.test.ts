@@ -24,7 +24,7 @@ import {
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const STEPS = ["--steps", "12", "--device", "wasm"];
+const STEPS = ["--steps", "6", "--device", "wasm"];
 
 const start = (script: string, args: readonly string[]): Job => startIn(folder, script, args);
 const startFromSource = (script: string, args: readonly string[]): Job => startFromSourceIn(folder, script, args);
