@@ -1,9 +1,10 @@
 /**
- * The bundle in a real browser: one minified file, served over HTTP, trains a transformer in the page on wasm and on webgpu, and
- * gets the numbers that Node gets.
+ * The bundle in a real browser: one minified file, served over HTTP, trains a transformer in the page on wasm and on
+ * webgpu, and gets the numbers that Node gets. Split into chunks, a page loads the executor that it uses and no other.
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -64,23 +65,31 @@ const problems: string[] = [];
 const requests: string[] = [];
 let origin = "";
 
+const FOR_BROWSERS = {
+  entryPoints: { worldgrad: fileURLToPath(new URL("../../index.ts", import.meta.url)) },
+  bundle: true,
+  write: false,
+  minify: true,
+  format: "esm",
+  platform: "browser",
+  target: "es2023",
+} as const;
+
 beforeAll(async () => {
-  const { outputFiles } = await build({
-    entryPoints: [fileURLToPath(new URL("../../index.ts", import.meta.url))],
-    bundle: true,
-    write: false,
-    minify: true,
-    format: "esm",
-    platform: "browser",
-    target: "es2023",
-  });
-  const bundle = outputFiles[0]!.contents;
+  const whole = await build({ ...FOR_BROWSERS, outdir: "/" });
+  const split = await build({ ...FOR_BROWSERS, splitting: true, outdir: "/chunks" });
+  const chunks = split.outputFiles.map(({ path, contents }) => [`/chunks/${basename(path)}`, contents] as const);
+  const files = new Map<string, string | Uint8Array>([
+    ["/", PAGE],
+    ["/worldgrad.min.js", whole.outputFiles[0]!.contents],
+    ["/split", PAGE.replace("/worldgrad.min.js", "/chunks/worldgrad.js")],
+    ...chunks,
+  ]);
   server = createServer(({ url }, response) => {
-    const isPage = url === "/";
-    response.writeHead(isPage || url === "/worldgrad.min.js" ? 200 : 404, {
-      "content-type": isPage ? "text/html" : "text/javascript",
-    });
-    response.end(isPage ? PAGE : bundle);
+    const file = files.get(url!);
+    const type = typeof file === "string" ? "text/html" : "text/javascript";
+    response.writeHead(file === undefined ? 404 : 200, { "content-type": type });
+    response.end(file);
   });
   await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
@@ -136,4 +145,23 @@ test('"auto" says what it takes, and an error in the page is the error in Node',
 test("the page complained of nothing and asked for nothing but its two files", () => {
   expect(problems).toEqual([]);
   expect(requests).toEqual([origin, `${origin}worldgrad.min.js`]);
+});
+
+test("split into chunks, a page loads the executor that it uses when it uses it", async () => {
+  const asked: string[] = [];
+  const splitPage = await browser!.newPage();
+  splitPage.on("request", (request) => asked.push(request.url().replace(/.*\/|-\w+\.js$/g, "")));
+  splitPage.on("pageerror", (error) => problems.push(error.message));
+  await splitPage.goto(`${origin}split`);
+  await splitPage.waitForFunction("window.worldgrad !== undefined");
+  const trainOn = (kind: "wasm" | "webgpu"): Promise<Result> =>
+    splitPage.evaluate<Result>(`(${train.toString()})(window.worldgrad, ${JSON.stringify(kind)}, {})`);
+  expect(asked).not.toContain("wasm");
+  expect((await trainOn("wasm")).losses).toEqual((await train(worldgrad, "wasm", {})).losses);
+  expect(asked).toContain("wasm");
+  expect(asked).not.toContain("webgpu");
+  await trainOn("webgpu");
+  expect(asked).toContain("webgpu");
+  expect(asked).not.toContain("threads"); // the page is not cross-origin isolated
+  expect(problems).toEqual([]);
 });

@@ -35,7 +35,7 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   environments: { long: 27, ignored: 0 },
   scripts: { long: 56, ignored: 52 },
   "tests/bench": { long: 3, ignored: 5 },
-  "tests/browser": { long: 24, ignored: 12 },
+  "tests/browser": { long: 23, ignored: 12 },
   "tests/engine": { long: 19, ignored: 7 },
   "tests/environments": { long: 3, ignored: 3 },
   "tests/kernels": { long: 7, ignored: 3 },
@@ -44,10 +44,10 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   "tests/node": { long: 67, ignored: 47 },
   "tests/ops": { long: 22, ignored: 20 },
   "tests/project": { long: 5, ignored: 1 },
-  "tests/rl": { long: 476, ignored: 487 },
+  "tests/rl": { long: 474, ignored: 487 },
   "tests/scripts": { long: 6, ignored: 7 },
   "tests/support": { long: 54, ignored: 53 },
-  "tests/tools": { long: 22, ignored: 16 },
+  "tests/tools": { long: 22, ignored: 15 },
 };
 
 /** The folder that a file is counted in: the first part of its path, or the first two in `tests/`. */

@@ -1,7 +1,7 @@
 /**
- * Memory does not grow: after each training step exactly the same bytes are live, and none more are reserved. A leak per
- * step shows in the second one; 1,000 of them on WebAssembly fill whatever a step fills slowly. A software adapter takes
- * ten times as long, and tests/engine/memory.test.ts has the 1,000 steps there.
+ * Memory does not grow: after each training step exactly the same bytes are live, and none more are reserved. A leak
+ * per step shows in the second one; 1,000 of them on WebAssembly fill whatever a step fills slowly. A software adapter
+ * takes ten times as long, and tests/engine/memory.test.ts has the 1,000 steps there.
  */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";

@@ -1,9 +1,9 @@
 /**
- * Every method trains: each preset, and with them each policy loss, estimator, world model, token weighting, correction and KL penalty,
- * plays and learns in the toy world, 20 steps on WebAssembly and 2 on WebGPU; each preference and supervised loss does so on what was
- * played. Metrics and parameters stay finite, and the parameters move. On WebGPU a step takes half a second on a software adapter: the
- * second one runs the kernels of the first on parameters that have moved, and later ones do the same again;
- * tests/rl/presetsGpu.test.ts compares their numbers.
+ * Every method trains: each preset, and with them each policy loss, estimator, world model, token weighting, importance
+ * correction and KL penalty, plays and learns in the toy world, 20 steps on WebAssembly and 2 on WebGPU; each preference
+ * and supervised loss does so on what was played. Metrics and parameters stay finite, and the parameters move. On WebGPU
+ * a step takes half a second on a software adapter: the second one runs the kernels of the first on parameters that
+ * have moved, and later ones do the same again; tests/rl/presetsGpu.test.ts compares their numbers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
