@@ -44,7 +44,7 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   "tests/node": { long: 67, ignored: 47 },
   "tests/ops": { long: 22, ignored: 20 },
   "tests/project": { long: 5, ignored: 1 },
-  "tests/rl": { long: 474, ignored: 487 },
+  "tests/rl": { long: 472, ignored: 487 },
   "tests/scripts": { long: 6, ignored: 7 },
   "tests/support": { long: 54, ignored: 53 },
   "tests/tools": { long: 22, ignored: 15 },

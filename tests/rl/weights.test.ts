@@ -1,4 +1,4 @@
-/** What a step's plan holds, by hand: weights, rewards per token, and what is packed together. */
+/** The rows of a step, by hand: weights, rewards per token, and what is packed together. */
 import { describe, expect, it } from "vitest";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { gae, gigpo, grpo, milestone } from "../../rl/methods/advantages/index.ts";

@@ -1,7 +1,7 @@
 /**
- * Denominators, corrections, world models and token weights where goldens and random batches do not look: exact bounds, rows that
- * continue a rollout, nothing to train, defaults. Each of these was found by `npm run mutate`: before it was here, an edit of that
- * place went unnoticed.
+ * Denominators, importance corrections, world models and token weights where goldens and random batches do not look:
+ * exact bounds, rows that continue a rollout, nothing to train, defaults. Each of these was found by `npm run mutate`:
+ * before it was here, an edit of that place went unnoticed.
  */
 import { describe, expect, it } from "vitest";
 import { aggregationWeights } from "../../rl/methods/aggregation.ts";
