@@ -34,8 +34,18 @@ describe("statistics", () => {
     const noisy = [1, 2, 4, 8, 16].map((x, i): [number, number] => [x, x ** 2 * (i % 2 === 0 ? 1.05 : 0.95)]);
     expect(fittedExponent(noisy)).toBeCloseTo(2, 1);
     expect(() => fittedExponent([[1, 1]])).toThrow("two points");
-    expect(() => fittedExponent([[1, 1], [1, 2]])).toThrow("all x are equal"); // prettier-ignore
-    expect(() => fittedExponent([[0, 1], [1, 2]])).toThrow("positive"); // prettier-ignore
+    expect(() =>
+      fittedExponent([
+        [1, 1],
+        [1, 2],
+      ]),
+    ).toThrow("all x are equal");
+    expect(() =>
+      fittedExponent([
+        [0, 1],
+        [1, 2],
+      ]),
+    ).toThrow("positive");
   });
 
   test("the relative error is large where something is wrong", () => {
@@ -114,7 +124,12 @@ describe("cases", () => {
 });
 
 describe("promises and report", () => {
-  const measured = (rounds: number[]): Measurement => ({ contender: "worldgrad", description: "", rounds, ms: summarize(rounds) }); // prettier-ignore
+  const measured = (rounds: number[]): Measurement => ({
+    contender: "worldgrad",
+    description: "",
+    rounds,
+    ms: summarize(rounds),
+  });
   const results = new Map([["a", new Map([["worldgrad", measured([1, 2, 3])]])]]);
   const claim = (limit: Claim["limit"], more: Partial<Claim> = {}): Claim => ({
     line: 1,
@@ -158,12 +173,35 @@ describe("promises and report", () => {
 
   test("growth is fitted from the cases of its dimension", () => {
     const lines = [32, 64, 128].map((T) => line(`growth/T/B2-T${T}-C128-L2-V65`, T / 8));
-    expect(growthOf(lines)).toEqual([{ dimension: "T", exponent: expect.closeTo(1, 9), points: [[32, 4], [64, 8], [128, 16]] }]); // prettier-ignore
+    expect(growthOf(lines)).toEqual([
+      {
+        dimension: "T",
+        exponent: expect.closeTo(1, 9),
+        points: [
+          [32, 4],
+          [64, 8],
+          [128, 16],
+        ],
+      },
+    ]);
   });
 
   test("plots are closed SVG with escaped text", () => {
     const bars = barPlot({ title: "a < b", unit: "ms", groups: [{ name: "g", bars: [{ name: "x", value: 1 }] }] });
-    const lines = linePlot({ title: "t", x: "x", y: "y", lines: [{ name: "l", points: [[1, 2], [10, 20]] }] }); // prettier-ignore
+    const lines = linePlot({
+      title: "t",
+      x: "x",
+      y: "y",
+      lines: [
+        {
+          name: "l",
+          points: [
+            [1, 2],
+            [10, 20],
+          ],
+        },
+      ],
+    });
     for (const svg of [bars, lines]) expect(svg).toMatch(/^<svg [^]*<\/svg>\n$/);
     expect(bars).toContain("a &lt; b");
     expect(lines).not.toContain("NaN");

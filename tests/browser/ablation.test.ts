@@ -1,4 +1,7 @@
-/** An ablation's page in a real browser, opened from the disk: it holds the numbers, draws every method, and asks the network for nothing. */
+/**
+ * An ablation's page in a real browser, opened from the disk: it holds the numbers, draws every method, and asks the
+ * network for nothing.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -51,7 +54,9 @@ const requests = new Set<string>();
 beforeAll(async () => {
   browser = await launchChromium();
   folder = mkdtempSync(join(tmpdir(), "worldgrad-ablation-"));
-  const cells = ["terminal", "calculator"].flatMap((env) => [0, 1, 2, 3, 4].flatMap((seed) => [...ARMS.map((_, m) => cell(env, m, seed)), lesson(env, seed)])); // prettier-ignore
+  const cells = ["terminal", "calculator"].flatMap((env) =>
+    [0, 1, 2, 3, 4].flatMap((seed) => [...ARMS.map((_, m) => cell(env, m, seed)), lesson(env, seed)]),
+  );
   const page = {
     name: "five </script> seeds",
     settings: { steps: 40 },
@@ -111,7 +116,8 @@ test("holds the numbers: success, differences, environment steps, thresholds, lo
   expect(await rowOf(page, "terminal: world-model loss", "rloo")).toMatch(
     /−0\.100 \[−0\.100, −0\.100\] 5 of 5 0\.900 \[.*\] 0\.300 \[.*\] 5$/,
   );
-  // grpo's best with seed 0 is (0.43 + 0.44) / 2, in the end; grpo+echo is there three quarters of the way from 3,500 to 7,000.
+  // grpo's best with seed 0 is (0.43 + 0.44) / 2, in the end; grpo+echo is there three quarters of the way from 3,500
+  // to 7,000.
   expect(await rowOf(page, "until grpo's own best", "grpo+echo")).toMatch(
     /^grpo\+echo 6\.13k \[.*\] 0\.38 \[0\.38, 0\.38\] 5 of 5 53\.4 \[.*\] \+1\.9 /,
   );

@@ -1,6 +1,7 @@
 /**
- * Asynchronous training in a real browser: a page learns on WebAssembly while Web Workers, each with a module of its own, play. At
- * staleness 0 that is the page's synchronous run, bit for bit; with more, a worker that is terminated is missed and replaced.
+ * Asynchronous training in a real browser: a page learns on WebAssembly while Web Workers, each with a module of its
+ * own, play. At staleness 0 that is the page's synchronous run, bit for bit; with more, a worker that is terminated is
+ * missed and replaced.
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -48,7 +49,14 @@ async function train(
   };
   const on = await lib.device("wasm");
   const template = new lib.Template(lib.byteTokenizer({ specials: lib.SPECIAL_TOKENS }));
-  const config = lib.modelConfig({ vocabSize: template.tokenizer.vocabSize, hiddenSize: 16, layers: 1, heads: 2, maxPositions: 128, initializerRange: 0.2 }); // prettier-ignore
+  const config = lib.modelConfig({
+    vocabSize: template.tokenizer.vocabSize,
+    hiddenSize: 16,
+    layers: 1,
+    heads: 2,
+    maxPositions: 128,
+    initializerRange: 0.2,
+  });
   const model = { config, params: lib.initParams(config, new lib.Rng(3).split("init"), on) };
   const options: worldgrad.RlOptions = {
     model,
@@ -71,7 +79,10 @@ async function train(
   });
   // A worker that is terminated from outside says nothing of it: it is missed. Here soon, elsewhere after a minute.
   const patience = terminateAfter === undefined ? {} : { patience: 5, maxRestarts: 100 };
-  const run = maxStaleness === undefined ? lib.trainRl(options) : lib.trainRlAsync({ ...options, ...patience, workers, maxStaleness, schedule }); // prettier-ignore
+  const run =
+    maxStaleness === undefined
+      ? lib.trainRl(options)
+      : lib.trainRlAsync({ ...options, ...patience, workers, maxStaleness, schedule });
   const metrics: Record<string, number>[] = [];
   for await (const report of run) {
     metrics.push({ ...report.metrics });

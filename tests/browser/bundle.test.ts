@@ -18,7 +18,9 @@ const PAGE = `<!doctype html><title>worldgrad</title><link rel="icon" href="data
   window.worldgrad = worldgrad;
 </script>`;
 
-/** SwiftShader, wherever the test runs: a GPU process without a display has nothing else that is the same everywhere. */
+/**
+ * SwiftShader, wherever the test runs: a GPU process without a display has nothing else that is the same everywhere.
+ */
 const FLAGS = [
   "--no-sandbox",
   "--enable-unsafe-webgpu",
@@ -36,7 +38,15 @@ async function train(
   options: worldgrad.DeviceOptions,
 ): Promise<{ losses: number[]; embedding: number[]; description: string }> {
   const on = await lib.device(kind, options);
-  const config = lib.modelConfig({ vocabSize: 11, hiddenSize: 16, layers: 2, heads: 2, kvHeads: 1, maxPositions: 8, initializerRange: 0.2 }); // prettier-ignore
+  const config = lib.modelConfig({
+    vocabSize: 11,
+    hiddenSize: 16,
+    layers: 2,
+    heads: 2,
+    kvHeads: 1,
+    maxPositions: 8,
+    initializerRange: 0.2,
+  });
   const params = lib.initParams(config, new lib.Rng(7).split("init"), on);
   const optimizer = new lib.AdamW(params, { lr: 0.01, clipNorm: 1 });
   const count = (from: number): Int32Array => Int32Array.from({ length: 24 }, (_, i) => (from + 3 * (i >> 3) + i) % 11);

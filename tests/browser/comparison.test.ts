@@ -1,6 +1,7 @@
 /**
- * A comparison's page in a real browser, opened from the disk: its numbers, a line for each agent, and how each went through the same
- * task, with an agent that has no world loss and one that wrote nothing down. It asks the network for nothing.
+ * A comparison's page in a real browser, opened from the disk: its numbers, a line for each agent, and how each went
+ * through the same task, with an agent that has no world loss and one that wrote nothing down. It asks the network for
+ * nothing.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +27,10 @@ const evaluation = (successes: number, losses: Partial<Evaluation>): Evaluation 
   return { label: "", episodes: 300, successes, ...losses, families };
 };
 
-/** Success rises by (arm + 1) points an evaluation; `own successes` has lost its world model, `demonstrations` play nothing. */
+/**
+ * Success rises by (arm + 1) points an evaluation; `own successes` has lost its world model, `demonstrations` play
+ * nothing.
+ */
 const arms = comparison.arms.map(({ arm: { label, method, slug } }, m): ArmOutcome => {
   const isBroken = label === "own successes";
   const plays = label !== "demonstrations";
@@ -143,10 +147,12 @@ test("holds the numbers of every agent, the sentence, what to know, and a link t
   expect(await rowOf(page, "By family", "told")).toBe("told 0 % [0, 4] 18.0 % [13, 24]");
   await page.getByText("What to know first").click();
   expect(await page.locator(".lessons li").count()).toBe(5);
-  expect(await page.getByRole("link", { name: "own successes" }).getAttribute("href")).toBe("own-successes/report.html"); // prettier-ignore
+  expect(await page.getByRole("link", { name: "own successes" }).getAttribute("href")).toBe(
+    "own-successes/report.html",
+  );
 });
 
-test("draws a line for each agent, those without a world loss left out, and reads all of them at the cursor", async () => {
+test("draws a line for each agent that has a world loss, and reads all of them at the cursor", async () => {
   const page = await visit(1280, "dark");
   const plots = page.locator(".plot");
   expect(await page.locator(".card h3").allTextContents()).toEqual([
@@ -159,14 +165,18 @@ test("draws a line for each agent, those without a world loss left out, and read
   expect(await ends(1)).toMatch(/grpo 10\.0 %; told 20\.0 %; own successes 30\.0 %; demonstrations –$/);
   expect(await ends(2)).toMatch(/grpo 2; told 1\.400; own successes –; demonstrations 0\.2000$/);
   const legend = (i: number): Promise<string> => textOf(page.locator(".u-legend").nth(i));
-  expect(await legend(0)).toMatch(/^RL steps ?:? ?end ?grpo ?:? ?5\.0 % ?told ?:? ?8\.0 % ?own successes ?:? ?11\.0 % ?demonstrations ?:? ?14\.0 %$/); // prettier-ignore
+  expect(await legend(0)).toMatch(
+    /^RL steps ?:? ?end ?grpo ?:? ?5\.0 % ?told ?:? ?8\.0 % ?own successes ?:? ?11\.0 % ?demonstrations ?:? ?14\.0 %$/,
+  );
   // Every line has its own colour on the canvas.
   const colours = await plots.first().evaluate((host) => {
-    const line = (i: number): string => getComputedStyle(document.documentElement).getPropertyValue(`--line-${i}`).trim(); // prettier-ignore
+    const line = (i: number): string =>
+      getComputedStyle(document.documentElement).getPropertyValue(`--line-${i}`).trim();
     const canvas = host.querySelector("canvas")!;
     const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
     const drawn = new Set<number>();
-    for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) drawn.add((data[i]! << 16) | (data[i + 1]! << 8) | data[i + 2]!); // prettier-ignore
+    for (let i = 0; i < data.length; i += 4)
+      if (data[i + 3] === 255) drawn.add((data[i]! << 16) | (data[i + 1]! << 8) | data[i + 2]!);
     return [1, 2, 3, 4].map((i) => drawn.has(Number.parseInt(line(i).slice(1), 16)));
   });
   expect(colours).toEqual([true, true, true, true]);
@@ -190,13 +200,18 @@ test("shows the same task as each agent played it: typed, expected, came, and it
   );
   expect(await grpo.locator("dd.bad code").innerText()).toBe("a b");
   expect(await told.locator("dd.good code").innerText()).toBe(MISSING);
-  for (const way of [grpo, told]) expect((await way.locator(".token.observation").allTextContents()).join("")).toBe(MISSING); // prettier-ignore
+  for (const way of [grpo, told])
+    expect((await way.locator(".token.observation").allTextContents()).join("")).toBe(MISSING);
   expect(await textOf(wayOf(page, "demonstrations").locator("h3"))).toBe("demonstrations ✘ failed at RL step 0");
 
   await told.locator(".token.observation").first().hover();
   await told.locator(".tip").waitFor({ state: "visible" });
   expect(await textOf(told.locator(".tip"))).toContain("surprise 1.500 nats");
-  const background = (): Promise<string> => told.locator(".token.observation").first().evaluate((node) => getComputedStyle(node).backgroundColor); // prettier-ignore
+  const background = (): Promise<string> =>
+    told
+      .locator(".token.observation")
+      .first()
+      .evaluate((node) => getComputedStyle(node).backgroundColor);
   const seen = new Set([await background()]);
   for (const mode of ["role", "entropy"]) {
     await page.getByRole("radio", { name: mode }).check({ force: true });
@@ -225,7 +240,10 @@ test("a world loss that nobody has is no empty chart", async () => {
   page.on("pageerror", (error) => problems.push(error.message));
   await page.goto(pathToFileURL(path).href);
   await page.locator(".uplot").first().waitFor();
-  expect(await page.locator(".card h3").allTextContents()).toEqual(["Success on held-out tasks", "Success in training"]); // prettier-ignore
+  expect(await page.locator(".card h3").allTextContents()).toEqual([
+    "Success on held-out tasks",
+    "Success in training",
+  ]);
   expect(await page.locator("#viewer").innerText()).toBe("No episodes were written down.");
 });
 
@@ -233,7 +251,9 @@ test("fits a phone; no page complained or asked for anything but itself", async 
   const page = await visit(360, "dark");
   expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
   // A name that is wider than its column runs into nothing.
-  const wide = await page.locator("th[scope=row]").evaluateAll((heads) => heads.filter((head) => head.scrollWidth > head.clientWidth).length); // prettier-ignore
+  const wide = await page
+    .locator("th[scope=row]")
+    .evaluateAll((heads) => heads.filter((head) => head.scrollWidth > head.clientWidth).length);
   expect(wide).toBe(0);
   const boxes = await Promise.all(["grpo", "told"].map((agent) => wayOf(page, agent).boundingBox()));
   expect(boxes[1]!.y).toBeGreaterThanOrEqual(boxes[0]!.y + boxes[0]!.height); // one below the other

@@ -1,6 +1,7 @@
 /**
- * The bundle in a real browser, on WebAssembly and on WebGPU: examples/page.html trains, and gets the numbers that the same steps
- * give in Node. The bundle is made here as scripts/build.ts makes it, so that no build has to go before `npm test`.
+ * The bundle in a real browser, on WebAssembly and on WebGPU: examples/page.html trains, and gets the numbers that the
+ * same steps give in Node. The bundle is made here as scripts/build.ts makes it, so that no build has to go before `npm
+ * test`.
  */
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";

@@ -1,4 +1,7 @@
-/** The report page in a real browser, opened from the disk: it draws, explains a token on hover, and asks the network for nothing. */
+/**
+ * The report page in a real browser, opened from the disk: it draws, explains a token on hover, and asks the network
+ * for nothing.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -134,7 +137,7 @@ describe("the report in Chromium", () => {
     expect(await readOut(page, "Success", "step")).toBe(await readOut(page, "Reward", "step"));
   });
 
-  test("a switch sets the steps of all charts, by keyboard too; RL is shown first, and the cursor stays common", async () => {
+  test("a switch sets the steps of all charts, by keyboard too; RL comes first, the cursor stays common", async () => {
     const page = await visit(1280, "light");
     const steps = async (): Promise<string[]> => {
       const titles = await visibleTitles(page);

@@ -184,7 +184,7 @@ describe("wrong gradients are rejected, and the worst element is named", () => {
     }
   });
 
-  test("a second derivative that is wrong although the first is right, by the input and by what flows back", async () => {
+  test("a wrong second derivative of a right first one, by the input and by what flows back", async () => {
     const byInput = sine(({ g, x }) => [timesCos(g[0], wg.stopGradient(x[0]!))]);
     await checkGradient(byInput, normal([4]));
     const error = await rejection(byInput, normal([4]), { order: 2 });

@@ -1,4 +1,6 @@
-/** Choosing an executor, and what is refused in one clear line: kinds, element types, mixed devices, ids out of range. */
+/**
+ * Choosing an executor, and what is refused in one clear line: kinds, element types, mixed devices, ids out of range.
+ */
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { currentDevice, device, type Device, setDevice } from "../../engine/device.ts";
 import { grad, type Tensor } from "../../engine/index.ts";

@@ -77,11 +77,20 @@ describe("grad", () => {
 
   test("checkpoint changes neither value nor gradients, of first and second order", () => {
     const block = (xs: readonly Tensor[]): Tensor[] => [sin(mul(xs[0]!, xs[1]!)), sub(xs[0]!, exp(xs[1]!))];
-    const plain = (p: Tensor[]): Tensor => block(p).map((y) => sum(mul(y, y))).reduce((a, b) => add(a, b)); // prettier-ignore
-    const saving = (p: Tensor[]): Tensor => checkpoint(block, p).map((y) => sum(mul(y, y))).reduce((a, b) => add(a, b)); // prettier-ignore
+    const plain = (p: Tensor[]): Tensor =>
+      block(p)
+        .map((y) => sum(mul(y, y)))
+        .reduce((a, b) => add(a, b));
+    const saving = (p: Tensor[]): Tensor =>
+      checkpoint(block, p)
+        .map((y) => sum(mul(y, y)))
+        .reduce((a, b) => add(a, b));
     const at = [tensor([0.3, -0.7]), tensor([1.1, 0.2])];
     expect(grad(saving)(at).map(values)).toEqual(grad(plain)(at).map(values));
-    const second = (f: (p: Tensor[]) => Tensor) => (p: Tensor[]) => grad(f)(p).map((g) => sum(mul(g, g))).reduce((a, b) => add(a, b)); // prettier-ignore
+    const second = (f: (p: Tensor[]) => Tensor) => (p: Tensor[]) =>
+      grad(f)(p)
+        .map((g) => sum(mul(g, g)))
+        .reduce((a, b) => add(a, b));
     expect(grad(second(saving))(at).map(values)).toEqual(grad(second(plain))(at).map(values));
   });
 });

@@ -1,4 +1,7 @@
-/** A WebGPU device that is lost in the middle of a training run: what is said, what is left on the disk, how the run goes on. */
+/**
+ * A WebGPU device that is lost in the middle of a training run: what is said, what is left on the disk, how the run
+ * goes on.
+ */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-test("a device lost while training gives one clear error, leaves the last checkpoint whole, and the run goes on from there", async () => {
+test("a device lost in training gives one clear error; the run goes on from the last checkpoint", async () => {
   const { adapter, device: gpu } = await tappedAdapter();
   const on = await device("webgpu", { webgpu: { adapter } });
   const training = tinyTraining(on);
@@ -28,7 +31,10 @@ test("a device lost while training gives one clear error, leaves the last checkp
       run.appendMetrics({ step: n, phase: "sft", loss: await loss.item() });
       loss.dispose();
       if (n % 2 !== 0) continue;
-      run.saveCheckpoint(n, { ...(await modelToFiles(training.model)), ...(await optimizerToFiles(training.model.config, training.optimizer)) }); // prettier-ignore
+      run.saveCheckpoint(n, {
+        ...(await modelToFiles(training.model)),
+        ...(await optimizerToFiles(training.model.config, training.optimizer)),
+      });
     }
   };
   const lost = /^webgpu device was lost: destroyed.*; last op: .*; rebuild from the last checkpoint$/;

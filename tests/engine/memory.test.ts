@@ -53,7 +53,7 @@ describe.each(Object.keys(open))("1,000 training steps on %s", (name) => {
     on.dispose();
   });
 
-  test("a step is sent as one command buffer, and every kernel, bind group and buffer of it is found again", async () => {
+  test("a step is one command buffer; its kernels, bind groups and buffers are found again", async () => {
     const on = await open[name]!();
     const training = tinyTraining(on);
     const step = async (n: number): Promise<Record<string, number>> => {

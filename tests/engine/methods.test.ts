@@ -1,6 +1,7 @@
 /**
- * `worldgrad/methods` installs ops as methods. It is imported by a path that the compiler does not follow: its types would
- * reach every file of this project, where nobody has installed the methods. `npm run check:consumer` checks the types.
+ * `worldgrad/methods` installs ops as methods. It is imported by a path that the compiler does not follow: its types
+ * would reach every file of this project, where nobody has installed the methods. `npm run check:consumer` checks the
+ * types.
  */
 import { beforeAll, expect, test } from "vitest";
 import * as ops from "../../engine/index.ts";
@@ -14,7 +15,13 @@ beforeAll(async () => {
 });
 
 test("without the import a tensor has no ops as methods; with it they are the ops, and gradients flow", async () => {
-  const [x, w] = [ops.tensor([[1, 2], [3, 4]]), ops.tensor([[1], [1]])]; // prettier-ignore
+  const [x, w] = [
+    ops.tensor([
+      [1, 2],
+      [3, 4],
+    ]),
+    ops.tensor([[1], [1]]),
+  ];
   expect("matmul" in x).toBe(false);
   await import(PATH);
   const chained = chain(x)["matmul"]!(w)["add"]!(0.5)["square"]!()["mean"]!({ axis: 0 });

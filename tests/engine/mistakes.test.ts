@@ -1,6 +1,6 @@
 /**
- * Mistakes of a first day, in plain JavaScript and by people who come from PyTorch: each is one sentence that says what was
- * expected and what came, never a silent number and never a TypeError from our inside.
+ * Mistakes of a first day, in plain JavaScript and by people who come from PyTorch: each is one sentence that says what
+ * was expected and what came, never a silent number and never a TypeError from our inside.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import * as wg from "../../index.ts";
@@ -17,7 +17,11 @@ const call = (name: string, ...args: readonly unknown[]): unknown => js[name]!(.
 /** [what is called, the beginning of the sentence] */
 type Case = readonly [does: () => unknown, says: string];
 
-const x = (): wg.Tensor => wg.tensor([[1, 2], [3, 4]]); // prettier-ignore
+const x = (): wg.Tensor =>
+  wg.tensor([
+    [1, 2],
+    [3, 4],
+  ]);
 const ids = (): wg.Tensor => wg.tensor([0, 1], { dtype: "i32" });
 
 const CASES: Readonly<Record<string, readonly Case[]>> = {

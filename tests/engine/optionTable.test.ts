@@ -1,4 +1,7 @@
-/** Options declared as data: what `read` accepts and refuses, the sentences that it refuses with, and the types that follow. */
+/**
+ * Options declared as data: what `read` accepts and refuses, the sentences that it refuses with, and the types that
+ * follow.
+ */
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { WorldgradError } from "../../engine/errors.ts";

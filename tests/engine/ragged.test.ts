@@ -1,6 +1,7 @@
 /**
- * Ragged batches compile a bounded number of pipelines: sizes are uniforms, and what is baked into a kernel (multiples of four,
- * blocks, rungs of the ladder) has few values. The sweep records the keys of all kernels of a training step; it needs no GPU.
+ * Ragged batches compile a bounded number of pipelines: sizes are uniforms, and what is baked into a kernel (multiples
+ * of four, blocks, rungs of the ladder) has few values. The sweep records the keys of all kernels of a training step;
+ * it needs no GPU.
  */
 import { describe, expect, test } from "vitest";
 import type { Backend, Buffer } from "../../engine/backends/backend.ts";

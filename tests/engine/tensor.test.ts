@@ -58,7 +58,17 @@ describe("console.log", () => {
   test("a scalar, a vector, a matrix, each row on a line", () => {
     expect(shown(sum(tensor([1, 1.5])))).toBe("Tensor(f32[] on wasm) 2.5");
     expect(shown(tensor([0.1, 1 / 3]))).toBe("Tensor(f32[2] on wasm) [0.1, 0.333333]");
-    expect(shown(tensor([[1, 0], [0, 1]], { dtype: "i32" }))).toBe("Tensor(i32[2, 2] on wasm) [[1, 0],\n [0, 1]]"); // prettier-ignore
+    expect(
+      shown(
+        tensor(
+          [
+            [1, 0],
+            [0, 1],
+          ],
+          { dtype: "i32" },
+        ),
+      ),
+    ).toBe("Tensor(i32[2, 2] on wasm) [[1, 0],\n [0, 1]]");
     expect(shown(zeros([2, 1, 2]))).toBe("Tensor(f32[2, 1, 2] on wasm) [[[0, 0]],\n [[0, 0]]]");
   });
   test("of long axes the ends", () => {

@@ -1,4 +1,7 @@
-/** The WebGPU backend: order of writes, programs and reads; the pool; caches; and that every error arrives, once, with its op. */
+/**
+ * The WebGPU backend: order of writes, programs and reads; the pool; caches; and that every error arrives, once, with
+ * its op.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Buffer } from "../../engine/backends/backend.ts";
 import type { GpuAdapter } from "../../engine/backends/webgpu-api.ts";

@@ -100,9 +100,21 @@ describe("a session", () => {
     ["bytes", (link) => link.raw(frame(2, Buffer.from("{}"))), /a frame that is not text/],
     ["another type", (link) => link.json({ type: "state", data: {} }), /expected a frame of type "observation", got/],
     ["no observation", (link) => link.json({ type: "observation", data: { reward: 1 } }), /an observation that is an/],
-    ["a word as reward", (link) => link.json({ type: "observation", data: { observation: {}, reward: "good" } }), /a number or null as reward/], // prettier-ignore
-    ["an endless reward", (link) => link.text('{"type":"observation","data":{"observation":{},"reward":1e999}}'), /a number or null as reward/], // prettier-ignore
-    ["done that is neither", (link) => link.json({ type: "observation", data: { observation: {}, done: 1 } }), /done to be true or false/], // prettier-ignore
+    [
+      "a word as reward",
+      (link) => link.json({ type: "observation", data: { observation: {}, reward: "good" } }),
+      /a number or null as reward/,
+    ],
+    [
+      "an endless reward",
+      (link) => link.text('{"type":"observation","data":{"observation":{},"reward":1e999}}'),
+      /a number or null as reward/,
+    ],
+    [
+      "done that is neither",
+      (link) => link.json({ type: "observation", data: { observation: {}, done: 1 } }),
+      /done to be true or false/,
+    ],
     ["letters that are not UTF-8", (link) => link.raw(frame(1, Buffer.from([0xff, 0xfe]))), /connection .* closed/],
     ["masked frames", (link) => link.raw(Buffer.from([0x81, 0x81, 1, 2, 3, 4, 5])), /closed: .*MASK must be clear/],
     [

@@ -1,6 +1,6 @@
 /**
- * learn/00-micro.ts: its derivatives against central differences, its loss and all gradients against nn/ and rl/ on the f64
- * reference, and what its head and the README say that it prints.
+ * learn/00-micro.ts: its derivatives against central differences, its loss and all gradients against nn/ and rl/ on the
+ * f64 reference, and what its head and the README say that it prints.
  */
 import { spawnSync } from "node:child_process";
 import process from "node:process";
@@ -58,7 +58,10 @@ describe("derivatives against central differences", () => {
   const number = fc.double({ min: -2, max: 2, noNaN: true });
   const vector = (n: number): fc.Arbitrary<number[]> => fc.array(number, { minLength: n, maxLength: n });
 
-  /** Each op as a function of vectors of the lengths `sizes`; results are weighed with fixed numbers, so that none cancels. */
+  /**
+   * Each op as a function of vectors of the lengths `sizes`; results are weighed with fixed numbers, so that none
+   * cancels.
+   */
   const OPS: Record<string, { sizes: number[]; of: (x: Value[]) => Value }> = {
     add: { sizes: [3, 3], of: ([a, b]) => add(a!, b!) },
     linear: { sizes: [3, 3, 3], of: ([a, b, x]) => linear([a!, b!], x!, 0.7) },
@@ -122,7 +125,10 @@ describe("nn/ and rl/ on the f64 reference", () => {
 
   function treeOf(m: Model): TransformerParams {
     const matrix = (name: keyof Model): Tensor =>
-      tensor(m[name].flatMap(({ data }) => data), { device: on, dtype: "f64", shape: [m[name].length, m[name][0]!.data.length] }); // prettier-ignore
+      tensor(
+        m[name].flatMap(({ data }) => data),
+        { device: on, dtype: "f64", shape: [m[name].length, m[name][0]!.data.length] },
+      );
     const norm = { weight: tensor(new Array<number>(16).fill(1), { device: on, dtype: "f64" }) };
     const linear = (name: keyof Model): { weight: Tensor } => ({ weight: matrix(name) });
     return {
@@ -146,9 +152,26 @@ describe("nn/ and rl/ on the f64 reference", () => {
     append(stream, "prompt", 0, [safe]);
     words.forEach(({ by, word, logProb }, i) => {
       const isAgent = by === "agent";
-      append(stream, isAgent ? "action" : "observation", i < 6 ? 0 : 1, [word], isAgent ? { oldLogProbs: [logProb.data[0]!] } : {}); // prettier-ignore
+      append(
+        stream,
+        isAgent ? "action" : "observation",
+        i < 6 ? 0 : 1,
+        [word],
+        isAgent ? { oldLogProbs: [logProb.data[0]!] } : {},
+      );
     });
-    return { stream, group: 0, reward, stepRewards: [reward], stopReason: "completed", masked: false, env: "safes", task: "", seed: 0, info: {} }; // prettier-ignore
+    return {
+      stream,
+      group: 0,
+      reward,
+      stepRewards: [reward],
+      stopReason: "completed",
+      masked: false,
+      env: "safes",
+      task: "",
+      seed: 0,
+      info: {},
+    };
   };
 
   it.each([
@@ -173,7 +196,11 @@ describe("nn/ and rl/ on the f64 reference", () => {
       aggregation: "seq-mean-token-mean",
       world: echo({ lambda }),
     };
-    const rows = weighStep(objective, group.map((episode) => trajectoryOf(episode, 3)), 0); // prettier-ignore
+    const rows = weighStep(
+      objective,
+      group.map((episode) => trajectoryOf(episode, 3)),
+      0,
+    );
     const [batch, ...others] = [...pack(rows, { padId: 0 })];
     expect(others).toEqual([]);
     const params = treeOf(model);
@@ -214,7 +241,9 @@ describe("the world and the runs", () => {
     for (const { data } of model.output) data.forEach((v, i) => (data[i] = 6 * v));
     const rewards = new Set<number>();
     for (let i = 0; i < 60; i++) {
-      const code = play(model, 2, [8, 13], false, rng).words.slice(0, 2).map(({ word }) => word); // prettier-ignore
+      const code = play(model, 2, [8, 13], false, rng)
+        .words.slice(0, 2)
+        .map(({ word }) => word);
       const { words, reward } = play(model, 2, code, false, rng);
       rewards.add(reward);
       const said = words.map(({ word }) => WORDS[word]!);
@@ -242,7 +271,10 @@ describe("the world and the runs", () => {
     const shown = /npm run learn\n```\n+```text\n(.*?)```/s.exec(readSource("README.md"))![1]!;
     expect(stdout).toBe(shown);
     // What the head says of this seed among others: prediction helps, and lies do not.
-    const last = stdout.trim().split("\n").map((line) => Number(/(\d+) %/.exec(line)![1])); // prettier-ignore
+    const last = stdout
+      .trim()
+      .split("\n")
+      .map((line) => Number(/(\d+) %/.exec(line)![1]));
     expect(last[1]! - last[0]!).toBeGreaterThan(20);
     expect(last[1]! - last[2]!).toBeGreaterThan(20);
   });

@@ -1,4 +1,7 @@
-/** The key/value cache: any way of cutting texts into pieces gives the full forward's logits, rows may be kept, dropped, copied. */
+/**
+ * The key/value cache: any way of cutting texts into pieces gives the full forward's logits, rows may be kept, dropped,
+ * copied.
+ */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -24,7 +27,9 @@ describe.each([
   afterAll(() => device.dispose());
 
   async function lastLogits(model: Model, ids: readonly number[]): Promise<number[]> {
-    const all = scope(() => logits(model.params, forward(model.params, model.config, tensor([[...ids]], { device, dtype: "i32" })))); // prettier-ignore
+    const all = scope(() =>
+      logits(model.params, forward(model.params, model.config, tensor([[...ids]], { device, dtype: "i32" }))),
+    );
     const values = [...(await all.read())];
     all.dispose();
     return values.slice(-V);
@@ -77,7 +82,7 @@ describe.each([
     await lastLogits(model, [1]);
     const before = device.backend.stats().liveBytes;
     const decoder = new Decoder(model, 3, 20);
-    const size = (device.float === "f64" ? 8 : 4) * 2 * 2 * 3 * 20 * 1 * 8; // layers · (k, v) · rows · capacity · heads · D
+    const size = (device.float === "f64" ? 8 : 4) * 2 * 2 * 3 * 20 * 1 * 8; // layers, (k, v), rows, capacity, heads, D
     expect(device.backend.stats().liveBytes).toBe(before + size);
     await decoder.feed([[1], [2, 3], [4]]);
     decoder.select([2]);

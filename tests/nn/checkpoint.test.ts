@@ -1,4 +1,7 @@
-/** Checkpoints: bitwise round trips, names that PyTorch knows, and files that do not fit: one clear error, nothing changed or leaked. */
+/**
+ * Checkpoints: bitwise round trips, names that PyTorch knows, and files that do not fit: one clear error, nothing
+ * changed or leaked.
+ */
 import { readFileSync } from "node:fs";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -31,7 +34,10 @@ const configOf = (name: string): string => new TextDecoder().decode(fixture(name
 /** A step with gradient p in every parameter, so that moments are not zero. */
 function someStep(model: Model, optimizer: AdamW<TransformerParams>): void {
   scope(() => {
-    const squares = (params: TransformerParams) => treeLeaves(params).map((p) => sum(mul(mul(p, p), 0.5))).reduce((a, b) => add(a, b)); // prettier-ignore
+    const squares = (params: TransformerParams) =>
+      treeLeaves(params)
+        .map((p) => sum(mul(mul(p, p), 0.5)))
+        .reduce((a, b) => add(a, b));
     optimizer.step(grad(squares)(model.params));
   });
 }
@@ -71,7 +77,8 @@ describe.each(["wasm", "reference"] as const)("on %s", (kind) => {
     const restored = new AdamW(copy.params);
     restoreOptimizer(copy.config, restored, files["optimizer.safetensors"] as Uint8Array);
     expect(restored.state.step).toBe(3);
-    const everything = (m: Model, o: AdamW<TransformerParams>): Promise<number[][]> => readAll(treeLeaves([m.params, o.state.m, o.state.v])); // prettier-ignore
+    const everything = (m: Model, o: AdamW<TransformerParams>): Promise<number[][]> =>
+      readAll(treeLeaves([m.params, o.state.m, o.state.v]));
     expect(await everything(copy, restored)).toEqual(await everything(model, optimizer));
     someStep(model, optimizer);
     someStep(copy, restored);
@@ -103,19 +110,30 @@ describe("files that do not fit", () => {
     }
     return "no error";
   }
-  const load = (entries: [string, SafeTensorInput][], text = config): unknown => modelFromFiles(text, writeSafetensors(entries), device); // prettier-ignore
+  const load = (entries: [string, SafeTensorInput][], text = config): unknown =>
+    modelFromFiles(text, writeSafetensors(entries), device);
 
   it("a missing tensor, one of another shape or type, one that the model has not", () => {
     const last = tensors.at(-1)![0];
     expect(refusal(() => load(tensors.slice(0, -1)))).toBe(`checkpoint: tensor "${last}" is missing`);
     const head = tensors.findIndex(([name]) => name === "lm_head.weight");
     const [, { shape }] = tensors[head]!;
-    const flat = tensors.with(head, ["lm_head.weight", { ...tensors[head]![1], shape: [shape[1], shape[0]] } as SafeTensorInput]); // prettier-ignore
-    expect(refusal(() => load(flat))).toBe(`checkpoint: "lm_head.weight" has shape [${shape[1]}, ${shape[0]}], expected [${shape.join(", ")}]`); // prettier-ignore
-    const ints = tensors.with(head, ["lm_head.weight", { dtype: "I32", shape, data: new Int32Array(shape[0]! * shape[1]!) }]); // prettier-ignore
+    const flat = tensors.with(head, [
+      "lm_head.weight",
+      { ...tensors[head]![1], shape: [shape[1], shape[0]] } as SafeTensorInput,
+    ]);
+    expect(refusal(() => load(flat))).toBe(
+      `checkpoint: "lm_head.weight" has shape [${shape[1]}, ${shape[0]}], expected [${shape.join(", ")}]`,
+    );
+    const ints = tensors.with(head, [
+      "lm_head.weight",
+      { dtype: "I32", shape, data: new Int32Array(shape[0]! * shape[1]!) },
+    ]);
     expect(refusal(() => load(ints))).toBe('checkpoint: "lm_head.weight" has element type I32, expected a float');
     const extra: SafeTensorInput = { dtype: "F32", shape: [1], data: new Float32Array(1) };
-    expect(refusal(() => load([...tensors, ["model.layers.9.x", extra]]))).toBe('checkpoint: tensor "model.layers.9.x" is not part of a llama model'); // prettier-ignore
+    expect(refusal(() => load([...tensors, ["model.layers.9.x", extra]]))).toBe(
+      'checkpoint: tensor "model.layers.9.x" is not part of a llama model',
+    );
     expect(refusal(() => load([...tensors, ["model.layers.0.self_attn.rotary_emb.inv_freq", extra]]))).toBe("no error");
   });
 
@@ -123,7 +141,9 @@ describe("files that do not fit", () => {
     expect(refusal(() => load(tensors, "{"))).toMatch(/^config.json: not valid JSON: /);
     expect(refusal(() => load(tensors, "[]"))).toMatch(/config/);
     expect(refusal(() => load(tensors, config.replace('"llama"', '"mamba"')))).toMatch(/mamba/);
-    expect(refusal(() => modelFromTensors({ ...(JSON.parse(config) as object), sliding_window: 4 }, new Map(), device))).toMatch(/sliding_window/); // prettier-ignore
+    expect(
+      refusal(() => modelFromTensors({ ...(JSON.parse(config) as object), sliding_window: 4 }, new Map(), device)),
+    ).toMatch(/sliding_window/);
   });
 
   it("truncated anywhere, or with flipped bytes: an error or a whole model, never half of one", () => {
@@ -157,10 +177,16 @@ describe("files that do not fit", () => {
         restoreOptimizer(model.config, fresh, writeSafetensors(entries, step === undefined ? {} : { step })),
       );
     expect(restore(saved.slice(0, -1))).toBe(`checkpoint: tensor "${saved.at(-1)![0]}" is missing`);
-    expect(restore(saved.with(0, [saved[0]![0], { dtype: "F32", shape: [1], data: new Float32Array(1) }]))).toMatch(/has shape \[1\], expected/); // prettier-ignore
-    expect(restore([...saved, ["m.x", { dtype: "F32", shape: [1], data: new Float32Array(1) }]])).toBe('checkpoint: tensor "m.x" is no moment of this model'); // prettier-ignore
+    expect(restore(saved.with(0, [saved[0]![0], { dtype: "F32", shape: [1], data: new Float32Array(1) }]))).toMatch(
+      /has shape \[1\], expected/,
+    );
+    expect(restore([...saved, ["m.x", { dtype: "F32", shape: [1], data: new Float32Array(1) }]])).toBe(
+      'checkpoint: tensor "m.x" is no moment of this model',
+    );
     expect(restore(saved, "one")).toBe("checkpoint: the optimiser's step in the metadata is one, expected a number");
-    expect(refusal(() => restoreOptimizer(model.config, fresh, writeSafetensors(saved)))).toMatch(/step in the metadata is missing/); // prettier-ignore
+    expect(refusal(() => restoreOptimizer(model.config, fresh, writeSafetensors(saved)))).toMatch(
+      /step in the metadata is missing/,
+    );
     expect(refusal(() => restoreOptimizer(model.config, fresh, bytes.subarray(0, 500)))).toMatch(/^safetensors: /);
     expect(refusal(() => restoreOptimizer(model.config, fresh, bytes, -1))).toMatch(/step must be an integer/);
     expect(fresh.state.step).toBe(0);

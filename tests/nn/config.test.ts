@@ -1,4 +1,6 @@
-/** Model configurations: the golden config.json files, the older layout, refusals by name, writing, parameter counts. */
+/**
+ * Model configurations: the golden config.json files, the older layout, refusals by name, writing, parameter counts.
+ */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

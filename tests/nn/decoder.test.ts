@@ -1,4 +1,7 @@
-/** The decoder: what a row draws and the bits of its log-probabilities depend on that row alone, however the work is cut. */
+/**
+ * The decoder: what a row draws and the bits of its log-probabilities depend on that row alone, however the work is
+ * cut.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
@@ -51,7 +54,6 @@ describe.each(gpuEnabled ? [reference, wasm, webgpu] : [reference, wasm])("on $n
         more: Parameters<typeof drawAlong>[3] = {},
         rows = texts.length,
       ): Promise<SampledToken[][]> => {
-        // prettier-ignore
         const decoder = open(rows);
         const drawn = await drawAlong(decoder, texts, 6, more);
         decoder.dispose();
@@ -149,13 +151,17 @@ describe.each(gpuEnabled ? [reference, wasm, webgpu] : [reference, wasm])("on $n
     const full = new Decoder(model, 2, 6, options);
     const [, wide] = [await drawAlong(full, [0, 1], 4), [...full.lengths]];
     expect(wide).toEqual([6, 4]);
-    await expect(full.draw([{ row: 0, tokens: [1], rng: streamOf(0) }])).rejects.toThrow("row 0 has 6 tokens, 1 more do not fit into 6"); // prettier-ignore
+    await expect(full.draw([{ row: 0, tokens: [1], rng: streamOf(0) }])).rejects.toThrow(
+      "row 0 has 6 tokens, 1 more do not fit into 6",
+    );
     await expect(full.draw([{ row: 1, tokens: [] }])).rejects.toThrow("row 1 has no tokens to read");
     await expect(full.draw([{ row: 1, tokens: [V] }])).rejects.toThrow(`id ${V} at position 0 is outside`);
     await expect(full.draw([])).rejects.toThrow("the list of parts is empty");
     await expect(full.draw([0, 1].map(() => ({ row: 1, tokens: [1] })))).rejects.toThrow("a row occurs twice");
     await expect(full.draw([{ row: 2, tokens: [1] }])).rejects.toThrow("row 2 of 2 does not exist");
-    await expect(full.draw([{ row: 1, tokens: [1] }], { burst: 0 })).rejects.toThrow("burst must be an integer ≥ 1, got 0"); // prettier-ignore
+    await expect(full.draw([{ row: 1, tokens: [1] }], { burst: 0 })).rejects.toThrow(
+      "burst must be an integer ≥ 1, got 0",
+    );
     expect(() => full.truncate(1, 9)).toThrow("row 1 has 4 tokens, not 9");
     expect(() => full.copy([{ from: 1, to: 0, length: 5 }])).toThrow("row 1 has 4 tokens, not 5");
     expect(() => new Decoder(model, 4, 6, { width: 3 })).toThrow("width must be an integer ≥ 4");

@@ -1,7 +1,8 @@
 /**
- * Four tiny models in Hugging Face layout against PyTorch in float64 (tests/fixtures/models): logits, log-probabilities, entropy,
- * the gradient of every parameter, ten AdamW steps, and a greedy continuation through the full forward and through the cache, on
- * every executor. f64 agrees to 1e-9, f32 to 1e-4 of the largest element of each tensor.
+ * Four tiny models in Hugging Face layout against PyTorch in float64 (tests/fixtures/models): logits,
+ * log-probabilities, entropy, the gradient of every parameter, ten AdamW steps, and a greedy continuation through the
+ * full forward and through the cache, on every executor. f64 agrees to 1e-9, f32 to 1e-4 of the largest element of each
+ * tensor.
  */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -128,7 +129,14 @@ describe.each(everyExecutor)("golden models on $name", ({ open, tolerance }) => 
     it("ten steps of AdamW", async () => {
       const model = load(name, device);
       const { lr, betas, eps, weight_decay, clip_norm, loss, grad_norm } = fixture.adamw;
-      const optimizer = new AdamW(model.params, { lr, betas, eps, weightDecay: weight_decay, clipNorm: clip_norm, decays: () => true }); // prettier-ignore
+      const optimizer = new AdamW(model.params, {
+        lr,
+        betas,
+        eps,
+        weightDecay: weight_decay,
+        clipNorm: clip_norm,
+        decays: () => true,
+      });
       const step = valueAndGrad((params: TransformerParams) => lossOf(params, model, fixture)[0]);
       for (let i = 0; i < loss.length; i++) {
         const { value, norm } = scope(() => {
@@ -145,7 +153,11 @@ describe.each(everyExecutor)("golden models on $name", ({ open, tolerance }) => 
       const { prompt, tokens, logprobs } = fixture.greedy;
       const [result] = await generate(model, [prompt], { maxNewTokens: tokens.length, temperature: 0 });
       expect(result!.tokens.map(({ id }) => id)).toEqual(tokens);
-      close(result!.tokens.map(({ plainLogProb }) => plainLogProb), logprobs, "through the cache"); // prettier-ignore
+      close(
+        result!.tokens.map(({ plainLogProb }) => plainLogProb),
+        logprobs,
+        "through the cache",
+      );
 
       const text = [...prompt, ...tokens];
       const full = scope(() => {

@@ -10,7 +10,14 @@ import { sum } from "../../engine/ops/reduce.ts";
 import { scope } from "../../engine/scope.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { treeLeaves } from "../../engine/tree.ts";
-import { accumulateGrads, AdamW, type AdamWOptions, globalNorm, schedule, type ScheduleOptions } from "../../nn/optimizer.ts"; // prettier-ignore
+import {
+  accumulateGrads,
+  AdamW,
+  type AdamWOptions,
+  globalNorm,
+  schedule,
+  type ScheduleOptions,
+} from "../../nn/optimizer.ts";
 import { readAll, reference, relativeError, wasm } from "../support/rlExecutors.ts";
 
 interface State {
@@ -47,11 +54,13 @@ describe.each([
     device = await open();
   });
   afterAll(() => device.dispose());
-  const shapes = [[3, 5], [7]]; // prettier-ignore
-  const make = (values: readonly number[][]): Tensor[] => values.map((x, i) => tensor(Float64Array.from(x), { device, shape: shapes[i]! })); // prettier-ignore
+  const shapes = [[3, 5], [7]];
+  const make = (values: readonly number[][]): Tensor[] =>
+    values.map((x, i) => tensor(Float64Array.from(x), { device, shape: shapes[i]! }));
 
   it("follows the formula for any gradients, rates and clips", async () => {
-    const numbers = (n: number): fc.Arbitrary<number[]> => fc.array(fc.double({ min: -2, max: 2, noNaN: true }), { minLength: n, maxLength: n }); // prettier-ignore
+    const numbers = (n: number): fc.Arbitrary<number[]> =>
+      fc.array(fc.double({ min: -2, max: 2, noNaN: true }), { minLength: n, maxLength: n });
     await fc.assert(
       fc.asyncProperty(
         fc.tuple(numbers(15), numbers(7)),
@@ -99,15 +108,22 @@ describe.each([
   });
 
   it("accumulation sums, even where the gradient of two parameters is one tensor", async () => {
-    const params = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]).map((x) => (x.rank === 2 ? sum(x, { axis: 0 }) : sum(x))); // prettier-ignore
+    const params = make([Array<number>(15).fill(1), Array<number>(7).fill(1)]).map((x) =>
+      x.rank === 2 ? sum(x, { axis: 0 }) : sum(x),
+    );
     const weights = tensor([1, 2, 3, 4, 5], { device });
     const gradient = (k: number): Tensor[] =>
-      grad(([a, b]: Tensor[]) => sum(mul(mul(weights, k), add(a!, mul(b!, tensor([1, 1, 1, 1, 1], { device }))))))(params); // prettier-ignore
+      grad(([a, b]: Tensor[]) => sum(mul(mul(weights, k), add(a!, mul(b!, tensor([1, 1, 1, 1, 1], { device }))))))(
+        params,
+      );
     const twins = (): Tensor[] => grad(([a, b]: Tensor[]) => sum(mul(weights, add(a!, b!))))([weights, params[0]!]);
     const total = [1, 10, 100].map(gradient).reduce((a, b) => accumulateGrads(a, b));
     expect(await readAll(total)).toEqual([[111, 222, 333, 444, 555], [1665]]);
     const pair = accumulateGrads(twins(), twins());
-    expect(await readAll(pair)).toEqual([[2, 4, 6, 8, 10], [2, 4, 6, 8, 10]]); // prettier-ignore
+    expect(await readAll(pair)).toEqual([
+      [2, 4, 6, 8, 10],
+      [2, 4, 6, 8, 10],
+    ]);
   });
 
   it("the norm is over the whole tree; steps leave no memory behind", async () => {
@@ -180,13 +196,16 @@ describe.each([
 });
 
 describe("schedule", () => {
-  const values = (options: ScheduleOptions, steps: number[]): number[] => steps.map((s) => +schedule(options)(s).toFixed(12)); // prettier-ignore
+  const values = (options: ScheduleOptions, steps: number[]): number[] =>
+    steps.map((s) => +schedule(options)(s).toFixed(12));
 
   it("warms up, then stays, falls linearly, or as a cosine", () => {
     expect(values({ lr: 1 }, [0, 9])).toEqual([1, 1]);
     expect(values({ lr: 1, warmup: 4 }, [0, 1, 3, 4, 99])).toEqual([0.25, 0.5, 1, 1, 1]);
     expect(values({ lr: 2, decay: "linear", steps: 10 }, [0, 5, 10, 11])).toEqual([2, 1, 0, 0]);
-    expect(values({ lr: 2, decay: "cosine", steps: 12, warmup: 2, minRatio: 0.1 }, [1, 2, 7, 12, 50])).toEqual([2, 2, 1.1, 0.2, 0.2]); // prettier-ignore
+    expect(values({ lr: 2, decay: "cosine", steps: 12, warmup: 2, minRatio: 0.1 }, [1, 2, 7, 12, 50])).toEqual([
+      2, 2, 1.1, 0.2, 0.2,
+    ]);
   });
 
   it("names what is missing or unknown", () => {

@@ -175,7 +175,10 @@ describe.each([
     const model = toyModel(device);
     await generate(model, [[1]], { maxNewTokens: 1, temperature: 0 });
     const before = device.backend.stats().liveBytes;
-    const [result] = await generate(model, [Array.from({ length: 60 }, () => 1)], { maxNewTokens: 100, temperature: 0 }); // prettier-ignore
+    const [result] = await generate(model, [Array.from({ length: 60 }, () => 1)], {
+      maxNewTokens: 100,
+      temperature: 0,
+    });
     // Position 63 is read last; it predicts one more token.
     expect([result!.tokens.length, result!.stopReason]).toEqual([5, "length"]);
     expect(device.backend.stats().liveBytes).toBe(before);
@@ -192,12 +195,16 @@ describe.each([
       `prompt 0 has the id ${V}, the vocabulary ${V} tokens`,
     );
     await expect(generate(model, [[-1]], options)).rejects.toThrow("the id -1");
-    await expect(generate(model, [Array(65).fill(1)], options)).rejects.toThrow("prompt 0 has 65 tokens, the model 64 positions"); // prettier-ignore
+    await expect(generate(model, [Array(65).fill(1)], options)).rejects.toThrow(
+      "prompt 0 has 65 tokens, the model 64 positions",
+    );
     await expect(generate(model, [[1]], { ...options, maxNewTokens: 0 })).rejects.toThrow(
       "generate: maxNewTokens must be an integer ≥ 1, got 0",
     );
     await expect(generate(model, [[1]], { maxNewTokens: 2 })).rejects.toThrow("sampling needs { rng }");
-    await expect(generate(model, [[1]], { ...options, stopId: 3 } as GenerateOptions)).rejects.toThrow("did you mean 'stopIds'?"); // prettier-ignore
+    await expect(generate(model, [[1]], { ...options, stopId: 3 } as GenerateOptions)).rejects.toThrow(
+      "did you mean 'stopIds'?",
+    );
     expect(device.backend.stats().liveBytes).toBe(before);
   });
 });

@@ -303,7 +303,7 @@ describe("tokenizer.json", () => {
     expect(fromAlphabet(" ")).toBeUndefined();
   });
 
-  test("GPT-2's own layout: merges as pairs, the pattern inside ByteLevel, special tokens outside the vocabulary", () => {
+  test("GPT-2's own layout: merges as pairs, pattern in ByteLevel, special tokens outside the vocabulary", () => {
     const json = bpe.toJSON() as { model: { vocab: Record<string, number>; merges: unknown[] } };
     const reference = trainBpe(CORPUS, { vocabSize: 300, pattern: GPT2_PATTERN });
     const model = (reference.toJSON() as typeof json).model;

@@ -1,4 +1,7 @@
-/** The main job with threads that play: the same run as without them at staleness 0, also when killed and resumed; real processes. */
+/**
+ * The main job with threads that play: the same run as without them at staleness 0, also when killed and resumed; real
+ * processes.
+ */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,7 +44,7 @@ test("--workers is the run without them, to the last bit; also when it is killed
   expect(lastModel("killed").equals(lastModel("plain"))).toBe(true);
 }, 600_000);
 
-test("--max-staleness: no step learns from anything older, with exploration and an expert prefix that threads play, too", async () => {
+test("--max-staleness: no step learns from older tokens, nor from older prefixes that threads play", async () => {
   const data = ["--explore", "0.2", "--expert-prefix", "--importance-correction", "tis"];
   const run = start([...QUICK, "--name", "ahead", "--workers", "2", "--max-staleness", "2", ...data]);
   expect(await run.done, run.seen()).toBe(0);
@@ -68,7 +71,13 @@ test.each([
     const run = start(args);
     expect(await run.done, run.seen()).toBe(2);
     expect(run.seen()).toContain(message);
-    expect(run.seen().trim().split("\n").filter((line) => !line.startsWith("npm "))).toHaveLength(1); // prettier-ignore
+    expect(
+      run
+        .seen()
+        .trim()
+        .split("\n")
+        .filter((line) => !line.startsWith("npm ")),
+    ).toHaveLength(1);
     expect(readdirSync(folder)).toEqual(before);
   },
   120_000,

@@ -1,6 +1,6 @@
 /**
- * Options of environments on the command line: read as the environment needs them, in training, evaluation and demonstrations; and a
- * novice whose guesses are read and not imitated.
+ * Options of environments on the command line: read as the environment needs them, in training, evaluation and
+ * demonstrations; and a novice whose guesses are read and not imitated.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { taskOptions } from "../../node/job/environments.ts";
@@ -65,7 +65,11 @@ afterAll(() => device.dispose());
 
 describe("--set env.…, train.…, demo.…", () => {
   test("are read as the environment needs them, and hold where they are for", () => {
-    const preset = presetOfFlags("--env", "gridworld", ...set("env.moves=2", "env.levels=1", "env.dense=true", "train.moves=1", "demo.slip=0.5", "demo.levels=1-2")); // prettier-ignore
+    const preset = presetOfFlags(
+      "--env",
+      "gridworld",
+      ...set("env.moves=2", "env.levels=1", "env.dense=true", "train.moves=1", "demo.slip=0.5", "demo.levels=1-2"),
+    );
     expect(preset.tasks).toEqual({ levels: [1, 1], moves: 2, dense: true });
     expect(taskOptions(preset, "heldout")).toEqual({ split: "heldout", levels: [1, 1], moves: 2, dense: true });
     expect(taskOptions(preset, "train")).toEqual({ split: "train", levels: [1, 1], moves: 1, dense: true });
@@ -80,17 +84,25 @@ describe("--set env.…, train.…, demo.…", () => {
   test("a text that the environment does not take for what it looks like stays a text", () => {
     registry["calculator"] = PICKY;
     try {
-      const { tasks } = presetOfFlags("--env", "calculator", ...set("env.facts=true", "env.size=3", "env.dense=true", "env.words=a+b")); // prettier-ignore
+      const { tasks } = presetOfFlags(
+        "--env",
+        "calculator",
+        ...set("env.facts=true", "env.size=3", "env.dense=true", "env.words=a+b"),
+      );
       expect(tasks).toEqual({ levels: [1, 3], facts: "true", size: 3, dense: true, words: ["a", "b"] });
       // What is said is of what it looks like.
-      expect(() => presetOfFlags("--env", "calculator", ...set("env.size=true"))).toThrow("--set env: picky: size cannot be true"); // prettier-ignore
+      expect(() => presetOfFlags("--env", "calculator", ...set("env.size=true"))).toThrow(
+        "--set env: picky: size cannot be true",
+      );
     } finally {
       registry["calculator"] = CALCULATOR;
     }
   });
 
   test.each(Object.keys(ENVIRONMENTS))("%s refuses an option that it does not have", (env) => {
-    expect(() => presetOfFlags("--env", env, ...set("demo.nonsense=1"))).toThrow(`--set demo: ${env}: unknown option 'nonsense'`); // prettier-ignore
+    expect(() => presetOfFlags("--env", env, ...set("demo.nonsense=1"))).toThrow(
+      `--set demo: ${env}: unknown option 'nonsense'`,
+    );
   });
 
   test.each([
@@ -149,7 +161,10 @@ describe("a novice", () => {
   beforeAll(() => void (registry["trying"] = TRYING));
   afterAll(() => void delete registry["trying"]);
 
-  /** Weights of the agent's tokens in the warm start, by turn, over episodes of a novice; and whether the answers are read. */
+  /**
+   * Weights of the agent's tokens in the warm start, by turn, over episodes of a novice; and whether the answers are
+   * read.
+   */
   const novices = async (preset: Preset): Promise<{ weights: Record<number, Set<boolean>>; read: boolean }> => {
     const experiment = new Experiment(preset);
     const tokenizer = await experiment.trainTokenizer();
@@ -193,8 +208,14 @@ describe("a novice", () => {
       return JSON.stringify((await experiment.trainTokenizer()).toJSON());
     };
     expect(await tokens(true)).not.toBe(await tokens(false));
-    expect(presetOfFlags(...set("tokenizer.vocabSize=400", "tokenizer.novices=true")).tokenizer).toEqual({ vocabSize: 400, corpusEpisodes: 2000, novices: true }); // prettier-ignore
-    expect(() => presetOfFlags(...set("sft.noviceShare=1", "sft.imitateNovices=false"))).toThrow("there would be nobody to imitate"); // prettier-ignore
+    expect(presetOfFlags(...set("tokenizer.vocabSize=400", "tokenizer.novices=true")).tokenizer).toEqual({
+      vocabSize: 400,
+      corpusEpisodes: 2000,
+      novices: true,
+    });
+    expect(() => presetOfFlags(...set("sft.noviceShare=1", "sft.imitateNovices=false"))).toThrow(
+      "there would be nobody to imitate",
+    );
   });
 
   test("a batch of which nothing is imitated is read at a finite weight", () => {

@@ -1,6 +1,7 @@
 /**
- * Methods on the command line: the default is what it always was, names that do not fit together are one line, every method and every
- * environment gets from the run what it needs, and a run with a critic, a reference and a KL controller resumes to the last bit.
+ * Methods on the command line: the default is what it always was, names that do not fit together are one line, every
+ * method and every environment gets from the run what it needs, and a run with a critic, a reference and a KL
+ * controller resumes to the last bit.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -88,8 +89,24 @@ describe("settings", () => {
 
   test("methods are what their names say", () => {
     const dapo = objectiveOfFlags("--method", "dapo+actfocus");
-    expect([dapo.aggregation, dapo.dropConstantGroups, dapo.tokenWeights!.name, worldsOf(dapo)]).toEqual(["token-mean", true, "actfocus", []]); // prettier-ignore
-    const mixed = objectiveOfFlags("--method", "gspo+echo", "--advantage", "rloo", "--lambda", "0.5", "--loss", "cispo", "--aggregation", "dapo"); // prettier-ignore
+    expect([dapo.aggregation, dapo.dropConstantGroups, dapo.tokenWeights!.name, worldsOf(dapo)]).toEqual([
+      "token-mean",
+      true,
+      "actfocus",
+      [],
+    ]);
+    const mixed = objectiveOfFlags(
+      "--method",
+      "gspo+echo",
+      "--advantage",
+      "rloo",
+      "--lambda",
+      "0.5",
+      "--loss",
+      "cispo",
+      "--aggregation",
+      "dapo",
+    );
     expect([mixed.advantage.name, mixed.policyLoss.name, mixed.aggregation]).toEqual(["rloo", "cispo", "token-mean"]);
     const sum = (rows: readonly Float64Array[]): number =>
       rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
@@ -129,7 +146,10 @@ describe("settings", () => {
     [["--aggregation", "mean"], '--aggregation: unknown name "mean"'],
     [["--env", "gridword"], '--env: unknown name "gridword"; did you mean "gridworld"?'],
     [["--env", "toString"], '--env: unknown name "toString"; expected home, castle, terminal'],
-    [["--method", "ppo", "--advantage", "rloo"], "--method ppo has a critic, which --advantage rloo does not read: choose one of gae"], // prettier-ignore
+    [
+      ["--method", "ppo", "--advantage", "rloo"],
+      "--method ppo has a critic, which --advantage rloo does not read: choose one of gae",
+    ],
     [["--method", "dpo"], "dpo learns from pairs, and the main job from rewards"],
     [["--loss", "dpo_ipo"], "dpo_ipo learns from pairs"],
     [["--loss", "sft"], "sft learns from demonstrations"],
@@ -311,7 +331,9 @@ test("a run with a critic, a reference and a KL controller resumes to the last b
     return Object.fromEntries(files.map((name) => [name, readFileSync(join(newest, name)).toString("base64")]));
   };
   const files = last(whole.path);
-  expect(Object.keys(files)).toEqual(expect.arrayContaining(["critic.safetensors", "kl.json", "reference.safetensors"])); // prettier-ignore
+  expect(Object.keys(files)).toEqual(
+    expect.arrayContaining(["critic.safetensors", "kl.json", "reference.safetensors"]),
+  );
   expect(last(stopped.path)).toEqual(files);
   // The critic learnt, the reference did not.
   const critic = readSafetensors(Buffer.from(files["critic.safetensors"]!, "base64"));

@@ -1,6 +1,7 @@
 /**
- * A run with everything that remembers earlier steps (a running baseline, a KL coefficient, a curriculum, a buffer of failed tasks, a
- * replay buffer) is killed and resumed: it ends as the undisturbed one, to the last bit. Real processes in a temporary folder.
+ * A run with everything that remembers earlier steps (a running baseline, a KL coefficient, a curriculum, a buffer of
+ * failed tasks, a replay buffer) is killed and resumed: it ends as the undisturbed one, to the last bit. Real processes
+ * in a temporary folder.
  */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +13,38 @@ const folder = mkdtempSync(join(tmpdir(), "worldgrad-resume-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 // The expert plays often enough that some episodes of a group succeed: only then is there something to replay.
-const FLAGS = ["--quick", "--device", "wasm", "--steps", "6", "--env", "gridworld", "--method", "rae+paw", "--kl", "0.1", "--kl-target", "0.01", "--curriculum", "failed+learnability", "--replay", "1", "--set", "replay.maxUses=2", "--importance-correction", "tis", "--dynamic-sampling", "--explore", "0.7..0.4@6", "--set", "exploration.choose=expert", "--temperature", "1.2..0.8@6", "--set", "reward.format=0.2"]; // prettier-ignore
+const FLAGS = [
+  "--quick",
+  "--device",
+  "wasm",
+  "--steps",
+  "6",
+  "--env",
+  "gridworld",
+  "--method",
+  "rae+paw",
+  "--kl",
+  "0.1",
+  "--kl-target",
+  "0.01",
+  "--curriculum",
+  "failed+learnability",
+  "--replay",
+  "1",
+  "--set",
+  "replay.maxUses=2",
+  "--importance-correction",
+  "tis",
+  "--dynamic-sampling",
+  "--explore",
+  "0.7..0.4@6",
+  "--set",
+  "exploration.choose=expert",
+  "--temperature",
+  "1.2..0.8@6",
+  "--set",
+  "reward.format=0.2",
+];
 const pathOf = (name: string): string => join(folder, "runs", name);
 
 test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () => {
@@ -36,9 +68,16 @@ test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () =>
   const metrics = metricsOf(pathOf("whole"));
   expect(metricsOf(pathOf("killed"))).toEqual(metrics);
   const [files, resumed] = [lastCheckpoint(pathOf("whole")), lastCheckpoint(pathOf("killed"))];
-  for (const name of ["model.safetensors", "optimizer.safetensors", "kl.json", "advantage.json", "curriculum.json", "replay.json"]) {
+  for (const name of [
+    "model.safetensors",
+    "optimizer.safetensors",
+    "kl.json",
+    "advantage.json",
+    "curriculum.json",
+    "replay.json",
+  ]) {
     expect(resumed[name]!.equals(files[name]!), name).toBe(true);
-  } // prettier-ignore
+  }
   // They have moved, and something was replayed.
   const last = (name: string): unknown => metrics.findLast((line) => name in line)?.[name];
   expect(metrics.some((line) => Number(line["replay/groups"]) > 0)).toBe(true);

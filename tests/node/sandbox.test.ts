@@ -1,6 +1,7 @@
 /**
- * The code reward on real programs: honest ones, broken ones, and ones that try to get out. Each attempt to escape returns what it
- * got hold of, so that it would show here. The fences behind the first are tested alone in sandboxFences.test.ts.
+ * The code reward on real programs: honest ones, broken ones, and ones that try to get out. Each attempt to escape
+ * returns what it got hold of, so that it would show here. The fences behind the first are tested alone in
+ * sandboxFences.test.ts.
  */
 import { describe, expect, it } from "vitest";
 import { canLimit } from "../../node/sandbox/process.ts";
@@ -131,7 +132,24 @@ describe("broken programs", () => {
 
 describe("programs that try to get out", () => {
   it("find nothing of Node", async () => {
-    const names = ["process", "require", "module", "global", "fetch", "WebSocket", "setTimeout", "setImmediate", "queueMicrotask", "Buffer", "Worker", "MessageChannel", "WebAssembly", "performance", "structuredClone", "navigator"]; // prettier-ignore
+    const names = [
+      "process",
+      "require",
+      "module",
+      "global",
+      "fetch",
+      "WebSocket",
+      "setTimeout",
+      "setImmediate",
+      "queueMicrotask",
+      "Buffer",
+      "Worker",
+      "MessageChannel",
+      "WebAssembly",
+      "performance",
+      "structuredClone",
+      "navigator",
+    ];
     const program = `const solve = () => [${names.map((name) => `typeof ${name}`).join()}];`;
     expect(await valueOf(program)).toEqual(names.map(() => "undefined"));
   });
@@ -157,9 +175,13 @@ describe("programs that try to get out", () => {
   it("get no module by import(), and nothing by the foreign error and promise that it leaves", async () => {
     const attempts = ["fs", "node:net", "data:text/javascript,export default 1"].map((name) => `import('${name}')`);
     for (const attempt of attempts)
-      expect(await valueOf(`const solve = async () => { try { await ${attempt}; return 'escaped'; } catch { return 'no'; } };`)).toBe("no"); // prettier-ignore
-    // `foreign` is an object of Node's realm. It is a dead end: no code from text there, nothing in it can be changed, and it
-    // leads to the language only.
+      expect(
+        await valueOf(
+          `const solve = async () => { try { await ${attempt}; return 'escaped'; } catch { return 'no'; } };`,
+        ),
+      ).toBe("no");
+    // `foreign` is an object of Node's realm. It is a dead end: no code from text there, nothing in it can be changed,
+    // and it leads to the language only.
     const program = `const solve = async () => {
       const foreign = await import('fs').catch((error) => error);
       if (foreign instanceof Error) return 'not foreign';
@@ -202,8 +224,14 @@ describe("programs that try to get out", () => {
     ],
     ["promises", "Promise.prototype.then = () => 1; Promise.resolve = () => 1;"],
     ["strings", "String.prototype.slice = () => 'v42'; String = Number = BigInt = () => '42';"],
-    ["setters", "Object.defineProperty(Object.prototype, '0', { set() { throw 1; } }); Object.defineProperty(Object.prototype, 'kind', { get: () => 'value' });"], // prettier-ignore
-    ["everything", "const all = [Object, Array, JSON, Reflect, Promise].flatMap((o) => Object.getOwnPropertyNames(o).map((k) => [o, k])); for (let i = 0; i < all.length; i++) try { all[i][0][all[i][1]] = () => true; } catch {}"], // prettier-ignore
+    [
+      "setters",
+      "Object.defineProperty(Object.prototype, '0', { set() { throw 1; } }); Object.defineProperty(Object.prototype, 'kind', { get: () => 'value' });",
+    ],
+    [
+      "everything",
+      "const all = [Object, Array, JSON, Reflect, Promise].flatMap((o) => Object.getOwnPropertyNames(o).map((k) => [o, k])); for (let i = 0; i < all.length; i++) try { all[i][0][all[i][1]] = () => true; } catch {}",
+    ],
   ])("change no verdict by replacing %s", async (_what, pollution) => {
     const [right, wrong] = [41, 42].map((wanted) => ({ args: [[41, "text"]], expected: [wanted, "text"] }));
     const reward = codeReward({ tests: [right!, wrong!], timeout: 5000, memoryMb: 64 });

@@ -1,6 +1,7 @@
 /**
- * The fences behind the first, each alone: code with all of Node in reach, in the process that programs are given, tries files,
- * processes, threads, addons and the network. And what the runner does when it is aborted, has much to do, or gets bad options.
+ * The fences behind the first, each alone: code with all of Node in reach, in the process that programs are given,
+ * tries files, processes, threads, addons and the network. And what the runner does when it is aborted, has much to do,
+ * or gets bad options.
  */
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

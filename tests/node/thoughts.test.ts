@@ -1,6 +1,7 @@
 /**
- * Agents that think before they act, from the flag to the run folder: what demonstrations hold and how long it is, that there is room for
- * it, and that rollouts, threads, a resumed session and `generate` read what the model writes in one way.
+ * Agents that think before they act, from the flag to the run folder: what demonstrations hold and how long it is, that
+ * there is room for it, and that rollouts, threads, a resumed session and `generate` read what the model writes in one
+ * way.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -55,7 +56,17 @@ describe.each(["gridworld", "sokoban"])("demonstrations in %s", (env) => {
   let demonstrations: Trajectory[];
   let asked = 0;
   beforeAll(async () => {
-    const full = presetOfFlags("--env", env, ...THINK, "--set", "sft.noviceShare=0.4", "--set", "sft.demonstrations=150", "--set", "tokenizer.corpusEpisodes=300"); // prettier-ignore
+    const full = presetOfFlags(
+      "--env",
+      env,
+      ...THINK,
+      "--set",
+      "sft.noviceShare=0.4",
+      "--set",
+      "sft.demonstrations=150",
+      "--set",
+      "tokenizer.corpusEpisodes=300",
+    );
     preset = full;
     asked = full.sft.demonstrations;
     const experiment = new Experiment(full);
@@ -63,7 +74,7 @@ describe.each(["gridworld", "sokoban"])("demonstrations in %s", (env) => {
     demonstrations = await experiment.demonstrations(templateFor(full, tokenizer));
   });
 
-  test("hold a thought of 20 to 60 tokens and an action of a token between its tags in every turn, whoever plays", () => {
+  test("hold a thought of 20 to 60 tokens and a tagged action of one in every turn, whoever plays", () => {
     expect(demonstrations.length).toBe(asked); // none was too long
     const ends = demonstrations.map((episode) => {
       const turns = turnsOf(episode);
@@ -124,7 +135,10 @@ describe.each(["gridworld", "sokoban"])("demonstrations in %s", (env) => {
 
 describe("a mistake is one clear line", () => {
   test.each([
-    [["--env", "terminal", ...THINK], "--set sft.thoughts: terminal has no thoughts for its demonstrations; those that have: gridworld, sokoban"], // prettier-ignore
+    [
+      ["--env", "terminal", ...THINK],
+      "--set sft.thoughts: terminal has no thoughts for its demonstrations; those that have: gridworld, sokoban",
+    ],
     [[...THINK], "--set sft.thoughts: home has no thoughts"],
     [["--env", "gridworld", "--set", "sft.thoughts=yes"], '--set sft.thoughts must be true or false, got "yes"'],
     [["--env", "gridworld", "--set", "sft.thought=true"], 'did you mean "thoughts"?'],
@@ -134,7 +148,9 @@ describe("a mistake is one clear line", () => {
   });
 
   test("of an arm, and of a run folder", () => {
-    expect(() => parseArms("grpo,grpo[sft.thoughts=true]")).toThrow("sft.thoughts belongs to the warm start, which all arms share"); // prettier-ignore
+    expect(() => parseArms("grpo,grpo[sft.thoughts=true]")).toThrow(
+      "sft.thoughts belongs to the warm start, which all arms share",
+    );
     const preset = presetOfFlags("--env", "gridworld", ...THINK, "--quick");
     const foreign = createRun(join(folder, "foreign"), { preset: { ...preset, env: "terminal", tasks: {} } });
     expect(() => presetOf(foreign)).toThrow("--set sft.thoughts: terminal has no thoughts");
@@ -148,7 +164,16 @@ function small(...flags: string[]): Preset {
     ...preset,
     tokenizer: { vocabSize: 352, corpusEpisodes: 100 },
     model: { ...preset.model, hiddenSize: 32, layers: 1, heads: 4, intermediateSize: 64 },
-    sft: { ...preset.sft, demonstrations: 64, observationWeight: 0, steps: 120, batchSize: 8, warmup: 5, lr: 1e-2, checkpointEvery: 120 }, // prettier-ignore
+    sft: {
+      ...preset.sft,
+      demonstrations: 64,
+      observationWeight: 0,
+      steps: 120,
+      batchSize: 8,
+      warmup: 5,
+      lr: 1e-2,
+      checkpointEvery: 120,
+    },
     rl: { ...preset.rl, steps: 4, groups: 3, groupSize: 4 },
     rollout: { ...preset.rollout, maxTurns: 3 },
     evaluation: { every: 2, episodes: 4, finalEpisodes: 8 },
@@ -161,7 +186,9 @@ describe("a run", () => {
   const display: Display = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
   /** Everything but `async/…`. */
   const lines = (name: string): unknown[] =>
-    metricsOf(join(folder, name)).map((line) => Object.fromEntries(Object.entries(line).filter(([key]) => !key.startsWith("async/")))); // prettier-ignore
+    metricsOf(join(folder, name)).map((line) =>
+      Object.fromEntries(Object.entries(line).filter(([key]) => !key.startsWith("async/"))),
+    );
 
   /** A folder that stands where RL begins. */
   function begun(name: string, settings: Preset): RunFolder {
@@ -179,14 +206,22 @@ describe("a run", () => {
   }
 
   beforeAll(async () => {
-    const run = new Run(createRun(join(folder, "warm"), { preset }), preset, device, display, new AbortController().signal); // prettier-ignore
+    const run = new Run(
+      createRun(join(folder, "warm"), { preset }),
+      preset,
+      device,
+      display,
+      new AbortController().signal,
+    );
     await run.warmUp(false);
     run.dispose();
     await finish(begun("whole", preset));
   }, 300_000);
 
   test("keeps what was asked for, and its transcripts show thoughts as thoughts, up to the opening tag", () => {
-    expect(JSON.parse(readFileSync(join(folder, "whole", "config.json"), "utf8"))).toMatchObject({ preset: { sft: { thoughts: true } } }); // prettier-ignore
+    expect(JSON.parse(readFileSync(join(folder, "whole", "config.json"), "utf8"))).toMatchObject({
+      preset: { sft: { thoughts: true } },
+    });
     const records = openRun(join(folder, "whole")).readTranscripts();
     expect(records.filter(({ phase }) => phase === "rl").length).toBeGreaterThan(0);
     let whole = 0;

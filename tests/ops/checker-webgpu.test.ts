@@ -1,6 +1,6 @@
 /**
- * The test of the test for WGSL: bugs are planted into the text of kernels, one at a time, as a slip of the hand would make
- * them, and the checks of ops-webgpu.test.ts have to notice each.
+ * The test of the test for WGSL: bugs are planted into the text of kernels, one at a time, as a slip of the hand would
+ * make them, and the checks of ops-webgpu.test.ts have to notice each.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { device, type Device } from "../../engine/device.ts";

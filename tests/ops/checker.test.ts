@@ -1,4 +1,6 @@
-/** The test of the test: every op whose derivative is wrong by 0.1 % is rejected, and so is a kernel with a planted bug. */
+/**
+ * The test of the test: every op whose derivative is wrong by 0.1 % is rejected, and so is a kernel with a planted bug.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { GradientCheckError } from "../../engine/check.ts";
 import { device, type Device } from "../../engine/device.ts";
@@ -58,7 +60,19 @@ describe("a vjp that is wrong by 0.1 % is rejected", () => {
 });
 
 /** Ops whose second derivative is 0 wherever it exists, so that no error in it can be seen. */
-const PIECEWISE_LINEAR = new Set(["abs", "relu", "maximum", "minimum", "clamp", "where", "dropout", "max", "min", "maskedSum", "maskedMax"]); // prettier-ignore
+const PIECEWISE_LINEAR = new Set([
+  "abs",
+  "relu",
+  "maximum",
+  "minimum",
+  "clamp",
+  "where",
+  "dropout",
+  "max",
+  "min",
+  "maskedSum",
+  "maskedMax",
+]);
 
 describe("a vjp that is right, but whose own derivative is wrong by 0.1 %, is rejected", () => {
   /** The same value; derivatives scaled by 1.001. */

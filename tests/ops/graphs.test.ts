@@ -1,7 +1,7 @@
 /**
- * Random graphs of ops with shared nodes: the gradient against central differences on the f64 reference, and every executor
- * against every other. What single-op tests cannot see: accumulation over several users, un-broadcasting, buffers that are freed
- * and used again while the sweep runs.
+ * Random graphs of ops with shared nodes: the gradient against central differences on the f64 reference, and every
+ * executor against every other. What single-op tests cannot see: accumulation over several users, un-broadcasting,
+ * buffers that are freed and used again while the sweep runs.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -170,7 +170,11 @@ describe("random graphs", () => {
         const { backend } = executors.reference;
         const before = backend.stats().liveBuffers;
         const kept = scope(() => {
-          const make: Make = (values, shape, dtype) => ops.tensor(dtype ? Int32Array.from(values) : Float64Array.from(values), { device: executors.reference, shape }); // prettier-ignore
+          const make: Make = (values, shape, dtype) =>
+            ops.tensor(dtype ? Int32Array.from(values) : Float64Array.from(values), {
+              device: executors.reference,
+              shape,
+            });
           const tree = leavesOf(graph).map((x) => make(x, [n, n]));
           return valueAndGrad((t: Tensor[]) => lossOf(graph, t, make))(tree);
         });

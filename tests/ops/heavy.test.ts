@@ -1,6 +1,6 @@
 /**
- * Behaviour of the larger ops that the loop over all ops and samples (ops.test.ts) cannot see: messages, values that must have no
- * influence, two ways to the same result, memory.
+ * Behaviour of the larger ops that the loop over all ops and samples (ops.test.ts) cannot see: messages, values that
+ * must have no influence, two ways to the same result, memory.
  */
 import { describe, expect, test } from "vitest";
 import { createReferenceBackend } from "../../engine/backends/reference.ts";
@@ -36,9 +36,28 @@ function withElement(x: Tensor, index: number, value: number): Tensor {
 
 describe("matmul", () => {
   test("multiplies", () => {
-    expectClose(matmul(tensor([[1, 2], [3, 4]]), tensor([[5], [6]])), [17, 39]); // prettier-ignore
+    expectClose(
+      matmul(
+        tensor([
+          [1, 2],
+          [3, 4],
+        ]),
+        tensor([[5], [6]]),
+      ),
+      [17, 39],
+    );
     expectClose(matmul(tensor([[1, 2]]), tensor([[3, 4]]), { transB: true, scale: 2, bias: tensor([1]) }), [23]);
-    expectClose(matmul(tensor([[1, -2]]), tensor([[1, 0], [0, 1]]), { activation: "relu" }), [1, 0]); // prettier-ignore
+    expectClose(
+      matmul(
+        tensor([[1, -2]]),
+        tensor([
+          [1, 0],
+          [0, 1],
+        ]),
+        { activation: "relu" },
+      ),
+      [1, 0],
+    );
   });
   test("batch axes broadcast as in NumPy", () => {
     const [a, b] = [normal(2, 1, 3, 4), normal(3, 4, 5)];
@@ -52,7 +71,10 @@ describe("matmul", () => {
       a: normal(2, 1, 3, 4),
       b: normal(3, 4, 5),
     });
-    expect([grads.a.shape, grads.b.shape]).toEqual([[2, 1, 3, 4], [3, 4, 5]]); // prettier-ignore
+    expect([grads.a.shape, grads.b.shape]).toEqual([
+      [2, 1, 3, 4],
+      [3, 4, 5],
+    ]);
   });
   test("says what is wrong", () => {
     expect(() => matmul(zeros([4, 3]), zeros([5, 2]))).toThrow("matmul: inner dimensions differ: [4, 3] · [5, 2]");
@@ -76,8 +98,14 @@ describe("softmax", () => {
     expectClose(logSoftmax(tensor([1000, 1000])), [-Math.LN2, -Math.LN2]);
   });
   test("what is excluded has no influence, be it NaN", () => {
-    const x = tensor([[1, NaN, 2], [NaN, NaN, Infinity]]); // prettier-ignore
-    const mask = tensor([[1, 0, 1], [0, 0, 0]]); // prettier-ignore
+    const x = tensor([
+      [1, NaN, 2],
+      [NaN, NaN, Infinity],
+    ]);
+    const mask = tensor([
+      [1, 0, 1],
+      [0, 0, 0],
+    ]);
     const p = 1 / (1 + Math.exp(1));
     expectClose(softmax(x, { mask }), [p, 0, 1 - p, 0, 0, 0]);
     expectClose(logSoftmax(x, { mask }), [Math.log(p), -1e30, Math.log(1 - p), -1e30, -1e30, -1e30]);
@@ -172,9 +200,9 @@ describe("attention", () => {
     expectClose(slice(o, [0, 4]), [0, 0, 0, 0, 0, 0], 0);
 
     const gradients = (x: readonly [Tensor, Tensor, Tensor]): number[][] =>
-      grad((t: readonly Tensor[]) =>
-        sum(square(slice(attention(t[0]!, t[1]!, t[2]!, { segments }), [0], [1, 4]))),
-      )(x).map(values); // prettier-ignore
+      grad((t: readonly Tensor[]) => sum(square(slice(attention(t[0]!, t[1]!, t[2]!, { segments }), [0], [1, 4]))))(
+        x,
+      ).map(values);
     const poisoned = [withElement(q, 4 * 6, NaN), withElement(k, 4 * 3, NaN), withElement(v, 4 * 3, NaN)] as const;
     expect(gradients(poisoned)).toEqual(gradients([q, k, v]));
   });
@@ -280,15 +308,24 @@ describe("tokenLogProbs", () => {
 });
 
 describe("crossEntropy", () => {
-  const logits = [[1, 2, 3], [0, 0, 0], [5, 1, 1]]; // prettier-ignore
+  const logits = [
+    [1, 2, 3],
+    [0, 0, 0],
+    [5, 1, 1],
+  ];
   test("is the mean negative log-probability, weighted where asked", () => {
-    const logp = [2, 0, 1].map((target, i) => logits[i]![target]! - Math.log(logits[i]!.reduce((s, z) => s + Math.exp(z), 0))); // prettier-ignore
+    const logp = [2, 0, 1].map(
+      (target, i) => logits[i]![target]! - Math.log(logits[i]!.reduce((s, z) => s + Math.exp(z), 0)),
+    );
     expectClose(crossEntropy(tensor(logits), ints(2, 0, 1)), [-(logp[0]! + logp[1]! + logp[2]!) / 3]);
     const weights = tensor([1, 0, 3]);
     expectClose(crossEntropy(tensor(logits), ints(2, 0, 1), { weights }), [-(logp[0]! + 3 * logp[2]!) / 4]);
     const ignored = crossEntropy(tensor(logits), ints(2, -100, 1), { ignoreIndex: -100 });
     expectClose(ignored, [-(logp[0]! + logp[2]!) / 2]);
-    expectClose(crossEntropy(tensor(logits), ints(2, -100, 1), { ignoreIndex: -100, weights }), crossEntropy(tensor(logits), ints(2, 0, 1), { weights })); // prettier-ignore
+    expectClose(
+      crossEntropy(tensor(logits), ints(2, -100, 1), { ignoreIndex: -100, weights }),
+      crossEntropy(tensor(logits), ints(2, 0, 1), { weights }),
+    );
   });
   test("rows that do not count get no gradient; without any that counts the loss is 0", () => {
     const g = values(grad((x: Tensor) => crossEntropy(x, ints(2, -100, 1), { ignoreIndex: -100 }))(tensor(logits)));

@@ -24,7 +24,11 @@ onReference();
 
 describe("indexing", () => {
   test("reads rows and elements, and adds them back", () => {
-    const x = tensor([[1, 2], [3, 4], [5, 6]]); // prettier-ignore
+    const x = tensor([
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ]);
     expect(values(gather(x, ints(2, 0, 2)))).toEqual([5, 6, 1, 2, 5, 6]);
     expect(values(gather(x, ints(1), { axis: -1 }))).toEqual([2, 4, 6]);
     expect(values(scatterAdd(x, ints(1, 1, 0), 3))).toEqual([5, 6, 4, 6, 0, 0]);
@@ -63,14 +67,28 @@ describe("indexing", () => {
 describe("state", () => {
   test("rows are written in place, negative ids skipped", () => {
     const cache = zeros([3, 2]);
-    writeRows(cache, ints(2, -1, 0), tensor([[1, 2], [3, 4], [5, 6]])); // prettier-ignore
+    writeRows(
+      cache,
+      ints(2, -1, 0),
+      tensor([
+        [1, 2],
+        [3, 4],
+        [5, 6],
+      ]),
+    );
     expect(values(cache)).toEqual([5, 6, 0, 0, 1, 2]);
     expect(() => writeRows(cache, ints(1, 1), zeros([2, 2]))).toThrow("writeRows: row 1 is written twice");
     expect(() => writeRows(cache, ints(3), zeros([1, 2]))).toThrow("id 3 at position 0 is outside a table of 3 rows");
     expect(() => writeRows(cache, ints(1), zeros([2, 2]))).toThrow("need a source [N, ...rows], got [2, 2]");
   });
   test("assign copies", () => {
-    const [variable, value] = [zeros([2, 2]), tensor([[1, 2], [3, 4]])]; // prettier-ignore
+    const [variable, value] = [
+      zeros([2, 2]),
+      tensor([
+        [1, 2],
+        [3, 4],
+      ]),
+    ];
     assign(variable, value);
     assign(value, zeros([2, 2]));
     expect(values(variable)).toEqual([1, 2, 3, 4]);

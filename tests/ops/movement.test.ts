@@ -32,7 +32,17 @@ describe("movement", () => {
           EXACT,
         );
         const target = axes.map((a) => shape[a]!);
-        expect(moved).toEqual(indicesOf(target).map((index) => x[offsetIn(shape, back.map((d) => index[d]!))]!)); // prettier-ignore
+        expect(moved).toEqual(
+          indicesOf(target).map(
+            (index) =>
+              x[
+                offsetIn(
+                  shape,
+                  back.map((d) => index[d]!),
+                )
+              ]!,
+          ),
+        );
         expect(again).toEqual(x);
         expect(gradient).toEqual(x); // the adjoint of a permutation is its inverse
       }),
@@ -69,7 +79,7 @@ describe("movement", () => {
     );
   });
 
-  test("concat of the slices, stack of the rows and broadcast of one give the whole, and gradients come back apart", async () => {
+  test("concat of slices, stack of rows, broadcast of one give the whole; gradients come back apart", async () => {
     await fc.assert(
       fc.asyncProperty(
         shapes({ minRank: 1, maxRank: 4 }),
@@ -90,7 +100,14 @@ describe("movement", () => {
             executors,
             (make) => {
               const t = make(x, shape);
-              const parts = (cut === 0 ? [[0, n]] : [[0, cut], [cut, n]]).map(([a, b]) => ops.slice(t, ...bounds(a!, b!))); // prettier-ignore
+              const parts = (
+                cut === 0
+                  ? [[0, n]]
+                  : [
+                      [0, cut],
+                      [cut, n],
+                    ]
+              ).map(([a, b]) => ops.slice(t, ...bounds(a!, b!)));
               const thin = rows.map(([a, b]) => ops.reshape(ops.slice(t, a, b), shape.toSpliced(axis, 1)));
               const twice = (u: Tensor): Tensor => ops.concat([u, u], { axis });
               return [

@@ -1,6 +1,7 @@
 /**
- * Every WGSL kernel, executed: each op on each of its samples against the f64 reference, in the schedule for software adapters
- * and in the one for GPUs, with canaries behind every buffer. Needs an adapter (tests/support/adapter.ts finds one).
+ * Every WGSL kernel, executed: each op on each of its samples against the f64 reference, in the schedule for software
+ * adapters and in the one for GPUs, with canaries behind every buffer. Needs an adapter (tests/support/adapter.ts finds
+ * one).
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { device, type Device } from "../../engine/device.ts";

@@ -1,7 +1,7 @@
 /**
- * Every op on every sample: the type rule against what comes out, the reference in f32 against f64, first- and second-order
- * gradients in f64 (or the adjoint identity for linear ops), and the WebAssembly kernels against the reference, with canaries
- * behind every buffer. The WGSL kernels run through the same samples in ops-webgpu.test.ts.
+ * Every op on every sample: the type rule against what comes out, the reference in f32 against f64, first- and
+ * second-order gradients in f64 (or the adjoint identity for linear ops), and the WebAssembly kernels against the
+ * reference, with canaries behind every buffer. The WGSL kernels run through the same samples in ops-webgpu.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { device, type Device } from "../../engine/device.ts";

@@ -1,6 +1,6 @@
 /**
- * Properties of ops on random shapes, on every executor: broadcasting, products, indexing, softmax and formulas against loops
- * and identities that are written out here.
+ * Properties of ops on random shapes, on every executor: broadcasting, products, indexing, softmax and formulas against
+ * loops and identities that are written out here.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -92,7 +92,13 @@ describe("matmul", () => {
     await fc.assert(
       fc.asyncProperty(
         fc.record({ m: edge, n: edge, k: edge, batch: fc.constantFrom(1, 2, 3) }),
-        fc.record({ transA: fc.boolean(), transB: fc.boolean(), sharedA: fc.boolean(), sharedB: fc.boolean(), bias: fc.boolean() }), // prettier-ignore
+        fc.record({
+          transA: fc.boolean(),
+          transB: fc.boolean(),
+          sharedA: fc.boolean(),
+          sharedB: fc.boolean(),
+          bias: fc.boolean(),
+        }),
         seeds,
         async ({ m, n, k, batch }, { transA, transB, sharedA, sharedB, bias }, seed) => {
           const rng = new Rng(seed);
@@ -335,7 +341,8 @@ function detaches(formula: (inputs: readonly Expr[]) => Expr): boolean {
   return visit(formula([input(0), input(1), input(2)]));
 }
 
-// WGSL may assume that there is no NaN (its min and max may drop one): there it only must not reach what does not depend on it.
+// WGSL may assume that there is no NaN (its min and max may drop one): there it only must not reach what does not
+// depend on it.
 test("NaN goes through on the reference and on wasm, and nowhere reaches what does not depend on it", async () => {
   for (const on of [executors.reference, ...executors.kernels]) {
     const [total, product, rows, sums] = await valuesOn(on, (make) => {

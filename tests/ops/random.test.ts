@@ -12,12 +12,27 @@ beforeAll(async () => {
 });
 afterAll(() => executors.dispose());
 
-/** Key, counter and result of threefry2x32-20 from the known-answer tests (kat_vectors) of Random123, the authors' own code. */
+/**
+ * Key, counter and result of threefry2x32-20 from the known-answer tests (kat_vectors) of Random123, the authors' own
+ * code.
+ */
 const VECTORS: [key: [number, number], counter: [number, number], result: [number, number]][] = [
-  [[0, 0], [0, 0], [0x6b200159, 0x99ba4efe]],
-  [[0xffffffff, 0xffffffff], [0xffffffff, 0xffffffff], [0x1cb996fc, 0xbb002be7]],
-  [[0x13198a2e, 0x03707344], [0x243f6a88, 0x85a308d3], [0xc4923a9c, 0x483df7a0]],
-]; // prettier-ignore
+  [
+    [0, 0],
+    [0, 0],
+    [0x6b200159, 0x99ba4efe],
+  ],
+  [
+    [0xffffffff, 0xffffffff],
+    [0xffffffff, 0xffffffff],
+    [0x1cb996fc, 0xbb002be7],
+  ],
+  [
+    [0x13198a2e, 0x03707344],
+    [0x243f6a88, 0x85a308d3],
+    [0xc4923a9c, 0x483df7a0],
+  ],
+];
 
 describe("Threefry", () => {
   test.each(VECTORS)("key %j, counter %j", (key, counter, expected) => {
@@ -67,7 +82,9 @@ describe("on devices", () => {
     );
   });
   test("10,000 uniform numbers look uniform", async () => {
-    const [u] = await valuesOn(executors.kernels[0]!, () => [randomUniform(new Rng(5), [10_000], { device: executors.kernels[0]! })]); // prettier-ignore
+    const [u] = await valuesOn(executors.kernels[0]!, () => [
+      randomUniform(new Rng(5), [10_000], { device: executors.kernels[0]! }),
+    ]);
     const counts = new Array<number>(10).fill(0);
     for (const v of u!) counts[Math.floor(10 * v)]!++;
     const chiSquare = counts.reduce((total, n) => total + (n - 1000) ** 2 / 1000, 0);

@@ -1,4 +1,7 @@
-/** Reductions on random shapes and axes against loops, and masked reductions: what a mask excludes has no influence at all. */
+/**
+ * Reductions on random shapes and axes against loops, and masked reductions: what a mask excludes has no influence at
+ * all.
+ */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { grad, type ReduceOptions, type Tensor } from "../../engine/index.ts";
@@ -105,7 +108,8 @@ describe("reductions", () => {
           grad((t: Tensor) => ops.max(t))(make(x, shape)),
           grad((t: Tensor) => ops.min(t))(make(x, shape)),
         ]);
-        const share = (extreme: number): number[] => x.map((v) => Number(v === extreme) / x.filter((w) => w === extreme).length); // prettier-ignore
+        const share = (extreme: number): number[] =>
+          x.map((v) => Number(v === extreme) / x.filter((w) => w === extreme).length);
         expect(difference(ofMax!, share(Math.max(...x)))).toBeLessThan(1e-12);
         expect(difference(ofMin!, share(Math.min(...x)))).toBeLessThan(1e-12);
       }),

@@ -1,6 +1,6 @@
 /**
- * What README, llms.txt and docs/ say is true: the paths that they name exist, line counts are about right, programs do what the text under
- * them shows, and the diffs still fit the files that they change.
+ * What README, llms.txt and docs/ say is true: the paths that they name exist, line counts are about right, programs do
+ * what the text under them shows, and the diffs still fit the files that they change.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

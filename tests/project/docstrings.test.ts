@@ -37,7 +37,9 @@ function exportsOf(file: string): Map<string, Declaration> {
   return found;
 }
 
-/** Whether a comment for editors ends right above the (first) declaration; a file's own, which is above all, is none. */
+/**
+ * Whether a comment for editors ends right above the (first) declaration; a file's own, which is above all, is none.
+ */
 function hasText({ name, file }: Declaration): boolean {
   const text = readSource(file);
   const before = text.slice(0, text.search(new RegExp(`^export [\\w* ]*\\b${name}\\b`, "m")));

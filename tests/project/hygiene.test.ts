@@ -1,4 +1,7 @@
-/** What must not get into the repository: switched-off checks, unfinished work, traces of the machine that it was written on. */
+/**
+ * What must not get into the repository: switched-off checks, unfinished work, traces of the machine that it was
+ * written on.
+ */
 import { describe, expect, it } from "vitest";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Every line has at most 120 columns and is laid out by prettier. A folder where that does not hold yet has a ceiling, which is
- * the number of exceptions that it holds now: whoever removes some lowers it, and nobody raises it.
+ * Every line has at most 120 columns and is laid out by prettier. A folder where that does not hold yet has a ceiling,
+ * which is the number of exceptions that it holds now: whoever removes some lowers it, and nobody raises it.
  */
 import { describe, expect, it } from "vitest";
 import { projectFiles, readSource } from "./sources.ts";
@@ -34,20 +34,15 @@ const CEILINGS: Readonly<Record<string, Count>> = {
   engine: { long: 0, ignored: 1 },
   environments: { long: 27, ignored: 0 },
   scripts: { long: 56, ignored: 52 },
-  "tests/bench": { long: 3, ignored: 5 },
-  "tests/browser": { long: 23, ignored: 12 },
-  "tests/engine": { long: 19, ignored: 7 },
-  "tests/environments": { long: 3, ignored: 3 },
+  "tests/engine": { long: 3, ignored: 0 },
   "tests/kernels": { long: 7, ignored: 3 },
-  "tests/learn": { long: 5, ignored: 6 },
-  "tests/nn": { long: 39, ignored: 29 },
-  "tests/node": { long: 67, ignored: 47 },
-  "tests/ops": { long: 22, ignored: 20 },
-  "tests/project": { long: 5, ignored: 1 },
-  "tests/rl": { long: 472, ignored: 487 },
-  "tests/scripts": { long: 6, ignored: 7 },
-  "tests/support": { long: 54, ignored: 53 },
-  "tests/tools": { long: 22, ignored: 15 },
+  "tests/nn": { long: 4, ignored: 0 },
+  "tests/node": { long: 32, ignored: 23 },
+  "tests/project": { long: 0, ignored: 1 },
+  "tests/rl": { long: 93, ignored: 110 },
+  "tests/scripts": { long: 2, ignored: 0 },
+  "tests/support": { long: 53, ignored: 52 },
+  "tests/tools": { long: 21, ignored: 15 },
 };
 
 /** The folder that a file is counted in: the first part of its path, or the first two in `tests/`. */

@@ -20,7 +20,10 @@ export function projectFiles(folder: string = ROOT): string[] {
 export const isTypeScript = (path: string): boolean => path.endsWith(".ts");
 export const readSource = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
-/** `import … from "x"`, `export … from "x"` and `import "x"` at the start of a line, where prettier puts every statement. */
+/**
+ * `import … from "x"`, `export … from "x"` and `import "x"` at the start of a line, where prettier puts every
+ * statement.
+ */
 const STATEMENT = /^(?:import|export)\s(?:[^"'`;=()]*?\sfrom\s)?"([^"]+)"/gm;
 /** `import("x")`, in types, too. */
 const CALL = /\bimport\(\s*(?:\/\*.*?\*\/\s*)*"([^"]+)"/g;

@@ -1,10 +1,28 @@
 /**
- * Estimators where goldens and random batches do not look: defaults, empty and single groups, rollouts without a token, anchors,
- * milestones. Each of these was found by `npm run mutate`: before it was here, an edit of that place went unnoticed.
+ * Estimators where goldens and random batches do not look: defaults, empty and single groups, rollouts without a token,
+ * anchors, milestones. Each of these was found by `npm run mutate`: before it was here, an edit of that place went
+ * unnoticed.
  */
 import { moments } from "../../rl/episode/groups.ts";
 import { describe, expect, it } from "vitest";
-import { ADVANTAGES, type AdvantageEstimator, gae, gdpo, gigpo, gpg, grpo, maxRl, milestone, opo, optimalTokenBaseline, rae, reinforcePlusPlusBaseline, remax, vapo, vtrace } from "../../rl/methods/advantages/index.ts"; // prettier-ignore
+import {
+  ADVANTAGES,
+  type AdvantageEstimator,
+  gae,
+  gdpo,
+  gigpo,
+  gpg,
+  grpo,
+  maxRl,
+  milestone,
+  opo,
+  optimalTokenBaseline,
+  rae,
+  reinforcePlusPlusBaseline,
+  remax,
+  vapo,
+  vtrace,
+} from "../../rl/methods/advantages/index.ts";
 import { anchorOf } from "../../rl/methods/advantages/steps.ts";
 import { fracWithoutSpread, isWithoutSpread, rowsWithoutSpread } from "../../rl/episode/groups.ts";
 import { whitening } from "../../rl/methods/advantages/estimator.ts";
@@ -19,7 +37,13 @@ const near = (actual: ArrayLike<number>, expected: readonly number[], digits = 1
 };
 /** One action of `tokens` tokens. */
 const actor = (reward: number, group = 0, tokens = 1): Trajectory =>
-  episode([["prompt", [1]], ["action", Array.from({ length: tokens }, () => 2)]], { reward, group, stepRewards: [reward] }); // prettier-ignore
+  episode(
+    [
+      ["prompt", [1]],
+      ["action", Array.from({ length: tokens }, () => 2)],
+    ],
+    { reward, group, stepRewards: [reward] },
+  );
 const first = (estimator: AdvantageEstimator, batch: readonly Trajectory[], signals?: TokenStatistics): number[] =>
   estimator.estimate(batch, signals).perToken.map((row) => row[1] ?? 0);
 
@@ -72,7 +96,11 @@ describe("statistics", () => {
   });
 
   it("whitened baselines: groups without spread do not count", () => {
-    near(first(reinforcePlusPlusBaseline(), [actor(0), actor(2), actor(1, 1), actor(1, 1)]), [-Math.SQRT1_2, Math.SQRT1_2, 0, 0], 7); // prettier-ignore
+    near(
+      first(reinforcePlusPlusBaseline(), [actor(0), actor(2), actor(1, 1), actor(1, 1)]),
+      [-Math.SQRT1_2, Math.SQRT1_2, 0, 0],
+      7,
+    );
   });
 
   it("a batch's deviation: of what can be scored, eps added; nothing to score gives 0", () => {
@@ -81,8 +109,18 @@ describe("statistics", () => {
     near(first(grpo({ scale: "batch", eps: 0.5 }), batch), [-1 / (std + 0.5), 1 / (std + 0.5), 0, 0, 0]);
     for (const eps of [0, 1e-4]) {
       const none = grpo({ scale: "batch", eps });
-      for (const batch of [[NaN, NaN], [3, NaN], [3, 3]]) expect(first(none, batch.map((r) => actor(r)))).toEqual([0, 0]);
-    } // prettier-ignore
+      for (const batch of [
+        [NaN, NaN],
+        [3, NaN],
+        [3, 3],
+      ])
+        expect(
+          first(
+            none,
+            batch.map((r) => actor(r)),
+          ),
+        ).toEqual([0, 0]);
+    }
   });
 
   it("critics: returns are there although one rollout has none", () => {
@@ -101,7 +139,12 @@ describe("one group", () => {
 
   it("GRPO with singletons as they are: they keep their reward, groups without spread are still exactly 0", () => {
     const raw = grpo({ singleton: "raw" });
-    expect(first(raw, [actor(0.7), actor(0.1, 1), actor(0.1, 1), actor(0.1, 1)])).toEqual([first(raw, [actor(0.7)])[0], 0, 0, 0]); // prettier-ignore
+    expect(first(raw, [actor(0.7), actor(0.1, 1), actor(0.1, 1), actor(0.1, 1)])).toEqual([
+      first(raw, [actor(0.7)])[0],
+      0,
+      0,
+      0,
+    ]);
     expect(first(raw, [actor(0.7)])[0]).not.toBe(0);
     expect(first(grpo(), [actor(0.7)])).toEqual([0]);
   });
@@ -114,7 +157,10 @@ describe("one group", () => {
   });
 
   it("GDPO: components that cancel give exactly 0; of no episode at all no share is without spread", () => {
-    const batch = [[1, 0], [0, 1]].map(([a, b]) => ({ ...actor(1), rewardParts: { a: a!, b: b! } })); // prettier-ignore
+    const batch = [
+      [1, 0],
+      [0, 1],
+    ].map(([a, b]) => ({ ...actor(1), rewardParts: { a: a!, b: b! } }));
     expect(first(gdpo(), batch)).toEqual([0, 0]);
     expect(gdpo().estimate(batch).fracRewardZeroStd).toBe(0);
     expect(gdpo().estimate([]).fracRewardZeroStd).toBe(0);
@@ -146,7 +192,11 @@ describe("one group", () => {
     });
     const values = [Float64Array.of(NaN, 0, 0, 0)];
     const monteCarlo = gae({ lambda: 1, whiten: false }).estimate([tokens([1, 2, 4])], { values });
-    near(vapo({ alpha: 1e6, whiten: false }).estimate([tokens([1, 2, 4])], { values }).perToken[0]!, [...monteCarlo.perToken[0]!], 4); // prettier-ignore
+    near(
+      vapo({ alpha: 1e6, whiten: false }).estimate([tokens([1, 2, 4])], { values }).perToken[0]!,
+      [...monteCarlo.perToken[0]!],
+      4,
+    );
     // Ratios ½ and λ .8: c = .4, δ = ½r, v_2 = 2, v_1 = 1 + .4·2, v_0 = ½ + .4·1.8
     const logProbs = [Float64Array.of(NaN, ...[-1, -1, -1].map((lp) => lp + Math.log(0.5)))];
     const { returns } = vtrace({ lambda: 0.8 }).estimate([tokens([1, 2, 4])], { values, logProbs });
@@ -156,7 +206,16 @@ describe("one group", () => {
 
 describe("steps", () => {
   it("GiGPO: what was seen before a turn: the prompt, then the answer to the turn before", () => {
-    const t = episode([["prompt", [1, 9]], ["scaffold", [8]], ["thought", [3]], ["action", [2]], ["observation", [4, 5]], ["action", [2]], ["observation", [6]], ["action", [2]]]); // prettier-ignore
+    const t = episode([
+      ["prompt", [1, 9]],
+      ["scaffold", [8]],
+      ["thought", [3]],
+      ["action", [2]],
+      ["observation", [4, 5]],
+      ["action", [2]],
+      ["observation", [6]],
+      ["action", [2]],
+    ]);
     expect([0, 1, 2].map((turn) => anchorOf(t, turn))).toEqual(["1 9", "4 5", "6"]);
     // A row that goes on from turn 1 begins with what was seen until then.
     const later = emptyStream();
@@ -206,12 +265,29 @@ describe("steps", () => {
       { ...alone, reward: 1, stepRewards: [0, 0, 1] },
       { ...helped, stepRewards: [0, 0, 0] },
     ];
-    near(gigpo({ gamma: 1 }).estimate(batch).perToken.map((row) => row[2]!), [1, -1]); // prettier-ignore
+    near(
+      gigpo({ gamma: 1 })
+        .estimate(batch)
+        .perToken.map((row) => row[2]!),
+      [1, -1],
+    );
   });
 
   it("GiGPO: a turn's reward is that of its tokens alone, whatever the number of turns and tokens", () => {
     const of = (stepRewards: number[], tokens: number): Trajectory =>
-      episode([["prompt", [1]], ...stepRewards.flatMap((_, turn) => [["action", Array<number>(tokens).fill(2)], ["observation", [turn, stepRewards.length]]] as const)], { stepRewards, reward: stepRewards.reduce((a, b) => a + b, 0) }); // prettier-ignore
+      episode(
+        [
+          ["prompt", [1]],
+          ...stepRewards.flatMap(
+            (_, turn) =>
+              [
+                ["action", Array<number>(tokens).fill(2)],
+                ["observation", [turn, stepRewards.length]],
+              ] as const,
+          ),
+        ],
+        { stepRewards, reward: stepRewards.reduce((a, b) => a + b, 0) },
+      );
     // From the common prompt: ½·1 and 2. Episodes 1 and 2.
     near(first(gigpo({ gamma: 0.5 }), [of([0, 1], 1), of([2], 3)]), [-0.5 - 0.75, 0.5 + 0.75]);
   });
@@ -224,13 +300,31 @@ describe("steps", () => {
 
   it("milestones in any order; the reward of one is its step's if positive, else 1", () => {
     const of = (stepRewards: number[]): Trajectory =>
-      episode([["prompt", [1]], ...stepRewards.flatMap((_, turn) => [["action", [2]], ["observation", [turn]]] as const)], { stepRewards, reward: 0 }); // prettier-ignore
+      episode(
+        [
+          ["prompt", [1]],
+          ...stepRewards.flatMap(
+            (_, turn) =>
+              [
+                ["action", [2]],
+                ["observation", [turn]],
+              ] as const,
+          ),
+        ],
+        { stepRewards, reward: 0 },
+      );
     const estimate = (rewards: number[], milestones?: () => number[]): number[] => {
       const batch = [of(rewards), of([0, 0, 0])];
-      const options = { gamma: 0.5, ...(milestones ? { milestones: (t: Trajectory) => (t === batch[0] ? milestones() : []) } : {}) }; // prettier-ignore
-      return [...milestone(options).estimate(batch).perToken[0]!].filter((_, t) => batch[0]!.stream.roles[t] === "action"); // prettier-ignore
+      const options = {
+        gamma: 0.5,
+        ...(milestones ? { milestones: (t: Trajectory) => (t === batch[0] ? milestones() : []) } : {}),
+      };
+      return [...milestone(options).estimate(batch).perToken[0]!].filter(
+        (_, t) => batch[0]!.stream.roles[t] === "action",
+      );
     };
-    // Reward .25 at turn 1: .125 and .25 in the first segment, where the other has three zeros; the last step is 0 in the second.
+    // Reward .25 at turn 1: .125 and .25 in the first segment, where the other has three zeros; the last step is 0 in
+    // the second.
     const mean = (0.125 + 0.25) / 5;
     near(estimate([0, 0.25, 0]), [0.125 - mean, 0.25 - mean, 0]);
     // Turns 2 and 0, without rewards: 1 | ½ 1; the other's zeros are all in the first segment.

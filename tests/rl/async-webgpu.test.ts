@@ -1,6 +1,6 @@
 /**
- * A learner on WebGPU whose episodes are played by threads on WebAssembly: two executors, so the same weights give log-probabilities that
- * differ by rounding. A correction weighs by that difference, and the metrics show it.
+ * A learner on WebGPU whose episodes are played by threads on WebAssembly: two executors, so the same weights give
+ * log-probabilities that differ by rounding. A correction weighs by that difference, and the metrics show it.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { threadWorkers } from "../../node/threads.ts";
@@ -19,7 +19,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => gpu.dispose());
 
-it("trains; at age 0 sampler and learner differ by rounding, later by what was learnt, and TIS weighs by it", async () => {
+it("trains; sampler and learner differ by rounding at age 0, later by what was learnt; TIS weighs", async () => {
   const model = toyModel(gpu);
   const objective = { ...toyObjective, importanceCorrection: importanceCorrection({ max: 2 }) };
   const options = { ...toyRlOptions(model, { steps: 4, objective }), workers: threadWorkers(1, { module }) };
@@ -27,9 +27,10 @@ it("trains; at age 0 sampler and learner differ by rounding, later by what was l
   const reports = await reportsOf(trainRlAsync({ ...options, maxStaleness: 1, schedule: "fixed" }));
   expect(reports.map(({ metrics }) => metrics["async/staleness_max"])).toEqual([0, 1, 1, 1]);
   const largest = reports.map(({ rows, scores }) => {
-    const differences = rows.flatMap(
-      ({ trajectory: { stream } }, i) =>
-      stream.versions.flatMap((v, t) => (v < 0 || Number.isNaN(scores.logProbs[i]![t]!) ? [] : [scores.logProbs[i]![t]! - stream.oldLogProbs[t]!])), // prettier-ignore
+    const differences = rows.flatMap(({ trajectory: { stream } }, i) =>
+      stream.versions.flatMap((v, t) =>
+        v < 0 || Number.isNaN(scores.logProbs[i]![t]!) ? [] : [scores.logProbs[i]![t]! - stream.oldLogProbs[t]!],
+      ),
     );
     expect(differences.length).toBeGreaterThan(10);
     return Math.max(...differences.map(Math.abs));
@@ -37,7 +38,8 @@ it("trains; at age 0 sampler and learner differ by rounding, later by what was l
   expect(largest[0]).toBeGreaterThan(0);
   expect(largest[0]).toBeLessThan(1e-4);
   for (const { step, metrics } of reports) {
-    for (const name of ["loss", "reward", "grad_norm", "rollout_corr/kl"]) expect(metrics[name], name).toSatisfy(Number.isFinite); // prettier-ignore
+    for (const name of ["loss", "reward", "grad_norm", "rollout_corr/kl"])
+      expect(metrics[name], name).toSatisfy(Number.isFinite);
     if (step === 0) expect(Math.abs(metrics["rollout_corr/kl"]!)).toBeLessThan(1e-4);
     else {
       expect(largest[step]).toBeGreaterThan(1e-3);

@@ -20,7 +20,11 @@ beforeAll(async () => {
 afterAll(() => device.dispose());
 
 /** Workers that write down what they are sent. */
-function scribes(count: number): { readonly workers: RolloutWorkers; readonly heard: ToWorker[][]; readonly events: WorkerEvents[] } {
+function scribes(count: number): {
+  readonly workers: RolloutWorkers;
+  readonly heard: ToWorker[][];
+  readonly events: WorkerEvents[];
+} {
   const heard: ToWorker[][] = [];
   const events: WorkerEvents[] = [];
   const start = (_: number, __: WorkerSetup, own: WorkerEvents): ReturnType<RolloutWorkers["start"]> => {
@@ -30,7 +34,7 @@ function scribes(count: number): { readonly workers: RolloutWorkers; readonly he
     return { post: (message) => void mine.push(message), terminate: () => Promise.resolve() };
   };
   return { workers: { count, start }, heard, events };
-} // prettier-ignore
+}
 
 const setup = (): WorkerSetup => ({
   config: endingModel(device).config,
@@ -43,7 +47,9 @@ const policy = (version: number): Policy => ({ version, weights: [] });
 /** The same task as often as it is asked for, as a curriculum does. */
 const request = { spec: toySpec(letters(2)), options: {}, seed: 7, group: 0, rng: new Rng(1) };
 const spoken = (messages: readonly ToWorker[]): string[] =>
-  messages.map((message) => (message.kind === "policy" ? `policy ${message.policy.version}` : `play ${message.jobs.map((job) => job.id).join()}`)); // prettier-ignore
+  messages.map((message) =>
+    message.kind === "policy" ? `policy ${message.policy.version}` : `play ${message.jobs.map((job) => job.id).join()}`,
+  );
 
 describe("WorkerPool", () => {
   it("what a dead worker had of several steps is played by the versions that it was to be played by", async () => {
@@ -97,7 +103,11 @@ describe("WorkerPool", () => {
 
 /** Web Workers that hear, and say nothing. */
 const silent = (sent: unknown[] = []): RolloutWorkers =>
-  messageWorkers(2, () => ({ postMessage: (message) => void sent.push(message), addEventListener: () => {}, terminate: () => {} })); // prettier-ignore
+  messageWorkers(2, () => ({
+    postMessage: (message) => void sent.push(message),
+    addEventListener: () => {},
+    terminate: () => {},
+  }));
 const runWith = (workers: RolloutWorkers, own: Partial<AsyncRlOptions>): Promise<unknown> =>
   reportsOf(trainRlAsync({ ...toyRlOptions(endingModel(device)), workers, maxStaleness: 0, ...own }));
 
@@ -131,7 +141,10 @@ describe("messages", () => {
 });
 
 it("what lies unread when a step begins is read first, so that the oldest groups are taken", async () => {
-  /** Both play in no time. What the first says is heard at once, what the second says when the event loop turns after `speak`. */
+  /**
+   * Both play in no time. What the first says is heard at once, what the second says when the event loop turns after
+   * `speak`.
+   */
   const unsaid: (() => void)[] = [];
   const speak = (): void => void setImmediate(() => unsaid.splice(0).forEach((say) => say()));
   const start = (index: number, _: WorkerSetup, { receive }: WorkerEvents): ReturnType<RolloutWorkers["start"]> => {
@@ -149,14 +162,18 @@ it("what lies unread when a step begins is read first, so that the oldest groups
       terminate: () => Promise.resolve(),
     };
   };
-  const options = { ...toyRlOptions(endingModel(device), { steps: 4, groups: 4, groupSize: 1 }), workers: { count: 2, start } }; // prettier-ignore
+  const options = {
+    ...toyRlOptions(endingModel(device), { steps: 4, groups: 4, groupSize: 1 }),
+    workers: { count: 2, start },
+  };
   const ages: number[] = [];
   for await (const { step, metrics } of trainRlAsync({ ...options, maxStaleness: 2 })) {
     ages.push(metrics["async/staleness_mean"]!);
     if (step === 1) break;
     speak();
   }
-  // Of the 12 groups that could be begun at first, step 0 takes four of the first worker's six, and step 1 those of the second: with
-  // the two that are left and two that are begun in step 1 it could have had younger ones, and the others would have aged.
+  // Of the 12 groups that could be begun at first, step 0 takes four of the first worker's six, and step 1 those of the
+  // second: with the two that are left and two that are begun in step 1 it could have had younger ones, and the others
+  // would have aged.
   expect(ages).toEqual([0, 1]);
 });

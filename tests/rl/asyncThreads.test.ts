@@ -1,6 +1,6 @@
 /**
- * Asynchronous training with threads of Node: the synchronous run at staleness 0, also when threads are killed; no finished episode is lost;
- * threads play while the learner computes; and the process ends when the run does.
+ * Asynchronous training with threads of Node: the synchronous run at staleness 0, also when threads are killed; no
+ * finished episode is lost; threads play while the learner computes; and the process ends when the run does.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -32,7 +32,11 @@ beforeAll(async () => {
 afterAll(() => device.dispose());
 
 /** Threads of which one is killed whenever as many episodes have arrived as the list says. */
-function mortalThreads(count: number, deaths: readonly number[], seed: number): { readonly workers: RolloutWorkers; readonly arrived: TokenStream[]; readonly killed: () => number } {
+function mortalThreads(
+  count: number,
+  deaths: readonly number[],
+  seed: number,
+): { readonly workers: RolloutWorkers; readonly arrived: TokenStream[]; readonly killed: () => number } {
   const rng = new Rng(seed);
   const threads = new Map<number, Worker>();
   const inner = threadWorkers(count, { module, onStart: (thread, index) => void threads.set(index, thread) });
@@ -61,56 +65,68 @@ function mortalThreads(count: number, deaths: readonly number[], seed: number): 
     },
   };
   return { workers, arrived, killed: () => killed };
-} // prettier-ignore
+}
 
 describe("threads", () => {
-  it("staleness 0 is the synchronous run, bitwise, whoever is killed and when; no finished episode is lost", { timeout: TIMEOUT }, async () => {
-    const one = endingModel(device);
-    const sync = await reportsOf(trainRl(toyRlOptions(one, { steps: 5 })));
-    for (const [n, deaths] of [[], [-1, 4, 17], [1, 2, 29]].entries()) {
-      const other = endingModel(device);
-      const { workers, arrived, killed } = mortalThreads(2, deaths, n);
-      const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other, { steps: 5 }), workers, maxStaleness: 0, maxRestarts: 20 }));
-      expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
-      expect(reports.map((r) => r.rows)).toEqual(sync.map((r) => r.rows));
-      expect(await paramsOf(other)).toEqual(await paramsOf(one));
-      expect(killed()).toBe(deaths.length);
-      const restarts = reports.reduce((sum, { metrics }) => sum + metrics["async/restarts"]!, 0);
-      expect(restarts).toBeGreaterThanOrEqual(Math.min(1, deaths.length));
-      const learnt = new Set(reports.flatMap((r) => r.rows.map((e) => e.trajectory.stream)));
-      expect(arrived.every((stream) => learnt.has(stream))).toBe(true);
-      expect(arrived.length).toBe(5 * 6);
-    }
-  }); // prettier-ignore
+  it(
+    "staleness 0 is the synchronous run, bitwise, whoever is killed and when; no finished episode is lost",
+    { timeout: TIMEOUT },
+    async () => {
+      const one = endingModel(device);
+      const sync = await reportsOf(trainRl(toyRlOptions(one, { steps: 5 })));
+      for (const [n, deaths] of [[], [-1, 4, 17], [1, 2, 29]].entries()) {
+        const other = endingModel(device);
+        const { workers, arrived, killed } = mortalThreads(2, deaths, n);
+        const reports = await reportsOf(
+          trainRlAsync({ ...toyRlOptions(other, { steps: 5 }), workers, maxStaleness: 0, maxRestarts: 20 }),
+        );
+        expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
+        expect(reports.map((r) => r.rows)).toEqual(sync.map((r) => r.rows));
+        expect(await paramsOf(other)).toEqual(await paramsOf(one));
+        expect(killed()).toBe(deaths.length);
+        const restarts = reports.reduce((sum, { metrics }) => sum + metrics["async/restarts"]!, 0);
+        expect(restarts).toBeGreaterThanOrEqual(Math.min(1, deaths.length));
+        const learnt = new Set(reports.flatMap((r) => r.rows.map((e) => e.trajectory.stream)));
+        expect(arrived.every((stream) => learnt.has(stream))).toBe(true);
+        expect(arrived.length).toBe(5 * 6);
+      }
+    },
+  );
 
-  it("with staleness, killed at random: every group whole, every finished episode learnt from or too old", { timeout: TIMEOUT }, async () => {
-    const model = endingModel(device);
-    const { workers, arrived, killed } = mortalThreads(2, [3, 11, 20], 7);
-    const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(model, { steps: 6 }), workers, maxStaleness: 2, maxRestarts: 20 }));
-    expect(reports.length).toBe(6);
-    expect(killed()).toBe(3);
-    const dropped = reports.reduce((sum, { metrics }) => sum + metrics["async/dropped_episodes"]!, 0);
-    const learnt = new Set<TokenStream>();
-    const tasks = new Set<number>();
-    for (const { step, rows, metrics } of reports) {
-      const played = rows.map((row) => row.trajectory);
-      for (const group of [0, 1]) {
-        const members = played.filter((t) => t.group === group);
-        expect(members.length).toBe(3);
-        expect(new Set(members.map((t) => t.seed)).size).toBe(1);
-        tasks.add(members[0]!.seed);
+  it(
+    "with staleness, killed at random: every group whole, every finished episode learnt from or too old",
+    { timeout: TIMEOUT },
+    async () => {
+      const model = endingModel(device);
+      const { workers, arrived, killed } = mortalThreads(2, [3, 11, 20], 7);
+      const reports = await reportsOf(
+        trainRlAsync({ ...toyRlOptions(model, { steps: 6 }), workers, maxStaleness: 2, maxRestarts: 20 }),
+      );
+      expect(reports.length).toBe(6);
+      expect(killed()).toBe(3);
+      const dropped = reports.reduce((sum, { metrics }) => sum + metrics["async/dropped_episodes"]!, 0);
+      const learnt = new Set<TokenStream>();
+      const tasks = new Set<number>();
+      for (const { step, rows, metrics } of reports) {
+        const played = rows.map((row) => row.trajectory);
+        for (const group of [0, 1]) {
+          const members = played.filter((t) => t.group === group);
+          expect(members.length).toBe(3);
+          expect(new Set(members.map((t) => t.seed)).size).toBe(1);
+          tasks.add(members[0]!.seed);
+        }
+        for (const { stream } of played) {
+          learnt.add(stream);
+          for (const version of stream.versions) if (version >= 0) expect(step - version).toBeLessThanOrEqual(2);
+        }
+        expect(metrics["async/staleness_max"]).toBeLessThanOrEqual(2);
       }
-      for (const { stream } of played) {
-        learnt.add(stream);
-        for (const version of stream.versions) if (version >= 0) expect(step - version).toBeLessThanOrEqual(2);
-      }
-      expect(metrics["async/staleness_max"]).toBeLessThanOrEqual(2);
-    }
-    expect(tasks.size).toBe(12);
-    expect(learnt.size).toBe(36);
-    expect(arrived.filter((stream) => !learnt.has(stream)).length).toBe(dropped);
-    expect(arrived.length).toBe(36 + dropped);
-  }); // prettier-ignore
+      expect(tasks.size).toBe(12);
+      expect(learnt.size).toBe(36);
+      expect(arrived.filter((stream) => !learnt.has(stream)).length).toBe(dropped);
+      expect(arrived.length).toBe(36 + dropped);
+    },
+  );
 
   it("threads play while the learner's thread is busy", { timeout: TIMEOUT }, async () => {
     const env = { ...toySpec(letters(2)), name: "waiting" };
@@ -122,7 +138,8 @@ describe("threads", () => {
     const answers = join(folder, "answers");
     for await (const { step } of trainRlAsync({ ...options, maxStaleness: 2 })) {
       if (step > 0) continue;
-      // What was played so far is step 0. From here on the thread may play; this one lets nothing else run until it has.
+      // What was played so far is step 0. From here on the thread may play; this one lets nothing else run until it
+      // has.
       expect(existsSync(answers)).toBe(false);
       writeFileSync(join(folder, "go"), "");
       const until = performance.now() + 100_000;
@@ -146,7 +163,8 @@ it("message workers: the same over the ports of a page's workers", { timeout: TI
     // Unlike a port, a worker has no start, and tells of its errors.
     return {
       postMessage: (message: unknown) => port1.postMessage(message),
-      addEventListener: (type: string, listener: (event: never) => void) => port1.addEventListener(type, listener as (event: Event) => void), // prettier-ignore
+      addEventListener: (type: string, listener: (event: never) => void) =>
+        port1.addEventListener(type, listener as (event: Event) => void),
       terminate: () => port1.close(),
     };
   });
@@ -168,7 +186,11 @@ describe("a program with threads ends by itself", () => {
   const run = (how: string): Promise<{ code: number | null; text: string }> =>
     new Promise((done) => {
       // With a flag of the whole process, which threads may not be given.
-      const child = spawn(resolve("node_modules/.bin/tsx"), ["--max-old-space-size=2000", resolve("tests/support/asyncProgram.ts"), how], { timeout: TIMEOUT - 10_000 }); // prettier-ignore
+      const child = spawn(
+        resolve("node_modules/.bin/tsx"),
+        ["--max-old-space-size=2000", resolve("tests/support/asyncProgram.ts"), how],
+        { timeout: TIMEOUT - 10_000 },
+      );
       let text = "";
       child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
       child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));

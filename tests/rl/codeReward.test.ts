@@ -1,4 +1,7 @@
-/** The pure part of the code reward: finding the program, comparing values, partial credit, options. No program runs here. */
+/**
+ * The pure part of the code reward: finding the program, comparing values, partial credit, options. No program runs
+ * here.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -27,7 +30,12 @@ describe("extractCode", () => {
   });
   it("finds any program without fences that is put into a block", () => {
     const line = fc.string().filter((text) => !text.includes("`") && !text.includes("\n") && text.trim() !== "");
-    fc.assert(fc.property(fc.array(line, { minLength: 1 }), (lines) => extractCode(`a\n${block(lines.join("\n"))}\nb`) === lines.join("\n"))); // prettier-ignore
+    fc.assert(
+      fc.property(
+        fc.array(line, { minLength: 1 }),
+        (lines) => extractCode(`a\n${block(lines.join("\n"))}\nb`) === lines.join("\n"),
+      ),
+    );
   });
 });
 

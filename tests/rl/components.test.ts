@@ -1,6 +1,7 @@
 /**
- * Rewards of several components and what compares them (GDPO), baselines that remember (RAE), filtered rollouts as a policy gradient
- * (RFT), the mean over tasks, and rollouts that ran out of tokens. Numbers by TRL's formula, computed in another language.
+ * Rewards of several components and what compares them (GDPO), baselines that remember (RAE), filtered rollouts as a
+ * policy gradient (RFT), the mean over tasks, and rollouts that ran out of tokens. Numbers by TRL's formula, computed
+ * in another language.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -31,7 +32,13 @@ afterAll(() => device.dispose());
 
 /** Episodes of one trained token. */
 const scored = (group: number, parts: Record<string, number>): Trajectory =>
-  episode([["prompt", [1]], ["action", [2]]], { group, rewardParts: parts, reward: Object.values(parts).reduce((a, b) => a + b, 0) }); // prettier-ignore
+  episode(
+    [
+      ["prompt", [1]],
+      ["action", [2]],
+    ],
+    { group, rewardParts: parts, reward: Object.values(parts).reduce((a, b) => a + b, 0) },
+  );
 const advantagesOf = (batch: readonly Trajectory[], estimator = gdpo()): number[] =>
   estimator.estimate(batch).perToken.map((row) => row.at(-1)!);
 const near = (actual: readonly number[], expected: readonly number[]): void => {
@@ -40,7 +47,14 @@ const near = (actual: readonly number[], expected: readonly number[]): void => {
 };
 
 describe("GDPO", () => {
-  const table = [[1, 0.2], [0, 1], [1, 0.6], [0, 0.5], [0, 0.5], [1, 0]] as const; // prettier-ignore
+  const table = [
+    [1, 0.2],
+    [0, 1],
+    [1, 0.6],
+    [0, 0.5],
+    [0, 0.5],
+    [1, 0],
+  ] as const;
   const batch = table.map(([a, b], i) => scored(Math.floor(i / 3), { right: a, short: b }));
 
   it("is TRL's normalize_then_sum with weights 1 and .5", () => {
@@ -55,7 +69,12 @@ describe("GDPO", () => {
   });
 
   it("tells (0, 1) from (0, 2) in their groups, which GRPO does not: the paper's example", () => {
-    const two = [scored(0, { a: 0, b: 0 }), scored(0, { a: 0, b: 1 }), scored(1, { a: 0, b: 0 }), scored(1, { a: 1, b: 1 })]; // prettier-ignore
+    const two = [
+      scored(0, { a: 0, b: 0 }),
+      scored(0, { a: 0, b: 1 }),
+      scored(1, { a: 0, b: 0 }),
+      scored(1, { a: 1, b: 1 }),
+    ];
     near(advantagesOf(two), [-0.547680128, 0.547680128, -1.095360257, 1.095360257]);
     const [, low, , high] = advantagesOf(two, grpo({ eps: 0 }));
     expect(low).toBe(high);
@@ -72,7 +91,9 @@ describe("GDPO", () => {
 
   it("over tokens it is verl's whitening: mean 0 and deviation 1 over the trained tokens", () => {
     const rows = randomBatch(3);
-    const values = gdpo({ batch: "token" }).estimate(rows).perToken.flatMap((row) => [...row].filter((a) => a !== 0)); // prettier-ignore
+    const values = gdpo({ batch: "token" })
+      .estimate(rows)
+      .perToken.flatMap((row) => [...row].filter((a) => a !== 0));
     const mean = values.reduce((a, b) => a + b, 0) / values.length;
     const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / (values.length - 1);
     expect(mean).toBeCloseTo(0, 10);
@@ -94,11 +115,20 @@ describe("GDPO", () => {
   });
 
   it("refuses weights of what is no component, and is TRL's multi_objective_aggregation", () => {
-    expect(() => advantagesOf(batch, gdpo({ weights: { rigth: 1 } }))).toThrow('gdpo: a weight for "rigth", which is no component of the reward: right, short'); // prettier-ignore
-    const { objective } = objectiveFromGrpoConfig({ multi_objective_aggregation: "normalize_then_sum", mask_truncated_completions: true }); // prettier-ignore
+    expect(() => advantagesOf(batch, gdpo({ weights: { rigth: 1 } }))).toThrow(
+      'gdpo: a weight for "rigth", which is no component of the reward: right, short',
+    );
+    const { objective } = objectiveFromGrpoConfig({
+      multi_objective_aggregation: "normalize_then_sum",
+      mask_truncated_completions: true,
+    });
     expect([objective.advantage.name, objective.maskTruncated]).toEqual(["gdpo", true]);
-    expect(() => objectiveFromGrpoConfig({ multi_objective_aggregation: "normalize_then_sum", scale_rewards: "none" })).toThrow("scales by group and batch"); // prettier-ignore
-    expect(() => objectiveFromGrpoConfig({ multi_objective_aggregation: "both" })).toThrow("must be \"sum_then_normalize\" or \"normalize_then_sum\""); // prettier-ignore
+    expect(() =>
+      objectiveFromGrpoConfig({ multi_objective_aggregation: "normalize_then_sum", scale_rewards: "none" }),
+    ).toThrow("scales by group and batch");
+    expect(() => objectiveFromGrpoConfig({ multi_objective_aggregation: "both" })).toThrow(
+      'must be "sum_then_normalize" or "normalize_then_sum"',
+    );
   });
 
   it("components come from the option reward, go into the metrics, and through a saved replay buffer", async () => {
@@ -132,7 +162,12 @@ describe("groups to leave out and success are asked of the outcome, not of what 
   }));
 
   it("DAPO's drop, the refills and the replay buffer", () => {
-    const objective: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean", dropConstantGroups: true }; // prettier-ignore
+    const objective: Objective = {
+      advantage: grpo(),
+      policyLoss: ppoClip(),
+      aggregation: "token-mean",
+      dropConstantGroups: true,
+    };
     const isTrained = weighStep(objective, batch, 0).map((e) => e.wPolicy.some((w) => w !== 0));
     expect(isTrained).toEqual([false, false, false, true, true, true]);
     expect(informativeGroups(batch)).toBe(1);
@@ -191,8 +226,14 @@ describe("RAE", () => {
 
   it("is not told of what is replayed, and of what was played with help", async () => {
     const [seen, replay] = [rae({ decay: 0 }), new ReplayBuffer()];
-    const learner = { ...toyStep(device, { advantage: seen, policyLoss: ppoClip(), aggregation: "token-mean" }), replay }; // prettier-ignore
-    replay.add(randomBatch(1).map((t, i) => ({ ...t, group: 0, reward: 50 + i })), 0); // prettier-ignore
+    const learner = {
+      ...toyStep(device, { advantage: seen, policyLoss: ppoClip(), aggregation: "token-mean" }),
+      replay,
+    };
+    replay.add(
+      randomBatch(1).map((t, i) => ({ ...t, group: 0, reward: 50 + i })),
+      0,
+    );
     const fresh = randomBatch(2).map((t, i) => ({ ...t, group: i === 0 ? -1 : 0, reward: i === 0 ? 50 : 0.5 }));
     const kept = replay.state();
     const source = { play: () => Promise.resolve({ trajectories: fresh, metrics: {} }) };
@@ -216,10 +257,24 @@ it("RFT: the gradient is that of imitating what filterRollouts keeps", () => {
 });
 
 it("prompt-mean-token-mean: each task weighs the same, whatever its length (SkyRL)", () => {
-  const masks = [[true, true, true], [true, false, false], [true, true, false], [false, false, false]]; // prettier-ignore
+  const masks = [
+    [true, true, true],
+    [true, false, false],
+    [true, true, false],
+    [false, false, false],
+  ];
   const weights = aggregationWeights(masks, "prompt-mean-token-mean", { groups: [0, 0, 1, 2] });
-  expect(weights.map((row) => [...row])).toEqual([[1 / 8, 1 / 8, 1 / 8], [1 / 8, 0, 0], [1 / 4, 1 / 4, 0], [0, 0, 0]]); // prettier-ignore
-  const rows = weighStep({ advantage: grpo(), policyLoss: ppoClip(), aggregation: "prompt-mean-token-mean" }, randomBatch(2), 0); // prettier-ignore
+  expect(weights.map((row) => [...row])).toEqual([
+    [1 / 8, 1 / 8, 1 / 8],
+    [1 / 8, 0, 0],
+    [1 / 4, 1 / 4, 0],
+    [0, 0, 0],
+  ]);
+  const rows = weighStep(
+    { advantage: grpo(), policyLoss: ppoClip(), aggregation: "prompt-mean-token-mean" },
+    randomBatch(2),
+    0,
+  );
   const ofGroup = (group: number): number =>
     rows.reduce((s, e) => s + (e.trajectory.group === group ? e.wPolicy.reduce((a, b) => a + b, 0) : 0), 0);
   expect(ofGroup(0)).toBeCloseTo(0.5, 12);
@@ -232,7 +287,10 @@ it("rollouts that ran out of tokens: in the statistics and the world model, not 
   const rows = batch.flatMap((t, i) => (i < 2 ? forked(t, i) : [t])); // all rows of such a rollout
   const isCut = (t: Trajectory): boolean => t.stopReason === "max_tokens";
   for (const trajectories of [batch, rows]) {
-    const [whole, masked] = [weighStep(plain, trajectories, 0), weighStep({ ...plain, maskTruncated: true }, trajectories, 0)]; // prettier-ignore
+    const [whole, masked] = [
+      weighStep(plain, trajectories, 0),
+      weighStep({ ...plain, maskTruncated: true }, trajectories, 0),
+    ];
     masked.forEach((e, i) => {
       expect(e.advantages).toEqual(whole[i]!.advantages);
       expect(e.wWorld).toEqual(whole[i]!.wWorld);

@@ -12,7 +12,11 @@ import type { EpisodeRequest } from "../../rl/play/episode.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, type Part, toySpec } from "../support/rlToy.ts";
 
-const PLAYED: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]]]; // prettier-ignore
+const PLAYED: Part[] = [
+  ["prompt", [1]],
+  ["action", [2, 3]],
+  ["observation", [4]],
+];
 const rowsOf = (group: number, rewards: readonly number[], more: Partial<Trajectory> = {}): Trajectory[] =>
   rewards.map((reward) => episode(PLAYED, { group, reward, ...more }));
 const json = <T>(state: T): T => JSON.parse(JSON.stringify(state)) as T;
@@ -34,12 +38,18 @@ describe("temperature schedules", () => {
       }),
     );
     expect(temperatureSchedule({ from: 1, to: 0.25, steps: 2, shape: "exponential" })(1)).toBeCloseTo(0.5, 12);
-    expect(() => temperatureSchedule({ from: 1, to: 0, steps: 2 })).toThrow("to must be > 0, got 0"); // prettier-ignore
+    expect(() => temperatureSchedule({ from: 1, to: 0, steps: 2 })).toThrow("to must be > 0, got 0");
     expect(() => temperatureSchedule({ from: 1, to: 2, steps: 0 })).toThrow("steps must be an integer ≥ 1, got 0");
   });
 });
 
-const request = (group: number, rng: Rng = new Rng(group)): EpisodeRequest => ({ spec: toySpec(), options: {}, seed: group, group, rng }); // prettier-ignore
+const request = (group: number, rng: Rng = new Rng(group)): EpisodeRequest => ({
+  spec: toySpec(),
+  options: {},
+  seed: group,
+  group,
+  rng,
+});
 
 describe("ε-tool exploration", () => {
   const env = toySpec().make();
@@ -58,8 +68,16 @@ describe("ε-tool exploration", () => {
 
   it("0 never, 1 always; a schedule is asked with the step; what is forced already stays", () => {
     const count = (epsilon: number | ((step: number) => number), step = 0): number =>
-      share(50, (turn) => new Exploration({ epsilon, choose }).apply(request(1), step).forced!(turn, "", env) !== undefined); // prettier-ignore
-    expect([count(0), count(1), count((step) => (step > 2 ? 0 : 1), 2), count((step) => (step > 2 ? 0 : 1), 3)]).toEqual([0, 1, 1, 0]); // prettier-ignore
+      share(
+        50,
+        (turn) => new Exploration({ epsilon, choose }).apply(request(1), step).forced!(turn, "", env) !== undefined,
+      );
+    expect([
+      count(0),
+      count(1),
+      count((step) => (step > 2 ? 0 : 1), 2),
+      count((step) => (step > 2 ? 0 : 1), 3),
+    ]).toEqual([0, 1, 1, 0]);
     const given = { ...request(1), forced: (turn: number) => (turn === 0 ? "given" : undefined) };
     const forced = new Exploration({ epsilon: 1 }).apply(given, 0).forced!;
     expect([forced(0, "", env), forced(1, "", env)]).toEqual(["given", "b"]); // "b": the environment's random baseline
@@ -79,7 +97,9 @@ describe("dynamic sampling", () => {
         const calls: [number, number][] = [];
         const { trajectories, metrics } = await drawInformative(wanted, { maxRefills }, async (first, count) => {
           calls.push([first, count]);
-          return Array.from({ length: count }, (_, i) => rowsOf(first + i, hasSpread(first + i) ? [0, 1] : [1, 1])).flat(); // prettier-ignore
+          return Array.from({ length: count }, (_, i) =>
+            rowsOf(first + i, hasSpread(first + i) ? [0, 1] : [1, 1]),
+          ).flat();
         });
         const drawn = calls.reduce((n, [, count]) => n + count, 0);
         const kept = share(drawn, hasSpread) * drawn;
@@ -90,19 +110,28 @@ describe("dynamic sampling", () => {
         expect(calls.length - 1).toBeLessThanOrEqual(maxRefills);
         if (calls.length - 1 < maxRefills) expect(kept).toBeCloseTo(wanted, 9);
         // Each round asks for what is missing, under the next free numbers.
-        expect(trajectories.map((t) => t.group)).toEqual(Array.from({ length: 2 * drawn }, (_, i) => Math.floor(i / 2))); // prettier-ignore
+        expect(trajectories.map((t) => t.group)).toEqual(
+          Array.from({ length: 2 * drawn }, (_, i) => Math.floor(i / 2)),
+        );
         expect(informativeGroups(trajectories)).toBeCloseTo(kept, 9);
       }),
     );
-    await expect(drawInformative(1, { maxRefills: -1 }, async () => [])).rejects.toThrow("maxRefills must be an integer ≥ 0, got -1"); // prettier-ignore
-    await expect(drawInformative(1, { maxRounds: 1 } as object, async () => [])).rejects.toThrow("unknown option 'maxRounds'"); // prettier-ignore
+    await expect(drawInformative(1, { maxRefills: -1 }, async () => [])).rejects.toThrow(
+      "maxRefills must be an integer ≥ 0, got -1",
+    );
+    await expect(drawInformative(1, { maxRounds: 1 } as object, async () => [])).rejects.toThrow(
+      "unknown option 'maxRounds'",
+    );
   });
 });
 
 describe("retry with a prefix", () => {
   /** Group g needs `need[g]` given actions; at `whole[g]` the prefix is the whole solution. */
   async function retried(need: readonly number[], maxPrefix: number, whole = Infinity) {
-    const requests = need.flatMap((_, g) => [request(g, new Rng(1).split(2 * g)), request(g, new Rng(1).split(2 * g + 1))]); // prettier-ignore
+    const requests = need.flatMap((_, g) => [
+      request(g, new Rng(1).split(2 * g)),
+      request(g, new Rng(1).split(2 * g + 1)),
+    ]);
     const played = need.flatMap((n, g) => rowsOf(g, n === 0 ? [0, 1] : [0, 0], { seed: g }));
     const lengths: number[][] = need.map(() => []);
     const result = await retryWithPrefix(requests, played, { maxPrefix, action: () => "x" }, async (asked) =>
@@ -152,7 +181,11 @@ describe("retry with a prefix", () => {
 });
 
 const ARMS: readonly TaskChoice[] = ["easy", "half", "hard"].map((name) => ({ name }));
-const outcome = (choice: TaskChoice, success: number, seed = choice.seed ?? 0): TaskOutcome => ({ choice, seed, success }); // prettier-ignore
+const outcome = (choice: TaskChoice, success: number, seed = choice.seed ?? 0): TaskOutcome => ({
+  choice,
+  seed,
+  success,
+});
 
 describe("learnability", () => {
   const learnt = (rates: readonly number[], floor = 0.1): Learnability => {
@@ -169,13 +202,21 @@ describe("learnability", () => {
         expect(shares.reduce((a, b) => a + b, 0)).toBeCloseTo(1, 9);
         for (const s of shares) expect(s).toBeGreaterThanOrEqual(floor / p.length - 1e-12);
         const value = (k: number): number => p[k]! * (1 - p[k]!);
-        p.forEach((_, i) => p.forEach((__, j) => value(i) > value(j) && expect(shares[i]!).toBeGreaterThanOrEqual(shares[j]! - 1e-12))); // prettier-ignore
+        p.forEach((_, i) =>
+          p.forEach((__, j) => value(i) > value(j) && expect(shares[i]!).toBeGreaterThanOrEqual(shares[j]! - 1e-12)),
+        );
       }),
     );
     // .25 : .09 : 0 of what the floor leaves.
     const expected = [0.9 * (0.25 / 0.34), 0.9 * (0.09 / 0.34), 0].map((x) => x + 0.1 / 3);
-    learnt([0.5, 0.9, 1]).probabilities().forEach((s, k) => expect(s).toBeCloseTo(expected[k]!, 12)); // prettier-ignore
-    expect(learnt([0, 1, 0]).probabilities().map((s) => s.toFixed(6))).toEqual(Array(3).fill("0.333333")); // prettier-ignore
+    learnt([0.5, 0.9, 1])
+      .probabilities()
+      .forEach((s, k) => expect(s).toBeCloseTo(expected[k]!, 12));
+    expect(
+      learnt([0, 1, 0])
+        .probabilities()
+        .map((s) => s.toFixed(6)),
+    ).toEqual(Array(3).fill("0.333333"));
   });
 
   it("draws with these probabilities (χ², 2 degrees of freedom, 1 in 10,000)", () => {
@@ -193,7 +234,14 @@ describe("learnability", () => {
     const truth: Record<string, number> = { easy: 1, half: 0.5, hard: 0 };
     for (let i = 0; i < 300; i++) {
       const choice = curriculum.draw(rng.split(i));
-      const group = share(8, (k) => rng.split("play").split(8 * i + k).uniform() < truth[choice.name]!); // prettier-ignore
+      const group = share(
+        8,
+        (k) =>
+          rng
+            .split("play")
+            .split(8 * i + k)
+            .uniform() < truth[choice.name]!,
+      );
       curriculum.observe([outcome(choice, group)]);
     }
     const [easy, half, hard] = curriculum.probabilities() as [number, number, number];
@@ -206,14 +254,21 @@ describe("learnability", () => {
     const families = armsOf(gridworld, "family");
     expect(families.map((a) => a.name)).toEqual(gridworld.families.map((f) => f.name));
     const levels = armsOf(gridworld, "level", { levels: [1, 2] });
-    expect(levels.map((a) => a.name)).toEqual([...new Set(gridworld.families.map((f) => f.level))].filter((l) => l <= 2).toSorted((a, b) => a - b).map((l) => `level ${l}`)); // prettier-ignore
+    expect(levels.map((a) => a.name)).toEqual(
+      [...new Set(gridworld.families.map((f) => f.level))]
+        .filter((l) => l <= 2)
+        .toSorted((a, b) => a - b)
+        .map((l) => `level ${l}`),
+    );
     for (const arm of [...families, ...levels]) expect(() => gridworld.make(arm.options)).not.toThrow();
     expect(() => armsOf(gridworld, "family", { levels: [99, 100] })).toThrow("no family that the options admit");
     expect(() => new Learnability({ arms: [] })).toThrow("there are no tasks to choose from");
     expect(() => new Learnability({ arms: [...ARMS, ARMS[0]!] })).toThrow("two kinds of tasks have one name");
     expect(() => new Learnability({ arms: ARMS, floor: 2 })).toThrow("floor must be in [0, 1], got 2");
     expect(() => new Learnability({ arms: ARMS }).observe([outcome({ name: "other" }, 1)])).toThrow('told of "other"');
-    expect(() => new Learnability({ arms: ARMS }).restore({ rates: { easy: 1 } })).toThrow("expected a rate for each of easy, half, hard"); // prettier-ignore
+    expect(() => new Learnability({ arms: ARMS }).restore({ rates: { easy: 1 } })).toThrow(
+      "expected a rate for each of easy, half, hard",
+    );
     expect(() => drawIndex([0, 0], new Rng(0))).toThrow("not all 0");
   });
 });
@@ -259,17 +314,24 @@ describe("difficulty pools", () => {
     expect(curriculum.metrics()["curriculum/pool/normal"]).toBe(2);
     const draws = Array.from({ length: 4500 }, (_, i) => curriculum.draw(new Rng(i)).seed);
     // Weights 1 : 3 : .5, the 3 shared by two tasks.
-    [1, 1.5, 0.5, 1.5].forEach((w, k) => expect(Math.abs(draws.filter((s) => s === k + 1).length / 4500 - w / 4.5)).toBeLessThan(0.03)); // prettier-ignore
+    [1, 1.5, 0.5, 1.5].forEach((w, k) =>
+      expect(Math.abs(draws.filter((s) => s === k + 1).length / 4500 - w / 4.5)).toBeLessThan(0.03),
+    );
   });
 
   it("a retired pool is drawn from only if there is nothing else", () => {
-    const pools = [{ name: "open", from: 0, weight: 1 }, { name: "done", from: 0.8, weight: 0 }]; // prettier-ignore
+    const pools = [
+      { name: "open", from: 0, weight: 1 },
+      { name: "done", from: 0.8, weight: 0 },
+    ];
     const curriculum = new DifficultyPools({ tasks, pools, memory: 0 });
     curriculum.observe(tasks.slice(1).map((t) => outcome(t, 1)));
     expect(new Set(Array.from({ length: 30 }, (_, i) => curriculum.draw(new Rng(i)).seed))).toEqual(new Set([1]));
     curriculum.observe([outcome(tasks[0]!, 1)]);
     expect(new Set(Array.from({ length: 60 }, (_, i) => curriculum.draw(new Rng(i)).seed)).size).toBe(4);
-    expect(() => new DifficultyPools({ tasks, pools: pools.toReversed() })).toThrow("ascending order of from, the first at 0"); // prettier-ignore
+    expect(() => new DifficultyPools({ tasks, pools: pools.toReversed() })).toThrow(
+      "ascending order of from, the first at 0",
+    );
     expect(() => new DifficultyPools({ tasks: [] })).toThrow("there are no tasks");
   });
 });
@@ -289,7 +351,16 @@ describe("every curriculum", () => {
         for (let step = 0; step < 24; step++) {
           const [a, b] = [whole, resumed].map((c) => [0, 1].map((g) => c.draw(rng.split(2 * step + g))));
           expect(b).toEqual(a);
-          const outcomes = a!.map((choice, g) => outcome(choice, rng.split("o").split(2 * step + g).int(3) / 2, choice.seed ?? rng.split(step).int(50))); // prettier-ignore
+          const outcomes = a!.map((choice, g) =>
+            outcome(
+              choice,
+              rng
+                .split("o")
+                .split(2 * step + g)
+                .int(3) / 2,
+              choice.seed ?? rng.split(step).int(50),
+            ),
+          );
           for (const c of [whole, resumed]) c.observe(outcomes);
           if (step !== stop) continue;
           const state = json(resumed.state());

@@ -1,4 +1,7 @@
-/** The data options of `trainRl` on a toy world: alone, together, across a restart, and what stays as it is without them. */
+/**
+ * The data options of `trainRl` on a toy world: alone, together, across a restart, and what stays as it is without
+ * them.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
@@ -25,7 +28,8 @@ import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRu
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
 const episodesOf = ({ rows }: StepReport): Trajectory[] => rows.map((e) => e.trajectory);
-const play = async (overrides: Partial<RlOptions>): Promise<StepReport[]> => reportsOf(trainRl(toyRlOptions(endingModel(device), overrides))); // prettier-ignore
+const play = async (overrides: Partial<RlOptions>): Promise<StepReport[]> =>
+  reportsOf(trainRl(toyRlOptions(endingModel(device), overrides)));
 
 let device: Device;
 beforeAll(async () => {
@@ -41,7 +45,11 @@ const halfConstant = (): EnvironmentSpec => {
   const make = (): ReturnType<EnvironmentSpec["make"]> => {
     const both = [even.make(), odd.make()] as const;
     let chosen = both[0];
-    return { name: "toy", reset: (seed) => (chosen = both[seed % 2]!).reset(seed), step: (action) => chosen.step(action) }; // prettier-ignore
+    return {
+      name: "toy",
+      reset: (seed) => (chosen = both[seed % 2]!).reset(seed),
+      step: (action) => chosen.step(action),
+    };
   };
   return { ...even, make };
 };
@@ -51,7 +59,13 @@ const locked = (): EnvironmentSpec => ({
   ...toySpec(
     (() => {
       return (action, turn) => {
-        if (turn === 0) return { observation: action === "acde" ? "b" : "?", reward: 0, done: action !== "acde", info: { success: false } }; // prettier-ignore
+        if (turn === 0)
+          return {
+            observation: action === "acde" ? "b" : "?",
+            reward: 0,
+            done: action !== "acde",
+            info: { success: false },
+          };
         const success = /^[a-f]/.test(action);
         return { observation: "!", reward: Number(success), done: true, info: { success } };
       };
@@ -74,7 +88,11 @@ describe("without data options", () => {
     });
     const byHand = await rollout(endingModel(device), toyTemplate, requests, { maxActionTokens: 5, maxTurns: 3 });
     expect(episodesOf(report!)).toEqual(byHand);
-    expect(Object.keys(report!.metrics).filter((name) => /dynamic|expert_prefix|replay|curriculum|exploration|^temperature/.test(name))).toEqual([]); // prettier-ignore
+    expect(
+      Object.keys(report!.metrics).filter((name) =>
+        /dynamic|expert_prefix|replay|curriculum|exploration|^temperature/.test(name),
+      ),
+    ).toEqual([]);
   });
 });
 
@@ -116,7 +134,9 @@ describe("exploration", () => {
       rollout: { maxActionTokens: 5, maxTurns: 4 },
     });
     const trajectories = episodesOf(report!).filter((t) => t.stopReason === "completed");
-    expect(trajectories.some(({ stream }) => stream.roles.lastIndexOf("prompt") > stream.roles.indexOf("action"))).toBe(true); // prettier-ignore
+    expect(trajectories.some(({ stream }) => stream.roles.lastIndexOf("prompt") > stream.roles.indexOf("action"))).toBe(
+      true,
+    );
     for (const rollout of rolloutsOf(trajectories)) {
       const returns = returnsToGo(rewardsOfTokens(rollout, trajectories), 1);
       expect(returns).toEqual(rollout.tokens.map(({ turn }) => 2 ** 4 - 2 ** turn));
@@ -149,7 +169,9 @@ describe("dynamic sampling", () => {
       expect(metrics["dynamic_sampling/kept_groups"]).toBe(4);
       const drawn = new Set(rows.map((e) => e.trajectory.group)).size;
       expect(metrics["dynamic_sampling/drawn_groups"]).toBe(drawn);
-      const policy = new Set(rows.flatMap(({ trajectory, wPolicy }) => (wPolicy.some((w) => w !== 0) ? [trajectory.group] : []))); // prettier-ignore
+      const policy = new Set(
+        rows.flatMap(({ trajectory, wPolicy }) => (wPolicy.some((w) => w !== 0) ? [trajectory.group] : [])),
+      );
       const groupsWith = (has: (e: (typeof rows)[number]) => boolean): Set<number> =>
         new Set(rows.filter(has).map((e) => e.trajectory.group));
       const answered = groupsWith(({ trajectory }) => trajectory.stream.roles.includes("observation"));
@@ -169,7 +191,9 @@ describe("temperature", () => {
     const reports = await play({ temperature: temperatureSchedule({ from: 1.5, to: 0.5, steps: 2 }) });
     expect(reports.map(({ metrics }) => metrics["temperature"])).toEqual([1.5, 1, 0.5]);
     for (const report of reports) {
-      const recorded = episodesOf(report).flatMap(({ stream }) => stream.temperatures.filter((_, t) => stream.roles[t] === "action")); // prettier-ignore
+      const recorded = episodesOf(report).flatMap(({ stream }) =>
+        stream.temperatures.filter((_, t) => stream.roles[t] === "action"),
+      );
       expect(new Set(recorded)).toEqual(new Set([report.metrics["temperature"]]));
       expect(report.metrics["sampling/sampling_logp_difference/max"]).toBeLessThan(1e-5);
     }
@@ -187,7 +211,7 @@ describe("expert prefix", () => {
     expect([own!.length, prefixed!.length]).toEqual([18, 6 * helped]);
     expect(prefixed!.some((t) => t.reward === 1)).toBe(true);
     expect(metrics["reward"]).toBe(0); // of what was played without help
-    const trained = report!.rows.filter(({ wPolicy, advantages }) => wPolicy.some((w, t) => w * advantages[t]! !== 0)); // prettier-ignore
+    const trained = report!.rows.filter(({ wPolicy, advantages }) => wPolicy.some((w, t) => w * advantages[t]! !== 0));
     expect(trained.length).toBeGreaterThan(0);
     expect(trained.every((e) => isPrefixed(e.trajectory))).toBe(true);
     const key = toyTemplate.tokenizer.encode("acde");
@@ -226,7 +250,9 @@ describe("replay", () => {
     expect(second.metrics["policy_loss"]).toBeCloseTo(policyLossByHand(second), 5);
     expect(Math.abs(second.metrics["sampling/importance_sampling_ratio/max"]! - 1)).toBeGreaterThan(0.01);
     // Outcomes are those of this step's own episodes.
-    const rewards = episodesOf(second).slice(0, 15).map((t) => t.reward); // prettier-ignore
+    const rewards = episodesOf(second)
+      .slice(0, 15)
+      .map((t) => t.reward);
     expect(second.metrics["reward"]).toBeCloseTo(rewards.reduce((a, b) => a + b, 0) / 15, 12);
   });
 
@@ -238,8 +264,12 @@ describe("replay", () => {
 
   it("a loss without a ratio learns from them with a correction, by π/μ, and is refused without", async () => {
     const objective: Objective = { ...toyObjective, policyLoss: reinforce() };
-    await expect(play({ objective, replay: new ReplayBuffer() })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policies that wrote what is replayed"); // prettier-ignore
-    await expect(play({ objective, offPolicy: true })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the older policy of offPolicy"); // prettier-ignore
+    await expect(play({ objective, replay: new ReplayBuffer() })).rejects.toThrow(
+      "reinforce has no ratio, and nothing else makes up for the older policies that wrote what is replayed",
+    );
+    await expect(play({ objective, offPolicy: true })).rejects.toThrow(
+      "reinforce has no ratio, and nothing else makes up for the older policy of offPolicy",
+    );
     const tis: Objective = { ...objective, importanceCorrection: importanceCorrection({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["replay/groups"]).toBe(1);
@@ -275,7 +305,10 @@ describe("all of it", () => {
     const first = together();
     const half = toyRlOptions(endingModel(device), { ...first, steps: 2 });
     await reportsOf(trainRl(half));
-    const files = { ...(await modelToFiles(half.model)), ...(await optimizerToFiles(half.model.config, half.optimizer)) }; // prettier-ignore
+    const files = {
+      ...(await modelToFiles(half.model)),
+      ...(await optimizerToFiles(half.model.config, half.optimizer)),
+    };
     const state = JSON.stringify([first.curriculum.state(), first.replay.state()]);
 
     const model = modelFromFiles(files["config.json"] as string, files["model.safetensors"] as Uint8Array, device);
@@ -311,7 +344,10 @@ describe("all of it", () => {
     expect(kept.length).toBeGreaterThan(2);
     const logProb = async (): Promise<number> => {
       const rows = kept.map((trajectory) => rowOf(trajectory));
-      const { logProbs } = await score(model, rows, { padId: toyTemplate.padId, scored: ({ trajectory }, t) => trajectory.stream.roles[t] === "action" }); // prettier-ignore
+      const { logProbs } = await score(model, rows, {
+        padId: toyTemplate.padId,
+        scored: ({ trajectory }, t) => trajectory.stream.roles[t] === "action",
+      });
       return logProbs.reduce((sum, row) => sum + row.reduce((a, b) => a + (Number.isNaN(b) ? 0 : b), 0), 0);
     };
     const before = await logProb();
@@ -323,7 +359,9 @@ describe("all of it", () => {
 
 describe("what goes wrong", () => {
   it("is said in one clear error", async () => {
-    await expect(play({ dynamicSampling: {}, groupSize: 1 })).rejects.toThrow("dynamicSampling needs groups of at least 2, got groupSize 1"); // prettier-ignore
+    await expect(play({ dynamicSampling: {}, groupSize: 1 })).rejects.toThrow(
+      "dynamicSampling needs groups of at least 2, got groupSize 1",
+    );
     await expect(play({ dynamicSampling: { maxRefills: 0.5 } })).rejects.toThrow("maxRefills must be an integer ≥ 0");
     await expect(play({ expertPrefix: { maxPrefix: 0 } })).rejects.toThrow("maxPrefix must be an integer ≥ 1");
     await expect(play({ temperature: () => 1, rollout: { temperature: 1 } })).rejects.toThrow("give one of them");

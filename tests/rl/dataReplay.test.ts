@@ -7,13 +7,18 @@ import { ReplayBuffer, withReplayed } from "../../rl/tasks/replay.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { episode, type Part } from "../support/rlToy.ts";
 
-const PLAYED: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]]]; // prettier-ignore
+const PLAYED: Part[] = [
+  ["prompt", [1]],
+  ["action", [2, 3]],
+  ["observation", [4]],
+];
 const rowsOf = (group: number, rewards: readonly number[], more: Partial<Trajectory> = {}): Trajectory[] =>
   rewards.map((reward) => episode(PLAYED, { group, reward, ...more }));
 const json = <T>(state: T): T => JSON.parse(JSON.stringify(state)) as T;
 
 describe("replay", () => {
-  const seedsOf = (groups: readonly { trajectories: readonly Trajectory[] }[]): number[] => groups.map((g) => g.trajectories[0]!.seed); // prettier-ignore
+  const seedsOf = (groups: readonly { trajectories: readonly Trajectory[] }[]): number[] =>
+    groups.map((g) => g.trajectories[0]!.seed);
   const grouped = (rewards: readonly (readonly number[])[], first = 0): Trajectory[] =>
     rewards.flatMap((r, i) => rowsOf(i, r, { seed: first + i }));
 
@@ -42,7 +47,13 @@ describe("replay", () => {
           const rest = before.filter((g) => !drawn.includes(g));
           const key = (g: (typeof rest)[number]): number => (o.order === "fifo" ? -g.version : g.priority);
           for (const d of drawn) for (const r of rest) expect(key(d)).toBeGreaterThanOrEqual(key(r));
-          buffer.add(grouped(tops.map((top) => [0, top]), 10 * step), step); // prettier-ignore
+          buffer.add(
+            grouped(
+              tops.map((top) => [0, top]),
+              10 * step,
+            ),
+            step,
+          );
           expect(buffer.groups.length).toBeLessThanOrEqual(o.capacity);
           // Groups without spread ([0, 0]) are not kept.
           expect(buffer.groups.every((g) => g.trajectories[1]!.reward > 0)).toBe(true);
@@ -52,10 +63,19 @@ describe("replay", () => {
   });
 
   it("fifo: oldest first; priority: highest mean reward first, lowest dropped", () => {
-    const rewards = [[0, 1], [0, 3], [0, 2]]; // prettier-ignore
+    const rewards = [
+      [0, 1],
+      [0, 3],
+      [0, 2],
+    ];
     const fifo = new ReplayBuffer({ capacity: 2 });
     fifo.add(grouped(rewards), 0);
-    expect([seedsOf(fifo.groups), seedsOf(fifo.draw(1)), seedsOf(fifo.draw(1)), fifo.draw(1)]).toEqual([[1, 2], [1], [2], []]); // prettier-ignore
+    expect([seedsOf(fifo.groups), seedsOf(fifo.draw(1)), seedsOf(fifo.draw(1)), fifo.draw(1)]).toEqual([
+      [1, 2],
+      [1],
+      [2],
+      [],
+    ]);
     const priority = new ReplayBuffer({ capacity: 2, order: "priority", perStep: 2 });
     priority.add(grouped(rewards), 0);
     expect(seedsOf(priority.draw(1))).toEqual([1, 2]);
@@ -66,8 +86,16 @@ describe("replay", () => {
 
   it("survives JSON, unscorable rewards and token rewards included", () => {
     const buffer = new ReplayBuffer({ maxUses: 2 });
-    const rows = rowsOf(0, [0, 1, NaN], { tokenRewards: Float64Array.of(0, 0.5, NaN, 0), greedyReward: NaN, stepRewards: [NaN, 1], rollout: 3 }); // prettier-ignore
-    buffer.add(rows.map((row, i) => ({ ...row, rollout: i })), 4); // prettier-ignore
+    const rows = rowsOf(0, [0, 1, NaN], {
+      tokenRewards: Float64Array.of(0, 0.5, NaN, 0),
+      greedyReward: NaN,
+      stepRewards: [NaN, 1],
+      rollout: 3,
+    });
+    buffer.add(
+      rows.map((row, i) => ({ ...row, rollout: i })),
+      4,
+    );
     buffer.draw(5);
     expect(json(buffer.state())).toEqual(buffer.state()); // nothing is lost on the way
     const restored = new ReplayBuffer({ maxUses: 2 });
@@ -75,7 +103,11 @@ describe("replay", () => {
     expect(restored.state()).toEqual(buffer.state());
     const [group] = restored.draw(6);
     expect(group!.trajectories.map((t) => t.reward)).toEqual([0, 1, NaN]);
-    expect(group!.trajectories[0]).toMatchObject({ stepRewards: [NaN, 1], tokenRewards: [0, 0.5, NaN, 0], greedyReward: NaN }); // prettier-ignore
+    expect(group!.trajectories[0]).toMatchObject({
+      stepRewards: [NaN, 1],
+      tokenRewards: [0, 0.5, NaN, 0],
+      greedyReward: NaN,
+    });
     expect(group!.trajectories[0]!.stream).toEqual(rows[0]!.stream);
     expect(restored.groups).toEqual([]); // both uses are spent
   });
@@ -83,7 +115,12 @@ describe("replay", () => {
   it("joins a step under free group and rollout numbers", () => {
     const fresh = [...rowsOf(0, [0, 1]), ...rowsOf(2, [1, 0], { rollout: 9 })];
     const forked = [5, 5, 6].map((rollout, i) => episode(PLAYED, { group: 2, reward: i === 2 ? 1 : 0, rollout }));
-    const replayed = [forked, rowsOf(0, [2, 1])].map((trajectories, k) => ({ trajectories, version: 3 + k, priority: 0, uses: 0 })); // prettier-ignore
+    const replayed = [forked, rowsOf(0, [2, 1])].map((trajectories, k) => ({
+      trajectories,
+      version: 3 + k,
+      priority: 0,
+      uses: 0,
+    }));
     const { trajectories, metrics } = withReplayed(fresh, replayed, 6);
     expect(trajectories.map((t) => t.group)).toEqual([0, 0, 2, 2, 3, 3, 3, 4, 4]);
     expect(trajectories.map((t) => t.rollout)).toEqual([undefined, undefined, 9, 9, 10, 10, 11, undefined, undefined]);
@@ -105,16 +142,32 @@ describe("replay", () => {
 });
 
 describe("filtered rollouts", () => {
-  const ofLength = (length: number, more: Partial<Trajectory>): Trajectory => episode([["prompt", [1]], ["action", Array(length).fill(length)]], { reward: 1, ...more }); // prettier-ignore
+  const ofLength = (length: number, more: Partial<Trajectory>): Trajectory =>
+    episode(
+      [
+        ["prompt", [1]],
+        ["action", Array(length).fill(length)],
+      ],
+      { reward: 1, ...more },
+    );
 
   it("keep the shortest successes of each task, once each", () => {
     const all = [
-      ofLength(4, { seed: 0 }), ofLength(2, { seed: 0 }), ofLength(2, { seed: 0 }), ofLength(3, { seed: 0 }),
-      ofLength(1, { seed: 0, reward: 0 }), ofLength(1, { seed: 0, masked: true }), ofLength(1, { seed: 0, reward: NaN }),
-      ofLength(1, { seed: 0, info: { success: false } }), ofLength(2, { seed: 1, reward: 0, info: { success: true } }), ofLength(0, { seed: 1 }),
-    ]; // prettier-ignore
+      ofLength(4, { seed: 0 }),
+      ofLength(2, { seed: 0 }),
+      ofLength(2, { seed: 0 }),
+      ofLength(3, { seed: 0 }),
+      ofLength(1, { seed: 0, reward: 0 }),
+      ofLength(1, { seed: 0, masked: true }),
+      ofLength(1, { seed: 0, reward: NaN }),
+      ofLength(1, { seed: 0, info: { success: false } }),
+      ofLength(2, { seed: 1, reward: 0, info: { success: true } }),
+      ofLength(0, { seed: 1 }),
+    ];
     expect(filterRollouts(all, { perTask: 2 }).map((t) => all.indexOf(t))).toEqual([1, 3, 8]);
-    expect(filterRollouts(all, { perTask: Infinity, keep: (t) => t.reward > 0 }).map((t) => all.indexOf(t))).toEqual([0, 1, 3, 7]); // prettier-ignore
+    expect(filterRollouts(all, { perTask: Infinity, keep: (t) => t.reward > 0 }).map((t) => all.indexOf(t))).toEqual([
+      0, 1, 3, 7,
+    ]);
     expect(filterRollouts([])).toEqual([]);
     const rows = [2, 1].map((length) => ofLength(length, { rollout: 1 })); // a rewritten history
     expect(filterRollouts([...rows, ofLength(2, { rollout: 2 })], { perTask: 1 })).toEqual([
@@ -125,7 +178,10 @@ describe("filtered rollouts", () => {
   });
 
   it("success is what the environment says, else a positive return", () => {
-    const [won, lost] = [ofLength(1, { reward: 0, info: { success: true } }), ofLength(1, { info: { success: false } })]; // prettier-ignore
+    const [won, lost] = [
+      ofLength(1, { reward: 0, info: { success: true } }),
+      ofLength(1, { info: { success: false } }),
+    ];
     expect([won, lost, ofLength(1, {}), ofLength(1, { reward: 0 })].map(succeeded)).toEqual([true, false, true, false]);
     expect(successRate([won, lost, ofLength(1, { masked: true })])).toBe(0.5);
     expect(successRate([ofLength(1, { reward: NaN })])).toBeUndefined();

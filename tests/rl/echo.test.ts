@@ -1,4 +1,7 @@
-/** ECHO (arXiv 2605.24517): the test vectors, what counts as an observation, the gradient through a real forward, λ schedules. */
+/**
+ * ECHO (arXiv 2605.24517): the test vectors, what counts as an observation, the gradient through a real forward, λ
+ * schedules.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
@@ -6,7 +9,15 @@ import { scope } from "../../engine/scope.ts";
 import { forward, pickHidden } from "../../nn/transformer.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { centred } from "../../rl/methods/advantages/index.ts";
-import { constantLambda, echo, ECHO_NORMALIZATIONS, type EchoOptions, linearLambda, observationTokens, stepLambda } from "../../rl/methods/world/echo.ts"; // prettier-ignore
+import {
+  constantLambda,
+  echo,
+  ECHO_NORMALIZATIONS,
+  type EchoOptions,
+  linearLambda,
+  observationTokens,
+  stepLambda,
+} from "../../rl/methods/world/echo.ts";
 import { score } from "../../rl/train/score.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
@@ -81,7 +92,11 @@ describe("weights", () => {
   });
 
   it("S counts episodes with an observation; masked ones and those that answered nothing do not count", () => {
-    const silent = episode([["prompt", [1]], ["action", [2]], ["scaffold", [13, 14]]]); // prettier-ignore
+    const silent = episode([
+      ["prompt", [1]],
+      ["action", [2]],
+      ["scaffold", [13, 14]],
+    ]);
     const masked = { ...first, masked: true };
     for (const normalization of ECHO_NORMALIZATIONS) {
       const alone = echo({ normalization }).weights(both, 0);
@@ -92,7 +107,11 @@ describe("weights", () => {
   });
 
   it("an episode with warnings only counts in S and has no target", () => {
-    const warned = episode([["prompt", [1]], ["action", [2]], ["observation", [3], false]]); // prettier-ignore
+    const warned = episode([
+      ["prompt", [1]],
+      ["action", [2]],
+      ["observation", [3], false],
+    ]);
     for (const normalization of ECHO_NORMALIZATIONS) {
       const weights = echo({ normalization, lambda: 1 }).weights([warned, second], 0);
       expect([...weights[0]!]).toEqual([0, 0, 0]);
@@ -104,9 +123,16 @@ describe("weights", () => {
   });
 
   it("nothing observed at all: every weight is 0, none is NaN", () => {
-    const silent = episode([["prompt", [1]], ["action", [2]]]); // prettier-ignore
+    const silent = episode([
+      ["prompt", [1]],
+      ["action", [2]],
+    ]);
     for (const normalization of ECHO_NORMALIZATIONS) {
-      expect(echo({ normalization }).weights([silent], 0).map((row) => [...row])).toEqual([[0, 0]]); // prettier-ignore
+      expect(
+        echo({ normalization })
+          .weights([silent], 0)
+          .map((row) => [...row]),
+      ).toEqual([[0, 0]]);
     }
   });
 
@@ -121,7 +147,12 @@ describe("weights", () => {
   });
 
   it("failed episodes and groups without spread are trained on", () => {
-    const objective: Objective = { advantage: centred(), policyLoss: ppoClip(), aggregation: "token-mean", world: echo({ lambda: 1 }) }; // prettier-ignore
+    const objective: Objective = {
+      advantage: centred(),
+      policyLoss: ppoClip(),
+      aggregation: "token-mean",
+      world: echo({ lambda: 1 }),
+    };
     const rows = weighStep(objective, both, 0); // reward 0 twice: no spread
     expect(advantagesOf(objective, both, 0).fracRewardZeroStd).toBe(1);
     expect(rows.map((e) => e.wWorld.filter((w) => w !== 0).length)).toEqual([3, 1]);
@@ -133,7 +164,11 @@ describe("schedules", () => {
   it("constant, linear, step", () => {
     expect([0, 7].map(constantLambda(0.3))).toEqual([0.3, 0.3]);
     expect([0, 5, 10, 20].map(linearLambda(0.1, 0.3, 10))).toEqual([0.1, 0.2, 0.3, 0.3]);
-    const steps = stepLambda([[0, 0.05], [100, 0.02], [200, 0]]); // prettier-ignore
+    const steps = stepLambda([
+      [0, 0.05],
+      [100, 0.02],
+      [200, 0],
+    ]);
     expect([0, 99, 100, 199, 200, 999].map(steps)).toEqual([0.05, 0.05, 0.02, 0.02, 0, 0]);
   });
 
@@ -145,7 +180,12 @@ describe("schedules", () => {
   it("reject what makes no sense, by name", () => {
     expect(() => linearLambda(0, 1, 0)).toThrow("linearLambda: steps must be > 0, got 0");
     expect(() => stepLambda([[1, 0.1]])).toThrow("start at step 0");
-    expect(() => stepLambda([[0, 1], [0, 2]])).toThrow("ascending"); // prettier-ignore
+    expect(() =>
+      stepLambda([
+        [0, 1],
+        [0, 2],
+      ]),
+    ).toThrow("ascending");
     expect(() => stepLambda([])).toThrow("stepLambda");
     expect(() => echo({ lambda: -1 }).weights(both, 3)).toThrow(
       "echo: lambda must be ≥ 0, or a function of the step, got -1",
@@ -177,7 +217,8 @@ describe("gradient", () => {
     expect(first.stream.ids[at]).toBe(5);
     const rows = weighStep(objective, both, 0);
     const grads = rowGradient(model, rows, objective, { padId: toyTemplate.padId });
-    // One target only, so the output matrix's gradient is the outer product of the logits' gradient and its hidden state.
+    // One target only, so the output matrix's gradient is the outer product of the logits' gradient and its hidden
+    // state.
     const hidden = scope(() =>
       pickHidden(
         forward(model.params, model.config, tensor([first.stream.ids], { device, dtype: "i32" })),

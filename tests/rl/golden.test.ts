@@ -1,7 +1,8 @@
 /**
- * Losses and gradients against what verl, TRL and prime-rl compute (tests/fixtures/rl_losses*.json): two batches with interior
- * observation gaps and wild values at masked positions, one near the policy and one far from it. Gradients are with respect to
- * the new log-probabilities. The fixtures hold nine decimals, some computed in f32: 1e-6 on f64, 1e-5 on f32.
+ * Losses and gradients against what verl, TRL and prime-rl compute (tests/fixtures/rl_losses*.json): two batches with
+ * interior observation gaps and wild values at masked positions, one near the policy and one far from it. Gradients are
+ * with respect to the new log-probabilities. The fixtures hold nine decimals, some computed in f32: 1e-6 on f64, 1e-5
+ * on f32.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -23,7 +24,16 @@ import {
 } from "../../rl/methods/losses/index.ts";
 import { logRatio } from "../../rl/methods/losses/policyLoss.ts";
 import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
-import { columnsOf, entryOf, episodesOf, GOLDENS, KL_CASES, LOSS_CASES, type LossAndGrad, type Matrix } from "../support/rlGoldens.ts"; // prettier-ignore
+import {
+  columnsOf,
+  entryOf,
+  episodesOf,
+  GOLDENS,
+  KL_CASES,
+  LOSS_CASES,
+  type LossAndGrad,
+  type Matrix,
+} from "../support/rlGoldens.ts";
 import { everyExecutor, reference } from "../support/rlExecutors.ts";
 
 const executors = everyExecutor.map((executor) => ({
@@ -126,7 +136,10 @@ describe.each(executors)("on $name", ({ open, tolerance }) => {
         ({ logProbs }) => crossEntropyLoss(logProbs, flat(obs_mask)),
       );
       close([value], [loss - (entryOf(golden, "prime_rl.default_dppo_kl") as LossAndGrad).loss]);
-      close(gradient, grad.flat().map((g, k) => (obs_mask.flat()[k] ? g : 0))); // prettier-ignore
+      close(
+        gradient,
+        grad.flat().map((g, k) => (obs_mask.flat()[k] ? g : 0)),
+      );
     });
 
     it("trl.dapo_with_seq_is: the clipped loss, weighed by the sequence's ratio to the sampler", async () => {
@@ -152,7 +165,13 @@ describe.each(executors)("on $name", ({ open, tolerance }) => {
         sum(
           mul(
             flat(weights),
-            clippedValueLoss(values, flat(golden.verl.adv_inputs.values), flat(expected.returns), flat(fixture.mask), 0.1), // prettier-ignore
+            clippedValueLoss(
+              values,
+              flat(golden.verl.adv_inputs.values),
+              flat(expected.returns),
+              flat(fixture.mask),
+              0.1,
+            ),
           ),
         ),
       )(flat(expected.vpreds));
@@ -165,10 +184,18 @@ describe.each(executors)("on $name", ({ open, tolerance }) => {
     const { golden } = GOLDENS[0]!;
 
     it("trl.selective_log_softmax", async () => {
-      const { logits, index, out, entropy } = (entryOf(golden, "trl.selective_log_softmax") as { logits: number[][][]; index: number[][]; out: number[][]; entropy: number[][] }); // prettier-ignore
+      const { logits, index, out, entropy } = entryOf(golden, "trl.selective_log_softmax") as {
+        logits: number[][][];
+        index: number[][];
+        out: number[][];
+        entropy: number[][];
+      };
       // Hidden states times the unit matrix are the logits.
       const V = logits[0]![0]!.length;
-      const unit = tensor(Float64Array.from({ length: V * V }, (_, i) => Number(i % (V + 1) === 0)), { device, shape: [V, V], dtype: device.float }); // prettier-ignore
+      const unit = tensor(
+        Float64Array.from({ length: V * V }, (_, i) => Number(i % (V + 1) === 0)),
+        { device, shape: [V, V], dtype: device.float },
+      );
       const hidden = tensor(Float64Array.from(logits.flat(2)), {
         device,
         shape: [index[0]!.length, V],
@@ -187,20 +214,26 @@ describe.each(executors)("on $name", ({ open, tolerance }) => {
 
     it("trl.chunked_lm_head: values, and gradients of log-probabilities and of the entropy", async () => {
       const c = entryOf(golden, "trl.chunked_lm_head") as Record<string, Matrix & number[]> & { temperature: number };
-      const of = (rows: Matrix): Tensor => tensor(Float64Array.from(rows.flat()), { device, shape: [rows.length, rows[0]!.length], dtype: device.float }); // prettier-ignore
+      const of = (rows: Matrix): Tensor =>
+        tensor(Float64Array.from(rows.flat()), { device, shape: [rows.length, rows[0]!.length], dtype: device.float });
       const column = (values: readonly number[]): Tensor =>
         tensor(Float64Array.from(values), { device, dtype: device.float });
       const ofBoth = (pick: "logProbs" | "entropy", weights: readonly number[]) =>
         valueAndGrad((tree: { hidden: Tensor; weight: Tensor }) => {
           const temperature = column(weights.map(() => c.temperature));
-          const scored = tokenLogProbs(tree.hidden, tree.weight, tensor(Int32Array.from(c["targets"]!), { device }), { temperature }); // prettier-ignore
+          const scored = tokenLogProbs(tree.hidden, tree.weight, tensor(Int32Array.from(c["targets"]!), { device }), {
+            temperature,
+          });
           return [sum(mul(column(weights), scored[pick])), scored[pick]];
         })({ hidden: of(c["hidden"]!), weight: of(c["weight"]!) });
       const lp = ofBoth("logProbs", c["grad_logprobs"]!);
       close(await lp.aux.read(), c["logprobs"]!);
       close(await lp.grads.hidden.read(), c["grad_hidden"]!.flat());
       close(await lp.grads.weight.read(), c["grad_weight"]!.flat());
-      const entropy = ofBoth("entropy", c["targets"]!.map(() => 1)); // prettier-ignore
+      const entropy = ofBoth(
+        "entropy",
+        c["targets"]!.map(() => 1),
+      );
       close(await entropy.aux.read(), c["entropy"]!);
       close(await entropy.grads.hidden.read(), c["entropy_sum_grad_hidden"]!.flat());
       close(await entropy.grads.weight.read(), c["entropy_sum_grad_weight"]!.flat());

@@ -1,4 +1,7 @@
-/** Advantages, importance weights and metrics, which are computed on the host, and VESPO's weights, against what verl, TRL, verl-agent and RAGEN compute. */
+/**
+ * Advantages, importance weights and metrics, which are computed on the host, and VESPO's weights, against what verl,
+ * TRL, verl-agent and RAGEN compute.
+ */
 import { moments } from "../../rl/episode/groups.ts";
 import { describe, expect, it } from "vitest";
 import { valueAndGrad } from "../../engine/grad.ts";
@@ -10,7 +13,20 @@ import { whitening } from "../../rl/methods/advantages/estimator.ts";
 import { importanceCorrection, offPolicyMetrics } from "../../rl/methods/importanceCorrection.ts";
 import { klEstimate, vespo } from "../../rl/methods/losses/index.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
-import { ADVANTAGE_CASES, columnsOf, CORRECTION_CASES, entryOf, episodesOf, type Golden, GOLDENS, KL_CASES, LOSS_CASES, type Matrix, NOT_RESULTS, OTHER_CASES } from "../support/rlGoldens.ts"; // prettier-ignore
+import {
+  ADVANTAGE_CASES,
+  columnsOf,
+  CORRECTION_CASES,
+  entryOf,
+  episodesOf,
+  type Golden,
+  GOLDENS,
+  KL_CASES,
+  LOSS_CASES,
+  type Matrix,
+  NOT_RESULTS,
+  OTHER_CASES,
+} from "../support/rlGoldens.ts";
 import { reference } from "../support/rlExecutors.ts";
 import { trajectoryOf } from "../support/rlToy.ts";
 
@@ -47,7 +63,7 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
     expect(fracRewardZeroStd).toBe(0);
   });
 
-  it("verl.optimal_token_baseline lines rollouts up by column, gaps included: equal to ours before the first gap", () => {
+  it("verl.optimal_token_baseline aligns rollouts by column, gaps too: ours before the first gap", () => {
     const { perToken } = optimalTokenBaseline().estimate(episodesOf(golden), signals);
     const expected = (entryOf(golden, "verl.optimal_token_baseline") as { advantages: Matrix }).advantages;
     let compared = 0;
@@ -91,13 +107,22 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
       near(std, metrics["rollout_is_std"]!);
       near(Math.min(...own), metrics["rollout_is_min"]!);
       near(Math.max(...own), metrics["rollout_is_max"]!);
-      near(mean ** 2 / moments(own.map((w) => w * w), 0).mean, metrics["rollout_is_eff_sample_size"]!); // prettier-ignore
+      near(
+        mean ** 2 /
+          moments(
+            own.map((w) => w * w),
+            0,
+          ).mean,
+        metrics["rollout_is_eff_sample_size"]!,
+      );
     },
   );
 
   it("verl's actor/ppo_kl: the mean of k1 from the old policy to the new; kl_cov has its absolute value there", () => {
     const between = (estimator: "k1" | "abs"): number => {
-      const kl = fixture.mask.flatMap((row, i) => row.flatMap((m, t) => (m ? [klEstimate(estimator, fixture.old[i]![t]!, fixture.new[i]![t]!)] : []))); // prettier-ignore
+      const kl = fixture.mask.flatMap((row, i) =>
+        row.flatMap((m, t) => (m ? [klEstimate(estimator, fixture.old[i]![t]!, fixture.new[i]![t]!)] : [])),
+      );
       return kl.reduce((a, b) => a + b, 0) / kl.length;
     };
     for (const [entry, value] of Object.entries(verl)) {
@@ -113,7 +138,11 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
       advantages,
     );
     const expected = entryOf(golden, "trl.seq_is_ratio") as number[];
-    nearMatrix(factors, fixture.mask.map((row, i) => row.map(() => expected[i]!)), fixture.mask); // prettier-ignore
+    nearMatrix(
+      factors,
+      fixture.mask.map((row, i) => row.map(() => expected[i]!)),
+      fixture.mask,
+    );
   });
 
   it("trl.off_policy_mask_thr0.1: rollouts with A < 0 that the policy has left behind", () => {
@@ -124,7 +153,11 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
       advantages,
     );
     const expected = entryOf(golden, "trl.off_policy_mask_thr0.1") as number[];
-    nearMatrix(factors, fixture.mask.map((row, i) => row.map(() => expected[i]!)), fixture.mask); // prettier-ignore
+    nearMatrix(
+      factors,
+      fixture.mask.map((row, i) => row.map(() => expected[i]!)),
+      fixture.mask,
+    );
   });
 
   it("verl.offpolicy_metrics", () => {
@@ -145,7 +178,10 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
     const expected = entryOf(golden, "trl.gamma_weights_phi") as number[];
     const device = await reference.open();
     const flat = (rows: Matrix): Tensor => tensor(Float64Array.from(rows.flat()), { device, dtype: device.float });
-    const segments = { ids: tensor(Int32Array.from(fixture.mask.flatMap((row, i) => row.map(() => i))), { device }), count: fixture.mask.length }; // prettier-ignore
+    const segments = {
+      ids: tensor(Int32Array.from(fixture.mask.flatMap((row, i) => row.map(() => i))), { device }),
+      count: fixture.mask.length,
+    };
     const perSequence = fixture.mask.map((row, i) => row.map(() => fixture.adv_per_seq[i]!));
     const columns = {
       oldLogProbs: flat(fixture.old),
@@ -153,8 +189,11 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
       mask: flat(fixture.mask),
       segments,
     };
-    // ℓ = −φ·A·lp with a φ that has no gradient: it is read off the slope, −φ·A, and the value must be that of the same φ.
-    const { value, grads } = valueAndGrad((logProbs: Tensor) => sum(vespo().tokenLoss({ ...columns, logProbs })))(flat(fixture.new)); // prettier-ignore
+    // ℓ = −φ·A·lp with a φ that has no gradient: it is read off the slope, −φ·A, and the value must be that of the same
+    // φ.
+    const { value, grads } = valueAndGrad((logProbs: Tensor) => sum(vespo().tokenLoss({ ...columns, logProbs })))(
+      flat(fixture.new),
+    );
     const slopes = [...(await grads.read())];
     const at = (i: number, t: number): number => slopes[i * fixture.mask[0]!.length + t]!;
     let loss = 0;
@@ -208,17 +247,25 @@ describe("by hand-made batches", () => {
 
   it("RAGEN's bi-level GAE, and a row without any reward, on which RAGEN fails", () => {
     const { rewards, values, advantages, returns } = golden["ragen_bilevel"] as Record<string, Matrix>;
-    const estimate = (row: Trajectory) => biLevelGae({ gammaTurn: 0.95, gamma: 1, lambda: 1 }).estimate([row], { values: columnsOf(values!) }); // prettier-ignore
+    const estimate = (row: Trajectory) =>
+      biLevelGae({ gammaTurn: 0.95, gamma: 1, lambda: 1 }).estimate([row], { values: columnsOf(values!) });
     const result = estimate(rowOf(rewards![0]!, (t) => rewards![0]![t] !== 0));
     advantages![0]!.forEach((a, t) => near(result.perToken[0]![t + 1]!, a, 1e-5)); // computed in f32
     returns![0]!.forEach((R, t) => near(result.returns![0]![t + 1]!, R, 1e-5));
-    const silent = estimate(rowOf(rewards![0]!.map(() => 0), (t) => t === 4)); // prettier-ignore
+    const silent = estimate(
+      rowOf(
+        rewards![0]!.map(() => 0),
+        (t) => t === 4,
+      ),
+    );
     expect(silent.returns![0]!.slice(1)).toEqual(new Float64Array(10));
     expect(silent.perToken[0]!.every(Number.isFinite)).toBe(true);
   });
 
   it("interior gaps: the ground truth is the row with the gap deleted; neither SkyRL's numbers nor OpenRLHF's", () => {
-    const d = golden["divergence_interior_gaps"] as Record<string, Matrix> & { inputs: { mask: Matrix; rewards: Matrix; values: Matrix; gamma: number; lam: number } }; // prettier-ignore
+    const d = golden["divergence_interior_gaps"] as Record<string, Matrix> & {
+      inputs: { mask: Matrix; rewards: Matrix; values: Matrix; gamma: number; lam: number };
+    };
     const { mask, rewards, values, gamma, lam } = d.inputs;
     const stream = emptyStream();
     append(stream, "prompt", 0, [0]);

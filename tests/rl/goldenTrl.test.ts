@@ -1,7 +1,8 @@
 /**
  * Losses, gradients, advantages and metrics against what TRL 1.13 computes (tests/fixtures/trl.json, made by calling
- * GRPOTrainer._compute_loss, its advantages and DPOTrainer._compute_loss in float64 on the batches of rl_losses*.json). Beside
- * golden.test.ts, this one goes through the plan of a step, so that weights, focus, truncation and metrics are of the real code.
+ * GRPOTrainer._compute_loss, its advantages and DPOTrainer._compute_loss in float64 on the batches of rl_losses*.json).
+ * Beside golden.test.ts, this one goes through the plan of a step, so that weights, focus, truncation and metrics are
+ * of the real code.
  */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -108,7 +109,12 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
     }),
   };
   const clip = { epsilon: 0.2, epsilonHigh: 0.28 };
-  const plain: Objective = { advantage: given, policyLoss: ppoClip(clip), aggregation: "token-mean", maxLength: fixture.mask[0]!.length }; // prettier-ignore
+  const plain: Objective = {
+    advantage: given,
+    policyLoss: ppoClip(clip),
+    aggregation: "token-mean",
+    maxLength: fixture.mask[0]!.length,
+  };
   const seqMean = { ...plain, aggregation: "seq-mean-token-mean" } as const;
   const cases: Record<string, Objective> = {
     grpo: seqMean,
@@ -129,12 +135,19 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
   };
 
   it("no entry is left out", () =>
-    expect(Object.keys(cases).toSorted()).toEqual(Object.keys(part).filter((k) => k !== "entropy").toSorted())); // prettier-ignore
+    expect(Object.keys(cases).toSorted()).toEqual(
+      Object.keys(part)
+        .filter((k) => k !== "entropy")
+        .toSorted(),
+    ));
 
   it.each(Object.entries(cases))("%s: loss, gradient, metrics", async (key, objective) => {
     const expected = part[key]!;
     const { truncated = [] } = expected;
-    const episodes = episodesOf(golden).map((t, i) => ({ ...t, stopReason: truncated.includes(i) ? ("max_tokens" as const) : ("completed" as const) })); // prettier-ignore
+    const episodes = episodesOf(golden).map((t, i) => ({
+      ...t,
+      stopReason: truncated.includes(i) ? ("max_tokens" as const) : ("completed" as const),
+    }));
     const statistics = { refLogProbs: columns.ref, entropy };
     const advantages = advantagesOf(objective, episodes, 0, statistics);
     const rows = withColumns(weigh(objective, episodes, advantages, 0, statistics), { oldLogProbs: columns.old });
@@ -142,20 +155,38 @@ describe.each(GOLDENS)("$name", ({ name, golden }) => {
 
     // Terms with weights of their own, from the rows' weights.
     const total = (weights: readonly (Float64Array | undefined)[], of: (i: number, t: number) => number): number =>
-      weights.reduce((s, row = new Float64Array(0), i) => s + row.reduce((r, w, t) => r + (w === 0 ? 0 : w * of(i, t)), 0), 0); // prettier-ignore
-    const klLoss = total(rows.map((e) => e.wKl), (i, t) => klEstimate("k3", columns.new[i]![t]!, columns.ref[i]![t]!)); // prettier-ignore
-    const entropyLoss = -total(rows.map((e) => e.wEntropy), (i, t) => entropy[i]![t]!); // prettier-ignore
+      weights.reduce(
+        (s, row = new Float64Array(0), i) => s + row.reduce((r, w, t) => r + (w === 0 ? 0 : w * of(i, t)), 0),
+        0,
+      );
+    const klLoss = total(
+      rows.map((e) => e.wKl),
+      (i, t) => klEstimate("k3", columns.new[i]![t]!, columns.ref[i]![t]!),
+    );
+    const entropyLoss = -total(
+      rows.map((e) => e.wEntropy),
+      (i, t) => entropy[i]![t]!,
+    );
 
     // With a row masked, TRL still divides by all rows where it averages rows; ours by those that are trained.
-    const share = key === "grpo_mask_truncated" || key === "dr_grpo_mask_truncated" ? (episodes.length - truncated.length) / episodes.length : 1; // prettier-ignore
+    const share =
+      key === "grpo_mask_truncated" || key === "dr_grpo_mask_truncated"
+        ? (episodes.length - truncated.length) / episodes.length
+        : 1;
     near((value + klLoss + entropyLoss) * share, expected.loss);
     const own = gradient.filter((_, k) => k % columns.new[0]!.length !== 0); // less the prompt's token
-    if (objective.kl === undefined) nearAll(own.map((g) => g * share), expected.grad.flat()); // prettier-ignore
+    if (objective.kl === undefined)
+      nearAll(
+        own.map((g) => g * share),
+        expected.grad.flat(),
+      );
     for (const [i, row] of (expected.entropy_grad ?? []).entries()) {
       row.forEach((g, t) => near(-rows[i]!.wEntropy[t + 1]!, g));
     }
 
-    const passes = [{ logProbs: columns.new, entropy, policyLoss: value, worldLoss: 0, klLoss, entropyLoss, gradNorm: 1 }]; // prettier-ignore
+    const passes = [
+      { logProbs: columns.new, entropy, policyLoss: value, worldLoss: 0, klLoss, entropyLoss, gradNorm: 1 },
+    ];
     const metrics = updateMetrics(rows, objective, passes, advantages, "recorded");
     near(metrics["entropy"]!, expected.metrics["entropy"]!);
     if (objective.kl) near(metrics["kl"]!, expected.metrics["kl"]!);
@@ -200,17 +231,21 @@ describe("advantages of rewards with several components", () => {
     ["normalize_then_sum", gdpo({ weights: byName })],
   ] as const)("%s", (key, estimator) => {
     const { perToken, fracRewardZeroStd } = estimator.estimate(episodes);
-    nearAll(perToken.map((row) => row[1]!), trl.advantages[key]!.advantages); // prettier-ignore
+    nearAll(
+      perToken.map((row) => row[1]!),
+      trl.advantages[key]!.advantages,
+    );
     // TRL's GDPO looks at the deviation of the whole batch instead of the groups'.
     if (key !== "normalize_then_sum")
-      expect(fracRewardZeroStd).toBeCloseTo(trl.advantages[key]!.metrics["frac_reward_zero_std"]!, 6); // prettier-ignore
+      expect(fracRewardZeroStd).toBeCloseTo(trl.advantages[key]!.metrics["frac_reward_zero_std"]!, 6);
     else expect(fracRewardZeroStd).toBe(1 / 3);
   });
 
   it("reward, reward_std, rewards/…/mean", () => {
     const metrics = rolloutMetrics(episodes);
     const expected = trl.advantages["sum_then_normalize_group"]!.metrics;
-    for (const name of ["reward", "reward_std", ...names.map((r) => `rewards/${r}/mean`)]) near(metrics[name]!, expected[name]!); // prettier-ignore
+    for (const name of ["reward", "reward_std", ...names.map((r) => `rewards/${r}/mean`)])
+      near(metrics[name]!, expected[name]!);
   });
 });
 
@@ -241,7 +276,10 @@ describe("preference pairs", () => {
       const policyLoss = dpo({ loss, beta, ...more });
       const { value, gradient } = await policyTerm(rows, policyLoss, columns);
       near(value, expected.loss);
-      nearAll(gradient, order.flatMap((i) => [0, ...expected.grad[i]!])); // prettier-ignore
+      nearAll(
+        gradient,
+        order.flatMap((i) => [0, ...expected.grad[i]!]),
+      );
       const metrics = preferenceMetrics(withColumns(rows, { refLogProbs: columns.ref }), columns.new, policyLoss.beta!);
       expect(Object.keys(metrics).toSorted()).toEqual(Object.keys(expected.metrics).toSorted());
       for (const [name, theirs] of Object.entries(expected.metrics)) expect(metrics[name]).toBeCloseTo(theirs, 7);

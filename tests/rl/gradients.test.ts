@@ -1,6 +1,6 @@
 /**
- * The world model's gradient against the policy's: cosine and ratio by hand, what counts as which, when they are measured, and that
- * training does not notice.
+ * The world model's gradient against the policy's: cosine and ratio by hand, what counts as which, when they are
+ * measured, and that training does not notice.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -112,7 +112,10 @@ describe("by hand", () => {
   });
 
   it("GRPO + ECHO + PaW: both world losses are the world's", async () => {
-    const objective: Objective = { ...plain, world: [echo({ lambda: 0.3 }), paw({ rewardMax: 4, rho: 0.06, coefficient: 2 })] }; // prettier-ignore
+    const objective: Objective = {
+      ...plain,
+      world: [echo({ lambda: 0.3 }), paw({ rewardMax: 4, rho: 0.06, coefficient: 2 })],
+    };
     const { metrics, rows } = await measured(objective, batch);
     const exactly = await gradientByHand(tiny(exact), rows, (i) => rows[i]!.wWorld);
     // 1[p ≤ ρ]·(1 − p): where p is above ρ the weight is 0.
@@ -124,7 +127,11 @@ describe("by hand", () => {
       (x) => sub(1, exp(mul(x, -1))),
     );
     expect(norm(clipped)).toBeGreaterThan(0);
-    expectOf(metrics, exactly.map((x, k) => x + clipped[k]!), await policyByHand(tiny(exact), rows)); // prettier-ignore
+    expectOf(
+      metrics,
+      exactly.map((x, k) => x + clipped[k]!),
+      await policyByHand(tiny(exact), rows),
+    );
   });
 
   it("KL, entropy bonus, imitation and masked episodes are neither", async () => {
@@ -133,14 +140,21 @@ describe("by hand", () => {
     const bare = await measured({ ...plain, world }, batch);
     const full: Objective = { ...plain, world, kl: { beta: 1, estimator: "k2" }, entropy: 0.5, imitation: 2 };
     const successes = batch.map((t, i) => ({ ...t, info: { success: i % 2 === 0 } }));
-    const { metrics, rows } = await measured(full, successes, { reference: toyModel(exact, 2, { layers: 1, hiddenSize: 8 }) }); // prettier-ignore
-    const imitated = rows.some(({ trajectory, wWorld }) => wWorld.some((w, t) => w !== 0 && isAgentToken(trajectory.stream.roles[t]!))); // prettier-ignore
+    const { metrics, rows } = await measured(full, successes, {
+      reference: toyModel(exact, 2, { layers: 1, hiddenSize: 8 }),
+    });
+    const imitated = rows.some(({ trajectory, wWorld }) =>
+      wWorld.some((w, t) => w !== 0 && isAgentToken(trajectory.stream.roles[t]!)),
+    );
     expect(imitated).toBe(true);
     expect([metrics[COSINE], metrics[RATIO]]).toEqual([bare.metrics[COSINE], bare.metrics[RATIO]]);
 
-    const masked = await measured({ ...plain, world }, batch.map((t, i) => ({ ...t, masked: i === 1 }))); // prettier-ignore
+    const masked = await measured(
+      { ...plain, world },
+      batch.map((t, i) => ({ ...t, masked: i === 1 })),
+    );
     const own = masked.rows;
-    expectOf(masked.metrics, await gradientByHand(model, own, (i) => own[i]!.wWorld), await policyByHand(model, own)); // prettier-ignore
+    expectOf(masked.metrics, await gradientByHand(model, own, (i) => own[i]!.wWorld), await policyByHand(model, own));
     expect(masked.metrics[COSINE]).not.toBe(bare.metrics[COSINE]);
   });
 
@@ -151,7 +165,7 @@ describe("by hand", () => {
     const { metrics, rows } = await measured(objective, batch, { critic });
     expect(metrics["value_loss"]).toBeGreaterThan(0);
     const model = tiny(exact);
-    expectOf(metrics, await gradientByHand(model, rows, (i) => rows[i]!.wWorld), await policyByHand(model, rows)); // prettier-ignore
+    expectOf(metrics, await gradientByHand(model, rows, (i) => rows[i]!.wWorld), await policyByHand(model, rows));
   });
 
   it("several passes: the first one is measured", async () => {
@@ -173,7 +187,11 @@ describe("by hand", () => {
         const [A, rho] = [rows[i]!.advantages[t]!, Math.exp(-lps[i]![t - 1]! - old[i]![t]!)];
         return (A > 0 && rho > 1.2) || (A < 0 && rho < 0.8) ? 0 : w * A * rho;
       });
-    expectOf(metrics, await gradientByHand(model, rows, (i) => rows[i]!.wWorld), await gradientByHand(model, rows, weights)); // prettier-ignore
+    expectOf(
+      metrics,
+      await gradientByHand(model, rows, (i) => rows[i]!.wWorld),
+      await gradientByHand(model, rows, weights),
+    );
   });
 
   it("gradWorld: what ECHO would be to plain GRPO is what it is to GRPO + ECHO; the ratio goes with λ", async () => {
@@ -181,8 +199,13 @@ describe("by hand", () => {
     const probe = (await measured(plain, batch, { gradWorld: echo({ lambda: 1 }) })).metrics;
     expect(probe[COSINE]).toBeCloseTo(own[COSINE]!, 12);
     expect(probe[RATIO]).toBeCloseTo(4 * own[RATIO]!, 10);
-    const other = (await measured({ ...plain, world: echo({ lambda: 0.25 }) }, batch, { gradWorld: paw({ rewardMax: 4, rho: 0.06, entropy: "sampled" }) })).metrics; // prettier-ignore
-    const trained = (await measured({ ...plain, world: paw({ rewardMax: 4, rho: 0.06, entropy: "sampled" }) }, batch)).metrics; // prettier-ignore
+    const other = (
+      await measured({ ...plain, world: echo({ lambda: 0.25 }) }, batch, {
+        gradWorld: paw({ rewardMax: 4, rho: 0.06, entropy: "sampled" }),
+      })
+    ).metrics;
+    const trained = (await measured({ ...plain, world: paw({ rewardMax: 4, rho: 0.06, entropy: "sampled" }) }, batch))
+      .metrics;
     expect([other[COSINE], other[RATIO]]).toEqual([trained[COSINE], trained[RATIO]]);
     expect(other[COSINE]).not.toBeCloseTo(own[COSINE]!, 3);
     // A signal that nobody collects would cost a pass; it is asked for by name.
@@ -198,9 +221,10 @@ describe("is left out", () => {
     trajectories: readonly Trajectory[],
     more: Partial<StepOptions> & { device?: Device } = {},
   ): Promise<unknown[]> => {
-    // prettier-ignore
     const { metrics } = await measured(objective, trajectories, more);
-    expect(Object.keys(metrics).filter((name) => name.startsWith("grad_") && !name.startsWith("grad_norm")).length % 2).toBe(0); // prettier-ignore
+    expect(
+      Object.keys(metrics).filter((name) => name.startsWith("grad_") && !name.startsWith("grad_norm")).length % 2,
+    ).toBe(0);
     return [metrics[COSINE], metrics[RATIO]];
   };
   const none = [undefined, undefined];
@@ -212,10 +236,25 @@ describe("is left out", () => {
     expect(await both({ ...plain, world: echo({ lambda: 0 }) }, batch)).toEqual(none);
     const silent = batch.map((t) => ({ ...t, stream: { ...t.stream, targets: t.stream.targets.map(() => false) } }));
     expect(await both(objective, silent)).toEqual(none);
-    expect(await both({ ...plain, world: paw({ rewardMax: 4, rho: 1e-9 }) }, batch)).toEqual(none); // no answer so unlikely
-    expect(await both(objective, batch.map((t) => ({ ...t, reward: 1 })))).toEqual(none); // prettier-ignore
-    expect(await both({ ...objective, dropConstantGroups: true }, batch.map((t) => ({ ...t, reward: 1 })))).toEqual(none); // prettier-ignore
-    expect(await both(objective, batch.map((t) => ({ ...t, masked: true })))).toEqual(none); // prettier-ignore
+    expect(await both({ ...plain, world: paw({ rewardMax: 4, rho: 1e-9 }) }, batch)).toEqual(none);
+    expect(
+      await both(
+        objective,
+        batch.map((t) => ({ ...t, reward: 1 })),
+      ),
+    ).toEqual(none);
+    expect(
+      await both(
+        { ...objective, dropConstantGroups: true },
+        batch.map((t) => ({ ...t, reward: 1 })),
+      ),
+    ).toEqual(none);
+    expect(
+      await both(
+        objective,
+        batch.map((t) => ({ ...t, masked: true })),
+      ),
+    ).toEqual(none);
   });
 
   it("where something is not finite; the gradient's norm says so as well", async () => {
@@ -246,7 +285,7 @@ describe("is left out", () => {
 it("an interval that is none is one clear error, before anything is played", async () => {
   for (const gradEvery of [-1, 1.5, NaN]) {
     let played = 0;
-    const env = toySpec((action, turn) => (played++, letters(2)(action, turn))); // prettier-ignore
+    const env = toySpec((action, turn) => (played++, letters(2)(action, turn)));
     const run = reportsOf(trainRl(toyRlOptions(endingModel(fast), { env, gradEvery })));
     await expect(run).rejects.toThrow(`gradEvery must be an integer ≥ 0 (0: never), got ${gradEvery}`);
     expect(played).toBe(0);
@@ -261,7 +300,6 @@ describe("training does not notice", () => {
     device: Device,
     make: (model: Model) => Partial<RlOptions>,
   ): Promise<{ metrics: Metrics[]; rows: (readonly TokenRow[])[]; params: number[][]; live: number[] }> => {
-    // prettier-ignore
     const files = await modelToFiles(endingModel(fast));
     const model = modelFromFiles(files["config.json"] as string, files["model.safetensors"] as Uint8Array, device);
     const options = toyRlOptions(model, make(model));
@@ -294,10 +332,16 @@ describe("training does not notice", () => {
 
   const kinds: Readonly<Record<string, (model: Model) => Partial<RlOptions>>> = {
     "two passes": () => ({ iterations: 2 }),
-    "PaW, a KL penalty and an entropy bonus": () => ({ reference: endingModel(fast), objective: { ...toyObjective, world: paw(), kl: { beta: 0.1, estimator: "k3" }, entropy: 0.01 } }), // prettier-ignore
+    "PaW, a KL penalty and an entropy bonus": () => ({
+      reference: endingModel(fast),
+      objective: { ...toyObjective, world: paw(), kl: { beta: 0.1, estimator: "k3" }, entropy: 0.01 },
+    }),
     "a critic": (model) => {
       const head = initValueHead(model.config, fast);
-      return { critic: { head, optimizer: new AdamW(head) }, objective: { ...toyObjective, advantage: gae(), critic: {} } }; // prettier-ignore
+      return {
+        critic: { head, optimizer: new AdamW(head) },
+        objective: { ...toyObjective, advantage: gae(), critic: {} },
+      };
     },
     "plain GRPO, compared with ECHO": () => ({ objective: plain, gradWorld: echo({ lambda: 1 }) }),
   };
@@ -306,7 +350,8 @@ describe("training does not notice", () => {
   it("a resumed run measures in the same steps, as does an asynchronous one", async () => {
     const at = (reports: readonly { readonly step: number; readonly metrics: Metrics }[]): number[] =>
       reports.filter(({ metrics }) => COSINE in metrics).map(({ step }) => step);
-    const options = (startStep: number, steps: number): RlOptions => toyRlOptions(endingModel(fast), { startStep, steps, gradEvery: 2 }); // prettier-ignore
+    const options = (startStep: number, steps: number): RlOptions =>
+      toyRlOptions(endingModel(fast), { startStep, steps, gradEvery: 2 });
     expect(at(await reportsOf(trainRl(options(0, 6))))).toEqual([0, 2, 4]);
     expect(at(await reportsOf(trainRl(options(3, 6))))).toEqual([4]);
     const fixed = { ...options(0, 6), workers: 2, maxStaleness: 1, schedule: "fixed" } as const;

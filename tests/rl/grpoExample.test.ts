@@ -1,6 +1,6 @@
 /**
- * `examples/grpo.ts` is `trainRl` written out for one method: the same episodes, losses and parameters, bit for bit on the reference
- * executor, when both play the example's world.
+ * `examples/grpo.ts` is `trainRl` written out for one method: the same episodes, losses and parameters, bit for bit on
+ * the reference executor, when both play the example's world.
  */
 import { afterAll, describe, expect, it } from "vitest";
 import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/index.ts";
@@ -26,7 +26,14 @@ class Boxes extends SingleUseEnvironment {
     return { observation: text, reward, done, info: { success: reward > 0 } };
   }
 }
-const boxes: EnvironmentSpec = { name: "boxes", description: "", families: [], make: () => new Boxes(), expert: () => "", random: () => "0" }; // prettier-ignore
+const boxes: EnvironmentSpec = {
+  name: "boxes",
+  description: "",
+  families: [],
+  make: () => new Boxes(),
+  expert: () => "",
+  random: () => "0",
+};
 
 const tokenizer: Tokenizer = {
   vocabSize: WORDS.length,
@@ -63,7 +70,9 @@ describe("examples/grpo.ts", () => {
     expect(names.length).toBeGreaterThan(10);
     // Types are no values; of these only the engine's and nn's are there.
     const types = new Set(["Device", "Model", "Tensor", "TransformerParams"]);
-    expect(names.map((name) => name.trim().replace("type ", "")).filter((name) => !known.has(name) && !types.has(name))).toEqual([]); // prettier-ignore
+    expect(
+      names.map((name) => name.trim().replace("type ", "")).filter((name) => !known.has(name) && !types.has(name)),
+    ).toEqual([]);
   });
 
   it.each([0, 0.1])("is trainRl, bit for bit, with λ = %d", { timeout: 120_000 }, async (lambda) => {
@@ -71,10 +80,16 @@ describe("examples/grpo.ts", () => {
     const [steps, lr] = [4, 1e-2];
     const own = copyOfWarmStart();
     const losses: Awaited<ReturnType<typeof step>>[] = [];
-    for (let n = 0; n < steps; n++) losses.push(await step(own.model, own.optimizer, new Rng(7).split(n), { ...size, lambda, lr })); // prettier-ignore
+    for (let n = 0; n < steps; n++)
+      losses.push(await step(own.model, own.optimizer, new Rng(7).split(n), { ...size, lambda, lr }));
 
     const { model, optimizer } = copyOfWarmStart();
-    const objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "seq-mean-token-mean", world: echo({ lambda }) } as const; // prettier-ignore
+    const objective = {
+      advantage: grpo(),
+      policyLoss: ppoClip(),
+      aggregation: "seq-mean-token-mean",
+      world: echo({ lambda }),
+    } as const;
     const learner = { model, optimizer, template: new Template(tokenizer), lr: schedule({ lr }), objective };
     const expected: object[] = [];
     const play = { env: boxes, envOptions: {}, rollout: { maxTurns: 2, maxActionTokens: 2 } };

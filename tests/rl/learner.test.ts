@@ -1,6 +1,6 @@
 /**
- * The loss of a micro-batch against plain Math: every term by itself, from the log-probabilities, entropies and values of the same
- * model. Properties about splits and forks hold for a loss that forgets a term, too; this one does not.
+ * The loss of a micro-batch against plain Math: every term by itself, from the log-probabilities, entropies and values
+ * of the same model. Properties about splits and forks hold for a loss that forgets a term, too; this one does not.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -36,21 +36,43 @@ afterAll(() => device.dispose());
 
 function criticHead(): ValueHead {
   const rng = new Rng(9);
-  const weight = tensor(Float64Array.from({ length: 8 }, () => rng.normal()), { device, shape: [1, 8], dtype: device.float }); // prettier-ignore
+  const weight = tensor(
+    Float64Array.from({ length: 8 }, () => rng.normal()),
+    { device, shape: [1, 8], dtype: device.float },
+  );
   return { weight, bias: tensor(Float64Array.of(0.1), { device, dtype: device.float }) };
 }
 
-/** Two episodes in which every column of every agent's token, and the world's of every observation, has a number of its own. */
+/**
+ * Two episodes in which every column of every agent's token, and the world's of every observation, has a number of its
+ * own.
+ */
 function fullBatch(without: readonly ColumnName[] = []): MicroBatch {
   const trajectories = randomBatch(3).slice(0, 2);
   const rng = new Rng(4);
-  const columns = (): Float64Array[] => trajectories.map(({ stream }) => Float64Array.from(stream.ids, () => rng.normal())); // prettier-ignore
+  const columns = (): Float64Array[] =>
+    trajectories.map(({ stream }) => Float64Array.from(stream.ids, () => rng.normal()));
   const only = (isOwn: boolean): Float64Array[] =>
     columns().map((row, i) => row.map((x, t) => ((trajectories[i]!.stream.roles[t] === "action") === isOwn ? x : 0)));
   const own = only(true);
-  const given = { advantages: columns(), wPolicy: own, mask: own.map((row) => row.map((w) => Number(w !== 0))), wKl: only(true), wEntropy: only(true), wValue: only(true), returns: columns(), wWorld: only(false), wClipped: only(false), refLogProbs: columns(), oldValues: columns() }; // prettier-ignore
+  const given = {
+    advantages: columns(),
+    wPolicy: own,
+    mask: own.map((row) => row.map((w) => Number(w !== 0))),
+    wKl: only(true),
+    wEntropy: only(true),
+    wValue: only(true),
+    returns: columns(),
+    wWorld: only(false),
+    wClipped: only(false),
+    refLogProbs: columns(),
+    oldValues: columns(),
+  };
   const kept = Object.fromEntries(Object.entries(given).filter(([name]) => !without.includes(name as ColumnName)));
-  const rows = withColumns(trajectories.map((trajectory) => rowOf(trajectory)), kept); // prettier-ignore
+  const rows = withColumns(
+    trajectories.map((trajectory) => rowOf(trajectory)),
+    kept,
+  );
   const [batch] = pack(rows, { padId: toyTemplate.padId });
   return batch!;
 }
@@ -74,12 +96,30 @@ async function byHand(
     [scored.logProbs, scored.entropy, headValues(criticHead(), hidden)].map((x) => x.read()),
   );
   const total = (of: (n: number, c: { readonly [K in keyof Columns]: number }) => number): number =>
-    Array.from(lp!).reduce((sum, _, n) => sum + of(n, Object.fromEntries(Object.entries(batch.columns).map(([k, x]) => [k, x[n]!])) as Record<keyof Columns, number>), 0); // prettier-ignore
-  const ratio = (n: number, c: { readonly oldLogProbs: number }): number => (recorded ? Math.exp(lp![n]! - c.oldLogProbs) : 1); // prettier-ignore
+    Array.from(lp!).reduce(
+      (sum, _, n) =>
+        sum +
+        of(
+          n,
+          Object.fromEntries(Object.entries(batch.columns).map(([k, x]) => [k, x[n]!])) as Record<
+            keyof Columns,
+            number
+          >,
+        ),
+      0,
+    );
+  const ratio = (n: number, c: { readonly oldLogProbs: number }): number =>
+    recorded ? Math.exp(lp![n]! - c.oldLogProbs) : 1;
   return {
     policyLoss: total((n, c) => -c.wPolicy * c.mask * ratio(n, c) * c.advantages),
-    worldLoss: total((n, c) => -c.wWorld * lp![n]! + (rho !== undefined && Math.exp(lp![n]!) <= rho ? c.wClipped * (1 - Math.exp(lp![n]!)) : 0)), // prettier-ignore
-    klLoss: kl ? total((n, c) => c.wKl * c.mask * 0.5 * (lp![n]! - c.refLogProbs) ** 2 * (kl.importance ? ratio(n, c) : 1)) : 0, // prettier-ignore
+    worldLoss: total(
+      (n, c) =>
+        -c.wWorld * lp![n]! +
+        (rho !== undefined && Math.exp(lp![n]!) <= rho ? c.wClipped * (1 - Math.exp(lp![n]!)) : 0),
+    ),
+    klLoss: kl
+      ? total((n, c) => c.wKl * c.mask * 0.5 * (lp![n]! - c.refLogProbs) ** 2 * (kl.importance ? ratio(n, c) : 1))
+      : 0,
     ...(batch.columns.wEntropy.some((w) => w !== 0) ? { entropyLoss: total((n, c) => -c.wEntropy * H![n]!) } : {}),
     ...(clip === undefined
       ? {}
@@ -124,18 +164,29 @@ describe("a micro-batch's loss is the sum of its terms", () => {
     ],
   ])("%s", async (_, parts, settings, without) => {
     const batch = fullBatch(without);
-    const [loss, { logProbs: _lp, entropy: _H, ...terms }] = lossOf({ policy: model.params, head: criticHead() }, model, batch, { policyLoss, ...parts }, settings.recorded ? "recorded" : "exact"); // prettier-ignore
+    const [loss, { logProbs: _lp, entropy: _H, ...terms }] = lossOf(
+      { policy: model.params, head: criticHead() },
+      model,
+      batch,
+      { policyLoss, ...parts },
+      settings.recorded ? "recorded" : "exact",
+    );
     const expected = await byHand(batch, settings);
-    const found = Object.fromEntries(await Promise.all(Object.entries(terms).map(async ([name, x]) => [name, await x.item()] as const))); // prettier-ignore
+    const found = Object.fromEntries(
+      await Promise.all(Object.entries(terms).map(async ([name, x]) => [name, await x.item()] as const)),
+    );
     expect(Object.keys(found).toSorted()).toEqual(Object.keys(expected).toSorted());
     for (const [name, value] of Object.entries(expected)) expect(found[name], name).toBeCloseTo(value as number, 10);
     const whole = Object.values({ ...expected } as Readonly<Record<string, number>>).reduce((a, b) => a + b, 0);
     expect(await loss.item()).toBeCloseTo(whole, 10);
   });
 
-  it("an entropy weight on a single token is enough; without a head, or without a critic, there is no value loss", () => {
+  it("an entropy weight on one token is enough; without head or critic there is no value loss", () => {
     const batch = fullBatch(["wEntropy"]);
-    const single = { ...batch, columns: { ...batch.columns, wEntropy: batch.columns.wEntropy.map((_, n) => Number(n === 1)) } }; // prettier-ignore
+    const single = {
+      ...batch,
+      columns: { ...batch.columns, wEntropy: batch.columns.wEntropy.map((_, n) => Number(n === 1)) },
+    };
     const termsOf = (b: MicroBatch, parts: Omit<LossParts, "policyLoss">, head?: ValueHead): string[] =>
       Object.keys(
         lossOf({ policy: model.params, ...(head ? { head } : {}) }, model, b, { policyLoss, ...parts }, "recorded")[1],
@@ -149,12 +200,20 @@ describe("a micro-batch's loss is the sum of its terms", () => {
 
   it("the value loss trains the head, and the transformer unless its trunk is cut off", async () => {
     const batch = fullBatch(["wEntropy"]);
-    const silent = { ...batch, columns: { ...batch.columns, wPolicy: batch.columns.wPolicy.map(() => 0), wWorld: batch.columns.wWorld.map(() => 0) } }; // prettier-ignore
+    const silent = {
+      ...batch,
+      columns: {
+        ...batch.columns,
+        wPolicy: batch.columns.wPolicy.map(() => 0),
+        wWorld: batch.columns.wWorld.map(() => 0),
+      },
+    };
     const felt = async (trunk: boolean): Promise<boolean[]> => {
       const { grads } = valueAndGrad((trained: { policy: TransformerParams; head: ValueHead }) =>
         lossOf(trained, model, silent, { policyLoss: reinforce(), critic: { trunk } }),
       )({ policy: model.params, head: criticHead() });
-      const isFelt = async (tree: TransformerParams | ValueHead): Promise<boolean> => (await readAll(treeLeaves(tree))).flat().some((g) => g !== 0); // prettier-ignore
+      const isFelt = async (tree: TransformerParams | ValueHead): Promise<boolean> =>
+        (await readAll(treeLeaves(tree))).flat().some((g) => g !== 0);
       return Promise.all([isFelt(grads.policy), isFelt(grads.head)]);
     };
     expect(await felt(true)).toEqual([true, true]);
@@ -182,10 +241,20 @@ describe("a step", () => {
   };
 
   it("its terms are sums over the micro-batches", async () => {
-    const rows = weighStep({ advantage: grpo(), policyLoss, aggregation: "token-mean", entropy: 0.1 }, randomBatch(3), 0); // prettier-ignore
+    const rows = weighStep(
+      { advantage: grpo(), policyLoss, aggregation: "token-mean", entropy: 0.1 },
+      randomBatch(3),
+      0,
+    );
     const of = async (maxTokens: number): Promise<number[]> => {
       const fresh = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
-      const result = await optimizerStep(fresh, new AdamW(fresh.params), rows, { policyLoss }, { ...options, maxTokens, ratios: "recorded" }); // prettier-ignore
+      const result = await optimizerStep(
+        fresh,
+        new AdamW(fresh.params),
+        rows,
+        { policyLoss },
+        { ...options, maxTokens, ratios: "recorded" },
+      );
       return [result.policyLoss, result.entropyLoss!];
     };
     const [whole, parts] = [await of(10_000), await of(1)];
@@ -200,7 +269,10 @@ describe("a step", () => {
       const before = await readAll(treeLeaves(head));
       const critic = { head, optimizer: new AdamW(head, { weightDecay: 0.5 }) };
       const parts = { policyLoss, ...(objectiveHas ? { critic: {} } : {}) };
-      const { valueLoss } = await optimizerStep(fresh, new AdamW(fresh.params), withCritic(), parts, { ...options, ...(learnerHas ? { critic } : {}) }); // prettier-ignore
+      const { valueLoss } = await optimizerStep(fresh, new AdamW(fresh.params), withCritic(), parts, {
+        ...options,
+        ...(learnerHas ? { critic } : {}),
+      });
       expect(valueLoss !== undefined).toBe(objectiveHas && learnerHas);
       const after = await readAll(treeLeaves(head));
       return after.flat().some((x, k) => x !== before.flat()[k]);
@@ -211,9 +283,10 @@ describe("a step", () => {
   it("the rows' gradient is that of the recorded ratios if asked, else the one at ρ = 1", async () => {
     const rows = weighStep({ advantage: grpo(), policyLoss, aggregation: "token-mean" }, randomBatch(3), 0);
     const of = async (loss: LossParts, ratios: Ratios = "exact"): Promise<number[][]> =>
-      readAll(treeLeaves(rowGradient(model, rows, loss, { ...options, ratios }))); // prettier-ignore
+      readAll(treeLeaves(rowGradient(model, rows, loss, { ...options, ratios })));
     const plain = await of({ policyLoss: reinforce() });
-    const close = (actual: number[][]): boolean => actual.flat().every((g, k) => Math.abs(g - plain.flat()[k]!) < 1e-12); // prettier-ignore
+    const close = (actual: number[][]): boolean =>
+      actual.flat().every((g, k) => Math.abs(g - plain.flat()[k]!) < 1e-12);
     expect(close(await of({ policyLoss }))).toBe(true);
     expect(close(await of({ policyLoss }, "exact"))).toBe(true);
     expect(close(await of({ policyLoss }, "recorded"))).toBe(false);

@@ -1,12 +1,30 @@
 /**
- * Losses where goldens and random batches do not look: defaults, bounds, the small and the exact cases. Each of these was found
- * by `npm run mutate`: before it was here, an edit of that place went unnoticed.
+ * Losses where goldens and random batches do not look: defaults, bounds, the small and the exact cases. Each of these
+ * was found by `npm run mutate`: before it was here, an edit of that place went unnoticed.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import type { Tensor } from "../../engine/tensor.ts";
-import { AdaptiveEntropy, AdaptiveKl, cispo, clipCov, clippedErrorLoss, clippedValueLoss, dpo, dppoKl, gspo, KL_ESTIMATORS, klCov, klEstimate, klPenalty, m2po, POLICY_LOSSES, type PolicyLoss, ppoClip } from "../../rl/methods/losses/index.ts"; // prettier-ignore
+import {
+  AdaptiveEntropy,
+  AdaptiveKl,
+  cispo,
+  clipCov,
+  clippedErrorLoss,
+  clippedValueLoss,
+  dpo,
+  dppoKl,
+  gspo,
+  KL_ESTIMATORS,
+  klCov,
+  klEstimate,
+  klPenalty,
+  m2po,
+  POLICY_LOSSES,
+  type PolicyLoss,
+  ppoClip,
+} from "../../rl/methods/losses/index.ts";
 import type { StepView } from "../../rl/methods/losses/policyLoss.ts";
 import { KL_ROWS } from "../support/rlMethods.ts";
 import { type Drawn, run } from "../support/rlTokens.ts";
@@ -25,7 +43,13 @@ describe("defaults are those that the options say", () => {
   /** Ratios on both sides of every clip, each with an advantage of either sign. */
   const rows = [0.1, 0.45, 0.55, 0.7, 0.9, 0.9996, 1.0005, 1.1, 1.25, 1.5, 1.8, 2, 3, 5.5, 7].flatMap((ratio) =>
     [1, -1].map((advantage): Drawn[] => [
-      { masked: false, lp: -0.3 + Math.min(0, Math.log(ratio)), old: -0.3 - Math.max(0, Math.log(ratio)), advantage, ref: -2 }, // prettier-ignore
+      {
+        masked: false,
+        lp: -0.3 + Math.min(0, Math.log(ratio)),
+        old: -0.3 - Math.max(0, Math.log(ratio)),
+        advantage,
+        ref: -2,
+      },
     ]),
   );
   it.each<[name: string, options: Readonly<Record<string, number>>, fixed?: object]>([
@@ -48,7 +72,7 @@ describe("defaults are those that the options say", () => {
     const plain = await of(fixed);
     expect(await of({ ...fixed, ...options })).toEqual(plain);
     for (const [key, value] of Object.entries(options)) {
-      expect(await of({ ...fixed, ...options, [key]: 1.3 * value }), key).not.toEqual(plain); // the default is seen here
+      expect(await of({ ...fixed, ...options, [key]: 1.3 * value }), key).not.toEqual(plain);
     }
   });
 
@@ -70,7 +94,9 @@ describe("defaults are those that the options say", () => {
 
 describe("kl_cov and clip_cov choose tokens", () => {
   const view = (tokens: readonly { lp?: number; rho?: number; A: number }[], step = 0): StepView => {
-    const all = (of: (token: { lp?: number; rho?: number; A: number }) => number): Float64Array[] => [Float64Array.from(tokens, of)]; // prettier-ignore
+    const all = (of: (token: { lp?: number; rho?: number; A: number }) => number): Float64Array[] => [
+      Float64Array.from(tokens, of),
+    ];
     const lp = (t: { lp?: number }): number => t.lp ?? -1;
     return {
       logProbs: all(lp),
@@ -84,10 +110,22 @@ describe("kl_cov and clip_cov choose tokens", () => {
   const all = { low: -1e9, high: 1e9, ratio: 1 };
 
   it("not those that PPO's clip has silenced: ρ above and A > 0, or ρ below and A < 0", () => {
-    const tokens = [[1.3, 1], [1.3, -1], [1.3, 0], [1.1, 1], [0.7, -1], [0.7, 1], [0.7, 0], [0.9, -1]].map(([rho, A]) => ({ rho: rho!, A: A! })); // prettier-ignore
+    const tokens = [
+      [1.3, 1],
+      [1.3, -1],
+      [1.3, 0],
+      [1.1, 1],
+      [0.7, -1],
+      [0.7, 1],
+      [0.7, 0],
+      [0.9, -1],
+    ].map(([rho, A]) => ({ rho: rho!, A: A! }));
     expect(marks(clipCov({ ...all, epsilon: 0.2, epsilonHigh: 0.25 }), view(tokens))).toEqual([1, 0, 0, 0, 1, 0, 0, 0]);
     // A ratio exactly on the bound is not beyond it.
-    const edge = [[2, 1], [0.5, -1]].map(([rho, A]) => ({ rho: rho!, A: A! })); // prettier-ignore
+    const edge = [
+      [2, 1],
+      [0.5, -1],
+    ].map(([rho, A]) => ({ rho: rho!, A: A! }));
     expect(marks(clipCov({ ...all, epsilon: 0.5, epsilonHigh: 1 }), view(edge))).toEqual([0, 0]);
   });
 
@@ -96,13 +134,17 @@ describe("kl_cov and clip_cov choose tokens", () => {
     expect(marks(clipCov({ ratio: 1, low: 3, high: 9 }), view(tokens))).toEqual([1, 1, 1, 1]);
     expect(marks(clipCov({ ratio: 1, low: 0, high: 3 }), view(tokens))).toEqual([1, 1, 1, 1]);
     expect(marks(clipCov({ ratio: 1 }), view(tokens))).toEqual([0, 1, 1, 0]);
-    const spread = [0.5, 1.5, 5.5].flatMap((c) => [{ lp: -10 + c, A: 1 }, { lp: -10 - c, A: -1 }]); // prettier-ignore
+    const spread = [0.5, 1.5, 5.5].flatMap((c) => [
+      { lp: -10 + c, A: 1 },
+      { lp: -10 - c, A: -1 },
+    ]);
     expect(marks(clipCov({ ratio: 1 }), view(spread))).toEqual([1, 1, 0, 0, 1, 1]);
   });
 
   it("a share of all tokens, rounded down, and at least one; by default 0.0002", () => {
     const tokens = Array.from({ length: 8 }, (_, i) => ({ lp: -1 - i, A: 1 + i }));
-    const chosen = (ratio: number): number => marks(clipCov({ ...all, ratio }), view(tokens)).filter((m) => m === 0).length; // prettier-ignore
+    const chosen = (ratio: number): number =>
+      marks(clipCov({ ...all, ratio }), view(tokens)).filter((m) => m === 0).length;
     expect([0, 0.2, 0.3, 0.5, 1].map(chosen)).toEqual([1, 1, 2, 4, 8]);
     const many = view(Array.from({ length: 10_000 }, (_, i) => ({ lp: -(i % 97), A: i % 89 })));
     expect(marks(klCov(), many).filter((m) => m === 1).length).toBe(2);
@@ -110,10 +152,13 @@ describe("kl_cov and clip_cov choose tokens", () => {
   });
 
   it("M2PO: second moments of mean .05 are above its default bound, of mean .03 below", () => {
-    for (const [moment, kept] of [[0.1, 0], [0.06, 1]] as const) {
+    for (const [moment, kept] of [
+      [0.1, 0],
+      [0.06, 1],
+    ] as const) {
       const tokens = [0, Math.sqrt(moment)].map((x) => ({ rho: Math.exp(x), A: 1 }));
       expect(marks(m2po(), view(tokens))).toEqual([1, kept]);
-    } // prettier-ignore
+    }
   });
 
   it("clip_cov draws: others at another step or seed, the same again; seed 0 by default", () => {
@@ -126,7 +171,11 @@ describe("kl_cov and clip_cov choose tokens", () => {
   });
 
   it("what clip_cov marks with 0 has neither loss nor gradient", async () => {
-    const rows = [[-1, 2], [-2, -1], [-1.5, 1]].map(([lp, advantage]): Drawn[] => [{ masked: false, lp: lp!, old: lp!, advantage: advantage!, ref: 0 }]); // prettier-ignore
+    const rows = [
+      [-1, 2],
+      [-2, -1],
+      [-1.5, 1],
+    ].map(([lp, advantage]): Drawn[] => [{ masked: false, lp: lp!, old: lp!, advantage: advantage!, ref: 0 }]);
     const { perToken, gradient } = await run(device, clipCov({ ...all, ratio: 0.4 }), rows);
     expect(perToken.filter((x) => x === 0).length).toBe(1);
     expect(gradient.map((g) => g === 0)).toEqual(perToken.map((x) => x === 0));
@@ -138,9 +187,7 @@ describe("KL", () => {
     estimator: (typeof KL_ESTIMATORS)[number],
     d: number,
     clamp?: { logRatio: number; value: number },
-  ): Promise<number> =>
-    // prettier-ignore
-    (await klPenalty(estimator, column(-4), column(-4 + d), column(1), clamp).read())[0]!;
+  ): Promise<number> => (await klPenalty(estimator, column(-4), column(-4 + d), column(1), clamp).read())[0]!;
 
   it.each(KL_ESTIMATORS)("%s: on the host and as a tensor, far from the reference and very near", async (estimator) => {
     for (const d of [-2, -0.5, -0.05, 0.05, 0.5, 2]) {
@@ -149,7 +196,7 @@ describe("KL", () => {
     }
     // Near 0 the series takes over from e^d − d − 1; it is cut off behind d⁴.
     for (const d of [-0.029, 0.029, 0.01]) near(klEstimate(estimator, 0, d), KL_ROWS[estimator].value(d), 1e-6);
-    if (estimator.startsWith("k3")) near(klEstimate(estimator, 0, 1e-12), 5e-25, 1e-6); // where e^d − d − 1 has no digit left
+    if (estimator.startsWith("k3")) near(klEstimate(estimator, 0, 1e-12), 5e-25, 1e-6); // e^d − d − 1 has no digit
   });
 
   it.each(KL_ESTIMATORS)("%s, clamped: the log-ratio before, the value after", async (estimator) => {
@@ -197,7 +244,11 @@ describe("losses that no policy loss is", () => {
   });
 
   it("PaW's clipped error at p = ρ still counts, above it does not", async () => {
-    const values = await clippedErrorLoss(column(Math.log(0.25), Math.log(0.26), Math.log(0.1)), column(1, 1, 0), Math.exp(Math.log(0.25))).read(); // prettier-ignore
+    const values = await clippedErrorLoss(
+      column(Math.log(0.25), Math.log(0.26), Math.log(0.1)),
+      column(1, 1, 0),
+      Math.exp(Math.log(0.25)),
+    ).read();
     expect([...values]).toEqual([0.75, 0, 0]);
   });
 
@@ -206,14 +257,21 @@ describe("losses that no policy loss is", () => {
     const mu = Math.exp(-1);
     const distance = -mu + (1 - mu) * (Math.log(1 - mu) - Math.log(1e-8));
     const lossAt = async (epsilonHigh: number): Promise<number> =>
-      (await run(device, dppoKl({ epsilonHigh }), [[{ masked: false, lp: 0, old: -1, advantage: 1, ref: 0 }]])).gradient[0]!; // prettier-ignore
+      (await run(device, dppoKl({ epsilonHigh }), [[{ masked: false, lp: 0, old: -1, advantage: 1, ref: 0 }]]))
+        .gradient[0]!;
     expect(Math.abs(await lossAt(distance - 0.01))).toBe(0);
     expect(await lossAt(distance + 0.01)).not.toBe(0);
   });
 
   it("DPO with averages: β times the difference of the two means, whatever the lengths", async () => {
-    const side = (advantage: number, lps: readonly number[], masked = false): Drawn[] => lps.map((lp) => ({ masked, lp, old: 0, advantage, ref: -2 })); // prettier-ignore
-    const pair = [...side(1, [-1, -1.5, -1.1]), ...side(1, [-9], true), ...side(-1, [-3, -2.5]), ...side(-1, [-9, -9], true)]; // prettier-ignore
+    const side = (advantage: number, lps: readonly number[], masked = false): Drawn[] =>
+      lps.map((lp) => ({ masked, lp, old: 0, advantage, ref: -2 }));
+    const pair = [
+      ...side(1, [-1, -1.5, -1.1]),
+      ...side(1, [-9], true),
+      ...side(-1, [-3, -2.5]),
+      ...side(-1, [-9, -9], true),
+    ];
     const h = 0.8 - -0.75; // means of lp − ref
     const { perToken, gradient } = await run(device, dpo({ beta: 0.5, average: true }), [pair], () => 1);
     const slope = -0.5 / (1 + Math.exp(0.5 * h)); // of each token's loss by h; five tokens have it

@@ -32,7 +32,11 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
     const device = await open();
     const model = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
     const optimizer = new AdamW(model.params, { clipNorm: 1 });
-    const rows = weighStep(objective, [1, 2].map((reward) => randomEpisode(new Rng(reward), { reward }, 1)), 0); // prettier-ignore
+    const rows = weighStep(
+      objective,
+      [1, 2].map((reward) => randomEpisode(new Rng(reward), { reward }, 1)),
+      0,
+    );
     const options = { lr: 1e-4, padId: toyTemplate.padId, maxTokens: 1 };
     expect([...pack(rows, options)].length).toBe(2);
     const step = async (): Promise<number> => {

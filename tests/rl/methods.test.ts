@@ -1,6 +1,7 @@
 /**
- * Every property of every loss, penalty, estimator, world model and token weighting, from the one table tests/support/rlMethods.ts. A
- * property that a method cannot have is named there with the reason, and is expected to fail or makes no sense.
+ * Every property of every loss, penalty, estimator, world model and token weighting, from the one table
+ * tests/support/rlMethods.ts. A property that a method cannot have is named there with the reason, and is expected to
+ * fail or makes no sense.
  */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -50,27 +51,40 @@ describe.each(everyExecutor)("on $name", ({ open, name: executor }) => {
   it.each(names)("masked: %s", async (name) => {
     const loss = LOSS_ROWS[name]!.make();
     await fc.assert(
-      fc.asyncProperty(sequences(isPairLoss(name)), fc.array(junk, { minLength: 15, maxLength: 15 }), async (rows, spoilt) => {
-        let n = 0;
-        const dirty = rows.map((row) => row.map((t) => (t.masked ? { ...t, ...spoilt[n++]! } : t)));
-        const [clean, result] = [await run(device, loss, rows), await run(device, loss, dirty)];
-        const all = (r: Run): number[] => [...r.perToken, ...r.gradient].map((x) => x + 0); // of a zero the sign does not matter
-        expect(all(clean).every(Number.isFinite)).toBe(true);
-        expect(all(result)).toEqual(all(clean));
-        rows.flat().forEach((t, i) => t.masked && expect(result.perToken[i]! + 0).toBe(0));
-      }),
+      fc.asyncProperty(
+        sequences(isPairLoss(name)),
+        fc.array(junk, { minLength: 15, maxLength: 15 }),
+        async (rows, spoilt) => {
+          let n = 0;
+          const dirty = rows.map((row) => row.map((t) => (t.masked ? { ...t, ...spoilt[n++]! } : t)));
+          const [clean, result] = [await run(device, loss, rows), await run(device, loss, dirty)];
+          const all = (r: Run): number[] => [...r.perToken, ...r.gradient].map((x) => x + 0); // 0 for −0
+          expect(all(clean).every(Number.isFinite)).toBe(true);
+          expect(all(result)).toEqual(all(clean));
+          rows.flat().forEach((t, i) => t.masked && expect(result.perToken[i]! + 0).toBe(0));
+        },
+      ),
       runs,
-    ); // prettier-ignore
+    );
   });
 
   it.each([
-    ["the clipped value loss", (x: Tensor, old: Tensor, target: Tensor, mask: Tensor) => clippedValueLoss(x, old, target, mask, 0.2)], // prettier-ignore
+    [
+      "the clipped value loss",
+      (x: Tensor, old: Tensor, target: Tensor, mask: Tensor) => clippedValueLoss(x, old, target, mask, 0.2),
+    ],
     ["PaW's clipped error", (x: Tensor, _old: Tensor, _target: Tensor, mask: Tensor) => clippedErrorLoss(x, mask, 0.3)],
   ] as const)("masked: %s", async (_, loss) => {
     const at = async (rows: readonly Drawn[]): Promise<number[]> => {
-      const floats = (of: (t: Drawn) => number): Tensor => tensor(Float64Array.from(rows, of), { device, dtype: device.float }); // prettier-ignore
+      const floats = (of: (t: Drawn) => number): Tensor =>
+        tensor(Float64Array.from(rows, of), { device, dtype: device.float });
       const { grads, aux } = valueAndGrad((x: Tensor) => {
-        const perToken = loss(x, floats((t) => t.old), floats((t) => t.ref), floats((t) => Number(!t.masked))); // prettier-ignore
+        const perToken = loss(
+          x,
+          floats((t) => t.old),
+          floats((t) => t.ref),
+          floats((t) => Number(!t.masked)),
+        );
         return [sum(perToken), perToken];
       })(floats((t) => t.lp));
       return [...(await grads.read()), ...(await aux.read())].map((x) => x + 0);
@@ -90,20 +104,31 @@ describe.each(everyExecutor)("on $name", ({ open, name: executor }) => {
       const floats = (of: (t: Drawn) => number): Tensor =>
         tensor(Float64Array.from(rows, of), { device, dtype: device.float });
       const { grads, aux } = valueAndGrad((lp: Tensor) => {
-        const penalty = klPenalty(estimator, lp, floats((t) => t.ref), floats((t) => Number(!t.masked)), clamp ? { logRatio: 20, value: 10 } : undefined); // prettier-ignore
+        const penalty = klPenalty(
+          estimator,
+          lp,
+          floats((t) => t.ref),
+          floats((t) => Number(!t.masked)),
+          clamp ? { logRatio: 20, value: 10 } : undefined,
+        );
         return [sum(penalty), penalty];
       })(floats((t) => t.lp));
       return [...(await grads.read()), ...(await aux.read())].map((x) => x + 0);
     };
     await fc.assert(
-      fc.asyncProperty(sequences(false), fc.array(junk, { minLength: 15, maxLength: 15 }), fc.boolean(), async (rows, spoilt, clamp) => {
-        const dirty = rows.flat().map((t, i) => (t.masked ? { ...t, ...spoilt[i]! } : t));
-        const clean = await at(rows.flat(), clamp);
-        expect(clean.every(Number.isFinite)).toBe(true);
-        expect(await at(dirty, clamp)).toEqual(clean);
-      }),
+      fc.asyncProperty(
+        sequences(false),
+        fc.array(junk, { minLength: 15, maxLength: 15 }),
+        fc.boolean(),
+        async (rows, spoilt, clamp) => {
+          const dirty = rows.flat().map((t, i) => (t.masked ? { ...t, ...spoilt[i]! } : t));
+          const clean = await at(rows.flat(), clamp);
+          expect(clean.every(Number.isFinite)).toBe(true);
+          expect(await at(dirty, clamp)).toEqual(clean);
+        },
+      ),
       runs,
-    ); // prettier-ignore
+    );
   });
 });
 
@@ -157,7 +182,14 @@ describe("losses, on the f64 reference", () => {
         for (const [i, row] of rows.entries()) {
           const kept = row.flatMap((t, k) => (t.masked ? [] : [k]));
           const of = (key: "lp" | "old" | "advantage" | "ref"): number[] => kept.map((k) => row[k]![key]);
-          const tokens: PlainTokens = { lp: of("lp"), fixed: of("lp"), old: of("old"), advantage: of("advantage"), ref: of("ref"), prepared: kept.map((k) => prepared?.[i]![k] ?? 0) }; // prettier-ignore
+          const tokens: PlainTokens = {
+            lp: of("lp"),
+            fixed: of("lp"),
+            old: of("old"),
+            advantage: of("advantage"),
+            ref: of("ref"),
+            prepared: kept.map((k) => prepared?.[i]![k] ?? 0),
+          };
           const values = kept.length > 0 ? plain(tokens) : [];
           kept.forEach((k, n) => {
             expect(perToken[at + k]!).toBeCloseTo(values[n]!, 10);
@@ -219,7 +251,13 @@ describe("losses, on the f64 reference", () => {
 
 describe("advantages", () => {
   const actor = (reward: number, seed: number, group = 0): Trajectory =>
-    episode([["prompt", [1]], ["action", [2, 3]]], { reward, group, seed, greedyReward: 0.5, stepRewards: [reward] }); // prettier-ignore
+    episode(
+      [
+        ["prompt", [1]],
+        ["action", [2, 3]],
+      ],
+      { reward, group, seed, greedyReward: 0.5, stepRewards: [reward] },
+    );
   const estimate = (name: string, batch: readonly Trajectory[]): readonly Float64Array[] =>
     ADVANTAGE_ROWS[name]!.make().estimate(batch, madeUpSignals(batch)).perToken;
   const seeds = fc.integer({ min: 1, max: 10_000 });
@@ -237,7 +275,10 @@ describe("advantages", () => {
         const compact = batch.map((t) => ({ ...t, stream: filtered(t.stream, (k) => isOwn(t, k)) }));
         const [whole, deleted] = [estimate(name, batch), estimate(name, compact)];
         batch.forEach((t, i) => {
-          close([...whole[i]!].filter((_, k) => isOwn(t, k)), deleted[i]!); // prettier-ignore
+          close(
+            [...whole[i]!].filter((_, k) => isOwn(t, k)),
+            deleted[i]!,
+          );
           whole[i]!.forEach((a, k) => !isOwn(t, k) && expect(a).toBe(0));
         });
       }),
@@ -250,7 +291,13 @@ describe("advantages", () => {
       fc.property(seeds, (seed) => {
         const batch = randomBatch(seed);
         const order = new Rng(seed).shuffle(batch.map((_, i) => i));
-        const [straight, shuffled] = [estimate(name, batch), estimate(name, order.map((i) => batch[i]!))]; // prettier-ignore
+        const [straight, shuffled] = [
+          estimate(name, batch),
+          estimate(
+            name,
+            order.map((i) => batch[i]!),
+          ),
+        ];
         order.forEach((i, k) => close(shuffled[k]!, straight[i]!));
       }),
       { numRuns: 25, seed: 5 },

@@ -3,7 +3,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
-import { fromTokenRoles, type TokenRoleRecord, toTokenRoles, worldModelObjective } from "../../rl/interop/openEnvRoles.ts"; // prettier-ignore
+import {
+  fromTokenRoles,
+  type TokenRoleRecord,
+  toTokenRoles,
+  worldModelObjective,
+} from "../../rl/interop/openEnvRoles.ts";
 import { isAgentToken } from "../../rl/episode/stream.ts";
 import { episode, randomEpisode } from "../support/rlToy.ts";
 
@@ -106,7 +111,12 @@ describe("world_model_coeff", () => {
       [7, 8, 9, 12].map((t) => [t, 0.6 / 6]),
       [2, 3].map((t) => [t, 0.6 / 6]),
     ]);
-    expect(worldModelObjective({ world_model_coeff: 0 }).weights(batch, 0).flatMap((row) => [...row]).every((w) => w === 0)).toBe(true); // prettier-ignore
+    expect(
+      worldModelObjective({ world_model_coeff: 0 })
+        .weights(batch, 0)
+        .flatMap((row) => [...row])
+        .every((w) => w === 0),
+    ).toBe(true);
   });
 
   it("defaults to 0.05 on the environment's own output, follows schedules, refuses what it does not know", () => {

@@ -1,4 +1,7 @@
-/** Rewarded predictions: what is guessed, what a guess is worth, that it is learnt from, and that nothing else hears of it. */
+/**
+ * Rewarded predictions: what is guessed, what a guess is worth, that it is learnt from, and that nothing else hears of
+ * it.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
@@ -23,7 +26,13 @@ afterAll(() => device.dispose());
 /** Answers with two letters and three marks, for three turns. */
 const world = toySpec(letters(3));
 const episodes = (count: number): Promise<Trajectory[]> => {
-  const requests = Array.from({ length: count }, (_, e) => ({ spec: world, options: {}, seed: e, group: e, rng: new Rng(e) })); // prettier-ignore
+  const requests = Array.from({ length: count }, (_, e) => ({
+    spec: world,
+    options: {},
+    seed: e,
+    group: e,
+    rng: new Rng(e),
+  }));
   return rollout(endingModel(device), toyTemplate, requests, { maxActionTokens: 5, maxTurns: 3 });
 };
 const predict = async (of: readonly Trajectory[], options: PredictionOptions, seed = 1): Promise<Trajectory[]> => [
@@ -58,7 +67,9 @@ describe("guesses", () => {
       const own = guesses.filter((guess) => guess.group === group);
       const start = own[0]!.stream.roles.indexOf("action");
       const before = own[0]!.stream.ids.slice(0, start);
-      const place = places.findIndex((at) => at.start === start && played[at.episode]!.stream.ids.slice(0, start).join() === before.join()); // prettier-ignore
+      const place = places.findIndex(
+        (at) => at.start === start && played[at.episode]!.stream.ids.slice(0, start).join() === before.join(),
+      );
       expect(place).toBeGreaterThanOrEqual(0);
       expect(new Set(own.map(({ stream }) => stream.ids.slice(start).join())).size).toBeGreaterThan(1);
       for (const { stream } of own) {
@@ -89,7 +100,9 @@ describe("guesses", () => {
       for (const guess of guesses) {
         const start = guess.stream.roles.indexOf("action");
         const before = guess.stream.ids.slice(0, start).join();
-        const { episode, length } = places.find((at) => at.start === start && played[at.episode]!.stream.ids.slice(0, start).join() === before)!; // prettier-ignore
+        const { episode, length } = places.find(
+          (at) => at.start === start && played[at.episode]!.stream.ids.slice(0, start).join() === before,
+        )!;
         const answer = letter(played[episode]!.stream.ids.slice(start, start + length));
         const said = letter(guess.stream.ids.slice(start).filter((id) => id !== toyTemplate.endId));
         const distance = distanceByDefinition(said, answer) / Math.max(said.length, answer.length);
@@ -105,7 +118,9 @@ describe("guesses", () => {
     const requests = [{ spec: silent, options: {}, seed: 1, group: 0, rng: new Rng(1) }];
     const mute = await rollout(endingModel(device), toyTemplate, requests, { maxActionTokens: 5, maxTurns: 3 });
     expect(await predict(mute, {})).toEqual([]);
-    expect((await predict([other!, ...mute], { perStep: 99, size: 2 })).length).toBe(2 * answerPlaces(toyTemplate, [other!]).length); // prettier-ignore
+    expect((await predict([other!, ...mute], { perStep: 99, size: 2 })).length).toBe(
+      2 * answerPlaces(toyTemplate, [other!]).length,
+    );
   });
 });
 
@@ -129,7 +144,8 @@ const play = (overrides: Partial<RlOptions>): Promise<StepReport[]> =>
 
 describe("in a run", () => {
   it("are learnt: without a world-model loss the answers come to be predicted", async () => {
-    // Actions that end are paid, so that there is something to predict: who learns answers alone may never end an action again.
+    // Actions that end are paid, so that there is something to predict: who learns answers alone may never end an
+    // action again.
     const dull = toySpec((_, turn) => ({ observation: "ab", reward: 1, done: turn === 2, info: {} }));
     const { world: _none, ...objective } = toyObjective;
     const reports = await play({
@@ -166,7 +182,8 @@ describe("in a run", () => {
   });
 
   /** What compares with something that guesses do not have. */
-  const isRefused = (method: string): boolean => method === "remax" || objectiveOf({ method, maxLength: 20 }).critic !== undefined; // prettier-ignore
+  const isRefused = (method: string): boolean =>
+    method === "remax" || objectiveOf({ method, maxLength: 20 }).critic !== undefined;
   const methods = [...Object.keys(METHODS), "grpo+echo", "grpo+paw", "grpo+actfocus", "gigpo+echo"];
   it.each(methods.filter((method) => !isRefused(method)))(
     "stand beside a method's own episodes: %s",
@@ -181,7 +198,9 @@ describe("in a run", () => {
   );
   it.each(methods.filter(isRefused))("are refused where guesses lack what is compared with: %s", async (method) => {
     const objective = objectiveOf({ method, maxLength: 20 });
-    await expect(play({ objective, predictions: {} })).rejects.toThrow(/predictions (are compared in groups|have no greedy)/); // prettier-ignore
+    await expect(play({ objective, predictions: {} })).rejects.toThrow(
+      /predictions (are compared in groups|have no greedy)/,
+    );
   });
 
   it("refuses a critic, whose values compare nothing", async () => {

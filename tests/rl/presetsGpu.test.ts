@@ -1,6 +1,6 @@
 /**
- * Every method by name, with a world model and a token weighting on top, gets on WebGPU what it gets on wasm, also after a step has
- * moved the parameters. That each goes on for more steps: smoke.test.ts.
+ * Every method by name, with a world model and a token weighting on top, gets on WebGPU what it gets on wasm, also
+ * after a step has moved the parameters. That each goes on for more steps: smoke.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";

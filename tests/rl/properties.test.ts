@@ -1,4 +1,6 @@
-/** Properties that every loss and every estimator of the RL layer has to have, over random masks, episodes and splits. */
+/**
+ * Properties that every loss and every estimator of the RL layer has to have, over random masks, episodes and splits.
+ */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -30,7 +32,9 @@ const plainGrpo: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggrega
 /** Two groups of three random episodes with random rewards. */
 function randomBatch(seed: number): Trajectory[] {
   const rng = new Rng(seed);
-  return Array.from({ length: 6 }, (_, i) => randomEpisode(rng.split(i), { group: Math.floor(i / 3), reward: rng.int(3) })); // prettier-ignore
+  return Array.from({ length: 6 }, (_, i) =>
+    randomEpisode(rng.split(i), { group: Math.floor(i / 3), reward: rng.int(3) }),
+  );
 }
 
 describe.each(
@@ -49,14 +53,26 @@ describe.each(
       const batch = randomBatch(3);
       const dirty = batch.map((t) => ({
         ...t,
-        stream: { ...t.stream, oldLogProbs: t.stream.oldLogProbs.map((old, k) => (t.stream.roles[k] === "action" ? old : executor === webgpu.name ? -1e30 : NaN)) }, // prettier-ignore
+        stream: {
+          ...t.stream,
+          oldLogProbs: t.stream.oldLogProbs.map((old, k) =>
+            t.stream.roles[k] === "action" ? old : executor === webgpu.name ? -1e30 : NaN,
+          ),
+        },
       }));
       const objective: Objective = { ...plainGrpo, world: echo({ lambda: 0.5 }), kl: { beta: 0.1, estimator: "k3" } };
       const refOf = (trajectories: Trajectory[], other: number): Float64Array[] =>
         trajectories.map((t) => Float64Array.from(t.stream.roles, (role) => (role === "action" ? -2 : other)));
       const gradient = (trajectories: Trajectory[], other: number): TransformerParams =>
-        rowGradient(model, withColumns(weighStep(objective, trajectories, 0), { refLogProbs: refOf(trajectories, other) }), objective, { ...options, ratios: "recorded" }); // prettier-ignore
-      const [clean, masked] = await Promise.all([gradient(batch, 0), gradient(dirty, 1e30)].map((g) => readAll(treeLeaves(g)))); // prettier-ignore
+        rowGradient(
+          model,
+          withColumns(weighStep(objective, trajectories, 0), { refLogProbs: refOf(trajectories, other) }),
+          objective,
+          { ...options, ratios: "recorded" },
+        );
+      const [clean, masked] = await Promise.all(
+        [gradient(batch, 0), gradient(dirty, 1e30)].map((g) => readAll(treeLeaves(g))),
+      );
       expect(masked).toEqual(clean);
     });
   });
@@ -71,11 +87,21 @@ describe.each(
           async (seed, maxTokens) => {
             const batch = randomBatch(seed);
             const normalization = ECHO_NORMALIZATIONS[seed % 3]!;
-            const objective: Objective = { ...plainGrpo, aggregation, maxLength: 20, world: echo({ lambda: 0.5, normalization }), kl: { beta: 0.1, estimator: "k3" } }; // prettier-ignore
+            const objective: Objective = {
+              ...plainGrpo,
+              aggregation,
+              maxLength: 20,
+              world: echo({ lambda: 0.5, normalization }),
+              kl: { beta: 0.1, estimator: "k3" },
+            };
             const refLogProbs = batch.map((t) => Float64Array.from(t.stream.ids, () => -2));
             const rows = withColumns(weighStep(objective, batch, 0), { refLogProbs });
             const [whole, parts] = await Promise.all(
-              [10_000, maxTokens].map((n) => readAll(treeLeaves(rowGradient(model, rows, objective, { ...options, ratios: "recorded", maxTokens: n })))), // prettier-ignore
+              [10_000, maxTokens].map((n) =>
+                readAll(
+                  treeLeaves(rowGradient(model, rows, objective, { ...options, ratios: "recorded", maxTokens: n })),
+                ),
+              ),
             );
             parts!.forEach((leaf, i) => expect(relativeError(leaf, whole![i]!)).toBeLessThanOrEqual(split));
           },
@@ -90,7 +116,8 @@ describe.each(
     const after = async (objective: Objective): Promise<number[][]> => {
       const model = toyModel(device);
       const optimizer = new AdamW(model.params, { clipNorm: 0.2 });
-      for (let step = 0; step < 2; step++) await optimizerStep(model, optimizer, weighStep(objective, batch, step), objective, options); // prettier-ignore
+      for (let step = 0; step < 2; step++)
+        await optimizerStep(model, optimizer, weighStep(objective, batch, step), objective, options);
       return readAll(treeLeaves(model.params));
     };
     const grpoOnly = await after(plainGrpo);
@@ -143,8 +170,13 @@ describe.each(
     const [lp, ref] = [logSoftmax(logits), logSoftmax(other)];
     const p = lp.map(Math.exp);
     const precision = isExact ? 1e-14 : 1e-5;
-    const near = (actual: number, expected: number): void => expect(Math.abs(actual - expected)).toBeLessThan(precision); // prettier-ignore
-    const ones = (): Tensor => tensor(lp.map(() => 1), { device }); // prettier-ignore
+    const near = (actual: number, expected: number): void =>
+      expect(Math.abs(actual - expected)).toBeLessThan(precision);
+    const ones = (): Tensor =>
+      tensor(
+        lp.map(() => 1),
+        { device },
+      );
     /** Σ_v p_v · d(loss)/d(lp_v) · d(lp_v)/d(logit_j) = g_j − p_j Σ g, with g_v = p_v · d(loss)/d(lp_v). */
     const throughSoftmax = (d: ArrayLike<number>): number[] => {
       const g = p.map((x, v) => x * d[v]!);
@@ -156,9 +188,14 @@ describe.each(
       const kl = p.reduce((total, x, v) => total + x * (lp[v]! - ref[v]!), 0);
       for (const estimator of ["k1", "k3"] as const) {
         const values = await klPenalty(estimator, tensor(lp, { device }), tensor(ref, { device }), ones()).read();
-        near(p.reduce((total, x, v) => total + x * values[v]!, 0), kl); // prettier-ignore
+        near(
+          p.reduce((total, x, v) => total + x * values[v]!, 0),
+          kl,
+        );
       }
-      const { grads } = valueAndGrad((x: Tensor) => sum(klPenalty("k2", x, tensor(ref, { device }), ones())))(tensor(lp, { device })); // prettier-ignore
+      const { grads } = valueAndGrad((x: Tensor) => sum(klPenalty("k2", x, tensor(ref, { device }), ones())))(
+        tensor(lp, { device }),
+      );
       const gradient = throughSoftmax(await grads.read());
       p.forEach((x, j) => near(gradient[j]!, x * (lp[j]! - ref[j]! - kl)));
     });
@@ -167,9 +204,22 @@ describe.each(
       "the policy gradient is that of the expected reward: $name",
       async ({ tokenLoss }) => {
         const expectedReward = p.reduce((total, x, v) => total + x * rewards[v]!, 0);
-        const { grads } = valueAndGrad(
-          (x: Tensor) =>
-        sum(tokenLoss({ logProbs: x, oldLogProbs: tensor(lp, { device }), advantages: tensor(rewards, { device }), mask: ones(), segments: { ids: tensor(Int32Array.from(lp, (_, v) => v), { device }), count: lp.length } })), // prettier-ignore
+        const { grads } = valueAndGrad((x: Tensor) =>
+          sum(
+            tokenLoss({
+              logProbs: x,
+              oldLogProbs: tensor(lp, { device }),
+              advantages: tensor(rewards, { device }),
+              mask: ones(),
+              segments: {
+                ids: tensor(
+                  Int32Array.from(lp, (_, v) => v),
+                  { device },
+                ),
+                count: lp.length,
+              },
+            }),
+          ),
         )(tensor(lp, { device }));
         const gradient = throughSoftmax(await grads.read());
         p.forEach((x, j) => near(gradient[j]!, -x * (rewards[j]! - expectedReward)));
@@ -179,9 +229,23 @@ describe.each(
 
   it("k3 of nearly equal log-probabilities is ½d², not the rounding error of e^d − d − 1", async () => {
     const differences = [1e-4, -1e-4, 1e-3, 0.029, 0.031, -0.5, 0];
-    const at = tensor(differences.map((d) => -1 - d), { device }); // prettier-ignore
-    const base = tensor(differences.map(() => -1), { device }); // prettier-ignore
-    const values = await klPenalty("k3", at, base, tensor(differences.map(() => 1), { device })).read(); // prettier-ignore
+    const at = tensor(
+      differences.map((d) => -1 - d),
+      { device },
+    );
+    const base = tensor(
+      differences.map(() => -1),
+      { device },
+    );
+    const values = await klPenalty(
+      "k3",
+      at,
+      base,
+      tensor(
+        differences.map(() => 1),
+        { device },
+      ),
+    ).read();
     const given = await at.read();
     differences.forEach((_, i) => {
       const d = -1 - given[i]!; // as the executor's float has it
@@ -215,7 +279,11 @@ describe("advantages", () => {
 
 describe("aggregation weights", () => {
   it("by hand, with an episode without trained tokens", () => {
-    const masks = [[true, false, true, true], [false, false], [true, false]]; // prettier-ignore
+    const masks = [
+      [true, false, true, true],
+      [false, false],
+      [true, false],
+    ];
     const total = (mode: (typeof AGGREGATIONS)[number]): number[] =>
       aggregationWeights(masks, mode, 5).map((row) => row.reduce((a, b) => a + b, 0));
     expect(total("token-mean")).toEqual([0.75, 0, 0.25]);

@@ -1,5 +1,6 @@
 /**
- * Rewards where the vectors of their sources do not look: defaults, ties, the empty and the exact cases. Each of these was found by
+ * Rewards where the vectors of their sources do not look: defaults, ties, the empty and the exact cases. Each of these
+ * was found by
  * `npm run mutate`: before it was here, an edit of that place went unnoticed.
  */
 import { describe, expect, it } from "vitest";
@@ -68,7 +69,9 @@ describe("judges", () => {
   it("asked in both orders, who abstains once abstains", async () => {
     const of = (forward: boolean | undefined, backward: boolean | undefined): Promise<boolean | undefined> =>
       bothOrders<string>((first) => Promise.resolve(first === "a" ? forward : backward))(["a", "b"]);
-    expect(await Promise.all([of(true, undefined), of(undefined, true), of(true, true), of(true, false), of(false, true)])).toEqual([undefined, undefined, undefined, true, false]); // prettier-ignore
+    expect(
+      await Promise.all([of(true, undefined), of(undefined, true), of(true, true), of(true, false), of(false, true)]),
+    ).toEqual([undefined, undefined, undefined, true, false]);
   });
 });
 

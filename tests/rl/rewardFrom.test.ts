@@ -1,4 +1,7 @@
-/** Predict first, be rewarded later: before the step that an objective names nothing of a reward reaches the loss; from then on all of it. */
+/**
+ * Predict first, be rewarded later: before the step that an objective names nothing of a reward reaches the loss; from
+ * then on all of it.
+ */
 import { expect, test } from "vitest";
 import type { Objective } from "../../rl/methods/objective.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
@@ -36,5 +39,7 @@ test.each(["grpo+echo", "dapo+echo", "rft+echo", "vapo+echo", "grpo+echo+actfocu
 
 test("0, the default, is no option at all; a fraction is one clear line", () => {
   expect("rewardFrom" in objectiveOf({ method: "grpo", rewardFrom: 0 })).toBe(false);
-  expect(() => objectiveOf({ method: "grpo", rewardFrom: 1.5 })).toThrow("method: rewardFrom must be an integer ≥ 0, got 1.5"); // prettier-ignore
+  expect(() => objectiveOf({ method: "grpo", rewardFrom: 1.5 })).toThrow(
+    "method: rewardFrom must be an integer ≥ 0, got 1.5",
+  );
 });

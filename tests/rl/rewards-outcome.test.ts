@@ -41,9 +41,17 @@ describe("maths", () => {
     expect(sameMaths(b, a)).toBe(true);
   });
 
-  it.each([["1", "2"], ["1/0", "2/0"], ["1,2", "12"], ["(1,2)", "(2,1)"], ["x+1", "x+2"], ["", ""], ["1/2/3", "1/6"]])("%j and %j differ", (a, b) => {
+  it.each([
+    ["1", "2"],
+    ["1/0", "2/0"],
+    ["1,2", "12"],
+    ["(1,2)", "(2,1)"],
+    ["x+1", "x+2"],
+    ["", ""],
+    ["1/2/3", "1/6"],
+  ])("%j and %j differ", (a, b) => {
     expect(sameMaths(a, b)).toBe(false);
-  }); // prettier-ignore
+  });
 
   it("numbers are exact: no rounding, at any length; and any text may come", () => {
     expect(sameMaths("0.1", "0.10000000000000000001")).toBe(false);
@@ -141,7 +149,19 @@ describe("patchSimilarity", () => {
   });
 
   it("any text is scored", () => {
-    const line = fc.constantFrom("--- a/x", "+++ b/x", "+++ /dev/null", "--- /dev/null", "+1", "-1", "@@", "", "diff x", "--- a/__proto__", "+++ b/__proto__"); // prettier-ignore
+    const line = fc.constantFrom(
+      "--- a/x",
+      "+++ b/x",
+      "+++ /dev/null",
+      "--- /dev/null",
+      "+1",
+      "-1",
+      "@@",
+      "",
+      "diff x",
+      "--- a/__proto__",
+      "+++ b/__proto__",
+    );
     fc.assert(
       fc.property(fc.array(line), fc.array(line), (a, b) => {
         const value = patchSimilarity(a.join("\n"), b.join("\n"));

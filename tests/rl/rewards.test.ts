@@ -1,4 +1,7 @@
-/** Shaping, composites, judges and relabelling: test vectors of their sources, and bounds for any input. Outcomes: rewards-outcome.test.ts. */
+/**
+ * Shaping, composites, judges and relabelling: test vectors of their sources, and bounds for any input. Outcomes:
+ * rewards-outcome.test.ts.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
@@ -28,7 +31,11 @@ describe("composite", () => {
   });
 
   it("adds outcome 1, format .2 and tools .1", () => {
-    const score = composite([part("solved", 1, "outcome", 1), part("format", 0.2, "shaping", 0.5), part("tools", 0.1, "shaping", -0.35)]); // prettier-ignore
+    const score = composite([
+      part("solved", 1, "outcome", 1),
+      part("format", 0.2, "shaping", 0.5),
+      part("tools", 0.1, "shaping", -0.35),
+    ]);
     const { reward, parts, capped } = score(null);
     expect(reward).toBeCloseTo(1 + 0.1 - 0.035, 12);
     expect(parts).toEqual({ solved: 1, format: 0.5, tools: -0.35 });
@@ -73,7 +80,13 @@ describe("turnsOf", () => {
 
 describe("format", () => {
   it("is the share of well-formed actions", () => {
-    const played: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]], ["action", [2]], ["observation", [4]]]; // prettier-ignore
+    const played: Part[] = [
+      ["prompt", [1]],
+      ["action", [2, 3]],
+      ["observation", [4]],
+      ["action", [2]],
+      ["observation", [4]],
+    ];
     const taken = (toolErrors: number): Trajectory => episode(played, { stepRewards: [0, 1], info: { toolErrors } });
     expect([0, 1, 2].map((errors) => formatScore(taken(errors)))).toEqual([1, 0.5, 0]);
     expect(formatScore(episode(played, { stepRewards: [0, 1] }))).toBe(1); // nobody counts them
@@ -180,7 +193,9 @@ describe("repetitionPenalty", () => {
 
 describe("length", () => {
   it("linear: nothing up to the target, then λ a token", () => {
-    expect([0, 100, 101, 150].map((length) => linearLength(length, { target: 100, lambda: 0.01 }))).toEqual([0, 0, -0.01, -0.5]); // prettier-ignore
+    expect([0, 100, 101, 150].map((length) => linearLength(length, { target: 100, lambda: 0.01 }))).toEqual([
+      0, 0, -0.01, -0.5,
+    ]);
   });
 
   it("sigmoid: half of α at the center, bounded, falling", () => {
@@ -194,7 +209,9 @@ describe("length", () => {
 
   it("soft overlong: TRL's test vectors, and linear in between", () => {
     const options = { max: 100, cache: 20 };
-    expect([50, 80, 85, 90, 100, 101, 110].map((length) => softOverlong(length, options))).toEqual([0, 0, -0.25, -0.5, -1, -1, -1]); // prettier-ignore
+    expect([50, 80, 85, 90, 100, 101, 110].map((length) => softOverlong(length, options))).toEqual([
+      0, 0, -0.25, -0.5, -1, -1, -1,
+    ]);
     expect(() => softOverlong(1, { max: 10, cache: 11 })).toThrow("cache must be in (0, max = 10], got 11");
     expect(() => softOverlong(-1, options)).toThrow("length must be at least 0, got -1");
   });

@@ -1,6 +1,7 @@
 /**
- * Continuous batching in rollouts: neither the company of an episode, nor how many are played at once, nor how long environments take
- * changes a token or a bit of a log-probability; slow environments hold nobody up; shared tasks are read once.
+ * Continuous batching in rollouts: neither the company of an episode, nor how many are played at once, nor how long
+ * environments take changes a token or a bit of a log-probability; slow environments hold nobody up; shared tasks are
+ * read once.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -42,9 +43,7 @@ describe.each([reference, wasm])("on $name", ({ open }) => {
     spec: EnvironmentSpec,
     chosen: readonly number[] = everyone,
     options: RolloutOptions = {},
-  ): Promise<Trajectory[]> =>
-    // prettier-ignore
-    rollout(model, toyTemplate, requests(spec, chosen), { maxActionTokens: 12, ...options });
+  ): Promise<Trajectory[]> => rollout(model, toyTemplate, requests(spec, chosen), { maxActionTokens: 12, ...options });
 
   it("the same tokens and bits alone, in any order, in any number, in bursts, whatever environments take", async () => {
     const together = await play(patient);
@@ -67,7 +66,6 @@ describe.each([reference, wasm])("on $name", ({ open }) => {
       [2, 4],
       [3, 4],
     ] as const) {
-      // prettier-ignore
       const rng = new Rng(seed);
       const act = letters(3);
       const moody = toySpec(async (action, turn) => {
@@ -183,7 +181,9 @@ describe.each([reference, wasm])("on $name", ({ open }) => {
     expect(trajectories.length).toBe(COUNT);
     expect(trajectories.at(-1)!.stopReason).toBe("aborted");
     expect(trajectories.filter((t) => t.stopReason === "aborted").every((t) => t.masked)).toBe(true);
-    await expect(play(patient, everyone, { maxConcurrent: 0 })).rejects.toThrow("maxConcurrent must be an integer ≥ 1, got 0"); // prettier-ignore
+    await expect(play(patient, everyone, { maxConcurrent: 0 })).rejects.toThrow(
+      "maxConcurrent must be an integer ≥ 1, got 0",
+    );
     await expect(play(patient, everyone, { burst: 1.5 })).rejects.toThrow("burst must be an integer ≥ 1, got 1.5");
   });
 });
@@ -200,7 +200,9 @@ describe.each(gpuEnabled ? [webgpu] : [])("on $name", ({ open }) => {
     const sampled = Math.max(...together.map((t) => t.stream.roles.filter((r) => r === "action").length));
     expect(read.mock.calls.length).toBeLessThan(sampled / 2 + 6);
     expect(await play([5])).toEqual([together[5]]);
-    expect((await play([9, 2, 7], { burst: 1 })).map((t) => t.stream)).toEqual([9, 2, 7].map((e) => together[e]!.stream)); // prettier-ignore
+    expect((await play([9, 2, 7], { burst: 1 })).map((t) => t.stream)).toEqual(
+      [9, 2, 7].map((e) => together[e]!.stream),
+    );
     device.dispose();
   });
 });

@@ -1,4 +1,7 @@
-/** Tree search over cloned environments: optima of small games, the statistics of a tree, bounds, failures, preference pairs. */
+/**
+ * Tree search over cloned environments: optima of small games, the statistics of a tree, bounds, failures, preference
+ * pairs.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
@@ -6,7 +9,15 @@ import { startEpisode } from "../../rl/preferences/search/position.ts";
 import { rankCritic, judgeCritic } from "../../rl/preferences/search/critic.ts";
 import { type SearchOptions, type SearchResult, treeSearch, treeSearches } from "../../rl/preferences/search/mcts.ts";
 import { searchPairs } from "../../rl/preferences/search/pairs.ts";
-import { makeNode, mixedValue, nodesOf, principalLine, type SearchNode, searchValue, uctScore } from "../../rl/preferences/search/tree.ts"; // prettier-ignore
+import {
+  makeNode,
+  mixedValue,
+  nodesOf,
+  principalLine,
+  type SearchNode,
+  searchValue,
+  uctScore,
+} from "../../rl/preferences/search/tree.ts";
 import { isAgentToken, policyMask } from "../../rl/episode/stream.ts";
 import { preferenceRows } from "../../rl/train/supervised.ts";
 import { toyTemplate as template } from "../support/rlToy.ts";
@@ -35,7 +46,16 @@ const textOf = ({ action }: SearchNode): string => template.actionText(action!.i
 const play = (line: readonly SearchNode[]): string => line.map(textOf).join("");
 /** Everything of a tree that does not hold an environment. */
 const outline = ({ root }: SearchResult): unknown[] =>
-  [...nodesOf(root)].map(({ id, parent, action, draws, status, visits, total, position }) => ({ id, parent: parent?.id, ids: action?.ids, draws, status, visits, total, stream: position?.stream })); // prettier-ignore
+  [...nodesOf(root)].map(({ id, parent, action, draws, status, visits, total, position }) => ({
+    id,
+    parent: parent?.id,
+    ids: action?.ids,
+    draws,
+    status,
+    visits,
+    total,
+    stream: position?.stream,
+  }));
 
 describe("UCT", () => {
   it("is Q + c·√(ln N / (1 + n)), Q = α·Q̃ + (1 − α)·Q̂", () => {
@@ -72,10 +92,13 @@ describe("the search", () => {
     expect(result.episodes.length).toBeLessThan(result.root.visits);
   });
 
-  it("has Q̃ of the actions near the expected return of what the policy and the tree do, in the limit that of the best", async () => {
+  it("has Q̃ near the expected return of policy and tree, in the limit that of the best", async () => {
     const game: PathGameOptions = { letters: "ab", turns: 1, reward: (path) => (path === "a" ? 0.25 : 0.75) };
     const { root } = await run(game, { iterations: 50 });
-    expect(Object.fromEntries(root.children!.map((node) => [textOf(node), searchValue(node)]))).toEqual({ a: 0.25, b: 0.75 }); // prettier-ignore
+    expect(Object.fromEntries(root.children!.map((node) => [textOf(node), searchValue(node)]))).toEqual({
+      a: 0.25,
+      b: 0.75,
+    });
     const [a, b] = ["a", "b"].map((text) => root.children!.find((node) => textOf(node) === text)!.visits) as [
       number,
       number,
@@ -84,14 +107,23 @@ describe("the search", () => {
   });
 
   it("rewards on the way count, as does what the critic knows", async () => {
-    const game: PathGameOptions = { letters: "abcd", turns: 2, reward: (path) => (path === "a" ? 0.6 : path === "bb" ? 0.5 : 0) }; // prettier-ignore
+    const game: PathGameOptions = {
+      letters: "abcd",
+      turns: 2,
+      reward: (path) => (path === "a" ? 0.6 : path === "bb" ? 0.5 : 0),
+    };
     expect((await run(game, { iterations: 200 })).best!.reward).toBe(0.6);
-    const knows = rankCritic(async ({ actions }) => actions.map((_, i) => i).toSorted((i, j) => actions[i]!.charCodeAt(0) - actions[j]!.charCodeAt(0))); // prettier-ignore
+    const knows = rankCritic(async ({ actions }) =>
+      actions.map((_, i) => i).toSorted((i, j) => actions[i]!.charCodeAt(0) - actions[j]!.charCodeAt(0)),
+    );
     const { root, alpha } = await run(game, { iterations: 1, critic: knows });
     expect(alpha).toBe(0.5);
     expect(root.children!.find(({ visits }) => visits === 1)).toMatchObject({ critic: 1 });
     expect(textOf(root.children!.find(({ visits }) => visits === 1)!)).toBe("a");
-    const votes = await run(game, { iterations: 1, critic: judgeCritic([async ({ action, history }) => action === "d" && history.ids.length > 0]) }); // prettier-ignore
+    const votes = await run(game, {
+      iterations: 1,
+      critic: judgeCritic([async ({ action, history }) => action === "d" && history.ids.length > 0]),
+    });
     expect(textOf(votes.root.children!.find(({ visits }) => visits === 1)!)).toBe("d");
   });
 
@@ -101,13 +133,19 @@ describe("the search", () => {
     const throwing = await run(game, { critic: () => Promise.reject(new Error("no")) });
     expect(throwing.stats.criticFailures).toBeGreaterThan(1);
     expect(outline(throwing)).toEqual(outline(without));
-    expect(outline(await run(game, { critic: async ({ actions }) => actions.map(() => NaN) }))).toEqual(outline(without)); // prettier-ignore
+    expect(outline(await run(game, { critic: async ({ actions }) => actions.map(() => NaN) }))).toEqual(
+      outline(without),
+    );
   });
 
   it("a leaf value takes the place of simulations", async () => {
     const game: PathGameOptions = { letters: "ab", turns: 3, reward: (path) => (path === "aba" ? 1 : 0) };
     const actor = uniformActor("ab");
-    const { root, episodes } = await run(game, { actor, iterations: 60, leafValue: async (positions) => positions.map(({ info }) => ("aba".startsWith(String(info["path"])) ? 0.5 : 0)) }); // prettier-ignore
+    const { root, episodes } = await run(game, {
+      actor,
+      iterations: 60,
+      leafValue: async (positions) => positions.map(({ info }) => ("aba".startsWith(String(info["path"])) ? 0.5 : 0)),
+    });
     expect(play(principalLine(root))).toBe("aba");
     // No simulations: only candidates are drawn, once for each of the 7 points at most; ends in the tree are episodes.
     expect(actor.calls).toBeLessThanOrEqual(7);
@@ -130,7 +168,14 @@ describe("statistics", () => {
   it("visits add up, values are in the range of the returns, clones do not leak", async () => {
     await fc.assert(
       fc.asyncProperty(games, async ({ seed, letters, turns, failing, ...options }) => {
-        const game: PathGameOptions = { letters, turns, reward: pathReward(seed, turns), onStep: (path) => { if (failing && path.startsWith(failing)) throw new Error("broken"); } }; // prettier-ignore
+        const game: PathGameOptions = {
+          letters,
+          turns,
+          reward: pathReward(seed, turns),
+          onStep: (path) => {
+            if (failing && path.startsWith(failing)) throw new Error("broken");
+          },
+        };
         const start = await startEpisode(pathSpec(game), {}, 0, template);
         const before = structuredClone(start.stream);
         const { root, stats, episodes } = await treeSearch(start, settings(game, { ...options, rng: new Rng(seed) }));
@@ -157,7 +202,9 @@ describe("statistics", () => {
             expect(searchValue(node)).toBeLessThanOrEqual(node.best + 1e-12);
             expect(node.best).toBeLessThanOrEqual(Math.max(...returns));
           }
-          expect((node.children ?? []).reduce((n, child) => n + child.draws, 0)).toBe(node.children ? options.candidates : 0); // prettier-ignore
+          expect((node.children ?? []).reduce((n, child) => n + child.draws, 0)).toBe(
+            node.children ? options.candidates : 0,
+          );
           expect(new Set((node.children ?? []).map(textOf)).size).toBe(node.children?.length ?? 0);
         }
         expect(new Set([...nodesOf(root)].map(({ id }) => id)).size).toBe([...nodesOf(root)].length);
@@ -203,18 +250,33 @@ describe("bounds", () => {
     expect(stopped.stats.stop).toBe("aborted");
     expect(stopped.root.visits).toBeGreaterThan(0);
     expect(stopped.root.visits).toBeLessThan(10);
-    expect((await run(game, { maxTokens: 12 })).episodes.every((t) => t.stopReason === "context_overflow" && t.reward === 0)).toBe(true); // prettier-ignore
+    expect(
+      (await run(game, { maxTokens: 12 })).episodes.every((t) => t.stopReason === "context_overflow" && t.reward === 0),
+    ).toBe(true);
   });
 
   it("an environment that throws or never answers costs its branch, not the search", async () => {
-    const broken = await run({ ...game, onStep: () => { throw new Error("broken"); } }); // prettier-ignore
+    const broken = await run({
+      ...game,
+      onStep: () => {
+        throw new Error("broken");
+      },
+    });
     expect(broken.stats.stop).toBe("failed");
     expect([broken.root.visits, broken.best, broken.episodes.length]).toEqual([0, undefined, 0]);
     expect(searchPairs(broken)).toEqual([]);
-    const half = await run({ ...game, onStep: (path) => { if (path.startsWith("a")) throw new Error("broken"); } }); // prettier-ignore
+    const half = await run({
+      ...game,
+      onStep: (path) => {
+        if (path.startsWith("a")) throw new Error("broken");
+      },
+    });
     expect(half.stats.stop).toBe("iterations");
     expect(half.episodes.every(({ info }) => String(info["path"]).startsWith("b"))).toBe(true);
-    const hanging = await run({ ...game, turns: 2, onStep: (path) => (path === "ab" ? new Promise<void>(() => {}) : undefined) }, { timeout: 15, iterations: 20 }); // prettier-ignore
+    const hanging = await run(
+      { ...game, turns: 2, onStep: (path) => (path === "ab" ? new Promise<void>(() => {}) : undefined) },
+      { timeout: 15, iterations: 20 },
+    );
     expect(hanging.root.visits).toBeGreaterThan(10);
     expect([...nodesOf(hanging.root)].some(({ position }) => position?.stop === "timeout")).toBe(true);
   });
@@ -222,22 +284,31 @@ describe("bounds", () => {
   it("says what is wrong", async () => {
     const start = await startEpisode(pathSpec(game), {}, 0, template);
     const fixed = { name: "fixed", reset: start.env.reset, step: start.env.step };
-    await expect(treeSearch({ ...start, env: fixed }, settings(game))).rejects.toThrow('the environment "fixed" cannot be cloned'); // prettier-ignore
+    await expect(treeSearch({ ...start, env: fixed }, settings(game))).rejects.toThrow(
+      'the environment "fixed" cannot be cloned',
+    );
     for (const [options, message] of [
       [{ candidates: 0 }, "candidates must be an integer ≥ 1, got 0"],
       [{ alpha: 0.5 }, "alpha 0.5 mixes in a critic, and there is none"],
       [{ exploration: -1 }, "exploration must be ≥ 0, got -1"],
       [{ maxTokens: 100 }, "maxTokens must be in [1, 64]"],
     ] as const) {
-      // prettier-ignore
       await expect(treeSearch(start, settings(game, options))).rejects.toThrow(message);
     }
     await expect(treeSearches([], settings(game))).rejects.toThrow("expected at least one start, got none");
     const rank = rankCritic(async () => [0, 0.5]);
-    await expect(rank({ task: "", history: start.stream, actions: ["a", "b"] })).rejects.toThrow("expected the places 0 to 1, each once, got 0, 0.5"); // prettier-ignore
+    await expect(rank({ task: "", history: start.stream, actions: ["a", "b"] })).rejects.toThrow(
+      "expected the places 0 to 1, each once, got 0, 0.5",
+    );
     let closed = 0;
-    const late = { ...pathSpec(game), make: () => Object.assign(new PathGame(game), { reset: () => new Promise<string>(() => {}), close: () => void closed++ }) }; // prettier-ignore
-    await expect(startEpisode(late, {}, 5, template, { timeout: 5 })).rejects.toThrow("search: path did not begin an episode with seed 5 (timeout)"); // prettier-ignore
+    const late = {
+      ...pathSpec(game),
+      make: () =>
+        Object.assign(new PathGame(game), { reset: () => new Promise<string>(() => {}), close: () => void closed++ }),
+    };
+    await expect(startEpisode(late, {}, 5, template, { timeout: 5 })).rejects.toThrow(
+      "search: path did not begin an episode with seed 5 (timeout)",
+    );
     expect(closed).toBe(1);
     const result = await treeSearch(start, settings(game));
     expect(() => searchPairs(result, { threshold: -1 })).toThrow("threshold must be ≥ 0, got -1");
@@ -247,10 +318,12 @@ describe("bounds", () => {
 describe("pairs", () => {
   const game: PathGameOptions = { letters: "ab", turns: 2, reward: (path) => ({ ab: 1, aa: 0.4 })[path] ?? 0 };
 
-  it("are siblings whose Q differ by more than the threshold; only the action in which they part is trained", async () => {
+  it("are siblings whose Q differ by more than the threshold; only the action that differs is trained", async () => {
     const result = await run(game, { iterations: 80 });
     const pairs = searchPairs(result, { threshold: 0.3 });
-    const texts = pairs.map(({ chosen, rejected }) => [chosen, rejected].map((t) => template.actionText(t.stream.ids.filter((_, k) => policyMask(t)[k])))); // prettier-ignore
+    const texts = pairs.map(({ chosen, rejected }) =>
+      [chosen, rejected].map((t) => template.actionText(t.stream.ids.filter((_, k) => policyMask(t)[k]))),
+    );
     expect(texts).toEqual([
       ["a", "b"],
       ["b", "a"],
@@ -278,10 +351,13 @@ describe("pairs", () => {
 
   it("Q is mixed with the critic's score; best-worst is one pair for each point; few visits do not count", async () => {
     const three: PathGameOptions = { letters: "abc", turns: 1, reward: (path) => ({ a: 0, b: 0.5 })[path] ?? 1 };
-    const backwards = rankCritic(async ({ actions }) => actions.map((_, i) => i).toSorted((i, j) => actions[i]!.charCodeAt(0) - actions[j]!.charCodeAt(0))); // prettier-ignore
+    const backwards = rankCritic(async ({ actions }) =>
+      actions.map((_, i) => i).toSorted((i, j) => actions[i]!.charCodeAt(0) - actions[j]!.charCodeAt(0)),
+    );
     const result = await run(three, { iterations: 40, critic: backwards });
     const letter = (t: { stream: { ids: readonly number[] } }): string => template.actionText(t.stream.ids.slice(-2));
-    const names = (options: Parameters<typeof searchPairs>[1]): string[] => searchPairs(result, options).map(({ chosen, rejected }) => letter(chosen) + letter(rejected)); // prettier-ignore
+    const names = (options: Parameters<typeof searchPairs>[1]): string[] =>
+      searchPairs(result, options).map(({ chosen, rejected }) => letter(chosen) + letter(rejected));
     expect(names({ alpha: 1 })).toEqual(["cb", "ca", "ba"]);
     expect(names({ alpha: 0 })).toEqual(["ab", "ac", "bc"]);
     expect(names({ alpha: 0.5 })).toEqual([]); // they contradict each other exactly

@@ -52,7 +52,11 @@ class Wants extends PathGame {
 const spec = { ...pathSpec(game), make: () => new Wants(game) };
 
 const sumOfAction = async (model: ReturnType<typeof endingModel>, rows: readonly Trajectory[]): Promise<number[]> => {
-  const { logProbs } = await score(model, rows.map((t) => rowOf(t)), { padId: template.padId, scored: ({ trajectory }, t) => isAgentToken(trajectory.stream.roles[t]!) }); // prettier-ignore
+  const { logProbs } = await score(
+    model,
+    rows.map((t) => rowOf(t)),
+    { padId: template.padId, scored: ({ trajectory }, t) => isAgentToken(trajectory.stream.roles[t]!) },
+  );
   return logProbs.map((row) => row.reduce((sum, x) => sum + (Number.isNaN(x) ? 0 : x), 0));
 };
 
@@ -65,7 +69,10 @@ describe("a model as actor", () => {
     const { stream } = await startEpisode(spec, {}, 0, template);
     const actor = modelActor(model, template, { maxActionTokens: 6, maxRows: 2 });
     const rngs = [rng.split(1), rng, rng.split(2)];
-    const [several, single] = await actor.act([{ ids: stream.ids, rngs }, { ids: stream.ids.slice(0, 3), rngs: [rng] }]); // prettier-ignore
+    const [several, single] = await actor.act([
+      { ids: stream.ids, rngs },
+      { ids: stream.ids.slice(0, 3), rngs: [rng] },
+    ]);
     const [other, same, alone] = [several![0]!, several![1]!, single![0]!];
     const sampled = episode!.stream.ids.filter((_, t) => isAgentToken(episode!.stream.roles[t]!));
     expect(same.ids).toEqual(sampled);
@@ -78,7 +85,12 @@ describe("a model as actor", () => {
     const model = endingModel(device);
     const head = initValueHead(model.config, device);
     const start = await startEpisode(spec, {}, 0, template);
-    const options = { template, actor: modelActor(model, template, { maxActionTokens: 5 }), iterations: 12, rng: new Rng(1) }; // prettier-ignore
+    const options = {
+      template,
+      actor: modelActor(model, template, { maxActionTokens: 5 }),
+      iterations: 12,
+      rng: new Rng(1),
+    };
     const { root } = await treeSearch(start, { ...options, leafValue: headLeafValue(model, head, template) });
     expect(root.visits).toBe(12);
     expect(Number.isFinite(root.total)).toBe(true);
@@ -89,17 +101,45 @@ describe("DPO on sibling actions", () => {
   it("raises the better action's probability against the worse one's, by real steps", async () => {
     const model = endingModel(device);
     const start = await startEpisode(spec, {}, 0, template);
-    const result = await treeSearch(start, { template, actor: modelActor(model, template, { maxActionTokens: 5 }), candidates: 8, iterations: 40, rng: new Rng(2) }); // prettier-ignore
+    const result = await treeSearch(start, {
+      template,
+      actor: modelActor(model, template, { maxActionTokens: 5 }),
+      candidates: 8,
+      iterations: 40,
+      rng: new Rng(2),
+    });
     const pairs = searchPairs(result, { threshold: 0.3 });
     expect(pairs.length).toBeGreaterThan(3);
     const margins = async (): Promise<number[]> => {
-      const [chosen, rejected] = [await sumOfAction(model, pairs.map((p) => p.chosen)), await sumOfAction(model, pairs.map((p) => p.rejected))]; // prettier-ignore
+      const [chosen, rejected] = [
+        await sumOfAction(
+          model,
+          pairs.map((p) => p.chosen),
+        ),
+        await sumOfAction(
+          model,
+          pairs.map((p) => p.rejected),
+        ),
+      ];
       return chosen.map((x, i) => x - rejected[i]!);
     };
     const before = await margins();
     const reference = frozenCopy(model);
     const unmoved = await paramsOf(reference);
-    await reportsOf(trainPreference({ model, template, optimizer: new AdamW(model.params), lr: () => 0.003, pairs, policyLoss: dpo({ beta: 0.5 }), reference, batchSize: 8, steps: 15, rng: new Rng(1) })); // prettier-ignore
+    await reportsOf(
+      trainPreference({
+        model,
+        template,
+        optimizer: new AdamW(model.params),
+        lr: () => 0.003,
+        pairs,
+        policyLoss: dpo({ beta: 0.5 }),
+        reference,
+        batchSize: 8,
+        steps: 15,
+        rng: new Rng(1),
+      }),
+    );
     const after = await margins();
     const raised = after.filter((x, i) => x > before[i]!).length;
     expect(raised / pairs.length).toBeGreaterThan(0.9);
@@ -117,12 +157,20 @@ it("imitation is the gradient of −lp of the chosen action beside that of the p
         ["prompt", [1]],
         ["action", ids],
       ]);
-    const pairs = [{ chosen: row([2, 3]), rejected: row([4]) }, { chosen: row([5]), rejected: row([6, 7]) }]; // prettier-ignore
+    const pairs = [
+      { chosen: row([2, 3]), rejected: row([4]) },
+      { chosen: row([5]), rejected: row([6, 7]) },
+    ];
     const refLogProbs = [2, 1, 1, 2].map((n) => new Float64Array(n + 1).fill(-2));
-    const of = async (rows: readonly TokenRow[]): Promise<number[][]> => readAll(treeLeaves(rowGradient(model, withColumns(rows, { refLogProbs }), { policyLoss: dpo() }, { padId: 0 }))); // prettier-ignore
+    const of = async (rows: readonly TokenRow[]): Promise<number[][]> =>
+      readAll(treeLeaves(rowGradient(model, withColumns(rows, { refLogProbs }), { policyLoss: dpo() }, { padId: 0 })));
     const [plain, both] = [await of(preferenceRows(pairs)), await of(preferenceRows(pairs, { imitation: 0.7 }))];
     // A mean over the pairs of means over tokens: for each pair by itself what SFT does.
-    const sft = await Promise.all(pairs.map(async ({ chosen }) => readAll(treeLeaves(rowGradient(model, sftRows([chosen]), { policyLoss: dpo() }, { padId: 0 }))))); // prettier-ignore
+    const sft = await Promise.all(
+      pairs.map(async ({ chosen }) =>
+        readAll(treeLeaves(rowGradient(model, sftRows([chosen]), { policyLoss: dpo() }, { padId: 0 }))),
+      ),
+    );
     both.forEach((leaf, l) => {
       const expected = leaf.map((_, k) => plain[l]![k]! + 0.35 * (sft[0]![l]![k]! + sft[1]![l]![k]!));
       expect(relativeError(leaf, expected)).toBeLessThan(1e-9);
@@ -175,31 +223,46 @@ describe("Agent Q's loop", () => {
     }
     const first = optionsFor(endingModel(device), { iterations: 1 });
     await all(first);
-    const [files, states] = [await modelToFiles(first.model), await optimizerToFiles(first.model.config, first.optimizer)]; // prettier-ignore
+    const [files, states] = [
+      await modelToFiles(first.model),
+      await optimizerToFiles(first.model.config, first.optimizer),
+    ];
     const resumed = modelFromFiles(files["config.json"] as string, files["model.safetensors"] as Uint8Array, device);
     const rest = optionsFor(resumed, { startIteration: 1 });
-    restoreOptimizer(resumed.config, rest.optimizer, states["optimizer.safetensors"] as Uint8Array); // prettier-ignore
+    restoreOptimizer(resumed.config, rest.optimizer, states["optimizer.safetensors"] as Uint8Array);
     const again = await all(rest);
     expect(again.map(({ iteration }) => iteration)).toEqual([1, 2]);
     expect(again.map(({ metrics }) => metrics)).toEqual(reports.slice(1).map(({ metrics }) => metrics));
     expect(await paramsOf(resumed)).toEqual(await paramsOf(model));
   });
 
-  it("learns by IPO with imitation unless told otherwise; a task that cannot begin is left out, unless all are", async () => {
+  it("learns by IPO with imitation by default; a task that cannot begin is left out, unless all are", async () => {
     const run = async (options: Partial<AgentQOptions>): Promise<AgentQReport> => {
       let made = 0;
       // The third episode never begins.
-      const make = (): Wants => (++made === 3 ? Object.assign(new Wants(game), { reset: () => Promise.reject(new Error("no")) }) : new Wants(game)); // prettier-ignore
-      const { policyLoss: _, imitation: __, ...rest } = optionsFor(endingModel(device), { env: { ...spec, make }, iterations: 1 }); // prettier-ignore
+      const make = (): Wants =>
+        ++made === 3
+          ? Object.assign(new Wants(game), { reset: () => Promise.reject(new Error("no")) })
+          : new Wants(game);
+      const {
+        policyLoss: _,
+        imitation: __,
+        ...rest
+      } = optionsFor(endingModel(device), { env: { ...spec, make }, iterations: 1 });
       return (await all({ ...rest, ...options }))[0]!;
     };
     const report = await run({});
     expect(report.metrics["search/failed_starts"]).toBe(1);
     expect(new Set(report.episodes.map(({ group }) => group))).toEqual(new Set([0, 1]));
     expect(report.pairs.length).toBeGreaterThan(0);
-    expect(report.metrics).toEqual((await run({ policyLoss: dpo({ loss: "ipo", beta: 0.25 }), imitation: 0.5 })).metrics); // prettier-ignore
+    expect(report.metrics).toEqual(
+      (await run({ policyLoss: dpo({ loss: "ipo", beta: 0.25 }), imitation: 0.5 })).metrics,
+    );
     expect(report.metrics["loss"]).not.toBe((await run({ policyLoss: dpo(), imitation: 0 })).metrics["loss"]);
-    const broken = { ...spec, make: () => Object.assign(new Wants(game), { reset: () => Promise.reject(new Error("no")) }) }; // prettier-ignore
+    const broken = {
+      ...spec,
+      make: () => Object.assign(new Wants(game), { reset: () => Promise.reject(new Error("no")) }),
+    };
     await expect(all(optionsFor(endingModel(device), { env: broken }))).rejects.toThrow("(tool_error): no");
   });
 

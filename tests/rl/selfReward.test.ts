@@ -1,10 +1,21 @@
-/** Iterative self-rewarding DPO: judges and ensembles, the loop with a truthful judge and with a corrupt one, restarts. */
+/**
+ * Iterative self-rewarding DPO: judges and ensembles, the loop with a truthful judge and with a corrupt one, restarts.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { agreement, approvalJudge, type EpisodeJudge, judgeEpisodes, judgeMetrics, verifierJudge, votingJudge, worldModelJudge } from "../../rl/preferences/judges.ts"; // prettier-ignore
+import {
+  agreement,
+  approvalJudge,
+  type EpisodeJudge,
+  judgeEpisodes,
+  judgeMetrics,
+  verifierJudge,
+  votingJudge,
+  worldModelJudge,
+} from "../../rl/preferences/judges.ts";
 import { dpo } from "../../rl/methods/losses/index.ts";
 import { tally } from "../../rl/rewards/judge.ts";
 import { rollout } from "../../rl/play/rollout.ts";
@@ -27,9 +38,20 @@ afterAll(() => device.dispose());
 
 /** Episodes of an action each, with the given rewards; two groups of three, unless said. */
 const episodes = (rewards: readonly number[], group = (i: number): number => Math.floor(i / 3)): Trajectory[] =>
-  rewards.map((reward, i) => episode([["prompt", [1]], ["action", [i % 11, template.endId]]], { reward, group: group(i) })); // prettier-ignore
+  rewards.map((reward, i) =>
+    episode(
+      [
+        ["prompt", [1]],
+        ["action", [i % 11, template.endId]],
+      ],
+      { reward, group: group(i) },
+    ),
+  );
 const says = (name: string, scores: readonly number[]): EpisodeJudge => ({ name, score: async () => scores });
-const context = (): { model: ReturnType<typeof endingModel>; template: typeof template } => ({ model: endingModel(device), template }); // prettier-ignore
+const context = (): { model: ReturnType<typeof endingModel>; template: typeof template } => ({
+  model: endingModel(device),
+  template,
+});
 
 describe("an ensemble", () => {
   const rows = episodes([0, 0, 0, 0, 0, 0]);
@@ -44,7 +66,7 @@ describe("an ensemble", () => {
     expect(alone.scores).toEqual([-1, 0, 1, 0, 0, 0]);
   });
 
-  it("mean: of those that have an opinion, if they are enough; a judge that throws or says too little has none", async () => {
+  it("mean: of those with an opinion, if enough; a judge that throws or says too little has none", async () => {
     const judges: EpisodeJudge[] = [
       says("x", [1, 2, NaN, 4, 5, 6]),
       says("y", [3, 2, NaN, NaN, 5, 0]),
@@ -54,17 +76,28 @@ describe("an ensemble", () => {
     const both = await judgeEpisodes(judges, rows, context(), { ensemble: "mean", quorum: 2 });
     expect(both.scores).toEqual([2, 2, NaN, NaN, 5, 3]);
     expect(both.failed).toBe(2);
-    expect((await judgeEpisodes(judges, rows, context(), { ensemble: "mean", quorum: 1 })).scores).toEqual([2, 2, NaN, 4, 5, 3]); // prettier-ignore
+    expect((await judgeEpisodes(judges, rows, context(), { ensemble: "mean", quorum: 1 })).scores).toEqual([
+      2,
+      2,
+      NaN,
+      4,
+      5,
+      3,
+    ]);
     // More than half of four judges do not speak here.
     expect((await judgeEpisodes(judges, rows, context(), { ensemble: "mean" })).scores).toEqual(Array(6).fill(NaN));
     expect((await judgeEpisodes(judges, rows, context())).scores).toEqual(Array(6).fill(NaN));
     const masked = rows.map((row, i) => (i === 0 ? { ...row, masked: true } : row));
-    expect((await judgeEpisodes([says("x", [1, 2, 3, 4, 5, 6])], masked, context(), { ensemble: "mean" })).scores).toEqual([NaN, 2, 3, 4, 5, 6]); // prettier-ignore
+    expect(
+      (await judgeEpisodes([says("x", [1, 2, 3, 4, 5, 6])], masked, context(), { ensemble: "mean" })).scores,
+    ).toEqual([NaN, 2, 3, 4, 5, 6]);
   });
 
   it("ends with the signal's reason, and only with it", async () => {
     const signal = AbortSignal.abort(new Error("enough"));
-    await expect(judgeEpisodes([says("x", [1, 2, 3, 4, 5, 6])], rows, { ...context(), signal })).rejects.toThrow("enough"); // prettier-ignore
+    await expect(judgeEpisodes([says("x", [1, 2, 3, 4, 5, 6])], rows, { ...context(), signal })).rejects.toThrow(
+      "enough",
+    );
   });
 
   it("agreement is counted over pairs on which both have an opinion", async () => {
@@ -99,26 +132,59 @@ describe("judges", () => {
   it("the policy approves what it has learnt to approve", async () => {
     // Taught: after an episode in which the action was "a" comes "a" (yes), after "b" comes "b" (no).
     const model = endingModel(device);
-    const word = (c: string): Trajectory => episode([["prompt", [1]], ["action", [...toyTokenizer.encode(c), template.endId]]]); // prettier-ignore
-    const taught = ["a", "b"].map((c) => episode([["prompt", [...word(c).stream.ids, ...toyTokenizer.encode("?")]], ["action", toyTokenizer.encode(c === "a" ? "d" : "e")]])); // prettier-ignore
-    await reportsOf(trainSft({ model, template, optimizer: new AdamW(model.params), lr: () => 0.01, demonstrations: taught, batchSize: 4, steps: 25, rng: new Rng(1) })); // prettier-ignore
+    const word = (c: string): Trajectory =>
+      episode([
+        ["prompt", [1]],
+        ["action", [...toyTokenizer.encode(c), template.endId]],
+      ]);
+    const taught = ["a", "b"].map((c) =>
+      episode([
+        ["prompt", [...word(c).stream.ids, ...toyTokenizer.encode("?")]],
+        ["action", toyTokenizer.encode(c === "a" ? "d" : "e")],
+      ]),
+    );
+    await reportsOf(
+      trainSft({
+        model,
+        template,
+        optimizer: new AdamW(model.params),
+        lr: () => 0.01,
+        demonstrations: taught,
+        batchSize: 4,
+        steps: 25,
+        rng: new Rng(1),
+      }),
+    );
     const judge = approvalJudge({ question: "?", approve: "d", reject: "e" });
     const full = episode([
       ["prompt", [1]],
       ["action", Array<number>(63).fill(1)],
     ]);
-    const [a, b, tooLong] = (await judge.score([word("a"), word("b"), full], { model, template })) as [number, number, number]; // prettier-ignore
+    const [a, b, tooLong] = (await judge.score([word("a"), word("b"), full], { model, template })) as [
+      number,
+      number,
+      number,
+    ];
     expect(a).toBeGreaterThan(0.8);
     expect(b).toBeLessThan(0.2);
     expect(tooLong).toBeNaN();
-    const swapped = await approvalJudge({ question: "?", approve: "e", reject: "d" }).score([word("a")], { model, template }); // prettier-ignore
+    const swapped = await approvalJudge({ question: "?", approve: "e", reject: "d" }).score([word("a")], {
+      model,
+      template,
+    });
     expect(swapped[0]).toBeCloseTo(1 - a, 6);
     expect(() => approvalJudge({ approve: "no" })).toThrow("two different texts");
   });
 
   it("the world model's judge is the mean log-probability of the answers", async () => {
     const model = endingModel(device);
-    const requests = [0, 1, 2].map((i) => ({ spec: toySpec(letters(2)), options: {}, seed: 0, group: 0, rng: new Rng(i) })); // prettier-ignore
+    const requests = [0, 1, 2].map((i) => ({
+      spec: toySpec(letters(2)),
+      options: {},
+      seed: 0,
+      group: 0,
+      rng: new Rng(i),
+    }));
     const played = await rollout(model, template, requests, { maxActionTokens: 5, maxTurns: 2 });
     const scores = await worldModelJudge().score(played, { model, template });
     const answered = played.map(({ stream }) => stream.roles.includes("observation"));
@@ -138,7 +204,13 @@ describe("pairs of a group", () => {
     expect(rewardsOf([0, 5, 2, 1, 1, NaN])).toEqual([[2, 1]]);
     expect(rewardsOf([NaN, 5, 2, NaN, NaN, 7])).toEqual([[2, 3]]); // one scored episode is no pair
     expect(rewardsOf([0, 1, 2, 0, 0, 3], { margin: 2 })).toEqual([[6, 5]]);
-    expect(rewardsOf([0, 1, 2, 0, 0, 3], { pairing: "all" })).toEqual([[3, 2], [3, 1], [2, 1], [6, 4], [6, 5]]); // prettier-ignore
+    expect(rewardsOf([0, 1, 2, 0, 0, 3], { pairing: "all" })).toEqual([
+      [3, 2],
+      [3, 1],
+      [2, 1],
+      [6, 4],
+      [6, 5],
+    ]);
     expect(
       judgedPairs(
         rows.map((row) => ({ ...row, masked: true })),
@@ -185,7 +257,11 @@ const series = (reports: readonly SelfRewardReport[], name: string): number[] =>
 const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
 /** Likes signs, and what is long. */
-const corrupt: EpisodeJudge = { name: "corrupt", score: async (rows) => rows.map(({ stream }) => stream.ids.filter((id, t) => stream.roles[t] === "action" && id >= 6).length) }; // prettier-ignore
+const corrupt: EpisodeJudge = {
+  name: "corrupt",
+  score: async (rows) =>
+    rows.map(({ stream }) => stream.ids.filter((id, t) => stream.roles[t] === "action" && id >= 6).length),
+};
 
 describe("the loop", () => {
   it("learns the task from a truthful judge, and says so", async () => {
@@ -231,7 +307,8 @@ describe("the loop", () => {
     const reports = await all(optionsFor(model, { judges: [silent], iterations: 2, truth: () => NaN }));
     expect(series(reports, "pairs")).toEqual([0, 0]);
     expect(await paramsOf(model)).toEqual(before);
-    for (const name of ["win_rate/truth", "hacking/gap", "judges/accuracy", "pairs/accuracy", "loss"]) expect(reports[0]!.metrics[name]).toBeUndefined(); // prettier-ignore
+    for (const name of ["win_rate/truth", "hacking/gap", "judges/accuracy", "pairs/accuracy", "loss"])
+      expect(reports[0]!.metrics[name]).toBeUndefined();
   });
 
   it("continues bitwise at an iteration, with the policy itself among the judges", async () => {
@@ -261,7 +338,6 @@ describe("the loop", () => {
       [{ quorum: 2 }, "quorum must be an integer in [1, 1]"],
       [{ margin: -1 }, "margin must be ≥ 0, got -1"],
     ] as const) {
-      // prettier-ignore
       await expect(all(optionsFor(model, options))).rejects.toThrow(`trainSelfRewarding: ${message}`);
     }
   });

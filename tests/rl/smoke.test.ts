@@ -1,9 +1,9 @@
 /**
  * Every method trains: each preset, and with them each policy loss, estimator, world model, token weighting, importance
- * correction and KL penalty, plays and learns in the toy world, 20 steps on WebAssembly and 2 on WebGPU; each preference
- * and supervised loss does so on what was played. Metrics and parameters stay finite, and the parameters move. On WebGPU
- * a step takes half a second on a software adapter: the second one runs the kernels of the first on parameters that
- * have moved, and later ones do the same again; tests/rl/presetsGpu.test.ts compares their numbers.
+ * correction and KL penalty, plays and learns in the toy world, 20 steps on WebAssembly and 2 on WebGPU; each
+ * preference and supervised loss does so on what was played. Metrics and parameters stay finite, and the parameters
+ * move. On WebGPU a step takes half a second on a software adapter: the second one runs the kernels of the first on
+ * parameters that have moved, and later ones do the same again; tests/rl/presetsGpu.test.ts compares their numbers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -35,20 +35,29 @@ const ADD_ONS: readonly (Partial<MethodChoice> & { readonly plus?: string })[] =
   ...UNCERTAINTIES.map((uncertainty) => ({ plus: "actfocus", options: { actfocus: { uncertainty } } })),
   { plus: "top_entropy" },
   { plus: "echo+paw+actfocus" },
-  ...([{ level: "token", mode: "truncate" }, { level: "sequence", mode: "mask", max: 3 }] satisfies ImportanceCorrectionOptions[]).map((importanceCorrection) => ({ importanceCorrection })), // prettier-ignore
+  ...(
+    [
+      { level: "token", mode: "truncate" },
+      { level: "sequence", mode: "mask", max: 3 },
+    ] satisfies ImportanceCorrectionOptions[]
+  ).map((importanceCorrection) => ({ importanceCorrection })),
   ...KL_ESTIMATORS.map((estimator) => ({ kl: { beta: 0.1, estimator } })),
   { kl: { beta: 0.1, in: "reward", target: 0.05 } },
   { entropy: 0.01, maskTruncated: true },
 ];
 
 const inPresets = (part: "loss" | "advantage"): string[] => Object.values(METHODS).map((method) => method[part]);
-const withoutPairs = Object.keys(POLICY_LOSSES).filter((n) => ![...Object.keys(PREFERENCE), ...Object.keys(SUPERVISED)].includes(n)); // prettier-ignore
+const withoutPairs = Object.keys(POLICY_LOSSES).filter(
+  (n) => ![...Object.keys(PREFERENCE), ...Object.keys(SUPERVISED)].includes(n),
+);
 
 /** All presets, and what no preset has. */
 const METHOD_CASES: readonly MethodChoice[] = [
   ...Object.keys(METHODS).map((method) => ({ method })),
   ...withoutPairs.filter((n) => !inPresets("loss").includes(n)).map((loss) => ({ method: "grpo", loss })),
-  ...Object.keys(ADVANTAGES).filter((n) => !inPresets("advantage").includes(n)).map((advantage) => ({ method: "grpo", advantage })), // prettier-ignore
+  ...Object.keys(ADVANTAGES)
+    .filter((n) => !inPresets("advantage").includes(n))
+    .map((advantage) => ({ method: "grpo", advantage })),
 ];
 const CASES: readonly [string, MethodChoice][] = METHOD_CASES.map((choice, i) => {
   const { plus, ...more } = ADD_ONS[i % ADD_ONS.length]!;
@@ -64,7 +73,8 @@ const CASES: readonly [string, MethodChoice][] = METHOD_CASES.map((choice, i) =>
 
 it("every loss, estimator and add-on is among the cases", () => {
   const text = CASES.map(([name]) => name).join(" ");
-  for (const name of ["echo", "paw", "actfocus", "top_entropy", ...UNCERTAINTIES, ...KL_ESTIMATORS, "truncate", "mask"]) expect(text).toContain(name); // prettier-ignore
+  for (const name of ["echo", "paw", "actfocus", "top_entropy", ...UNCERTAINTIES, ...KL_ESTIMATORS, "truncate", "mask"])
+    expect(text).toContain(name);
   const used = (part: "loss" | "advantage"): Set<string> =>
     new Set(
       CASES.map(([, c]) => c[part] ?? METHODS[c.method!.split(/\+(?=echo|paw|actfocus|top_entropy)/)[0]!]![part]),
@@ -110,12 +120,23 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
     await expectTrained(model, await paramsOf(model), trainRl(options));
   });
 
-  const learner = (model: Model) => ({ model, template: toyTemplate, optimizer: new AdamW(model.params, { weightDecay: 0 }), lr: () => 0.01, batchSize: 2, steps: count, rng: new Rng(1) }); // prettier-ignore
+  const learner = (model: Model) => ({
+    model,
+    template: toyTemplate,
+    optimizer: new AdamW(model.params, { weightDecay: 0 }),
+    lr: () => 0.01,
+    batchSize: 2,
+    steps: count,
+    rng: new Rng(1),
+  });
 
   it.each(Object.keys(PREFERENCE))("pairs: %s", { timeout: 60_000 }, async (name) => {
     const model = tiny();
     const [a, b, c, d] = randomBatch(3);
-    const pairs = [{ chosen: a!, rejected: b! }, { chosen: c!, rejected: d! }]; // prettier-ignore
+    const pairs = [
+      { chosen: a!, rejected: b! },
+      { chosen: c!, rejected: d! },
+    ];
     const options = { ...learner(model), pairs, policyLoss: PREFERENCE[name]!.make(), reference: tiny(2) };
     await expectTrained(model, await paramsOf(model), trainPreference(options));
   });

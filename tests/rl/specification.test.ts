@@ -1,6 +1,7 @@
 /**
- * docs/methods.md is complete: everything that the specification of this layer names, section by section (losses, advantages, the three
- * world-model and credit methods, rewards, rollouts and data), is a row with a golden value or a property, or an option of one.
+ * docs/methods.md is complete: everything that the specification of this layer names, section by section (losses,
+ * advantages, the three world-model and credit methods, rewards, rollouts and data), is a row with a golden value or a
+ * property, or an option of one.
  */
 import { describe, expect, it } from "vitest";
 import { METHOD_PARTS } from "../../node/job/parts.ts";
@@ -11,14 +12,101 @@ import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { METHODS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
 
 const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
-  "1 policy losses": ["ppo", "dual_clip", "gspo", "cispo", "sapo", "dppo_tv", "dppo_kl", "gmpo", "dro", "kl_cov", "clip_cov", "vespo", "reinforce", "sft", "dft", "dpo", "dpo_ipo", "dpo_hinge"], // prettier-ignore
-  "1 around them": ["aggregation", "k1", "k2", "k3", "abs", "k3+", "KL in the reward", "adaptive KL", "tis", "icepop", "rejection", "off-policy mask", "vtrace", "clipped value", "entropy bonus"], // prettier-ignore
-  "2 advantages": ["grpo", "centred", "rloo", "reinforce++", "reinforce++-baseline", "remax", "opo", "max_rl", "pass_at_k", "gpg", "gae", "vapo", "bi_level_gae", "gigpo", "milestone", "gdpo", "rae", "optimal_token_baseline"], // prettier-ignore
+  "1 policy losses": [
+    "ppo",
+    "dual_clip",
+    "gspo",
+    "cispo",
+    "sapo",
+    "dppo_tv",
+    "dppo_kl",
+    "gmpo",
+    "dro",
+    "kl_cov",
+    "clip_cov",
+    "vespo",
+    "reinforce",
+    "sft",
+    "dft",
+    "dpo",
+    "dpo_ipo",
+    "dpo_hinge",
+  ],
+  "1 around them": [
+    "aggregation",
+    "k1",
+    "k2",
+    "k3",
+    "abs",
+    "k3+",
+    "KL in the reward",
+    "adaptive KL",
+    "tis",
+    "icepop",
+    "rejection",
+    "off-policy mask",
+    "vtrace",
+    "clipped value",
+    "entropy bonus",
+  ],
+  "2 advantages": [
+    "grpo",
+    "centred",
+    "rloo",
+    "reinforce++",
+    "reinforce++-baseline",
+    "remax",
+    "opo",
+    "max_rl",
+    "pass_at_k",
+    "gpg",
+    "gae",
+    "vapo",
+    "bi_level_gae",
+    "gigpo",
+    "milestone",
+    "gdpo",
+    "rae",
+    "optimal_token_baseline",
+  ],
   "3 ECHO": ["echo", "echo, λ schedules", "echo, verifier-free"],
   "4 PaW": ["paw", "paw, selection", "paw, weight"],
   "5 ActFocus": ["actfocus", "actfocus, uncertainty", "top_entropy", "thoughts and actions"],
-  "6 rewards": ["maths", "code", "patch similarity", "end states", "format", "composite", "length", "tool efficiency", "judges", "repetition", "hindsight", "subgoals"], // prettier-ignore
-  "7 rollouts and data": ["the loop", "malformed actions", "failing environments", "long answers", "sampling", "temperature schedule", "ε-tool exploration", "recorded log-probabilities", "dynamic sampling", "learnability", "failed tasks", "difficulty pools", "replay", "sft with masks", "rft", "expertPrefix", "rewarded predictions", "forked rows", "truncated rollouts"], // prettier-ignore
+  "6 rewards": [
+    "maths",
+    "code",
+    "patch similarity",
+    "end states",
+    "format",
+    "composite",
+    "length",
+    "tool efficiency",
+    "judges",
+    "repetition",
+    "hindsight",
+    "subgoals",
+  ],
+  "7 rollouts and data": [
+    "the loop",
+    "malformed actions",
+    "failing environments",
+    "long answers",
+    "sampling",
+    "temperature schedule",
+    "ε-tool exploration",
+    "recorded log-probabilities",
+    "dynamic sampling",
+    "learnability",
+    "failed tasks",
+    "difficulty pools",
+    "replay",
+    "sft with masks",
+    "rft",
+    "expertPrefix",
+    "rewarded predictions",
+    "forked rows",
+    "truncated rollouts",
+  ],
 };
 
 describe.each(Object.entries(SPECIFIED))("§%s", (_, names) => {
@@ -30,15 +118,29 @@ describe.each(Object.entries(SPECIFIED))("§%s", (_, names) => {
 });
 
 it("methods of §1 that are a loss with another advantage or aggregation are presets", () => {
-  expect(Object.keys(METHODS)).toEqual(expect.arrayContaining(["grpo", "dapo", "dr_grpo", "gpg", "luspo", "rloo", "ppo", "vapo"])); // prettier-ignore
-  expect(METHODS["dr_grpo"]).toMatchObject({ advantage: "centred", loss: "ppo", aggregation: "seq-mean-token-sum-norm" }); // prettier-ignore
+  expect(Object.keys(METHODS)).toEqual(
+    expect.arrayContaining(["grpo", "dapo", "dr_grpo", "gpg", "luspo", "rloo", "ppo", "vapo"]),
+  );
+  expect(METHODS["dr_grpo"]).toMatchObject({
+    advantage: "centred",
+    loss: "ppo",
+    aggregation: "seq-mean-token-sum-norm",
+  });
   expect(METHODS["gpg"]).toMatchObject({ advantage: "gpg", loss: "reinforce" });
   expect(METHODS["dapo"]).toMatchObject({ lossOptions: { epsilon: 0.2, epsilonHigh: 0.28 } });
 });
 
 it("the aggregations are verl's five and SkyRL's, by TRL's names, too", () => {
-  expect(AGGREGATIONS).toEqual(["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean", "prompt-mean-token-mean"]); // prettier-ignore
-  for (const name of ["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"]) expect(AGGREGATIONS).toContain(aggregationByName(name)); // prettier-ignore
+  expect(AGGREGATIONS).toEqual([
+    "token-mean",
+    "token-sum",
+    "seq-mean-token-sum",
+    "seq-mean-token-sum-norm",
+    "seq-mean-token-mean",
+    "prompt-mean-token-mean",
+  ]);
+  for (const name of ["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"])
+    expect(AGGREGATIONS).toContain(aggregationByName(name));
 });
 
 describe("the table of options that --set and --list read is the one that the part reads:", () => {

@@ -1,6 +1,7 @@
 /**
- * Parts that can be added to a step of any method: M2PO's budget, a bonus that follows the entropy, imitation of successes, a group of
- * one, RAGEN's filter; and how well the critic knew. Expected numbers are worked out by hand, or are RAGEN's own.
+ * Parts that can be added to a step of any method: M2PO's budget, a bonus that follows the entropy, imitation of
+ * successes, a group of one, RAGEN's filter; and how well the critic knew. Expected numbers are worked out by hand, or
+ * are RAGEN's own.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -28,7 +29,13 @@ afterAll(() => device.dispose());
 
 /** An episode of some trained tokens. */
 const played = (reward: number, tokens: number, more: Partial<Trajectory> = {}): Trajectory =>
-  episode([["prompt", [1]], ["action", Array.from({ length: tokens }, (_, k) => 2 + k)]], { reward, info: {}, ...more }); // prettier-ignore
+  episode(
+    [
+      ["prompt", [1]],
+      ["action", Array.from({ length: tokens }, (_, k) => 2 + k)],
+    ],
+    { reward, info: {}, ...more },
+  );
 const basic: Objective = { advantage: centred(), policyLoss: ppoClip(), aggregation: "token-mean" };
 const close = (actual: ArrayLike<number>, expected: readonly number[]): void => {
   expect(actual.length).toBe(expected.length);
@@ -57,8 +64,14 @@ describe("M2PO", () => {
       ],
       step: 0,
     };
-    expect(m2po().prepare!(view).map((row) => [...row])).toEqual([[0, 1, 0], [0, 0]]); // prettier-ignore
-    expect(m2po({ threshold: 0.2 }).prepare!(view).map((row) => [...row])).toEqual([[0, 1, 0], [0, 1]]); // prettier-ignore
+    expect(m2po().prepare!(view).map((row) => [...row])).toEqual([
+      [0, 1, 0],
+      [0, 0],
+    ]);
+    expect(m2po({ threshold: 0.2 }).prepare!(view).map((row) => [...row])).toEqual([
+      [0, 1, 0],
+      [0, 1],
+    ]);
     expect(() => m2po({ threshold: 0 })).toThrow("m2po: threshold must be > 0, got 0");
   });
 });
@@ -81,20 +94,39 @@ describe("a bonus that follows the entropy", () => {
     const entropy = new AdaptiveEntropy({ target: 10, coefficient: 0.3 }); // 10 nats: always too little entropy
     const objective = { ...basic, entropy };
     const reports = await reportsOf(trainRl(toyRlOptions(endingModel(device), { objective, steps: 2 })));
-    close(reports.map(({ metrics }) => metrics["entropy_coef"]!), [0.3, 0.305]); // prettier-ignore
+    close(
+      reports.map(({ metrics }) => metrics["entropy_coef"]!),
+      [0.3, 0.305],
+    );
     for (const { metrics } of reports) expect(metrics["entropy_loss"]).toBeLessThan(0);
-    const { choice } = methodFromGrpoConfig({ use_adaptive_entropy: true, entropy_target: 0.7, entropy_coef_delta: 0.1 }); // prettier-ignore
+    const { choice } = methodFromGrpoConfig({
+      use_adaptive_entropy: true,
+      entropy_target: 0.7,
+      entropy_coef_delta: 0.1,
+    });
     expect(choice.entropy).toEqual({ target: 0.7, coefficient: 0, delta: 0.1 });
     expect(objectiveOf(choice).entropy).toBeInstanceOf(AdaptiveEntropy);
   });
 });
 
 describe("successes are imitated", () => {
-  const batch = [played(1, 2), played(0, 1), played(1, 3), played(1, 2, { masked: true }), played(5, 1, { info: { success: false } })]; // prettier-ignore
+  const batch = [
+    played(1, 2),
+    played(0, 1),
+    played(1, 3),
+    played(1, 2, { masked: true }),
+    played(5, 1, { info: { success: false } }),
+  ];
 
   it("with μ spread over all of their tokens", () => {
     const rows = weighStep({ ...basic, imitation: 0.6 }, batch, 0);
-    expect(rows.map(({ wWorld }) => [...wWorld].map((w) => +w.toFixed(12)))).toEqual([[0, 0.12, 0.12], [0, 0], [0, 0.12, 0.12, 0.12], [0, 0, 0], [0, 0]]); // prettier-ignore
+    expect(rows.map(({ wWorld }) => [...wWorld].map((w) => +w.toFixed(12)))).toEqual([
+      [0, 0.12, 0.12],
+      [0, 0],
+      [0, 0.12, 0.12, 0.12],
+      [0, 0, 0],
+      [0, 0],
+    ]);
     const none = weighStep({ ...basic, imitation: 0.6 }, [batch[1]!], 0);
     expect([...none[0]!.wWorld]).toEqual([0, 0]);
     expect(objectiveOf({ method: "vapo" }).imitation).toBe(0.1);
@@ -104,8 +136,13 @@ describe("successes are imitated", () => {
   it("is the gradient of SFT on them beside that of the policy term", async () => {
     const exact = await makeDevice("reference");
     const model = endingModel(exact);
-    const of = async (rows: readonly TokenRow[]): Promise<number[][]> => readAll(treeLeaves(rowGradient(model, rows, basic, { padId: 0 }))); // prettier-ignore
-    const [plain, both, sft] = [await of(weighStep(basic, batch, 0)), await of(weighStep({ ...basic, imitation: 0.6 }, batch, 0)), await of(sftRows([batch[0]!, batch[2]!]))]; // prettier-ignore
+    const of = async (rows: readonly TokenRow[]): Promise<number[][]> =>
+      readAll(treeLeaves(rowGradient(model, rows, basic, { padId: 0 })));
+    const [plain, both, sft] = [
+      await of(weighStep(basic, batch, 0)),
+      await of(weighStep({ ...basic, imitation: 0.6 }, batch, 0)),
+      await of(sftRows([batch[0]!, batch[2]!])),
+    ];
     both.forEach((leaf, l) => {
       const expected = leaf.map((_, k) => plain[l]![k]! + 0.6 * sft[l]![k]!);
       expect(relativeError(leaf, expected)).toBeLessThan(1e-9);
@@ -141,7 +178,12 @@ it("the explained variance of a critic is that of all targets, wherever they are
 });
 
 it("a group of one gets 0, or what verl gives it", () => {
-  const batch = [played(0.7, 2, { group: 0 }), played(1, 1, { group: 1 }), played(0, 1, { group: 1 }), played(NaN, 1, { group: 0 })]; // prettier-ignore
+  const batch = [
+    played(0.7, 2, { group: 0 }),
+    played(1, 1, { group: 1 }),
+    played(0, 1, { group: 1 }),
+    played(NaN, 1, { group: 0 }),
+  ];
   const firsts = (options: object): number[] =>
     grpo(options)
       .estimate(batch)
@@ -169,8 +211,12 @@ describe("RAGEN's filter", () => {
   });
 
   it("leaves the others out of the policy term and its denominators", () => {
-    const batch = [[0, 1], [0, 0.1], [0.5, 0.5]].flatMap((rewards, group) => rewards.map((r) => played(r, 2, { group }))); // prettier-ignore
-    const of = (objective: Objective): number[] => weighStep(objective, batch, 0).map(({ wPolicy }) => wPolicy.at(-1)!); // prettier-ignore
+    const batch = [
+      [0, 1],
+      [0, 0.1],
+      [0.5, 0.5],
+    ].flatMap((rewards, group) => rewards.map((r) => played(r, 2, { group })));
+    const of = (objective: Objective): number[] => weighStep(objective, batch, 0).map(({ wPolicy }) => wPolicy.at(-1)!);
     close(of(basic), Array<number>(6).fill(1 / 12));
     close(of({ ...basic, rolloutFilter: {} }), [0.25, 0.25, 0, 0, 0, 0]);
     close(of({ ...basic, rolloutFilter: { value: 1 } }), [0.125, 0.125, 0.125, 0.125, 0, 0]);

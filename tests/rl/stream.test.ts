@@ -40,7 +40,10 @@ describe("template", () => {
     toyTemplate.appendObservation(stream, 0, toyTokenizer.encode("de"), "f!");
     const text = stream.ids.map((id, t) => `${toyTokenizer.decode([id]) || "·"}${stream.roles[t]![0]}`).join(" ");
     expect(text).toBe("·p ap bp ·p ·s ca ·a ·s do eo fo !o ·s ·s");
-    expect(observationTokens(trajectoryOf(stream))).toEqual({ all: 4, targets: stream.ids.map((_, t) => t === 8 || t === 9) }); // prettier-ignore
+    expect(observationTokens(trajectoryOf(stream))).toEqual({
+      all: 4,
+      targets: stream.ids.map((_, t) => t === 8 || t === 9),
+    });
   });
 
   it("a text that looks like a tag is text", () => {
@@ -56,13 +59,30 @@ describe("template", () => {
   it("cuts in the middle, to the token", () => {
     const cut = (n: number, max: number): string =>
       toyTokenizer.decode(toyTemplate.encodeObservation("a".repeat(n), max));
-    expect([cut(5, 5), cut(6, 5), cut(9, 8), cut(9, 4), cut(9, 2)]).toEqual(["aaaaa", "a … a", "aaa … aa", "a … ", " …"]); // prettier-ignore
+    expect([cut(5, 5), cut(6, 5), cut(9, 8), cut(9, 4), cut(9, 2)]).toEqual([
+      "aaaaa",
+      "a … a",
+      "aaa … aa",
+      "a … ",
+      " …",
+    ]);
   });
 });
 
 describe("rollout metrics", () => {
-  const played = (reward: number, toolErrors: number, stopReason: "completed" | "max_tokens", steps: number): Trajectory =>
-    episode([["prompt", [1]], ["action", Array<number>(steps + 1).fill(2)]], { reward, stopReason, stepRewards: Array<number>(steps).fill(0), info: { toolErrors, success: reward > 0 } }); // prettier-ignore
+  const played = (
+    reward: number,
+    toolErrors: number,
+    stopReason: "completed" | "max_tokens",
+    steps: number,
+  ): Trajectory =>
+    episode(
+      [
+        ["prompt", [1]],
+        ["action", Array<number>(steps + 1).fill(2)],
+      ],
+      { reward, stopReason, stepRewards: Array<number>(steps).fill(0), info: { toolErrors, success: reward > 0 } },
+    );
 
   it("by hand", () => {
     const failed = { ...played(9, 0, "completed", 9), masked: true };
@@ -96,9 +116,16 @@ describe("rollout metrics", () => {
   });
 
   it("what does not exist is left out", () => {
-    const unscored = trajectoryOf(episode([["prompt", [1]], ["action", [2]]]).stream, { reward: NaN, stepRewards: [0] }); // prettier-ignore
+    const unscored = trajectoryOf(
+      episode([
+        ["prompt", [1]],
+        ["action", [2]],
+      ]).stream,
+      { reward: NaN, stepRewards: [0] },
+    );
     const metrics = rolloutMetrics([unscored]);
-    for (const name of ["reward", "reward_std", "rewards/toy/mean", "tools/failure_frequency"]) expect(metrics).not.toHaveProperty(name); // prettier-ignore
+    for (const name of ["reward", "reward_std", "rewards/toy/mean", "tools/failure_frequency"])
+      expect(metrics).not.toHaveProperty(name);
     expect(rolloutMetrics([{ ...unscored, masked: true }])).toEqual({ masked: 1, num_tokens: 2 });
   });
 });

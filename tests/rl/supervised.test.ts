@@ -24,12 +24,32 @@ beforeAll(async () => {
 afterAll(() => [device, exact].forEach((d) => d.dispose()));
 
 describe("without rewards", () => {
-  const word = (ids: number[]): Trajectory => episode([["prompt", [1]], ["action", ids]]); // prettier-ignore
+  const word = (ids: number[]): Trajectory =>
+    episode([
+      ["prompt", [1]],
+      ["action", ids],
+    ]);
 
   it.each(["sigmoid", "ipo", "hinge"] as const)("DPO, %s: prefers what was chosen", async (loss) => {
-    const pairs = [{ chosen: word([2, 3]), rejected: word([4, 5, 6]) }, { chosen: word([3]), rejected: word([7]) }]; // prettier-ignore
+    const pairs = [
+      { chosen: word([2, 3]), rejected: word([4, 5, 6]) },
+      { chosen: word([3]), rejected: word([7]) },
+    ];
     const model = endingModel(device);
-    const reports = await reportsOf(trainPreference({ model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.005, pairs, policyLoss: dpo({ loss, beta: 0.5 }), reference: endingModel(device), batchSize: 4, steps: 12, rng: new Rng(1) })); // prettier-ignore
+    const reports = await reportsOf(
+      trainPreference({
+        model,
+        template: toyTemplate,
+        optimizer: new AdamW(model.params),
+        lr: () => 0.005,
+        pairs,
+        policyLoss: dpo({ loss, beta: 0.5 }),
+        reference: endingModel(device),
+        batchSize: 4,
+        steps: 12,
+        rng: new Rng(1),
+      }),
+    );
     const [first, last] = [reports[0]!.metrics, reports.at(-1)!.metrics];
     expect(first["rewards/margins"]!).toBeCloseTo(0, 4);
     if (loss === "sigmoid") expect(first["loss"]).toBeCloseTo(Math.LN2, 5);
@@ -65,12 +85,27 @@ describe("without rewards", () => {
 
   it("says what it misses", async () => {
     expect(() => preferenceRows([])).toThrow("the list of pairs is empty");
-    expect(() => preferenceRows([{ chosen: word([2]), rejected: { ...word([3]), masked: true } }])).toThrow("pair 0 has 1 chosen and 0 rejected tokens to train"); // prettier-ignore
+    expect(() => preferenceRows([{ chosen: word([2]), rejected: { ...word([3]), masked: true } }])).toThrow(
+      "pair 0 has 1 chosen and 0 rejected tokens to train",
+    );
     const model = endingModel(device);
-    const options = { model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.1, pairs: [], policyLoss: dpo(), reference: model, batchSize: 1, steps: 1, rng: new Rng(1) }; // prettier-ignore
+    const options = {
+      model,
+      template: toyTemplate,
+      optimizer: new AdamW(model.params),
+      lr: () => 0.1,
+      pairs: [],
+      policyLoss: dpo(),
+      reference: model,
+      batchSize: 1,
+      steps: 1,
+      rng: new Rng(1),
+    };
     await expect(reportsOf(trainPreference(options))).rejects.toThrow("trainPreference: there are no pairs");
     const pairs = [{ chosen: word([2]), rejected: word([3]) }];
-    await expect(reportsOf(trainPreference({ ...options, pairs, policyLoss: dft() }))).rejects.toThrow('"dft" is no loss over pairs; use dpo()'); // prettier-ignore
+    await expect(reportsOf(trainPreference({ ...options, pairs, policyLoss: dft() }))).rejects.toThrow(
+      '"dft" is no loss over pairs; use dpo()',
+    );
   });
 
   it("SFT leaves out what is not to be imitated; DFT weighs by the token's probability", async () => {
@@ -82,7 +117,17 @@ describe("without rewards", () => {
     expect(asPolicy.wWorld.every((w) => w === 0)).toBe(true);
     const losses = async (loss: "sft" | "dft"): Promise<number[]> => {
       const model = endingModel(device);
-      const options = { model, template: toyTemplate, optimizer: new AdamW(model.params), lr: () => 0.01, demonstrations: [t], batchSize: 2, steps: 15, rng: new Rng(1), loss }; // prettier-ignore
+      const options = {
+        model,
+        template: toyTemplate,
+        optimizer: new AdamW(model.params),
+        lr: () => 0.01,
+        demonstrations: [t],
+        batchSize: 2,
+        steps: 15,
+        rng: new Rng(1),
+        loss,
+      };
       return (await reportsOf(trainSft(options))).map(({ metrics }) => metrics["loss"]!);
     };
     for (const loss of ["sft", "dft"] as const) {

@@ -1,4 +1,7 @@
-/** Thoughts and actions in what a model writes: which token is which, what the environment gets, and what ActFocus makes of it. */
+/**
+ * Thoughts and actions in what a model writes: which token is which, what the environment gets, and what ActFocus makes
+ * of it.
+ */
 import { describe, expect, it } from "vitest";
 import { device as makeDevice } from "../../engine/device.ts";
 import { grad } from "../../engine/grad.ts";
@@ -61,24 +64,35 @@ describe("tags around the action", () => {
     expect(() => new Template(toyTokenizer, { action: ["", "."] })).toThrow("template: a tag of the action is empty");
   });
 
-  it("an expert's thought has the role that the model's own would have; without tags nothing would tell it from the action", () => {
+  it("an expert's thought has the role of the model's own; only tags tell it from the action", () => {
     const [shown, sampled] = [emptyStream(), emptyStream()];
     template.appendAction(shown, 3, "ab", "cd?");
     template.appendSampled(sampled, 3, idsOf("cd?!ab."));
     expect(shown).toEqual(sampled);
     expect(shown.roles.map((role) => role[0]).join("")).toBe("tttaaaaa");
-    expect(() => new Template(toyTokenizer).appendAction(emptyStream(), 0, "ab", "cd")).toThrow('template: a thought needs tags around the action, as in { action: ["[", "]"] }'); // prettier-ignore
+    expect(() => new Template(toyTokenizer).appendAction(emptyStream(), 0, "ab", "cd")).toThrow(
+      'template: a thought needs tags around the action, as in { action: ["[", "]"] }',
+    );
   });
 
-  it("a strict template ends the episode where it finds no action, and the environment hears nothing of it", async () => {
+  it("a strict template ends the episode where it finds no action; the environment hears nothing", async () => {
     const strict = new Template(toyTokenizer, { action: ["!", "."], strict: true });
     expect(["ab!c.", "ab", ""].map((text) => strict.parseAction(idsOf(text)))).toEqual(["c", undefined, undefined]);
     expect(template.parseAction(idsOf("ab"))).toBe("ab");
     expect(() => new Template(toyTokenizer, { strict: true })).toThrow("strict is about the tags of an action");
     const device = await makeDevice("wasm");
-    const requests = Array.from({ length: 12 }, (_, i) => ({ spec: toySpec(letters(2)), options: {}, seed: 0, group: 0, rng: new Rng(i) })); // prettier-ignore
+    const requests = Array.from({ length: 12 }, (_, i) => ({
+      spec: toySpec(letters(2)),
+      options: {},
+      seed: 0,
+      group: 0,
+      rng: new Rng(i),
+    }));
     const limits = { maxActionTokens: 4, maxTurns: 2 };
-    const [loose, played] = [await rollout(endingModel(device), template, requests, limits), await rollout(endingModel(device), strict, requests, limits)]; // prettier-ignore
+    const [loose, played] = [
+      await rollout(endingModel(device), template, requests, limits),
+      await rollout(endingModel(device), strict, requests, limits),
+    ];
     const unparsed = played.filter(({ stopReason }) => stopReason === "parse_error");
     expect(unparsed.length).toBeGreaterThan(3);
     for (const episode of unparsed) {
@@ -93,7 +107,11 @@ describe("tags around the action", () => {
   it("tokens of several bytes: a token that a tag begins or ends in is action", () => {
     const pieces = ["é", " <", "a", ">x", "</", "a> ", "…"];
     const bytes = pieces.map((piece) => new TextEncoder().encode(piece));
-    const tokenizer = { ...toyTokenizer, decodeBytes: (ids: ArrayLike<number>) => bytes[ids[0]!]!, decode: (ids: ArrayLike<number>) => Array.from(ids, (id) => pieces[id]!).join("") }; // prettier-ignore
+    const tokenizer = {
+      ...toyTokenizer,
+      decodeBytes: (ids: ArrayLike<number>) => bytes[ids[0]!]!,
+      decode: (ids: ArrayLike<number>) => Array.from(ids, (id) => pieces[id]!).join(""),
+    };
     const tagged = new Template(tokenizer, { action: ["<a>", "</a>"] });
     const stream = emptyStream();
     tagged.appendSampled(stream, 0, [0, 1, 2, 3, 4, 5, 6]);
@@ -119,7 +137,13 @@ it("in a rollout both are sampled and trained; ActFocus weighs thoughts by α", 
   const device = await makeDevice("wasm");
   const heard: string[] = [];
   const spec = toySpec((action, turn) => (heard.push(action), letters(2)(action, turn)));
-  const requests = Array.from({ length: 8 }, (_, i) => ({ spec, options: {}, seed: i, group: 0, rng: new Rng(3).split(i) })); // prettier-ignore
+  const requests = Array.from({ length: 8 }, (_, i) => ({
+    spec,
+    options: {},
+    seed: i,
+    group: 0,
+    rng: new Rng(3).split(i),
+  }));
   const model = endingModel(device);
   const limits = { maxActionTokens: 8, maxTurns: 2 };
   const episodes = await rollout(model, template, requests, limits);
@@ -150,7 +174,8 @@ it("ActFocus with α = 0: the policy's gradient is that of the actions alone, by
     template.appendSampled(stream, 1, idsOf(`${text}e!a.`), { oldLogProbs: idsOf(`${text}e!a.`).map(() => -2) });
     return trajectoryOf(stream, { group: i % 2, reward: i >> 1 });
   });
-  const count = (role: Role): number => episodes.reduce((n, t) => n + t.stream.roles.filter((r) => r === role).length, 0); // prettier-ignore
+  const count = (role: Role): number =>
+    episodes.reduce((n, t) => n + t.stream.roles.filter((r) => r === role).length, 0);
   const gradient = async (alpha: number): Promise<{ rows: readonly TokenRow[]; found: number[] }> => {
     const tokenWeights = actFocus({ alpha, beta: 0 });
     const rows = weighStep(
@@ -159,7 +184,10 @@ it("ActFocus with α = 0: the policy's gradient is that of the actions alone, by
       0,
     );
     const update = { lr: 0, padId: template.padId, maxBatchTokens: 1000 };
-    return { rows, found: (await readAll(treeLeaves(rowGradient(model, rows, { policyLoss: ppoClip() }, update)))).flat() }; // prettier-ignore
+    return {
+      rows,
+      found: (await readAll(treeLeaves(rowGradient(model, rows, { policyLoss: ppoClip() }, update)))).flat(),
+    };
   };
   const { rows, found } = await gradient(0);
   // ∇ −Σ A·lp / N over the tokens of actions, of which there are N; every episode read by itself.

@@ -1,4 +1,7 @@
-/** The training loops on a toy world: metrics, exact resumption, several passes, a reference model, memory, and what goes wrong. */
+/**
+ * The training loops on a toy world: metrics, exact resumption, several passes, a reference model, memory, and what
+ * goes wrong.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
@@ -36,7 +39,14 @@ beforeAll(async () => {
 afterAll(() => device.dispose());
 
 describe("trainSft", () => {
-  const sftOptions = (model: Model, demonstrations: readonly Trajectory[], overrides: Partial<SftOptions> = {}): SftOptions => { const { template, optimizer, lr } = toyRlOptions(model); return { model, template, optimizer, lr, demonstrations, batchSize: 4, steps: 8, rng: new Rng(1), ...overrides }; }; // prettier-ignore
+  const sftOptions = (
+    model: Model,
+    demonstrations: readonly Trajectory[],
+    overrides: Partial<SftOptions> = {},
+  ): SftOptions => {
+    const { template, optimizer, lr } = toyRlOptions(model);
+    return { model, template, optimizer, lr, demonstrations, batchSize: 4, steps: 8, rng: new Rng(1), ...overrides };
+  };
 
   it("learns the demonstrations", async () => {
     const model = endingModel(device);
@@ -72,13 +82,31 @@ describe("trainRl", () => {
     expect(reports.length).toBe(3);
     for (const { metrics, rows, scores } of reports) {
       for (const name of [
-        "reward", "reward_std", "frac_reward_zero_std", "completions/mean_length", "completions/min_length",
-        "completions/max_length", "completions/clipped_ratio", "tools/call_frequency", "rewards/toy/mean", "policy_loss", "world_loss", "entropy",
-        "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "grad_norm", "num_tokens", "learning_rate",
-        "sampling/sampling_logp_difference/mean", "sampling/sampling_logp_difference/max",
-        "sampling/importance_sampling_ratio/min", "sampling/importance_sampling_ratio/mean",
+        "reward",
+        "reward_std",
+        "frac_reward_zero_std",
+        "completions/mean_length",
+        "completions/min_length",
+        "completions/max_length",
+        "completions/clipped_ratio",
+        "tools/call_frequency",
+        "rewards/toy/mean",
+        "policy_loss",
+        "world_loss",
+        "entropy",
+        "clip_ratio/low_mean",
+        "clip_ratio/high_mean",
+        "clip_ratio/region_mean",
+        "grad_norm",
+        "num_tokens",
+        "learning_rate",
+        "sampling/sampling_logp_difference/mean",
+        "sampling/sampling_logp_difference/max",
+        "sampling/importance_sampling_ratio/min",
+        "sampling/importance_sampling_ratio/mean",
         "sampling/importance_sampling_ratio/max",
-      ]) expect(metrics[name], name).toSatisfy(Number.isFinite); // prettier-ignore
+      ])
+        expect(metrics[name], name).toSatisfy(Number.isFinite);
       expect(metrics["clip_ratio/region_mean"]).toBe(0);
       expect(metrics["sampling/sampling_logp_difference/max"]).toBeLessThan(1e-5);
       expect(metrics["world_loss"]).toBeGreaterThan(0);
@@ -129,20 +157,35 @@ describe("trainRl", () => {
 
     // The same by hand.
     const hand = endingModel(device);
-    const weighted = weighStep(toyObjective, report!.rows.map((e) => e.trajectory), 0); // prettier-ignore
+    const weighted = weighStep(
+      toyObjective,
+      report!.rows.map((e) => e.trajectory),
+      0,
+    );
     const packing = { padId: toyTemplate.padId, maxTokens: 40 };
     const { logProbs } = await score(hand, weighted, packing);
     const rows = withColumns(weighted, { oldLogProbs: logProbs });
     const optimizer = new AdamW(hand.params, { clipNorm: 1 });
     const options = { ...packing, lr: 0.05, ratios: "before" } as const;
-    const passes = [await optimizerStep(hand, optimizer, rows, toyObjective, options), await optimizerStep(hand, optimizer, rows, toyObjective, options)]; // prettier-ignore
+    const passes = [
+      await optimizerStep(hand, optimizer, rows, toyObjective, options),
+      await optimizerStep(hand, optimizer, rows, toyObjective, options),
+    ];
     expect(await paramsOf(model)).toEqual(await paramsOf(hand));
     expect(passes[1]!.policyLoss).not.toBe(passes[0]!.policyLoss);
     expect(optimizer.state.step).toBe(2);
   });
 
   it("clip ratios by hand: low below 1 − εl with A < 0, high above 1 + εh with A > 0, the mean over the passes", () => {
-    const trajectories = [1, -1].map((reward) => episode([["prompt", [1]], ["action", [2, 3, 4]]], { reward })); // prettier-ignore
+    const trajectories = [1, -1].map((reward) =>
+      episode(
+        [
+          ["prompt", [1]],
+          ["action", [2, 3, 4]],
+        ],
+        { reward },
+      ),
+    );
     const advantages = advantagesOf(toyObjective, trajectories, 0);
     const old = [0, 0].map(() => new Float64Array(4).fill(-1));
     const rows = withColumns(weigh(toyObjective, trajectories, advantages, 0), { oldLogProbs: old });
@@ -167,7 +210,13 @@ describe("trainRl", () => {
     const distance = async (beta: number): Promise<number> => {
       const model = endingModel(device);
       const reports = await reportsOf(
-        trainRl(toyRlOptions(model, { steps: 4, reference: endingModel(device), objective: { ...toyObjective, kl: { beta, estimator: "k3" } } })), // prettier-ignore
+        trainRl(
+          toyRlOptions(model, {
+            steps: 4,
+            reference: endingModel(device),
+            objective: { ...toyObjective, kl: { beta, estimator: "k3" } },
+          }),
+        ),
       );
       const kl = reports.map(({ metrics }) => metrics["kl"]!);
       expect(Math.abs(kl[0]!)).toBeLessThan(1e-9);
@@ -178,7 +227,12 @@ describe("trainRl", () => {
   });
 
   it("a whole loop with rollouts leaves no memory behind", async () => {
-    const options = toyRlOptions(endingModel(device), { steps: 12, iterations: 2, reference: endingModel(device), objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k2" } } }); // prettier-ignore
+    const options = toyRlOptions(endingModel(device), {
+      steps: 12,
+      iterations: 2,
+      reference: endingModel(device),
+      objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k2" } },
+    });
     const live: number[] = [];
     for await (const _ of trainRl(options)) live.push(device.backend.stats().liveBytes);
     expect(new Set(live).size).toBe(1);
@@ -189,7 +243,13 @@ describe("ReMax", () => {
   /** Two groups of three, then their greedy rollouts; `act` knows which of the eight episodes it is in. */
   const counted = (act: (n: number, action: string, turn: number) => ReturnType<Act>): EnvironmentSpec => {
     let made = 0;
-    return { ...toySpec(), make: (o) => { const n = made++; return toySpec((action, turn) => act(n, action, turn)).make(o); } }; // prettier-ignore
+    return {
+      ...toySpec(),
+      make: (o) => {
+        const n = made++;
+        return toySpec((action, turn) => act(n, action, turn)).make(o);
+      },
+    };
   };
   const objective: Objective = { ...toyObjective, advantage: remax(), policyLoss: reinforce() };
 
@@ -227,7 +287,9 @@ describe("ReMax", () => {
 
 describe("what goes wrong", () => {
   it("every episode masked: the step reports itself and changes nothing", async () => {
-    const env = toySpec(() => { throw new Error("down"); }); // prettier-ignore
+    const env = toySpec(() => {
+      throw new Error("down");
+    });
     const model = endingModel(device);
     const before = await paramsOf(model);
     const options = toyRlOptions(model, { env, steps: 2 });
@@ -280,16 +342,23 @@ describe("what goes wrong", () => {
 
   it("is said in one clear error", async () => {
     const model = endingModel(device);
-    const once = (overrides: Partial<RlOptions>): Promise<StepReport[]> => reportsOf(trainRl(toyRlOptions(model, { steps: 1, ...overrides }))); // prettier-ignore
+    const once = (overrides: Partial<RlOptions>): Promise<StepReport[]> =>
+      reportsOf(trainRl(toyRlOptions(model, { steps: 1, ...overrides })));
     await expect(once({ groups: 0 })).rejects.toThrow("groups and groupSize must be ≥ 1, got 0 and 3");
     await expect(once({ iterations: 0 })).rejects.toThrow("iterations must be an integer ≥ 1, got 0");
     // A correction is made once in a step: the second pass is off-policy with it, too.
     for (const own of [{}, { importanceCorrection: importanceCorrection() }]) {
       const objective = { ...toyObjective, policyLoss: reinforce(), ...own };
-      await expect(once({ iterations: 4, objective })).rejects.toThrow("reinforce has no ratio, and nothing else makes up for the passes before in a step of 4 iterations"); // prettier-ignore
+      await expect(once({ iterations: 4, objective })).rejects.toThrow(
+        "reinforce has no ratio, and nothing else makes up for the passes before in a step of 4 iterations",
+      );
     }
-    await expect(once({ objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k3" } } })).rejects.toThrow("needs a reference model"); // prettier-ignore
-    await expect(once({ objective: { ...toyObjective, agregation: "token-sum" } as Objective })).rejects.toThrow("did you mean 'aggregation'?"); // prettier-ignore
+    await expect(once({ objective: { ...toyObjective, kl: { beta: 0.1, estimator: "k3" } } })).rejects.toThrow(
+      "needs a reference model",
+    );
+    await expect(once({ objective: { ...toyObjective, agregation: "token-sum" } as Objective })).rejects.toThrow(
+      "did you mean 'aggregation'?",
+    );
     await expect(once({ gruops: 3 } as Partial<RlOptions>)).rejects.toThrow("did you mean 'groups'?");
     expect(() => weighStep(toyObjective, [], 0)).toThrow("advantagesOf: the list of episodes is empty");
     expect(() => sftRows([])).toThrow("sftRows: the list of episodes is empty");
@@ -297,7 +366,8 @@ describe("what goes wrong", () => {
     const outside = randomEpisode(new Rng(1));
     outside.stream.ids[2] = 999;
     const optimizer = new AdamW(model.params);
-    const step = (t: Trajectory): Promise<unknown> => optimizerStep(model, optimizer, sftRows([t]), toyObjective, { lr: 0.1, padId: 0 }); // prettier-ignore
+    const step = (t: Trajectory): Promise<unknown> =>
+      optimizerStep(model, optimizer, sftRows([t]), toyObjective, { lr: 0.1, padId: 0 });
     const before = [await paramsOf(model), device.backend.stats().liveBytes];
     await expect(step(outside)).rejects.toThrow(/id 999 .*outside/);
     await expect(step({ ...randomEpisode(new Rng(1)), masked: true })).rejects.toThrow(

@@ -24,11 +24,25 @@ describe("denominators", () => {
     const masks = [[true, true], [false], [true], [false]];
     const sequences = [[0, 1], [2], [3]];
     expect(rows(aggregationWeights(masks, "seq-mean-token-sum", { sequences }))).toEqual([[0.5, 0.5], [0], [0.5], [0]]);
-    expect(rows(aggregationWeights(masks, "prompt-mean-token-mean", { sequences }))).toEqual([[0.25, 0.25], [0], [0.5], [0]]); // prettier-ignore
+    expect(rows(aggregationWeights(masks, "prompt-mean-token-mean", { sequences }))).toEqual([
+      [0.25, 0.25],
+      [0],
+      [0.5],
+      [0],
+    ]);
     // Tasks 4, 4, 7: the first has three tokens, the second nothing, and does not count.
-    expect(rows(aggregationWeights(masks, "prompt-mean-token-mean", { sequences, groups: [4, 4, 7] }))).toEqual([[1 / 3, 1 / 3], [0], [1 / 3], [0]]); // prettier-ignore
+    expect(rows(aggregationWeights(masks, "prompt-mean-token-mean", { sequences, groups: [4, 4, 7] }))).toEqual([
+      [1 / 3, 1 / 3],
+      [0],
+      [1 / 3],
+      [0],
+    ]);
     const more = [[true], [true, true], [true, true, true, true]];
-    expect(rows(aggregationWeights(more, "prompt-mean-token-mean", { groups: [1, 1, 0] })).map(([w]) => w)).toEqual([1 / 6, 1 / 6, 1 / 8]); // prettier-ignore
+    expect(rows(aggregationWeights(more, "prompt-mean-token-mean", { groups: [1, 1, 0] })).map(([w]) => w)).toEqual([
+      1 / 6,
+      1 / 6,
+      1 / 8,
+    ]);
   });
 });
 
@@ -49,7 +63,6 @@ describe("corrections", () => {
     batch: { t: Trajectory; logProbs: Float64Array }[],
     A: (t: number) => number = () => 1,
   ): number[][] =>
-    // prettier-ignore
     rows(
       importanceCorrection(options).weights(
         batch.map(({ t }) => t),
@@ -57,7 +70,8 @@ describe("corrections", () => {
         batch.map(({ t }) => Float64Array.from(t.stream.ids, (_, k) => A(k))),
       ),
     ).map(([, ...own]) => own);
-  const one = (options: ImportanceCorrectionOptions, ratios: number[], A?: (t: number) => number): number[] => factors(options, [played(ratios)], A)[0]!; // prettier-ignore
+  const one = (options: ImportanceCorrectionOptions, ratios: number[], A?: (t: number) => number): number[] =>
+    factors(options, [played(ratios)], A)[0]!;
 
   it("defaults: truncated at 2, no lower bound; names", () => {
     const [kept, cut] = one({}, [-3, 3]);
@@ -65,24 +79,38 @@ describe("corrections", () => {
     expect(cut).toBe(2);
     expect(one({ mode: "mask" }, [-3, 3]).map((w) => w > 0)).toEqual([true, false]);
     const named = ["truncate", "mask", "none"] as const;
-    expect(named.map((mode) => importanceCorrection({ mode, level: "sequence" }).name)).toEqual(["tis_sequence", "icepop_sequence", "rejection"]); // prettier-ignore
+    expect(named.map((mode) => importanceCorrection({ mode, level: "sequence" }).name)).toEqual([
+      "tis_sequence",
+      "icepop_sequence",
+      "rejection",
+    ]);
   });
 
   it("ratios on the bound are within it", () => {
-    for (const bounds of [{ min: 1, max: 2 }, { min: 0.5, max: 1 }]) {
+    for (const bounds of [
+      { min: 1, max: 2 },
+      { min: 0.5, max: 1 },
+    ]) {
       expect(one({ mode: "mask", ...bounds }, [0])).toEqual([1]);
       expect(one({ mode: "none", reject: { level: "token", estimator: "k1", ...bounds } }, [0])).toEqual([1]);
-    } // prettier-ignore
+    }
   });
 
   it("rejection by k2 and by k3 are two things: at ln r ±1 they are ½, ½ and .72, .37", () => {
     const of = (estimator: "k2" | "k3", max: number): number[] =>
       one({ mode: "none", reject: { level: "token", estimator, max } }, [1, -1]);
-    expect([of("k2", 0.6), of("k2", 0.4), of("k3", 0.6), of("k3", 0.4), of("k3", 0.3)]).toEqual([[1, 1], [0, 0], [0, 1], [0, 1], [0, 0]]); // prettier-ignore
+    expect([of("k2", 0.6), of("k2", 0.4), of("k3", 0.6), of("k3", 0.4), of("k3", 0.3)]).toEqual([
+      [1, 1],
+      [0, 0],
+      [0, 1],
+      [0, 1],
+      [0, 0],
+    ]);
   });
 
   it("the off-policy mask: strictly beyond its bound, strictly negative advantages, those of the first token", () => {
-    const of = (bound: number, A: (t: number) => number): number[] => one({ mode: "none", offPolicyMask: bound }, [-0.5, -0.5], A); // prettier-ignore
+    const of = (bound: number, A: (t: number) => number): number[] =>
+      one({ mode: "none", offPolicyMask: bound }, [-0.5, -0.5], A);
     expect(of(0.4, () => -1)).toEqual([0, 0]);
     expect(of(0.5, () => -1)).toEqual([1, 1]);
     expect(of(0.4, () => 0)).toEqual([1, 1]);
@@ -102,8 +130,16 @@ describe("corrections", () => {
   });
 
   it("metrics: rollouts that are not scored, or have no token, are left out; nothing at all is empty", () => {
-    const [own, half, silent] = [played([0.5, -0.25]), played([0.1, NaN]), { t: episode([["prompt", [1, 1]]]), logProbs: new Float64Array(2) }]; // prettier-ignore
-    const of = (batch: { t: Trajectory; logProbs: Float64Array }[]): Record<string, number> => offPolicyMetrics(batch.map(({ t }) => t), batch.map(({ logProbs }) => logProbs)); // prettier-ignore
+    const [own, half, silent] = [
+      played([0.5, -0.25]),
+      played([0.1, NaN]),
+      { t: episode([["prompt", [1, 1]]]), logProbs: new Float64Array(2) },
+    ];
+    const of = (batch: { t: Trajectory; logProbs: Float64Array }[]): Record<string, number> =>
+      offPolicyMetrics(
+        batch.map(({ t }) => t),
+        batch.map(({ logProbs }) => logProbs),
+      );
     expect(of([half, own, silent, played([NaN, 0.1])])).toEqual(of([own]));
     expect(of([own])["rollout_corr/kl"]).toBeCloseTo(-0.125, 12);
     expect(of([half, silent])).toEqual({});
@@ -116,7 +152,6 @@ function row(
   turns: readonly number[] = roles.map(() => 0),
   more: Partial<Trajectory> = {},
 ): Trajectory {
-  // prettier-ignore
   const stream = emptyStream();
   roles.forEach((role, t) => append(stream, role, turns[t]!, [t]));
   return trajectoryOf(stream, more);
@@ -139,7 +174,8 @@ describe("what the world model reads", () => {
   });
 
   it("the second row of a rollout continues the first, a row of another does not", () => {
-    const part = (rollout: number): Trajectory => row(["prompt", "observation", "action", "observation"], undefined, { rollout }); // prettier-ignore
+    const part = (rollout: number): Trajectory =>
+      row(["prompt", "observation", "action", "observation"], undefined, { rollout });
     expect(observations([part(1), part(1), part(2), part(1)]).map(({ all }) => all)).toEqual([1, 2, 1, 2]);
     // |O| of the paper's normalisation is the rollout's: 1/(2·5) for the first, 1/(2·1) for the other.
     const weights = echo({ lambda: 1 }).weights([part(1), part(1), part(2), part(1)], 0);
@@ -159,7 +195,11 @@ describe("PaW", () => {
     expect(transitionsOf([row(["action", "action", "observation"])]).map(({ action }) => action)).toEqual([[[0, 1]]]);
     expect(transitionsOf([row(["action", "observation"])])).toEqual([]);
     // An answer to nothing that was sampled here, and an action without an answer.
-    expect(transitionsOf([row(["prompt", "action", "observation", "prompt", "observation", "action"], [0, 0, 0, 1, 1, 2])]).map(({ turn }) => turn)).toEqual([0]); // prettier-ignore
+    expect(
+      transitionsOf([
+        row(["prompt", "action", "observation", "prompt", "observation", "action"], [0, 0, 0, 1, 1, 2]),
+      ]).map(({ turn }) => turn),
+    ).toEqual([0]);
   });
 
   it("defaults are those that the options say", () => {
@@ -194,20 +234,24 @@ describe("PaW", () => {
   it("a random share is drawn: others at another step or seed, not the first, not those of high entropy", () => {
     const batch = [0, 1, 2, 3].flatMap((seed) => randomBatch(seed + 20)).map((t, group) => ({ ...t, group }));
     const chosen = (step: number, options: object): string =>
-      paw({ alpha: 0.5, weight: "constant", ...options }).weights(batch, step, madeUpSignals(batch)).map((w) => [...w].map((x) => (x > 0 ? "x" : "-")).join("")).join(" "); // prettier-ignore
+      paw({ alpha: 0.5, weight: "constant", ...options })
+        .weights(batch, step, madeUpSignals(batch))
+        .map((w) => [...w].map((x) => (x > 0 ? "x" : "-")).join(""))
+        .join(" ");
     const random = { selection: "random" };
     const all = [chosen(0, random), chosen(1, random), chosen(0, { ...random, seed: 1 }), chosen(0, {})];
     expect(new Set(all).size).toBe(4);
     expect(chosen(1, random)).toBe(all[1]);
     const transitions = transitionsOf(batch);
     const firstHalf = transitions.slice(0, Math.ceil(transitions.length / 2));
-    const isDrawn = (n: number): boolean => firstHalf.every(({ targets: [[at, t] = [0, 0]] }) => all[n]!.split(" ")[at]![t] === "x"); // prettier-ignore
+    const isDrawn = (n: number): boolean =>
+      firstHalf.every(({ targets: [[at, t] = [0, 0]] }) => all[n]!.split(" ")[at]![t] === "x");
     expect([0, 1, 2].some(isDrawn)).toBe(false);
   });
 });
 
 describe("token weights", () => {
-  it("ActFocus adds 1e-8 to the variance, which matters where it is as small; alpha .1 and beta .5 unless given", () => {
+  it("ActFocus adds 1e-8 to the variance, which shows where that is as small; defaults .1 and .5", () => {
     const z = 5e-5 / Math.sqrt(2.5e-9 + 1e-8);
     const [low, high] = uncertaintyWeights([0, 1e-4], 0.5);
     expect(low).toBeCloseTo(1 + 0.5 / (1 + Math.exp(z)), 12);
@@ -225,7 +269,10 @@ describe("token weights", () => {
   it("top entropy: the threshold itself is in; a fifth unless given", () => {
     const t = row(["prompt", ...Array<Role>(11).fill("action")]);
     const entropy = [Float64Array.from({ length: 12 }, (_, k) => k)];
-    const count = (options: object): number => topEntropy(options).weights([t], { entropy })[0]!.reduce((a, b) => a + b, 0); // prettier-ignore
+    const count = (options: object): number =>
+      topEntropy(options)
+        .weights([t], { entropy })[0]!
+        .reduce((a, b) => a + b, 0);
     expect([count({ share: 1 }), count({ share: 0.2 }), count({}), count({ share: 0.4 })]).toEqual([11, 3, 3, 5]);
   });
 });

@@ -58,7 +58,17 @@ describe("weights", () => {
 
 describe("rewards of tokens", () => {
   it("a step's reward is on the last token of its action, what is left of the return on the last of all", () => {
-    const t = episode([["prompt", [1]], ["action", [2, 3]], ["observation", [4]], ["action", [5]], ["observation", [6]], ["action", [7, 8]]], { stepRewards: [0.5, -1], reward: 2 }); // prettier-ignore
+    const t = episode(
+      [
+        ["prompt", [1]],
+        ["action", [2, 3]],
+        ["observation", [4]],
+        ["action", [5]],
+        ["observation", [6]],
+        ["action", [7, 8]],
+      ],
+      { stepRewards: [0.5, -1], reward: 2 },
+    );
     const [rollout] = rolloutsOf([t]);
     expect(rewardsOfTokens(rollout!, [t])).toEqual([0, 0.5, -1, 0, 2.5]);
     // Truncated: the return is 0 whatever was earned.
@@ -71,7 +81,7 @@ describe("rewards of tokens", () => {
     expect(rewardsOfTokens(rolloutsOf(rows)[0]!, rows)).toEqual([0, 0.5, -1, 0, 2.5]);
   });
 
-  it("a given turn's reward is where it was earned: returns of the turns before count it, of those after do not", () => {
+  it("a turn's reward is where it was earned: returns of turns before count it, of those after do not", () => {
     /** Turns by who wrote them. */
     const played = (
       turns: string,
@@ -107,28 +117,56 @@ describe("rewards of tokens", () => {
     expect([first![7], second![7]]).toEqual([0.25 - 0.25, -0.25 + 0.25]);
   });
 
-  it("what a composite return has beside the outcome is on the last tokens that the policy wrote, those of a cut-off action", () => {
-    const parts: Part[] = [["prompt", [1]], ["action", [2, 3]], ["observation", [4]], ["action", [5, 6]], ["observation", [7]], ["action", [8, 8, 8]]]; // prettier-ignore
+  it("what a composite return adds is on the policy's last tokens, those of a cut-off action, too", () => {
+    const parts: Part[] = [
+      ["prompt", [1]],
+      ["action", [2, 3]],
+      ["observation", [4]],
+      ["action", [5, 6]],
+      ["observation", [7]],
+      ["action", [8, 8, 8]],
+    ];
     const reward = composite<Trajectory>([
       { name: "outcome", weight: 1, kind: "outcome", score: (t) => t.reward },
       { name: "overlong", weight: 0.25, kind: "shaping", score: () => -1 },
     ]);
     const perToken = (t: Trajectory): number[] => {
       const [paid] = rewarded({ reward }, [t]);
-      expect(paid).toMatchObject({ reward: -0.25, rewardParts: { outcome: 0, overlong: -1 } }); // prettier-ignore
+      expect(paid).toMatchObject({ reward: -0.25, rewardParts: { outcome: 0, overlong: -1 } });
       return rewardsOfTokens(rolloutsOf([paid!])[0]!, [paid!]);
     };
-    expect(perToken(episode(parts, { stepRewards: [0, 0], stopReason: "max_tokens" }))).toEqual([0, 0, 0, 0, 0, 0, -0.25]); // prettier-ignore
+    expect(perToken(episode(parts, { stepRewards: [0, 0], stopReason: "max_tokens" }))).toEqual([
+      0, 0, 0, 0, 0, 0, -0.25,
+    ]);
     // What was earned before is taken back there, as the return says.
-    expect(perToken(episode(parts, { stepRewards: [0.5, 0], stopReason: "max_tokens" }))).toEqual([0, 0.5, 0, 0, 0, 0, -0.75]); // prettier-ignore
+    expect(perToken(episode(parts, { stepRewards: [0.5, 0], stopReason: "max_tokens" }))).toEqual([
+      0, 0.5, 0, 0, 0, 0, -0.75,
+    ]);
     // The last action was answered.
     expect(perToken(episode(parts, { stepRewards: [0, 0, 0] }))).toEqual([0, 0, 0, 0, 0, 0, -0.25]);
   });
 
   it("form is no milestone: a composite return leaves the steps their environment's rewards", () => {
-    const tries = [0, 1].map((format) => episode([["prompt", [1]], ["action", [2]], ["observation", [3]], ["action", [4]]], { stepRewards: [0, 0], info: { format } })); // prettier-ignore
+    const tries = [0, 1].map((format) =>
+      episode(
+        [
+          ["prompt", [1]],
+          ["action", [2]],
+          ["observation", [3]],
+          ["action", [4]],
+        ],
+        { stepRewards: [0, 0], info: { format } },
+      ),
+    );
     const [plain, formed] = rewarded({ reward: (t) => ({ reward: 0.2 * Number(t.info["format"]), parts: {} }) }, tries);
-    expect(milestone().estimate([plain!, formed!]).perToken.map((row) => [...row])).toEqual([[0, -0.1, 0, -0.1], [0, 0.1, 0, 0.1]]); // prettier-ignore
+    expect(
+      milestone()
+        .estimate([plain!, formed!])
+        .perToken.map((row) => [...row]),
+    ).toEqual([
+      [0, -0.1, 0, -0.1],
+      [0, 0.1, 0, 0.1],
+    ]);
   });
 
   it("with a KL in the reward each token pays for itself: γ 0 leaves r − β·kl − V", () => {
@@ -157,7 +195,10 @@ describe("rewards of tokens", () => {
 });
 
 it("PaW: a token at position 0, which nothing predicts, is no part of an action", () => {
-  const t = episode([["action", [2, 3]], ["observation", [4]]]); // prettier-ignore
+  const t = episode([
+    ["action", [2, 3]],
+    ["observation", [4]],
+  ]);
   const entropy = [Float64Array.of(NaN, 1, NaN)];
   expect([...paw().weights([t], 0, { entropy })[0]!]).toEqual([0, 0, 1]);
 });

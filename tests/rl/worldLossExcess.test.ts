@@ -1,4 +1,7 @@
-/** What is left of the world-model loss without the entropy of the answers: of which episodes, and by what it is divided. */
+/**
+ * What is left of the world-model loss without the entropy of the answers: of which episodes, and by what it is
+ * divided.
+ */
 import { describe, expect, it } from "vitest";
 import { worldLossExcess } from "../../rl/evaluate.ts";
 import { append, emptyStream, type Trajectory } from "../../rl/episode/stream.ts";
@@ -14,13 +17,32 @@ function episode(lengths: readonly number[], answerEntropy?: number, more: Parti
     append(stream, "observation", turn, new Array<number>(length).fill(5));
   }
   const info: Trajectory["info"] = answerEntropy === undefined ? {} : { answerEntropy };
-  return { stream, group: 0, reward: 0, stepRewards: [], stopReason: "completed", masked: false, env: "x", task: "", seed: 0, info, ...more }; // prettier-ignore
+  return {
+    stream,
+    group: 0,
+    reward: 0,
+    stepRewards: [],
+    stopReason: "completed",
+    masked: false,
+    env: "x",
+    task: "",
+    seed: 0,
+    info,
+    ...more,
+  };
 }
 
 describe("the excess of the world loss", () => {
   it("is Σ −lp less Σ H over all episodes, over the tokens of all, not a mean of their means", () => {
-    const losses = [{ nats: 6, tokens: 4 }, { nats: 1, tokens: 1 }, { nats: 0, tokens: 0 }]; // prettier-ignore
-    expect(worldLossExcess(losses, [episode([1, 3], 4.5), episode([1], 0), episode([0], 0)], LIMIT)).toBeCloseTo(2.5 / 5, 12); // prettier-ignore
+    const losses = [
+      { nats: 6, tokens: 4 },
+      { nats: 1, tokens: 1 },
+      { nats: 0, tokens: 0 },
+    ];
+    expect(worldLossExcess(losses, [episode([1, 3], 4.5), episode([1], 0), episode([0], 0)], LIMIT)).toBeCloseTo(
+      2.5 / 5,
+      12,
+    );
   });
 
   it("is 0 for who pays each answer's own entropy, and below for who is lucky", () => {
@@ -38,7 +60,10 @@ describe("the excess of the world loss", () => {
       ["it failed, and nothing of it is scored", episode([2], 1, { masked: true }), 0],
     ];
     for (const [why, other, tokens] of others) {
-      const losses = [{ nats: 3, tokens: 2 }, { nats: 100, tokens }]; // prettier-ignore
+      const losses = [
+        { nats: 3, tokens: 2 },
+        { nats: 100, tokens },
+      ];
       expect(worldLossExcess(losses, [whole, other], LIMIT), why).toBe(1);
       expect(worldLossExcess(losses.slice(1), [other], LIMIT), why).toBeUndefined();
     }

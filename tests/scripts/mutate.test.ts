@@ -1,4 +1,7 @@
-/** What `npm run mutate` tries: the edits that are found in a text, the program that holds them all, the list of equivalent ones. */
+/**
+ * What `npm run mutate` tries: the edits that are found in a text, the program that holds them all, the list of
+ * equivalent ones.
+ */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import process from "node:process";
@@ -35,7 +38,8 @@ describe("what is edited", () => {
   ])("%s", (text, expected) => expect(edits(text)).toEqual(expected));
 
   it("formulas and tensors: where, sub, neg, clamp, stopGradient", () => {
-    const text = 'import { where } from "../../kernels/expr.ts";\nwhere(mask, lp.sub(old).neg().stopGradient().clamp(low, high), x);'; // prettier-ignore
+    const text =
+      'import { where } from "../../kernels/expr.ts";\nwhere(mask, lp.sub(old).neg().stopGradient().clamp(low, high), x);';
     expect(edits(text).map((edit) => edit.replace(/^.* → /, ""))).toEqual([
       "lp.sub(old).neg().stopGradient().clamp(low, high)",
       "lp.sub(old).neg().stopGradient()",
@@ -63,7 +67,12 @@ describe("the program with all edits", () => {
     Object.assign(globalThis, { mutation });
     const load = async (program: string): Promise<() => unknown> =>
       ((await import(`data:text/javascript,${encodeURIComponent(program)}`)) as { run: () => unknown }).run;
-    const run = await load(instrument(text, mutants.map((mutant, id) => [id, mutant]))); // prettier-ignore
+    const run = await load(
+      instrument(
+        text,
+        mutants.map((mutant, id) => [id, mutant]),
+      ),
+    );
     const at = (id?: number): unknown => {
       mutation.on(id);
       return run();
@@ -83,7 +92,9 @@ describe("the program with all edits", () => {
     expect(mutated).toEqual(byHand);
     expect(mutated.length).toBeGreaterThan(4);
     mutated.forEach((value) => expect(value).not.toEqual(undefined));
-    expect(mutated.filter((value) => JSON.stringify(value) === JSON.stringify(plain)).length).toBeLessThan(mutated.length / 3); // prettier-ignore
+    expect(mutated.filter((value) => JSON.stringify(value) === JSON.stringify(plain)).length).toBeLessThan(
+      mutated.length / 3,
+    );
   });
 
   it("traces a fused formula anew for an edit inside it, and says that it was come by", () => {
@@ -131,7 +142,16 @@ describe("the losses and estimators", () => {
     for (const file of targetFiles()) {
       const text = readTarget(file);
       const own = mutants.filter((m) => m.file === file);
-      expect(() => parse(instrument(text, own.map((m, id) => [id, m]))), file).not.toThrow(); // prettier-ignore
+      expect(
+        () =>
+          parse(
+            instrument(
+              text,
+              own.map((m, id) => [id, m]),
+            ),
+          ),
+        file,
+      ).not.toThrow();
       for (const m of own) expect(text.slice(m.start, m.end).replace(/\s+/g, " ").trim()).toBe(m.from);
     }
   });
@@ -142,7 +162,9 @@ describe("the losses and estimators", () => {
       const entry = equivalentOf(mutant);
       if (entry) found.get(entry)!.add(editOf(mutant));
     }
-    const stale = EQUIVALENT.flatMap((e) => e.edits.filter((edit) => !found.get(e)!.has(edit)).map((edit) => `${e.file}: ${e.context}: ${edit}`)); // prettier-ignore
+    const stale = EQUIVALENT.flatMap((e) =>
+      e.edits.filter((edit) => !found.get(e)!.has(edit)).map((edit) => `${e.file}: ${e.context}: ${edit}`),
+    );
     expect(stale).toEqual([]);
     expect(EQUIVALENT.filter(({ why }) => why.length < 8)).toEqual([]);
     expect(mutants.filter((m) => equivalentOf(m)).length).toBeLessThan(0.06 * mutants.length);
@@ -151,12 +173,14 @@ describe("the losses and estimators", () => {
 
 describe("npm run mutate", () => {
   const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-    spawnSync(process.execPath, ["--import", "tsx", join(packageFolder, "scripts/mutate.ts"), ...args], { encoding: "utf8", cwd: packageFolder }); // prettier-ignore
+    spawnSync(process.execPath, ["--import", "tsx", join(packageFolder, "scripts/mutate.ts"), ...args], {
+      encoding: "utf8",
+      cwd: packageFolder,
+    });
 
   it.each([["--jobs", "0"], ["--jobs", "x"], ["--unknown"], ["--only", "("], ["--only", "no such edit"]])(
     "%s %s: one line, exit code 2",
     (...args) => {
-      // prettier-ignore
       const { status, stdout, stderr } = run(...args);
       expect([status, stdout]).toEqual([2, ""]);
       expect(stderr).toMatch(/^mutate: .+\n$/);

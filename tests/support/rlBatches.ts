@@ -169,7 +169,11 @@ export function rowGradient(
   options: PackOptions & Partial<OptimizerStepOptions>,
 ): TransformerParams {
   const trained: Trained = { policy: model.params };
-  return scope(() => gradientOf(trained, pack(rows, options), (tree, batch) => lossOf(tree, model, batch, objective, options.ratios)).gradient.policy); // prettier-ignore
+  return scope(
+    () =>
+      gradientOf(trained, pack(rows, options), (tree, batch) => lossOf(tree, model, batch, objective, options.ratios))
+        .gradient.policy,
+  );
 }
 
 /** Value and gradient of a step's loss with micro-batches of `maxTokens`, model and critic. */

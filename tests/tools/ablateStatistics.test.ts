@@ -255,7 +255,7 @@ describe("the curve of a cell", () => {
     const of = (rlOptions: Partial<Preset["rl"]>): number =>
       flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, ...rlOptions } });
     expect(of({})).toBe(8);
-    expect(flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, method: "grpo", kl: { beta: 0.1 } } })).toBe(10); // the reference
+    expect(flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, method: "grpo", kl: { beta: 0.1 } } })).toBe(10); // reference
     expect(of({ iterations: 2 })).toBe(14);
     expect(flopsPerToken({ ...PRESET, rl: { ...PRESET.rl, method: "sft" } })).toBe(6);
   });
