@@ -21,7 +21,8 @@ describe("checkKeys", () => {
     expect(echo({ lamda: 1 })).toThrow("echo: unknown option 'lamda'; did you mean 'lambda'?");
     expect(echo({ Lambda: 1 })).toThrow("did you mean 'lambda'?");
     expect(echo({ xyz: 1 })).toThrow("echo: unknown option 'xyz'; known options: lambda, alpha, normalise");
-    expect(() => checkKeys("f", { x: 1 } as object, [])).toThrow("known options: none");
+    const given: object = { x: 1 };
+    expect(() => checkKeys("f", given, [])).toThrow("known options: none");
     // A key of Object.prototype is as unknown as any other.
     expect(echo({ constructor: 1 })).toThrow("unknown option 'constructor'");
   });
