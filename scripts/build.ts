@@ -11,6 +11,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build, type Metafile } from "esbuild";
+import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 
 interface Entry {
@@ -58,18 +59,8 @@ const ENTRIES: readonly Entry[] = [
   },
 ];
 
-/** Nothing is external unless it is said: an import of `node:` or of a package is an error. */
-const FOR_BROWSERS = {
-  bundle: true,
-  write: false,
-  minify: true,
-  format: "esm",
-  platform: "browser",
-  target: "es2023",
-  legalComments: "none",
-  metafile: true,
-  logLevel: "warning",
-} as const;
+/** With the list of what went into each file. */
+const MEASURED = { ...FOR_BROWSERS, metafile: true, logLevel: "warning" } as const;
 
 /** A page that names what it uses and is split into chunks: what a browser loads of it with one executor. */
 interface Page {
@@ -138,7 +129,7 @@ async function bundle(
   external: readonly string[] = [],
 ): Promise<{ text: Uint8Array; metafile: Metafile }> {
   const { outputFiles, metafile } = await build({
-    ...FOR_BROWSERS,
+    ...MEASURED,
     absWorkingDir: dist,
     entryPoints: [file],
     external: [...external],
@@ -149,7 +140,7 @@ async function bundle(
 /** Bytes, minified and gzipped chunk by chunk, that a browser loads of a page with either executor, on one thread. */
 async function pageSizes(text: string): Promise<[wasm: number, webgpu: number]> {
   const { outputFiles, metafile } = await build({
-    ...FOR_BROWSERS,
+    ...MEASURED,
     absWorkingDir: dist,
     stdin: { contents: text, resolveDir: dist, sourcefile: "page.js" },
     splitting: true,

@@ -21,6 +21,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
+import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 
 const TRAIN = `
@@ -148,12 +149,7 @@ try {
   const { outputFiles } = await build({
     absWorkingDir: folder,
     entryPoints: ["train.js"],
-    bundle: true,
-    write: false,
-    minify: true,
-    format: "esm",
-    platform: "browser",
-    target: "es2023",
+    ...FOR_BROWSERS,
   });
   const size = outputFiles[0]!.contents.length.toLocaleString("en");
   console.log(

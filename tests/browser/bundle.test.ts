@@ -10,6 +10,7 @@ import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import * as worldgrad from "../../index.ts";
+import { FOR_BROWSERS } from "../../scripts/forBrowsers.ts";
 import { gpuOptions } from "../support/gpu.ts";
 
 const PAGE = `<!doctype html><title>worldgrad</title><link rel="icon" href="data:,">
@@ -75,19 +76,11 @@ const problems: string[] = [];
 const requests: string[] = [];
 let origin = "";
 
-const FOR_BROWSERS = {
-  entryPoints: { worldgrad: fileURLToPath(new URL("../../index.ts", import.meta.url)) },
-  bundle: true,
-  write: false,
-  minify: true,
-  format: "esm",
-  platform: "browser",
-  target: "es2023",
-} as const;
+const entryPoints = { worldgrad: fileURLToPath(new URL("../../index.ts", import.meta.url)) };
 
 beforeAll(async () => {
-  const whole = await build({ ...FOR_BROWSERS, outdir: "/" });
-  const split = await build({ ...FOR_BROWSERS, splitting: true, outdir: "/chunks" });
+  const whole = await build({ ...FOR_BROWSERS, entryPoints, outdir: "/" });
+  const split = await build({ ...FOR_BROWSERS, entryPoints, splitting: true, outdir: "/chunks" });
   const chunks = split.outputFiles.map(({ path, contents }) => [`/chunks/${basename(path)}`, contents] as const);
   const files = new Map<string, string | Uint8Array>([
     ["/", PAGE],

@@ -11,6 +11,7 @@ import { build } from "esbuild";
 import { chromium, type Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as worldgrad from "../../index.ts";
+import { FOR_BROWSERS } from "../../scripts/forBrowsers.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PAGE = readFileSync(`${ROOT}/examples/page.html`, "utf8");
@@ -23,12 +24,7 @@ beforeAll(async () => {
   const { outputFiles } = await build({
     absWorkingDir: ROOT,
     entryPoints: ["index.ts"],
-    bundle: true,
-    write: false,
-    minify: true,
-    format: "esm",
-    platform: "browser",
-    target: "es2023",
+    ...FOR_BROWSERS,
   });
   const served: Record<string, { type: string; body: string | Uint8Array }> = {
     "/examples/page.html": { type: "text/html", body: PAGE },

@@ -1,6 +1,19 @@
 /** Ops as their problems: several in a row, temporaries, and kernels that an op from outside brings along. */
 import { afterAll, describe, expect, test } from "vitest";
-import { apply, device, type OpDef, tensor, wgslOf } from "../../engine/index.ts";
+import {
+  apply,
+  checkpoint,
+  device,
+  mul,
+  type OpDef,
+  scope,
+  square,
+  sum,
+  tensor,
+  type Tensor,
+  valueAndGrad,
+  wgslOf,
+} from "../../engine/index.ts";
 import { type Program, single, type WasmKernel } from "../../kernels/kernel.ts";
 import { type Generators, programOf } from "../../kernels/program.ts";
 import type { Families } from "../../kernels/specs.ts";
@@ -48,7 +61,7 @@ const TIMES_3_MINUS_1: OpDef = {
       },
     };
   },
-  vjp: () => [null],
+  vjp: ({ g }) => [mul(g[0]!, 3)],
   samples: () => [],
 };
 
@@ -60,6 +73,16 @@ describe("an op from outside brings its kernels along", () => {
     made.push(on);
     const [y] = apply(TIMES_3_MINUS_1, [tensor([0, 1, 2, 3, 4, 5, 6, 7], { device: on })], {});
     expect([...(await y!.read())]).toEqual([-1, 2, 5, 8, 11, 14, 17, 20]);
+  });
+  test.each(["wasm", "webgpu"] as const)("and it is differentiated and recomputed on %s like ours", async (kind) => {
+    const on = await device(kind, { webgpu: gpuOptions });
+    made.push(on);
+    const triple = (x: Tensor): Tensor => apply(TIMES_3_MINUS_1, [x], {})[0]!;
+    const loss = (x: Tensor): Tensor => sum(square(checkpoint(([y]) => [triple(triple(y!))], [x])[0]!));
+    const { value, grads } = scope(() => valueAndGrad(loss)(tensor([0, 1, 2, -1], { device: on })));
+    // Two applications are 9x − 4; their squares are summed, and the derivative of each is 18(9x − 4).
+    expect(await value.item()).toBe(16 + 25 + 196 + 169);
+    expect([...(await grads.read())]).toEqual([-72, 90, 252, -234]);
   });
   test("and they can be read", () => {
     const type = { shape: [8], dtype: "f32" } as const;

@@ -1,0 +1,12 @@
+/** How esbuild bundles for pages: for `npm run build`, and for the checks and tests that open a page. */
+
+/** Nothing is external unless it is said: an import of `node:` or of a package is an error. */
+export const FOR_BROWSERS = {
+  bundle: true,
+  write: false,
+  minify: true,
+  format: "esm",
+  platform: "browser",
+  target: "es2023",
+  legalComments: "none",
+} as const;
