@@ -7,9 +7,9 @@ import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import process from "node:process";
+import { pathToFileURL } from "node:url";
 import type { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { threadWorkers } from "../../node/threads.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
@@ -17,13 +17,17 @@ import { serveRollouts } from "../../rl/async/serve.ts";
 import { messageWorkers, type RolloutWorkers } from "../../rl/async/workers.ts";
 import type { TokenStream } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
+import { programAt } from "../support/programs.ts";
 import { common } from "../support/rlAsync.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec } from "../support/rlToy.ts";
 import { rollouts } from "../support/toyRollouts.ts";
 
-const module = new URL("../support/toyRollouts.ts", import.meta.url);
-const TIMEOUT = 300_000; // a thread takes about a second to start from sources, several on a busy machine
+// Compiled: a thread that compiles the sources for itself takes about a second to start.
+const compiled = (path: string): string => pathToFileURL(programAt(path)).href;
+const { threadWorkers } = (await import(compiled("node/threads.ts"))) as typeof import("../../node/threads.ts");
+const module = compiled("tests/support/toyRollouts.ts");
+const TIMEOUT = 300_000;
 
 let device: Device;
 beforeAll(async () => {
@@ -185,12 +189,11 @@ it("message workers: the same over the ports of a page's workers", { timeout: TI
 describe("a program with threads ends by itself", () => {
   const run = (how: string): Promise<{ code: number | null; text: string }> =>
     new Promise((done) => {
-      // With a flag of the whole process, which threads may not be given.
-      const child = spawn(
-        resolve("node_modules/.bin/tsx"),
-        ["--max-old-space-size=2000", resolve("tests/support/asyncProgram.ts"), how],
-        { timeout: TIMEOUT - 10_000 },
-      );
+      // One of them from its sources. With a flag of the whole process, which threads may not be given.
+      const program = "tests/support/asyncProgram.ts";
+      const [command, file] =
+        how === "end" ? [resolve("node_modules/.bin/tsx"), resolve(program)] : [process.execPath, programAt(program)];
+      const child = spawn(command, ["--max-old-space-size=2000", file, how], { timeout: TIMEOUT - 10_000 });
       let text = "";
       child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
       child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));

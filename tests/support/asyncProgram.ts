@@ -1,4 +1,5 @@
 /** A program that trains with threads and then has nothing left to do. Its argument says how the run is to end. */
+import { extname } from "node:path";
 import { threadWorkers } from "../../node/threads.ts";
 import { device } from "../../engine/device.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
@@ -7,7 +8,10 @@ import { endingModel, letters, toySpec } from "./rlToy.ts";
 
 const how = process.argv[2];
 const model = endingModel(await device("wasm", { threads: 1 }));
-const module = how === "nowhere" ? "file:///nowhere/rollouts.js" : new URL("./toyRollouts.ts", import.meta.url);
+const module =
+  how === "nowhere"
+    ? "file:///nowhere/rollouts.js"
+    : new URL(`./toyRollouts${extname(import.meta.url)}`, import.meta.url);
 const workers = threadWorkers(2, { module });
 const env = how === "unknown" ? { ...toySpec(letters(2)), name: "unheard" } : toySpec(letters(2));
 const options = { ...toyRlOptions(model, { steps: 4, env }), workers, maxStaleness: 1, maxRestarts: 1 };

@@ -23,9 +23,11 @@ const PROGRAMS = [
   "tools/arms/cell.ts",
   "tools/doctor/main.ts",
   "node/threads.ts",
+  "tests/support/asyncProgram.ts",
+  "tests/support/toyRollouts.ts",
 ];
 /** These start the compiled program beside them; other modules look for files beside their source. */
-const STARTERS = ["tools/arms/pool.ts", "node/threads.ts"];
+const STARTERS = ["tools/arms/pool.ts", "node/threads.ts", "tests/support/asyncProgram.ts"];
 
 const compiledIn = (folder: string, path: string): string => join(folder, path.replace(/\.ts$/, ".mjs"));
 
