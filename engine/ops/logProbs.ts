@@ -99,7 +99,7 @@ export const logProbsOp: OpDef = {
       params: {},
     })),
 };
-const sampleShapes: Shape[] = [[3, 5], [2, 1], [1, 67], [2, 2, 7], [4]]; // prettier-ignore
+const sampleShapes: Shape[] = [[3, 5], [2, 1], [1, 67], [2, 2, 7], [4]];
 const column = (x: Tensor): Tensor => reshape(x, [...x.shape, 1]);
 
 function rowOf(logits: Elements, row: number, vocab: number, invTemperature: number): Float64Array {

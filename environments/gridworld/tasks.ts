@@ -20,12 +20,18 @@ export interface LakeFamily extends FamilyInfo {
 }
 
 /** At most 16 moves, the length that demonstrations have by default. */
+// prettier-ignore
 export const FAMILIES: readonly LakeFamily[] = [
-  { name: "field", level: 1, description: "4×4 with two holes, no slipping", size: 4, holes: 2, slip: 0, moves: 8, distance: [3, 6] }, // prettier-ignore
-  { name: "pond", level: 2, description: "4×4 with five holes, no slipping", size: 4, holes: 5, slip: 0, moves: 12, distance: [4, 9] }, // prettier-ignore
-  { name: "ice", level: 3, description: "4×4 with three holes; every fifth move slips", size: 4, holes: 3, slip: 0.2, moves: 16, distance: [4, 6] }, // prettier-ignore
-  { name: "lake", level: 4, description: "6×6 with twelve holes, no slipping", size: 6, holes: 12, slip: 0, moves: 16, distance: [7, 14] }, // prettier-ignore
-  { name: "glacier", level: 5, description: "6×6 with six holes; every fifth move slips", size: 6, holes: 6, slip: 0.2, moves: 16, distance: [5, 9] }, // prettier-ignore
+  { name: "field", level: 1, description: "4×4 with two holes, no slipping",
+    size: 4, holes: 2, slip: 0, moves: 8, distance: [3, 6] },
+  { name: "pond", level: 2, description: "4×4 with five holes, no slipping",
+    size: 4, holes: 5, slip: 0, moves: 12, distance: [4, 9] },
+  { name: "ice", level: 3, description: "4×4 with three holes; every fifth move slips",
+    size: 4, holes: 3, slip: 0.2, moves: 16, distance: [4, 6] },
+  { name: "lake", level: 4, description: "6×6 with twelve holes, no slipping",
+    size: 6, holes: 12, slip: 0, moves: 16, distance: [7, 14] },
+  { name: "glacier", level: 5, description: "6×6 with six holes; every fifth move slips",
+    size: 6, holes: 6, slip: 0.2, moves: 16, distance: [5, 9] },
 ];
 
 /** On ice no task is given that the best policy would fail more often than this. */

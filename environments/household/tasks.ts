@@ -64,16 +64,26 @@ export interface HouseholdFamily extends FamilyInfo {
 
 const ALL: readonly Treatment[] = ["heat", "cool", "wash"];
 
+// prettier-ignore
 export const FAMILIES: readonly HouseholdFamily[] = [
-  { name: "carry", level: 1, description: "from a place that is told to another", rooms: 1, things: 1, where: "open", told: true, treatments: [] }, // prettier-ignore
-  { name: "place", level: 1, description: "find a thing and put it somewhere", rooms: 1, things: 1, where: "open", treatments: [] }, // prettier-ignore
-  { name: "stow", level: 2, description: "the same, where things lie in closed places and go into one", rooms: 1, things: 1, where: "closed", treatments: [] }, // prettier-ignore
-  { name: "light", level: 2, description: "find a thing and look at it under the lamp", rooms: 1, things: 1, where: "open", light: true, treatments: [] }, // prettier-ignore
-  { name: "wash", level: 2, description: "find a thing, wash it in the sink, put it somewhere", rooms: 1, things: 1, where: "open", treatments: ["wash"] }, // prettier-ignore
-  { name: "heat", level: 3, description: "find a thing, heat it on the stove, put it somewhere", rooms: 1, things: 1, where: "any", treatments: ["heat"] }, // prettier-ignore
-  { name: "cool", level: 3, description: "find a thing, cool it in the fridge, put it somewhere", rooms: 1, things: 1, where: "any", treatments: ["cool"] }, // prettier-ignore
-  { name: "two", level: 4, description: "find two things and put both somewhere", rooms: 1, things: 2, where: "any", treatments: [] }, // prettier-ignore
-  { name: "errand", level: 4, description: "find, treat and put a thing in a house of two rooms", rooms: 2, things: 1, where: "open", treatments: ALL }, // prettier-ignore
+  { name: "carry", level: 1, description: "from a place that is told to another",
+    rooms: 1, things: 1, where: "open", told: true, treatments: [] },
+  { name: "place", level: 1, description: "find a thing and put it somewhere",
+    rooms: 1, things: 1, where: "open", treatments: [] },
+  { name: "stow", level: 2, description: "the same, where things lie in closed places and go into one",
+    rooms: 1, things: 1, where: "closed", treatments: [] },
+  { name: "light", level: 2, description: "find a thing and look at it under the lamp",
+    rooms: 1, things: 1, where: "open", light: true, treatments: [] },
+  { name: "wash", level: 2, description: "find a thing, wash it in the sink, put it somewhere",
+    rooms: 1, things: 1, where: "open", treatments: ["wash"] },
+  { name: "heat", level: 3, description: "find a thing, heat it on the stove, put it somewhere",
+    rooms: 1, things: 1, where: "any", treatments: ["heat"] },
+  { name: "cool", level: 3, description: "find a thing, cool it in the fridge, put it somewhere",
+    rooms: 1, things: 1, where: "any", treatments: ["cool"] },
+  { name: "two", level: 4, description: "find two things and put both somewhere",
+    rooms: 1, things: 2, where: "any", treatments: [] },
+  { name: "errand", level: 4, description: "find, treat and put a thing in a house of two rooms",
+    rooms: 2, things: 1, where: "open", treatments: ALL },
 ];
 
 /** Places of a house of one room, and of each room of a larger one. */

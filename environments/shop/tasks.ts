@@ -28,15 +28,24 @@ export interface ShopFamily extends FamilyInfo {
   readonly nearMisses: readonly [number, number];
 }
 
+// prettier-ignore
 export const FAMILIES: readonly ShopFamily[] = [
-  { name: "find", level: 1, description: "buy the only product of a maker and kind", attributes: 0, options: [], limit: false, nearMisses: [0, 0] }, // prettier-ignore
-  { name: "price", level: 1, description: "of several, buy the one that is cheap enough", attributes: 0, options: [], limit: true, nearMisses: [1, 2] }, // prettier-ignore
-  { name: "color", level: 2, description: "choose a color before buying", attributes: 0, options: ["color"], limit: false, nearMisses: [0, 0] }, // prettier-ignore
-  { name: "attribute", level: 2, description: "of several, buy the one with an attribute", attributes: 1, options: [], limit: false, nearMisses: [1, 2] }, // prettier-ignore
-  { name: "options", level: 3, description: "choose color and size; another product does not have them", attributes: 0, options: ["color", "size"], limit: false, nearMisses: [1, 1] }, // prettier-ignore
-  { name: "fit", level: 3, description: "an attribute, a color and a price", attributes: 1, options: ["color"], limit: true, nearMisses: [2, 2] }, // prettier-ignore
-  { name: "browse", level: 4, description: "an attribute and a price among more products than a list shows", attributes: 1, options: [], limit: true, nearMisses: [4, 6] }, // prettier-ignore
-  { name: "full", level: 4, description: "two attributes, color, size and a price", attributes: 2, options: ["color", "size"], limit: true, nearMisses: [3, 4] }, // prettier-ignore
+  { name: "find", level: 1, description: "buy the only product of a maker and kind",
+    attributes: 0, options: [], limit: false, nearMisses: [0, 0] },
+  { name: "price", level: 1, description: "of several, buy the one that is cheap enough",
+    attributes: 0, options: [], limit: true, nearMisses: [1, 2] },
+  { name: "color", level: 2, description: "choose a color before buying",
+    attributes: 0, options: ["color"], limit: false, nearMisses: [0, 0] },
+  { name: "attribute", level: 2, description: "of several, buy the one with an attribute",
+    attributes: 1, options: [], limit: false, nearMisses: [1, 2] },
+  { name: "options", level: 3, description: "choose color and size; another product does not have them",
+    attributes: 0, options: ["color", "size"], limit: false, nearMisses: [1, 1] },
+  { name: "fit", level: 3, description: "an attribute, a color and a price",
+    attributes: 1, options: ["color"], limit: true, nearMisses: [2, 2] },
+  { name: "browse", level: 4, description: "an attribute and a price among more products than a list shows",
+    attributes: 1, options: [], limit: true, nearMisses: [4, 6] },
+  { name: "full", level: 4, description: "two attributes, color, size and a price",
+    attributes: 2, options: ["color", "size"], limit: true, nearMisses: [3, 4] },
 ];
 
 /** Makes a task; `size` adds products that have nothing to do with it: 6, 9 or 12. */

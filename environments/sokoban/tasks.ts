@@ -21,12 +21,18 @@ export interface RoomFamily extends FamilyInfo {
 }
 
 /** No solution is longer than 16 moves, the length that demonstrations have by default. */
+// prettier-ignore
 export const FAMILIES: readonly RoomFamily[] = [
-  { name: "push", level: 1, description: "4×4, one box, 2 to 5 moves", size: 4, walls: 2, boxes: 1, solution: [2, 5], moves: 8 }, // prettier-ignore
-  { name: "walk", level: 2, description: "5×5, one box, 5 to 10 moves", size: 5, walls: 3, boxes: 1, solution: [5, 10], moves: 15 }, // prettier-ignore
-  { name: "pair", level: 3, description: "5×5, two boxes, 6 to 12 moves", size: 5, walls: 3, boxes: 2, solution: [6, 12], moves: 18 }, // prettier-ignore
-  { name: "room", level: 4, description: "6×6 with more walls, two boxes, 10 to 16 moves", size: 6, walls: 8, boxes: 2, solution: [10, 16], moves: 24 }, // prettier-ignore
-  { name: "trio", level: 5, description: "5×5, three boxes, 10 to 16 moves", size: 5, walls: 2, boxes: 3, solution: [10, 16], moves: 24 }, // prettier-ignore
+  { name: "push", level: 1, description: "4×4, one box, 2 to 5 moves",
+    size: 4, walls: 2, boxes: 1, solution: [2, 5], moves: 8 },
+  { name: "walk", level: 2, description: "5×5, one box, 5 to 10 moves",
+    size: 5, walls: 3, boxes: 1, solution: [5, 10], moves: 15 },
+  { name: "pair", level: 3, description: "5×5, two boxes, 6 to 12 moves",
+    size: 5, walls: 3, boxes: 2, solution: [6, 12], moves: 18 },
+  { name: "room", level: 4, description: "6×6 with more walls, two boxes, 10 to 16 moves",
+    size: 6, walls: 8, boxes: 2, solution: [10, 16], moves: 24 },
+  { name: "trio", level: 5, description: "5×5, three boxes, 10 to 16 moves",
+    size: 5, walls: 2, boxes: 3, solution: [10, 16], moves: 24 },
 ];
 
 /** Starts that are tried in one room before another is drawn. */

@@ -13,7 +13,7 @@ const IGNORED = /prettier-(?:ignore)\b/;
 const TABLES = new Set([
   "kernels/wasm/values.ts", // a method per instruction, with its opcode
   "engine/ops/pointwise.ts", // an op per line: its formula beside its plain definition
-  "environments/gridworld/tasks.ts", // a family of tasks per line
+  "environments/gridworld/tasks.ts", // a family of tasks in two lines: its description, its numbers
   "environments/household/tasks.ts",
   "environments/shop/tasks.ts",
   "environments/sokoban/tasks.ts",
@@ -30,9 +30,6 @@ interface Count {
 
 /** The exceptions of each folder that still has some. The numbers are exact, so that they are lowered with the work. */
 const CEILINGS: Readonly<Record<string, Count>> = {
-  ".ci": { long: 5, ignored: 0 },
-  engine: { long: 0, ignored: 1 },
-  environments: { long: 27, ignored: 0 },
   scripts: { long: 56, ignored: 52 },
   "tests/engine": { long: 3, ignored: 0 },
   "tests/kernels": { long: 7, ignored: 3 },
