@@ -2,10 +2,11 @@
  * `npm run check:consumer`: checks the packed tarball as a user would have it, outside this repository and without the
  * network.
  *
- * It packs dist/ (run `npm run build` first) and installs the tarball into an empty folder. There it follows the
- * maps of the declarations to the sources, imports every entry point in Node, trains ten steps on WebAssembly, type-checks strictly without `@webgpu/types` and `@types/node`
- * (engine and nn also without the DOM's types; rl takes an AbortSignal), adds fast-check, the optional peer, to check a
- * gradient as a property, and bundles for the browser, where imports of `node:` would be errors.
+ * It packs dist/ (run `npm run build` first) and installs the tarball into an empty folder. There it follows the maps
+ * of the declarations to the sources, imports every entry point in Node, trains ten steps on WebAssembly, type-checks
+ * strictly without `@webgpu/types` and `@types/node` (engine and nn also without the DOM's types; rl takes an
+ * AbortSignal), adds fast-check, the optional peer, to check a gradient as a property, and bundles for the browser,
+ * where imports of `node:` would be errors.
  */
 import { spawnSync } from "node:child_process";
 import {

@@ -30,7 +30,6 @@ interface Count {
 
 /** The exceptions of each folder that still has some. The numbers are exact, so that they are lowered with the work. */
 const CEILINGS: Readonly<Record<string, Count>> = {
-  scripts: { long: 56, ignored: 52 },
   "tests/engine": { long: 3, ignored: 0 },
   "tests/kernels": { long: 7, ignored: 3 },
   "tests/nn": { long: 4, ignored: 0 },
