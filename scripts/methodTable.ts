@@ -1,7 +1,7 @@
 /**
  * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests
- * run: tests/support/rlMethods.ts (properties) and tests/support/rlGoldens.ts (numbers of other systems).
- * tests/project/methodTable.test.ts fails if the file is not up to date, or if a row has neither.
+ * run: tests/support/rlMethods.ts (properties), rlOtherMethods.ts (named tests) and rlGoldens.ts (numbers of other
+ * systems). tests/project/methodTable.test.ts fails if the file is not up to date, or if a row has neither.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,8 +27,8 @@ import {
   KL_ROWS,
   LOSS_PROPERTIES,
   LOSS_ROWS,
-  OTHER_ROWS,
 } from "../tests/support/rlMethods.ts";
+import { OTHER_ROWS } from "../tests/support/rlOtherMethods.ts";
 import { optionRows } from "../node/job/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -166,7 +166,9 @@ ${presetTable}
 
 ## Options
 
-What \`--set PART.OPTION=VALUE\` and the options objects in code know. A table in the source declares each option once (\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Where no default stands, there is none, or it is the environment's or the main job's.
+What \`--set PART.OPTION=VALUE\` and the options objects in code know. A table in the source declares each option once \
+(\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Where no default \
+stands, there is none, or it is the environment's or the main job's.
 
 ${optionTable}
 

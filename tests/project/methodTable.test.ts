@@ -1,7 +1,7 @@
 /** docs/methods.md is what scripts/methodTable.ts makes of the tables that the tests run, and no row of it is empty. */
 import { describe, expect, it } from "vitest";
 import { methodRows, methodTable } from "../../scripts/methodTable.ts";
-import { OTHER_ROWS } from "../support/rlMethods.ts";
+import { OTHER_ROWS } from "../support/rlOtherMethods.ts";
 import { projectFiles, readSource } from "./sources.ts";
 
 it("docs/methods.md is up to date (else: npx tsx scripts/methodTable.ts)", async () => {
