@@ -5,11 +5,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { taskOptions } from "../../node/job/environments.ts";
 import { Experiment } from "../../node/job/experiment.ts";
-import { definedOf } from "../support/mainJob.ts";
 import { UsageError } from "../../node/flags.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
 import type { Preset } from "../../node/job/preset.ts";
-import { presetFor } from "../../node/job/presets.ts";
 import { fail } from "../../engine/errors.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";
@@ -20,12 +17,8 @@ import { isAgentToken } from "../../rl/episode/stream.ts";
 import { Template } from "../../rl/episode/template.ts";
 import { type AblateOptions, parseAblate } from "../../tools/ablate/options.ts";
 import { planOf } from "../../tools/ablate/plan.ts";
+import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 import { randomBatch } from "../support/rlBatches.ts";
-
-/** In the terminal, where nothing else is said: these tests are about its numbers. */
-const presetOfFlags = (...args: string[]): Preset =>
-  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
-const set = (...settings: string[]): string[] => settings.flatMap((text) => ["--set", text]);
 
 const registry = ENVIRONMENTS as Record<string, EnvironmentSpec>;
 const CALCULATOR = ENVIRONMENTS["calculator"]!;

@@ -11,11 +11,9 @@ import { TrainingState } from "../../node/job/trainingState.ts";
 import { createDisplay, type Display } from "../../tools/display/display.ts";
 import { Experiment } from "../../node/job/experiment.ts";
 import { objectiveFor } from "../../node/job/methods.ts";
-import { definedOf } from "../support/mainJob.ts";
 import { UsageError } from "../../node/flags.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
 import type { Preset } from "../../node/job/preset.ts";
-import { longestCompletion, presetFor, presetOf } from "../../node/job/presets.ts";
+import { longestCompletion, presetOf } from "../../node/job/presets.ts";
 import { Run } from "../../node/job/run.ts";
 import { createRun, openRun } from "../../node/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -29,6 +27,7 @@ import { METHODS } from "../../rl/methods/presets.ts";
 import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
 import { Template } from "../../rl/episode/template.ts";
 import type { StepReport } from "../../rl/train/report.ts";
+import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { randomBatch, weighStep } from "../support/rlBatches.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-methods-"));
@@ -39,9 +38,6 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** In the terminal, where nothing else is said: these tests are about its numbers. */
-const presetOfFlags = (...args: string[]): Preset =>
-  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
 const objectiveOfFlags = (...args: string[]): Objective => new Experiment(presetOfFlags(...args)).objective();
 
 describe("settings", () => {

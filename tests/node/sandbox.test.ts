@@ -110,8 +110,11 @@ describe("broken programs", () => {
   it("are stopped when they fill the heap, or memory outside of it", async () => {
     const heap = "const solve = () => { const a = []; for (;;) a.push(Array(1000).fill(a.length)); };";
     expect((await outcomeOf(heap)).kind).toBe("crashed");
-    const buffers =
-      "const solve = () => { const a = []; for (let i = 0; i < 40; i++) a.push(new Uint8Array(2 ** 24).fill(1)); return a.length; };";
+    const buffers = `const solve = () => {
+      const a = [];
+      for (let i = 0; i < 40; i++) a.push(new Uint8Array(2 ** 24).fill(1));
+      return a.length;
+    };`;
     const outcome = await outcomeOf(buffers);
     if (canLimit()) expect(["threw", "crashed"]).toContain(outcome.kind);
   });
@@ -202,13 +205,17 @@ describe("programs that try to get out", () => {
         }
       };
       walk(foreign);
-      const results = tries.map((attempt) => { try { return 'escaped ' + attempt(); } catch (error) { return error.name; } });
-      return [results, ['pid', 'binding', 'require', 'process', 'mainModule', 'readFileSync'].filter((key) => keys.has(key)), seen.size > 20];
+      const results = tries.map((attempt) => {
+        try { return 'escaped ' + attempt(); } catch (error) { return error.name; }
+      });
+      const ofNode = ['pid', 'binding', 'require', 'process', 'mainModule', 'readFileSync'];
+      return [results, ofNode.filter((key) => keys.has(key)), seen.size > 20];
     };`;
     expect(await valueOf(program)).toEqual([["EvalError", "TypeError", "TypeError", "TypeError"], [], true]);
   });
   it("see no function and no receiver of ours in a stack trace", async () => {
-    const program = `Error.prepareStackTrace = (_, sites) => sites.map((site) => [typeof site.getFunction(), typeof site.getThis()]);
+    const program = `const typesOf = (site) => [typeof site.getFunction(), typeof site.getThis()];
+      Error.prepareStackTrace = (_, sites) => sites.map(typesOf);
       function deep() { 'use strict'; return new Error().stack; }
       const solve = () => { const all = deep(); return Array.isArray(all) ? all.slice(2).flat() : all; };`;
     const seen = await valueOf(program);
@@ -226,11 +233,14 @@ describe("programs that try to get out", () => {
     ["strings", "String.prototype.slice = () => 'v42'; String = Number = BigInt = () => '42';"],
     [
       "setters",
-      "Object.defineProperty(Object.prototype, '0', { set() { throw 1; } }); Object.defineProperty(Object.prototype, 'kind', { get: () => 'value' });",
+      `Object.defineProperty(Object.prototype, '0', { set() { throw 1; } });
+      Object.defineProperty(Object.prototype, 'kind', { get: () => 'value' });`,
     ],
     [
       "everything",
-      "const all = [Object, Array, JSON, Reflect, Promise].flatMap((o) => Object.getOwnPropertyNames(o).map((k) => [o, k])); for (let i = 0; i < all.length; i++) try { all[i][0][all[i][1]] = () => true; } catch {}",
+      `const namesOf = (o) => Object.getOwnPropertyNames(o).map((k) => [o, k]);
+      const all = [Object, Array, JSON, Reflect, Promise].flatMap(namesOf);
+      for (let i = 0; i < all.length; i++) try { all[i][0][all[i][1]] = () => true; } catch {}`,
     ],
   ])("change no verdict by replacing %s", async (_what, pollution) => {
     const [right, wrong] = [41, 42].map((wanted) => ({ args: [[41, "text"]], expected: [wanted, "text"] }));
@@ -258,7 +268,11 @@ describe("programs that try to get out", () => {
         if (typeof value === 'string') { if (value.includes('needle')) found.push(value); return; }
         if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) return;
         seen.add(value); walk(Object.getPrototypeOf(value));
-        for (const key of Reflect.ownKeys(value)) { walk(key); const d = Object.getOwnPropertyDescriptor(value, key); walk(d.value); walk(d.get); }
+        for (const key of Reflect.ownKeys(value)) {
+          walk(key);
+          const { value: item, get } = Object.getOwnPropertyDescriptor(value, key);
+          walk(item); walk(get);
+        }
       };
       walk(globalThis); walk(args); walk(solve);
       return [found.length, seen.size > 500];

@@ -134,7 +134,8 @@ describe("the limits of the kernel", () => {
     expect(connections).toBeGreaterThan(0);
     if (!canLimit()) return expect(() => javascriptRunner({ limits: "required" })).toThrow("there is no prlimit here");
     connections = 0;
-    const again = `fs.closeSync(0); await connect("net with one descriptor less", () => net.connect(${port}, "127.0.0.1"));`;
+    const again = `fs.closeSync(0);
+      await connect("net with one descriptor less", () => net.connect(${port}, "127.0.0.1"));`;
     const closed = await withNode(CONNECT() + again, true);
     expect(Object.keys(closed)).toHaveLength(4);
     expect(Object.values(closed)).not.toContain("escaped");

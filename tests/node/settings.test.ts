@@ -1,40 +1,43 @@
 /**
- * What has no flag of its own: `--set`, schedules, TRL's configuration, the flags of the data. Each reaches the objective or the loop,
- * stands in config.json, and makes the same run again from there; what contradicts itself is one line.
+ * What has no flag of its own: `--set`, schedules, TRL's configuration. Each reaches the objective or the loop, stands
+ * in config.json, and makes the same run again from there. dataSettings.test.ts has the flags of the data, and settings
+ * that contradict each other.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { dataFor } from "../../node/job/data.ts";
 import { Experiment } from "../../node/job/experiment.ts";
-import { definedOf } from "../support/mainJob.ts";
 import { UsageError } from "../../node/flags.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
-import type { Preset } from "../../node/job/preset.ts";
-import { presetFor, presetOf } from "../../node/job/presets.ts";
+import { presetOf } from "../../node/job/presets.ts";
 import { rewardOf } from "../../node/job/rewards.ts";
 import { createRun } from "../../node/runFolder.ts";
 import { parseSchedule, scheduleOf, showSchedule } from "../../node/job/schedules.ts";
 import { listSettings, showSettings } from "../../node/job/settings.ts";
 import { gae } from "../../rl/methods/advantages/index.ts";
-import { ENVIRONMENTS } from "../../environments/index.ts";
 import { AdaptiveKl } from "../../rl/methods/losses/index.ts";
 import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
+import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 import { madeUpSignals, randomBatch } from "../support/rlBatches.ts";
 import { episode as episodeOf, type Part, toyTemplate } from "../support/rlToy.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-settings-"));
 const config = join(folder, "grpo.json");
-beforeAll(
-  () =>
-  writeFileSync(config, JSON.stringify({ loss_type: "cispo", epsilon_high: 4, beta: 0.02, num_generations: 5, num_iterations: 2, temperature: 0.8, top_p: 0.9, learning_rate: 1e-4, mask_truncated_completions: true, entropy_coef: 0.01 })), // prettier-ignore
-);
+const GRPO_CONFIG = {
+  loss_type: "cispo",
+  epsilon_high: 4,
+  beta: 0.02,
+  num_generations: 5,
+  num_iterations: 2,
+  temperature: 0.8,
+  top_p: 0.9,
+  learning_rate: 1e-4,
+  mask_truncated_completions: true,
+  entropy_coef: 0.01,
+};
+beforeAll(() => writeFileSync(config, JSON.stringify(GRPO_CONFIG)));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** In the terminal, where nothing else is said: these tests are about its numbers. */
-const presetOfFlags = (...args: string[]): Preset =>
-  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
 const objectiveOf = (...args: string[]): Objective => new Experiment(presetOfFlags(...args)).objective();
 const sum = (rows: readonly Float64Array[]): number => rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
 
@@ -66,24 +69,28 @@ describe("schedules", () => {
 
 describe("--set", () => {
   test("reaches the part that it names, on top of what the job has", () => {
-    expect(objectiveOf("--set", "ppo.epsilonHigh=0.4").policyLoss.clip).toEqual({ low: 0.8, high: 1.4 });
-    expect(objectiveOf("--method", "dapo", "--set", "ppo.epsilon=0.1").policyLoss.clip).toEqual({ low: 0.9, high: 1.28 }); // prettier-ignore
-    expect(objectiveOf("--method", "paw", "--set", "paw.rho=0.4").world).toMatchObject([{ clip: 0.4 }]);
-    expect(objectiveOf("--method", "paw", "--set", "paw.entropy=sampled", "--set", "paw.clamp=none").world).not.toHaveProperty("0.needs"); // prettier-ignore
-    expect(objectiveOf("--method", "actfocus", "--set", "actfocus.uncertainty=nll").tokenWeights!.needs).toEqual([
-      "refNll",
-    ]);
-    expect(objectiveOf("--set", "rl.entropy=0.02", "--set", "rl.maskTruncated=true")).toMatchObject({ entropy: 0.02, maskTruncated: true }); // prettier-ignore
-    expect(objectiveOf("--method", "dapo", "--set", "rl.dropConstantGroups=false").dropConstantGroups).toBe(undefined);
-    expect(objectiveOf("--method", "ppo", "--set", "critic.coefficient=0.5").critic).toEqual({ coefficient: 0.5 });
-    expect(objectiveOf("--importance-correction", "icepop", "--set", "importanceCorrection.level=sequence").importanceCorrection!.name).toBe("icepop_sequence"); // prettier-ignore
-    expect(objectiveOf("--set", "rejection.level=sum", "--set", "rejection.estimator=k1", "--set", "rejection.max=1.5").importanceCorrection!.name).toBe("rejection"); // prettier-ignore
-    const { kl } = objectiveOf("--kl", "0.1", "--kl-target", "0.01", "--set", "kl.estimator=low_var_kl", "--set", "kl.in=reward"); // prettier-ignore
+    expect(objectiveOf(...set("ppo.epsilonHigh=0.4")).policyLoss.clip).toEqual({ low: 0.8, high: 1.4 });
+    const dapo = objectiveOf("--method", "dapo", ...set("ppo.epsilon=0.1", "rl.dropConstantGroups=false"));
+    expect(dapo.policyLoss.clip).toEqual({ low: 0.9, high: 1.28 });
+    expect(dapo.dropConstantGroups).toBe(undefined);
+    expect(objectiveOf("--method", "paw", ...set("paw.rho=0.4")).world).toMatchObject([{ clip: 0.4 }]);
+    const paw = objectiveOf("--method", "paw", ...set("paw.entropy=sampled", "paw.clamp=none"));
+    expect(paw.world).not.toHaveProperty("0.needs");
+    const actfocus = objectiveOf("--method", "actfocus", ...set("actfocus.uncertainty=nll"));
+    expect(actfocus.tokenWeights!.needs).toEqual(["refNll"]);
+    const regularized = objectiveOf(...set("rl.entropy=0.02", "rl.maskTruncated=true"));
+    expect(regularized).toMatchObject({ entropy: 0.02, maskTruncated: true });
+    expect(objectiveOf("--method", "ppo", ...set("critic.coefficient=0.5")).critic).toEqual({ coefficient: 0.5 });
+    const icepop = objectiveOf("--importance-correction", "icepop", ...set("importanceCorrection.level=sequence"));
+    expect(icepop.importanceCorrection!.name).toBe("icepop_sequence");
+    const rejecting = objectiveOf(...set("rejection.level=sum", "rejection.estimator=k1", "rejection.max=1.5"));
+    expect(rejecting.importanceCorrection!.name).toBe("rejection");
+    const { kl } = objectiveOf("--kl", "0.1", "--kl-target", "0.01", ...set("kl.estimator=low_var_kl", "kl.in=reward"));
     expect(kl).toMatchObject({ estimator: "k3", in: "reward" });
     expect(kl!.beta).toBeInstanceOf(AdaptiveKl);
     // γ and λ of GAE: the estimate is that of the function with these options.
     const batch = randomBatch(3);
-    const own = objectiveOf("--method", "ppo", "--set", "gae.gamma=0.9", "--set", "gae.lambda=0.5", "--set", "gae.whiten=false"); // prettier-ignore
+    const own = objectiveOf("--method", "ppo", ...set("gae.gamma=0.9", "gae.lambda=0.5", "gae.whiten=false"));
     const expected = gae({ gamma: 0.9, lambda: 0.5, whiten: false }).estimate(batch, madeUpSignals(batch));
     expect(own.advantage.estimate(batch, madeUpSignals(batch))).toEqual(expected);
   });
@@ -101,12 +108,13 @@ describe("--set", () => {
   });
 
   test("the warm start: its loss and its sizes", () => {
-    expect(presetOfFlags("--set", "sft.loss=dft", "--set", "sft.steps=7", "--quick").sft).toMatchObject({ loss: "dft", steps: 7, batchSize: 8 }); // prettier-ignore
+    const { sft } = presetOfFlags(...set("sft.loss=dft", "sft.steps=7"), "--quick");
+    expect(sft).toMatchObject({ loss: "dft", steps: 7, batchSize: 8 });
     expect("loss" in presetOfFlags().sft).toBe(false);
   });
 
   test("sizes of the loop and the sampler; --quick keeps them", () => {
-    const flags = ["--set", "rl.groupSize=6", "--set", "rl.lr=0.001", "--set", "rl.iterations=2", "--set", "rollout.topK=20", "--set", "rollout.maxTurns=3"]; // prettier-ignore
+    const flags = set("rl.groupSize=6", "rl.lr=0.001", "rl.iterations=2", "rollout.topK=20", "rollout.maxTurns=3");
     for (const quick of [[], ["--quick"]]) {
       const { rl, rollout } = presetOfFlags(...flags, ...quick);
       expect(rl).toMatchObject({ groupSize: 6, lr: 0.001, iterations: 2 });
@@ -131,9 +139,10 @@ describe("--set", () => {
       ["prompt", [1]],
       ["action", [2, 2, 2]],
     ];
-    const paid = [score(episodeOf(cut, { stopReason: "max_tokens" })), score({ ...episode!, reward: 0, info: { toolErrors: 1 } })]; // prettier-ignore
-    expect(paid.map((r) => r.parts["format"])).toEqual([0, 0.5]);
-    expect(paid[0]!.reward).toBe(0);
+    const cutOff = score(episodeOf(cut, { stopReason: "max_tokens" }));
+    const mistaken = score({ ...episode!, reward: 0, info: { toolErrors: 1 } });
+    expect([cutOff, mistaken].map(({ parts: { format } }) => format)).toEqual([0, 0.5]);
+    expect(cutOff.reward).toBe(0);
     const { advantage } = objectiveOf("--method", "gdpo", "--set", "reward.format=0.2");
     const batch = randomBatch(2).map((t, i) => ({ ...t, rewardParts: { outcome: i, format: i % 2 } }));
     expect(() => advantage.estimate(batch)).not.toThrow();
@@ -147,13 +156,25 @@ describe("--set", () => {
   });
 
   test("a summary says what was exchanged, and what a rejection is", () => {
-    const { rl } = presetOfFlags("--advantage", "rloo", "--set", "rl.iterations=2", "--set", "rl.dropConstantGroups=true", "--set", "rejection.level=sum", "--set", "rejection.estimator=k1", "--set", "rejection.max=1.5"); // prettier-ignore
-    expect(showSettings(rl)).toBe("--advantage rloo, importanceCorrection.mode=none, rejection.level=sum, rejection.estimator=k1, rejection.max=1.5, rl.dropConstantGroups=true, rl.iterations=2"); // prettier-ignore
+    const loop = set("rl.iterations=2", "rl.dropConstantGroups=true");
+    const rejection = set("rejection.level=sum", "rejection.estimator=k1", "rejection.max=1.5");
+    const { rl } = presetOfFlags("--advantage", "rloo", ...loop, ...rejection);
+    expect(showSettings(rl).split(", ")).toEqual([
+      "--advantage rloo",
+      "importanceCorrection.mode=none",
+      "rejection.level=sum",
+      "rejection.estimator=k1",
+      "rejection.max=1.5",
+      "rl.dropConstantGroups=true",
+      "rl.iterations=2",
+    ]);
     expect(showSettings(presetOfFlags().rl)).toBe("");
   });
 
   test("--list names every option", () => {
-    for (const name of ["paw", "echo", "correction", "curriculum", "echo.normalization", "full-observation | selected | token-mean", "0.2; in (0, 1)"]) expect(listSettings()).toContain(name); // prettier-ignore
+    const list = listSettings();
+    for (const name of ["paw", "echo", "correction", "curriculum", "echo.normalization"]) expect(list).toContain(name);
+    for (const values of ["full-observation | selected | token-mean", "0.2; in (0, 1)"]) expect(list).toContain(values);
   });
 });
 
@@ -171,7 +192,20 @@ describe("config.json", () => {
     ],
     ["--method", "paw", "--set", "paw.clamp=0..2", "--kl", "0.1", "--set", "kl.estimator=k2"],
     ["--grpo-config", config, "--method", "echo"],
-    ["--curriculum", "failed+learnability", "--replay", "2", "--set", "replay.order=priority", "--dynamic-sampling", "--expert-prefix", "--explore", "0.2..0@10", "--temperature", "1..0.7@20"], // prettier-ignore
+    [
+      "--curriculum",
+      "failed+learnability",
+      "--replay",
+      "2",
+      "--set",
+      "replay.order=priority",
+      "--dynamic-sampling",
+      "--expert-prefix",
+      "--explore",
+      "0.2..0@10",
+      "--temperature",
+      "1..0.7@20",
+    ],
   ])("is enough to make the run again: %j %j %j %j", (...flags) => {
     const preset = presetOfFlags(...flags);
     const saved = createRun(join(folder, String(flags.join("").length)), { preset });
@@ -187,7 +221,16 @@ describe("config.json", () => {
 describe("--grpo-config", () => {
   test("says method, sizes and sampling; add-ons go on top", () => {
     const { rl, rollout } = presetOfFlags("--grpo-config", config, "--method", "echo", "--lambda", "0.1");
-    expect(rl).toMatchObject({ method: "grpo+echo", loss: "cispo", aggregation: "token-mean", groupSize: 5, iterations: 2, lr: 1e-4, maskTruncated: true, entropy: 0.01 }); // prettier-ignore
+    expect(rl).toMatchObject({
+      method: "grpo+echo",
+      loss: "cispo",
+      aggregation: "token-mean",
+      groupSize: 5,
+      iterations: 2,
+      lr: 1e-4,
+      maskTruncated: true,
+      entropy: 0.01,
+    });
     expect(rl.options).toMatchObject({ echo: { lambda: 0.1 } });
     expect(rollout).toMatchObject({ temperature: 0.8, topP: 0.9 });
     const objective = objectiveOf("--grpo-config", config, "--method", "echo");
@@ -227,115 +270,5 @@ describe("--grpo-config", () => {
     expect(() => presetOfFlags("--grpo-config", path)).toThrow(UsageError);
     expect(() => presetOfFlags("--grpo-config", path)).toThrow(message);
     expect(() => presetOfFlags("--grpo-config", join(folder, "none.json"))).toThrow("no such file");
-  });
-});
-
-describe("data", () => {
-  test("flags become what trainRl takes", () => {
-    const preset = presetOfFlags("--curriculum", "pools", "--set", "curriculum.tasks=5", "--replay", "2", "--explore", "0.3", "--temperature", "1..0.5@4", "--dynamic-sampling", "--set", "dynamicSampling.maxRefills=1"); // prettier-ignore
-    const source = { env: ENVIRONMENTS["terminal"]!, envOptions: {}, seed: 3 };
-    const { options, memories } = dataFor(preset.data!, source);
-    expect(Object.keys(memories)).toEqual(["curriculum", "replay"]);
-    expect(options.temperature!(2)).toBeCloseTo(0.75, 12);
-    expect(options.dynamicSampling).toEqual({ maxRefills: 1 });
-    expect(Object.values(options.curriculum!.metrics()).reduce((a, b) => a + b, 0)).toBe(5);
-    expect(options.curriculum!.state()).toEqual(dataFor(preset.data!, source).options.curriculum!.state());
-    expect(Object.keys(presetOfFlags("--replay", "0"))).not.toContain("data");
-  });
-
-  test.each(["rloo", "gpg", "opo", "max_rl", "rae", "rft", "remax", "otb"])(
-    "%s has no ratio: replay needs a correction, and several passes over a batch another loss",
-    (name) => {
-      const choose =
-        (...flags: string[]) =>
-        (): Preset =>
-          presetOfFlags("--method", name, ...flags);
-      expect(choose("--replay", "4")).toThrow(UsageError);
-      expect(choose("--replay", "4")).toThrow(
-        "reinforce has no ratio, and nothing else makes up for the older policies",
-      );
-      expect(choose("--set", "rl.iterations=4")).toThrow(UsageError);
-      // The weights of a correction are those of the step's first pass.
-      expect(choose("--set", "rl.iterations=4", "--importance-correction", "tis")).toThrow("makes up for the passes before in a step of 4"); // prettier-ignore
-      for (const correction of ["tis", "icepop"])
-        expect(presetOfFlags("--method", name, "--replay", "4", "--importance-correction", correction).data?.replay).toEqual({ perStep: 4 }); // prettier-ignore
-      expect(presetOfFlags("--method", name, "--loss", "ppo", "--replay", "4", "--set", "rl.iterations=4").rl.iterations).toBe(4); // prettier-ignore
-    },
-  );
-
-  test.each([
-    [["--curriculum", "learn"], '--curriculum: unknown name "learn"; expected learnability'],
-    [
-      ["--curriculum", "pools", "--set", "curriculum.tasks=0"],
-      "--set curriculum.tasks must be an integer in [1, 100000], got 0",
-    ],
-    [["--curriculum", "failed", "--set", "curriculum.share=2"], "--set curriculum.share must be in [0, 1], got 2"],
-    [["--set", "curriculum.by=level"], "--set curriculum.by is about --curriculum"],
-    [["--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"],
-    [["--replay", "2", "--set", "replay.perStep=3"], "--replay and --set replay.perStep are the same"],
-    [["--replay", "9", "--set", "replay.capacity=3"], "perStep 9 is more than the capacity, 3"],
-    [["--set", "expertPrefix.maxPrefix=2"], "--set expertPrefix.maxPrefix is about --expert-prefix"],
-    [["--set", "dynamicSampling.maxRefills=2"], "--set dynamicSampling.maxRefills is about --dynamic-sampling"],
-    [["--explore", "1.5"], "--explore: expected probabilities, got 1.5"],
-    [["--temperature", "1..0@9"], "--temperature: expected numbers > 0"],
-    [
-      ["--temperature", "1", "--set", "rollout.temperature=2"],
-      "--temperature and --set rollout.temperature are the same",
-    ],
-    [["--set", "rl.groupSize=1"], "the advantage grpo compares the episodes of a group"],
-    [["--set", "rl.groups=2.5"], "--set rl.groups must be an integer ≥ 1, got 2.5"],
-    [["--set", "sft.noviceShare=1.5"], "--set sft.noviceShare must be in [0, 1], got 1.5"],
-    [["--curriculum", "pools", "--set", "curriculum.tasks=9e9"], "--set curriculum.tasks must be an integer in [1, 100000], got 9000000000"], // prettier-ignore
-    [["--set", "predictions.size=4"], "--set predictions.size is about --predict; add --predict N"],
-    [["--predict", "2", "--set", "predictions.size=1"], "--set predictions.size must be an integer ≥ 2, got 1"],
-    [
-      ["--predict", "2", "--method", "ppo"],
-      "predictions are compared in groups, which a critic's values know nothing of",
-    ],
-    [["--predict", "2", "--method", "remax"], "predictions have no greedy rollout, which the advantage remax compares"],
-    [
-      ["--expert-prefix", "--set", "expertPrefix.maxPrefix=0"],
-      "--set expertPrefix.maxPrefix must be an integer ≥ 1, got 0",
-    ],
-    [["--dynamic-sampling", "--set", "dynamicSampling.maxRefills=-1"], "--set dynamicSampling.maxRefills must be"],
-    [
-      ["--dynamic-sampling", "--method", "rae", "--set", "rl.groupSize=1"],
-      "dynamicSampling needs groups of at least 2",
-    ],
-    [["--replay", "0", "--set", "replay.order=fifo"], "--set replay.order is about --replay; add --replay N"], // prettier-ignore
-    [["--set", "reward.cap=0.2"], "--set reward.cap bounds what the return has beside the outcome, which is nothing"],
-    [["--method", "gdpo", "--set", "reward.format=1", "--set", "reward.cap=0.2"], "gdpo compares the components one by one"], // prettier-ignore
-    [["--kl", "0.1", "--set", "kl.horizon=5"], "--set kl.horizon is about --kl-target; add --kl-target X"],
-    [["--method", "paw", "--set", "paw.clamp=2..1"], '--set paw.clamp must be LOW..HIGH or none, got "2..1"'],
-    [["--method", "rft", "--set", "rft.perTask=0"], "perTask must be an integer ≥ 1 or Infinity, got 0"],
-    [["--set", "rl.lr=0"], "--set rl.lr must be > 0, got 0"],
-    [["--set", "rl.clipNorm=0"], "--set rl.clipNorm must be > 0, got 0"],
-    [["--set", "rl.gradEvery=2.5"], "--set rl.gradEvery must be an integer ≥ 0, got 2.5"],
-    [["--set", "rl.gradEvery=-1"], "--set rl.gradEvery must be an integer ≥ 0, got -1"],
-    [["--set", "sft.warmup=2.5"], "--set sft.warmup must be an integer ≥ 0, got 2.5"],
-    [["--set", "sft.steps=30"], "--set sft.steps: expected more than sft.warmup, 50, in which the rate rises, got 30"],
-    [["--method", "echo", "--advantage", "none", "--lambda", "0"], "--advantage none learns from no reward"],
-    [["--set", "rejection.max=2"], "--set rejection: expected rejection.level, rejection.estimator and rejection.max"],
-    [["--set", "rollout.topP=2"], "--set rollout.topP must be in (0, 1], got 2"],
-    [["--set", "reward.format=0.2", "--set", "reward.cap=2"], "composite: cap must be in [0, 1)"],
-    [["--set", "paw"], "--set: expected PART.OPTION=VALUE"],
-    [["--set", "echo.lambda=1", "--lambda", "1"], "--lambda and --set echo.lambda are the same"],
-    [["--set", "ppo.epsilon=.1", "--set", "ppo.epsilon=.2"], "--set: ppo.epsilon is there twice"],
-    [["--set", "gae.whiten=yes", "--method", "ppo"], '--set gae.whiten must be true or false, got "yes"'],
-    [["--set", "echo.normalization=tokenmean"], 'got "tokenmean"; did you mean "token-mean"?'],
-    [["--set", "critic.clip=1"], "--set critic.clip: the advantage grpo has no critic"],
-    [
-      ["--method", "vtrace", "--importance-correction", "tis"],
-      'the advantage "vtrace" and the correction tis_token both correct for π/μ',
-    ],
-    [
-      ["--method", "gdpo", "--kl", "0.1", "--set", "kl.in=reward"],
-      'kl: the advantage "gdpo" does not look at the return',
-    ],
-    [["--importance-correction", "tsi"], '--importance-correction: expected tis, icepop, got "tsi"'],
-    [["--method", "grpo", "--advantage", "none"], "--advantage none learns from no reward"],
-  ])("%j is one clear line", (flags, message) => {
-    expect(() => presetOfFlags(...flags)).toThrow(UsageError);
-    expect(() => presetOfFlags(...flags)).toThrow(message);
   });
 });

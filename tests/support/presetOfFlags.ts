@@ -1,0 +1,12 @@
+/** What the main job makes of its flags, without starting it. */
+import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import type { Preset } from "../../node/job/preset.ts";
+import { presetFor } from "../../node/job/presets.ts";
+import { definedOf } from "./mainJob.ts";
+
+/** In the terminal, where nothing else is said: the tests are about its numbers. */
+export const presetOfFlags = (...args: readonly string[]): Preset =>
+  presetFor({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
+
+/** `--set` before each of the settings. */
+export const set = (...settings: readonly string[]): string[] => settings.flatMap((text) => ["--set", text]);
