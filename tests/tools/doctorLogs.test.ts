@@ -1,0 +1,238 @@
+/**
+ * The doctor on the lines of a log in which a fault is planted, what its detectors have in common, and the command
+ * `npm run doctor`. doctor.test.ts plants faults in experiments that really run.
+ */
+import { spawnSync } from "node:child_process";
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import fc from "fast-check";
+import { afterAll, describe, expect, it } from "vitest";
+import { diagnose, type FailureMode } from "../../tools/doctor/diagnose.ts";
+import { callsOf, type RunLog, trend } from "../../tools/doctor/run.ts";
+import type { MetricsRecord, Transcript } from "../../node/records.ts";
+import { createRun } from "../../node/runFolder.ts";
+import { programAt } from "../support/programs.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-doctor-logs-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const modesIn = (run: RunLog): FailureMode[] => diagnose(run).findings.map(({ mode }) => mode);
+
+/** 40 RL steps; each metric a function of the progress from 0 to 1. */
+function log(of: Readonly<Record<string, (progress: number) => number>>, more: readonly MetricsRecord[] = []): RunLog {
+  const lines = Array.from({ length: 40 }, (_, step): MetricsRecord => {
+    const values = Object.entries(of).map(([name, value]) => [name, value(step / 39) + 1e-3 * Math.sin(7 * step)]);
+    return { step, phase: "rl", num_tokens: 100, grad_norm: 1, ...Object.fromEntries(values) };
+  });
+  return { config: {}, metrics: [...lines, ...more], transcripts: [] };
+}
+
+describe("faults planted in a log", () => {
+  const evaluation = (step: number, success: number): MetricsRecord => {
+    return { step, phase: "eval", success, episodes: 300 };
+  };
+
+  it("held-out success that stays behind what was trained on", () => {
+    const rising = { reward: (p: number) => 0.3 + 0.5 * p, success: (p: number) => 0.3 + 0.5 * p };
+    const found = diagnose(log(rising, [evaluation(0, 0.3), evaluation(40, 0.31)])).findings;
+    expect(found.map(({ mode }) => mode)).toEqual(["rewardHacking"]);
+    expect(found[0]!.evidence.join()).toContain(
+      "held-out success 30 % (step 0) → 31 % (step 40), while training success rose by 38 %",
+    );
+    expect(modesIn(log(rising, [evaluation(0, 0.3), evaluation(40, 0.6)]))).toEqual([]);
+    expect(modesIn(log(rising))).toEqual([]);
+  });
+
+  const AHEAD =
+    "a sampler that is ahead of the learner is no mismatch; without a step of fresh episodes none is looked for";
+  it(AHEAD, () => {
+    const stale = (age: number): RunLog =>
+      log({ "sampling/sampling_logp_difference/mean": () => 0.1, "async/staleness_max": () => age });
+    expect(modesIn(log({ "sampling/sampling_logp_difference/mean": () => 0.1 }))).toEqual(["logProbMismatch"]);
+    const { findings, notChecked } = diagnose(stale(2));
+    expect(findings).toEqual([]);
+    expect(notChecked.find(({ mode }) => mode === "logProbMismatch")!.why).toBe(
+      "sampling/sampling_logp_difference/mean on 0 RL steps without episodes of an older policy, 40 have some, " +
+        "1 is needed",
+    );
+    const played = stale(2).metrics.map((line) => (line.step === 0 ? { ...line, "async/staleness_max": 0 } : line));
+    expect(modesIn({ ...stale(2), metrics: played })).toEqual(["logProbMismatch"]);
+  });
+
+  it("steps on which every episode was masked", () => {
+    const run = log({}, [{ step: 40, phase: "rl", num_tokens: 5, masked: 48 }]);
+    expect(diagnose(run).findings[0]).toMatchObject({ mode: "nonFinite", step: 40 });
+  });
+
+  it("a weight in the policy loss on a token whose role is observation", () => {
+    const tokens: Transcript["tokens"] = [
+      { id: 1, text: "ls", role: "action", turn: 0, oldLogProb: -1, surprise: 1, wPolicy: 0.1 },
+      { id: 2, text: "no such file", role: "observation", turn: 0, surprise: 3, wPolicy: 0.1 },
+    ];
+    const episode: Transcript = {
+      step: 3,
+      phase: "rl",
+      env: "e",
+      family: "f",
+      task: "t",
+      group: 2,
+      reward: 1,
+      success: true,
+      stopReason: "completed",
+      turns: 1,
+      tokens,
+    };
+    const finding = diagnose({ config: {}, metrics: [], transcripts: [episode] }).findings[0]!;
+    expect(finding.mode).toBe("observationsInPolicyMask");
+    expect(finding.evidence.join()).toMatch(
+      /^1 of 2 tokens.*\(50 %\).*have the role observation,episode of step 3, group 2: “no such file”$/,
+    );
+  });
+
+  it("a solved run may have flat groups and no entropy left; one that is not may not", () => {
+    const end = { frac_reward_zero_std: () => 0.98, entropy: (p: number) => 0.3 - 0.295 * p, reward: (p: number) => p };
+    expect(modesIn(log({ ...end, success: (p) => 0.3 + 0.69 * Math.min(1, 2 * p) }))).toEqual([]);
+    expect(modesIn(log({ ...end, success: () => 0.3 }))).toEqual([
+      "rewardHacking",
+      "entropyCollapse",
+      "zeroVarianceGroups",
+    ]);
+  });
+
+  it("entropy that rises because long failures weigh more than short successes", () => {
+    const rising = { entropy: (p: number) => 0.3 + p, success: () => 0.3 };
+    const [finding] = diagnose(log({ ...rising, policy_loss: () => 0.05 })).findings;
+    expect(finding!.mode).toBe("entropyBlowUp");
+    const evidence = finding!.evidence.join();
+    expect(evidence).toMatch(/^entropy 0\.3\d* .* on step 0, 1\.2\d* around step 36,policy loss 0\.05/);
+    expect(evidence).toMatch(/ around step 36,policy loss 0\.05\d* on average, above 0 on 40 of 40 steps/);
+    expect(finding!.change[0]).toMatch(/^aggregate by seq-mean-token-mean/);
+    expect(diagnose(log({ ...rising, policy_loss: () => 0 })).findings[0]!.change[0]).toMatch(/^a lower learning rate/);
+    expect(modesIn(log({ ...rising, success: (p) => 0.3 + 0.5 * p }))).toEqual([]);
+  });
+
+  it("longer completions that achieve more are no explosion", () => {
+    const longer = { "completions/mean_length": (p: number) => 20 + 40 * p };
+    expect(modesIn(log({ ...longer, success: (p) => 0.2 + 0.6 * p }))).toEqual([]);
+    expect(modesIn(log({ ...longer, success: () => 0.2 }))).toEqual(["lengthExplosion"]);
+  });
+});
+
+describe("what detectors share", () => {
+  it("a trend compares the first quarter with the last, in standard errors", () => {
+    const points = Array.from({ length: 16 }, (_, step) => ({ step, value: step < 8 ? step % 2 : 4 + (step % 2) }));
+    const found = trend(points)!;
+    expect(found).toMatchObject({ early: 0.5, late: 4.5, change: 4, since: 12 });
+    expect(found.z).toBeCloseTo(4 / Math.sqrt((2 * (1 / 3)) / 4), 10);
+    expect(trend(points.slice(1))).toBeNull();
+    expect(trend(points.map(({ step }) => ({ step, value: 2 })))).toMatchObject({ change: 0, z: 0 });
+  });
+
+  it("calls are read from the tokens, without tags", () => {
+    type Token = Transcript["tokens"][0];
+    const token = (text: string, role: Token["role"], turn: number): Token => ({ id: 0, text, role, turn });
+    const tokens = [
+      token("l", "action", 0),
+      token("s<|end|>", "action", 0),
+      token("<|obs|>", "scaffold", 0),
+      token("a\n", "observation", 0),
+      token("cat a", "action", 1),
+    ];
+    expect(callsOf({ tokens })).toEqual([
+      { call: "ls", answer: "a" },
+      { call: "cat a", answer: "" },
+    ]);
+  });
+
+  it("no log makes it throw", () => {
+    const names = [
+      "reward",
+      "success",
+      "entropy",
+      "kl",
+      "grad_norm",
+      "policy_loss",
+      "frac_reward_zero_std",
+      "completions/mean_length",
+      "reward_std",
+      "episodes",
+      "num_tokens",
+      "sampling/sampling_logp_difference/mean",
+    ];
+    const line = fc
+      .record({
+        phase: fc.constantFrom("sft", "rl", "eval"),
+        values: fc.dictionary(fc.constantFrom(...names), fc.double()),
+      })
+      .map(({ phase, values }) => ({ phase, values }) as { phase: "rl"; values: Record<string, number> });
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 60 }), (lines) => {
+        const metrics = lines.map(({ phase, values }, step): MetricsRecord => ({ ...values, step, phase }));
+        const { looked, notChecked } = diagnose({ config: {}, metrics, transcripts: [] });
+        expect(looked.length + notChecked.length).toBe(12);
+      }),
+    );
+  });
+});
+
+describe("npm run doctor", () => {
+  function doctor(...args: string[]): { code: number | null; out: string; err: string } {
+    const command = [programAt("tools/doctor/main.ts"), ...args];
+    const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder, encoding: "utf8" });
+    return { code: status, out: stdout, err: stderr };
+  }
+  const written = (name: string, run: RunLog): string => {
+    const made = createRun(join(folder, name), run.config);
+    for (const line of run.metrics) made.appendMetrics(line);
+    return name;
+  };
+
+  it("exits with 0 and says what it looked at, or with 1 and says what to change", () => {
+    const half = (): number => 0.5;
+    const names = ["reward", "success", "entropy", "frac_reward_zero_std", "completions/mean_length", "policy_loss"];
+    const fine = doctor(written("fine", log(Object.fromEntries(names.map((name) => [name, half])))));
+    expect(fine).toMatchObject({ code: 0, err: "" });
+    expect(fine.out).toMatch(/Nothing found\.\n\nLooked at:\n[^]*Not checked:\n[^]*KL blow-up: no metric kl/);
+    expect(fine.out).not.toContain("\u001b");
+
+    const short = doctor(
+      written("short", { config: {}, metrics: [{ step: 0, phase: "sft", loss: 1 }], transcripts: [] }),
+    );
+    expect(short.code).toBe(0);
+    expect(short.out).toContain("Nothing found, but only 1 of 12 things could be looked at.");
+
+    const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.95 }));
+    const flat = doctor(path);
+    expect(flat.code).toBe(1);
+    expect(flat.out).toMatch(/1\. Zero-variance groups\n {3}- 95 %[^]*What to change:\n {3}→ begin with easier tasks/);
+    expect(Math.max(...flat.out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
+
+    const json = doctor(path, "--json");
+    expect(json.code).toBe(1);
+    const { run, findings } = JSON.parse(json.out) as { run: string; findings: { mode: string; step: number }[] };
+    expect([run, findings[0]]).toMatchObject(["flat", { mode: "zeroVarianceGroups", step: 20 }]);
+  });
+
+  it("exits with 2 and one line when there is nothing to read, or on a wrong flag", () => {
+    const path = written("damaged", log({}));
+    appendFileSync(join(folder, path, "metrics.jsonl"), "nonsense\n");
+    written("empty", { config: {}, metrics: [], transcripts: [] });
+    writeFileSync(join(folder, "file"), "");
+    for (const [args, message] of [
+      [[], "expected one run folder"],
+      [["a", "b"], "expected one run folder"],
+      [["nowhere"], "no folder nowhere"],
+      [["file"], "no folder file"],
+      [["empty"], "empty: metrics.jsonl has no complete line yet"],
+      [["damaged"], "metrics.jsonl:41"],
+      [["--jsn", "empty"], "unknown flag --jsn; did you mean --json?"],
+    ] as const) {
+      const { code, err, out } = doctor(...args);
+      expect(err.trim().split("\n"), args.join(" ")).toHaveLength(1);
+      expect(err).toContain(message);
+      expect([code, out]).toEqual([2, ""]);
+    }
+  }, 30_000);
+});
