@@ -15,9 +15,6 @@ interface Snippet {
   readonly code: string;
 }
 
-/** A comment in the text of `exp_f32`. */
-const EXP_REDUCTION = "ln(2) in two parts, so that n ln(2) is exact; 2^n in two factors, for the ends of the range";
-
 /** The last two terms of the series of erf. */
 const ERF_LAST = "1.64621144e-6f - z * 1.63658447e-7f";
 
@@ -51,7 +48,8 @@ fn exp_poly(r: f32) -> f32 {
   exp_f32: {
     needs: ["is_nan", "exp_poly"],
     code: `
-// e^x = 2^n e^r with |r| <= ln(2)/2; ${EXP_REDUCTION}
+// e^x = 2^n e^r with |r| <= ln(2)/2; ln(2) in two parts, so that n ln(2) is exact;
+// 2^n in two factors, for the ends of the range
 fn exp_f32(x: f32) -> f32 {
   let bounded = clamp(x, -104.0f, 89.0f);
   let n = floor(bounded * 1.44269504f + 0.5f);

@@ -1,4 +1,7 @@
-/** Threads of the WebAssembly executor: the same bits for any number of them, no hang whatever happens, nothing left behind. */
+/**
+ * Threads of the WebAssembly executor: the same bits for any number of them, no hang whatever happens, nothing left
+ * behind.
+ */
 import { spawnSync } from "node:child_process";
 import type { Worker } from "node:worker_threads";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
@@ -50,12 +53,14 @@ describe("the bits do not depend on the number of threads", () => {
     });
   }
 
-  // prettier-ignore
-  const product = { batch: 1, m: 203, n: 190, k: 171, transA: false, transB: false, batchA: false, batchB: false, scale: 0.5, bias: false };
+  const plain = { transA: false, transB: false, batchA: false, batchB: false, bias: false };
+  const product = { ...plain, batch: 1, m: 203, n: 190, k: 171, scale: 0.5 };
   const heads = { batch: 3, queries: 131, keys: 131, heads: 4, kvHeads: 2, headDim: 20, scale: 0.2, causal: true };
   const [q, kv, lse] = [3 * 131 * 80, 3 * 131 * 40, 3 * 131 * 4];
   const sum = { kind: "sum" as const, prologue: input(0), inputs: 1, scale: 1 };
-  /** Programs with the number of elements of their inputs and outputs: large enough for ragged chunks on every thread. */
+  /**
+   * Programs with the number of elements of their inputs and outputs: large enough for ragged chunks on every thread.
+   */
   const LARGE: readonly (readonly [string, Program<WasmKernel>, readonly number[], readonly number[]])[] = [
     ["A·B", wasm.matmul(product), [203 * 171, 171 * 190], [203 * 190]],
     ["A·Bᵀ", wasm.matmul({ ...product, transB: true }), [203 * 171, 171 * 190], [203 * 190]],
@@ -63,7 +68,12 @@ describe("the bits do not depend on the number of threads", () => {
     ["attention", wasm.attention({ ...heads, mask: "none" }), [q, kv, kv], [q, lse]],
     ["its backward", wasm.attentionBackward({ ...heads, mask: "none" }), [q, kv, kv, q, lse, q], [q, kv, kv]],
     ["norm", wasm.norm({ kind: "layer", rows: 3001, cols: 130, eps: 1e-5 }), [390130, 130, 130], [390130]],
-    ["its backward", wasm.normBackward({ kind: "rms", rows: 3001, cols: 130, eps: 1e-5 }), [390130, 130, 390130], [390130, 130]], // prettier-ignore
+    [
+      "its backward",
+      wasm.normBackward({ kind: "rms", rows: 3001, cols: 130, eps: 1e-5 }),
+      [390130, 130, 390130],
+      [390130, 130],
+    ],
     ["softmax", wasm.softmax({ rows: 501, cols: 390, log: true, masked: false }), [501 * 390], [501 * 390]],
     ["sum", wasm.reduce({ ...sum, outer: 1, length: 1_500_001, inner: 1 }), [1_500_001], [1]],
     ["sum of columns", wasm.reduce({ ...sum, outer: 1, length: 3001, inner: 517 }), [3001 * 517], [517]],
@@ -226,17 +236,17 @@ describe("what goes wrong in a worker", () => {
   it("a failure names its job, what is behind it is passed over, and what comes after is not", async () => {
     await start();
     const ran: string[] = [];
-    const job = (name: string) => ({ code: pool.share(nothing)!, run: () => void ran.push(name), args: [], units: 1, chunks: 1, label: () => name }); // prettier-ignore
-    const wait = { ...job("wait"), run: linger(20), units: 12, chunks: 12 };
-    pool.submit(wait);
-    pool.submit({
-      code: pool.share(trap)!,
-      run: () => fail(),
+    const job = (name: string) => ({
+      code: pool.share(nothing)!,
+      run: () => void ran.push(name),
       args: [],
       units: 1,
       chunks: 1,
-      label: () => "matmul(f32[2, 2])",
+      label: () => name,
     });
+    const wait = { ...job("wait"), run: linger(20), units: 12, chunks: 12 };
+    pool.submit(wait);
+    pool.submit({ ...job("matmul(f32[2, 2])"), code: pool.share(trap)!, run: () => fail() });
     const behind = (): void => {
       for (let i = 0; i < 5; i++) pool.submit(job("behind"));
       pool.drain();

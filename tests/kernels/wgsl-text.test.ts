@@ -49,7 +49,8 @@ test("pointwise: silu(x + bias)", () => {
       return ((((1.9875691500e-4f * r + 1.3981999507e-3f) * r + 8.3334519073e-3f) * r + 4.1665795894e-2f) * r
         + 1.6666665459e-1f) * r + 5.0000001201e-1f;
     }
-    // e^x = 2^n e^r with |r| <= ln(2)/2; ln(2) in two parts, so that n ln(2) is exact; 2^n in two factors, for the ends of the range
+    // e^x = 2^n e^r with |r| <= ln(2)/2; ln(2) in two parts, so that n ln(2) is exact;
+    // 2^n in two factors, for the ends of the range
     fn exp_f32(x: f32) -> f32 {
       let bounded = clamp(x, -104.0f, 89.0f);
       let n = floor(bounded * 1.44269504f + 0.5f);
@@ -134,10 +135,13 @@ test("pointwise: two outputs, one in place, four elements per thread", () => {
 
 test("copy of rank 2", () => {
   const spec = { dims: [5, 3], inStrides: [1, 5], inOffset: 0, outStrides: [3, 1], outOffset: 0 };
-  expect(copy(spec, software).steps[0]!.kernel.code()).toMatchInlineSnapshot(`
+  const code = copy(spec, software).steps[0]!.kernel.code();
+  const wrapped = code.replace(", dim0", ",\n  dim0"); // the list of parameters is over 120 columns
+  expect(wrapped).toMatchInlineSnapshot(`
     "@group(0) @binding(0) var<storage, read> x: array<u32>;
     @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    struct Params { count: u32, inOffset: u32, outOffset: u32, dim0: u32, in0: u32, out0: u32, dim1: u32, in1: u32, out1: u32 }
+    struct Params { count: u32, inOffset: u32, outOffset: u32,
+      dim0: u32, in0: u32, out0: u32, dim1: u32, in1: u32, out1: u32 }
     @group(0) @binding(2) var<uniform> params: Params;
 
     @compute @workgroup_size(64)

@@ -31,7 +31,6 @@ interface Count {
 /** The exceptions of each folder that still has some. The numbers are exact, so that they are lowered with the work. */
 const CEILINGS: Readonly<Record<string, Count>> = {
   "tests/engine": { long: 3, ignored: 0 },
-  "tests/kernels": { long: 7, ignored: 3 },
   "tests/nn": { long: 4, ignored: 0 },
   "tests/project": { long: 0, ignored: 1 },
   "tests/rl": { long: 93, ignored: 110 },
