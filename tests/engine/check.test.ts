@@ -224,8 +224,12 @@ describe("where a function has no derivative", () => {
   test("a kink at the point or within two steps of it says so, with both slopes", async () => {
     const at = (x: number): Promise<GradientCheckError> =>
       rejection((t) => wg.sum(wg.mul(wg.relu(t), 3)), wg.tensor([1, x]));
-    expect((await at(0)).message).toMatch(
-      /^checkGradient: the function is not differentiable at input\[1\] = 0, or not within the step: its slope is 0 to the left and 3 to the right \(analytic: [03]\)\./,
+    const { message } = await at(0);
+    expect(message).toMatch(
+      /^checkGradient: the function is not differentiable at input\[1\] = 0, or not within the step/,
+    );
+    expect(message).toMatch(
+      /= 0, or not within the step: its slope is 0 to the left and 3 to the right \(analytic: [03]\)\./,
     );
     for (const x of [1e-5, -1e-5, 1e-4, -1e-4, 2e-4, -2e-4])
       expect((await at(x)).report).toMatchObject({ wrong: 0, kinks: 1 });

@@ -39,7 +39,8 @@ describe("what is edited", () => {
 
   it("formulas and tensors: where, sub, neg, clamp, stopGradient", () => {
     const text =
-      'import { where } from "../../kernels/expr.ts";\nwhere(mask, lp.sub(old).neg().stopGradient().clamp(low, high), x);';
+      'import { where } from "../../kernels/expr.ts";\n' +
+      "where(mask, lp.sub(old).neg().stopGradient().clamp(low, high), x);";
     expect(edits(text).map((edit) => edit.replace(/^.* → /, ""))).toEqual([
       "lp.sub(old).neg().stopGradient().clamp(low, high)",
       "lp.sub(old).neg().stopGradient()",
@@ -86,7 +87,8 @@ describe("the program with all edits", () => {
     "export const run = () => 7 - (2 + 1) * 2;",
     "export const run = () => { let total = 0; for (const x of [1, -2, 4]) if (x > 0) total += x / 2; return total; };",
     "export const run = () => [3, 1, 2].toSorted((a, b) => a - b).map((x, i, all) => all[i] * Math.max(x, 2));",
-    "export const run = () => { const { n = 2 } = {}; const x = [1, 2, 3]; x[n - 1] = -x[0]; return x.filter((y) => y > 0 && y < 3); };",
+    "export const run = () => { const { n = 2 } = {}; const x = [1, 2, 3]; x[n - 1] = -x[0]; " +
+      "return x.filter((y) => y > 0 && y < 3); };",
   ])("is each of them in turn, and itself while none is on: %s", async (text) => {
     const { plain, mutated, byHand } = await outcomes(text);
     expect(mutated).toEqual(byHand);
