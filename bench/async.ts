@@ -10,10 +10,12 @@
  * same time. Steps of different arms play episodes of different lengths, so compare tokens per second.
  */
 import { parseArgs } from "node:util";
-import { Experiment } from "../node/job/experiment.ts";
-import { parseStart, type StartOptions } from "../node/job/commandLine.ts";
-import type { Preset } from "../node/job/preset.ts";
-import { presetFor } from "../node/job/presets.ts";
+import { threadWorkers } from "../node/threads.ts";
+import { Experiment } from "../job/experiment.ts";
+import { parseStart } from "../node/commandLine.ts";
+import { type StartOptions } from "../job/startOptions.ts";
+import type { Preset } from "../job/preset.ts";
+import { presetFor } from "../job/presets.ts";
 import { fail } from "../engine/errors.ts";
 import { device as makeDevice } from "../engine/index.ts";
 import { installPolicy, type Policy, policyOf } from "../rl/async/messages.ts";
@@ -72,11 +74,8 @@ async function measure(
   preset: Preset,
   steps: number,
 ): Promise<Measured> {
-  const experiment = new Experiment({
-    ...preset,
-    rl: { ...preset.rl, steps: steps + FILL },
-    ...(async ? { async } : {}),
-  });
+  const settings = { ...preset, rl: { ...preset.rl, steps: steps + FILL }, ...(async ? { async } : {}) };
+  const experiment = new Experiment(settings, threadWorkers);
   const device = await makeDevice("wasm", { threads });
   const model = experiment.newModel(template.tokenizer, device);
   installPolicy(model, policy);

@@ -4,7 +4,8 @@
  * checks what is promised about speed.
  */
 import { availableParallelism } from "node:os";
-import { report, UsageError } from "../node/flags.ts";
+import { report } from "../node/flags.ts";
+import { UsageError } from "../job/usage.ts";
 import { casesFor, runCases, settingFor } from "./run.ts";
 import { HELP, parseBench } from "./options.ts";
 

@@ -8,10 +8,11 @@ import { Decoder, type SampledToken } from "../nn/index.ts";
 import { ENVIRONMENTS } from "../environments/index.ts";
 import { emptyStream } from "../rl/episode/stream.ts";
 import { createStyle, wantsColour } from "../tools/display/style.ts";
-import { taskOptions } from "../node/job/environments.ts";
-import { numberFrom, openGiven, parse, report, UsageError, wholeNumber } from "../node/flags.ts";
-import { presetOf, templateFor } from "../node/job/presets.ts";
-import { modelFromCheckpoint } from "../node/job/run.ts";
+import { taskOptions } from "../job/environments.ts";
+import { openGiven, parse, report } from "../node/flags.ts";
+import { numberFrom, UsageError, wholeNumber } from "../job/usage.ts";
+import { presetOf, templateFor } from "../job/presets.ts";
+import { modelFromCheckpoint } from "../job/run.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint
 

@@ -1,5 +1,5 @@
 /**
- * `npm start`: the main job, whose work is in node/job/run.ts. This file has the flags, the run folder, Ctrl-C and the
+ * `npm start`: the main job, whose work is in job/run.ts. This file has the flags, the run folder, Ctrl-C and the
  * end.
  */
 import { existsSync } from "node:fs";
@@ -11,18 +11,21 @@ import { compare } from "../tools/compare/compare.ts";
 import { isAboutSeveral, isComparison } from "../tools/compare/settings.ts";
 import { createDisplay } from "../tools/display/display.ts";
 import { comparisonTable, familyTable } from "../tools/display/table.ts";
-import { listEnvironments } from "../node/job/environments.ts";
+import { listEnvironments } from "../job/environments.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
-import { methodSlug } from "../node/job/methods.ts";
-import { openGiven, report, UsageError } from "../node/flags.ts";
-import { HELP, parseStart, type StartOptions } from "../node/job/commandLine.ts";
-import type { Preset } from "../node/job/preset.ts";
-import { presetFor, presetOf } from "../node/job/presets.ts";
+import { methodSlug } from "../job/methods.ts";
+import { openGiven, report } from "../node/flags.ts";
+import { UsageError } from "../job/usage.ts";
+import { HELP, parseStart } from "../node/commandLine.ts";
+import { type StartOptions } from "../job/startOptions.ts";
+import type { Preset } from "../job/preset.ts";
+import { presetFor, presetOf } from "../job/presets.ts";
 import { writeReport } from "../tools/report/report.ts";
-import { Run } from "../node/job/run.ts";
+import { threadWorkers } from "../node/threads.ts";
+import { Run } from "../job/run.ts";
 import { createRun, type RunFolder } from "../node/runFolder.ts";
-import { listSettings } from "../node/job/settings.ts";
-import { listYardsticks } from "../node/job/yardsticks.ts";
+import { listSettings } from "../job/settings.ts";
+import { listYardsticks } from "../job/yardsticks.ts";
 
 const NOT_LISTED = `
 The default method is grpo_token+echo.
@@ -60,7 +63,7 @@ async function main(): Promise<number> {
   const { folder, preset } = chosen();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
-  const run = new Run(folder, preset, executor, display, signal);
+  const run = new Run(folder, preset, executor, display, signal, threadWorkers);
   try {
     const summary = await run.run(options.resume !== undefined);
     if (summary !== null) {

@@ -5,10 +5,8 @@
 import { parseArgs } from "node:util";
 import { WorldgradError } from "../engine/index.ts";
 import { nearest } from "../engine/options.ts";
+import { UsageError } from "../job/usage.ts";
 import { openRun, type RunFolder } from "./runFolder.ts";
-
-/** A mistake in the command line. It is printed as one line, with exit code 2. */
-export class UsageError extends Error {}
 
 /** parseArgs with clearer errors, which suggest the nearest known flag for an unknown one. */
 export function parse(
@@ -53,39 +51,6 @@ function joinNegativeNumbers(
     else joined.push(arg);
   }
   return joined;
-}
-
-/** The value of a flag that allows some words. */
-export function oneOf<T extends string>(flag: string, value: string, allowed: readonly T[]): T {
-  const found = allowed.find((name) => name === value);
-  if (found === undefined) throw new UsageError(`--${flag}: expected ${allowed.join(", ")}, got "${value}"`);
-  return found;
-}
-
-/** The value of a flag that is an integer of at least `least`. */
-export function wholeNumber(flag: string, value: string, least: number): number {
-  const n = Number(value);
-  if (value.trim() === "" || !Number.isSafeInteger(n) || n < least) {
-    throw new UsageError(`--${flag}: expected an integer ≥ ${least}, got "${value}"`);
-  }
-  return n;
-}
-
-/** The value of a flag that is a number ≥ 0. */
-export function numberFrom(flag: string, value: string): number {
-  const n = Number(value);
-  if (value.trim() === "" || !Number.isFinite(n) || n < 0) {
-    throw new UsageError(`--${flag}: expected a number ≥ 0, got "${value}"`);
-  }
-  return n;
-}
-
-/** The value of `--name`, which becomes the name of a folder. */
-export function folderName(value: string): string {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(value)) {
-    throw new UsageError(`--name: expected letters, digits, ".", "_" and "-", got "${value}"`);
-  }
-  return value;
 }
 
 /** Opens the run folder that a flag names. */

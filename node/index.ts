@@ -19,9 +19,10 @@ import {
   tokenizerFromJSON,
 } from "../nn/index.ts";
 
-export { type Checkpoint, createRun, openRun, type RunConfig, RunFolder } from "./runFolder.ts";
+export { createRun, openRun, RunFolder } from "./runFolder.ts";
+export type { Checkpoint, RunConfig } from "../job/runStore.ts";
 export { type ThreadOptions, threadWorkers } from "./threads.ts";
-export type { MetricsRecord, Transcript } from "./records.ts";
+export type { MetricsRecord, Transcript } from "../job/records.ts";
 export { codeReward, type CodeRewardOptions } from "./sandbox/codeReward.ts";
 export { javascriptRunner, type SandboxOptions } from "./sandbox/runner.ts";
 

@@ -3,7 +3,7 @@
  *
  *     runs/<name>/config.json               what was run
  *                 metrics.jsonl             one object a line: { step, phase, …metrics under TRL's names }
- *                 transcripts.jsonl         one trajectory a line (node/records.ts)
+ *                 transcripts.jsonl         one trajectory a line (job/records.ts)
  *                 checkpoints/step-000123/  the caller's files and checkpoint.json, which lists them
  *                 report.html               at the end
  *
@@ -33,6 +33,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { check, fail } from "../engine/errors.ts";
+import type { Checkpoint, RunConfig, RunStore } from "../job/runStore.ts";
 import {
   decodeMetrics,
   encodeMetrics,
@@ -42,21 +43,7 @@ import {
   type MetricsRecord,
   type PackedTranscript,
   type Transcript,
-} from "./records.ts";
-
-/** The content of `config.json`. */
-export type RunConfig = Readonly<Record<string, unknown>>;
-
-/** A checkpoint that was read. */
-export interface Checkpoint {
-  /** The number of optimiser steps when it was taken. */
-  readonly step: number;
-  readonly path: string;
-  readonly files: Readonly<Record<string, Uint8Array>>;
-  /** The lengths of the logs when it was taken, in bytes; `RunFolder.rewindTo` cuts the logs back to these. */
-  readonly metricsBytes: number;
-  readonly transcriptsBytes: number;
-}
+} from "../job/records.ts";
 
 const MANIFEST = "checkpoint.json";
 const CHECKPOINT_NAME = /^step-(\d{6,})$/;
@@ -109,7 +96,7 @@ export function openRun(path: string): RunFolder {
 }
 
 /** The folder of a run. */
-export class RunFolder {
+export class RunFolder implements RunStore {
   readonly path: string;
   readonly name: string;
   readonly config: RunConfig;

@@ -1,6 +1,6 @@
 /**
- * `npm run examples`: runs every example and fails if one fails, if one is too long to read at once, or if its last line
- * is not the one that its head promises ("Its last line: `…`").
+ * `npm run examples`: runs every example and fails if one fails, if one is too long to read at once, or if it does not
+ * end with the line that its head promises ("Its last line: `…`").
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";

@@ -29,7 +29,7 @@ import {
   LOSS_ROWS,
 } from "../tests/support/rlMethods.ts";
 import { OTHER_ROWS } from "../tests/support/rlOtherMethods.ts";
-import { optionRows } from "../node/job/settings.ts";
+import { optionRows } from "../job/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
 
 const INTRODUCTION = `# All methods

@@ -12,9 +12,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArmOutcome, Outcome } from "../../tools/compare/outcome.ts";
 import { renderComparison } from "../../tools/compare/report.ts";
 import { comparisonOf } from "../../tools/compare/settings.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
+import { parseStart } from "../../node/commandLine.ts";
+import { type StartOptions } from "../../job/startOptions.ts";
 import { bundlePage } from "../../tools/page/assets.ts";
-import type { Evaluation, Transcript, TranscriptToken } from "../../node/records.ts";
+import type { Evaluation, Transcript, TranscriptToken } from "../../job/records.ts";
 import { launchChromium, openPage } from "../support/browser.ts";
 
 const ARMS = "grpo,told=grpo+echo[lambda=0.2],own successes=rft,demonstrations=sft";

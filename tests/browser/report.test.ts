@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bundlePage } from "../../tools/page/assets.ts";
-import type { MetricsRecord, Transcript } from "../../node/records.ts";
+import type { MetricsRecord, Transcript } from "../../job/records.ts";
 import { renderReport } from "../../tools/report/render.ts";
 import { launchChromium, openPage } from "../support/browser.ts";
 

@@ -4,9 +4,9 @@
  * other parts.
  */
 import { describe, expect, test } from "vitest";
-import { UsageError } from "../../node/flags.ts";
-import { dataFor } from "../../node/job/data.ts";
-import type { Preset } from "../../node/job/preset.ts";
+import { UsageError } from "../../job/usage.ts";
+import { dataFor } from "../../job/data.ts";
+import type { Preset } from "../../job/preset.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 

@@ -3,10 +3,10 @@
  * demonstrations; and a novice whose guesses are read and not imitated.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { taskOptions } from "../../node/job/environments.ts";
-import { Experiment } from "../../node/job/experiment.ts";
-import { UsageError } from "../../node/flags.ts";
-import type { Preset } from "../../node/job/preset.ts";
+import { taskOptions } from "../../job/environments.ts";
+import { Experiment } from "../../job/experiment.ts";
+import { UsageError } from "../../job/usage.ts";
+import type { Preset } from "../../job/preset.ts";
 import { fail } from "../../engine/errors.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/environment.ts";

@@ -22,7 +22,7 @@ import {
   type MetricsRecord,
   type PackedTranscript,
   type Transcript,
-} from "../../node/records.ts";
+} from "../../job/records.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 
 let base = "";

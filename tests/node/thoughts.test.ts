@@ -10,12 +10,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseArms } from "../../tools/arms/arms.ts";
 import { createDisplay } from "../../tools/display/display.ts";
 import type { Display } from "../../tools/display/contract.ts";
-import { Experiment } from "../../node/job/experiment.ts";
-import { UsageError } from "../../node/flags.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
-import type { Preset } from "../../node/job/preset.ts";
-import { presetFor, presetOf, templateFor } from "../../node/job/presets.ts";
-import { Run } from "../../node/job/run.ts";
+import { Experiment } from "../../job/experiment.ts";
+import { UsageError } from "../../job/usage.ts";
+import { parseStart } from "../../node/commandLine.ts";
+import { type StartOptions } from "../../job/startOptions.ts";
+import type { Preset } from "../../job/preset.ts";
+import { presetFor, presetOf, templateFor } from "../../job/presets.ts";
+import { threadWorkers } from "../../node/threads.ts";
+import { Run } from "../../job/run.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import type { Tokenizer } from "../../nn/tokenizer.ts";
@@ -199,7 +201,7 @@ describe("a run", () => {
     return own;
   }
   async function finish(own: RunFolder, signal = new AbortController().signal, shown = display): Promise<boolean> {
-    const run = new Run(own, presetOf(own), device, shown, signal);
+    const run = new Run(own, presetOf(own), device, shown, signal, threadWorkers);
     const summary = await run.run(true);
     run.dispose();
     return summary !== null;

@@ -9,7 +9,7 @@ import { dirname, join, normalize } from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { HELP } from "../../node/job/commandLine.ts";
+import { HELP } from "../../node/commandLine.ts";
 import { applied, blocksOf, hunksOf } from "./diffs.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 

@@ -13,9 +13,11 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "index.ts": ["engine", "nn", "environments", "rl"],
   "fastCheck.ts": ["engine"],
   "methods.ts": ["engine"],
-  node: ["engine", "nn", "environments", "rl"],
-  tools: ["engine", "environments", "rl", "node"],
-  cli: ["engine", "nn", "environments", "rl", "node", "tools"],
+  // What a run is, wherever it runs: it needs no Node.
+  job: ["engine", "nn", "environments", "rl"],
+  node: ["engine", "nn", "environments", "rl", "job"],
+  tools: ["engine", "environments", "rl", "job", "node"],
+  cli: ["engine", "nn", "environments", "rl", "job", "node", "tools"],
   examples: ["index.ts", "node"],
   learn: ["index.ts"],
 };
@@ -34,9 +36,9 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
 const FACES: Record<string, readonly string[]> = {
-  engine: ["environments", "rl", "node", "tools", "cli"],
-  nn: ["rl", "node", "tools", "cli"],
-  environments: ["rl", "node", "tools", "cli"],
+  engine: ["environments", "rl", "job", "node", "tools", "cli"],
+  nn: ["rl", "job", "node", "tools", "cli"],
+  environments: ["rl", "job", "node", "tools", "cli"],
 };
 /** What is seen past a face all the same: not for users, but common to the layers. */
 const PAST_FACES = new Set([
@@ -48,7 +50,7 @@ const PAST_FACES = new Set([
   "nn/generate.ts", // how many tokens are drawn before they are read
   "nn/parameters.ts", // parameters from what a worker was sent
 ]);
-const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "index.ts", "methods.ts"];
+const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "job", "index.ts", "methods.ts"];
 /** Parts that import whatever they need. */
 const OUTSIDE = ["tests", "bench", "scripts", "vitest.config.ts"];
 

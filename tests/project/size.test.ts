@@ -22,7 +22,8 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/async": 840,
   "rl/preferences": 1340,
   "rl/interop": 370,
-  node: 3560,
+  job: 2620,
+  node: 960,
   cli: 210,
   tools: 5870,
 };

@@ -4,7 +4,7 @@
  * property, or an option of one.
  */
 import { describe, expect, it } from "vitest";
-import { METHOD_PARTS } from "../../node/job/parts.ts";
+import { METHOD_PARTS } from "../../job/parts.ts";
 import { methodRows } from "../../scripts/methodTable.ts";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { AGGREGATIONS, aggregationByName } from "../../rl/methods/aggregation.ts";

@@ -6,7 +6,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { createRun, type RunFolder } from "../../node/runFolder.ts";
-import { describeEpisodes, pickEpisodes } from "../../node/job/transcripts.ts";
+import { describeEpisodes, pickEpisodes } from "../../job/transcripts.ts";
 import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";

@@ -9,8 +9,8 @@ import { afterAll, expect, test } from "vitest";
 import { parseAblate, type AblateOptions } from "../../tools/ablate/options.ts";
 import { planOf, tuningOf } from "../../tools/ablate/plan.ts";
 import type { Results } from "../../tools/ablate/results.ts";
-import { UsageError } from "../../node/flags.ts";
-import type { Preset } from "../../node/job/preset.ts";
+import { UsageError } from "../../job/usage.ts";
+import type { Preset } from "../../job/preset.ts";
 import { openRun } from "../../node/runFolder.ts";
 import { type Job, startFromSourceIn, startIn, until } from "../support/mainJob.ts";
 

@@ -16,9 +16,9 @@ import {
   timeTo,
 } from "../../tools/figures/statistics.ts";
 import { tablesOf } from "../../tools/ablate/tables.ts";
-import type { Preset } from "../../node/job/preset.ts";
-import { presetFor } from "../../node/job/presets.ts";
-import type { MetricsRecord } from "../../node/records.ts";
+import type { Preset } from "../../job/preset.ts";
+import { presetFor } from "../../job/presets.ts";
+import type { MetricsRecord } from "../../job/records.ts";
 import { Rng } from "../../engine/random.ts";
 
 const PRESET = presetFor({

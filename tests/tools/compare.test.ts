@@ -16,9 +16,10 @@ import { Progress } from "../../tools/display/progress.ts";
 import { createStyle } from "../../tools/display/style.ts";
 import { sideBySideLines } from "../../tools/display/transcript.ts";
 import { textWidth } from "../../tools/display/width.ts";
-import { UsageError } from "../../node/flags.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
-import type { Evaluation, Transcript } from "../../node/records.ts";
+import { UsageError } from "../../job/usage.ts";
+import { parseStart } from "../../node/commandLine.ts";
+import { type StartOptions } from "../../job/startOptions.ts";
+import type { Evaluation, Transcript } from "../../job/records.ts";
 import { createRun, openRun } from "../../node/runFolder.ts";
 import { startIn, until } from "../support/mainJob.ts";
 

@@ -7,7 +7,7 @@ import { createStyle, wantsColour } from "../../tools/display/style.ts";
 import { comparisonTable, familyTable, formatRate, successChange, tableLines } from "../../tools/display/table.ts";
 import { fit, textWidth, truncate, wrap } from "../../tools/display/width.ts";
 import { formatCount, formatDuration, formatNumber, formatPercent, visible } from "../../tools/figures/format.ts";
-import type { Summary, Transcript } from "../../node/records.ts";
+import type { Summary, Transcript } from "../../job/records.ts";
 import { rateDifference, wilson } from "../../tools/figures/statistics.ts";
 
 const ESC = "\u001b";

@@ -11,7 +11,7 @@ import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { diagnose, type FailureMode } from "../../tools/doctor/diagnose.ts";
 import { callsOf, type RunLog, trend } from "../../tools/doctor/run.ts";
-import type { MetricsRecord, Transcript } from "../../node/records.ts";
+import type { MetricsRecord, Transcript } from "../../job/records.ts";
 import { createRun } from "../../node/runFolder.ts";
 import { programAt } from "../support/programs.ts";
 

@@ -8,8 +8,9 @@ import { Together } from "../../tools/ablate/together.ts";
 import { type Job, stepsOf } from "../../tools/arms/job.ts";
 import type { Message } from "../../tools/arms/messages.ts";
 import { trainAll } from "../../tools/arms/pool.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
-import { presetFor } from "../../node/job/presets.ts";
+import { parseStart } from "../../node/commandLine.ts";
+import { type StartOptions } from "../../job/startOptions.ts";
+import { presetFor } from "../../job/presets.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-pool-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -8,7 +8,7 @@ import { bundlePage } from "../../tools/page/assets.ts";
 import { metricInfo } from "../../tools/figures/catalogue.ts";
 import { chartData, chartsOf, isSparse, linesIn, smooth } from "../../tools/page/curves.ts";
 import { decodeReportData, encodeReportData } from "../../tools/page/embedded.ts";
-import type { MetricsRecord, Summary, Transcript } from "../../node/records.ts";
+import type { MetricsRecord, Summary, Transcript } from "../../job/records.ts";
 import { escapeHtml } from "../../tools/page/frame.ts";
 import { renderReport } from "../../tools/report/render.ts";
 import { writeReport } from "../../tools/report/report.ts";

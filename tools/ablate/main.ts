@@ -20,13 +20,13 @@ import { chooseTrial, type TrialSettings, type Tuning } from "./tune.ts";
 import { isFinished, type Job, readSummary, stepsOf } from "../arms/job.ts";
 import { trainAll } from "../arms/pool.ts";
 import { createDisplay, type Display } from "../display/display.ts";
-import { listEnvironments, taskOptions } from "../../node/job/environments.ts";
+import { listEnvironments, taskOptions } from "../../job/environments.ts";
 import { stopOnInterrupt } from "../../node/interrupt.ts";
 import { report } from "../../node/flags.ts";
 import { bundlePage } from "../page/assets.ts";
-import type { Evaluation, Summary } from "../../node/records.ts";
+import type { Evaluation, Summary } from "../../job/records.ts";
 import { openRun } from "../../node/runFolder.ts";
-import { listYardsticks } from "../../node/job/yardsticks.ts";
+import { listYardsticks } from "../../job/yardsticks.ts";
 
 async function main(): Promise<number> {
   const options = parseAblate(process.argv.slice(2));

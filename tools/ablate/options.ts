@@ -1,7 +1,8 @@
 /** The command line of `npm run ablate`. */
 import { type Arm, parseArms, parseWords, type Word } from "../arms/arms.ts";
-import { folderName, oneOf, parse, UsageError, wholeNumber } from "../../node/flags.ts";
-import { DEVICES, MODEL_SIZES, type ModelSize } from "../../node/job/commandLine.ts";
+import { parse } from "../../node/flags.ts";
+import { folderName, oneOf, UsageError, wholeNumber } from "../../job/usage.ts";
+import { DEVICES, MODEL_SIZES, type ModelSize } from "../../job/startOptions.ts";
 import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
 export interface AblateOptions {

@@ -13,9 +13,10 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Arm, presetOfArm, setWith, slugOf, withSettings, type Word } from "../arms/arms.ts";
 import type { Job } from "../arms/job.ts";
-import { openGiven, UsageError } from "../../node/flags.ts";
-import type { StartOptions } from "../../node/job/commandLine.ts";
-import type { Preset } from "../../node/job/preset.ts";
+import { openGiven } from "../../node/flags.ts";
+import { UsageError } from "../../job/usage.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
+import type { Preset } from "../../job/preset.ts";
 import type { AblateOptions } from "./options.ts";
 import { type TrialSettings, trialsOf } from "./tune.ts";
 

@@ -6,11 +6,11 @@
 import { check } from "../../engine/errors.ts";
 import { statisticsOf } from "../../rl/methods/objective.ts";
 import { isOfReference } from "../../rl/methods/tokenStatistics.ts";
-import { objectiveFor } from "../../node/job/methods.ts";
-import type { Preset } from "../../node/job/preset.ts";
-import { longestCompletion } from "../../node/job/presets.ts";
-import type { MetricsRecord } from "../../node/records.ts";
-import { isYardstick } from "../../node/job/yardsticks.ts";
+import { objectiveFor } from "../../job/methods.ts";
+import type { Preset } from "../../job/preset.ts";
+import { longestCompletion } from "../../job/presets.ts";
+import type { MetricsRecord } from "../../job/records.ts";
+import { isYardstick } from "../../job/yardsticks.ts";
 import { mean } from "../figures/statistics.ts";
 
 /** A cell at one of its evaluations. */

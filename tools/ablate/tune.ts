@@ -12,8 +12,8 @@
  * better one may lie outside, and the report says so.
  */
 import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../arms/arms.ts";
-import { UsageError } from "../../node/flags.ts";
-import type { StartOptions } from "../../node/job/commandLine.ts";
+import { UsageError } from "../../job/usage.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
 import { areaUnder, type Point } from "./points.ts";
 import { mean } from "../figures/statistics.ts";
 

@@ -11,10 +11,11 @@
  * arms have in common: the warm start and the tasks of the evaluation.
  */
 import { nearest } from "../../engine/options.ts";
-import { UsageError } from "../../node/flags.ts";
-import { parseStart, type StartOptions } from "../../node/job/commandLine.ts";
-import type { Preset } from "../../node/job/preset.ts";
-import { presetFor } from "../../node/job/presets.ts";
+import { UsageError } from "../../job/usage.ts";
+import { parseStart } from "../../node/commandLine.ts";
+import { type StartOptions } from "../../job/startOptions.ts";
+import type { Preset } from "../../job/preset.ts";
+import { presetFor } from "../../job/presets.ts";
 
 export interface Arm {
   /** What people read: its name or, without one, the word itself. */

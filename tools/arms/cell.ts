@@ -9,9 +9,10 @@ import process from "node:process";
 import { device } from "../../engine/index.ts";
 import { check, fail } from "../../engine/errors.ts";
 import { report } from "../../node/flags.ts";
-import { presetOf } from "../../node/job/presets.ts";
+import { presetOf } from "../../job/presets.ts";
 import { writeReport } from "../report/report.ts";
-import { Run } from "../../node/job/run.ts";
+import { threadWorkers } from "../../node/threads.ts";
+import { Run } from "../../job/run.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { type Job, SUMMARY } from "./job.ts";
 import { messenger } from "./messages.ts";
@@ -33,7 +34,7 @@ async function main(): Promise<number> {
   try {
     if (!existsSync(job.path)) begin(job);
     const folder = openRun(job.path);
-    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal);
+    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal, threadWorkers);
     const summary = await (job.from === undefined ? run.warmUp(true) : run.run(true));
     if (summary === null) return 130;
     if ("after" in summary) {

@@ -5,8 +5,8 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { StartOptions } from "../../node/job/commandLine.ts";
-import type { Preset } from "../../node/job/preset.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
+import type { Preset } from "../../job/preset.ts";
 
 export const SUMMARY = "summary.json";
 

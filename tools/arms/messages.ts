@@ -4,7 +4,7 @@
  */
 import process from "node:process";
 import type { Display } from "../display/contract.ts";
-import type { Score, Transcript } from "../../node/records.ts";
+import type { Score, Transcript } from "../../job/records.ts";
 
 export type Message =
   /**

@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Display } from "../display/display.ts";
-import { UsageError } from "../../node/flags.ts";
-import type { StartOptions } from "../../node/job/commandLine.ts";
+import { UsageError } from "../../job/usage.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
 import { writeComparison } from "./report.ts";
 import { outcomeOf } from "./outcome.ts";
 import { type Comparison, comparisonOf, createComparison, openComparison } from "./settings.ts";

@@ -1,8 +1,8 @@
 /** The results of the agents of a finished comparison, read from their folders. */
 import { readSummary } from "../arms/job.ts";
-import type { Evaluation, MetricsRecord } from "../../node/records.ts";
+import type { Evaluation, MetricsRecord } from "../../job/records.ts";
 import { openRun } from "../../node/runFolder.ts";
-import { isYardstick } from "../../node/job/yardsticks.ts";
+import { isYardstick } from "../../job/yardsticks.ts";
 import type { Comparison } from "./settings.ts";
 
 /** A point of an agent's curve. */

@@ -12,11 +12,11 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from "node:path";
 import { type Arm, parseArms, presetOfArm } from "../arms/arms.ts";
 import type { Job } from "../arms/job.ts";
-import { environmentSettings } from "../../node/job/environments.ts";
-import { UsageError } from "../../node/flags.ts";
-import type { StartOptions } from "../../node/job/commandLine.ts";
-import { presetFor } from "../../node/job/presets.ts";
-import { isRecord } from "../../node/records.ts";
+import { environmentSettings } from "../../job/environments.ts";
+import { UsageError } from "../../job/usage.ts";
+import type { StartOptions } from "../../job/startOptions.ts";
+import { presetFor } from "../../job/presets.ts";
+import { isRecord } from "../../job/records.ts";
 
 const SETTINGS = "comparison.json";
 

@@ -7,7 +7,7 @@ import { isFinished, type Job, stepsOf } from "../arms/job.ts";
 import type { Message } from "../arms/messages.ts";
 import { trainAll } from "../arms/pool.ts";
 import type { Display } from "../display/display.ts";
-import type { Transcript } from "../../node/records.ts";
+import type { Transcript } from "../../job/records.ts";
 import type { ArmJob, Comparison } from "./settings.ts";
 
 /** The agents that the comparison is about: their ways through a task are shown side by side. */

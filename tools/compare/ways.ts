@@ -6,7 +6,7 @@ import type { TranscriptHandle } from "../page/embedded.ts";
 import { formatNumber, visible } from "../figures/format.ts";
 import { choice, element, select, setOptions } from "../page/dom.ts";
 import { type ColourMode, TokenStrip } from "../page/tokens.ts";
-import type { Transcript } from "../../node/records.ts";
+import type { Transcript } from "../../job/records.ts";
 
 /** An agent, and the transcripts of its held-out episodes. */
 export interface Way {

@@ -1,6 +1,6 @@
 /** The types of both displays: what a display does, where it writes, and its options. */
-import type { Observer } from "../../node/job/observer.ts";
-import type { Transcript } from "../../node/records.ts";
+import type { Observer } from "../../job/observer.ts";
+import type { Transcript } from "../../job/records.ts";
 import type { Style } from "./style.ts";
 import type { Table } from "./table.ts";
 

@@ -9,7 +9,7 @@
  */
 import { metricInfo } from "../figures/catalogue.ts";
 import { formatAs, formatDuration, visible } from "../figures/format.ts";
-import type { Score, Transcript } from "../../node/records.ts";
+import type { Score, Transcript } from "../../job/records.ts";
 import type { Display, NamedTranscript, ResolvedOptions } from "./contract.ts";
 import { type Lane, laneLines } from "./lanes.ts";
 import { Progress } from "./progress.ts";

@@ -5,7 +5,7 @@
  * NO_COLOR (no-color.org) and FORCE_COLOR work as in Node: FORCE_COLOR wins, and its values "0" and "false" turn
  * colours off. Only the 16 basic colours are used, as they follow the person's theme, light or dark.
  */
-import type { Role } from "../../node/records.ts";
+import type { Role } from "../../job/records.ts";
 
 export type Paint = (text: string) => string;
 

@@ -3,7 +3,7 @@
  * chance.
  */
 import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
-import type { Evaluation, Score, Summary } from "../../node/records.ts";
+import type { Evaluation, Score, Summary } from "../../job/records.ts";
 import { rateDifference, wilson } from "../figures/statistics.ts";
 import type { Style } from "./style.ts";
 import { fit, textWidth, truncate } from "./width.ts";

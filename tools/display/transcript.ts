@@ -3,7 +3,7 @@
  * colour of its role. Without colours it has one block per role, so that a log file tells roles apart, too.
  */
 import { formatNumber, visible } from "../figures/format.ts";
-import type { Role, Transcript, TranscriptToken } from "../../node/records.ts";
+import type { Role, Transcript, TranscriptToken } from "../../job/records.ts";
 import type { NamedTranscript } from "./contract.ts";
 import type { Style } from "./style.ts";
 import { fit, textWidth, truncate, wrap } from "./width.ts";

@@ -10,7 +10,7 @@ import {
   quote,
   type RunLog,
 } from "./run.ts";
-import type { Transcript } from "../../node/records.ts";
+import type { Transcript } from "../../job/records.ts";
 
 /** With fewer bad calls nothing is reported. */
 const MIN_CALLS = 5;

@@ -6,7 +6,8 @@ import process from "node:process";
 import { createStyle, type Style, wantsColour } from "../display/style.ts";
 import { type Diagnosis, diagnose } from "./diagnose.ts";
 import type { RunLog } from "./run.ts";
-import { openGiven, parse, report, UsageError } from "../../node/flags.ts";
+import { openGiven, parse, report } from "../../node/flags.ts";
+import { UsageError } from "../../job/usage.ts";
 
 const HELP = `worldgrad: say what is wrong with a run
 

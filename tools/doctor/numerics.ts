@@ -1,6 +1,6 @@
 /** Detectors of wrong numbers: masks, log-probabilities of sampler and trainer, NaN, and the loss that is 0. */
 import { formatNumber } from "../figures/format.ts";
-import type { Transcript, TranscriptToken } from "../../node/records.ts";
+import type { Transcript, TranscriptToken } from "../../job/records.ts";
 import { type Finding, isFresh, mean, percent, quote, rlLines, type RunLog, series, setting } from "./run.ts";
 
 /**

@@ -3,7 +3,7 @@
  * from a run to a finding or null. The modules beside this one have the detectors, and `diagnose.ts` lists them.
  */
 import { formatNumber, visible } from "../figures/format.ts";
-import { isRecord, type MetricsRecord, type Transcript } from "../../node/records.ts";
+import { isRecord, type MetricsRecord, type Transcript } from "../../job/records.ts";
 
 /** The contents of a run folder. */
 export interface RunLog {

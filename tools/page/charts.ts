@@ -19,7 +19,7 @@ import {
 } from "./curves.ts";
 import { formatAs, formatNumber } from "../figures/format.ts";
 import { choice, cssColour, element } from "./dom.ts";
-import type { MetricsRecord } from "../../node/records.ts";
+import type { MetricsRecord } from "../../job/records.ts";
 
 const HEIGHT = 210;
 const SYNC = "step";

@@ -1,7 +1,7 @@
 /** Makes the columns of a chart from metric lines. Pure functions; charts.ts draws. */
 import type { ChartInfo } from "../figures/catalogue.ts";
 import { CHARTS } from "../figures/catalogue.ts";
-import type { MetricsRecord } from "../../node/records.ts";
+import type { MetricsRecord } from "../../job/records.ts";
 import { wilson } from "../figures/statistics.ts";
 
 /** One number per step of the chart, null where there is none. */

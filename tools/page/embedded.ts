@@ -11,7 +11,7 @@ import {
   type MetricsRecord,
   type PackedTranscript,
   type Transcript,
-} from "../../node/records.ts";
+} from "../../job/records.ts";
 
 type SharedTranscript = Omit<PackedTranscript, "tokens"> & {
   readonly tokens: Omit<PackedTranscript["tokens"], "texts"> & { readonly texts: readonly number[] };

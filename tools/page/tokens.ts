@@ -5,7 +5,7 @@
  */
 import { formatNumber, formatSigned, visible } from "../figures/format.ts";
 import { element } from "./dom.ts";
-import { ROLES, type Transcript, type TranscriptToken } from "../../node/records.ts";
+import { ROLES, type Transcript, type TranscriptToken } from "../../job/records.ts";
 
 export type ColourMode = "role" | "mask" | "advantage" | "surprise" | "entropy";
 

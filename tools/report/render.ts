@@ -7,7 +7,7 @@ import type { PageAssets } from "../page/assets.ts";
 import { encodeReportData } from "../page/embedded.ts";
 import { lessonsHtml, pageHtml, type PageParts, tableHtml } from "../page/frame.ts";
 import { LESSONS } from "../page/lessons.ts";
-import type { MetricsRecord, Summary, Transcript } from "../../node/records.ts";
+import type { MetricsRecord, Summary, Transcript } from "../../job/records.ts";
 
 export interface ReportInput {
   /** The title of the page: the name of the run. */

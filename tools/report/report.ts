@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { RunFolder } from "../../node/runFolder.ts";
 import { bundlePage } from "../page/assets.ts";
-import type { Summary } from "../../node/records.ts";
+import type { Summary } from "../../job/records.ts";
 import { renderReport } from "./render.ts";
 
 /**

@@ -1,10 +1,10 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
-import type { Tokenizer } from "../../nn/index.ts";
-import { checkPlay } from "../../rl/tasks/play.ts";
-import { checkPredictions } from "../../rl/tasks/predictions.ts";
-import { ENVIRONMENTS } from "../../environments/index.ts";
-import { checkOffPolicy } from "../../rl/methods/objective.ts";
-import { Template } from "../../rl/episode/template.ts";
+import type { Tokenizer } from "../nn/index.ts";
+import { checkPlay } from "../rl/tasks/play.ts";
+import { checkPredictions } from "../rl/tasks/predictions.ts";
+import { ENVIRONMENTS } from "../environments/index.ts";
+import { checkOffPolicy } from "../rl/methods/objective.ts";
+import { Template } from "../rl/episode/template.ts";
 import { dataFor, dataSettings, temperatureOf } from "./data.ts";
 import {
   checkTasks,
@@ -15,14 +15,14 @@ import {
   tasksOf,
 } from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
-import { DEFAULT_METHOD, methodSettings, objectiveFor, readGrpoConfig, usage } from "./methods.ts";
+import { DEFAULT_METHOD, fromGrpoConfig, methodSettings, objectiveFor, usage } from "./methods.ts";
 import type { Preset } from "./preset.ts";
-import { UsageError } from "../flags.ts";
-import type { ModelSize, StartOptions } from "./commandLine.ts";
-import type { RunFolder } from "../runFolder.ts";
+import { UsageError } from "./usage.ts";
+import type { ModelSize, StartOptions } from "./startOptions.ts";
+import type { RunStore } from "./runStore.ts";
 import { checkRewards } from "./rewards.ts";
 import { parseSettings } from "./settings.ts";
-import { threadWorkers } from "../threads.ts";
+import { checkCount } from "../rl/async/workers.ts";
 
 /**
  * The models by size. Initial weights are about 1/√hiddenSize, because with the usual 0.02 models this narrow hardly
@@ -73,7 +73,7 @@ export const templateFor = ({ sft }: Pick<Preset, "sft">, tokenizer: Tokenizer):
   new Template(tokenizer, sft.thoughts ? { action: ACTION_TAGS } : {});
 
 /** The settings in a run's `config.json`. @throws UsageError if the main job did not write the file */
-export function presetOf(folder: RunFolder): Preset {
+export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
   const preset = folder.config["preset"] as Partial<Preset> | undefined;
   const parts = ["tokenizer", "model", "sft", "rl", "rollout", "evaluation"] as const;
   const missing = parts.find((part) => typeof preset?.[part] !== "object");
@@ -95,7 +95,7 @@ export function presetFor(options: StartOptions): Preset {
   const set = parseSettings(options.set ?? []);
   const own = environmentSettings(env, set["sft"]?.["thoughts"] === true);
   const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
-  const trl = options.grpoConfig === undefined ? undefined : readGrpoConfig(options.grpoConfig);
+  const trl = options.grpoConfig === undefined ? undefined : fromGrpoConfig(options.grpoConfig);
   const loop = loopSettings(set, trl?.training);
   const temperature = temperatureOf(options, set);
   if (temperature !== undefined && loop.rollout.temperature !== undefined) {
@@ -159,7 +159,7 @@ function checkPreset(preset: Preset): void {
   if (sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
-  usage(() => preset.async && threadWorkers(preset.async.workers));
+  usage(() => preset.async && checkCount("--workers", preset.async.workers));
   usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => data.predictions && checkPredictions(data.predictions, objective));
   usage(() => rl.reward && checkRewards(rl.reward));

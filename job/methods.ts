@@ -2,22 +2,21 @@
  * The method of a run: from names and numbers on the command line to the settings in `config.json`, and from those to
  * the objective. If parts do not fit together, the user gets one line before anything is written.
  */
-import { readFileSync } from "node:fs";
-import { WorldgradError } from "../../engine/index.ts";
-import { type AdvantageEstimator, ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import { type Aggregation, aggregationByName } from "../../rl/methods/aggregation.ts";
-import type { ImportanceCorrectionOptions, RejectionOptions } from "../../rl/methods/importanceCorrection.ts";
-import { type GrpoConfigLike, type GrpoTraining, methodFromGrpoConfig } from "../../rl/interop/grpoConfig.ts";
-import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
-import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
-import { type MethodChoice, METHODS, objectiveOf, splitNames } from "../../rl/methods/presets.ts";
-import type { RolloutFilter } from "../../rl/methods/filter.ts";
-import { type AdaptiveEntropyOptions, POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import type { KlChoice } from "../../rl/methods/losses/kl.ts";
-import { entryByName } from "../../rl/methods/names.ts";
-import { type CriticOptions, type Objective, worldsOf } from "../../rl/methods/objective.ts";
-import { oneOf, UsageError } from "../flags.ts";
-import type { MethodFlags } from "./commandLine.ts";
+import { WorldgradError } from "../engine/index.ts";
+import { type AdvantageEstimator, ADVANTAGES } from "../rl/methods/advantages/index.ts";
+import { type Aggregation, aggregationByName } from "../rl/methods/aggregation.ts";
+import type { ImportanceCorrectionOptions, RejectionOptions } from "../rl/methods/importanceCorrection.ts";
+import { type GrpoConfigLike, type GrpoTraining, methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
+import { PREFERENCE } from "../rl/methods/losses/preference.ts";
+import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
+import { type MethodChoice, METHODS, objectiveOf, splitNames } from "../rl/methods/presets.ts";
+import type { RolloutFilter } from "../rl/methods/filter.ts";
+import { type AdaptiveEntropyOptions, POLICY_LOSSES } from "../rl/methods/losses/index.ts";
+import type { KlChoice } from "../rl/methods/losses/kl.ts";
+import { entryByName } from "../rl/methods/names.ts";
+import { type CriticOptions, type Objective, worldsOf } from "../rl/methods/objective.ts";
+import { oneOf, UsageError } from "./usage.ts";
+import type { MethodFlags } from "./startOptions.ts";
 import { rewardSettings, rewardWeights } from "./rewards.ts";
 import { type ScheduleData, scheduleOf } from "./schedules.ts";
 import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
@@ -53,19 +52,9 @@ export interface MethodSettings extends Pick<
 /** The modes of `--importance-correction`. */
 const IMPORTANCE_CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
 
-/** Reads TRL's configuration from a file. @throws UsageError with one line */
-export function readGrpoConfig(path: string): { choice: MethodChoice; training: GrpoTraining } {
-  let config: unknown;
-  try {
-    config = JSON.parse(readFileSync(path, "utf8"));
-  } catch (error) {
-    throw new UsageError(`--grpo-config: ${path}: ${error instanceof Error ? error.message : String(error)}`);
-  }
-  if (typeof config !== "object" || config === null || Array.isArray(config)) {
-    throw new UsageError(`--grpo-config: ${path}: expected an object of GRPOConfig's fields`);
-  }
-  return usage(() => methodFromGrpoConfig(config as GrpoConfigLike));
-}
+/** The method and the numbers of TRL's configuration. @throws UsageError with one line */
+export const fromGrpoConfig = (config: GrpoConfigLike): { choice: MethodChoice; training: GrpoTraining } =>
+  usage(() => methodFromGrpoConfig(config));
 
 /**
  * The method that the flags describe.

@@ -2,7 +2,7 @@
  * The settings of a run as data: what its `config.json` holds, so that it can be repeated and resumed. presets.ts makes
  * them.
  */
-import type { EnvironmentOptions } from "../../environments/index.ts";
+import type { EnvironmentOptions } from "../environments/index.ts";
 import type { DataSettings } from "./data.ts";
 import type { MethodSettings } from "./methods.ts";
 

@@ -3,10 +3,10 @@
  * goes linearly from 1 to 0.6 over 100 steps and stays there; `1..0.6@100:cosine` and `1..0.6@100:exponential` have
  * other shapes. `0:0.05,50:0.02` changes at step 50.
  */
-import type { Schedule } from "../../nn/index.ts";
-import { temperatureSchedule } from "../../rl/tasks/exploration.ts";
-import { constantLambda, linearLambda, stepLambda } from "../../rl/methods/world/echo.ts";
-import { UsageError } from "../flags.ts";
+import type { Schedule } from "../nn/index.ts";
+import { temperatureSchedule } from "../rl/tasks/exploration.ts";
+import { constantLambda, linearLambda, stepLambda } from "../rl/methods/world/echo.ts";
+import { UsageError } from "./usage.ts";
 
 const SHAPES = ["linear", "cosine", "exponential"] as const;
 type Shape = (typeof SHAPES)[number];

@@ -3,20 +3,20 @@
  * They are plain data in `config.json`. Curricula and replay buffers, which have a memory, are made once for a run and
  * saved with its checkpoints.
  */
-import type { OptionsOf } from "../../engine/optionTable.ts";
-import { nearest } from "../../engine/options.ts";
-import { Rng } from "../../engine/index.ts";
-import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../../rl/tasks/curriculum.ts";
-import type { DynamicSamplingOptions } from "../../rl/tasks/dynamic.ts";
-import type { ExpertPrefixOptions } from "../../rl/tasks/expertPrefix.ts";
-import type { PredictionOptions } from "../../rl/tasks/predictions.ts";
-import type { DataOptions } from "../../rl/tasks/play.ts";
-import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../../rl/tasks/pools.ts";
-import { ReplayBuffer, type ReplayOptions } from "../../rl/tasks/replay.ts";
-import { Exploration } from "../../rl/tasks/exploration.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
-import { UsageError } from "../flags.ts";
-import type { DataFlags, MethodFlags } from "./commandLine.ts";
+import type { OptionsOf } from "../engine/optionTable.ts";
+import { nearest } from "../engine/options.ts";
+import { Rng } from "../engine/index.ts";
+import { armsOf, type Curriculum, LEARNABILITY, Learnability } from "../rl/tasks/curriculum.ts";
+import type { DynamicSamplingOptions } from "../rl/tasks/dynamic.ts";
+import type { ExpertPrefixOptions } from "../rl/tasks/expertPrefix.ts";
+import type { PredictionOptions } from "../rl/tasks/predictions.ts";
+import type { DataOptions } from "../rl/tasks/play.ts";
+import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../rl/tasks/pools.ts";
+import { ReplayBuffer, type ReplayOptions } from "../rl/tasks/replay.ts";
+import { Exploration } from "../rl/tasks/exploration.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import { UsageError } from "./usage.ts";
+import type { DataFlags, MethodFlags } from "./startOptions.ts";
 import { CURRICULA, only } from "./parts.ts";
 import { parseSchedule, type ScheduleData, scheduleOf, valuesOfSchedule } from "./schedules.ts";
 import { once, type Settings } from "./settings.ts";

@@ -5,9 +5,9 @@
  * RL and saved in every checkpoint, so that a resumed run continues bit for bit. Other methods, such as GRPO with ECHO,
  * have no such state.
  */
-import { check, fail } from "../../engine/errors.ts";
-import { assign, scope, tensor, treeEntries, treeLeaves } from "../../engine/index.ts";
-import { sameShape, showShape } from "../../engine/types.ts";
+import { check, fail } from "../engine/errors.ts";
+import { assign, scope, tensor, treeEntries, treeLeaves } from "../engine/index.ts";
+import { sameShape, showShape } from "../engine/types.ts";
 import {
   configToHuggingFace,
   type Files,
@@ -19,10 +19,10 @@ import {
   readSafetensorsHeader,
   type SafeTensorInput,
   writeSafetensors,
-} from "../../nn/index.ts";
-import type { Critic } from "../../rl/train/update.ts";
-import { statisticsOf } from "../../rl/methods/objective.ts";
-import { isOfReference } from "../../rl/methods/tokenStatistics.ts";
+} from "../nn/index.ts";
+import type { Critic } from "../rl/train/update.ts";
+import { statisticsOf } from "../rl/methods/objective.ts";
+import { isOfReference } from "../rl/methods/tokenStatistics.ts";
 import type { Experiment } from "./experiment.ts";
 
 const REFERENCE = "reference.safetensors";

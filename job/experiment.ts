@@ -2,7 +2,8 @@
  * The main job without its display: tokenizer, demonstrations, model, learner, evaluation. `run.ts` drives it; studies
  * over seeds call the same functions.
  */
-import { type Device, Rng } from "../../engine/index.ts";
+import { type Device, Rng } from "../engine/index.ts";
+import { fail } from "../engine/errors.ts";
 import {
   AdamW,
   initParams,
@@ -12,20 +13,21 @@ import {
   type Tokenizer,
   type TransformerParams,
   type ValueHead,
-} from "../../nn/index.ts";
-import { trainRlAsync } from "../../rl/async/train.ts";
-import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../../environments/index.ts";
-import { echo } from "../../rl/methods/world/echo.ts";
-import type { DataOptions } from "../../rl/tasks/play.ts";
-import { evaluate, type Evaluation, evaluationOf, passAt } from "../../rl/evaluate.ts";
-import { meanWorldLoss, worldLossExcess, worldModelLosses } from "../../rl/evaluate.ts";
-import { AdaptiveEntropy, AdaptiveKl } from "../../rl/methods/losses/index.ts";
-import type { Objective } from "../../rl/methods/objective.ts";
-import type { RolloutOptions } from "../../rl/play/rollout.ts";
-import type { Trajectory } from "../../rl/episode/stream.ts";
-import type { Template } from "../../rl/episode/template.ts";
-import { type RlOptions, type SftOptions, trainRl, trainSft } from "../../rl/train/loop.ts";
-import type { StepReport } from "../../rl/train/report.ts";
+} from "../nn/index.ts";
+import { trainRlAsync } from "../rl/async/train.ts";
+import type { RolloutWorkers } from "../rl/async/workers.ts";
+import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../environments/index.ts";
+import { echo } from "../rl/methods/world/echo.ts";
+import type { DataOptions } from "../rl/tasks/play.ts";
+import { evaluate, type Evaluation, evaluationOf, passAt } from "../rl/evaluate.ts";
+import { meanWorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
+import { AdaptiveEntropy, AdaptiveKl } from "../rl/methods/losses/index.ts";
+import type { Objective } from "../rl/methods/objective.ts";
+import type { RolloutOptions } from "../rl/play/rollout.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/loop.ts";
+import type { StepReport } from "../rl/train/report.ts";
 import { dataFor, type Memory } from "./data.ts";
 import { taskOptions } from "./environments.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
@@ -33,7 +35,6 @@ import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
 import { rewardOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
-import { threadWorkers } from "../threads.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
 /** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
@@ -54,6 +55,9 @@ export interface HeldOutScore extends Evaluation {
   readonly passAt?: Readonly<Record<string, number>>;
 }
 
+/** Makes rollout workers: threads of Node (`threadWorkers`), or workers of a page (`messageWorkers`). */
+export type StartWorkers = (count: number) => RolloutWorkers;
+
 /** The parts of a run, made from its settings. */
 export class Experiment {
   readonly preset: Preset;
@@ -64,10 +68,13 @@ export class Experiment {
   readonly #objective: Objective;
   readonly #data: ReturnType<typeof dataFor>;
   readonly #rng: Rng;
+  readonly #startWorkers: StartWorkers | undefined;
   readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
 
-  constructor(preset: Preset) {
+  /** @param startWorkers needed if the settings ask for workers */
+  constructor(preset: Preset, startWorkers?: StartWorkers) {
     this.preset = preset;
+    this.#startWorkers = startWorkers;
     this.env = ENVIRONMENTS[preset.env]!;
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
@@ -201,7 +208,9 @@ export class Experiment {
       rng: this.#rng.split("rl"),
     };
     const { async } = this.preset;
-    return async ? trainRlAsync({ ...run, ...async, workers: threadWorkers(async.workers) }) : trainRl(run);
+    if (!async) return trainRl(run);
+    const startWorkers = this.#startWorkers ?? fail("this run has workers, and nothing here starts any");
+    return trainRlAsync({ ...run, ...async, workers: startWorkers(async.workers) });
   }
 
   /** The data options, with the rewards. */

@@ -2,17 +2,17 @@
  * The environments of the main job: what their episodes need, and how their warm start and RL differ
  * from the defaults. It also turns texts such as `--set env.size=2` into options of the environment.
  */
-import { nearest } from "../../engine/options.ts";
-import type { Option } from "../../engine/optionTable.ts";
+import { nearest } from "../engine/options.ts";
+import type { Option } from "../engine/optionTable.ts";
 import {
   COMMON_OPTIONS,
   type EnvironmentOptions,
   ENVIRONMENTS,
   type EnvironmentSpec,
   FAULTS,
-} from "../../environments/index.ts";
+} from "../environments/index.ts";
 import { usage } from "./methods.ts";
-import { UsageError } from "../flags.ts";
+import { UsageError } from "./usage.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";
 import { type Settings, showSetting, type Value } from "./settings.ts";
 

@@ -1,7 +1,7 @@
 /**
  * An observer is told how a run proceeds and does not influence it: a display, or a process that compares several runs.
  */
-import type { Score, Transcript } from "../records.ts";
+import type { Score, Transcript } from "./records.ts";
 
 /** Receives the progress of a run. */
 export interface Observer {

@@ -1,9 +1,9 @@
 /**
- * A run of the main job, from its folder: warm start, evaluation, RL, evaluation. It can be stopped after any step and
- * continued from its last checkpoint, bitwise as if it had never stopped (times excepted).
+ * A run of the main job: warm start, evaluation, RL, evaluation. It can be stopped after any step and continued from its
+ * last checkpoint, bitwise as if it had never stopped (times excepted).
  */
-import { type Device, treeLeaves } from "../../engine/index.ts";
-import { fail } from "../../engine/errors.ts";
+import { type Device, treeLeaves } from "../engine/index.ts";
+import { fail } from "../engine/errors.ts";
 import {
   type AdamW,
   estimateParameters,
@@ -15,17 +15,18 @@ import {
   type Tokenizer,
   tokenizerFromJSON,
   type TransformerParams,
-} from "../../nn/index.ts";
-import type { Template } from "../../rl/episode/template.ts";
-import type { Trajectory } from "../../rl/episode/stream.ts";
-import type { StepReport } from "../../rl/train/report.ts";
+} from "../nn/index.ts";
+import type { Template } from "../rl/episode/template.ts";
+import { EventLoop } from "../rl/play/eventLoop.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
 import type { Observer } from "./observer.ts";
-import { Experiment, type HeldOutScore } from "./experiment.ts";
+import { Experiment, type HeldOutScore, type StartWorkers } from "./experiment.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
-import type { Evaluation, Summary } from "../records.ts";
-import type { Checkpoint, RunFolder } from "../runFolder.ts";
+import type { Evaluation, Summary } from "./records.ts";
+import type { Checkpoint, RunStore } from "./runStore.ts";
 import { showSettings } from "./settings.ts";
 import { phaseOf } from "./yardsticks.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
@@ -65,14 +66,16 @@ function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
   return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
 }
 
-/** A run in its folder. */
+/** A run where it is kept. */
 export class Run {
-  readonly #folder: RunFolder;
+  readonly #store: RunStore;
   readonly #preset: Preset;
   readonly #experiment: Experiment;
   readonly #device: Device;
   readonly #observer: Observer;
   readonly #signal: AbortSignal;
+  /** Lets signals, timers and messages through: on the CPU training only awaits settled promises, which run earlier. */
+  readonly #eventLoop = new EventLoop();
   #model!: Model;
   #template!: Template;
   #optimizer: AdamW<TransformerParams> | undefined;
@@ -83,10 +86,18 @@ export class Run {
   #earlierSeconds = 0;
   #started = 0;
 
-  constructor(folder: RunFolder, preset: Preset, device: Device, observer: Observer, signal: AbortSignal) {
-    this.#folder = folder;
+  /** @param startWorkers makes the workers of a run that has some (`--workers`) */
+  constructor(
+    store: RunStore,
+    preset: Preset,
+    device: Device,
+    observer: Observer,
+    signal: AbortSignal,
+    startWorkers?: StartWorkers,
+  ) {
+    this.#store = store;
     this.#preset = preset;
-    this.#experiment = new Experiment(preset);
+    this.#experiment = new Experiment(preset, startWorkers);
     this.#device = device;
     this.#observer = observer;
     this.#signal = signal;
@@ -133,8 +144,8 @@ export class Run {
   }
 
   async #prepare(resume: boolean): Promise<void> {
-    const checkpoint = resume ? this.#folder.loadLatestCheckpoint() : null;
-    this.#folder.rewindTo(checkpoint);
+    const checkpoint = resume ? this.#store.loadLatestCheckpoint() : null;
+    this.#store.rewindTo(checkpoint);
     if (checkpoint === null) {
       const tokenizer = await this.#experiment.trainTokenizer();
       this.#template = templateFor(this.#preset, tokenizer);
@@ -188,10 +199,10 @@ export class Run {
     });
     for await (const report of loop) {
       const metrics = timed(report, clock());
-      this.#folder.appendMetrics({ step: report.step, phase: "sft", ...metrics });
+      this.#store.appendMetrics({ step: report.step, phase: "sft", ...metrics });
       this.#observer.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };
-      await turnOfOthers();
+      await this.#eventLoop.turn();
       if (this.#signal.aborted || this.#state.done % this.#preset.sft.checkpointEvery === 0) await this.#save();
       if (this.#signal.aborted) return;
     }
@@ -236,11 +247,11 @@ export class Run {
     });
     for await (const report of loop) {
       const metrics = timed(report, clock());
-      this.#folder.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
+      this.#store.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
       if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
       this.#observer.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };
-      await turnOfOthers();
+      await this.#eventLoop.turn();
       if (due()) await this.#evaluate(episodes);
       if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
       clock();
@@ -269,7 +280,7 @@ export class Run {
     if (this.#signal.aborted) return null;
     const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, passAt } = score;
     const excess = worldLossExcess === undefined ? {} : { worldLossExcess };
-    this.#folder.appendMetrics({
+    this.#store.appendMetrics({
       step: this.#globalStep(this.#state.done),
       phase: "eval",
       success: successes / episodes,
@@ -296,7 +307,7 @@ export class Run {
     const step = this.#globalStep(this.#state.done);
     const { maxObservationTokens } = this.#preset.rollout;
     const records = await describeHeldOut(this.#model, this.#template, shown, step, maxObservationTokens);
-    for (const record of records) this.#folder.appendTranscript(record);
+    for (const record of records) this.#store.appendTranscript(record);
     // Each evaluation shows another of the tasks.
     const turn = this.#state.phase === "rl" ? this.#state.done / this.#preset.evaluation.every : 0;
     this.#observer.transcript(records[Math.floor(turn) % records.length]!);
@@ -306,7 +317,7 @@ export class Run {
     const chosen = pickEpisodes(report.rows);
     if (chosen.length === 0) return;
     const records = await describeEpisodes(this.#model, this.#template, chosen, "rl", this.#globalStep(report.step));
-    for (const record of records) this.#folder.appendTranscript(record);
+    for (const record of records) this.#store.appendTranscript(record);
     this.#observer.transcript(records[0]!);
   }
 
@@ -318,14 +329,14 @@ export class Run {
     const { config } = this.#model;
     const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
     const state: State = { ...this.#state, optimizerStep: optimizer.state.step, seconds: this.#seconds() };
-    this.#folder.saveCheckpoint(this.#globalStep(this.#state.done), {
+    this.#store.saveCheckpoint(this.#globalStep(this.#state.done), {
       ...(await modelToFiles(this.#model)),
       ...(await optimizerToFiles(config, optimizer)),
       ...(await this.#trainingState?.files()),
       "tokenizer.json": JSON.stringify(this.#template.tokenizer.toJSON()),
       "state.json": JSON.stringify(state),
     });
-    this.#folder.pruneCheckpoints(CHECKPOINTS_KEPT);
+    this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
   }
 
   /** The wall time of the run so far, including earlier sessions. */
@@ -343,6 +354,7 @@ export class Run {
   }
 
   dispose(): void {
+    this.#eventLoop.close();
     this.#optimizer?.dispose();
     this.#trainingState?.dispose();
     if (this.#model) for (const x of treeLeaves(this.#model.params)) x.dispose();
@@ -352,11 +364,6 @@ export class Run {
 function familyScores(score: HeldOutScore): Evaluation["families"] & object {
   return Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
-
-/**
- * Lets signals, timers and messages through. Training on the CPU only awaits settled promises, which run before these.
- */
-const turnOfOthers = (): Promise<void> => new Promise((next) => setImmediate(next));
 
 /** A function that returns the seconds since its last call. */
 function stopwatch(): () => number {

@@ -3,20 +3,20 @@
  * episodes on which the world-model loss is measured, and random play. Experts, novices and random players belong to
  * the environment.
  */
-import { Rng } from "../../engine/index.ts";
-import { type Tokenizer, trainBpe } from "../../nn/index.ts";
-import { taskSeed } from "../../rl/tasks/play.ts";
-import { demonstrate, type DemonstrationOptions, playScripted } from "../../rl/play/demonstrations.ts";
+import { Rng } from "../engine/index.ts";
+import { type Tokenizer, trainBpe } from "../nn/index.ts";
+import { taskSeed } from "../rl/tasks/play.ts";
+import { demonstrate, type DemonstrationOptions, playScripted } from "../rl/play/demonstrations.ts";
 import {
   type Environment,
   type EnvironmentOptions,
   ENVIRONMENTS,
   type EnvironmentSpec,
   type NoviceMove,
-} from "../../environments/index.ts";
-import type { Trajectory } from "../../rl/episode/stream.ts";
-import { SPECIAL_TOKENS, type Template } from "../../rl/episode/template.ts";
-import type { SftOptions } from "../../rl/train/loop.ts";
+} from "../environments/index.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
+import type { SftOptions } from "../rl/train/loop.ts";
 import { taskOptions } from "./environments.ts";
 import type { Preset } from "./preset.ts";
 

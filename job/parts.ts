@@ -3,27 +3,27 @@
  * and data belong to the library; those of the job itself (sizes, rates, limits, weights of rewards) are declared here.
  * An option that is added to one of these tables is then on the command line, in `--list` and in docs/methods.md.
  */
-import { flag, number, oneOf, type Option, options, type OptionsOf, schedule } from "../../engine/optionTable.ts";
-import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
-import { ROLLOUT_FILTER } from "../../rl/methods/filter.ts";
-import { IMPORTANCE_CORRECTION, REJECTION } from "../../rl/methods/importanceCorrection.ts";
-import { ADAPTIVE_ENTROPY } from "../../rl/methods/losses/entropy.ts";
-import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
-import { KL_PENALTY } from "../../rl/methods/losses/kl.ts";
-import { PREFERENCE } from "../../rl/methods/losses/preference.ts";
-import { SUPERVISED } from "../../rl/methods/losses/supervised.ts";
-import type { Entry } from "../../rl/methods/names.ts";
-import { CRITIC } from "../../rl/methods/objective.ts";
-import { METHOD, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
-import { ROLLOUT as PLAY } from "../../rl/play/rollout.ts";
-import { LEARNABILITY } from "../../rl/tasks/curriculum.ts";
-import { DYNAMIC_SAMPLING } from "../../rl/tasks/dynamic.ts";
-import { EXPLORATION } from "../../rl/tasks/exploration.ts";
-import { EXPERT_PREFIX } from "../../rl/tasks/expertPrefix.ts";
-import { DIFFICULTY_POOLS, FAILED_TASKS } from "../../rl/tasks/pools.ts";
-import { PREDICTIONS } from "../../rl/tasks/predictions.ts";
-import { REPLAY } from "../../rl/tasks/replay.ts";
-import { SFT_ROWS } from "../../rl/train/supervised.ts";
+import { flag, number, oneOf, type Option, options, type OptionsOf, schedule } from "../engine/optionTable.ts";
+import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
+import { ROLLOUT_FILTER } from "../rl/methods/filter.ts";
+import { IMPORTANCE_CORRECTION, REJECTION } from "../rl/methods/importanceCorrection.ts";
+import { ADAPTIVE_ENTROPY } from "../rl/methods/losses/entropy.ts";
+import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
+import { KL_PENALTY } from "../rl/methods/losses/kl.ts";
+import { PREFERENCE } from "../rl/methods/losses/preference.ts";
+import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
+import type { Entry } from "../rl/methods/names.ts";
+import { CRITIC } from "../rl/methods/objective.ts";
+import { METHOD, TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
+import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
+import { LEARNABILITY } from "../rl/tasks/curriculum.ts";
+import { DYNAMIC_SAMPLING } from "../rl/tasks/dynamic.ts";
+import { EXPLORATION } from "../rl/tasks/exploration.ts";
+import { EXPERT_PREFIX } from "../rl/tasks/expertPrefix.ts";
+import { DIFFICULTY_POOLS, FAILED_TASKS } from "../rl/tasks/pools.ts";
+import { PREDICTIONS } from "../rl/tasks/predictions.ts";
+import { REPLAY } from "../rl/tasks/replay.ts";
+import { SFT_ROWS } from "../rl/train/supervised.ts";
 
 /** Options by name. */
 export type Fields = Readonly<Record<string, Option<unknown>>>;

@@ -3,13 +3,13 @@
  * small weight, and their sum is capped so that it cannot outweigh the outcome (rl/rewards/composite.ts). Episodes also
  * keep the components separately, for metrics and for GDPO.
  */
-import { formatScore, repetitionPenalty, toolEfficiency } from "../../rl/rewards/behaviour.ts";
-import { composite, type CompositeReward, type RewardComponent } from "../../rl/rewards/composite.ts";
-import { softOverlong } from "../../rl/rewards/length.ts";
-import { turnsOf } from "../../rl/rewards/turns.ts";
-import { sampledCount, type Trajectory } from "../../rl/episode/stream.ts";
-import type { Template } from "../../rl/episode/template.ts";
-import { UsageError } from "../flags.ts";
+import { formatScore, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
+import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
+import { softOverlong } from "../rl/rewards/length.ts";
+import { turnsOf } from "../rl/rewards/turns.ts";
+import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import { UsageError } from "./usage.ts";
 import type { RewardSettings } from "./parts.ts";
 import type { Settings } from "./settings.ts";
 

@@ -2,9 +2,9 @@
  * `--set PART.OPTION=VALUE`, for every option that has no flag of its own. parts.ts has the options. For an unknown
  * name the error suggests the nearest known one; for a value that an option does not allow it says what is allowed.
  */
-import { nearest } from "../../engine/options.ts";
-import type { Option } from "../../engine/optionTable.ts";
-import { UsageError } from "../flags.ts";
+import { nearest } from "../engine/options.ts";
+import type { Option } from "../engine/optionTable.ts";
+import { UsageError } from "./usage.ts";
 import { type Fields, METHOD_PARTS, OTHER_PARTS } from "./parts.ts";
 import { parseSchedule, type ScheduleData, showSchedule, valuesOfSchedule } from "./schedules.ts";
 

@@ -2,7 +2,7 @@
  * Yardsticks: what RL is compared with, from the same warm start. They are not RL but are run, saved and reported like
  * a method. Those that learn take as many optimiser steps as RL, each on as many episodes as RL plays in a step.
  */
-import { UsageError } from "../flags.ts";
+import { UsageError } from "./usage.ts";
 import type { LoopNumbers } from "./parts.ts";
 
 /** The yardsticks, with the text for `--list`. */

@@ -1,11 +1,11 @@
 /** Turns trained episodes into the records that transcripts.jsonl keeps and the report shows. */
-import type { Model } from "../../nn/index.ts";
-import { score } from "../../rl/train/score.ts";
-import { expectedAnswers } from "../../rl/play/expectation.ts";
-import { rowOf, type TokenRow } from "../../rl/methods/columns.ts";
-import { isAgentToken, type Trajectory, turnCount } from "../../rl/episode/stream.ts";
-import type { Template } from "../../rl/episode/template.ts";
-import type { Phase, Transcript } from "../records.ts";
+import type { Model } from "../nn/index.ts";
+import { score } from "../rl/train/score.ts";
+import { expectedAnswers } from "../rl/play/expectation.ts";
+import { rowOf, type TokenRow } from "../rl/methods/columns.ts";
+import { isAgentToken, type Trajectory, turnCount } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import type { Phase, Transcript } from "./records.ts";
 
 /** Scores every token of the given episodes with `model` as it is now, and describes the episodes token by token. */
 export async function describeEpisodes(

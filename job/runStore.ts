@@ -1,0 +1,38 @@
+/**
+ * Where a run is kept: its settings, its two logs and its checkpoints. In Node a folder (node/runFolder.ts), in a page
+ * its memory. A checkpoint knows how long the logs were when it was taken, so that a run that goes on from it ends with
+ * the lines of one that never stopped. For that, the lines of a step are appended before its checkpoint is saved.
+ */
+import type { MetricsRecord, Transcript } from "./records.ts";
+
+/** What a run is, as plain data: the content of `config.json`. */
+export type RunConfig = Readonly<Record<string, unknown>>;
+
+/** A checkpoint that was read. */
+export interface Checkpoint {
+  /** The number of optimiser steps when it was taken. */
+  readonly step: number;
+  /** Its name in error messages. */
+  readonly path: string;
+  readonly files: Readonly<Record<string, Uint8Array>>;
+  /** The lengths of the logs when it was taken, in bytes; `rewindTo` cuts the logs back to these. */
+  readonly metricsBytes: number;
+  readonly transcriptsBytes: number;
+}
+
+/** What a run needs of the place where it is kept. */
+export interface RunStore {
+  /** Its name in error messages. */
+  readonly path: string;
+  readonly config: RunConfig;
+  appendMetrics(record: MetricsRecord): void;
+  appendTranscript(transcript: Transcript): void;
+  /** @param files plain names, no folders; a text is saved as UTF-8 */
+  saveCheckpoint(step: number, files: Readonly<Record<string, Uint8Array | string>>): void;
+  /** The newest checkpoint; null if there is none. @throws if it is damaged */
+  loadLatestCheckpoint(): Checkpoint | null;
+  /** Cuts the logs back to this checkpoint (null: to the start) and removes newer ones. */
+  rewindTo(checkpoint: Checkpoint | null): void;
+  /** Removes all but the newest `keep` checkpoints. */
+  pruneCheckpoints(keep: number): void;
+}

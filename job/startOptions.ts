@@ -1,0 +1,128 @@
+/** The flags of `npm start` as values: what a command line or a page's address says. A mistake is one line. */
+import type { GrpoConfigLike } from "../rl/interop/grpoConfig.ts";
+import { folderName, numberFrom, oneOf, wholeNumber } from "./usage.ts";
+
+export const MODEL_SIZES = ["tiny", "small", "base"] as const;
+export type ModelSize = (typeof MODEL_SIZES)[number];
+export const DEVICES = ["auto", "wasm", "webgpu", "reference"] as const;
+
+/** The flags about a method; what is undefined is left to the method (methods.ts). */
+export interface MethodFlags {
+  readonly method?: string | undefined;
+  readonly advantage?: string | undefined;
+  readonly loss?: string | undefined;
+  readonly aggregation?: string | undefined;
+  readonly lambda?: number | undefined;
+  readonly kl?: number | undefined;
+  readonly klTarget?: number | undefined;
+  readonly importanceCorrection?: string | undefined;
+  /** The fields of TRL's GRPOConfig, as its file has them. */
+  readonly grpoConfig?: GrpoConfigLike | undefined;
+  /** Texts `PART.OPTION=VALUE` (settings.ts). */
+  readonly set?: readonly string[] | undefined;
+}
+
+/** The flags about the data (data.ts). */
+export interface DataFlags {
+  /** A number or a schedule (schedules.ts). */
+  readonly temperature?: string | undefined;
+  readonly explore?: string | undefined;
+  readonly curriculum?: string | undefined;
+  readonly dynamicSampling?: boolean | undefined;
+  readonly expertPrefix?: boolean | undefined;
+  readonly replay?: number | undefined;
+  readonly predict?: number | undefined;
+}
+
+/** All flags of `npm start`. */
+export interface StartOptions extends MethodFlags, DataFlags {
+  /** The number of threads that play; undefined: none. */
+  readonly workers?: number | undefined;
+  /** Needs workers. */
+  readonly maxStaleness?: number | undefined;
+  readonly device: (typeof DEVICES)[number];
+  readonly seed: number;
+  /** The number of RL steps; undefined: the preset's. */
+  readonly steps: number | undefined;
+  /** Default `home`. */
+  readonly env?: string | undefined;
+  /** The agents to compare (tools/arms/arms.ts); undefined: the environment's, unless a method is named. */
+  readonly arms?: string | undefined;
+  readonly model: ModelSize;
+  readonly resume: string | undefined;
+  readonly name: string | undefined;
+  readonly quick: boolean;
+}
+
+/** All flags with a value, and those that are there or not. */
+export const START_FLAGS = {
+  device: { type: "string" },
+  seed: { type: "string" },
+  steps: { type: "string" },
+  model: { type: "string" },
+  env: { type: "string" },
+  arms: { type: "string" },
+  method: { type: "string" },
+  loss: { type: "string" },
+  advantage: { type: "string" },
+  aggregation: { type: "string" },
+  lambda: { type: "string" },
+  kl: { type: "string" },
+  "kl-target": { type: "string" },
+  "importance-correction": { type: "string" },
+  temperature: { type: "string" },
+  explore: { type: "string" },
+  curriculum: { type: "string" },
+  "dynamic-sampling": { type: "boolean" },
+  "expert-prefix": { type: "boolean" },
+  replay: { type: "string" },
+  predict: { type: "string" },
+  workers: { type: "string" },
+  "max-staleness": { type: "string" },
+  set: { type: "string", multiple: true },
+  "grpo-config": { type: "string" },
+  name: { type: "string" },
+  resume: { type: "string" },
+  quick: { type: "boolean" },
+} as const;
+
+/** What was said, by the names of the flags. */
+export type Said = Readonly<Record<string, unknown>>;
+
+/** Checks the values one by one. @throws UsageError with one line that says what was expected */
+export function startOptions(values: Said): StartOptions {
+  const text = (name: keyof typeof START_FLAGS): string | undefined => values[name] as string | undefined;
+  const number = (name: keyof typeof START_FLAGS): number | undefined =>
+    text(name) === undefined ? undefined : numberFrom(name, text(name)!);
+  return {
+    device: oneOf("device", text("device") ?? "auto", DEVICES),
+    seed: wholeNumber("seed", text("seed") ?? "0", 0),
+    steps: text("steps") === undefined ? undefined : wholeNumber("steps", text("steps")!, 0),
+    method: text("method"),
+    loss: text("loss"),
+    advantage: text("advantage"),
+    aggregation: text("aggregation"),
+    lambda: number("lambda"),
+    kl: number("kl"),
+    klTarget: number("kl-target"),
+    importanceCorrection: text("importance-correction"),
+    temperature: text("temperature"),
+    explore: text("explore"),
+    curriculum: text("curriculum"),
+    dynamicSampling: values["dynamic-sampling"] === true,
+    expertPrefix: values["expert-prefix"] === true,
+    replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
+    predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
+    workers: text("workers") === undefined ? undefined : wholeNumber("workers", text("workers")!, 1),
+    maxStaleness:
+      text("max-staleness") === undefined ? undefined : wholeNumber("max-staleness", text("max-staleness")!, 0),
+    set: values["set"] as readonly string[] | undefined,
+    grpoConfig: values["grpo-config"] as StartOptions["grpoConfig"],
+    env: text("env"),
+    arms: text("arms"),
+    model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
+    name: text("name") === undefined ? undefined : folderName(text("name")!),
+    resume: text("resume"),
+    quick: values["quick"] === true,
+  };
+}

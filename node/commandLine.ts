@@ -1,0 +1,93 @@
+/** The command line of `npm start`: its help, and how its flags are read. */
+import { readFileSync } from "node:fs";
+import type { GrpoConfigLike } from "../rl/interop/grpoConfig.ts";
+import { isRecord } from "../job/records.ts";
+import { START_FLAGS, type StartOptions, startOptions } from "../job/startOptions.ts";
+import { UsageError } from "../job/usage.ts";
+import { parse } from "./flags.ts";
+
+/** The text of `--help`. */
+export const HELP = `worldgrad: train small language agents in text worlds, and see what predicting the world is worth
+
+By default two agents are trained in the same unknown home, from the same warm start, with the same number of
+episodes: one learns from rewards only, the other also learns to predict the environment's answers. With --method, or
+any other flag about a method, one agent is trained.
+
+  npm start -- [flags]
+
+  --device NAME       auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
+  --seed N            seed of everything random             (default 0)
+  --steps N           optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
+  --model SIZE        tiny | small | base                   (default small)
+  --env NAME          the environment                       (default home)
+  --arms LIST         the agents to compare: methods, with settings in brackets, commas between them, as in
+                      "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"
+                                                            (default: the environment's)
+  --method NAMES      grpo_token, grpo, dapo, ppo, …; world models and token weightings with a plus: dapo+echo+actfocus
+                                                            (one agent; default with other flags: grpo_token+echo)
+                      or a yardstick for RL: sft, expert, random
+  --loss NAME         a policy loss in place of the method's
+  --advantage NAME    an advantage estimator in place of the method's
+  --aggregation NAME  an aggregation over tokens in place of the method's
+  --lambda X          weight of the world-model loss, ECHO  (default 0.05; 0 is plain GRPO)
+  --kl X              weight of a KL penalty that keeps the policy near the warm start
+                                                            (default 0)
+  --kl-target X       adapts that weight so that the KL comes near X
+  --importance-correction NAME
+                      tis | icepop: weights for episodes of an older policy (--replay, --workers)
+  --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
+                      stay at 1                             (default 1)
+  --explore X         share of actions that a random player chooses, or a schedule
+                                                            (default 0)
+  --curriculum NAME   learnability | failed | failed+learnability | pools: which tasks are played
+  --dynamic-sampling  plays further tasks in place of those that all episodes solve, or none
+  --expert-prefix     plays tasks that no episode solves again, with the expert's first actions given
+  --replay N          also learns from N earlier groups in every step
+                                                            (default 0)
+  --predict N         rewards predictions of N answers in every step
+                                                            (default 0)
+  --workers N         plays in N threads                    (default: plays and learns in turn, in one thread)
+  --max-staleness N   lets workers play ahead: a step learns from episodes that are at most N steps old
+                                                            (default 0: the same run as without workers)
+  --set PART.X=VALUE  any other option, as often as needed: paw.alpha=0.5, ppo.epsilonHigh=0.3, rl.entropy=0.01;
+                      env.levels=1-2 for the environment, train.… for training only, demo.… for demonstrations only;
+                      sft.thoughts=true: agents that think before they act (gridworld, sokoban)
+  --grpo-config FILE  the method as a file of TRL's GRPOConfig, in JSON
+  --list              a line for every method, loss, advantage and environment, with its source; all options of --set
+  --name NAME         name of the run folder in runs/       (default: from the settings)
+  --resume PATH       continue the run in this folder from its last checkpoint
+  --quick             a run of a few seconds that goes through every part
+  --help              this text
+`;
+
+const FLAGS = { ...START_FLAGS, list: { type: "boolean" }, help: { type: "boolean" } } as const;
+
+/**
+ * Reads the command line.
+ * @returns the options, or what to print instead
+ * @throws UsageError with one line that says what was expected
+ */
+export function parseStart(args: readonly string[]): StartOptions | "help" | "list" {
+  const values = parse(args, FLAGS);
+  if (values["help"]) return "help";
+  if (values["list"]) return "list";
+  if (values["resume"] !== undefined) {
+    const others = Object.keys(values).filter((name) => name !== "resume" && name !== "device");
+    if (others.length > 0)
+      throw new UsageError(`--resume continues a run with its own settings; remove --${others[0]}`);
+  }
+  const file = values["grpo-config"] as string | undefined;
+  return startOptions(file === undefined ? values : { ...values, "grpo-config": readGrpoConfig(file) });
+}
+
+/** Reads TRL's configuration from a file. @throws UsageError with one line */
+function readGrpoConfig(path: string): GrpoConfigLike {
+  let config: unknown;
+  try {
+    config = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new UsageError(`--grpo-config: ${path}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (!isRecord(config)) throw new UsageError(`--grpo-config: ${path}: expected an object of GRPOConfig's fields`);
+  return config;
+}
