@@ -15,9 +15,9 @@ export interface Checkpoint {
   /** Its name in error messages. */
   readonly path: string;
   readonly files: Readonly<Record<string, Uint8Array>>;
-  /** The lengths of the logs when it was taken, in bytes; `rewindTo` cuts the logs back to these. */
-  readonly metricsBytes: number;
-  readonly transcriptsBytes: number;
+  /** Where the logs ended when it was taken, as their store counts; `rewindTo` cuts the logs back to these. */
+  readonly metricsEnd: number;
+  readonly transcriptsEnd: number;
 }
 
 /** What a run needs of the place where it is kept. */
@@ -33,6 +33,6 @@ export interface RunStore {
   loadLatestCheckpoint(): Checkpoint | null;
   /** Cuts the logs back to this checkpoint (null: to the start) and removes newer ones. */
   rewindTo(checkpoint: Checkpoint | null): void;
-  /** Removes all but the newest `keep` checkpoints. */
+  /** Lets go of all but the newest `keep` checkpoints and those that the store is to keep. */
   pruneCheckpoints(keep: number): void;
 }

@@ -215,7 +215,7 @@ export class RunFolder implements RunStore {
       );
       files[name] = data;
     }
-    return { step, path, files, metricsBytes: manifest.metricsBytes, transcriptsBytes: manifest.transcriptsBytes };
+    return { step, path, files, metricsEnd: manifest.metricsBytes, transcriptsEnd: manifest.transcriptsBytes };
   }
 
   /**
@@ -223,8 +223,8 @@ export class RunFolder implements RunStore {
    * removes newer and incomplete checkpoints. Call it once when a run is resumed, before the first new line.
    */
   rewindTo(checkpoint: Checkpoint | null): void {
-    cutBack(this.metricsPath, checkpoint?.metricsBytes ?? 0);
-    cutBack(this.transcriptsPath, checkpoint?.transcriptsBytes ?? 0);
+    cutBack(this.metricsPath, checkpoint?.metricsEnd ?? 0);
+    cutBack(this.transcriptsPath, checkpoint?.transcriptsEnd ?? 0);
     mkdirSync(this.checkpointsPath, { recursive: true });
     for (const name of readdirSync(this.checkpointsPath)) {
       const step = CHECKPOINT_NAME.exec(name)?.[1];

@@ -18,6 +18,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   node: ["engine", "nn", "environments", "rl", "job"],
   tools: ["engine", "environments", "rl", "job", "node"],
   cli: ["engine", "nn", "environments", "rl", "job", "node", "tools"],
+  site: ["engine", "rl", "job", "tools"],
   examples: ["index.ts", "node"],
   learn: ["index.ts"],
 };
@@ -36,9 +37,9 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
 const FACES: Record<string, readonly string[]> = {
-  engine: ["environments", "rl", "job", "node", "tools", "cli"],
-  nn: ["rl", "job", "node", "tools", "cli"],
-  environments: ["rl", "job", "node", "tools", "cli"],
+  engine: ["environments", "rl", "job", "node", "tools", "cli", "site"],
+  nn: ["rl", "job", "node", "tools", "cli", "site"],
+  environments: ["rl", "job", "node", "tools", "cli", "site"],
 };
 /** What is seen past a face all the same: not for users, but common to the layers. */
 const PAST_FACES = new Set([

@@ -54,8 +54,8 @@ function cellUnderWay(name: string): { cell: string; log: Buffer } | null {
     if (!existsSync(path) || existsSync(join(path, "summary.json"))) continue;
     const run = openRun(path);
     if ((run.listCheckpoints().at(-1) ?? 0) < WARM_STEPS + 2) continue;
-    const { metricsBytes } = run.loadLatestCheckpoint()!;
-    return { cell, log: readFileSync(join(path, "metrics.jsonl")).subarray(0, metricsBytes) };
+    const { metricsEnd } = run.loadLatestCheckpoint()!;
+    return { cell, log: readFileSync(join(path, "metrics.jsonl")).subarray(0, metricsEnd) };
   }
   return null;
 }

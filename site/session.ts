@@ -1,0 +1,136 @@
+/**
+ * A run that can be played, paused, stepped and taken back to any step: what a page does with an agent. A run is a
+ * function of its settings and its last checkpoint, so to go back is to drop what came later, and to go on again gives
+ * the same numbers. Nothing here needs a page; agent.ts puts a session into a worker.
+ */
+import type { Device } from "../engine/index.ts";
+import { check } from "../engine/errors.ts";
+import { MemoryStore } from "../job/memoryStore.ts";
+import type { Observer } from "../job/observer.ts";
+import type { Preset } from "../job/preset.ts";
+import type { MetricsRecord, Summary, Transcript } from "../job/records.ts";
+import { Run } from "../job/run.ts";
+import { phaseOf } from "../job/yardsticks.ts";
+
+/** The end of a warm start, from which several agents may begin: the same weights, bit for bit. */
+export interface WarmStart {
+  readonly step: number;
+  readonly files: Readonly<Record<string, Uint8Array>>;
+  readonly metrics: readonly MetricsRecord[];
+  readonly transcripts: readonly Transcript[];
+}
+
+/** Plays the warm start of these settings to its end. @returns null if it was stopped */
+export async function warmUp(
+  preset: Preset,
+  device: Device,
+  observer: Observer,
+  signal: AbortSignal,
+): Promise<WarmStart | null> {
+  const store = new MemoryStore("the warm start", { preset });
+  const run = new Run(store, preset, device, observer, signal);
+  try {
+    if ((await run.warmUp(false)) === null) return null;
+  } finally {
+    run.dispose();
+  }
+  const { step, files } = store.loadLatestCheckpoint()!;
+  return { step, files, metrics: store.metrics, transcripts: store.transcripts };
+}
+
+export class Session {
+  readonly #preset: Preset;
+  readonly #warm: WarmStart;
+  readonly #device: Device;
+  readonly #observer: Observer;
+  readonly #store: MemoryStore;
+  #summary: Summary | null = null;
+  #stop: AbortController | null = null;
+
+  /** @param preset settings with the warm start of `warm` */
+  constructor(preset: Preset, warm: WarmStart, device: Device, observer: Observer) {
+    this.#preset = preset;
+    this.#warm = warm;
+    this.#device = device;
+    this.#observer = observer;
+    // Going back costs the steps since the last checkpoint that is kept.
+    const isKept = (step: number): boolean => (step - warm.step) % preset.checkpointEvery === 0;
+    this.#store = new MemoryStore("this agent", { preset }, isKept);
+    for (const record of warm.metrics) this.#store.appendMetrics(record);
+    for (const transcript of warm.transcripts) this.#store.appendTranscript(transcript);
+    this.#store.saveCheckpoint(warm.step, warm.files);
+  }
+
+  /** RL steps done. */
+  get step(): number {
+    return this.#store.loadLatestCheckpoint()!.step - this.#warm.step;
+  }
+
+  /** All metric lines up to here, those of the warm start first. */
+  get metrics(): readonly MetricsRecord[] {
+    return this.#store.metrics;
+  }
+
+  get transcripts(): readonly Transcript[] {
+    return this.#store.transcripts;
+  }
+
+  /** What came out, once the run has come to its end. */
+  get summary(): Summary | null {
+    return this.#summary;
+  }
+
+  /**
+   * Goes on until `steps` RL steps are done, or to the end and the last evaluation, which is the default. Only one call
+   * may be under way.
+   * @returns whether the run has come to its end
+   */
+  async playTo(steps: number = Infinity): Promise<boolean> {
+    check(this.#stop === null, () => "playTo: the session is playing; pause it first");
+    if (this.#summary !== null || steps <= this.step) return this.#summary !== null;
+    const stop = (this.#stop = new AbortController());
+    let isRl = false;
+    const observer: Observer = {
+      ...bound(this.#observer),
+      phase: (name, total, done) => {
+        isRl = name === phaseOf(this.#preset.rl.method).during;
+        this.#observer.phase(name, total, done);
+      },
+      update: (done, metrics) => {
+        this.#observer.update(done, metrics);
+        if (isRl && done >= steps) stop.abort();
+      },
+    };
+    const run = new Run(this.#store, this.#preset, this.#device, observer, stop.signal);
+    try {
+      this.#summary = await run.run(true);
+    } finally {
+      run.dispose();
+      this.#stop = null;
+    }
+    return this.#summary !== null;
+  }
+
+  /** Lets the step that is under way end; the call of `playTo` then returns. */
+  pause(): void {
+    this.#stop?.abort();
+  }
+
+  /** Goes back to where `steps` RL steps were done, or forward to it. */
+  async goTo(steps: number): Promise<void> {
+    check(this.#stop === null, () => "goTo: the session is playing; pause it first");
+    if (steps < this.step) {
+      this.#store.rewindTo(this.#store.checkpointAt(this.#warm.step + steps));
+      this.#summary = null;
+    }
+    await this.playTo(steps);
+  }
+}
+
+const bound = (observer: Observer): Observer => ({
+  phase: (...args) => observer.phase(...args),
+  update: (...args) => observer.update(...args),
+  evaluation: (...args) => observer.evaluation(...args),
+  transcript: (record) => observer.transcript(record),
+  note: (text) => observer.note(text),
+});
