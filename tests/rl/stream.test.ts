@@ -1,11 +1,23 @@
-/** The token stream, the chat template that writes it, and the metrics that are read off it. */
+/**
+ * The token stream, the chat template that writes it, and what is read off it: turns, rollouts of several rows, rewards
+ * of tokens, metrics.
+ */
 import { describe, expect, it } from "vitest";
 import { byteTokenizer } from "../../nn/tokenizer.ts";
 import { observationTokens } from "../../rl/methods/world/echo.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
-import { append, emptyStream, policyMask, type Trajectory } from "../../rl/episode/stream.ts";
+import {
+  append,
+  emptyStream,
+  outcomeOf,
+  policyMask,
+  rewardsOfTokens,
+  rolloutsOf,
+  type Trajectory,
+  turnCount,
+} from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
-import { episode, toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
+import { episode, type Part, toyTemplate, toyTokenizer, trajectoryOf } from "../support/rlToy.ts";
 
 describe("stream", () => {
   it("the first position is never trained: nothing predicts it", () => {
@@ -29,6 +41,61 @@ describe("stream", () => {
       "expected a log-probability for each of 2 tokens, got 1",
     );
     expect(stream.ids.length).toBe(2);
+  });
+});
+
+describe("streams", () => {
+  const task: Part = ["prompt", [1]];
+
+  it("what was not recorded is 0, the temperature 1, the version −1", () => {
+    const stream = emptyStream();
+    append(stream, "action", 0, [5, 6]);
+    append(stream, "action", 0, [7, 8], { versions: [3, 4], oldLogProbs: [-1, -2], temperature: 0.5 });
+    expect(stream.oldLogProbs).toEqual([0, 0, -1, -2]);
+    expect(stream.temperatures).toEqual([1, 1, 0.5, 0.5]);
+    expect(stream.versions).toEqual([-1, -1, 3, 4]);
+  });
+
+  it("an outcome is the return, unless it is known apart from what shapes the return", () => {
+    expect([outcomeOf({ reward: 0.3 }), outcomeOf({ reward: 0.3, outcome: 0 })]).toEqual([0.3, 0]);
+  });
+
+  it("turns are counted by what the agent wrote", () => {
+    const answer: Part = ["observation", [3]];
+    expect(turnCount(episode([task, ["action", [2]], answer, ["thought", [2]], answer]))).toBe(2);
+    const stream = emptyStream();
+    append(stream, "action", 0, [1]);
+    append(stream, "observation", 1, [1]);
+    expect(turnCount(trajectoryOf(stream))).toBe(1);
+  });
+
+  it("a rollout with one masked row is masked; rows without a rollout's number are rollouts of their own", () => {
+    const row = (more: Partial<Trajectory> = {}): Trajectory => episode([task, ["action", [2]]], more);
+    const masked = rolloutsOf([row({ rollout: 1 }), row({ rollout: 1, masked: true })]);
+    expect(masked.map(({ scorable }) => scorable)).toEqual([false]);
+    const rollouts = rolloutsOf([row(), row(), row({ rollout: 0 }), row()]);
+    expect(rollouts.map(({ rows }) => rows)).toEqual([[0], [1], [2], [3]]);
+  });
+
+  it("rewards of tokens: all rows must say them; a turn without a step's reward has 0; rounding is no reward", () => {
+    const rewardsOf = (rows: readonly Trajectory[]): number[] => rewardsOfTokens(rolloutsOf(rows)[0]!, rows);
+    /** Rows of one rollout, each with an action of two tokens. */
+    const rowsWith = (...options: Partial<Trajectory>[]): Trajectory[] =>
+      options.map((own) => episode([task, ["action", [2, 3]]], { rollout: 1, ...own }));
+    expect(rewardsOf(rowsWith({ tokenRewards: [0, 1, 2] }, { tokenRewards: [0, 4, 8] }))).toEqual([1, 2, 4, 8]);
+    const half = rowsWith({ tokenRewards: [0, 1, 2], reward: 3, stepRewards: [3] }, {});
+    expect(rewardsOf(half)).toEqual([0, 0, 0, 3]);
+    expect(rewardsOf(rowsWith({ reward: -2 }))).toEqual([0, -2]);
+    expect(rewardsOf([episode([task, ["action", [2, 2]], ["observation", [3]], ["action", [2]]])])).toEqual([0, 0, 0]);
+    expect(rewardsOf([episode([task, ["action", [2]]], { reward: 5 })])).toEqual([5]);
+    const withStep = (reward: number, step: number): number[] => rewardsOf(rowsWith({ reward, stepRewards: [step] }));
+    expect(withStep(0.3, 0.1 + 0.2)).toEqual([0, 0.1 + 0.2]);
+    for (const scale of [1, -1]) {
+      expect(withStep(1e9 * scale, (1e9 + 1e-6) * scale)).toEqual([0, (1e9 + 1e-6) * scale]);
+      expect(withStep(scale, (1 + 1.5e-12) * scale)[1]).toBe(scale);
+      expect(withStep(0, 5e-13 * scale)[1]).toBe(5e-13 * scale);
+    }
+    expect(rewardsOf([episode([task], { reward: 1 })])).toEqual([]);
   });
 });
 
