@@ -1,11 +1,24 @@
-/** Rollout workers for tests: some that play nothing and take their time, some that die. */
+/**
+ * Asynchronous runs for tests, and rollout workers: some that play nothing and take their time, some that die.
+ */
 import { Rng } from "../../engine/random.ts";
+import type { Model } from "../../nn/transformer.ts";
 import { type Job, requestOf, toWire } from "../../rl/async/messages.ts";
+import type { AsyncOptions, AsyncRlOptions } from "../../rl/async/train.ts";
 import type { RolloutWorkers, WorkerEvents } from "../../rl/async/workers.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { append, emptyStream } from "../../rl/episode/stream.ts";
+import type { RlOptions } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
+import { toyRlOptions } from "./rlRuns.ts";
 import { letters, toySpec, toyTemplate, trajectoryOf } from "./rlToy.ts";
+
+/** Options of an asynchronous run on this thread, with two workers and staleness 0 unless `how` says otherwise. */
+export const toyAsyncOptions = (
+  model: Model,
+  own: Partial<RlOptions>,
+  how: Partial<AsyncOptions> = {},
+): AsyncRlOptions => ({ ...toyRlOptions(model, own), workers: 2, maxStaleness: 0, ...how });
 
 /** Metrics of a run without those that only an asynchronous one has. */
 export const common = ({ metrics }: StepReport): Readonly<Record<string, number>> =>
