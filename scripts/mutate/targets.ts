@@ -38,7 +38,9 @@ const TARGETS = [
 const FIRST = [
   "goldenHost",
   "goldenTrl",
-  "vectors",
+  "lossVectors",
+  "advantageVectors",
+  "weightVectors",
   "lossDetails",
   "advantageDetails",
   "weightDetails",
