@@ -289,7 +289,7 @@ export interface OtherRow {
   readonly tests: readonly TestName[];
 }
 const VECTORS = "tests/rl/weightVectors.test.ts";
-const PRESETS = "tests/rl/presets.test.ts";
+const OBJECTIVE_TERMS = "tests/rl/objectiveTerms.test.ts";
 const SUPERVISED = "tests/rl/supervised.test.ts";
 const ECHO = "tests/rl/echo.test.ts";
 const HOST = "tests/rl/goldenHost.test.ts";
@@ -320,29 +320,29 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "λ_g of R̄ 0",
     ]),
     actfocus: row("w = α on thoughts, 1 + β·sigmoid((E − μ)/σ) on actions; −(1/Σw)Σ w·ℓ", "arXiv 2605.14558", [VECTORS, "weights of four action tokens"], [VECTORS, "weighted loss .0986363949"], SPLIT_AND_FORK), // prettier-ignore
-    "actfocus, uncertainty": row("energy, entropy, nll, kl of the frozen reference", "arXiv 2605.14558", [VECTORS, "uniform is no weighting"], [PRESETS, "are what a plain forward pass says"]), // prettier-ignore
+    "actfocus, uncertainty": row("energy, entropy, nll, kl of the frozen reference", "arXiv 2605.14558", [VECTORS, "uniform is no weighting"], ["tests/rl/tokenStatistics.test.ts", "are what a plain forward pass says"]), // prettier-ignore
     top_entropy: row("1 from the (1 − share) quantile of the entropy upwards, 0 below", "arXiv 2506.01939; TRL", [VECTORS, "top entropy"], SPLIT_AND_FORK), // prettier-ignore
   },
   "Around the loss": {
     aggregation: row("token-mean, token-sum, seq-mean-token-sum, seq-mean-token-sum-norm, seq-mean-token-mean, prompt-mean-token-mean", "verl; TRL `loss_type`; SkyRL", ["tests/rl/golden.test.ts", "verl agg_loss"], [COMPONENTS, "prompt-mean-token-mean"], SPLIT_AND_FORK), // prettier-ignore
-    "KL in the reward": row("r̃_t = r_t − β·kl_t on the agent's tokens", "Ziegler et al. 2019, arXiv 1909.08593", [PRESETS, "a KL in the reward"]), // prettier-ignore
-    "adaptive KL": row("β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon)", "arXiv 1909.08593", [VECTORS, "the adaptive coefficient"], [PRESETS, "an adaptive coefficient moves"]), // prettier-ignore
-    "entropy bonus": row("−coefficient·H, H over the whole vocabulary", "Williams & Peng 1991", [PRESETS, "an entropy bonus raises"], SPLIT_AND_FORK), // prettier-ignore
+    "KL in the reward": row("r̃_t = r_t − β·kl_t on the agent's tokens", "Ziegler et al. 2019, arXiv 1909.08593", [OBJECTIVE_TERMS, "a KL in the reward"]), // prettier-ignore
+    "adaptive KL": row("β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon)", "arXiv 1909.08593", [VECTORS, "the adaptive coefficient"], [OBJECTIVE_TERMS, "an adaptive coefficient moves"]), // prettier-ignore
+    "entropy bonus": row("−coefficient·H, H over the whole vocabulary", "Williams & Peng 1991", [OBJECTIVE_TERMS, "an entropy bonus raises"], SPLIT_AND_FORK), // prettier-ignore
     "entropy bonus, adaptive": row("c ± Δ as the entropy is at most or above a target, applied only where it is at most", "Skywork-OR1, arXiv 2505.22312; TRL `use_adaptive_entropy`", [STEP_PARTS, "a bonus that follows the entropy"]), // prettier-ignore
     "positive-example NLL": row("+ μ·mean of −lp over the tokens of successful rollouts, μ = .1", "VAPO, arXiv 2504.05118, eq. 10", [STEP_PARTS, "successes are imitated"]), // prettier-ignore
     "explained variance": row("1 − Var(R − V)/Var(R), `critic/vf_explained_var`", "verl; CleanRL", [STEP_PARTS, "the explained variance"]), // prettier-ignore
     "world and policy gradients": row("cosine and ratio of norms before the sum: `grad_cosine/world_policy`, `grad_ratio/world_policy`", "ActObs, arXiv 2609.20715", [GRADIENTS, "two gradients taken apart"]), // prettier-ignore
     "singleton groups": row("0, or R/(1 + eps) with `singleton: raw`", "verl", [STEP_PARTS, "a group of one"]),
     "rollout filter": row("groups by the deviation of their rewards: top_p (linear, softmax), top_k, min_p", "RAGEN, arXiv 2504.20073", [STEP_PARTS, "RAGEN's filter"]), // prettier-ignore
-    "clipped value": row("½·max((v − R)², (clip(v, v_old ± ε) − R)²)", "PPO, arXiv 1707.06347", ["tests/rl/golden.test.ts", "verl.value_loss_clip0.1"], [PRESETS, "a critic learns returns"]), // prettier-ignore
+    "clipped value": row("½·max((v − R)², (clip(v, v_old ± ε) − R)²)", "PPO, arXiv 1707.06347", ["tests/rl/golden.test.ts", "verl.value_loss_clip0.1"], [OBJECTIVE_TERMS, "a critic learns returns"]), // prettier-ignore
     tis: row("min(π/μ, max), per token or the product over a sequence; normalised by its mean or not", "Yao et al. 2025; verl", [HOST, "trl.seq_is_ratio"], [VECTORS, "IcePop keeps"], SPLIT_AND_FORK), // prettier-ignore
     icepop: row("π/μ within [min, max], else 0", "arXiv 2510.18855", [VECTORS, "IcePop keeps"], SPLIT_AND_FORK),
     rejection: row("drop by k1, k2 or k3 of a token, or their sum, mean or maximum over the sequence", "verl rollout correction", [HOST, "$entry is $method"]), // prettier-ignore
     "off-policy mask": row("drop sequences with A < 0 and mean ln(μ/π) > δ", "DeepSeek-V3.2, arXiv 2512.02556", [HOST, "trl.off_policy_mask_thr0.1"]), // prettier-ignore
     whitening: row("(x − mean)/√(var + 1e-8), ddof 1", "verl", [HOST, "verl.masked_whiten"]),
-    "dynamic sampling, denominators": row("groups without spread do not count in the policy term", "DAPO, arXiv 2503.14476", [PRESETS, "groups without spread can be left out"]), // prettier-ignore
+    "dynamic sampling, denominators": row("groups without spread do not count in the policy term", "DAPO, arXiv 2503.14476", [OBJECTIVE_TERMS, "groups without spread can be left out"]), // prettier-ignore
     "truncated rollouts": row("left out of the policy term; in the statistics and the world model", "TRL `mask_truncated_completions`", [COMPONENTS, "rollouts that ran out of tokens"]), // prettier-ignore
-    GRPOConfig: row("TRL's field names", "TRL", [PRESETS, "gives an objective"]),
+    GRPOConfig: row("TRL's field names", "TRL", ["tests/rl/grpoConfig.test.ts", "gives an objective"]),
   },
   "Preference and supervised": {
     "dpo, ipo, hinge": row("a pair is a segment; weights of its tokens sum to 1/pairs", "arXiv 2305.18290, 2310.12036, 2305.10425", [SUPERVISED, "DPO, %s: prefers"], [SUPERVISED, "a pair's loss is the same in any micro-batch"]), // prettier-ignore
@@ -380,7 +380,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     sampling: row("temperature, top-k, top-p, min-p", "Holtzman et al. 2020; Nguyen et al. 2024", ["tests/nn/sampler.test.ts", "frequencies and both log-probabilities"], [ROLLOUT, "truncation (top-k, top-p)"]), // prettier-ignore
     "thoughts and actions": row("tokens of the action's span, tags included, are action; other sampled text is thought", "ActFocus, arXiv 2605.14558; RAGEN", ["tests/rl/thoughts.test.ts", "tags around the action"], ["tests/rl/thoughts.test.ts", "ActFocus weighs thoughts by α"], ["tests/rl/thoughts.test.ts", "ActFocus with α = 0"]), // prettier-ignore
     "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT, "an empty answer"]),
-    "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [PRESETS, "ReMax plays each task once more"]), // prettier-ignore
+    "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [OBJECTIVE_TERMS, "ReMax plays each task once more"]), // prettier-ignore
     "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),
   },
   Data: {

@@ -1,8 +1,9 @@
-/** A small run of GRPO + ECHO in the toy world, for tests of the training loops. */
+/** Small runs in the toy world, for tests of the training loops: GRPO + ECHO, and any objective. */
 import { treeLeaves } from "../../engine/tree.ts";
 import { Rng } from "../../engine/random.ts";
 import { AdamW, schedule } from "../../nn/optimizer.ts";
 import type { Model } from "../../nn/transformer.ts";
+import { initValueHead } from "../../nn/valueHead.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { ppoClip } from "../../rl/methods/losses/index.ts";
@@ -10,7 +11,7 @@ import type { Objective } from "../../rl/methods/objective.ts";
 import type { RlOptions } from "../../rl/train/loop.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { readAll } from "./rlExecutors.ts";
-import { letters, toySpec, toyTemplate } from "./rlToy.ts";
+import { endingModel, letters, toySpec, toyTemplate } from "./rlToy.ts";
 
 export const toyObjective: Objective = {
   advantage: grpo(),
@@ -36,6 +37,15 @@ export function toyRlOptions(model: Model, overrides: Partial<RlOptions> = {}): 
     maxBatchTokens: 40,
     ...overrides,
   };
+}
+
+/** Options of a run with any objective: there is a reference model and a critic, whether it asks for them or not. */
+export function fullRlOptions(model: Model, objective: Objective, overrides: Partial<RlOptions> = {}): RlOptions {
+  const { device } = model.params.embedding;
+  const head = initValueHead(model.config, device);
+  const { maxBatchTokens: _, ...plain } = toyRlOptions(model, { objective, steps: 2, lr: () => 0.01 });
+  const reference = endingModel(device);
+  return { ...plain, reference, critic: { head, optimizer: new AdamW(head) }, ...overrides };
 }
 
 /** Every report of a training loop. */
