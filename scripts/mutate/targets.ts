@@ -61,7 +61,7 @@ const FIRST = [
   "methods",
 ];
 /** Slow tests of code around losses and estimators. */
-const LEFT_OUT = /Gpu|codeReward|async|smoke|search|selfReward|memory|dataLoop|rollout|specification/;
+const LEFT_OUT = /Gpu|codeReward|async|smoke|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;
 
 const listed = (folder: string): string[] =>
   readdirSync(join(packageFolder, folder))

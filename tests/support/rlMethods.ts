@@ -296,6 +296,7 @@ const HOST = "tests/rl/goldenHost.test.ts";
 const SPLIT_AND_FORK: TestName = ["tests/rl/methods.test.ts", "split and fork"];
 const REWARDS = "tests/rl/rewards.test.ts";
 const ROLLOUT = "tests/rl/rollout.test.ts";
+const ROLLOUT_ENDS = "tests/rl/rolloutEnds.test.ts";
 const COMPONENTS = "tests/rl/components.test.ts";
 const STEP_PARTS = "tests/rl/stepParts.test.ts";
 const GRADIENTS = "tests/rl/gradients.test.ts";
@@ -372,14 +373,14 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     judges: row("majority vote, abstentions, a quorum", "–", [REWARDS, "counts votes"]),
   },
   Rollouts: {
-    "the loop": row("who wrote what, in which turn; stop reasons", "–", [ROLLOUT, "the columns"], [ROLLOUT, "completed"], [ROLLOUT, "max_turns"], [ROLLOUT, "context_overflow"]), // prettier-ignore
+    "the loop": row("who wrote what, in which turn; stop reasons", "–", [ROLLOUT, "the columns"], [ROLLOUT_ENDS, "completed"], [ROLLOUT_ENDS, "max_turns"], [ROLLOUT_ENDS, "context_overflow"]), // prettier-ignore
     "recorded log-probabilities": row("at the sampling temperature, over the full vocabulary; truncation never enters", "–", [ROLLOUT, "sampled log-probabilities are the full forward's"], [ROLLOUT, "truncation (top-k, top-p)"]), // prettier-ignore
-    "failing environments": row("an environment that throws or takes too long masks its own episode", "–", [ROLLOUT, "tool_error"], [ROLLOUT, "timeout"]), // prettier-ignore
+    "failing environments": row("an environment that throws or takes too long masks its own episode", "–", [ROLLOUT_ENDS, "tool_error"], [ROLLOUT_ENDS, "timeout"]), // prettier-ignore
     "strict templates": row("no action between the tags: `parse_error`, and the environment hears nothing", "tinker's stop reasons", ["tests/rl/thoughts.test.ts", "a strict template ends"]), // prettier-ignore
     "malformed actions": row("never throw: the error is the answer, and is counted", "–", ["tests/environments/contract.ts", "takes any text as an action"]), // prettier-ignore
     sampling: row("temperature, top-k, top-p, min-p", "Holtzman et al. 2020; Nguyen et al. 2024", ["tests/nn/sampler.test.ts", "frequencies and both log-probabilities"], [ROLLOUT, "truncation (top-k, top-p)"]), // prettier-ignore
     "thoughts and actions": row("tokens of the action's span, tags included, are action; other sampled text is thought", "ActFocus, arXiv 2605.14558; RAGEN", ["tests/rl/thoughts.test.ts", "tags around the action"], ["tests/rl/thoughts.test.ts", "ActFocus weighs thoughts by α"], ["tests/rl/thoughts.test.ts", "ActFocus with α = 0"]), // prettier-ignore
-    "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT, "an empty answer"]),
+    "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT_ENDS, "an empty answer"]),
     "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [OBJECTIVE_TERMS, "ReMax plays each task once more"]), // prettier-ignore
     "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),
   },

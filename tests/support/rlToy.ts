@@ -10,6 +10,7 @@ import type { Model } from "../../nn/transformer.ts";
 import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/environment.ts";
 import { append, emptyStream, type Role, type TokenStream, type Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
+import type { EpisodeRequest } from "../../rl/play/episode.ts";
 
 const ALPHABET = [..."abcdef….!?- "];
 const special = Object.fromEntries(SPECIAL_TOKENS.map((name, i) => [name, ALPHABET.length + i]));
@@ -96,6 +97,16 @@ export function toySpec(
     random: () => "b",
   };
 }
+
+/** Requests for `count` episodes, two in each group; those of even and of odd number have different tasks. */
+export const toyRequests = (spec: EnvironmentSpec, count: number): EpisodeRequest[] =>
+  Array.from({ length: count }, (_, e) => ({
+    spec,
+    options: {},
+    seed: e % 2,
+    group: Math.floor(e / 2),
+    rng: new Rng(3).split(e),
+  }));
 
 /** Tokens of an episode as [role, ids, options…] parts. */
 export type Part = readonly [role: Role, ids: readonly number[], target?: boolean];

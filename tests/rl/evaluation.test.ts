@@ -1,0 +1,93 @@
+/**
+ * Episodes that are not learnt from by reinforcement: an expert's demonstrations, and evaluations with their successes
+ * by family and the world-model loss.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Device } from "../../engine/device.ts";
+import { Rng } from "../../engine/random.ts";
+import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
+import { turnCount } from "../../rl/episode/stream.ts";
+import { evaluate, worldModelLoss } from "../../rl/evaluate.ts";
+import { rowOf } from "../../rl/methods/columns.ts";
+import { demonstrate } from "../../rl/play/demonstrations.ts";
+import { score } from "../../rl/train/score.ts";
+import { reference } from "../support/rlExecutors.ts";
+import { endingModel, letters, toySpec, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
+
+describe("demonstrations and evaluation", () => {
+  let device: Device;
+  beforeAll(async () => {
+    device = await reference.open();
+  });
+  afterAll(() => device.dispose());
+
+  it("an expert's episode has the columns of a rollout", async () => {
+    const t = await demonstrate(toySpec(letters(2)), {}, 4, toyTemplate);
+    expect(t).toMatchObject({
+      reward: 2,
+      stopReason: "completed",
+      masked: false,
+      group: 4,
+      seed: 4,
+      stepRewards: [1, 1],
+    });
+    expect(toyTokenizer.decode(t.stream.ids.filter((_, k) => t.stream.roles[k] === "action"))).toBe("aaaa");
+    expect(turnCount(t)).toBe(2);
+    await expect(demonstrate(toySpec(letters(9)), {}, 4, toyTemplate, { maxTurns: 3 })).rejects.toThrow(
+      "the expert of toy did not finish seed 4 within 3 turns",
+    );
+  });
+
+  it("counts successes and families; the world-model loss is −lp per observation token", async () => {
+    const model = endingModel(device);
+    const act = letters(1);
+    const spec = toySpec((action, turn) => {
+      const result = act(action, turn) as StepResult;
+      return { ...result, info: { ...result.info, family: action.length % 2 === 0 ? "even" : "odd" } };
+    });
+    const result = await evaluate(model, toyTemplate, spec, {}, [1, 2, 3, 4, 5, 6], new Rng(1), {
+      maxActionTokens: 20,
+    });
+    expect(result.episodes).toBe(6);
+    expect(result.successes).toBe(result.trajectories.filter((t) => t.info["success"] === true).length);
+    expect(Object.values(result.families).reduce((n, f) => n + f.episodes, 0)).toBe(6);
+
+    const observed = result.trajectories.filter((t) => t.stream.roles.includes("observation"));
+    const { logProbs } = await score(
+      model,
+      observed.map((t) => rowOf(t)),
+      { padId: 0, scored: (row, t) => row.trajectory.stream.roles[t] === "observation" },
+    );
+    const values = logProbs.flatMap((row) => [...row].filter((lp) => !Number.isNaN(lp)));
+    const mean = values.reduce((a, b) => a - b, 0) / values.length;
+    expect(await worldModelLoss(model, toyTemplate, result.trajectories)).toBeCloseTo(mean, 12);
+  });
+
+  it("an evaluation counts an episode whose first action was cut off in its task's family", async () => {
+    const model = endingModel(device);
+    const seeds = Array.from({ length: 12 }, (_, seed) => seed);
+    const familiesOf = async (spec: EnvironmentSpec): Promise<[string, number][]> => {
+      const options = { maxActionTokens: 1, maxTurns: 1 };
+      const { trajectories, families } = await evaluate(model, toyTemplate, spec, {}, seeds, new Rng(1), options);
+      const silent = trajectories.filter((t) => t.stepRewards.length === 0).length;
+      expect([silent > 0, silent < 12]).toEqual([true, true]);
+      // Of the family "unknown" only those are counted that said something.
+      return Object.entries(families).map(([name, { episodes }]) => [
+        name,
+        name === "unknown" ? episodes - silent : episodes,
+      ]);
+    };
+    const act = letters(1);
+    const told = (info: StepResult["info"]): EnvironmentSpec =>
+      toySpec((action, turn) => ({ ...(act(action, turn) as StepResult), info }));
+    const known = told({ family: "odd" });
+    const withInfo: EnvironmentSpec = {
+      ...known,
+      make: () => Object.assign(known.make(), { info: { family: "odd" } }),
+    };
+    expect(await familiesOf(withInfo)).toEqual([["odd", 12]]);
+    expect(await familiesOf(told({}))).toEqual([["all", 12]]); // no families at all
+    // Only with its answers: nobody can say which family the others are of.
+    expect(Object.fromEntries(await familiesOf(known))).toEqual({ odd: expect.any(Number), unknown: 0 });
+  });
+});
