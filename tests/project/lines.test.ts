@@ -31,7 +31,6 @@ interface Count {
 /** The exceptions of each folder that still has some. The numbers are exact, so that they are lowered with the work. */
 const CEILINGS: Readonly<Record<string, Count>> = {
   "tests/project": { long: 0, ignored: 1 },
-  "tests/rl": { long: 1, ignored: 0 },
   "tests/scripts": { long: 2, ignored: 0 },
   "tests/support": { long: 53, ignored: 52 },
   "tests/tools": { long: 21, ignored: 15 },

@@ -36,10 +36,10 @@ describe("the record", () => {
   it("has a role for each token and the masks of the reference code", () => {
     expect(toTokenRoles(example)).toEqual({
       input_ids: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13],
-      roles:
-        "context context context action action action context env_output env_output warning context action env_output".split(
-          " ",
-        ),
+      roles: [
+        ..."context context context action action action context".split(" "),
+        ..."env_output env_output warning context action env_output".split(" "),
+      ],
       action_mask: [F, F, F, T, T, T, F, F, F, F, F, T, F],
       obs_mask: [F, F, F, F, F, F, F, T, T, F, F, F, T],
       warning_mask: [F, F, F, F, F, F, F, F, F, T, F, F, F],
