@@ -1,9 +1,9 @@
 /**
  * What README, llms.txt and docs/ say is true: the paths that they name exist, line counts are about right, programs do
- * what the text under them shows, and the diffs still fit the files that they change.
+ * what the text under them shows, and the diffs still fit the files that they change. The fixtures' page names each.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import process from "node:process";
@@ -70,6 +70,19 @@ describe("README.md", () => {
 
 it("docs/command-line.md shows the flags of npm start as --help prints them", () => {
   expect(blocks("docs/command-line.md").map(({ text }) => text)).toContain(HELP);
+});
+
+it("tests/fixtures/README.md says of every fixture how it was made", () => {
+  const fixtures = join(ROOT, "tests/fixtures");
+  const within = (folder: string): string[] => readdirSync(join(fixtures, folder)).map((name) => `${folder}/${name}`);
+  const all = readdirSync(fixtures, { withFileTypes: true })
+    .filter(({ name }) => name !== "README.md")
+    .flatMap((entry) => (entry.isDirectory() ? within(entry.name) : [entry.name]));
+  const page = readFileSync(join(fixtures, "README.md"), "utf8");
+  expect(all).toContain("models/llama_tiny");
+  expect(all.filter((path) => !page.includes(`| \`${path}\``))).toEqual([]);
+  const named = [...page.matchAll(/^\| `([^`]+)`/gm)].map((row) => row[1]!);
+  expect(named.filter((path) => ![fixtures, ROOT].some((folder) => existsSync(join(folder, path))))).toEqual([]);
 });
 
 describe("programs in the pages", () => {
