@@ -141,7 +141,9 @@ describe("GDPO", () => {
     );
     const episodes = report!.rows.map((e) => e.trajectory);
     for (const t of episodes) expect(t.reward).toBeCloseTo(t.rewardParts!["outcome"]! + 0.1, 12);
-    expect(report!.metrics["rewards/bonus/mean"]).toBeGreaterThan(0);
+    const turns = episodes.reduce((sum, t) => sum + t.stepRewards.length, 0) / episodes.length;
+    expect(turns).toBeGreaterThan(0);
+    expect(report!.metrics["rewards/bonus/mean"]).toBeCloseTo(0.1 * turns, 12);
     expect(report!.metrics["rewards/outcome/mean"]).toBeCloseTo(report!.metrics["reward"]! - 0.1, 10);
     expect("rewards/bonus/mean" in rolloutMetrics(randomBatch(1))).toBe(false);
     const [one, other] = [new ReplayBuffer(), new ReplayBuffer()];
@@ -216,8 +218,13 @@ describe("RAE", () => {
     const objective: Objective = { advantage: estimator, policyLoss: reinforce(), aggregation: "token-mean" };
     const learner = toyStep(device, objective);
     await trainOn(learner, randomBatch(1), 0);
+    await trainOn(learner, randomBatch(2), 1);
     const state = JSON.parse(JSON.stringify(estimator.state!())) as Record<string, number>;
-    expect(state["toy"]).toBeGreaterThan(0);
+    const told = [...randomBatch(1), ...randomBatch(2)].map(({ reward }) => reward);
+    expect(state["toy"]).toBeCloseTo(
+      told.reduce((b, reward) => 0.95 * b + 0.05 * reward, 0),
+      12,
+    );
     const again = rae();
     again.restore!(state);
     expect(advantagesOf(randomBatch(2), again)).toEqual(advantagesOf(randomBatch(2), estimator));

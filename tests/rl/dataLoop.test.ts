@@ -256,10 +256,38 @@ describe("replay", () => {
     expect(second.metrics["reward"]).toBeCloseTo(rewards.reduce((a, b) => a + b, 0) / 15, 12);
   });
 
+  /** That each token's weight is what the objective without a correction gives, times min(π/μ, 2). */
+  const expectWeighed = (objective: Objective, { rows, scores }: StepReport): void => {
+    const plain = weighStep(
+      objective,
+      rows.map(({ trajectory }) => trajectory),
+      1,
+    );
+    let moved = 0;
+    for (const [i, { trajectory, wPolicy }] of rows.entries()) {
+      wPolicy.forEach((w, t) => {
+        if (w === 0) return;
+        const ratio = Math.exp(scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!);
+        expect(w / plain[i]!.wPolicy[t]!).toBeCloseTo(Math.min(ratio, 2), 4);
+        moved = Math.max(moved, Math.abs(ratio - 1));
+      });
+    }
+    expect(moved).toBeGreaterThan(0.01);
+  };
+
   it("a correction weighs them instead", async () => {
     const tis: Objective = { ...toyObjective, importanceCorrection: importanceCorrection({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["rollout_corr/k3_kl"]).toBeGreaterThan(1e-4);
+    expectWeighed(toyObjective, reports[1]!);
+    // The loss's own ratio is 1, so that nothing is clipped.
+    const atOne = reports[1]!.rows.flatMap(({ wPolicy, advantages }) =>
+      [...wPolicy].map((w, t) => -w * advantages[t]!),
+    );
+    expect(reports[1]!.metrics["policy_loss"]).toBeCloseTo(
+      atOne.reduce((sum, x) => sum + x, 0),
+      5,
+    );
   });
 
   it("a loss without a ratio learns from them with a correction, by π/μ, and is refused without", async () => {
@@ -273,17 +301,7 @@ describe("replay", () => {
     const tis: Objective = { ...objective, importanceCorrection: importanceCorrection({ level: "token", max: 2 }) };
     const reports = await play({ steps: 2, objective: tis, replay: new ReplayBuffer(), lr: () => 0.1 });
     expect(reports[1]!.metrics["replay/groups"]).toBe(1);
-    const plain = weighStep(objective, episodesOf(reports[1]!), 1);
-    let moved = 0;
-    for (const [i, { trajectory, wPolicy }] of reports[1]!.rows.entries()) {
-      wPolicy.forEach((w, t) => {
-        if (w === 0) return;
-        const ratio = Math.exp(reports[1]!.scores.logProbs[i]![t]! - trajectory.stream.oldLogProbs[t]!);
-        expect(w / plain[i]!.wPolicy[t]!).toBeCloseTo(Math.min(ratio, 2), 4);
-        moved = Math.max(moved, Math.abs(ratio - 1));
-      });
-    }
-    expect(moved).toBeGreaterThan(0.01);
+    expectWeighed(objective, reports[1]!);
   });
 });
 

@@ -221,14 +221,24 @@ describe("a micro-batch's loss is the sum of its terms", () => {
   });
 
   it("a loss over pairs is given the reference", async () => {
-    const [, { policyLoss: term }] = lossOf(
+    const batch = fullBatch();
+    const [, { logProbs, policyLoss: term }] = lossOf(
       { policy: model.params },
       model,
-      fullBatch(),
+      batch,
       { policyLoss: dpo() },
       "recorded",
     );
-    expect(Number.isFinite(await term.item())).toBe(true);
+    const { mask, advantages, refLogProbs, wPolicy } = batch.columns;
+    const h = new Array<number>(batch.segments).fill(0);
+    (await logProbs.read()).forEach((lp, n) => {
+      if (mask[n]) h[batch.segment[n]!]! += advantages[n]! * (lp - refLogProbs[n]!);
+    });
+    const loss = wPolicy.reduce(
+      (sum, w, n) => sum + w * mask[n]! * Math.log1p(Math.exp(-0.1 * h[batch.segment[n]!]!)),
+      0,
+    );
+    expect(await term.item()).toBeCloseTo(loss, 10);
   });
 });
 

@@ -1,10 +1,11 @@
 /** What a search teaches a model: candidates drawn in one decode, DPO on sibling actions, Agent Q's loop. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { tensor } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
 import { modelFromFiles, modelToFiles, optimizerToFiles, restoreOptimizer } from "../../nn/checkpoint.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { initValueHead } from "../../nn/valueHead.ts";
+import { forward } from "../../nn/transformer.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { rowOf, type TokenRow, withColumns } from "../../rl/methods/columns.ts";
 import { rowGradient } from "../support/rlBatches.ts";
@@ -83,8 +84,20 @@ describe("a model as actor", () => {
 
   it("a value head may judge leaves", async () => {
     const model = endingModel(device);
-    const head = initValueHead(model.config, device);
+    const rng = new Rng(9);
+    const w = Array.from({ length: model.config.hiddenSize }, () => rng.normal());
+    const head = { weight: tensor([w], { device }), bias: tensor([0.25], { device }) };
     const start = await startEpisode(spec, {}, 0, template);
+    // Its value is read where the next action's first token is predicted.
+    const { ids } = start.stream;
+    const hidden = [...(await forward(model.params, model.config, tensor([ids], { device, dtype: "i32" })).read())];
+    const last = hidden.slice(-w.length);
+    const leaf = { env: start.env, stream: start.stream, turns: 0, stepRewards: [], info: {}, stop: undefined };
+    const [value] = await headLeafValue(model, head, template)([leaf], [start]);
+    expect(value).toBeCloseTo(
+      last.reduce((sum, h, c) => sum + h * w[c]!, 0.25),
+      4,
+    );
     const options = {
       template,
       actor: modelActor(model, template, { maxActionTokens: 5 }),
