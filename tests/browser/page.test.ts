@@ -97,6 +97,7 @@ describe("the bundle in Chromium", () => {
   it("trains on WebGPU and gets the same numbers to rounding", async () => {
     const { losses, status } = await trainInBrowser("webgpu");
     expect(status).toContain("webgpu");
+    expect(losses).toHaveLength(STEPS);
     const worst = Math.max(...losses!.map((loss, i) => Math.abs(loss - expected[i]!)));
     // One unit in the last place of these losses is 5e-7, which is also what was measured on SwiftShader.
     expect(worst).toBeLessThan(1e-5);

@@ -96,7 +96,7 @@ test.each([
   [["--lamda", "1"], "unknown flag --lamda; did you mean --lambda?"],
   [["--steps", "many"], '--steps: expected an integer ≥ 0, got "many"'],
   [["--device", "tpu"], '--device: expected auto, wasm, webgpu, reference, got "tpu"'],
-  [["--lambda"], "--lambda"],
+  [["--lambda"], "worldgrad: Option '--lambda <value>' argument missing"],
   [["--lambda", "-1"], '--lambda: expected a number ≥ 0, got "-1"'],
   [["--lambda=-.5"], '--lambda: expected a number ≥ 0, got "-.5"'],
   [["-1"], "unknown flag -1"],

@@ -319,13 +319,19 @@ test("the schedule follows the adapter; `probeWebgpu` does not take a software a
     limits: real.limits,
     requestDevice: (descriptor) => real.requestDevice(descriptor),
   });
+  const scheduleOf = async (adapter: GpuAdapter): Promise<string[]> => {
+    const made = await createWebgpuBackend({ adapter });
+    made.dispose();
+    return [made.profile.schedule, made.description.split(", ").at(-1)!];
+  };
   expect(await probeWebgpu({ adapter: named({}) })).toEqual({ hardware: true, description: "nvidia ampere" });
+  expect(await scheduleOf(named({}))).toEqual(["gpu", "gpu schedule"]);
   for (const changes of [
     { isFallbackAdapter: true },
     { device: "llvmpipe-llvm-15" },
     { architecture: "swiftshader" },
   ]) {
     expect((await probeWebgpu({ adapter: named(changes) })).hardware).toBe(false);
+    expect(await scheduleOf(named(changes))).toEqual(["software", "software schedule"]);
   }
-  expect(backend.description).toContain(`${backend.profile.schedule} schedule`);
 });

@@ -151,17 +151,25 @@ describe("files that do not fit", () => {
     for (const length of [0, 7, 8, 100, 1000, bytes.length - 4, bytes.length - 1]) {
       expect(refusal(() => modelFromFiles(config, bytes.subarray(0, length), device))).toMatch(/^safetensors: /);
     }
+    const shapesOf = ({ params }: Model): (readonly number[])[] => treeLeaves(params).map((x) => x.shape);
+    const wanted = shapesOf(toyModel(device));
+    const before = device.backend.stats().liveBytes;
+    const seen = new Set<boolean>();
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 3000 }), fc.integer({ min: 1, max: 255 }), (at, flip) => {
         const spoilt = bytes.slice();
         spoilt[at]! ^= flip;
-        refusal(() => {
+        const why = refusal(() => {
           const model = modelFromFiles(config, spoilt, device);
+          expect(shapesOf(model)).toEqual(wanted);
           treeLeaves(model.params).forEach((x) => x.dispose());
         });
+        expect(device.backend.stats().liveBytes).toBe(before);
+        seen.add(why === "no error");
       }),
       { numRuns: 200, seed: 4 },
     );
+    expect(seen.size).toBe(2);
   });
 
   it("moments that do not fit change neither moments nor step", async () => {

@@ -216,12 +216,21 @@ describe("lines", () => {
         expect(unpackTranscript(JSON.parse(json) as PackedTranscript)).toEqual(record);
       }),
     );
+    const digits = (reward: number): number => unpackTranscript(packTranscript({ ...transcript(1), reward })).reward;
+    expect([1 / 3, -1234567.8, 2e-9 / 3].map(digits)).toEqual([0.333333, -1234570, 6.66667e-10]);
     const long = {
       ...transcript(1),
       tokens: Array.from({ length: 300 }, () => transcript(1).tokens[1]).filter((t) => t !== undefined),
     };
     // Columns with runs: a constant column costs the same for 3 tokens and for 300.
-    expect(JSON.stringify(packTranscript(long)).length).toBeLessThan(300 * 12);
+    const { ids: _, texts: _t, roles: _r, ...columns } = packTranscript(long).tokens;
+    expect(columns).toEqual({
+      turns: { runs: [1, 300] },
+      logProb: { runs: [-0.5, 300] },
+      oldLogProb: { runs: [-0.5, 300] },
+      advantage: { runs: [0.25, 300] },
+      wPolicy: { runs: [0.01, 300] },
+    });
   });
 
   test("columns that do not agree are an error", () => {

@@ -217,10 +217,10 @@ describe("programs that try to get out", () => {
     const program = `const typesOf = (site) => [typeof site.getFunction(), typeof site.getThis()];
       Error.prepareStackTrace = (_, sites) => sites.map(typesOf);
       function deep() { 'use strict'; return new Error().stack; }
-      const solve = () => { const all = deep(); return Array.isArray(all) ? all.slice(2).flat() : all; };`;
-    const seen = await valueOf(program);
-    expect(new Set(seen as string[])).not.toContain("function");
-    expect(new Set(seen as string[])).not.toContain("object");
+      const solve = () => deep().slice(2); // without the program's own two`;
+    const seen = (await valueOf(program)) as string[][];
+    expect(seen.length).toBeGreaterThan(2);
+    expect(new Set(seen.flat())).toEqual(new Set(["undefined"]));
   });
   it.each([
     ["arrays", "Array.prototype.map = Array.prototype.push = Array.isArray = () => true;"],

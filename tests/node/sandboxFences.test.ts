@@ -3,6 +3,8 @@
  * tries files, processes, threads, addons and the network. And what the runner does when it is aborted, has much to do,
  * or gets bad options.
  */
+import type { ChildProcess } from "node:child_process";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer, type Server } from "node:net";
@@ -155,11 +157,22 @@ describe("the runner", () => {
     await expect(running).rejects.toBe(reason);
   });
   it("runs many programs, no more than `concurrency` at a time, in order", async () => {
+    // Every process that is started, beside those that then live: the programs' own, and those that limit them.
+    const started: { child: ChildProcess; others: ChildProcess[] }[] = [];
+    const onStart = (message: unknown): void => {
+      const living = started.map(({ child }) => child).filter((child) => !child.killed && child.exitCode === null);
+      started.push({ child: (message as { process: ChildProcess }).process, others: living });
+    };
+    subscribe("child_process", onStart);
     const run = javascriptRunner({ concurrency: 2, timeout: 10_000 });
     const results = await Promise.all(
       [1, 2, 3, 4, 5].map(async (n) => run(`const solve = () => ${n};`, "solve", [[]])),
     );
+    unsubscribe("child_process", onStart);
     expect(results.flat()).toEqual([1, 2, 3, 4, 5].map((value) => ({ kind: "value", value })));
+    const isProgram = (child: ChildProcess): boolean => child.spawnfile === process.execPath;
+    const programs = started.filter(({ child }) => isProgram(child));
+    expect(programs.map(({ others }) => 1 + others.filter(isProgram).length)).toEqual([1, 2, 2, 2, 2]);
   });
   it.each<[string, SandboxOptions]>([
     ["javascriptRunner: timeout must be an integer in [10, 2147483647], got 0", { timeout: 0 }],

@@ -125,10 +125,12 @@ describe.each(GOLDENS)("$name", ({ golden, isWide }) => {
       );
       return kl.reduce((a, b) => a + b, 0) / kl.length;
     };
-    for (const [entry, value] of Object.entries(verl)) {
+    const stated = Object.entries(verl).flatMap(([entry, value]) => {
       const kl = (value as { metrics?: Record<string, number> }).metrics?.["actor/ppo_kl"];
-      if (kl !== undefined) near(between(entry === "kl_cov" ? "abs" : "k1"), kl);
-    }
+      return kl === undefined ? [] : [{ entry, kl }];
+    });
+    expect(stated).toHaveLength(9);
+    for (const { entry, kl } of stated) near(between(entry === "kl_cov" ? "abs" : "k1"), kl);
   });
 
   it("trl.seq_is_ratio", () => {

@@ -191,7 +191,11 @@ describe("in a run", () => {
       const objective = objectiveOf({ method, maxLength: 20 });
       const reference = endingModel(device);
       const [, report] = await play({ objective, reference, steps: 2, predictions: { perStep: 2, size: 3 } });
-      expect(report!.metrics["predictions/reward"]).toBeGreaterThanOrEqual(0);
+      const guesses = report!.rows.filter(({ trajectory }) => trajectory.group >= 2 ** 30);
+      expect(guesses).toHaveLength(6);
+      expect(report!.rows.length).toBeGreaterThan(6);
+      const right = guesses.filter(({ trajectory }) => trajectory.reward === 1).length;
+      expect(report!.metrics["predictions/reward"]).toBe(right / 6);
       for (const { trajectory, wPolicy } of report!.rows)
         for (const weight of wPolicy) expect(Number.isFinite(weight), `group ${trajectory.group}`).toBe(true);
     },

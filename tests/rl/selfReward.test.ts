@@ -16,6 +16,7 @@ import {
   votingJudge,
   worldModelJudge,
 } from "../../rl/preferences/judges.ts";
+import { rowOf } from "../../rl/methods/columns.ts";
 import { dpo } from "../../rl/methods/losses/index.ts";
 import { tally } from "../../rl/rewards/judge.ts";
 import { rollout } from "../../rl/play/rollout.ts";
@@ -27,6 +28,7 @@ import {
 } from "../../rl/preferences/selfReward.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainSft } from "../../rl/train/loop.ts";
+import { score } from "../../rl/train/score.ts";
 import { paramsOf, reportsOf } from "../support/rlRuns.ts";
 import { endingModel, episode, letters, toySpec, toyTemplate as template, toyTokenizer } from "../support/rlToy.ts";
 
@@ -187,9 +189,14 @@ describe("judges", () => {
     }));
     const played = await rollout(model, template, requests, { maxActionTokens: 5, maxTurns: 2 });
     const scores = await worldModelJudge().score(played, { model, template });
-    const answered = played.map(({ stream }) => stream.roles.includes("observation"));
-    expect(answered).toContain(true);
-    scores.forEach((x, i) => expect(answered[i] ? x < 0 : Number.isNaN(x)).toBe(true));
+    const rows = played.map((t) => rowOf(t));
+    const { logProbs } = await score(model, rows, { padId: template.padId, scored: () => true });
+    const means = played.map(({ stream }, i) => {
+      const answers = [...logProbs[i]!].filter((_, t) => stream.roles[t] === "observation");
+      return answers.reduce((sum, x) => sum + x, 0) / answers.length; // 0 / 0 is NaN
+    });
+    expect(means.filter((x) => x < 0).length).toBeGreaterThan(1);
+    scores.forEach((x, i) => expect(x).toBeCloseTo(means[i]!, 5));
     expect(await worldModelJudge().score(episodes([0]), { model, template })).toEqual([NaN]); // no answer, no opinion
   });
 });

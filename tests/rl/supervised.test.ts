@@ -4,10 +4,11 @@ import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { AdamW } from "../../nn/optimizer.ts";
-import { withColumns } from "../../rl/methods/columns.ts";
+import { rowOf, withColumns } from "../../rl/methods/columns.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { dft, dpo, ppoClip } from "../../rl/methods/losses/index.ts";
+import { score } from "../../rl/train/score.ts";
 import { preferenceRows, sftRows } from "../../rl/train/supervised.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainPreference, trainSft } from "../../rl/train/loop.ts";
@@ -130,10 +131,19 @@ describe("without rewards", () => {
       };
       return (await reportsOf(trainSft(options))).map(({ metrics }) => metrics["loss"]!);
     };
-    for (const loss of ["sft", "dft"] as const) {
-      const all = await losses(loss);
-      expect(all.every(Number.isFinite)).toBe(true);
-      if (loss === "sft") expect(all.at(-1)!).toBeLessThan(0.5 * all[0]!);
-    }
+    const { logProbs } = await score(endingModel(device), [rowOf(t)], { padId: toyTemplate.padId });
+    const lp = [...logProbs[0]!].slice(1);
+    const mean = (of: (x: number) => number): number => lp.reduce((sum, x) => sum + of(x), 0) / 3;
+    const [asSft, asDft] = [await losses("sft"), await losses("dft")];
+    expect(asSft[0]).toBeCloseTo(
+      mean((x) => -x),
+      5,
+    );
+    expect(asDft[0]).toBeCloseTo(
+      mean((x) => -Math.exp(x) * x),
+      5,
+    );
+    expect(asSft.at(-1)!).toBeLessThan(0.5 * asSft[0]!);
+    expect(asDft.every(Number.isFinite)).toBe(true);
   });
 });
