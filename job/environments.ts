@@ -32,7 +32,7 @@ export interface EnvironmentSettings extends Tasks {
   /** Settings that replace these if thoughts come before the actions. */
   readonly thoughts?: Partial<Omit<EnvironmentSettings, "thoughts">>;
   /**
-   * The agents that `npm start` compares if no method is named (tools/arms/arms.ts). Without them it trains one agent.
+   * The agents that `npm start` compares if no method is named (job/arms.ts). Without them it trains one agent.
    */
   readonly arms?: string;
 }

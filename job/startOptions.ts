@@ -46,7 +46,7 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly steps: number | undefined;
   /** Default `home`. */
   readonly env?: string | undefined;
-  /** The agents to compare (tools/arms/arms.ts); undefined: the environment's, unless a method is named. */
+  /** The agents to compare (job/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
   readonly model: ModelSize;
   readonly resume: string | undefined;

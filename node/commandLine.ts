@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { GrpoConfigLike } from "../rl/interop/grpoConfig.ts";
 import { isRecord } from "../job/records.ts";
-import { START_FLAGS, type StartOptions, startOptions } from "../job/startOptions.ts";
+import { type Said, START_FLAGS, type StartOptions, startOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import { parse } from "./flags.ts";
 
@@ -76,8 +76,13 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
     if (others.length > 0)
       throw new UsageError(`--resume continues a run with its own settings; remove --${others[0]}`);
   }
-  const file = values["grpo-config"] as string | undefined;
-  return startOptions(file === undefined ? values : { ...values, "grpo-config": readGrpoConfig(file) });
+  return startOptions(withFiles(values));
+}
+
+/** The flags with the content of a file in the place of its path. @throws UsageError if it cannot be read */
+export function withFiles(said: Said): Said {
+  const path = said["grpo-config"] as string | undefined;
+  return path === undefined ? said : { ...said, "grpo-config": readGrpoConfig(path) };
 }
 
 /** Reads TRL's configuration from a file. @throws UsageError with one line */

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseArms } from "../../tools/arms/arms.ts";
+import { parseArms } from "../../job/arms.ts";
 import { createDisplay } from "../../tools/display/display.ts";
 import type { Display } from "../../tools/display/contract.ts";
 import { Experiment } from "../../job/experiment.ts";

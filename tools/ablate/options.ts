@@ -1,5 +1,5 @@
 /** The command line of `npm run ablate`. */
-import { type Arm, parseArms, parseWords, type Word } from "../arms/arms.ts";
+import { type Arm, parseArms, parseWords, type Word } from "../../job/arms.ts";
 import { parse } from "../../node/flags.ts";
 import { folderName, oneOf, UsageError, wholeNumber } from "../../job/usage.ts";
 import { DEVICES, MODEL_SIZES, type ModelSize } from "../../job/startOptions.ts";

@@ -11,7 +11,8 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Arm, presetOfArm, setWith, slugOf, withSettings, type Word } from "../arms/arms.ts";
+import { type Arm, presetOfArm, setWith, slugOf, withSettings, type Word } from "../../job/arms.ts";
+import { withFiles } from "../../node/commandLine.ts";
 import type { Job } from "../arms/job.ts";
 import { openGiven } from "../../node/flags.ts";
 import { UsageError } from "../../job/usage.ts";
@@ -84,7 +85,7 @@ function warmStarts(options: AblateOptions, seeds: readonly number[]): Job[] {
   const plain: Arm = { label: "warm start", slug: "warm", method: "grpo_token", settings: {} };
   return seeds.flatMap((seed) =>
     options.envs.map((env): Job => {
-      const preset = sized(options, presetOfArm(plain, baseOf(options, env, seed)));
+      const preset = sized(options, presetOfArm(plain, baseOf(options, env, seed), withFiles));
       return { path: warmPath(options, env, seed), preset, device: options.device };
     }),
   );
@@ -94,7 +95,7 @@ const warmPath = (options: AblateOptions, env: Word, seed: number): string =>
   join(folderOf(options), "warm", env.slug, `seed${seed}`);
 
 function cellOf(options: AblateOptions, env: Word, arm: Arm, seed: number, path: string): Cell {
-  const preset = sized(options, presetOfArm(arm, baseOf(options, env, seed)));
+  const preset = sized(options, presetOfArm(arm, baseOf(options, env, seed), withFiles));
   const from = warmPath(options, env, seed);
   return { env: env.label, arm: arm.label, seed, path, preset, from, device: options.device };
 }

@@ -11,7 +11,8 @@
  * environment separately; the first of equals wins. If a chosen number is the smallest or the largest of its grid, a
  * better one may lie outside, and the report says so.
  */
-import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../arms/arms.ts";
+import { type Arm, presetOfArm, settingsIn, showSettings, withSettings } from "../../job/arms.ts";
+import { withFiles } from "../../node/commandLine.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
 import { areaUnder, type Point } from "./points.ts";
@@ -64,7 +65,7 @@ export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOpt
   const has = (arm: Arm, { key, values }: Knob): boolean => {
     if (Object.hasOwn(arm.settings, key)) return false;
     try {
-      presetOfArm(withSettings(arm, { [key]: values[0]! }), base);
+      presetOfArm(withSettings(arm, { [key]: values[0]! }), base, withFiles);
       had.add(key);
       return true;
     } catch (error) {
@@ -92,7 +93,8 @@ export function trialsOf(arms: readonly Arm[], tune: TuneOptions, base: StartOpt
         `"${poor[0].label}=SETTING=VALUE|VALUE" with ${most} combinations`,
     );
   }
-  for (const [arm, all] of trials) for (const settings of all) presetOfArm(withSettings(arm, settings), base);
+  for (const [arm, all] of trials)
+    for (const settings of all) presetOfArm(withSettings(arm, settings), base, withFiles);
   return trials;
 }
 

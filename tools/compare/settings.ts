@@ -10,7 +10,8 @@
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Arm, parseArms, presetOfArm } from "../arms/arms.ts";
+import { type Arm, parseArms, presetOfArm } from "../../job/arms.ts";
+import { withFiles } from "../../node/commandLine.ts";
 import type { Job } from "../arms/job.ts";
 import { environmentSettings } from "../../job/environments.ts";
 import { UsageError } from "../../job/usage.ts";
@@ -48,7 +49,7 @@ export function comparisonOf(path: string, options: StartOptions): Comparison {
     // A warm start has no method: its folder names plain GRPO, whatever the agents are.
     warm: { path: warmPath, preset: presetFor({ ...base, method: "grpo_token" }), device },
     arms: chosen.map((arm) => {
-      return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base), from: warmPath, device };
+      return { arm, path: join(path, arm.slug), preset: presetOfArm(arm, base, withFiles), from: warmPath, device };
     }),
   };
 }

@@ -2,16 +2,16 @@
  * Arms of a comparison: from a word to a run's settings; what is wrong is one line that names the arm. And what is no
  * RL runs as arms do.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseArms, parseWords, presetOfArm } from "../../tools/arms/arms.ts";
+import { parseArms, parseWords, presetOfArm } from "../../job/arms.ts";
 import { createDisplay } from "../../tools/display/display.ts";
 import { Experiment } from "../../job/experiment.ts";
 import { definedOf } from "../support/mainJob.ts";
 import { UsageError } from "../../job/usage.ts";
-import { parseStart } from "../../node/commandLine.ts";
+import { parseStart, withFiles } from "../../node/commandLine.ts";
 import { type StartOptions } from "../../job/startOptions.ts";
 import type { Preset } from "../../job/preset.ts";
 import { presetFor } from "../../job/presets.ts";
@@ -20,6 +20,9 @@ import { Run } from "../../job/run.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { Template } from "../../rl/episode/template.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-arms-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** In the terminal, where nothing else is said. */
 const base = (...args: string[]): StartOptions => ({ env: "terminal", ...definedOf(parseStart(args) as StartOptions) });
@@ -89,6 +92,16 @@ describe("a list of arms", () => {
     expect(arm!.trainTasks).toEqual({ levels: [1, 1] });
   });
 
+  test("an arm may be a file of TRL's GRPOConfig, where there are files", () => {
+    const path = join(folder, "trl.json");
+    writeFileSync(path, '{ "num_generations": 4, "epsilon": 0.3 }');
+    const [arm] = parseArms(`trl=grpo[grpo-config=${path}]`);
+    expect(presetOfArm(arm!, base(), withFiles).rl).toMatchObject({ groupSize: 4 });
+    expect(() => presetOfArm({ ...arm!, settings: { "grpo-config": "none.json" } }, base(), withFiles)).toThrow(
+      "arm trl: --grpo-config: none.json: ENOENT",
+    );
+  });
+
   test.each([
     ["grpo,grppo", 'arm grppo: --method: unknown name "grppo"; did you mean "grpo"?'],
     [
@@ -100,8 +113,8 @@ describe("a list of arms", () => {
     ["a=echo[sft.lr=1]", "arm a: sft.lr belongs to the warm start, which all arms share"],
     ["a=echo[env.levels=1]", "arm a: env.levels belongs to the tasks that all arms are evaluated on; train.… changes"],
     ["a=echo[train.sise=2]", "arm a: --set train: terminal: unknown option 'sise'; did you mean 'size'?"],
-    ["a=echo[expert-prefix=2]", "arm a: "],
-    ["echo[lambda]", "arm echo[lambda]: "],
+    ["a=echo[expert-prefix=2]", 'arm a: --expert-prefix: expected no value, got "2"'],
+    ["echo[lambda]", "arm echo[lambda]: --lambda: expected a value"],
     ["echo[lambda=.2", "--arms: the brackets do not match"],
     ["echo]", "--arms: the brackets do not match"],
     ["grpo,,echo", '--arms: expected [NAME=]METHOD[SETTING,…] with commas between them, got ""'],
@@ -142,13 +155,9 @@ describe("a list of arms", () => {
 });
 
 describe("what RL is measured against", () => {
-  const folder = mkdtempSync(join(tmpdir(), "worldgrad-arms-"));
   let device: Device;
   beforeAll(async () => void (device = await makeDevice("wasm")));
-  afterAll(() => {
-    device.dispose();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  afterAll(() => device.dispose());
   const quiet = createDisplay({ stream: { write: () => true }, isTTY: false });
   const presetWith = (text: string): Preset => {
     const [preset] = presetsOf(text, "--quick", "--env", "calculator", "--set", "sft.steps=20", "--set", "rl.lr=3e-3");

@@ -10,12 +10,11 @@
  * A setting is a flag of `npm start` without its dashes, or PART.OPTION as `--set` takes it. An arm cannot set what all
  * arms have in common: the warm start and the tasks of the evaluation.
  */
-import { nearest } from "../../engine/options.ts";
-import { UsageError } from "../../job/usage.ts";
-import { parseStart } from "../../node/commandLine.ts";
-import { type StartOptions } from "../../job/startOptions.ts";
-import type { Preset } from "../../job/preset.ts";
-import { presetFor } from "../../job/presets.ts";
+import { nearest } from "../engine/options.ts";
+import type { Preset } from "./preset.ts";
+import { presetFor } from "./presets.ts";
+import { type Said, START_FLAGS, type StartOptions, startOptions } from "./startOptions.ts";
+import { UsageError } from "./usage.ts";
 
 export interface Arm {
   /** What people read: its name or, without one, the word itself. */
@@ -55,7 +54,8 @@ const FLAGS = [
   "predict",
   "workers",
   "max-staleness",
-] as const;
+] as const satisfies readonly (keyof typeof START_FLAGS)[];
+type Flag = (typeof FLAGS)[number];
 
 /** Parts of `--set` that an arm may not set, with the reason. */
 const SHARED: Readonly<Record<string, string>> = {
@@ -87,19 +87,35 @@ function checkKey(label: string, key: string): void {
 
 /**
  * The settings of a run of this arm: its own on top of `base`.
+ * @param withFiles puts the content of a file in the place of its path, where there are files
  * @throws UsageError in one line that names the arm
  */
-export function presetOfArm({ label, method, settings }: Arm, base: StartOptions): Preset {
+export function presetOfArm(
+  { label, method, settings }: Arm,
+  base: StartOptions,
+  withFiles: (said: Said) => Said = (said) => said,
+): Preset {
   try {
     const flags = Object.entries(settings).filter(([key]) => !key.includes("."));
-    const args = flags.map(([flag, value]) => (value === undefined ? `--${flag}` : `--${flag}=${value}`));
-    const parsed = parseStart(args) as StartOptions & Readonly<Record<string, unknown>>;
-    const said = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
-    return presetFor({ ...base, ...said, method, set: setWith(base.set ?? [], settings) });
+    const values = Object.fromEntries(flags.map(([flag, value]) => [flag, valueOf(flag as Flag, value)]));
+    const parsed = startOptions(withFiles(values)) as StartOptions & Readonly<Record<string, unknown>>;
+    const own = Object.fromEntries(flags.map(([flag]) => [camel(flag), parsed[camel(flag)]]));
+    return presetFor({ ...base, ...own, method, set: setWith(base.set ?? [], settings) });
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     throw new UsageError(`arm ${label}: ${error.message}`);
   }
+}
+
+/** What a flag of an arm says. @throws UsageError if its value is missing, or if it has none */
+function valueOf(flag: Flag, value: string | undefined): string | true {
+  const { type } = START_FLAGS[flag];
+  if (type === "string") {
+    if (value === undefined) throw new UsageError(`--${flag}: expected a value`);
+    return value;
+  }
+  if (value !== undefined) throw new UsageError(`--${flag}: expected no value, got "${value}"`);
+  return true;
 }
 
 /** The `--set` entries with these settings, which replace entries of the same name. */
