@@ -37,8 +37,7 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
     task.input,
     tasks.map((text) => [text, text] as const),
   );
-  const strips = ways.map(() => new TokenStrip());
-  const columns = ways.map(() => element("div", { class: "way" }));
+  const columns = ways.map(() => new WayColumn());
   slider.addEventListener("input", show);
   host.append(
     element(
@@ -47,36 +46,51 @@ export function mountWays(host: HTMLElement, ways: readonly Way[], warmSteps: nu
       task.field,
       element("label", { class: "field" }, element("span", {}, "RL step"), slider, place),
     ),
-    choice("colour by", MODES, "surprise", (mode) => strips.forEach((strip) => strip.colour(mode))),
-    element("div", { class: "ways" }, ...columns),
+    choice("colour by", MODES, "surprise", (mode) => columns.forEach((column) => column.colour(mode))),
+    element("div", { class: "ways" }, ...columns.map(({ view }) => view)),
   );
-  for (const strip of strips) strip.colour("surprise");
   show();
 
   function show(): void {
     const step = steps[Number(slider.value)]!;
     place.textContent = String(step - warmSteps);
     ways.forEach(({ label, transcripts }, i) => {
-      const strip = strips[i]!;
       const handle = latest(
         transcripts.filter((t) => t.task === task.input.value),
         step,
       );
-      if (handle === undefined)
-        return columns[i]!.replaceChildren(
-          element("h3", {}, label),
-          element("p", { class: "muted" }, "not written down"),
-        );
-      const transcript = handle.open();
-      const when =
-        handle.step === step ? "" : element("span", { class: "muted" }, ` at RL step ${handle.step - warmSteps}`);
-      columns[i]!.replaceChildren(
-        element("h3", {}, label, " ", outcomeMark(handle.success), when),
-        expectations(transcript),
-        strip.view,
-      );
-      strip.show(transcript);
+      if (handle === undefined) return columns[i]!.showNone(label);
+      const when = handle.step === step ? "" : ` at RL step ${handle.step - warmSteps}`;
+      columns[i]!.show(label, handle.open(), when);
     });
+  }
+}
+
+/** An agent's way through a task: whether it was solved, what was expected and what came, and all tokens. */
+export class WayColumn {
+  readonly view: HTMLElement = element("div", { class: "way" });
+  readonly #strip = new TokenStrip();
+
+  constructor() {
+    this.colour("surprise");
+  }
+
+  colour(mode: ColourMode): void {
+    this.#strip.colour(mode);
+  }
+
+  /** @param when a remark behind the outcome, in small letters */
+  show(label: string, transcript: Transcript, when: string): void {
+    this.view.replaceChildren(
+      element("h3", {}, label, " ", outcomeMark(transcript.success), element("span", { class: "muted" }, when)),
+      expectations(transcript),
+      this.#strip.view,
+    );
+    this.#strip.show(transcript);
+  }
+
+  showNone(label: string): void {
+    this.view.replaceChildren(element("h3", {}, label), element("p", { class: "muted" }, "not written down"));
   }
 }
 

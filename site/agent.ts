@@ -1,0 +1,64 @@
+/** The worker of one agent: a session that does what the page says, one thing after the other. */
+import { device as makeDevice } from "../engine/index.ts";
+import type { Observer } from "../job/observer.ts";
+import type { FromAgent, ToAgent } from "./messages.ts";
+import { Session, warmUp } from "./session.ts";
+
+/** The part of a worker's global object that is used, typed here because the page's library has the window's. */
+interface Scope {
+  postMessage(message: FromAgent): void;
+  addEventListener(type: "message", listener: (event: { readonly data: ToAgent }) => void): void;
+}
+const scope = globalThis as unknown as Scope;
+const send = (message: FromAgent): void => scope.postMessage(message);
+
+/** Everything that the page asked for, in order. */
+let work: Promise<void> = Promise.resolve();
+let session: Session | null = null;
+
+scope.addEventListener("message", ({ data }) => {
+  // A pause concerns what is under way, so it does not wait for it.
+  if (data.kind === "pause") session?.pause();
+  else
+    work = work.then(() => perform(data)).catch((error: unknown) => send({ kind: "failed", message: textOf(error) }));
+});
+
+async function perform(order: Exclude<ToAgent, { readonly kind: "pause" }>): Promise<void> {
+  if (order.kind === "begin") return begin(order);
+  const own = session;
+  if (own === null) throw new Error("expected begin as the first message");
+  if (order.kind === "goTo") await own.goTo(order.step);
+  else await own.playTo(order.to);
+  rest(own);
+}
+
+async function begin({ preset, device, warm }: Extract<ToAgent, { readonly kind: "begin" }>): Promise<void> {
+  const executor = await makeDevice(device, { threads: 1 });
+  const start = warm ?? (await warmUp(preset, executor, warming, new AbortController().signal))!;
+  session = new Session(preset, start, executor, playing);
+  send({ kind: "ready", executor: executor.description, warm: start });
+  rest(session);
+}
+
+function rest(own: Session): void {
+  const { step, metrics, summary } = own;
+  send({ kind: "rests", step, metrics, ...(summary ? { after: summary.after } : {}) });
+}
+
+const silent: Observer = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
+
+let total = 0;
+const warming: Observer = {
+  ...silent,
+  phase: (_, steps) => void (total = steps),
+  update: (step) => send({ kind: "warming", step, total }),
+};
+
+const playing: Observer = {
+  ...silent,
+  update: (step, metrics) => send({ kind: "step", step, metrics }),
+  evaluation: (step, score) => send({ kind: "evaluation", step, score }),
+  transcript: (record) => send({ kind: "transcript", record }),
+};
+
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,33 @@
+/** What a page and the worker of an agent send each other. Messages travel by structured clone, so NaN stays NaN. */
+import type { Preset } from "../job/preset.ts";
+import type { Evaluation, MetricsRecord, Score, Transcript } from "../job/records.ts";
+import type { WarmStart } from "./session.ts";
+
+export type ToAgent =
+  /** Comes first, once. Without a warm start the agent makes its own. */
+  | { readonly kind: "begin"; readonly preset: Preset; readonly device: "wasm" | "webgpu"; readonly warm?: WarmStart }
+  /** Goes on until `to` RL steps are done; without it, to the end. */
+  | { readonly kind: "play"; readonly to?: number }
+  /** Lets the step that is under way end. */
+  | { readonly kind: "pause" }
+  /** Goes back, or forward, to where `step` RL steps were done. */
+  | { readonly kind: "goTo"; readonly step: number };
+
+export type FromAgent =
+  /** It can play. */
+  | { readonly kind: "ready"; readonly executor: string; readonly warm: WarmStart }
+  /** How far the warm start is, if it makes its own. */
+  | { readonly kind: "warming"; readonly step: number; readonly total: number }
+  /** A step of RL has ended. */
+  | { readonly kind: "step"; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
+  | { readonly kind: "evaluation"; readonly step: number; readonly score: Score }
+  | { readonly kind: "transcript"; readonly record: Transcript }
+  /** It rests, with all that it has written down. `after` is there at the end of the run. */
+  | {
+      readonly kind: "rests";
+      readonly step: number;
+      readonly metrics: readonly MetricsRecord[];
+      readonly after?: Evaluation;
+    }
+  /** It has ended; nothing further comes. */
+  | { readonly kind: "failed"; readonly message: string };
