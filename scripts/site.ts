@@ -1,0 +1,85 @@
+/**
+ * `npm run site`: makes the live page in site/dist, static files that work offline and under any path. With --serve it
+ * also serves them.
+ */
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { device } from "../engine/index.ts";
+import { check } from "../engine/errors.ts";
+import { encodeMetrics, packTranscript } from "../job/records.ts";
+import { UsageError, wholeNumber } from "../job/usage.ts";
+import { parse, report } from "../node/flags.ts";
+import { experimentOf } from "../site/experiment.ts";
+import { warmUp } from "../site/session.ts";
+import type { WarmStartList } from "../site/warmStart.ts";
+import { packageFolder } from "./packageFolder.ts";
+import { makePage, serveFolder } from "./sitePage.ts";
+
+const HELP = `worldgrad: the live page
+
+  npm run site -- [flags]
+
+  --serve             serves site/dist after making it
+  --port N            where (default 8080)
+  --help              this text
+`;
+
+/** The limit in bytes of everything but the warm start's weights, gzipped. */
+const BUDGET = 200 * 1024;
+
+async function main(): Promise<number> {
+  const values = parse(process.argv.slice(2), {
+    serve: { type: "boolean" },
+    port: { type: "string" },
+    help: { type: "boolean" },
+  });
+  if (values["help"]) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const port = wholeNumber("port", (values["port"] as string | undefined) ?? "8080", 0);
+  if (values["port"] !== undefined && !values["serve"]) throw new UsageError("--port is about --serve; add it");
+  const warm = await warmStartFolder();
+  const target = join(packageFolder, "site/dist");
+  const bytes = await makePage(target);
+  cpSync(warm, join(target, "warm"), { recursive: true });
+  console.log(`site/dist: ${(bytes / 1024).toFixed(1)} KB gzipped, without weights (at most ${BUDGET / 1024})`);
+  check(bytes <= BUDGET, () => `site: the page has ${bytes} bytes gzipped, over its budget of ${BUDGET}`);
+  if (!values["serve"]) return 0;
+  const { server, address } = await serveFolder(target, port);
+  console.log(`site: ${address}`);
+  await new Promise((end) => server.once("close", end));
+  return 0;
+}
+
+/** Makes the warm start of the page's own experiment, once for each state of its settings. @returns its folder */
+async function warmStartFolder(): Promise<string> {
+  const { warm: preset } = experimentOf(new URLSearchParams());
+  const hash = createHash("sha256").update(JSON.stringify(preset)).digest("hex").slice(0, 12);
+  const folder = join(packageFolder, ".cache", `site-warm-${hash}`);
+  if (existsSync(folder)) return folder;
+  console.log("site: the warm start is made once, which takes a minute");
+  const on = await device("wasm");
+  const quiet = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
+  const warm = (await warmUp(preset, on, quiet, new AbortController().signal))!;
+  const draft = `${folder}.tmp`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true });
+  for (const [name, bytes] of Object.entries(warm.files)) writeFileSync(join(draft, name), bytes);
+  const list: WarmStartList = {
+    preset,
+    step: warm.step,
+    files: Object.keys(warm.files),
+    metrics: warm.metrics.map(encodeMetrics),
+    transcripts: warm.transcripts.map(packTranscript),
+  };
+  writeFileSync(join(draft, "warm.json"), JSON.stringify(list));
+  renameSync(draft, folder);
+  on.dispose();
+  return folder;
+}
+
+process.exitCode = await main().catch(report);
+process.exit();
