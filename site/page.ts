@@ -54,7 +54,7 @@ class Agent {
   /** All metric lines until now, those of the warm start first. */
   metrics: MetricsRecord[] = [];
   /** How it went about held-out tasks, in the order in which it played them. */
-  readonly ways: Transcript[] = [];
+  ways: Transcript[] = [];
   /** RL steps done. */
   step = 0;
   hasBegun = false;
@@ -105,8 +105,10 @@ class Agent {
   }
 
   #receive(message: FromAgent): void {
-    if (message.kind === "ready") this.isReady = true;
-    else if (message.kind === "step") {
+    if (message.kind === "ready") {
+      this.isReady = true;
+      this.ways = [...message.warm.transcripts];
+    } else if (message.kind === "step") {
       this.step = message.step;
       this.metrics.push({ step: this.warmSteps + message.step - 1, phase: "rl", ...message.metrics });
     } else if (message.kind === "evaluation") {
@@ -119,6 +121,7 @@ class Agent {
       // What it says now counts: it may have gone back.
       this.step = message.step;
       this.metrics = [...message.metrics];
+      this.ways = this.ways.filter((way) => way.step - this.warmSteps <= message.step);
       this.isPlaying = false;
       this.isOver = message.after !== undefined;
     } else if (message.kind === "failed") {
@@ -204,7 +207,7 @@ class LivePage {
       this.#agents.forEach(({ metrics, warmSteps }, i) => {
         for (const chart of this.#charts) chart.show(i, metrics, warmSteps);
       });
-    if (message.kind === "transcript") this.#showWays();
+    if (message.kind === "transcript" || message.kind === "rests") this.#showWays();
   }
 
   /** The newest task that all agents have tried after as many steps. */
