@@ -12,8 +12,9 @@ export interface OtherRow {
   readonly tests: readonly TestName[];
 }
 
-const VECTORS = "tests/rl/vectors.test.ts";
-const PRESETS = "tests/rl/presets.test.ts";
+const VECTORS = "tests/rl/weightVectors.test.ts";
+const OBJECTIVE_TERMS = "tests/rl/objectiveTerms.test.ts";
+const ROLLOUT_ENDS = "tests/rl/rolloutEnds.test.ts";
 const SUPERVISED = "tests/rl/supervised.test.ts";
 const ECHO = "tests/rl/echo.test.ts";
 const HOST = "tests/rl/goldenHost.test.ts";
@@ -75,7 +76,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "energy, entropy, nll, kl of the frozen reference",
       "arXiv 2605.14558",
       [VECTORS, "uniform is no weighting"],
-      [PRESETS, "are what a plain forward pass says"],
+      ["tests/rl/tokenStatistics.test.ts", "are what a plain forward pass says"],
     ),
     top_entropy: row(
       "1 from the (1 − share) quantile of the entropy upwards, 0 below",
@@ -93,19 +94,19 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       SPLIT_AND_FORK,
     ),
     "KL in the reward": row("r̃_t = r_t − β·kl_t on the agent's tokens", "Ziegler et al. 2019, arXiv 1909.08593", [
-      PRESETS,
+      OBJECTIVE_TERMS,
       "a KL in the reward",
     ]),
     "adaptive KL": row(
       "β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon)",
       "arXiv 1909.08593",
       [VECTORS, "the adaptive coefficient"],
-      [PRESETS, "an adaptive coefficient moves"],
+      [OBJECTIVE_TERMS, "an adaptive coefficient moves"],
     ),
     "entropy bonus": row(
       "−coefficient·H, H over the whole vocabulary",
       "Williams & Peng 1991",
-      [PRESETS, "an entropy bonus raises"],
+      [OBJECTIVE_TERMS, "an entropy bonus raises"],
       SPLIT_AND_FORK,
     ),
     "entropy bonus, adaptive": row(
@@ -137,7 +138,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "½·max((v − R)², (clip(v, v_old ± ε) − R)²)",
       "PPO, arXiv 1707.06347",
       ["tests/rl/golden.test.ts", "verl.value_loss_clip0.1"],
-      [PRESETS, "a critic learns returns"],
+      [OBJECTIVE_TERMS, "a critic learns returns"],
     ),
     tis: row(
       "min(π/μ, max), per token or the product over a sequence; normalised by its mean or not",
@@ -160,14 +161,14 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "dynamic sampling, denominators": row(
       "groups without spread do not count in the policy term",
       "DAPO, arXiv 2503.14476",
-      [PRESETS, "groups without spread can be left out"],
+      [OBJECTIVE_TERMS, "groups without spread can be left out"],
     ),
     "truncated rollouts": row(
       "left out of the policy term; in the statistics and the world model",
       "TRL `mask_truncated_completions`",
       [COMPONENTS, "rollouts that ran out of tokens"],
     ),
-    GRPOConfig: row("TRL's field names", "TRL", [PRESETS, "gives an objective"]),
+    GRPOConfig: row("TRL's field names", "TRL", ["tests/rl/grpoConfig.test.ts", "gives an objective"]),
   },
   "Preference and supervised": {
     "dpo, ipo, hinge": row(
@@ -257,9 +258,9 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "who wrote what, in which turn; stop reasons",
       "–",
       [ROLLOUT, "the columns"],
-      [ROLLOUT, "completed"],
-      [ROLLOUT, "max_turns"],
-      [ROLLOUT, "context_overflow"],
+      [ROLLOUT_ENDS, "completed"],
+      [ROLLOUT_ENDS, "max_turns"],
+      [ROLLOUT_ENDS, "context_overflow"],
     ),
     "recorded log-probabilities": row(
       "at the sampling temperature, over the full vocabulary; truncation never enters",
@@ -270,8 +271,8 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "failing environments": row(
       "an environment that throws or takes too long masks its own episode",
       "–",
-      [ROLLOUT, "tool_error"],
-      [ROLLOUT, "timeout"],
+      [ROLLOUT_ENDS, "tool_error"],
+      [ROLLOUT_ENDS, "timeout"],
     ),
     "strict templates": row(
       "no action between the tags: `parse_error`, and the environment hears nothing",
@@ -295,9 +296,9 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       ["tests/rl/thoughts.test.ts", "ActFocus weighs thoughts by α"],
       ["tests/rl/thoughts.test.ts", "ActFocus with α = 0"],
     ),
-    "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT, "an empty answer"]),
+    "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT_ENDS, "an empty answer"]),
     "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [
-      PRESETS,
+      OBJECTIVE_TERMS,
       "ReMax plays each task once more",
     ]),
     "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),
