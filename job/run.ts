@@ -1,6 +1,6 @@
 /**
- * A run of the main job: warm start, evaluation, RL, evaluation. It can be stopped after any step and continued from its
- * last checkpoint, bitwise as if it had never stopped (times excepted).
+ * A run of the main job: warm start, evaluation, RL, evaluation. It can be stopped after any step and continued from
+ * its last checkpoint, bitwise as if it had never stopped (times excepted).
  */
 import { type Device, treeLeaves } from "../engine/index.ts";
 import { fail } from "../engine/errors.ts";

@@ -27,8 +27,8 @@ const HELP = `worldgrad: the live page
 `;
 
 /**
- * The limit in bytes of everything but the warm start's weights, gzipped. Wanted are 200 KB: a page loads every world, and
- * both executors count although it loads one.
+ * The limit in bytes of everything but the warm start's weights, gzipped. Wanted are 200 KB: a page loads every world,
+ * and both executors count although it loads one.
  */
 const BUDGET = 238 * 1024;
 

@@ -317,7 +317,8 @@ test("the schedule follows the adapter; `probeWebgpu` does not take a software a
   const named = (changes: object): GpuAdapter => ({
     info: { ...info, ...changes },
     limits: real.limits,
-    requestDevice: (descriptor) => real.requestDevice(descriptor),
+    // An adapter gives one device, so each needs an adapter of its own.
+    requestDevice: async (descriptor) => (await openAdapter()).requestDevice(descriptor),
   });
   const scheduleOf = async (adapter: GpuAdapter): Promise<string[]> => {
     const made = await createWebgpuBackend({ adapter });

@@ -1,6 +1,6 @@
 /**
- * Every line has at most 120 columns and is laid out by prettier, except for tables of data that are easier to read than
- * what prettier prints.
+ * Every line has at most 120 columns and is laid out by prettier, except for tables of data that are easier to read
+ * than what prettier prints.
  */
 import { describe, expect, it } from "vitest";
 import { projectFiles, readSource } from "./sources.ts";

@@ -131,7 +131,7 @@ describe("without rewards", () => {
       };
       return (await reportsOf(trainSft(options))).map(({ metrics }) => metrics["loss"]!);
     };
-    const { logProbs } = await score(endingModel(device), [rowOf(t)], { padId: toyTemplate.padId });
+    const { logProbs } = await score(endingModel(device), [rowOf(t)], { padId: toyTemplate.padId, scored: () => true });
     const lp = [...logProbs[0]!].slice(1);
     const mean = (of: (x: number) => number): number => lp.reduce((sum, x) => sum + of(x), 0) / 3;
     const [asSft, asDft] = [await losses("sft"), await losses("dft")];
