@@ -40,7 +40,6 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "unit",
-          isolate: false,
           globalSetup: "tests/support/programs.ts",
           include: ["tests/**/*.test.ts"],
           exclude: ["tests/browser/**", ...(adapter.name === "off" ? needsGpu : [])],

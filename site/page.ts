@@ -160,7 +160,6 @@ class LivePage {
     this.#one.addEventListener("click", () => this.#agents.forEach((agent) => agent.play(this.#step() + 1)));
     this.#reset.addEventListener("click", () => this.#goTo(0));
     this.#place.addEventListener("change", () => this.#goTo(Number(this.#place.value)));
-    void this.#begin();
   }
 
   /** The RL steps that all agents have done. */
@@ -169,7 +168,7 @@ class LivePage {
   }
 
   /** Fetches the warm start; where there is none for these settings, the first agent makes it for all. */
-  async #begin(): Promise<void> {
+  async begin(): Promise<void> {
     say("Loading the warm start …");
     const warm = await loadWarmStart(this.#experiment.warm);
     for (const agent of warm ? this.#agents : this.#agents.slice(0, 1)) agent.begin(this.#device(), warm);
@@ -248,8 +247,11 @@ function successIn(metrics: readonly MetricsRecord[]): string {
   return typeof success === "number" ? `solves ${formatAs("percent", success)}` : "not tried yet";
 }
 
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 try {
-  new LivePage(experimentOf(new URLSearchParams(location.search)));
+  const page = new LivePage(experimentOf(new URLSearchParams(location.search)));
+  page.begin().catch((error: unknown) => say(textOf(error)));
 } catch (error) {
-  say(error instanceof Error ? error.message : String(error));
+  say(textOf(error));
 }
