@@ -68,7 +68,11 @@ export function moodyWorkers(options: MoodyOptions): { readonly workers: Rollout
   const start = (_: number, __: unknown, events: WorkerEvents): ReturnType<RolloutWorkers["start"]> => {
     log.started++;
     let [version, newest, isOver] = [-1, -1, false];
-    const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, rng.int(slowest + 1)));
+    // One pause in ten is ten times as long, so that others overtake it on a fast machine, too.
+    const pause = (): Promise<void> => {
+      const ms = rng.int(slowest + 1) * (rng.uniform() < 0.1 ? 10 : 1);
+      return new Promise((resolve) => setTimeout(resolve, ms));
+    };
     const play = async (job: Job): Promise<void> => {
       const pinned = job.pinned ? version : undefined;
       const versions: number[] = [];
