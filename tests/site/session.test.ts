@@ -83,6 +83,20 @@ describe("a session", () => {
     expectWhole(session);
   });
 
+  test("what a method remembers goes back, too: a replay buffer, an adaptive KL, the reference", async () => {
+    const words = { quick: true, steps: "4", method: "grpo_token+echo", kl: "0.05", "kl-target": "0.01", replay: "1" };
+    const own = presetFor(startOptions({ ...words, "importance-correction": "tis" }));
+    const session = new Session(own, warm, device, quiet);
+    await session.playTo();
+    const lines = timeless(session.metrics);
+    expect(session.metrics.at(-2)!["kl"]).toBeGreaterThan(0);
+    for (const step of [1, 3, 0]) {
+      await session.goTo(step);
+      await session.playTo();
+      expect(timeless(session.metrics)).toEqual(lines);
+    }
+  });
+
   test("plays one thing at a time", async () => {
     const session = new Session(preset, warm, device, quiet);
     const playing = session.playTo(1);

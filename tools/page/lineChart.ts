@@ -1,0 +1,88 @@
+/** A chart with a line for each agent, against its RL steps. Drawn by uPlot. Runs in the browser. */
+import uPlot from "uplot";
+import { formatAs, type NumberFormat } from "../figures/format.ts";
+import { chartCard, lastOf, stepWithKeys } from "./charts.ts";
+import { element } from "./dom.ts";
+import { axisSeries, lineColour, lineFrame, lineStyle } from "./lines.ts";
+
+export interface LineChartInfo {
+  readonly title: string;
+  readonly about: string;
+  readonly format: NumberFormat;
+}
+
+/** The values of an agent by RL step; null where there is none. */
+export type Line = readonly (readonly [step: number, value: number | null])[];
+
+export class LineChart {
+  readonly card: HTMLElement;
+  readonly #chart: LineChartInfo;
+  readonly #names: readonly string[];
+  readonly #host: HTMLElement;
+  #lines: readonly Line[] = [];
+  #plot: uPlot | null = null;
+
+  /** @param names of the agents, in the order of their colours */
+  constructor(chart: LineChartInfo, names: readonly string[]) {
+    this.#chart = chart;
+    this.#names = names;
+    this.#host = element("div", { class: "plot", tabindex: 0, role: "img", "aria-label": chart.title });
+    stepWithKeys(this.#host, () => this.#plot);
+    this.card = chartCard(chart, this.#host);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
+    // The first time it is told is when the chart gets its place on the page.
+    new ResizeObserver(() => {
+      if (this.#plot?.width !== this.#width()) this.#draw();
+    }).observe(this.#host);
+  }
+
+  /** Shows these lines, one for each name, in the place of what was there. */
+  show(lines: readonly Line[]): void {
+    this.#lines = lines;
+    if (this.#plot === null) this.#draw();
+    else this.#plot.setData(this.#columns());
+    this.#host.setAttribute("aria-label", this.#summary());
+  }
+
+  #width(): number {
+    return Math.floor(this.#host.clientWidth);
+  }
+
+  /** Draws in the present colours and width; without a width the chart is not on the page yet. */
+  #draw(): void {
+    const width = this.#width();
+    this.#plot?.destroy();
+    this.#plot = width < 50 ? null : new uPlot(this.#options(width), this.#columns(), this.#host);
+  }
+
+  #columns(): uPlot.AlignedData {
+    const lines = this.#names.map((_, i) => new Map(this.#lines[i]));
+    const steps = [...new Set(lines.flatMap((line) => [...line.keys()]))].toSorted((a, b) => a - b);
+    return [steps, ...lines.map((line) => steps.map((step) => line.get(step) ?? null))];
+  }
+
+  #options(width: number): uPlot.Options {
+    const read: uPlot.Series.Value = (plot, _value, series, at) => {
+      const values = plot.data[series] ?? [];
+      return this.#text(lastOf(values, at ?? values.length - 1));
+    };
+    return {
+      ...lineFrame(this.#chart, width, "steps"),
+      series: [axisSeries("RL steps"), ...this.#names.map((label, i) => ({ ...lineStyle(i), label, value: read }))],
+      legend: { live: true, markers: { fill: (_plot, i) => lineColour(i - 1) } },
+    };
+  }
+
+  #text(value: number | null): string {
+    return value === null ? "–" : formatAs(this.#chart.format, value);
+  }
+
+  /** The newest values in words, for those who cannot see the drawing. */
+  #summary(): string {
+    const newest = this.#names.map((name, i) => {
+      const value = this.#lines[i]?.findLast(([, y]) => y !== null)?.[1] ?? null;
+      return `${name} ${this.#text(value)}`;
+    });
+    return `${this.#chart.title}. At the end: ${newest.join("; ")}`;
+  }
+}
