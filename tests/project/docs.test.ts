@@ -16,7 +16,7 @@ import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PAGES = projectFiles().filter((path) => /^((README|DEVELOPERS|docs\/[\w-]+)\.md|llms\.txt)$/.test(path));
 /** Made by commands that the pages tell of; not in the repository. */
-const MADE = /^(runs|dist|\.cache|node_modules)(\/|$)/;
+const MADE = /^(runs|dist|site\/dist|\.cache|node_modules)(\/|$)/;
 
 const linesOf = (path: string): number => readSource(path).split("\n").length - 1;
 const withoutFences = (text: string): string => text.replace(/^```.*?^```$/gms, "");
