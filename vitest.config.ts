@@ -40,6 +40,9 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "unit",
+          // Two processes for all files: each file would else load the engine anew.
+          isolate: false,
+          setupFiles: "tests/support/noDefaultDevice.ts",
           globalSetup: "tests/support/programs.ts",
           include: ["tests/**/*.test.ts"],
           exclude: ["tests/browser/**", ...(adapter.name === "off" ? needsGpu : [])],
