@@ -13,6 +13,7 @@ import type { PredictionOptions } from "../rl/tasks/predictions.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../rl/tasks/pools.ts";
 import { ReplayBuffer, type ReplayOptions } from "../rl/tasks/replay.ts";
+import type { Memory } from "../rl/worker/index.ts";
 import { Exploration } from "../rl/tasks/exploration.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { UsageError } from "./usage.ts";
@@ -138,12 +139,6 @@ export interface DataSource {
   readonly env: EnvironmentSpec;
   readonly envOptions: EnvironmentOptions;
   readonly seed: number;
-}
-
-/** A part of a run whose state has to be in its checkpoints. */
-export interface Memory {
-  state(): unknown;
-  restore(state: unknown): void;
 }
 
 /** The options of `trainRl`, and by name those of them that have a memory. @throws if a number is out of range */

@@ -13,12 +13,12 @@ const MAX_LINES_OF: Readonly<Record<string, number>> = { "grpo.ts": 200 };
 
 const folder = join(packageFolder, "examples");
 const failures: string[] = [];
-for (const name of readdirSync(folder)) {
+for (const { name } of readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile())) {
   const source = readFileSync(join(folder, name), "utf8");
   const lines = source.split("\n").length - 1;
   const most = MAX_LINES_OF[name] ?? MAX_LINES;
   if (lines > most) failures.push(`${name} has ${lines} lines, expected at most ${most}`);
-  if (!name.endsWith(".ts")) continue; // tests/browser runs the page
+  if (!name.endsWith(".ts")) continue; // tests/browser runs the page, and those in embed/
   console.log(`\n--- examples/${name}`);
   const start = performance.now();
   const { status, stdout } = spawnSync("npx", ["tsx", join(folder, name)], {

@@ -93,6 +93,7 @@ describe("programs in the pages", () => {
     "worldgrad/nn": "nn/index.ts",
     "worldgrad/environments": "environments/index.ts",
     "worldgrad/rl": "rl/index.ts",
+    "worldgrad/worker": "rl/worker/index.ts",
     "worldgrad/fast-check": "fastCheck.ts",
     "worldgrad/methods": "methods.ts",
   };

@@ -22,6 +22,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/async": 840,
   "rl/preferences": 1340,
   "rl/interop": 370,
+  "rl/worker": 440,
   job: 2830,
   node: 960,
   cli: 210,
