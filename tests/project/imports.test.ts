@@ -20,7 +20,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: ["engine", "nn", "environments", "rl", "job", "node", "tools"],
   site: ["engine", "rl", "job", "tools"],
   examples: ["index.ts", "node"],
-  learn: ["index.ts"],
+  // Chapters of the book also look inside.
+  learn: ["index.ts", "kernels", "engine", "nn", "environments", "rl", "job", "tools"],
 };
 /** The rooms of rl/, each with those that it may import; a later one is above. */
 const ROOMS: Record<string, readonly string[]> = {

@@ -1,0 +1,226 @@
+/**
+ * The form of the book's chapters (`learn/NN-name.ts`): a program whose block comments are its text.
+ *
+ * A block comment at column 0 is prose (Markdown) if an empty line follows it or if it stands first in the file; one
+ * directly above a declaration belongs to the code. `## Heading` begins a section: prose, then the code until the next
+ * heading. The exercises of a chapter are read by `exercises.ts`.
+ */
+
+/** Prose and the code that follows it. */
+export interface Section {
+  /** Without `## `; of the first section the chapter's title, without `# ` and its number. */
+  readonly heading: string;
+  /** Markdown without the heading. The first section's begins with the chapter's promise. */
+  readonly prose: string;
+  /** A live cell of the page, without empty lines around it; "" if the section has none. */
+  readonly code: string;
+  /** The line of the heading in the file, from 1. */
+  readonly firstLine: number;
+  /** The line of the first line of `code`; 0 if there is none. */
+  readonly codeLine: number;
+}
+
+/** Lines of the program that "Break it" replaces. */
+export interface Change {
+  readonly before: readonly string[];
+  readonly after: readonly string[];
+}
+
+export interface Chapter {
+  readonly path: string;
+  readonly number: number;
+  readonly title: string;
+  /** What the reader will understand: one paragraph of Markdown. */
+  readonly promise: string;
+  readonly sections: readonly Section[];
+  /** What "Break it" changes; `broken` applies it. */
+  readonly changes: readonly Change[];
+  readonly source: string;
+}
+
+/** A chapter or an exercise file that is not in the form of the book. The message begins with FILE:LINE. */
+export class FormError extends Error {
+  override readonly name = "FormError";
+}
+
+/** @throws FormError with the place in front */
+export function fail(path: string, line: number, message: string): never {
+  throw new FormError(`${path}:${line}: ${message}`);
+}
+
+const MAX_LINES = 250;
+const MAX_COLUMNS = 120;
+/** The headings at the end of each chapter, in this order. */
+export const LAST_HEADINGS: readonly string[] = ["Break it", "Simplifications so far", "In the library", "Exercises"];
+const PROMISE = "**What you will understand:**";
+
+/** A line of Markdown with its place in the file. */
+interface Line {
+  readonly text: string;
+  readonly at: number;
+}
+
+/** A comment that is prose, or code between two of them. */
+interface Part {
+  readonly kind: "prose" | "code";
+  readonly lines: Line[];
+}
+
+/**
+ * @param path of the file, such as `learn/01-tape.ts`; its number is compared with the title's
+ * @throws FormError if an obligatory part is missing or anything else breaks the form
+ */
+export function parseChapter(source: string, path: string): Chapter {
+  const lines = source.trimEnd().split("\n");
+  if (lines.length > MAX_LINES)
+    fail(path, MAX_LINES + 1, `a chapter has at most ${MAX_LINES} lines, got ${lines.length}`);
+  lines.forEach((line, i) => {
+    const columns = [...line].length;
+    if (columns > MAX_COLUMNS) fail(path, i + 1, `a line has at most ${MAX_COLUMNS} columns, got ${columns}`);
+  });
+  const { number, title, sections } = sectionsOf(partsOf(lines, path), path);
+  const seen = new Set<string>();
+  for (const { heading, prose, firstLine } of sections) {
+    if (seen.has(heading)) fail(path, firstLine, `the heading "${heading}" stands twice`);
+    seen.add(heading);
+    if (prose === "") fail(path, firstLine, `the section "${heading}" has no text`);
+  }
+  const last = sections.slice(-LAST_HEADINGS.length).map(({ heading }) => heading);
+  LAST_HEADINGS.forEach((heading, i) => {
+    if (!seen.has(heading)) fail(path, lines.length, `the section "${heading}" is missing`);
+    const order = `the last sections must be ${LAST_HEADINGS.join(", ")}, in this order; got ${last.join(", ")}`;
+    if (last[i] !== heading) fail(path, lines.length, order);
+  });
+  const promise = sections[0]!.prose.split(/\n\s*\n/)[0]!;
+  if (!promise.startsWith(PROMISE)) fail(path, 2, `directly below the title must stand "${PROMISE}"`);
+  const changes = changesOf(
+    sections.find(({ heading }) => heading === "Break it")!,
+    path,
+  );
+  const chapter = {
+    path,
+    number,
+    title,
+    promise: promise.slice(PROMISE.length).trim(),
+    sections,
+    changes,
+    source,
+  };
+  broken(chapter); // fails here already if the diff does not fit
+  return chapter;
+}
+
+/** The program with the changes of "Break it". @throws FormError unless each changed block occurs exactly once */
+export function broken({ path, source, sections, changes }: Chapter): string {
+  const { firstLine } = sections.find(({ heading }) => heading === "Break it")!;
+  return changes.reduce((text, { before, after }) => {
+    const parts = `\n${text}\n`.split(`\n${before.join("\n")}\n`);
+    if (parts.length !== 2) {
+      fail(path, firstLine, `the diff wants one place that reads "${before.join("\n")}", found ${parts.length - 1}`);
+    }
+    return parts.join(`\n${after.join("\n")}\n`).slice(1, -1);
+  }, source);
+}
+
+/** Cuts the file into prose and code. */
+function partsOf(lines: readonly string[], path: string): Part[] {
+  if (!lines[0]!.startsWith("/*")) fail(path, 1, "a chapter must begin with a block comment: its title and promise");
+  const parts: Part[] = [];
+  let code: Line[] = [];
+  for (let i = 0; i < lines.length; i++) {
+    const end = lines[i]!.startsWith("/*") ? lines.findIndex((line, k) => k >= i && line.includes("*/")) : -1;
+    const isProse = end >= 0 && (i === 0 || end + 1 >= lines.length || lines[end + 1] === "");
+    if (lines[i]!.startsWith("/*") && end < 0) fail(path, i + 1, "this comment is not closed");
+    if (!isProse) {
+      for (const to = Math.max(i, end); i <= to; i++) code.push({ text: lines[i]!, at: i + 1 });
+      i--;
+      continue;
+    }
+    if (i > 0) parts.push({ kind: "code", lines: code });
+    code = [];
+    const own = lines.slice(i, end + 1).map((line, k) => ({ text: uncommented(line), at: i + k + 1 }));
+    parts.push({ kind: "prose", lines: own });
+    i = end;
+  }
+  return [...parts, { kind: "code", lines: code }];
+}
+
+/** A line of a block comment without what makes it one. */
+export function uncommented(line: string): string {
+  return line
+    .replace(/^\/\*\*? ?/, "")
+    .replace(/\s*\*\/\s*$/, "")
+    .replace(/^ \* ?/, "")
+    .trimEnd();
+}
+
+function sectionsOf(parts: readonly Part[], path: string): { number: number; title: string; sections: Section[] } {
+  const open: { heading: string; firstLine: number; prose: string[]; code: Line[] }[] = [];
+  let [number, title] = [-1, ""];
+  for (const { kind, lines } of parts) {
+    if (kind === "code") {
+      open.at(-1)!.code.push(...lines);
+      continue;
+    }
+    const text = [...lines];
+    while (text[0]?.text === "") text.shift();
+    const first = text[0] ?? lines[0]!;
+    let inFence = false;
+    if (open.length === 0) {
+      const found = /^# (\d+) · (\S.*)$/.exec(first.text);
+      if (found === null) fail(path, first.at, `the title must read "# NUMBER · Title", got "${first.text}"`);
+      [number, title] = [Number(found[1]), found[2]!];
+      const own = /(\d+)-[^/]*$/.exec(path)?.[1];
+      if (Number(own) !== number) fail(path, first.at, `the title has number ${number}, the file ${String(own)}`);
+      open.push({ heading: title, firstLine: first.at, prose: [], code: [] });
+      text.shift();
+    } else if (!/^## \S/.test(first.text)) {
+      fail(path, first.at, `prose must begin with "## Heading", got "${first.text}"`);
+    }
+    for (const { text: line, at } of text) {
+      if (line.startsWith("```")) inFence = !inFence;
+      if (!inFence && /^## \S/.test(line)) open.push({ heading: line.slice(3), firstLine: at, prose: [], code: [] });
+      else open.at(-1)!.prose.push(line);
+    }
+    if (inFence) fail(path, lines.at(-1)!.at, "a ``` of this comment is not closed");
+  }
+  const sections = open.map(({ heading, firstLine, prose, code }): Section => {
+    const from = code.findIndex(({ text }) => text !== "");
+    const text = code.map((line) => line.text).join("\n");
+    return {
+      heading,
+      firstLine,
+      prose: prose.join("\n").trim(),
+      code: from < 0 ? "" : text.replace(/^\n+|\n+$/g, ""),
+      codeLine: from < 0 ? 0 : code[from]!.at,
+    };
+  });
+  return { number, title, sections };
+}
+
+/** The one diff of "Break it". Lines begin with `-`, `+` or, where both have them, a space. */
+function changesOf({ prose, firstLine }: Section, path: string): Change[] {
+  const diffs = [...prose.matchAll(/^```diff\n(.*?)^```$/gms)].map((found) => found[1]!);
+  if (diffs.length !== 1) fail(path, firstLine, `"Break it" must have one \`\`\`diff block, got ${diffs.length}`);
+  const changes: { before: string[]; after: string[] }[] = [];
+  let last = "";
+  for (const line of diffs[0]!.trimEnd().split("\n")) {
+    const sign = line.slice(0, 1);
+    if (line === "") {
+      last = "";
+      continue;
+    }
+    if (!["-", "+", " "].includes(sign))
+      fail(path, firstLine, `a line of a diff begins with -, + or a space: "${line}"`);
+    // A change ends where something is taken away after something was added, and at an empty line.
+    if (last === "" || (last === "+" && sign === "-")) changes.push({ before: [], after: [] });
+    const change = changes.at(-1)!;
+    if (sign !== "+") change.before.push(line.slice(1));
+    if (sign !== "-") change.after.push(line.slice(1));
+    last = sign;
+  }
+  for (const { before, after } of changes) {
+    if (before.length === 0) fail(path, firstLine, `the diff adds "${after.join("\n")}" and does not say where`);
+  }
+  return changes;
+}

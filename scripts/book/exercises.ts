@@ -1,0 +1,101 @@
+/**
+ * The exercises of a chapter (`learn/exercises/NN-name.ts`). For N = 1 and 2 the file exports `exerciseN`, which the
+ * student edits and whose doc comment is the task, `checkN`, which throws if an answer is wrong, `solutionN`, and
+ * `wrongN`, a list of answers that `checkN` must refuse.
+ */
+import { fail, FormError, uncommented } from "./chapter.ts";
+
+export interface Exercise {
+  readonly number: 1 | 2;
+  /** The first line of the task. */
+  readonly title: string;
+  /** The rest of the task, Markdown. */
+  readonly task: string;
+  /** What the student edits: the declaration of `exerciseN` without its comment. */
+  readonly start: string;
+  /** The declarations of the others, without comments. */
+  readonly check: string;
+  readonly solution: string;
+  readonly wrong: string;
+  /** The line of `exerciseN` in the file, from 1. */
+  readonly firstLine: number;
+}
+
+/** Lines `from` (inclusive) to `to` (exclusive) of a file. */
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+const NUMBERS = [1, 2] as const;
+
+/** @throws FormError if an export or a task is missing */
+export function parseExercises(source: string, path: string): Exercise[] {
+  const lines = source.split("\n");
+  return NUMBERS.map((number) => {
+    const text = (name: string): string => {
+      const { from, to } = declarationOf(lines, `${name}${number}`, path);
+      return lines.slice(from, to).join("\n");
+    };
+    const { from } = declarationOf(lines, `exercise${number}`, path);
+    const [title, ...task] = commentAbove(lines, from, path, `exercise${number}`);
+    if (task.join("").trim() === "")
+      fail(path, from + 1, `the comment above exercise${number} must be a title and a task`);
+    return {
+      number,
+      title: title!.replace(/^#+ /, ""),
+      task: task.join("\n").trim(),
+      start: text("exercise"),
+      check: text("check"),
+      solution: text("solution"),
+      wrong: text("wrong"),
+      firstLine: from + 1,
+    };
+  });
+}
+
+/**
+ * The exercise file with the student's answer in place of `exerciseN`. Its `checkN(exerciseN)` then judges the answer.
+ * @param answer a text that declares and exports `exerciseN`
+ */
+export function withAnswer(source: string, path: string, number: Exercise["number"], answer: string): string {
+  const lines = source.split("\n");
+  const { from, to } = declarationOf(lines, `exercise${number}`, path);
+  return [...lines.slice(0, from), answer, ...lines.slice(to)].join("\n");
+}
+
+/** The solution under the name of the exercise: an answer that is accepted. */
+export function solutionAsAnswer({ number, solution }: Exercise): string {
+  return solution.replaceAll(new RegExp(`\\bsolution${number}\\b`, "g"), `exercise${number}`);
+}
+
+/**
+ * Where an export is declared. A declaration ends before the next line that begins at column 0 with anything but a
+ * closing bracket; prettier indents everything inside a declaration.
+ */
+function declarationOf(lines: readonly string[], name: string, path: string): Range {
+  const start = new RegExp(`^export (?:async )?(?:function\\*?|const) ${name}\\b`);
+  const found = lines.flatMap((line, i) => (start.test(line) ? [i] : []));
+  if (found.length !== 1) {
+    fail(
+      path,
+      (found[1] ?? lines.length - 1) + 1,
+      `expected one "export function ${name}" or "export const ${name}", got ${found.length}`,
+    );
+  }
+  const from = found[0]!;
+  const next = lines.findIndex((line, i) => i > from && /^[^\s)\]}]/.test(line));
+  let to = next < 0 ? lines.length : next;
+  while (lines[to - 1] === "") to--;
+  return { from, to };
+}
+
+/** The text of the doc comment that ends directly above a line. */
+function commentAbove(lines: readonly string[], at: number, path: string, name: string): string[] {
+  const from = lines.findLastIndex((line, i) => i < at && line.startsWith("/**"));
+  const to = from < 0 ? -1 : lines.findIndex((line, i) => i >= from && line.includes("*/"));
+  if (to !== at - 1) throw new FormError(`${path}:${at + 1}: ${name} has no doc comment directly above it`);
+  const text = lines.slice(from, at).map(uncommented);
+  while (text[0] === "") text.shift();
+  return text;
+}

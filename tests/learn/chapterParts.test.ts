@@ -1,0 +1,240 @@
+/** scripts/book: what the parser of chapters and exercises finds, and what it refuses, on small texts. */
+import { describe, expect, it } from "vitest";
+import { broken, FormError, parseChapter } from "../../scripts/book/chapter.ts";
+import { parseExercises, solutionAsAnswer, withAnswer } from "../../scripts/book/exercises.ts";
+import { comparable, run } from "../../scripts/book/program.ts";
+
+const PATH = "learn/03-small.ts";
+const CHAPTER = `/**
+ * # 3 · Small things
+ *
+ * **What you will understand:** why small
+ * things are small.
+ *
+ * More text, with a list:
+ *
+ * - one
+ *
+ *       y = 2·x
+ */
+
+const one = 1;
+
+/** Doubles: a doc comment belongs to the code. */
+const twice = (x: number): number => 2 * x;
+
+/* ## Use it
+ *
+ * It is used now. */
+
+// A comment of the code.
+console.log(twice(one));
+console.log("measured", 5);
+
+/**
+ * ## Break it
+ *
+ * Three times:
+ *
+ * \`\`\`diff
+ * -const twice = (x: number): number => 2 * x;
+ * +const twice = (x: number): number => 3 * x;
+ *
+ * -const one = 1;
+ * +// Two now.
+ * +const one = 2;
+ * \`\`\`
+ *
+ * ## Simplifications so far
+ *
+ * - none
+ *
+ * ## In the library
+ *
+ * \`engine/tape.ts\`
+ *
+ * ## Exercises
+ *
+ * 1. One sentence.
+ */
+`;
+
+const replaced = (from: string | RegExp, to: string): string => {
+  const text = CHAPTER.replace(from, to);
+  expect(text).not.toBe(CHAPTER);
+  return text;
+};
+
+describe("a chapter", () => {
+  it("has a title, a promise and sections of prose and code", () => {
+    const { number, title, promise, sections } = parseChapter(CHAPTER, PATH);
+    expect({ number, title, promise }).toEqual({
+      number: 3,
+      title: "Small things",
+      promise: "why small\nthings are small.",
+    });
+    expect(sections.map(({ heading, firstLine, codeLine }) => [heading, firstLine, codeLine])).toEqual([
+      ["Small things", 2, 14],
+      ["Use it", 19, 23],
+      ["Break it", 28, 0],
+      ["Simplifications so far", 41, 0],
+      ["In the library", 45, 0],
+      ["Exercises", 49, 0],
+    ]);
+    expect(sections[0]!.prose).toMatch(/^\*\*What you will understand:\*\* why .*\n\n- one\n\n {6}y = 2·x$/s);
+    expect(sections[0]!.code).toMatch(/^const one = 1;\n\n\/\*\* Doubles.*=> 2 \* x;$/s);
+    expect(sections[1]!.prose).toBe("It is used now.");
+    expect(sections[1]!.code.split("\n")).toHaveLength(3);
+    expect(sections.at(-1)).toMatchObject({ prose: "1. One sentence.", code: "" });
+  });
+
+  it("is broken by its diff, in all places", () => {
+    const chapter = parseChapter(CHAPTER, PATH);
+    expect(chapter.changes).toHaveLength(2);
+    const expected = CHAPTER.replace("\nconst one = 1;", "\n// Two now.\nconst one = 2;").replace(
+      "\nconst twice = (x: number): number => 2",
+      "\nconst twice = (x: number): number => 3",
+    );
+    expect(broken(chapter)).toBe(expected);
+  });
+
+  it("may change the first and the last line, and keep lines between", () => {
+    const text = replaced(
+      / \* -const twice.*? \* ```\n/s,
+      ' *  console.log(twice(one));\n * -console.log("measured", 5);\n * ```\n',
+    );
+    expect(broken(parseChapter(text, PATH))).not.toContain('\nconsole.log("measured"');
+  });
+
+  const long = Array.from({ length: 210 }, (_, i) => `// ${i}`).join("\n");
+  it.each<[string, string, RegExp]>([
+    ["no comment at the start", `const zero = 0;\n${CHAPTER}`, /^learn\/03-small\.ts:1: a chapter must begin/],
+    ["a title without a number", replaced("# 3 · Small", "# Small"), /:2: the title must read/],
+    ["the number of another file", replaced("# 3", "# 4"), /:2: the title has number 4, the file 03/],
+    ["no promise", replaced("What you will understand:", "Here:"), /:2: directly below the title/],
+    ["prose without a heading", replaced("## Use it", "Use it"), /:19: prose must begin with "## Heading"/],
+    ["a heading twice", replaced("## Use it", "## Small things"), /:19: the heading .* twice/],
+    ["a section without text", replaced(" * - none\n *\n", ""), /:41: .*no text/],
+    ["no Exercises", replaced("## Exercises", "## Tasks"), /the section "Exercises" is missing/],
+    [
+      "another order",
+      replaced("## Use it", "## In the library").replace("*\n * ## In the library", "*\n * ## Use"),
+      /order/,
+    ],
+    ["two diffs", replaced(" * ```\n", " * ```\n *\n * ```diff\n * -x\n * ```\n"), /one ```diff block, got 2/],
+    ["no diff", replaced("```diff", "```text"), /one ```diff block, got 0/],
+    ["a diff without a sign", replaced("-const one", "*const one"), /begins with -, \+ or a space/],
+    ["a diff that only adds", replaced("-const one = 1;\n * ", ""), /does not say where/],
+    ["a diff of no line", replaced("-const one = 1;", "-const one = 7;"), /one place .*"const one = 7;", found 0/],
+    ["a diff of two lines", replaced("// A comment of the code.", "const one = 1;"), /found 2/],
+    ["an open fence", replaced("= 2;\n * ```", "= 2;"), /not closed/],
+    ["an open comment", `${CHAPTER}\n/* no end`, /this comment is not closed/],
+    ["too many lines", replaced("const one", `${long}\nconst one`), /:251: .*at most 250 lines/],
+    ["a long line", replaced("// A comment", `// ${"x".repeat(118)}`), /:23: .*at most 120 columns/],
+  ])("is refused with %s", (_, text, message) => {
+    expect(() => parseChapter(text, PATH)).toThrow(FormError);
+    expect(() => parseChapter(text, PATH)).toThrow(message);
+  });
+});
+
+/** Not at the start of a line, where it would be an import of this file to tests/project/sources.ts. */
+const IMPORT = "import";
+const EXERCISES = `/** Two exercises. */
+${IMPORT} { expectClose } from "./expect.ts";
+
+/**
+ * Twice
+ *
+ * Write a function that doubles.
+ */
+export function exercise1(
+  x: number,
+): number {
+  throw new Error(\`write me: \${x}\`);
+}
+
+export function check1(answer: typeof exercise1): void {
+  expectClose(answer(2), 4, "twice 2");
+}
+
+export function solution1(x: number): number {
+  return 2 * x;
+}
+
+export const wrong1 = [
+  (x: number): number => x,
+];
+
+const SIZE = 3;
+
+/** Thrice
+ * Another task. */
+export const exercise2 = (x: number): number => x;
+export const check2 = (answer: typeof exercise2): void =>
+  expectClose(answer(2), SIZE * 2, "thrice");
+/** The right one. */
+export const solution2 = (x: number): number => 3 * x;
+export const wrong2 = [(x: number): number => 2 * x];
+`;
+
+describe("exercises", () => {
+  const path = "learn/exercises/03-small.ts";
+
+  it("are found with their tasks and declarations", () => {
+    const [one, two] = parseExercises(EXERCISES, path);
+    expect(one).toMatchObject({ number: 1, title: "Twice", task: "Write a function that doubles.", firstLine: 9 });
+    expect(one!.start).toMatch(/^export function exercise1\(\n.*\n}$/s);
+    expect(one!.wrong.split("\n")).toHaveLength(3);
+    expect(two).toMatchObject({
+      title: "Thrice",
+      task: "Another task.",
+      start: "export const exercise2 = (x: number): number => x;",
+      solution: "export const solution2 = (x: number): number => 3 * x;",
+    });
+    expect(two!.check.split("\n")).toHaveLength(2);
+  });
+
+  it("judge an answer that takes the start's place", async () => {
+    const [one, two] = parseExercises(EXERCISES, path);
+    const judged = (number: 1 | 2, answer: string): string =>
+      `${withAnswer(EXERCISES, path, number, answer)}\ncheck${number}(exercise${number});\nconsole.log("accepted");\n`;
+    for (const exercise of [one!, two!]) {
+      const right = await run(judged(exercise.number, solutionAsAnswer(exercise)), path);
+      expect(right).toEqual({ text: "accepted\n", failed: false });
+      expect((await run(judged(exercise.number, exercise.start), path)).failed).toBe(true);
+    }
+    const wrong = await run(judged(1, "export const exercise1 = (x: number) => x + 1;"), path);
+    expect(wrong).toEqual({ text: "Error: twice 2: expected 4, got 3\n", failed: true });
+  });
+
+  it.each<[string, string, string, RegExp]>([
+    ["a missing solution", "function solution1", "function answer1", /expected one "export function solution1"/],
+    ["a declaration twice", "const SIZE = 3;", "export const wrong1 = 3;", /wrong1", got 2/],
+    ["no comment above", "/**\n * Twice", "/**\n * Twice\n */\nconst a = 1;\n/*", /no doc comment/],
+    ["a comment without a task", " * Another task. */", " */", /must be a title and a task/],
+  ])("are refused with %s", (_, from, to, message) => {
+    const text = EXERCISES.replace(from, to);
+    expect(text).not.toBe(EXERCISES);
+    expect(() => parseExercises(text, path)).toThrow(message);
+  });
+});
+
+describe("the output of a program", () => {
+  it("is compared up to the word measured", () => {
+    expect(comparable("a 1\nb measured 5 ms\n")).toBe(comparable("a 1\nb measured 6 ms\n"));
+    expect(comparable("a 1 ms")).not.toBe(comparable("a 2 ms"));
+  });
+
+  it("ends with the error, if there is one, and keeps names that the library has as well", async () => {
+    const text = `${IMPORT} { Tensor as Theirs } from "../index.ts";
+class Tensor {}
+console.log(new Tensor(), Theirs.name);
+await Promise.resolve();
+throw new RangeError("too small");\n`;
+    expect(await run(text, PATH)).toEqual({ text: "Tensor {} Tensor\nRangeError: too small\n", failed: true });
+  });
+
+  it("is none if the program does not compile", async () => {
+    await expect(run("const = 1;", PATH)).rejects.toThrow(/Expected identifier/);
+  });
+});
