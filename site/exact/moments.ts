@@ -1,0 +1,185 @@
+/**
+ * The exact mean and variance of the gradient that a method follows, without a sample.
+ *
+ * A step plays a group of G episodes of each of K tasks. Where `PageMethod.isExact` holds, its gradient is
+ *
+ *     ĝ = 1/(K·G) · Σ_i ( |A_i|·v_±(e_i) + w(e_i) )
+ *
+ * v_+ and v_− are what the library's loss makes of an episode alone with advantage 1 and −1 (the mean over its tokens, the
+ * ratio and the clip are in there), and w what ECHO makes of its answer. A_i depends on the rewards of the group, and
+ * there are three rewards. So it is enough to go through all ways in which G episodes share three rewards, (G+1)(G+2)/2
+ * of them, each with its multinomial probability, and to ask the library's estimator for the advantages. Given its reward,
+ * an episode is independent of all others: with m and C, the mean and the covariance of (v_+, v_−, w) over the episodes
+ * of one reward r, and u_r = Σ over them of their factors a = (A⁺, A⁻, 1),
+ *
+ *     E ĝ   = Σ_r E[u_r]·m_r
+ *     Var ĝ = Var(Σ_r u_r·m_r) + Σ_r E[Σ_{i of r} a_iᵀ C_r a_i]          (the law of total variance, per coordinate)
+ */
+import type { Trajectory } from "../../rl/episode/stream.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { addScores, type Play, rowsOf, tokenGradients } from "./estimate.ts";
+import { EPISODES } from "./policy.ts";
+import { TASKS } from "./task.ts";
+
+/** Mean and variance of each coordinate of a step's gradient, [P] each. */
+export interface Moments {
+  readonly mean: Float64Array;
+  readonly variance: Float64Array;
+  /** The number of steps that they were estimated from; Infinity where they are exact. */
+  readonly samples: number;
+}
+
+/** The rewards that there are, ascending. */
+const REWARDS = [...new Set(EPISODES.map(({ reward }) => reward))].toSorted((a, b) => a - b);
+
+/** (v_+, v_−, w) of each episode, [P] each. */
+type Parts = readonly [up: Float64Array, down: Float64Array, world: Float64Array];
+
+/** What the loss makes of each episode alone, with its advantage at 1, at −1, and of its answer. */
+export function partsOf(objective: Objective, play: Play): Parts[] {
+  const withAdvantage = (a: number): Float64Array[] => {
+    const all = [...EPISODES.keys()];
+    // Each is a step of its own, so that denominators are those of one episode.
+    const rows = all.flatMap((e) => rowsOf(objective, [e], play, [constantLike(play.trajectories[e]!, a)]));
+    const factors = tokenGradients(objective, all, rows, play);
+    return all.map((e, i) => addScores([factors[i]!], [e], play));
+  };
+  const [up, down, world] = [1, -1, 0].map(withAdvantage) as [Float64Array[], Float64Array[], Float64Array[]];
+  return EPISODES.map((_, e) => [minus(up[e]!, world[e]!), minus(down[e]!, world[e]!), world[e]!]);
+}
+
+const constantLike = ({ stream }: Trajectory, value: number): Float64Array =>
+  new Float64Array(stream.ids.length).fill(value);
+const minus = (a: Float64Array, b: Float64Array): Float64Array => a.map((x, k) => x - b[k]!);
+
+/** How many episodes of each reward a group has, in the order of `REWARDS`. */
+type Counts = readonly number[];
+
+/** All ways in which `size` episodes share the rewards from number `from` on. */
+function sharings(size: number, from: number = 0): Counts[] {
+  if (from === REWARDS.length - 1) return [[size]];
+  return Array.from({ length: size + 1 }, (_, n) => n).flatMap((n) =>
+    sharings(size - n, from + 1).map((rest) => [n, ...rest]),
+  );
+}
+
+/** What the estimator makes of a group in which the rewards are shared so. */
+interface GroupFactors {
+  readonly counts: Counts;
+  /** u: Σ of the factors (A⁺, A⁻, 1) over the episodes of each reward. */
+  readonly sums: readonly (readonly number[])[];
+  /** Σ a·aᵀ over the episodes of each reward, by part and part. */
+  readonly squares: readonly (readonly (readonly number[])[])[];
+}
+
+function factorsOf({ advantage }: Objective, play: Play, counts: Counts): GroupFactors {
+  const rewardOf = counts.flatMap((n, r) => Array.from({ length: n }, () => r));
+  const group = rewardOf.map((r) => play.trajectories[EPISODES.findIndex(({ reward }) => reward === REWARDS[r])]!);
+  const { perToken } = advantage.estimate(group);
+  const sums = REWARDS.map(() => [0, 0, 0]);
+  const squares = REWARDS.map(() => [0, 1, 2].map(() => [0, 0, 0]));
+  rewardOf.forEach((r, i) => {
+    const a = perToken[i]![1]!; // the first word after the prompt is the agent's; all of its words have the same
+    const factors = [Math.max(a, 0), Math.max(-a, 0), 1];
+    factors.forEach((x, f) => {
+      sums[r]![f]! += x;
+      factors.forEach((y, h) => (squares[r]![f]![h]! += x * y));
+    });
+  });
+  return { counts, sums, squares };
+}
+
+/** Mean [P] of each part and covariance [P] of each two, coordinate by coordinate, over the episodes of one reward. */
+interface ClassMoments {
+  readonly probability: number;
+  readonly means: readonly Float64Array[];
+  readonly covariances: readonly (readonly Float64Array[])[];
+}
+
+function classMoments(parts: readonly Parts[], { probabilities }: Play, task: number, reward: number): ClassMoments {
+  const own = [...EPISODES.keys()].filter((e) => EPISODES[e]!.task === task && EPISODES[e]!.reward === reward);
+  const total = own.reduce((sum, e) => sum + probabilities[e]!, 0);
+  const expected = (valueOf: (e: number, k: number) => number): Float64Array => {
+    const result = new Float64Array(parts[0]![0].length);
+    for (const e of own) {
+      const share = probabilities[e]! / total;
+      for (let k = 0; k < result.length; k++) result[k]! += share * valueOf(e, k);
+    }
+    return result;
+  };
+  const means = [0, 1, 2].map((f) => expected((e, k) => parts[e]![f]![k]!));
+  const covariances = means.map((mean, f) =>
+    means.map((other, h) => expected((e, k) => (parts[e]![f]![k]! - mean[k]!) * (parts[e]![h]![k]! - other[k]!))),
+  );
+  return { probability: total * TASKS.length, means, covariances };
+}
+
+const logFactorial = (n: number): number => (n < 2 ? 0 : Math.log(n) + logFactorial(n - 1));
+
+/** The probability of such a group, if rewards have these probabilities. */
+function multinomial(counts: Counts, probabilities: readonly number[]): number {
+  const size = counts.reduce((a, b) => a + b, 0);
+  return Math.exp(
+    counts.reduce(
+      (sum, n, r) => sum + (n === 0 ? 0 : n * Math.log(probabilities[r]!) - logFactorial(n)),
+      logFactorial(size),
+    ),
+  );
+}
+
+/** The exact moments of a step's gradient. @param parts of the same objective, see `partsOf` */
+export function exactMoments(objective: Objective, play: Play, parts: readonly Parts[], groupSize: number): Moments {
+  const { size } = play.space;
+  const [mean, variance] = [new Float64Array(size), new Float64Array(size)];
+  const groups = sharings(groupSize).map((counts) => factorsOf(objective, play, counts));
+  const scale = 1 / (TASKS.length * groupSize);
+  for (const task of TASKS.keys()) {
+    const classes = REWARDS.map((reward) => classMoments(parts, play, task, reward));
+    const rewards = classes.map(({ probability }) => probability);
+    addGroup(groups, rewards, classes, scale, { mean, variance });
+  }
+  return { mean, variance, samples: Infinity };
+}
+
+/** Adds what one task's group contributes; tasks are independent, so their variances add up. */
+function addGroup(
+  groups: readonly GroupFactors[],
+  rewards: readonly number[],
+  classes: readonly ClassMoments[],
+  scale: number,
+  into: { readonly mean: Float64Array; readonly variance: Float64Array },
+): void {
+  const weights = groups.map(({ counts }) => multinomial(counts, rewards));
+  const expected = (valueOf: (group: GroupFactors) => number): number =>
+    groups.reduce((sum, group, i) => sum + weights[i]! * valueOf(group), 0);
+  // The factors by class: reward and part.
+  const flat = classes.flatMap(({ means }, r) => means.map((m, f) => ({ r, f, m })));
+  const first = flat.map(({ r, f }) => expected(({ sums }) => sums[r]![f]!));
+  const covariance = flat.map((a, i) =>
+    flat.map((b, j) => expected(({ sums }) => (sums[a.r]![a.f]! - first[i]!) * (sums[b.r]![b.f]! - first[j]!))),
+  );
+  const within = classes.map((_, r) =>
+    [0, 1, 2].map((f) => [0, 1, 2].map((h) => expected((g) => g.squares[r]![f]![h]!))),
+  );
+  for (let k = 0; k < into.mean.length; k++) {
+    flat.forEach(({ m }, i) => {
+      into.mean[k]! += scale * first[i]! * m[k]!;
+      flat.forEach((other, j) => (into.variance[k]! += scale ** 2 * covariance[i]![j]! * m[k]! * other.m[k]!));
+    });
+    classes.forEach(({ covariances }, r) =>
+      covariances.forEach((row, f) =>
+        row.forEach((c, h) => (into.variance[k]! += scale ** 2 * within[r]![f]![h]! * c[k]!)),
+      ),
+    );
+  }
+}
+
+/** Mean and variance of gradients that were sampled. */
+export function sampledMoments(gradients: readonly Float64Array[]): Moments {
+  const n = gradients.length;
+  const size = gradients[0]!.length;
+  const [mean, variance] = [new Float64Array(size), new Float64Array(size)];
+  for (const g of gradients) for (let k = 0; k < size; k++) mean[k]! += g[k]! / n;
+  for (const g of gradients) for (let k = 0; k < size; k++) variance[k]! += (g[k]! - mean[k]!) ** 2 / (n - 1);
+  return { mean, variance, samples: n };
+}
