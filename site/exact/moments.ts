@@ -33,7 +33,7 @@ export interface Moments {
 const REWARDS = [...new Set(EPISODES.map(({ reward }) => reward))].toSorted((a, b) => a - b);
 
 /** (v_+, v_−, w) of each episode, [P] each. */
-type Parts = readonly [up: Float64Array, down: Float64Array, world: Float64Array];
+export type Parts = readonly [up: Float64Array, down: Float64Array, world: Float64Array];
 
 /** What the loss makes of each episode alone, with its advantage at 1, at −1, and of its answer. */
 export function partsOf(objective: Objective, play: Play): Parts[] {
@@ -44,7 +44,8 @@ export function partsOf(objective: Objective, play: Play): Parts[] {
     const factors = tokenGradients(objective, all, rows, play);
     return all.map((e, i) => addScores([factors[i]!], [e], play));
   };
-  const [up, down, world] = [1, -1, 0].map(withAdvantage) as [Float64Array[], Float64Array[], Float64Array[]];
+  const [up, down] = [withAdvantage(1), withAdvantage(-1)];
+  const world = objective.world ? withAdvantage(0) : EPISODES.map(() => new Float64Array(play.space.size));
   return EPISODES.map((_, e) => [minus(up[e]!, world[e]!), minus(down[e]!, world[e]!), world[e]!]);
 }
 
@@ -127,14 +128,21 @@ function multinomial(counts: Counts, probabilities: readonly number[]): number {
   );
 }
 
-/** The exact moments of a step's gradient. @param parts of the same objective, see `partsOf` */
-export function exactMoments(objective: Objective, play: Play, parts: readonly Parts[], groupSize: number): Moments {
+/** For each task, what episodes of each reward contribute. It does not depend on the size of a group. */
+export type Prepared = readonly (readonly ClassMoments[])[];
+
+export function prepare(objective: Objective, play: Play): Prepared {
+  const parts = partsOf(objective, play);
+  return TASKS.map((_, task) => REWARDS.map((reward) => classMoments(parts, play, task, reward)));
+}
+
+/** The exact moments of a step's gradient. @param prepared for the same objective, see `prepare` */
+export function exactMoments(objective: Objective, play: Play, prepared: Prepared, groupSize: number): Moments {
   const { size } = play.space;
   const [mean, variance] = [new Float64Array(size), new Float64Array(size)];
   const groups = sharings(groupSize).map((counts) => factorsOf(objective, play, counts));
   const scale = 1 / (TASKS.length * groupSize);
-  for (const task of TASKS.keys()) {
-    const classes = REWARDS.map((reward) => classMoments(parts, play, task, reward));
+  for (const classes of prepared) {
     const rewards = classes.map(({ probability }) => probability);
     addGroup(groups, rewards, classes, scale, { mean, variance });
   }

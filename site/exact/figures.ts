@@ -1,0 +1,86 @@
+/** What a method's mean and variance say, measured against the true gradient g. */
+import type { Moments } from "./moments.ts";
+
+/**
+ * A constant factor on a gradient is a matter of the learning rate. So a method is looked at as it is (`own`), or with the
+ * factor s ≥ 0 that brings its mean closest to g (`best`): what is left of the bias then is what no rate can mend.
+ */
+export type Scale = "own" | "best";
+
+export interface Figures {
+  /** ‖E ĝ‖ / ‖g‖ */
+  readonly length: number;
+  /** The cosine between E ĝ and g. */
+  readonly cosine: number;
+  /** ‖s·E ĝ − g‖ / ‖g‖ */
+  readonly bias: number;
+  /** The standard error of the bias; 0 if it is exact. */
+  readonly biasError: number;
+  /** s²·Σ_k Var ĝ_k / ‖g‖² */
+  readonly variance: number;
+  /** ‖E ĝ‖² / Σ_k Var ĝ_k: 1 where one step has as much signal as noise. A factor on ĝ does not change it. */
+  readonly signalToNoise: number;
+  /** s */
+  readonly factor: number;
+}
+
+export const dot = (a: Float64Array, b: Float64Array): number => {
+  let sum = 0;
+  for (let k = 0; k < a.length; k++) sum += a[k]! * b[k]!;
+  return sum;
+};
+export const norm = (a: Float64Array): number => Math.sqrt(dot(a, a));
+export const cosine = (a: Float64Array, b: Float64Array): number => dot(a, b) / (norm(a) * norm(b));
+/** a + factor·b */
+export const plus = (a: Float64Array, b: Float64Array, factor: number = 1): Float64Array =>
+  a.map((x, k) => x + factor * b[k]!);
+const total = (a: Float64Array): number => a.reduce((sum, x) => sum + x, 0);
+
+/**
+ * The figures of a method. Where the mean is one of n samples, its own noise would count as bias: E‖mean‖² is larger than
+ * ‖E ĝ‖² by Var/n. That is subtracted.
+ */
+export function figuresOf({ mean, variance, samples }: Moments, truth: Float64Array, scale: Scale): Figures {
+  const noise = total(variance);
+  const ofMean = noise / samples; // 0 if exact
+  const size = norm(truth);
+  const along = dot(mean, truth);
+  const squared = Math.max(0, dot(mean, mean) - ofMean);
+  const factor = scale === "own" ? 1 : squared > 0 ? Math.max(0, along / squared) : 0;
+  const off = norm(plus(truth, mean, -factor)) ** 2 - factor ** 2 * ofMean;
+  return {
+    length: Math.sqrt(squared) / size,
+    cosine: squared > 0 ? Math.max(-1, Math.min(1, along / (Math.sqrt(squared) * size))) : NaN,
+    bias: Math.sqrt(Math.max(0, off)) / size,
+    biasError: (factor * Math.sqrt(ofMean)) / size,
+    variance: (factor ** 2 * noise) / size ** 2,
+    signalToNoise: squared / noise,
+    factor,
+  };
+}
+
+/** A share of the whole for each parameter: of the true gradient's squared length, and of the variance. */
+export interface ParameterShare {
+  readonly name: string;
+  readonly size: number;
+  readonly gradient: number;
+  readonly variance: number;
+}
+
+export function sharesOf(
+  parameters: readonly { readonly name: string; readonly start: number; readonly end: number }[],
+  truth: Float64Array,
+  { variance }: Moments,
+): ParameterShare[] {
+  const square = truth.map((x) => x * x);
+  const share = (of: Float64Array, start: number, end: number): number => total(of.subarray(start, end)) / total(of);
+  return parameters.map(({ name, start, end }) => ({
+    name,
+    size: end - start,
+    gradient: share(square, start, end),
+    variance: share(variance, start, end),
+  }));
+}
+
+/** The angle of a cosine, in degrees. */
+export const degrees = (cos: number): number => (Math.acos(Math.max(-1, Math.min(1, cos))) * 180) / Math.PI;
