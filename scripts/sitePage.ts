@@ -1,7 +1,7 @@
-/** The live page's files, and a server for them: for `npm run site` and for the tests that open the page. */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+/** The site's pages as files, and a server for them: for `npm run site` and for the tests that open the pages. */
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import { extname, join, normalize, sep } from "node:path";
+import { basename, extname, join, normalize, sep } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
@@ -9,23 +9,57 @@ import { packageFolder } from "./packageFolder.ts";
 
 const source = join(packageFolder, "site");
 
+/** The pages, each with its entries: the name of what is made, and the source in site/. Chunks are shared. */
+const PAGES = {
+  "index.html": { "page.js": "page.ts", "agent.js": "agent.ts", "page.css": "page.css" },
+  "exact.html": { "exact.js": "exact/page.ts", "exactWorker.js": "exact/worker.ts", "exact.css": "exact.css" },
+} as const;
+
+/** How large a page is, in bytes, gzipped. */
+export interface PageSize {
+  /** All files that it may load. */
+  readonly all: number;
+  /** Those that no page before it in the list may load. */
+  readonly own: number;
+}
+
 /**
- * Makes the page in the folder `target`, which is emptied first: static files that work under any path.
- * @returns the bytes of all of them together, gzipped
+ * Makes the pages in the folder `target`, which is emptied first: static files that work under any path.
+ * @returns the size of each, legal notices included
  */
-export async function makePage(target: string): Promise<number> {
+export async function makePage(target: string): Promise<Record<keyof typeof PAGES, PageSize>> {
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
-  await build({
+  const entries = Object.values(PAGES).flatMap((page) => Object.entries(page));
+  const { metafile } = await build({
     ...FOR_BROWSERS,
-    entryPoints: ["page.ts", "agent.ts", "page.css"].map((name) => join(source, name)),
+    entryPoints: entries.map(([out, own]) => ({ in: join(source, own), out: basename(out, extname(out)) })),
     outdir: target,
     splitting: true,
     write: true,
+    metafile: true,
     legalComments: "linked",
   });
-  cpSync(join(source, "index.html"), join(target, "index.html"));
-  return readdirSync(target).reduce((sum, name) => sum + gzipSync(readFileSync(join(target, name))).length, 0);
+  for (const page of Object.keys(PAGES)) cpSync(join(source, page), join(target, page));
+  const outputs = new Map(Object.entries(metafile.outputs).map(([path, made]) => [basename(path), made]));
+  const counted = new Set<string>();
+  const sizeOf = (html: string, scripts: readonly string[]): PageSize => {
+    const files = new Set([html]);
+    const add = (name: string): void => {
+      if (files.has(name)) return;
+      files.add(name);
+      if (existsSync(join(target, `${name}.LEGAL.txt`))) files.add(`${name}.LEGAL.txt`);
+      for (const { path } of outputs.get(name)?.imports ?? []) if (outputs.has(basename(path))) add(basename(path));
+    };
+    for (const name of scripts) add(name);
+    const bytes = (names: readonly string[]): number =>
+      names.reduce((sum, name) => sum + gzipSync(readFileSync(join(target, name))).length, 0);
+    const own = [...files].filter((name) => !counted.has(name));
+    for (const name of own) counted.add(name);
+    return { all: bytes([...files]), own: bytes(own) };
+  };
+  const sizes = Object.entries(PAGES).map(([html, page]) => [html, sizeOf(html, Object.keys(page))] as const);
+  return Object.fromEntries(sizes) as Record<keyof typeof PAGES, PageSize>;
 }
 
 const TYPES: Readonly<Record<string, string>> = {

@@ -1,17 +1,21 @@
-/** A chart with a line for each agent, against its RL steps. Drawn by uPlot. Runs in the browser. */
+/** A chart with a line for each agent, against its RL steps or another axis. Drawn by uPlot. Runs in the browser. */
 import uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../figures/format.ts";
 import { chartCard, lastOf, stepWithKeys } from "./charts.ts";
 import { element } from "./dom.ts";
-import { axisSeries, lineColour, lineFrame, lineStyle } from "./lines.ts";
+import { axisSeries, doublings, lineColour, lineFrame, lineStyle, powers } from "./lines.ts";
 
 export interface LineChartInfo {
   readonly title: string;
   readonly about: string;
   readonly format: NumberFormat;
+  /** What the horizontal axis counts, in doublings: 2, 4, 8, …; default: RL steps, evenly. */
+  readonly doublings?: string;
+  /** Whether the vertical axis is logarithmic. */
+  readonly isLogarithmic?: boolean;
 }
 
-/** The values of an agent by RL step; null where there is none. */
+/** The values of an agent by RL step, or by what the axis counts; null where there is none. */
 export type Line = readonly (readonly [step: number, value: number | null])[];
 
 export class LineChart {
@@ -66,9 +70,15 @@ export class LineChart {
       const values = plot.data[series] ?? [];
       return this.#text(lastOf(values, at ?? values.length - 1));
     };
+    const { doublings: counted, isLogarithmic = false } = this.#chart;
+    const frame = lineFrame(this.#chart, width, counted ?? "steps");
+    const across = counted === undefined ? frame : doublings(frame);
+    // There are few places to measure at, so that each is marked.
+    const marks = counted === undefined ? {} : { points: { show: true, size: 6 } };
+    const style = (i: number): uPlot.Series => ({ ...lineStyle(i), ...marks, label: this.#names[i]!, value: read });
     return {
-      ...lineFrame(this.#chart, width, "steps"),
-      series: [axisSeries("RL steps"), ...this.#names.map((label, i) => ({ ...lineStyle(i), label, value: read }))],
+      ...(isLogarithmic ? powers(across) : across),
+      series: [axisSeries(counted ?? "RL steps"), ...this.#names.map((_, i) => style(i))],
       legend: { live: true, markers: { fill: (_plot, i) => lineColour(i - 1) } },
     };
   }

@@ -55,3 +55,23 @@ export function lineFrame(
     cursor: { sync: { key: sync }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
   };
 }
+
+type Frame = ReturnType<typeof lineFrame>;
+
+/** The same with a horizontal axis on which each doubling takes as much room. */
+export const doublings = (frame: Frame): Frame => ({
+  ...frame,
+  scales: { ...frame.scales, x: { ...frame.scales!["x"], distr: 3, log: 2 } },
+  axes: [
+    {
+      ...frame.axes![0],
+      splits: (plot) => [...plot.data[0]],
+      filter: (_plot, splits) => splits,
+      values: (_plot, ticks) => ticks.map(String),
+    },
+    ...frame.axes!.slice(1),
+  ],
+});
+
+/** The same with a logarithmic vertical axis. */
+export const powers = (frame: Frame): Frame => ({ ...frame, scales: { ...frame.scales, y: { distr: 3 } } });

@@ -1,0 +1,62 @@
+/** The tables of exact.html. Runs in the browser. */
+import { formatNumber, formatPercent } from "../../tools/figures/format.ts";
+import { element } from "../../tools/page/dom.ts";
+import { degrees, type Figures, type ParameterShare } from "./figures.ts";
+import { methodByName } from "./methods.ts";
+import type { Settings } from "./settings.ts";
+import { episodesForEven, formatAngle } from "./words.ts";
+
+/** A table that scrolls by itself on a narrow screen, also by keys. */
+function table(caption: string, head: readonly string[], rows: readonly (readonly string[])[]): HTMLElement {
+  const headCell = (text: string, i: number): HTMLElement =>
+    i === 0 ? element("td", {}, text) : element("th", { scope: "col" }, text);
+  const body = rows.map(([name = "", ...cells]) =>
+    element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((cell) => element("td", {}, cell))),
+  );
+  const own = element(
+    "table",
+    {},
+    element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, ...head.map(headCell))),
+    element("tbody", {}, ...body),
+  );
+  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, own);
+}
+
+/** The figures of methods at one group size. */
+export function figuresTable(
+  settings: Settings,
+  rows: readonly { readonly method: string; readonly figures: Figures }[],
+): HTMLElement {
+  return table(
+    `Groups of ${settings.group}`,
+    ["", "mean's length", "mean's angle", "bias", "variance", "signal / noise", "episodes for 1"],
+    rows.map(({ method, figures }) => [
+      methodByName(method).label,
+      formatNumber(figures.length),
+      formatAngle(degrees(figures.cosine)),
+      withError(figures),
+      formatNumber(figures.variance),
+      formatNumber(figures.signalToNoise),
+      formatNumber(Math.round(episodesForEven(figures, settings))),
+    ]),
+  );
+}
+
+/** A bias that is exact and as small as rounding is 0. */
+const withError = ({ bias, biasError }: Figures): string =>
+  biasError > 0 ? `${formatNumber(bias)} ± ${formatNumber(biasError)}` : formatNumber(bias < 1e-9 ? 0 : bias);
+
+/** Where the gradient and its noise lie. */
+export function sharesTable(label: string, shares: readonly ParameterShare[]): HTMLElement {
+  return table(
+    `${label}, by parameter`,
+    ["", "numbers", "of ‖g‖²", "of the variance"],
+    shares.map(({ name, size, gradient, variance }) => [
+      name.replace(/\.weight$/, ""),
+      String(size),
+      formatPercent(gradient),
+      formatPercent(variance),
+    ]),
+  );
+}
