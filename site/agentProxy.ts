@@ -1,0 +1,96 @@
+/** An agent as the page sees it: what its worker has said until now, and what the page can ask of it. */
+import type { MetricsRecord, Transcript } from "../job/records.ts";
+import type { PageAgent } from "./experiment.ts";
+import type { FromAgent, ToAgent } from "./messages.ts";
+import type { WarmStart } from "./session.ts";
+
+export class AgentProxy {
+  readonly label: string;
+  readonly #own: PageAgent;
+  readonly #worker = new Worker(new URL("agent.js", import.meta.url), { type: "module" });
+  readonly #hear: (message: FromAgent) => void;
+  /** All metric lines until now, those of the warm start first. */
+  metrics: MetricsRecord[] = [];
+  /** How it went about held-out tasks, in the order in which it played them. */
+  ways: Transcript[] = [];
+  /** RL steps done. */
+  step = 0;
+  hasBegun = false;
+  isReady = false;
+  isPlaying = false;
+  isOver = false;
+  failure: string | null = null;
+
+  /** @param hear is called after each message, when the fields are as it says */
+  constructor(own: PageAgent, hear: (message: FromAgent) => void) {
+    this.label = own.arm.label;
+    this.#own = own;
+    this.#hear = hear;
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<FromAgent>) => this.#receive(data));
+    this.#worker.addEventListener("error", (event) =>
+      this.#receive({ kind: "failed", message: event.message || "its worker did not start" }),
+    );
+  }
+
+  get warmSteps(): number {
+    return this.#own.preset.sft.steps;
+  }
+
+  /** @param warm undefined: it makes its own, and tells */
+  begin(device: "wasm" | "webgpu", warm: WarmStart | undefined): void {
+    this.hasBegun = true;
+    this.#post({ kind: "begin", preset: this.#own.preset, device, ...(warm ? { warm } : {}) });
+  }
+
+  /** @param to undefined: to the end */
+  play(to?: number): void {
+    this.isPlaying = true;
+    this.#post({ kind: "play", ...(to === undefined ? {} : { to }) });
+  }
+
+  pause(): void {
+    this.#post({ kind: "pause" });
+  }
+
+  goTo(step: number): void {
+    this.isPlaying = true;
+    this.isOver = false;
+    this.#post({ kind: "goTo", step });
+  }
+
+  /** Ends its worker; nothing further is heard of it. */
+  dispose(): void {
+    this.#worker.terminate();
+  }
+
+  #post(order: ToAgent): void {
+    this.#worker.postMessage(order);
+  }
+
+  #receive(message: FromAgent): void {
+    if (message.kind === "ready") {
+      this.isReady = true;
+      this.ways = [...message.warm.transcripts];
+    } else if (message.kind === "step") {
+      this.step = message.step;
+      this.metrics.push({ step: this.warmSteps + message.step - 1, phase: "rl", ...message.metrics });
+    } else if (message.kind === "evaluation") {
+      const { episodes, successes, worldLossOnPolicy } = message.score;
+      const scores = { success: successes / episodes, episodes, "world_loss/on_policy": worldLossOnPolicy };
+      this.metrics.push({ step: this.warmSteps + message.step, phase: "eval", ...scores });
+    } else if (message.kind === "transcript") {
+      if (message.record.phase === "eval") this.ways.push(message.record);
+    } else if (message.kind === "rests") {
+      // What it says now counts: it may have gone back.
+      this.step = message.step;
+      this.metrics = [...message.metrics];
+      this.ways = this.ways.filter((way) => way.step - this.warmSteps <= message.step);
+      this.isPlaying = false;
+      this.isOver = message.after !== undefined;
+    } else if (message.kind === "failed") {
+      this.isPlaying = false;
+      this.failure = message.message;
+    }
+    this.#hear(message);
+  }
+}

@@ -1,0 +1,203 @@
+/** One experiment on the page: two agents in workers of their own, their curves, and how both go about the same task. */
+import type { MetricsRecord } from "../job/records.ts";
+import { formatAs } from "../tools/figures/format.ts";
+import { element } from "../tools/page/dom.ts";
+import { WayColumn } from "../tools/compare/ways.ts";
+import { AgentProxy } from "./agentProxy.ts";
+import { LiveChart, type ChartChoice } from "./curves.ts";
+import type { PageExperiment } from "./experiment.ts";
+import type { FromAgent } from "./messages.ts";
+import { Playback, type Player } from "./playback.ts";
+import { loadWarmStart } from "./warmStart.ts";
+
+const CHARTS: readonly ChartChoice[] = [
+  {
+    title: "Success on held-out tasks",
+    about: "The share of tasks solved that are never trained on; the same tasks at every point.",
+    format: "percent",
+    phase: "eval",
+    metric: "success",
+  },
+  {
+    title: "Reward in training",
+    about: "What the agent earns in the episodes that it learns from: the mean over the last ten steps.",
+    format: "number",
+    phase: "rl",
+    metric: "reward",
+    window: 10,
+  },
+  {
+    title: "Surprise at its own episodes",
+    about: "Nats per token of what the world answers to the agent, on held-out tasks. Lower is better predicted.",
+    format: "number",
+    phase: "eval",
+    metric: "world_loss/on_policy",
+  },
+  {
+    title: "Entropy of the policy",
+    about: "How many ways it still tries, in nats per token. Near 0 it always does the same.",
+    format: "number",
+    phase: "rl",
+    metric: "entropy",
+    window: 10,
+  },
+];
+
+/** The places of the page that an experiment fills. */
+export interface Places {
+  readonly controls: HTMLElement;
+  readonly charts: HTMLElement;
+  readonly ways: HTMLElement;
+  /** Says one line about the run. */
+  readonly say: (text: string) => void;
+}
+
+export class LiveRun implements Player {
+  readonly #experiment: PageExperiment;
+  readonly #say: (text: string) => void;
+  readonly #agents: readonly AgentProxy[];
+  readonly #charts: readonly LiveChart[];
+  readonly #columns: readonly WayColumn[];
+  readonly #playback = new Playback(this);
+  /** The step that was reached furthest: so far the slider goes. */
+  #furthest = 0;
+  #warming = "";
+  #pause = 0;
+  /** Whether a run with pauses goes on when the agents rest, and the pause that is under way. */
+  #isStepping = false;
+  #timer = 0;
+
+  /** Takes the place of what was there. */
+  constructor(experiment: PageExperiment, { controls, charts, ways, say }: Places) {
+    this.#experiment = experiment;
+    this.#say = say;
+    const names = experiment.agents.map(({ arm }) => arm.label);
+    this.#agents = experiment.agents.map((own) => new AgentProxy(own, (message) => this.#hear(message)));
+    this.#charts = CHARTS.map((chart) => new LiveChart(chart, names));
+    this.#columns = names.map(() => new WayColumn());
+    charts.replaceChildren(...this.#charts.map(({ card }) => card));
+    ways.replaceChildren(element("div", { class: "ways" }, ...this.#columns.map(({ view }) => view)));
+    controls.replaceChildren(...this.#playback.views);
+  }
+
+  /** Fetches the warm start; where there is none for these settings, the first agent makes it for all. */
+  async begin(): Promise<void> {
+    this.#say("Loading the warm start …");
+    const warm = await loadWarmStart(this.#experiment.warm);
+    for (const agent of warm ? this.#agents : this.#agents.slice(0, 1)) agent.begin(this.#device(), warm);
+  }
+
+  /** Ends the agents' workers. */
+  dispose(): void {
+    clearTimeout(this.#timer);
+    for (const agent of this.#agents) agent.dispose();
+  }
+
+  toggle(): void {
+    if (this.#isPlaying()) this.#stop();
+    else this.#go();
+    this.#showState();
+  }
+
+  oneStep(): void {
+    for (const agent of this.#agents) agent.play(this.#step() + 1);
+    this.#showState();
+  }
+
+  goTo(step: number): void {
+    this.#stop();
+    for (const agent of this.#agents) agent.goTo(step);
+    this.#showState();
+  }
+
+  pauseBetweenSteps(milliseconds: number): void {
+    const isPlaying = this.#isPlaying();
+    this.#pause = milliseconds;
+    if (!isPlaying) return;
+    // Agents at full speed are stopped, and go on one by one when they rest; agents with pauses go on at once.
+    this.#stop();
+    this.#isStepping = true;
+    this.#goOn();
+  }
+
+  /** The RL steps that all agents have done. */
+  #step(): number {
+    return Math.min(...this.#agents.map(({ step }) => step));
+  }
+
+  #isPlaying(): boolean {
+    return this.#isStepping || this.#agents.some((agent) => agent.isPlaying);
+  }
+
+  #go(): void {
+    this.#isStepping = this.#pause > 0;
+    const to = this.#isStepping ? this.#step() + 1 : undefined;
+    for (const agent of this.#agents) if (!agent.isOver) agent.play(to);
+  }
+
+  #stop(): void {
+    this.#isStepping = false;
+    clearTimeout(this.#timer);
+    for (const agent of this.#agents) if (agent.isPlaying) agent.pause();
+  }
+
+  /** With pauses: the next step, when all agents rest. */
+  #goOn(): void {
+    if (!this.#isStepping || this.#agents.some(({ isPlaying }) => isPlaying)) return;
+    if (this.#agents.every(({ isOver }) => isOver)) this.#isStepping = false;
+    else this.#timer = window.setTimeout(() => this.#go(), this.#pause);
+  }
+
+  #device(): "wasm" | "webgpu" {
+    return this.#experiment.options.device === "webgpu" ? "webgpu" : "wasm";
+  }
+
+  #hear(message: FromAgent): void {
+    if (message.kind === "warming")
+      this.#warming = `Warm start: ${message.step} of ${message.total} steps of imitation, in other worlds.`;
+    if (message.kind === "ready") {
+      for (const agent of this.#agents) if (!agent.hasBegun) agent.begin(this.#device(), message.warm);
+      if (this.#agents.every(({ isReady }) => isReady)) this.#go();
+    }
+    this.#furthest = Math.max(this.#furthest, this.#step());
+    if (message.kind === "rests") this.#goOn();
+    this.#showState();
+    if (message.kind === "step" || message.kind === "evaluation" || message.kind === "rests")
+      this.#agents.forEach(({ metrics, warmSteps }, i) => {
+        for (const chart of this.#charts) chart.show(i, metrics, warmSteps);
+      });
+    if (message.kind === "transcript" || message.kind === "rests") this.#showWays();
+  }
+
+  /** The newest task that all agents have tried after as many steps. */
+  #showWays(): void {
+    const [first, ...others] = this.#agents;
+    const met = first!.ways.findLast(({ task, step }) =>
+      others.every(({ ways }) => ways.some((way) => way.task === task && way.step === step)),
+    );
+    if (met === undefined) return;
+    this.#agents.forEach(({ label, ways, warmSteps }, i) => {
+      const way = ways.findLast(({ task, step }) => task === met.task && step === met.step)!;
+      this.#columns[i]!.show(label, way, ` after ${met.step - warmSteps} steps of RL`);
+    });
+  }
+
+  #showState(): void {
+    const failed = this.#agents.find(({ failure }) => failure !== null);
+    const isReady = this.#agents.every(({ isReady }) => isReady) && failed === undefined;
+    const isOver = this.#agents.every((agent) => agent.isOver);
+    const isPlaying = this.#isPlaying();
+    this.#playback.show({ isReady, isPlaying, isOver, step: this.#step(), furthest: this.#furthest });
+    if (failed) return this.#say(`${failed.label} has stopped: ${failed.failure}`);
+    if (!isReady) return this.#say(this.#warming || "Loading the warm start …");
+    this.#say(
+      this.#agents.map(({ label, step, metrics }) => `${label}: step ${step}, ${successIn(metrics)}`).join(" · "),
+    );
+  }
+}
+
+/** The newest held-out success in words. */
+function successIn(metrics: readonly MetricsRecord[]): string {
+  const success = metrics.findLast(({ phase }) => phase === "eval")?.["success"];
+  return typeof success === "number" ? `solves ${formatAs("percent", success)}` : "not tried yet";
+}

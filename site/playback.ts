@@ -1,0 +1,61 @@
+/** The buttons of a run: play and pause, one step, reset, how fast, and a slider to any step that was reached. */
+import { element, select } from "../tools/page/dom.ts";
+
+/** What the buttons do; the live page does it. */
+export interface Player {
+  /** Plays if nothing plays, and pauses otherwise. */
+  toggle(): void;
+  oneStep(): void;
+  /** Goes back, or forward, to where `step` RL steps were done. */
+  goTo(step: number): void;
+  /** From now on. */
+  pauseBetweenSteps(milliseconds: number): void;
+}
+
+/** How the run stands. */
+export interface PlayState {
+  readonly isReady: boolean;
+  readonly isPlaying: boolean;
+  readonly isOver: boolean;
+  /** RL steps done by all agents, and the step that was reached furthest. */
+  readonly step: number;
+  readonly furthest: number;
+}
+
+/** Milliseconds between two steps, as words. Without a pause agents do not wait for each other. */
+const SPEEDS = [
+  ["0", "full speed"],
+  ["500", "half a second between steps"],
+  ["2000", "two seconds between steps"],
+] as const;
+
+export class Playback {
+  /** The buttons, to be put on the page. */
+  readonly views: readonly HTMLElement[];
+  readonly #play = element("button", { type: "button", disabled: true }, "Play");
+  readonly #one = element("button", { type: "button", disabled: true }, "One step");
+  readonly #reset = element("button", { type: "button", disabled: true }, "Reset");
+  readonly #place = element("input", { type: "range", min: 0, max: 0, value: 0, disabled: true });
+  readonly #shown = element("output", {}, "0");
+
+  constructor(player: Player) {
+    const speed = select("speed", SPEEDS, (value) => player.pauseBetweenSteps(Number(value)));
+    const place = element("label", { class: "field" }, element("span", {}, "RL step"), this.#place, this.#shown);
+    this.views = [this.#play, this.#one, this.#reset, speed.field, place];
+    this.#play.addEventListener("click", () => player.toggle());
+    this.#one.addEventListener("click", () => player.oneStep());
+    this.#reset.addEventListener("click", () => player.goTo(0));
+    this.#place.addEventListener("change", () => player.goTo(Number(this.#place.value)));
+  }
+
+  show({ isReady, isPlaying, isOver, step, furthest }: PlayState): void {
+    this.#play.textContent = isPlaying ? "Pause" : "Play";
+    this.#play.disabled = !isReady || isOver;
+    this.#one.disabled = !isReady || isPlaying || isOver;
+    this.#reset.disabled = !isReady || furthest === 0;
+    this.#place.disabled = !isReady || furthest === 0;
+    this.#place.max = String(furthest);
+    this.#shown.textContent = String(step);
+    if (document.activeElement !== this.#place) this.#place.value = String(step);
+  }
+}
