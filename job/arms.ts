@@ -35,7 +35,7 @@ export interface Word {
 }
 
 /** The flags of `npm start` that an arm may set. */
-const FLAGS = [
+export const AGENT_FLAGS = [
   "steps",
   "loss",
   "advantage",
@@ -55,7 +55,7 @@ const FLAGS = [
   "workers",
   "max-staleness",
 ] as const satisfies readonly (keyof typeof START_FLAGS)[];
-type Flag = (typeof FLAGS)[number];
+type Flag = (typeof AGENT_FLAGS)[number];
 
 /** Parts of `--set` that an arm may not set, with the reason. */
 const SHARED: Readonly<Record<string, string>> = {
@@ -79,9 +79,10 @@ function checkKey(label: string, key: string): void {
     if (Object.hasOwn(SHARED, part!)) throw new UsageError(`arm ${label}: ${key} belongs to ${SHARED[part!]!}`);
     return;
   }
-  if (FLAGS.some((flag) => flag === key)) return;
-  const near = nearest(key, FLAGS);
-  const hint = near === undefined ? `expected PART.OPTION or one of ${FLAGS.join(", ")}` : `did you mean "${near}"?`;
+  if (AGENT_FLAGS.some((flag) => flag === key)) return;
+  const near = nearest(key, AGENT_FLAGS);
+  const hint =
+    near === undefined ? `expected PART.OPTION or one of ${AGENT_FLAGS.join(", ")}` : `did you mean "${near}"?`;
   throw new UsageError(`arm ${label}: unknown setting "${key}"; ${hint}`);
 }
 

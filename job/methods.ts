@@ -29,7 +29,14 @@ export const DEFAULT_METHOD = "grpo_token+echo";
 /** A method as names and numbers: everything that `config.json` needs to make it again. */
 export interface MethodSettings extends Pick<
   MethodChoice,
-  "entropy" | "imitation" | "rolloutFilter" | "maskTruncated" | "dropConstantGroups" | "rewardFrom" | "maxLength"
+  | "entropy"
+  | "imitation"
+  | "rolloutFilter"
+  | "maskTruncated"
+  | "trainObservations"
+  | "dropConstantGroups"
+  | "rewardFrom"
+  | "maxLength"
 > {
   /** A preset and its add-ons, as in `dapo+echo+actfocus`. */
   readonly method: string;
@@ -139,7 +146,8 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   const kl = klSettings(flags, set, base.kl);
   const importanceCorrection = importanceCorrectionSettings(flags, set, base.importanceCorrection);
   const critic = set["critic"] as CriticOptions | undefined;
-  const { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly } = { ...base, ...set["rl"] };
+  const given = { ...base, ...set["rl"] };
+  const { imitation, maskTruncated, trainObservations, dropConstantGroups, rewardFrom, expertsOnly } = given;
   if (expertsOnly !== undefined)
     throw new UsageError(`--set rl.expertsOnly is about --method sft; ${method} has no demonstrations`);
   const entropy = entropySettings(set, base.entropy);
@@ -155,6 +163,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
     ...(imitation === undefined ? {} : { imitation }),
     ...(rolloutFilter === undefined ? {} : { rolloutFilter }),
     ...(maskTruncated === undefined ? {} : { maskTruncated }),
+    ...(trainObservations === undefined ? {} : { trainObservations }),
     ...(dropConstantGroups === undefined ? {} : { dropConstantGroups }),
     ...(rewardFrom === undefined ? {} : { rewardFrom }),
     ...(reward ? { reward } : {}),
@@ -255,7 +264,7 @@ function partsOf({ method, advantage, loss }: Pick<MethodSettings, "method" | "a
 export function objectiveFor(settings: MethodSettings, maxLength: number): Objective {
   const { method, aggregation, options = {}, reward, critic } = settings;
   const { advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection } = settings;
-  const { maskTruncated, dropConstantGroups, rewardFrom } = settings;
+  const { maskTruncated, trainObservations, dropConstantGroups, rewardFrom } = settings;
   // A yardstick has no objective; this one needs no reference, no critic and no memory.
   if (isYardstick(method)) return objectiveOf({ method: "grpo", advantage: "none", loss: "reinforce" });
   return usage(() => {
@@ -270,7 +279,7 @@ export function objectiveFor(settings: MethodSettings, maxLength: number): Objec
       aggregation,
       options: all,
       ...present({ advantage, loss, kl, entropy, imitation, rolloutFilter, importanceCorrection }),
-      ...present({ maskTruncated, dropConstantGroups, rewardFrom }),
+      ...present({ maskTruncated, trainObservations, dropConstantGroups, rewardFrom }),
       ...(needsLength ? { maxLength: settings.maxLength ?? maxLength } : {}),
       ...(critic && readsValues(used[0]!) ? { critic } : {}),
     });

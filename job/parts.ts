@@ -75,11 +75,12 @@ export const LOOP = options("--set rl", {
 });
 
 /** The options of `--set rl.…`: those of the loop, and those of the method that have no part of their own. */
-const { imitation, maskTruncated, dropConstantGroups, rewardFrom } = METHOD.fields;
+const { imitation, maskTruncated, trainObservations, dropConstantGroups, rewardFrom } = METHOD.fields;
 const RL = {
   entropy: number(0, "coefficient of the entropy bonus; with entropy.target its value at the start", { min: 0 }),
   imitation,
   maskTruncated,
+  trainObservations,
   dropConstantGroups,
   rewardFrom,
   expertsOnly: flag(undefined, "for --method sft: whether the novice's demonstrations are left out"),

@@ -108,12 +108,21 @@ export interface OptionRow {
 /** All options, part by part. */
 export function optionRows(): OptionRow[] {
   return Object.entries(PARTS).flatMap(([part, fields]) =>
-    Object.entries(fields).map(([name, option]) => {
-      const { default: value, required, about } = option;
-      const given = required ? "needed" : value === undefined ? "" : showSetting(value as Value);
-      return { part, name, default: given, allowed: allowedText(option), about };
-    }),
+    Object.entries(fields).map(([name, option]) => rowOf(part, name, option)),
   );
+}
+
+/** The option of this name, as in `rl.lr`; undefined if there is none. */
+export function optionRow(key: string): OptionRow | undefined {
+  const [part, name] = key.split(".") as [string, string];
+  const option = PARTS[part]?.[name];
+  return option && rowOf(part, name, option);
+}
+
+function rowOf(part: string, name: string, option: Option<unknown>): OptionRow {
+  const { default: value, required, about } = option;
+  const given = required ? "needed" : value === undefined ? "" : showSetting(value as Value);
+  return { part, name, default: given, allowed: allowedText(option), about };
 }
 
 /** All options for `--list`, with one line each: name, default, allowed values, meaning. */
@@ -142,11 +151,12 @@ function allowedText({ kind, expected }: Option<unknown>): string {
 export function showSettings(rl: object, data: object = {}): string {
   const given = rl as Readonly<Record<string, Settings[string] | undefined>>;
   const { options = {}, kl, critic, importanceCorrection, reward, entropy, imitation, rolloutFilter } = given;
-  const { maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations } = given;
+  const { maskTruncated, trainObservations, dropConstantGroups, rewardFrom, expertsOnly, iterations } = given;
   const { advantage, loss } = rl as { readonly advantage?: string; readonly loss?: string };
   const { temperature, ...rest } = data as Readonly<Record<string, Settings[string] | undefined>>;
   const { reject: rejection, ...weighing } = (importanceCorrection ?? {}) as { readonly reject?: Settings[string] };
-  const loop = { imitation, maskTruncated, dropConstantGroups, rewardFrom, expertsOnly, iterations };
+  const masks = { maskTruncated, trainObservations, dropConstantGroups };
+  const loop = { imitation, ...masks, rewardFrom, expertsOnly, iterations };
   const bonus = typeof entropy === "object" ? { entropy, rl: loop } : { rl: { entropy, ...loop } };
   const corrections = { importanceCorrection: weighing, rejection };
   const method = { ...options, kl, critic, ...corrections, rolloutFilter, reward, ...bonus };

@@ -3,6 +3,7 @@ import { device as makeDevice } from "../engine/index.ts";
 import type { Observer } from "../job/observer.ts";
 import type { FromAgent, ToAgent } from "./messages.ts";
 import { Session, warmUp } from "./session.ts";
+import { AGENTS } from "./words.ts";
 
 /** The part of a worker's global object that is used, typed here because the page's library has the window's. */
 interface Scope {
@@ -17,13 +18,19 @@ let work: Promise<void> = Promise.resolve();
 let session: Session | null = null;
 
 scope.addEventListener("message", ({ data }) => {
-  // A pause concerns what is under way, so it does not wait for it.
+  // A pause concerns what is under way, so it does not wait for it; nor does a question about what has been done.
   if (data.kind === "pause") session?.pause();
+  else if (data.kind === "tell") tell();
   else
     work = work.then(() => perform(data)).catch((error: unknown) => send({ kind: "failed", message: textOf(error) }));
 });
 
-async function perform(order: Exclude<ToAgent, { readonly kind: "pause" }>): Promise<void> {
+function tell(): void {
+  const { metrics = [], transcripts = [], summary = null } = session ?? {};
+  send({ kind: "log", metrics, transcripts, ...(summary ? { summary } : {}) });
+}
+
+async function perform(order: Exclude<ToAgent, { readonly kind: "pause" | "tell" }>): Promise<void> {
   if (order.kind === "begin") return begin(order);
   const own = session;
   if (own === null) throw new Error("expected begin as the first message");
@@ -33,11 +40,17 @@ async function perform(order: Exclude<ToAgent, { readonly kind: "pause" }>): Pro
 }
 
 async function begin({ preset, device, warm }: Extract<ToAgent, { readonly kind: "begin" }>): Promise<void> {
-  const executor = await makeDevice(device, { threads: 1 });
+  const executor = await makeDevice(device, { threads: threadsPerAgent() });
   const start = warm ?? (await warmUp(preset, executor, warming, new AbortController().signal))!;
   session = new Session(preset, start, executor, playing);
   send({ kind: "ready", executor: executor.description, warm: start });
   rest(session);
+}
+
+/** Each agent has its share of the processors where memory can be shared, which is where the page is isolated. */
+function threadsPerAgent(): number {
+  const { crossOriginIsolated, navigator } = globalThis;
+  return crossOriginIsolated ? Math.max(1, Math.floor(navigator.hardwareConcurrency / AGENTS)) : 1;
 }
 
 function rest(own: Session): void {

@@ -1,7 +1,7 @@
 /** An agent as the page sees it: what its worker has said until now, and what the page can ask of it. */
 import type { MetricsRecord, Transcript } from "../job/records.ts";
 import type { PageAgent } from "./experiment.ts";
-import type { FromAgent, ToAgent } from "./messages.ts";
+import type { AgentLog, FromAgent, ToAgent } from "./messages.ts";
 import type { WarmStart } from "./session.ts";
 
 export class AgentProxy {
@@ -20,6 +20,10 @@ export class AgentProxy {
   isPlaying = false;
   isOver = false;
   failure: string | null = null;
+  /** What computes, in the executor's words; "" before it is ready. */
+  executor = "";
+  /** Those who wait for the answer to `tell`. */
+  readonly #asking: ((log: AgentLog) => void)[] = [];
 
   /** @param hear is called after each message, when the fields are as it says */
   constructor(own: PageAgent, hear: (message: FromAgent) => void) {
@@ -30,6 +34,11 @@ export class AgentProxy {
     this.#worker.addEventListener("error", (event) =>
       this.#receive({ kind: "failed", message: event.message || "its worker did not start" }),
     );
+  }
+
+  /** Its settings, as `config.json` of a run has them. */
+  get config(): Readonly<Record<string, unknown>> {
+    return { preset: this.#own.preset };
   }
 
   get warmSteps(): number {
@@ -58,6 +67,14 @@ export class AgentProxy {
     this.#post({ kind: "goTo", step });
   }
 
+  /** All that it has written down until now. */
+  log(): Promise<AgentLog> {
+    return new Promise((done) => {
+      this.#asking.push(done);
+      this.#post({ kind: "tell" });
+    });
+  }
+
   /** Ends its worker; nothing further is heard of it. */
   dispose(): void {
     this.#worker.terminate();
@@ -70,6 +87,7 @@ export class AgentProxy {
   #receive(message: FromAgent): void {
     if (message.kind === "ready") {
       this.isReady = true;
+      this.executor = message.executor;
       this.ways = [...message.warm.transcripts];
     } else if (message.kind === "step") {
       this.step = message.step;
@@ -87,6 +105,8 @@ export class AgentProxy {
       this.ways = this.ways.filter((way) => way.step - this.warmSteps <= message.step);
       this.isPlaying = false;
       this.isOver = message.after !== undefined;
+    } else if (message.kind === "log") {
+      this.#asking.shift()?.(message);
     } else if (message.kind === "failed") {
       this.isPlaying = false;
       this.failure = message.message;

@@ -5,8 +5,9 @@ import { element } from "../tools/page/dom.ts";
 import { WayColumn } from "../tools/compare/ways.ts";
 import { AgentProxy } from "./agentProxy.ts";
 import { LiveChart, type ChartChoice } from "./curves.ts";
+import type { Diagnoses } from "./diagnosis.ts";
 import type { PageExperiment } from "./experiment.ts";
-import type { FromAgent } from "./messages.ts";
+import type { AgentLog, FromAgent } from "./messages.ts";
 import { Playback, type Player } from "./playback.ts";
 import { loadWarmStart } from "./warmStart.ts";
 
@@ -43,11 +44,17 @@ const CHARTS: readonly ChartChoice[] = [
   },
 ];
 
+/** RL steps between two looks of the doctor. */
+const DIAGNOSE_EVERY = 4;
+
 /** The places of the page that an experiment fills. */
 export interface Places {
   readonly controls: HTMLElement;
   readonly charts: HTMLElement;
   readonly ways: HTMLElement;
+  readonly doctor: HTMLElement;
+  /** What computes, and how fast. */
+  readonly machine: HTMLElement;
   /** Says one line about the run. */
   readonly say: (text: string) => void;
 }
@@ -59,6 +66,11 @@ export class LiveRun implements Player {
   readonly #charts: readonly LiveChart[];
   readonly #columns: readonly WayColumn[];
   readonly #playback = new Playback(this);
+  readonly #doctor: HTMLElement;
+  readonly #machine: HTMLElement;
+  #diagnoses: Diagnoses | undefined;
+  #isWithDoctor = false;
+  #doctorIsWanted = false;
   /** The step that was reached furthest: so far the slider goes. */
   #furthest = 0;
   #warming = "";
@@ -68,8 +80,11 @@ export class LiveRun implements Player {
   #timer = 0;
 
   /** Takes the place of what was there. */
-  constructor(experiment: PageExperiment, { controls, charts, ways, say }: Places) {
+  constructor(experiment: PageExperiment, { controls, charts, ways, doctor, machine, say }: Places) {
     this.#experiment = experiment;
+    this.#doctor = doctor;
+    this.#machine = machine;
+    doctor.replaceChildren(element("p", { class: "muted" }, "The doctor looks when the first steps are done."));
     this.#say = say;
     const names = experiment.agents.map(({ arm }) => arm.label);
     this.#agents = experiment.agents.map((own) => new AgentProxy(own, (message) => this.#hear(message)));
@@ -161,6 +176,7 @@ export class LiveRun implements Player {
     }
     this.#furthest = Math.max(this.#furthest, this.#step());
     if (message.kind === "rests") this.#goOn();
+    if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();
     this.#showState();
     if (message.kind === "step" || message.kind === "evaluation" || message.kind === "rests")
       this.#agents.forEach(({ metrics, warmSteps }, i) => {
@@ -182,11 +198,54 @@ export class LiveRun implements Player {
     });
   }
 
+  /** Has the doctor look at all agents. If it is asked while it looks, it looks once more when it is done. */
+  #diagnose(): void {
+    if (this.#isWithDoctor || this.#step() === 0) {
+      this.#doctorIsWanted = this.#isWithDoctor;
+      return;
+    }
+    this.#isWithDoctor = true;
+    void this.#askDoctor().finally(() => {
+      this.#isWithDoctor = false;
+      if (this.#doctorIsWanted) this.#diagnose();
+    });
+  }
+
+  async #askDoctor(): Promise<void> {
+    this.#doctorIsWanted = false;
+    const [{ Diagnoses }, ...logs] = await Promise.all([
+      import("./diagnosis.ts"),
+      ...this.#agents.map((agent) => agent.log()),
+    ]);
+    if (this.#diagnoses === undefined) {
+      this.#diagnoses = new Diagnoses(this.#agents.map(({ label }) => label));
+      this.#doctor.replaceChildren(this.#diagnoses.view);
+    }
+    for (const [i, { metrics, transcripts }] of logs.entries())
+      this.#diagnoses.show(i, { config: this.#agents[i]!.config, metrics, transcripts });
+  }
+
+  /** What has been trained until now, for reports. */
+  async logs(): Promise<readonly AgentLog[]> {
+    return Promise.all(this.#agents.map((agent) => agent.log()));
+  }
+
+  #showMachine(): void {
+    const speeds = this.#agents.map(
+      ({ metrics }) => metrics.findLast(({ phase }) => phase === "rl")?.["tokens_per_second"],
+    );
+    const total = speeds.reduce<number>((sum, speed) => sum + (typeof speed === "number" ? speed : 0), 0);
+    const speed =
+      total === 0 ? "" : ` · ${Math.round(total).toLocaleString("en")} tokens per second, both agents together`;
+    this.#machine.textContent = `${this.#agents[0]!.executor}${speed}`;
+  }
+
   #showState(): void {
     const failed = this.#agents.find(({ failure }) => failure !== null);
     const isReady = this.#agents.every(({ isReady }) => isReady) && failed === undefined;
     const isOver = this.#agents.every((agent) => agent.isOver);
     const isPlaying = this.#isPlaying();
+    this.#showMachine();
     this.#playback.show({ isReady, isPlaying, isOver, step: this.#step(), furthest: this.#furthest });
     if (failed) return this.#say(`${failed.label} has stopped: ${failed.failure}`);
     if (!isReady) return this.#say(this.#warming || "Loading the warm start …");

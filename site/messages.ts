@@ -1,17 +1,26 @@
 /** What a page and the worker of an agent send each other. Messages travel by structured clone, so NaN stays NaN. */
 import type { Preset } from "../job/preset.ts";
-import type { Evaluation, MetricsRecord, Score, Transcript } from "../job/records.ts";
+import type { Evaluation, MetricsRecord, Score, Summary, Transcript } from "../job/records.ts";
 import type { WarmStart } from "./session.ts";
 
 export type ToAgent =
   /** Comes first, once. Without a warm start the agent makes its own. */
   | { readonly kind: "begin"; readonly preset: Preset; readonly device: "wasm" | "webgpu"; readonly warm?: WarmStart }
+  /** Tells all that it has written down until now; it does not wait for what is under way. */
+  | { readonly kind: "tell" }
   /** Goes on until `to` RL steps are done; without it, to the end. */
   | { readonly kind: "play"; readonly to?: number }
   /** Lets the step that is under way end. */
   | { readonly kind: "pause" }
   /** Goes back, or forward, to where `step` RL steps were done. */
   | { readonly kind: "goTo"; readonly step: number };
+
+/** All that an agent has written down, its warm start included. */
+export interface AgentLog {
+  readonly metrics: readonly MetricsRecord[];
+  readonly transcripts: readonly Transcript[];
+  readonly summary?: Summary;
+}
 
 export type FromAgent =
   /** It can play. */
@@ -29,5 +38,7 @@ export type FromAgent =
       readonly metrics: readonly MetricsRecord[];
       readonly after?: Evaluation;
     }
+  /** The answer to `tell`; the summary is there at the end of the run. */
+  | ({ readonly kind: "log" } & AgentLog)
   /** It has ended; nothing further comes. */
   | { readonly kind: "failed"; readonly message: string };

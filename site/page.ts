@@ -1,15 +1,82 @@
-/** The live page: reads the experiment from the address and puts it on the page. */
-import { experimentOf } from "./experiment.ts";
+/**
+ * The live page: the experiment that the address names, the form that changes it, and links to experiments that are
+ * worth a look. A change writes the address, so that it can be sent to somebody and the back button works.
+ */
+import { UsageError } from "../job/usage.ts";
+import { element } from "../tools/page/dom.ts";
+import { Controls } from "./controls.ts";
+import { experimentOf, type PageExperiment } from "./experiment.ts";
 import { LiveRun } from "./live.ts";
+import { BROKEN, linkTo, type PagePreset, WORKING } from "./presets.ts";
+import { addressOf, AGENTS } from "./words.ts";
 
 const byId = (id: string): HTMLElement => document.getElementById(id)!;
 const say = (text: string): void => void (byId("status").textContent = text);
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-try {
-  const places = { controls: byId("controls"), charts: byId("charts"), ways: byId("ways"), say };
-  const run = new LiveRun(experimentOf(new URLSearchParams(location.search)), places);
+const places = {
+  controls: byId("controls"),
+  charts: byId("charts"),
+  ways: byId("ways"),
+  doctor: byId("diagnoses"),
+  machine: byId("machine"),
+  say,
+};
+let run: LiveRun | undefined;
+
+const controls = new Controls(AGENTS, (words) => {
+  const address = addressOf(words).toString();
+  visit(address === "" ? location.pathname : `?${address}`);
+});
+byId("form").append(controls.view);
+byId("working").append(...WORKING.map(itemOf));
+byId("broken").append(...BROKEN.map(itemOf));
+addEventListener("popstate", start);
+start();
+
+/** Goes to an address of this page, as a link does, without loading the page again. */
+function visit(address: string): void {
+  history.pushState(null, "", address);
+  start();
+}
+
+/** Ends what runs and begins the experiment of the address. */
+function start(): void {
+  run?.dispose();
+  run = undefined;
+  const experiment = experimentInAddress();
+  if (experiment === null) return;
+  controls.show(experiment);
+  markCurrent();
+  run = new LiveRun(experiment, places);
   run.begin().catch((error: unknown) => say(textOf(error)));
-} catch (error) {
-  say(textOf(error));
+}
+
+/** @returns null, and says why, if the address names none */
+function experimentInAddress(): PageExperiment | null {
+  try {
+    return experimentOf(new URLSearchParams(location.search));
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    say(error.message);
+    return null;
+  }
+}
+
+function itemOf(preset: PagePreset): HTMLElement {
+  const link = element("a", { href: linkTo(preset) }, preset.title);
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    visit(preset.address === "" ? location.pathname : linkTo(preset));
+  });
+  return element("li", {}, link, element("span", { class: "muted" }, ` ${preset.about}`));
+}
+
+function markCurrent(): void {
+  for (const link of document.querySelectorAll<HTMLAnchorElement>(".presets a")) {
+    const isCurrent = new URL(link.href).search === location.search;
+    if (isCurrent) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }

@@ -93,6 +93,11 @@ export interface Objective {
    */
   readonly maskTruncated?: boolean;
   /**
+   * A mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, with
+   * the advantage of the action before it, as if the agent had chosen it. Default false.
+   */
+  readonly trainObservations?: boolean;
+  /**
    * The first step that looks at rewards. Before it every advantage is 0, no success is imitated and no value is
    * learnt, so only the world model learns. Default 0.
    */
@@ -115,6 +120,7 @@ const OBJECTIVE_KEYS = [
   "dropConstantGroups",
   "rolloutFilter",
   "maskTruncated",
+  "trainObservations",
   "rewardFrom",
 ] as const;
 

@@ -174,6 +174,11 @@ export const METHOD = options("method", {
     "whether groups without spread are left out of the denominators; by default the preset's (DAPO: true)",
   ),
   maskTruncated: flag(false, "whether rollouts that ran out of tokens are left out of the policy term"),
+  trainObservations: flag(
+    false,
+    "a mistake, there to be seen in a sick run: whether the policy term also trains what the environment answered, " +
+      "as if the agent had chosen it",
+  ),
   rewardFrom: number(0, "the first step that looks at rewards", { integer: true, min: 0 }),
 });
 /**
@@ -239,6 +244,7 @@ export function objectiveOf(given: MethodChoice): Objective {
     ...(choice.importanceCorrection ? { importanceCorrection: importanceCorrection(choice.importanceCorrection) } : {}),
     ...((choice.dropConstantGroups ?? preset.dropConstantGroups) ? { dropConstantGroups: true } : {}),
     ...(maskTruncated ? { maskTruncated } : {}),
+    ...(choice.trainObservations ? { trainObservations: true } : {}),
     ...(rewardFrom === 0 ? {} : { rewardFrom }),
   };
   checkObjective(objective);

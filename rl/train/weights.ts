@@ -5,7 +5,7 @@
  */
 import { rowsWithoutSpread } from "../episode/groups.ts";
 import { succeeded } from "../episode/outcomes.ts";
-import { isTruncated, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
+import { isAgentToken, isTruncated, policyMask, rolloutRows, rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import { aggregationWeights } from "../methods/aggregation.ts";
 import { type Columns, rowOf, type TokenRow, withColumns } from "../methods/columns.ts";
 import { rowsFilteredOut } from "../methods/filter.ts";
@@ -31,7 +31,8 @@ export function weigh(
   const { aggregation, maxLength, critic, imitation = 0, rewardFrom = 0 } = objective;
   const { tokenWeights, importanceCorrection } = objective;
   const leftOut = rowsLeftOut(objective, trajectories);
-  const masks = trajectories.map((t, row) => (leftOut.has(row) ? policyMask(t).fill(false) : policyMask(t)));
+  const maskOf = objective.trainObservations ? maskWithObservations : policyMask;
+  const masks = trajectories.map((t, row) => (leftOut.has(row) ? maskOf(t).fill(false) : maskOf(t)));
   const sequences = rolloutRows(trajectories);
   const groups = sequences.map((rows) => trajectories[rows[0]!]!.group);
   const counted = { sequences, groups, ...(maxLength === undefined ? {} : { maxLength }) };
@@ -57,7 +58,9 @@ export function weigh(
   const segmentOf = new Map(sequences.flatMap((rows, i) => rows.map((row) => [row, i])));
   const rows = trajectories.map((trajectory, i) => {
     const columns: Partial<Columns> = {
-      advantages: advantages.perToken[i]!,
+      advantages: objective.trainObservations
+        ? carriedOn(advantages.perToken[i]!, trajectory)
+        : advantages.perToken[i]!,
       mask: onesWhere(masks[i]!),
       wPolicy: wPolicy[i]!,
       wWorld: exact[i]!,
@@ -90,6 +93,22 @@ export function withPrepared(
     step,
   });
   return withColumns(rows, { prepared });
+}
+
+/**
+ * The mask of a mistake: everything after the prompt, which is right where nobody but the agent writes there, and wrong
+ * in an episode with answers (`Objective.trainObservations`).
+ */
+const maskWithObservations = (trajectory: Trajectory): boolean[] =>
+  trajectory.stream.roles.map(
+    (role, t) => t > 0 && !trajectory.masked && (isAgentToken(role) || role === "observation"),
+  );
+
+/** Advantages in which an answer has that of the action before it. */
+function carriedOn(advantages: Float64Array, { stream: { roles } }: Trajectory): Float64Array {
+  const result = Float64Array.from(advantages);
+  for (let t = 1; t < result.length; t++) if (!isAgentToken(roles[t]!)) result[t] = result[t - 1]!;
+  return result;
 }
 
 /** Rows that the policy term and its denominators leave out. */

@@ -1,0 +1,129 @@
+/**
+ * An experiment as words, as its address has them: `?seed=1&arms=grpo_token,grpo_token%2Becho[lambda=0.2]&set=rl.groups=4`
+ * is the seed and the option `rl.groups`, which all agents share, and two agents with settings of their own. The
+ * controls of the page change these words; experiment.ts makes the settings of the agents of them.
+ */
+import { nearest } from "../engine/options.ts";
+import { AGENT_FLAGS, parseArms, settingsIn } from "../job/arms.ts";
+import { environmentSettings } from "../job/environments.ts";
+import { type Said, START_FLAGS } from "../job/startOptions.ts";
+import { UsageError } from "../job/usage.ts";
+
+/** How many agents a page trains: one in a worker for each, side by side. */
+export const AGENTS = 2;
+
+/** Values by flag or by PART.OPTION; a switch has the value undefined. */
+export type Words = Readonly<Record<string, string | undefined>>;
+
+export interface AgentWords {
+  /** What people read; undefined: its method and settings. */
+  readonly name: string | undefined;
+  readonly method: string;
+  readonly settings: Words;
+}
+
+export interface ExperimentWords {
+  readonly shared: Words;
+  readonly agents: readonly AgentWords[];
+}
+
+/** Flags that are about files, threads and terminals, which a page does not have. */
+const NOT_HERE: readonly string[] = ["grpo-config", "name", "resume", "workers", "max-staleness"];
+/** Flags about one agent, which stand in its brackets. The number of steps may be said for all. */
+const OF_ONE: readonly string[] = ["method", ...AGENT_FLAGS.filter((flag) => flag !== "steps")];
+/** The flags that all agents share, `set` and `arms` included. */
+const SHARED = Object.keys(START_FLAGS).filter((flag) => !NOT_HERE.includes(flag) && !OF_ONE.includes(flag));
+
+/** @throws UsageError with one line if a word is unknown, is there twice, or belongs to one agent */
+export function wordsOf(address: URLSearchParams): ExperimentWords {
+  const shared: Record<string, string | undefined> = {};
+  const put = (key: string, value: string | undefined): void => {
+    if (Object.hasOwn(shared, key)) throw new UsageError(`${key} is there twice in the address`);
+    shared[key] = value;
+  };
+  for (const [flag, value] of address) {
+    checkShared(flag);
+    if (flag === "set") {
+      const [, key, text] = /^([\w+-]+\.\w+)=(.*)$/.exec(value) ?? [];
+      if (key === undefined)
+        throw new UsageError(`set: expected PART.OPTION=VALUE, as in paw.alpha=0.5, got "${value}"`);
+      put(key, text);
+    } else if (!isSwitch(flag)) put(flag, value);
+    else if (value !== "false") put(flag, undefined);
+  }
+  const { arms, ...rest } = shared;
+  return { shared: rest, agents: agentsOf(arms ?? defaultArms(rest["env"])) };
+}
+
+/** The address of an experiment, the inverse of `wordsOf`; what is a default is left out. */
+export function addressOf({ shared, agents }: ExperimentWords): URLSearchParams {
+  const address = new URLSearchParams();
+  const [sets, flags] = [true, false].map((isSet) =>
+    Object.entries(shared).filter(([key]) => key.includes(".") === isSet),
+  ) as [[string, string | undefined][], [string, string | undefined][]];
+  for (const [flag, value] of flags) address.append(flag, value ?? "true");
+  const arms = agents.map(armText).join(",");
+  if (arms !== defaultOf(shared["env"])) address.append("arms", arms);
+  for (const [key, value] of sets) address.append("set", `${key}=${value ?? ""}`);
+  return address;
+}
+
+/** What `startOptions` reads, without the agents. */
+export function saidBy(shared: Words): Said {
+  const sets = Object.entries(shared).filter(([key]) => key.includes("."));
+  const flags = Object.entries(shared).filter(([key]) => !key.includes("."));
+  return {
+    ...Object.fromEntries(flags.map(([flag, value]) => [flag, value ?? true])),
+    ...(sets.length === 0 ? {} : { set: sets.map(([key, value]) => `${key}=${value ?? ""}`) }),
+  };
+}
+
+/** An agent as `--arms` has it: `NAME=METHOD[SETTING,…]`. */
+export function armText({ name, method, settings }: AgentWords): string {
+  const inside = showWords(settings);
+  return `${name === undefined ? "" : `${name}=`}${method}${inside === "" ? "" : `[${inside}]`}`;
+}
+
+/** Words as people write them into one line, and back. */
+export const showWords = (words: Words): string =>
+  Object.entries(words)
+    .map(([key, value]) => (value === undefined ? key : `${key}=${value}`))
+    .join(",");
+
+/** @throws UsageError that begins with `where` */
+export function readWords(where: string, text: string): Words {
+  return text.trim() === "" ? {} : settingsIn(where, text);
+}
+
+/** @throws UsageError unless all agents together can have this word */
+export function checkShared(key: string): void {
+  if (key.includes(".") || SHARED.includes(key)) return;
+  if (OF_ONE.includes(key))
+    throw new UsageError(`${key} sets one agent: write it with the agent, as in arms=grpo,grpo+echo[lambda=0.1]`);
+  const near = nearest(key, SHARED);
+  throw new UsageError(`unknown setting "${key}" in the address${near ? `; did you mean "${near}"?` : ""}`);
+}
+
+const isSwitch = (flag: string): boolean => START_FLAGS[flag as keyof typeof START_FLAGS].type === "boolean";
+
+function agentsOf(arms: string): AgentWords[] {
+  const agents = parseArms(arms).slice(0, AGENTS);
+  if (agents.length < AGENTS) throw new UsageError(`arms: expected ${AGENTS} agents, got "${arms}"`);
+  return agents.map(({ label, method, settings }) => {
+    const own: AgentWords = { name: undefined, method, settings };
+    return armText(own) === label.replace(/\s*,\s*/g, ",") ? own : { ...own, name: label };
+  });
+}
+
+/** @throws UsageError if the environment is unknown or names no agents */
+function defaultArms(env = "home"): string {
+  const { arms } = environmentSettings(env);
+  if (arms === undefined) throw new UsageError(`env: ${env} names no agents to compare; say which with arms=…`);
+  return arms;
+}
+
+/** The arms that an address need not say; undefined if there are none. */
+function defaultOf(env: string | undefined): string | undefined {
+  const arms = environmentSettings(env ?? "home").arms;
+  return arms === undefined ? undefined : agentsOf(arms).map(armText).join(",");
+}
