@@ -61,6 +61,22 @@ describe("faults planted in a log", () => {
     expect(modesIn({ ...stale(2), metrics: played })).toEqual(["logProbMismatch"]);
   });
 
+  it("a gradient far above its clip on nearly every step, but not on some, and not without a known clip", () => {
+    const preset = { rl: { clipNorm: 1, aggregation: "token-sum" } };
+    const summed = { ...log({ grad_norm: () => 300 }), config: { preset } };
+    const [finding] = diagnose(summed).findings;
+    expect(finding).toMatchObject({ mode: "gradientFarAboveClip", kind: "problem", step: 0 });
+    expect(finding!.evidence[0]).toMatch(
+      /^gradient norm 300\.0 in the median, clipped to 1: more than 10 times as long on 40 of 40 steps with a gradient$/,
+    );
+    expect(finding!.change[0]).toContain("(rl.aggregation is token-sum)");
+    expect(modesIn({ ...log({ grad_norm: (p) => (p < 0.8 ? 300 : 0.5) }), config: { preset } })).toEqual([]);
+    expect(modesIn({ ...log({ grad_norm: () => 5 }), config: { preset } })).toEqual([]);
+    expect(modesIn(log({ grad_norm: () => 300 }))).toEqual([]);
+    const flat = { ...log({ grad_norm: (p) => (p < 0.5 ? 0 : 300) }), config: { preset } };
+    expect(modesIn(flat)).toEqual(["gradientFarAboveClip"]);
+  });
+
   it("steps on which every episode was masked", () => {
     const run = log({}, [{ step: 40, phase: "rl", num_tokens: 5, masked: 48 }]);
     expect(diagnose(run).findings[0]).toMatchObject({ mode: "nonFinite", step: 40 });
@@ -171,7 +187,7 @@ describe("what detectors share", () => {
       fc.property(fc.array(line, { maxLength: 60 }), (lines) => {
         const metrics = lines.map(({ phase, values }, step): MetricsRecord => ({ ...values, step, phase }));
         const { looked, notChecked } = diagnose({ config: {}, metrics, transcripts: [] });
-        expect(looked.length + notChecked.length).toBe(12);
+        expect(looked.length + notChecked.length).toBe(13);
       }),
     );
   });
@@ -201,7 +217,7 @@ describe("npm run doctor", () => {
       written("short", { config: {}, metrics: [{ step: 0, phase: "sft", loss: 1 }], transcripts: [] }),
     );
     expect(short.code).toBe(0);
-    expect(short.out).toContain("Nothing found, but only 1 of 12 things could be looked at.");
+    expect(short.out).toContain("Nothing found, but only 1 of 13 things could be looked at.");
 
     const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.95 }));
     const flat = doctor(path);

@@ -3,7 +3,14 @@
  * has. A diagnosis looks at symptoms: it says what is likely and cannot prove that all is well.
  */
 import { repeatedCalls, unknownTools } from "./calls.ts";
-import { logProbMismatch, nonFinite, observationsInPolicyMask, zeroLoss } from "./numerics.ts";
+import {
+  gradientFarAboveClip,
+  logProbMismatch,
+  nonFinite,
+  observationsInPolicyMask,
+  SCALE_STEPS,
+  zeroLoss,
+} from "./numerics.ts";
 import { lengthExplosion, rewardHacking, zeroVarianceGroups } from "./outcomes.ts";
 import { entropyBlowUp, entropyCollapse, klBlowUp } from "./policy.ts";
 import { arrow, type Detector, type Finding, isFresh, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
@@ -12,6 +19,7 @@ export type FailureMode =
   | "nonFinite"
   | "observationsInPolicyMask"
   | "logProbMismatch"
+  | "gradientFarAboveClip"
   | "rewardHacking"
   | "zeroVarianceGroups"
   | "entropyCollapse"
@@ -49,6 +57,12 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
     reads: ["sampling/sampling_logp_difference/mean"],
     steps: 1,
     fresh: true,
+  },
+  gradientFarAboveClip: {
+    title: "Wrong normalisation: the gradient is far above its clip",
+    detect: gradientFarAboveClip,
+    reads: ["grad_norm"],
+    steps: SCALE_STEPS,
   },
   unknownTools: { title: "Calls to tools that do not exist", detect: unknownTools, reads: TRANSCRIPTS },
   repeatedCalls: { title: "Repeated calls", detect: repeatedCalls, reads: TRANSCRIPTS },

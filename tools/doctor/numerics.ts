@@ -1,6 +1,6 @@
 /** Detectors of wrong numbers: masks, log-probabilities of sampler and trainer, NaN, and the loss that is 0. */
 import { formatNumber } from "../figures/format.ts";
-import type { Transcript, TranscriptToken } from "../../job/records.ts";
+import { isRecord, type Transcript, type TranscriptToken } from "../../job/records.ts";
 import { type Finding, isFresh, mean, percent, quote, rlLines, type RunLog, series, setting } from "./run.ts";
 
 /**
@@ -138,6 +138,47 @@ export function nonFinite(run: RunLog): Finding | null {
     ],
   };
 }
+
+/** A gradient this many times as long as its clip was not shortened now and then: its loss has another scale. */
+const FAR_ABOVE = 10;
+/** So many steps with a gradient are needed. */
+export const SCALE_STEPS = 8;
+
+/**
+ * The gradient is far above the norm that it is clipped to, on nearly every step: the loss is a sum where a mean is
+ * meant, or its weights are not normalised. The clip hides that from the weights, but a term with a scale of its own,
+ * such as a world-model loss or a KL penalty, then weighs next to nothing. Healthy runs of the main job stay below the
+ * clip.
+ */
+export function gradientFarAboveClip(run: RunLog): Finding | null {
+  const preset = run.config["preset"];
+  const rl = isRecord(preset) ? preset["rl"] : undefined;
+  const clip = isRecord(rl) ? rl["clipNorm"] : undefined;
+  // Without any spread of reward there is no policy gradient, and the step says nothing.
+  const norms = series(run, "grad_norm").filter(({ value }) => value > SOME_GRADIENT);
+  if (typeof clip !== "number" || norms.length < SCALE_STEPS) return null;
+  const above = norms.filter(({ value }) => value > FAR_ABOVE * clip);
+  if (above.length < NEARLY_EVERY * norms.length) return null;
+  const typical = norms.map(({ value }) => value).toSorted((a, b) => a - b)[Math.floor(norms.length / 2)]!;
+  return {
+    kind: "problem",
+    step: above[0]!.step,
+    evidence: [
+      `gradient norm ${formatNumber(typical)} in the median, clipped to ${formatNumber(clip)}: more than ${FAR_ABOVE} ` +
+        `times as long on ${above.length} of ${norms.length} steps with a gradient`,
+      "the clip leaves its direction alone, so every other term of the loss has that much less weight",
+    ],
+    change: [
+      `average over tokens or over episodes, as token-mean does${setting(run, "rl", "aggregation")}: a sum grows with ` +
+        "the batch",
+      "divide by the denominators of the whole step, not by those of a micro-batch",
+      "raise the clip only if the loss is a mean already, and see the largest gradients first",
+    ],
+  };
+}
+
+/** The share of steps that is nearly all of them. */
+const NEARLY_EVERY = 0.9;
 
 /** A policy loss below this looks like 0. */
 const ZERO_LOSS = 1e-3;
