@@ -66,6 +66,12 @@ function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
   return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
 }
 
+/** Is shown every step of RL, with the weights that it began with. It may copy them, and must not change them. */
+export interface StepWitness {
+  begins(model: Model, template: Template): void;
+  ended(report: StepReport): void;
+}
+
 /** A run where it is kept. */
 export class Run {
   readonly #store: RunStore;
@@ -74,6 +80,7 @@ export class Run {
   readonly #device: Device;
   readonly #observer: Observer;
   readonly #signal: AbortSignal;
+  readonly #witness: StepWitness | undefined;
   /** Lets signals, timers and messages through: on the CPU training only awaits settled promises, which run earlier. */
   readonly #eventLoop = new EventLoop();
   #model!: Model;
@@ -86,7 +93,10 @@ export class Run {
   #earlierSeconds = 0;
   #started = 0;
 
-  /** @param startWorkers makes the workers of a run that has some (`--workers`) */
+  /**
+   * @param startWorkers makes the workers of a run that has some (`--workers`)
+   * @param witness is shown the steps of RL
+   */
   constructor(
     store: RunStore,
     preset: Preset,
@@ -94,6 +104,7 @@ export class Run {
     observer: Observer,
     signal: AbortSignal,
     startWorkers?: StartWorkers,
+    witness?: StepWitness,
   ) {
     this.#store = store;
     this.#preset = preset;
@@ -101,6 +112,7 @@ export class Run {
     this.#device = device;
     this.#observer = observer;
     this.#signal = signal;
+    this.#witness = witness;
   }
 
   /**
@@ -245,8 +257,10 @@ export class Run {
       startStep: this.#state.done,
       signal: this.#signal,
     });
+    this.#witness?.begins(this.#model, this.#template);
     for await (const report of loop) {
       const metrics = timed(report, clock());
+      this.#witness?.ended(report);
       this.#store.appendMetrics({ step: this.#globalStep(report.step), phase: "rl", ...metrics });
       if (report.step % TRANSCRIPTS_EVERY === 0) await this.#transcribe(report);
       this.#observer.update(report.step + 1, metrics);
@@ -254,6 +268,7 @@ export class Run {
       await this.#eventLoop.turn();
       if (due()) await this.#evaluate(episodes);
       if (this.#state.done % this.#preset.checkpointEvery === 0) await this.#save();
+      this.#witness?.begins(this.#model, this.#template);
       clock();
     }
     if (this.#state.done % this.#preset.checkpointEvery !== 0) await this.#save();

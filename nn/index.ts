@@ -15,6 +15,8 @@ export type { Family, ModelConfig, ModelOptions } from "./config.ts";
 export { huggingFaceName, initParams } from "./parameters.ts";
 export type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 export { forward, type ForwardOptions, linear, logits, type Model, outputMatrix, pickHidden } from "./transformer.ts";
+export { type AttentionHeads } from "./transformer.ts";
+export { attentionWeights, type Reading, readText } from "./attentionWeights.ts";
 export { headValues, initValueHead, type ValueHead } from "./valueHead.ts";
 
 // Training

@@ -44,6 +44,16 @@ export interface ForwardOptions {
   readonly positions?: Int32Array;
   /** Continue rows of a cache: B is 1, and each of the T tokens has a place of its own there (see `KvCache.append`). */
   readonly cache?: { readonly store: KvCache; readonly places: Places };
+  /** Is shown the heads of every layer when they have attended; without a cache only. */
+  readonly watch?: (layer: number, heads: AttentionHeads) => void;
+}
+
+/** Queries and result [B, T, H, D], keys and values [B, T, K, D] with K key/value heads, positions turned in. */
+export interface AttentionHeads {
+  readonly q: Tensor;
+  readonly k: Tensor;
+  readonly v: Tensor;
+  readonly out: Tensor;
 }
 
 /**
@@ -179,6 +189,7 @@ function selfAttention(x_BTC: Tensor, p: AttentionParams, context: BlockContext,
     out = cacheAttention(reshape(q, [B * T, heads, D]), keys, values, rows_N, positions_N);
   } else {
     out = attention(q, k, v, context.segments ? { segments: context.segments } : {});
+    context.watch?.(layer, { q, k, v, out });
   }
   const merged = reshape(out, [B, T, heads * D]);
   return linear(merged, p.o, config);

@@ -218,10 +218,7 @@ export function objectiveOf(given: MethodChoice): Objective {
     ...(advantage === preset.advantage ? preset.advantageOptions : {}),
     ...options[advantage],
   });
-  const policyLoss = entryByName("policy loss", POLICY_LOSSES, loss).make({
-    ...(loss === preset.loss ? preset.lossOptions : {}),
-    ...options[loss],
-  });
+  const policyLoss = entryByName("policy loss", POLICY_LOSSES, loss).make(lossOf(choice).options);
   const aggregation = aggregationByName(choice.aggregation ?? preset.aggregation);
   check(
     aggregation !== "seq-mean-token-sum-norm" || maxLength !== undefined,
@@ -249,6 +246,13 @@ export function objectiveOf(given: MethodChoice): Objective {
   };
   checkObjective(objective);
   return objective;
+}
+
+/** The name of a method's policy loss, and the options that it is made with, as far as they are given. */
+export function lossOf({ method = "grpo", loss, options = {} }: MethodChoice): { name: string; options: object } {
+  const preset = METHODS[splitNames(method).find((name) => Object.hasOwn(METHODS, name)) ?? "grpo"]!;
+  const name = loss ?? preset.loss;
+  return { name, options: { ...(name === preset.loss ? preset.lossOptions : {}), ...options[name] } };
 }
 
 function klOf(choice: KlChoice): KlOptions {

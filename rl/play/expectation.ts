@@ -44,16 +44,27 @@ export async function expectedAnswers(
   trajectories: readonly Trajectory[],
   maxTokens: number,
 ): Promise<string[][]> {
-  const places = answerPlaces(template, trajectories);
   const answers = trajectories.map((): string[] => []);
-  if (places.length === 0) return answers;
+  for (const { episode, ids } of await expectedTokens(model, template, trajectories, maxTokens)) {
+    answers[episode]!.push(template.tokenizer.decode(ids.filter((id) => id !== template.endId)));
+  }
+  return answers;
+}
+
+/** The same as tokens, at most as many as the real answer has: the k-th stands for the real answer's k-th. */
+export async function expectedTokens(
+  model: Model,
+  template: Template,
+  trajectories: readonly Trajectory[],
+  maxTokens: number,
+): Promise<(AnswerPlace & { readonly ids: readonly number[] })[]> {
+  const places = answerPlaces(template, trajectories);
+  if (places.length === 0) return [];
   const prompts = places.map(({ episode, start }) => trajectories[episode]!.stream.ids.slice(0, start));
   const stopIds = [template.endId];
   const generated = await generate(model, prompts, { maxNewTokens: maxTokens, temperature: 0, stopIds });
-  places.forEach(({ episode, length }, i) => {
-    const ids = generated[i]!.tokens.slice(0, length).map(({ id }) => id);
-    const withoutEnd = ids.filter((id) => id !== template.endId);
-    answers[episode]!.push(template.tokenizer.decode(withoutEnd));
-  });
-  return answers;
+  return places.map((place, i) => ({
+    ...place,
+    ids: generated[i]!.tokens.slice(0, place.length).map(({ id }) => id),
+  }));
 }

@@ -22,6 +22,9 @@ export interface StepReport {
   /** The episodes, with what the loss was told of their tokens. */
   readonly rows: readonly TokenRow[];
   readonly scores: Scores;
+  /** What ratios refer to, and what else was asked of the tokens before the update; of a step of RL. */
+  readonly ratios?: Ratios;
+  readonly statistics?: TokenStatistics;
 }
 
 /**
@@ -73,7 +76,8 @@ export function reportOf(step: number, facts: StepFacts): StepReport {
     ...(own.length < trajectories.length ? rolloutMetrics(own) : {}),
     ...facts.metrics,
   };
-  return { step, metrics, rows, scores: passes[0] ?? { logProbs: unscored(rows), entropy: unscored(rows) } };
+  const scores = passes[0] ?? { logProbs: unscored(rows), entropy: unscored(rows) };
+  return { step, metrics, rows, scores, ratios, statistics };
 }
 
 /** Reads what the micro-batches of a pass gave, and frees it. @param norm of the gradient */

@@ -1,0 +1,61 @@
+/**
+ * What each head looks at: the weights of causal attention, which the fused op never holds in memory. They are for
+ * looking at a few tokens; training uses the fused op (engine/ops/attention.ts).
+ *
+ * Axes: B rows, T queries, S keys, H heads, K key/value heads, D head size.
+ */
+import { check } from "../engine/errors.ts";
+import { causalMask, tensor } from "../engine/ops/create.ts";
+import { matmul } from "../engine/ops/matmul.ts";
+import { broadcastTo, permute, reshape, slice } from "../engine/ops/movement.ts";
+import { softmax } from "../engine/ops/softmax.ts";
+import { noGrad } from "../engine/tape.ts";
+import type { Tensor } from "../engine/tensor.ts";
+import { showShape } from "../engine/types.ts";
+import { forward, type Model } from "./transformer.ts";
+
+/**
+ * softmax(q·kᵀ/√D) over the keys that a query may see (Vaswani et al. 2017, eq. 1). The queries are the last T of the S
+ * positions, so that query t sees the keys up to S − T + t.
+ * @param q [B, T, H, D]
+ * @param k [B, S, K, D], H a multiple of K
+ * @returns [B, H, T, S]; each query's weights sum to 1
+ */
+export function attentionWeights(q: Tensor, k: Tensor): Tensor {
+  const shown = (): string => `${showShape(q.shape)} · ${showShape(k.shape)}`;
+  check(
+    q.rank === 4 && k.rank === 4,
+    () => `attentionWeights: expected q [B, T, H, D], k [B, S, K, D], got ${shown()}`,
+  );
+  const [T, H, D] = q.shape.slice(1) as [number, number, number];
+  const [B, S, K] = k.shape as [number, number, number];
+  check(T <= S && H % K === 0, () => `attentionWeights: expected T ≤ S and H a multiple of K, got ${shown()}`);
+  const repeated = broadcastTo(reshape(k, [B, S, K, 1, D]), [B, S, K, H / K, D]);
+  const keys_BHSD = permute(reshape(repeated, [B, S, H, D]), [0, 2, 1, 3]);
+  const scores = matmul(permute(q, [0, 2, 1, 3]), keys_BHSD, { transB: true, scale: 1 / Math.sqrt(D) });
+  const mask = slice(causalMask(S, { device: q.device, dtype: q.dtype }), [S - T], [S]);
+  return softmax(scores, { mask });
+}
+
+/** What the model has at the end of a text that it has read. */
+export interface Reading {
+  /** Of each layer [H, S]: the weights with which the last position looks at all S positions. */
+  readonly attention: readonly Tensor[];
+  /** The final hidden state of the last position, [1, C]. */
+  readonly hidden: Tensor;
+}
+
+/** Reads the tokens of one text, without a gradient. @param ids at least one */
+export function readText({ params, config }: Model, ids: readonly number[]): Reading {
+  check(ids.length > 0, () => "readText: expected at least one token, got none");
+  const S = ids.length;
+  const attention: Tensor[] = [];
+  return noGrad(() => {
+    const text = tensor(Int32Array.from(ids), { device: params.embedding.device, shape: [1, S] });
+    const hidden = forward(params, config, text, {
+      watch: (_layer, { q, k }) =>
+        attention.push(reshape(attentionWeights(slice(q, [0, S - 1], [1, S]), k), [config.heads, S])),
+    });
+    return { attention, hidden: reshape(slice(hidden, [0, S - 1], [1, S]), [1, -1]) };
+  });
+}
