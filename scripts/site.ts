@@ -1,6 +1,6 @@
 /**
- * `npm run site`: makes the live page, and the page of the exact gradients, in site/dist: static files that work offline
- * and under any path. With --serve it also serves them.
+ * `npm run site`: makes the live page, the page of the exact gradients, the book and the API reference in site/dist:
+ * static files that work offline and under any path. With --serve it also serves them.
  */
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -14,10 +14,11 @@ import { parse, report } from "../node/flags.ts";
 import { experimentOf } from "../site/experiment.ts";
 import { warmUp } from "../site/session.ts";
 import type { WarmStartList } from "../site/warmStart.ts";
+import { makePages } from "./book/pages.ts";
 import { packageFolder } from "./packageFolder.ts";
 import { makePage, serveFolder } from "./sitePage.ts";
 
-const HELP = `worldgrad: the live page
+const HELP = `worldgrad: the live page, the book, the API reference
 
   npm run site -- [flags]
 
@@ -33,6 +34,10 @@ const HELP = `worldgrad: the live page
 const BUDGET = 238 * 1024;
 /** The limit in bytes of what exact.html has for itself, gzipped, besides what it shares with the live page. */
 const EXACT_BUDGET = 30 * 1024;
+/** What a chapter of the book may load before a cell runs, gzipped: its page, style and script. */
+const CHAPTER_BUDGET = 32 * 1024;
+/** The book and the reference together, gzipped: half of it is the sources, a page for each file. */
+const PAGES_BUDGET = 2560 * 1024;
 
 async function main(): Promise<number> {
   const values = parse(process.argv.slice(2), {
@@ -50,11 +55,13 @@ async function main(): Promise<number> {
   const target = join(packageFolder, "site/dist");
   const { "index.html": live, "exact.html": exact } = await makePage(target);
   cpSync(warm, join(target, "warm"), { recursive: true });
-  console.log(`site/dist: ${kilobytes(live.all)} gzipped, without weights (at most ${kilobytes(BUDGET)})`);
-  const shared = `and ${kilobytes(exact.all - exact.own)} shared with the live page`;
-  console.log(`site/dist/exact.html: ${kilobytes(exact.own)} gzipped (at most ${kilobytes(EXACT_BUDGET)}), ${shared}`);
-  check(live.all <= BUDGET, () => `site: the live page has ${live.all} bytes gzipped, over its budget of ${BUDGET}`);
-  check(exact.own <= EXACT_BUDGET, () => `site: exact.html has ${exact.own} bytes of its own, over ${EXACT_BUDGET}`);
+  hold("site/dist/index.html", live.all, BUDGET, "without weights");
+  const shared = `besides ${kb(exact.all - exact.own)} shared with the live page`;
+  hold("site/dist/exact.html", exact.own, EXACT_BUDGET, shared);
+  const { chapters, total } = await makePages(target);
+  for (const { page, bytes } of chapters)
+    hold(`site/dist/book/${page}.html`, bytes, CHAPTER_BUDGET, "before a cell runs");
+  hold("site/dist/book and api", total, PAGES_BUDGET, "in all");
   if (!values["serve"]) return 0;
   const { server, address } = await serveFolder(target, port);
   console.log(`site: ${address}`);
@@ -62,7 +69,13 @@ async function main(): Promise<number> {
   return 0;
 }
 
-const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KB`;
+const kb = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KB`;
+
+/** Prints a size in bytes, gzipped. @throws if it is over its budget */
+function hold(what: string, bytes: number, budget: number, how: string): void {
+  console.log(`${what}: ${kb(bytes)} gzipped, ${how} (at most ${kb(budget)})`);
+  check(bytes <= budget, () => `site: ${what} has ${bytes} bytes gzipped, over its budget of ${budget}`);
+}
 
 /** Makes the warm start of the page's own experiment, once for each state of its settings. @returns its folder */
 async function warmStartFolder(): Promise<string> {

@@ -1,0 +1,54 @@
+/** Makes the API reference and the sources that it links to. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { packageFolder } from "../../packageFolder.ts";
+import type { Links } from "../markdown.ts";
+import { referenceIndex, referencePage } from "./pages.ts";
+import type { EntryPoint, Name } from "./reference.ts";
+import { sourcePage } from "./sourcePage.ts";
+
+/** What has source pages: all that users import, the book's programs, and what these show. */
+const SOURCES = ["kernels", "engine", "nn", "environments", "rl", "job", "node", "tools", "cli", "learn", "examples"];
+const SINGLE = ["index.ts", "methods.ts", "fastCheck.ts"];
+
+/** @returns the links of pages in a folder that lies beside the reference's, such as `book/`, or in the reference's */
+export function linksFrom(entries: readonly EntryPoint[], toReference: string): Links {
+  const pages = new Map<string, string>();
+  for (const { page, names } of entries) for (const { name } of names) if (!pages.has(name)) pages.set(name, page);
+  return {
+    ofFile: (path) => (hasPage(path) ? `${toReference}source/${path}.html` : undefined),
+    ofName: (name) => (pages.has(name) ? `${toReference}${pages.get(name)!}.html#${name}` : undefined),
+  };
+}
+
+function hasPage(path: string): boolean {
+  const isIn = SINGLE.includes(path) || SOURCES.includes(path.split("/")[0]!);
+  const file = join(packageFolder, path);
+  return isIn && path.endsWith(".ts") && !path.includes("..") && existsSync(file) && statSync(file).isFile();
+}
+
+/** The names that programs import from index.ts, each with where it is declared. */
+export function declarationsOf(entries: readonly EntryPoint[]): ReadonlyMap<string, Name> {
+  const common = entries.filter(({ page }) => ["engine", "nn", "environments", "rl"].includes(page));
+  return new Map(common.flatMap(({ names }) => names.map((own) => [own.name, own] as const)));
+}
+
+/** @param target a folder beside the book's, which has the style sheet */
+export function makeReference(target: string, entries: readonly EntryPoint[]): void {
+  const links = linksFrom(entries, "");
+  mkdirSync(target, { recursive: true });
+  writeFileSync(join(target, "index.html"), referenceIndex(entries, links));
+  for (const entry of entries) writeFileSync(join(target, `${entry.page}.html`), referencePage(entry, links));
+  for (const path of sourceFiles()) {
+    const file = join(target, "source", `${path}.html`);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, sourcePage(path, readFileSync(join(packageFolder, path), "utf8")));
+  }
+}
+
+function sourceFiles(): string[] {
+  const within = SOURCES.flatMap((folder) =>
+    readdirSync(join(packageFolder, folder), { recursive: true, encoding: "utf8" }).map((path) => `${folder}/${path}`),
+  );
+  return [...SINGLE, ...within.map((path) => path.replaceAll("\\", "/"))].filter(hasPage);
+}

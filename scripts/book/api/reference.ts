@@ -1,0 +1,239 @@
+/**
+ * What the package exports, read from its sources by ts-morph: of each name its declaration without bodies, its
+ * docstring, and where it stands.
+ */
+import { join, relative } from "node:path";
+import {
+  type ClassDeclaration,
+  type ExportedDeclarations,
+  type JSDoc,
+  Node,
+  Project,
+  type SourceFile,
+  ts,
+} from "ts-morph";
+import { packageFolder } from "../../packageFolder.ts";
+
+export interface EntryPoint {
+  /** What a program imports: `worldgrad/engine`. */
+  readonly specifier: string;
+  /** The page's name: `engine`. */
+  readonly page: string;
+  readonly file: string;
+  /** The comment at the head of the file, Markdown. */
+  readonly text: string;
+  readonly names: readonly Name[];
+}
+
+export interface Name {
+  readonly name: string;
+  readonly kind: "function" | "class" | "interface" | "type" | "constant";
+  /** What it is called in its own file. */
+  readonly declaredAs: string;
+  /** Path from the root, and lines from 1. */
+  readonly file: string;
+  readonly line: number;
+  readonly lastLine: number;
+  /** The heading of the entry point's file under which it is exported; "" if there is none. */
+  readonly group: string;
+  /** TypeScript: a function's overloads, a class's public members, a type as it stands. */
+  readonly declaration: string;
+  readonly doc: Doc;
+}
+
+/** A docstring, Markdown. */
+export interface Doc {
+  readonly text: string;
+  readonly params: readonly { readonly name: string; readonly text: string }[];
+  readonly returns: string;
+  readonly throws: readonly string[];
+  /** Programs. */
+  readonly examples: readonly string[];
+}
+
+const ENTRIES = [
+  ["worldgrad/engine", "engine", "engine/index.ts"],
+  ["worldgrad/nn", "nn", "nn/index.ts"],
+  ["worldgrad/environments", "environments", "environments/index.ts"],
+  ["worldgrad/rl", "rl", "rl/index.ts"],
+  ["worldgrad/node", "node", "node/index.ts"],
+  ["worldgrad/methods", "methods", "methods.ts"],
+  ["worldgrad/fast-check", "fast-check", "fastCheck.ts"],
+] as const;
+
+/** Reads all entry points; takes a few seconds. */
+export function readReference(): EntryPoint[] {
+  const project = new Project({
+    skipAddingFilesFromTsConfig: true,
+    compilerOptions: {
+      target: ts.ScriptTarget.ES2023,
+      module: ts.ModuleKind.NodeNext,
+      moduleResolution: ts.ModuleResolutionKind.NodeNext,
+      allowImportingTsExtensions: true,
+      noEmit: true,
+      strict: true,
+      types: ["node"],
+    },
+  });
+  for (const [, , file] of ENTRIES) project.addSourceFileAtPath(join(packageFolder, file));
+  project.resolveSourceFileDependencies();
+  return ENTRIES.map(([specifier, page, file]) => {
+    const source = project.getSourceFileOrThrow(join(packageFolder, file));
+    const groupOf = groupsOf(source.getFullText());
+    const names = [...source.getExportedDeclarations()].flatMap(([name, declarations]) => {
+      const own = declarations.filter((node) => node.getSourceFile().getFilePath().startsWith(packageFolder));
+      return own.length === 0 ? [] : [nameOf(name, own, groupOf(name))];
+    });
+    return { specifier, page, file, text: headOf(source), names };
+  });
+}
+
+/** The comment at the head of a file. */
+function headOf(source: SourceFile): string {
+  const comment = /^\/\*\*(.*?)\*\//s.exec(source.getFullText())?.[1] ?? "";
+  const text = comment
+    .replaceAll(/^ ?\* ?/gm, "")
+    .replace(/^\s*\*/, "")
+    .trim();
+  return text.replace(/^@example\s*\n([\s\S]*)/m, "```ts\n$1\n```");
+}
+
+/** Under which `// Heading` of an entry point's file a name is exported; names of `export *` are under its heading. */
+function groupsOf(text: string): (name: string) => string {
+  const groups = new Map<string, string>();
+  let heading = "";
+  let starred = "";
+  for (const [, comment, list] of text.matchAll(/^\/\/ (.*)$|^export (?:type )?\{([^}]*)\}|^export \*/gm)) {
+    if (comment !== undefined) heading = comment;
+    else if (list === undefined) starred = heading;
+    else for (const name of list.matchAll(/(\w+)\s*(?:,|$)/g)) groups.set(name[1]!, heading);
+  }
+  return (name) => groups.get(name) ?? starred;
+}
+
+function nameOf(name: string, nodes: readonly ExportedDeclarations[], group: string): Name {
+  const node = nodes[0]!;
+  const statement = Node.isVariableDeclaration(node) ? node.getVariableStatementOrThrow() : node;
+  const docs = nodes.flatMap((own) => docsOf(own));
+  return {
+    name,
+    kind: kindOf(node),
+    declaredAs: (Node.hasName(node) && node.getName()) || name,
+    file: relative(packageFolder, node.getSourceFile().getFilePath()).replaceAll("\\", "/"),
+    line: statement.getStartLineNumber(),
+    lastLine: statement.getEndLineNumber(),
+    group,
+    declaration: [...new Set(nodes.map(declarationOf))].join("\n"),
+    doc: docOf(docs),
+  };
+}
+
+function kindOf(node: Node): Name["kind"] {
+  if (Node.isFunctionDeclaration(node)) return "function";
+  if (Node.isClassDeclaration(node)) return "class";
+  if (Node.isInterfaceDeclaration(node)) return "interface";
+  if (Node.isTypeAliasDeclaration(node)) return "type";
+  const isCallable = Node.isVariableDeclaration(node) && node.getType().getCallSignatures().length > 0;
+  return isCallable ? "function" : "constant";
+}
+
+/** The text of a declaration without `export` and without what it does. */
+function declarationOf(node: Node): string {
+  const plain = (text: string): string => text.replace(/^export (?:declare )?(?:default )?/, "");
+  if (Node.isFunctionDeclaration(node)) {
+    const overloads = node.isOverload() ? [] : node.getOverloads();
+    const own = overloads.length > 0 ? overloads : [node];
+    return own.map((one) => plain(withoutBody(one)).replace(/^async /, "")).join("\n");
+  }
+  if (Node.isClassDeclaration(node)) return classText(node);
+  if (Node.isVariableDeclaration(node)) {
+    const type = node.getTypeNode()?.getText() ?? typeText(node);
+    return `const ${node.getName()}: ${type};`;
+  }
+  return plain(node.getText());
+}
+
+function withoutBody(node: Node & { getBody?: () => Node | undefined }): string {
+  const body = node.getBody?.();
+  const text = node.getText();
+  const end = body === undefined ? text.length : body.getStart() - node.getStart();
+  return `${text.slice(0, end).trimEnd().replace(/;$/, "")};`;
+}
+
+/** The type that the checker finds. */
+function typeText(node: Node): string {
+  const flags = ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.UseAliasDefinedOutsideCurrentScope;
+  return node
+    .getType()
+    .getText(node, flags)
+    .replaceAll(/import\("[^"]*"\)\./g, "");
+}
+
+/** A class with the docstrings and signatures of its public members. */
+function classText(node: ClassDeclaration): string {
+  const head = node.getText().slice(0, node.getText().indexOf("{")).trimEnd();
+  const members = node.getMembers().flatMap((member) => {
+    const isHidden =
+      (Node.isModifierable(member) && (member.hasModifier("private") || member.hasModifier("protected"))) ||
+      (Node.hasName(member) && member.getName().startsWith("#"));
+    if (isHidden || Node.isClassStaticBlockDeclaration(member)) return [];
+    const doc = Node.isJSDocable(member) ? member.getJsDocs().map((own) => `  ${own.getText()}`) : [];
+    return [[...doc, `  ${memberText(member)}`].join("\n")];
+  });
+  return `${head.replace(/^export (?:abstract )?/, "")} {\n${members.join("\n")}\n}`;
+}
+
+function memberText(member: Node): string {
+  if (Node.isPropertyDeclaration(member)) {
+    const { text, value } = { text: member.getText(), value: member.getInitializer() };
+    if (value === undefined) return text;
+    const before = text.slice(0, value.getStart() - member.getStart()).replace(/\s*=\s*$/, "");
+    return member.getTypeNode() === undefined ? `${before}: ${typeText(member)};` : `${before};`;
+  }
+  if (Node.isMethodDeclaration(member)) {
+    const overloads = member.getOverloads();
+    return (overloads.length > 0 ? overloads : [member]).map((own) => withoutBody(own)).join("\n  ");
+  }
+  return Node.isBodyable(member) ? withoutBody(member) : member.getText();
+}
+
+function docsOf(node: Node): JSDoc[] {
+  if (Node.isVariableDeclaration(node)) return node.getVariableStatementOrThrow().getJsDocs();
+  if (Node.isFunctionDeclaration(node))
+    return [...node.getOverloads().flatMap((own) => own.getJsDocs()), ...node.getJsDocs()];
+  return Node.isJSDocable(node) ? node.getJsDocs() : [];
+}
+
+/** Several docstrings, of overloads, as one. */
+function docOf(docs: readonly JSDoc[]): Doc {
+  const texts = new Set<string>();
+  const params = new Map<string, string>();
+  const [returns, throws, examples] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  for (const doc of docs) {
+    texts.add(doc.getDescription().trim());
+    for (const tag of doc.getTags()) {
+      const text = (tag.getCommentText() ?? "").trim();
+      if (Node.isJSDocParameterTag(tag)) params.set(tag.getName(), text.replace(/^- /, ""));
+      else if (tag.getTagName() === "returns") returns.add(text);
+      else if (tag.getTagName() === "throws") throws.add(throwsText(tag));
+      else if (tag.getTagName() === "example") examples.add(text);
+    }
+  }
+  return {
+    text: [...texts].join("\n\n").trim(),
+    params: [...params].map(([name, text]) => ({ name, text })),
+    returns: [...returns].join(" "),
+    throws: [...throws],
+    examples: [...examples],
+  };
+}
+
+/** TypeScript takes the first word after `@throws` for a type if it is in braces; the text is taken whole. */
+function throwsText(tag: Node): string {
+  return tag
+    .getText()
+    .replace(/^@throws\s*/, "")
+    .replaceAll(/\n\s*\*\s?/g, "\n")
+    .replace(/\*\/\s*$/, "")
+    .trim();
+}

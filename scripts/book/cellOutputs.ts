@@ -1,0 +1,35 @@
+/**
+ * What each cell of a chapter prints: the program's output that CI checks, cut where the cells begin. For that the
+ * program is run once more, with a mark before each cell; the result is kept in .cache for each state of both texts.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { packageFolder } from "../packageFolder.ts";
+import type { Chapter } from "./chapter.ts";
+import { comparable, run } from "./program.ts";
+
+const MARK = "\u0001cell\n";
+
+/**
+ * @param expected the output that CI checks
+ * @returns a text for each section that has code
+ * @throws if the program does not print `expected`
+ */
+export async function cellOutputs({ source, sections, path }: Chapter, expected: string): Promise<string[]> {
+  const key = createHash("sha256").update(source).update("\0").update(expected).digest("hex").slice(0, 16);
+  const file = join(packageFolder, ".cache/book", `${key}.json`);
+  if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8")) as string[];
+  const lines = source.split("\n");
+  for (const { codeLine } of sections.filter(({ code }) => code !== "").toReversed()) {
+    lines.splice(codeLine - 1, 0, `console.log(${JSON.stringify(MARK.trimEnd())});`);
+  }
+  const { text } = await run(lines.join("\n"), join(packageFolder, path));
+  const [before, ...outputs] = text.split(MARK);
+  if (before !== "" || comparable(outputs.join("")) !== comparable(expected)) {
+    throw new Error(`${path}: it does not print what learn/output has; run npx tsx scripts/book/outputs.ts`);
+  }
+  mkdirSync(join(packageFolder, ".cache/book"), { recursive: true });
+  writeFileSync(file, JSON.stringify(outputs));
+  return outputs;
+}

@@ -1,0 +1,137 @@
+/** A chapter as a page: prose on one side, its code as a live cell on the other. */
+import { DATA_ID, type PageData } from "../../site/book/pageData.ts";
+import type { Chapter, Section } from "./chapter.ts";
+import type { Exercise } from "./exercises.ts";
+import { highlight } from "./highlight.ts";
+import { codeBox, escape, htmlPage, slug } from "./html.ts";
+import { type Links, markdown } from "./markdown.ts";
+
+/** Another page of the book. */
+export interface Neighbour {
+  readonly title: string;
+  readonly address: string;
+}
+
+export interface ChapterParts {
+  readonly chapter: Chapter;
+  readonly exercises: readonly Exercise[];
+  readonly data: PageData;
+  readonly links: Links;
+  readonly previous: Neighbour | undefined;
+  readonly next: Neighbour | undefined;
+}
+
+export function chapterPage({ chapter, exercises, data, links, previous, next }: ChapterParts): string {
+  const { number, title, promise, path } = chapter;
+  let cell = 0;
+  const sections = chapter.sections.map((section, i) => {
+    const work =
+      section.code !== ""
+        ? liveCell(section, data.outputs[cell]!, cell++)
+        : section.heading === "Break it"
+          ? breaker(section, data.broken)
+          : "";
+    const prose = proseOf(section, i === 0 && number > 0);
+    return sectionRow(i === 0 ? "" : section.heading, markdown(prose, links), work);
+  });
+  const tasks = exercises.map((exercise) => exerciseRow(exercise, links));
+  const contents = chapter.sections.slice(1).map(({ heading }) => heading);
+  const main = `<div class="head">
+<h1>${number > 0 ? `${number} · ` : ""}${escape(title)}</h1>
+<p class="promise"><strong>What you will understand:</strong> ${inline(promise, links)}</p>
+<details class="contents"><summary>Sections</summary>
+<ol>${contents.map((heading) => `<li><a href="#${slug(heading)}">${escape(heading)}</a></li>`).join("")}</ol></details>
+<p class="muted">${sourceLink(path, links)} is this page as a program; each cell runs with those above it, here in your
+browser, and can be edited.<noscript> That needs JavaScript; everything else does not.</noscript></p>
+</div>
+${sections.join("\n")}
+${tasks.join("\n")}
+<nav class="turn" aria-label="Chapters">
+${previous ? `<a rel="prev" href="${previous.address}">← ${escape(previous.title)}</a>` : "<span></span>"}
+<a href="index.html">All chapters</a>
+${next ? `<a rel="next" href="${next.address}">${escape(next.title)} →</a>` : "<span></span>"}
+</nav>
+<script type="application/json" id="${DATA_ID}">${JSON.stringify(data).replaceAll("<", "\\u003c")}</script>`;
+  return htmlPage({
+    title: `${title} · worldgrad`,
+    description: promise,
+    up: "../",
+    part: "book",
+    styles: ["book.css"],
+    modules: ["page.js"],
+    main,
+    kind: "chapter",
+  });
+}
+
+/** Without the promise, which the head of the page has, and without the diff, which stands beside the text. */
+function proseOf({ heading, prose }: Section, isFirst: boolean): string {
+  if (isFirst)
+    return prose
+      .split(/\n\s*\n/)
+      .slice(1)
+      .join("\n\n");
+  return heading === "Break it" ? prose.replace(/^```diff\n.*?^```$/ms, "") : prose;
+}
+
+function sectionRow(heading: string, prose: string, work: string): string {
+  const title = heading === "" ? "" : `<h2 id="${slug(heading)}">${escape(heading)}</h2>\n`;
+  const label = heading === "" ? "" : ` aria-labelledby="${slug(heading)}"`;
+  if (title + prose + work === "") return "";
+  return `<section class="row"${label}>
+<div class="prose">${title}${prose}</div>
+<div class="work">${work}</div>
+</section>`;
+}
+
+function liveCell({ heading, code }: Section, printed: string, index: number): string {
+  return `<div class="cell" data-cell="${index}">
+${editor(code, `Code of “${heading}”`)}
+<div class="bar"></div>
+${output("Prints", printed)}
+</div>`;
+}
+
+function breaker({ prose }: Section, printed: string): string {
+  const diff = /^```diff\n(.*?)^```$/ms.exec(prose)?.[1] ?? "";
+  return `<div class="breaker">
+<div class="editor">${codeBox(highlight(diff.trimEnd(), "diff"), "code", "What to change")}</div>
+<div class="bar"></div>
+${output("Prints then", printed)}
+</div>`;
+}
+
+function exerciseRow({ number, title, task, start, solution }: Exercise, links: Links): string {
+  const work = `<div class="exercise">
+${editor(start, `Exercise ${number}`)}
+<div class="bar"></div>
+${output("", "")}
+<details><summary>A solution</summary>${codeBox(highlight(solution, "ts"), "code")}</details>
+</div>`;
+  const heading = `Exercise ${number}: ${title}`;
+  return `<section class="row" aria-labelledby="exercise-${number}">
+<div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${markdown(task, links)}</div>
+<div class="work">${work}</div>
+</section>`;
+}
+
+function editor(code: string, label: string): string {
+  return `<div class="editor">${codeBox(highlight(code, "ts"), "code", label)}</div>`;
+}
+
+function output(label: string, printed: string): string {
+  const hidden = printed === "" ? " hidden" : "";
+  return `<div class="output"${hidden}><p class="label">${label}</p><pre tabindex="0">${escape(printed)}</pre></div>`;
+}
+
+/** One paragraph without its tags. */
+function inline(text: string, links: Links): string {
+  return markdown(text, links)
+    .trim()
+    .replace(/^<p>|<\/p>$/g, "");
+}
+
+function sourceLink(path: string, links: Links): string {
+  const address = links.ofFile(path);
+  return address === undefined ? `<code>${path}</code>` : `<a href="${address}"><code>${path}</code></a>`;
+}

@@ -1,0 +1,34 @@
+/** The book's first page: what each chapter teaches, in the order of reading. */
+import type { Chapter } from "./chapter.ts";
+import { escape, htmlPage } from "./html.ts";
+import { type Links, markdown } from "./markdown.ts";
+
+/** @param chapters in order, each with the address of its page */
+export function indexPage(
+  chapters: readonly { readonly chapter: Chapter; readonly address: string }[],
+  links: Links,
+): string {
+  const entries = chapters.map(({ chapter: { number, title, promise }, address }) => {
+    const text = markdown(promise, links).trim();
+    return `<li value="${number}"><h2><a href="${address}">${escape(title)}</a></h2>${text}</li>`;
+  });
+  const main = `<div class="head">
+<h1>Language agents, from the chain rule up</h1>
+<p class="promise">A book whose chapters are programs. Each explains one step, runs in your browser, and can be edited,
+broken and taken further there; what its cells print is checked with every change of the library. You need to be able to
+program and to know derivatives.</p>
+<p>Read in this order: each chapter builds on those before it. Whoever wants to see the whole first begins with 0.</p>
+</div>
+<ol class="chapters" start="0">
+${entries.join("\n")}
+</ol>`;
+  return htmlPage({
+    title: "The book · worldgrad",
+    description: "A book about reinforcement learning for language agents whose chapters are programs.",
+    up: "../",
+    part: "book",
+    styles: ["book.css"],
+    main,
+    kind: "index",
+  });
+}

@@ -1,0 +1,30 @@
+/** The book and the reference of the site: both folders, and what they weigh. */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { declarationsOf, linksFrom, makeReference } from "./api/api.ts";
+import { readReference } from "./api/reference.ts";
+import { makeBook, type PageSize } from "./book.ts";
+
+export interface PagesMade {
+  readonly chapters: readonly PageSize[];
+  /** All files of both folders, each gzipped. */
+  readonly total: number;
+}
+
+/**
+ * Makes `book/` and `api/` in the site's folder.
+ * @param chapters names such as `05-grpo`; all unless said
+ */
+export async function makePages(site: string, chapters?: readonly string[]): Promise<PagesMade> {
+  const entries = readReference();
+  const made = await makeBook(join(site, "book"), linksFrom(entries, "../api/"), declarationsOf(entries), chapters);
+  makeReference(join(site, "api"), entries);
+  return { chapters: made, total: weightOf(join(site, "book")) + weightOf(join(site, "api")) };
+}
+
+function weightOf(folder: string): number {
+  const paths = readdirSync(folder, { recursive: true, encoding: "utf8" }).map((path) => join(folder, path));
+  const files = paths.filter((path) => statSync(path).isFile());
+  return files.reduce((sum, path) => sum + gzipSync(readFileSync(path)).length, 0);
+}

@@ -1,0 +1,61 @@
+/** Where a page shows what a program prints, and what became of it. */
+import { element } from "../../tools/page/dom.ts";
+import type { Failure } from "./runner.ts";
+
+export class Output {
+  private readonly box: HTMLElement;
+  private readonly label: HTMLElement;
+  private readonly text: HTMLElement;
+  private printed = "";
+  private isWaiting = false;
+
+  /** @param box has a label and a <pre>, which may hold what CI's run printed */
+  constructor(box: HTMLElement) {
+    this.box = box;
+    this.label = box.querySelector(".label")!;
+    this.text = box.querySelector("pre")!;
+  }
+
+  /** What was printed since `clear`. */
+  get value(): string {
+    return this.printed;
+  }
+
+  clear(label: string): void {
+    this.printed = "";
+    this.text.textContent = "";
+    this.label.textContent = label;
+    this.box.querySelector(".problem")?.remove();
+    this.box.hidden = true;
+  }
+
+  print(line: string): void {
+    this.printed += `${line}\n`;
+    this.box.hidden = false;
+    if (this.isWaiting) return;
+    // What a fast loop prints is shown once a frame.
+    this.isWaiting = true;
+    requestAnimationFrame(() => {
+      this.isWaiting = false;
+      this.text.textContent = this.printed;
+    });
+  }
+
+  /** Shows text that was not printed just now. */
+  show(label: string, text: string): void {
+    this.clear(label);
+    this.text.textContent = text;
+    this.box.hidden = text === "";
+  }
+
+  /** Shows an error, with its line in `code` if it has one. */
+  fail({ name, message, place }: Failure, code: string | undefined): void {
+    const problem = element("p", { class: "problem" }, place === undefined ? "" : `Line ${place.line}: `);
+    problem.append(name === "Error" || name === "thrown" ? message : `${name}: ${message}`);
+    const line = place === undefined ? undefined : code?.split("\n")[place.line - 1]?.trim();
+    if (line !== undefined && line !== "") problem.append(element("code", {}, line));
+    this.box.querySelector(".problem")?.remove();
+    this.box.append(problem);
+    this.box.hidden = false;
+  }
+}

@@ -1,0 +1,38 @@
+/** The reference's search: names that hold what is typed stay, the others go. Everything searched is in the page. */
+
+const input = document.querySelector<HTMLInputElement>("#search")!;
+const count = document.querySelector<HTMLElement>("#found")!;
+const items = [...document.querySelectorAll<HTMLElement>("[data-name]")];
+const groups = [...document.querySelectorAll<HTMLElement>("[data-group]")];
+
+/** 0: not found; the more, the better: a name that is it, begins with it, has it, or a text that has it. */
+function score(item: HTMLElement, wanted: string): number {
+  const name = item.dataset["name"]!.toLowerCase();
+  if (name === wanted) return 4;
+  if (name.startsWith(wanted)) return 3;
+  if (name.includes(wanted)) return 2;
+  return item.textContent.toLowerCase().includes(wanted) ? 1 : 0;
+}
+
+function search(): void {
+  const wanted = input.value.trim().toLowerCase();
+  let found = 0;
+  for (const item of items) {
+    const own = wanted === "" ? 1 : score(item, wanted);
+    item.hidden = own === 0;
+    item.style.order = String(-own);
+    if (own > 0) found++;
+  }
+  for (const group of groups) group.hidden = group.querySelector("[data-name]:not([hidden])") === null;
+  count.textContent = wanted === "" ? "" : `${found} of ${items.length} names`;
+}
+
+input.addEventListener("input", search);
+// Enter goes to the best that was found.
+input.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || input.value.trim() === "") return;
+  const wanted = input.value.trim().toLowerCase();
+  const best = items.toSorted((a, b) => score(b, wanted) - score(a, wanted))[0]!;
+  if (score(best, wanted) > 0) best.querySelector("a")!.click();
+});
+search();
