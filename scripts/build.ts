@@ -56,6 +56,13 @@ const ENTRIES: readonly Entry[] = [
     folders: ["kernels", "engine", "nn", "environments", "rl"],
     budget: 58 * 1024,
   },
+  // A run goes through every part, and its settings name any method and any world.
+  {
+    name: "worldgrad/job",
+    file: "job/index.js",
+    folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
+    budget: 200 * 1024,
+  },
   // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
   // made.
   {

@@ -1,9 +1,11 @@
 /** The site's pages as files, and a server for them: for `npm run site` and for the tests that open the pages. */
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { basename, extname, join, normalize, sep } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { REPORT_ASSETS } from "../site/saveReport.ts";
+import { bundlePage } from "../tools/page/assets.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -40,11 +42,13 @@ export async function makePage(target: string): Promise<Record<keyof typeof PAGE
     metafile: true,
     legalComments: "linked",
   });
+  writeFileSync(join(target, REPORT_ASSETS), JSON.stringify(await bundlePage("compare")));
   for (const page of Object.keys(PAGES)) cpSync(join(source, page), join(target, page));
   const outputs = new Map(Object.entries(metafile.outputs).map(([path, made]) => [basename(path), made]));
   const counted = new Set<string>();
   const sizeOf = (html: string, scripts: readonly string[]): PageSize => {
-    const files = new Set([html]);
+    // The live page loads the report's parts when it is asked to save one.
+    const files = new Set(html === "index.html" ? [html, REPORT_ASSETS] : [html]);
     const add = (name: string): void => {
       if (files.has(name)) return;
       files.add(name);

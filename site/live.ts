@@ -60,7 +60,7 @@ export interface Places {
 }
 
 export class LiveRun implements Player {
-  readonly #experiment: PageExperiment;
+  readonly experiment: PageExperiment;
   readonly #say: (text: string) => void;
   readonly #agents: readonly AgentProxy[];
   readonly #charts: readonly LiveChart[];
@@ -81,7 +81,7 @@ export class LiveRun implements Player {
 
   /** Takes the place of what was there. */
   constructor(experiment: PageExperiment, { controls, charts, ways, doctor, machine, say }: Places) {
-    this.#experiment = experiment;
+    this.experiment = experiment;
     this.#doctor = doctor;
     this.#machine = machine;
     doctor.replaceChildren(element("p", { class: "muted" }, "The doctor looks when the first steps are done."));
@@ -98,7 +98,7 @@ export class LiveRun implements Player {
   /** Fetches the warm start; where there is none for these settings, the first agent makes it for all. */
   async begin(): Promise<void> {
     this.#say("Loading the warm start …");
-    const warm = await loadWarmStart(this.#experiment.warm);
+    const warm = await loadWarmStart(this.experiment.warm);
     for (const agent of warm ? this.#agents : this.#agents.slice(0, 1)) agent.begin(this.#device(), warm);
   }
 
@@ -164,7 +164,7 @@ export class LiveRun implements Player {
   }
 
   #device(): "wasm" | "webgpu" {
-    return this.#experiment.options.device === "webgpu" ? "webgpu" : "wasm";
+    return this.experiment.options.device === "webgpu" ? "webgpu" : "wasm";
   }
 
   #hear(message: FromAgent): void {

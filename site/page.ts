@@ -31,6 +31,11 @@ const controls = new Controls(AGENTS, (words) => {
 byId("form").append(controls.view);
 byId("working").append(...WORKING.map(itemOf));
 byId("broken").append(...BROKEN.map(itemOf));
+const program = element("button", { type: "button" }, "Export as TypeScript");
+const report = element("button", { type: "button" }, "Save report");
+byId("exports").append(program, report);
+program.addEventListener("click", withRun(exportProgram));
+report.addEventListener("click", withRun(saveReport));
 addEventListener("popstate", start);
 start();
 
@@ -38,6 +43,30 @@ start();
 function visit(address: string): void {
   history.pushState(null, "", address);
   start();
+}
+
+/** What leaves the page: a program of the experiment, and a report of what has been trained. */
+async function exportProgram({ experiment }: LiveRun): Promise<void> {
+  const { programOf } = await import("./exportProgram.ts");
+  download("experiment.ts", "text/typescript", programOf(experiment));
+}
+
+async function saveReport(own: LiveRun): Promise<void> {
+  const [{ reportOf }, logs] = await Promise.all([import("./saveReport.ts"), own.logs()]);
+  download("report.html", "text/html", await reportOf(own.experiment, logs));
+}
+
+function download(name: string, type: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  element("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+/** Does this with the run that is on the page; what goes wrong is said. */
+function withRun(act: (own: LiveRun) => Promise<void>): () => void {
+  return () => {
+    if (run) act(run).catch((error: unknown) => say(textOf(error)));
+  };
 }
 
 /** Ends what runs and begins the experiment of the address. */

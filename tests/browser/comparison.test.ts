@@ -10,7 +10,7 @@ import { pathToFileURL } from "node:url";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArmOutcome, Outcome } from "../../tools/compare/outcome.ts";
-import { renderComparison } from "../../tools/compare/report.ts";
+import { renderComparison } from "../../tools/compare/render.ts";
 import { comparisonOf } from "../../tools/compare/settings.ts";
 import { parseStart } from "../../node/commandLine.ts";
 import { type StartOptions } from "../../job/startOptions.ts";

@@ -94,6 +94,7 @@ describe("programs in the pages", () => {
     "worldgrad/environments": "environments/index.ts",
     "worldgrad/rl": "rl/index.ts",
     "worldgrad/worker": "rl/worker/index.ts",
+    "worldgrad/job": "job/index.ts",
     "worldgrad/fast-check": "fastCheck.ts",
     "worldgrad/methods": "methods.ts",
   };

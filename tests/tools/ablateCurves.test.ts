@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { withHashes } from "../../tools/page/assets.ts";
 import { areaUnder, bestSmoothed, envStepsTo, type Point, smoothed, successAt } from "../../tools/ablate/points.ts";
 import { renderAblation } from "../../tools/ablate/render.ts";
 import { type CellResult, type Results, resultsOf } from "../../tools/ablate/results.ts";
@@ -200,7 +201,7 @@ describe("the choice of a trial", () => {
       "smallest of 3), so that a better one may lie outside.";
     expect(tablesOf(results).at(-1)!.note).toContain(`${warning} On seeds that are not reported`);
     const page = { name: "x", settings: {}, results, planned: 1, linkOf: () => "" };
-    expect(renderAblation(page, { script: "", style: "" })).toContain(warning);
+    expect(renderAblation(page, withHashes({ script: "", style: "" }))).toContain(warning);
     const inside = [
       chosenOf(grid({ "rl.lr": "5e-4", lambda: "0.1" }, ["5e-4", "1e-3", "1e-4"], ["0.05", "0.1", "0.2"])),
     ];

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { bundlePage } from "../../tools/page/assets.ts";
+import { bundlePage, withHashes } from "../../tools/page/assets.ts";
 import { metricInfo } from "../../tools/figures/catalogue.ts";
 import { chartData, chartsOf, isSparse, linesIn, smooth } from "../../tools/page/curves.ts";
 import { decodeReportData, encodeReportData } from "../../tools/page/embedded.ts";
@@ -15,7 +15,7 @@ import { writeReport } from "../../tools/report/report.ts";
 import { createRun } from "../../node/runFolder.ts";
 
 const HOSTILE = "</script><img src=x onerror=alert(1)><!--\u2028\u2029]]>\"'&amp;";
-const ASSETS = { script: "console.log(1)", style: "body{color:red}" };
+const ASSETS = withHashes({ script: "console.log(1)", style: "body{color:red}" });
 
 const metrics: readonly MetricsRecord[] = [
   { step: 1, phase: "sft", loss: 4, grad_norm: 1 },

@@ -5,7 +5,7 @@ import type { Display } from "../display/display.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
 import { writeComparison } from "./report.ts";
-import { outcomeOf } from "./outcome.ts";
+import { outcomeIn } from "./folders.ts";
 import { type Comparison, comparisonOf, createComparison, openComparison } from "./settings.ts";
 import { outcomeTables, verdictOf } from "./tables.ts";
 import { trainComparison } from "./train.ts";
@@ -21,7 +21,7 @@ export async function compare(options: StartOptions, display: Display, signal: A
     display.note(`stopped; continue with: npm start -- --resume ${name}`);
     return 130;
   }
-  const outcome = outcomeOf(comparison);
+  const outcome = outcomeIn(comparison);
   for (const table of outcomeTables(outcome)) display.table(table);
   display.note(verdictOf(outcome));
   display.note(`report: ${relative(".", await writeComparison(comparison, outcome))}`);

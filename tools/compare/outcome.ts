@@ -1,9 +1,8 @@
-/** The results of the agents of a finished comparison, read from their folders. */
-import { readSummary } from "../arms/job.ts";
+/** The results of the agents of a comparison, from their settings, metrics and evaluations. */
+import type { Arm } from "../../job/arms.ts";
+import type { Preset } from "../../job/preset.ts";
 import type { Evaluation, MetricsRecord } from "../../job/records.ts";
-import { openRun } from "../../node/runFolder.ts";
 import { isYardstick } from "../../job/yardsticks.ts";
-import type { Comparison } from "./settings.ts";
 
 /** A point of an agent's curve. */
 export interface CurvePoint {
@@ -44,39 +43,43 @@ export interface Outcome {
   readonly arms: readonly ArmOutcome[];
 }
 
-export function outcomeOf({ warm, arms }: Comparison): Outcome {
-  const { env, seed, rl } = warm.preset;
+/** An agent that was trained, or is being trained. */
+export interface TrainedArm {
+  readonly arm: Arm;
+  readonly preset: Preset;
+  /** The evaluation at the end, or the newest. */
+  readonly after: Evaluation;
+  readonly metrics: readonly MetricsRecord[];
+}
+
+/** @param warm the settings of the warm start, and its evaluation */
+export function outcomeOf(
+  { preset, evaluation }: { readonly preset: Preset; readonly evaluation: Evaluation },
+  arms: readonly TrainedArm[],
+): Outcome {
+  const { env, seed, rl } = preset;
   return {
     env,
     seed,
     episodesPerStep: rl.groups * rl.groupSize,
-    warm: evaluationIn(readSummary(warm)),
-    arms: arms.map((job): ArmOutcome => {
-      const { arm, path, preset } = job;
-      const { after } = readSummary(job);
-      const metrics = openRun(path).readMetrics();
-      const training = trainingOf(metrics, preset.sft.steps);
-      const last = training.slice(-Math.max(1, Math.ceil(preset.rl.steps / 10))).map(([, success]) => success);
+    warm: evaluation,
+    arms: arms.map(({ arm, preset: own, after, metrics }): ArmOutcome => {
+      const training = trainingOf(metrics, own.sft.steps);
+      const last = training.slice(-Math.max(1, Math.ceil(own.rl.steps / 10))).map(([, success]) => success);
       return {
         label: arm.label,
         method: arm.method,
         slug: arm.slug,
         plays: !isYardstick(arm.method),
-        after: evaluationIn(after),
-        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, preset.sft.steps)] : [])),
+        after,
+        curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, own.sft.steps)] : [])),
         trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,
         training,
-        steps: preset.rl.steps,
+        steps: own.rl.steps,
       };
     }),
   };
 }
-
-/** JSON has no NaN and says null: then there is no such loss, for nothing was answered or the model broke. */
-const evaluationIn = (summary: unknown): Evaluation =>
-  Object.fromEntries(
-    Object.entries(summary as Evaluation).filter(([, value]) => value !== null),
-  ) as unknown as Evaluation;
 
 function pointOf(line: MetricsRecord, warmSteps: number): CurvePoint {
   const loss = (name: string): number | null => (Number.isFinite(line[name]) ? Number(line[name]) : null);

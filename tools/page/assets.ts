@@ -2,12 +2,16 @@
  * A page's script and style as text. esbuild bundles them from their source whenever a page is written, so a page is
  * never older than its source. Only the programs of a checkout write pages; the package has none.
  */
+import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { check } from "../../engine/errors.ts";
 
 export interface PageAssets {
   readonly script: string;
   readonly style: string;
+  /** Their names in a content policy. */
+  readonly scriptHash: string;
+  readonly styleHash: string;
 }
 
 /** The three pages; each has its script in a `page.ts` of its own folder. */
@@ -37,8 +41,19 @@ export async function bundlePage(page: PageName): Promise<PageAssets> {
     return file.text.trim();
   };
   // Inside <script> and <style> nothing may look like their closing tags.
-  return {
-    script: text(".js").replaceAll("</script", "<\\/script"),
-    style: text(".css").replaceAll("</style", "<\\/style"),
-  };
+  const script = text(".js").replaceAll("</script", "<\\/script");
+  const style = text(".css").replaceAll("</style", "<\\/style");
+  return withHashes({ script, style });
+}
+
+/** The same with its names in a content policy. */
+export const withHashes = (source: Pick<PageAssets, "script" | "style">): PageAssets => ({
+  ...source,
+  scriptHash: sourceHash(source.script),
+  styleHash: sourceHash(source.style),
+});
+
+/** The name of an inline script or style in a content policy. */
+function sourceHash(text: string): string {
+  return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 }

@@ -4,7 +4,6 @@
  * escaped, the embedded JSON contains no `<`, and the page's content policy allows only this script and this style, by
  * their hashes, and no request.
  */
-import { createHash } from "node:crypto";
 import type { Table } from "../display/table.ts";
 import type { PageAssets } from "./assets.ts";
 import type { Lesson } from "./lessons.ts";
@@ -27,8 +26,8 @@ export function pageHtml({ name, brand, facts: entries, config, main, data }: Pa
   const settings = escapeHtml(JSON.stringify(config, null, 2));
   const policy = [
     "default-src 'none'",
-    `script-src ${sourceHash(assets.script)}`,
-    `style-src ${sourceHash(assets.style)}`,
+    `script-src ${assets.scriptHash}`,
+    `style-src ${assets.styleHash}`,
     "base-uri 'none'",
     "form-action 'none'",
   ].join("; ");
@@ -101,9 +100,4 @@ export function tableHtml({ title, head, rows, note }: Table): string {
 <thead><tr>${headCells.join("")}</tr></thead>
 <tbody>${body.join("\n")}</tbody>
 </table></div>${note ? `<p class="muted">${escapeHtml(note)}</p>` : ""}`;
-}
-
-/** The name of an inline script or style in a content policy. */
-function sourceHash(text: string): string {
-  return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 }

@@ -1,0 +1,63 @@
+/**
+ * The report.html of `npm start` (tools/compare/render.ts) for what has been trained on the page, at the end of a run or
+ * in the middle of it. It is loaded when a report is asked for, with the script and style that `npm run site` lays beside
+ * the page.
+ */
+import type { Evaluation, MetricsRecord } from "../job/records.ts";
+import { outcomeOf } from "../tools/compare/outcome.ts";
+import { renderComparison } from "../tools/compare/render.ts";
+import type { PageAssets } from "../tools/page/assets.ts";
+import type { PageExperiment } from "./experiment.ts";
+import type { AgentLog } from "./messages.ts";
+import { addressOf } from "./words.ts";
+
+/** Where `npm run site` lays what a report is made of. */
+export const REPORT_ASSETS = "report.json";
+
+/** @throws if the files of the page are not all there */
+export async function reportOf(experiment: PageExperiment, logs: readonly AgentLog[]): Promise<string> {
+  const answer = await fetch(new URL(REPORT_ASSETS, import.meta.url));
+  if (!answer.ok) throw new Error(`expected ${REPORT_ASSETS} beside the page, got status ${answer.status}`);
+  return renderReport(experiment, logs, (await answer.json()) as PageAssets);
+}
+
+/** The page as text. @param logs of the agents, in their order; each has at least the warm start's evaluation */
+export function renderReport(experiment: PageExperiment, logs: readonly AgentLog[], assets: PageAssets): string {
+  const { warm, agents, words } = experiment;
+  const first = newestIn(logs[0]!.metrics.slice(0, 1 + firstEvaluation(logs[0]!.metrics)), "warm start");
+  const outcome = outcomeOf(
+    { preset: warm, evaluation: logs[0]!.summary?.before ?? first },
+    agents.map(({ arm, preset }, i) => {
+      const { metrics, summary } = logs[i]!;
+      return { arm, preset, after: summary?.after ?? newestIn(metrics, "until now"), metrics };
+    }),
+  );
+  const ways = agents.map(({ arm }, i) => ({
+    label: arm.label,
+    transcripts: logs[i]!.transcripts.filter(({ phase }) => phase === "eval"),
+  }));
+  const address = addressOf(words).toString();
+  const compared = { path: `${warm.env}-seed${warm.seed}`, warm: { preset: warm }, arms: agents, options: { address } };
+  return renderComparison(compared, outcome, ways, assets, false);
+}
+
+const firstEvaluation = (metrics: readonly MetricsRecord[]): number =>
+  metrics.findIndex(({ phase }) => phase === "eval");
+
+/** The newest evaluation of these lines. */
+function newestIn(metrics: readonly MetricsRecord[], label: string): Evaluation {
+  const line = metrics.findLast(({ phase }) => phase === "eval");
+  if (line === undefined) throw new Error("expected the warm start's evaluation in the log, got none");
+  const number = (name: string): number => Number(line[name]);
+  const excess = typeof line["world_loss_excess"] === "number" ? { worldLossExcess: line["world_loss_excess"] } : {};
+  return {
+    label,
+    episodes: number("episodes"),
+    successes: Math.round(number("success") * number("episodes")),
+    meanTurns: number("num_turns/mean"),
+    worldLoss: number("world_loss"),
+    worldLossRandom: number("world_loss/random"),
+    worldLossOnPolicy: number("world_loss/on_policy"),
+    ...excess,
+  };
+}
