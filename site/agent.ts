@@ -1,6 +1,8 @@
 /** The worker of one agent: a session that does what the page says, one thing after the other. */
 import { device as makeDevice } from "../engine/index.ts";
+import { check } from "../engine/errors.ts";
 import type { Observer } from "../job/observer.ts";
+import type { Preset } from "../job/preset.ts";
 import type { FromAgent, ToAgent } from "./messages.ts";
 import { Session, warmUp } from "./session.ts";
 import { AGENTS } from "./words.ts";
@@ -16,11 +18,15 @@ const send = (message: FromAgent): void => scope.postMessage(message);
 /** Everything that the page asked for, in order. */
 let work: Promise<void> = Promise.resolve();
 let session: Session | null = null;
+let preset: Preset | null = null;
+/** Questions that came while the agent played, one after the other. */
+let answered: Promise<void> = Promise.resolve();
 
 scope.addEventListener("message", ({ data }) => {
   // A pause concerns what is under way, so it does not wait for it; nor does a question about what has been done.
   if (data.kind === "pause") session?.pause();
   else if (data.kind === "tell") tell();
+  else if (data.kind === "ask") ask(data);
   else
     work = work.then(() => perform(data)).catch((error: unknown) => send({ kind: "failed", message: textOf(error) }));
 });
@@ -30,7 +36,26 @@ function tell(): void {
   send({ kind: "log", metrics, transcripts, ...(summary ? { summary } : {}) });
 }
 
-async function perform(order: Exclude<ToAgent, { readonly kind: "pause" | "tell" }>): Promise<void> {
+type Ask = Extract<ToAgent, { readonly kind: "ask" }>;
+
+/** A question is answered at once while the agent plays, between two steps; else when what came before it is done. */
+function ask(order: Ask): void {
+  const inTurn = (): Promise<void> => (answered = answered.then(() => reply(order)));
+  if (session?.isPlaying) void inTurn();
+  else work = work.then(inTurn);
+}
+
+async function reply({ id, question }: Ask): Promise<void> {
+  try {
+    check(session !== null && preset !== null, () => "expected begin before a question");
+    const { answer } = await import("./answers.ts");
+    send({ kind: "answer", id, answer: await answer(question, session, preset) });
+  } catch (error) {
+    send({ kind: "refused", id, message: textOf(error) });
+  }
+}
+
+async function perform(order: Exclude<ToAgent, { readonly kind: "pause" | "tell" | "ask" }>): Promise<void> {
   if (order.kind === "begin") return begin(order);
   const own = session;
   if (own === null) throw new Error("expected begin as the first message");
@@ -39,7 +64,9 @@ async function perform(order: Exclude<ToAgent, { readonly kind: "pause" | "tell"
   rest(own);
 }
 
-async function begin({ preset, device, warm }: Extract<ToAgent, { readonly kind: "begin" }>): Promise<void> {
+async function begin(order: Extract<ToAgent, { readonly kind: "begin" }>): Promise<void> {
+  const { device, warm } = order;
+  preset = order.preset;
   const executor = await makeDevice(device, { threads: threadsPerAgent() });
   const start = warm ?? (await warmUp(preset, executor, warming, new AbortController().signal))!;
   session = new Session(preset, start, executor, playing);

@@ -1,6 +1,7 @@
 /** What a page and the worker of an agent send each other. Messages travel by structured clone, so NaN stays NaN. */
 import type { Preset } from "../job/preset.ts";
 import type { Evaluation, MetricsRecord, Score, Summary, Transcript } from "../job/records.ts";
+import type { Answer, Question } from "./questions.ts";
 import type { WarmStart } from "./session.ts";
 
 export type ToAgent =
@@ -13,7 +14,9 @@ export type ToAgent =
   /** Lets the step that is under way end. */
   | { readonly kind: "pause" }
   /** Goes back, or forward, to where `step` RL steps were done. */
-  | { readonly kind: "goTo"; readonly step: number };
+  | { readonly kind: "goTo"; readonly step: number }
+  /** Looks at the last step. It is answered even while the agent plays: between two steps. */
+  | { readonly kind: "ask"; readonly id: number; readonly question: Question };
 
 /** All that an agent has written down, its warm start included. */
 export interface AgentLog {
@@ -40,5 +43,8 @@ export type FromAgent =
     }
   /** The answer to `tell`; the summary is there at the end of the run. */
   | ({ readonly kind: "log" } & AgentLog)
+  /** To the question of this number. */
+  | { readonly kind: "answer"; readonly id: number; readonly answer: Answer }
+  | { readonly kind: "refused"; readonly id: number; readonly message: string }
   /** It has ended; nothing further comes. */
   | { readonly kind: "failed"; readonly message: string };

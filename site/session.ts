@@ -11,6 +11,7 @@ import type { Preset } from "../job/preset.ts";
 import type { MetricsRecord, Summary, Transcript } from "../job/records.ts";
 import { Run } from "../job/run.ts";
 import { phaseOf } from "../job/yardsticks.ts";
+import { type LastStep, StepKeeper } from "./lastStep.ts";
 
 /** The end of a warm start, from which several agents may begin: the same weights, bit for bit. */
 export interface WarmStart {
@@ -44,6 +45,7 @@ export class Session {
   readonly #device: Device;
   readonly #observer: Observer;
   readonly #store: MemoryStore;
+  readonly #keeper = new StepKeeper();
   #summary: Summary | null = null;
   #stop: AbortController | null = null;
 
@@ -101,7 +103,7 @@ export class Session {
         if (isRl && done >= steps) stop.abort();
       },
     };
-    const run = new Run(this.#store, this.#preset, this.#device, observer, stop.signal);
+    const run = new Run(this.#store, this.#preset, this.#device, observer, stop.signal, undefined, this.#keeper);
     try {
       this.#summary = await run.run(true);
     } finally {
@@ -116,16 +118,60 @@ export class Session {
     this.#stop?.abort();
   }
 
+  get isPlaying(): boolean {
+    return this.#stop !== null;
+  }
+
+  /**
+   * Holds the last step, to be looked at; it stays while the run goes on, until another is held. After a jump to a
+   * checkpoint nothing is left of its step: then it is played again from the checkpoint before, with the same numbers.
+   * @returns null where no step has ended yet
+   */
+  async holdLastStep(): Promise<LastStep | null> {
+    if (this.#keeper.last === null && this.step > 0 && !this.isPlaying) await this.#playLastAgain();
+    return this.#keeper.hold();
+  }
+
+  /** The step that is held. */
+  get heldStep(): LastStep | null {
+    return this.#keeper.held;
+  }
+
+  /** Plays the steps before the present one again, in a store of their own. */
+  async #playLastAgain(): Promise<void> {
+    const { step } = this;
+    const from = this.#store.checkpointAt(this.#warm.step + step - 1)!;
+    const store = new MemoryStore("the last step", { preset: this.#preset });
+    store.saveCheckpoint(from.step, from.files);
+    const stop = (this.#stop = new AbortController());
+    const observer: Observer = {
+      ...quiet,
+      update: (done) => {
+        if (this.#keeper.last?.step === step && done === step) stop.abort();
+      },
+    };
+    const run = new Run(store, this.#preset, this.#device, observer, stop.signal, undefined, this.#keeper);
+    try {
+      await run.run(true);
+    } finally {
+      run.dispose();
+      this.#stop = null;
+    }
+  }
+
   /** Goes back to where `steps` RL steps were done, or forward to it. */
   async goTo(steps: number): Promise<void> {
     check(this.#stop === null, () => "goTo: the session is playing; pause it first");
     if (steps < this.step) {
+      this.#keeper.forget();
       this.#store.rewindTo(this.#store.checkpointAt(this.#warm.step + steps));
       this.#summary = null;
     }
     await this.playTo(steps);
   }
 }
+
+const quiet: Observer = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
 
 const bound = (observer: Observer): Observer => ({
   phase: (...args) => observer.phase(...args),

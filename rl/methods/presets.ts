@@ -249,7 +249,10 @@ export function objectiveOf(given: MethodChoice): Objective {
 }
 
 /** The name of a method's policy loss, and the options that it is made with, as far as they are given. */
-export function lossOf({ method = "grpo", loss, options = {} }: MethodChoice): { name: string; options: object } {
+export function lossOf({ method = "grpo", loss, options = {} }: Pick<MethodChoice, "method" | "loss" | "options">): {
+  name: string;
+  options: object;
+} {
   const preset = METHODS[splitNames(method).find((name) => Object.hasOwn(METHODS, name)) ?? "grpo"]!;
   const name = loss ?? preset.loss;
   return { name, options: { ...(name === preset.loss ? preset.lossOptions : {}), ...options[name] } };

@@ -50,9 +50,9 @@ export interface Part {
 /** What a formula is written with. */
 export interface Draft {
   readonly token: Readonly<Record<TokenInput, Expr>>;
-  option(symbol: string, value: number): Expr;
-  part(symbol: string, expression: Expr): Expr;
-  level(symbol: string, how: "mean" | "sum", of: Expr, isConstant: boolean): Expr;
+  readonly option: (symbol: string, value: number) => Expr;
+  readonly part: (symbol: string, expression: Expr) => Expr;
+  readonly level: (symbol: string, how: "mean" | "sum", of: Expr, isConstant: boolean) => Expr;
 }
 
 /** What a formula is at a token. */
@@ -60,7 +60,7 @@ export interface Evaluated {
   readonly value: number;
   /** In the order of the formula's parts. */
   readonly parts: readonly number[];
-  /** ∂value/∂log p, the levels being constant. */
+  /** ∂value/∂log p (or by the input that the formula is differentiated by), the levels being constant. */
   readonly slope: number;
 }
 
@@ -82,7 +82,9 @@ export class Formula {
   /** For each level: what is averaged or summed. */
   readonly #ofLevels: (inputs: ArrayLike<number>, out: number[]) => void;
 
-  constructor(write: (draft: Draft) => Expr) {
+  /** @param by what it is differentiated by */
+  constructor(write: (draft: Draft) => Expr, by: TokenInput = "lp") {
+    const x = TOKEN_INPUTS.indexOf(by);
     const parts: Part[] = [];
     const levels: Level[] = [];
     const inputs: { symbol: string; value?: number }[] = TOKEN_INPUTS.map((name) => ({ symbol: TOKEN_SYMBOLS[name] }));
@@ -103,10 +105,10 @@ export class Formula {
     });
     [this.parts, this.levels, this.inputs] = [parts, levels, inputs];
     const one = constant(1);
-    const [slope, ...byLevel] = differentiate([this.result], [one], [LP, ...levels.map(({ index }) => index)]);
+    const [slope, ...byLevel] = differentiate([this.result], [one], [x, ...levels.map(({ index }) => index)]);
     const values = parts.map(({ expression }) => expression);
     this.#evaluate = evaluator([this.result, slope!, ...values, ...byLevel]);
-    const slopes = levels.map(({ of }) => differentiate([of], [one], [LP])[0]!);
+    const slopes = levels.map(({ of }) => differentiate([of], [one], [x])[0]!);
     this.#ofLevels = evaluator([...levels.map(({ of }) => of), ...slopes]);
   }
 
@@ -150,6 +152,3 @@ export class Formula {
     return { evaluated: { value, parts, slope }, byLevel: rest.slice(this.parts.length) };
   }
 }
-
-/** The input that gradients are with respect to. */
-const LP = TOKEN_INPUTS.indexOf("lp");

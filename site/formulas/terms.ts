@@ -129,7 +129,7 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
     column: "wEntropy",
     weight: "w_H",
     moves: "H",
-    formula: () => new Formula((f) => f.token.H.neg()),
+    formula: () => new Formula((f) => f.token.H.neg(), "H"),
   },
   value: {
     title: "critic",
@@ -145,6 +145,6 @@ export const TERMS: Readonly<Record<TermName, Term>> = {
             const epsilon = f.option("ε", valueClip);
             const clipped = value.clamp(oldValue.sub(epsilon), oldValue.add(epsilon));
             return expr(0.5).mul(value.sub(target).square().max(clipped.sub(target).square()));
-          }),
+          }, "value"),
   },
 };

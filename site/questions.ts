@@ -1,0 +1,106 @@
+/**
+ * What a page asks an agent about its last step, and what it is answered. Questions are answered in the agent's worker
+ * (answers.ts), from the step that the session holds.
+ */
+import type { TranscriptToken } from "../job/records.ts";
+import type { TokenNumbers } from "./formulas/language.ts";
+import type { TokenTerm } from "./formulas/step.ts";
+import type { LossForm } from "./formulas/terms.ts";
+import type { WeightNote } from "./formulas/weights.ts";
+import type { FromAgent, ToAgent } from "./messages.ts";
+
+export type Question =
+  /** Holds the last step. The other questions are about the step that is held. */
+  | { readonly about: "step" }
+  | { readonly about: "episode"; readonly episode: number }
+  | { readonly about: "token"; readonly episode: number; readonly token: number };
+
+/** A step: which episodes it has, and what its loss is made of. */
+export interface StepView {
+  readonly step: number;
+  readonly form: LossForm;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly episodes: readonly EpisodeHead[];
+}
+
+export interface EpisodeHead {
+  readonly group: number;
+  readonly task: string;
+  readonly reward: number;
+  readonly success: boolean;
+  /** A of the agent's first token; NaN if it wrote none. */
+  readonly advantage: number;
+}
+
+/** A token of the strip, with the token that the agent expected in its place, if the world wrote it. */
+export interface EpisodeToken extends TranscriptToken {
+  readonly expected?: string;
+}
+
+/** An episode, token by token. */
+export interface EpisodeView {
+  readonly tokens: readonly EpisodeToken[];
+  readonly numbers: readonly TokenNumbers[];
+  readonly terms: readonly (readonly TokenTerm[])[];
+  /** How the weights of the terms of each token came about. */
+  readonly weights: readonly (readonly WeightNote[])[];
+}
+
+/** A token of the vocabulary where a token was predicted. */
+export interface LogitView {
+  readonly text: string;
+  /** Whether it is the token that came. */
+  readonly isOwn: boolean;
+  readonly logit: number;
+  readonly p: number;
+  /** ∂L/∂logit */
+  readonly gradient: number;
+}
+
+/** What the model had where a token was predicted. */
+export interface PlaceView {
+  readonly temperature: number;
+  /** The likeliest tokens, and the one that came. */
+  readonly logits: readonly LogitView[];
+  /** The size of the vocabulary. */
+  readonly vocabulary: number;
+  /** By layer and head: the weights with which the position before the token looks at all tokens before it. */
+  readonly attention: readonly (readonly Float32Array[])[];
+}
+
+/** What is answered to each question; null: no step has ended yet. */
+export interface Answers {
+  readonly step: StepView | null;
+  readonly episode: EpisodeView;
+  readonly token: PlaceView;
+}
+export type Answer = Answers[keyof Answers];
+type Asked<A extends keyof Answers> = Extract<Question, { readonly about: A }>;
+
+/** The page's end: sends questions, and gives each the answer that comes for it. */
+export class Questions {
+  readonly #post: (order: ToAgent) => void;
+  readonly #waiting = new Map<number, { done: (answer: Answer) => void; failed: (error: Error) => void }>();
+  #asked = 0;
+
+  constructor(post: (order: ToAgent) => void) {
+    this.#post = post;
+  }
+
+  ask<A extends keyof Answers>(question: Asked<A>): Promise<Answers[A]> {
+    const id = this.#asked++;
+    return new Promise<Answers[A]>((done, failed) => {
+      this.#waiting.set(id, { done: done as (answer: Answer) => void, failed });
+      this.#post({ kind: "ask", id, question });
+    });
+  }
+
+  /** Takes the answers out of what an agent says. */
+  hear(message: FromAgent): void {
+    if (message.kind !== "answer" && message.kind !== "refused") return;
+    const waiting = this.#waiting.get(message.id);
+    this.#waiting.delete(message.id);
+    if (message.kind === "answer") waiting?.done(message.answer);
+    else waiting?.failed(new Error(message.message));
+  }
+}
