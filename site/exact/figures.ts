@@ -3,9 +3,9 @@ import type { Moments } from "./moments.ts";
 
 /**
  * A constant factor on a gradient is a matter of the learning rate. So a method is looked at as it is (`own`), or with the
- * factor s ≥ 0 that brings its mean closest to g (`best`): what is left of the bias then is what no rate can mend.
+ * factor s that makes its mean as long as g (`equal`): what is left of the bias then is its direction, which no rate mends.
  */
-export type Scale = "own" | "best";
+export type Scale = "own" | "equal";
 
 export interface Figures {
   /** ‖E ĝ‖ / ‖g‖ */
@@ -16,7 +16,7 @@ export interface Figures {
   readonly bias: number;
   /** The standard error of the bias; 0 if it is exact. */
   readonly biasError: number;
-  /** s²·Σ_k Var ĝ_k / ‖g‖² */
+  /** s²·Σ_k Var ĝ_k / ‖g‖²; with equal lengths that is noise / signal. */
   readonly variance: number;
   /** ‖E ĝ‖² / Σ_k Var ĝ_k: 1 where one step has as much signal as noise. A factor on ĝ does not change it. */
   readonly signalToNoise: number;
@@ -46,12 +46,12 @@ export function figuresOf({ mean, variance, samples }: Moments, truth: Float64Ar
   const size = norm(truth);
   const along = dot(mean, truth);
   const squared = Math.max(0, dot(mean, mean) - ofMean);
-  const factor = scale === "own" ? 1 : squared > 0 ? Math.max(0, along / squared) : 0;
+  const factor = scale === "own" || squared === 0 ? 1 : size / Math.sqrt(squared);
   const off = norm(plus(truth, mean, -factor)) ** 2 - factor ** 2 * ofMean;
   return {
     length: Math.sqrt(squared) / size,
     cosine: squared > 0 ? Math.max(-1, Math.min(1, along / (Math.sqrt(squared) * size))) : NaN,
-    bias: Math.sqrt(Math.max(0, off)) / size,
+    bias: withoutRounding(Math.sqrt(Math.max(0, off)) / size),
     biasError: (factor * Math.sqrt(ofMean)) / size,
     variance: (factor ** 2 * noise) / size ** 2,
     signalToNoise: squared / noise,
@@ -82,5 +82,10 @@ export function sharesOf(
   }));
 }
 
-/** The angle of a cosine, in degrees. */
-export const degrees = (cos: number): number => (Math.acos(Math.max(-1, Math.min(1, cos))) * 180) / Math.PI;
+/** Sums of hundreds of terms in 64 bits are this exact; a bias below is 0. */
+const ROUNDING = 1e-9;
+const withoutRounding = (x: number): number => (x < ROUNDING ? 0 : x);
+
+/** The angle between E ĝ and g in degrees; NaN if there is no direction. Near 0 its cosine has half of the digits. */
+export const angleOf = ({ cosine: cos }: Pick<Figures, "cosine">): number =>
+  withoutRounding(1 - cos) === 0 ? 0 : (Math.acos(cos) * 180) / Math.PI;

@@ -97,17 +97,18 @@ class ExactPage {
     };
     states.input.addEventListener("change", hasOlder);
     hasOlder();
-    byId("controls").append(...Object.values(fields).map(({ field }) => field), this.#more);
+    byId("controls").append(...Object.values(fields).map(({ field }) => field));
     byId("scale").append(
       choice(
-        "Length of a step",
+        "Length of the mean step",
         [
-          ["best", "at its best learning rate"],
+          ["equal", "that of the true gradient"],
           ["own", "as the method has it"],
         ],
         scale,
         (value) => this.#change({ scale: value }),
       ),
+      this.#more,
       this.#progress,
     );
     byId("compare").append(...PAGE_METHODS.map(({ name, label, about }) => this.#box(name, label, about)));

@@ -127,13 +127,13 @@ function ranges({ points, mean, world, expected }: Sample, width: number): [[num
 function drawArrows(plot: uPlot, sample: Sample): void {
   const { ctx } = plot;
   const at = ([x, y]: Point): [number, number] => [plot.valToPos(x, "x", true), plot.valToPos(y, "y", true)];
-  const arrow = (to: Point | undefined, colour: string): void => {
+  const arrow = (to: Point | undefined, colour: string, width: number): void => {
     if (to === undefined) return;
     const [[x0, y0], [x1, y1]] = [at([0, 0]), at(to)];
     const angle = Math.atan2(y1 - y0, x1 - x0);
-    const head = Math.min(9 * devicePixelRatio, 0.5 * Math.hypot(x1 - x0, y1 - y0));
+    const head = Math.min((5 + 2.2 * width) * devicePixelRatio, 0.5 * Math.hypot(x1 - x0, y1 - y0));
     ctx.strokeStyle = ctx.fillStyle = colour;
-    ctx.lineWidth = 2.5 * devicePixelRatio;
+    ctx.lineWidth = width * devicePixelRatio;
     ctx.beginPath();
     ctx.moveTo(x0, y0);
     ctx.lineTo(x1 - head * Math.cos(angle), y1 - head * Math.sin(angle));
@@ -151,10 +151,11 @@ function drawArrows(plot: uPlot, sample: Sample): void {
     string,
     string,
   ];
-  arrow(sample.world, world);
-  arrow([1, 0], truth);
-  arrow(sample.expected, expected);
-  arrow(sample.mean, mean);
+  // They may lie upon each other, so that each is thinner than the one before.
+  arrow(sample.world, world, 2.5);
+  arrow([1, 0], truth, 5.5);
+  arrow(sample.expected, expected, 3.5);
+  arrow(sample.mean, mean, 1.5);
   ctx.strokeStyle = mean;
   ctx.lineWidth = 1.5 * devicePixelRatio;
   ctx.beginPath();

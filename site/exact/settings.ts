@@ -26,7 +26,7 @@ export const DEFAULTS: Settings = {
   group: 8,
   lambda: 0,
   plane: "bias",
-  scale: "best",
+  scale: "equal",
   compare: ["reinforce", "rloo", "grpo_length", "grpo", "max_rl"],
   steps: STEPS_ADDED,
 };
@@ -43,7 +43,7 @@ const CHOICES: { readonly [K in keyof Settings]?: readonly string[] } = {
   group: GROUPS.map(String),
   lambda: LAMBDAS.map(String),
   plane: ["bias", "noise", "world"],
-  scale: ["own", "best"],
+  scale: ["equal", "own"],
 };
 
 /** @throws an error of one sentence that says what was expected and what came */

@@ -1,10 +1,10 @@
 /** The tables of exact.html. Runs in the browser. */
 import { formatNumber, formatPercent } from "../../tools/figures/format.ts";
 import { element } from "../../tools/page/dom.ts";
-import { degrees, type Figures, type ParameterShare } from "./figures.ts";
+import { angleOf, type Figures, type ParameterShare } from "./figures.ts";
 import { methodByName } from "./methods.ts";
 import type { Settings } from "./settings.ts";
-import { episodesForEven, formatAngle } from "./words.ts";
+import { episodesForEven, formatAngle, formatFigure } from "./words.ts";
 
 /** A table that scrolls by itself on a narrow screen, also by keys. */
 function table(caption: string, head: readonly string[], rows: readonly (readonly string[])[]): HTMLElement {
@@ -33,19 +33,18 @@ export function figuresTable(
     ["", "mean's length", "mean's angle", "bias", "variance", "signal / noise", "episodes for 1"],
     rows.map(({ method, figures }) => [
       methodByName(method).label,
-      formatNumber(figures.length),
-      formatAngle(degrees(figures.cosine)),
+      formatFigure(figures.length),
+      formatAngle(angleOf(figures)),
       withError(figures),
-      formatNumber(figures.variance),
+      formatFigure(figures.variance),
       formatNumber(figures.signalToNoise),
       formatNumber(Math.round(episodesForEven(figures, settings))),
     ]),
   );
 }
 
-/** A bias that is exact and as small as rounding is 0. */
 const withError = ({ bias, biasError }: Figures): string =>
-  biasError > 0 ? `${formatNumber(bias)} ± ${formatNumber(biasError)}` : formatNumber(bias < 1e-9 ? 0 : bias);
+  biasError > 0 ? `${formatFigure(bias)} ± ${Number(biasError.toPrecision(2))}` : formatFigure(bias);
 
 /** Where the gradient and its noise lie. */
 export function sharesTable(label: string, shares: readonly ParameterShare[]): HTMLElement {

@@ -1,6 +1,6 @@
 /** What the figures say, in sentences. */
 import { formatNumber } from "../../tools/figures/format.ts";
-import { degrees, type Figures } from "./figures.ts";
+import { angleOf, type Figures } from "./figures.ts";
 import type { Sample, StateFacts } from "./laboratory.ts";
 import { methodByName } from "./methods.ts";
 import type { Settings } from "./settings.ts";
@@ -8,21 +8,26 @@ import { TASKS } from "./task.ts";
 
 const labelOf = (method: string): string => methodByName(method).label;
 
-/** The bias of a method in words. An exact angle below a thousandth of a degree is rounding. */
-export function biasInWords({ cosine, length, biasError }: Figures): string {
-  const angle = degrees(cosine);
+/** The bias of a method in words. */
+export function biasInWords(figures: Figures): string {
+  const { cosine, length, biasError } = figures;
+  const angle = angleOf(figures);
   if (Number.isNaN(angle)) return "it has no mean that could be told from 0";
   const factor =
-    Math.abs(length - 1) < 1e-6 ? "" : ` but for a factor of ${formatNumber(length)}, which the learning rate takes up`;
-  if (biasError === 0 && angle < 1e-3) return `on average it is the true gradient${factor}`;
+    Math.abs(length - 1) < 1e-6 ? "" : ` but for a factor of ${formatFigure(length)}, which the learning rate takes up`;
+  if (biasError === 0 && angle === 0) return `on average it is the true gradient${factor}`;
   const about = biasError > 0 ? "about " : "";
   const turned = `its mean is turned away from the true gradient by ${about}${formatAngle(angle)}`;
   if (cosine <= 0) return `${turned}: such steps lower the expected reward`;
-  return `${turned}, which no learning rate mends, and is ${formatNumber(length)} times as long`;
+  return `${turned}, which no learning rate mends, and is ${formatFigure(length)} times as long`;
 }
 
+/** An angle with three digits. */
 export const formatAngle = (angle: number): string =>
-  Number.isNaN(angle) ? "–" : `${formatNumber(Number(angle.toFixed(2)))}°`;
+  Number.isNaN(angle) ? "–" : `${Number(angle.toPrecision(3)).toLocaleString("en-GB")}°`;
+
+/** Four digits, without the zeros that rounding to them leaves. */
+export const formatFigure = (value: number): string => formatNumber(Number(value.toPrecision(4)));
 
 /** How many episodes a step would need for as much signal as noise, if the noise falls as 1 / episodes. */
 export const episodesForEven = ({ signalToNoise }: Figures, { group }: Pick<Settings, "group">): number =>
@@ -55,11 +60,11 @@ export function comparison(
   const by = (value: (figures: Figures) => number): (typeof all)[number] =>
     all.reduce((a, b) => (value(b.figures) > value(a.figures) ? b : a));
   const clearest = by(({ signalToNoise }) => signalToNoise);
-  const turned = by(({ cosine }) => degrees(cosine));
+  const turned = by(angleOf);
   return (
     `Of the methods in the table, in groups of ${group}, ${labelOf(clearest.method)} has most signal for its noise ` +
     `(${formatNumber(clearest.figures.signalToNoise)}), and ${labelOf(turned.method)} is turned furthest from the true ` +
-    `gradient (${formatAngle(degrees(turned.figures.cosine))}).`
+    `gradient (${formatAngle(angleOf(turned.figures))}).`
   );
 }
 

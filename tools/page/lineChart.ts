@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { formatAs, type NumberFormat } from "../figures/format.ts";
 import { chartCard, lastOf, stepWithKeys } from "./charts.ts";
 import { element } from "./dom.ts";
-import { axisSeries, doublings, lineColour, lineFrame, lineStyle, powers } from "./lines.ts";
+import { axisSeries, countSeries, doublings, lineColour, lineFrame, lineStyle, powers } from "./lines.ts";
 
 export interface LineChartInfo {
   readonly title: string;
@@ -78,7 +78,10 @@ export class LineChart {
     const style = (i: number): uPlot.Series => ({ ...lineStyle(i), ...marks, label: this.#names[i]!, value: read });
     return {
       ...(isLogarithmic ? powers(across) : across),
-      series: [axisSeries(counted ?? "RL steps"), ...this.#names.map((_, i) => style(i))],
+      series: [
+        counted === undefined ? axisSeries("RL steps") : countSeries(counted),
+        ...this.#names.map((_, i) => style(i)),
+      ],
       legend: { live: true, markers: { fill: (_plot, i) => lineColour(i - 1) } },
     };
   }

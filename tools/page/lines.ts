@@ -56,6 +56,12 @@ export function lineFrame(
   };
 }
 
+/** The series of a horizontal axis that counts something; without a cursor the last count. */
+export const countSeries = (label: string): uPlot.Series => ({
+  label,
+  value: (plot, x) => formatAs("count", x ?? plot.data[0].at(-1) ?? NaN),
+});
+
 type Frame = ReturnType<typeof lineFrame>;
 
 /** The same with a horizontal axis on which each doubling takes as much room. */
