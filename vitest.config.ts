@@ -27,6 +27,13 @@ else if (process.env["CI"])
   throw new Error("tests/browser: no Chromium found, and CI must have one (set WORLDGRAD_CHROMIUM)");
 else if (firstTime) console.warn("tests/browser: not run, no Chromium found (set WORLDGRAD_CHROMIUM to its path)");
 
+// A second engine, for one file.
+const firefox = process.env["WORLDGRAD_FIREFOX"] ?? ["/usr/bin/firefox-esr", "/usr/bin/firefox"].find(existsSync);
+if (firefox !== undefined) process.env["WORLDGRAD_FIREFOX"] = firefox;
+else if (process.env["CI"])
+  throw new Error("tests/browser/firefox.test.ts: no Firefox found, and CI must have one (set WORLDGRAD_FIREFOX)");
+else if (firstTime) console.warn("tests/browser/firefox.test.ts: not run, no Firefox found (set WORLDGRAD_FIREFOX)");
+
 const needsGpu = ["tests/**/*wgsl*.test.ts", "tests/**/*webgpu*.test.ts"];
 
 const config: ViteUserConfig = defineConfig({
@@ -56,7 +63,12 @@ const config: ViteUserConfig = defineConfig({
         : [
             {
               extends: true as const,
-              test: { name: "browser", include: ["tests/browser/**/*.test.ts"], testTimeout: 60_000 },
+              test: {
+                name: "browser",
+                include: ["tests/browser/**/*.test.ts"],
+                exclude: firefox === undefined ? ["tests/browser/firefox.test.ts"] : [],
+                testTimeout: 60_000,
+              },
             },
           ]),
     ],

@@ -1,0 +1,57 @@
+/**
+ * The live page in a second browser engine, Firefox: on WebAssembly it has the numbers of Node, bit for bit, and what
+ * does not work there is said on the page. vitest.config.ts leaves this file out where there is no Firefox.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import type { Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Browser, launch, type Page } from "puppeteer-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { makePage, serveFolder } from "../../scripts/sitePage.ts";
+import { playedInNode, playInWorker, timeless } from "../support/liveAgent.ts";
+
+/** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
+const SETTINGS = "?quick=true&seed=3&steps=5";
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-firefox-"));
+let server: Server;
+let address: string;
+let browser: Browser;
+
+beforeAll(async () => {
+  await makePage(join(folder, "site"));
+  ({ server, address } = await serveFolder(join(folder, "site"), 0));
+  browser = await launch({ browser: "firefox", executablePath: process.env["WORLDGRAD_FIREFOX"]! });
+}, 60_000);
+afterAll(async () => {
+  await browser.close();
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function open(settings: string, problems: string[]): Promise<Page> {
+  const page = await browser.newPage();
+  page.on("console", (message) => problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(String(error)));
+  await page.goto(address + settings);
+  return page;
+}
+
+const status = (page: Page): Promise<string> => page.$eval("#status", ({ textContent }) => textContent);
+
+test("an agent in a worker has the metrics of a session in Node, bit for bit", async () => {
+  const { preset, metrics } = await playedInNode(SETTINGS);
+  const page = await open("?env=nowhere", []); // a page that trains nothing meanwhile
+  const inPage = await page.evaluate(playInWorker, [`${address}agent.js`, preset] as const);
+  await page.close();
+  expect(timeless(inPage)).toEqual(timeless(metrics));
+});
+
+test("the page plays to the end", async () => {
+  const problems: string[] = [];
+  const page = await open(SETTINGS, problems);
+  const ended = /^grpo: step 5, solves [\d.]+ % · grpo\+echo: step 5, solves [\d.]+ %$/;
+  await expect.poll(() => status(page), { timeout: 50_000 }).toMatch(ended);
+  expect(problems).toEqual([]);
+  await page.close();
+});
