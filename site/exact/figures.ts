@@ -37,22 +37,21 @@ export const plus = (a: Float64Array, b: Float64Array, factor: number = 1): Floa
 const total = (a: Float64Array): number => a.reduce((sum, x) => sum + x, 0);
 
 /**
- * The figures of a method. Where the mean is one of n samples, its own noise would count as bias: E‖mean‖² is larger than
- * ‖E ĝ‖² by Var/n. That is subtracted.
+ * The figures of a method. Where the mean was sampled, its own noise would count as bias: on average ‖mean‖² is larger than
+ * ‖E ĝ‖² by `uncertainty`, and so is the square of its distance from g. That is subtracted.
  */
-export function figuresOf({ mean, variance, samples }: Moments, truth: Float64Array, scale: Scale): Figures {
+export function figuresOf({ mean, variance, uncertainty }: Moments, truth: Float64Array, scale: Scale): Figures {
   const noise = total(variance);
-  const ofMean = noise / samples; // 0 if exact
   const size = norm(truth);
   const along = dot(mean, truth);
-  const squared = Math.max(0, dot(mean, mean) - ofMean);
+  const squared = Math.max(0, dot(mean, mean) - uncertainty);
   const factor = scale === "own" || squared === 0 ? 1 : size / Math.sqrt(squared);
-  const off = norm(plus(truth, mean, -factor)) ** 2 - factor ** 2 * ofMean;
+  const off = norm(plus(truth, mean, -factor)) ** 2 - factor ** 2 * uncertainty;
   return {
     length: Math.sqrt(squared) / size,
     cosine: squared > 0 ? Math.max(-1, Math.min(1, along / (Math.sqrt(squared) * size))) : NaN,
     bias: withoutRounding(Math.sqrt(Math.max(0, off)) / size),
-    biasError: (factor * Math.sqrt(ofMean)) / size,
+    biasError: (factor * Math.sqrt(uncertainty)) / size,
     variance: (factor ** 2 * noise) / size ** 2,
     signalToNoise: squared / noise,
     factor,

@@ -112,9 +112,20 @@ export class Laboratory {
         const prepared = remember(this.#prepared, keyOf({ ...question, group: 0 }), () => prepare(objective, play));
         return exactMoments(objective, play, prepared, question.group);
       }
-      const rng = new Rng(SEED).split("moments");
-      return sampledMoments(Array.from({ length: SAMPLED_STEPS }, (_, i) => this.#step(question, rng.split(i))));
+      return this.#sampledMoments(question);
     });
+  }
+
+  /** Estimated from steps that an exact method makes of the same episodes as well. */
+  #sampledMoments(question: Question): Moments {
+    const { like } = methodByName(question.method);
+    const steps = (asked: Question): Float64Array[] => {
+      const rng = new Rng(SEED).split("moments");
+      return Array.from({ length: SAMPLED_STEPS }, (_, i) => this.#step(asked, rng.split(i)));
+    };
+    if (like === undefined) return sampledMoments(steps(question));
+    const other = { ...question, method: like };
+    return sampledMoments(steps(question), { gradients: steps(other), mean: this.moments(other).mean });
   }
 
   figures(question: Question, scale: Scale): Figures {
@@ -160,7 +171,7 @@ export class Laboratory {
       points,
       mean,
       meanCovariance: [covariance(0, 0), covariance(1, 1), covariance(0, 1)],
-      expected: moments.samples === Infinity ? place(moments.mean, factor) : undefined,
+      expected: moments.uncertainty === 0 ? place(moments.mean, factor) : undefined,
       world: place(truth.world, size / norm(truth.world)),
       plane,
       meanCosine: turned.reduce((sum, x) => sum + x, 0) / turned.length,

@@ -18,6 +18,8 @@ export interface PageMethod {
    * where A depends on the rewards of its group only. Then its moments can be computed exactly (moments.ts).
    */
   readonly isExact: boolean;
+  /** For a method that is not: an exact one that does nearly the same with the same episodes (a control variate). */
+  readonly like?: string;
   readonly choice: MethodChoice;
   /** The constant that is subtracted from every reward: the policy's expected reward. */
   readonly hasConstantBaseline?: true;
@@ -102,6 +104,7 @@ export const PAGE_METHODS: readonly PageMethod[] = [
     label: "GRPO, mean over tokens",
     about: "(R − mean)/(std + 1e-4), and one mean over all tokens of the step",
     isExact: false,
+    like: "grpo",
     choice: { method: "grpo_token" },
   },
   {
@@ -109,6 +112,7 @@ export const PAGE_METHODS: readonly PageMethod[] = [
     label: "DAPO",
     about: "as GRPO with a mean over tokens; groups without spread do not count in it (arXiv 2503.14476)",
     isExact: false,
+    like: "grpo",
     choice: { method: "dapo" },
   },
   {
@@ -116,6 +120,7 @@ export const PAGE_METHODS: readonly PageMethod[] = [
     label: "REINFORCE++",
     about: "A = R, scaled to mean 0 and deviation 1 over the step (arXiv 2501.03262)",
     isExact: false,
+    like: "constant",
     choice: { method: "reinforce++" },
   },
   {

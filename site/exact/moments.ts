@@ -25,8 +25,8 @@ import { TASKS } from "./task.ts";
 export interface Moments {
   readonly mean: Float64Array;
   readonly variance: Float64Array;
-  /** The number of steps that they were estimated from; Infinity where they are exact. */
-  readonly samples: number;
+  /** The expected squared distance of `mean` from E ĝ, all coordinates together: 0 where the moments are exact. */
+  readonly uncertainty: number;
 }
 
 /** The rewards that there are, ascending. */
@@ -146,7 +146,7 @@ export function exactMoments(objective: Objective, play: Play, prepared: Prepare
     const rewards = classes.map(({ probability }) => probability);
     addGroup(groups, rewards, classes, scale, { mean, variance });
   }
-  return { mean, variance, samples: Infinity };
+  return { mean, variance, uncertainty: 0 };
 }
 
 /** Adds what one task's group contributes; tasks are independent, so their variances add up. */
@@ -182,12 +182,41 @@ function addGroup(
   }
 }
 
-/** Mean and variance of gradients that were sampled. */
-export function sampledMoments(gradients: readonly Float64Array[]): Moments {
+/** Gradients of the same steps by a method whose mean is known. */
+export interface Control {
+  readonly gradients: readonly Float64Array[];
+  readonly mean: Float64Array;
+}
+
+/**
+ * Mean and variance of gradients that were sampled. With a control variate c the mean is that of ĝ − β(c − E c), where β
+ * is chosen so that these differ least: what is chance in both ĝ and c does not count. (β from the same steps makes a bias
+ * of the order of 1/n.)
+ */
+export function sampledMoments(gradients: readonly Float64Array[], control?: Control): Moments {
+  const { mean, variance } = plainMoments(gradients);
+  if (control === undefined) return { mean, variance, uncertainty: total(variance) / gradients.length };
+  const others = plainMoments(control.gradients);
+  const together = gradients.reduce(
+    (sum, g, i) => sum + g.reduce((s, x, k) => s + (x - mean[k]!) * (control.gradients[i]![k]! - others.mean[k]!), 0),
+    0,
+  );
+  const beta = together / (gradients.length - 1) / total(others.variance);
+  const rest = plainMoments(gradients.map((g, i) => g.map((x, k) => x - beta * control.gradients[i]![k]!)));
+  return {
+    mean: rest.mean.map((x, k) => x + beta * control.mean[k]!),
+    variance,
+    uncertainty: total(rest.variance) / gradients.length,
+  };
+}
+
+const total = (x: Float64Array): number => x.reduce((a, b) => a + b, 0);
+
+function plainMoments(gradients: readonly Float64Array[]): Omit<Moments, "uncertainty"> {
   const n = gradients.length;
   const size = gradients[0]!.length;
   const [mean, variance] = [new Float64Array(size), new Float64Array(size)];
   for (const g of gradients) for (let k = 0; k < size; k++) mean[k]! += g[k]! / n;
   for (const g of gradients) for (let k = 0; k < size; k++) variance[k]! += (g[k]! - mean[k]!) ** 2 / (n - 1);
-  return { mean, variance, samples: n };
+  return { mean, variance };
 }
