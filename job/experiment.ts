@@ -176,7 +176,7 @@ export class Experiment {
       readonly signal?: AbortSignal;
     },
   ): AsyncGenerator<StepReport> {
-    const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery } = this.preset.rl;
+    const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery, gradShares } = this.preset.rl;
     const { signal, ...rest } = options;
     if (isYardstick(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
@@ -189,6 +189,7 @@ export class Experiment {
       ...data,
       iterations,
       ...(gradEvery === undefined ? {} : { gradEvery }),
+      ...(gradShares === undefined ? {} : { gradShares }),
       // Without a world model, the policy's gradient is compared with ECHO's at weight 1, so that runs with and without
       // ECHO have the same metrics.
       ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),

@@ -66,6 +66,7 @@ export const LOOP = options("--set rl", {
     "number of steps between two comparisons of the world loss's gradient with the policy loss's; 0: never",
     WHOLE,
   ),
+  gradShares: flag(undefined, "whether each term's share of the gradient is measured in those steps; by default no"),
   groups: number(undefined, "number of tasks in a step", COUNT),
   groupSize: number(undefined, "number of episodes of each task", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),

@@ -84,6 +84,8 @@ export interface Preset extends Tasks {
      * (rl/train/gradients.ts). Default: the library's.
      */
     readonly gradEvery?: number;
+    /** Whether the share of each term in the gradient is measured in those steps, too. Default: no. */
+    readonly gradShares?: boolean;
   };
   readonly rollout: {
     readonly temperature: number;

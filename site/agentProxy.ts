@@ -2,6 +2,7 @@
 import type { MetricsRecord, Transcript } from "../job/records.ts";
 import type { PageAgent } from "./experiment.ts";
 import type { AgentLog, FromAgent, ToAgent } from "./messages.ts";
+import { Questions } from "./questions.ts";
 import type { WarmStart } from "./session.ts";
 
 export class AgentProxy {
@@ -9,6 +10,7 @@ export class AgentProxy {
   readonly #own: PageAgent;
   readonly #worker = new Worker(new URL("agent.js", import.meta.url), { type: "module" });
   readonly #hear: (message: FromAgent) => void;
+  readonly questions = new Questions((order) => this.#post(order));
   /** All metric lines until now, those of the warm start first. */
   metrics: MetricsRecord[] = [];
   /** How it went about held-out tasks, in the order in which it played them. */
@@ -85,6 +87,7 @@ export class AgentProxy {
   }
 
   #receive(message: FromAgent): void {
+    this.questions.hear(message);
     if (message.kind === "ready") {
       this.isReady = true;
       this.executor = message.executor;

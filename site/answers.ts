@@ -156,5 +156,6 @@ async function placeView(held: LastStep, preset: Preset, episode: number, token:
     const text = template.tokenizer.decode([id]);
     return { text, isOwn: id === own, logit: z[id]!, p: p[id]!, gradient: gradients[id]! };
   });
-  return { temperature, logits: views, vocabulary: z.length, attention };
+  const entropy = p.reduce((sum, q) => (q > 0 ? sum - q * Math.log(q) : sum), 0);
+  return { temperature, entropy, logits: views, vocabulary: z.length, attention };
 }

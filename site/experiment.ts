@@ -24,6 +24,12 @@ export interface PageExperiment {
 /** Steps between two checkpoints: going back in time plays at most so many steps again. */
 const CHECKPOINT_EVERY = 10;
 
+/**
+ * Steps between two measurements of the gradients for the curves of the inspector, unless the address says
+ * `set=rl.gradEvery=N`. One costs about a step.
+ */
+const GRAD_EVERY = 16;
+
 /** @throws UsageError with one line that says what was expected and what came */
 export const experimentOf = (address: URLSearchParams): PageExperiment => experimentOfWords(wordsOf(address));
 
@@ -38,6 +44,15 @@ export function experimentOfWords(words: ExperimentWords): PageExperiment {
     words,
     options,
     warm: inPage(presetFor({ ...base, method: "grpo_token" })),
-    agents: parseArms(agents.map(armText).join(",")).map((arm) => ({ arm, preset: inPage(presetOfArm(arm, base)) })),
+    agents: parseArms(agents.map(armText).join(",")).map((arm) => ({
+      arm,
+      preset: measured(inPage(presetOfArm(arm, base))),
+    })),
   };
 }
+
+/** With the gradients measured. Training does not read what is measured. */
+const measured = (preset: Preset): Preset => ({
+  ...preset,
+  rl: { gradEvery: GRAD_EVERY, gradShares: true, ...preset.rl },
+});

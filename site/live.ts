@@ -9,6 +9,7 @@ import type { Diagnoses } from "./diagnosis.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog, FromAgent } from "./messages.ts";
 import { Playback, type Player } from "./playback.ts";
+import { TokenSection } from "./tokenSection.ts";
 import { loadWarmStart } from "./warmStart.ts";
 
 const CHARTS: readonly ChartChoice[] = [
@@ -53,6 +54,8 @@ export interface Places {
   readonly charts: HTMLElement;
   readonly ways: HTMLElement;
   readonly doctor: HTMLElement;
+  /** The last step, token by token. */
+  readonly tokens: HTMLElement;
   /** What computes, and how fast. */
   readonly machine: HTMLElement;
   /** Says one line about the run. */
@@ -65,6 +68,7 @@ export class LiveRun implements Player {
   readonly #agents: readonly AgentProxy[];
   readonly #charts: readonly LiveChart[];
   readonly #columns: readonly WayColumn[];
+  readonly #tokens: TokenSection;
   readonly #playback = new Playback(this);
   readonly #doctor: HTMLElement;
   readonly #machine: HTMLElement;
@@ -80,7 +84,7 @@ export class LiveRun implements Player {
   #timer = 0;
 
   /** Takes the place of what was there. */
-  constructor(experiment: PageExperiment, { controls, charts, ways, doctor, machine, say }: Places) {
+  constructor(experiment: PageExperiment, { controls, charts, ways, doctor, tokens, machine, say }: Places) {
     this.experiment = experiment;
     this.#doctor = doctor;
     this.#machine = machine;
@@ -90,6 +94,7 @@ export class LiveRun implements Player {
     this.#agents = experiment.agents.map((own) => new AgentProxy(own, (message) => this.#hear(message)));
     this.#charts = CHARTS.map((chart) => new LiveChart(chart, names));
     this.#columns = names.map(() => new WayColumn());
+    this.#tokens = new TokenSection(tokens, this.#agents);
     charts.replaceChildren(...this.#charts.map(({ card }) => card));
     ways.replaceChildren(element("div", { class: "ways" }, ...this.#columns.map(({ view }) => view)));
     controls.replaceChildren(...this.#playback.views);
@@ -182,6 +187,7 @@ export class LiveRun implements Player {
       this.#agents.forEach(({ metrics, warmSteps }, i) => {
         for (const chart of this.#charts) chart.show(i, metrics, warmSteps);
       });
+    if (message.kind === "step" || message.kind === "rests") this.#tokens.changed();
     if (message.kind === "transcript" || message.kind === "rests") this.#showWays();
   }
 

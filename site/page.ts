@@ -19,6 +19,7 @@ const places = {
   charts: byId("charts"),
   ways: byId("ways"),
   doctor: byId("diagnoses"),
+  tokens: byId("inspector"),
   machine: byId("machine"),
   say,
 };

@@ -60,6 +60,8 @@ export interface LogitView {
 /** What the model had where a token was predicted. */
 export interface PlaceView {
   readonly temperature: number;
+  /** Entropy of the distribution, in nats. */
+  readonly entropy: number;
   /** The likeliest tokens, and the one that came. */
   readonly logits: readonly LogitView[];
   /** The size of the vocabulary. */

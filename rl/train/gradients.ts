@@ -8,18 +8,20 @@
  * over all parameters of the transformer, with the weights of the step (λ included) and before clipping. The KL
  * penalty, the entropy bonus, the value loss and the imitation of successes belong to neither of the two.
  *
+ * With `gradShares` each term of the loss also has its share of the lengths, s_i = ‖∇term_i‖ / Σ_j ‖∇term_j‖.
+ *
  * This is a measurement that training does not read. It takes two gradients of its own, at the policy that the step
  * begins with. It would cost half if one gradient were subtracted from the sum that the step computes anyway, but in 32
  * bits a policy gradient of 0 would then come out as a rounding error, which has a direction.
  */
 import { check } from "../../engine/errors.ts";
 import { add, mul, noGrad, scope, sum, type Tensor, treeLeaves } from "../../engine/index.ts";
-import type { Model, TransformerParams } from "../../nn/index.ts";
+import type { Model, TransformerParams, ValueHead } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken } from "../episode/stream.ts";
-import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { type Columns, rowOf, type TokenRow } from "../methods/columns.ts";
 import { NO_POLICY } from "../methods/losses/policyLoss.ts";
-import type { Objective } from "../methods/objective.ts";
+import { betaOf, type Objective } from "../methods/objective.ts";
 import type { TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { WorldObjective } from "../methods/world/echo.ts";
 import { lossOf, type LossParts } from "./loss.ts";
@@ -47,6 +49,11 @@ export interface GradientOptions {
    * objective's own; without one nothing is measured.
    */
   readonly gradWorld?: WorldObjective;
+  /**
+   * Whether the length of the gradient of every term is measured in those steps, too (`grad_share/TERM`): one more
+   * gradient for each term beyond policy and world model. Default false.
+   */
+  readonly gradShares?: boolean;
 }
 
 /** @throws unless the interval is one */
@@ -61,52 +68,116 @@ interface Weighted {
   readonly statistics: TokenStatistics;
   readonly ratios: Ratios;
   readonly packing: PackOptions;
+  /** Of the critic, if there is one. */
+  readonly head?: ValueHead | undefined;
 }
+
+/** The terms that have a share of the gradient. */
+const SHARED_TERMS = ["policy", "world", "imitation", "kl", "entropy", "value"] as const;
+type SharedTerm = (typeof SHARED_TERMS)[number];
 
 /**
  * `grad_cosine/world_policy` (c, in [−1, 1]) and `grad_ratio/world_policy` (r) of a step, if it is one to measure. Both
  * are left out if either norm is 0 (nothing to predict, only groups without spread: there is no direction, and nothing
- * to divide by) or anything is not finite (`grad_norm` says so, too).
+ * to divide by) or anything is not finite (`grad_norm` says so, too). With `gradShares` also `grad_share/TERM` of each
+ * term that has a weight; they sum to 1, and are left out if all norms are 0 or one is not finite.
  */
 export async function gradientMetrics(
   model: Model,
   objective: Objective,
-  { rows, statistics, ratios, packing }: Weighted,
+  { rows, statistics, ratios, packing, head }: Weighted,
   step: number,
   options: GradientOptions,
 ): Promise<Metrics> {
   checkGradEvery(options);
-  const { gradEvery = GRAD_EVERY, gradWorld } = options;
+  const { gradEvery = GRAD_EVERY, gradWorld, gradShares = false } = options;
   const world = gradWorld ?? objective.world;
-  if (world === undefined || gradEvery === 0 || step % gradEvery !== 0) return {};
+  if ((world === undefined && !gradShares) || gradEvery === 0 || step % gradEvery !== 0) return {};
   const trajectories = rows.map((row) => row.trajectory);
   const given = gradWorld && worldWeights({ world: gradWorld }, trajectories, step, statistics);
-  const worldRows = rows.map((row, i) =>
-    given ? worldPart(row, given.exact[i]!, given.clipped?.[i]) : worldPart(row, withoutImitation(row), row.wClipped),
-  );
+  const probe = given && rows.map((row, i) => worldPart(row, given.exact[i]!, given.clipped?.[i]));
   const gradient = (part: readonly TokenRow[], parts: LossParts): TransformerParams | undefined => {
     if (!part.some((row) => hasScored(row))) return undefined;
-    const trained = { policy: model.params };
+    const trained = { policy: model.params, ...(parts.critic && head ? { head } : {}) };
     return gradientOf(trained, pack(part, packing), (tree, batch) => lossOf(tree, model, batch, parts, ratios)).gradient
       .policy;
   };
-  const products = scope(() => {
-    const w = gradient(worldRows, { policyLoss: NO_POLICY, world });
-    const p = gradient(rows.map(policyPart), { policyLoss: objective.policyLoss });
-    return w && p ? ([dot(w, w), dot(p, p), dot(w, p)] as const) : undefined;
+  const own = partsOf(rows, objective);
+  const measured = scope(() => {
+    const gradientOfTerm = (term: SharedTerm): TransformerParams | undefined => gradient(...own[term]);
+    const p = gradientOfTerm("policy");
+    const w = probe ? gradient(probe, { policyLoss: NO_POLICY, world: gradWorld }) : gradientOfTerm("world");
+    const compared = world && w && p ? [dot(w, w), dot(p, p), dot(w, p)] : [];
+    const gradients: Partial<Record<SharedTerm, TransformerParams | undefined>> = {
+      policy: p,
+      ...(probe ? {} : { world: w }),
+    };
+    const terms = gradShares ? SHARED_TERMS : [];
+    const lengths = terms.flatMap((term) => {
+      const g = term in gradients ? gradients[term] : gradientOfTerm(term);
+      return g ? [{ term, square: dot(g, g) }] : [];
+    });
+    return { compared, lengths };
   }, "gradientMetrics");
-  if (products === undefined) return {};
   const read = async (x: Tensor): Promise<number> => {
     const value = await x.item();
     x.dispose();
     return value;
   };
-  const [ww, pp, wp] = [await read(products[0]), await read(products[1]), await read(products[2])];
+  const [ww = 0, pp = 0, wp = 0] = await inTurn(measured.compared, read);
+  const squares = await inTurn(measured.lengths, ({ square }) => read(square));
+  return {
+    ...comparison(ww, pp, wp),
+    ...shares(
+      measured.lengths.map(({ term }) => term),
+      squares.map(Math.sqrt),
+    ),
+  };
+}
+
+/** One read after the other. */
+async function inTurn<T>(list: readonly T[], read: (x: T) => Promise<number>): Promise<number[]> {
+  const values: number[] = [];
+  for (const x of list) values.push(await read(x));
+  return values;
+}
+
+function comparison(ww: number, pp: number, wp: number): Metrics {
   if (ww === 0 || pp === 0 || ![ww, pp, wp].every(Number.isFinite)) return {};
   return {
     // Rounding must not make it more than 1.
     "grad_cosine/world_policy": Math.max(-1, Math.min(1, wp / Math.sqrt(ww * pp))),
     "grad_ratio/world_policy": Math.sqrt(ww / pp),
+  };
+}
+
+function shares(terms: readonly SharedTerm[], lengths: readonly number[]): Metrics {
+  const total = lengths.reduce((a, b) => a + b, 0);
+  if (total === 0 || !Number.isFinite(total)) return {};
+  return Object.fromEntries(terms.map((term, i) => [`grad_share/${term}`, lengths[i]! / total]));
+}
+
+/** What each term of the objective alone makes of the rows. */
+function partsOf(rows: readonly TokenRow[], objective: Objective): Record<SharedTerm, [TokenRow[], LossParts]> {
+  const { policyLoss, world, kl, critic } = objective;
+  const only = (columns: (row: TokenRow) => Partial<Columns>): TokenRow[] =>
+    rows.map((row) => {
+      const { oldLogProbs, refLogProbs, oldValues, returns, trajectory, segment } = row;
+      return rowOf(trajectory, { oldLogProbs, refLogProbs, oldValues, returns, ...columns(row) }, segment);
+    });
+  return {
+    policy: [rows.map(policyPart), { policyLoss }],
+    world: [
+      rows.map((row) => worldPart(row, withoutImitation(row), row.wClipped)),
+      { policyLoss: NO_POLICY, ...(world ? { world } : {}) },
+    ],
+    imitation: [only((row) => ({ wWorld: imitationOf(row) })), { policyLoss: NO_POLICY }],
+    kl: [
+      only(({ wKl, mask }) => (kl && kl.in !== "reward" && betaOf(objective) > 0 ? { wKl, mask } : {})),
+      { policyLoss: NO_POLICY, ...(kl ? { kl } : {}) },
+    ],
+    entropy: [only(({ wEntropy }) => ({ wEntropy })), { policyLoss: NO_POLICY }],
+    value: [only(({ wValue }) => ({ wValue })), { policyLoss: NO_POLICY, ...(critic ? { critic } : {}) }],
   };
 }
 
@@ -123,6 +194,10 @@ const worldPart = ({ trajectory }: TokenRow, wWorld: Float64Array, wClipped?: Fl
 /** The objective's weights of −lp, less those of the agent's own tokens, which are imitated. */
 const withoutImitation = ({ trajectory, wWorld }: TokenRow): Float64Array =>
   wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) ? 0 : w));
+
+/** The weights of −lp of the agent's own tokens. */
+const imitationOf = ({ trajectory, wWorld }: TokenRow): Float64Array =>
+  wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) ? w : 0));
 
 /** Σ a·b over two trees of one structure. */
 function dot(a: TransformerParams, b: TransformerParams): Tensor {

@@ -60,6 +60,7 @@ const RL_KEYS = [
   "offPolicy",
   "gradEvery",
   "gradWorld",
+  "gradShares",
   ...DATA_KEYS,
 ] as const;
 const PREFERENCE_KEYS = [...TRAINER_KEYS, "pairs", "policyLoss", "reference", "batchSize", "imitation"] as const;

@@ -99,7 +99,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
   // If no token has a weight (`dropConstantGroups` left out every group, and no world is learnt), nothing is trained.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
-  const weighted = { rows, statistics, ratios, packing };
+  const weighted = { rows, statistics, ratios, packing, head: critic?.head };
   // A measurement in every 64th step, which training does not read: the angle of world and policy gradient.
   const gradients = passCount > 0 ? await gradientMetrics(model, objective, weighted, step, options) : {};
   const passes: PassResult[] = [];

@@ -5,6 +5,8 @@
  *
  * (the derivative of softmax; of its entropy by the product rule).
  */
+import { expr } from "../../kernels/expr.ts";
+import { Formula } from "./language.ts";
 
 /** p = softmax(z/T). */
 export function probabilities(logits: ArrayLike<number>, temperature: number): Float64Array {
@@ -32,5 +34,27 @@ export function logitGradients(
   return p.map((q, v) => {
     const ofH = q > 0 ? -q * (Math.log(q) + H) : 0;
     return (ofLogProb * (Number(v === own) - q) + ofEntropy * ofH) / temperature;
+  });
+}
+
+/** What `logitGradients` computes for one token of the vocabulary, as a formula: g is ∂L/∂log p, g_H is ∂L/∂H. */
+export function logitFormula(
+  { isOwn, p }: { readonly isOwn: boolean; readonly p: number },
+  temperature: number,
+  ofLogProb: number,
+  ofEntropy: number,
+  H: number,
+): Formula {
+  return new Formula((f) => {
+    const q = f.option("p_v", p);
+    const moved = isOwn ? expr(1).sub(q) : q.neg();
+    const own = f.option("g", ofLogProb).mul(moved);
+    const bonus = (): typeof q =>
+      f
+        .option("g_H", ofEntropy)
+        .mul(q)
+        .mul(q.log().add(f.option("H", H)));
+    const sum = ofEntropy === 0 ? own : own.sub(bonus());
+    return temperature === 1 ? sum : sum.div(f.option("T", temperature));
   });
 }

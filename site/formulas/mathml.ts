@@ -17,19 +17,21 @@ export const row = (...children: readonly MathNode[]): MathNode => node("mrow", 
 const operator = (text: string): MathNode => node("mo", text);
 const INVISIBLE_TIMES = "\u2062";
 
+const THIN: MathNode = { tag: "mspace", attributes: { width: "0.17em" }, children: [] };
+
 /** A symbol: names with blanks between them; what follows `_` in a name is set below the line. */
 export function symbolMath(symbol: string): MathNode {
   const names = symbol.split(" ").map((name) => {
     const [base, below] = name.split("_") as [string, string | undefined];
     return below === undefined ? node("mi", base) : node("msub", node("mi", base), node("mtext", below));
   });
-  return names.length === 1 ? names[0]! : row(...names);
+  return row(...names.flatMap((name, i) => (i > 0 ? [THIN, name] : [name])));
 }
 
 /** A number, with four digits. */
 export const numberMath = (value: number): MathNode => {
   const [mantissa, exponent] = formatNumber(value).split("e") as [string, string | undefined];
-  if (exponent === undefined) return node("mn", mantissa);
+  if (exponent === undefined) return node("mn", /\.\d*$/.test(mantissa) ? mantissa.replace(/\.?0+$/, "") : mantissa);
   return row(node("mn", mantissa), operator("·"), node("msup", node("mn", "10"), node("mn", exponent)));
 };
 
@@ -167,12 +169,22 @@ function clipOf(e: Expr): readonly [Expr, Expr, Expr] | undefined {
   return isClip && below.args[0]!.id === x.id ? [x, low, high] : undefined;
 }
 
-/** One line: what is defined, and how it is written, filled in, and what it is. */
+/** A definition: what is defined, how it is written with symbols, filled in, and what it is. */
 export interface FormulaLine {
-  readonly symbol: string;
-  readonly math: MathNode;
-  /** The value; NaN if none was asked for. */
+  readonly left: MathNode;
+  /** Written with symbols, then filled in if that is something else; the last is the value. */
+  readonly steps: readonly MathNode[];
   readonly value: number;
+}
+
+/** Definitions below each other, equals signs in a column. */
+export function mathTable(lines: readonly FormulaLine[]): MathNode {
+  const tableRow = (left: MathNode, ...steps: readonly MathNode[]): MathNode =>
+    node("mtr", node("mtd", left), node("mtd", ...steps.flatMap((step) => [operator("="), step])));
+  const rows = lines.flatMap(({ left, steps: [first, ...rest] }) =>
+    rest.length < 2 ? [tableRow(left, first!, ...rest)] : [tableRow(left, first!), tableRow(row(), ...rest)],
+  );
+  return node("mtable", ...rows);
 }
 
 /** The lines of a formula: the formula itself, with symbols and filled in, and each named part of it. */
@@ -199,11 +211,10 @@ export function formulaLines(
     },
   );
   const line = (name: string, e: Expr, value: number): FormulaLine => {
-    const [written, inserted, result] = [generic, filled].map((p) => p.print(e, true).math).concat(numberMath(value));
-    const isShort =
-      JSON.stringify(inserted) === JSON.stringify(result) || JSON.stringify(inserted) === JSON.stringify(written);
-    const steps = isShort ? [written!, result!] : [written!, inserted!, result!];
-    return { symbol: name, value, math: row(symbolMath(name), ...steps.flatMap((step) => [operator("="), step])) };
+    const [written, inserted] = [generic.print(e, true).math, filled.print(e, true).math];
+    const result = numberMath(value);
+    const isSame = [written, result].some((other) => mathText(other) === mathText(inserted));
+    return { left: symbolMath(name), steps: isSame ? [written, result] : [written, inserted, result], value };
   };
   return [
     line(symbol, formula.result, found.value),
@@ -216,8 +227,7 @@ export function formulaLines(
 function levelLine({ symbol, how, of }: Level, generic: Printer, value: number): FormulaLine {
   const sum = row(node("munder", operator("∑"), node("mtext", "sequence")), generic.print(of).math);
   const mean = row(node("mfrac", node("mn", "1"), node("mi", "T")), sum);
-  const math = row(symbolMath(symbol), operator("="), how === "mean" ? mean : sum, operator("="), numberMath(value));
-  return { symbol, value, math };
+  return { left: symbolMath(symbol), steps: [how === "mean" ? mean : sum, numberMath(value)], value };
 }
 
 const symbolPrinted = (symbol: string): Printed => ({
@@ -234,31 +244,18 @@ export function weighedLines(
 ): FormulaLine[] {
   const product = (a: number, b: number): MathNode =>
     row(held(numberPrinted(a), Holds.Product), operator("·"), held(numberPrinted(b), Holds.Product));
-  const equals = (...sides: readonly MathNode[]): MathNode =>
-    row(...sides.flatMap((side, i) => (i > 0 ? [operator("="), side] : [side])));
-  const partial = (of: string, by: string): MathNode =>
-    node("mfrac", row(operator("∂"), symbolMath(of)), row(operator("∂"), symbolMath(by)));
-  const w = symbolMath(symbols.weight);
+  const partial = (of: string): MathNode =>
+    node("mfrac", row(operator("∂"), symbolMath(of)), row(operator("∂"), symbolMath(symbols.moves)));
+  const weighed = (of: MathNode): MathNode => row(symbolMath(symbols.weight), operator(INVISIBLE_TIMES), of);
   // Through a level that is no constant the other tokens of the sequence move, too; then the product is not all.
   const isOwn = Math.abs(weight * slope - gradient) <= 1e-9 * Math.abs(gradient);
+  const share = weight * value;
   return [
+    { left: weighed(symbolMath("ℓ")), steps: [product(weight, value), numberMath(share)], value: share },
     {
-      symbol: "share of the loss",
-      value: weight * value,
-      math: equals(
-        row(w, operator(INVISIBLE_TIMES), symbolMath("ℓ")),
-        product(weight, value),
-        numberMath(weight * value),
-      ),
-    },
-    {
-      symbol: "gradient",
+      left: partial("L"),
+      steps: [...(isOwn ? [weighed(partial("ℓ")), product(weight, slope)] : []), numberMath(gradient)],
       value: gradient,
-      math: equals(
-        partial("L", symbols.moves),
-        ...(isOwn ? [row(w, operator(INVISIBLE_TIMES), partial("ℓ", symbols.moves)), product(weight, slope)] : []),
-        numberMath(gradient),
-      ),
     },
   ];
 }

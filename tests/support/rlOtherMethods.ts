@@ -128,6 +128,11 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "ActObs, arXiv 2609.20715",
       [GRADIENTS, "two gradients taken apart"],
     ),
+    "shares of the gradient": row(
+      "length of a term's gradient over the sum of all terms' lengths: `grad_share/TERM`, with `gradShares`",
+      "worldgrad",
+      ["tests/rl/gradientShares.test.ts", "are the lengths of the gradients of the loss's own terms"],
+    ),
     "singleton groups": row("0, or R/(1 + eps) with `singleton: raw`", "verl", [STEP_PARTS, "a group of one"]),
     "rollout filter": row(
       "groups by the deviation of their rewards: top_p (linear, softmax), top_k, min_p",

@@ -33,6 +33,8 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   // These come last: only one step in many has them, and a display that has to choose should show what is new.
   "grad_cosine/world_policy": { label: "world cosine", format: "number" },
   "grad_ratio/world_policy": { label: "world ratio", format: "number" },
+  "grad_share/policy": { label: "policy share", format: "percent" },
+  "grad_share/world": { label: "world share", format: "percent" },
 };
 
 /** Label and format of any metric. */

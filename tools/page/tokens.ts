@@ -1,16 +1,24 @@
 /**
- * One trajectory as a strip of tokens, coloured by role, mask, advantage, surprise or entropy, with all numbers of a
- * token on hover, on tap and with the arrow keys. It is laid out as in the agent's terminal, with spaces and line ends
+ * One trajectory as a strip of tokens, coloured by role, mask, advantage, surprise, entropy, importance ratio or weight in
+ * the world-model loss, with all numbers of a token on hover, on tap and with the arrow keys. It is laid out as in the agent's terminal, with spaces and line ends
  * visible. Runs in the browser.
  */
 import { formatNumber, formatSigned, visible } from "../figures/format.ts";
 import { element } from "./dom.ts";
 import { ROLES, type Transcript, type TranscriptToken } from "../../job/records.ts";
 
-export type ColourMode = "role" | "mask" | "advantage" | "surprise" | "entropy";
+export type ColourMode = "role" | "mask" | "advantage" | "surprise" | "entropy" | "ratio" | "world";
+
+/** A token of the strip. */
+export interface StripToken extends TranscriptToken {
+  /** What the agent expected in its place, if the world wrote it and that was computed. */
+  readonly expected?: string;
+}
 
 /** The surprise or entropy of full colour, in nats: e⁻⁵ is less than 1 %. */
 const FULL_NATS = 5;
+/** The change of a log-probability of full colour: a ratio of 1.35 or of 0.74, beyond PPO's usual clip. */
+const FULL_LOG_RATIO = 0.3;
 
 export class TokenStrip {
   readonly view: HTMLElement;
@@ -18,12 +26,15 @@ export class TokenStrip {
   private readonly legend: HTMLElement;
   private readonly tip: HTMLElement;
   private readonly spoken: HTMLElement;
-  private tokens: readonly TranscriptToken[] = [];
+  private tokens: readonly StripToken[] = [];
   private spans: readonly HTMLElement[] = [];
   private mode: ColourMode = "role";
   private active = -1;
+  private readonly choose: ((index: number) => void) | undefined;
 
-  constructor() {
+  /** @param choose is called with the token that was clicked, or that the arrow keys came to */
+  constructor(choose?: (index: number) => void) {
+    this.choose = choose;
     const label = "Tokens of the trajectory. Arrow keys move from token to token, Home and End to the ends.";
     this.strip = element("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": label });
     this.legend = element("p", { class: "legend" });
@@ -37,13 +48,16 @@ export class TokenStrip {
       if (index !== this.active) this.point(index, false);
     });
     this.strip.addEventListener("pointerleave", () => this.point(-1, false));
-    this.strip.addEventListener("click", (event) => this.point(this.indexOf(event.target), false));
+    this.strip.addEventListener("click", (event) => {
+      this.point(this.indexOf(event.target), false);
+      this.chosen();
+    });
     this.strip.addEventListener("keydown", (event) => this.onKey(event));
     this.strip.addEventListener("blur", () => this.point(-1, false));
     addEventListener("scroll", () => this.place(), { passive: true });
   }
 
-  show(transcript: Transcript): void {
+  show(transcript: Pick<Transcript, "tokens"> | { readonly tokens: readonly StripToken[] }): void {
     this.point(-1, false);
     this.tokens = transcript.tokens;
     this.spans = this.tokens.map((token, i) => tokenSpan(token, i));
@@ -59,11 +73,26 @@ export class TokenStrip {
       1e-9,
       ...this.tokens.map((token) => Math.abs(token.advantage ?? 0)).filter(Number.isFinite),
     );
+    const weight = Math.max(1e-12, ...this.tokens.map(({ wWorld = 0 }) => wWorld));
     this.tokens.forEach((token, i) => {
       const span = this.spans[i];
-      if (span) span.style.backgroundColor = background(token, mode, largest);
+      if (span) span.style.backgroundColor = background(token, mode, largest, weight);
     });
-    this.legend.replaceChildren(...legendOf(this.tokens, mode, largest));
+    this.legend.replaceChildren(...legendOf(this.tokens, mode, largest, weight));
+  }
+
+  /** Colours the tokens by weights from 0 to 1, such as those of attention, until `colour` is called. */
+  shade(weights: ArrayLike<number>, what: string): void {
+    this.strip.dataset["mode"] = "shade";
+    const largest = Array.from(weights).reduce((a, b) => Math.max(a, b), 1e-9);
+    this.spans.forEach((span, i) => (span.style.backgroundColor = mix("--heat", (0.8 * (weights[i] ?? 0)) / largest)));
+    this.legend.replaceChildren(scale(`${what}: 0`, formatNumber(largest), ["", mix("--heat", 0.8)]));
+  }
+
+  private chosen(): void {
+    if (this.active < 0 || this.choose === undefined) return;
+    this.spans.forEach((span, i) => span.classList.toggle("chosen", i === this.active));
+    this.choose(this.active);
   }
 
   private indexOf(target: EventTarget | null): number {
@@ -79,6 +108,7 @@ export class TokenStrip {
     if (target === undefined) return;
     event.preventDefault();
     this.point(event.key === "Escape" ? -1 : Math.min(last, Math.max(0, target)), true);
+    this.chosen();
   }
 
   /** Marks a token and shows its numbers; −1 marks none. With `aloud` a screen reader says it, too. */
@@ -135,7 +165,7 @@ function mix(colour: string, share: number): string {
   return percent > 0 ? `color-mix(in srgb, var(${colour}) ${percent}%, transparent)` : "";
 }
 
-function background(token: TranscriptToken, mode: ColourMode, largestAdvantage: number): string {
+function background(token: StripToken, mode: ColourMode, largestAdvantage: number, largestWeight: number): string {
   if (mode === "role")
     return mix(`--${token.role}`, token.role === "action" || token.role === "observation" ? 0.16 : 0.08);
   if (mode === "mask") {
@@ -146,6 +176,11 @@ function background(token: TranscriptToken, mode: ColourMode, largestAdvantage: 
     const { advantage = 0 } = token;
     return mix(advantage > 0 ? "--better" : "--worse", (0.75 * Math.abs(advantage)) / largestAdvantage);
   }
+  if (mode === "ratio") {
+    const change = logRatioOf(token) ?? 0;
+    return mix(change > 0 ? "--better" : "--worse", (0.75 * Math.abs(change)) / FULL_LOG_RATIO);
+  }
+  if (mode === "world") return mix("--world", (0.75 * (token.wWorld ?? 0)) / largestWeight);
   const nats = mode === "surprise" ? surpriseOf(token) : token.entropy;
   return mix("--heat", (0.8 * (nats ?? 0)) / FULL_NATS);
 }
@@ -159,41 +194,50 @@ function surpriseOf({ surprise, logProb }: TranscriptToken): number | undefined 
   return surprise ?? (logProb === undefined ? undefined : -logProb);
 }
 
+/** ln of the importance ratio, of a token that the agent wrote. */
+const logRatioOf = ({ logProb, oldLogProb }: TranscriptToken): number | undefined =>
+  logProb === undefined || oldLogProb === undefined ? undefined : logProb - oldLogProb;
+
 const showWeight = (weight: number | undefined): string => (isOn(weight) ? formatNumber(weight ?? 0) : "0 (masked)");
 
 /** Rows of the tooltip. */
-function describe(token: TranscriptToken, index: number): [string, string][] {
-  const { logProb, oldLogProb, advantage, wPolicy, wWorld, wClipped, entropy } = token;
-  const surprise = surpriseOf(token);
+function describe(token: StripToken, index: number): [string, string][] {
+  const { logProb, oldLogProb, advantage, wPolicy, wWorld, wClipped, entropy, expected } = token;
+  const [surprise, logRatio] = [surpriseOf(token), logRatioOf(token)];
   const rows: [string, string | undefined][] = [
     ["token", `${index}, id ${token.id}`],
     ["role", `${token.role}, turn ${token.turn}`],
     ["log p", logProb === undefined ? undefined : `${formatNumber(logProb)}  (p ${formatNumber(Math.exp(logProb))})`],
     ["old log p", oldLogProb === undefined ? undefined : formatNumber(oldLogProb)],
-    [
-      "ratio",
-      logProb === undefined || oldLogProb === undefined ? undefined : Math.exp(logProb - oldLogProb).toFixed(6),
-    ],
+    ["ratio", logRatio === undefined ? undefined : Math.exp(logRatio).toFixed(6)],
     ["advantage", advantage === undefined ? undefined : formatSigned(advantage)],
     ["policy weight", showWeight(wPolicy)],
     ["world weight", showWeight(wWorld)],
     ["clipped world weight", wClipped === undefined ? undefined : showWeight(wClipped)],
     ["surprise", surprise === undefined ? undefined : `${formatNumber(surprise)} nats`],
     ["entropy", entropy === undefined ? undefined : `${formatNumber(entropy)} nats`],
+    ["expected", expected === undefined ? undefined : JSON.stringify(visible(expected))],
   ];
   return rows.filter((row): row is [string, string] => row[1] !== undefined);
 }
 
-function legendOf(tokens: readonly TranscriptToken[], mode: ColourMode, largestAdvantage: number): Node[] {
+/** A colour bar with what stands at its ends. */
+function scale(low: string, high: string, colours: readonly string[]): HTMLElement {
+  const box = element("span", { class: "ramp" });
+  box.style.backgroundImage = `linear-gradient(to right, ${colours.map((c) => c || "transparent").join(", ")})`;
+  return element("span", { class: "entry" }, low, box, high);
+}
+
+function legendOf(
+  tokens: readonly TranscriptToken[],
+  mode: ColourMode,
+  largestAdvantage: number,
+  largestWeight: number,
+): Node[] {
   const swatch = (colour: string, text: string): HTMLElement => {
     const box = element("span", { class: "swatch" });
     box.style.backgroundColor = colour;
     return element("span", { class: "entry" }, box, text);
-  };
-  const scale = (low: string, high: string, colours: readonly string[]): HTMLElement => {
-    const box = element("span", { class: "ramp" });
-    box.style.backgroundImage = `linear-gradient(to right, ${colours.map((c) => c || "transparent").join(", ")})`;
-    return element("span", { class: "entry" }, low, box, high);
   };
   if (mode === "role") {
     const present = new Set(tokens.map((token) => token.role));
@@ -209,6 +253,14 @@ function legendOf(tokens: readonly TranscriptToken[], mode: ColourMode, largestA
   if (mode === "advantage") {
     const end = formatNumber(largestAdvantage < 1e-8 ? 0 : largestAdvantage);
     return [scale(`worse −${end}`, `+${end} better than its group`, [mix("--worse", 0.75), "", mix("--better", 0.75)])];
+  }
+  if (mode === "ratio") {
+    const [low, high] = [Math.exp(-FULL_LOG_RATIO), Math.exp(FULL_LOG_RATIO)].map(formatNumber);
+    return [scale(`ratio: ${low} or less`, `${high} or more`, [mix("--worse", 0.75), "", mix("--better", 0.75)])];
+  }
+  if (mode === "world") {
+    const end = largestWeight < 1e-11 ? "0" : formatNumber(largestWeight);
+    return [scale("weight in the world-model loss: 0", end, ["", mix("--world", 0.75)])];
   }
   const what = mode === "surprise" ? "−log p" : "entropy";
   return [scale(`${what}: 0`, `${FULL_NATS} nats or more`, ["", mix("--heat", 0.8)])];

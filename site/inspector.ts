@@ -1,0 +1,244 @@
+/**
+ * The last step of each agent, token by token: choose an agent and an episode, look along its tokens, and open one to
+ * see its loss. Loaded when its section is opened (tokenSection.ts). What is shown is asked of the agents' workers.
+ */
+import { formatNumber, formatSigned, visible } from "../tools/figures/format.ts";
+import { choice, element, select, setOptions } from "../tools/page/dom.ts";
+import { type ColourMode, TokenStrip } from "../tools/page/tokens.ts";
+import { type ChartChoice, LiveChart } from "./curves.ts";
+import type { EpisodeHead, EpisodeToken, EpisodeView, Questions, StepView } from "./questions.ts";
+import { attentionView, logitsView, quoted, termsView } from "./tokenPanel.ts";
+import type { MetricsRecord } from "../job/records.ts";
+
+/** An agent as it is looked at. */
+export interface Inspected {
+  readonly label: string;
+  readonly questions: Questions;
+  readonly metrics: readonly MetricsRecord[];
+  readonly warmSteps: number;
+}
+
+const MODES: readonly (readonly [ColourMode, string])[] = [
+  ["advantage", "advantage"],
+  ["surprise", "surprise"],
+  ["role", "role"],
+  ["mask", "mask"],
+  ["ratio", "ratio"],
+  ["world", "world weight"],
+  ["entropy", "entropy"],
+];
+
+const CHARTS: readonly ChartChoice[] = [
+  {
+    title: "Groups without spread",
+    about: "The share of tasks of a step whose episodes all earned the same: their advantages are 0.",
+    format: "percent",
+    phase: "rl",
+    metric: "frac_reward_zero_std",
+    window: 10,
+  },
+  {
+    title: "World model's share of the gradient",
+    about: "The length of its gradient over the sum of the lengths of all terms'. Measured now and then.",
+    format: "percent",
+    phase: "rl",
+    metric: "grad_share/world",
+  },
+  {
+    title: "Cosine of world and policy gradients",
+    about: "1: both pull the same way, 0: they do not touch each other, below 0: one undoes the other.",
+    format: "number",
+    phase: "rl",
+    metric: "grad_cosine/world_policy",
+  },
+];
+
+/** How long the arrow keys have to rest before the model is asked about a token, in milliseconds. */
+const REST = 150;
+
+export class Inspector {
+  readonly view: HTMLElement;
+  readonly #agents: readonly Inspected[];
+  readonly #charts: readonly LiveChart[];
+  readonly #status = element("p", { role: "status" });
+  readonly #agent: ReturnType<typeof select>;
+  readonly #task = select("task", [], () => this.#showTries());
+  readonly #try = select("episode", [], () => void this.#run(() => this.#showEpisode()));
+  readonly #strip = new TokenStrip((token) => this.#showToken(token));
+  readonly #answers = element("div", { class: "answers" });
+  readonly #panel = element("div", { class: "panel" });
+  readonly #place = element("div", { class: "panel two" });
+  #mode: ColourMode = "advantage";
+  #step: StepView | null = null;
+  #episode: EpisodeView | null = null;
+  /** Counts what was asked for: an answer to something earlier is not shown any more. */
+  #wanted = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(agents: readonly Inspected[]) {
+    this.#agents = agents;
+    const names = agents.map(({ label }) => label);
+    this.#agent = select(
+      "agent",
+      names.map((name, i) => [String(i), name]),
+      () => void this.#run(() => this.#showStep()),
+    );
+    const newest = element("button", { type: "button" }, "Newest step");
+    newest.addEventListener("click", () => void this.#run(() => this.#showStep()));
+    const modes = choice("colour by", MODES, this.#mode, (mode) => this.#strip.colour((this.#mode = mode)));
+    this.#strip.colour(this.#mode);
+    this.#charts = CHARTS.map((chart) => new LiveChart(chart, names));
+    const curves = element(
+      "details",
+      {},
+      element("summary", {}, "Curves of the gradient"),
+      element("div", { class: "charts wide" }, ...this.#charts.map(({ card }) => card)),
+    );
+    this.view = element(
+      "div",
+      { class: "inspector" },
+      element("div", { class: "controls" }, this.#agent.field, this.#task.field, this.#try.field, newest),
+      this.#status,
+      modes,
+      this.#strip.view,
+      this.#answers,
+      this.#panel,
+      this.#place,
+      curves,
+    );
+    this.changed();
+    void this.#run(() => this.#showStep());
+  }
+
+  /** The agents have other metrics. */
+  changed(): void {
+    this.#agents.forEach(({ metrics, warmSteps }, i) => {
+      for (const chart of this.#charts) chart.show(i, metrics, warmSteps);
+    });
+  }
+
+  get #questions(): Questions {
+    return this.#agents[Number(this.#agent.input.value)]!.questions;
+  }
+
+  /** Says what went wrong, if something does. */
+  async #run(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#status.textContent = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  async #showStep(): Promise<void> {
+    const wanted = ++this.#wanted;
+    const { label } = this.#agents[Number(this.#agent.input.value)]!;
+    this.#status.textContent = `Asking ${label} for its last step …`;
+    const step = await this.#questions.ask({ about: "step" });
+    if (wanted !== this.#wanted) return;
+    this.#step = step;
+    if (step === null) {
+      this.#status.textContent = `${label} has not finished a step of RL yet.`;
+      return;
+    }
+    this.#status.textContent = `${label}, step ${step.step}: ${lossIn(step.metrics)}`;
+    const groups = [...new Map(step.episodes.map((episode) => [episode.group, episode])).values()];
+    setOptions(
+      this.#task.input,
+      groups.map(({ group, task }, i) => [String(group), `${i + 1}: ${visible(task).slice(0, 60)}`]),
+    );
+    // A group whose advantages are all 0 teaches the policy nothing: another is better to look at first.
+    const telling = step.episodes.find(({ advantage }) => Math.abs(advantage) > 1e-6);
+    if (telling) this.#task.input.value = String(telling.group);
+    this.#showTries();
+  }
+
+  #showTries(): void {
+    const { episodes } = this.#step!;
+    const own = episodes.flatMap((episode, i) =>
+      String(episode.group) === this.#task.input.value ? [{ episode, i }] : [],
+    );
+    setOptions(
+      this.#try.input,
+      own.map(({ episode, i }, k) => [String(i), tryText(episode, k)]),
+    );
+    void this.#run(() => this.#showEpisode());
+  }
+
+  async #showEpisode(): Promise<void> {
+    const wanted = ++this.#wanted;
+    const episode = await this.#questions.ask({ about: "episode", episode: Number(this.#try.input.value) });
+    if (wanted !== this.#wanted) return;
+    this.#episode = episode;
+    this.#strip.show(episode);
+    this.#answers.replaceChildren(...answersView(episode.tokens));
+    const hint = "Click a token, or move along the strip with the arrow keys, to see its loss.";
+    this.#panel.replaceChildren(element("p", { class: "muted" }, hint));
+    this.#place.replaceChildren();
+  }
+
+  #showToken(token: number): void {
+    const [episode, form] = [this.#episode, this.#step?.form];
+    if (episode === null || form === undefined) return;
+    this.#strip.colour(this.#mode);
+    this.#panel.replaceChildren(termsView(form, episode, token));
+    this.#place.replaceChildren();
+    clearTimeout(this.#timer);
+    if (token > 0) this.#timer = setTimeout(() => void this.#run(() => this.#showPlace(episode, token)), REST);
+  }
+
+  async #showPlace(view: EpisodeView, token: number): Promise<void> {
+    const wanted = ++this.#wanted;
+    const place = await this.#questions.ask({ about: "token", episode: Number(this.#try.input.value), token });
+    if (wanted !== this.#wanted) return;
+    this.#place.replaceChildren(
+      logitsView(place, view.terms[token]!),
+      attentionView(place, view.tokens, (weights, what) => this.#strip.shade(weights, what)),
+    );
+  }
+}
+
+/** The terms of the loss in words. */
+function lossIn(metrics: Readonly<Record<string, number>>): string {
+  const { loss, policy_loss: policy, world_loss_weighted: world, entropy_loss: entropy, value_loss: value } = metrics;
+  if (loss === undefined) return "nothing was trained";
+  const named: readonly (readonly [string, number | undefined])[] = [
+    ["policy", policy],
+    ["world model", world],
+    ["entropy", entropy],
+    ["critic", value],
+  ];
+  const terms = named.flatMap(([name, x]) => (x === undefined ? [] : [`${name} ${formatNumber(x)}`]));
+  return `loss ${formatNumber(loss)} (${terms.join(", ")})`;
+}
+
+function tryText({ reward, success, advantage }: EpisodeHead, k: number): string {
+  const of = Number.isNaN(advantage) ? "" : `, A ${formatSigned(advantage)}`;
+  return `${k + 1} ${success ? "✔" : "✘"} reward ${formatNumber(reward)}${of}`;
+}
+
+/** Each answer of the world, token by token, above what the agent expected in its place. */
+function answersView(tokens: readonly EpisodeToken[]): HTMLElement[] {
+  const answers: EpisodeToken[][] = [];
+  tokens.forEach((token, t) => {
+    if (token.expected === undefined) return;
+    if (tokens[t - 1]?.expected === undefined) answers.push([]);
+    answers.at(-1)!.push(token);
+  });
+  if (answers.length === 0) return [];
+  const pair = ({ text, expected }: EpisodeToken): HTMLElement =>
+    element(
+      "span",
+      { class: `pair ${text === expected ? "good" : "bad"}` },
+      element("code", {}, quoted(text)),
+      element("code", {}, quoted(expected!)),
+    );
+  return [
+    element("h3", {}, "What the world answered, and what the agent expected"),
+    ...answers.map((answer) => {
+      const hits = answer.filter(({ text, expected }) => text === expected).length;
+      const label = `Answer: ${hits} of ${answer.length} tokens as expected; above what came, below what was expected`;
+      return element("p", { class: "pairs", role: "group", "aria-label": label }, ...answer.map(pair));
+    }),
+  ];
+}

@@ -1,0 +1,176 @@
+/**
+ * A token of the strip: what each term of the loss makes of it, as formulas with its numbers filled in, and what the
+ * model had where it was predicted: the likeliest tokens, and what its heads looked at.
+ */
+import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
+import { formatNumber, formatPercent, formatSigned, visible } from "../tools/figures/format.ts";
+import { element } from "../tools/page/dom.ts";
+import type { TokenNumbers } from "./formulas/language.ts";
+import { logitFormula } from "./formulas/logits.ts";
+import { type FormulaLine, formulaLines, mathTable, numberMath, symbolMath, weighedLines } from "./formulas/mathml.ts";
+import type { TokenTerm } from "./formulas/step.ts";
+import { type LossForm, TERMS } from "./formulas/terms.ts";
+import { WEIGHT_SYMBOLS, weightFormula, type WeightNote } from "./formulas/weights.ts";
+import { mathElement } from "./mathElement.ts";
+import type { EpisodeToken, EpisodeView, LogitView, PlaceView } from "./questions.ts";
+
+/** A token's text, as one sees it. */
+export const quoted = (text: string): string =>
+  text === "" ? "∅" : JSON.stringify(visible(text)).slice(1, -1).replaceAll(" ", "␣");
+
+const formula = (lines: readonly FormulaLine[], label: string): HTMLElement =>
+  element("div", { class: "formula", tabindex: 0, role: "group", "aria-label": label }, mathElement(mathTable(lines)));
+
+/** The terms of a token, each with its formula. */
+export function termsView(form: LossForm, view: EpisodeView, at: number): HTMLElement {
+  const [token, terms] = [view.tokens[at]!, view.terms[at]!];
+  const about = `token ${at}, written by the ${writerOf(token)}`;
+  const heading = element("h3", {}, element("code", {}, quoted(token.text)), " ", element("small", {}, about));
+  if (terms.length === 0) {
+    const why = "No term of the loss concerns this token: nothing is learnt from it, it is only read.";
+    return element("div", {}, heading, element("p", { class: "muted" }, why));
+  }
+  const notes = view.weights[at]!;
+  const parts = terms.map((term) => termView(form, term, view.numbers[at]!, notes));
+  const sum = terms.reduce((total, { weight, value }) => total + weight * value, 0);
+  const all =
+    terms.length > 1 ? [element("p", {}, `Together they add ${formatSigned(sum)} to the loss of the step.`)] : [];
+  return element("div", {}, heading, ...parts, ...all);
+}
+
+const writerOf = ({ role }: EpisodeToken): string =>
+  role === "action" || role === "thought" ? `agent (${role})` : role === "observation" ? "world" : `task (${role})`;
+
+function termView(form: LossForm, term: TokenTerm, numbers: TokenNumbers, notes: readonly WeightNote[]): HTMLElement {
+  const { name, weight, value, gradient, levels } = term;
+  const { title, about, weight: symbol, moves, formula: make } = TERMS[name];
+  const written = make(form)!;
+  const note = notes.find((other) => other.name === name);
+  const ofWeight = note ? weightFormula(note.form) : undefined;
+  const lines = [
+    ...formulaLines(written, "ℓ", numbers, levels),
+    ...(ofWeight
+      ? formulaLines(ofWeight, symbol, numbers, [])
+      : [{ left: symbolMath(symbol), steps: [numberMath(weight)], value: weight }]),
+    ...weighedLines({ weight: symbol, moves }, weight, { value, slope: written.at(numbers, levels).slope }, gradient),
+  ];
+  const used = (ofWeight?.inputs ?? []).flatMap(({ symbol: s }) =>
+    WEIGHT_SYMBOLS[s] ? [`${s}: ${WEIGHT_SYMBOLS[s]}`] : [],
+  );
+  const source = name === "policy" && form.policy ? [POLICY_LOSSES[form.policy.name]!.source] : [];
+  const isLearnt = weight !== 0;
+  const effect = `adds ${formatSigned(weight * value)} to the loss; ∂L/∂${moves} = ${formatSigned(gradient)}`;
+  return element(
+    "section",
+    { class: "term card", "aria-label": `${title}: ${effect}` },
+    element("h4", {}, title, " ", element("small", {}, isLearnt ? effect : "has no weight here")),
+    element("p", { class: "muted" }, about(form)),
+    formula(lines, `formula of the term ${title}`),
+    element("p", { class: "muted" }, [...used, ...source].join(" · ")),
+  );
+}
+
+/** The likeliest tokens at a place as bars, with the gradient of the loss by each logit. */
+export function logitsView(place: PlaceView, terms: readonly TokenTerm[]): HTMLElement {
+  const { logits, temperature, vocabulary, entropy } = place;
+  const total = (of: (term: TokenTerm) => boolean): number => terms.filter(of).reduce((sum, t) => sum + t.gradient, 0);
+  const ofEntropy = total(({ name }) => name === "entropy");
+  const ofLogProb = total(({ name }) => name !== "entropy" && name !== "value");
+  const likeliest = Math.max(...logits.map(({ p }) => p));
+  const largest = Math.max(...logits.map(({ gradient }) => Math.abs(gradient)));
+  const row = ({ text, isOwn, p, logit, gradient }: LogitView): HTMLElement => {
+    const bar = element("span", { class: "bar" });
+    bar.style.width = `${(100 * p) / likeliest}%`;
+    const pull = element("span", { class: `bar ${gradient > 0 ? "down" : "up"}` });
+    pull.style.width = `${largest > 0 ? (100 * Math.abs(gradient)) / largest : 0}%`;
+    return element(
+      "tr",
+      isOwn ? { class: "own" } : {},
+      element("th", { scope: "row" }, element("code", {}, quoted(text)), isOwn ? " (came)" : ""),
+      element("td", { class: "bars" }, bar),
+      element("td", {}, formatPercent(p)),
+      element("td", {}, formatNumber(logit)),
+      element("td", { class: "bars" }, pull),
+      element("td", {}, formatSigned(gradient)),
+    );
+  };
+  const head = ["token", "p", "", "logit z", "∂L/∂z", ""].map((text) => element("th", { scope: "col" }, text));
+  const table = element(
+    "table",
+    { class: "logits" },
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...logits.map(row)),
+  );
+  const own = logits.find(({ isOwn }) => isOwn)!;
+  const other = logits.find(({ isOwn }) => !isOwn);
+  const none = { lp: 0, old: 0, ref: 0, A: 0, chosen: 0, H: 0, value: 0, oldValue: 0, target: 0, sideLength: 1 };
+  const lines = [own, ...(other ? [other] : [])].flatMap((logit) => {
+    const written = logitFormula(logit, temperature, ofLogProb, ofEntropy, entropy);
+    return formulaLines(
+      written,
+      logit.isOwn ? "∂L/∂z_came" : `∂L/∂z_${quoted(logit.text).replaceAll("_", "␣")}`,
+      none,
+      [],
+    );
+  });
+  const about =
+    `The likeliest of ${vocabulary} tokens at this place, at temperature ${formatNumber(temperature)}; entropy ` +
+    `${formatNumber(entropy)} nats. A step goes against the gradient: blue logits rise, red ones fall.`;
+  return element(
+    "section",
+    { "aria-label": "Predicted tokens" },
+    element("h4", {}, "What the model predicted here"),
+    element("p", { class: "muted" }, about),
+    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "likeliest tokens" }, table),
+    ...(ofLogProb === 0 && ofEntropy === 0 ? [] : [formula(lines, "gradient by the logits; g is ∂L/∂log p")]),
+  );
+}
+
+/** How many tokens of each head are named. */
+const NAMED = 4;
+
+/** @param shade colours the strip by the weights of a head */
+export function attentionView(
+  { attention }: PlaceView,
+  tokens: readonly EpisodeToken[],
+  shade: (weights: Float32Array, head: string) => void,
+): HTMLElement {
+  const heads = attention.flatMap((layer, l) =>
+    layer.map((weights, h) => ({ weights, name: `layer ${l + 1}, head ${h + 1}` })),
+  );
+  const buttons = heads.map(({ weights, name }) => {
+    const top = [...weights.keys()].toSorted((a, b) => weights[b]! - weights[a]!).slice(0, NAMED);
+    const named = top.map((t) => {
+      const chip = element(
+        "span",
+        { class: "chip" },
+        element("code", {}, quoted(tokens[t]!.text)),
+        ` ${formatPercent(weights[t]!)}`,
+      );
+      chip.style.backgroundColor = `color-mix(in srgb, var(--heat) ${Math.round(70 * weights[t]!)}%, transparent)`;
+      return chip;
+    });
+    const button = element(
+      "button",
+      { type: "button", class: "head", "aria-pressed": "false" },
+      element("span", {}, name),
+      ...named,
+    );
+    button.addEventListener("click", () => {
+      for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
+      shade(weights, `attention of ${name}`);
+    });
+    return button;
+  });
+  return element(
+    "section",
+    { "aria-label": "Attention" },
+    element("h4", {}, "What its heads looked at"),
+    element(
+      "p",
+      { class: "muted" },
+      "At the place before the token, where it is predicted. A head's button colours the strip.",
+    ),
+    element("div", { class: "heads" }, ...buttons),
+  );
+}

@@ -1,0 +1,25 @@
+/** The section that looks at tokens: what it needs is loaded when it is opened, so that the page's start does not pay. */
+import { element } from "../tools/page/dom.ts";
+import type { Inspected, Inspector } from "./inspector.ts";
+
+export class TokenSection {
+  #inspector: Inspector | null = null;
+
+  /** @param place what was there is replaced by a box that shows the inspector when it is opened */
+  constructor(place: HTMLElement, agents: readonly Inspected[]) {
+    const details = element("details", {}, element("summary", {}, "Look at the last step"));
+    place.replaceChildren(details);
+    const open = async (): Promise<void> => {
+      const { Inspector } = await import("./inspector.ts");
+      this.#inspector = new Inspector(agents);
+      details.append(this.#inspector.view);
+    };
+    const failed = (error: unknown): void => details.append(element("p", {}, String(error)));
+    details.addEventListener("toggle", () => void open().catch(failed), { once: true });
+  }
+
+  /** The agents have other metrics. */
+  changed(): void {
+    this.#inspector?.changed();
+  }
+}

@@ -1,0 +1,107 @@
+/** The share of each term in the gradient, against the gradients of the loss's terms, each taken alone. */
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import type { Model } from "../../nn/transformer.ts";
+import type { Metrics } from "../../rl/episode/metrics.ts";
+import { isAgentToken, type Trajectory } from "../../rl/episode/stream.ts";
+import { gae, grpo } from "../../rl/methods/advantages/index.ts";
+import { type TokenRow, withColumns } from "../../rl/methods/columns.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
+import type { Objective } from "../../rl/methods/objective.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
+import { lossOf, type TERMS } from "../../rl/train/loss.ts";
+import { pack } from "../../rl/train/pack.ts";
+import type { StepReport } from "../../rl/train/report.ts";
+import type { StepOptions } from "../../rl/train/step.ts";
+import { gradientOf } from "../../rl/train/update.ts";
+import { randomBatch, toyStep, trainOn } from "../support/rlBatches.ts";
+import { readAll } from "../support/rlExecutors.ts";
+import { toyModel, toyTemplate } from "../support/rlToy.ts";
+
+let exact: Device;
+beforeAll(async () => void (exact = await makeDevice("reference")));
+afterAll(() => exact.dispose());
+
+const plain: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
+const batch = randomBatch(3);
+const tiny = (): Model => toyModel(exact, 1, { layers: 1, hiddenSize: 8 });
+
+/** A step that measures all shares. */
+const stepOf = (
+  objective: Objective,
+  trajectories: readonly Trajectory[] = batch,
+  more: Partial<StepOptions> = {},
+): Promise<StepReport> =>
+  trainOn({ ...toyStep(exact, objective), offPolicy: false, gradShares: true, ...more }, trajectories, 0);
+const sharesIn = (metrics: Metrics): Metrics =>
+  Object.fromEntries(Object.entries(metrics).filter(([name]) => name.startsWith("grad_share/")));
+
+/** The length of the gradient of one term of the loss, which is taken alone. */
+async function lengthOf(
+  objective: Objective,
+  rows: readonly TokenRow[],
+  name: (typeof TERMS)[number],
+): Promise<number> {
+  const model = tiny(); // the weights that the step began with
+  const trained = { policy: model.params, ...(objective.critic ? { head: toyStep(exact, objective).head } : {}) };
+  const { gradient } = gradientOf(trained, pack(rows, { padId: toyTemplate.padId }), (tree, packed) => {
+    const [, terms] = lossOf(tree, model, packed, objective);
+    return [terms[name]!, terms];
+  });
+  const numbers = (await readAll(treeLeaves(gradient.policy))).flat();
+  return Math.sqrt(numbers.reduce((total, x) => total + x * x, 0));
+}
+
+it("are the lengths of the gradients of the loss's own terms, each taken alone", async () => {
+  const kl = { beta: 1, estimator: "k2", importance: true } as const;
+  const world = echo({ lambda: 0.3 });
+  const objective: Objective = { ...plain, advantage: gae(), critic: {}, world, kl, entropy: 0.5 };
+  const { metrics, rows } = await stepOf(objective);
+  const lengths = {
+    policy: await lengthOf(objective, rows, "policyLoss"),
+    world: await lengthOf(objective, rows, "worldLoss"),
+    kl: await lengthOf(objective, rows, "klLoss"),
+    entropy: await lengthOf(objective, rows, "entropyLoss"),
+    value: await lengthOf(objective, rows, "valueLoss"),
+  };
+  const total = Object.values(lengths).reduce((a, b) => a + b, 0);
+  expect(Object.keys(sharesIn(metrics))).toEqual(Object.keys(lengths).map((name) => `grad_share/${name}`));
+  for (const [name, length] of Object.entries(lengths)) {
+    expect(length).toBeGreaterThan(0);
+    expect(Math.abs(metrics[`grad_share/${name}`]! - length / total), name).toBeLessThan(1e-10);
+  }
+});
+
+it("what is imitated is a term of its own", async () => {
+  const successes = batch.map((t, i) => ({ ...t, info: { success: i % 2 === 0 } }));
+  const objective = { ...plain, world: echo({ lambda: 0.3 }), imitation: 2 };
+  const { metrics, rows } = await stepOf(objective, successes);
+  const shares = sharesIn(metrics);
+  expect(Object.keys(shares)).toEqual(["policy", "world", "imitation"].map((name) => `grad_share/${name}`));
+  const only = (isOwn: boolean): TokenRow[] =>
+    withColumns(rows, {
+      wWorld: rows.map(({ trajectory, wWorld }) =>
+        wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) === isOwn ? w : 0)),
+      ),
+    });
+  const policy = await lengthOf(objective, rows, "policyLoss");
+  for (const [name, isOwn] of [
+    ["world", false],
+    ["imitation", true],
+  ] as const) {
+    const length = await lengthOf(objective, only(isOwn), "worldLoss");
+    expect(shares[`grad_share/${name}`]! / shares["grad_share/policy"]!).toBeCloseTo(length / policy, 10);
+  }
+});
+
+it("one term has all; what is only compared is no term; none without a gradient, or unless it is asked for", async () => {
+  expect(sharesIn((await stepOf(plain)).metrics)).toEqual({ "grad_share/policy": 1 });
+  const probed = (await stepOf(plain, batch, { gradWorld: echo({ lambda: 1 }) })).metrics;
+  expect(sharesIn(probed)).toEqual({ "grad_share/policy": 1 });
+  expect(probed["grad_cosine/world_policy"]).toBeTypeOf("number");
+  const flat = batch.map((t) => ({ ...t, reward: 1 }));
+  expect(sharesIn((await stepOf(plain, flat)).metrics)).toEqual({});
+  expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { gradShares: false })).metrics)).toEqual({});
+  expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { gradEvery: 0 })).metrics)).toEqual({});
+});
