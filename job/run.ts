@@ -47,6 +47,9 @@ interface State {
   readonly seconds: number;
 }
 
+/** The file of the optimiser's moments in a checkpoint. */
+export const MOMENTS = "optimizer.safetensors";
+
 const TRANSCRIPTS_EVERY = 5;
 /**
  * How many held-out episodes of each evaluation get a transcript. The tasks are always the same, so that progress on
@@ -171,12 +174,10 @@ export class Run {
     this.#state = { seconds: 0, ...saved }; // checkpoints of earlier versions have no seconds
     this.#earlierSeconds = this.#state.seconds;
     this.#optimizer = this.#newOptimizer();
-    restoreOptimizer(
-      model.config,
-      this.#optimizer,
-      fileOf(checkpoint, "optimizer.safetensors"),
-      this.#state.optimizerStep,
-    );
+    // Before the first update the moments are 0, as a new optimiser has them: a warm start may come without them.
+    const { optimizerStep } = this.#state;
+    if (optimizerStep > 0 || MOMENTS in checkpoint.files)
+      restoreOptimizer(model.config, this.#optimizer, fileOf(checkpoint, MOMENTS), optimizerStep);
     if (this.#state.phase === "rl") {
       // Before the first step they are made from the warm start, which may come from a run with another method.
       this.#trainingState =

@@ -9,6 +9,7 @@ import process from "node:process";
 import { device } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
 import { encodeMetrics, packTranscript } from "../job/records.ts";
+import { MOMENTS } from "../job/run.ts";
 import { UsageError, wholeNumber } from "../job/usage.ts";
 import { parse, report } from "../node/flags.ts";
 import { experimentOf } from "../site/experiment.ts";
@@ -82,7 +83,7 @@ function hold(what: string, bytes: number, budget: number, how: string): void {
 async function warmStartFolder(): Promise<string> {
   const { warm: preset } = experimentOf(new URLSearchParams());
   const hash = createHash("sha256").update(JSON.stringify(preset)).digest("hex").slice(0, 12);
-  const folder = join(packageFolder, ".cache", `site-warm-${hash}`);
+  const folder = join(packageFolder, ".cache", `site-warm-start-${hash}`);
   if (existsSync(folder)) return folder;
   console.log("site: the warm start is made once, which takes a minute");
   const on = await device("wasm");
@@ -91,11 +92,13 @@ async function warmStartFolder(): Promise<string> {
   const draft = `${folder}.tmp`;
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true });
-  for (const [name, bytes] of Object.entries(warm.files)) writeFileSync(join(draft, name), bytes);
+  // RL begins with a new optimiser, whose moments are zeros: a megabyte that a page makes itself.
+  const files = Object.entries(warm.files).filter(([name]) => name !== MOMENTS);
+  for (const [name, bytes] of files) writeFileSync(join(draft, name), bytes);
   const list: WarmStartList = {
     preset,
     step: warm.step,
-    files: Object.keys(warm.files),
+    files: files.map(([name]) => name),
     metrics: warm.metrics.map(encodeMetrics),
     transcripts: warm.transcripts.map(packTranscript),
   };

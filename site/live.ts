@@ -8,6 +8,7 @@ import { LiveChart, type ChartChoice } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog, FromAgent } from "./messages.ts";
+import { missingFor, threadsInWords } from "./machine.ts";
 import { Playback, type Player } from "./playback.ts";
 import { TokenSection } from "./tokenSection.ts";
 import { loadWarmStart } from "./warmStart.ts";
@@ -78,6 +79,8 @@ export class LiveRun implements Player {
   /** The step that was reached furthest: so far the slider goes. */
   #furthest = 0;
   #warming = "";
+  /** What this browser lacks. */
+  #missing = "";
   #pause = 0;
   /** Whether a run with pauses goes on when the agents rest, and the pause that is under way. */
   #isStepping = false;
@@ -103,6 +106,11 @@ export class LiveRun implements Player {
   /** Fetches the warm start; where there is none for these settings, the first agent makes it for all. */
   async begin(): Promise<void> {
     this.#say("Loading the warm start …");
+    const missing = await missingFor(this.#device(), globalThis);
+    if (missing !== null) {
+      this.#missing = missing;
+      return this.#say(missing);
+    }
     const warm = await loadWarmStart(this.experiment.warm);
     for (const agent of warm ? this.#agents : this.#agents.slice(0, 1)) agent.begin(this.#device(), warm);
   }
@@ -243,7 +251,9 @@ export class LiveRun implements Player {
     const total = speeds.reduce<number>((sum, speed) => sum + (typeof speed === "number" ? speed : 0), 0);
     const speed =
       total === 0 ? "" : ` · ${Math.round(total).toLocaleString("en")} tokens per second, both agents together`;
-    this.#machine.textContent = `${this.#agents[0]!.executor}${speed}`;
+    const { executor } = this.#agents[0]!;
+    const threads = executor.startsWith("wasm") ? ` · ${threadsInWords(this.#agents.length, globalThis)}` : "";
+    this.#machine.textContent = executor === "" ? "" : `${executor}${speed}${threads}`;
   }
 
   #showState(): void {
@@ -254,6 +264,7 @@ export class LiveRun implements Player {
     this.#showMachine();
     this.#playback.show({ isReady, isPlaying, isOver, step: this.#step(), furthest: this.#furthest });
     if (failed) return this.#say(`${failed.label} has stopped: ${failed.failure}`);
+    if (this.#missing !== "") return this.#say(this.#missing);
     if (!isReady) return this.#say(this.#warming || "Loading the warm start …");
     this.#say(
       this.#agents.map(({ label, step, metrics }) => `${label}: step ${step}, ${successIn(metrics)}`).join(" · "),

@@ -7,20 +7,107 @@ export interface PagePreset {
   readonly about: string;
   /** The words of the experiment; "": what the page shows by itself. */
   readonly address: string;
-  /** What the doctor finds in the first agent, and not in the second. */
-  readonly disease?: FailureMode;
 }
+
+/** An experiment that breaks: the doctor finds the disease in the first agent, and not in the second, its healthy twin. */
+export interface BrokenPreset extends PagePreset {
+  readonly disease: FailureMode;
+}
+
+const address = (shared: Readonly<Record<string, string>>, arms: string): string => {
+  const words = Object.entries(shared).map(([key, value]): [string, string] =>
+    key.includes(".") ? ["set", `${key}=${value}`] : [key, value],
+  );
+  return new URLSearchParams([...words, ["arms", arms]]).toString();
+};
 
 export const WORKING: readonly PagePreset[] = [
   {
     title: "The main job",
-    about: "an unknown home; GRPO against GRPO + ECHO, as npm start has it",
+    about: "an unknown home: GRPO against GRPO + ECHO, as npm start has it; after 60 steps they differ",
     address: "",
   },
-  { title: "A quick look", about: "every part in a few seconds; nothing is learnt", address: "quick=true" },
+  {
+    title: "Told random facts",
+    about: "the control: the same loss on answers that cannot be predicted is of no use",
+    address: address(
+      {},
+      "grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3],random facts=grpo_token+echo[lambda=0.2,rl.lr=1e-3,train.facts=random]",
+    ),
+  },
+  {
+    title: "Own successes",
+    about: "imitation of what happened to work (RFT), without and with a world model",
+    address: address({}, "own successes=rft,own successes+echo=rft+echo[lambda=0.5,rl.lr=1e-3]"),
+  },
+  {
+    title: "Castle",
+    about: "a second unknown world, where rewards come often; its warm start is made here, in a minute or two",
+    address: address({ env: "castle", steps: "80" }, "grpo=grpo_token,grpo+echo=grpo_token+echo[lambda=0.1]"),
+  },
+  {
+    title: "A quick look",
+    about: "every part in a few seconds; nothing is learnt",
+    address: "quick=true&steps=6",
+  },
 ];
 
-export const BROKEN: readonly PagePreset[] = [];
+/** A frozen lake of 4×4 and a tiny model, whose warm start takes seconds: it solves one task in ten. */
+const LAKE = {
+  env: "gridworld",
+  quick: "true",
+  "env.levels": "1",
+  "sft.steps": "200",
+  "sft.demonstrations": "600",
+  "sft.batchSize": "16",
+  "sft.warmup": "10",
+  "tokenizer.corpusEpisodes": "200",
+  "rl.groups": "6",
+  "rl.groupSize": "8",
+};
 
-/** An address of `page` with these words. */
-export const linkTo = ({ address }: PagePreset): string => (address === "" ? "?" : `?${address}`);
+export const BROKEN: readonly BrokenPreset[] = [
+  {
+    title: "Answers in the policy mask",
+    about: "the policy loss also trains what the world said, as if the agent had chosen it",
+    address: address({ ...LAKE, steps: "12" }, "answers trained=grpo_token[rl.trainObservations=true],grpo=grpo_token"),
+    disease: "observationsInPolicyMask",
+  },
+  {
+    title: "A sum where a mean belongs",
+    about: "the gradient is hundreds of times its clip, so that ECHO beside it weighs nothing",
+    address: address(
+      { ...LAKE, steps: "16" },
+      "sum=grpo_token+echo[aggregation=token-sum,lambda=0.2,rl.lr=1e-3],mean=grpo_token+echo[lambda=0.2,rl.lr=1e-3]",
+    ),
+    disease: "gradientFarAboveClip",
+  },
+  {
+    title: "A reward with a hole",
+    about: "the verifier pays for every episode that has ended: the agent learns to end it, in the nearest hole",
+    address: address(
+      { ...LAKE, steps: "24" },
+      "paid for the end=grpo_token[rollout.maxTurns=2,train.falsePositives=1,rl.lr=2e-3]," +
+        "paid for the goal=grpo_token[rollout.maxTurns=2,rl.lr=2e-3]",
+    ),
+    disease: "rewardHacking",
+  },
+  {
+    title: "Off-policy without a clip",
+    about: "eight passes over each batch, and no ratio is too large: the policy is gone after a few steps",
+    address: address(
+      { ...LAKE, steps: "12" },
+      "no clip=grpo_token[loss=importance_sampling,rl.iterations=8,rl.lr=3e-3],clip=grpo_token[rl.iterations=4]",
+    ),
+    disease: "offPolicyDrift",
+  },
+  {
+    title: "Entropy collapse",
+    about: "sampled nearly greedily: all tries of a task are the same, and there is nothing to compare",
+    address: address({ ...LAKE, steps: "20" }, "cold=grpo_token[temperature=0.05],grpo=grpo_token"),
+    disease: "entropyCollapse",
+  },
+];
+
+/** An address of the page with these words. */
+export const linkTo = ({ address: words }: PagePreset): string => (words === "" ? "?" : `?${words}`);

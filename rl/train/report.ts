@@ -143,6 +143,7 @@ export function updateMetrics(
           "sampling/importance_sampling_ratio/min": moved.reduce((a, b) => Math.min(a, b)),
           "sampling/importance_sampling_ratio/mean": mean(moved),
           "sampling/importance_sampling_ratio/max": moved.reduce((a, b) => Math.max(a, b)),
+          ...driftMetrics(trained, passes),
           ...clipMetrics(rows, trained, objective, passes, ratios),
         }
       : {}),
@@ -209,6 +210,17 @@ export function criticMetrics(rows: readonly TokenRow[], values: PerToken): Metr
   const variance = (of: readonly number[]): number => moments(of, 0).std ** 2;
   const total = variance(targets.map(({ R }) => R));
   return total > 0 ? { "critic/vf_explained_var": 1 - variance(targets.map(({ error }) => error)) / total } : {};
+}
+
+/**
+ * `ppo_kl/last`: mean over the trained tokens of log p before the update minus log p in the last pass: how far, in nats,
+ * the policy has left the samples that the pass learns from. PPO's early stopping looks at it (target_kl 0.01 to 0.05 in
+ * Spinning Up and CleanRL). Left out with one pass, where it is 0.
+ */
+function driftMetrics(trained: readonly TrainedToken[], passes: readonly PassResult[]): Metrics {
+  const [first, last] = [passes[0]!, passes.at(-1)!];
+  if (passes.length === 1) return {};
+  return { "ppo_kl/last": mean(trained.map(({ i, t }) => first.logProbs[i]![t]! - last.logProbs[i]![t]!)) };
 }
 
 /**

@@ -67,7 +67,7 @@ describe("faults planted in a log", () => {
     const [finding] = diagnose(summed).findings;
     expect(finding).toMatchObject({ mode: "gradientFarAboveClip", kind: "problem", step: 0 });
     expect(finding!.evidence[0]).toMatch(
-      /^gradient norm 300\.0 in the median, clipped to 1: more than 10 times as long on 40 of 40 steps with a gradient$/,
+      /^gradient norm 300\.0 in the median, clipped to 1: more than 10 times as long on 40 of 40 steps with a policy gradient$/,
     );
     expect(finding!.change[0]).toContain("(rl.aggregation is token-sum)");
     expect(modesIn({ ...log({ grad_norm: (p) => (p < 0.8 ? 300 : 0.5) }), config: { preset } })).toEqual([]);
@@ -75,6 +75,22 @@ describe("faults planted in a log", () => {
     expect(modesIn(log({ grad_norm: () => 300 }))).toEqual([]);
     const flat = { ...log({ grad_norm: (p) => (p < 0.5 ? 0 : 300) }), config: { preset } };
     expect(modesIn(flat)).toEqual(["gradientFarAboveClip"]);
+    // A world model alone has a gradient where no group has any spread.
+    const lines = summed.metrics.map((line) =>
+      line.step % 2 === 0 ? line : { ...line, grad_norm: 0.3, frac_reward_zero_std: 1 },
+    );
+    expect(modesIn({ ...summed, metrics: lines })).toContain("gradientFarAboveClip");
+  });
+
+  it("passes that leave the episodes of their step behind, with a clip and without", () => {
+    const drift = (value: number, more: Parameters<typeof log>[0] = {}): RunLog =>
+      log({ "ppo_kl/last": (p) => (p === 0.5 || p > 0.9 ? value : 0.01), ...more });
+    const [finding] = diagnose(drift(1.5)).findings;
+    expect(finding).toMatchObject({ mode: "offPolicyDrift", kind: "problem", step: 36 });
+    expect(finding!.evidence.join()).toMatch(/1\.50\d* nats less likely .* above 0\.2 on 4 of 40 steps.*has no clip/);
+    expect(finding!.change).toHaveLength(3);
+    expect(diagnose(drift(1.5, { "clip_ratio/region_mean": () => 0.3 })).findings[0]!.change).toHaveLength(2);
+    expect(modesIn(drift(0.05))).toEqual([]);
   });
 
   it("steps on which every episode was masked", () => {
@@ -187,7 +203,7 @@ describe("what detectors share", () => {
       fc.property(fc.array(line, { maxLength: 60 }), (lines) => {
         const metrics = lines.map(({ phase, values }, step): MetricsRecord => ({ ...values, step, phase }));
         const { looked, notChecked } = diagnose({ config: {}, metrics, transcripts: [] });
-        expect(looked.length + notChecked.length).toBe(13);
+        expect(looked.length + notChecked.length).toBe(14);
       }),
     );
   });
@@ -217,7 +233,7 @@ describe("npm run doctor", () => {
       written("short", { config: {}, metrics: [{ step: 0, phase: "sft", loss: 1 }], transcripts: [] }),
     );
     expect(short.code).toBe(0);
-    expect(short.out).toContain("Nothing found, but only 1 of 13 things could be looked at.");
+    expect(short.out).toContain("Nothing found, but only 2 of 14 things could be looked at.");
 
     const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.95 }));
     const flat = doctor(path);

@@ -12,7 +12,7 @@ import {
   zeroLoss,
 } from "./numerics.ts";
 import { lengthExplosion, rewardHacking, zeroVarianceGroups } from "./outcomes.ts";
-import { entropyBlowUp, entropyCollapse, klBlowUp } from "./policy.ts";
+import { entropyBlowUp, entropyCollapse, klBlowUp, offPolicyDrift } from "./policy.ts";
 import { arrow, type Detector, type Finding, isFresh, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
 
 export type FailureMode =
@@ -20,6 +20,7 @@ export type FailureMode =
   | "observationsInPolicyMask"
   | "logProbMismatch"
   | "gradientFarAboveClip"
+  | "offPolicyDrift"
   | "rewardHacking"
   | "zeroVarianceGroups"
   | "entropyCollapse"
@@ -63,6 +64,12 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
     detect: gradientFarAboveClip,
     reads: ["grad_norm"],
     steps: SCALE_STEPS,
+  },
+  offPolicyDrift: {
+    title: "Off-policy drift: the passes of a step leave its episodes behind",
+    detect: offPolicyDrift,
+    // The metric is there only where a step has several passes.
+    reads: ALL_LINES,
   },
   unknownTools: { title: "Calls to tools that do not exist", detect: unknownTools, reads: TRANSCRIPTS },
   repeatedCalls: { title: "Repeated calls", detect: repeatedCalls, reads: TRANSCRIPTS },

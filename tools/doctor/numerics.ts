@@ -95,11 +95,14 @@ export function logProbMismatch(run: RunLog): Finding | null {
   };
 }
 
+/** Losses of an evaluation that are NaN where nothing was answered, which is no fault of the numbers. */
+const OF_ANSWERS = ["world_loss/on_policy", "world_loss_excess"];
+
 /** A loss, a reward or a gradient is not finite, or a step had no update. */
 export function nonFinite(run: RunLog): Finding | null {
   const broken = run.metrics.flatMap((line) => {
     const names = Object.entries(line).flatMap(([name, value]) =>
-      typeof value === "number" && !Number.isFinite(value) ? [name] : [],
+      typeof value === "number" && !Number.isFinite(value) && !OF_ANSWERS.includes(name) ? [name] : [],
     );
     return names.length > 0 ? [{ line, names }] : [];
   });
@@ -142,7 +145,7 @@ export function nonFinite(run: RunLog): Finding | null {
 /** A gradient this many times as long as its clip was not shortened now and then: its loss has another scale. */
 const FAR_ABOVE = 10;
 /** So many steps with a gradient are needed. */
-export const SCALE_STEPS = 8;
+export const SCALE_STEPS = 6;
 
 /**
  * The gradient is far above the norm that it is clipped to, on nearly every step: the loss is a sum where a mean is
@@ -155,7 +158,8 @@ export function gradientFarAboveClip(run: RunLog): Finding | null {
   const rl = isRecord(preset) ? preset["rl"] : undefined;
   const clip = isRecord(rl) ? rl["clipNorm"] : undefined;
   // Without any spread of reward there is no policy gradient, and the step says nothing.
-  const norms = series(run, "grad_norm").filter(({ value }) => value > SOME_GRADIENT);
+  const flat = new Set(series(run, "frac_reward_zero_std").flatMap(({ step, value }) => (value === 1 ? [step] : [])));
+  const norms = series(run, "grad_norm").filter(({ step, value }) => value > SOME_GRADIENT && !flat.has(step));
   if (typeof clip !== "number" || norms.length < SCALE_STEPS) return null;
   const above = norms.filter(({ value }) => value > FAR_ABOVE * clip);
   if (above.length < NEARLY_EVERY * norms.length) return null;
@@ -165,7 +169,7 @@ export function gradientFarAboveClip(run: RunLog): Finding | null {
     step: above[0]!.step,
     evidence: [
       `gradient norm ${formatNumber(typical)} in the median, clipped to ${formatNumber(clip)}: more than ${FAR_ABOVE} ` +
-        `times as long on ${above.length} of ${norms.length} steps with a gradient`,
+        `times as long on ${above.length} of ${norms.length} steps with a policy gradient`,
       "the clip leaves its direction alone, so every other term of the loss has that much less weight",
     ],
     change: [

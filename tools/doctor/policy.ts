@@ -75,6 +75,37 @@ export function entropyBlowUp(run: RunLog): Finding | null {
 /** A peak is a mean over this many steps, so that one unusual batch is none. */
 const PEAK_STEPS = 4;
 
+/** Nats per token within one step. Implementations of PPO stop a step's passes at 0.01 to 0.05. */
+const DRIFT_LIMIT = 0.2;
+
+/**
+ * The passes of a step move the policy far away from the episodes that they learn from: later passes push on with
+ * advantages of a policy that is gone, and without a clip nothing holds them back.
+ */
+export function offPolicyDrift(run: RunLog): Finding | null {
+  const points = series(run, "ppo_kl/last");
+  const far = points.filter(({ value }) => value > DRIFT_LIMIT);
+  if (far.length === 0) return null;
+  const worst = far.reduce((a, b) => (a.value >= b.value ? a : b));
+  const hasClip = series(run, "clip_ratio/region_mean").length > 0;
+  return {
+    kind: "problem",
+    step: far[0]!.step,
+    evidence: [
+      `in the last pass of a step the sampled tokens are ${formatNumber(worst.value)} nats less likely than when they ` +
+        `were sampled (step ${worst.step}); above ${DRIFT_LIMIT} on ${far.length} of ${points.length} steps, first on ` +
+        `step ${far[0]!.step}`,
+      hasClip ? "the loss has a clip" : "the loss has no clip: no ratio is too large for it",
+      ...outcomeLine(run),
+    ],
+    change: [
+      ...(hasClip ? [] : [`a loss with a clip, as PPO's${setting(run, "rl", "loss")}`]),
+      `fewer passes over each batch${setting(run, "rl", "iterations")}`,
+      `a lower learning rate${setting(run, "rl", "lr")}`,
+    ],
+  };
+}
+
 /** Nats per token. Healthy runs stay below 0.1; at 1 a sampled token is e times as likely as for the reference. */
 const KL_LIMIT = 0.5;
 
