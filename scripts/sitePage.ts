@@ -1,9 +1,11 @@
 /** The site's pages as files, and a server for them: for `npm run site` and for the tests that open the pages. */
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { basename, extname, join, normalize, sep } from "node:path";
 import { gzipSync } from "node:zlib";
-import { build } from "esbuild";
+import { build, type Metafile } from "esbuild";
+import { check } from "../engine/errors.ts";
+import { BROKEN, listHtml, type PagePreset, WORKING } from "../site/presets.ts";
 import { REPORT_ASSETS } from "../site/saveReport.ts";
 import { bundlePage } from "../tools/page/assets.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
@@ -11,59 +13,102 @@ import { packageFolder } from "./packageFolder.ts";
 
 const source = join(packageFolder, "site");
 
-/** The pages, each with its entries: the name of what is made, and the source in site/. Chunks are shared. */
-const PAGES = {
-  "index.html": { "page.js": "page.ts", "agent.js": "agent.ts", "page.css": "page.css" },
-  "exact.html": { "exact.js": "exact/page.ts", "exactWorker.js": "exact/worker.ts", "exact.css": "exact.css" },
-} as const;
-
-/** How large a page is, in bytes, gzipped. */
+/** Bytes, gzipped, legal notices included, without a warm start's weights. */
 export interface PageSize {
-  /** All files that it may load. */
+  /** What it loads before its first step, or its first figures. */
+  readonly first: number;
+  /** All that it may load: also the other executor, threads, the doctor, reports, programs, when they are asked for. */
   readonly all: number;
-  /** Those that no page before it in the list may load. */
-  readonly own: number;
 }
 
-/**
- * Makes the pages in the folder `target`, which is emptied first: static files that work under any path.
- * @returns the size of each, legal notices included
- */
+/** A page: its text, the modules that esbuild makes files of, by the names of these, and further files by their text. */
+interface Page {
+  readonly html: string;
+  readonly text: () => string;
+  readonly entries: Readonly<Record<string, string>>;
+  readonly files?: () => Promise<Readonly<Record<string, string>>>;
+}
+
+const sourceOf = (html: string): string => readFileSync(join(source, html), "utf8");
+
+/** Each is bundled by itself: what pages share would be in more and larger chunks for both. */
+const PAGES = {
+  live: {
+    html: "index.html",
+    text: withLists,
+    entries: { "page.js": "page.ts", "agent.js": "agent.ts", "page.css": "page.css" },
+    files: async () => ({ [REPORT_ASSETS]: JSON.stringify(await bundlePage("compare")) }),
+  },
+  exact: {
+    html: "exact.html",
+    text: () => sourceOf("exact.html"),
+    entries: { "exact.js": "exact/page.ts", "exactWorker.js": "exact/worker.ts", "exact.css": "exact.css" },
+  },
+} satisfies Record<string, Page>;
+
+/** What every page computes with at first. */
+const EXECUTOR = "engine/backends/wasm.ts";
+
+/** Makes the pages in the folder `target`, which is emptied first: static files that work under any path. */
 export async function makePage(target: string): Promise<Record<keyof typeof PAGES, PageSize>> {
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
-  const entries = Object.values(PAGES).flatMap((page) => Object.entries(page));
+  return { live: await makeOne(target, PAGES.live), exact: await makeOne(target, PAGES.exact) };
+}
+
+async function makeOne(target: string, page: Page): Promise<PageSize> {
   const { metafile } = await build({
     ...FOR_BROWSERS,
-    entryPoints: entries.map(([out, own]) => ({ in: join(source, own), out: basename(out, extname(out)) })),
+    absWorkingDir: packageFolder,
+    entryPoints: Object.entries(page.entries).map(([out, own]) => ({
+      in: join(source, own),
+      out: basename(out, extname(out)),
+    })),
     outdir: target,
+    metafile: true,
     splitting: true,
     write: true,
-    metafile: true,
     legalComments: "linked",
   });
-  writeFileSync(join(target, REPORT_ASSETS), JSON.stringify(await bundlePage("compare")));
-  for (const page of Object.keys(PAGES)) cpSync(join(source, page), join(target, page));
-  const outputs = new Map(Object.entries(metafile.outputs).map(([path, made]) => [basename(path), made]));
-  const counted = new Set<string>();
-  const sizeOf = (html: string, scripts: readonly string[]): PageSize => {
-    // The live page loads the report's parts when it is asked to save one.
-    const files = new Set(html === "index.html" ? [html, REPORT_ASSETS] : [html]);
-    const add = (name: string): void => {
-      if (files.has(name)) return;
-      files.add(name);
-      if (existsSync(join(target, `${name}.LEGAL.txt`))) files.add(`${name}.LEGAL.txt`);
-      for (const { path } of outputs.get(name)?.imports ?? []) if (outputs.has(basename(path))) add(basename(path));
-    };
-    for (const name of scripts) add(name);
-    const bytes = (names: readonly string[]): number =>
-      names.reduce((sum, name) => sum + gzipSync(readFileSync(join(target, name))).length, 0);
-    const own = [...files].filter((name) => !counted.has(name));
-    for (const name of own) counted.add(name);
-    return { all: bytes([...files]), own: bytes(own) };
+  const texts = { [page.html]: page.text(), ...(await page.files?.()) };
+  for (const [name, text] of Object.entries(texts)) writeFileSync(join(target, name), text);
+  const gzipped = (names: readonly string[]): number =>
+    names.reduce((sum, name) => sum + gzipSync(readFileSync(join(target, name))).length, 0);
+  const entries = Object.values(page.entries).map((own) => `site/${own}`);
+  const made = Object.keys(metafile.outputs).map((path) => basename(path));
+  return {
+    first: gzipped([page.html, ...firstFiles(metafile, [...entries, EXECUTOR])]),
+    all: gzipped([...Object.keys(texts), ...made]),
   };
-  const sizes = Object.entries(PAGES).map(([html, page]) => [html, sizeOf(html, Object.keys(page))] as const);
-  return Object.fromEntries(sizes) as Record<keyof typeof PAGES, PageSize>;
+}
+
+/** The live page with its lists of experiments. */
+function withLists(): string {
+  const lists: readonly (readonly [id: string, presets: readonly PagePreset[]])[] = [
+    ["working", WORKING],
+    ["broken", BROKEN],
+  ];
+  return lists.reduce((text, [id, presets]) => {
+    const empty = `<ul id="${id}"></ul>`;
+    check(text.includes(empty), () => `site: index.html has no ${empty}`);
+    return text.replace(empty, () => `<ul id="${id}">${listHtml(presets)}</ul>`);
+  }, sourceOf("index.html"));
+}
+
+/** The names of the files that these modules, as esbuild names them, need at once, and not only later. */
+function firstFiles({ outputs }: Metafile, modules: readonly string[]): string[] {
+  const reached = new Set<string>();
+  const visit = (path: string): void => {
+    if (reached.has(path)) return;
+    reached.add(path);
+    for (const own of outputs[path]!.imports) if (own.kind === "import-statement") visit(own.path);
+  };
+  for (const module of modules) {
+    const found = Object.keys(outputs).find((path) => outputs[path]!.entryPoint === module);
+    check(found !== undefined, () => `site: esbuild made no file of ${module}`);
+    visit(found);
+  }
+  return [...reached].map((path) => basename(path));
 }
 
 const TYPES: Readonly<Record<string, string>> = {

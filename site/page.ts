@@ -7,7 +7,6 @@ import { element } from "../tools/page/dom.ts";
 import { Controls } from "./controls.ts";
 import { experimentOf, type PageExperiment } from "./experiment.ts";
 import { LiveRun } from "./live.ts";
-import { BROKEN, linkTo, type PagePreset, WORKING } from "./presets.ts";
 import { addressOf, AGENTS } from "./words.ts";
 
 const byId = (id: string): HTMLElement => document.getElementById(id)!;
@@ -30,8 +29,7 @@ const controls = new Controls(AGENTS, (words) => {
   visit(address === "" ? location.pathname : `?${address}`);
 });
 byId("form").append(controls.view);
-byId("working").append(...WORKING.map(itemOf));
-byId("broken").append(...BROKEN.map(itemOf));
+for (const link of links()) link.addEventListener("click", follow);
 const program = element("button", { type: "button" }, "Export as TypeScript");
 const report = element("button", { type: "button" }, "Save report");
 byId("exports").append(program, report);
@@ -93,20 +91,20 @@ function experimentInAddress(): PageExperiment | null {
   }
 }
 
-function itemOf(preset: PagePreset): HTMLElement {
-  const link = element("a", { href: linkTo(preset) }, preset.title);
-  link.addEventListener("click", (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    visit(preset.address === "" ? location.pathname : linkTo(preset));
-  });
-  return element("li", {}, link, element("span", { class: "muted" }, ` ${preset.about}`));
+function links(): NodeListOf<HTMLAnchorElement> {
+  return document.querySelectorAll<HTMLAnchorElement>(".presets a");
+}
+
+/** Goes where a link leads without loading the page again, unless it is to be opened elsewhere. */
+function follow(event: MouseEvent): void {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  visit((event.currentTarget as HTMLAnchorElement).href);
 }
 
 function markCurrent(): void {
-  for (const link of document.querySelectorAll<HTMLAnchorElement>(".presets a")) {
-    const isCurrent = new URL(link.href).search === location.search;
-    if (isCurrent) link.setAttribute("aria-current", "page");
+  for (const link of links()) {
+    if (new URL(link.href).search === location.search) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }

@@ -1,5 +1,6 @@
 /** Experiments that are worth a look, each an address: those that work, and those that a doctor can name. */
 import type { FailureMode } from "../tools/doctor/diagnose.ts";
+import { escapeHtml } from "../tools/page/frame.ts";
 
 export interface PagePreset {
   readonly title: string;
@@ -14,12 +15,14 @@ export interface BrokenPreset extends PagePreset {
   readonly disease: FailureMode;
 }
 
-const address = (shared: Readonly<Record<string, string>>, arms: string): string => {
-  const words = Object.entries(shared).map(([key, value]): [string, string] =>
-    key.includes(".") ? ["set", `${key}=${value}`] : [key, value],
-  );
-  return new URLSearchParams([...words, ["arms", arms]]).toString();
-};
+/** An address, in the order of `addressOf`: flags, agents, options. */
+function address(shared: Readonly<Record<string, string>>, arms: string): string {
+  const words = Object.entries(shared);
+  const flags = words.filter(([key]) => !key.includes("."));
+  const options = words.filter(([key]) => key.includes("."));
+  const sets = options.map(([key, value]): [string, string] => ["set", `${key}=${value}`]);
+  return new URLSearchParams([...flags, ["arms", arms], ...sets]).toString();
+}
 
 export const WORKING: readonly PagePreset[] = [
   {
@@ -52,19 +55,20 @@ export const WORKING: readonly PagePreset[] = [
   },
 ];
 
-/** A frozen lake of 4×4 and a tiny model, whose warm start takes seconds: it solves one task in ten. */
-const LAKE = {
-  env: "gridworld",
+/** A warm start of a tiny model that takes seconds. */
+const SMALL = {
   quick: "true",
   "env.levels": "1",
-  "sft.steps": "200",
-  "sft.demonstrations": "600",
   "sft.batchSize": "16",
   "sft.warmup": "10",
   "tokenizer.corpusEpisodes": "200",
   "rl.groups": "6",
   "rl.groupSize": "8",
 };
+/** A frozen lake of 4×4: after this warm start one task in ten is solved. */
+const LAKE = { env: "gridworld", ...SMALL, "sft.steps": "200", "sft.demonstrations": "600" };
+/** Sums with a calculator: after this warm start none is solved, but answers are given. */
+const SUMS = { env: "calculator", ...SMALL, "sft.steps": "150", "sft.demonstrations": "400" };
 
 export const BROKEN: readonly BrokenPreset[] = [
   {
@@ -84,11 +88,11 @@ export const BROKEN: readonly BrokenPreset[] = [
   },
   {
     title: "A reward with a hole",
-    about: "the verifier pays for every episode that has ended: the agent learns to end it, in the nearest hole",
+    about: "the verifier pays every answer, right or wrong: the agent learns to answer at once, and nothing else",
     address: address(
-      { ...LAKE, steps: "24" },
-      "paid for the end=grpo_token[rollout.maxTurns=2,train.falsePositives=1,rl.lr=2e-3]," +
-        "paid for the goal=grpo_token[rollout.maxTurns=2,rl.lr=2e-3]",
+      { ...SUMS, steps: "28" },
+      "paid for any answer=grpo_token[rollout.maxTurns=2,train.falsePositives=1,rl.lr=2e-3]," +
+        "paid for the right one=grpo_token[rollout.maxTurns=2,rl.lr=2e-3]",
     ),
     disease: "rewardHacking",
   },
@@ -104,10 +108,19 @@ export const BROKEN: readonly BrokenPreset[] = [
   {
     title: "Entropy collapse",
     about: "sampled nearly greedily: all tries of a task are the same, and there is nothing to compare",
-    address: address({ ...LAKE, steps: "20" }, "cold=grpo_token[temperature=0.05],grpo=grpo_token"),
+    address: address({ ...LAKE, steps: "20" }, "cold=grpo_token[temperature=0.002],grpo=grpo_token"),
     disease: "entropyCollapse",
   },
 ];
 
-/** An address of the page with these words. */
-export const linkTo = ({ address: words }: PagePreset): string => (words === "" ? "?" : `?${words}`);
+/** The link to an experiment, relative to the page. */
+export const linkTo = ({ address: words }: PagePreset): string => (words === "" ? "./" : `?${words}`);
+
+/** The experiments as items of a list, in HTML: links work before the page's script does. */
+export const listHtml = (presets: readonly PagePreset[]): string =>
+  presets
+    .map((preset) => {
+      const link = `<a href="${escapeHtml(linkTo(preset))}">${escapeHtml(preset.title)}</a>`;
+      return `<li>${link} <span class="muted">${escapeHtml(preset.about)}</span></li>`;
+    })
+    .join("\n");

@@ -1,0 +1,158 @@
+/** The live page for people: its form and address, what leaves it, axe-core's rules, narrow windows, no layout shift. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import type { Server } from "node:http";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { makePage, serveFolder } from "../../scripts/sitePage.ts";
+import { experimentOf } from "../../site/experiment.ts";
+import { programOf } from "../../site/exportProgram.ts";
+import { BROKEN, WORKING } from "../../site/presets.ts";
+import { launchChromium } from "../support/browser.ts";
+
+/** Nothing is trained under this address, which names no world. */
+const IDLE = "?env=nowhere";
+const SHORT = "?quick=true&seed=3&steps=2&set=rl.groups%3D2";
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-controls-"));
+let server: Server;
+let address: string;
+let browser: Browser;
+
+beforeAll(async () => {
+  await makePage(join(folder, "a/b/site"));
+  ({ server, address } = await serveFolder(folder, 0));
+  address += "a/b/site/"; // any path
+  browser = await launchChromium();
+}, 120_000);
+afterAll(async () => {
+  await browser.close();
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function open(settings: string, options: BrowserContextOptions = {}): Promise<Page> {
+  const page = await browser.newPage({ viewport: { width: 1400, height: 900 }, ...options });
+  await page.goto(address + settings);
+  return page;
+}
+const button = (page: Page, name: string): ReturnType<Page["locator"]> =>
+  page.getByRole("button", { name, exact: true });
+async function toTheEnd(page: Page): Promise<void> {
+  await expect.poll(() => page.locator("#status").innerText(), { timeout: 200_000 }).toMatch(/step 2.*step 2/);
+}
+
+/** The rules of axe-core that the page breaks, with the elements. */
+async function violations(page: Page): Promise<string[]> {
+  await page.addScriptTag({ content: AXE });
+  return page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: Axe };
+    const found = await axe.run();
+    return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 120)}`));
+  });
+}
+
+/** The part of axe-core that is used. */
+interface Axe {
+  run(): Promise<{
+    readonly violations: readonly { readonly id: string; readonly nodes: readonly { html: string }[] }[];
+  }>;
+}
+
+test("a wrong value is one line by its field and starts nothing; Apply writes the address, and back goes back", async () => {
+  const page = await open(IDLE);
+  expect(await page.locator("#status").innerText()).toContain('unknown name "nowhere"');
+  await page.locator("#form summary").click();
+  await page.getByLabel("group size").fill("0");
+  await page.getByLabel("method").first().fill("grpo");
+  await page.getByLabel("method").last().fill("grpo+echo");
+  await button(page, "Apply").click();
+  const wrong = page.locator("#all-rl-groupSize-wrong");
+  expect(await wrong.innerText()).toBe("--set rl.groupSize must be an integer ≥ 1, got 0");
+  expect(new URL(page.url()).search).toBe(IDLE);
+  await page.getByLabel("group size").fill("4");
+  await page.getByLabel("RL steps").fill("2");
+  await page.getByLabel("tasks in a step").fill("2");
+  await page.locator("#all-more").fill("quick");
+  await page.locator("#agent-2-lambda").fill("0.2");
+  await page.keyboard.press("Enter"); // as Apply
+  const words = experimentOf(new URL(page.url()).searchParams).words;
+  expect(words).toEqual({
+    shared: { steps: "2", quick: undefined, "rl.groupSize": "4", "rl.groups": "2" },
+    agents: [
+      { name: undefined, method: "grpo", settings: {} },
+      { name: undefined, method: "grpo+echo", settings: { lambda: "0.2" } },
+    ],
+  });
+  await page.goBack();
+  expect(new URL(page.url()).search).toBe(IDLE);
+  expect(await page.locator("#status").innerText()).toContain('unknown name "nowhere"');
+  await page.goForward();
+  await expect.poll(() => page.getByLabel("group size").inputValue()).toBe("4");
+  await page.close();
+});
+
+test("a run leaves the page as a program and as a report that opens from the disk; nothing shifts; axe finds nothing", async () => {
+  const page = await open(SHORT, { acceptDownloads: true });
+  const shift = await page.evaluate(() => {
+    const seen = { total: 0 };
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        const { value, hadRecentInput } = entry as unknown as { value: number; hadRecentInput: boolean };
+        if (!hadRecentInput) seen.total += value;
+      }
+    }).observe({ type: "layout-shift", buffered: true });
+    (globalThis as unknown as { shift: typeof seen }).shift = seen;
+    return seen.total;
+  });
+  await toTheEnd(page);
+  await page.locator(".diagnosis h3").first().waitFor();
+  const shifted = await page.evaluate(() => (globalThis as unknown as { shift: { total: number } }).shift.total);
+  console.info(`cumulative layout shift: ${(shift + shifted).toFixed(4)}`);
+  expect(shift + shifted).toBeLessThan(0.02);
+
+  const [program] = await Promise.all([page.waitForEvent("download"), button(page, "Export as TypeScript").click()]);
+  expect(program.suggestedFilename()).toBe("experiment.ts");
+  expect(readFileSync(await program.path(), "utf8")).toBe(programOf(experimentOf(new URLSearchParams(SHORT))));
+
+  const [report] = await Promise.all([page.waitForEvent("download"), button(page, "Save report").click()]);
+  const path = join(folder, "report.html");
+  await report.saveAs(path);
+  const saved = await browser.newPage();
+  const problems: string[] = [];
+  saved.on("console", (message) => problems.push(message.text()));
+  saved.on("pageerror", (error) => problems.push(error.message));
+  await saved.goto(`file://${path}`);
+  await saved.locator(".uplot").first().waitFor();
+  expect(await saved.locator("h1").innerText()).toBe("home-seed3");
+  expect(await saved.locator("#result ~ p").first().innerText()).toMatch(
+    /16 episodes took grpo to .* and grpo\+echo to /,
+  );
+  expect(problems).toEqual([]);
+  await saved.close();
+
+  await page.locator("#form summary").click();
+  expect(await violations(page)).toEqual([]);
+  await page.emulateMedia({ colorScheme: "dark" });
+  expect(await violations(page)).toEqual([]);
+  await page.setViewportSize({ width: 375, height: 800 });
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(375);
+  expect(await violations(page)).toEqual([]);
+  await page.close();
+});
+
+test("says what it is without JavaScript, and what is missing without workers", async () => {
+  const still = await open("", { javaScriptEnabled: false });
+  expect(await still.locator("h1").innerText()).toBe("Is it worth predicting the world?");
+  expect(await still.locator("#status").innerText()).toBe("The page needs JavaScript, to compute.");
+  await still.close();
+  const page = await browser.newPage();
+  await page.goto(`${address}${SHORT}&device=webgpu`);
+  await expect
+    .poll(() => page.locator("#status").innerText(), { timeout: 60_000 })
+    .toMatch(/^This browser has (no WebGPU|WebGPU, but no GPU for it)/);
+  expect(await page.locator(".presets li").count()).toBe(WORKING.length + BROKEN.length);
+  await page.close();
+});
