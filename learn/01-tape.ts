@@ -128,7 +128,7 @@ function gradients(L: Tensor): Map<Tensor, Tensor> {
   }
   return sums;
 }
-const [n, start] = [100_000, leaf(number(1))];
+const [n, start] = [20_000, leaf(number(1))];
 let money = start;
 for (let i = 0; i < n; i++) money = add(money, mul(money, number(1 / n)));
 console.log(`∂ end / ∂ start = ${gradients(money).get(start)!.data[0]!.toFixed(5)}, e = ${Math.E.toFixed(5)}`);
@@ -145,12 +145,12 @@ console.log(`∂ end / ∂ start = ${gradients(money).get(start)!.data[0]!.toFix
  * h²·|f‴|/6 + u·|f|/h is smallest at h = (3·u·|f/f‴|)^⅓, near 1e-5. Both errors, for √x at 2:
  */
 
-console.log("\nh      forward  central  h²·|f‴|/6  u·|f|/h");
+console.log("\nh        forward   central h²·|f‴|/6   u·|f|/h");
 for (let k = 1; k <= 13; k += 2) {
   const [h, u, f] = [Number(`1e-${k}`), 2 ** -53, Math.sqrt];
   const slopes = [(f(2 + h) - f(2)) / h, (f(2 + h) - f(2 - h)) / (2 * h)];
   const errors = [...slopes.map((slope) => Math.abs(slope - 0.5 / f(2))), (h * h) / 64 / f(2), (u * f(2)) / h];
-  console.log([`1e-${k}`.padEnd(6), ...errors.map((error) => error.toExponential(0))].join("    "));
+  console.log([`1e-${k}`.padEnd(6), ...errors.map((error) => error.toExponential(0).padStart(9))].join(" "));
 }
 
 /**
