@@ -2,7 +2,7 @@
  * # 4 · The transformer: what a token may read, and what a cache saves
  *
  * **What you will understand:** how attention lets each word of a text read the words before it, why none reads a later
- * one, where the order of words comes from, and why writing with a cache costs a fifth here, a 600th in longer texts.
+ * one, where the order of words comes from, and why writing with a cache costs a fifth here, a 600th for 1000 words.
  *
  * A *language model* gives each word of its vocabulary a probability to come next. `learn/00-micro.ts` has one with one
  * layer and one head, fed word by word. Here is the usual one (Llama, Qwen), made of the library's ops: more layers and
@@ -66,11 +66,11 @@ function attend(q: Tensor, k: Tensor, v: Tensor, mask_TS: Tensor): { weights: Te
  * ## The model
  *
  * A token begins as a row of a table, its *embedding*. Each layer adds to it twice: what attention read, and what a
- * small network makes of the token alone (*SwiGLU*, arXiv 2002.05202: g·σ(g)·u with g = x·Gᵀ and u = x·Uᵀ, then one
- * more matrix). As layers only add, a straight path leads from the loss to each of them. In front of both stands
- * *RMSNorm* (arXiv 1910.07467): channels are divided by their root mean square, then multiplied by learned gains. At
- * the end the channels meet every row of the embedding again (*tied* head, arXiv 1608.05859); these V products are the
- * *logits*, and their softmax is the prediction.
+ * small network makes of the token alone (*SwiGLU*, arXiv 2002.05202: g·σ(g)·u with g = x·Gᵀ, u = x·Uᵀ and σ(g) =
+ * 1/(1 + e^(−g)), then one more matrix). As layers only add, a straight path leads from the loss to each. In front of
+ * both stands *RMSNorm* (arXiv 1910.07467): channels are divided by their root mean square, then multiplied by learned
+ * gains. At the end the channels meet every row of the embedding again (*tied* head, arXiv 1608.05859); these V
+ * products are the *logits*, and their softmax is the prediction.
  *
  * So far nothing knows the order of tokens: a weighted mean has none. *Rotary positions* (arXiv 2104.09864) turn q
  * and k by angles that grow with their position p: the numbers j and j + D/2, as a point of a plane, by
@@ -94,11 +94,11 @@ type Cache = readonly { readonly k: Tensor; readonly v: Tensor }[]; // of each l
 const swiglu = fuse("swiglu", (g, u) => g.mul(g.sigmoid()).mul(u));
 const norm = (x: Tensor, { weight }: Weight): Tensor => rmsNorm(x, weight, 1e-6); // weight · x / √(mean x² + 1e-6)
 const { cos, sin } = rotaryTables(256, D); // of the angles, for positions 0 to 255
-function forward(p: typeof params, ids_BT: Tensor, past: Cache = [], place = (t: number) => t) {
+function forward(p: typeof params, ids_BT: Tensor, past: Cache = [], positionOf = (t: number) => t) {
   const [B, T] = ids_BT.shape as [number, number];
   const before = past[0]?.k.shape[1] ?? 0;
   const S = before + T;
-  const positions_T = tensor(Int32Array.from({ length: T }, (_, t) => place(before + t)));
+  const positions_T = tensor(Int32Array.from({ length: T }, (_, t) => positionOf(before + t)));
   const mask = Float32Array.from({ length: T * S }, (_, i) => Number(i % S <= before + Math.floor(i / S)));
   const mask_TS = tensor(mask, { shape: [T, S] });
   let x_BTC = embedding(p.embedding, ids_BT);
@@ -150,8 +150,8 @@ for (let step = 0; step < STEPS; step++) {
  * changes but rounding. Double all positions, and distances with them: now the predictions change.
  */
 
-const logitsOf = (tokens: number[], place?: (t: number) => number): Promise<Float32Array> =>
-  forward(params, idsOf([tokens]), [], place).logits.read() as Promise<Float32Array>;
+const logitsOf = (tokens: number[], positionOf?: (t: number) => number): Promise<Float32Array> =>
+  forward(params, idsOf([tokens]), [], positionOf).logits.read() as Promise<Float32Array>;
 const gap = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
   Math.max(...Array.from(a, (x, i) => Math.abs(x - b[i]!)));
 const text = example();

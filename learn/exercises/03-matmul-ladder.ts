@@ -8,9 +8,9 @@ type Params = ParamVars<typeof PARAMS>;
 /**
  * An inner product with SIMD
  *
- * Emit code that stores Σ x_i·y_i over n floats at `to`. `x`, `y` and `to` are addresses; n is any number ≥ 0, also one
- * that is no multiple of 4. Advance four floats at a time (`n.and(-4)` is n rounded down to a multiple of 4), add up the
- * four lanes (`sum.lane(0)` is an F32), then take the rest one by one. At the end `f.store(to, total)`.
+ * Emit code that stores Σ x_i·y_i over n floats at `to`. `x`, `y` and `to` are addresses; n is any number ≥ 0, also
+ * one that is no multiple of 4. Take four floats at a time (`n.and(-4)` is n rounded down to a multiple of 4), add up
+ * the four lanes (`sum.lane(0)` is the first, an F32), then take the rest one by one. At the end `f.store(to, total)`.
  */
 export function exercise1(f: FunctionBuilder, { x, y, to, n }: Params): void {
   const sum = f.let(F32x4.of(0));
