@@ -1,0 +1,250 @@
+/**
+ * # 5 · Rollouts, masks, group advantages: GRPO
+ *
+ * **What you will understand:** how a language model that acts in a world and is answered learns from rewards alone:
+ * which tokens of an episode are trained, what number each of them gets, and what each part of GRPO's loss is for.
+ *
+ * An episode is a sequence of tokens x: a task, an action, the world's answer, an action, and so on. At its end there
+ * is one number, the reward R(x). We want parameters θ of chapter 4's transformer with a large mean reward E[R]. With
+ * P(x), the probability of an episode, and ∇log P = ∇P / P,
+ *
+ *     ∇E[R] = ∇Σ_x P(x) R(x) = Σ_x R(x) ∇P(x) = Σ_x P(x) R(x) ∇log P(x) = E[R(x) ∇log P(x)]
+ *
+ * This is a mean over episodes: we play some to estimate it, and need no derivative of the reward or of the world
+ * (REINFORCE, Williams 1992). P(x) is a product: the agent draws its tokens from p_θ, the world from a w without θ:
+ *
+ *     log P(x) = Σ over the agent's tokens of log p_θ(x_t | x_<t)  +  Σ over the world's tokens of log w(x_t | x_<t)
+ *
+ * The second sum has no θ in it: its gradient is 0. So **only tokens that the agent drew are in the gradient**, and the
+ * policy mask lists them. The world's tokens still count as what the agent has read: they are in x_<t.
+ *
+ * ## A world
+ *
+ * The agent has two guesses at a number from 1 to 3. The world answers `>` (it is greater), `<` or `=`. R is 1 if it
+ * was found, else 0. Who guesses blindly finds it in 5 of 9 games; who listens, in 7 of 9; who listens and begins with
+ * 2, always. `defineGame` makes an environment of functions over a task, which is fixed for an episode, and a state:
+ * the least and the greatest number that are still possible.
+ */
+import { AdamW, aggregationWeights, byteTokenizer, centred, defineGame, device, forward, fuse } from "../index.ts";
+import { grpo, initParams, modelConfig, mul, outputMatrix, parseCount, pickHidden, playScripted } from "../index.ts";
+import { policyMask, rloo, Rng, rollout, rowOf, scope, SPECIAL_TOKENS, stopGradient, sum, Template } from "../index.ts";
+import { type Tensor, tensor, tokenLogProbs, trainSft, type Trajectory, type TransformerParams } from "../index.ts";
+import { treeLeaves, valueAndGrad } from "../index.ts";
+import { pack } from "../rl/train/pack.ts";
+
+const guess = defineGame({
+  name: "guess",
+  description: "find a number in two guesses",
+  families: [{ name: "three", level: 1, description: "1 to 3" }],
+  options: {},
+  makeTask: (rng) => ({ text: "?", secret: 1 + rng.int(3) }),
+  start: () => ({ low: 1, high: 3 }),
+  play({ task: { secret }, state: { low, high }, turns }, action) {
+    const said = parseCount(action); // undefined if the action is no number
+    const ending = said === secret || turns === 1 ? { kind: "over", score: Number(said === secret) } : undefined;
+    if (said === undefined) return { observation: "!", failed: true, ending }; // a bad action is answered, too
+    if (said < secret) return { observation: ">", state: { low: Math.max(low, said + 1), high }, ending };
+    return { observation: said > secret ? "<" : "=", state: { low, high: Math.min(high, said - 1) }, ending };
+  },
+  expert: ({ state: { low, high } }) => String((low + high) >> 1),
+  random: (rng) => String(1 + rng.int(3)),
+  novice: ({ state: { low, high } }, rng) => ({ action: String(low + rng.int(high - low + 1)), isGuess: false }),
+});
+
+/**
+ * ## An episode is a stream of tokens
+ *
+ * A model with random weights hardly ever writes an action that the world understands, and without a reward there is
+ * nothing to learn from. So it first imitates novices, who listen but begin with any number: cross-entropy on their
+ * actions, a warm start. Then `rollout` plays: the model draws tokens until `<|end|>`, the world gets the text, its
+ * answer is appended, and so on. The stream says who wrote a token (its role), in which turn, and with which log p it
+ * was drawn. Nobody chose the tags (`scaffold`). But the `<|end|>` of an action is the agent's, which decided to stop.
+ */
+const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS })); // a token is a byte or a tag
+const on = await device("wasm");
+const size = { hiddenSize: 32, layers: 1, heads: 4, maxPositions: 16, initializerRange: 0.2 };
+const config = modelConfig({ vocabSize: template.tokenizer.vocabSize, ...size });
+type Agent = { readonly params: TransformerParams; readonly optimizer: AdamW<TransformerParams> };
+async function warmStart(): Promise<Agent> {
+  const params = initParams(config, new Rng(0).split("init"), on);
+  const optimizer = new AdamW(params, { clipNorm: 1 });
+  const listen = (i: number): Promise<Trajectory> =>
+    playScripted(guess, {}, i, template, (env, turn) => guess.novice!(env, new Rng(i).split(turn), turn, "").action);
+  const demonstrations = await Promise.all(Array.from({ length: 128 }, (_, i) => listen(i)));
+  const learner = { model: { config, params }, template, optimizer, lr: () => 0.01 };
+  for await (const _ of trainSft({ ...learner, demonstrations, batchSize: 32, steps: 30, rng: new Rng(1) }));
+  return { params, optimizer };
+}
+function play({ params }: Agent, rng: Rng): Promise<Trajectory[]> {
+  const requests = Array.from({ length: 32 }, (_, i) => {
+    const group = Math.floor(i / 8); // four groups of eight; the episodes of a group have the same number to find
+    return { spec: guess, options: {}, group, seed: rng.split(group).int(2 ** 31), rng: rng.split("play").split(i) };
+  });
+  return rollout({ config, params }, template, requests, { maxTurns: 2, maxActionTokens: 2 });
+}
+const pad = (cell: string | number): string => String(cell).padEnd(13);
+const line = (...cells: (string | number)[]): void => console.log(cells.map(pad).join("").trimEnd());
+const batch = await play(await warmStart(), new Rng(2));
+const shown = batch.find(({ reward, stepRewards }) => reward === 1 && stepRewards.length === 2)!;
+line("token", "role", "turn", "policy mask", "log p");
+const { ids, roles, turns, oldLogProbs } = shown.stream;
+for (const [t, isAgents] of policyMask(shown).entries()) {
+  const ofAgent = isAgents ? [1, oldLogProbs[t]!.toFixed(3)] : [0];
+  line(template.tokenizer.decode([ids[t]!]), roles[t]!, turns[t]!, ...ofAgent);
+}
+
+/**
+ * ## Advantages
+ *
+ * Any number b that does not depend on what the agent drew may be subtracted from R: E[b ∇log P] = b Σ_x ∇P(x) = b ∇1
+ * = 0, so the estimate's mean stays, and its variance can be much smaller. A = R − b is called the **advantage**. A
+ * good b, a baseline, is what can be expected of this task. GRPO plays each task several times, as a **group** of n:
+ *
+ * - RLOO (arXiv 2402.14740): b is the mean reward of the *others* in the group, which this episode did not influence.
+ * - Centred (Dr. GRPO, arXiv 2503.20783): b is the mean of all n. That is RLOO times (n − 1) / n: the same direction.
+ * - GRPO (arXiv 2402.03300, section 4.1.2): A = (R − mean) / std. The library divides by std + 1e-4, std with n − 1.
+ *
+ * Below: a group with 2 successes of 8, by hand and by the library; then what a group weighs, Σ|A|, if k of 8 succeed.
+ * Equal rewards teach nothing. Division by std multiplies k = 1 by 2.8 and k = 4 by 1.9: tasks that nearly always fail,
+ * or succeed, count for more than they did. Dr. GRPO calls this a bias and does not divide.
+ */
+const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
+const squares = (x: readonly number[]): number => x.reduce((a, b) => a + b * b, 0);
+const centre = (R: readonly number[]): number[] => R.map((r) => r - mean(R));
+const ADVANTAGES: Readonly<Record<string, (R: readonly number[]) => readonly number[]>> = {
+  "A = R": (R) => R,
+  "A = R + 1": (R) => R.map((r) => r + 1),
+  rloo: (R) => R.map((r, i) => r - mean(R.filter((_, j) => j !== i))),
+  centred: centre,
+  grpo: (R) => centre(R).map((a) => a / (Math.sqrt(squares(centre(R)) / (R.length - 1)) + 1e-4)),
+};
+function advantagesOf(name: string, episodes: readonly Trajectory[]): number[] {
+  const groups = Array.from({ length: episodes.length / 8 }, (_, g) => episodes.slice(8 * g, 8 * g + 8));
+  return groups.flatMap((group) => ADVANTAGES[name]!(group.map(({ reward }) => reward)));
+}
+const group = batch.slice(0, 8).map((episode, i) => ({ ...episode, reward: Number(i < 2) }));
+line("", "A if R = 1", "A if R = 0", "library", "", "Σ|A| k = 1", "k = 2", "k = 4", "k = 8");
+for (const estimator of [rloo(), centred(), grpo()]) {
+  const A = advantagesOf(estimator.name, group);
+  const { perToken } = estimator.estimate(group); // a number for each token of the agent; of an episode all are equal
+  const library = [0, 7].map((i) => perToken[i]![policyMask(group[i]!).indexOf(true)]!);
+  const successes = [1, 2, 4, 8].map((k) => group.map((_, i) => Number(i < k)));
+  const weights = successes.map((R) => 8 * mean(ADVANTAGES[estimator.name]!(R).map(Math.abs)));
+  line(estimator.name, ...[A[0]!, A[7]!, ...library, ...weights].map((x) => x.toFixed(3)));
+}
+
+/**
+ * ## The ratio, and its clip
+ *
+ * An estimate of ∇E[R] needs episodes of the policy that is being changed. To use a batch more than once, PPO
+ * (arXiv 1707.06347, eq. 7) weighs a token by the ratio ρ = p now / p when it was drawn. GRPO does the same:
+ *
+ *     loss of a token = −min(ρ A, clip(ρ, 1 − εl, 1 + εh) A)          εl = 0.2, εh = 0.28 (DAPO, arXiv 2503.14476)
+ *
+ * As ∇ρ = ρ ∇log p, the first term pushes by ρ A ∇log p. The clip makes that 0 for a token with A > 0 that has become
+ * more than 1.28 times as likely, and for one with A < 0 that has become less than 0.8 times as likely. In the first
+ * pass ρ is 1: the clip does nothing, the gradient is that of −A log p, and the loss is a mean of −A: no measure of
+ * progress. In later passes some tokens are clipped:
+ */
+const clipped = fuse("clipped", (logProb, old, A) => {
+  const ratio = logProb.sub(old).exp();
+  return ratio.mul(A).min(ratio.clamp(0.8, 1.28).mul(A)).neg();
+});
+/** The gradient of Σ weight · loss over the masks. `pack` lists the tokens, with the places t − 1 that predict them. */
+function gradientOf(agent: Agent, episodes: readonly Trajectory[], A: readonly number[]) {
+  const masks = episodes.map(policyMask);
+  const weights = aggregationWeights(masks, "token-mean");
+  const rowsOf = episodes.map((episode, i) => {
+    const mask = Float64Array.from(masks[i]!, Number);
+    return rowOf(episode, { mask, wPolicy: weights[i]!, advantages: mask.map(() => A[i]!) });
+  });
+  const { rows, length, ids, index, targets, columns } = [...pack(rowsOf, { padId: template.padId })][0]!;
+  const column = (name: "wPolicy" | "oldLogProbs" | "advantages"): Tensor => tensor(columns[name], { dtype: "f32" });
+  const lossOf = (p: TransformerParams): [Tensor, Tensor] => {
+    const hidden_BTC = forward(p, config, tensor(ids, { shape: [rows, length] })); // row, time, channel
+    const { logProbs } = tokenLogProbs(pickHidden(hidden_BTC, index), outputMatrix(p), tensor(targets));
+    const losses = clipped(logProbs, column("oldLogProbs"), column("advantages"));
+    return [sum(mul(column("wPolicy"), losses)), stopGradient(logProbs)];
+  };
+  return { ...valueAndGrad(lossOf)(agent.params), columns };
+}
+const read = async (tree: TransformerParams): Promise<number[]> =>
+  (await Promise.all(treeLeaves(tree).map((x) => x.read()))).flatMap((x) => [...x]);
+line("pass", "loss", "least ratio", "greatest", "clipped");
+const learner = await warmStart();
+for (const pass of [1, 2, 3, 4]) {
+  const { value, grads, aux, columns } = gradientOf(learner, batch, advantagesOf("grpo", batch));
+  const ratios = Array.from(await aux.read(), (logProb, i) => Math.exp(logProb - columns.oldLogProbs[i]!));
+  const isClipped = ratios.map((ratio, i) => Number(columns.advantages[i]! > 0 ? ratio > 1.28 : ratio < 0.8));
+  const cells = [await value.item(), Math.min(...ratios), Math.max(...ratios), mean(isClipped)];
+  line(pass, ...cells.map((x) => x.toFixed(3)));
+  learner.optimizer.step(grads, 0.01);
+}
+
+/**
+ * ## One number of many tokens
+ *
+ * GRPO's loss is the mean over an episode's tokens, then over episodes: a token of a long episode counts less, so
+ * a long failure is blamed less per token than a short one. DAPO takes the mean over all tokens of the batch; Dr. GRPO
+ * divides sums by a constant, which weighs tokens alike, too. In an episode of one turn and in one of two:
+ */
+const two = [batch.find(({ stepRewards }) => stepRewards.length === 1)!, shown].map(policyMask);
+for (const name of ["seq-mean-token-mean", "token-mean"] as const) {
+  const [ofShort, ofLong] = aggregationWeights(two, name).map((row) => Math.max(...row).toFixed(3));
+  console.log(`${name}: a token of the short episode ${ofShort}, of the long one ${ofLong}`);
+}
+
+/**
+ * ## Training
+ *
+ * Agents begin alike, play equally many episodes (32 a step) and use each batch once. First the variance of the
+ * gradient at the beginning: the mean of ‖g − ḡ‖² over 16 batches, the same for all. The first three rows estimate the
+ * same gradient. Without a baseline it depends on where rewards have their 0: A = R + 1 is the same game, paid 1 or 2.
+ */
+const fresh = await warmStart();
+const batches = await Promise.all(Array.from({ length: 16 }, (_, k) => play(fresh, new Rng(3).split(k))));
+for (const name of ["A = R", "A = R + 1", "rloo"]) {
+  const all = await Promise.all(batches.map((b) => read(gradientOf(fresh, b, advantagesOf(name, b)).grads)));
+  const middle = all[0]!.map((_, i) => mean(all.map((g) => g[i]!)));
+  line(name, `variance of the gradient: ${mean(all.map((g) => squares(g.map((x, i) => x - middle[i]!)))).toFixed(3)}`);
+}
+for (const name of ["A = R", "A = R + 1", "centred", "grpo"]) {
+  const agent = await warmStart();
+  const found: number[] = [];
+  for (let step = 0; step < 40; step++) {
+    const episodes = await play(agent, new Rng(4).split(step));
+    found.push(100 * mean(episodes.map(({ reward }) => reward)));
+    scope(() => void agent.optimizer.step(gradientOf(agent, episodes, advantagesOf(name, episodes)).grads, 4e-3));
+  }
+  const fifths = [0, 1, 2, 3, 4].map((k) => mean(found.slice(8 * k, 8 * k + 8)).toFixed(0));
+  line(name, `found, in %, by fifths of the run: ${fifths.join(" ")}`);
+}
+
+/**
+ * ## Break it
+ *
+ * Add the baseline where it should be subtracted. The mean of the gradient keeps its direction; its variance grows:
+ *
+ * ```diff
+ * -const centre = (R: readonly number[]): number[] => R.map((r) => r - mean(R));
+ * +const centre = (R: readonly number[]): number[] => R.map((r) => r + mean(R));
+ * ```
+ *
+ * Not all mistakes show. With the world's tokens in `masks` all four agents end at 92 to 99 %: so small a world
+ * forgives training on what is no part of ∇E[R]. Look at the mask token by token before you look at curves.
+ *
+ * ## Simplifications so far
+ *
+ * - A tiny world, whose answers decide nothing but the next guess; no KL penalty to the warm start; one micro-batch.
+ *
+ * ## In the library
+ *
+ * `rl/train/step.ts` is a step, `rl/episode/stream.ts` has the mask, `rl/methods/advantages/group.ts` the advantages,
+ * `rl/methods/losses/clipped.ts` the loss of a token, `rl/methods/aggregation.ts` the weights. With a single pass ρ is
+ * exactly 1 there: the library compares with the same forward pass, not with what the sampler recorded.
+ *
+ * ## Exercises
+ *
+ * 1. Which tokens does GRPO train, and with which weight? Write the token mean from roles alone.
+ * 2. The slope of the clipped loss, without a tape.
+ */
