@@ -93,6 +93,39 @@ describe("faults planted in a log", () => {
     expect(modesIn(drift(0.05))).toEqual([]);
   });
 
+  it("a learner that has left the older policy that plays, and one that a clip keeps near it", () => {
+    const stale = (kl: (progress: number) => number): RunLog =>
+      log({ "rollout_corr/k3_kl": kl, "rollout_corr/chi2_seq": () => 9, "async/staleness_max": () => 8 });
+    const [finding] = diagnose(stale(() => 0.9)).findings;
+    expect(finding).toMatchObject({ mode: "staleSampler", step: 0 });
+    expect(finding!.evidence.join("; ")).toMatch(
+      /^KL .* 0\.90\d* nats per token on average, above 0\.3 on 40 of 40 steps; .* 8\S* steps old; .* worth 10\.0\d*$/,
+    );
+    // A few steps at the beginning are no fault, and steps too few are no trend.
+    expect(modesIn(stale((p) => 0.9 * Math.exp(-5 * p)))).toEqual([]);
+    expect(modesIn({ ...stale(() => 0.9), metrics: stale(() => 0.9).metrics.slice(0, 3) })).toEqual([]);
+  });
+
+  it("failures with a positive advantage, unlike failures that nothing is learnt from", () => {
+    const failed = (step: number, advantage: number): Transcript => {
+      const token = { id: 1, text: "ls", role: "action", turn: 0, oldLogProb: -1, wPolicy: 0.1, advantage } as const;
+      const where = { step, phase: "rl", env: "e", family: "f", task: "t", group: 0 } as const;
+      return { ...where, reward: 0, success: false, stopReason: "completed", turns: 1, tokens: [token] };
+    };
+    const of = (advantages: readonly number[]): RunLog => {
+      return { config: {}, metrics: [], transcripts: advantages.map((advantage, step) => failed(step, advantage)) };
+    };
+    const always = new Array<number>(10).fill(1.5);
+    expect(diagnose(of(always)).findings[0]).toMatchObject({
+      mode: "uncentredAdvantages",
+      step: 0,
+      evidence: [expect.stringMatching(/^10 of 10 failed episodes .* 1\.500 on average/), expect.any(String)],
+    });
+    expect(modesIn(of(always.slice(0, 7)))).toEqual([]); // too few
+    expect(modesIn(of(always.map(() => 0)))).toEqual([]); // imitation of successes
+    expect(modesIn(of(always.map((a, i) => (i % 2 === 0 ? a : -a))))).toEqual([]); // groups
+  });
+
   it("steps on which every episode was masked", () => {
     const run = log({}, [{ step: 40, phase: "rl", num_tokens: 5, masked: 48 }]);
     expect(diagnose(run).findings[0]).toMatchObject({ mode: "nonFinite", step: 40 });
@@ -203,7 +236,7 @@ describe("what detectors share", () => {
       fc.property(fc.array(line, { maxLength: 60 }), (lines) => {
         const metrics = lines.map(({ phase, values }, step): MetricsRecord => ({ ...values, step, phase }));
         const { looked, notChecked } = diagnose({ config: {}, metrics, transcripts: [] });
-        expect(looked.length + notChecked.length).toBe(14);
+        expect(looked.length + notChecked.length).toBe(16);
       }),
     );
   });
@@ -224,7 +257,13 @@ describe("npm run doctor", () => {
   it("exits with 0 and says what it looked at, or with 1 and says what to change", () => {
     const half = (): number => 0.5;
     const names = ["reward", "success", "entropy", "frac_reward_zero_std", "completions/mean_length", "policy_loss"];
-    const fine = doctor(written("fine", log(Object.fromEntries(names.map((name) => [name, half])))));
+    names.push("rollout_corr/k3_kl");
+    const fine = doctor(
+      written(
+        "fine",
+        log(Object.fromEntries(names.map((name) => [name, name === "rollout_corr/k3_kl" ? () => 0.1 : half]))),
+      ),
+    );
     expect(fine).toMatchObject({ code: 0, err: "" });
     expect(fine.out).toMatch(/Nothing found\.\n\nLooked at:\n[^]*Not checked:\n[^]*KL blow-up: no metric kl/);
     expect(fine.out).not.toContain("\u001b");
@@ -233,7 +272,7 @@ describe("npm run doctor", () => {
       written("short", { config: {}, metrics: [{ step: 0, phase: "sft", loss: 1 }], transcripts: [] }),
     );
     expect(short.code).toBe(0);
-    expect(short.out).toContain("Nothing found, but only 2 of 14 things could be looked at.");
+    expect(short.out).toContain("Nothing found, but only 2 of 16 things could be looked at.");
 
     const path = written("flat", log({ reward: () => 0.1, frac_reward_zero_std: () => 0.95 }));
     const flat = doctor(path);

@@ -14,6 +14,7 @@ import {
 import { lengthExplosion, rewardHacking, zeroVarianceGroups } from "./outcomes.ts";
 import { entropyBlowUp, entropyCollapse, klBlowUp, offPolicyDrift } from "./policy.ts";
 import { arrow, type Detector, type Finding, isFresh, MIN_STEPS, type RunLog, series, trend } from "./run.ts";
+import { staleSampler, uncentredAdvantages } from "./updates.ts";
 
 export type FailureMode =
   | "nonFinite"
@@ -21,6 +22,8 @@ export type FailureMode =
   | "logProbMismatch"
   | "gradientFarAboveClip"
   | "offPolicyDrift"
+  | "staleSampler"
+  | "uncentredAdvantages"
   | "rewardHacking"
   | "zeroVarianceGroups"
   | "entropyCollapse"
@@ -70,6 +73,17 @@ export const DETECTORS: Readonly<Record<FailureMode, Entry>> = {
     detect: offPolicyDrift,
     // The metric is there only where a step has several passes.
     reads: ALL_LINES,
+  },
+  staleSampler: {
+    title: "The learner has left its sampler",
+    detect: staleSampler,
+    reads: ["rollout_corr/k3_kl"],
+    steps: 4,
+  },
+  uncentredAdvantages: {
+    title: "Advantages that are not centred",
+    detect: uncentredAdvantages,
+    reads: TRANSCRIPTS,
   },
   unknownTools: { title: "Calls to tools that do not exist", detect: unknownTools, reads: TRANSCRIPTS },
   repeatedCalls: { title: "Repeated calls", detect: repeatedCalls, reads: TRANSCRIPTS },

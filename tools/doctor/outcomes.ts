@@ -90,6 +90,9 @@ function heldOutStaysBehind(run: RunLog, rise: number): string | null {
 /** If this share of groups has no spread, less than a fifth of the episodes teach the policy anything. */
 const FLAT_GROUPS = 0.8;
 
+/** Between this share of successes and its opposite, tasks are neither too easy nor too hard. */
+const MIXED = 0.2;
+
 /** All tries of a task end alike, so every advantage is 0. A solved run ends in this way, too, without any fault. */
 export function zeroVarianceGroups(run: RunLog): Finding | null {
   const points = series(run, "frac_reward_zero_std");
@@ -112,15 +115,20 @@ export function zeroVarianceGroups(run: RunLog): Finding | null {
         "the reward is the same on every step, whether episodes succeed or not",
         "mend the reward: it does not depend on what the policy does",
       ]
-    : level >= 0.5
-      ? ["too easy for this policy", "draw harder tasks; those that are solved every time teach nothing"]
-      : hasRisen
-        ? ["all tries are paid alike, though few succeed", "look at what is paid: the reward may have a hole"]
-        : [
-            "too hard for this policy",
-            "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of " +
-              "the task",
-          ];
+    : level > MIXED && level < 1 - MIXED && !hasRisen
+      ? [
+          "some tasks succeed in every try and others in none: the tries of a task do not differ",
+          `a higher temperature${setting(run, "rollout", "temperature")}; entropy says how much tries can differ`,
+        ]
+      : level >= 0.5
+        ? ["too easy for this policy", "draw harder tasks; those that are solved every time teach nothing"]
+        : hasRisen
+          ? ["all tries are paid alike, though few succeed", "look at what is paid: the reward may have a hole"]
+          : [
+              "too hard for this policy",
+              "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of " +
+                "the task",
+            ];
   return {
     kind: "problem",
     step: later[0]!.step,
