@@ -1,0 +1,196 @@
+/** The exercises of chapter 8: a triage by numbers, which the project's doctor judges, and a mask that leaks. */
+import type { MetricsRecord, Transcript, TranscriptToken } from "../../job/records.ts";
+import { diagnose } from "../../tools/doctor/diagnose.ts";
+import { expectEqual } from "./expect.ts";
+
+/** What a run logged, a value for each of its steps. */
+export interface Curves {
+  readonly success: readonly number[];
+  readonly reward: readonly number[];
+  readonly entropy: readonly number[];
+  readonly gradNorm: readonly number[];
+  /** The mean of |log p of the learner − log p of the sampler|; all episodes are fresh. */
+  readonly difference: readonly number[];
+}
+export type Fault = "nonFinite" | "logProbMismatch" | "rewardHacking" | "entropyBlowUp" | "entropyCollapse" | "none";
+
+/**
+ * # Triage
+ *
+ * Name the first fault that a run's curves show, causes before consequences:
+ *
+ * 1. `nonFinite`: some gradient norm is not a finite number.
+ * 2. `logProbMismatch`: on some step sampler and learner differ by more than 0.001 nats.
+ * 3. `rewardHacking`: from the first quarter of the steps to the last the mean reward rises by more than 0.1, and the
+ *    mean success does not rise by more than 0.05.
+ * 4. `entropyBlowUp`: the mean entropy of some four steps in a row is at least twice that of the first step, and 0.5
+ *    nats or more above it, and success does not rise by more than 0.05.
+ * 5. `entropyCollapse`: in the last quarter the mean entropy is at most 0.02, and the mean success is below 0.9. (An
+ *    agent that has solved its task need not try anything else.)
+ *
+ * If there is none of these it is `none`. All runs have at least 16 steps, a multiple of four.
+ */
+export function exercise1(curves: Curves): Fault {
+  return curves.success.at(-1)! > 0.5 ? "none" : "entropyCollapse";
+}
+
+const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
+
+export function solution1({ success, reward, entropy, gradNorm, difference }: Curves): Fault {
+  const size = success.length / 4;
+  const late = (x: readonly number[]): number => mean(x.slice(-size));
+  const rise = (x: readonly number[]): number => late(x) - mean(x.slice(0, size));
+  if (!gradNorm.every((x) => Number.isFinite(x))) return "nonFinite";
+  if (difference.some((x) => x > 1e-3)) return "logProbMismatch";
+  const achieves = rise(success) > 0.05;
+  if (rise(reward) > 0.1 && !achieves) return "rewardHacking";
+  const peak = Math.max(...entropy.slice(0, -3).map((_, i) => mean(entropy.slice(i, i + 4))));
+  if (peak >= 2 * entropy[0]! && peak - entropy[0]! >= 0.5 && !achieves) return "entropyBlowUp";
+  return late(entropy) <= 0.02 && late(success) < 0.9 ? "entropyCollapse" : "none";
+}
+
+export const wrong1: readonly (typeof exercise1)[] = [
+  // the consequence before its cause
+  (curves) => {
+    const isCollapsed = mean(curves.entropy.slice(-8)) <= 0.02 && mean(curves.success.slice(-8)) < 0.9;
+    return isCollapsed ? "entropyCollapse" : solution1(curves);
+  },
+  // a solved run is no collapse
+  (curves) => {
+    const isLow = mean(curves.entropy.slice(-8)) <= 0.02;
+    const fault = solution1(curves);
+    return fault === "none" && isLow ? "entropyCollapse" : fault;
+  },
+  // NaN is not caught by a comparison
+  (curves) => (curves.gradNorm.some((x) => x > 1e6) ? "nonFinite" : solution1({ ...curves, gradNorm: [1] })),
+  // looks at the last steps only: the entropy had its peak in the middle
+  (curves) => {
+    const fault = solution1(curves);
+    return fault === "entropyBlowUp" && curves.entropy.at(-1)! < 2 * curves.entropy[0]! ? "none" : fault;
+  },
+];
+
+/** 32 steps; a little is added that goes up and down, so that a rise can be told from scatter. */
+const curve = (of: (progress: number) => number): number[] =>
+  Array.from({ length: 32 }, (_, step) => of(step / 31) + 1e-4 * Math.sin(7 * step));
+const HEALTHY: Curves = {
+  success: curve((p) => 0.5 + 0.3 * p),
+  reward: curve((p) => 0.6 + 0.3 * p),
+  entropy: curve((p) => 0.7 - 0.3 * p),
+  gradNorm: curve(() => 1),
+  difference: curve(() => 2e-4).map((x) => x / 1000),
+};
+const RUNS: Readonly<Record<string, Curves>> = {
+  "a healthy run": HEALTHY,
+  "a solved run": {
+    ...HEALTHY,
+    success: curve((p) => 0.5 + 0.49 * Math.min(1, 2 * p)),
+    entropy: curve(() => 0.01),
+  },
+  "a run with one NaN": { ...HEALTHY, gradNorm: HEALTHY.gradNorm.map((x, i) => (i === 9 ? NaN : x)) },
+  "a run with another temperature in the learner": { ...HEALTHY, difference: curve(() => 0.2) },
+  "a run with a hole in the reward, which also collapses": {
+    ...HEALTHY,
+    success: curve((p) => 0.5 - 0.5 * p),
+    entropy: curve((p) => 0.7 * Math.max(0, 1 - 2 * p) + 0.001),
+  },
+  "a run with a peak of entropy in the middle": {
+    ...HEALTHY,
+    success: curve(() => 0.3),
+    reward: curve(() => 0.3),
+    entropy: curve((p) => 0.6 + 2 * Math.max(0, 1 - Math.abs(4 * p - 2))),
+  },
+  "a run that explores no more": {
+    ...HEALTHY,
+    success: curve(() => 0.4),
+    reward: curve(() => 0.4),
+    entropy: curve((p) => 0.5 * Math.max(0, 1 - 2 * p) + 0.005),
+  },
+};
+
+export function check1(answer: typeof exercise1): void {
+  for (const [name, curves] of Object.entries(RUNS)) {
+    const metrics = curves.success.map((success, step): MetricsRecord => {
+      const values = { success, reward: curves.reward[step]!, entropy: curves.entropy[step]! };
+      const difference = { "sampling/sampling_logp_difference/mean": curves.difference[step]! };
+      return { step, phase: "rl", ...values, ...difference, grad_norm: curves.gradNorm[step]! };
+    });
+    const { findings } = diagnose({ config: {}, metrics, transcripts: [] });
+    expectEqual(answer(curves), findings[0]?.mode ?? "none", `${name}, as the doctor names it`);
+  }
+}
+
+/** A token of a logged episode, with the columns that matter here. */
+export type LoggedToken = Pick<TranscriptToken, "role" | "oldLogProb" | "wPolicy" | "surprise">;
+
+/**
+ * # A mask that leaks
+ *
+ * You get the tokens of an episode as a run has logged them. `wPolicy` is a token's weight in the policy loss (none, or
+ * 0: masked), `oldLogProb` the log-probability that the sampler recorded; tokens that nobody sampled have 0 there, or
+ * none. `surprise` is −log p of the token under the learner.
+ *
+ * Return the positions of tokens that are trained although nobody sampled them. Do not trust the roles: in this run the
+ * world's answers may be marked as actions. But beware: a token that the policy was sure of also has a log-probability
+ * of 0, and it is no surprise (at most 0.1 nats) to the learner.
+ */
+export function exercise2(tokens: readonly LoggedToken[]): number[] {
+  return tokens.flatMap(({ role }, t) => (role === "observation" ? [t] : []));
+}
+
+export function solution2(tokens: readonly LoggedToken[]): number[] {
+  return tokens.flatMap(({ role, oldLogProb = 0, wPolicy = 0, surprise = 0 }, t) => {
+    const isByAgent = role === "action" || role === "thought";
+    return wPolicy !== 0 && (!isByAgent || (oldLogProb === 0 && surprise > 0.1)) ? [t] : [];
+  });
+}
+
+export const wrong2: readonly (typeof exercise2)[] = [
+  // believes the roles
+  (tokens) => tokens.flatMap(({ role, wPolicy = 0 }, t) => (wPolicy !== 0 && role === "observation" ? [t] : [])),
+  // counts tokens that the policy was sure of
+  (tokens) => tokens.flatMap(({ oldLogProb = 0, wPolicy = 0 }, t) => (wPolicy !== 0 && oldLogProb === 0 ? [t] : [])),
+  // counts masked tokens
+  (tokens) => solution2(tokens.map((token) => ({ ...token, wPolicy: 1 }))),
+  // a surprise alone is no fault: the policy samples unlikely tokens, too
+  (tokens) => tokens.flatMap(({ wPolicy = 0, surprise = 0 }, t) => (wPolicy !== 0 && surprise > 0.1 ? [t] : [])),
+  // a weight below 0 trains as well
+  (tokens) => solution2(tokens.map((token) => ({ ...token, wPolicy: Math.max(0, token.wPolicy ?? 0) }))),
+];
+
+const sampled = (p: number, wPolicy = 0.1): LoggedToken => {
+  return { role: "action", oldLogProb: Math.log(p), wPolicy, surprise: -Math.log(p) };
+};
+const written = (role: LoggedToken["role"], surprise: number, wPolicy = 0): LoggedToken => ({
+  role,
+  wPolicy,
+  surprise,
+});
+const EPISODES: readonly (readonly LoggedToken[])[] = [
+  // as it should be
+  [written("prompt", 3), sampled(0.4), sampled(1), written("observation", 2), sampled(0.01), written("scaffold", 0)],
+  // the mask has observations and tags
+  [written("prompt", 3), sampled(0.4), written("observation", 2, 0.1), written("scaffold", 0, 0.1), sampled(1)],
+  // the roles lie
+  [
+    written("prompt", 3),
+    sampled(0.4),
+    written("action", 2, 0.1),
+    written("action", 4, -0.1),
+    sampled(1),
+    sampled(0.2, -1),
+  ],
+];
+
+export function check2(answer: typeof exercise2): void {
+  for (const [i, tokens] of EPISODES.entries()) {
+    const wanted = tokens.flatMap((token, t) => (token.wPolicy !== 0 && !("oldLogProb" in token) ? [t] : []));
+    expectEqual(answer(tokens), wanted, `episode ${i + 1}: the positions of tokens that nobody sampled`);
+    const logged = tokens.map((token, id) => ({ id, text: "", turn: 0, ...token }));
+    const where = { step: 0, phase: "rl", env: "", family: "", task: "", group: 0 } as const;
+    const episode: Transcript = { ...where, reward: 0, success: true, stopReason: "", turns: 1, tokens: logged };
+    const { findings } = diagnose({ config: {}, metrics: [], transcripts: [episode] });
+    const isFound = findings.some(({ mode }) => mode === "observationsInPolicyMask");
+    expectEqual(answer(tokens).length > 0, isFound, `episode ${i + 1}: whether the doctor finds any`);
+  }
+}
