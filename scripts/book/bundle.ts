@@ -35,7 +35,7 @@ export async function bundlePages(target: string): Promise<string[]> {
 export interface Needs {
   /** The page's name, such as `05-grpo`. */
   readonly page: string;
-  /** Names from index.ts. */
+  /** Names from index.ts; none if a program imports it as a whole, or not at all. */
   readonly names: readonly string[];
   /** Paths of other files from the root. */
   readonly files: readonly string[];
@@ -55,6 +55,7 @@ export function needsOf(page: string, programs: readonly (readonly [path: string
       else if (!clause.startsWith("type ")) files.add(file);
     }
   }
+  if (names.has("*")) names.clear(); // such a page imports the whole
   return { page, names: [...names].toSorted(), files: [...files].toSorted() };
 }
 

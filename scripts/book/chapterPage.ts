@@ -121,7 +121,8 @@ function editor(code: string, label: string): string {
 
 function output(label: string, printed: string): string {
   const hidden = printed === "" ? " hidden" : "";
-  return `<div class="output"${hidden}><p class="label">${label}</p><pre tabindex="0">${escape(printed)}</pre></div>`;
+  // HTML drops the first line end in <pre>; an output may begin with an empty line.
+  return `<div class="output"${hidden}><p class="label">${label}</p><pre tabindex="0">\n${escape(printed)}</pre></div>`;
 }
 
 /** One paragraph without its tags. */

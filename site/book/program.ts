@@ -131,12 +131,3 @@ export function lineOfSecondDeclaration(text: string, message: string): number |
   const lines = text.split("\n").flatMap((line, i) => (declares.test(line) ? [i + 1] : []));
   return lines.length > 1 ? lines.at(-1) : undefined;
 }
-
-/** What of an output is compared: lines that depend on the clock up to the word "measured". */
-export function comparable(output: string): string {
-  return output
-    .trimEnd()
-    .split("\n")
-    .map((line) => line.replace(/\bmeasured\b.*$/, "measured"))
-    .join("\n");
-}

@@ -5,9 +5,11 @@ const count = document.querySelector<HTMLElement>("#found")!;
 const items = [...document.querySelectorAll<HTMLElement>("[data-name]")];
 const groups = [...document.querySelectorAll<HTMLElement>("[data-group]")];
 
-/** 0: not found; the more, the better: a name that is it, begins with it, has it, or a text that has it. */
-function score(item: HTMLElement, wanted: string): number {
+/** 0: not found; the more, the better: the name in its own letters, in others, its beginning, a part, the text. */
+function score(item: HTMLElement, typed: string): number {
+  const wanted = typed.toLowerCase();
   const name = item.dataset["name"]!.toLowerCase();
+  if (item.dataset["name"] === typed) return 5;
   if (name === wanted) return 4;
   if (name.startsWith(wanted)) return 3;
   if (name.includes(wanted)) return 2;
@@ -15,7 +17,7 @@ function score(item: HTMLElement, wanted: string): number {
 }
 
 function search(): void {
-  const wanted = input.value.trim().toLowerCase();
+  const wanted = input.value.trim();
   let found = 0;
   for (const item of items) {
     const own = wanted === "" ? 1 : score(item, wanted);
@@ -31,7 +33,7 @@ input.addEventListener("input", search);
 // Enter goes to the best that was found.
 input.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || input.value.trim() === "") return;
-  const wanted = input.value.trim().toLowerCase();
+  const wanted = input.value.trim();
   const best = items.toSorted((a, b) => score(b, wanted) - score(a, wanted))[0]!;
   if (score(best, wanted) > 0) best.querySelector("a")!.click();
 });

@@ -2,6 +2,7 @@
 import { inspect as inNode } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { compare, worse } from "../../site/book/compare.ts";
 import { inspect } from "../../site/book/inspect.ts";
 import {
   applyChanges,
@@ -121,5 +122,21 @@ describe("imports of a program", () => {
   it("names are those of values", () => {
     expect(namesOf("{ a, type B, c as d, }")).toEqual(["a", "c"]);
     expect([namesOf("* as all"), namesOf("")]).toEqual([["*"], []]);
+  });
+});
+
+describe("an output is compared with CI's", () => {
+  it("by its text, but for what depends on the clock and for rounding", () => {
+    expect(compare("a 1\nmeasured 3 s\n", "a 1\nmeasured 4 s")).toBe("same");
+    expect(compare("x -0.2795638805555786", "x -0.27956388055557857")).toBe("close");
+    expect(compare("x 1e-7 5", "x 1.0000000000001e-7 5")).toBe("close");
+    for (const other of ["x 0.2796", "y 0.2795638805555786", "x 0.2795638805555786 1", ""]) {
+      expect(compare(other, "x 0.2795638805555786"), other).toBe("other");
+    }
+    expect([worse("same", "close"), worse("other", "close"), worse("same", "same")]).toEqual([
+      "close",
+      "other",
+      "same",
+    ]);
   });
 });

@@ -11,6 +11,7 @@ import {
   Project,
   type SourceFile,
   ts,
+  type VariableDeclaration,
 } from "ts-morph";
 import { packageFolder } from "../../packageFolder.ts";
 
@@ -147,8 +148,11 @@ function declarationOf(node: Node): string {
   }
   if (Node.isClassDeclaration(node)) return classText(node);
   if (Node.isVariableDeclaration(node)) {
-    const type = node.getTypeNode()?.getText() ?? typeText(node);
-    return `const ${node.getName()}: ${type};`;
+    const made = node.getInitializer();
+    const isWritten = node.getTypeNode() === undefined && Node.isArrowFunction(made);
+    if (!isWritten) return `const ${node.getName()}: ${constantType(node)};`;
+    const arrow = made.getEqualsGreaterThan().getStart() - made.getStart();
+    return `const ${node.getName()} = ${made.getText().slice(0, arrow)}=> …;`;
   }
   return plain(node.getText());
 }
@@ -159,6 +163,29 @@ function withoutBody(node: Node & { getBody?: () => Node | undefined }): string 
   const end = body === undefined ? text.length : body.getStart() - node.getStart();
   return `${text.slice(0, end).trimEnd().replace(/;$/, "")};`;
 }
+
+/** The type as it is written; of a function whose type has a name the parameters, which say more than the name. */
+function constantType(node: VariableDeclaration): string {
+  const written = node.getTypeNode();
+  const signatures = node.getType().getCallSignatures();
+  if (signatures.length === 0 || (written !== undefined && Node.isFunctionTypeNode(written)))
+    return written?.getText() ?? typeText(node);
+  const flags = ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.UseAliasDefinedOutsideCurrentScope;
+  const texts = signatures.map((signature) => {
+    const params = signature.getParameters().map((param) => {
+      const [declaration] = param.getDeclarations();
+      const isRest = Node.isParameterDeclaration(declaration) && declaration.isRestParameter();
+      const type = withoutPaths(param.getTypeAtLocation(node).getText(node, flags));
+      return `${isRest ? "..." : ""}${param.getName()}${param.isOptional() ? "?" : ""}: ${type}`;
+    });
+    return `(${params.join(", ")}) => ${withoutPaths(signature.getReturnType().getText(node, flags))}`;
+  });
+  return texts.join(" & ");
+}
+
+/** Names without their files, and a tensor of any type without its default. */
+const withoutPaths = (type: string): string =>
+  type.replaceAll(/import\("[^"]*"\)\./g, "").replaceAll("Tensor<DType>", "Tensor");
 
 /** The type that the checker finds. */
 function typeText(node: Node): string {

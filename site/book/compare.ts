@@ -1,0 +1,35 @@
+/** Is what a page's program printed what CI's run printed? */
+
+/** "close": the same text, whose numbers differ by rounding. */
+export type Likeness = "same" | "close" | "other";
+
+/** By how much numbers may differ, of the larger of both. */
+const ROUNDING = 1e-9;
+const NUMBER = /-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/g;
+
+/**
+ * Engines compute `Math.sin` and `Math.exp` each in its own way, so that a last digit may differ between Node and a
+ * browser. Of lines that depend on the clock only what stands before the word "measured" is compared.
+ */
+export function compare(printed: string, expected: string): Likeness {
+  const [a, b] = [comparable(printed), comparable(expected)];
+  if (a === b) return "same";
+  const [x, y] = [a.match(NUMBER) ?? [], b.match(NUMBER) ?? []];
+  const isClose = (one: number, other: number): boolean =>
+    Math.abs(one - other) <= ROUNDING * Math.max(Math.abs(one), Math.abs(other));
+  const areClose = x.length === y.length && x.every((text, i) => isClose(Number(text), Number(y[i])));
+  return areClose && a.replaceAll(NUMBER, "0") === b.replaceAll(NUMBER, "0") ? "close" : "other";
+}
+
+/** The less like of two. */
+export function worse(a: Likeness, b: Likeness): Likeness {
+  return a === "other" || b === "other" ? "other" : a === "close" || b === "close" ? "close" : "same";
+}
+
+function comparable(output: string): string {
+  return output
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.replace(/\bmeasured\b.*$/, "measured").trimEnd())
+    .join("\n");
+}

@@ -1,0 +1,277 @@
+/** The book and the API reference in a real Chromium: cells, "Break it", exercises, search, and who can use them. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import type { Server } from "node:http";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Locator, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chapterNames } from "../../scripts/book/book.ts";
+import { makePages } from "../../scripts/book/pages.ts";
+import { serveFolder } from "../../scripts/sitePage.ts";
+import { compare } from "../../site/book/compare.ts";
+import { readSource } from "../project/sources.ts";
+import { launchChromium } from "../support/browser.ts";
+
+const PATIENCE = 120_000;
+const CHAPTER = chapterNames().find((name) => name.startsWith("01-"))!;
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const folder = mkdtempSync(join(tmpdir(), "worldgrad-book-"));
+let server: Server;
+let address: string;
+let browser: Browser;
+/** What pages said in their consoles, and what they asked for. */
+const problems: string[] = [];
+const requests = new Set<string>();
+
+beforeAll(async () => {
+  await makePages(join(folder, "site"), ["00-micro", CHAPTER]);
+  ({ server, address } = await serveFolder(join(folder, "site"), 0));
+  browser = await launchChromium();
+}, 300_000);
+afterAll(async () => {
+  await browser.close();
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Look {
+  readonly width?: number;
+  readonly colorScheme?: "light" | "dark";
+  readonly javaScriptEnabled?: boolean;
+}
+async function open(path: string, { width = 1400, ...look }: Look = {}): Promise<Page> {
+  const page = await browser.newPage({ viewport: { width, height: 900 }, ...look });
+  page.on("console", (message) => problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(error.message));
+  page.on("request", (request) => requests.add(request.url()));
+  await page.goto(address + path);
+  return page;
+}
+const chapter = (): Promise<Page> => open(`book/${CHAPTER}.html`);
+const press = (host: Locator, name: string): Promise<void> => host.getByRole("button", { name, exact: true }).click();
+
+/** Waits until a run has ended. @returns what the status says */
+async function ended(host: Locator): Promise<string> {
+  const status = host.locator(".status");
+  await expect.poll(() => status.innerText(), { timeout: PATIENCE }).toMatch(/^(?!Running)./);
+  return status.innerText();
+}
+
+async function replace(host: Locator, text: string): Promise<void> {
+  await press(host, "Edit");
+  await host.locator("textarea").fill(text);
+}
+
+describe("a chapter", () => {
+  test(
+    "its cells run and print what CI checked; nothing of the library is loaded before",
+    { timeout: PATIENCE },
+    async () => {
+      requests.clear();
+      const page = await chapter();
+      const cells = page.locator(".cell");
+      const count = await cells.count();
+      expect(count).toBeGreaterThan(2);
+      const own = [...requests].map((url) => url.slice(address.length));
+      expect(own.filter((path) => !/^book\/(chunk-\w+\.js|page\.js|book\.css|[\w-]+\.html)$/.test(path))).toEqual([]);
+
+      await press(cells.nth(count - 1), "Run");
+      expect(await ended(cells.nth(count - 1))).toMatch(/^Ran in [\d.]+ s; the output is the one that CI checked/);
+      const printed = (await cells.locator(".output pre").allTextContents()).join("");
+      expect(compare(printed, readSource(`learn/output/${CHAPTER}.txt`))).not.toBe("other");
+      expect(await cells.locator(".output:not([hidden]) .label").allInnerTexts()).toContain("Printed just now");
+      expect([...requests].filter((url) => /\/lib\//.test(url)).length).toBeGreaterThan(0);
+      await page.close();
+    },
+  );
+
+  test("an edit changes the output, by keyboard alone; Reset takes it back", { timeout: PATIENCE }, async () => {
+    const page = await chapter();
+    const cell = page.locator(".cell").first();
+    const code = await cell.locator("pre.code").innerText();
+    const before = await cell.locator(".output pre").innerText();
+    await cell.getByRole("button", { name: "Edit" }).focus();
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Control+End");
+    await page.keyboard.insertText('\nconst added: number = 6;\nconsole.log("edited", [added * 7]);');
+    await page.keyboard.press("Control+Enter");
+    expect(await ended(cell)).toContain("the code was edited");
+    await expect.poll(() => cell.locator(".output pre").innerText()).toContain("edited [ 42 ]");
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Run");
+
+    await press(cell, "Reset");
+    expect(await cell.locator("textarea").count()).toBe(0);
+    expect(await cell.locator("pre.code").innerText()).toBe(code);
+    expect(await cell.locator(".output pre").innerText()).toBe(before);
+    await page.close();
+  });
+
+  test("an endless loop is stopped, with what it printed before", { timeout: PATIENCE }, async () => {
+    const page = await chapter();
+    const cell = page.locator(".cell").first();
+    await replace(cell, 'console.log("before");\nfor (;;);');
+    await press(cell, "Run");
+    await expect.poll(() => cell.locator(".output pre").textContent(), { timeout: PATIENCE }).toBe("before\n");
+    await press(cell, "Stop");
+    expect(await ended(cell)).toBe("Stopped.");
+
+    await replace(cell, 'for (let i = 0; ; i++) console.log("line", i);');
+    await press(cell, "Run");
+    expect(await ended(cell)).toBe("Ended by an error.");
+    expect(await cell.locator(".problem").innerText()).toBe("the program was ended after 10000 lines of output");
+    await page.close();
+  });
+
+  test.each([
+    ["thrown", "type A = number;\nconst a: A = 1;\nthrow new RangeError(`a is ${a}`);", "Line 3: RangeError: a is 1"],
+    ["of syntax", "const a = 1;\nconst = 2;", "Line 2: SyntaxError: Unexpected token"],
+    ["of a name that is there twice", "const a = 1;\n\nlet a = 2;", "Line 3: SyntaxError: Identifier 'a' has already"],
+    ["thrown in a promise", "const no = async () => {\n  null!.x;\n};\nawait no();", "Line 2: TypeError: Cannot read"],
+    [
+      "of an import",
+      'import { x } from "../rl/absent.ts";\nx();',
+      'cannot import "../rl/absent.ts" here: this page has',
+    ],
+  ])("an error says its line: %s", { timeout: PATIENCE }, async (_, code, expected) => {
+    const page = await chapter();
+    const cell = page.locator(".cell").first();
+    await replace(cell, code);
+    await press(cell, "Run");
+    expect(await ended(cell)).toBe("Ended by an error.");
+    expect(await cell.locator(".problem").innerText()).toContain(expected);
+    await page.close();
+  });
+
+  test("an error in a cell above is shown there", { timeout: PATIENCE }, async () => {
+    const page = await chapter();
+    const cells = page.locator(".cell");
+    await replace(cells.nth(0), "const early = 1;");
+    await replace(cells.nth(1), "\nearly.none.x;");
+    await press(cells.nth(2), "Run");
+    expect(await ended(cells.nth(2))).toBe("Ended by an error in a cell above.");
+    expect(await cells.nth(1).locator(".problem").innerText()).toContain("Line 2: TypeError");
+    await page.close();
+  });
+
+  test("Break it changes the cells and prints what CI's broken run printed", { timeout: PATIENCE }, async () => {
+    const page = await chapter();
+    const breaker = page.locator(".breaker");
+    await press(breaker, "Break it and run");
+    expect(await ended(breaker)).toMatch(/^Ran in [\d.]+ s; the output is the one that CI checked/);
+    const printed = await breaker.locator(".output").innerText();
+    expect(printed).toContain("Printed just now");
+    expect(await page.locator(".cell textarea").count()).toBeGreaterThan(0);
+    await press(breaker, "Break it and run"); // the lines are gone
+    expect(await ended(breaker)).toContain("Undo first");
+    await press(breaker, "Undo");
+    expect(await page.locator(".cell textarea").count()).toBe(0);
+    await page.close();
+  });
+
+  test("its exercises refuse the start and accept the solution", { timeout: PATIENCE }, async () => {
+    const page = await chapter();
+    const exercises = await page.locator(".exercise").all();
+    expect(exercises).toHaveLength(2);
+    for (const [i, exercise] of exercises.entries()) {
+      await press(exercise, "Check");
+      expect(await ended(exercise)).toBe("Not yet.");
+      expect((await exercise.locator(".problem").innerText()).length).toBeGreaterThan(15);
+      const solution = (await exercise.locator("details pre").textContent())!;
+      await replace(exercise, solution.replaceAll(`solution${i + 1}`, `exercise${i + 1}`));
+      await press(exercise, "Check");
+      expect(await ended(exercise)).toBe("Right: the check accepts it.");
+    }
+    await page.close();
+  });
+
+  test("reads without JavaScript: prose, code, outputs, solutions", async () => {
+    const page = await open(`book/${CHAPTER}.html`, { javaScriptEnabled: false });
+    expect(await page.locator("h1").innerText()).toMatch(/^1 · /);
+    expect(await page.locator(".cell pre.code .hljs-keyword").count()).toBeGreaterThan(5);
+    const printed = (await page.locator(".cell .output pre").allTextContents()).join("");
+    expect(printed).toBe(readSource(`learn/output/${CHAPTER}.txt`));
+    await page.close();
+  });
+});
+
+test("the chapters are linked in order, and the first is learn/00-micro.ts, whole", async () => {
+  const page = await open("book/index.html");
+  expect(await page.locator(".chapters a").first().getAttribute("href")).toBe("00-micro.html");
+  await page.locator(".chapters a").first().click();
+  const shown = (await page.locator(".cell pre.code").allTextContents()).join("\n");
+  const code = readSource("learn/00-micro.ts").split("*/\n").slice(1).join("*/\n");
+  const lines = code.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("// "));
+  expect(lines.slice(0, -1).filter((line) => !shown.includes(line))).toEqual([]);
+  await page.locator("a[rel=next]").click();
+  expect(await page.locator("h1").innerText()).toMatch(/^1 · /);
+  await page.close();
+});
+
+describe("the reference", () => {
+  test("finds names, and has signature, text, and the source's lines", async () => {
+    const page = await open("api/index.html");
+    await page.getByLabel("Search names and texts").fill("valueAndGrad");
+    await expect.poll(() => page.locator("[data-name]:not([hidden])").count()).toBeLessThan(12);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/engine\.html#valueAndGrad$/);
+    const entry = page.locator("article", { has: page.locator("#valueAndGrad") });
+    expect(await entry.innerText()).toMatch(/function valueAndGrad<[\s\S]*lines \d+ to \d+/);
+    const link = entry.locator('a[href^="source/"]');
+    const [, file, line] = /source\/(.*)\.html#L(\d+)/.exec((await link.getAttribute("href"))!)!;
+    await link.click();
+    const shown = (await page.locator(`#L${line}`).textContent())!;
+    expect(shown).toBe(readSource(file!).split("\n")[Number(line) - 1]);
+    await page.close();
+  });
+
+  test("every link of it and of the book leads somewhere", { timeout: PATIENCE }, async () => {
+    const paths = ["api/index.html", "api/engine.html", "api/rl.html", `book/${CHAPTER}.html`, "book/index.html"];
+    const page = await browser.newPage();
+    const broken: string[] = [];
+    const seen = new Map<string, string>();
+    for (const path of paths) {
+      await page.goto(address + path);
+      const links = await page.locator("a[href]").evaluateAll((all) => all.map((a) => (a as HTMLAnchorElement).href));
+      for (const link of new Set(links)) {
+        const [url, hash] = link.split("#") as [string, string?];
+        if (!url.startsWith(address) || url === `${address}index.html`) continue; // the live page is made elsewhere
+        if (!seen.has(url)) seen.set(url, await (await fetch(url)).text());
+        const text = seen.get(url)!;
+        if (text === "not found\n" || (hash && !text.includes(`id="${decodeURIComponent(hash)}"`))) broken.push(link);
+      }
+    }
+    await page.close();
+    expect(seen.size).toBeGreaterThan(50);
+    expect(broken).toEqual([]);
+  });
+});
+
+describe.each(["light", "dark"] as const)("in %s", (colorScheme) => {
+  test.each([`book/${CHAPTER}.html`, "book/index.html", "api/index.html", "api/nn.html", "api/source/index.ts.html"])(
+    "%s has nothing that axe finds, on a wide and on a narrow screen",
+    { timeout: PATIENCE },
+    async (path) => {
+      for (const width of [1400, 375]) {
+        const page = await open(path, { width, colorScheme });
+        await page.evaluate(AXE);
+        const found = await page.evaluate(async () => {
+          const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
+          const { violations } = await axe.run();
+          return violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html.slice(0, 120)}`);
+        });
+        expect(found, `${width} px`).toEqual([]);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+        await page.close();
+      }
+    },
+  );
+});
+
+test("after all that the consoles are empty, and nothing was asked for elsewhere", () => {
+  expect(problems).toEqual([]);
+  expect(requests.size).toBeGreaterThan(10);
+  expect([...requests].filter((url) => !url.startsWith(address) && !/^(blob|data):/.test(url))).toEqual([]);
+});
