@@ -1,9 +1,9 @@
 /**
  * The form of the book's chapters (`learn/NN-name.ts`): a program whose block comments are its text.
  *
- * A block comment at column 0 is prose (Markdown) if an empty line follows it or if it stands first in the file; one
- * directly above a declaration belongs to the code. `## Heading` begins a section: prose, then the code until the next
- * heading. The exercises of a chapter are read by `exercises.ts`.
+ * A block comment at column 0 is prose (Markdown) if an empty line follows it, if it begins with a heading, or if it
+ * stands first in the file; another one directly above a declaration belongs to the code. `## Heading` begins a
+ * section: prose, then the code until the next heading. The exercises of a chapter are read by `exercises.ts`.
  */
 
 /** Prose and the code that follows it. */
@@ -129,7 +129,12 @@ function partsOf(lines: readonly string[], path: string): Part[] {
   let code: Line[] = [];
   for (let i = 0; i < lines.length; i++) {
     const end = lines[i]!.startsWith("/*") ? lines.findIndex((line, k) => k >= i && line.includes("*/")) : -1;
-    const isProse = end >= 0 && (i === 0 || end + 1 >= lines.length || lines[end + 1] === "");
+    const first = lines
+      .slice(i, end + 1)
+      .map(uncommented)
+      .find((line) => line !== "");
+    const isAlone = i === 0 || end + 1 >= lines.length || lines[end + 1] === "";
+    const isProse = end >= 0 && (isAlone || /^## \S/.test(first ?? ""));
     if (lines[i]!.startsWith("/*") && end < 0) fail(path, i + 1, "this comment is not closed");
     if (!isProse) {
       for (const to = Math.max(i, end); i <= to; i++) code.push({ text: lines[i]!, at: i + 1 });

@@ -24,6 +24,9 @@ export interface ChapterParts {
 export function chapterPage({ chapter, exercises, data, links, previous, next }: ChapterParts): string {
   const { number, title, promise, path } = chapter;
   let cell = 0;
+  // A chapter has names of its own, which may be those of the library, too: what it imports is the library's.
+  const imported = new Set(data.modules.names);
+  const own: Links = { ...links, ofName: (name) => (imported.has(name) ? links.ofName(name) : undefined) };
   const sections = chapter.sections.map((section, i) => {
     const work =
       section.code !== ""
@@ -32,13 +35,17 @@ export function chapterPage({ chapter, exercises, data, links, previous, next }:
           ? breaker(section, data.broken)
           : "";
     const prose = proseOf(section, i === 0 && number > 0);
-    return sectionRow(i === 0 ? "" : section.heading, markdown(prose, links), work);
+    return sectionRow(
+      i === 0 ? "" : section.heading,
+      markdown(prose, section.heading === "In the library" ? links : own),
+      work,
+    );
   });
-  const tasks = exercises.map((exercise) => exerciseRow(exercise, links));
+  const tasks = exercises.map((exercise) => exerciseRow(exercise, own));
   const contents = chapter.sections.slice(1).map(({ heading }) => heading);
   const main = `<div class="head">
 <h1>${number > 0 ? `${number} · ` : ""}${escape(title)}</h1>
-<p class="promise"><strong>What you will understand:</strong> ${inline(promise, links)}</p>
+<p class="promise"><strong>What you will understand:</strong> ${inline(promise, own)}</p>
 <details class="contents"><summary>Sections</summary>
 <ol>${contents.map((heading) => `<li><a href="#${slug(heading)}">${escape(heading)}</a></li>`).join("")}</ol></details>
 <p class="muted">${sourceLink(path, links)} is this page as a program; each cell runs with those above it, here in your

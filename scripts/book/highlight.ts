@@ -30,7 +30,8 @@ export function splitLines(html: string): string[] {
 }
 
 /**
- * Puts links on names in highlighted code, but not inside of comments and strings.
+ * Puts links on names of types in highlighted code, but not inside of comments and strings. Other names are not linked:
+ * a parameter may be called like an exported function.
  * @param addressOf undefined for a name that has none
  */
 export function linkNames(html: string, addressOf: (name: string) => string | undefined): string {
@@ -41,7 +42,7 @@ export function linkNames(html: string, addressOf: (name: string) => string | un
       if (part.startsWith("</span")) open.pop();
       else if (part.startsWith("<span")) open.push(part);
       if (part.startsWith("<") || open.some((tag) => /hljs-(comment|string)/.test(tag))) return part;
-      return part.replaceAll(/&\w+;|[A-Za-z_]\w*/g, (name) => {
+      return part.replaceAll(/&\w+;|\b[A-Z]\w*/g, (name) => {
         const address = addressOf(name);
         return address === undefined ? name : `<a href="${address}">${name}</a>`;
       });

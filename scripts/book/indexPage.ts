@@ -9,7 +9,7 @@ export function indexPage(
   links: Links,
 ): string {
   const entries = chapters.map(({ chapter: { number, title, promise }, address }) => {
-    const text = markdown(promise, links).trim();
+    const text = markdown(promise.slice(0, 1).toUpperCase() + promise.slice(1), links).trim();
     return `<li value="${number}"><h2><a href="${address}">${escape(title)}</a></h2>${text}</li>`;
   });
   const main = `<div class="head">

@@ -88,6 +88,12 @@ describe("a chapter", () => {
     expect(sections.at(-1)).toMatchObject({ prose: "1. One sentence.", code: "" });
   });
 
+  it("begins a section at each heading, also without an empty line before the code", () => {
+    const text = replaced("It is used now. */\n\n", "It is used now. */\n");
+    const { heading, prose, codeLine } = parseChapter(text, PATH).sections[1]!;
+    expect({ heading, prose, codeLine }).toEqual({ heading: "Use it", prose: "It is used now.", codeLine: 22 });
+  });
+
   it("is broken by its diff, in all places", () => {
     const chapter = parseChapter(CHAPTER, PATH);
     expect(chapter.changes).toHaveLength(2);

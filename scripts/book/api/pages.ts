@@ -80,13 +80,14 @@ function entry({ name, kind, file, line, lastLine, declaration, doc }: Name, lin
   const throws = doc.throws.map((text) => term("throws", markdown(text, links)));
   const list = [...params, ...returns, ...throws].join("");
   const examples = doc.examples.map((text) => codeBox(highlight(unfenced(text), "ts"), "block"));
+  const lines = line === lastLine ? `line ${line}` : `lines ${line} to ${lastLine}`;
   return `<article class="entry" aria-labelledby="${name}">
 <h3 id="${name}"><a href="#${name}">${name}</a> <small>${kind}</small></h3>
 ${codeBox(code, "code")}
 <div class="prose">${markdown(doc.text, links, 4)}</div>
 ${list === "" ? "" : `<dl>${list}</dl>`}
 ${examples.join("\n")}
-<p class="muted"><a href="${links.ofFile(file)}#L${line}">${file}, lines ${line} to ${lastLine}</a></p>
+<p class="muted"><a href="${links.ofFile(file)}#L${line}">${file}, ${lines}</a></p>
 </article>`;
 }
 
