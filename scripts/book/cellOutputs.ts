@@ -17,12 +17,16 @@ const MARK = "\u0001cell\n";
  * @throws if the program does not print `expected`
  */
 export async function cellOutputs({ source, sections, path }: Chapter, expected: string): Promise<string[]> {
-  const key = createHash("sha256").update(source).update("\0").update(expected).digest("hex").slice(0, 16);
+  const starts = sections.filter(({ code }) => code !== "").map(({ codeLine }) => codeLine);
+  const key = createHash("sha256")
+    .update(JSON.stringify([source, expected, starts]))
+    .digest("hex")
+    .slice(0, 16);
   const file = join(packageFolder, ".cache/book", `${key}.json`);
   if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8")) as string[];
   const lines = source.split("\n");
-  for (const { codeLine } of sections.filter(({ code }) => code !== "").toReversed()) {
-    lines.splice(codeLine - 1, 0, `console.log(${JSON.stringify(MARK.trimEnd())});`);
+  for (const start of starts.toReversed()) {
+    lines.splice(start - 1, 0, `console.log(${JSON.stringify(MARK.trimEnd())});`);
   }
   const { text } = await run(lines.join("\n"), join(packageFolder, path));
   const [before, ...outputs] = text.split(MARK);
