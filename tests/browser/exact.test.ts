@@ -1,6 +1,7 @@
 /** exact.html in a real Chromium: its figures are Node's, its address holds its state, and nothing moves while it computes. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
@@ -13,6 +14,7 @@ import type { Answered, Asked } from "../../site/exact/messages.ts";
 import { DEFAULTS, settingsIn } from "../../site/exact/settings.ts";
 import { launchChromium } from "../support/browser.ts";
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-exact-"));
 let server: Server;
 let address: string;
@@ -128,7 +130,7 @@ test.each([
   [1400, "light"],
   [375, "dark"],
 ] as const)(
-  "at %i pixels, %s: nothing moves while numbers arrive, and nothing is wider than the screen",
+  "at %i pixels, %s: nothing moves while numbers arrive, nothing is wider than the screen, and axe finds nothing",
   async (width, scheme) => {
     const { page, problems } = await open("?compare=rloo", width, scheme);
     await page.evaluate(() => {
@@ -141,6 +143,14 @@ test.each([
     await computed(page);
     expect(await page.evaluate(() => (globalThis as unknown as { shift: number }).shift)).toBeLessThan(0.02);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+    await page.locator("details summary").click(); // what is folded is looked at as well
+    await page.evaluate(AXE);
+    const found = await page.evaluate(async () => {
+      const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
+      const { violations } = await axe.run();
+      return violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html.slice(0, 160)}`);
+    });
+    expect(found).toEqual([]);
     expect(problems).toEqual([]);
     await page.close();
   },
