@@ -47,8 +47,8 @@ export function logitFormula(
 ): Formula {
   return new Formula((f) => {
     const q = f.option("p_v", p);
-    const moved = isOwn ? expr(1).sub(q) : q.neg();
-    const own = f.option("g", ofLogProb).mul(moved);
+    const g = f.option("g", ofLogProb);
+    const own = isOwn ? g.mul(expr(1).sub(q)) : g.mul(q).neg();
     const bonus = (): typeof q =>
       f
         .option("g_H", ofEntropy)

@@ -28,12 +28,28 @@ export function symbolMath(symbol: string): MathNode {
   return row(...names.flatMap((name, i) => (i > 0 ? [THIN, name] : [name])));
 }
 
-/** A number, with four digits. */
-export const numberMath = (value: number): MathNode => {
-  const [mantissa, exponent] = formatNumber(value).split("e") as [string, string | undefined];
-  if (exponent === undefined) return node("mn", /\.\d*$/.test(mantissa) ? mantissa.replace(/\.?0+$/, "") : mantissa);
-  return row(node("mn", mantissa), operator("·"), node("msup", node("mn", "10"), node("mn", exponent)));
-};
+/** A number, with four significant digits. */
+export function numberMath(value: number): MathNode {
+  const size = Math.abs(value);
+  if (!Number.isFinite(value)) return node("mn", formatNumber(value));
+  const isPlain = size === 0 || (size >= 1e-4 && size < 1e6);
+  const [mantissa, exponent = ""] = (isPlain ? String(Number(value.toPrecision(4))) : value.toExponential(3)).split(
+    "e",
+  );
+  const digits = node(
+    "mn",
+    mantissa!
+      .replace(/(\.\d*?)0+$/, "$1")
+      .replace(/\.$/, "")
+      .replace("-", "−"),
+  );
+  if (exponent === "") return digits;
+  return row(
+    digits,
+    operator("·"),
+    node("msup", node("mn", "10"), node("mn", exponent.replace("+", "").replace("-", "−"))),
+  );
+}
 
 /** How tightly a printed expression holds together; a looser one gets parentheses where a tighter one is needed. */
 const Holds = { Comparison: 0, Sum: 1, Sign: 2, Product: 3, Function: 4, Atom: 5 } as const;
@@ -113,7 +129,8 @@ class Printer {
     const [left, right] = [this.print(x), this.print(y)];
     const areConditions = left.holds === Holds.Comparison && right.holds === Holds.Comparison;
     if (areConditions) return { math: row(left.math, and, right.math), holds: Holds.Comparison };
-    const dot = operator(left.isNumber || right.isNumber || startsWithNumber(right.math) ? "·" : INVISIBLE_TIMES);
+    const isDotted = left.isNumber || right.isNumber || (right.holds >= Holds.Product && startsWithNumber(right.math));
+    const dot = operator(isDotted ? "·" : INVISIBLE_TIMES);
     return { math: row(held(left, Holds.Product), dot, held(right, Holds.Product)), holds: Holds.Product };
   }
 
@@ -145,12 +162,8 @@ const held = ({ math, holds }: Printed, needed: Holding): MathNode =>
   holds >= needed ? math : row(operator("("), math, operator(")"));
 const numberPrinted = (value: number): Printed => ({
   math: numberMath(value),
-  holds:
-    value < 0
-      ? Holds.Sign
-      : Number.isFinite(value) && Math.abs(value) < 0.001 && value !== 0
-        ? Holds.Product
-        : Holds.Atom,
+  // Very small and very large ones are products with a power of ten.
+  holds: value < 0 ? Holds.Sign : value !== 0 && (value < 1e-4 || value >= 1e6) ? Holds.Product : Holds.Atom,
   isNumber: true,
 });
 

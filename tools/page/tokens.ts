@@ -30,6 +30,8 @@ export class TokenStrip {
   private spans: readonly HTMLElement[] = [];
   private mode: ColourMode = "role";
   private active = -1;
+  /** The token that was chosen last, from which the arrow keys go on. */
+  private picked = -1;
   private readonly choose: ((index: number) => void) | undefined;
 
   /** @param choose is called with the token that was clicked, or that the arrow keys came to */
@@ -59,6 +61,7 @@ export class TokenStrip {
 
   show(transcript: Pick<Transcript, "tokens"> | { readonly tokens: readonly StripToken[] }): void {
     this.point(-1, false);
+    this.picked = -1;
     this.tokens = transcript.tokens;
     this.spans = this.tokens.map((token, i) => tokenSpan(token, i));
     this.strip.replaceChildren(...this.spans);
@@ -91,6 +94,7 @@ export class TokenStrip {
 
   private chosen(): void {
     if (this.active < 0 || this.choose === undefined) return;
+    this.picked = this.active;
     this.spans.forEach((span, i) => span.classList.toggle("chosen", i === this.active));
     this.choose(this.active);
   }
@@ -102,9 +106,8 @@ export class TokenStrip {
 
   private onKey(event: KeyboardEvent): void {
     const last = this.tokens.length - 1;
-    const target = { ArrowLeft: this.active - 1, ArrowRight: this.active + 1, Home: 0, End: last, Escape: -1 }[
-      event.key
-    ];
+    const from = this.active < 0 ? this.picked : this.active;
+    const target = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last, Escape: -1 }[event.key];
     if (target === undefined) return;
     event.preventDefault();
     this.point(event.key === "Escape" ? -1 : Math.min(last, Math.max(0, target)), true);
