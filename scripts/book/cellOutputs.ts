@@ -31,7 +31,7 @@ export async function cellOutputs({ source, sections, path }: Chapter, expected:
   const { text } = await run(lines.join("\n"), join(packageFolder, path));
   const [before, ...outputs] = text.split(MARK);
   if (before !== "" || comparable(outputs.join("")) !== comparable(expected)) {
-    throw new Error(`${path}: it does not print what learn/output has; run npx tsx scripts/book/outputs.ts`);
+    throw new Error(`${path}: it does not print what learn/output has; run npm run book`);
   }
   mkdirSync(join(packageFolder, ".cache/book"), { recursive: true });
   writeFileSync(file, JSON.stringify(outputs));

@@ -1,25 +1,49 @@
 /**
- * `npx tsx scripts/book/outputs.ts [NN …]`: runs the chapters with these numbers (all unless said) and writes what they
- * print to learn/output/NN-name.txt, and what they print after "Break it" to learn/output/NN-name.broken.txt.
+ * `npm run book`: runs the chapters of the book and writes what they print to learn/output/NN-name.txt, and what they
+ * print after "Break it" to learn/output/NN-name.broken.txt. With `--check`, as in CI, it writes nothing and ends with 1
+ * if a chapter prints anything else than what is kept. Numbers choose chapters: `npm run book -- --check 3 5`.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import process from "node:process";
+import { packageFolder } from "../packageFolder.ts";
 import { broken, parseChapter } from "./chapter.ts";
-import { run } from "./program.ts";
+import { comparable, run } from "./program.ts";
 
-const wanted = process.argv.slice(2).map(Number);
-const names = readdirSync("learn").filter((name) => /^\d\d-.*\.ts$/.test(name) && !name.startsWith("00-"));
-mkdirSync("learn/output", { recursive: true });
+const args = process.argv.slice(2);
+const isCheck = args.includes("--check");
+const wanted = args.filter((arg) => arg !== "--check").map(Number);
+if (wanted.some((number) => !Number.isInteger(number))) {
+  throw new Error(`book: expected --check and numbers of chapters, got ${args.join(" ")}`);
+}
+const folder = join(packageFolder, "learn");
+const names = readdirSync(folder).filter((name) => /^\d\d-.*\.ts$/.test(name) && !name.startsWith("00-"));
+mkdirSync(join(folder, "output"), { recursive: true });
+const wrong: string[] = [];
+
+/** Keeps what a program printed, or compares it with what is kept. */
+function keep(name: string, text: string): void {
+  const target = join(folder, "output", name);
+  if (!isCheck) return writeFileSync(target, text);
+  const kept = readFileSync(target, "utf8");
+  if (comparable(text) === comparable(kept)) return;
+  wrong.push(name);
+  console.error(`--- learn/output/${name}, kept:\n${kept}--- printed:\n${text}`);
+}
+
 for (const name of names) {
   const path = `learn/${name}`;
   if (wanted.length > 0 && !wanted.includes(Number(name.slice(0, 2)))) continue;
-  const chapter = parseChapter(readFileSync(path, "utf8"), path);
-  const target = `learn/output/${name.replace(/\.ts$/, "")}`;
+  const chapter = parseChapter(readFileSync(join(folder, name), "utf8"), path);
   const start = performance.now();
-  const { text, failed } = await run(chapter.source, path);
+  const whole = await run(chapter.source, path);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  if (failed) throw new Error(`${path}: failed, after printing\n${text}`);
-  writeFileSync(`${target}.txt`, text);
-  writeFileSync(`${target}.broken.txt`, (await run(broken(chapter), path)).text);
+  if (whole.failed) throw new Error(`${path}: failed, after printing\n${whole.text}`);
+  const changed = await run(broken(chapter), path);
+  if (comparable(changed.text) === comparable(whole.text)) throw new Error(`${path}: "Break it" changes nothing`);
+  const stem = name.replace(/\.ts$/, "");
+  keep(`${stem}.txt`, whole.text);
+  keep(`${stem}.broken.txt`, changed.text);
   console.log(`${path}: ${seconds} s`);
 }
+if (wrong.length > 0) throw new Error(`book: ${wrong.join(", ")}: not what is kept; npm run book writes it anew`);
