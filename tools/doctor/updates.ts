@@ -65,7 +65,7 @@ export function uncentredAdvantages(run: RunLog): Finding | null {
       `advantage ${formatNumber(last.advantage)}: ${describe(last.episode)}`,
     ],
     change: [
-      "subtract the mean reward of the group, or another baseline that does not depend on the action (grpo, centred, rloo)",
+      "subtract the mean reward of the group, or another baseline that no action changes (grpo, centred, rloo)",
       "a reward for each try, whatever it did, is a baseline in reverse: take it out, or subtract it",
     ],
   };
