@@ -35,7 +35,7 @@ const HELP = `worldgrad: the live page, the book, the API reference
  */
 const BUDGETS = { live: { first: 226 * 1024, all: 316 * 1024 }, exact: { first: 150 * 1024, all: 150 * 1024 } };
 /** What a chapter of the book may load before a cell runs, gzipped: its page, style and script. */
-const CHAPTER_BUDGET = 32 * 1024;
+const CHAPTER_BUDGET = 26 * 1024;
 /** The book and the reference together, gzipped: half of it is the sources, a page for each file. */
 const PAGES_BUDGET = 2560 * 1024;
 
