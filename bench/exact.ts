@@ -33,7 +33,8 @@ for (const state of Object.keys(STATES) as StateName[]) {
   const { worldCosine, worldNorm, gradientNorm, worldWholeCosine } = facts;
   console.log(
     `world model: cosine with the reward's gradient ${formatNumber(worldCosine)}, ` +
-      `${formatNumber(worldNorm / gradientNorm)} times as long; with its own whole derivative ${formatNumber(worldWholeCosine)}`,
+      `${formatNumber(worldNorm / gradientNorm)} times as long; ` +
+      `with its own whole derivative ${formatNumber(worldWholeCosine)}`,
   );
   for (const player of state === "start" ? (["self"] as const) : (["self", "older"] as const)) table(state, player);
 }

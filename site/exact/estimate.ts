@@ -1,7 +1,7 @@
 /**
- * The gradient that a step of the library follows, from episodes that were played: advantages, weights and losses are the
- * library's own (`advantagesOf`, `weigh`, `tokenLoss`). Only the last factor of the chain rule is not computed anew for
- * each step: d loss / d log π of a token times the token's score, which space.ts has.
+ * The gradient that a step of the library follows, from episodes that were played: advantages, weights and losses are
+ * the library's own (`advantagesOf`, `weigh`, `tokenLoss`). Only the last factor of the chain rule is not computed anew
+ * for each step: d loss / d log π of a token times the token's score, which space.ts has.
  */
 import { add, type Device, grad, mul, neg, scope, sum, tensor, type Tensor } from "../../engine/index.ts";
 import type { Rng } from "../../engine/index.ts";

@@ -2,8 +2,9 @@
 import type { Moments } from "./moments.ts";
 
 /**
- * A constant factor on a gradient is a matter of the learning rate. So a method is looked at as it is (`own`), or with the
- * factor s that makes its mean as long as g (`equal`): what is left of the bias then is its direction, which no rate mends.
+ * A constant factor on a gradient is a matter of the learning rate. So a method is looked at as it is (`own`), or with
+ * the factor s that makes its mean as long as g (`equal`): what is left of the bias then is its direction, which no
+ * rate mends.
  */
 export type Scale = "own" | "equal";
 
@@ -37,8 +38,8 @@ export const plus = (a: Float64Array, b: Float64Array, factor: number = 1): Floa
 const total = (a: Float64Array): number => a.reduce((sum, x) => sum + x, 0);
 
 /**
- * The figures of a method. Where the mean was sampled, its own noise would count as bias: on average ‖mean‖² is larger than
- * ‖E ĝ‖² by `uncertainty`, and so is the square of its distance from g. That is subtracted.
+ * The figures of a method. Where the mean was sampled, its own noise would count as bias: on average ‖mean‖² is larger
+ * than ‖E ĝ‖² by `uncertainty`, and so is the square of its distance from g. That is subtracted.
  */
 export function figuresOf({ mean, variance, uncertainty }: Moments, truth: Float64Array, scale: Scale): Figures {
   const noise = total(variance);

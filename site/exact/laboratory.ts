@@ -216,7 +216,9 @@ function remember<K, T>(map: Map<K, T>, key: K, make: () => T): T {
   return made;
 }
 
-/** The direction in which vectors differ most: the first principal component of their deviations, by power iteration. */
+/**
+ * The direction in which vectors differ most: the first principal component of their deviations, by power iteration.
+ */
 function mainDirection(vectors: readonly Float64Array[]): Float64Array {
   const mean = vectors.reduce((sum, x) => plus(sum, x, 1 / vectors.length), new Float64Array(vectors[0]!.length));
   const deviations = vectors.map((x) => plus(x, mean, -1));

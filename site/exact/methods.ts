@@ -1,7 +1,7 @@
 /**
- * The methods that the page compares, made by the library from the names that the command line takes. They are listed so
- * that neighbours differ by one thing: the baseline, the division by the deviation, the mean over an episode's tokens,
- * the correction for an older policy.
+ * The methods that the page compares, made by the library from the names that the command line takes. They are listed
+ * so that neighbours differ by one thing: the baseline, the division by the deviation, the mean over an episode's
+ * tokens, the correction for an older policy.
  */
 import { rae } from "../../rl/methods/advantages/outcome.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
@@ -14,8 +14,8 @@ export interface PageMethod {
   /** A, the weight of a token, and ℓ, as far as the method differs from REINFORCE. */
   readonly about: string;
   /**
-   * Whether the gradient of a step is Σ over its episodes of |A|·(a vector that only the episode and the sign of A decide),
-   * where A depends on the rewards of its group only. Then its moments can be computed exactly (moments.ts).
+   * Whether the gradient of a step is Σ over its episodes of |A|·(a vector that only the episode and the sign of A
+   * decide), where A depends on the rewards of its group only. Then its moments can be computed exactly (moments.ts).
    */
   readonly isExact: boolean;
   /** For a method that is not: an exact one that does nearly the same with the same episodes (a control variate). */
@@ -60,7 +60,7 @@ export const PAGE_METHODS: readonly PageMethod[] = [
   {
     name: "dr_grpo",
     label: "Dr. GRPO",
-    about: `R − mean, and a sum over tokens that is divided by the longest length, ${MAX_OWN_TOKENS} (arXiv 2503.20783)`,
+    about: `R − mean; a sum over tokens, divided by the longest length, ${MAX_OWN_TOKENS} (arXiv 2503.20783)`,
     isExact: true,
     choice: { method: "dr_grpo", maxLength: MAX_OWN_TOKENS },
   },

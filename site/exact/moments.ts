@@ -5,15 +5,15 @@
  *
  *     ĝ = 1/(K·G) · Σ_i ( |A_i|·v_±(e_i) + w(e_i) )
  *
- * v_+ and v_− are what the library's loss makes of an episode alone with advantage 1 and −1 (the mean over its tokens, the
- * ratio and the clip are in there), and w what ECHO makes of its answer. A_i depends on the rewards of the group, and
- * there are three rewards. So it is enough to go through all ways in which G episodes share three rewards, (G+1)(G+2)/2
- * of them, each with its multinomial probability, and to ask the library's estimator for the advantages. Given its reward,
- * an episode is independent of all others: with m and C, the mean and the covariance of (v_+, v_−, w) over the episodes
- * of one reward r, and u_r = Σ over them of their factors a = (A⁺, A⁻, 1),
+ * v_+ and v_− are what the library's loss makes of an episode alone with advantage 1 and −1 (the mean over its tokens,
+ * the ratio and the clip are in there), and w what ECHO makes of its answer. A_i depends on the rewards of the group,
+ * and there are three rewards. So it is enough to go through all ways in which G episodes share three rewards,
+ * (G+1)(G+2)/2 of them, each with its multinomial probability, and to ask the library's estimator for the advantages.
+ * Given its reward, an episode is independent of all others: with m and C, the mean and the covariance of (v_+, v_−, w)
+ * over the episodes of one reward r, and u_r = Σ over them of their factors a = (A⁺, A⁻, 1),
  *
  *     E ĝ   = Σ_r E[u_r]·m_r
- *     Var ĝ = Var(Σ_r u_r·m_r) + Σ_r E[Σ_{i of r} a_iᵀ C_r a_i]          (the law of total variance, per coordinate)
+ *     Var ĝ = Var(Σ_r u_r·m_r) + Σ_r E[Σ_{i of r} a_iᵀ C_r a_i]      (the law of total variance, per coordinate)
  */
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
@@ -189,9 +189,9 @@ export interface Control {
 }
 
 /**
- * Mean and variance of gradients that were sampled. With a control variate c the mean is that of ĝ − β(c − E c), where β
- * is chosen so that these differ least: what is chance in both ĝ and c does not count. (β from the same steps makes a bias
- * of the order of 1/n.)
+ * Mean and variance of gradients that were sampled. With a control variate c the mean is that of ĝ − β(c − E c), where
+ * β is chosen so that these differ least: what is chance in both ĝ and c does not count. (β from the same steps makes a
+ * bias of the order of 1/n.)
  */
 export function sampledMoments(gradients: readonly Float64Array[], control?: Control): Moments {
   const { mean, variance } = plainMoments(gradients);

@@ -1,7 +1,7 @@
 /**
- * The policy: the library's transformer, with one block, two heads and a few hundred parameters. It is no table of logits,
- * because a table has a parameter of its own for each context: there the gradients of two tasks never meet, while in a
- * network every task moves the same weights, which is where the bias of an estimator shows.
+ * The policy: the library's transformer, with one block, two heads and a few hundred parameters. It is no table of
+ * logits, because a table has a parameter of its own for each context: there the gradients of two tasks never meet,
+ * while in a network every task moves the same weights, which is where the bias of an estimator shows.
  *
  * What the policy can meet is a tree of prefixes. Its rows are the longest of them; a forward pass over the rows gives
  * the log-probability of every word in every context.

@@ -1,6 +1,6 @@
 /**
- * Sampled gradients in a plane, with the true gradient, their mean and its uncertainty as arrows. Drawn by uPlot. One unit
- * is as long in both directions, so that angles are true. Runs in the browser.
+ * Sampled gradients in a plane, with the true gradient, their mean and its uncertainty as arrows. Drawn by uPlot. One
+ * unit is as long in both directions, so that angles are true. Runs in the browser.
  */
 import uPlot from "uplot";
 import { formatNumber } from "../../tools/figures/format.ts";
@@ -47,7 +47,7 @@ export class Scatter {
     this.#sample = sample;
     this.#host.setAttribute("aria-label", inWords(sample));
     this.#about.textContent =
-      `To the right: along the true gradient, whose length is 1. Up: ${ACROSS[sample.plane]}, at a right angle to it. ` +
+      `To the right: along the true gradient, whose length is 1. Up: ${ACROSS[sample.plane]}, at a right angle. ` +
       "Each point is the gradient of one step.";
     this.#draw();
   }
@@ -176,10 +176,11 @@ function onEllipse({ mean, meanCovariance: [xx, yy, xy] }: Sample, angle: number
 /** The picture for those who cannot see it. */
 function inWords({ points, mean, meanCovariance: [xx, yy], expected, world, plane }: Sample): string {
   const place = ([x, y]: Point): string => `${formatNumber(x)} along and ${formatNumber(y)} across`;
+  const errors = [xx, yy].map((variance) => formatNumber(Math.sqrt(variance))).join(" and ");
   const uphill = points.filter(([along]) => along > 0).length;
   return [
     `${points.length} sampled steps as points; the true gradient is the arrow to 1 along and 0 across.`,
-    `Their mean lies at ${place(mean)}, standard errors ${formatNumber(Math.sqrt(xx))} and ${formatNumber(Math.sqrt(yy))}.`,
+    `Their mean lies at ${place(mean)}, with standard errors of ${errors}.`,
     expected ? `The expected step lies at ${place(expected)}.` : "",
     `The world model's gradient points to ${place(world)}. Across is ${ACROSS[plane]}.`,
     `${uphill} of the points lie on the true gradient's side.`,

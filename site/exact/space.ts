@@ -41,7 +41,9 @@ function readAndFree(x: Tensor): Float64Array {
   return values;
 }
 
-/** The probability of each episode under log-probabilities of all predictions; every task is as likely as the others. */
+/**
+ * The probability of each episode under log-probabilities of all predictions; every task is as likely as the others.
+ */
 export const probabilitiesOf = (logProbs: Float64Array): Float64Array =>
   Float64Array.from(OWN, (own) => Math.exp(own.reduce((lp, p) => lp + logProbs[p]!, 0)) / TASKS.length);
 

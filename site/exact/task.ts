@@ -1,6 +1,6 @@
 /**
- * A task so small that all its episodes can be listed: a coin lies under one of two cups, and six words are all there is
- * to say.
+ * A task so small that all its episodes can be listed: a coin lies under one of two cups, and six words are all there
+ * is to say.
  *
  *     prompt    red | blue                   the room
  *     action    [hm] word                    "hm" may come first, as a thought; the next word ends the action

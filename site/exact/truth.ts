@@ -4,8 +4,8 @@
  *     J(θ) = Σ_e p_θ(e)·R(e)                                   the expected reward
  *     W(θ) = Σ_e p_θ(e)·(−log p_θ(answer in e))                the expected world-model loss
  *
- * ECHO follows a part of ∇W only: it takes the episodes as given, so that p_θ(e) has no derivative. The other part would
- * make the agent prefer actions whose answers it knows.
+ * ECHO follows a part of ∇W only: it takes the episodes as given, so that p_θ(e) has no derivative. The other part
+ * would make the agent prefer actions whose answers it knows.
  */
 import { exp, gather, mul, neg, reshape, scope, stopGradient, sum, tensor } from "../../engine/index.ts";
 import { type Device, type Tensor, valueAndGrad } from "../../engine/index.ts";

@@ -36,9 +36,10 @@ export const episodesForEven = ({ signalToNoise }: Figures, { group }: Pick<Sett
 export function aboutMethod(settings: Settings, figures: Figures): string {
   const { method, group } = settings;
   const even = episodesForEven(figures, settings);
+  const ratio = formatFigure(figures.signalToNoise);
   return (
     `${labelOf(method)} in groups of ${group}: ${biasInWords(figures)}. ` +
-    `A step of ${TASKS.length * group} episodes has ${formatNumber(figures.signalToNoise)} times as much signal as noise; ` +
+    `A step of ${TASKS.length * group} episodes has ${ratio} times as much signal as noise; ` +
     `about ${Number.isFinite(even) ? formatNumber(Math.round(even)) : "∞"} episodes would make them equal.`
   );
 }
@@ -63,8 +64,8 @@ export function comparison(
   const turned = by(angleOf);
   return (
     `Of the methods in the table, in groups of ${group}, ${labelOf(clearest.method)} has most signal for its noise ` +
-    `(${formatNumber(clearest.figures.signalToNoise)}), and ${labelOf(turned.method)} is turned furthest from the true ` +
-    `gradient (${formatAngle(angleOf(turned.figures))}).`
+    `(${formatFigure(clearest.figures.signalToNoise)}), and ${labelOf(turned.method)} is turned furthest from the ` +
+    `true gradient (${formatAngle(angleOf(turned.figures))}).`
   );
 }
 
@@ -73,8 +74,8 @@ export function aboutWorld({ worldCosine, worldNorm, gradientNorm, worldWholeCos
   const how = worldCosine < -0.1 ? "against" : worldCosine > 0.1 ? "with" : "across";
   return (
     `Here the gradient of the world-model loss works ${how} that of the reward: their cosine is ` +
-    `${formatNumber(worldCosine)}, and at λ = 1 the former is ${times} times as long. ECHO takes the episodes as given; with the ` +
-    "derivative of their probabilities, by which the agent would prefer actions whose answers it knows, the cosine of " +
-    `both world gradients is ${formatNumber(worldWholeCosine)}.`
+    `${formatNumber(worldCosine)}, and at λ = 1 the former is ${times} times as long. ECHO takes the episodes as ` +
+    "given. The whole derivative of that loss would also make the agent prefer actions whose answers it knows; " +
+    `the cosine of ECHO's part with it is ${formatNumber(worldWholeCosine)}.`
   );
 }

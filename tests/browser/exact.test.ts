@@ -1,4 +1,7 @@
-/** exact.html in a real Chromium: its figures are Node's, its address holds its state, and nothing moves while it computes. */
+/**
+ * exact.html in a real Chromium: its figures are Node's, its address holds its state, and nothing moves while it
+ * computes.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
 import { createRequire } from "node:module";

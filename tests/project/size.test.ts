@@ -27,7 +27,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   node: 960,
   cli: 210,
   tools: 5790,
-  site: 5000,
+  site: 5400,
 };
 /** A budget that is further than this above its folder is lowered. */
 const SLACK = 1.05;

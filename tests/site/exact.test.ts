@@ -204,7 +204,7 @@ describe("exact moments", () => {
     expect(off(exactly("rloo", 4, own, 0.2).mean, wanted)).toBeLessThan(1e-9);
   });
 
-  it("of GRPO are those of an enumeration of all pairs of episodes, and its division by the deviation is a bias", () => {
+  it("of GRPO are those of an enumeration of all pairs, and its division by the deviation is a bias", () => {
     // In a group of two, (R − mean)/(std + eps) is ±(d/2)/(d/√2 + eps) with d the difference.
     const advantage = (mine: number, other: number): number => {
       const d = Math.abs(mine - other);
@@ -296,7 +296,7 @@ describe("the laboratory", () => {
     const sample = lab.sample(question, 60, "bias", "own");
     expect(sample.points).toHaveLength(60);
     expect(lab.sample(question, 30, "bias", "own").points).toEqual(sample.points.slice(0, 30));
-    // The place of the expected step: along is ⟨E, g⟩/‖g‖², and the rest of its length lies across, by the plane's choice.
+    // The place of the expected step: along is ⟨E, g⟩/‖g‖², the rest of its length lies across, by the plane's choice.
     const figures = lab.figures(question, "own");
     expect(sample.expected![0]).toBeCloseTo(figures.length * figures.cosine, 9);
     expect(Math.hypot(...sample.expected!)).toBeCloseTo(figures.length, 9);
