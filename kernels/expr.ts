@@ -217,7 +217,11 @@ export function expr(x: ExprLike): Expr {
   throw new ExprError(`expected an expression or a number, got ${String(x)}`);
 }
 
-/** `a` where `condition` is not 0, else `b`. The branch not taken influences neither value nor derivative. */
+/**
+ * `a` where `condition` is not 0, else `b`. The branch not taken does not influence the value, and its gradient is 0.
+ * Where its derivative is infinite or NaN, 0 times that is NaN: then choose what goes into it as well, as in
+ * `select(ok, select(ok, x, 1).sqrt(), 0)`.
+ */
 export function where(condition: Expr, a: ExprLike, b: ExprLike): Expr {
   const [x, y] = [expr(a), expr(b)];
   return x.id === y.id ? x : new Expr("where", [condition, x, y]);

@@ -24,7 +24,8 @@ import { emitExpression } from "../kernels/wgsl/expression.ts";
  *
  * ρ is the probability that the model now gives to the token, divided by the one with which the token was drawn; A, the
  * advantage, says how much better the episode was than expected. Going down this loss makes ρ larger where A > 0, until
- * ρ = 1.2, and smaller where A < 0, until ρ = 0.8. Beyond that the loss is flat. Change this cell: all others follow.
+ * ρ = 1.2, and smaller where A < 0, until ρ = 0.8. Beyond that the loss is flat. Change this cell: all others follow,
+ * but for `plain` below.
  */
 
 function formula(ratio: Expr, advantage: Expr): Expr {
@@ -110,8 +111,8 @@ for (const [r, a] of [...points, [1.2, 1] as const]) {
  *
  * WGSL is the language of WebGPU's shaders. One line per node is all it takes. `select(b, a, condition)` is its
  * `where`; both a and b have been computed by then. Why not `if`? A GPU runs the same instruction for 32 or so elements
- * together. If some of them go one way and some the other, it runs both ways one after the other, and half of it idles
- * each time. Here the sides are a constant or a product. To compute both is cheaper than to ask.
+ * together. If some of them go one way and some the other, it runs both ways one after the other, and part of it idles
+ * each time. Here the sides are numbers that are there already, so nothing is lost by having both.
  */
 
 const wgsl = emitExpression([loss, slope], NAMES);
@@ -212,7 +213,7 @@ console.log(`\n${exact.length} losses and slopes: wasm and reference differ by $
 /**
  * ## Break it
  *
- * Write the clip as you would for numbers (TypeScript objects, but the program is JavaScript):
+ * Write the clip as you would for numbers. (The compiler objects; the program runs all the same, up to this line.)
  *
  * ```diff
  * -  const clipped = ratio.clamp(0.8, 1.2);

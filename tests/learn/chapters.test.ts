@@ -28,8 +28,8 @@ interface Judged {
 }
 
 /**
- * Appended to an exercise file: prints the verdicts on exercise, solution and wrong answers as one line. Checks run in a
- * process of their own, as one on the page does; to import the library here would also take vitest longer than that.
+ * Appended to an exercise file: prints the verdicts on exercise, solution and wrong answers as one line. Checks run in
+ * a process of their own, as those on the page do; to import the library here would also take longer.
  */
 const JUDGE = `
 {
