@@ -207,7 +207,8 @@ console.log(
  * +  const world = lambda > 0 ? { world: echo({ lambda, filter: ({ reward }) => reward > 0 }) } : {};
  * ```
  *
- * A paid episode states only what the agent has already found, and the advantage of ECHO is gone.
+ * A paid episode states only what the agent has already found: the second agent ends near the first, and below it. The
+ * control and the agent of the colours, who were harmed by what they predicted, are harmed no more.
  *
  * ## Simplifications so far
  *
