@@ -188,9 +188,10 @@ console.log(
  * | the same: PaW with cross-entropy                      | 15.4 |            41.7 |     2 |
  * | ActFocus (0.1, 0.5), `gridworld` with thoughts, tuned | 40.8 |            39.4 |     4 |
  *
- * So prediction helps where answers state what actions need and luck is rare; where they do not, the same weight ruins
- * the agent. PaW's claim, that cross-entropy falls below GRPO under noise and the clipped loss does not, does not show
- * here, and neither does ActFocus's gain. The first two rows, an hour or more on two cores:
+ * So prediction helps where answers state what actions need and luck is rare; where they do not, the same λ (which was
+ * not tuned for that) ruins the agent. PaW's claim, that cross-entropy falls below GRPO under noise and the clipped
+ * loss does not, does not show here, and neither does ActFocus's gain. The first two rows, an hour or more on two
+ * cores:
  *
  * ```sh
  * npm run ablate -- --env home --name home --seeds 10 --every 10 --arms "grpo=grpo_token,\
