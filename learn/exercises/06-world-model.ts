@@ -4,8 +4,8 @@ import { expectClose } from "./expect.ts";
 
 /**
  * **The weights of ECHO.** A batch of episodes is given as the roles of their tokens. Return the weight of −log p of
- * each token in λ · L_env. Only `observation` tokens after the first `action` token have one: what comes before no
- * action answers nothing. The mean is over an episode's own answer tokens, then over the episodes that have any: an
+ * each token in λ · L_env. Only `observation` tokens after the first `action` token have one: what stands before it
+ * answers nothing. The mean is over an episode's own answer tokens, then over the episodes that have any: an
  * episode without an answer does not count.
  */
 export function exercise1(episodes: readonly (readonly Role[])[], lambda: number): number[][] {
