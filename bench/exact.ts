@@ -5,7 +5,7 @@
  *
  *     npx tsx bench/exact.ts [--groups 2,8,32] [--seeds 10]
  *
- * It measures no time, so other programs may run beside it. Half a minute.
+ * It measures no time, so other programs may run beside it. A minute or two.
  */
 import { parseArgs } from "node:util";
 import { device } from "../engine/index.ts";
@@ -14,6 +14,7 @@ import { angleOf } from "../site/exact/figures.ts";
 import { Laboratory, type Question } from "../site/exact/laboratory.ts";
 import { PAGE_METHODS } from "../site/exact/methods.ts";
 import { EPISODES } from "../site/exact/policy.ts";
+import { probabilitiesOf } from "../site/exact/space.ts";
 import { stateAfter, type StateName, STATES } from "../site/exact/states.ts";
 import { formatAngle, formatFigure } from "../site/exact/words.ts";
 
@@ -39,9 +40,16 @@ for (const state of Object.keys(STATES) as StateName[]) {
   for (const player of state === "start" ? (["self"] as const) : (["self", "older"] as const)) table(state, player);
 }
 
+/** χ² of the policy against the older one: the mean of (p/q)² over the older one's episodes, minus 1. */
+function distance(state: StateName): string {
+  const { space, older } = laboratory.state(state);
+  const played = probabilitiesOf(older!);
+  return formatFigure(space.probabilities.reduce((sum, p, e) => sum + p ** 2 / played[e]!, -1));
+}
+
 /** A line for each method: angle (length), and signal / noise. */
 function table(state: StateName, player: Question["player"]): void {
-  const played = player === "self" ? "the policy itself" : "the policy one step ago";
+  const played = player === "self" ? "the policy itself" : `the policy one step ago (χ² ${distance(state)})`;
   console.log(`\nepisodes of ${played}: angle, length; signal / noise`);
   console.log(["method".padEnd(30), ...groups.map((group) => `G = ${group}`.padEnd(30))].join(""));
   for (const { name, label } of PAGE_METHODS) {
