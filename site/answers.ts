@@ -1,4 +1,4 @@
-/** What an agent answers to questions about its last step (questions.ts). Runs in the agent's worker, loaded when asked. */
+/** What an agent answers to questions about its last step (questions.ts). Runs in its worker, loaded when asked. */
 import { scope } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
 import { objectiveFor } from "../job/methods.ts";

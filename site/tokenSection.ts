@@ -1,4 +1,4 @@
-/** The section that looks at tokens: what it needs is loaded when it is opened, so that the page's start does not pay. */
+/** The section that looks at tokens: what it needs is loaded when it is opened, and not at the page's start. */
 import { element } from "../tools/page/dom.ts";
 import type { Inspected, Inspector } from "./inspector.ts";
 

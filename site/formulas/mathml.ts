@@ -1,6 +1,6 @@
 /**
- * A formula as MathML: with its symbols, or filled in with the numbers of a token. MathML is read aloud by screen readers
- * and needs no library. What is made here is a plain tree, which the page turns into elements.
+ * A formula as MathML: with its symbols, or filled in with the numbers of a token. MathML is read aloud by screen
+ * readers and needs no library. What is made here is a plain tree, which the page turns into elements.
  */
 import type { Expr } from "../../kernels/expr.ts";
 import { formatNumber } from "../../tools/figures/format.ts";

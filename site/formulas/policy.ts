@@ -1,6 +1,6 @@
 /**
- * The policy losses as formulas, each beside what it means. Options are those of the library's own tables; the source of
- * each is in POLICY_LOSSES (rl/methods/losses). A loss that is missing here fails tests/site/formulas.test.ts, which
+ * The policy losses as formulas, each beside what it means. Options are those of the library's own tables; the source
+ * of each is in POLICY_LOSSES (rl/methods/losses). A loss that is missing here fails tests/site/formulas.test.ts, which
  * compares each formula with the loss and its gradient, over random tokens and options.
  */
 import { expr, type Expr, where } from "../../kernels/expr.ts";

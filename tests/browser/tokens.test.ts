@@ -1,4 +1,4 @@
-/** The inspector of tokens in a real Chromium: loaded when opened, along the strip with the keys, the same again after a rewind. */
+/** The inspector of tokens in a real Chromium: loaded when opened, by keys, the same again after a rewind. */
 import { mkdtempSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
 import { tmpdir } from "node:os";

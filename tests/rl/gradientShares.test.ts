@@ -95,7 +95,7 @@ it("what is imitated is a term of its own", async () => {
   }
 });
 
-it("one term has all; what is only compared is no term; none without a gradient, or unless it is asked for", async () => {
+it("one term has all; what is only compared is no term; none without a gradient, or unasked", async () => {
   expect(sharesIn((await stepOf(plain)).metrics)).toEqual({ "grad_share/policy": 1 });
   const probed = (await stepOf(plain, batch, { gradWorld: echo({ lambda: 1 }) })).metrics;
   expect(sharesIn(probed)).toEqual({ "grad_share/policy": 1 });

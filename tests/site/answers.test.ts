@@ -1,4 +1,4 @@
-/** Questions about the last step: what is answered belongs together, and a session that goes back answers the same again. */
+/** Questions about the last step: what is answered belongs together, and is the same after a rewind. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/index.ts";
 import type { Observer } from "../../job/observer.ts";

@@ -1,4 +1,4 @@
-/** Formulas that the page shows: each has the value and the gradient of what the library computes, whatever the options. */
+/** Formulas that the page shows: each has value and gradient of what the library computes, whatever the options. */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
