@@ -2,7 +2,7 @@
 import type { MetricsRecord, Transcript } from "../job/records.ts";
 import type { PageAgent } from "./experiment.ts";
 import type { AgentLog, FromAgent, ToAgent } from "./messages.ts";
-import { Questions } from "./questions.ts";
+import { Questions } from "./asking.ts";
 import type { WarmStart } from "./session.ts";
 
 export class AgentProxy {

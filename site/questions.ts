@@ -7,7 +7,6 @@ import type { TokenNumbers } from "./formulas/language.ts";
 import type { TokenTerm } from "./formulas/step.ts";
 import type { LossForm } from "./formulas/terms.ts";
 import type { WeightNote } from "./formulas/weights.ts";
-import type { FromAgent, ToAgent } from "./messages.ts";
 
 export type Question =
   /** Holds the last step. The other questions are about the step that is held. */
@@ -77,32 +76,3 @@ export interface Answers {
   readonly token: PlaceView;
 }
 export type Answer = Answers[keyof Answers];
-type Asked<A extends keyof Answers> = Extract<Question, { readonly about: A }>;
-
-/** The page's end: sends questions, and gives each the answer that comes for it. */
-export class Questions {
-  readonly #post: (order: ToAgent) => void;
-  readonly #waiting = new Map<number, { done: (answer: Answer) => void; failed: (error: Error) => void }>();
-  #asked = 0;
-
-  constructor(post: (order: ToAgent) => void) {
-    this.#post = post;
-  }
-
-  ask<A extends keyof Answers>(question: Asked<A>): Promise<Answers[A]> {
-    const id = this.#asked++;
-    return new Promise<Answers[A]>((done, failed) => {
-      this.#waiting.set(id, { done: done as (answer: Answer) => void, failed });
-      this.#post({ kind: "ask", id, question });
-    });
-  }
-
-  /** Takes the answers out of what an agent says. */
-  hear(message: FromAgent): void {
-    if (message.kind !== "answer" && message.kind !== "refused") return;
-    const waiting = this.#waiting.get(message.id);
-    this.#waiting.delete(message.id);
-    if (message.kind === "answer") waiting?.done(message.answer);
-    else waiting?.failed(new Error(message.message));
-  }
-}

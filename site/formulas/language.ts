@@ -4,8 +4,8 @@
  * shown is what is computed, and a test compares it with what the library computes.
  *
  * A formula speaks of the numbers of one token, of options, and of means and sums over the trained tokens of a
- * sequence, as losses with one ratio per sequence do. Parts with a name of their own, such as ρ, are printed as that name and
- * defined on a line of their own.
+ * sequence, as losses with one ratio per sequence do. Parts with a name of their own, such as ρ, are printed as that
+ * name and defined on a line of their own.
  */
 import { constant, differentiate, evaluator, type Expr, input } from "../../kernels/expr.ts";
 

@@ -1,7 +1,8 @@
 /**
  * How the weight of a token in a term came about, as a formula: the denominators of the step
- * (rl/methods/aggregation.ts), ActFocus (rl/methods/tokenWeights.ts), λ of the world model (rl/methods/world/echo.ts). A test compares each with the
- * column that the loss was told. PaW's weight is shown as a number: it depends on which transitions were selected.
+ * (rl/methods/aggregation.ts), ActFocus (rl/methods/tokenWeights.ts), λ of the world model (rl/methods/world/echo.ts).
+ * A test compares each with the column that the loss was told. PaW's weight is shown as a number: it depends on which
+ * transitions were selected.
  */
 import { expr, type Expr } from "../../kernels/expr.ts";
 import { isAgentToken, rolloutRows, type Trajectory } from "../../rl/episode/stream.ts";

@@ -1,7 +1,7 @@
 /**
  * One trajectory as a strip of tokens, coloured by role, mask, advantage, surprise, entropy, importance ratio or weight
- * in the world-model loss, with all numbers of a token on hover, on tap and with the arrow keys. It is laid out as in the agent's terminal, with spaces and line ends
- * visible. Runs in the browser.
+ * in the world-model loss, with all numbers of a token on hover, on tap and with the arrow keys. It is laid out as in
+ * the agent's terminal, with spaces and line ends visible. Runs in the browser.
  */
 import { formatNumber, formatSigned, visible } from "../figures/format.ts";
 import { element } from "./dom.ts";
