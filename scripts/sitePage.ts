@@ -17,7 +17,7 @@ const source = join(packageFolder, "site");
 export interface PageSize {
   /** What it loads before its first step, or its first figures. */
   readonly first: number;
-  /** All that it may load: also the other executor, threads, the doctor, reports, programs, when they are asked for. */
+  /** All that it may load: also what is loaded when asked for: another executor, threads, doctor, reports, programs. */
   readonly all: number;
 }
 
@@ -119,12 +119,18 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Serves a folder to this machine alone, with the headers that isolate a page, so that it may have threads.
+ * Serves a folder to this machine alone.
  * @param port 0: any that is free
+ * @param isolated whether with the headers that isolate a page, so that it may have threads
  */
-export async function serveFolder(folder: string, port: number): Promise<{ server: Server; address: string }> {
+export async function serveFolder(
+  folder: string,
+  port: number,
+  isolated = true,
+): Promise<{ server: Server; address: string }> {
+  const isolation = { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" };
+  const headers = isolated ? isolation : {};
   const server = createServer((request, response) => {
-    const headers = { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" };
     const file = fileAt(folder, request.url ?? "/");
     if (file === undefined) return void response.writeHead(404, headers).end("not found\n");
     const type = TYPES[extname(file)] ?? "application/octet-stream";

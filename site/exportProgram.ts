@@ -14,8 +14,8 @@ export function programOf({ words, agents, options }: PageExperiment): string {
  * An experiment of the live page of worldgrad: ?${addressOf(words).toString()}
  *
  * npm install worldgrad, then: node --import tsx experiment.ts (Node 20.19 or later; from 22.18 on without tsx).
- * Each agent goes through the same warm start, which gives all of them the same weights, then through its own RL. A line
- * of output is a line of metrics. On WebAssembly they are the page's to the last bit; times differ.
+ * Each agent goes through the same warm start, which gives all of them the same weights, then through its own RL. What
+ * is printed are lines of metrics. On WebAssembly they are the page's to the last bit; times differ.
  */
 import { device } from "worldgrad";
 import { encodeMetrics, MemoryStore, type Preset, Run } from "worldgrad/job";

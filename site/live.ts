@@ -1,4 +1,4 @@
-/** One experiment on the page: two agents in workers of their own, their curves, and how both go about the same task. */
+/** One experiment on the page: agents in workers of their own, their curves, and how they go about the same task. */
 import type { MetricsRecord } from "../job/records.ts";
 import { formatAs } from "../tools/figures/format.ts";
 import { element } from "../tools/page/dom.ts";

@@ -36,5 +36,5 @@ export async function missingFor(device: "wasm" | "webgpu", here: Surroundings):
 export function threadsInWords(agents: number, { navigator, crossOriginIsolated }: Surroundings): string {
   const share = Math.max(1, Math.floor(navigator.hardwareConcurrency / agents));
   if (crossOriginIsolated) return `Each agent has ${share} of ${navigator.hardwareConcurrency} processors.`;
-  return "Each agent has one thread, because the page is not cross-origin isolated (its server sends no COOP and COEP).";
+  return "Each agent has one thread, because the page is not cross-origin isolated (no COOP and COEP in its headers).";
 }

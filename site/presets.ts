@@ -10,7 +10,7 @@ export interface PagePreset {
   readonly address: string;
 }
 
-/** An experiment that breaks: the doctor finds the disease in the first agent, and not in the second, its healthy twin. */
+/** An experiment that breaks: the doctor finds the disease in the first agent, and not in its healthy twin. */
 export interface BrokenPreset extends PagePreset {
   readonly disease: FailureMode;
 }
@@ -35,7 +35,8 @@ export const WORKING: readonly PagePreset[] = [
     about: "the control: the same loss on answers that cannot be predicted is of no use",
     address: address(
       {},
-      "grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3],random facts=grpo_token+echo[lambda=0.2,rl.lr=1e-3,train.facts=random]",
+      "grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3]," +
+        "random facts=grpo_token+echo[lambda=0.2,rl.lr=1e-3,train.facts=random]",
     ),
   },
   {

@@ -1,7 +1,7 @@
 /**
- * The report.html of `npm start` (tools/compare/render.ts) for what has been trained on the page, at the end of a run or
- * in the middle of it. It is loaded when a report is asked for, with the script and style that `npm run site` lays beside
- * the page.
+ * The report.html of `npm start` (tools/compare/render.ts) for what has been trained on the page, at the end of a run
+ * or in the middle of it. It is loaded when a report is asked for, with the script and style that `npm run site` lays
+ * beside the page.
  */
 import type { Evaluation, MetricsRecord } from "../job/records.ts";
 import { outcomeOf } from "../tools/compare/outcome.ts";

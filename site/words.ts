@@ -1,7 +1,7 @@
 /**
- * An experiment as words, as its address has them: `?seed=1&arms=grpo_token,grpo_token%2Becho[lambda=0.2]&set=rl.groups=4`
- * is the seed and the option `rl.groups`, which all agents share, and two agents with settings of their own. The
- * controls of the page change these words; experiment.ts makes the settings of the agents of them.
+ * An experiment as words, as its address has them: `?seed=1&arms=grpo,grpo%2Becho[lambda=0.2]&set=rl.groups=4` is the
+ * seed and the option `rl.groups`, which all agents share, and two agents with settings of their own. The controls of
+ * the page change these words; experiment.ts makes the settings of the agents of them.
  */
 import { nearest } from "../engine/options.ts";
 import { AGENT_FLAGS, parseArms, settingsIn } from "../job/arms.ts";

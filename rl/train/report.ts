@@ -213,9 +213,9 @@ export function criticMetrics(rows: readonly TokenRow[], values: PerToken): Metr
 }
 
 /**
- * `ppo_kl/last`: mean over the trained tokens of log p before the update minus log p in the last pass: how far, in nats,
- * the policy has left the samples that the pass learns from. PPO's early stopping looks at it (target_kl 0.01 to 0.05 in
- * Spinning Up and CleanRL). Left out with one pass, where it is 0.
+ * `ppo_kl/last`: mean over the trained tokens of log p before the update minus log p in the last pass: how far, in
+ * nats, the policy has left the samples that the pass learns from. PPO's early stopping looks at it (target_kl 0.01 to
+ * 0.05 in Spinning Up and CleanRL). Left out with one pass, where it is 0.
  */
 function driftMetrics(trained: readonly TrainedToken[], passes: readonly PassResult[]): Metrics {
   const [first, last] = [passes[0]!, passes.at(-1)!];

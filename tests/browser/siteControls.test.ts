@@ -1,4 +1,4 @@
-/** The live page for people: its form and address, what leaves it, axe-core's rules, narrow windows, no layout shift. */
+/** The live page for people: its form and address, what leaves it, axe-core's rules, narrow windows, layout shift. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
 import { createRequire } from "node:module";
@@ -61,7 +61,7 @@ interface Axe {
   }>;
 }
 
-test("a wrong value is one line by its field and starts nothing; Apply writes the address, and back goes back", async () => {
+test("a wrong value is one line by its field; Apply writes the address, and back goes back", async () => {
   const page = await open(IDLE);
   expect(await page.locator("#status").innerText()).toContain('unknown name "nowhere"');
   await page.locator("#form summary").click();
@@ -94,7 +94,7 @@ test("a wrong value is one line by its field and starts nothing; Apply writes th
   await page.close();
 });
 
-test("a run leaves the page as a program and as a report that opens from the disk; nothing shifts; axe finds nothing", async () => {
+test("a run leaves the page as a program and as a report; nothing shifts; axe finds nothing", async () => {
   const page = await open(SHORT, { acceptDownloads: true });
   const shift = await page.evaluate(() => {
     const seen = { total: 0 };
@@ -155,4 +155,27 @@ test("says what it is without JavaScript, and what is missing without workers", 
     .toMatch(/^This browser has (no WebGPU|WebGPU, but no GPU for it)/);
   expect(await page.locator(".presets li").count()).toBe(WORKING.length + BROKEN.length);
   await page.close();
+});
+
+test("where memory cannot be shared each agent has one thread, and says why", async () => {
+  const plain = await serveFolder(folder, 0, false);
+  const page = await browser.newPage();
+  await page.goto(`${plain.address}a/b/site/${SHORT}`);
+  await toTheEnd(page);
+  expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
+  expect(await page.locator("#machine").innerText()).toMatch(
+    /^wasm \(SIMD, 1 thread.*\) · [\d,]+ tokens per second, both agents together · Each agent has one thread, because/,
+  );
+  await page.close();
+  plain.server.close();
+});
+
+test("trains on WebGPU, with tokens per second", { timeout: 300_000 }, async () => {
+  const gpu = await launchChromium(["--enable-unsafe-webgpu", "--enable-unsafe-swiftshader"]);
+  const page = await gpu.newPage();
+  await page.goto(`${address}${SHORT}&device=webgpu`);
+  await expect
+    .poll(() => page.locator("#machine").innerText(), { timeout: 280_000 })
+    .toMatch(/^webgpu.* tokens per second/);
+  await gpu.close();
 });

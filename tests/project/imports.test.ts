@@ -19,7 +19,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   tools: ["engine", "environments", "rl", "job", "node"],
   cli: ["engine", "nn", "environments", "rl", "job", "node", "tools"],
   // Of the kernels the formulas alone, which the page shows.
-  site: ["kernels", "engine", "nn", "rl", "job", "tools"],
+  site: ["kernels", "engine", "nn", "environments", "rl", "job", "tools"],
   examples: ["index.ts", "node"],
   // Chapters of the book also look inside.
   learn: ["index.ts", "kernels", "engine", "nn", "environments", "rl", "job", "tools"],

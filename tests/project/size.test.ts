@@ -23,11 +23,11 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1340,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 2830,
+  job: 2880,
   node: 960,
   cli: 210,
-  tools: 5790,
-  site: 5400,
+  tools: 6000,
+  site: 5450,
 };
 /** A budget that is further than this above its folder is lowered. */
 const SLACK = 1.05;

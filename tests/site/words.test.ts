@@ -12,7 +12,7 @@ describe("an address", () => {
     "",
     "quick=true&seed=3&steps=5",
     "env=castle&arms=grpo_token%2Cgrpo_token%2Becho%5Blambda%3D0.2%5D",
-    "env=gridworld&set=env.levels%3D1&set=rl.groupSize%3D4&arms=a%3Dgrpo%5Btemperature%3D0%3A1%2C10%3A0.5%5D%2Cb%3Ddapo",
+    "env=gridworld&set=env.levels%3D1&arms=a%3Dgrpo%5Btemperature%3D0%3A1%2C10%3A0.5%5D%2Cb%3Ddapo",
     "device=webgpu&model=tiny&arms=grpo%5Bdynamic-sampling%2Crl.lr%3D1e-3%5D%2Csft",
   ];
   test.each(ADDRESSES)("%s gives words, and these give an address of the same experiment", (address) => {

@@ -11,11 +11,11 @@ export interface Watched {
   readonly requests: Set<string>;
 }
 
-/** @throws without a Chromium */
-export function launchChromium(): Promise<Browser> {
+/** @param args more words of its command line @throws without a Chromium */
+export function launchChromium(args: readonly string[] = []): Promise<Browser> {
   const executablePath = process.env["WORLDGRAD_CHROMIUM"];
   if (executablePath === undefined) throw new Error("no Chromium found: set WORLDGRAD_CHROMIUM to one");
-  return chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  return chromium.launch({ executablePath, args: ["--no-sandbox", ...args] });
 }
 
 /** Opens a page with charts and waits for the first; what happens in it is added to `watched`. */

@@ -1,6 +1,6 @@
 /**
- * A comparison as one HTML file that opens from the disk, in the frame of all reports (tools/page/frame.ts). It needs no
- * Node: the live page makes such a file, too.
+ * A comparison as one HTML file that opens from the disk, in the frame of all reports (tools/page/frame.ts). It needs
+ * no Node: the live page makes such a file, too.
  */
 import type { PageAssets } from "../page/assets.ts";
 import { embedJson, encodeReportData } from "../page/embedded.ts";

@@ -168,13 +168,13 @@ export function gradientFarAboveClip(run: RunLog): Finding | null {
     kind: "problem",
     step: above[0]!.step,
     evidence: [
-      `gradient norm ${formatNumber(typical)} in the median, clipped to ${formatNumber(clip)}: more than ${FAR_ABOVE} ` +
-        `times as long on ${above.length} of ${norms.length} steps with a policy gradient`,
+      `gradient norm ${formatNumber(typical)} in the median, clipped to ${formatNumber(clip)}: more than ` +
+        `${FAR_ABOVE} times as long on ${above.length} of ${norms.length} steps with a policy gradient`,
       "the clip leaves its direction alone, so every other term of the loss has that much less weight",
     ],
     change: [
-      `average over tokens or over episodes, as token-mean does${setting(run, "rl", "aggregation")}: a sum grows with ` +
-        "the batch",
+      `average over tokens or over episodes, as token-mean does${setting(run, "rl", "aggregation")}: a sum ` +
+        "grows with the batch",
       "divide by the denominators of the whole step, not by those of a micro-batch",
       "raise the clip only if the loss is a mean already, and see the largest gradients first",
     ],

@@ -92,9 +92,9 @@ export function offPolicyDrift(run: RunLog): Finding | null {
     kind: "problem",
     step: far[0]!.step,
     evidence: [
-      `in the last pass of a step the sampled tokens are ${formatNumber(worst.value)} nats less likely than when they ` +
-        `were sampled (step ${worst.step}); above ${DRIFT_LIMIT} on ${far.length} of ${points.length} steps, first on ` +
-        `step ${far[0]!.step}`,
+      `in the last pass of a step the sampled tokens are ${formatNumber(worst.value)} nats less likely than when ` +
+        `they were sampled (step ${worst.step}); above ${DRIFT_LIMIT} on ${far.length} of ${points.length} steps, ` +
+        `first on step ${far[0]!.step}`,
       hasClip ? "the loss has a clip" : "the loss has no clip: no ratio is too large for it",
       ...outcomeLine(run),
     ],
