@@ -16,8 +16,6 @@ export interface Listener {
   readonly onEnd: (result: Failure | "stopped" | undefined) => void;
 }
 
-/** More lines than these are not kept: a loop that prints without end would fill the page. */
-const MAX_LINES = 10_000;
 /** How long a worker lives after its program, for what the program did not wait for. */
 const AFTERWARDS_MS = 2000;
 
@@ -53,7 +51,6 @@ export async function start(program: Program, folder: string, modules: Modules, 
   if (run.isOver) return;
   const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
   run.worker = worker;
-  let lines = 0;
   worker.addEventListener("message", ({ data }: MessageEvent<Report>) => {
     if (data.kind === "cell") listener.onCell(data.cell);
     else if (data.kind === "ended") end(undefined);
@@ -61,11 +58,7 @@ export async function start(program: Program, folder: string, modules: Modules, 
       const line = data.line ?? lineOfSecondDeclaration(program.text, data.message);
       const place = line === undefined ? undefined : program.placeOf(line);
       end({ name: data.name, message: data.message, place });
-    } else if (++lines <= MAX_LINES) listener.onPrinted(data.text);
-    else {
-      const message = `the program was ended after ${MAX_LINES} lines of output`;
-      end({ name: "Error", message, place: undefined });
-    }
+    } else listener.onPrinted(data.text);
   });
   worker.addEventListener("error", (event) => {
     end({ name: "Error", message: event.message || "the worker could not be started", place: undefined });

@@ -13,11 +13,14 @@ interface Scope {
 const scope = globalThis as unknown as Scope;
 const report = (own: Report): void => scope.postMessage(own);
 
-const print = (...values: readonly unknown[]): void =>
-  report({
-    kind: "printed",
-    text: values.map((value) => (typeof value === "string" ? value : inspect(value))).join(" "),
-  });
+/** A loop that prints without end would fill the page: it is ended here, where it prints. */
+const MAX_LINES = 10_000;
+let lines = 0;
+const print = (...values: readonly unknown[]): void => {
+  if (++lines > MAX_LINES) throw new Error(`the program was ended after ${MAX_LINES} lines of output`);
+  const text = values.map((value) => (typeof value === "string" ? value : inspect(value))).join(" ");
+  report({ kind: "printed", text });
+};
 Object.assign(console, { log: print, info: print, warn: print, error: print, debug: print });
 scope[ENTER] = (cell) => report({ kind: "cell", cell });
 

@@ -121,7 +121,7 @@ describe("a chapter", () => {
     await replace(cell, 'for (let i = 0; ; i++) console.log("line", i);');
     await press(cell, "Run");
     expect(await ended(cell)).toBe("Ended by an error.");
-    expect(await cell.locator(".problem").innerText()).toBe("the program was ended after 10000 lines of output");
+    expect(await cell.locator(".problem").innerText()).toContain("the program was ended after 10000 lines of output");
     await page.close();
   });
 
