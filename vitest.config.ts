@@ -11,8 +11,8 @@ const firstTime = process.env["WORLDGRAD_PROVISIONED"] === undefined;
 // of this one.
 const adapter = provisionAdapter();
 Object.assign(process.env, adapter.env);
-// lavapipe compiles each shader once per machine (Mesa's cache in the home folder); without optimisation that takes 54 s
-// of processor time less in a first run of all tests, and running the shaders takes 11 s more in each.
+// lavapipe compiles each shader once per machine (Mesa's cache in the home folder); without optimisation that takes
+// 54 s of processor time less in a first run of all tests, and running the shaders takes 11 s more in each.
 if (adapter.name === "lavapipe") process.env["GALLIVM_PERF"] ??= "nopt";
 
 const CHROMIUMS = [

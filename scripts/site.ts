@@ -30,8 +30,8 @@ const HELP = `worldgrad: the live page, the book, the API reference
 
 /**
 /**
- * The limits in bytes, gzipped, without the warm start's weights. Wanted are 200 KB for the live page; what is left above
- * it in the first load are the worlds other than the one that is named, whose table is one module.
+ * The limits in bytes, gzipped, without the warm start's weights. Wanted are 200 KB for the live page; what is left
+ * above it in the first load are the worlds other than the one that is named, whose table is one module.
  */
 const BUDGETS = { live: { first: 226 * 1024, all: 316 * 1024 }, exact: { first: 150 * 1024, all: 150 * 1024 } };
 /** What a chapter of the book may load before a cell runs, gzipped: its page, style and script. */

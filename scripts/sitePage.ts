@@ -21,7 +21,7 @@ export interface PageSize {
   readonly all: number;
 }
 
-/** A page: its text, the modules that esbuild makes files of, by the names of these, and further files by their text. */
+/** A page: its text, the modules that esbuild makes files of, by the names of these, and texts of further files. */
 interface Page {
   readonly html: string;
   readonly text: () => string;

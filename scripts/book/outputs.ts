@@ -1,7 +1,7 @@
 /**
  * `npm run book`: runs the chapters of the book and writes what they print to learn/output/NN-name.txt, and what they
- * print after "Break it" to learn/output/NN-name.broken.txt. With `--check`, as in CI, it writes nothing and ends with 1
- * if a chapter prints anything else than what is kept. Numbers choose chapters: `npm run book -- --check 3 5`.
+ * print after "Break it" to learn/output/NN-name.broken.txt. With `--check`, as in CI, it writes nothing and ends with
+ * 1 if a chapter prints anything else than what is kept. Numbers choose chapters: `npm run book -- --check 3 5`.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
