@@ -1,6 +1,7 @@
 /**
- * Two projects: `unit` (everything but tests/browser; WGSL runs on the adapter that `tests/support/adapter.ts` finds)
- * and `browser` (pages in a Chromium; without one the run says so in one line and goes on, CI fails).
+ * Three projects: `unit` (everything but tests/browser; WGSL runs on the adapter that `tests/support/adapter.ts` finds)
+ * and `browser` (pages in a Chromium; without one the run says so in one line and goes on, CI fails) are `npm test`;
+ * `long` (`*.long.test.ts`, which train for minutes) is `npm run test:long`, a step of CI.
  */
 import { existsSync } from "node:fs";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
@@ -55,8 +56,12 @@ const config: ViteUserConfig = defineConfig({
           setupFiles: "tests/support/noDefaultDevice.ts",
           globalSetup: "tests/support/programs.ts",
           include: ["tests/**/*.test.ts"],
-          exclude: ["tests/browser/**", ...(adapter.name === "off" ? needsGpu : [])],
+          exclude: ["tests/browser/**", "tests/**/*.long.test.ts", ...(adapter.name === "off" ? needsGpu : [])],
         },
+      },
+      {
+        extends: true,
+        test: { name: "long", include: ["tests/**/*.long.test.ts"], testTimeout: 300_000 },
       },
       ...(chromium === undefined
         ? []
