@@ -17,7 +17,8 @@
  * That is the vector g times the matrix of all ∂y_j/∂x_i, the Jacobian. Nobody stores this matrix: for y_i = x_i² it
  * has n² entries, of which n are not 0, and the vjp is just 2·x_i·g_i. (A survey: Baydin et al., JMLR 18 (153), 2018.)
  */
-import * as library from "../index.ts";
+import { apply, checkGradient, device, matmul, mean, mul as theirMul, Rng, square } from "../index.ts";
+import { sub as theirSub, tanh as theirTanh, tensor, type Tensor as TheirTensor } from "../index.ts";
 
 type Shape = readonly number[];
 interface Tensor {
@@ -164,7 +165,7 @@ for (let k = 1; k <= 13; k += 2) {
  * ones pass only if their errors, times the random v_i, add up to 0. If the sum is wrong, trying one by one says where.
  */
 
-const rng = new library.Rng(1);
+const rng = new Rng(1);
 const random = (shape: Shape): Tensor => fill(shape, () => rng.normal());
 const [x, t, w] = [random([4, 3, 1]), random([4, 1, 2]), leaf(random([3, 2]))];
 function lossOf(w: Tensor, activation = tanh): Tensor {
@@ -208,16 +209,15 @@ check("L with the vjp g·(1 − y) for tanh", (w) => lossOf(w, wrongTanh));
  * the gradient of the gradient. The wrong vjp is now that of an op of the library, a copy of its `tanh`.
  */
 
-await library.device("reference"); // plain loops in f64
-type Theirs = library.Tensor;
-const [xs, ts, ws] = [x, t, w].map(({ data, shape }) => library.tensor(data, { shape: shape.filter((n) => n > 1) }));
-const theirLoss = (w: Theirs, activation: (x: Theirs) => Theirs = library.tanh): Theirs =>
-  library.mean(library.square(library.sub(activation(library.matmul(xs!, w)), ts!)));
-const report = await library.checkGradient((w) => theirLoss(w), ws!, { order: 2 });
+await device("reference"); // plain loops in f64
+const [xs, ts, ws] = [x, t, w].map(({ data, shape }) => tensor(data, { shape: shape.filter((n) => n > 1) }));
+const theirLoss = (w: TheirTensor, activation: (x: TheirTensor) => TheirTensor = theirTanh): TheirTensor =>
+  mean(square(theirSub(activation(matmul(xs!, w)), ts!)));
+const report = await checkGradient((w) => theirLoss(w), ws!, { order: 2 });
 console.log(`\nthe library: ${report.wrong} of ${report.elements} derivatives are wrong`);
-const vjp: typeof library.tanh.op.vjp = ({ g, y }) => [library.mul(g[0]!, library.sub(1, y[0]!))];
-const wrong = (x: Theirs): Theirs => library.apply({ ...library.tanh.op, vjp }, [x], { args: [null] })[0]!;
-await library.checkGradient((w) => theirLoss(w, wrong), ws!).catch((error: Error) => console.log(error.message));
+const vjp: typeof theirTanh.op.vjp = ({ g, y }) => [theirMul(g[0]!, theirSub(1, y[0]!))];
+const wrong = (x: TheirTensor): TheirTensor => apply({ ...theirTanh.op, vjp }, [x], { args: [null] })[0]!;
+await checkGradient((w) => theirLoss(w, wrong), ws!).catch((error: Error) => console.log(error.message));
 
 /**
  * ## Break it
