@@ -59,10 +59,6 @@ const config: ViteUserConfig = defineConfig({
           exclude: ["tests/browser/**", "tests/**/*.long.test.ts", ...(adapter.name === "off" ? needsGpu : [])],
         },
       },
-      {
-        extends: true,
-        test: { name: "long", include: ["tests/**/*.long.test.ts"], testTimeout: 300_000 },
-      },
       ...(chromium === undefined
         ? []
         : [
@@ -71,9 +67,16 @@ const config: ViteUserConfig = defineConfig({
               test: {
                 name: "browser",
                 include: ["tests/browser/**/*.test.ts"],
-                exclude: firefox === undefined ? ["tests/browser/firefox.test.ts"] : [],
+                exclude: [
+                  "tests/**/*.long.test.ts",
+                  ...(firefox === undefined ? ["tests/browser/firefox.test.ts"] : []),
+                ],
                 testTimeout: 60_000,
               },
+            },
+            {
+              extends: true as const,
+              test: { name: "long", include: ["tests/**/*.long.test.ts"], testTimeout: 300_000 },
             },
           ]),
     ],
