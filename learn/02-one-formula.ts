@@ -225,7 +225,7 @@ console.log(`\n${exact.length} losses and slopes: wasm and reference differ by $
  *
  * ## Simplifications so far
  *
- * - The kernel takes whole groups of four, tensors of one shape, and numbers that stand in a row.
+ * - The kernel takes whole groups of four, tensors of one shape, and contiguous numbers.
  * - `exp`, `log` and others have no instruction: they are polynomials, which the table of instructions here does not
  *   know.
  * - Only the value was assembled; the derivative would be one more `f.store`.

@@ -58,37 +58,38 @@ function rung(name: string, touches: number, on: Problem, run: () => void): void
 const small = problem(384);
 const { n, A, B, C } = small;
 rung("1 JavaScript, loops i j k", 2, small, () => {
-  for (let i = 0; i < n; i++) {
+  for (let i = 0; i < n; i++)
     for (let j = 0; j < n; j++) {
       let sum = 0;
       for (let k = 0; k < n; k++) sum += A[i * n + k]! * B[k * n + j]!;
       C[i * n + j] = sum;
     }
-  }
 });
 rung("2 loops i k j", 3, small, () => {
   C.fill(0);
-  for (let i = 0; i < n; i++) {
+  for (let i = 0; i < n; i++)
     for (let k = 0; k < n; k++) {
       const a = A[i * n + k]!;
       for (let j = 0; j < n; j++) C[i * n + j]! += a * B[k * n + j]!;
     }
-  }
 });
 rung("3 tiles of 2 × 2", 1, small, () => {
-  for (let i = 0; i < n; i += 2) {
+  for (let i = 0; i < n; i += 2)
     for (let j = 0; j < n; j += 2) {
       let [c00, c01, c10, c11] = [0, 0, 0, 0];
       for (let k = 0, a = i * n, b = j; k < n; k++, a++, b += n) {
-        c00 += A[a]! * B[b]!;
-        c01 += A[a]! * B[b + 1]!;
-        c10 += A[a + n]! * B[b]!;
-        c11 += A[a + n]! * B[b + 1]!;
+        const a0 = A[a]!;
+        const a1 = A[a + n]!;
+        const b0 = B[b]!;
+        const b1 = B[b + 1]!;
+        c00 += a0 * b0;
+        c01 += a0 * b1;
+        c10 += a1 * b0;
+        c11 += a1 * b1;
       }
       C.set([c00, c01], i * n + j);
       C.set([c10, c11], i * n + n + j);
     }
-  }
 });
 
 /**

@@ -146,8 +146,9 @@ for (let step = 0; step < STEPS; step++) {
  * ## What the mask and the rotation do
  *
  * Change the last five tokens of a text: the predictions in front of them stay the same to the last bit, as the changed
- * tokens have weight 0 there, and adding 0 changes no sum. Move all positions by 100: only distances matter, so nothing
- * changes but rounding. Double all positions, and distances with them: now the predictions change.
+ * tokens have weight 0 there. Move all positions by 100: only distances matter, so nothing changes but rounding. Double
+ * all positions: now predictions change. Does the task need them? Sorting does not: with `positionOf = () => 0` in
+ * `forward` the loss ends at 0.014. Copying does: without `.sort(…)` it ends at 0.35, and with all positions 0 at 1.71.
  */
 
 const logitsOf = (tokens: number[], positionOf?: (t: number) => number): Promise<Float32Array> =>
@@ -183,7 +184,7 @@ for (let t = N; t < 2 * N; t++) {
  * only the new token is read, and its query meets all keys. The letters are the same, the logits but for rounding.
  *
  * A token costs P multiply-adds in matrices, a pair of query and key A in attention. Passes over 1, …, n tokens cost
- * Σ (t·P + t²·A) = P·n(n+1)/2 + A·n(n+1)(2n+1)/6, tokens with a cache n·P + A·n(n+1)/2. The price is memory:
+ * Σ (t·P + t²·A) = P·n(n+1)/2 + A·n(n+1)(2n+1)/6, single tokens with a cache n·P + A·n(n+1)/2. The price is memory:
  * 2·LAYERS·KV·D numbers a token. At the end the library does the same: `Decoder` keeps a cache, `generate` writes.
  */
 
@@ -235,14 +236,13 @@ console.log(`generate: ${written[0]}; of 100 texts ${right.length} right`);
  * ## Simplifications so far
  *
  * - All texts have one length; the library packs texts of any lengths into rows and keeps them apart (`segments`).
- * - All weights [T, S] are stored; the library's `attention` works through tiles of them.
  * - The cache grows by copying (`concat`), one text at a time. Writing takes the likeliest token and draws none.
  *
  * ## In the library
  *
  * `nn/transformer.ts` is this forward pass, for the variants of Qwen and GPT-2 as well; `nn/cache.ts` and
  * `nn/decoder.ts` are a cache with room from the start, for many texts; `nn/generate.ts` is the loop.
- * `engine/ops/attention.ts` keeps running sums instead of weights (arXiv 1805.02867, 2205.14135).
+ * `engine/ops/attention.ts` stores no weights [T, S] but running sums (arXiv 1805.02867, 2205.14135).
  *
  * ## Exercises
  *

@@ -1,6 +1,6 @@
 /** Exercises of chapter 2: formulas that are right on paper and not in f32, or whose derivative is not a number. */
 import { device, type Device, type Expr, fuse, grad, select, sum, type Tensor, tensor } from "../../index.ts";
-import { expectClose } from "./expect.ts";
+import { expectClose, expectEqual } from "./expect.ts";
 
 /** Values and slopes of a formula at points. */
 async function tabulate(formula: (x: Expr) => Expr, at: readonly number[], on: Device): Promise<[number[], number[]]> {
@@ -24,6 +24,7 @@ export function exercise1(x: Expr): Expr {
 
 export async function check1(answer: typeof exercise1): Promise<void> {
   const [values, slopes] = await tabulate(answer, [-4, -1, 0, 0.25, 9], await device("reference"));
+  expectEqual(values.slice(0, 3), [0, 0, 0], "values at −4, −1 and 0, exactly");
   expectClose(values, [0, 0, 0, 0.5, 3], "values at −4, −1, 0, ¼ and 9");
   expectClose(slopes, [0, 0, 0, 1, 1 / 6], "slopes at −4, −1, 0, ¼ and 9");
 }
@@ -37,6 +38,7 @@ export const wrong1: (typeof exercise1)[] = [
   (x) => x.max(0).sqrt(), // 0 · ∞ below 0
   (x) => x.mul(x.gt(0)).sqrt(), // the same
   (x) => x.abs().sqrt(), // not 0 below 0
+  (x) => x.max(1e-30).sqrt(), // 1e-15 instead of 0
   (x) => select(x.gt(0), x.add(1e-3).sqrt(), 0), // another value, and NaN all the same at −4
 ];
 

@@ -11,6 +11,8 @@ type Params = ParamVars<typeof PARAMS>;
  * Emit code that stores Σ x_i·y_i over n floats at `to`. `x`, `y` and `to` are addresses; n is any number ≥ 0, also
  * one that is no multiple of 4. Take four floats at a time (`n.and(-4)` is n rounded down to a multiple of 4), add up
  * the four lanes (`sum.lane(0)` is the first, an F32), then take the rest one by one. At the end `f.store(to, total)`.
+ * What changes while `f.for` runs must be a variable: made by `f.let`, changed by `f.set`. A TypeScript `let` would hold
+ * the expression of one turn.
  */
 export function exercise1(f: FunctionBuilder, { x, y, to, n }: Params): void {
   const sum = f.let(F32x4.of(0));
@@ -74,6 +76,16 @@ export const wrong1: readonly (typeof exercise1)[] = [
         .add(sum.lane(1))
         .add(sum.lane(2).add(sum.lane(3))),
     );
+  },
+  /** A variable of TypeScript: one expression, computed once, behind the end. */
+  (f, { x, y, to, n }) => {
+    const sum = f.let(F32x4.of(0));
+    f.for(0, n.and(-4), 4, (i) => f.set(sum, sum.add(load.f32x4(x.at(i)).mul(load.f32x4(y.at(i))))));
+    let total = sum.lane(0).add(sum.lane(1)).add(sum.lane(2)).add(sum.lane(3));
+    f.for(n.and(-4), n, 1, (i) => {
+      total = total.add(load.f32(x.at(i)).mul(load.f32(y.at(i))));
+    });
+    f.store(to, total);
   },
   /** Stores the four sums. */
   (f, { x, y, to, n }) => {

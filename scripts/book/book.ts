@@ -62,6 +62,10 @@ export async function makeBook(
     const page = chapterPage({
       chapter: own.chapter,
       exercises: own.exercises,
+      imported: {
+        chapter: importedNames(own.name, `learn/${own.name}.ts`, own.chapter.source),
+        exercises: importedNames(own.name, `learn/exercises/${own.name}.ts`, own.exerciseSource),
+      },
       data: dataOf(own),
       links,
       previous: neighbour(all[i - 1]),
@@ -76,6 +80,11 @@ export async function makeBook(
     page: name,
     bytes: [`${name}.html`, ...loaded].reduce((sum, file) => sum + weigh(file), 0),
   }));
+}
+
+/** Names from index.ts. */
+function importedNames(name: string, path: string, text: string): readonly string[] {
+  return needsOf(name, [[path, text]]).names;
 }
 
 async function material(name: string): Promise<Material> {

@@ -15,18 +15,23 @@ export interface Neighbour {
 export interface ChapterParts {
   readonly chapter: Chapter;
   readonly exercises: readonly Exercise[];
+  /** What programs import from index.ts: the chapter's, and its exercises'. */
+  readonly imported: Record<"chapter" | "exercises", readonly string[]>;
   readonly data: PageData;
   readonly links: Links;
   readonly previous: Neighbour | undefined;
   readonly next: Neighbour | undefined;
 }
 
-export function chapterPage({ chapter, exercises, data, links, previous, next }: ChapterParts): string {
+export function chapterPage({ chapter, exercises, imported, data, links, previous, next }: ChapterParts): string {
   const { number, title, promise, path } = chapter;
   let cell = 0;
   // A chapter has names of its own, which may be those of the library, too: what it imports is the library's.
-  const imported = new Set(data.modules.names);
-  const own: Links = { ...links, ofName: (name) => (imported.has(name) ? links.ofName(name) : undefined) };
+  const linksOf = (names: readonly string[]): Links => ({
+    ...links,
+    ofName: (name) => (names.includes(name) ? links.ofName(name) : undefined),
+  });
+  const own = linksOf(imported.chapter);
   const sections = chapter.sections.map((section, i) => {
     const work =
       section.code !== ""
@@ -41,10 +46,10 @@ export function chapterPage({ chapter, exercises, data, links, previous, next }:
       work,
     );
   });
-  const tasks = exercises.map((exercise) => exerciseRow(exercise, own));
+  const tasks = exercises.map((exercise) => exerciseRow(exercise, imported.exercises, linksOf(imported.exercises)));
   const contents = chapter.sections.slice(1).map(({ heading }) => heading);
   const main = `<div class="head">
-<h1>${number > 0 ? `${number} · ` : ""}${escape(title)}</h1>
+<h1>${number} · ${escape(title)}</h1>
 <p class="promise"><strong>What you will understand:</strong> ${inline(promise, own)}</p>
 <details class="contents"><summary>Sections</summary>
 <ol>${contents.map((heading) => `<li><a href="#${slug(heading)}">${escape(heading)}</a></li>`).join("")}</ol></details>
@@ -85,7 +90,7 @@ function sectionRow(heading: string, prose: string, work: string): string {
   const title = heading === "" ? "" : `<h2 id="${slug(heading)}">${escape(heading)}</h2>\n`;
   const label = heading === "" ? "" : ` aria-labelledby="${slug(heading)}"`;
   if (title + prose + work === "") return "";
-  return `<section class="row"${label}>
+  return `<section class="row${work === "" ? " alone" : ""}"${label}>
 <div class="prose">${title}${prose}</div>
 <div class="work">${work}</div>
 </section>`;
@@ -108,7 +113,11 @@ ${output("Prints then", printed)}
 </div>`;
 }
 
-function exerciseRow({ number, title, task, start, solution }: Exercise, links: Links): string {
+function exerciseRow(
+  { number, title, task, start, solution }: Exercise,
+  imported: readonly string[],
+  links: Links,
+): string {
   const work = `<div class="exercise">
 ${editor(start, `Exercise ${number}`)}
 <div class="bar"></div>
@@ -116,8 +125,10 @@ ${output("", "")}
 <details><summary>A solution</summary>${codeBox(highlight(solution, "ts"), "code")}</details>
 </div>`;
   const heading = `Exercise ${number}: ${title}`;
+  const names = imported.map((name) => `\`${name}\``).join(", ");
+  const scope = names === "" ? "" : `\n\nThe file imports these names of the library, so you can use them: ${names}.`;
   return `<section class="row" aria-labelledby="exercise-${number}">
-<div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${markdown(task, links)}</div>
+<div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${markdown(task + scope, links)}</div>
 <div class="work">${work}</div>
 </section>`;
 }

@@ -23,7 +23,8 @@ export function parseMicro(source: string, path: string): Chapter {
   if (sections.length < 2) fail(path, end + 2, 'expected parts that begin with "// 1. Heading. Text"');
   const promise =
     "reinforcement learning for a language agent, whole, in 200 lines that import nothing: what the library does, " +
-    "for one small model. The next chapters go through it slowly.";
+    "for one small model. Read it for the whole, not for each line: chapter 1 explains its derivatives, 4 the " +
+    "transformer, 5 how rewards teach, 6 the world model.";
   return { path, number: 0, title: "All of it, small", promise, sections, changes: [], source };
 }
 
