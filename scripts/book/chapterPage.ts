@@ -126,7 +126,8 @@ ${output("", "")}
 </div>`;
   const heading = `Exercise ${number}: ${title}`;
   const names = imported.map((name) => `\`${name}\``).join(", ");
-  const scope = names === "" ? "" : `\n\nThe file imports these names of the library, so you can use them: ${names}.`;
+  const needsThem = imported.some((name) => new RegExp(`\\b${name}\\b`).test(solution));
+  const scope = needsThem ? `\n\nThe file imports these names of the library, so you can use them: ${names}.` : "";
   return `<section class="row" aria-labelledby="exercise-${number}">
 <div class="prose"><h3 id="exercise-${number}">${inline(heading, links)}</h3>${markdown(task + scope, links)}</div>
 <div class="work">${work}</div>

@@ -101,8 +101,9 @@ function verdict(own: readonly Cell[], seconds: number): [text: string, kind: ""
   const likeness = own
     .map(({ output }, i) => compare(output.value, data.outputs[i]!))
     .reduce<Likeness>((a, b) => worse(a, b), "same");
-  const printsNothing = own.every(({ output }, i) => output.value + data.outputs[i]! === "");
-  if (printsNothing) return [`${ran}; nothing is printed here yet.`, "good"];
+  const expected = data.outputs.slice(0, own.length).join("");
+  if (expected === "" && own.every(({ output }) => output.value === ""))
+    return [`${ran}; nothing is printed here yet.`, "good"];
   if (likeness !== "other") return [`${ran}; ${CHECKED[likeness]}`, "good"];
   if (own.some(({ editor }) => editor.isEdited)) return [`${ran}; the code was edited, the output is another.`, ""];
   return [`${ran}; the output is not the one that CI checked.`, "bad"];
