@@ -12,11 +12,12 @@ export function expectClose(
   if (a.length !== b.length) throw new Error(`${what}: expected ${b.join(", ")}, got ${a.join(", ")}`);
   if (a.every((x, i) => Math.abs(x - b[i]!) <= tolerance)) return;
   const worst = Math.max(...a.map((x, i) => Math.abs(x - b[i]!)));
-  // As many digits as it takes to see the difference.
+  // As many digits as it takes to see the difference, and its size if it is small.
   const digits = Math.min(17, Math.max(6, 3 - Math.floor(Math.log10(worst / Math.max(...b.map(Math.abs))))) || 6);
   const show = (list: readonly number[]): string => list.map((x) => String(Number(x.toPrecision(digits)))).join(", ");
-  const by = `; wrong by up to ${worst.toPrecision(2)}, ${tolerance.toPrecision(2)} is allowed`;
-  throw new Error(`${what}: expected ${show(b)}, got ${show(a)}${Number.isFinite(worst) ? by : ""}`);
+  const [wrongBy, allowed] = [worst, tolerance].map((x) => Number(x.toPrecision(2)));
+  const by = digits > 6 ? `; wrong by up to ${wrongBy}, ${allowed} is allowed` : "";
+  throw new Error(`${what}: expected ${show(b)}, got ${show(a)}${by}`);
 }
 
 /** @throws Error unless both are the same, compared as JSON */
