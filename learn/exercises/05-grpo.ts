@@ -15,10 +15,13 @@ import {
 import { expectClose } from "./expect.ts";
 
 /**
- * **The weights of the tokens.** A batch of episodes is given as the roles of their tokens. Return the weight of each
- * token in GRPO's loss with the token mean: 1 / N for the tokens that the agent drew, where N is the number of all of
- * them in the batch, and 0 for the others. The agent draws `thought` tokens, too. Token 0 of an episode is never
- * trained, because no state predicts it.
+ * # The weights of the tokens
+ *
+ * A batch of episodes is given as the roles of their tokens: `prompt`, `thought`, `action`, `observation`, `scaffold`.
+ * Return the weight of each token in GRPO's loss with the token mean, a list for each episode: 1 / N for the tokens
+ * that the agent drew, where N is the number of all of them in the batch, and 0 for the others. The agent draws
+ * actions, and `thought` tokens, too (the chapter's agent has none). Token 0 of an episode is never trained, because
+ * nothing stands before it that could predict it.
  */
 export function exercise1(episodes: readonly (readonly Role[])[]): number[][] {
   throw new Error(`write me: ${episodes.length} episodes came`);
@@ -88,7 +91,9 @@ export const wrong1 = [
 ];
 
 /**
- * **The slope of the clipped loss.** With the ratio ρ = e^(log p − old), return the derivative of
+ * # The slope of the clipped loss
+ *
+ * With the ratio ρ = e^(log p − old), return the derivative of
  *
  *     −min(ρ A, clip(ρ, 1 − low, 1 + high) A)
  *

@@ -3,10 +3,12 @@ import { echo, emptyStream, type Role, type Trajectory } from "../../index.ts";
 import { expectClose } from "./expect.ts";
 
 /**
- * **The weights of ECHO.** A batch of episodes is given as the roles of their tokens. Return the weight of −log p of
- * each token in λ · L_env. Only `observation` tokens after the first `action` token have one: what stands before it
- * answers nothing. The mean is over an episode's own answer tokens, then over the episodes that have any: an
- * episode without an answer does not count.
+ * # The weights of ECHO
+ *
+ * A batch of episodes is given as the roles of their tokens (those of chapter 5). Return the weight of −log p of each
+ * token in λ · L_env, a list for each episode. Only `observation` tokens after the first `action` token have one: what
+ * stands before it answers nothing. The mean is over an episode's own answer tokens, then over the episodes that have
+ * any: an episode without an answer does not count.
  */
 export function exercise1(episodes: readonly (readonly Role[])[], lambda: number): number[][] {
   throw new Error(`write me: ${episodes.length} episodes and λ = ${lambda} came`);
@@ -79,9 +81,12 @@ export const wrong1 = [
 ];
 
 /**
- * **The slope of PaW's loss.** An answer's tokens have the probabilities p. Its loss is the sum of 1[p ≤ ρ] · (1 − p),
- * divided by the number of **all** its tokens. The condition counts as a constant. Return, for each token, the
- * derivative with respect to the token's own logit. You need ∂p/∂z = p (1 − p), the derivative of the softmax.
+ * # The slope of PaW's loss
+ *
+ * An answer's tokens have the probabilities p. Its loss is the sum of 1[p ≤ ρ] · (1 − p), divided by the number of
+ * **all** its tokens. The condition counts as a constant. Return, for each token, the derivative of that loss (of the
+ * loss itself: the chapter's table has the other sign) with respect to the token's own logit. You need ∂p/∂z =
+ * p (1 − p), the derivative of the softmax.
  */
 export function exercise2(p: readonly number[], rho: number): number[] {
   throw new Error(`write me: ${p.length} probabilities and ρ = ${rho} came`);

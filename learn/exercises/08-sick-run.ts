@@ -63,6 +63,14 @@ export const wrong1: readonly (typeof exercise1)[] = [
   },
   // NaN is not caught by a comparison
   (curves) => (curves.gradNorm.some((x) => x > 1e6) ? "nonFinite" : solution1({ ...curves, gradNorm: [1] })),
+  // takes a single step for a peak
+  (curves) => {
+    const { success, entropy } = curves;
+    const rises = mean(success.slice(-8)) - mean(success.slice(0, 8)) > 0.05;
+    const isPeak = Math.max(...entropy) >= Math.max(2 * entropy[0]!, entropy[0]! + 0.5);
+    const fault = solution1(curves);
+    return fault === "none" && isPeak && !rises ? "entropyBlowUp" : fault;
+  },
   // looks at the last steps only: the entropy had its peak in the middle
   (curves) => {
     const fault = solution1(curves);
@@ -100,6 +108,12 @@ const RUNS: Readonly<Record<string, Curves>> = {
     reward: curve(() => 0.3),
     entropy: curve((p) => 0.6 + 2 * Math.max(0, 1 - Math.abs(4 * p - 2))),
   },
+  "a run with a single step of high entropy": {
+    ...HEALTHY,
+    success: curve(() => 0.3),
+    reward: curve(() => 0.3),
+    entropy: curve(() => 0.6).map((x, i) => (i === 12 ? 2 : x)),
+  },
   "a run that explores no more": {
     ...HEALTHY,
     success: curve(() => 0.4),
@@ -130,9 +144,12 @@ export type LoggedToken = Pick<TranscriptToken, "role" | "oldLogProb" | "wPolicy
  * 0: masked), `oldLogProb` the log-probability that the sampler recorded; tokens that nobody sampled have 0 there, or
  * none. `surprise` is −log p of the token under the learner.
  *
- * Return the positions of tokens that are trained although nobody sampled them. Do not trust the roles: in this run the
- * world's answers may be marked as actions. But beware: a token that the policy was sure of also has a log-probability
- * of 0, and it is no surprise (at most 0.1 nats) to the learner.
+ * Return the positions of tokens that are trained although nobody sampled them. Of two kinds:
+ *
+ * - The role is neither `action` nor `thought`, and yet the token is trained.
+ * - The role says `action` or `thought`, and lies: in this run the world's answers may be marked as actions. But beware:
+ *   a token that the policy was sure of also has a log-probability of 0, and it is no surprise (at most 0.1 nats) to the
+ *   learner.
  */
 export function exercise2(tokens: readonly LoggedToken[]): number[] {
   return tokens.flatMap(({ role }, t) => (role === "observation" ? [t] : []));
@@ -150,6 +167,9 @@ export const wrong2: readonly (typeof exercise2)[] = [
   (tokens) => tokens.flatMap(({ role, wPolicy = 0 }, t) => (wPolicy !== 0 && role === "observation" ? [t] : [])),
   // counts tokens that the policy was sure of
   (tokens) => tokens.flatMap(({ oldLogProb = 0, wPolicy = 0 }, t) => (wPolicy !== 0 && oldLogProb === 0 ? [t] : [])),
+  // takes a log-probability of 0 for one that was recorded
+  (tokens) =>
+    tokens.flatMap(({ oldLogProb, wPolicy = 0 }, t) => (wPolicy !== 0 && oldLogProb === undefined ? [t] : [])),
   // counts masked tokens
   (tokens) => solution2(tokens.map((token) => ({ ...token, wPolicy: 1 }))),
   // a surprise alone is no fault: the policy samples unlikely tokens, too
@@ -166,26 +186,47 @@ const written = (role: LoggedToken["role"], surprise: number, wPolicy = 0): Logg
   wPolicy,
   surprise,
 });
-const EPISODES: readonly (readonly LoggedToken[])[] = [
+const EPISODES: readonly { readonly tokens: readonly LoggedToken[]; readonly unsampled: readonly number[] }[] = [
   // as it should be
-  [written("prompt", 3), sampled(0.4), sampled(1), written("observation", 2), sampled(0.01), written("scaffold", 0)],
+  {
+    tokens: [
+      written("prompt", 3),
+      sampled(0.4),
+      sampled(1),
+      written("observation", 2),
+      sampled(0.01),
+      written("scaffold", 0),
+    ],
+    unsampled: [],
+  },
   // the mask has observations and tags
-  [written("prompt", 3), sampled(0.4), written("observation", 2, 0.1), written("scaffold", 0, 0.1), sampled(1)],
+  {
+    tokens: [
+      written("prompt", 3),
+      sampled(0.4),
+      written("observation", 2, 0.1),
+      written("scaffold", 0, 0.1),
+      sampled(1),
+    ],
+    unsampled: [2, 3],
+  },
   // the roles lie
-  [
-    written("prompt", 3),
-    sampled(0.4),
-    written("action", 2, 0.1),
-    written("action", 4, -0.1),
-    sampled(1),
-    sampled(0.2, -1),
-  ],
+  {
+    tokens: [
+      written("prompt", 3),
+      sampled(0.4),
+      written("action", 2, 0.1),
+      { ...written("action", 4, -0.1), oldLogProb: 0 },
+      sampled(1),
+      sampled(0.2, -1),
+    ],
+    unsampled: [2, 3],
+  },
 ];
 
 export function check2(answer: typeof exercise2): void {
-  for (const [i, tokens] of EPISODES.entries()) {
-    const wanted = tokens.flatMap((token, t) => (token.wPolicy !== 0 && !("oldLogProb" in token) ? [t] : []));
-    expectEqual(answer(tokens), wanted, `episode ${i + 1}: the positions of tokens that nobody sampled`);
+  for (const [i, { tokens, unsampled }] of EPISODES.entries()) {
+    expectEqual(answer(tokens), unsampled, `episode ${i + 1}: the positions of tokens that nobody sampled`);
     const logged = tokens.map((token, id) => ({ id, text: "", turn: 0, ...token }));
     const where = { step: 0, phase: "rl", env: "", family: "", task: "", group: 0 } as const;
     const episode: Transcript = { ...where, reward: 0, success: true, stopReason: "", turns: 1, tokens: logged };

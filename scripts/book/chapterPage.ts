@@ -1,4 +1,5 @@
 /** A chapter as a page: prose on one side, its code as a live cell on the other. */
+import { type Change, changesOf, COLOUR } from "../../site/book/changes.ts";
 import { DATA_ID, type PageData } from "../../site/book/pageData.ts";
 import type { Chapter, Section } from "./chapter.ts";
 import type { Exercise } from "./exercises.ts";
@@ -37,7 +38,7 @@ export function chapterPage({ chapter, exercises, imported, data, links, previou
       section.code !== ""
         ? liveCell(section, data.outputs[cell]!, cell++)
         : section.heading === "Break it"
-          ? breaker(section, data.broken)
+          ? breaker(section, data)
           : "";
     const prose = proseOf(section, i === 0 && number > 0);
     return sectionRow(
@@ -104,21 +105,30 @@ ${output("Prints", printed)}
 </div>`;
 }
 
-function breaker({ prose }: Section, printed: string): string {
+/** What changes in the program, and in what it prints: outputs are long, and few of their lines change. */
+function breaker({ prose }: Section, { outputs, broken }: PageData): string {
   const diff = /^```diff\n(.*?)^```$/ms.exec(prose)?.[1] ?? "";
   return `<div class="breaker">
 <div class="editor">${codeBox(highlight(diff.trimEnd(), "diff"), "code", "What to change")}</div>
 <div class="bar"></div>
-${output("Prints then", printed)}
+${outputBox("Prints then (+), and before (−)", diffLines(outputs.join(""), broken))}
 </div>`;
 }
 
+function diffLines(before: string, after: string): string {
+  const line = ({ sign, text }: Change): string =>
+    `<span class="${COLOUR[sign]}">${escape(`${sign} ${text}`)}\n</span>`;
+  return changesOf(before, after).map(line).join("");
+}
+
 function exerciseRow(
-  { number, title, task, start, solution }: Exercise,
+  { number, title, task, given, start, solution }: Exercise,
   imported: readonly string[],
   links: Links,
 ): string {
+  const types = given === "" ? "" : codeBox(highlight(given, "ts"), "block", `Types of exercise ${number}`);
   const work = `<div class="exercise">
+${types}
 ${editor(start, `Exercise ${number}`)}
 <div class="bar"></div>
 ${output("", "")}
@@ -139,9 +149,13 @@ function editor(code: string, label: string): string {
 }
 
 function output(label: string, printed: string): string {
-  const hidden = printed === "" ? " hidden" : "";
+  return outputBox(label, escape(printed));
+}
+
+function outputBox(label: string, content: string): string {
+  const hidden = content === "" ? " hidden" : "";
   // HTML drops the first line end in <pre>; an output may begin with an empty line.
-  return `<div class="output"${hidden}><p class="label">${label}</p><pre tabindex="0">\n${escape(printed)}</pre></div>`;
+  return `<div class="output"${hidden}><p class="label">${label}</p><pre tabindex="0">\n${content}</pre></div>`;
 }
 
 /** One paragraph without its tags. */

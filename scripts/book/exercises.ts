@@ -11,6 +11,8 @@ export interface Exercise {
   readonly title: string;
   /** The rest of the task, Markdown. */
   readonly task: string;
+  /** The exported types of the file that the start names, with their comments: they say what an answer gets. */
+  readonly given: string;
   /** What the student edits: the declaration of `exerciseN` without its comment. */
   readonly start: string;
   /** The declarations of the others, without comments. */
@@ -28,6 +30,7 @@ interface Range {
 }
 
 const NUMBERS = [1, 2] as const;
+const LONGEST_TITLE = 60;
 
 /** @throws FormError if an export or a task is missing */
 export function parseExercises(source: string, path: string): Exercise[] {
@@ -41,10 +44,13 @@ export function parseExercises(source: string, path: string): Exercise[] {
     const [title, ...task] = commentAbove(lines, from, path, `exercise${number}`);
     if (task.join("").trim() === "")
       fail(path, from + 1, `the comment above exercise${number} must be a title and a task`);
+    if (title!.length > LONGEST_TITLE)
+      fail(path, from + 1, `the comment above exercise${number} must begin with a line of its own, a short title`);
     return {
       number,
       title: title!.replace(/^#+ /, ""),
-      task: task.join("\n").trim(),
+      task: task.join("\n").trimEnd().replace(/^\n+/, ""),
+      given: typesIn(lines, text("exercise")),
       start: text("exercise"),
       check: text("check"),
       solution: text("solution"),
@@ -88,6 +94,20 @@ function declarationOf(lines: readonly string[], name: string, path: string): Ra
   let to = next < 0 ? lines.length : next;
   while (lines[to - 1] === "") to--;
   return { from, to };
+}
+
+/** Exported types of a file that a text names, in the file's order, each with the doc comment directly above it. */
+function typesIn(lines: readonly string[], text: string): string {
+  const found = lines.flatMap((line, i) => {
+    const name = /^export (?:interface|type) (\w+)/.exec(line)?.[1];
+    if (name === undefined || !new RegExp(`\\b${name}\\b`).test(text)) return [];
+    const to = lines.findIndex((other, k) => k > i && /^[^\s)\]}]/.test(other));
+    const hasComment = lines[i - 1]?.endsWith("*/") ?? false;
+    const from = hasComment ? lines.findLastIndex((other, k) => k < i && other.startsWith("/**")) : i;
+    const declaration = lines.slice(i, to < 0 ? lines.length : to).join("\n");
+    return [[...lines.slice(from, i), declaration.replace(/^export /, "").trimEnd()].join("\n")];
+  });
+  return found.join("\n");
 }
 
 /** The text of the doc comment that ends directly above a line. */

@@ -1,5 +1,6 @@
 /** Where a page shows what a program prints, and what became of it. */
 import { element } from "../../tools/page/dom.ts";
+import { changesOf, COLOUR } from "./changes.ts";
 import type { Failure } from "./runner.ts";
 
 export class Output {
@@ -46,6 +47,25 @@ export class Output {
     this.clear(label);
     this.text.textContent = text;
     this.box.hidden = text === "";
+  }
+
+  /** Shows what was printed as a diff: what of `before` it leaves out, and what is new. */
+  compareWith(before: string, label: string): void {
+    const lines = changesOf(before, this.printed).map(({ sign, text }) =>
+      element("span", { class: COLOUR[sign] }, `${sign} ${text}\n`),
+    );
+    requestAnimationFrame(() => {
+      // After what `print` still has to show.
+      this.text.replaceChildren(...lines);
+      this.label.textContent = label;
+    });
+  }
+
+  /** Puts back what the page showed when it came. */
+  restore(label: string, content: readonly Node[]): void {
+    this.clear(label);
+    this.text.replaceChildren(...content.map((node) => node.cloneNode(true)));
+    this.box.hidden = content.length === 0;
   }
 
   /** Shows an error, with its line in `code` if it has one. */

@@ -111,10 +111,12 @@ function verdict(own: readonly Cell[], seconds: number): [text: string, kind: ""
 
 /** "Break it": its button changes the cells and runs all of them; what is printed stands beside it. */
 function mountBreak(host: HTMLElement): void {
+  const label = part(host, ".output .label").textContent;
+  const kept = [...part(host, ".output pre").childNodes].map((node) => node.cloneNode(true));
   const output = new Output(part(host, ".output"));
   const undo = (): void => {
     for (const { editor } of cells) editor.reset();
-    output.show("Prints then", data.broken);
+    output.restore(label, kept);
     bar.say("");
   };
   const apply = (): void => {
@@ -132,6 +134,7 @@ function mountBreak(host: HTMLElement): void {
     const onEnd = (result: Failure | "stopped" | undefined): void => {
       if (result === "stopped") return bar.end("Stopped.");
       if (result !== undefined) output.fail(result, changed[result.place?.cell ?? 0]);
+      output.compareWith(data.outputs.join(""), `${NOW}, beside what the whole program prints (−)`);
       const error = result === undefined ? "" : `${result.name}: ${result.message}\n`;
       const likeness = compare(output.value + error, data.broken);
       const text = likeness === "other" ? "the output is not the one that CI checked." : CHECKED[likeness];

@@ -198,6 +198,19 @@ describe("exercises", () => {
       solution: "export const solution2 = (x: number): number => 3 * x;",
     });
     expect(two!.check.split("\n")).toHaveLength(2);
+    expect(one!.given).toBe("");
+  });
+
+  it("show the types that the start names, and keep a formula's indentation", () => {
+    const types =
+      "/** One pair. */\nexport interface Pair {\n  readonly a: number;\n}\nexport type Other = Pair[];\n\n";
+    const text = EXERCISES.replace("  x: number,\n", "  x: Pair,\n")
+      .replace("/**\n * Twice", `${types}/**\n * Twice`)
+      .replace(" * Write a function that doubles.", " *     2·x\n *\n * is wanted.");
+    const [one, two] = parseExercises(text, path);
+    expect(one).toMatchObject({ task: "    2·x\n\nis wanted.", firstLine: 17 });
+    expect(one!.given).toBe("/** One pair. */\ninterface Pair {\n  readonly a: number;\n}");
+    expect(two!.given).toBe("");
   });
 
   it("judge an answer that takes the start's place", async () => {
@@ -217,6 +230,7 @@ describe("exercises", () => {
     ["a missing solution", "function solution1", "function answer1", /expected one "export function solution1"/],
     ["a declaration twice", "const SIZE = 3;", "export const wrong1 = 3;", /wrong1", got 2/],
     ["no comment above", "/**\n * Twice", "/**\n * Twice\n */\nconst a = 1;\n/*", /no doc comment/],
+    ["a title that is a sentence", " * Twice", ` * Twice${" the same".repeat(9)}`, /a line of its own, a short title/],
     ["a comment without a task", " * Another task. */", " */", /must be a title and a task/],
   ])("are refused with %s", (_, from, to, message) => {
     const text = EXERCISES.replace(from, to);
