@@ -8,22 +8,24 @@
  * is one number, the reward R(x). We want parameters θ of chapter 4's transformer with a large mean reward E[R]. With
  * P(x), the probability of an episode, and ∇log P = ∇P / P,
  *
- *     ∇E[R] = ∇Σ_x P(x) R(x) = Σ_x R(x) ∇P(x) = Σ_x P(x) R(x) ∇log P(x) = E[R(x) ∇log P(x)]
+ *     ∇E[R] = ∇ Σ_x P(x) R(x) = Σ_x R(x) ∇P(x)
+          = Σ_x P(x) R(x) ∇log P(x) = E[R(x) ∇log P(x)]
  *
  * This is a mean over episodes: we play some to estimate it, and need no derivative of the reward or of the world
  * (REINFORCE, Williams 1992). P(x) is a product: the agent draws its tokens from p_θ, the world from a w without θ:
  *
- *     log P(x) = Σ over the agent's tokens of log p_θ(x_t | x_<t)  +  Σ over the world's tokens of log w(x_t | x_<t)
+ *     log P(x) = Σ over the agent's tokens of log p_θ(x_t | x_<t)
+             + Σ over the world's tokens of log w(x_t | x_<t)
  *
- * The second sum has no θ in it: its gradient is 0. So **only tokens that the agent drew are in the gradient**, and the
- * policy mask lists them. The world's tokens still count as what the agent has read: they are in x_<t.
+ * where x_<t are the tokens before x_t. The second sum has no θ, its gradient is 0. So **only tokens that the agent
+ * (the *policy*) drew are in the gradient**; the *policy mask* lists them. The world's are read: they are in x_<t.
  *
  * ## A world
  *
  * The agent has two guesses at a number from 1 to 3. The world answers `>` (it is greater), `<` or `=`. R is 1 if it
  * was found, else 0. Who guesses blindly finds it in 5 of 9 games; who listens, in 7 of 9; who listens and begins with
  * 2, always. `defineGame` makes an environment of functions over a task, which is fixed for an episode, and a state:
- * the least and the greatest number that are still possible.
+ * the least and the greatest number still possible. It also has players to imitate; `novice` is one who listens.
  */
 import { AdamW, aggregationWeights, byteTokenizer, centred, defineGame, device, forward, fuse } from "../index.ts";
 import { grpo, initParams, modelConfig, mul, outputMatrix, parseCount, pickHidden, playScripted } from "../index.ts";
@@ -56,11 +58,11 @@ const guess = defineGame({
  *
  * A model with random weights hardly ever writes an action that the world understands, and without a reward there is
  * nothing to learn from. So it first imitates novices, who listen but begin with any number: cross-entropy on their
- * actions, a warm start. Then `rollout` plays: the model draws tokens until `<|end|>`, the world gets the text, its
- * answer is appended, and so on. The stream says who wrote a token (its role), in which turn, and with which log p it
- * was drawn. Nobody chose the tags (`scaffold`). But the `<|end|>` of an action is the agent's, which decided to stop.
+ * actions (`trainSft`), a *warm start*. Then `rollout` plays 32 episodes: the model draws tokens until `<|end|>`, the
+ * world gets the text, its answer is appended, and so on. The *stream* of an episode says who wrote a token (its
+ * *role*), in which turn, and with which log p it was drawn. Nobody chose the tags (`scaffold`), but the `<|end|>` of
+ * an action is the agent's, which decided to stop. One episode is printed.
  */
-
 const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS })); // a token is a byte or a tag
 const on = await device("wasm");
 const size = { hiddenSize: 32, layers: 1, heads: 4, maxPositions: 16, initializerRange: 0.2 };
@@ -83,7 +85,8 @@ function play({ params }: Agent, rng: Rng): Promise<Trajectory[]> {
   });
   return rollout({ config, params }, template, requests, { maxTurns: 2, maxActionTokens: 2 });
 }
-const line = (...cells: (string | number)[]): void => console.log(cells.map((x) => `${x}`.padEnd(13)).join(""));
+const row = (cells: readonly unknown[]): string => cells.map((x) => `${x}`.padEnd(13)).join("");
+const line = (...cells: readonly unknown[]): void => console.log(row(cells).trimEnd());
 const batch = await play(await warmStart(), new Rng(2));
 const shown = batch.find(({ reward, stepRewards }) => reward === 1 && stepRewards.length === 2)!;
 line("token", "role", "turn", "policy mask", "log p");
@@ -104,10 +107,9 @@ for (const [t, isAgents] of policyMask(shown).entries()) {
  * - Centred (Dr. GRPO, arXiv 2503.20783): b is the mean of all n. That is RLOO times (n − 1) / n: the same direction.
  * - GRPO (arXiv 2402.03300, section 4.1.2): A = (R − mean) / std. The library divides by std + 1e-4, std with n − 1.
  *
- * Below: 2 successes of 8, by hand and by the library; then what a group weighs, Σ|A|, if k of 8 succeed. Division by
- * std multiplies k = 1 by 2.8 and k = 4 by 1.9: a bias towards tasks that nearly always fail or succeed (Dr. GRPO).
+ * Below: A if 2 of 8 succeed, by hand and by the library; then what a group weighs, Σ|A|, if k of 8 do. All or none: A
+ * is 0, nothing is learnt. Division by std multiplies k = 1 by 2.8, k = 4 by 1.9: a bias to extreme tasks (Dr. GRPO).
  */
-
 const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
 const squares = (x: readonly number[]): number => x.reduce((a, b) => a + b * b, 0);
 const centre = (R: readonly number[]): number[] => R.map((r) => r - mean(R));
@@ -123,7 +125,7 @@ function advantagesOf(name: string, episodes: readonly Trajectory[]): number[] {
   return groups.flatMap((group) => ADVANTAGES[name]!(group.map(({ reward }) => reward)));
 }
 const group = batch.slice(0, 8).map((episode, i) => ({ ...episode, reward: Number(i < 2) }));
-line("", "A if R = 1", "A if R = 0", "library", "", "Σ|A| k = 1", "k = 2", "k = 4", "k = 8");
+line("", "A if R = 1", "A if R = 0", "library: 1", "library: 0", "Σ|A| k = 1", "k = 2", "k = 4", "k = 8");
 for (const estimator of [rloo(), centred(), grpo()]) {
   const A = advantagesOf(estimator.name, group);
   const { perToken } = estimator.estimate(group); // a number for each token of the agent; of an episode all are equal
@@ -136,17 +138,17 @@ for (const estimator of [rloo(), centred(), grpo()]) {
 /**
  * ## The ratio, and its clip
  *
- * An estimate of ∇E[R] needs episodes of the policy that is being changed. To use a batch more than once, PPO
- * (arXiv 1707.06347, eq. 7) weighs a token by the ratio ρ = p now / p when it was drawn. GRPO does the same:
+ * An estimate of ∇E[R] needs episodes of the policy that is being changed. After one update it has changed. To use a
+ * batch in several *passes* (updates), PPO (arXiv 1707.06347, eq. 7) weighs a token by the ratio ρ = p now / p when it
+ * was drawn, and keeps that in bounds: clip(ρ, a, b) is ρ, but at least a and at most b. GRPO does the same:
  *
- *     loss of a token = −min(ρ A, clip(ρ, 1 − εl, 1 + εh) A)          εl = 0.2, εh = 0.28 (DAPO, arXiv 2503.14476)
+ *     loss of a token = −min(ρ A, clip(ρ, 1 − εl, 1 + εh) A)
  *
- * As ∇ρ = ρ ∇log p, the first term pushes by ρ A ∇log p. The clip makes that 0 for a token with A > 0 that has become
- * more than 1.28 times as likely, and for one with A < 0 that has become less than 0.8 times as likely. In the first
- * pass ρ is 1: the clip does nothing, the gradient is that of −A log p, and the loss is a mean of −A: no measure of
- * progress. In later passes some tokens are clipped:
+ * with εl = 0.2 and εh = 0.28 (DAPO, arXiv 2503.14476; GRPO itself has one ε). As ∇ρ = ρ ∇log p, the first term pushes
+ * by ρ A ∇log p. The clip makes that 0 for a token with A > 0 that has become more than 1.28 times as likely, and for
+ * one with A < 0 that has become less than 0.8 times as likely. In the first pass ρ is 1: the clip does nothing, the
+ * gradient is that of −A log p, and the loss is a mean of −A: no measure of progress. Later some tokens are clipped:
  */
-
 const clipped = fuse("clipped", (logProb, old, A) => {
   const ratio = logProb.sub(old).exp();
   return ratio.mul(A).min(ratio.clamp(0.8, 1.28).mul(A)).neg();
@@ -183,13 +185,12 @@ for (const pass of [1, 2, 3, 4]) {
 }
 
 /**
- * ## One number of many tokens
+ * ## From the losses of tokens to one number
  *
  * GRPO's loss is the mean over an episode's tokens, then over episodes: a token of a long episode counts less, so
  * a long failure is blamed less per token than a short one. DAPO takes the mean over all tokens of the batch; Dr. GRPO
- * divides sums by a constant, which weighs tokens alike, too. In an episode of one turn and in one of two:
+ * divides sums by a constant, which weighs tokens alike, too. For a batch of an episode of one turn and one of two:
  */
-
 const two = [batch.find(({ stepRewards }) => stepRewards.length === 1)!, shown].map(policyMask);
 for (const name of ["seq-mean-token-mean", "token-mean"] as const) {
   const [ofShort, ofLong] = aggregationWeights(two, name).map((row) => Math.max(...row).toFixed(3));
@@ -199,10 +200,10 @@ for (const name of ["seq-mean-token-mean", "token-mean"] as const) {
 /**
  * ## Training
  *
- * Agents begin alike, play equally many episodes and use each batch once. First the variance of the gradient, the mean
- * of ‖g − ḡ‖² over 16 batches. Without a baseline it depends on where rewards have their 0: A = R + 1 is the same game.
+ * First the variance of the gradient, the mean of ‖g − ḡ‖² over 16 batches, where ḡ is their mean. Without a baseline
+ * it depends on where rewards have their 0: A = R + 1 is the same game. Then training: agents begin alike, play equally
+ * many episodes and use each batch once. Only A = R + 1 fails: that A = R does not is luck, which a baseline spares.
  */
-
 const fresh = await warmStart();
 const batches = await Promise.all(Array.from({ length: 16 }, (_, k) => play(fresh, new Rng(3).split(k))));
 for (const name of ["A = R", "A = R + 1", "rloo"]) {
@@ -225,9 +226,8 @@ for (const name of ["A = R", "A = R + 1", "centred", "grpo"]) {
 /**
  * ## Break it
  *
- * Add the baseline where it should be subtracted. The mean of the gradient keeps its direction; its variance grows.
- * (Not all mistakes show: with the world's tokens in `masks` all agents end at 92 to 99 %. Look at masks, not at
- * curves.)
+ * Add the baseline where it should be subtracted. The mean of the centred gradient keeps its direction (E[b ∇log P]
+ * is 0, whatever its sign), but its variance grows: the agent ends at 80 % instead of 99 %. `grpo` learns more slowly.
  *
  * ```diff
  * -const centre = (R: readonly number[]): number[] => R.map((r) => r - mean(R));
@@ -236,7 +236,7 @@ for (const name of ["A = R", "A = R + 1", "centred", "grpo"]) {
  *
  * ## Simplifications so far
  *
- * - A tiny world, whose answers decide nothing but the next guess; no KL penalty to the warm start; one micro-batch.
+ * - A tiny world; no penalty for leaving the warm start (GRPO has one, a KL divergence); one forward pass a batch.
  *
  * ## In the library
  *

@@ -8,8 +8,8 @@
  * policy that played, μ, is older than the one that learns, π; a token's **staleness** is the number of updates between
  * them. The policy gradient needs episodes x from π. Those from μ are weighed by the **importance ratio** π(x)/μ(x):
  *
- *     ∇J  =  Σ_x π(x)·A(x)·∇log π(x)  =  Σ_x μ(x)·ρ(x)·A(x)·∇log π(x),     ρ(x) = r_1·r_2· … ·r_L,
- *     r_t = π(x_t | x_1 … x_t−1) / μ(x_t | x_1 … x_t−1),  the ratio of one token
+ *     ∇E[R] = Σ_x π(x)·A(x)·∇log π(x) = Σ_x μ(x)·ρ(x)·A(x)·∇log π(x)
+ *     ρ(x) = r_1·r_2· … ·r_L,  r_t = π(x_t | x_<t) / μ(x_t | x_<t)
  *
  * Right on average, but a product of many factors varies wildly. Corrections give up some rightness for less noise.
  */
@@ -24,8 +24,9 @@ import { installPolicy, policyOf } from "../rl/async/messages.ts";
  *
  * An episode is six words, each one of four; the reward is the share of words that agree with a secret code. There are
  * 4⁶ = 4096 episodes, so every expectation is a sum that we can write out: nothing is sampled, nothing estimated. The
- * policy is a table: a row of four logits z for each place and word before; in it ∂ log p(x) / ∂z_w = [w = x] − p(w).
- * From version 0, where all words are alike, it climbs its exact gradient. π is version 8; μ will be version 8 − k.
+ * policy is a table: a row of four logits z for each place and word before; in it ∂ log p(x) / ∂z_w = [w = x] − p(w),
+ * where [w = x] is 1 if w is x, else 0. From version 0, where all words are alike, each version adds its exact gradient
+ * to the logits of the one before. π is version 8; μ will be version 8 − k.
  */
 const [K, L, SEED] = [4, 6, 2]; // words, places in an episode, and the seed of the training further down
 const CODE = [2, 0, 3, 3, 1, 2];
@@ -137,7 +138,6 @@ for (const k of [0, 2, 8]) {
  * version 24 to 8 significant bits, as bfloat16 has, and to 4, as the 8-bit float e4m3 has. If all tokens of a long
  * episode were like ours, E[ρ²] would be E[r²] to the power of its length: harmless for a token, not for an episode.
  */
-
 const unit = (z: number, bits: number): number => 2 ** (Math.floor(Math.log2(Math.abs(z) || 1)) + 1 - bits);
 console.log("\nbits      E[r²]   E[ρ²] of 100, 1000, 10000 tokens");
 for (const bits of [8, 4]) {
@@ -150,10 +150,11 @@ for (const bits of [8, 4]) {
 /**
  * ## In training: workers, a queue, a bound on age
  *
- * `trainRlAsync` is `trainRl` of chapter 5 with episodes from workers. Step n learns from no token older than version
+ * `trainRlAsync` is `trainRl` of chapter 6 with episodes from workers. Step n learns from no token older than version
  * n − maxStaleness: workers may begin only (n + maxStaleness + 1) · batch groups in all (AReaL, eq. 3). With the
- * schedule `fixed`, version n − maxStaleness plays all of step n, so a run is the same every time. The world: four
- * safes with codes of three letters. First the agent imitates a novice, who draws each letter at random half the time.
+ * schedule `fixed`, version n − maxStaleness plays all of step n, so a run is the same every time. The loss of a token
+ * is −A log p (`reinforce`), so nothing corrects but what a run's name says. The world: four safes with codes of three
+ * letters. First the agent imitates a novice, who draws each letter at random half the time.
  */
 const CODES: Readonly<Record<string, string>> = { w: "cba", x: "add", y: "dba", z: "bcc" };
 const novice = new Rng(SEED).split("slips");
@@ -218,10 +219,10 @@ for (const maxStaleness of [2, 8])
 
 /**
  * ## What ten seeds say
- * One seed says little. Over seeds 0 to 9 the last quarter is on average 77 % synchronously; at staleness 2, in the
- * order above, 35, 58, 44 and 74 %, at staleness 8 it is 19, 61, 41 and 49 % (standard deviation about 20 points). What
- * is uncorrected fails. The clip is best while π is near μ. With four tokens ρ is no wild product, so here min(ρ, 2)
- * beats min(r, 2): the table above says what each costs for one π, not which one wins elsewhere.
+ * One seed says little. Over seeds 0 to 9 (`SEED`) the last quarter is on average 77 % synchronously; at staleness 2,
+ * in the order above, 35, 58, 44 and 74 %, at staleness 8 it is 19, 61, 41 and 49 % (standard deviation about 20 points).
+ * What is uncorrected fails. The clip is best while π is near μ. With four tokens ρ is no wild product: min(ρ, 2) beats
+ * min(r, 2). So the table above says what each costs for one π, and not which one wins elsewhere.
  *
  * ## Break it
  *
@@ -235,8 +236,7 @@ for (const maxStaleness of [2, 8])
  *
  * ## Simplifications so far
  *
- * - All tokens of a step are equally stale; with the schedule `free` an episode may hold several versions.
- * - Both workers take turns on the learner's thread, so no time is gained here.
+ * - All tokens of a step are equally stale (not with the schedule `free`). Workers take turns on the learner's thread.
  *
  * ## In the library
  *

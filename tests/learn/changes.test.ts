@@ -11,7 +11,12 @@ describe("changes of an output", () => {
     const before = lines("1", "2", "3", "4", "5", "6", "7", "8", "9");
     expect(diff(before, before.replace("5", "five"))).toEqual([
       "…2 lines as before",
-      ...[" 3", " 4", "-5", "+five", " 6", " 7"],
+      " 3",
+      " 4",
+      "-5",
+      "+five",
+      " 6",
+      " 7",
       "…2 lines as before",
     ]);
     expect(diff(before, before.replace("8\n9\n", ""))).toEqual(["…5 lines as before", " 6", " 7", "-8", "-9"]);
