@@ -220,7 +220,7 @@ for (const maxStaleness of [2, 8])
 /**
  * ## What ten seeds say
  * One seed says little. Over seeds 0 to 9 (`SEED`) the last quarter is on average 77 % synchronously; at staleness 2,
- * in the order above, 35, 58, 44 and 74 %, at staleness 8 it is 19, 61, 41 and 49 % (standard deviation about 20 points).
+ * in the order above, 35, 58, 44 and 74 %, at staleness 8 19, 61, 41 and 49 % (standard deviation near 20 points).
  * What is uncorrected fails. The clip is best while π is near μ. With four tokens ρ is no wild product: min(ρ, 2) beats
  * min(r, 2). So the table above says what each costs for one π, and not which one wins elsewhere.
  *
