@@ -86,12 +86,15 @@ export interface Game<F extends OptionFields, Family extends FamilyInfo, Task ex
   readonly families: readonly Family[];
   /** The options that it has beside those of all environments. */
   readonly options: F;
-  /** Makes a task; the same stream and options give the same task. */
-  makeTask(rng: Rng, family: Family, options: SettledOptions<F>): Task;
+  /**
+   * Makes a task; the same stream and options give the same task. It may be a promise, as what `play` returns may be:
+   * then a large game can `import()` the code that it needs here, and a page does not load what nobody plays.
+   */
+  makeTask(rng: Rng, family: Family, options: SettledOptions<F>): Task | Promise<Task>;
   /** The state before the first action. */
   start(task: Task): State;
   /** Plays one action. Whatever is wrong with its text is told by the observation: nothing throws. */
-  play(episode: Episode<F, Task, State>, action: string): Move<State>;
+  play(episode: Episode<F, Task, State>, action: string): Move<State> | Promise<Move<State>>;
   /** The expert's next action. */
   expert(episode: Episode<F, Task, State>): string;
   /** The action of the random baseline, as `EnvironmentSpec` has it. */
@@ -131,11 +134,11 @@ export class GameEnvironment<
     this.game = game;
   }
 
-  protected begin(seed: number): string {
+  protected async begin(seed: number): Promise<string> {
     const options = this.#options;
     const rng = new Rng(seed).split(`${this.name}/${options.split}`);
     this.#family = rng.choice(this.#families);
-    const task = this.game.makeTask(rng, this.#family, options);
+    const task = await this.game.makeTask(rng, this.#family, options);
     this.#episode = { options, task, state: this.game.start(task), turns: 0, toolErrors: 0 };
     return task.text;
   }
@@ -152,9 +155,9 @@ export class GameEnvironment<
     return { family: this.#family.name, level: this.#family.level };
   }
 
-  protected act(action: string): StepResult {
+  protected async act(action: string): Promise<StepResult> {
     const before = this.episode;
-    const { observation, state, failed, ending, reward, info, entropy } = this.game.play(before, action);
+    const { observation, state, failed, ending, reward, info, entropy } = await this.game.play(before, action);
     const turns = before.turns + 1;
     const toolErrors = before.toolErrors + (failed ? 1 : 0);
     this.#episode = { ...before, state: state ?? before.state, turns, toolErrors };

@@ -104,6 +104,16 @@ export class FileSystem {
     this.makeDirectory("/dev");
   }
 
+  /** A deep copy, with the same working directory. */
+  copy(): FileSystem {
+    return new FileSystem(this);
+  }
+
+  /** Is the working directory home? */
+  get isAtHome(): boolean {
+    return this.cwd === HOME;
+  }
+
   /**
    * Follows a path from the working directory.
    * @throws Errno if a component on the way is missing or no directory; the last one may be missing

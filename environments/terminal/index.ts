@@ -1,8 +1,8 @@
 /**
  * `terminal`: a Unix-like shell in memory, over generated file trees. The agent types lines of shell and sees what a
  * terminal shows; it ends the episode with `answer TEXT` or `done`. Read it in this order: ../words.ts, world.ts (what
- * is generated), tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is typed), this file
- * (the episode).
+ * is generated), families.ts, tasks-*.ts and tasks.ts (what is asked), parser.ts, shell.ts, commands*.ts (what is
+ * typed), this file (the episode). The tasks and the shell are loaded when an episode first needs them.
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -105,11 +105,10 @@ import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame, type Episode, type Game, type Move } from "../game.ts";
 import { number } from "../../engine/optionTable.ts";
 import type { OptionsWith } from "../options.ts";
-import type { Family } from "./family.ts";
-import { FileSystem, HOME } from "./filesystem.ts";
+import { FAMILIES, type Family } from "./families.ts";
+import type { FileSystem } from "./filesystem.ts";
 import { randomAction } from "./random.ts";
-import { runLine } from "./shell.ts";
-import { FAMILIES, makeTask, type TerminalTask } from "./tasks.ts";
+import type { TerminalTask } from "./tasks.ts";
 
 const TERMINAL = {
   size: number(1, "number and depth of directories, number of files, length of contents", {
@@ -143,10 +142,12 @@ type TerminalEpisode = Episode<typeof TERMINAL, TerminalTask, TerminalState>;
  * Every action is a line of shell; every observation is what a terminal would show for it. `answer TEXT` or `done` ends
  * the episode.
  */
-function play({ task, state, options, turns, toolErrors }: TerminalEpisode, action: string): Move<TerminalState> {
+async function play(episode: TerminalEpisode, action: string): Promise<Move<TerminalState>> {
+  const { runLine } = await import("./shell.ts");
+  const { task, state, options, turns, toolErrors } = episode;
   const { maxOutput, formatWeight } = options;
-  const isPlanned = action.trim() === task.plan[state.planned] && state.fs.cwd === HOME;
-  const fs = new FileSystem(state.fs);
+  const isPlanned = action.trim() === task.plan[state.planned] && state.fs.isAtHome;
+  const fs = state.fs.copy();
   const { output, code, ending } = runLine(action, fs);
   const failed = code !== 0;
   const move: Move<TerminalState> = {
@@ -185,12 +186,12 @@ export const game: Game<typeof TERMINAL, Family, TerminalTask, TerminalState> = 
   source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
   families: FAMILIES,
   options: TERMINAL,
-  makeTask,
+  makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
   start: ({ fs }) => ({ fs, planned: 0 }),
   play,
   // It goes back home if the agent has wandered off, and else runs the first command of the plan that has not been run.
   // It cannot repair a tree that has been damaged.
-  expert: ({ task: { plan }, state: { fs, planned } }) => (fs.cwd === HOME ? (plan[planned] ?? "done") : "cd"),
+  expert: ({ task: { plan }, state: { fs, planned } }) => (fs.isAtHome ? (plan[planned] ?? "done") : "cd"),
   random: randomAction,
 };
 

@@ -1,6 +1,6 @@
 /** Task families that end with `done`: the tree has to be the initial one with the change made, and nothing else. */
 import { joinLines } from "./process.ts";
-import type { Family, Tree } from "./family.ts";
+import type { Drafts, Tree } from "./families.ts";
 import type { World } from "./world.ts";
 
 /** Adds a file with unimportant text; returns its path relative to home and its name. */
@@ -16,47 +16,29 @@ function rename(tree: Tree, from: string, to: string): void {
   tree.delete(from);
 }
 
-const make: Family = {
-  name: "make",
-  level: 2,
-  description: "make a directory inside another",
-  draft: (world) => {
+export const CHANGES = {
+  make(world) {
     const path = `${world.directory()}/${world.word()}`;
     const texts = [`Make the directory ${path}`, `Create a directory ${path}`];
     return { texts, plan: [`mkdir ${path}`], change: (tree) => tree.set(path, null) };
   },
-};
 
-const write: Family = {
-  name: "write",
-  level: 2,
-  description: "write a new file with a given text",
-  draft: (world) => {
+  write(world) {
     const path = world.somewhere() + world.fileName();
     const word = world.word();
     const texts = [`Write ${word} to ${path}`, `Make a file ${path} that says ${word}`];
     return { texts, plan: [`echo ${word} > ${path}`], change: (tree) => tree.set(path, joinLines([word])) };
   },
-};
 
-const move: Family = {
-  name: "move",
-  level: 3,
-  description: "move a file to another directory",
-  draft: (world) => {
+  move(world) {
     const target = world.directory();
     const place = world.rng.choice(["", `${world.directory(target)}/`]);
     const { path, name } = addThing(world, place);
     const texts = [`Move ${path} to ${target}`, `Put ${path} into ${target}`];
     return { texts, plan: [`mv ${path} ${target}`], change: (tree) => rename(tree, path, `${target}/${name}`) };
   },
-};
 
-const copy: Family = {
-  name: "copy",
-  level: 3,
-  description: "copy a file to another directory",
-  draft: (world) => {
+  copy(world) {
     const target = world.directory();
     const place = world.rng.choice(["", `${world.directory(target)}/`]);
     const { path, name } = addThing(world, place);
@@ -67,13 +49,8 @@ const copy: Family = {
       change: (tree) => tree.set(`${target}/${name}`, tree.get(path)!),
     };
   },
-};
 
-const clean: Family = {
-  name: "clean",
-  level: 3,
-  description: "delete the .tmp files of a directory, and no others",
-  draft: (world) => {
+  clean(world) {
     const directory = world.directory();
     const doomed = Array.from({ length: 2 + world.rng.int(2) }, () => `${directory}/${world.fileName("tmp")}`);
     for (const path of doomed) world.addFile(path, [world.filler()]);
@@ -88,13 +65,8 @@ const clean: Family = {
       },
     };
   },
-};
 
-const relocate: Family = {
-  name: "relocate",
-  level: 4,
-  description: "find the file that says a word, then move it",
-  draft: (world) => {
+  relocate(world) {
     const target = world.directory();
     const directory = world.directory(target);
     const name = world.fileName();
@@ -110,6 +82,4 @@ const relocate: Family = {
       change: (tree) => rename(tree, `${directory}/${name}`, `${target}/${name}`),
     };
   },
-};
-
-export const CHANGES: readonly Family[] = [make, write, move, copy, clean, relocate];
+} satisfies Drafts;

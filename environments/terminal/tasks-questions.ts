@@ -1,5 +1,5 @@
 /** Task families that end with an answer. The answer never stands in the task's text. */
-import type { Family } from "./family.ts";
+import type { Drafts } from "./families.ts";
 import type { World } from "./world.ts";
 
 /** Distinct numbers from 1 to 99. */
@@ -14,36 +14,23 @@ function addNote(world: World): { directory: string; name: string; word: string 
   return note;
 }
 
-const read: Family = {
-  name: "read",
-  level: 1,
-  description: "read a file whose path is given",
-  draft: (world) => {
+export const QUESTIONS = {
+  read(world) {
     const path = world.somewhere() + world.fileName();
     const word = world.word();
     world.addFile(path, [word]);
     return { texts: [`What does ${path} say?`, `Read ${path} and answer`], plan: [`cat ${path}`], answer: word };
   },
-};
 
-const list: Family = {
-  name: "list",
-  level: 1,
-  description: "name the only file in a directory",
-  draft: (world) => {
+  list(world) {
     const name = world.fileName();
     const directory = world.leaf;
     world.addFile(`${directory}/${name}`, [world.filler()]);
     const texts = [`Which file is in ${directory}?`, `Name the file in ${directory}`];
     return { texts, plan: [`ls ${directory}`], answer: name, keepClear: directory };
   },
-};
 
-const lines: Family = {
-  name: "lines",
-  level: 1,
-  description: "count the lines of a file",
-  draft: (world) => {
+  lines(world) {
     const path = world.somewhere() + world.fileName();
     const count = 3 + world.rng.int(12 * world.size);
     world.addFile(
@@ -53,24 +40,14 @@ const lines: Family = {
     const texts = [`How many lines has ${path}?`, `Count the lines of ${path}`];
     return { texts, plan: [`wc -l ${path}`], answer: String(count) };
   },
-};
 
-const find: Family = {
-  name: "find",
-  level: 2,
-  description: "find the directory in which a file lies",
-  draft: (world) => {
+  find(world) {
     const { directory, name } = addNote(world);
     const texts = [`Which directory holds ${name}?`, `Where is ${name}?`];
     return { texts, plan: [`find . -name ${name}`], answer: directory };
   },
-};
 
-const config: Family = {
-  name: "config",
-  level: 2,
-  description: "look up a key in a configuration file",
-  draft: (world) => {
+  config(world) {
     const path = world.somewhere() + world.fileName("cfg");
     const keys = Array.from({ length: 2 + world.size }, () => world.word());
     const values = numbers(world, keys.length);
@@ -82,37 +59,22 @@ const config: Family = {
     const texts = [`What is ${keys[at]} in ${path}?`, `Look up ${keys[at]} in ${path}`];
     return { texts, plan: [`grep ${keys[at]} ${path}`], answer: String(values[at]) };
   },
-};
 
-const largest: Family = {
-  name: "largest",
-  level: 3,
-  description: "find the largest number in a file",
-  draft: (world) => {
+  largest(world) {
     const path = world.somewhere() + world.fileName("log");
     const values = numbers(world, 3 + world.rng.int(4 * world.size));
     world.addFile(path, values.map(String));
     const texts = [`What is the largest number in ${path}?`, `Find the largest number of ${path}`];
     return { texts, plan: [`sort -n ${path} | tail -n 1`], answer: String(Math.max(...values)) };
   },
-};
 
-const seek: Family = {
-  name: "seek",
-  level: 4,
-  description: "find a file somewhere, then read it",
-  draft: (world) => {
+  seek(world) {
     const { directory, name, word } = addNote(world);
     const texts = [`Find ${name} and say what it says`, `Look for ${name} and read it`];
     return { texts, plan: [`find . -name ${name}`, `cat ./${directory}/${name}`], answer: word };
   },
-};
 
-const count: Family = {
-  name: "count",
-  level: 4,
-  description: "count the lines with a word over all files of a directory",
-  draft: (world) => {
+  count(world) {
     const word = world.word();
     const directory = world.leaf;
     const hits = 2 + world.rng.int(8);
@@ -128,19 +90,12 @@ const count: Family = {
     const plan = [`cat ${directory}/* | grep -c ${word}`];
     return { texts, plan, answer: String(hits), keepClear: directory };
   },
-};
 
-const follow: Family = {
-  name: "follow",
-  level: 4,
-  description: "read a file that names another file, then read that",
-  draft: (world) => {
+  follow(world) {
     const { directory, name, word } = addNote(world);
     const pointer = world.fileName();
     world.addFile(pointer, [`${directory}/${name}`]);
     const texts = [`What does the file named in ${pointer} say?`, `Follow ${pointer} and read that file`];
     return { texts, plan: [`cat ${pointer}`, `cat ${directory}/${name}`], answer: word };
   },
-};
-
-export const QUESTIONS: readonly Family[] = [read, list, lines, find, config, largest, seek, count, follow];
+} satisfies Drafts;

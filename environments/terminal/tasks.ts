@@ -6,7 +6,7 @@
 import type { Rng } from "../../engine/index.ts";
 import type { GameTask, SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
-import type { Family, Tree } from "./family.ts";
+import type { Drafts, Family, Tree } from "./families.ts";
 import { HOME, type FileSystem } from "./filesystem.ts";
 import type { Ending } from "./process.ts";
 import { QUESTIONS } from "./tasks-questions.ts";
@@ -22,13 +22,12 @@ export interface TerminalTask extends GameTask {
   readonly verify: (ending: Ending, fs: FileSystem) => boolean;
 }
 
-/** All families, easiest first. */
-export const FAMILIES: readonly Family[] = [...QUESTIONS, ...CHANGES].sort((a, b) => a.level - b.level);
+const DRAFTS: Drafts<Family["name"]> = { ...QUESTIONS, ...CHANGES };
 
 /** Makes a task; the same stream and options give the same task. */
-export function makeTask(rng: Rng, family: Family, { split, size }: SettledOptions<typeof SIZED>): TerminalTask {
+export function makeTask(rng: Rng, { name }: Family, { split, size }: SettledOptions<typeof SIZED>): TerminalTask {
   const world = new World(rng, split, size);
-  const draft = family.draft(world);
+  const draft = DRAFTS[name](world);
   world.addClutter(draft.keepClear);
   const { fs } = world;
   const text = rng.choice(draft.texts);

@@ -8,7 +8,8 @@ import { Rng } from "../../engine/random.ts";
 import type { Environment, StepResult } from "../../environments/environment.ts";
 import { render, terminal, type TerminalOptions } from "../../environments/terminal/index.ts";
 import { runLine } from "../../environments/terminal/shell.ts";
-import { FAMILIES, normalizeAnswer } from "../../environments/terminal/tasks.ts";
+import { FAMILIES } from "../../environments/terminal/families.ts";
+import { normalizeAnswer } from "../../environments/terminal/tasks.ts";
 import { isHeldOut } from "../../environments/words.ts";
 import { makeTask, type Task } from "./opened.ts";
 
