@@ -14,7 +14,7 @@ import {
   type TransformerParams,
   type ValueHead,
 } from "../nn/index.ts";
-import { trainRlAsync } from "../rl/async/train.ts";
+import type { AsyncRlOptions } from "../rl/async/train.ts";
 import type { RolloutWorkers } from "../rl/async/workers.ts";
 import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../environments/index.ts";
 import { echo } from "../rl/methods/world/echo.ts";
@@ -212,7 +212,7 @@ export class Experiment {
     const { async } = this.preset;
     if (!async) return trainRl(run);
     const startWorkers = this.#startWorkers ?? fail("this run has workers, and nothing here starts any");
-    return trainRlAsync({ ...run, ...async, workers: startWorkers(async.workers) });
+    return playingAhead({ ...run, ...async, workers: startWorkers(async.workers) });
   }
 
   /** The data options, with the rewards. */
@@ -312,6 +312,12 @@ interface EvaluateOptions {
   readonly tries?: number;
   /** Who plays; default the model. */
   readonly player?: "model" | "random";
+}
+
+/** Training with workers, whose code is loaded now: most runs have none. */
+async function* playingAhead(options: AsyncRlOptions): AsyncGenerator<StepReport, void, void> {
+  const { trainRlAsync } = await import("../rl/async/train.ts");
+  yield* trainRlAsync(options);
 }
 
 /** The list, repeated. */

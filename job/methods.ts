@@ -6,7 +6,6 @@ import { WorldgradError } from "../engine/index.ts";
 import { type AdvantageEstimator, ADVANTAGES } from "../rl/methods/advantages/index.ts";
 import { type Aggregation, aggregationByName } from "../rl/methods/aggregation.ts";
 import type { ImportanceCorrectionOptions, RejectionOptions } from "../rl/methods/importanceCorrection.ts";
-import { type GrpoConfigLike, type GrpoTraining, methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { PREFERENCE } from "../rl/methods/losses/preference.ts";
 import { SUPERVISED } from "../rl/methods/losses/supervised.ts";
 import { type MethodChoice, METHODS, objectiveOf, splitNames } from "../rl/methods/presets.ts";
@@ -58,10 +57,6 @@ export interface MethodSettings extends Pick<
 
 /** The modes of `--importance-correction`. */
 const IMPORTANCE_CORRECTIONS = { tis: "truncate", icepop: "mask" } as const;
-
-/** The method and the numbers of TRL's configuration. @throws UsageError with one line */
-export const fromGrpoConfig = (config: GrpoConfigLike): { choice: MethodChoice; training: GrpoTraining } =>
-  usage(() => methodFromGrpoConfig(config));
 
 /**
  * The method that the flags describe.

@@ -15,14 +15,14 @@ import {
   tasksOf,
 } from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
-import { DEFAULT_METHOD, fromGrpoConfig, methodSettings, objectiveFor, usage } from "./methods.ts";
+import { DEFAULT_METHOD, methodSettings, objectiveFor, usage } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 import type { ModelSize, StartOptions } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
 import { checkRewards } from "./rewards.ts";
 import { parseSettings } from "./settings.ts";
-import { checkCount } from "../rl/async/workers.ts";
+import { checkCount } from "../rl/async/count.ts";
 
 /**
  * The models by size. Initial weights are about 1/√hiddenSize, because with the usual 0.02 models this narrow hardly
@@ -95,7 +95,7 @@ export function presetFor(options: StartOptions): Preset {
   const set = parseSettings(options.set ?? []);
   const own = environmentSettings(env, set["sft"]?.["thoughts"] === true);
   const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
-  const trl = options.grpoConfig === undefined ? undefined : fromGrpoConfig(options.grpoConfig);
+  const trl = options.grpoConfig;
   const loop = loopSettings(set, trl?.training);
   const temperature = temperatureOf(options, set);
   if (temperature !== undefined && loop.rollout.temperature !== undefined) {

@@ -1,5 +1,5 @@
 /** The flags of `npm start` as values: what a command line or a page's address says. A mistake is one line. */
-import type { GrpoConfigLike } from "../rl/interop/grpoConfig.ts";
+import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { folderName, numberFrom, oneOf, wholeNumber } from "./usage.ts";
 
 export const MODEL_SIZES = ["tiny", "small", "base"] as const;
@@ -17,7 +17,7 @@ export interface MethodFlags {
   readonly klTarget?: number | undefined;
   readonly importanceCorrection?: string | undefined;
   /** The fields of TRL's GRPOConfig, as its file has them. */
-  readonly grpoConfig?: GrpoConfigLike | undefined;
+  readonly grpoConfig?: ReturnType<typeof methodFromGrpoConfig> | undefined;
   /** Texts `PART.OPTION=VALUE` (settings.ts). */
   readonly set?: readonly string[] | undefined;
 }

@@ -1,6 +1,7 @@
 /** The command line of `npm start`: its help, and how its flags are read. */
 import { readFileSync } from "node:fs";
-import type { GrpoConfigLike } from "../rl/interop/grpoConfig.ts";
+import { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
+import { usage } from "../job/methods.ts";
 import { isRecord } from "../job/records.ts";
 import { type Said, START_FLAGS, type StartOptions, startOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
@@ -79,14 +80,14 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
   return startOptions(withFiles(values));
 }
 
-/** The flags with the content of a file in the place of its path. @throws UsageError if it cannot be read */
+/** The flags with what a file says in the place of its path. @throws UsageError if it cannot be read */
 export function withFiles(said: Said): Said {
   const path = said["grpo-config"] as string | undefined;
   return path === undefined ? said : { ...said, "grpo-config": readGrpoConfig(path) };
 }
 
-/** Reads TRL's configuration from a file. @throws UsageError with one line */
-function readGrpoConfig(path: string): GrpoConfigLike {
+/** The method and the numbers of TRL's configuration in a file. @throws UsageError with one line */
+function readGrpoConfig(path: string): ReturnType<typeof methodFromGrpoConfig> {
   let config: unknown;
   try {
     config = JSON.parse(readFileSync(path, "utf8"));
@@ -94,5 +95,5 @@ function readGrpoConfig(path: string): GrpoConfigLike {
     throw new UsageError(`--grpo-config: ${path}: ${error instanceof Error ? error.message : String(error)}`);
   }
   if (!isRecord(config)) throw new UsageError(`--grpo-config: ${path}: expected an object of GRPOConfig's fields`);
-  return config;
+  return usage(() => methodFromGrpoConfig(config));
 }

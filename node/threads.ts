@@ -9,10 +9,10 @@ import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../engine/errors.ts";
 import { ENVIRONMENTS } from "../environments/index.ts";
+import { checkCount } from "../rl/async/count.ts";
 import type { FromWorker } from "../rl/async/messages.ts";
 import { type ServeOptions, serveRollouts } from "../rl/async/serve.ts";
 import {
-  checkCount,
   type MessageTarget,
   type RolloutWorkers,
   setupToWire,

@@ -3,10 +3,10 @@
  * else is the same), in Web Workers (`messageWorkers`), or in threads of Node (`threadWorkers` in `worldgrad/node`).
  */
 import type { Device } from "../../engine/index.ts";
-import { check } from "../../engine/errors.ts";
 import type { ModelConfig } from "../../nn/index.ts";
 import type { RolloutOptions } from "../play/rollout.ts";
 import type { Template, TemplateOptions } from "../episode/template.ts";
+import { checkCount } from "./count.ts";
 import { type FromWorker, type Policy, type ToWorker, toWire } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
 
@@ -158,9 +158,4 @@ export function messageWorkers(count: number, make: (index: number) => WebWorker
       };
     },
   };
-}
-
-/** Throws unless `count` is a possible number of workers. */
-export function checkCount(where: string, count: number): void {
-  check(Number.isInteger(count) && count >= 1 && count <= 64, () => `${where}: expected 1 to 64 workers, got ${count}`);
 }
