@@ -4,7 +4,7 @@ import { formatAs } from "../tools/figures/format.ts";
 import { element } from "../tools/page/dom.ts";
 import { WayColumn } from "../tools/compare/ways.ts";
 import { AgentProxy } from "./agentProxy.ts";
-import { LiveChart, type ChartChoice } from "./curves.ts";
+import type { ChartChoice, LiveChart } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
 import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog, FromAgent } from "./messages.ts";
@@ -67,7 +67,9 @@ export class LiveRun implements Player {
   readonly experiment: PageExperiment;
   readonly #say: (text: string) => void;
   readonly #agents: readonly AgentProxy[];
-  readonly #charts: readonly LiveChart[];
+  readonly #chartsAt: HTMLElement;
+  /** Made when an agent has begun to work: no agent waits for the code that draws. */
+  #charts: Promise<readonly LiveChart[]> | undefined;
   readonly #columns: readonly WayColumn[];
   readonly #tokens: TokenSection;
   readonly #playback = new Playback(this);
@@ -82,6 +84,8 @@ export class LiveRun implements Player {
   /** What this browser lacks. */
   #missing = "";
   #pause = 0;
+  /** Whether it has left the page. */
+  #isOff = false;
   /** Whether a run with pauses goes on when the agents rest, and the pause that is under way. */
   #isStepping = false;
   #timer = 0;
@@ -95,10 +99,10 @@ export class LiveRun implements Player {
     this.#say = say;
     const names = experiment.agents.map(({ arm }) => arm.label);
     this.#agents = experiment.agents.map((own) => new AgentProxy(own, (message) => this.#hear(message)));
-    this.#charts = CHARTS.map((chart) => new LiveChart(chart, names));
     this.#columns = names.map(() => new WayColumn());
     this.#tokens = new TokenSection(tokens, this.#agents);
-    charts.replaceChildren(...this.#charts.map(({ card }) => card));
+    this.#chartsAt = charts;
+    charts.replaceChildren();
     ways.replaceChildren(element("div", { class: "ways" }, ...this.#columns.map(({ view }) => view)));
     controls.replaceChildren(...this.#playback.views);
   }
@@ -117,6 +121,7 @@ export class LiveRun implements Player {
 
   /** Ends the agents' workers. */
   dispose(): void {
+    this.#isOff = true;
     clearTimeout(this.#timer);
     for (const agent of this.#agents) agent.dispose();
   }
@@ -191,12 +196,27 @@ export class LiveRun implements Player {
     if (message.kind === "rests") this.#goOn();
     if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();
     this.#showState();
-    if (message.kind === "step" || message.kind === "evaluation" || message.kind === "rests")
-      this.#agents.forEach(({ metrics, warmSteps }, i) => {
-        for (const chart of this.#charts) chart.show(i, metrics, warmSteps);
-      });
+    const isMeasured = message.kind === "step" || message.kind === "evaluation" || message.kind === "rests";
+    if (isMeasured || this.#charts === undefined) void this.#showCurves();
     if (message.kind === "step" || message.kind === "rests") this.#tokens.changed();
     if (message.kind === "transcript" || message.kind === "rests") this.#showWays();
+  }
+
+  async #showCurves(): Promise<void> {
+    this.#charts ??= this.#makeCharts();
+    const charts = await this.#charts;
+    this.#agents.forEach(({ metrics, warmSteps }, i) => {
+      for (const chart of charts) chart.show(i, metrics, warmSteps);
+    });
+  }
+
+  async #makeCharts(): Promise<readonly LiveChart[]> {
+    const { LiveChart } = await import("./curves.ts");
+    const names = this.#agents.map(({ label }) => label);
+    const charts = CHARTS.map((chart) => new LiveChart(chart, names));
+    // Another experiment may have come to the page meanwhile.
+    if (!this.#isOff) this.#chartsAt.replaceChildren(...charts.map(({ card }) => card));
+    return charts;
   }
 
   /** The newest task that all agents have tried after as many steps. */
