@@ -58,7 +58,7 @@ export interface PreferencePair {
   readonly rejected: Trajectory;
 }
 
-const PREFERENCE_ROWS = options("preferenceRows", {
+export const PREFERENCE_ROWS = options("preferenceRows", {
   /**
    * A mean over the tokens and over the pairs. A preference loss also falls when both answers become improbable, as
    * long as the rejected one does so more; this weight holds the chosen answer up (RPO, Pang et al. 2024, arXiv

@@ -2,11 +2,12 @@
  * Puts all mutants of a module into one text: each expression that can be replaced becomes a choice by the number of
  * the mutant that is on (switch.ts). So one process runs a test once for each mutant, and nothing is compiled twice.
  *
- * It also changes two other things. A formula given to `fuse` is traced once, when its module is loaded; here it is
- * traced again for a mutant inside it. And every loop counts its turns, so that an endless one is noticed.
+ * It also changes three other things. A formula given to `fuse` is traced once, when its module is loaded; here it is
+ * traced again for a mutant inside it. A table of options is made once, when its module is loaded; here it is made again
+ * for a mutant inside it. And every loop counts its turns, so that an endless one is noticed.
  */
 import type { Mutant } from "./mutants.ts";
-import { childrenOf, type Node, parse } from "./syntax.ts";
+import { bare, childrenOf, type Node, parse } from "./syntax.ts";
 
 interface Site {
   readonly start: number;
@@ -27,7 +28,10 @@ export function instrument(text: string, mutants: readonly (readonly [id: number
     return { start, end, wrap: (inner) => `(${choices}(${inner}))` };
   });
   // Outer ones come before inner ones, and of equal ranges the wrapper first.
-  const all = [...wrappersOf(parse(text)), ...sites].toSorted((a, b) => a.start - b.start || b.end - a.end);
+  const tree = parse(text);
+  const all = [...loadedObjects(tree), ...wrappersOf(tree), ...sites].toSorted(
+    (a, b) => a.start - b.start || b.end - a.end,
+  );
   let next = 0;
   const render = (from: number, to: number): string => {
     let result = "";
@@ -53,3 +57,14 @@ function wrappersOf(node: Node): Site[] {
   }
   return [...own, ...childrenOf(node).flatMap(wrappersOf)];
 }
+
+/** The tables of options, and the objects of which they are made, that a module has as constants. */
+function loadedObjects(program: Node): Site[] {
+  return (program.body as readonly Node[])
+    .flatMap((statement) => (statement.declaration ?? statement).declarations ?? [])
+    .flatMap(({ init }) => (init && isLoadedObject(bare(init)) ? [init] : []))
+    .map(({ start, end }) => ({ start, end, wrap: (inner) => `mutation.loaded(() => (${inner}))` }));
+}
+
+const isLoadedObject = ({ type, callee }: Node): boolean =>
+  type === "ObjectExpression" || (type === "CallExpression" && callee!.name === "options");

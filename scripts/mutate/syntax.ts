@@ -25,6 +25,9 @@ export interface Node {
   readonly name?: string;
   readonly value?: unknown;
   readonly key?: Node;
+  readonly declaration?: Node | null;
+  readonly declarations?: readonly Node[];
+  readonly init?: Node | null;
 }
 
 export const parse = (text: string): Node => parseAst(text, { lang: "ts" }) as unknown as Node;

@@ -36,6 +36,7 @@ const TARGETS = [
 
 /** Fast tests run first, as a mutant is done with the first test that fails; the others of tests/rl follow. */
 const FIRST = [
+  "optionTables",
   "goldenHost",
   "goldenTrl",
   "lossVectors",

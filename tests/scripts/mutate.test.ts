@@ -117,6 +117,35 @@ describe("the program with all edits", () => {
     expect((fused as unknown as { op: string }).op).toBe("of the formula");
   });
 
+  it("makes a table of options anew for an edit inside it, also where another table has taken it over", async () => {
+    const text =
+      "const options = (name, fields) => ({ fields, read: () => fields.rate.value });" +
+      "const SHARED = { rate: { value: 0.5 } };" +
+      'export const TABLE = options("a", { ...SHARED, count: { value: 3 } });' +
+      "export const run = () => [TABLE.read(), { ...TABLE.fields }.count.value];";
+    const { plain, mutated, byHand } = await outcomes(text);
+    expect(plain).toEqual([0.5, 3]);
+    expect(mutated).toEqual(byHand);
+    expect(mutated).toEqual([
+      [1, 3],
+      [0.5, 4],
+    ]);
+  });
+
+  it("says that a table was come by when somebody looks at it, and not when it is made", () => {
+    const mutation = new Mutation();
+    const table = mutation.loaded(() => ({ limit: mutation.is(5) ? 2 : 1 }));
+    mutation.on();
+    expect([...mutation.asked]).toEqual([]);
+    expect([table.limit, [...mutation.asked]]).toEqual([1, [5]]);
+    // A module that is loaded while an edit is on has its own values all the same.
+    mutation.on(6);
+    const late = mutation.loaded(() => ({ limit: mutation.is(6) ? 2 : 1 }));
+    expect(late.limit).toBe(2);
+    mutation.on();
+    expect([late.limit, "limit" in late, { ...late }]).toEqual([1, true, { limit: 1 }]);
+  });
+
   it("ends a loop that an edit has made endless, and lets every other loop run", () => {
     const mutation = new Mutation();
     const count = (n: number): void => {
