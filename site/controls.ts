@@ -34,7 +34,7 @@ class Entry {
     this.#wrong = element("p", { id: wrongId, class: "wrong", role: "alert" });
     this.view = element(
       "div",
-      { class: "entry" },
+      { class: "setting" },
       element("label", { for: id }, label),
       this.input,
       ...(open ? [element("datalist", { id: list }, ...choices)] : []),
@@ -164,7 +164,7 @@ export class Controls {
       "form",
       { class: "experiment", novalidate: true },
       element("fieldset", { class: "entries" }, element("legend", {}, "Both agents"), ...this.#shared.views),
-      ...this.#agents.map(({ view }) => view),
+      element("div", { class: "agents" }, ...this.#agents.map(({ view }) => view)),
       element("div", { class: "controls" }, element("button", { type: "submit", class: "main" }, "Apply")),
       this.#wrong,
     );

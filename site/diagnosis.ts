@@ -17,9 +17,13 @@ export class Diagnoses {
     this.view = element("div", { class: "diagnoses" }, ...this.#columns);
   }
 
-  /** Looks at an agent's run anew. @returns the failure modes that it has, those first that should be repaired first */
-  show(agent: number, run: RunLog): readonly FailureMode[] {
-    const diagnosis = diagnose(run);
+  /**
+   * Looks at an agent's run anew.
+   * @param warmSteps steps before RL, which the page does not count
+   * @returns the failure modes that it has, those first that should be repaired first
+   */
+  show(agent: number, run: RunLog, warmSteps: number): readonly FailureMode[] {
+    const diagnosis = diagnose(countedAsOnPage(run, warmSteps));
     const column = this.#columns[agent]!;
     const closed = [...column.querySelectorAll("details:not([open])")].map((own) => own.getAttribute("data-mode"));
     column.replaceChildren(element("h3", {}, this.#labels[agent]!), ...partsOf(diagnosis));
@@ -29,11 +33,20 @@ export class Diagnoses {
   }
 }
 
+/** The same with steps as the page counts them: those of RL, the first being 1. */
+function countedAsOnPage({ config, metrics, transcripts }: RunLog, warmSteps: number): RunLog {
+  const counted = <T extends { readonly phase: string; readonly step: number }>(line: T): T => ({
+    ...line,
+    step: line.step - warmSteps + (line.phase === "rl" ? 1 : 0),
+  });
+  return { config, metrics: metrics.map(counted), transcripts: transcripts.map(counted) };
+}
+
 function partsOf({ findings, looked, notChecked }: Diagnosis): HTMLElement[] {
   const problems = findings.filter(({ kind }) => kind === "problem");
   const all = looked.length + notChecked.length;
   const first = problems[0];
-  const waits = notChecked.length === 0 ? "" : ` ${notChecked.length} of ${all} checks wait for more steps.`;
+  const waits = notChecked.length === 0 ? "" : ` ${notChecked.length} of ${all} checks need more steps.`;
   if (first === undefined) return [element("p", { class: "good" }, `Nothing found.${waits}`)];
   return [
     ...problems.map(({ mode, title, evidence, change }) =>

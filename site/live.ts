@@ -255,8 +255,10 @@ export class LiveRun implements Player {
       this.#diagnoses = new Diagnoses(this.#agents.map(({ label }) => label));
       this.#doctor.replaceChildren(this.#diagnoses.view);
     }
-    for (const [i, { metrics, transcripts }] of logs.entries())
-      this.#diagnoses.show(i, { config: this.#agents[i]!.config, metrics, transcripts });
+    for (const [i, { metrics, transcripts }] of logs.entries()) {
+      const { config, warmSteps } = this.#agents[i]!;
+      this.#diagnoses.show(i, { config, metrics, transcripts }, warmSteps);
+    }
   }
 
   /** What has been trained until now, for reports. */

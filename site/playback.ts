@@ -40,7 +40,8 @@ export class Playback {
 
   constructor(player: Player) {
     const speed = select("speed", SPEEDS, (value) => player.pauseBetweenSteps(Number(value)));
-    const place = element("label", { class: "field" }, element("span", {}, "RL step"), this.#place, this.#shown);
+    const name = element("span", {}, "RL step ", this.#shown);
+    const place = element("label", { class: "field" }, name, this.#place);
     this.views = [this.#play, this.#one, this.#reset, speed.field, place];
     this.#play.addEventListener("click", () => player.toggle());
     this.#one.addEventListener("click", () => player.oneStep());

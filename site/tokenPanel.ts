@@ -94,7 +94,8 @@ export function logitsView(place: PlaceView, terms: readonly TokenTerm[]): HTMLE
       element("td", {}, formatSigned(gradient)),
     );
   };
-  const head = ["token", "p", "", "logit z", "∂L/∂z", ""].map((text) => element("th", { scope: "col" }, text));
+  const heading = (text: string, colspan = 1): HTMLElement => element("th", { scope: "col", colspan }, text);
+  const head = [heading("token"), heading("p", 2), heading("logit z"), heading("∂L/∂z", 2)];
   const table = element(
     "table",
     { class: "logits" },

@@ -4,7 +4,7 @@
  * the page change these words; experiment.ts makes the settings of the agents of them.
  */
 import { nearest } from "../engine/options.ts";
-import { AGENT_FLAGS, parseArms, settingsIn } from "../job/arms.ts";
+import { AGENT_FLAGS, type Arm, parseArms, settingsIn } from "../job/arms.ts";
 import { environmentSettings } from "../job/environments.ts";
 import { type Said, START_FLAGS } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
@@ -52,7 +52,7 @@ export function wordsOf(address: URLSearchParams): ExperimentWords {
     else if (value !== "false") put(flag, undefined);
   }
   const { arms, ...rest } = shared;
-  return { shared: rest, agents: agentsOf(arms ?? defaultArms(rest["env"])) };
+  return { shared: rest, agents: arms === undefined ? defaultAgents(rest["env"]) : agentsOf(arms) };
 }
 
 /** The address of an experiment, the inverse of `wordsOf`; what is a default is left out. */
@@ -106,24 +106,30 @@ export function checkShared(key: string): void {
 
 const isSwitch = (flag: string): boolean => START_FLAGS[flag as keyof typeof START_FLAGS].type === "boolean";
 
+/** @throws UsageError unless there is one for each worker of the page */
 function agentsOf(arms: string): AgentWords[] {
-  const agents = parseArms(arms).slice(0, AGENTS);
-  if (agents.length < AGENTS) throw new UsageError(`arms: expected ${AGENTS} agents, got "${arms}"`);
-  return agents.map(({ label, method, settings }) => {
+  const parsed = parseArms(arms);
+  if (parsed.length !== AGENTS) throw new UsageError(`arms: expected ${AGENTS} agents, got "${arms}"`);
+  return wordsOfArms(parsed);
+}
+
+const wordsOfArms = (arms: readonly Arm[]): AgentWords[] =>
+  arms.map(({ label, method, settings }) => {
     const own: AgentWords = { name: undefined, method, settings };
     return armText(own) === label.replace(/\s*,\s*/g, ",") ? own : { ...own, name: label };
   });
-}
 
-/** @throws UsageError if the environment is unknown or names no agents */
-function defaultArms(env = "home"): string {
+/**
+ * The first agents that `npm start` compares in an environment.
+ * @throws UsageError if the environment is unknown or names none
+ */
+function defaultAgents(env = "home"): AgentWords[] {
   const { arms } = environmentSettings(env);
   if (arms === undefined) throw new UsageError(`env: ${env} names no agents to compare; say which with arms=…`);
-  return arms;
+  return wordsOfArms(parseArms(arms).slice(0, AGENTS));
 }
 
 /** The arms that an address need not say; undefined if there are none. */
-function defaultOf(env: string | undefined): string | undefined {
-  const arms = environmentSettings(env ?? "home").arms;
-  return arms === undefined ? undefined : agentsOf(arms).map(armText).join(",");
+function defaultOf(env = "home"): string | undefined {
+  return environmentSettings(env).arms === undefined ? undefined : defaultAgents(env).map(armText).join(",");
 }

@@ -33,9 +33,8 @@ export function numberMath(value: number): MathNode {
   const size = Math.abs(value);
   if (!Number.isFinite(value)) return node("mn", formatNumber(value));
   const isPlain = size === 0 || (size >= 1e-4 && size < 1e6);
-  const [mantissa, exponent = ""] = (isPlain ? String(Number(value.toPrecision(4))) : value.toExponential(3)).split(
-    "e",
-  );
+  const text = isPlain ? String(Number(value.toPrecision(digitsOf(value)))) : value.toExponential(3);
+  const [mantissa, exponent = ""] = text.split("e");
   const digits = node(
     "mn",
     mantissa!
@@ -49,6 +48,12 @@ export function numberMath(value: number): MathNode {
     operator("·"),
     node("msup", node("mn", "10"), node("mn", exponent.replace("+", "").replace("-", "−"))),
   );
+}
+
+/** Four digits; beside 1 as many as leave four of the difference, so that a reader can subtract. At most nine. */
+function digitsOf(value: number): number {
+  const difference = Math.abs(1 - value);
+  return difference === 0 || difference >= 0.1 ? 4 : Math.min(9, 3 - Math.floor(Math.log10(difference)));
 }
 
 /** How tightly a printed expression holds together; a looser one gets parentheses where a tighter one is needed. */

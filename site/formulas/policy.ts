@@ -38,7 +38,7 @@ const tokenForm = (x: Expr, level: Expr): Expr => x.sub(x.stopGradient()).add(le
 const both = (a: Expr, b: Expr): Expr => a.mul(b);
 
 const ppo: PolicyFormula = loss<typeof PPO_CLIP>(
-  "PPO's clip: a token stops to be pushed once its ratio has left the bounds on the side that A pushes to.",
+  "PPO's clip: a token is no longer pushed once its ratio has left the bounds on the side that A pushes to.",
   (f, { epsilon, epsilonHigh = epsilon, dualClip, delta }) => {
     const { A } = f.token;
     const rho = ratio(f);

@@ -60,6 +60,7 @@ describe("an address", () => {
     ["name=x", 'unknown setting "name" in the address'],
     ["set=groups", 'set: expected PART.OPTION=VALUE, as in paw.alpha=0.5, got "groups"'],
     ["arms=grpo", 'arms: expected 2 agents, got "grpo"'],
+    ["arms=grpo,rft,dapo", 'arms: expected 2 agents, got "grpo,rft,dapo"'],
     ["env=castle", "env: castle names no agents to compare; say which with arms=…"],
   ])("%s: %s", (address, message) => expect(() => read(address)).toThrow(message));
 });

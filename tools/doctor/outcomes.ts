@@ -93,6 +93,9 @@ const FLAT_GROUPS = 0.8;
 /** Between this share of successes and its opposite, tasks are neither too easy nor too hard. */
 const MIXED = 0.2;
 
+/** A mean reward this close to the mean success is paid for success alone. */
+const SAME = 0.02;
+
 /** All tries of a task end alike, so every advantage is 0. A solved run ends in this way, too, without any fault. */
 export function zeroVarianceGroups(run: RunLog): Finding | null {
   const points = series(run, "frac_reward_zero_std");
@@ -122,13 +125,18 @@ export function zeroVarianceGroups(run: RunLog): Finding | null {
         ]
       : level >= 0.5
         ? ["too easy for this policy", "draw harder tasks; those that are solved every time teach nothing"]
-        : hasRisen
-          ? ["all tries are paid alike, though few succeed", "look at what is paid: the reward may have a hole"]
-          : [
-              "too hard for this policy",
-              "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of " +
-                "the task",
-            ];
+        : hasRisen && Math.abs(reward - success) < SAME
+          ? [
+              "few tries succeed, though more than at first: most tasks are still too hard",
+              "let it train on: as more tries succeed, more groups have a spread",
+            ]
+          : hasRisen
+            ? ["all tries are paid alike, though few succeed", "look at what is paid: the reward may have a hole"]
+            : [
+                "too hard for this policy",
+                "begin with easier tasks, or with a longer warm start, so that some tries succeed; reward parts of " +
+                  "the task",
+              ];
   return {
     kind: "problem",
     step: later[0]!.step,
