@@ -48,11 +48,11 @@ function rung(name: string, touches: number, on: Problem, run: () => void): void
  * ## Three loops in JavaScript
  *
  * A matrix is one piece of memory, row after row. Rung 1 is the formula: two loads for a multiply-add; the sum is in a
- * *register*, one of the few numbers inside the processor. Memory comes in **cache lines** of 64 bytes, 16 floats. Down
- * a column of B each step needs another line and uses one float of it. Rung 2 swaps two loops: the inner one goes along
- * rows of B and C, 16 steps per line. The price: sums are loaded and stored each time. Whether this pays depends on how
- * far away lines are, so on n and the caches. Rung 3 computes a **tile** of 2 × 2 elements of C. Their sums stay in
- * registers while k runs, and each loaded number serves twice: a tile of r × c loads r + c for r·c multiply-adds.
+ * *register*, inside the processor. Memory comes in **cache lines** of 64 bytes, 16 floats. Down a column of B each
+ * step needs another line and uses one float of it. Rung 2 swaps two loops: the inner one goes along rows of B and C,
+ * 16 steps per line. The price: sums are loaded and stored each time. This pays if lines are far away; here B, of 590
+ * KB, fits in many second caches. Rung 3 computes a **tile** of 2 × 2 elements of C. Their sums stay in registers while
+ * k runs, and each loaded number serves twice: a tile of r × c loads r + c for r·c multiply-adds.
  */
 
 const small = problem(384);
@@ -134,7 +134,7 @@ rung("5 four floats at a time", 3 / 4, small, () => (C.fill(0), simd(...addresse
  * A tile reads 8 columns of B. From k to k + 1 that is a step of n floats: to another line, and if n is a multiple of
  * 1024 to the same few places of the first cache, where lines drive each other out. Rung 7 first **packs** B: panels of
  * 8 columns, each in one piece. It copies n² floats to save time in n³ multiply-adds. The kernel is the same; `step`
- * (bytes from k to k + 1) and `panel` (the start of a panel is j · panel floats) differ. Rung 8 is the library.
+ * (bytes from k to k + 1) and `panel` (the start of a panel is j · panel floats) differ. Rung 8: the library.
  */
 
 const range = (length: number): number[] => Array.from({ length }, (_, i) => i);
@@ -179,9 +179,9 @@ for (const on of [small, problem(1024)]) {
  *
  * Two things bound every program: flops per second, and bytes per second from memory. With **intensity** I, flops per
  * byte, it reaches at most min(peak, I · bandwidth): the *roofline* (Williams, Waterman and Patterson 2009). The peak
- * is measured in a loop that touches no memory, the bandwidth by adding arrays too large for most caches. If A, B and C
- * go through memory once, I = 2n³ / (3 · 4n²) = n/6, here 64 or more: a large product is bound by the peak, and the
- * last rungs are near it. A matrix times one vector has I = 2n² / 4n² = 1/2: bound by bandwidth, whatever one programs.
+ * is measured in a loop that touches no memory, the bandwidth by adding arrays of 32 MiB, too large for most caches. If
+ * A, B and C go through memory once, I = 2n³ / (3 · 4n²) = n/6, here 64 or more: a large product is bound by the peak,
+ * and the last rungs are near it. A matrix times one vector has I = 2n² / 4n² = 1/2: bound by bandwidth.
  */
 
 const peak = kernelModule(i32s("at", "turns"), (f, { at, turns }) => {
