@@ -87,6 +87,38 @@ describe("a chapter", () => {
     },
   );
 
+  test("a cell that prints nothing says so", { timeout: PATIENCE }, async () => {
+    const page = await chapter();
+    const cell = page.locator(".cell").first();
+    await press(cell, "Run");
+    expect(await ended(cell)).toMatch(/^Ran in [\d.]+ s; nothing is printed here yet\.$/);
+    await page.close();
+  });
+
+  test("its names are links where they are the library's; an exercise lists what it can use", async () => {
+    const page = await chapter();
+    const links = page.locator(".prose a");
+    // `grad` of a Value, in the first section, is no function of the library; `checkGradient` is.
+    expect(await page.locator(".prose").first().locator("a").allInnerTexts()).not.toContain("grad");
+    expect(await links.allInnerTexts()).toContain("checkGradient");
+    const tasks = page.locator(".row", { has: page.locator(".exercise") }).locator(".prose");
+    expect(await tasks.nth(0).innerText()).toMatch(/names of the library, so you can use them: .*softmax.*sum/s);
+    expect(await tasks.nth(1).innerText()).not.toContain("names of the library");
+    await page.close();
+  });
+
+  test.each([1400, 1500])("its code fits into a window of %i px", async (width) => {
+    for (const name of ["00-micro", CHAPTER]) {
+      const page = await open(`book/${name}.html`, { width });
+      const widths = await page
+        .locator(".cell pre.code")
+        .evaluateAll((all) => all.map((own) => [own.scrollWidth, own.clientWidth] as const));
+      expect(widths.length).toBeGreaterThan(3);
+      for (const [needed, has] of widths) expect(needed).toBeLessThanOrEqual(has);
+      await page.close();
+    }
+  });
+
   test("an edit changes the output, by keyboard alone; Reset takes it back", { timeout: PATIENCE }, async () => {
     const page = await chapter();
     const cell = page.locator(".cell").first();
