@@ -5,13 +5,13 @@
  * numbers that a run logs, which number tells first, and what a program can read from them.
  *
  * A program with a mistake usually stops. A run with a mistake goes on, and often even learns. So one looks at several
- * numbers at once, each of which should move in a known way. We train one small agent eight times: once as it should
- * be, and seven times with one thing wrong, always from the same weights.
+ * numbers at once, each of which should move in a known way. We train one small agent nine times: once as it should
+ * be, and eight times with one thing wrong, always from the same weights.
  *
  * - `success`: share of episodes that the world's verifier accepts. What we want; usually the last number to tell.
  * - `reward`: what was paid. It should rise together with success, and not without it.
  * - `entropy`: mean −Σ p·log p of the distributions that actions were drawn from. It falls slowly while the agent makes
- *   up its mind; at 0 all tries are the same. A rise means that the policy is being destroyed, not taught.
+ *   up its mind; at 0 all tries are the same. A rise over many steps: the policy is being destroyed, not taught.
  * - `grad_norm`: the length of the gradient before clipping. Not finite: the update was skipped.
  * - `frac_reward_zero_std`: the share of groups in which all tries earned the same. They teach nothing (A = 0).
  * - `sampling/sampling_logp_difference/mean`: mean |log π − log μ| over trained tokens, π as the learner scores them, μ
@@ -19,9 +19,9 @@
  * - `completions/mean_length`: tokens that the agent wrote in an episode.
  */
 import { AdamW, type AdvantageEstimator, byteTokenizer, demonstrate, device, type EnvironmentSpec } from "../index.ts";
-import { grpo, importanceCorrection, initParams, type Model, modelConfig, ppoClip, reinforce, Rng } from "../index.ts";
-import { type RlOptions, schedule, SingleUseEnvironment, SPECIAL_TOKENS, type StepResult, Template } from "../index.ts";
-import { trainRl, trainRlAsync, trainSft } from "../index.ts";
+import { grpo, importanceCorrection, importanceSampling, initParams, type Model, modelConfig } from "../index.ts";
+import { ppoClip, reinforce, type RlOptions, Rng, schedule, SingleUseEnvironment, SPECIAL_TOKENS } from "../index.ts";
+import { type StepResult, Template, trainRl, trainRlAsync, trainSft } from "../index.ts";
 import type { MetricsRecord, Transcript } from "../job/records.ts";
 import { describeEpisodes, pickEpisodes } from "../job/transcripts.ts";
 import { installPolicy, policyOf } from "../rl/async/messages.ts";
@@ -93,8 +93,7 @@ const beginning = await policyOf(imitator.model, 0);
 const OBJECTIVE = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" } as const;
 interface Change extends Partial<RlOptions> {
   readonly rate?: number;
-  /** Episodes come from a policy that is so many steps old. */
-  readonly staleness?: number;
+  readonly staleness?: number; // by how many steps the policy is old that plays
 }
 async function run({ rate = 0.01, staleness = 0, ...change }: Change): Promise<RunLog> {
   const rollout = { maxTurns: 2, maxActionTokens: 3, temperature: 1 };
@@ -107,16 +106,14 @@ async function run({ rate = 0.01, staleness = 0, ...change }: Change): Promise<R
   for await (const report of staleness > 0 ? trainRlAsync({ ...options, ...old }) : trainRl(options)) {
     metrics.push({ step: report.step, phase: "rl", ...report.metrics });
     if (report.step % 4 > 0) continue;
-    transcripts.push(
-      ...(await describeEpisodes(options.model, template, pickEpisodes(report.rows), "rl", report.step)),
-    );
+    const picked = pickEpisodes(report.rows);
+    transcripts.push(...(await describeEpisodes(options.model, template, picked, "rl", report.step)));
   }
-  const { temperature } = options.rollout;
-  return { config: { preset: { rl: { lr: rate }, rollout: { temperature } } }, metrics, transcripts };
+  return { config: { preset: { rl: { lr: rate }, rollout: options.rollout } }, metrics, transcripts };
 }
 
 /**
- * ## Seven diseases
+ * ## Eight diseases
  *
  * Each is one change, and each is a mistake that people have made in earnest:
  *
@@ -127,8 +124,8 @@ async function run({ rate = 0.01, staleness = 0, ...change }: Change): Promise<R
  * 5. Episodes are eight steps old and nothing corrects for that, neither ratio nor clip (chapter 7).
  * 6. Episodes are sampled at temperature 0.3: the tries of a group hardly differ.
  * 7. The learning rate is ten times too high.
+ * 8. Each batch is used in four passes, with the ratio of chapter 5 but without its clip.
  */
-
 /** GRPO's groups with another formula for the advantage. */
 const advantageOf = (formula: (R: number, mean: number, std: number) => number): AdvantageEstimator => ({
   ...grpo(),
@@ -159,6 +156,7 @@ const DISEASES: Readonly<Record<string, Change>> = {
   "5 old episodes, uncorrected": { staleness: 8, objective: { ...OBJECTIVE, ...uncorrected } },
   "6 sampled too cold": { rollout: { maxTurns: 2, maxActionTokens: 3, temperature: 0.3 } },
   "7 a learning rate of 0.1": { rate: 0.1 },
+  "8 four passes, no clip": { iterations: 4, objective: { ...OBJECTIVE, policyLoss: importanceSampling() } },
 };
 
 /**
@@ -166,8 +164,8 @@ const DISEASES: Readonly<Record<string, Change>> = {
  *
  * For each run: the means of each number over the first and the last quarter, and the step at which it has left the
  * healthy run: by more than a quarter of that run's whole range it is above or below all that the healthy run had
- * within four steps of it. Then what the project's doctor makes of the same logs, with the first evidence and the first
- * advice of each finding. The doctor is not told which run it looks at. `npm run doctor -- runs/NAME` reads a folder.
+ * within four steps of it. Then what the *doctor* finds in the same logs, with the first evidence and advice: a program
+ * of rules, which knows neither the healthy run nor what was changed. `npm run doctor -- runs/NAME` reads a folder.
  */
 const WATCHED: Readonly<Record<string, string>> = {
   success: "success",
@@ -214,12 +212,17 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
 /**
  * ## What to learn from it
  *
- * - Success tells late, or nothing: run 1 ends as well as the healthy one, and run 2 looks like slow learning, although
- *   26 of its 32 updates were skipped (one flat group makes the whole gradient NaN).
+ * - Success may tell late, or nothing: run 1 ends as well as the healthy one, and run 2 looks like slow learning,
+ *   although 26 of its 32 updates were skipped (one flat group makes the whole gradient NaN).
  * - A reward that rises (4) means nothing without success beside it. In run 5 the ratios tell eleven steps before.
- * - One symptom has many causes: runs 6 and 7 both end with flat groups. In run 6 entropy is low from the first step
- *   on, as the sampler tries too little; in run 7 it begins as it should, and then updates destroy the policy.
- * - Which number tells first depends on the disease, so no single one is enough; nor is one run: compare.
+ * - A learner can leave its episodes in two ways. In run 5 (`staleSampler`) they are old from the start; in
+ *   run 8 (`offPolicyDrift`) they are fresh: sampler and learner agree before the first pass, and in the last they are
+ *   far apart (`ppo_kl/last`). With PPO's clip run 8 ends at 82 % success instead of 39 %.
+ * - One symptom has many causes. The healthy run ends with flat groups, too, as nearly all tries succeed; in run 6 the
+ *   sampler tries too little from the first step on (entropy); in run 7 updates destroy a policy that began well.
+ * - Which number tells first depends on the disease, so no single one is enough; nor is one run: compare. The live page
+ *   has broken runs beside healthy twins: "Answers in the policy mask" (1), "A reward with a hole" (4), "Entropy
+ *   collapse" (6), "Off-policy without a clip" (8), and "A sum where a mean belongs", which is not here.
  *
  * ## Break it
  *
@@ -233,8 +236,7 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
  *
  * ## Simplifications so far
  *
- * - One seed, 32 steps and large changes. Real diseases are weaker, come together and take thousands of steps.
- * - There is no reference model, so the KL to it, often the first number to rise, is missing.
+ * - One seed, 32 steps, large changes; no reference model, so the KL to it, often the first number to rise, is missing.
  *
  * ## In the library
  *

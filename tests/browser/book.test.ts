@@ -191,15 +191,20 @@ describe("a chapter", () => {
   test("Break it changes the cells and prints what CI's broken run printed", { timeout: PATIENCE }, async () => {
     const page = await chapter();
     const breaker = page.locator(".breaker");
+    const shown = breaker.locator(".output pre");
+    const kept = await shown.textContent();
+    expect(kept).toMatch(/^\+ .*$/m);
     await press(breaker, "Break it and run");
     expect(await ended(breaker)).toMatch(/^Ran in [\d.]+ s; the output is the one that CI checked/);
     const printed = await breaker.locator(".output").innerText();
     expect(printed).toContain("Printed just now");
+    await expect.poll(() => shown.textContent()).toMatch(/^- .*\n[^]*^\+ /m); // what changed, as a diff
     expect(await page.locator(".cell textarea").count()).toBeGreaterThan(0);
     await press(breaker, "Break it and run"); // the lines are gone
     expect(await ended(breaker)).toContain("Undo first");
     await press(breaker, "Undo");
     expect(await page.locator(".cell textarea").count()).toBe(0);
+    expect(await shown.textContent()).toBe(kept);
     await page.close();
   });
 
