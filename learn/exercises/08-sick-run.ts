@@ -147,9 +147,9 @@ export type LoggedToken = Pick<TranscriptToken, "role" | "oldLogProb" | "wPolicy
  * Return the positions of tokens that are trained although nobody sampled them. Of two kinds:
  *
  * - The role is neither `action` nor `thought`, and yet the token is trained.
- * - The role says `action` or `thought`, and lies: in this run the world's answers may be marked as actions. But beware:
- *   a token that the policy was sure of also has a log-probability of 0, and it is no surprise (at most 0.1 nats) to the
- *   learner.
+ * - The role says `action` or `thought`, and lies: in this run the world's answers may be marked as actions. But
+ *   beware: a token that the policy was sure of also has a log-probability of 0, and it is no surprise (at most 0.1
+ *   nats) to the learner.
  */
 export function exercise2(tokens: readonly LoggedToken[]): number[] {
   return tokens.flatMap(({ role }, t) => (role === "observation" ? [t] : []));
