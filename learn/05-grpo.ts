@@ -85,8 +85,8 @@ function play({ params }: Agent, rng: Rng): Promise<Trajectory[]> {
   });
   return rollout({ config, params }, template, requests, { maxTurns: 2, maxActionTokens: 2 });
 }
-const row = (cells: readonly (string | number | boolean)[]): string => cells.map((x) => `${x}`.padEnd(13)).join("");
-const line = (...cells: readonly (string | number | boolean)[]): void => console.log(row(cells).trimEnd());
+const row = (cells: readonly (string | number)[]): string => cells.map((x) => `${x}`.padEnd(13)).join("");
+const line = (...cells: (string | number)[]): void => console.log(row(cells).trimEnd());
 const batch = await play(await warmStart(), new Rng(2));
 const shown = batch.find(({ reward, stepRewards }) => reward === 1 && stepRewards.length === 2)!;
 line("token", "role", "turn", "policy mask", "log p");
