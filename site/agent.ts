@@ -71,7 +71,6 @@ async function begin(order: Extract<ToAgent, { readonly kind: "begin" }>): Promi
   const start = warm ?? (await warmUp(preset, executor, warming, new AbortController().signal))!;
   session = new Session(preset, start, executor, playing);
   send({ kind: "ready", executor: executor.description, warm: start });
-  rest(session);
 }
 
 /** Each agent has its share of the processors where memory can be shared, which is where the page is isolated. */

@@ -19,11 +19,12 @@ export class AgentProxy {
   step = 0;
   hasBegun = false;
   isReady = false;
-  isPlaying = false;
   isOver = false;
   failure: string | null = null;
   /** What computes, in the executor's words; "" before it is ready. */
   executor = "";
+  /** Orders to play or to go somewhere that are not done. Each ends with one message that the agent rests. */
+  #orders = 0;
   /** Those who wait for the answer to `tell`. */
   readonly #asking: ((log: AgentLog) => void)[] = [];
 
@@ -43,6 +44,10 @@ export class AgentProxy {
     return { preset: this.#own.preset };
   }
 
+  get isPlaying(): boolean {
+    return this.#orders > 0;
+  }
+
   get warmSteps(): number {
     return this.#own.preset.sft.steps;
   }
@@ -55,7 +60,7 @@ export class AgentProxy {
 
   /** @param to undefined: to the end */
   play(to?: number): void {
-    this.isPlaying = true;
+    this.#orders++;
     this.#post({ kind: "play", ...(to === undefined ? {} : { to }) });
   }
 
@@ -64,7 +69,7 @@ export class AgentProxy {
   }
 
   goTo(step: number): void {
-    this.isPlaying = true;
+    this.#orders++;
     this.isOver = false;
     this.#post({ kind: "goTo", step });
   }
@@ -91,6 +96,7 @@ export class AgentProxy {
     if (message.kind === "ready") {
       this.isReady = true;
       this.executor = message.executor;
+      this.metrics = [...message.warm.metrics];
       this.ways = [...message.warm.transcripts];
     } else if (message.kind === "step") {
       this.step = message.step;
@@ -106,12 +112,12 @@ export class AgentProxy {
       this.step = message.step;
       this.metrics = [...message.metrics];
       this.ways = this.ways.filter((way) => way.step - this.warmSteps <= message.step);
-      this.isPlaying = false;
-      this.isOver = message.after !== undefined;
+      this.#orders--;
+      this.isOver = message.after !== undefined && !this.isPlaying;
     } else if (message.kind === "log") {
       this.#asking.shift()?.(message);
     } else if (message.kind === "failed") {
-      this.isPlaying = false;
+      this.#orders = 0;
       this.failure = message.message;
     }
     this.#hear(message);

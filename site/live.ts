@@ -81,6 +81,8 @@ export class LiveRun implements Player {
   /** The step that was reached furthest: so far the slider goes. */
   #furthest = 0;
   #warming = "";
+  /** What of the page could not be loaded; "": nothing. */
+  #lost = "";
   /** What this browser lacks. */
   #missing = "";
   #pause = 0;
@@ -196,10 +198,10 @@ export class LiveRun implements Player {
     if (message.kind === "rests") this.#goOn();
     if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();
     this.#showState();
-    const isMeasured = message.kind === "step" || message.kind === "evaluation" || message.kind === "rests";
-    if (isMeasured || this.#charts === undefined) void this.#showCurves();
+    const isMeasured = ["ready", "step", "evaluation", "rests"].includes(message.kind);
+    if (isMeasured || this.#charts === undefined) this.#showCurves().catch(this.#withoutPart("curves"));
     if (message.kind === "step" || message.kind === "rests") this.#tokens.changed();
-    if (message.kind === "transcript" || message.kind === "rests") this.#showWays();
+    if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays();
   }
 
   async #showCurves(): Promise<void> {
@@ -239,10 +241,20 @@ export class LiveRun implements Player {
       return;
     }
     this.#isWithDoctor = true;
-    void this.#askDoctor().finally(() => {
-      this.#isWithDoctor = false;
-      if (this.#doctorIsWanted) this.#diagnose();
-    });
+    this.#askDoctor()
+      .catch(this.#withoutPart("doctor"))
+      .finally(() => {
+        this.#isWithDoctor = false;
+        if (this.#doctorIsWanted) this.#diagnose();
+      });
+  }
+
+  /** Says that a part of the page could not be loaded. The agents go on without it. */
+  #withoutPart(part: string): (error: unknown) => void {
+    return (error) => {
+      this.#lost = `The ${part} could not be shown: ${error instanceof Error ? error.message : String(error)}`;
+      this.#showState();
+    };
   }
 
   async #askDoctor(): Promise<void> {
@@ -288,9 +300,8 @@ export class LiveRun implements Player {
     if (failed) return this.#say(`${failed.label} has stopped: ${failed.failure}`);
     if (this.#missing !== "") return this.#say(this.#missing);
     if (!isReady) return this.#say(this.#warming || "Loading the warm start …");
-    this.#say(
-      this.#agents.map(({ label, step, metrics }) => `${label}: step ${step}, ${successIn(metrics)}`).join(" · "),
-    );
+    const own = this.#agents.map(({ label, step, metrics }) => `${label}: step ${step}, ${successIn(metrics)}`);
+    this.#say([...own, ...(this.#lost === "" ? [] : [this.#lost])].join(" · "));
   }
 }
 

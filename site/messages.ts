@@ -34,7 +34,7 @@ export type FromAgent =
   | { readonly kind: "step"; readonly step: number; readonly metrics: Readonly<Record<string, number>> }
   | { readonly kind: "evaluation"; readonly step: number; readonly score: Score }
   | { readonly kind: "transcript"; readonly record: Transcript }
-  /** It rests, with all that it has written down. `after` is there at the end of the run. */
+  /** After each play and goTo: it rests, with all that it has written down. `after` is there at the end of the run. */
   | {
       readonly kind: "rests";
       readonly step: number;

@@ -89,7 +89,8 @@ export const BROKEN: readonly BrokenPreset[] = [
   },
   {
     title: "A reward with a hole",
-    about: "the verifier pays every answer, right or wrong, and answers come at once; its twin, paid for right ones, finds none",
+    about:
+      "every answer is paid, right or wrong, so that answers come at once; the twin, paid for right ones, finds none",
     address: address(
       { ...SUMS, steps: "28" },
       "paid for any answer=grpo_token[rollout.maxTurns=2,train.falsePositives=1,rl.lr=2e-3]," +

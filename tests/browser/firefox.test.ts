@@ -55,3 +55,16 @@ test("the page plays to the end", async () => {
   expect(problems).toEqual([]);
   await page.close();
 });
+
+test("the page says what is missing for WebGPU, where it is", async () => {
+  const problems: string[] = [];
+  const page = await open(`${SETTINGS}&device=webgpu`, problems);
+  const hasWebGpu = await page.evaluate(() => "gpu" in navigator); // Firefox ESR on Linux has none
+  const missing = hasWebGpu ? "This browser has WebGPU, but no GPU for it" : "This browser has no WebGPU";
+  await expect
+    .poll(() => status(page), { timeout: 20_000 })
+    .toMatch(new RegExp(`^${missing}.*: choose the executor wasm`));
+  expect(await page.$$eval(".presets li", (items) => items.length)).toBeGreaterThan(0);
+  expect(problems).toEqual([]);
+  await page.close();
+});

@@ -5,13 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { device } from "../../engine/index.ts";
-import type { MetricsRecord } from "../../job/records.ts";
 import { makePage, serveFolder } from "../../scripts/sitePage.ts";
-import { experimentOf } from "../../site/experiment.ts";
-import type { FromAgent, ToAgent } from "../../site/messages.ts";
-import { Session, warmUp } from "../../site/session.ts";
 import { launchChromium } from "../support/browser.ts";
+import { playedInNode, playInWorker, timeless } from "../support/liveAgent.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
 const SETTINGS = "?quick=true&seed=3&steps=5";
@@ -31,9 +27,6 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const timeless = (metrics: readonly MetricsRecord[]): unknown[] =>
-  metrics.map(({ step_time: _time, tokens_per_second: _rate, ...line }) => line);
-
 /** Opens the page; what it says in its console is added to `problems`, but that there is no warm start beside it. */
 async function open(settings: string, problems: string[]): Promise<Page> {
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
@@ -46,35 +39,11 @@ async function open(settings: string, problems: string[]): Promise<Page> {
 }
 
 test("an agent in a worker of the page has the metrics of a session in Node, bit for bit", async () => {
-  const { warm: settings, agents } = experimentOf(new URLSearchParams(SETTINGS));
-  const { preset } = agents[1]!;
-  const quiet = { phase() {}, update() {}, evaluation() {}, transcript() {}, note() {} };
-  const on = await device("wasm", { threads: 1 });
-  const session = new Session(preset, (await warmUp(settings, on, quiet, new AbortController().signal))!, on, quiet);
-  await session.playTo();
-  on.dispose();
-
+  const { preset, metrics } = await playedInNode(SETTINGS);
   const page = await open("?env=nowhere", []); // a page that trains nothing meanwhile
-  const inPage = await page.evaluate(
-    ([at, own]) =>
-      new Promise<readonly MetricsRecord[]>((done, failed) => {
-        const worker = new Worker(at, { type: "module" });
-        const orders: ToAgent[] = [
-          { kind: "begin", preset: own, device: "wasm" },
-          { kind: "play", to: 2 },
-          { kind: "goTo", step: 1 },
-          { kind: "play" },
-        ];
-        worker.addEventListener("message", ({ data }: MessageEvent<FromAgent>) => {
-          if (data.kind === "failed") failed(new Error(data.message));
-          if (data.kind === "rests" && data.after !== undefined) done(data.metrics);
-        });
-        for (const order of orders) worker.postMessage(order);
-      }),
-    [`${address}agent.js`, preset] as const,
-  );
+  const inPage = await page.evaluate(playInWorker, [`${address}agent.js`, preset] as const);
   await page.close();
-  expect(timeless(inPage)).toEqual(timeless(session.metrics));
+  expect(timeless(inPage)).toEqual(timeless(metrics));
 });
 
 test("plays to the end, goes back and comes again to the same; a wrong address is one line", async () => {
