@@ -11,8 +11,8 @@ type Params = ParamVars<typeof PARAMS>;
  * Emit code that stores Σ x_i·y_i over n floats at `to`. `x`, `y` and `to` are addresses; n is any number ≥ 0, also
  * one that is no multiple of 4. Take four floats at a time (`n.and(-4)` is n rounded down to a multiple of 4), add up
  * the four lanes (`sum.lane(0)` is the first, an F32), then take the rest one by one. At the end `f.store(to, total)`.
- * What changes while `f.for` runs must be a variable: made by `f.let`, changed by `f.set`. A TypeScript `let` would hold
- * the expression of one turn.
+ * What changes while `f.for` runs must be a variable: made by `f.let`, changed by `f.set`. A TypeScript `let` would
+ * hold the expression of one turn.
  */
 export function exercise1(f: FunctionBuilder, { x, y, to, n }: Params): void {
   const sum = f.let(F32x4.of(0));

@@ -27,7 +27,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   node: 960,
   cli: 210,
   tools: 6000,
-  site: 5450,
+  site: 5550,
 };
 /** A budget that is further than this above its folder is lowered. */
 const SLACK = 1.05;

@@ -1,4 +1,4 @@
-/** The experiments of the page: all addresses are possible. tests/browser/presets.long.test.ts plays those that break. */
+/** The addresses of the page's experiments. tests/browser/presets.long.test.ts plays those that break. */
 import { expect, test } from "vitest";
 import { experimentOf, type PageExperiment } from "../../site/experiment.ts";
 import { BROKEN, linkTo, WORKING } from "../../site/presets.ts";
@@ -14,7 +14,7 @@ test.each([...WORKING, ...BROKEN])("$title is an experiment, and its link its ad
   );
 });
 
-test("each that breaks is short, has a disease of its own, and shares its warm start with the others of its world", () => {
+test("each that breaks is short, has its own disease, and shares the warm start of its world", () => {
   const first = new Map<string, unknown>();
   for (const { address } of BROKEN) {
     const { env, rl: _rl, ...rest } = inAddress(address).warm;
