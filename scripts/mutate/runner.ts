@@ -1,8 +1,12 @@
 /**
  * Runs each test many times: as it is, then once for every mutant that it executed and no test has killed yet, then as
  * it is again. If the last run fails, a mutant has left something behind, and the results of this test do not count.
+ *
+ * No verdict depends on how fast the machine is: an endless loop is noticed by its turns (switch.ts), and a test that
+ * waits for something that never comes by doing nothing.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { performance } from "node:perf_hooks";
 import process from "node:process";
 import * as fc from "fast-check";
 import { type RunnerTestCase, TestRunner } from "vitest";
@@ -35,6 +39,24 @@ function session(): Session {
   });
 }
 
+/** Fails if the process does nothing for so long that what it waits for will not come. */
+async function unlessIdle(work: unknown): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  let last = performance.eventLoopUtilization();
+  const idle = new Promise<never>((_, reject) => {
+    timer = setInterval(() => {
+      const now = performance.eventLoopUtilization();
+      if (performance.eventLoopUtilization(now, last).utilization < 0.02) reject(new Error("waits, and nothing comes"));
+      last = now;
+    }, 20_000);
+  });
+  try {
+    await Promise.race([work, idle]);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
 const nameOf = (test: RunnerTestCase): string => `${test.file.name} > ${test.fullTestName}`;
 
 class MutationRunner extends TestRunner {
@@ -43,23 +65,27 @@ class MutationRunner extends TestRunner {
   async runTask(test: RunnerTestCase): Promise<void> {
     const { mutation, alive, reached, killed, broken } = this.session;
     const run = TestRunner.getTestFn(test);
+    let why = "";
     const passes = async (id?: number): Promise<boolean> => {
       mutation.on(id);
       try {
-        await run();
+        await unlessIdle(run());
         return test.result?.state !== "fail";
-      } catch {
-        return false;
+      } catch (error) {
+        [why = ""] = String(error).split("\n");
+        // A time limit of the test's own: the machine is slow, and of the edit this says nothing.
+        return id !== undefined && why.includes("Test timed out");
       }
     };
-    if (!(await passes())) return void broken.push(nameOf(test));
+    const isBroken = (): void => void broken.push(`${nameOf(test)}: ${why}`);
+    if (!(await passes())) return isBroken();
     const covered = [...mutation.asked].filter((id) => alive.has(id));
     const failing: number[] = [];
     for (const id of covered) {
       reached.add(id);
       if (!(await passes(id))) failing.push(id);
     }
-    if (failing.length > 0 && !(await passes())) return void broken.push(nameOf(test));
+    if (failing.length > 0 && !(await passes())) return isBroken();
     mutation.on();
     for (const id of failing) {
       alive.delete(id);

@@ -35,7 +35,8 @@ const config: ViteUserConfig = defineConfig({
     isolate: false,
     maxWorkers: 1,
     env: { WORLDGRAD_THREADS: "1", WORLDGRAD_GPU: "off" },
-    testTimeout: 20_000,
+    testTimeout: 0, // none: see runner.ts
+    hookTimeout: 0,
     // Formulas are the same on every executor, so the reference suffices.
     testNamePattern: /^(?!.*\bwasm\b)/,
     sequence: { sequencer: InOrder },

@@ -118,6 +118,9 @@ describe("GDPO", () => {
     expect(() => advantagesOf(batch, gdpo({ weights: { rigth: 1 } }))).toThrow(
       'gdpo: a weight for "rigth", which is no component of the reward: right, short',
     );
+    for (const weights of [null, 3, { right: -1 }, { right: 1, short: -0.5 }, { right: NaN }])
+      expect(() => gdpo({ weights: weights as never })).toThrow("gdpo: weights must be an object of numbers ≥ 0");
+    expect(advantagesOf(batch, gdpo({ weights: { short: 0 } }))).not.toEqual(advantagesOf(batch));
     const { objective } = objectiveFromGrpoConfig({
       multi_objective_aggregation: "normalize_then_sum",
       mask_truncated_completions: true,

@@ -100,8 +100,24 @@ it("one term has all; what is only compared is no term; none without a gradient,
   const probed = (await stepOf(plain, batch, { gradWorld: echo({ lambda: 1 }) })).metrics;
   expect(sharesIn(probed)).toEqual({ "grad_share/policy": 1 });
   expect(probed["grad_cosine/world_policy"]).toBeTypeOf("number");
+  for (const kl of [
+    { beta: 1, in: "reward", estimator: "k2" },
+    { beta: 0, estimator: "k2" },
+  ] as const)
+    expect(sharesIn((await stepOf({ ...plain, kl })).metrics)).toEqual({ "grad_share/policy": 1 });
   const flat = batch.map((t) => ({ ...t, reward: 1 }));
   expect(sharesIn((await stepOf(plain, flat)).metrics)).toEqual({});
   expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { gradShares: false })).metrics)).toEqual({});
   expect(sharesIn((await stepOf({ ...plain, world: echo() }, batch, { gradEvery: 0 })).metrics)).toEqual({});
+});
+
+it("there are none where a gradient is not finite", async () => {
+  const fast = await makeDevice("wasm");
+  const of = async (lambda: number): Promise<Metrics> => {
+    const learner = toyStep(fast, { ...plain, world: echo({ lambda }) });
+    return (await trainOn({ ...learner, offPolicy: false, gradShares: true }, batch, 0)).metrics;
+  };
+  expect(Object.keys(sharesIn(await of(1)))).toHaveLength(2);
+  expect(sharesIn(await of(1e38))).toEqual({}); // its square is infinite in 32 bits
+  fast.dispose();
 });

@@ -9,7 +9,7 @@ import { grpo } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { dft, dpo, ppoClip } from "../../rl/methods/losses/index.ts";
 import { score } from "../../rl/train/score.ts";
-import { preferenceRows, sftRows } from "../../rl/train/supervised.ts";
+import { preferenceMetrics, preferenceRows, sftRows } from "../../rl/train/supervised.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainPreference, trainSft } from "../../rl/train/loop.ts";
 import { randomBatch, rowGradient, toyStep } from "../support/rlBatches.ts";
@@ -109,12 +109,40 @@ describe("without rewards", () => {
     );
   });
 
+  it("accuracy: pairs whose chosen answer has the larger reward; a tie is none", () => {
+    const [a, b, c] = [word([2]), word([3]), word([4])];
+    const rows = preferenceRows([
+      { chosen: a, rejected: b },
+      { chosen: b, rejected: c },
+    ]);
+    const logProbs = [-1, -1, -1, -3].map((lp) => Float64Array.of(NaN, lp));
+    expect(preferenceMetrics(rows, logProbs, 0.5)).toEqual({
+      "rewards/chosen": -0.5,
+      "rewards/rejected": -1,
+      "rewards/margins": 0.5,
+      "rewards/accuracies": 0.5,
+      "logps/chosen": -1,
+      "logps/rejected": -2,
+    });
+  });
+
+  it("a batch of which nothing is imitated is read all the same, beside the tokens that the agent wrote", () => {
+    const read = episode([
+      ["prompt", [1]],
+      ["action", [2, 3]],
+      ["observation", [4]],
+    ]);
+    const [row] = sftRows([read], { observationWeight: 0.5, imitate: () => false });
+    expect([...row!.wWorld]).toEqual([0, 0, 0, 0.25]);
+  });
+
   it("SFT leaves out what is not to be imitated; DFT weighs by the token's probability", async () => {
     const t = word([2, 3, 4]);
     const rows = sftRows([t], { imitate: (_, k) => k !== 2 });
     expect([...rows[0]!.wWorld]).toEqual([0, 0.5, 0, 0.5]);
     const asPolicy = sftRows([t], { loss: "dft" })[0]!;
     expect([...asPolicy.wPolicy].map((w) => +w.toFixed(9))).toEqual([0, 0.333333333, 0.333333333, 0.333333333]);
+    expect([...asPolicy.mask]).toEqual([0, 1, 1, 1]);
     expect(asPolicy.wWorld.every((w) => w === 0)).toBe(true);
     const losses = async (loss: "sft" | "dft"): Promise<number[]> => {
       const model = endingModel(device);

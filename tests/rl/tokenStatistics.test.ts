@@ -10,7 +10,7 @@ import type { Trajectory } from "../../rl/episode/stream.ts";
 import { statisticsOf } from "../../rl/methods/objective.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { TOKEN_STATISTICS } from "../../rl/methods/tokenStatistics.ts";
-import { tokenStatistics } from "../../rl/train/score.ts";
+import { type Ratios, scoreTokens, tokenStatistics } from "../../rl/train/score.ts";
 import { episode, toyModel, V } from "../support/rlToy.ts";
 
 let device: Device;
@@ -76,5 +76,19 @@ describe("signals", () => {
     expect(statisticsOf(objectiveOf({ method: "paw" }))).toEqual(["entropy"]);
     expect(statisticsOf(objectiveOf({ method: "vtrace+actfocus" }))).toEqual(["logProbs", "values", "refEnergy"]);
     expect(statisticsOf(objectiveOf({ method: "kl_cov" }))).toEqual(["logProbs"]);
+  });
+
+  it("a step scores what its objective names, and the log-probabilities before the first of several passes", async () => {
+    const sources = { model: toyModel(device, 1) };
+    const batch = [
+      episode([
+        ["prompt", [1, 2]],
+        ["action", [3, 4]],
+      ]),
+    ];
+    const objective = objectiveOf({ method: "grpo+echo", maxLength: 20 });
+    const scored = (ratios: Ratios): Promise<object> => scoreTokens(sources, objective, batch, ratios, { padId: 0 });
+    for (const ratios of ["exact", "recorded"] as const) expect(await scored(ratios)).toEqual({});
+    expect(Object.keys(await scored("before"))).toEqual(["logProbs"]);
   });
 });

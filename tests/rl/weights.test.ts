@@ -1,9 +1,11 @@
 /** The rows of a step, by hand: weights, rewards per token, and what is packed together. */
 import { describe, expect, it } from "vitest";
 import { advantagesOf } from "../../rl/train/advantages.ts";
-import { gae, gigpo, grpo, milestone } from "../../rl/methods/advantages/index.ts";
+import { gae, gigpo, grpo, milestone, vtrace } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
+import { ratiosOf } from "../../rl/train/score.ts";
 import { rewarded } from "../../rl/tasks/play.ts";
+import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { actFocus, topEntropy } from "../../rl/methods/tokenWeights.ts";
 import { klEstimate, ppoClip, type StepView } from "../../rl/methods/losses/index.ts";
 import type { Objective } from "../../rl/methods/objective.ts";
@@ -53,6 +55,32 @@ describe("weights", () => {
       wKl.forEach((w, t) => expect(w).toBeCloseTo(0.3 * plain[i]![t]!, 15));
       wEntropy.forEach((w, t) => expect(w).toBeCloseTo(0.2 * plain[i]![t]!, 15));
     });
+  });
+});
+
+describe("what ratios and values refer to", () => {
+  it("ratios: to the policy itself, before several passes to the policy before them, else to the sampler", () => {
+    const corrected: Objective = { ...base, importanceCorrection: importanceCorrection() };
+    const offPolicy: Objective = { ...base, advantage: vtrace(), critic: {} };
+    expect(ratiosOf(base, {})).toBe("exact");
+    expect(ratiosOf(base, { iterations: 2 })).toBe("before");
+    expect(ratiosOf(base, { offPolicy: true })).toBe("recorded");
+    expect(ratiosOf(base, { offPolicy: true, iterations: 2 })).toBe("recorded");
+    // These correct for the older policy by themselves.
+    for (const objective of [corrected, offPolicy]) {
+      expect(ratiosOf(objective, { offPolicy: true })).toBe("exact");
+      expect(ratiosOf(objective, { offPolicy: true, iterations: 2 })).toBe("before");
+    }
+  });
+
+  it("a clipped value loss is told the critic's values from before the step", () => {
+    const batch = randomBatch(2);
+    const values = batch.map(({ stream }) => Float64Array.from(stream.ids, (_, t) => t / 4));
+    const objective: Objective = { ...base, advantage: gae(), critic: { clip: 0.2 } };
+    const rows = weighStep(objective, batch, 0, { values });
+    expect(rows.map(({ oldValues }) => oldValues)).toEqual(values);
+    const without = weighStep(base, batch, 0);
+    for (const { oldValues } of without) expect(new Set(oldValues)).toEqual(new Set([0]));
   });
 });
 
