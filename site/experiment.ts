@@ -6,6 +6,7 @@ import { type Arm, parseArms, presetOfArm } from "../job/arms.ts";
 import type { Preset } from "../job/preset.ts";
 import { presetFor } from "../job/presets.ts";
 import { type StartOptions, startOptions } from "../job/startOptions.ts";
+import { UsageError } from "../job/usage.ts";
 import { armText, checkShared, type ExperimentWords, saidBy, wordsOf } from "./words.ts";
 
 export interface PageAgent {
@@ -38,6 +39,8 @@ export function experimentOfWords(words: ExperimentWords): PageExperiment {
   const { shared, agents } = words;
   for (const key of Object.keys(shared)) checkShared(key);
   const options = startOptions(saidBy(shared));
+  if (options.device === "reference")
+    throw new UsageError("device: expected auto, wasm or webgpu, which train here, got reference");
   const base: StartOptions = { ...options, env: options.env ?? "home" };
   const inPage = (preset: Preset): Preset => ({ ...preset, checkpointEvery: CHECKPOINT_EVERY });
   return {

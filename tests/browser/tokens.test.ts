@@ -55,7 +55,7 @@ test("formulas, logits and attention of the last step's tokens, and the same aga
   await page.goto(address + SETTINGS);
   await ended(page);
   expect(requests.filter((url) => /inspector|answers/.test(url))).toEqual([]);
-  await page.locator("#inspector summary").click();
+  await page.locator("#inspector > details > summary").click();
   const status = page.locator(".inspector > [role=status]");
   await expect
     .poll(() => status.innerText(), WAIT)

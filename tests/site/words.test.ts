@@ -115,4 +115,9 @@ describe("the fields of the form", () => {
     });
     expect(wrongIn(with_({ name: "grpo" }))).toMatchObject({ key: "name" });
   });
+
+  test("device=reference: an executor that is not on the page", () =>
+    expect(() => experimentOf(new URLSearchParams("device=reference"))).toThrow(
+      "device: expected auto, wasm or webgpu, which train here, got reference",
+    ));
 });
