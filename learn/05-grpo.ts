@@ -18,7 +18,7 @@
              + Σ over the world's tokens of log w(x_t | x_<t)
  *
  * where x_<t are the tokens before x_t. The second sum has no θ, its gradient is 0. So **only tokens that the agent
- * (the *policy*) drew are in the gradient**; the *policy mask* lists them. The world's are read: they are in x_<t.
+ * (the *policy*) drew are in the gradient**; the *policy mask* lists them. The world's are only read, in x_<t.
  *
  * ## A world
  *
