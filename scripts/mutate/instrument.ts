@@ -3,8 +3,8 @@
  * the mutant that is on (switch.ts). So one process runs a test once for each mutant, and nothing is compiled twice.
  *
  * It also changes three other things. A formula given to `fuse` is traced once, when its module is loaded; here it is
- * traced again for a mutant inside it. A table of options is made once, when its module is loaded; here it is made again
- * for a mutant inside it. And every loop counts its turns, so that an endless one is noticed.
+ * traced again for a mutant inside it. A table of options is made once, when its module is loaded; here it is made
+ * again for a mutant inside it. And every loop counts its turns, so that an endless one is noticed.
  */
 import type { Mutant } from "./mutants.ts";
 import { bare, childrenOf, type Node, parse } from "./syntax.ts";

@@ -53,7 +53,7 @@ export class Mutation {
     });
   }
 
-  /** What `make` returns without a mutant, the mutants that it asks for, and what it returns with the one that is on. */
+  /** What `make` returns without a mutant, the mutants that it asks for, what it returns with the one that is on. */
   #versions<T>(make: () => T): { plain: T; inside: ReadonlySet<number>; current: () => T } {
     const [active, asked] = [this.#active, this.#asked];
     [this.#active, this.#asked] = [NONE, new Set()];

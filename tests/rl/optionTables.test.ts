@@ -1,7 +1,7 @@
 /**
  * The default and the range of every number among the options of methods, as papers and systems have them
- * (docs/methods.md names the sources). They stand here once more because a run's results depend on them: who changes one
- * has to change it twice. A range is tried at its ends and not read from its text.
+ * (docs/methods.md names the sources). They stand here once more because a run's results depend on them: who changes
+ * one has to change it twice. A range is tried at its ends and not read from its text.
  */
 import { describe, expect, it } from "vitest";
 import type { OptionTable } from "../../engine/optionTable.ts";

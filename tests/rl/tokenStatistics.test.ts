@@ -78,7 +78,7 @@ describe("signals", () => {
     expect(statisticsOf(objectiveOf({ method: "kl_cov" }))).toEqual(["logProbs"]);
   });
 
-  it("a step scores what its objective names, and the log-probabilities before the first of several passes", async () => {
+  it("a step scores what its objective names, and log-probabilities before the first of several passes", async () => {
     const sources = { model: toyModel(device, 1) };
     const batch = [
       episode([
