@@ -48,6 +48,8 @@ const CHARTS: readonly ChartChoice[] = [
 
 /** RL steps between two looks of the doctor. */
 const DIAGNOSE_EVERY = 4;
+/** Milliseconds after a look in which the doctor does not look again: it reads all that an agent has written down. */
+const DOCTOR_RESTS = 1000;
 
 /** The places of the page that an experiment fills. */
 export interface Places {
@@ -81,6 +83,7 @@ export class LiveRun implements Player {
   /** The step that was reached furthest: so far the slider goes. */
   #furthest = 0;
   #warming = "";
+  #curvesAreDue = false;
   /** What of the page could not be loaded; "": nothing. */
   #lost = "";
   /** What this browser lacks. */
@@ -204,11 +207,17 @@ export class LiveRun implements Player {
     if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays();
   }
 
+  /** Draws the curves before the browser's next frame, once for all messages until then: steps may be faster. */
   async #showCurves(): Promise<void> {
+    if (this.#curvesAreDue) return;
+    this.#curvesAreDue = true;
     this.#charts ??= this.#makeCharts();
     const charts = await this.#charts;
-    this.#agents.forEach(({ metrics, warmSteps }, i) => {
-      for (const chart of charts) chart.show(i, metrics, warmSteps);
+    requestAnimationFrame(() => {
+      this.#curvesAreDue = false;
+      this.#agents.forEach(({ metrics, warmSteps }, i) => {
+        for (const chart of charts) chart.show(i, metrics, warmSteps);
+      });
     });
   }
 
@@ -243,10 +252,12 @@ export class LiveRun implements Player {
     this.#isWithDoctor = true;
     this.#askDoctor()
       .catch(this.#withoutPart("doctor"))
-      .finally(() => {
-        this.#isWithDoctor = false;
-        if (this.#doctorIsWanted) this.#diagnose();
-      });
+      .finally(() => setTimeout(() => this.#doctorIsBack(), DOCTOR_RESTS));
+  }
+
+  #doctorIsBack(): void {
+    this.#isWithDoctor = false;
+    if (this.#doctorIsWanted && !this.#isOff) this.#diagnose();
   }
 
   /** Says that a part of the page could not be loaded. The agents go on without it. */

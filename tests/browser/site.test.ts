@@ -74,3 +74,17 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
   await wrong.close();
   expect(problems).toEqual([]);
 });
+
+test("Pause stops both agents, and the page answers while steps are fast", async () => {
+  const problems: string[] = [];
+  const page = await open("?quick=true&seed=3&steps=1000", problems);
+  const status = page.locator("#status");
+  await expect.poll(() => status.innerText(), { timeout: 50_000 }).toMatch(/: step \d\d.*: step \d\d/);
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  await expect.poll(() => page.getByRole("button", { name: "One step", exact: true }).isEnabled()).toBe(true);
+  const paused = await status.innerText();
+  await page.waitForTimeout(1000);
+  expect(await status.innerText()).toBe(paused);
+  expect(problems).toEqual([]);
+  await page.close();
+});
