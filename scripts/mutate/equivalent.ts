@@ -18,10 +18,6 @@ export interface Equivalent {
   readonly why: string;
 }
 
-/** The mutants of each file. */
-export type Listed = Readonly<Record<string, readonly Entry[]>>;
-export type Entry = readonly [context: string, edits: readonly string[], why: string];
-
 export const EQUIVALENT: readonly Equivalent[] = [LOSSES, ADVANTAGES, PLANS, PASSES, REWARDS].flatMap((listed) =>
   Object.entries(listed).flatMap(([file, entries]) =>
     entries.map(([context, edits, why]): Equivalent => ({ file, context, edits, why })),

@@ -1,5 +1,9 @@
 /** Equivalent mutants of losses and advantages; equivalent.ts says what that is. */
-import type { Listed } from "./equivalent.ts";
+
+/** Mutants of one line with their reason, as `Equivalent` has them. */
+export type Entry = readonly [context: string, edits: readonly string[], why: string];
+/** The equivalent mutants of each file. */
+export type Listed = Readonly<Record<string, readonly Entry[]>>;
 
 const OTHER_FACTOR = "the other factor is 0 outside the mask";
 const OUTER_MASK = "masked once more by the `where` around it; this one keeps NaN out of what is computed there";

@@ -1,5 +1,5 @@
 /** Equivalent mutants of weights, packing, passes and rewards; equivalent.ts says what that is. */
-import type { Entry, Listed } from "./equivalent.ts";
+import type { Entry, Listed } from "./equivalentMethods.ts";
 
 const SAME_THERE = "both sides are equal on the boundary";
 const COST = "costs time or memory, changes no number";
