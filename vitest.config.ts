@@ -1,7 +1,7 @@
 /**
  * Three projects: `unit` (everything but tests/browser; WGSL runs on the adapter that `tests/support/adapter.ts` finds)
  * and `browser` (pages in a Chromium; without one the run says so in one line and goes on, CI fails) are `npm test`;
- * `long` (`*.long.test.ts`, which train for minutes) is `npm run test:long`, a step of CI.
+ * `long` (`*.long.test.ts`: whole programs, played to their ends) is `npm run test:long`, a step of CI.
  */
 import { existsSync } from "node:fs";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
@@ -74,11 +74,17 @@ const config: ViteUserConfig = defineConfig({
                 testTimeout: 60_000,
               },
             },
-            {
-              extends: true as const,
-              test: { name: "long", include: ["tests/**/*.long.test.ts"], testTimeout: 300_000 },
-            },
           ]),
+      {
+        extends: true,
+        test: {
+          name: "long",
+          globalSetup: "tests/support/programs.ts",
+          include: ["tests/**/*.long.test.ts"],
+          exclude: chromium === undefined ? ["tests/browser/**"] : [],
+          testTimeout: 300_000,
+        },
+      },
     ],
   },
 });

@@ -1,9 +1,9 @@
 /**
  * Every method trains: each preset, and with them each policy loss, estimator, world model, token weighting, importance
- * correction and KL penalty, plays and learns in the toy world, 20 steps on WebAssembly and 5 on WebGPU; each
+ * correction and KL penalty, plays and learns in the toy world, 20 steps on WebAssembly and 2 on WebGPU; each
  * preference and supervised loss does so on what was played. Metrics and parameters stay finite, and the parameters
- * move. On WebGPU a step takes half a second on a software adapter. Fewer than 5 are too few: imitation of own
- * successes needs one first. tests/rl/presetsGpu.test.ts compares the numbers.
+ * move. On WebGPU a step takes half a second on a software adapter. There the loss that imitates own successes takes 5,
+ * for it needs a success first. tests/rl/presetsGpu.test.ts compares the numbers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -26,7 +26,8 @@ import { wasm, webgpu } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { letters, toyModel, toySpec, toyTemplate } from "../support/rlToy.ts";
 
-const STEPS: Readonly<Record<string, number>> = { wasm: 20, webgpu: 5 };
+const stepsOn = (executor: string, method?: string): number =>
+  executor === "wasm" ? 20 : method?.startsWith("rft") ? 5 : 2;
 
 /** One of these on top of each method in turn, so that each is there several times. */
 const ADD_ONS: readonly (Partial<MethodChoice> & { readonly plus?: string })[] = [
@@ -84,7 +85,6 @@ it("every loss, estimator and add-on is among the cases", () => {
 });
 
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open }) => {
-  const count = STEPS[name]!;
   let device: Device;
   beforeAll(async () => void (device = await open()));
   afterAll(() => device.dispose());
@@ -94,6 +94,7 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
     model: Model,
     before: number[][],
     steps: AsyncGenerator<StepReport, void, void>,
+    count: number,
   ): Promise<void> {
     const reports = await reportsOf(steps);
     expect(reports.length).toBe(count);
@@ -106,6 +107,7 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
 
   it.each(CASES)("%s", { timeout: 60_000 }, async (_, choice) => {
     const model = tiny();
+    const count = stepsOn(name, choice.method);
     const head = initValueHead(model.config, device);
     const options = toyRlOptions(model, {
       optimizer: new AdamW(model.params, { clipNorm: 1, weightDecay: 0 }), // else everything moves by itself
@@ -117,7 +119,7 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
       steps: count,
       maxBatchTokens: 200,
     });
-    await expectTrained(model, await paramsOf(model), trainRl(options));
+    await expectTrained(model, await paramsOf(model), trainRl(options), count);
   });
 
   const learner = (model: Model) => ({
@@ -126,24 +128,24 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", ({ name, open })
     optimizer: new AdamW(model.params, { weightDecay: 0 }),
     lr: () => 0.01,
     batchSize: 2,
-    steps: count,
+    steps: stepsOn(name),
     rng: new Rng(1),
   });
 
-  it.each(Object.keys(PREFERENCE))("pairs: %s", { timeout: 60_000 }, async (name) => {
+  it.each(Object.keys(PREFERENCE))("pairs: %s", { timeout: 60_000 }, async (loss) => {
     const model = tiny();
     const [a, b, c, d] = randomBatch(3);
     const pairs = [
       { chosen: a!, rejected: b! },
       { chosen: c!, rejected: d! },
     ];
-    const options = { ...learner(model), pairs, policyLoss: PREFERENCE[name]!.make(), reference: tiny(2) };
-    await expectTrained(model, await paramsOf(model), trainPreference(options));
+    const options = { ...learner(model), pairs, policyLoss: PREFERENCE[loss]!.make(), reference: tiny(2) };
+    await expectTrained(model, await paramsOf(model), trainPreference(options), stepsOn(name));
   });
 
   it.each(Object.keys(SUPERVISED) as ("sft" | "dft")[])("demonstrations: %s", { timeout: 60_000 }, async (loss) => {
     const model = tiny();
     const options = { ...learner(model), demonstrations: randomBatch(3), loss, observationWeight: 0.1 };
-    await expectTrained(model, await paramsOf(model), trainSft(options));
+    await expectTrained(model, await paramsOf(model), trainSft(options), stepsOn(name));
   });
 });

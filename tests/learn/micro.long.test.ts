@@ -1,0 +1,23 @@
+/** learn/00-micro.ts as a program: it prints what its head and the README say. */
+import { spawnSync } from "node:child_process";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import { readSource } from "../project/sources.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+it("prints what the README shows", { timeout: 600_000 }, () => {
+  const args = ["--import", "tsx", "learn/00-micro.ts"];
+  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: ROOT, encoding: "utf8" });
+  expect(stderr).toBe("");
+  const shown = /npm run learn\n```\n+```text\n(.*?)```/s.exec(readSource("README.md"))![1]!;
+  expect(stdout).toBe(shown);
+  // What the head says of this seed among others: prediction helps, and lies do not.
+  const last = stdout
+    .trim()
+    .split("\n")
+    .map((line) => Number(/(\d+) %/.exec(line)![1]));
+  expect(last[1]! - last[0]!).toBeGreaterThan(20);
+  expect(last[1]! - last[2]!).toBeGreaterThan(20);
+});
