@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { provisionAdapter } from "../tests/support/adapter.ts";
 import { adapterName, isSoftware, requestAdapter } from "../engine/backends/webgpu-api.ts";
 import { type Contender, CONTENDERS } from "./contenders/index.ts";
-import { PYTHON } from "./process.ts";
+import { isPython, PYTHON } from "./process.ts";
 
 export interface Machine {
   readonly cpu: string;
@@ -101,8 +101,8 @@ export function available(
       ),
     );
   }
-  if (asked.some((c) => c.engine === "torch")) {
-    const torch = torchKind();
+  if (asked.some((c) => isPython(c.engine))) {
+    const { torch, trl } = pythonHas();
     if (torch !== "cuda") {
       const line =
         torch === "none"
@@ -112,16 +112,23 @@ export function available(
         without(line, (c) => c.engine === "torch" && (torch === "none" || c.executor === "cuda")),
       );
     }
+    if (!trl)
+      contenders = contenders.filter(without(`${PYTHON} has no trl: it is left out`, (c) => c.engine === "trl"));
   }
   return { contenders, missing };
 }
 
 const isName = (word: string): boolean => CONTENDERS.some(({ name }) => name === word);
 
-function torchKind(): "none" | "cpu" | "cuda" {
-  const script = "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')";
+/** Which of the contenders in Python there are. */
+function pythonHas(): { torch: "none" | "cpu" | "cuda"; trl: boolean } {
+  const script =
+    "import importlib.util, torch; " +
+    "print('cuda' if torch.cuda.is_available() else 'cpu', importlib.util.find_spec('trl') is not None)";
   const { status, stdout } = spawnSync(PYTHON, ["-c", script], { encoding: "utf8", timeout: 60_000 });
-  return status === 0 ? (stdout.trim() as "cpu" | "cuda") : "none";
+  if (status !== 0) return { torch: "none", trl: false };
+  const [torch, trl] = stdout.trim().split(" ");
+  return { torch: torch as "cpu" | "cuda", trl: trl === "True" };
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await describeAdapter();

@@ -15,9 +15,12 @@ export const PYTHON: string = process.env["WORLDGRAD_PYTHON"] ?? "python3";
 /** How long to wait for an answer: a first call may compile for minutes on a software adapter. */
 const PATIENCE_MS = 300_000;
 
+/** Whether a contender is a program in Python, `peers/ENGINE_bench.py`. */
+export const isPython = (engine: Contender["engine"] | undefined): boolean => engine === "torch" || engine === "trl";
+
 /** Limits the thread pools of libraries under PyTorch, which `set_num_threads` does not always reach. */
 function threadLimits({ engine }: Partial<Contender>, threads: number): Record<string, string> {
-  const names = engine === "torch" ? ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] : [];
+  const names = isPython(engine) ? ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] : [];
   return Object.fromEntries(names.map((name) => [name, String(threads)]));
 }
 
@@ -40,10 +43,9 @@ export class ContenderProcess {
     threads: number,
     env: object,
   ): Promise<ContenderProcess> {
-    const [program, args] =
-      who.engine === "torch"
-        ? [PYTHON, [here("peers/torch_bench.py"), who.variant!, String(threads)]]
-        : [process.execPath, ["--import", TSX, here("child.ts"), who.name, String(threads)]];
+    const [program, args] = isPython(who.engine)
+      ? [PYTHON, [here(`peers/${who.engine}_bench.py`), who.variant!, String(threads)]]
+      : [process.execPath, ["--import", TSX, here("child.ts"), who.name, String(threads)]];
     const options = {
       stdio: ["pipe", "ignore", "pipe", "pipe"] as ("pipe" | "ignore")[],
       env: { ...process.env, ...threadLimits(who, threads), ...env },

@@ -1,6 +1,6 @@
 /** The model's cases: training step, forward pass, one block, decoding, and how a step's cost grows. */
 import { type Case, everybody, ours } from "./case.ts";
-import type { BlockTask, GptShape, Task, TaskOf } from "./task.ts";
+import type { BlockTask, GptShape, GrpoTask, Task, TaskOf } from "./task.ts";
 
 /** FLOPs per token of one block forward: four matrices C×C, two C×4C, and attention over T/2 keys on average. */
 const blockFlops = (T: number, C: number): number => 2 * 12 * C * C + 2 * 2 * C * ((T + 1) / 2);
@@ -146,6 +146,43 @@ const rl: Case = {
   alone: true,
 };
 
+/** Parameters of the Llama of a `GrpoTask`: tied embedding, four projections, gate, up and down, two norms a block. */
+export function llamaParameterCount({ C, H, kvHeads, F, L, V }: GrpoTask): number {
+  const attention = 2 * C * C + 2 * C * (C / H) * kvHeads;
+  return V * C + L * (attention + 3 * C * F + 2 * C) + C;
+}
+
+/** The same GRPO job in worldgrad and in TRL, as a whole: playing and learning. */
+function grpo(name: string, sizes: Omit<GrpoTask, "op">): Case {
+  const task: GrpoTask = { op: "grpo", ...sizes };
+  const tokens = task.groups * task.groupSize * (task.prompt + task.completion);
+  return {
+    name: `grpo/${name}`,
+    task,
+    // Two operations a parameter and token: played once, then forward and backward. Attention is left out.
+    flops: 4 * 2 * llamaParameterCount(task) * tokens,
+    bytes: 0,
+    work: { amount: task.groups * task.groupSize, unit: "episodes/s" },
+    expected: "first",
+    tolerance: 0,
+    asks: ({ name: who, engine }) => engine === "trl" || who === "worldgrad" || who === "worldgrad-threads",
+    alone: true,
+  };
+}
+
+/** Prompts and completions of a small model's job. */
+const SMALL_JOB = { groups: 8, groupSize: 8, prompt: 16, completion: 32, lr: 1e-3 };
+
+const GRPO_CASES: readonly Case[] = [
+  grpo("27K", { C: 32, H: 4, kvHeads: 4, F: 64, L: 1, V: 512, ...SMALL_JOB }),
+  grpo("260K", { C: 64, H: 8, kvHeads: 4, F: 172, L: 5, V: 512, ...SMALL_JOB }),
+  grpo("1M", { C: 128, H: 4, kvHeads: 4, F: 344, L: 4, V: 512, ...SMALL_JOB }),
+  // prettier-ignore
+  grpo("SmolLM2-135M", {
+    C: 576, H: 9, kvHeads: 3, F: 1536, L: 30, V: 49152, groups: 2, groupSize: 4, prompt: 16, completion: 16, lr: 1e-5,
+  }),
+];
+
 /** GPT-2 124M on 8 × 512 tokens, for a GPU; CPUs do not take part. */
 const gpt2: Case = step({ B: 8, T: 512, C: 768, H: 12, L: 12, V: 50257 }, "gpt2", {
   name: "gpt2/B8-T512",
@@ -160,6 +197,7 @@ export const modelCases = (): Case[] => [
   ...[1, 16, 128].map(decode),
   profile,
   rl,
+  ...GRPO_CASES,
   gpt2,
   ...growth(),
 ];

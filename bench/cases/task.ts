@@ -121,6 +121,29 @@ export interface RlTask {
   readonly warmup: number;
 }
 
+/**
+ * A step of GRPO as a practitioner's script runs it: `groups` prompts, `groupSize` completions each, a reward that is a
+ * function of the completion (the share of its ids below V/2), group advantages, the clipped loss, one AdamW update of
+ * all parameters. The model is a Llama of the given shape with random weights (standard deviation 0.02, tied output
+ * matrix); prompts are `prompt` random ids, completions at most `completion` tokens, sampled at temperature 1. Sampling
+ * differs between contenders, so that only amounts are compared: episodes, prompt tokens, parameters. The reward
+ * before and after is among the figures.
+ */
+export interface GrpoTask {
+  readonly op: "grpo";
+  readonly C: number;
+  readonly H: number;
+  readonly kvHeads: number;
+  readonly F: number;
+  readonly L: number;
+  readonly V: number;
+  readonly groups: number;
+  readonly groupSize: number;
+  readonly prompt: number;
+  readonly completion: number;
+  readonly lr: number;
+}
+
 /** The time of a training step by op: every program of one step, run by itself many times. */
 export interface ProfileTask extends GptShape {
   readonly op: "profile";
@@ -142,6 +165,7 @@ export type Task =
   | BlockTask
   | DecodeTask
   | RlTask
+  | GrpoTask
   | ProfileTask
   | RooflineTask;
 export type TaskOf<K extends Task["op"]> = Extract<Task, { op: K }>;

@@ -3,10 +3,10 @@
 export interface Contender {
   readonly name: string;
   /** The engine that runs it; several contenders may be one engine with different settings. */
-  readonly engine: "worldgrad" | "plain" | "jax-js" | "tfjs" | "torch";
+  readonly engine: "worldgrad" | "plain" | "jax-js" | "tfjs" | "torch" | "trl";
   readonly executor: "wasm" | "webgpu" | "javascript" | "cpu" | "cuda";
   readonly threads: "one" | "all";
-  /** For torch: cpu, cuda and so on. */
+  /** For torch and TRL: cpu, cuda and so on. */
   readonly variant?: string;
 }
 
@@ -24,4 +24,6 @@ export const CONTENDERS: readonly Contender[] = [
   { name: "torch-cuda", engine: "torch", executor: "cuda", threads: "all", variant: "cuda" },
   { name: "torch-cuda-compiled", engine: "torch", executor: "cuda", threads: "all", variant: "cuda-compiled" },
   { name: "torch-cuda-f16", engine: "torch", executor: "cuda", threads: "all", variant: "cuda-f16" },
+  { name: "trl", engine: "trl", executor: "cpu", threads: "one", variant: "cpu" },
+  { name: "trl-threads", engine: "trl", executor: "cpu", threads: "all", variant: "cpu" },
 ];

@@ -41,6 +41,8 @@ export async function prepareModelTask(on: Device, task: Task): Promise<Prepared
       return decodeTask(on, task);
     case "profile":
       return profileTask(on, stepTask(on, task));
+    case "grpo":
+      return (await import("./worldgradGrpo.ts")).grpoTask(on, task);
     case "rl":
       return (await import("./worldgradRl.ts")).rlTask(on, task);
     default:

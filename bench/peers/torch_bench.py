@@ -2,20 +2,18 @@
 or compiled.
 
 bench/process.ts starts `python3 torch_bench.py VARIANT THREADS`; VARIANT is cpu, cuda, cuda-compiled or cuda-f16.
-Requests come on standard input and answers go to file descriptor 3, one JSON object a line. TF32 is off.
+TF32 is off.
 """
 
 import contextlib
-import json
 import math
-import os
-import resource
 import sys
-import time
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+from protocol import serve
 
 variant = sys.argv[1]
 device = torch.device("cuda" if variant.startswith("cuda") else "cpu")
@@ -246,43 +244,11 @@ def describe():
     return f"PyTorch {torch.__version__}, {name}, {mode}, {str(dtype).removeprefix('torch.')}"
 
 
-def respond(request, state):
-    kind = request["do"]
-    if kind == "prepare":
-        task = request["task"]
-        if task["op"] not in TASKS or task.get("version") is not None:
-            return {"cannot": f"not written for PyTorch: {task['op']}"}
-        state["task"] = TASKS[task["op"]](task)
-        return {"check": state["task"].check()}
-    if kind == "memory":
-        cuda = {}
-        if device.type == "cuda":
-            cuda = {"live": torch.cuda.memory_allocated(), "peak": torch.cuda.max_memory_allocated()}
-        return {**cuda, "peakRss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
-    if kind == "figures":
-        return {"figures": {}}
-    begin = time.perf_counter()
-    for _ in range(request["calls"]):
-        state["task"].run()
-    finish()
-    return {"ms": 1000 * (time.perf_counter() - begin)}
+def memory():
+    if device.type == "cuda":
+        return {"live": torch.cuda.memory_allocated(), "peak": torch.cuda.max_memory_allocated()}
+    return {}
 
 
-def main():
-    torch.set_num_threads(int(sys.argv[2]))
-    answers = os.fdopen(3, "w")
-
-    def answer(message):
-        answers.write(json.dumps(message) + "\n")
-        answers.flush()
-
-    answer({"description": describe()})
-    state = {}
-    for line in sys.stdin:
-        try:
-            answer(respond(json.loads(line), state))
-        except Exception as error:  # the benchmark goes on without this contender and shows why
-            answer({"error": f"{type(error).__name__}: {error}"})
-
-
-main()
+torch.set_num_threads(int(sys.argv[2]))
+serve(describe(), TASKS, "PyTorch", finish, memory)
