@@ -17,7 +17,8 @@ export { WorldgradError } from "./errors.ts";
 // Tensors and trees of them
 export { type ElementsOf, Tensor } from "./tensor.ts";
 export type { DType, FloatType, Shape, TensorType } from "./types.ts";
-export { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves } from "./tree.ts";
+export type { MatrixForm, Weight } from "./matrixForm.ts";
+export { mapTree, type Tree, type TreeNode, treeEntries, treeFromLeaves, treeLeaves } from "./tree.ts";
 export { Rng, type RngState } from "./random.ts";
 
 // Gradients

@@ -6,8 +6,21 @@
 import { Tensor } from "./tensor.ts";
 import { fail } from "./errors.ts";
 
+/**
+ * An object that holds tensors and can be made again around others, so that it may stand in a tree: what a pytree node
+ * is in JAX. A matrix in parts (`MatrixForm`) is one.
+ */
+export interface TreeNode {
+  /** Its tensors; not another `TreeNode` itself, but it may contain some. */
+  readonly tensors: Readonly<Record<string, Tree | undefined>>;
+  /** The same object around other tensors. @param tensors of the structure of `tensors` */
+  withTensors(tensors: Readonly<Record<string, Tree | undefined>>): TreeNode;
+}
+
 /** A key whose value is undefined counts as absent. */
-export type Tree = Tensor | readonly Tree[] | { readonly [key: string]: Tree | undefined };
+export type Tree = Tensor | TreeNode | readonly Tree[] | { readonly [key: string]: Tree | undefined };
+
+const isTreeNode = (tree: object): tree is TreeNode => "withTensors" in tree;
 
 /** `path` of the root is "". */
 export type Visit<T> = (leaf: Tensor, path: string) => T;
@@ -21,6 +34,7 @@ export function mapTree<T extends Tree>(tree: T, visit: Visit<Tensor>, path = ""
     return tree.map((child: Tree, i) => mapTree(child, visit, join(path, String(i)))) as Tree as T;
   if (typeof tree !== "object" || tree === null)
     fail(`tree: expected tensors, arrays and objects, got ${String(tree)} at ${path}`);
+  if (isTreeNode(tree)) return tree.withTensors(mapTree(tree.tensors, visit, path)) as Tree as T;
   const present = Object.entries(tree).filter((entry): entry is [string, Tree] => entry[1] !== undefined);
   return Object.fromEntries(present.map(([key, child]) => [key, mapTree(child, visit, join(path, key))])) as Tree as T;
 }
@@ -47,6 +61,7 @@ export function treeLeaves(tree: Tree): Tensor[] {
 function addLeaves(leaves: Tensor[], node: Tree | undefined): void {
   if (node instanceof Tensor) leaves.push(node);
   else if (Array.isArray(node)) for (const child of node as readonly Tree[]) addLeaves(leaves, child);
+  else if (typeof node === "object" && node !== null && isTreeNode(node)) addLeaves(leaves, node.tensors);
   else if (typeof node === "object" && node !== null) for (const child of Object.values(node)) addLeaves(leaves, child);
   else if (node !== undefined) fail(`tree: expected tensors, arrays and objects, got ${String(node)}`);
 }

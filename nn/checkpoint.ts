@@ -13,7 +13,7 @@ import { type Tree, treeEntries } from "../engine/tree.ts";
 import { sameShape, type Shape, showShape } from "../engine/types.ts";
 import { configFromHuggingFace, configToHuggingFace, type ModelConfig } from "./config.ts";
 import type { AdamW } from "./optimizer.ts";
-import { buildParams, huggingFaceName, type TransformerParams } from "./parameters.ts";
+import { buildParams, huggingFaceName } from "./parameters.ts";
 import {
   readSafetensors,
   readSafetensorsHeader,
@@ -32,7 +32,7 @@ type Named = Map<string, SafeTensor>;
  * A model from its tensors and its `config.json`.
  * @throws if a tensor is missing, has another shape, is no float, or is not used by the model
  */
-export function modelFromTensors(configJson: unknown, tensors: Named, device: Device): Model {
+export function modelFromTensors(configJson: unknown, tensors: Named, device: Device): Model<Tensor> {
   const config = configFromHuggingFace(configJson);
   const unused = new Set(tensors.keys());
   const load = (shape: Shape, path: string): Tensor => {
@@ -60,7 +60,7 @@ export function modelFromTensors(configJson: unknown, tensors: Named, device: De
 }
 
 /** A model from the bytes of `model.safetensors` and the text of `config.json`. */
-export function modelFromFiles(configText: string, weights: Uint8Array, device: Device): Model {
+export function modelFromFiles(configText: string, weights: Uint8Array, device: Device): Model<Tensor> {
   return modelFromTensors(parseJson("config.json", configText), readSafetensors(weights), device);
 }
 
@@ -74,9 +74,9 @@ export async function modelToFiles(model: Model): Promise<Files> {
 }
 
 /** `optimizer.safetensors`: AdamW's moments as `m.<name>`, `v.<name>`, its step count in the metadata. */
-export async function optimizerToFiles(config: ModelConfig, optimizer: AdamW<TransformerParams>): Promise<Files> {
+export async function optimizerToFiles(config: ModelConfig, optimizer: AdamW<Tree>): Promise<Files> {
   const { step, m, v } = optimizer.state;
-  const prefixed = async (prefix: string, tree: TransformerParams): Promise<[string, SafeTensorInput][]> =>
+  const prefixed = async (prefix: string, tree: Tree): Promise<[string, SafeTensorInput][]> =>
     (await namedTensors(config, tree)).map(([name, x]) => [`${prefix}.${name}`, x]);
   const tensors = [...(await prefixed("m", m)), ...(await prefixed("v", v))];
   return { "optimizer.safetensors": writeSafetensors(tensors, { step: String(step) }) };
@@ -89,7 +89,7 @@ export async function optimizerToFiles(config: ModelConfig, optimizer: AdamW<Tra
  */
 export function restoreOptimizer(
   config: ModelConfig,
-  optimizer: AdamW<TransformerParams>,
+  optimizer: AdamW<Tree>,
   weights: Uint8Array,
   step: number = savedStep(weights),
 ): void {

@@ -12,9 +12,10 @@ export {
   validateConfig,
 } from "./config.ts";
 export type { Family, ModelConfig, ModelOptions } from "./config.ts";
-export { huggingFaceName, initParams } from "./parameters.ts";
+export { huggingFaceName, initParams, replaceWeights } from "./parameters.ts";
 export type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 export { forward, type ForwardOptions, linear, logits, type Model, outputMatrix, pickHidden } from "./transformer.ts";
+export { rowsOf, type Trainable, trainableOf } from "./transformer.ts";
 export { type AttentionHeads } from "./transformer.ts";
 export { attentionWeights, type Reading, readText } from "./attentionWeights.ts";
 export { headValues, initValueHead, type ValueHead } from "./valueHead.ts";

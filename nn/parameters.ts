@@ -8,44 +8,55 @@ import { ones, randomNormal, zeros } from "../engine/ops/create.ts";
 import type { Device } from "../engine/device.ts";
 import type { Rng } from "../engine/random.ts";
 import { outsideScopes } from "../engine/scope.ts";
-import type { Tensor } from "../engine/tensor.ts";
+import type { Weight } from "../engine/matrixForm.ts";
+import { Tensor } from "../engine/tensor.ts";
 import type { Shape } from "../engine/types.ts";
 import type { ModelConfig } from "./config.ts";
 
 /** A linear layer: a matrix, [out, in] or in GPT-2 [in, out], and perhaps a bias [out]. */
-export type Linear = { readonly weight: Tensor; readonly bias?: Tensor | undefined };
+export type Linear<W extends Weight = Weight> = {
+  readonly weight: W;
+  readonly bias?: Tensor | undefined;
+};
 /** Gains [C], and in LayerNorm biases [C]. */
 export type Norm = { readonly weight: Tensor; readonly bias?: Tensor | undefined };
 
 /** GPT-2 has one matrix `qkv`, the others three; `qNorm` and `kNorm` [D] are Qwen3's. */
-export type AttentionParams = {
-  readonly qkv?: Linear | undefined;
-  readonly q?: Linear | undefined;
-  readonly k?: Linear | undefined;
-  readonly v?: Linear | undefined;
-  readonly o: Linear;
+export type AttentionParams<W extends Weight = Weight> = {
+  readonly qkv?: Linear<W> | undefined;
+  readonly q?: Linear<W> | undefined;
+  readonly k?: Linear<W> | undefined;
+  readonly v?: Linear<W> | undefined;
+  readonly o: Linear<W>;
   readonly qNorm?: Norm | undefined;
   readonly kNorm?: Norm | undefined;
 };
 /** `gate` exists in SwiGLU only. */
-export type MlpParams = { readonly gate?: Linear | undefined; readonly up: Linear; readonly down: Linear };
-/** Parameters of one block. */
-export type LayerParams = {
-  readonly inputNorm: Norm;
-  readonly attention: AttentionParams;
-  readonly postNorm: Norm;
-  readonly mlp: MlpParams;
+export type MlpParams<W extends Weight = Weight> = {
+  readonly gate?: Linear<W> | undefined;
+  readonly up: Linear<W>;
+  readonly down: Linear<W>;
 };
-/** All parameters of a transformer, as a tree of tensors. */
-export type TransformerParams = {
+/** Parameters of one block. */
+export type LayerParams<W extends Weight = Weight> = {
+  readonly inputNorm: Norm;
+  readonly attention: AttentionParams<W>;
+  readonly postNorm: Norm;
+  readonly mlp: MlpParams<W>;
+};
+/**
+ * All parameters of a transformer, as a tree. The matrices may be packed or have adapters; `TransformerParams<Tensor>` is
+ * that of a model all of whose parameters can be trained.
+ */
+export type TransformerParams<W extends Weight = Weight> = {
   /** [V, C] */
-  readonly embedding: Tensor;
+  readonly embedding: W;
   /** [P, C], learned positions only */
   readonly positions?: Tensor | undefined;
-  readonly layers: readonly LayerParams[];
+  readonly layers: readonly LayerParams<W>[];
   readonly norm: Norm;
   /** [V, C], unless tied to the embedding */
-  readonly head?: Tensor | undefined;
+  readonly head?: W | undefined;
 };
 
 /** What a parameter is, for initialisation. */
@@ -53,9 +64,15 @@ type Kind = "weight" | "residual" | "one" | "zero";
 type Make = (shape: Shape, kind: Kind, path: string) => Tensor;
 
 /** Builds the tree of `config` with `make` called once per parameter. Also how a checkpoint is read. */
-export function buildParams(config: ModelConfig, make: Make): TransformerParams {
+export function buildParams(config: ModelConfig, make: Make): TransformerParams<Tensor> {
   const { hiddenSize: C, intermediateSize: F, headDim: D, heads, kvHeads } = config;
-  const linear = (path: string, inputs: number, outputs: number, bias: boolean, kind: Kind = "weight"): Linear => ({
+  const linear = (
+    path: string,
+    inputs: number,
+    outputs: number,
+    bias: boolean,
+    kind: Kind = "weight",
+  ): Linear<Tensor> => ({
     weight: make(config.family === "gpt2" ? [inputs, outputs] : [outputs, inputs], kind, `${path}.weight`),
     ...(bias ? { bias: make([outputs], "zero", `${path}.bias`) } : {}),
   });
@@ -63,7 +80,7 @@ export function buildParams(config: ModelConfig, make: Make): TransformerParams 
     weight: make([size], "one", `${path}.weight`),
     ...(config.norm === "layer" ? { bias: make([size], "zero", `${path}.bias`) } : {}),
   });
-  const attention = (path: string): AttentionParams => {
+  const attention = (path: string): AttentionParams<Tensor> => {
     const { attentionBias: bias, attentionOutputBias } = config;
     const o = linear(`${path}.o`, heads * D, C, attentionOutputBias, "residual");
     if (config.family === "gpt2") return { qkv: linear(`${path}.qkv`, C, 3 * C, bias), o };
@@ -98,7 +115,7 @@ export function buildParams(config: ModelConfig, make: Make): TransformerParams 
  * residual stream are scaled by 1/√(2·layers) (Radford et al. 2019, §2.3). Each parameter has a stream of its own, so
  * the same seed gives the same values on every executor. They live outside all scopes.
  */
-export function initParams(config: ModelConfig, rng: Rng, device: Device): TransformerParams {
+export function initParams(config: ModelConfig, rng: Rng, device: Device): TransformerParams<Tensor> {
   const std = { weight: config.initializerRange, residual: config.initializerRange / Math.sqrt(2 * config.layers) };
   return outsideScopes(() =>
     buildParams(config, (shape, kind, path) => {
@@ -108,6 +125,26 @@ export function initParams(config: ModelConfig, rng: Rng, device: Device): Trans
     }),
   );
 }
+
+/**
+ * The parameters with another form in the place of each matrix: of the linear layers, the embedding and the head. A tied
+ * head is no matrix of its own. Gains, biases and the table of learned positions stay as they are.
+ * @param replace may return the weight itself; `path` is that in our tree, as in `layers.0.mlp.up.weight`
+ */
+export function replaceWeights(
+  params: TransformerParams,
+  replace: (weight: Weight, path: string) => Weight,
+): TransformerParams {
+  const visit = (node: unknown, path: string): unknown => {
+    if (typeof node !== "object" || node === null) return node;
+    if (isWeight(node)) return node.shape.length === 2 && path !== "positions" ? replace(node, path) : node;
+    const children = Object.entries(node).map(([key, child]) => [key, visit(child, path ? `${path}.${key}` : key)]);
+    return Array.isArray(node) ? children.map(([, child]) => child) : Object.fromEntries(children);
+  };
+  return visit(params, "") as TransformerParams;
+}
+
+const isWeight = (node: object): node is Weight => node instanceof Tensor || "withTensors" in node;
 
 const LLAMA_NAMES: readonly (readonly [RegExp, string])[] = [
   [/^embedding$/, "model.embed_tokens.weight"],

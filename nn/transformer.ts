@@ -21,16 +21,47 @@ import { add, gelu, geluErf, siluExpr } from "../engine/ops/pointwise.ts";
 import { rotary, rotaryTables } from "../engine/ops/rotary.ts";
 import { split } from "../engine/ops/split.ts";
 import { outsideScopes } from "../engine/scope.ts";
-import type { Tensor } from "../engine/tensor.ts";
-import { showShape } from "../engine/types.ts";
+import type { Weight } from "../engine/matrixForm.ts";
+import { Tensor } from "../engine/tensor.ts";
+import { type Tree, treeEntries } from "../engine/tree.ts";
+import { isFloat, showShape } from "../engine/types.ts";
 import type { KvCache, Places } from "./cache.ts";
 import type { ModelConfig } from "./config.ts";
 import type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 
-/** A transformer: its configuration and its parameters. */
-export interface Model {
+/** A transformer: its configuration and its parameters. `Model<Tensor>`: each of them is a tensor. */
+export interface Model<W extends Weight = Weight> {
   readonly config: ModelConfig;
-  readonly params: TransformerParams;
+  readonly params: TransformerParams<W>;
+  /** What of it is trained, where that is not all of `params`: an adapter (lora.ts). See `trainableOf`. */
+  readonly trainable?: Trainable | undefined;
+}
+
+/** What is trained of a model, and how the model is made of it. */
+export interface Trainable<T extends Tree = Tree> {
+  /** The tensors that the optimiser changes in place. */
+  readonly params: T;
+  /** The model with other tensors in the place of `params`: with those that a gradient is taken by. */
+  modelOf(params: T): Model;
+}
+
+/**
+ * What of a model is trained: its `trainable` part, or else all parameters. Every trainer, the optimisers that they are
+ * given, and what rollout workers are sent, go by it.
+ * @throws if all parameters are to be trained and some are packed
+ *
+ * @example
+ * const optimizer = new AdamW(trainableOf(model).params, { clipNorm: 1 });
+ */
+export function trainableOf(model: Model): Trainable {
+  if (model.trainable) return model.trainable;
+  const { config, params } = model;
+  for (const [path, x] of treeEntries(params))
+    check(
+      isFloat(x.dtype),
+      () => `trainableOf: "${path}" is packed and cannot be trained; train an adapter on it (lora)`,
+    );
+  return { params, modelOf: (leaves) => ({ config, params: leaves as TransformerParams }) };
 }
 
 /** Options of `forward`. */
@@ -82,7 +113,7 @@ export function forward(
     tables: config.positions === "rotary" ? tablesFor(config, device) : undefined,
     ...(options.cache ? { decoding: decodingOf(options.cache, reshape(positions_BT, [B * T])) } : {}),
   };
-  let x_BTC = embedding(params.embedding, ids);
+  let x_BTC = rowsOf(params.embedding, ids);
   if (params.positions) x_BTC = add(x_BTC, embedding(params.positions, positions_BT));
   params.layers.forEach((layer, n) => {
     x_BTC = transformerBlock(x_BTC, layer, context, n);
@@ -101,13 +132,19 @@ export function transformerBlock(x_BTC: Tensor, layer: LayerParams, context: Blo
 }
 
 /** The matrix [V, C] that turns hidden states into logits. */
-export function outputMatrix(params: TransformerParams): Tensor {
+export function outputMatrix<W extends Weight>(params: TransformerParams<W>): W {
   return params.head ?? params.embedding;
 }
 
 /** Logits [..., V] of hidden states [..., C]. */
 export function logits(params: TransformerParams, hidden: Tensor): Tensor {
-  return matmul(hidden, outputMatrix(params), { transB: true });
+  const matrix = outputMatrix(params);
+  return matrix instanceof Tensor ? matmul(hidden, matrix, { transB: true }) : matrix.times(hidden);
+}
+
+/** The rows of a table [V, C] that i32 ids [...] name, [..., C]. */
+export function rowsOf(table: Weight, ids: Tensor): Tensor {
+  return table instanceof Tensor ? embedding(table, ids) : table.rows(ids);
 }
 
 /** The rows `index` (into B·T) of hidden states [B, T, C], as [N, C]. */
@@ -152,6 +189,7 @@ function checkPositions(positions: Int32Array, T: number, { maxPositions }: Mode
 
 /** y = x Wᵀ + b, or x W + b where the checkpoint stores [in, out]. */
 export function linear(x: Tensor, { weight, bias }: Linear, config: ModelConfig): Tensor {
+  if (!(weight instanceof Tensor)) return weight.times(x, bias);
   return matmul(x, weight, { transB: config.family !== "gpt2", ...(bias ? { bias } : {}) });
 }
 

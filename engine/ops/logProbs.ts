@@ -11,7 +11,9 @@ import { apply, apply1, type Call, type Elements, type NoParams, type OpDef, typ
 import { checkTensor } from "../operands.ts";
 import { checkKeys } from "../options.ts";
 import { integers, normal, uniform } from "../sampling.ts";
+import type { Weight } from "../matrixForm.ts";
 import { Tensor } from "../tensor.ts";
+import { treeFromLeaves, treeLeaves } from "../tree.ts";
 import {
   bytesPerElement,
   checkFloat,
@@ -195,21 +197,22 @@ export interface TokenLogProbsOptions {
  * `maxChunkBytes` they are made once and kept for the backward pass; above that, tokens are worked through in chunks
  * whose logits are made again there, so that [tokens, V] never exists. The result is the same either way.
  * @param hidden [..., C]
- * @param weight [V, C]
+ * @param weight [V, C], a tensor or another form of such a matrix
  * @param targets i32 [...]
  * @returns two tensors [...]
  */
 export function tokenLogProbs(
   hidden: Tensor,
-  weight: Tensor,
+  weight: Weight,
   targets: Tensor,
   options: TokenLogProbsOptions = {},
 ): LogProbs {
   checkKeys("tokenLogProbs", options, ["temperature", "bias", "maxChunkBytes"]);
   const { temperature = 1, bias, maxChunkBytes = 2 ** 25 } = options;
-  for (const x of [hidden, weight, targets]) checkTensor("tokenLogProbs", x);
+  const parts = treeLeaves(weight);
+  for (const x of [hidden, targets, ...parts]) checkTensor("tokenLogProbs", x);
   check(
-    weight.rank === 2 && hidden.rank > 0 && hidden.shape[hidden.rank - 1] === weight.shape[1],
+    weight.shape.length === 2 && hidden.rank > 0 && hidden.shape[hidden.rank - 1] === weight.shape[1],
     () => `tokenLogProbs: expected hidden [..., C] and weight [V, C], got ${showType(hidden)} · ${showType(weight)}`,
   );
   check(
@@ -225,8 +228,9 @@ export function tokenLogProbs(
   const [x, ids] = [reshape(hidden, [rows, channels]), reshape(targets, [rows])];
   const ofTokens = (from: number, to: number): readonly Tensor[] => {
     const part = (y: Tensor): Tensor => (to - from === rows ? y : slice(y, [from], [to]));
-    const inputs = [part(x), weight, part(ids), part(perToken), ...(bias ? [bias] : [])];
-    return to - from === rows ? fromHidden(inputs) : checkpoint(fromHidden, inputs);
+    const inputs = [part(x), part(ids), part(perToken), ...parts, ...(bias ? [bias] : [])];
+    const run = (given: readonly Tensor[]): Tensor[] => fromHidden(given, weight, parts.length);
+    return to - from === rows ? run(inputs) : checkpoint(run, inputs);
   };
   const chunk = Math.max(1, Math.floor(maxChunkBytes / (vocab * bytesPerElement(hidden.dtype))));
   const chunks = Array.from({ length: Math.ceil(rows / chunk) }, (_, i) =>
@@ -239,10 +243,14 @@ export function tokenLogProbs(
   return { logProbs: joined(0), entropy: joined(1) };
 }
 
-/** Inputs: hidden [n, C], weight [V, C], targets [n], temperature [n], and a bias [V] if there is one. */
-function fromHidden([x, weight, targets, temperature, bias]: readonly Tensor[]): Tensor[] {
-  const logits = matmul(x!, weight!, { transB: true, ...(bias ? { bias } : {}) });
-  const result = logProbs(logits, targets!, temperature);
+/** Inputs: hidden [n, C], targets [n], temperature [n], the weight's tensors, and a bias [V] if there is one. */
+function fromHidden(inputs: readonly Tensor[], weight: Weight, parts: number): Tensor[] {
+  const [x, targets, temperature, ...rest] = inputs as [Tensor, Tensor, Tensor, ...Tensor[]];
+  const matrix = treeFromLeaves<Weight>(weight, rest);
+  const bias = rest[parts];
+  const logits =
+    matrix instanceof Tensor ? matmul(x, matrix, { transB: true, ...(bias ? { bias } : {}) }) : matrix.times(x, bias);
+  const result = logProbs(logits, targets, temperature);
   return [result.logProbs, result.entropy];
 }
 

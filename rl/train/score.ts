@@ -4,25 +4,14 @@
  * objective asks for: GRPO with ECHO needs none. The policy and the reference are each run at most once.
  */
 import { check } from "../../engine/errors.ts";
-import {
-  exp,
-  gather,
-  mul,
-  neg,
-  noGrad,
-  scope,
-  sub,
-  sum,
-  tensor,
-  type Tensor,
-  tokenLogProbs,
-} from "../../engine/index.ts";
+import { exp, mul, neg, noGrad, scope, sub, sum, tensor, type Tensor, tokenLogProbs } from "../../engine/index.ts";
 import {
   forward,
   headValues,
   type Model,
   outputMatrix,
   pickHidden,
+  rowsOf,
   type TransformerParams,
   type ValueHead,
 } from "../../nn/index.ts";
@@ -148,7 +137,7 @@ function statisticsOfBatch(
       case "refEnergy": {
         // −lse(z) = lp − z, with the logit of the token itself.
         const { device } = params.embedding;
-        const rows_NC = gather(outputMatrix(params), tensor(batch.targets, { device }));
+        const rows_NC = rowsOf(outputMatrix(params), tensor(batch.targets, { device }));
         return sub(plain().logProbs, sum(mul(hidden_NC, rows_NC), { axis: -1 }));
       }
     }

@@ -59,7 +59,7 @@ describe.each([
       scope(() => {
         const ids = tensor(new Int32Array(B * T), { device: on, shape: [B, T] });
         const segments = tensor(new Int32Array(B * T), { device: on, shape: [B, T] });
-        const loss = (p: TransformerParams): Tensor =>
+        const loss = (p: TransformerParams<Tensor>): Tensor =>
           mean(tokenLogProbs(forward(p, config, ids, { segments }), p.embedding, ids).logProbs);
         optimizer.step(valueAndGrad(loss)(params).grads);
       });

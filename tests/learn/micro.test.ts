@@ -119,7 +119,7 @@ describe("nn/ and rl/ on the f64 reference", () => {
     positions: "learned", // Llama's but for this; no checkpoint has it, the transformer does
   };
 
-  function treeOf(m: Model): TransformerParams {
+  function treeOf(m: Model): TransformerParams<Tensor> {
     const matrix = (name: keyof Model): Tensor =>
       tensor(
         m[name].flatMap(({ data }) => data),
@@ -200,7 +200,7 @@ describe("nn/ and rl/ on the f64 reference", () => {
     const [batch, ...others] = [...pack(rows, { padId: 0 })];
     expect(others).toEqual([]);
     const params = treeOf(model);
-    const { value: expected, grads } = valueAndGrad((p: TransformerParams) =>
+    const { value: expected, grads } = valueAndGrad((p: TransformerParams<Tensor>) =>
       batchLoss({ policy: p }, { config, params: p }, batch!, objective),
     )(params);
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { scope } from "../../engine/scope.ts";
+import { treeLeaves } from "../../engine/tree.ts";
 import { forward, pickHidden } from "../../nn/transformer.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { centred } from "../../rl/methods/advantages/index.ts";
@@ -225,7 +226,7 @@ describe("gradient", () => {
         Int32Array.of(at - 1),
       ),
     ).readSync();
-    const dHead = grads.head!.readSync();
+    const dHead = treeLeaves(grads.head!)[0]!.readSync();
     const C = model.config.hiddenSize;
     for (let v = 0; v < V; v++) {
       const changed: Trajectory = {

@@ -1,5 +1,6 @@
 /** A small world for the tests of the RL layer: 17 tokens, models of a few thousand parameters, hand-made episodes. */
 import type { Device } from "../../engine/device.ts";
+import type { Tensor } from "../../engine/tensor.ts";
 import { tensor } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
 import { assign } from "../../engine/state.ts";
@@ -27,7 +28,7 @@ export const toyTokenizer: Tokenizer = {
 export const toyTemplate: Template = new Template(toyTokenizer);
 export const V: number = toyTokenizer.vocabSize;
 
-export function toyModel(device: Device, seed = 1, options: Partial<ModelOptions> = {}): Model {
+export function toyModel(device: Device, seed = 1, options: Partial<ModelOptions> = {}): Model<Tensor> {
   const config = modelConfig({
     vocabSize: V,
     hiddenSize: 16,
@@ -46,7 +47,7 @@ export function toyModel(device: Device, seed = 1, options: Partial<ModelOptions
 /**
  * A GPT-2-style model that ends about every third action at each token: the bias of its last norm points at <|end|>.
  */
-export function endingModel(device: Device): Model {
+export function endingModel(device: Device): Model<Tensor> {
   const model = toyModel(device, 1, { family: "gpt2", kvHeads: 2 });
   const C = model.config.hiddenSize;
   const ofEnd = model.params.head!.readSync().subarray(toyTemplate.endId * C, (toyTemplate.endId + 1) * C);
