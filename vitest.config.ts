@@ -1,10 +1,15 @@
 /**
- * Three projects: `unit` (everything but tests/browser; WGSL runs on the adapter that `tests/support/adapter.ts` finds)
- * and `browser` (pages in a Chromium; without one the run says so in one line and goes on, CI fails) are `npm test`;
- * `long` (`*.long.test.ts`: whole programs, played to their ends) is `npm run test:long`, a step of CI.
+ * The projects of the tests:
+ *
+ *     npm test            `unit`, the library and the programs (WGSL runs on the adapter that `tests/support/adapter.ts`
+ *                         finds), and `browser`, the library in pages of a Chromium
+ *     npm run test:site   `site`, the live page and the book: their modules, and the pages in browsers
+ *     npm run test:long   `long`, *.long.test.ts: whole programs, played to their ends
+ *
+ * CI runs all. Without a browser the first two say so in one line and go on; CI fails.
  */
 import { existsSync } from "node:fs";
-import { defineConfig, type ViteUserConfig } from "vitest/config";
+import type { TestProjectInlineConfiguration, ViteUserConfig } from "vitest/config";
 import { provisionAdapter } from "./tests/support/adapter.ts";
 
 const firstTime = process.env["WORLDGRAD_PROVISIONED"] === undefined;
@@ -25,19 +30,42 @@ const CHROMIUMS = [
 const chromium = process.env["WORLDGRAD_CHROMIUM"] ?? CHROMIUMS.find((path) => existsSync(path));
 if (chromium !== undefined) process.env["WORLDGRAD_CHROMIUM"] = chromium;
 else if (process.env["CI"])
-  throw new Error("tests/browser: no Chromium found, and CI must have one (set WORLDGRAD_CHROMIUM)");
-else if (firstTime) console.warn("tests/browser: not run, no Chromium found (set WORLDGRAD_CHROMIUM to its path)");
+  throw new Error("tests in browsers: no Chromium found, and CI must have one (set WORLDGRAD_CHROMIUM)");
+else if (firstTime) console.warn("tests in browsers: not run, no Chromium found (set WORLDGRAD_CHROMIUM to its path)");
 
 // A second engine, for one file.
 const firefox = process.env["WORLDGRAD_FIREFOX"] ?? ["/usr/bin/firefox-esr", "/usr/bin/firefox"].find(existsSync);
 if (firefox !== undefined) process.env["WORLDGRAD_FIREFOX"] = firefox;
 else if (process.env["CI"])
-  throw new Error("tests/browser/firefox.test.ts: no Firefox found, and CI must have one (set WORLDGRAD_FIREFOX)");
-else if (firstTime) console.warn("tests/browser/firefox.test.ts: not run, no Firefox found (set WORLDGRAD_FIREFOX)");
+  throw new Error("tests/site/browser/firefox.test.ts: no Firefox found, and CI must have one (set WORLDGRAD_FIREFOX)");
+else if (firstTime)
+  console.warn("tests/site/browser/firefox.test.ts: not run, no Firefox found (set WORLDGRAD_FIREFOX)");
 
 const needsGpu = ["tests/**/*wgsl*.test.ts", "tests/**/*webgpu*.test.ts"];
 
-const config: ViteUserConfig = defineConfig({
+const LONG = "tests/**/*.long.test.ts";
+const BROWSER = ["tests/browser/**", "tests/site/browser/**"];
+const FIREFOX = "tests/site/browser/firefox.test.ts";
+
+/** Two processes for all files: each file would else load the engine anew. */
+const TOGETHER = {
+  isolate: false,
+  setupFiles: "tests/support/noDefaultDevice.ts",
+  globalSetup: "tests/support/programs.ts",
+};
+
+/** Tests in a process of their own for each file, with a browser. */
+const inBrowsers = (name: string, folder: string): TestProjectInlineConfiguration => ({
+  extends: true,
+  test: {
+    name,
+    include: [`${folder}/**/*.test.ts`],
+    exclude: [LONG, ...(firefox === undefined ? [FIREFOX] : [])],
+    testTimeout: 60_000,
+  },
+});
+
+const config: ViteUserConfig = {
   test: {
     // Forks, not threads: Dawn aborts when an adapter is requested inside a worker thread (node-webgpu issue 13).
     pool: "forks",
@@ -51,42 +79,30 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: "unit",
-          // Two processes for all files: each file would else load the engine anew.
-          isolate: false,
-          setupFiles: "tests/support/noDefaultDevice.ts",
-          globalSetup: "tests/support/programs.ts",
+          ...TOGETHER,
           include: ["tests/**/*.test.ts"],
-          exclude: ["tests/browser/**", "tests/**/*.long.test.ts", ...(adapter.name === "off" ? needsGpu : [])],
+          exclude: [...BROWSER, "tests/site/**", LONG, ...(adapter.name === "off" ? needsGpu : [])],
         },
       },
-      ...(chromium === undefined
-        ? []
-        : [
-            {
-              extends: true as const,
-              test: {
-                name: "browser",
-                include: ["tests/browser/**/*.test.ts"],
-                exclude: [
-                  "tests/**/*.long.test.ts",
-                  ...(firefox === undefined ? ["tests/browser/firefox.test.ts"] : []),
-                ],
-                testTimeout: 60_000,
-              },
-            },
-          ]),
+      {
+        extends: true,
+        test: { name: "site", ...TOGETHER, include: ["tests/site/**/*.test.ts"], exclude: [...BROWSER, LONG] },
+      },
       {
         extends: true,
         test: {
           name: "long",
           globalSetup: "tests/support/programs.ts",
-          include: ["tests/**/*.long.test.ts"],
-          exclude: chromium === undefined ? ["tests/browser/**"] : [],
+          include: [LONG],
+          exclude: chromium === undefined ? BROWSER : [],
           testTimeout: 300_000,
         },
       },
+      ...(chromium === undefined
+        ? []
+        : [inBrowsers("browser", "tests/browser"), inBrowsers("pages", "tests/site/browser")]),
     ],
   },
-});
+};
 
 export default config;

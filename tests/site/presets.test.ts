@@ -1,4 +1,4 @@
-/** The addresses of the page's experiments. tests/browser/presets.long.test.ts plays those that break. */
+/** The addresses of the page's experiments. tests/site/browser/presets.long.test.ts plays those that break. */
 import { expect, test } from "vitest";
 import { experimentOf, type PageExperiment } from "../../site/experiment.ts";
 import { BROKEN, linkTo, WORKING } from "../../site/presets.ts";

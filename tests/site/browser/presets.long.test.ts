@@ -8,10 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../scripts/sitePage.ts";
-import { experimentOf } from "../../site/experiment.ts";
-import { BROKEN } from "../../site/presets.ts";
-import { launchChromium } from "../support/browser.ts";
+import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
+import { experimentOf } from "../../../site/experiment.ts";
+import { BROKEN } from "../../../site/presets.ts";
+import { launchChromium } from "../../support/browser.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-presets-"));
 let server: Server;

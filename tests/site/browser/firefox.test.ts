@@ -8,8 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Browser, launch, type Page } from "puppeteer-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../scripts/sitePage.ts";
-import { playedInNode, playInWorker, timeless } from "../support/liveAgent.ts";
+import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
+import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
 const SETTINGS = "?quick=true&seed=3&steps=5";

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../scripts/sitePage.ts";
-import { launchChromium } from "../support/browser.ts";
+import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
+import { launchChromium } from "../../support/browser.ts";
 
 /** Completions of different length are rewarded differently, so that advantages are not all 0. */
 const SETTINGS =

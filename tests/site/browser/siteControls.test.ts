@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../scripts/sitePage.ts";
-import { experimentOf } from "../../site/experiment.ts";
-import { programOf } from "../../site/exportProgram.ts";
-import { BROKEN, WORKING } from "../../site/presets.ts";
-import { launchChromium } from "../support/browser.ts";
+import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
+import { experimentOf } from "../../../site/experiment.ts";
+import { programOf } from "../../../site/exportProgram.ts";
+import { BROKEN, WORKING } from "../../../site/presets.ts";
+import { launchChromium } from "../../support/browser.ts";
 
 /** Nothing is trained under this address, which names no world. */
 const IDLE = "?env=nowhere";

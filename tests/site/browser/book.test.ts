@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chapterNames } from "../../scripts/book/book.ts";
-import { makePages } from "../../scripts/book/pages.ts";
-import { serveFolder } from "../../scripts/sitePage.ts";
-import { compare } from "../../site/book/compare.ts";
-import { readSource } from "../project/sources.ts";
-import { launchChromium } from "../support/browser.ts";
+import { chapterNames } from "../../../scripts/book/book.ts";
+import { makePages } from "../../../scripts/book/pages.ts";
+import { serveFolder } from "../../../scripts/sitePage.ts";
+import { compare } from "../../../site/book/compare.ts";
+import { readSource } from "../../project/sources.ts";
+import { launchChromium } from "../../support/browser.ts";
 
 const PATIENCE = 120_000;
 const CHAPTER = chapterNames().find((name) => name.startsWith("01-"))!;
