@@ -99,5 +99,5 @@ export { rotary, rotaryTables } from "./ops/rotary.ts";
 export { attention, type AttentionOptions } from "./ops/attention.ts";
 export { crossEntropy, type CrossEntropyOptions } from "./ops/crossEntropy.ts";
 export { type LogProbs, logProbs, tokenLogProbs, type TokenLogProbsOptions } from "./ops/logProbs.ts";
-export { cacheAttention } from "./ops/cacheAttention.ts";
+export { cacheAttention, type CacheAttentionOptions } from "./ops/cacheAttention.ts";
 export { type Sampled, sampleTokens } from "./ops/sample.ts";

@@ -210,11 +210,11 @@ export interface RotarySpec {
 /**
  * Scaled dot-product attention with online softmax, no T×S matrix in memory.
  * q [B,T,H,D], k and v [B,S,Hkv,D] (query head h reads kv head ⌊h·Hkv/H⌋), → o [B,T,H,D], lse [B,T,H] (natural log).
- * Query t of row b stands at key position p = start[b] + t. It sees key j iff j < S, (causal ⇒ j ≤ p), and the mask
- * allows: `none` start is 0; `start` aux = i32 start [B]; `segments` aux = i32 segment [B,S], start is 0 and T = S,
+ * Query t of row b stands at key position p = start[b] + t. It sees key j iff j < S, (causal ⇒ j ≤ p), (window > 0 ⇒
+ * j > p − window; only with causal), and the mask allows: `none` start is 0; `start` aux = i32 start [B]; `segments` aux = i32 segment [B,S], start is 0 and T = S,
  * sees j iff segment[j] = segment[p] and segment[p] ≥ 0 (padding has −1). Sees nothing: o = 0, lse = −1e30, all
  * gradients 0.
- * Buffers: q, k, v, (aux) → o, lse. Baked: causal, mask kind, headDim where that helps.
+ * Buffers: q, k, v, (aux) → o, lse. Baked: causal, mask kind, whether there is a window, headDim where that helps.
  */
 export interface AttentionSpec {
   readonly batch: number;
@@ -226,6 +226,7 @@ export interface AttentionSpec {
   readonly scale: number;
   readonly causal: boolean;
   readonly mask: "none" | "start" | "segments";
+  readonly window: number;
 }
 /**
  * The adjoint of attention: it computes the probabilities again from lse, and D = Σ g·o per query. On a GPU dq and dk,
@@ -252,11 +253,11 @@ export type LogProbsBackwardSpec = LogProbsSpec;
 
 /**
  * Attention of single tokens over a cache, for decoding. Token n stands at position `positions[n]` of cache row
- * `rows[n]` and sees the keys 0 … positions[n] of that row. Tokens may come in any order, and several may belong to one
- * row.
+ * `rows[n]` and sees the keys 0 … positions[n] of that row, with window > 0 the last `window` of these. Tokens may come
+ * in any order, and several may belong to one row.
  * q [N,H,D], k and v [R,Hkv,S,D] (query head h reads kv head ⌊h·Hkv/H⌋), rows i32 [N], positions i32 [N] → o [N,H,D].
  * A token whose row is not in [0, R) sees nothing: o = 0. The bits of a token's result depend on its own row only.
- * Buffers: q, k, v, rows, positions → o. Baked: headDim.
+ * Buffers: q, k, v, rows, positions → o. Baked: headDim, whether there is a window.
  */
 export interface CacheAttentionSpec {
   readonly tokens: number;
@@ -266,6 +267,7 @@ export interface CacheAttentionSpec {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly scale: number;
+  readonly window: number;
 }
 
 /**

@@ -3,9 +3,10 @@
  * without a queries × keys matrix in memory (online softmax: Milakov & Gimelshein 2018, arXiv 1805.02867; tiles and the
  * recomputing backward pass: FlashAttention, Dao et al. 2022, arXiv 2205.14135).
  *
- * Query t of row b stands at key position start[b] + t. It sees key j if j is at or before it (causal) and, with
- * segments, if both have the same segment ≥ 0. A query that sees nothing gives zeros. Only a derivative of the backward
- * op materialises the matrix.
+ * Query t of row b stands at key position start[b] + t. It sees key j if j is at or before it (causal), with a window of
+ * w if j is one of the w last of these (its own position included; Longformer, Beltagy et al. 2020, arXiv 2004.05150;
+ * as Mistral 7B has it, Jiang et al. 2023, arXiv 2310.06825) and, with segments, if both have the same segment ≥ 0. A
+ * query that sees nothing gives zeros. Only a derivative of the backward op materialises the matrix.
  */
 import type { AttentionSpec } from "../../kernels/specs.ts";
 import { vjpOf } from "../checkpoint.ts";
@@ -21,7 +22,7 @@ import { arange, ones } from "./create.ts";
 import { cast } from "./indexing.ts";
 import { matmul } from "./matmul.ts";
 import { broadcastTo, permute, reshape } from "./movement.ts";
-import { add, eq, exp, ge, le, mul, sub, where } from "./pointwise.ts";
+import { add, eq, exp, ge, gt, le, mul, sub, where } from "./pointwise.ts";
 import { logsumexp, sum } from "./reduce.ts";
 import { EXCLUDED } from "./softmax.ts";
 
@@ -30,6 +31,8 @@ interface AttentionParams {
   readonly scale: number;
   /** What the last input is: `start` i32 [B], `segments` i32 [B, S], or nothing. */
   readonly mask: "none" | "start" | "segments";
+  /** How many keys a causal query sees at most, its own and those before it; 0: all of them. */
+  readonly window: number;
 }
 
 /** Types of q, k, v, which come first, and of the mask's integers, which come last. */
@@ -79,7 +82,7 @@ function checkOperands(where: string, inputs: readonly TensorType[], params: Att
  * elements).
  */
 function eachQuery(
-  { batch, queries, keys, heads, kvHeads, headDim, causal, mask }: AttentionSpec,
+  { batch, queries, keys, heads, kvHeads, headDim, causal, mask, window }: AttentionSpec,
   aux: Elements | undefined,
   visit: (query: number, atQ: number, atKeys: readonly number[]) => void,
 ): void {
@@ -91,6 +94,7 @@ function eachQuery(
         const atKeys: number[] = [];
         for (let j = 0; j < keys; j++) {
           if (causal && j > position) continue;
+          if (window > 0 && j <= position - window) continue;
           if (mask === "segments" && (segment < 0 || aux![b * keys + j] !== segment)) continue;
           atKeys.push(((b * keys + j) * kvHeads + Math.floor((h * kvHeads) / heads)) * headDim);
         }
@@ -200,7 +204,7 @@ function fromHeads(x: Tensor, own: number): Tensor {
 }
 
 /** 1 where query t sees key j: broadcasts to [B, H, T, S]. */
-function visible(q: Tensor, k: Tensor, [aux]: readonly Tensor[], { causal, mask }: AttentionParams): Tensor {
+function visible(q: Tensor, k: Tensor, [aux]: readonly Tensor[], { causal, mask, window }: AttentionParams): Tensor {
   const [batch, queries] = q.shape as [number, number];
   const keys = k.shape[1]!;
   const count = (n: number, shape: Shape): Tensor => reshape(cast(arange(n, { device: q.device }), q.dtype), shape);
@@ -208,7 +212,8 @@ function visible(q: Tensor, k: Tensor, [aux]: readonly Tensor[], { causal, mask 
   const key = count(keys, [1, 1, 1, keys]);
   const query = count(queries, [1, 1, queries, 1]);
   const position = mask === "start" ? add(query, numbers([batch, 1, 1, 1])) : query;
-  const before = causal ? le(key, position) : ones([1, 1, queries, keys], { device: q.device, dtype: q.dtype });
+  const upTo = causal ? le(key, position) : ones([1, 1, queries, keys], { device: q.device, dtype: q.dtype });
+  const before = window > 0 ? mul(upTo, gt(key, sub(position, window))) : upTo;
   if (mask !== "segments") return before;
   const ofQuery = numbers([batch, 1, keys, 1]);
   return mul(before, mul(eq(ofQuery, numbers([batch, 1, 1, keys])), ge(ofQuery, 0)));
@@ -257,6 +262,7 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
     causal: boolean,
     mask: AttentionParams["mask"] = "none",
     aux: SampleInput[] = [],
+    window = 0,
   ): Sample<AttentionParams> => {
     const [q, kv] = [
       [batch, queries, heads, headDim],
@@ -265,7 +271,7 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
     return {
       label,
       inputs: [normal(rng, q), normal(rng, kv), normal(rng, kv), ...more(q), ...aux],
-      params: { causal, scale: 0.6, mask },
+      params: { causal, scale: 0.6, mask, window },
     };
   };
   return [
@@ -278,7 +284,17 @@ function attentionSamples(rng: Rng, more: (q: Shape) => SampleInput[]): Sample<A
       ints([2, 5], [0, 0, 1, 1, -1, -1, -1, 2, 2, 2]),
     ]),
     sample("key padding, not causal", [1, 4, 4, 2, 2, 1], false, "segments", [ints([1, 4], [-1, 0, 0, 0])]),
+    sample("window of one key", [1, 3, 3, 1, 1, 2], true, "none", [], 1),
+    sample("window, two tiles of queries", [1, 9, 9, 2, 1, 2], true, "none", [], 3),
+    sample("window and start, T ≠ S", [2, 2, 9, 2, 1, 2], true, "start", [ints([2], [7, 2])], 4),
+    sample("window in segments", [1, 7, 7, 1, 1, 2], true, "segments", [ints([1, 7], [0, 0, 0, 0, 1, 1, -1])], 2),
   ];
+}
+
+/** Refuses what is no number of keys. */
+export function checkWindow(where: string, window: number | undefined): void {
+  const fits = window === undefined || (Number.isSafeInteger(window) && window >= 1 && window < 2 ** 31);
+  check(fits, () => `${where}: window is ${String(window)}, expected an integer from 1 to 2³¹ − 1`);
 }
 
 /** Options of `attention`. */
@@ -293,6 +309,11 @@ export interface AttentionOptions {
   readonly start?: Tensor;
   /** i32 [B, S] for T = S: a token sees its own segment only; −1 is padding, which sees and shows nothing. */
   readonly segments?: Tensor;
+  /**
+   * A query sees at most this many keys: its own and those right before it (`sliding_window` of Mistral and Qwen). All
+   * of them unless given. Needs `causal`.
+   */
+  readonly window?: number;
 }
 
 /**
@@ -301,19 +322,21 @@ export interface AttentionOptions {
  * @param k [B, S, Hkv, D], H a multiple of Hkv
  * @param v [B, S, Hkv, D]
  * @returns [B, T, H, D]; zeros for a query that sees nothing
- * @throws if shapes do not fit, or if both `start` and `segments` are given
+ * @throws if shapes do not fit, if both `start` and `segments` are given, or if `window` is no integer ≥ 1
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
   checkTensor("attention", q);
-  checkKeys("attention", options, ["causal", "scale", "start", "segments"]);
-  const { causal = true, start, segments } = options;
+  checkKeys("attention", options, ["causal", "scale", "start", "segments", "window"]);
+  const { causal = true, start, segments, window } = options;
   check(
     start === undefined || segments === undefined,
     () => "attention: start and segments cannot be combined; segments number whole rows",
   );
   check(start === undefined || causal, () => "attention: start has no meaning without causal");
+  checkWindow("attention", window);
+  check(window === undefined || causal, () => "attention: window has no meaning without causal");
   const scale = options.scale ?? 1 / Math.sqrt(q.shape[q.rank - 1] ?? 1);
   const mask = start ? "start" : segments ? "segments" : "none";
   const aux = start ?? segments;
-  return apply(attentionOp, [q, k, v, ...(aux ? [aux] : [])], { causal, scale, mask })[0]!;
+  return apply(attentionOp, [q, k, v, ...(aux ? [aux] : [])], { causal, scale, mask, window: window ?? 0 })[0]!;
 }

@@ -7,17 +7,21 @@ import type { CacheAttentionSpec } from "../../kernels/specs.ts";
 import { vjpOf } from "../checkpoint.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type OpDef, type Sample, typed } from "../op.ts";
+import { checkTensor } from "../operands.ts";
+import { checkKeys } from "../options.ts";
 import type { Rng } from "../random.ts";
 import { normal } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, checkInt, checkSameDtype, sameShape, showShape, type TensorType } from "../types.ts";
-import { attention } from "./attention.ts";
+import { attention, checkWindow } from "./attention.ts";
 import { cast, gatherOp } from "./indexing.ts";
 import { permute, reshape } from "./movement.ts";
 import { ge, lt, mul } from "./pointwise.ts";
 
 interface CacheAttentionParams {
   readonly scale: number;
+  /** How many keys a token sees at most; 0: all up to its own. */
+  readonly window: number;
 }
 
 function specOf({ inputs, params }: Call<CacheAttentionParams>): CacheAttentionSpec {
@@ -57,16 +61,17 @@ export const cacheAttentionOp: OpDef<CacheAttentionParams> = {
     return typed(inputs[0]!.shape, inputs[0]!);
   },
   reference([q, k, v, rows, positions], [o], call) {
-    const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale } = specOf(call);
+    const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale, window } = specOf(call);
     o!.fill(0);
     for (let unit = 0; unit < tokens * heads; unit++) {
       const [token, head] = [Math.floor(unit / heads), unit % heads];
       const row = rows![token]!;
       if (row < 0 || row >= cacheRows) continue;
+      const end = Math.min(positions![token]! + 1, capacity);
+      const first = window > 0 ? Math.max(0, end - window) : 0;
       const keyAt = (j: number): number =>
-        ((row * kvHeads + Math.floor((head * kvHeads) / heads)) * capacity + j) * headDim;
-      const seen = Math.min(positions![token]! + 1, capacity);
-      const scores = Array.from({ length: seen }, (_, j) => {
+        ((row * kvHeads + Math.floor((head * kvHeads) / heads)) * capacity + first + j) * headDim;
+      const scores = Array.from({ length: end - first }, (_, j) => {
         let product = 0;
         for (let d = 0; d < headDim; d++) product += q![unit * headDim + d]! * k![keyAt(j) + d]!;
         return scale * product;
@@ -88,6 +93,8 @@ export const cacheAttentionOp: OpDef<CacheAttentionParams> = {
     sample(rng, { rows: 2, capacity: 70, heads: 4, kvHeads: 2, headDim: 3 }, [1, 0], [65, 69]),
     sample(rng, { rows: 1, capacity: 1, heads: 1, kvHeads: 1, headDim: 1 }, [0], [0]),
     sample(rng, { rows: 2, capacity: 9, heads: 1, kvHeads: 1, headDim: 37 }, [1, -1, 2, 0], [8, 3, 1, 5]),
+    sample(rng, { rows: 2, capacity: 9, heads: 2, kvHeads: 1, headDim: 3 }, [1, 0, -1, 0, 1], [8, 3, 1, 0, 2], 3),
+    sample(rng, { rows: 1, capacity: 80, heads: 1, kvHeads: 1, headDim: 4 }, [0, 0], [79, 70], 70),
   ],
 };
 
@@ -102,6 +109,7 @@ function sample(
   },
   rows: readonly number[],
   positions: readonly number[],
+  window = 0,
 ): Sample<CacheAttentionParams> {
   const cache = [size.rows, size.kvHeads, size.capacity, size.headDim];
   const ids = (data: readonly number[]): Sample<CacheAttentionParams>["inputs"][number] => ({
@@ -110,7 +118,7 @@ function sample(
     data,
   });
   return {
-    label: "rows " + rows.join(),
+    label: `rows ${rows.join()}${window > 0 ? `, window ${window}` : ""}`,
     inputs: [
       normal(rng, [rows.length, size.heads, size.headDim]),
       normal(rng, cache),
@@ -118,19 +126,31 @@ function sample(
       ids(rows),
       ids(positions),
     ],
-    params: { scale: 0.7 },
+    params: { scale: 0.7, window },
   };
 }
 
 /** The same by `attention` over copies of the rows. */
-function unfused([q, k, v, rows, positions]: readonly Tensor[], { scale }: CacheAttentionParams): Tensor[] {
+function unfused([q, k, v, rows, positions]: readonly Tensor[], { scale, window }: CacheAttentionParams): Tensor[] {
   const [tokens, heads, headDim] = q!.shape as [number, number, number];
   // Zeros where there is no row; [N, S, Hkv, D], as a sequence has it.
   const ofRows = (cache: Tensor): Tensor => permute(apply1(gatherOp, [cache, rows!], { axis: 0 }), [0, 2, 1, 3]);
-  const own = attention(reshape(q!, [tokens, 1, heads, headDim]), ofRows(k!), ofRows(v!), { start: positions!, scale });
+  const own = attention(reshape(q!, [tokens, 1, heads, headDim]), ofRows(k!), ofRows(v!), {
+    start: positions!,
+    scale,
+    ...(window > 0 ? { window } : {}),
+  });
   const row = cast(rows!, q!.dtype);
   const exists = mul(ge(row, 0), lt(row, k!.shape[0]!));
   return [mul(reshape(own, q!.shape), reshape(exists, [tokens, 1, 1]))];
+}
+
+/** Options of `cacheAttention`. */
+export interface CacheAttentionOptions {
+  /** Multiplies the scores; 1/√D unless given. */
+  readonly scale?: number;
+  /** A token sees at most this many keys, its own and those right before it; all of them unless given. */
+  readonly window?: number;
 }
 
 /**
@@ -140,8 +160,8 @@ function unfused([q, k, v, rows, positions]: readonly Tensor[], { scale }: Cache
  * @param values as `keys`
  * @param rows i32 [N]; a token whose row does not exist (−1: padding) gets zeros
  * @param positions i32 [N]
- * @param scale 1/√D unless given
  * @returns [N, H, D]
+ * @throws if shapes do not fit, or if `window` is no integer ≥ 1
  */
 export function cacheAttention(
   q: Tensor,
@@ -149,7 +169,11 @@ export function cacheAttention(
   values: Tensor,
   rows: Tensor,
   positions: Tensor,
-  scale: number = 1 / Math.sqrt(q.shape[q.rank - 1]!),
+  options: CacheAttentionOptions = {},
 ): Tensor {
-  return apply1(cacheAttentionOp, [q, keys, values, rows, positions], { scale });
+  checkTensor("cacheAttention", q);
+  checkKeys("cacheAttention", options, ["scale", "window"]);
+  checkWindow("cacheAttention", options.window);
+  const { scale = 1 / Math.sqrt(q.shape[q.rank - 1] ?? 1), window = 0 } = options;
+  return apply1(cacheAttentionOp, [q, keys, values, rows, positions], { scale, window });
 }

@@ -29,7 +29,16 @@ import {
   TILE,
   UNIT_ROWS,
 } from "./attentionTiles.ts";
-import { forKeys, SEEN_BYTES, type KeyMask, keyMaskOf } from "./attentionMask.ts";
+import {
+  forKeys,
+  type KeyMask,
+  keyMaskOf,
+  type MaskKind,
+  maskKindOf,
+  pairsOf,
+  SEEN_BYTES,
+  showMaskKind,
+} from "./attentionMask.ts";
 import { exp2Fraction, log, powerWeight } from "./math.ts";
 
 /** The reference of a query that has seen nothing, which is also its log-sum-exp. */
@@ -40,14 +49,15 @@ const LN2_LOW = -0.00021219444005469057;
 
 /** See `AttentionSpec`. Buffers: q, k, v, (aux) → o, lse. */
 export function attention(spec: AttentionSpec): Program<WasmKernel> {
-  const { batch, queries, keys, heads, kvHeads, headDim, causal, mask } = spec;
+  const { batch, queries, keys, heads, kvHeads, headDim, mask, window } = spec;
+  const kind = maskKindOf(spec);
   const blocks = Math.ceil(queries / UNIT_ROWS);
   const kernel: WasmKernel = {
-    key: `attention.${headDim}.${mask}${causal ? ".causal" : ""}`,
-    module: () => forwardModule(headDim, causal, mask),
-    scalars: [queries, keys, heads, kvHeads, blocks, spec.scale * Math.LOG2E],
+    key: `attention.${headDim}.${showMaskKind(kind)}`,
+    module: () => forwardModule(headDim, kind),
+    scalars: [queries, keys, heads, kvHeads, blocks, window, spec.scale * Math.LOG2E],
     units: batch * heads * blocks,
-    costPerUnit: Math.min(queries, UNIT_ROWS) * keys * (2 * headDim + 40) * (causal && queries > 1 ? 0.5 : 1),
+    costPerUnit: (pairsOf(queries, spec) / queries) * Math.min(queries, UNIT_ROWS) * (2 * headDim + 40),
   };
   const [o, lse] = mask === "none" ? [3, 4] : [4, 5];
   const aux = 3; // not used where there is no mask
@@ -60,9 +70,9 @@ export function attention(spec: AttentionSpec): Program<WasmKernel> {
 /** The memory of a unit: the weights of a block, the masks of a group, and a row for queries beyond the last. */
 const unitBytes = (headDim: number): number => BLOCK_BYTES + SEEN_BYTES + rowBytes(headDim);
 
-function forwardModule(headDim: number, causal: boolean, mask: AttentionSpec["mask"]): Uint8Array<ArrayBuffer> {
+function forwardModule(headDim: number, kind: MaskKind): Uint8Array<ArrayBuffer> {
   const params = {
-    ...i32s("q", "k", "v", "aux", "o", "lse", "scratch", "queries", "keys", "heads", "kvHeads", "blocks"),
+    ...i32s("q", "k", "v", "aux", "o", "lse", "scratch", "queries", "keys", "heads", "kvHeads", "blocks", "window"),
     scale: "f32",
     ...i32s("begin", "end"),
   } as const;
@@ -92,7 +102,7 @@ function forwardModule(headDim: number, causal: boolean, mask: AttentionSpec["ma
         heads: p.heads,
         k: f.let(p.k.at(key0)),
         v: f.let(p.v.at(key0)),
-        keyMask: keyMaskOf(f, p, batch, mask, causal),
+        keyMask: keyMaskOf(f, p, batch, kind),
       };
       f.for(first, f.let(first.add(UNIT_ROWS).min(p.queries)), TILE, (t) => queryTile(f, h, t));
     });

@@ -12,7 +12,16 @@
 import type { Program, WasmKernel } from "../kernel.ts";
 import type { AttentionBackwardSpec } from "../specs.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, kernelModule, load, type Var } from "./assembler.ts";
-import { forKeys, SEEN_BYTES, type KeyMask, keyMaskOf } from "./attentionMask.ts";
+import {
+  forKeys,
+  type KeyMask,
+  keyMaskOf,
+  type MaskKind,
+  maskKindOf,
+  pairsOf,
+  SEEN_BYTES,
+  showMaskKind,
+} from "./attentionMask.ts";
 import {
   addColumns,
   addRows,
@@ -32,23 +41,21 @@ import {
 } from "./attentionTiles.ts";
 import { expWeight } from "./math.ts";
 
-type Mask = AttentionBackwardSpec["mask"];
-
 /** The log-sum-exp of a query that does not exist: it makes its probabilities 0. */
 const NEVER = 1e30;
 
 /** See `AttentionBackwardSpec`. Buffers: q, k, v, o, lse, g, (aux) → dq, dk, dv. */
 export function attentionBackward(spec: AttentionBackwardSpec): Program<WasmKernel> {
-  const { batch, queries, keys, heads, kvHeads, headDim, causal, mask, scale } = spec;
-  const pairs = queries * keys * (causal ? 0.5 : 1);
+  const { batch, queries, keys, heads, kvHeads, headDim, mask, scale, window } = spec;
+  const kind = maskKindOf(spec);
   const [q, k, v, o, lse, g, aux] = [0, 1, 2, 3, 4, 5, 6] as const;
   const dq = mask === "none" ? 6 : 7; // aux is not used where there is no mask
   const kernel: WasmKernel = {
-    key: `attentionBackward.${headDim}.${mask}${causal ? ".causal" : ""}`,
-    module: () => backwardModule(headDim, causal, mask),
-    scalars: [queries, keys, heads, kvHeads, scale],
+    key: `attentionBackward.${headDim}.${showMaskKind(kind)}`,
+    module: () => backwardModule(headDim, kind),
+    scalars: [queries, keys, heads, kvHeads, window, scale],
     units: batch * kvHeads,
-    costPerUnit: pairs * Math.ceil(heads / kvHeads) * (5 * headDim + 60),
+    costPerUnit: pairsOf(queries, spec) * Math.ceil(heads / kvHeads) * (5 * headDim + 60),
   };
   return {
     temps: [unitBytes(headDim) * kernel.units],
@@ -59,9 +66,26 @@ export function attentionBackward(spec: AttentionBackwardSpec): Program<WasmKern
 /** The memory of a unit: P and dS of a block, the masks of a group, and two rows for queries beyond the last. */
 const unitBytes = (headDim: number): number => 2 * BLOCK_BYTES + SEEN_BYTES + 2 * rowBytes(headDim);
 
-function backwardModule(headDim: number, causal: boolean, mask: Mask): Uint8Array<ArrayBuffer> {
+function backwardModule(headDim: number, kind: MaskKind): Uint8Array<ArrayBuffer> {
   const params = {
-    ...i32s("q", "k", "v", "o", "lse", "g", "aux", "dq", "dk", "dv", "scratch", "queries", "keys", "heads", "kvHeads"),
+    ...i32s(
+      "q",
+      "k",
+      "v",
+      "o",
+      "lse",
+      "g",
+      "aux",
+      "dq",
+      "dk",
+      "dv",
+      "scratch",
+      "queries",
+      "keys",
+      "heads",
+      "kvHeads",
+      "window",
+    ),
     scale: "f32",
     ...i32s("begin", "end"),
   } as const;
@@ -83,7 +107,7 @@ function backwardModule(headDim: number, causal: boolean, mask: Mask): Uint8Arra
         zeros,
         lost: f.let(zeros.add(rowBytes(headDim))),
       };
-      const keyMask = keyMaskOf(f, p, batch, mask, causal);
+      const keyMask = keyMaskOf(f, p, batch, kind);
       clearRow(f, zeros, headDim);
       f.for(0, p.keys, 1, (j) => [dk, dv].forEach((base) => clearRow(f, base.at(j.mul(keyStride)), headDim)));
       const lastHead = f.let(firstHead(kvHead.add(1), p.heads, p.kvHeads));

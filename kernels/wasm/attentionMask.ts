@@ -15,19 +15,38 @@ export interface KeyMask {
   /** Where the keys' segments begin, if segments mask. */
   readonly segments: I32 | undefined;
   readonly causal: boolean;
+  /** How many keys a causal query sees at most, if that is limited. */
+  readonly window: I32 | undefined;
 }
+
+/** What is baked of the masks into a kernel. */
+export interface MaskKind {
+  readonly mask: AttentionSpec["mask"];
+  readonly causal: boolean;
+  readonly windowed: boolean;
+}
+export const maskKindOf = ({ mask, causal, window }: AttentionSpec): MaskKind => ({
+  mask,
+  causal,
+  windowed: window > 0,
+});
+/** For a kernel's key. */
+export const showMaskKind = ({ mask, causal, windowed }: MaskKind): string =>
+  `${mask}${causal ? ".causal" : ""}${windowed ? ".window" : ""}`;
+/** How many pairs of a query and a key are computed, about. */
+export const pairsOf = (queries: number, { keys, causal, window }: AttentionSpec): number =>
+  window > 0 ? queries * Math.min(keys, window + TILE) : queries * keys * (causal && queries > 1 ? 0.5 : 1);
 
 /** The mask of one row of the batch; `aux` is its data, see `AttentionSpec`. */
 export function keyMaskOf(
   f: FunctionBuilder,
-  { queries, keys, aux }: { readonly queries: I32; readonly keys: I32; readonly aux: I32 },
+  { queries, keys, aux, window }: Record<"queries" | "keys" | "aux" | "window", I32>,
   batch: I32,
-  mask: AttentionSpec["mask"],
-  causal: boolean,
+  { mask, causal, windowed }: MaskKind,
 ): KeyMask {
   const start = f.let(mask === "start" ? load.i32(aux.at(batch)) : I32.of(0));
   const segments = mask === "segments" ? f.let(aux.at(batch.mul(keys))) : undefined;
-  return { queries, keys, start, segments, causal };
+  return { queries, keys, start, segments, causal, window: windowed ? window : undefined };
 }
 
 /** Bytes of the masks of one group. */
@@ -49,7 +68,7 @@ export interface KeyVisitor {
  * where all queries see all keys, and nothing where there are masks.
  */
 export function forKeys(f: FunctionBuilder, keyMask: KeyMask, t: Var<I32>, block: Block, visitor: KeyVisitor): void {
-  const { queries, keys, start, segments, causal } = keyMask;
+  const { queries, keys, start, segments, causal, window } = keyMask;
   const rows = f.let(laneNumbers(t));
   const exists = f.let(rows.lt(queries.splat()));
   const lastKey = f.let(keys.sub(1).splat());
@@ -61,11 +80,16 @@ export function forKeys(f: FunctionBuilder, keyMask: KeyMask, t: Var<I32>, block
   const [low, high] = [f.let(limit.minS(swapped)), f.let(limit.maxS(swapped))];
   const lowest = f.let(low.lane(0).min(low.lane(1)));
   const end = f.let(high.lane(0).max(high.lane(1)).add(1).max(0));
+  // With a window no query sees a key before its own first one; the tile's first query sees farthest back.
+  const firstKeys = window && f.let(rows.minS(queries.sub(1).splat()).add(f.let(start.add(1).sub(window)).splat()));
+  const begin = firstKeys && f.let(firstKeys.lane(0).max(0).and(-TILE));
+  const latestFirst = firstKeys && f.let(firstKeys.lane(3));
 
   const masksAt = (j: Var<I32>): Var<I32x4>[] => {
     const keySegments = segments && loadLanes(f, segments, j, keys);
     return range(TILE).map((c) => {
       const within = f.let(limit.lt(j.add(c).splat()).not());
+      if (firstKeys) f.set(within, within.and(firstKeys.gt(j.add(c).splat()).not()));
       if (own === undefined || keySegments === undefined) return within;
       return f.let(within.and(own.eq(keySegments.shuffle(keySegments, c, c, c, c))));
     });
@@ -75,10 +99,12 @@ export function forKeys(f: FunctionBuilder, keyMask: KeyMask, t: Var<I32>, block
     f.set(block.count, I32.of(0));
   };
   // The loop makes one turn more than there are groups: that turn sees nothing and adds the block.
-  f.for(0, f.let(end.add(TILE)), TILE, (j) => {
+  f.for(begin ?? 0, f.let(end.add(TILE)), TILE, (j) => {
     const masks = own && masksAt(j);
+    const before = j.add(TILE - 1).le(lowest);
     const all = f.let(
-      masks === undefined ? j.add(TILE - 1).le(lowest) : masks.reduce<I32x4>((a, b) => a.and(b), I32x4.of(-1)).all(),
+      masks?.reduce<I32x4>((a, b) => a.and(b), I32x4.of(-1)).all() ??
+        (latestFirst ? before.and(latestFirst.le(j)) : before),
     );
     f.if(block.count.ne(0).and(all.not().or(block.count.eq(BLOCK))), () => flush(false));
     f.if(

@@ -21,23 +21,24 @@ const REGISTERS = 4;
 
 /** See `CacheAttentionSpec`. Buffers: q, k, v, rows, positions → o. */
 export function cacheAttention(spec: CacheAttentionSpec): Program<WasmKernel> {
-  const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale } = spec;
+  const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale, window } = spec;
+  const windowed = window > 0;
   const kernel: WasmKernel = {
-    key: `cacheAttention.${headDim}`,
-    module: () => cacheAttentionModule(headDim),
-    scalars: [cacheRows, capacity, heads, kvHeads, scale],
+    key: `cacheAttention.${headDim}${windowed ? ".window" : ""}`,
+    module: () => cacheAttentionModule(headDim, windowed),
+    scalars: [cacheRows, capacity, heads, kvHeads, window, scale],
     units: tokens * heads,
     // How full the cache is cannot be known here; half full is a guess.
-    costPerUnit: (capacity / 2) * (2 * headDim + 20),
+    costPerUnit: Math.min(capacity / 2, windowed ? window : Infinity) * (2 * headDim + 20),
   };
   return { temps: [4 * BLOCK * tokens * heads], steps: [{ kernel, buffers: [0, 1, 2, 3, 4, 5, 6] }] };
 }
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
-function cacheAttentionModule(headDim: number): Uint8Array<ArrayBuffer> {
+function cacheAttentionModule(headDim: number, windowed: boolean): Uint8Array<ArrayBuffer> {
   const params = {
-    ...i32s("q", "k", "v", "rows", "positions", "o", "scratch", "cacheRows", "capacity", "heads", "kvHeads"),
+    ...i32s("q", "k", "v", "rows", "positions", "o", "scratch", "cacheRows", "capacity", "heads", "kvHeads", "window"),
     scale: "f32",
     ...i32s("begin", "end"),
   } as const;
@@ -65,7 +66,8 @@ function cacheAttentionModule(headDim: number): Uint8Array<ArrayBuffer> {
       f.if(row.ltU(p.cacheRows), () => {
         const top = f.let(F32x4.of(NOTHING));
         const total = f.let(F32x4.of(0));
-        f.for(0, count, BLOCK, (from) => {
+        const begin = windowed ? f.let(count.sub(p.window).max(0)) : 0;
+        f.for(begin, count, BLOCK, (from) => {
           const keys = f.let(count.sub(from).min(BLOCK));
           const at = f.let(first.add(from.mul(4 * headDim)));
           const highest = scores(f, { q, k: f.let(p.k.add(at)), scratch, keys, scale, headDim });

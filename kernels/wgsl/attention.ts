@@ -17,14 +17,16 @@ import { type Bindings, independentThreads, vectorPrelude, vectorType, vectorWid
 import { gridFor, linearMain, shader } from "./shader.ts";
 
 /**
- * Says which query sees which key, with the same text in every pass. `sees` decides; `keysEnd` and `firstQuery` only
- * bound the loops. No arithmetic uses what an unseen key or query holds, so padding may hold any bits.
+ * Says which query sees which key, with the same text in every pass. `sees` decides; the other functions only bound the
+ * loops. No arithmetic uses what an unseen key or query holds, so padding may hold any bits.
  */
-function visibility({ causal, mask }: AttentionSpec): string {
+function visibility({ causal, mask, window }: AttentionSpec): string {
+  const windowed = window > 0;
   return `
 fn startOf(batch: u32) -> i32 { return ${mask === "start" ? "aux[batch]" : "0"}; }
 fn sees(batch: u32, query: u32, key: u32) -> bool {
   ${causal ? "if (i32(key) > startOf(batch) + i32(query)) { return false; }" : ""}
+  ${windowed ? "if (i32(key) + i32(params.window) <= startOf(batch) + i32(query)) { return false; }" : ""}
   ${
     mask === "segments"
       ? `let segment = aux[batch * params.keys + query];
@@ -32,11 +34,19 @@ fn sees(batch: u32, query: u32, key: u32) -> bool {
       : "return true;"
   }
 }
+fn keysBegin(batch: u32, query: u32) -> u32 {
+  return ${windowed ? "u32(max(startOf(batch) + i32(query) + 1 - i32(params.window), 0))" : "0u"};
+}
 fn keysEnd(batch: u32, query: u32) -> u32 {
   return ${causal ? "u32(clamp(startOf(batch) + i32(query) + 1, 0, i32(params.keys)))" : "params.keys"};
 }
 fn firstQuery(batch: u32, key: u32) -> u32 {
   return ${causal ? "u32(max(i32(key) - startOf(batch), 0))" : "0u"};
+}
+fn queriesEnd(batch: u32, key: u32) -> u32 {
+  return ${
+    windowed ? "u32(clamp(i32(key) + i32(params.window) - startOf(batch), 0, i32(params.queries)))" : "params.queries"
+  };
 }
 `;
 }
@@ -68,11 +78,11 @@ interface Pass {
 
 /** One thread for each `i` below `count`, with everything that the passes have in common. */
 function passKernel(spec: AttentionSpec, profile: AdapterProfile, { name, count, bindings, body }: Pass): WgslKernel {
-  const { headDim, causal, mask } = spec;
+  const { headDim, causal, mask, window } = spec;
   const threads = independentThreads(profile);
   const parts = headDim / vectorWidth(headDim);
   return shader({
-    key: `${name}/${headDim}${causal ? "/causal" : ""}/${mask}/${threads}`,
+    key: `${name}/${headDim}${causal ? "/causal" : ""}${window > 0 ? "/window" : ""}/${mask}/${threads}`,
     bindings,
     params: {
       count: u32(count),
@@ -82,6 +92,7 @@ function passKernel(spec: AttentionSpec, profile: AdapterProfile, { name, count,
       kvHeads: u32(spec.kvHeads),
       parts: u32(parts),
       scale: f32(spec.scale),
+      ...(window > 0 ? { window: u32(window) } : {}),
     },
     workgroups: gridFor(count, threads),
     body: () => `${vectorPrelude(headDim)}
@@ -129,7 +140,7 @@ export function attention(spec: AttentionSpec, profile: AdapterProfile): Program
   var m = -1e30;
   var l = 0.0;
   let last = keysEnd(batch, query);
-  for (var key = 0u; key < last; key++) {
+  for (var key = keysBegin(batch, query); key < last; key++) {
     if (!sees(batch, query, key)) { continue; }
     let other = firstKey + key * keyStep;
     var products = V(0.0);
@@ -159,7 +170,7 @@ export function attentionBackward(spec: AttentionBackwardSpec, profile: AdapterP
   const each = overParts(spec, profile);
 
   // lse and D are one buffer: with two the pass by keys would have nine, and WebGPU's default limit is eight.
-  const rowSums = passKernel({ ...spec, causal: false, mask: "none" }, profile, {
+  const rowSums = passKernel({ ...spec, causal: false, mask: "none", window: 0 }, profile, {
     name: "attentionBackward/rows",
     count: batch * queries * heads,
     bindings: { o: `read ${V}`, lse: "read f32", g: `read ${V}`, stats: "write vec2f" },
@@ -190,7 +201,7 @@ export function attentionBackward(spec: AttentionBackwardSpec, profile: AdapterP
   ${each((d) => `mine[${d}] = q[at + ${d}]; gradient[${d}] = g[at + ${d}]; sum[${d}] = V(0.0);`)}
   let ofRow = stats[rowOf];
   let last = keysEnd(batch, query);
-  for (var key = 0u; key < last; key++) {
+  for (var key = keysBegin(batch, query); key < last; key++) {
     if (!sees(batch, query, key)) { continue; }
     let other = firstKey + key * keyStep;
     var products = V(0.0);
@@ -221,7 +232,8 @@ export function attentionBackward(spec: AttentionBackwardSpec, profile: AdapterP
   let firstHead = (kvHead * params.heads + params.kvHeads - 1u) / params.kvHeads;
   let lastHead = ((kvHead + 1u) * params.heads + params.kvHeads - 1u) / params.kvHeads;
   for (var head = firstHead; head < lastHead; head++) {
-    for (var query = firstQuery(batch, key); query < params.queries; query++) {
+    let lastQuery = queriesEnd(batch, key);
+    for (var query = firstQuery(batch, key); query < lastQuery; query++) {
       if (!sees(batch, query, key)) { continue; }
       let rowOf = (batch * params.queries + query) * params.heads + head;
       let other = rowOf * PARTS;

@@ -18,7 +18,7 @@ const WORKGROUP_BYTES = 16384;
 
 /** See `CacheAttentionSpec`. Buffers: q, k, v, rows, positions → o. */
 export function cacheAttention(spec: CacheAttentionSpec, profile: AdapterProfile): Program<WgslKernel> {
-  const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale } = spec;
+  const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale, window } = spec;
   const V = vectorType(headDim);
   const parts = headDim / vectorWidth(headDim);
   const shared = profile.schedule === "gpu" && LANES * (4 * headDim + 8) <= WORKGROUP_BYTES;
@@ -28,7 +28,7 @@ export function cacheAttention(spec: CacheAttentionSpec, profile: AdapterProfile
     ? groupMain(LANES, "params.count").replace("let row = ", "let i = ").replace("row >=", "i >=")
     : linearMain(threads, "params.count");
   const kernel = shader({
-    key: `cacheAttention/${headDim}/${shared ? "workgroup" : `threads${threads}`}`,
+    key: `cacheAttention/${headDim}/${shared ? "workgroup" : `threads${threads}`}${window > 0 ? "/window" : ""}`,
     bindings: {
       q: `read ${V}`,
       k: `read ${V}`,
@@ -44,6 +44,7 @@ export function cacheAttention(spec: CacheAttentionSpec, profile: AdapterProfile
       heads: u32(heads),
       kvHeads: u32(kvHeads),
       scale: f32(scale),
+      ...(window > 0 ? { window: u32(window) } : {}),
     },
     workgroups: gridFor(count, shared ? 1 : threads),
     body: () => `${vectorPrelude(headDim)}
@@ -75,7 +76,7 @@ var<workgroup> sums: array<Head, ${LANES}>;
   }
   var top = -1e30;
   var weight = 0.0;
-  for (var key = ${shared ? "lane" : "0u"}; key < last; key += ${shared ? LANES : 1}u) {
+  for (var key = ${[...(shared ? ["lane"] : []), window > 0 ? "last - min(last, params.window)" : "0u"].join(" + ")}; key < last; key += ${shared ? LANES : 1}u) {
     let other = firstKey + key * PARTS;
     var products = V(0.0);
     for (var d = 0u; d < PARTS; d++) { products += mine[d] * k[other + d]; }

@@ -14,10 +14,18 @@ export type DecodingInputs = readonly [
 
 /** Tokens in random rows at random positions; one in five has no row; what nobody sees is NaN or huge. */
 export function decodingCase(
-  size: { tokens: number; cacheRows: number; capacity: number; kvHeads: number; queryHeads: number; headDim: number },
+  size: {
+    tokens: number;
+    cacheRows: number;
+    capacity: number;
+    kvHeads: number;
+    queryHeads: number;
+    headDim: number;
+    window?: number;
+  },
   rng: Rng,
 ): { spec: CacheAttentionSpec; inputs: DecodingInputs } {
-  const { tokens, cacheRows, capacity, kvHeads, headDim } = size;
+  const { tokens, cacheRows, capacity, kvHeads, headDim, window = 0 } = size;
   const heads = kvHeads * size.queryHeads;
   const rows = Int32Array.from({ length: tokens }, () =>
     rng.int(5) === 0 ? [-1, cacheRows][rng.int(2)]! : rng.int(cacheRows),
@@ -34,7 +42,7 @@ export function decodingCase(
       k[row * kvHeads * capacity * headDim + i] = v[row * kvHeads * capacity * headDim + i] = i % 2 === 0 ? NaN : 1e30;
     }
   }
-  const spec = { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale: 0.6 };
+  const spec = { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale: 0.6, window };
   return { spec, inputs: [normals(rng, tokens * heads * headDim), k, v, rows, positions] };
 }
 
@@ -42,14 +50,16 @@ export function cacheAttentionReference(
   spec: CacheAttentionSpec,
   [q, k, v, rows, positions]: DecodingInputs,
 ): number[] {
-  const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale } = spec;
+  const { tokens, cacheRows, capacity, heads, kvHeads, headDim, scale, window } = spec;
   return Array.from({ length: tokens * heads }, (_, unit) => {
     const [token, head] = [Math.floor(unit / heads), unit % heads];
     const row = rows[token]!;
     const result = new Array<number>(headDim).fill(0);
     if (row < 0 || row >= cacheRows) return result;
-    const base = (row * kvHeads + Math.floor((head * kvHeads) / heads)) * capacity * headDim;
-    const scores = Array.from({ length: positions[token]! + 1 }, (_, j) => {
+    const end = positions[token]! + 1;
+    const first = window > 0 ? Math.max(0, end - window) : 0;
+    const base = ((row * kvHeads + Math.floor((head * kvHeads) / heads)) * capacity + first) * headDim;
+    const scores = Array.from({ length: end - first }, (_, j) => {
       let dot = 0;
       for (let d = 0; d < headDim; d++) dot += q[unit * headDim + d]! * k[base + j * headDim + d]!;
       return scale * dot;

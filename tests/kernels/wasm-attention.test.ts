@@ -20,12 +20,14 @@ const plain: AttentionSpec = {
   scale: 0.5,
   causal: true,
   mask: "none",
+  window: 0,
 };
 
 /** Whether query t of row b sees key j. */
 function sees(spec: AttentionSpec, aux: Int32Array, b: number, t: number, j: number): boolean {
   const p = (spec.mask === "start" ? aux[b]! : 0) + t;
   if (spec.causal && j > p) return false;
+  if (spec.window > 0 && j <= p - spec.window) return false;
   if (spec.mask !== "segments") return true;
   const own = aux[b * spec.keys + p]!;
   return own >= 0 && own === aux[b * spec.keys + j];
@@ -159,12 +161,14 @@ describe("wasm attention", () => {
       headDim: fc.integer({ min: 1, max: 21 }),
       scale: fc.constantFrom(0.3, 1),
       causal: fc.boolean(),
+      window: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 40 })),
       mask: fc.constantFrom(...masks),
     });
     fc.assert(
       fc.property(arbitrary, fc.nat(1e6), ({ group, ...spec }, seed) => {
         const queries = spec.mask === "segments" ? spec.keys : spec.queries;
-        verify(problem({ ...spec, queries, heads: group * spec.kvHeads }, seed), seed);
+        const window = spec.causal ? spec.window : 0;
+        verify(problem({ ...spec, window, queries, heads: group * spec.kvHeads }, seed), seed);
       }),
       { numRuns: 250, seed: 21 },
     );
@@ -176,6 +180,7 @@ describe("wasm attention", () => {
         const size = { batch: 2, queries: 150, keys: 150, heads: 2, kvHeads: 1, headDim };
         verify(problem({ ...size, scale: 1 / Math.sqrt(headDim), mask }, 22));
         verify(problem({ ...size, scale: 1 / Math.sqrt(headDim), mask, causal: false }, 23));
+        for (const window of [1, 33, 64, 1000]) verify(problem({ ...size, scale: 0.2, mask, window }, 31));
       }
     }
   });
@@ -227,6 +232,17 @@ describe("wasm attention", () => {
         const dirty: Problem = { ...clean, k: clean.k.slice(), v: clean.v.slice() };
         for (const x of [dirty.k, dirty.v]) x.fill(poison, (t + 1) * 7, 30 * 7);
         expect(forward(dirty)[0].slice(0, (t + 1) * 14)).toEqual(o.slice(0, (t + 1) * 14));
+      }
+      // A window: keys and values before it.
+      const far = problem({ ...size, window: 6 }, 32);
+      const [inWindow] = forward(far);
+      for (const t of [6, 7, 9, 20, 29]) {
+        const dirty: Problem = { ...far, k: far.k.slice(), v: far.v.slice() };
+        for (let b = 0; b < 2; b++) {
+          for (const x of [dirty.k, dirty.v]) x.fill(poison, b * 30 * 7, (b * 30 + t - 5) * 7);
+        }
+        const rows = (o: Float32Array, b: number): Float32Array => o.slice((b * 30 + t) * 14, (b + 1) * 30 * 14);
+        for (const b of [0, 1]) expect(rows(forward(dirty)[0], b)).toEqual(rows(inWindow, b));
       }
       // A KV cache: the slots beyond the last query.
       const cached = problem({ ...size, batch: 1, queries: 3, mask: "start" }, 28);

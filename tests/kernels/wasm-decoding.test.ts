@@ -14,6 +14,7 @@ const sizes = fc.record({
   kvHeads: fc.integer({ min: 1, max: 3 }),
   queryHeads: fc.integer({ min: 1, max: 3 }),
   headDim: fc.oneof(fc.integer({ min: 1, max: 9 }), fc.constantFrom(16, 33, 48)),
+  window: fc.constantFrom(0, 0, 1, 5, 64, 70),
 });
 
 describe("wasm cacheAttention", () => {

@@ -55,7 +55,8 @@ describe("the bits do not depend on the number of threads", () => {
 
   const plain = { transA: false, transB: false, batchA: false, batchB: false, bias: false };
   const product = { ...plain, batch: 1, m: 203, n: 190, k: 171, scale: 0.5 };
-  const heads = { batch: 3, queries: 131, keys: 131, heads: 4, kvHeads: 2, headDim: 20, scale: 0.2, causal: true };
+  const size = { batch: 3, queries: 131, keys: 131, heads: 4, kvHeads: 2, headDim: 20, scale: 0.2 };
+  const heads = { ...size, causal: true, window: 0 };
   const [q, kv, lse] = [3 * 131 * 80, 3 * 131 * 40, 3 * 131 * 4];
   const sum = { kind: "sum" as const, prologue: input(0), inputs: 1, scale: 1 };
   /**

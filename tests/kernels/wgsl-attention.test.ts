@@ -24,6 +24,7 @@ const plain: AttentionSpec = {
   scale: 0.5,
   causal: true,
   mask: "none",
+  window: 0,
 };
 
 interface Problem {
@@ -39,6 +40,7 @@ interface Problem {
 function sees({ spec, aux }: Problem, b: number, t: number, j: number): boolean {
   const p = (spec.mask === "start" ? aux[b]! : 0) + t;
   if (spec.causal && j > p) return false;
+  if (spec.window > 0 && j <= p - spec.window) return false;
   if (spec.mask !== "segments") return true;
   const own = aux[b * spec.keys + p]!;
   return own >= 0 && own === aux[b * spec.keys + j];
@@ -145,11 +147,13 @@ describe("wgsl attention", () => {
       scale: fc.constantFrom(0.3, 1),
       causal: fc.boolean(),
       mask: fc.constantFrom("none" as const, "start" as const, "segments" as const),
+      window: fc.constantFrom(0, 0, 1, 5),
     });
     await fc.assert(
       fc.asyncProperty(arbitrary, fc.nat(1e6), ({ group, ...spec }, seed) => {
         const queries = spec.mask === "segments" ? spec.keys : spec.queries;
-        return verify(makeProblem({ ...spec, queries, heads: group * spec.kvHeads }, seed), software);
+        const window = spec.causal ? spec.window : 0;
+        return verify(makeProblem({ ...spec, window, queries, heads: group * spec.kvHeads }, seed), software);
       }),
       { numRuns: 40, seed: 50 },
     );
@@ -158,6 +162,7 @@ describe("wgsl attention", () => {
   it("holds for the GPU schedule", async () => {
     for (const mask of ["none", "start", "segments"] as const) {
       await verify(makeProblem({ batch: 2, queries: 17, keys: 17, heads: 4, kvHeads: 2, headDim: 8, mask }, 51), gpu);
+      await verify(makeProblem({ queries: 17, keys: 17, heads: 2, kvHeads: 1, headDim: 8, mask, window: 4 }, 51), gpu);
     }
   });
 

@@ -19,6 +19,7 @@ describe.each(profiles)("wgsl decoding, $schedule", (profile) => {
   it.each([
     { tokens: 5, cacheRows: 3, capacity: 9, kvHeads: 2, queryHeads: 2, headDim: 8 },
     { tokens: 3, cacheRows: 2, capacity: 90, kvHeads: 1, queryHeads: 3, headDim: 7 },
+    { tokens: 4, cacheRows: 2, capacity: 70, kvHeads: 1, queryHeads: 2, headDim: 8, window: 33 },
     { tokens: 1, cacheRows: 1, capacity: 1, kvHeads: 1, queryHeads: 1, headDim: 1 },
   ])("cacheAttention agrees with the f64 loop: %j", async (size) => {
     for (const seed of [1, 2, 3]) {

@@ -215,6 +215,12 @@ describe("attention", () => {
     expect(() => attention(q, k, v, { start: ints(0) })).toThrow("expected start of shape [2], got [1]");
     expect(() => attention(q, k, v, { start, segments: start })).toThrow("cannot be combined");
     expect(() => attention(q, k, v, { start, causal: false })).toThrow("start has no meaning without causal");
+    expect(() => attention(q, k, v, { window: 2, causal: false })).toThrow("window has no meaning without causal");
+    for (const window of [0, 1.5, -3, 2 ** 31]) {
+      expect(() => attention(q, k, v, { window })).toThrow(
+        `attention: window is ${window}, expected an integer from 1`,
+      );
+    }
     expect(() => attention(q, k, v, { segments: cast(zeros([2, 5]), "i32") })).toThrow("as many queries as keys");
     expect(() => attention(q, k, v, { casual: true } as object)).toThrow("did you mean 'causal'?");
   });
