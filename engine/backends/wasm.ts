@@ -155,7 +155,7 @@ class WasmBackend {
   constructor(memory: WebAssembly.Memory, limit: number, threads: string, fused: boolean, sharing?: Sharing) {
     this.description = `wasm (SIMD, ${threads}${fused ? ", fused multiply-add" : ""})`;
     this.#fused = fused;
-    this.#allocator = new Allocator(limit);
+    this.#allocator = new Allocator(limit, memory.buffer.byteLength);
     this.#memory = memory;
     this.#sharing = sharing;
     this.#log = kernelLog(this.description, () => [
@@ -377,6 +377,7 @@ class WasmBackend {
     for (const goal of [target, bytes]) {
       try {
         memory.grow(Math.ceil((goal - size) / PAGE));
+        this.#allocator.reserved = memory.buffer.byteLength;
         return true;
       } catch {
         continue;

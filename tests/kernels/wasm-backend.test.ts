@@ -2,7 +2,6 @@
 import { setFlagsFromString } from "node:v8";
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Allocator, sizeClass } from "../../engine/backends/allocator.ts";
 import { createWasmBackend, hasRelaxedSimd, hasWasmSimd } from "../../engine/backends/wasm.ts";
 import { input } from "../../kernels/expr.ts";
 import * as wasm from "../../kernels/wasm/index.ts";
@@ -179,56 +178,5 @@ describe("WORLDGRAD_DEBUG=1", () => {
     expect(report).toMatch(/ 3 .*pointwise/);
     expect(report).toMatch(/kernels: 2 of 3 found/);
     expect(report).toMatch(/buffers: 1 of 3 found/);
-  });
-});
-
-describe("allocator", () => {
-  it("classes are multiples of 64, at most a quarter larger than asked, and their own class", () => {
-    for (let bytes = 0; bytes < 40_000; bytes += 13) {
-      const size = sizeClass(bytes);
-      expect(size % 64).toBe(0);
-      expect(size).toBeGreaterThanOrEqual(bytes);
-      expect(size).toBeLessThan(Math.max(64, bytes) * 1.25 + 64);
-      expect(sizeClass(size)).toBe(size);
-    }
-  });
-
-  it("gives a steady loop the same addresses", () => {
-    const allocator = new Allocator(2 ** 30);
-    const step = (): number[] => {
-      const sizes = [100, 5000, 100, 70_000];
-      const offsets = sizes.map((size) => allocator.alloc(size)!);
-      sizes.forEach((size, i) => allocator.free(offsets[i]!, size));
-      return offsets.toSorted((a, b) => a - b);
-    };
-    const first = step();
-    const { misses } = allocator;
-    for (let i = 0; i < 5; i++) expect(step()).toEqual(first);
-    expect([allocator.misses, allocator.hits]).toEqual([misses, 20]);
-  });
-
-  it("never hands out overlapping blocks, nor beyond the limit, in any order of use", () => {
-    const action = fc.oneof(fc.nat(3000), fc.record({ free: fc.nat(40) }));
-    fc.assert(
-      fc.property(fc.array(action, { maxLength: 200 }), (actions) => {
-        const allocator = new Allocator(32 * 1024);
-        const live: { at: number; bytes: number }[] = [];
-        for (const act of actions) {
-          if (typeof act === "number") {
-            const at = allocator.alloc(act);
-            if (at !== undefined) live.push({ at, bytes: act });
-          } else if (live.length > 0) {
-            const [block] = live.splice(act.free % live.length, 1);
-            allocator.free(block!.at, block!.bytes);
-          }
-          const sorted = live.toSorted((a, b) => a.at - b.at);
-          sorted.forEach(({ at, bytes }, i) => {
-            expect(at + sizeClass(bytes)).toBeLessThanOrEqual(sorted[i + 1]?.at ?? allocator.limit);
-          });
-        }
-        for (const { at, bytes } of live) allocator.free(at, bytes);
-        expect(allocator.alloc(28 * 1024)).toBeDefined(); // all of it is found again
-      }),
-    );
   });
 });
