@@ -1,6 +1,5 @@
 /** The WebAssembly executor: storage, errors, growth, and programs with temporaries. Kernels have their own tests. */
 import { setFlagsFromString } from "node:v8";
-import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { createWasmBackend, hasRelaxedSimd, hasWasmSimd } from "../../engine/backends/wasm.ts";
 import { input } from "../../kernels/expr.ts";

@@ -81,7 +81,7 @@ describe.each(["llama", "gpt2"] as const)("%s with every matrix in halves", (fam
         const x = tensor(Int32Array.from(ids), { device, shape: [2, 4] });
         return sum(tokenLogProbs(forward(p, config, x), p.head ?? p.embedding, x, { maxChunkBytes }).logProbs);
       };
-      const whole = valueAndGrad(loss)(params as TransformerParams);
+      const whole = valueAndGrad(loss)(params);
       const split = valueAndGrad(loss)(parts);
       expect(split.value.readSync()).toEqual(whole.value.readSync());
       const of = new Map(treeEntries(whole.grads));
