@@ -1,9 +1,9 @@
 /**
  * The projects of the tests:
  *
- *     npm test            `unit`, the library and the programs (WGSL runs on the adapter that `tests/support/adapter.ts`
- *                         finds), and `browser`, the library in pages of a Chromium
- *     npm run test:site   `site`, the live page and the book: their modules, and the pages in browsers
+ *     npm test            `unit`, the library and the programs (WGSL on the adapter that `tests/support/adapter.ts` finds),
+ *                         and `browser`, the library in pages of a Chromium
+ *     npm run test:site   `site`, the modules of the live page and the book, and `pages`, they in browsers
  *     npm run test:long   `long`, *.long.test.ts: whole programs, played to their ends
  *
  * CI runs all. Without a browser the first two say so in one line and go on; CI fails.

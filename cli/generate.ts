@@ -10,6 +10,7 @@ import { emptyStream } from "../rl/episode/stream.ts";
 import { createStyle, wantsColour } from "../tools/display/style.ts";
 import { taskOptions } from "../job/environments.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
+import { endWithOutput } from "../node/output.ts";
 import { numberFrom, UsageError, wholeNumber } from "../job/usage.ts";
 import { presetOf, templateFor } from "../job/presets.ts";
 import { modelFromCheckpoint } from "../job/run.ts";
@@ -34,6 +35,7 @@ const FLAGS = {
 } as const;
 
 async function main(): Promise<number> {
+  endWithOutput();
   const values = parse(process.argv.slice(2), FLAGS);
   if (values["help"]) {
     process.stdout.write(HELP);

@@ -2,7 +2,7 @@
  * `npm start`: the main job, whose work is in job/run.ts. This file has the flags, the run folder, Ctrl-C and the
  * end.
  */
-import { existsSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join, relative } from "node:path";
 import process from "node:process";
 import { device } from "../engine/index.ts";
@@ -23,7 +23,9 @@ import { presetFor, presetOf } from "../job/presets.ts";
 import { writeReport } from "../tools/report/report.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { Run } from "../job/run.ts";
-import { createRun, type RunFolder } from "../node/runFolder.ts";
+import { lockFolder } from "../node/lock.ts";
+import { outliveOutput } from "../node/output.ts";
+import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
 import { listSettings } from "../job/settings.ts";
 import { listYardsticks } from "../job/yardsticks.ts";
 
@@ -36,6 +38,7 @@ In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference), and 
 `;
 
 async function main(): Promise<number> {
+  outliveOutput();
   const options = parseStart(process.argv.slice(2));
   if (options === "help") {
     process.stdout.write(HELP);
@@ -60,7 +63,7 @@ async function main(): Promise<number> {
   const chosen = checkFolder(options);
   // The device comes first: a run that has no executor leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
-  const { folder, preset } = chosen();
+  const { folder, preset } = await chosen();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
   const run = new Run(folder, preset, executor, display, signal, threadWorkers);
@@ -87,22 +90,32 @@ async function main(): Promise<number> {
   }
 }
 
-/** Checks the folder and the settings of the run. The function that it returns opens the folder, or makes it. */
-function checkFolder(options: StartOptions): () => { folder: RunFolder; preset: Preset } {
+/**
+ * Checks the folder and the settings of the run. The function that it returns opens the folder, or makes it, and locks
+ * it until the process ends.
+ */
+function checkFolder(options: StartOptions): () => Promise<{ folder: RunFolder; preset: Preset }> {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
     const preset = presetOf(folder);
-    return () => ({ folder, preset });
+    return async () => {
+      await lockFolder(folder.path);
+      return { folder, preset };
+    };
   }
   const preset = presetFor(options);
   const path = join("runs", options.name ?? nameOf(preset, options));
   // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
-  if (options.name !== undefined && existsSync(path)) {
+  if (options.name !== undefined && !isFree(path)) {
     throw new UsageError(`--name: ${path} exists; continue it with --resume ${path}, or choose another name`);
   }
   let free = path;
-  for (let n = 2; existsSync(free); n++) free = `${path}-${n}`;
-  return () => ({ folder: createRun(free, { preset }), preset });
+  for (let n = 2; !isFree(free); n++) free = `${path}-${n}`;
+  return async () => {
+    mkdirSync("runs", { recursive: true });
+    await lockFolder(free);
+    return { folder: createRun(free, { preset }), preset };
+  };
 }
 
 /** The name of a run: what differs from the default, that is, environment and method. */

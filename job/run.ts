@@ -161,6 +161,8 @@ export class Run {
   async #prepare(resume: boolean): Promise<void> {
     const checkpoint = resume ? this.#store.loadLatestCheckpoint() : null;
     this.#store.rewindTo(checkpoint);
+    // A death between saving and pruning leaves one too many.
+    if (checkpoint !== null) this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
     if (checkpoint === null) {
       const tokenizer = await this.#experiment.trainTokenizer();
       this.#template = templateFor(this.#preset, tokenizer);

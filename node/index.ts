@@ -20,6 +20,7 @@ import {
 } from "../nn/index.ts";
 
 export { createRun, openRun, RunFolder } from "./runFolder.ts";
+export { lockFolder, type LockOptions } from "./lock.ts";
 export type { Checkpoint, RunConfig } from "../job/runStore.ts";
 export { type ThreadOptions, threadWorkers } from "./threads.ts";
 export type { MetricsRecord, Transcript } from "../job/records.ts";

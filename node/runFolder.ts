@@ -13,9 +13,13 @@
  * uninterrupted one. The trainer has to follow one rule: it writes the lines of a step before the checkpoint of that
  * step.
  *
- * There are no locks: nothing stops two processes from training into one folder at once. Readers may read at any time.
+ * Everything that a resumed run goes on from has a SHA-256: config.json and checkpoint.json have one of the rest of
+ * themselves, and a checkpoint has those of its files and of the two logs up to it. What has changed is refused before
+ * anything is trained.
+ *
+ * Readers may read at any time. Two processes must not train into one folder: lock.ts keeps them apart.
  */
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import {
   appendFileSync,
   closeSync,
@@ -34,6 +38,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { check, fail } from "../engine/errors.ts";
 import type { Checkpoint, RunConfig, RunStore } from "../job/runStore.ts";
+import { sealed, sha256, unsealed } from "./sealed.ts";
 import {
   decodeMetrics,
   encodeMetrics,
@@ -46,35 +51,51 @@ import {
 } from "../job/records.ts";
 
 const MANIFEST = "checkpoint.json";
+
 const CHECKPOINT_NAME = /^step-(\d{6,})$/;
 /** Checkpoints that are being written or removed. The dot hides them, so no reader takes them for complete ones. */
 const UNFINISHED = /^\.step-\d+\.(tmp|old)$/;
 
+/** Files of `writeAtomically` whose process died. */
+const TEMPORARY = /\.\d+\.tmp$/;
+
 interface Manifest {
   readonly step: number;
   readonly metricsBytes: number;
+  readonly metricsSha256: string;
   readonly transcriptsBytes: number;
+  readonly transcriptsSha256: string;
   readonly files: Readonly<Record<string, { readonly bytes: number; readonly sha256: string }>>;
 }
 
+/** A plain name, without folders. */
+const FILE_NAME = /^[\w][\w.-]*$/;
+
 /**
- * Starts a run in `path`, which must be empty or not exist; parent folders are made. Throws otherwise, before anything
- * is written.
+ * Starts a run in `path`, which must not exist, be empty, or hold what a `createRun` left that died before it had
+ * written config.json; parent folders are made. Throws otherwise, before anything is written.
  */
 export function createRun(path: string, config: RunConfig): RunFolder {
-  if (existsSync(path)) {
-    check(statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
-    check(
-      readdirSync(path).length === 0,
-      () => `createRun: ${path} exists and is not empty: resume it, or choose another name`,
-    );
-  }
+  check(!existsSync(path) || statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
+  check(isFree(path), () => `createRun: ${path} exists and is not empty: resume it, or choose another name`);
+  removeTemporary(path);
   mkdirSync(join(path, "checkpoints"), { recursive: true });
   writeFileSync(join(path, "metrics.jsonl"), "");
   writeFileSync(join(path, "transcripts.jsonl"), "");
   // This file comes last, because its presence makes the folder a run.
-  writeAtomically(join(path, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  writeAtomically(join(path, "config.json"), sealed(config));
   return new RunFolder(path, config);
+}
+
+/** Whether `createRun` would make a run here. */
+export function isFree(path: string): boolean {
+  if (!existsSync(path)) return true;
+  if (!statSync(path).isDirectory()) return false;
+  return readdirSync(path).every((name) => {
+    const at = join(path, name);
+    if (name === "checkpoints") return readdirSync(at).length === 0;
+    return TEMPORARY.test(name) || (/^(metrics|transcripts)\.jsonl$/.test(name) && statSync(at).size === 0);
+  });
 }
 
 /**
@@ -85,13 +106,7 @@ export function openRun(path: string): RunFolder {
   check(existsSync(path) && statSync(path).isDirectory(), () => `openRun: no folder ${path}`);
   const configPath = join(path, "config.json");
   check(existsSync(configPath), () => `openRun: ${path} is not a run folder: it has no config.json`);
-  let config: unknown;
-  try {
-    config = JSON.parse(readFileSync(configPath, "utf8"));
-  } catch (error) {
-    fail(`openRun: ${configPath} is not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
-  }
-  check(isRecord(config), () => `openRun: ${configPath}: expected a JSON object, got ${JSON.stringify(config)}`);
+  const config = unsealed(configPath, (problem) => fail(`openRun: ${configPath}: ${problem}`));
   return new RunFolder(path, config);
 }
 
@@ -103,8 +118,8 @@ export class RunFolder implements RunStore {
   private readonly metricsPath: string;
   private readonly transcriptsPath: string;
   private readonly checkpointsPath: string;
-  /** Logs whose last line is known to be complete. */
-  private readonly wholeLogs = new Set<string>();
+  /** What the logs have hashed to so far; only of logs whose last line is known to be complete. */
+  private readonly logHashes = new Map<string, Hash>();
 
   /** Use `createRun` or `openRun`. */
   constructor(path: string, config: RunConfig) {
@@ -153,7 +168,7 @@ export class RunFolder implements RunStore {
     check(Number.isSafeInteger(step) && step >= 0, () => `saveCheckpoint: expected a step ≥ 0, got ${step}`);
     for (const name of Object.keys(files)) {
       check(
-        /^[\w][\w.-]*$/.test(name) && name !== MANIFEST,
+        FILE_NAME.test(name) && name !== MANIFEST,
         () => `saveCheckpoint: "${name}" cannot be the name of a file in a checkpoint`,
       );
     }
@@ -170,8 +185,15 @@ export class RunFolder implements RunStore {
       writeFlushed(join(temporary, file), bytes);
       listed[file] = { bytes: bytes.byteLength, sha256: sha256(bytes) };
     }
-    const manifest: Manifest = { step, metricsBytes, transcriptsBytes, files: listed };
-    writeFlushed(join(temporary, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
+    const manifest: Manifest = {
+      step,
+      metricsBytes,
+      metricsSha256: this.hashOf(this.metricsPath).copy().digest("hex"),
+      transcriptsBytes,
+      transcriptsSha256: this.hashOf(this.transcriptsPath).copy().digest("hex"),
+      files: listed,
+    };
+    writeFlushed(join(temporary, MANIFEST), sealed({ ...manifest }));
     flushFolder(temporary);
     this.discard(name);
     renameSync(temporary, path);
@@ -190,8 +212,8 @@ export class RunFolder implements RunStore {
 
   /**
    * The newest complete checkpoint, or null if there is none; incomplete ones are skipped. It changes nothing, so it
-   * can be called while the run is being trained. It throws, naming the file, if a complete checkpoint has been
-   * damaged.
+   * can be called while the run is being trained. It throws, naming the file, if a complete checkpoint or what the logs
+   * held when it was taken has been damaged.
    */
   loadLatestCheckpoint(): Checkpoint | null {
     const step = this.listCheckpoints().at(-1);
@@ -199,6 +221,8 @@ export class RunFolder implements RunStore {
     const path = join(this.checkpointsPath, `step-${String(step).padStart(6, "0")}`);
     const manifest = readManifest(join(path, MANIFEST));
     check(manifest.step === step, () => `checkpoint ${path}: its ${MANIFEST} is of step ${manifest.step}`);
+    checkLog(this.metricsPath, manifest.metricsBytes, manifest.metricsSha256);
+    checkLog(this.transcriptsPath, manifest.transcriptsBytes, manifest.transcriptsSha256);
     const files: Record<string, Uint8Array> = {};
     for (const [name, { bytes, sha256: expected }] of Object.entries(manifest.files)) {
       const file = join(path, name);
@@ -225,6 +249,8 @@ export class RunFolder implements RunStore {
   rewindTo(checkpoint: Checkpoint | null): void {
     cutBack(this.metricsPath, checkpoint?.metricsEnd ?? 0);
     cutBack(this.transcriptsPath, checkpoint?.transcriptsEnd ?? 0);
+    this.logHashes.clear();
+    removeTemporary(this.path);
     mkdirSync(this.checkpointsPath, { recursive: true });
     for (const name of readdirSync(this.checkpointsPath)) {
       const step = CHECKPOINT_NAME.exec(name)?.[1];
@@ -252,12 +278,22 @@ export class RunFolder implements RunStore {
   }
 
   private append(path: string, line: string): void {
-    if (!this.wholeLogs.has(path)) {
-      // The new line must not be appended to an incomplete one.
-      if (existsSync(path)) cutBack(path, readFileSync(path).lastIndexOf(0x0a) + 1);
-      this.wholeLogs.add(path);
-    }
+    const hash = this.hashOf(path);
     appendFileSync(path, `${line}\n`);
+    hash.update(`${line}\n`);
+  }
+
+  /** The hash of a log, which goes on with each line. The first time it removes an incomplete last line. */
+  private hashOf(path: string): Hash {
+    let hash = this.logHashes.get(path);
+    if (hash === undefined) {
+      const log = existsSync(path) ? readFileSync(path) : new Uint8Array();
+      const whole = log.lastIndexOf(0x0a) + 1;
+      cutBack(path, whole);
+      hash = createHash("sha256").update(log.subarray(0, whole));
+      this.logHashes.set(path, hash);
+    }
+    return hash;
   }
 }
 
@@ -280,25 +316,38 @@ function cutBack(path: string, bytes: number): void {
   if (size > bytes) truncateSync(path, bytes);
 }
 
-function readManifest(path: string): Manifest {
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(path, "utf8"));
-  } catch {
-    fail(`checkpoint ${path}: not valid JSON (remove its folder to use an older one)`);
-  }
-  const manifest = value as Partial<Manifest>;
-  const isWhole =
-    isRecord(value) &&
-    isRecord(manifest.files) &&
-    [manifest.step, manifest.metricsBytes, manifest.transcriptsBytes].every((n) => Number.isSafeInteger(n)) &&
-    Object.values(manifest.files).every((file) => isRecord(file) && typeof file.sha256 === "string");
-  check(isWhole, () => `checkpoint ${path}: expected step, metricsBytes, transcriptsBytes and files`);
-  return manifest as Manifest;
+function checkLog(path: string, bytes: number, expected: string): void {
+  const log = existsSync(path) ? readFileSync(path) : new Uint8Array();
+  check(
+    log.length >= bytes,
+    () => `${path}: the checkpoint was taken when it had ${bytes} bytes, now it has ${log.length}`,
+  );
+  check(
+    sha256(log.subarray(0, bytes)) === expected,
+    () => `${path}: damaged, its first ${bytes} bytes are not those that the checkpoint was taken with`,
+  );
 }
 
-function sha256(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
+function readManifest(path: string): Manifest {
+  const refuse = (problem: string): never =>
+    fail(`checkpoint ${path}: ${problem} (remove its folder to use an older one)`);
+  const manifest = unsealed(path, refuse) as Partial<Manifest>;
+  const isCount = (n: unknown): boolean => Number.isSafeInteger(n) && (n as number) >= 0;
+  const isText = (x: unknown): boolean => typeof x === "string";
+  const isWhole =
+    isRecord(manifest.files) &&
+    [manifest.step, manifest.metricsBytes, manifest.transcriptsBytes].every(isCount) &&
+    [manifest.metricsSha256, manifest.transcriptsSha256].every(isText) &&
+    Object.entries(manifest.files).every(
+      ([name, file]) => FILE_NAME.test(name) && isRecord(file) && isCount(file.bytes) && isText(file.sha256),
+    );
+  return isWhole ? (manifest as Manifest) : refuse("expected step, files, and lengths and hashes of the logs");
+}
+
+/** What `writeAtomically` left when its process died. */
+function removeTemporary(path: string): void {
+  if (!existsSync(path)) return;
+  for (const name of readdirSync(path)) if (TEMPORARY.test(name)) rmSync(join(path, name), { force: true });
 }
 
 function writeFlushed(path: string, data: Uint8Array | string): void {

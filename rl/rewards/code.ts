@@ -76,10 +76,10 @@ export function extractCode(text: string): string | undefined {
   let open: { readonly language: string; readonly lines: string[] } | undefined;
   let fences = 0;
   for (const line of text.split("\n")) {
-    const fence = /^\s{0,3}```\s*([^\s`]*)[^`]*$/.exec(line);
-    if (!fence) open?.lines.push(line);
+    const language = languageOfFence(line);
+    if (language === undefined) open?.lines.push(line);
     else if (!open) {
-      open = { language: fence[1]!.toLowerCase(), lines: [] };
+      open = { language, lines: [] };
       fences++;
     } else {
       if (["", "js", "javascript", "mjs", "cjs"].includes(open.language)) found = open.lines.join("\n");
@@ -88,6 +88,15 @@ export function extractCode(text: string): string | undefined {
   }
   const program = fences === 0 ? text : found;
   return program === undefined || program.trim() === "" ? undefined : program;
+}
+
+/**
+ * The first word after the three backticks, or undefined if the line is no fence. Not one regular expression: with a
+ * backtick at the end of a long line it would try all ways to share the line out among its parts.
+ */
+function languageOfFence(line: string): string | undefined {
+  const rest = /^\s{0,3}```/.test(line) ? line.slice(line.indexOf("```") + 3) : "`";
+  return rest.includes("`") ? undefined : rest.trim().split(/\s/, 1)[0]!.toLowerCase();
 }
 
 /**

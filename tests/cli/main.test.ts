@@ -18,6 +18,7 @@ import {
   ONE_AGENT,
   startFromSourceIn,
   startIn,
+  startOnto,
   until,
 } from "../support/mainJob.ts";
 
@@ -76,6 +77,33 @@ test("runs to its end, in plain lines, with a report; the same when stopped or k
 }, 120_000);
 
 const foldersMade = (): string[] => (existsSync(join(folder, "runs")) ? readdirSync(join(folder, "runs")) : []);
+
+test("without a reader, or onto a full disk, the run is the same; nobody else gets into its folder", async () => {
+  const flags = (name: string): string[] => [...ONE_AGENT, "--name", name, "--steps", "2", "--device", "wasm"];
+  // As `| true` does: the reader is gone at once.
+  const unread = start("cli/main.ts", flags("unread"));
+  unread.child.stdout!.destroy();
+  const errors = (job: Job): string[] => job.seen().trim().split("\n");
+  await until(unread, "is gone"); // on standard error
+  const second = start("cli/main.ts", ["--resume", "runs/unread"]);
+  expect(await second.done).toBe(1);
+  expect(second.seen()).toMatch(
+    /runs\/unread is being trained by process \d+; wait for it, or remove runs\/unread\.pid/,
+  );
+  expect(await unread.done).toBe(0);
+  expect(errors(unread)).toHaveLength(1);
+  expect(existsSync(join(folder, "runs/unread/report.html"))).toBe(true);
+  expect(existsSync(join(folder, "runs/unread.pid"))).toBe(false);
+
+  const full = startOnto(folder, "/dev/full", "cli/main.ts", flags("full"));
+  expect(await full.done, full.seen()).toBe(0);
+  expect(errors(full)).toEqual([expect.stringContaining("ENOSPC")]);
+  expect(metrics("full")).toEqual(metrics("unread"));
+  expect(lastModel("full").equals(lastModel("unread"))).toBe(true);
+  // A program that only prints ends.
+  const list = startOnto(folder, "/dev/full", "cli/main.ts", ["--list"]);
+  expect(await list.done).toBe(0);
+}, 120_000);
 
 test("--list says in a line each what every method, loss, advantage and environment is, and where from", async () => {
   const before = foldersMade();

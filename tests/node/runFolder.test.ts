@@ -1,4 +1,5 @@
 /** The run folder: what is on the disk after every kind of interruption. */
+import { createHash } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
@@ -23,7 +24,7 @@ import {
   type PackedTranscript,
   type Transcript,
 } from "../../job/records.ts";
-import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+import { createRun, isFree, openRun, type RunFolder } from "../../node/runFolder.ts";
 
 let base = "";
 beforeEach(() => {
@@ -87,7 +88,7 @@ describe("a run folder", () => {
     expect(() => openRun(path)).toThrow(/not a run folder: it has no config\.json/);
     expect(() => openRun(join(base, "nowhere"))).toThrow(/no folder/);
     writeFileSync(join(path, "config.json"), '{"seed": ');
-    expect(() => openRun(path)).toThrow(/config\.json is not valid JSON/);
+    expect(() => openRun(path)).toThrow(/config\.json: not valid JSON/);
     writeFileSync(join(path, "config.json"), "[1]");
     expect(() => openRun(path)).toThrow(/expected a JSON object/);
   });
@@ -146,9 +147,79 @@ describe("a run folder", () => {
     rmSync(file);
     expect(() => run.loadLatestCheckpoint()).toThrow(/model\.safetensors is missing/);
     writeFileSync(join(run.path, "checkpoints", "step-000002", "checkpoint.json"), '{"step":2}');
-    expect(() => run.loadLatestCheckpoint()).toThrow(/checkpoint\.json: expected step/);
+    expect(() => run.loadLatestCheckpoint()).toThrow(/checkpoint\.json: changed since it was written/);
     expect(() => run.saveCheckpoint(1, { "../x": "" })).toThrow(/"\.\.\/x" cannot be the name/);
     expect(existsSync(join(run.path, "checkpoints", "step-000001"))).toBe(false);
+  });
+
+  test("a flipped byte anywhere that a resumed run goes on from is refused, and nothing is changed", () => {
+    const run = createRun(join(base, "flipped"), { preset: { seed: 3, rl: { lr: 1e-3 } } });
+    train(run, 1, 4);
+    const { metricsEnd, transcriptsEnd } = run.loadLatestCheckpoint()!;
+    appendFileSync(join(run.path, "metrics.jsonl"), '{"step":5,"phase":"rl"}\n'); // is cut off anyway
+    const checkpoint = join("checkpoints", "step-000004");
+    const files: [file: string, until?: number][] = [
+      ["config.json"],
+      ["metrics.jsonl", metricsEnd],
+      ["transcripts.jsonl", transcriptsEnd],
+      ...readdirSync(join(run.path, checkpoint)).map((name): [string] => [join(checkpoint, name)]),
+    ];
+    const resume = (): unknown => openRun(run.path).loadLatestCheckpoint();
+    let flipped = 0;
+    for (const [name, until] of files) {
+      const file = join(run.path, name);
+      const whole = readFileSync(file);
+      const white = (byte: number): boolean => byte === 0x20 || byte === 0x0a;
+      for (let i = 0; i < (until ?? whole.length); i++) {
+        const torn = Buffer.from(whole);
+        torn[i]! ^= 1;
+        // Between the parts of a JSON file one kind of space is as good as another; a log's bytes all count.
+        if (until === undefined && white(whole[i]!) && white(torn[i]!)) continue;
+        writeFileSync(file, torn);
+        expect(resume, `${name}, byte ${i}`).toThrow();
+        flipped++;
+      }
+      writeFileSync(file, whole);
+    }
+    expect(flipped).toBeGreaterThan(800);
+    expect(resume()).toMatchObject({ step: 4 });
+  });
+
+  test("a manifest that names files elsewhere, or lengths that cannot be, is refused", () => {
+    const run = createRun(join(base, "manifest"), {});
+    train(run, 1, 2);
+    const file = join(run.path, "checkpoints", "step-000002", "checkpoint.json");
+    const { sha256: _, ...manifest } = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;
+    for (const change of [
+      { metricsBytes: -1 },
+      { files: { "../../config.json": { bytes: 1, sha256: "" } } },
+      { files: null },
+      { metricsSha256: 3 },
+    ]) {
+      const wrong = { ...manifest, ...change };
+      const sha256 = createHash("sha256").update(JSON.stringify(wrong)).digest("hex");
+      writeFileSync(file, JSON.stringify({ ...wrong, sha256 }));
+      expect(() => run.loadLatestCheckpoint()).toThrow(/checkpoint\.json: expected step, files, and lengths/);
+    }
+  });
+
+  test("what a death before config.json left is no run, and is made one; temporary files go", () => {
+    const path = join(base, "unborn");
+    mkdirSync(join(path, "checkpoints"), { recursive: true });
+    writeFileSync(join(path, "metrics.jsonl"), "");
+    writeFileSync(join(path, "config.json.4711.tmp"), "{");
+    expect(() => openRun(path)).toThrow(/no config\.json/);
+    expect(isFree(path)).toBe(true);
+    const run = createRun(path, { seed: 1 });
+    expect(readdirSync(path).toSorted()).toEqual(["checkpoints", "config.json", "metrics.jsonl", "transcripts.jsonl"]);
+    expect(isFree(path)).toBe(false);
+    train(run, 1, 2);
+    writeFileSync(join(path, "report.html.4711.tmp"), "<");
+    run.rewindTo(run.loadLatestCheckpoint());
+    expect(existsSync(join(path, "report.html.4711.tmp"))).toBe(false);
+    mkdirSync(join(base, "somebody's", "checkpoints"), { recursive: true });
+    writeFileSync(join(base, "somebody's", "metrics.jsonl"), "a line");
+    expect(isFree(join(base, "somebody's"))).toBe(false);
   });
 
   test("a log that lost lines since the checkpoint is an error", () => {

@@ -1,6 +1,6 @@
 /** The main job as a real process in a folder of its own, and what it left there. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { openSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import process from "node:process";
 import { expect } from "vitest";
@@ -17,19 +17,24 @@ export interface Job {
 export const startIn = (folder: string, program: string, args: readonly string[]): Job =>
   startJob(folder, process.execPath, [programAt(program), ...args]);
 
+/** Starts a program whose standard output is a file. */
+export const startOnto = (folder: string, file: string, program: string, args: readonly string[]): Job =>
+  startJob(folder, process.execPath, [programAt(program), ...args], openSync(file, "w"));
+
 /** Starts a program from its source as its npm script does: Ctrl-C also reaches a tsx that passes it on. */
 export const startFromSourceIn = (folder: string, program: string, args: readonly string[]): Job =>
   startJob(folder, resolve("node_modules/.bin/tsx"), [resolve(program), ...args]);
 
-function startJob(folder: string, command: string, args: readonly string[]): Job {
+function startJob(folder: string, command: string, args: readonly string[], output: "pipe" | number = "pipe"): Job {
   const child = spawn(command, args, {
     cwd: folder,
     env: { ...process.env, WORLDGRAD_THREADS: "1" },
     detached: true, // a process group of its own
+    stdio: ["pipe", output, "pipe"],
   });
   let text = "";
-  child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  child.stdout?.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  child.stderr!.on("data", (chunk: Buffer) => (text += chunk.toString()));
   return { child, seen: () => text, done: new Promise((end) => child.on("close", (code) => end(code))) };
 }
 

@@ -25,10 +25,12 @@ import { stopOnInterrupt } from "../../node/interrupt.ts";
 import { report } from "../../node/flags.ts";
 import { bundlePage } from "../page/assets.ts";
 import type { Evaluation, Summary } from "../../job/records.ts";
+import { outliveOutput } from "../../node/output.ts";
 import { openRun } from "../../node/runFolder.ts";
 import { listYardsticks } from "../../job/yardsticks.ts";
 
 async function main(): Promise<number> {
+  outliveOutput();
   const options = parseAblate(process.argv.slice(2));
   if (options === "help" || options === "list") {
     process.stdout.write(

@@ -3,7 +3,7 @@
  * begins or continues the folder, sends its parent what a display would show (messages.ts), and ends when the parent
  * does.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import process from "node:process";
 import { device } from "../../engine/index.ts";
@@ -13,6 +13,7 @@ import { presetOf } from "../../job/presets.ts";
 import { writeReport } from "../report/report.ts";
 import { threadWorkers } from "../../node/threads.ts";
 import { Run } from "../../job/run.ts";
+import { lockFolder } from "../../node/lock.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { type Job, SUMMARY } from "./job.ts";
 import { messenger } from "./messages.ts";
@@ -29,7 +30,7 @@ async function main(): Promise<number> {
   // If the parent was killed, nobody reads the messages, and the next comparison needs the folder.
   process.on("disconnect", () => process.exit(1));
   mkdirSync(dirname(job.path), { recursive: true });
-  const release = await takeFolder(job.path);
+  const release = await lockFolder(job.path, { patienceMs: PATIENCE_MS });
   const executor = await device(job.device);
   try {
     if (!existsSync(job.path)) begin(job);
@@ -62,29 +63,6 @@ function copyWarmStart(source: RunFolder, target: RunFolder): void {
   check(checkpoint !== null, () => `${source.path}: the warm start has no checkpoint`);
   for (const line of source.readMetrics()) target.appendMetrics(line);
   target.saveCheckpoint(checkpoint.step, checkpoint.files);
-}
-
-/** Keeps two processes out of one folder: waits for one that is about to end. @returns what gives the folder back */
-async function takeFolder(path: string): Promise<() => void> {
-  const file = `${path}.pid`;
-  const started = performance.now();
-  while (existsSync(file) && isAlive(Number(readFileSync(file, "utf8")))) {
-    check(
-      performance.now() - started < PATIENCE_MS,
-      () => `${path} is being trained by another process (if not, remove ${file})`,
-    );
-    await new Promise((next) => setTimeout(next, 100));
-  }
-  writeFileSync(file, String(process.pid));
-  return () => rmSync(file, { force: true });
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return Number.isInteger(pid) && pid > 0 && pid !== process.pid && process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }
 
 process.exitCode = await main().catch(report);

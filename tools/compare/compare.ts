@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Display } from "../display/display.ts";
+import { lockFolder } from "../../node/lock.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
 import { writeComparison } from "./report.ts";
@@ -14,6 +15,7 @@ import { trainComparison } from "./train.ts";
 export async function compare(options: StartOptions, display: Display, signal: AbortSignal): Promise<number> {
   const comparison = options.resume === undefined ? begin(options) : openComparison(options.resume, options.device);
   const { path } = comparison;
+  await lockFolder(path);
   const name = relative(".", path);
   display.note(`folder: ${name}`);
   const isWhole = await trainComparison(comparison, display, signal);

@@ -8,16 +8,16 @@
  *     results.json        what came out
  *     report.html         the agents side by side
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Arm, parseArms, presetOfArm } from "../../job/arms.ts";
 import { withFiles } from "../../node/commandLine.ts";
 import type { Job } from "../arms/job.ts";
 import { environmentSettings } from "../../job/environments.ts";
+import { sealed, unsealed } from "../../node/sealed.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
 import { presetFor } from "../../job/presets.ts";
-import { isRecord } from "../../job/records.ts";
 
 const SETTINGS = "comparison.json";
 
@@ -96,7 +96,7 @@ export function createComparison({ path, options }: Comparison): void {
   const unfinished = `${path}.tmp`;
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
-  writeFileSync(join(unfinished, SETTINGS), `${JSON.stringify(options, null, 2)}\n`);
+  writeFileSync(join(unfinished, SETTINGS), sealed(options));
   renameSync(unfinished, path);
 }
 
@@ -104,14 +104,9 @@ export const isComparison = (path: string): boolean => existsSync(join(path, SET
 
 /** Reads the comparison in this folder, to continue it. @throws UsageError if its settings cannot be read */
 export function openComparison(path: string, device: StartOptions["device"]): Comparison {
-  let options: unknown;
-  try {
-    options = JSON.parse(readFileSync(join(path, SETTINGS), "utf8"));
-  } catch (error) {
-    throw new UsageError(
-      `--resume: ${join(path, SETTINGS)}: ${error instanceof Error ? error.message : String(error)}`,
-    );
-  }
-  if (!isRecord(options)) throw new UsageError(`--resume: ${join(path, SETTINGS)}: expected an object of settings`);
+  const file = join(path, SETTINGS);
+  const options = unsealed(file, (problem) => {
+    throw new UsageError(`--resume: ${file}: ${problem}`);
+  });
   return comparisonOf(path, { ...(options as unknown as StartOptions), device });
 }

@@ -7,6 +7,7 @@ import { createStyle, type Style, wantsColour } from "../display/style.ts";
 import { type Diagnosis, diagnose } from "./diagnose.ts";
 import type { RunLog } from "./run.ts";
 import { openGiven, parse, report } from "../../node/flags.ts";
+import { endWithOutput } from "../../node/output.ts";
 import { UsageError } from "../../job/usage.ts";
 
 const HELP = `worldgrad: say what is wrong with a run
@@ -23,6 +24,7 @@ const FLAGS = { json: { type: "boolean" }, help: { type: "boolean" } } as const;
 const WIDTH = 100;
 
 function main(): number {
+  endWithOutput();
   const args = process.argv.slice(2);
   const values = parse(
     args.filter((arg) => arg.startsWith("-")),

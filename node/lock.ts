@@ -1,0 +1,126 @@
+/**
+ * Keeps two processes from training into one folder. A lock is the file `FOLDER.pid` beside the folder, which says who
+ * has it: the process, when that process began, and the machine. It is stale when that process is gone: then the next
+ * one takes it. A number of a process is given again after some time, so that the time of its beginning counts, too,
+ * where the system tells it (Linux).
+ */
+import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import process from "node:process";
+import { fail } from "../engine/errors.ts";
+import { isRecord } from "../job/records.ts";
+
+interface Owner {
+  readonly pid: number;
+  /** When the process began, in ticks since the machine did; "" where it is not known. */
+  readonly began: string;
+  readonly host: string;
+}
+
+/** How long to look again whether the other process has ended, before an error says that it has not. */
+export interface LockOptions {
+  readonly patienceMs?: number;
+}
+
+const LOOK_AGAIN_MS = 100;
+/** After which somebody who removes a stale lock has died of it. */
+const TURN_MS = 5000;
+
+/**
+ * Takes the lock of a folder, which need not exist yet.
+ * @returns what gives it back; the end of the process does, too
+ * @throws WorldgradError naming the process that has it
+ */
+export async function lockFolder(path: string, { patienceMs = 0 }: LockOptions = {}): Promise<() => void> {
+  const file = `${path}.pid`;
+  const until = performance.now() + patienceMs;
+  for (;;) {
+    const owner = take(file);
+    if (owner === null) break;
+    if (performance.now() >= until) refuse(path, file, owner);
+    await new Promise((next) => setTimeout(next, LOOK_AGAIN_MS));
+  }
+  const release = (): void => {
+    process.off("exit", release);
+    rmSync(file, { force: true });
+  };
+  process.on("exit", release);
+  return release;
+}
+
+function refuse(path: string, file: string, { pid, host }: Owner): never {
+  const where = host === hostname() ? "" : ` on ${host}`;
+  return fail(`${path} is being trained by process ${pid}${where}; wait for it, or remove ${file} if there is none`);
+}
+
+/** Takes the lock, or says who has it. */
+function take(file: string): Owner | null {
+  const mine = `${file}.${process.pid}.tmp`;
+  const me: Owner = { pid: process.pid, began: beganAt(process.pid), host: hostname() };
+  writeFileSync(mine, `${JSON.stringify(me)}\n`);
+  try {
+    for (;;) {
+      try {
+        linkSync(mine, file); // as one act: the file is there with its content, or was there before
+        return null;
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+      }
+      const owner = ownerIn(file);
+      if (owner !== undefined && isAlive(owner)) return owner;
+      removeStale(file);
+    }
+  } finally {
+    rmSync(mine, { force: true });
+  }
+}
+
+/**
+ * Removes a stale lock. Of several who found it stale one at a time may, and looks again first: else the second would
+ * remove what the first has put there since.
+ */
+function removeStale(file: string): void {
+  const turn = `${file}.stale`;
+  try {
+    mkdirSync(turn);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    // Whoever has the turn needs it for a moment, unless it died in it.
+    const age = Date.now() - (statSync(turn, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+    if (age > TURN_MS) rmSync(turn, { recursive: true, force: true });
+    return;
+  }
+  const owner = ownerIn(file);
+  if (owner === undefined || !isAlive(owner)) rmSync(file, { force: true });
+  rmSync(turn, { recursive: true, force: true });
+}
+
+function ownerIn(file: string): Owner | undefined {
+  try {
+    const owner: unknown = JSON.parse(readFileSync(file, "utf8"));
+    return isRecord(owner) && Number.isInteger(owner["pid"]) ? (owner as unknown as Owner) : undefined;
+  } catch {
+    return undefined; // given back meanwhile, or damaged
+  }
+}
+
+function isAlive({ pid, began, host }: Owner): boolean {
+  // Nobody can see from here whether a process of another machine lives.
+  if (host !== hostname()) return true;
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ESRCH") return false; // EPERM: it is somebody else's, and lives
+  }
+  return began === "" || beganAt(pid) === began;
+}
+
+/** The 22nd field of /proc/PID/stat; the second, the program's name in brackets, may hold spaces. */
+function beganAt(pid: number): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  } catch {
+    return "";
+  }
+}
