@@ -13,7 +13,7 @@ import { openGiven, parse, report } from "../node/flags.ts";
 import { endWithOutput } from "../node/output.ts";
 import { numberFrom, UsageError, wholeNumber } from "../job/usage.ts";
 import { presetOf, templateFor } from "../job/presets.ts";
-import { modelFromCheckpoint } from "../job/run.ts";
+import { modelFromCheckpoint } from "../job/modelFiles.ts";
 
 const HELP = `worldgrad: play one episode with a trained checkpoint
 

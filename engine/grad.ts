@@ -7,7 +7,7 @@ import { onesLike } from "./ops/create.ts";
 import { scope } from "./scope.ts";
 import { recordingOutside, whileRecording } from "./tape.ts";
 import { Tensor } from "./tensor.ts";
-import { mapTree, treeFromLeaves, treeLeaves, type Tree } from "./tree.ts";
+import { mapTree, treeFromLeaves, treeLeaves, type Tree, type TreeNode } from "./tree.ts";
 import { isFloat, showType } from "./types.ts";
 
 /** The same values as a constant: no gradient flows through (sg(·) in the papers). Shares memory. */
@@ -84,5 +84,6 @@ function tensorsIn(value: unknown): Tensor[] {
   if (value instanceof Tensor) return [value as Tensor];
   if (typeof value !== "object" || value === null) return [];
   if (Array.isArray(value)) return value.flatMap(tensorsIn);
+  if ("withTensors" in value) return treeLeaves(value as TreeNode);
   return Object.getPrototypeOf(value) === Object.prototype ? Object.values(value).flatMap(tensorsIn) : [];
 }

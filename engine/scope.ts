@@ -86,7 +86,7 @@ export function outsideScopes<R>(body: () => R): R {
   }
 }
 
-/** All objects that can be reached through arrays and plain objects. */
+/** All objects that can be reached through arrays, plain objects and nodes of trees. */
 function reachable(root: unknown): Set<object> {
   const seen = new Set<object>();
   const stack: unknown[] = [root];
@@ -101,7 +101,9 @@ function reachable(root: unknown): Set<object> {
         ? value.values()
         : prototype === Object.prototype || prototype === null
           ? Object.values(value)
-          : [];
+          : "withTensors" in value
+            ? [(value as object as { readonly tensors: unknown }).tensors]
+            : [];
     for (const child of children) stack.push(child);
   }
   return seen;

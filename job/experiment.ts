@@ -2,16 +2,17 @@
  * The main job without its display: tokenizer, demonstrations, model, learner, evaluation. `run.ts` drives it; studies
  * over seeds call the same functions.
  */
-import { type Device, Rng } from "../engine/index.ts";
+import { type Device, Rng, type Tree } from "../engine/index.ts";
 import { fail } from "../engine/errors.ts";
 import {
   AdamW,
+  addLora,
   initParams,
   type Model,
   modelConfig,
   schedule,
   type Tokenizer,
-  type TransformerParams,
+  trainableOf,
   type ValueHead,
 } from "../nn/index.ts";
 import type { AsyncRlOptions } from "../rl/async/train.ts";
@@ -34,6 +35,7 @@ import { taskOptions } from "./environments.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
+import { loraOptionsOf } from "./parts.ts";
 import { rewardOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
@@ -106,13 +108,19 @@ export class Experiment {
     return { config, params: initParams(config, this.#rng.split("init"), device) };
   }
 
-  sftOptimizer(model: Model): AdamW<TransformerParams> {
-    return new AdamW(model.params, { betas: [0.9, 0.98], weightDecay: 0.05, clipNorm: 1 });
+  /** The model that RL trains: the warm start, or an adapter on it. */
+  adapted(model: Model): Model {
+    const { lora } = this.preset;
+    return lora ? addLora(model, loraOptionsOf(lora), this.#rng.split("lora")) : model;
   }
 
-  rlOptimizer(model: Model): AdamW<TransformerParams> {
+  sftOptimizer(model: Model): AdamW<Tree> {
+    return new AdamW(trainableOf(model).params, { betas: [0.9, 0.98], weightDecay: 0.05, clipNorm: 1 });
+  }
+
+  rlOptimizer(model: Model): AdamW<Tree> {
     const { betas, clipNorm, weightDecay } = this.preset.rl;
-    return new AdamW(model.params, { betas, clipNorm, weightDecay });
+    return new AdamW(trainableOf(model).params, { betas, clipNorm, weightDecay });
   }
 
   criticOptimizer(head: ValueHead): AdamW<ValueHead> {

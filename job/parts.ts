@@ -3,7 +3,8 @@
  * and data belong to the library; those of the job itself (sizes, rates, limits, weights of rewards) are declared here.
  * An option that is added to one of these tables is then on the command line, in `--list` and in docs/methods.md.
  */
-import { flag, number, oneOf, type Option, options, type OptionsOf, schedule } from "../engine/optionTable.ts";
+import { flag, number, oneOf, type Option, options, type OptionsOf, schedule, text } from "../engine/optionTable.ts";
+import { LORA, type LoraOptions } from "../nn/index.ts";
 import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
 import { ROLLOUT_FILTER } from "../rl/methods/filter.ts";
 import { IMPORTANCE_CORRECTION, REJECTION } from "../rl/methods/importanceCorrection.ts";
@@ -56,6 +57,19 @@ export const SFT = options("--set sft", {
   batchSize: number(undefined, "number of episodes in an update", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),
   warmup: number(undefined, "number of updates in which the learning rate rises", WHOLE),
+});
+
+/** The adapter that RL trains in the place of all weights, if one of these options is given (nn/lora.ts). */
+const { r, loraAlpha, loraDropout, useRslora, useDora } = LORA.fields;
+const MODULES = "names with + between them, or a regular expression of whole names";
+export const ADAPTER = options("--set lora", {
+  r,
+  loraAlpha,
+  loraDropout,
+  targetModules: text(undefined, `layers that get one: all-linear, ${MODULES}; by default q_proj+v_proj`),
+  excludeModules: text(undefined, `layers that get none: ${MODULES}`),
+  useRslora,
+  useDora,
 });
 
 /** Numbers of the RL loop. */
@@ -158,6 +172,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   tokenizer: TOKENIZER.fields,
   sft: SFT.fields,
   rl: RL,
+  lora: ADAPTER.fields,
   rollout: ROLLOUT.fields,
   reward: REWARD.fields,
   curriculum: { ...CURRICULA.pools, ...CURRICULA["failed+learnability"] },
@@ -171,9 +186,24 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   },
 };
 
+/** An adapter as it is written on the command line. */
+export type AdapterSettings = OptionsOf<typeof ADAPTER>;
 export type LoopNumbers = OptionsOf<typeof LOOP>;
 export type SftNumbers = OptionsOf<typeof SFT>;
 export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
 export type RewardSettings = OptionsOf<typeof REWARD>;
 /** Sampling at one temperature. */
 export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };
+
+/** The adapter that these settings describe. */
+export function loraOptionsOf({ targetModules, excludeModules, ...rest }: AdapterSettings): LoraOptions {
+  return {
+    ...rest,
+    ...(targetModules === undefined ? {} : { targetModules: modulesOf(targetModules) }),
+    ...(excludeModules === undefined ? {} : { excludeModules: modulesOf(excludeModules) }),
+  };
+}
+
+/** `q_proj+v_proj` is a list of names; what has other characters is a pattern. */
+const modulesOf = (text: string): string | readonly string[] =>
+  text !== "all-linear" && /^[\w.]+(\+[\w.]+)*$/.test(text) ? text.split("+") : text;

@@ -5,6 +5,7 @@
 import type { EnvironmentOptions } from "../environments/index.ts";
 import type { DataSettings } from "./data.ts";
 import type { MethodSettings } from "./methods.ts";
+import type { AdapterSettings } from "./parts.ts";
 
 /** Options of an environment as plain data. The run itself chooses between training and held-out tasks. */
 export type TaskOptions = Omit<EnvironmentOptions, "split"> & Readonly<Record<string, unknown>>;
@@ -87,6 +88,8 @@ export interface Preset extends Tasks {
     /** Whether the share of each term in the gradient is measured in those steps, too. Default: no. */
     readonly gradShares?: boolean;
   };
+  /** The adapter that RL trains; the warm start stays as it is under it. Default: RL trains all weights. */
+  readonly lora?: AdapterSettings;
   readonly rollout: {
     readonly temperature: number;
     readonly topK?: number;

@@ -20,6 +20,7 @@ import type { Preset } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 import type { ModelSize, StartOptions } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
+import { ADAPTER } from "./parts.ts";
 import { checkRewards } from "./rewards.ts";
 import { parseSettings } from "./settings.ts";
 import { checkCount } from "../rl/async/count.ts";
@@ -135,6 +136,7 @@ export function presetFor(options: StartOptions): Preset {
       ...loop.rl,
     },
     rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...loop.rollout },
+    ...(set["lora"] ? { lora: set["lora"] } : {}),
     ...(data ? { data } : {}),
     ...asyncOf(options),
     evaluation: { every: 20, episodes: 120, finalEpisodes: 300 },
@@ -162,6 +164,7 @@ function checkPreset(preset: Preset): void {
   usage(() => preset.async && checkCount("--workers", preset.async.workers));
   usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => data.predictions && checkPredictions(data.predictions, objective));
+  usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward));
   usage(() => {
     const { options } = dataFor(data, { env: ENVIRONMENTS[env]!, envOptions: taskOptions(preset, "train"), seed });

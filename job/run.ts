@@ -2,31 +2,28 @@
  * A run of the main job: warm start, evaluation, RL, evaluation. It can be stopped after any step and continued from
  * its last checkpoint, bitwise as if it had never stopped (times excepted).
  */
-import { type Device, treeLeaves } from "../engine/index.ts";
+import { type Device, type Tree, treeLeaves } from "../engine/index.ts";
 import { fail } from "../engine/errors.ts";
 import {
   type AdamW,
+  countParameters,
   estimateParameters,
   type Model,
-  modelFromFiles,
-  modelToFiles,
   optimizerToFiles,
   restoreOptimizer,
-  type Tokenizer,
-  tokenizerFromJSON,
-  type TransformerParams,
 } from "../nn/index.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
+import { fileOf, filesOfModel, modelFromCheckpoint, MOMENTS } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
 import { Experiment, type HeldOutScore, type StartWorkers } from "./experiment.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
 import type { Evaluation, Summary } from "./records.ts";
-import type { Checkpoint, RunStore } from "./runStore.ts";
+import type { RunStore } from "./runStore.ts";
 import { showSettings } from "./settings.ts";
 import { phaseOf } from "./yardsticks.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
@@ -47,9 +44,6 @@ interface State {
   readonly seconds: number;
 }
 
-/** The file of the optimiser's moments in a checkpoint. */
-export const MOMENTS = "optimizer.safetensors";
-
 const TRANSCRIPTS_EVERY = 5;
 /**
  * How many held-out episodes of each evaluation get a transcript. The tasks are always the same, so that progress on
@@ -57,17 +51,6 @@ const TRANSCRIPTS_EVERY = 5;
  */
 const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2;
-
-/** The model and the tokenizer of a checkpoint. */
-export function modelFromCheckpoint(checkpoint: Checkpoint, device: Device): { model: Model; tokenizer: Tokenizer } {
-  const text = (name: string): string => new TextDecoder().decode(fileOf(checkpoint, name));
-  const tokenizer = tokenizerFromJSON(JSON.parse(text("tokenizer.json")));
-  return { model: modelFromFiles(text("config.json"), fileOf(checkpoint, "model.safetensors"), device), tokenizer };
-}
-
-function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
-  return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
-}
 
 /** Is shown every step of RL, with the weights that it began with. It may copy them, and must not change them. */
 export interface StepWitness {
@@ -88,7 +71,7 @@ export class Run {
   readonly #eventLoop = new EventLoop();
   #model!: Model;
   #template!: Template;
-  #optimizer: AdamW<TransformerParams> | undefined;
+  #optimizer: AdamW<Tree> | undefined;
   /** Exists from the start of RL on. */
   #trainingState: TrainingState | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
@@ -142,13 +125,15 @@ export class Run {
     if (before === null) return null;
     const final = await this.#reinforce();
     if (final === null) return null;
-    const settings = showSettings(this.#preset.rl, this.#preset.data);
+    const { lora } = this.#preset;
+    const settings = showSettings(this.#preset.rl, { ...this.#preset.data, ...(lora ? { lora } : {}) });
     return {
       before,
       after: { ...final, label: phaseOf(this.#preset.rl.method).after },
       facts: {
         executor: this.#device.description,
         parameters: this.#parameters(),
+        ...(this.#model.trainable ? { "trained parameters": countParameters(this.#model).trainable } : {}),
         seed: this.#preset.seed,
         method: this.#preset.rl.method,
         ...(settings === "" ? {} : { settings }),
@@ -175,24 +160,36 @@ export class Run {
     const saved = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as Omit<State, "seconds">;
     this.#state = { seconds: 0, ...saved }; // checkpoints of earlier versions have no seconds
     this.#earlierSeconds = this.#state.seconds;
+    const isWarmStart = this.#state.phase === "rl" && this.#state.done === 0;
+    if (isWarmStart) this.#adapt();
     this.#optimizer = this.#newOptimizer();
-    // Before the first update the moments are 0, as a new optimiser has them: a warm start may come without them.
+    // Before the first update the moments are 0, as a new optimiser has them: a warm start may come without them, or with
+    // those of a run that trains something else.
     const { optimizerStep } = this.#state;
-    if (optimizerStep > 0 || MOMENTS in checkpoint.files)
+    if (optimizerStep > 0 || (MOMENTS in checkpoint.files && !isWarmStart))
       restoreOptimizer(model.config, this.#optimizer, fileOf(checkpoint, MOMENTS), optimizerStep);
     if (this.#state.phase === "rl") {
       // Before the first step they are made from the warm start, which may come from a run with another method.
       this.#trainingState =
         this.#state.done === 0
-          ? await TrainingState.ofWarmStart(this.#experiment, model)
-          : TrainingState.ofFiles(this.#experiment, model, checkpoint.files);
+          ? await TrainingState.ofWarmStart(this.#experiment, this.#model)
+          : TrainingState.ofFiles(this.#experiment, this.#model, checkpoint.files);
     }
     this.#observer.note(
       `continuing after ${this.#state.phase === "sft" ? "warm-start" : "RL"} step ${this.#state.done}`,
     );
   }
 
-  #newOptimizer(): AdamW<TransformerParams> {
+  /** From here on RL trains what the settings say: all weights, or an adapter. */
+  #adapt(): void {
+    this.#model = this.#experiment.adapted(this.#model);
+    if (this.#model.trainable === undefined) return;
+    const { trainable, all } = countParameters(this.#model);
+    const share = ((100 * trainable) / all).toPrecision(3);
+    this.#observer.note(`adapter: ${trainable.toLocaleString("en")} parameters are trained, ${share} % of all`);
+  }
+
+  #newOptimizer(): AdamW<Tree> {
     return this.#state.phase === "sft"
       ? this.#experiment.sftOptimizer(this.#model)
       : this.#experiment.rlOptimizer(this.#model);
@@ -231,6 +228,7 @@ export class Run {
     if (score === null) return null;
     this.#optimizer?.dispose();
     this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label: "warm start" } };
+    this.#adapt();
     this.#optimizer = this.#newOptimizer();
     this.#trainingState = await TrainingState.ofWarmStart(this.#experiment, this.#model);
     await this.#save();
@@ -344,12 +342,13 @@ export class Run {
    * logs.
    */
   async #save(): Promise<void> {
-    const { config } = this.#model;
+    const model = this.#model;
     const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
     const state: State = { ...this.#state, optimizerStep: optimizer.state.step, seconds: this.#seconds() };
     this.#store.saveCheckpoint(this.#globalStep(this.#state.done), {
-      ...(await modelToFiles(this.#model)),
-      ...(await optimizerToFiles(config, optimizer)),
+      // The warm start is saved without an adapter, so that a run of any method can begin with it.
+      ...(await filesOfModel(model, { adapter: this.#state.phase === "rl" && this.#state.done > 0 })),
+      ...(await optimizerToFiles(model.config, optimizer)),
       ...(await this.#trainingState?.files()),
       "tokenizer.json": JSON.stringify(this.#template.tokenizer.toJSON()),
       "state.json": JSON.stringify(state),

@@ -1,6 +1,6 @@
 /**
  * The training state of some methods in addition to the model and its optimiser: a frozen copy of the warm start (KL
- * penalties, ActFocus), a value head with its own optimiser (PPO and its relatives), and parts with a memory of earlier
+ * penalties, ActFocus; of a model with an adapter no copy, but the model under it), a value head with its own optimiser (PPO and its relatives), and parts with a memory of earlier
  * steps (an adaptive KL coefficient, a running baseline, a curriculum, a replay buffer). They are made at the start of
  * RL and saved in every checkpoint, so that a resumed run continues bit for bit. Other methods, such as GRPO with ECHO,
  * have no such state.
@@ -50,6 +50,8 @@ export class TrainingState {
     const objective = experiment.objective();
     const critic = objective.critic ? newCritic(experiment, model) : undefined;
     if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, critic);
+    const { base } = model.trainable ?? {};
+    if (base) return new TrainingState(experiment, critic, base);
     const frozen = (await modelToFiles(model))["model.safetensors"] as Uint8Array;
     return new TrainingState(experiment, critic, copyOf(model, frozen), frozen);
   }
@@ -67,6 +69,8 @@ export class TrainingState {
       memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
     }
     if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, critic);
+    const { base } = model.trainable ?? {};
+    if (base) return new TrainingState(experiment, critic, base);
     return new TrainingState(experiment, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
   }
 
@@ -84,7 +88,8 @@ export class TrainingState {
   dispose(): void {
     this.critic?.optimizer.dispose();
     for (const x of this.critic ? treeLeaves(this.critic.head) : []) x.dispose();
-    for (const x of this.reference ? treeLeaves(this.reference.params) : []) x.dispose();
+    // Without a file it is the model under an adapter, and not a copy.
+    for (const x of this.reference && this.#frozen ? treeLeaves(this.reference.params) : []) x.dispose();
   }
 }
 

@@ -9,7 +9,7 @@ import { tensor } from "../engine/ops/create.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { assign } from "../engine/state.ts";
 import type { Tensor } from "../engine/tensor.ts";
-import { type Tree, treeEntries } from "../engine/tree.ts";
+import { type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
 import { sameShape, type Shape, showShape } from "../engine/types.ts";
 import { configFromHuggingFace, configToHuggingFace, type ModelConfig } from "./config.ts";
 import type { AdamW } from "./optimizer.ts";
@@ -66,11 +66,21 @@ export function modelFromFiles(configText: string, weights: Uint8Array, device: 
 
 /** `config.json` and `model.safetensors`. */
 export async function modelToFiles(model: Model): Promise<Files> {
+  check(
+    treeLeaves(model.params).length === leafCount(model.config),
+    () => "modelToFiles: the model has an adapter or packed weights: save the adapter (loraToFiles), or merge it first",
+  );
   const named = await namedTensors(model.config, model.params);
   return {
     "config.json": `${JSON.stringify(configToHuggingFace(model.config), null, 2)}\n`,
     "model.safetensors": writeSafetensors(named, { format: "pt" }),
   };
+}
+
+function leafCount(config: ModelConfig): number {
+  let count = 0;
+  buildParams(config, () => (count++, undefined as unknown as Tensor));
+  return count;
 }
 
 /** `optimizer.safetensors`: AdamW's moments as `m.<name>`, `v.<name>`, its step count in the metadata. */

@@ -15,7 +15,7 @@ export type { Family, ModelConfig, ModelOptions } from "./config.ts";
 export { huggingFaceName, initParams, replaceWeights } from "./parameters.ts";
 export type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 export { forward, type ForwardOptions, linear, logits, type Model, outputMatrix, pickHidden } from "./transformer.ts";
-export { rowsOf, type Trainable, trainableOf } from "./transformer.ts";
+export { rowsOf, type Trainable, trainableOf, type TrainingOptions } from "./transformer.ts";
 export { type AttentionHeads } from "./transformer.ts";
 export { attentionWeights, type Reading, readText } from "./attentionWeights.ts";
 export { headValues, initValueHead, type ValueHead } from "./valueHead.ts";
@@ -23,6 +23,20 @@ export { headValues, initValueHead, type ValueHead } from "./valueHead.ts";
 // Training
 export { accumulateGrads, AdamW, type AdamWOptions, type AdamWState, globalNorm } from "./optimizer.ts";
 export { type Schedule, schedule, type ScheduleOptions } from "./optimizer.ts";
+
+// Adapters
+export {
+  addLora,
+  countParameters,
+  disposeLora,
+  isLora,
+  LORA,
+  type LoraAdapter,
+  type LoraModel,
+  mergeLora,
+} from "./lora.ts";
+export type { LoraOptions, LoraPair, LoraParams, LoraSettings } from "./lora.ts";
+export { ADAPTER_FILES, loraFromFiles, loraToFiles } from "./loraFiles.ts";
 
 // Text in, text out
 export { byteTokenizer, DEFAULT_PATTERN, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";

@@ -171,6 +171,7 @@ const GPT2_NAMES: readonly (readonly [RegExp, string])[] = [
 
 /** The name in a Hugging Face checkpoint of the parameter at `path` of our tree. */
 export function huggingFaceName(config: ModelConfig, path: string): string {
+  if (path.startsWith("base_model.")) return path; // of an adapter, whose tree has PEFT's names
   for (const [pattern, replacement] of config.family === "gpt2" ? GPT2_NAMES : LLAMA_NAMES) {
     if (pattern.test(path)) return path.replace(pattern, replacement);
   }

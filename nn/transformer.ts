@@ -23,7 +23,8 @@ import { split } from "../engine/ops/split.ts";
 import { outsideScopes } from "../engine/scope.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import { Tensor } from "../engine/tensor.ts";
-import { type Tree, treeEntries } from "../engine/tree.ts";
+import type { Rng } from "../engine/random.ts";
+import { type Tree, treeLeaves } from "../engine/tree.ts";
 import { isFloat, showShape } from "../engine/types.ts";
 import type { KvCache, Places } from "./cache.ts";
 import type { ModelConfig } from "./config.ts";
@@ -41,8 +42,21 @@ export interface Model<W extends Weight = Weight> {
 export interface Trainable<T extends Tree = Tree> {
   /** The tensors that the optimiser changes in place. */
   readonly params: T;
-  /** The model with other tensors in the place of `params`: with those that a gradient is taken by. */
-  modelOf(params: T): Model;
+  /** The model with other tensors in the place of `params`: with those that a gradient is taken by, or a copy of them. */
+  modelOf(params: T, options?: TrainingOptions): Model;
+  /**
+   * The model without what is trained, for a part that was added to it: the policy that training starts from, and its
+   * reference, without a second copy of the weights. Undefined where all parameters are trained.
+   */
+  readonly base?: Model;
+  /** How such a part was made, as plain data: `addLora(base, settings)` makes another like it. */
+  readonly settings?: Readonly<Record<string, unknown>>;
+}
+
+/** What a forward pass does in training only. */
+export interface TrainingOptions {
+  /** The stream of dropout, for adapters that have some; no dropout unless given. */
+  readonly dropout?: Rng | undefined;
 }
 
 /**
@@ -56,11 +70,10 @@ export interface Trainable<T extends Tree = Tree> {
 export function trainableOf(model: Model): Trainable {
   if (model.trainable) return model.trainable;
   const { config, params } = model;
-  for (const [path, x] of treeEntries(params))
-    check(
-      isFloat(x.dtype),
-      () => `trainableOf: "${path}" is packed and cannot be trained; train an adapter on it (lora)`,
-    );
+  check(
+    treeLeaves(params).every((x) => isFloat(x.dtype)),
+    () => "trainableOf: packed weights cannot be trained; add an adapter to the model and train that (addLora)",
+  );
   return { params, modelOf: (leaves) => ({ config, params: leaves as TransformerParams }) };
 }
 

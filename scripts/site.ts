@@ -9,7 +9,7 @@ import process from "node:process";
 import { device } from "../engine/index.ts";
 import { check } from "../engine/errors.ts";
 import { encodeMetrics, packTranscript } from "../job/records.ts";
-import { MOMENTS } from "../job/run.ts";
+import { MOMENTS } from "../job/modelFiles.ts";
 import { UsageError, wholeNumber } from "../job/usage.ts";
 import { parse, report } from "../node/flags.ts";
 import { experimentOf } from "../site/experiment.ts";

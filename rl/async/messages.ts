@@ -6,8 +6,8 @@
  *     worker → learner:  alive · episode (as soon as it is over) · failed (the rollout threw, because of a bug)
  */
 import { check, fail } from "../../engine/errors.ts";
-import { assign, Rng, type RngState, scope, tensor, treeLeaves } from "../../engine/index.ts";
-import type { Model } from "../../nn/index.ts";
+import { assign, Rng, type RngState, scope, tensor, type Tree, treeLeaves } from "../../engine/index.ts";
+import { type Model, trainableOf } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import { withPrefix } from "../tasks/expertPrefix.ts";
 import { explored } from "../tasks/exploration.ts";
@@ -15,7 +15,10 @@ import type { EpisodeRequest, GivenActions } from "../play/episode.ts";
 import type { RolloutOptions } from "../play/rollout.ts";
 import type { Trajectory } from "../episode/stream.ts";
 
-/** The weights of a policy: one array for each parameter, in the order of the parameter tree. */
+/**
+ * The weights of a policy, those that are trained: one array for each parameter, in the order of the tree. Of a model
+ * with an adapter they are the adapter's alone; the rest does not change, and a worker has it from its setup.
+ */
 export interface Policy {
   /** The number of training steps that made it. */
   readonly version: number;
@@ -55,16 +58,20 @@ export type FromWorker =
   | { readonly kind: "episode"; readonly id: number; readonly trajectory: Trajectory }
   | { readonly kind: "failed"; readonly message: string };
 
-/** The weights of `model`, copied to the host. */
-export async function policyOf({ params }: Model, version: number): Promise<Policy> {
-  const read = await Promise.all(treeLeaves(params).map((x) => x.read()));
-  const weights = read.map((x) => (x instanceof Int32Array ? fail("policy: a parameter is an integer tensor") : x));
-  return { version, weights };
+/** The weights of `model` that are trained, copied to the host. */
+export async function policyOf(model: Model, version: number): Promise<Policy> {
+  return { version, weights: await readWeights(trainableOf(model).params) };
 }
 
-/** Writes the weights into the parameters of a model of the same configuration. */
-export function installPolicy({ params }: Model, { weights }: Policy): void {
-  const leaves = treeLeaves(params);
+/** The tensors of a tree, copied to the host. @throws if one holds integers, as those of packed weights do */
+export async function readWeights(tree: Tree): Promise<(Float32Array | Float64Array)[]> {
+  const read = await Promise.all(treeLeaves(tree).map((x) => x.read()));
+  return read.map((x) => (x instanceof Int32Array ? fail("policy: packed weights cannot be sent to a worker") : x));
+}
+
+/** Writes the weights into the trained parameters of a model of the same configuration. */
+export function installPolicy(model: Model, { weights }: Policy): void {
+  const leaves = treeLeaves(trainableOf(model).params);
   check(
     leaves.length === weights.length,
     () => `policy: ${weights.length} arrays for a model of ${leaves.length} parameters`,

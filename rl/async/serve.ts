@@ -1,11 +1,12 @@
 /** The worker's side of `messageWorkers`, which the script of a worker calls. */
-import { type Device, device as makeDevice, type DeviceOptions } from "../../engine/index.ts";
-import { tokenizerFromJSON } from "../../nn/index.ts";
+import { type Device, device as makeDevice, type DeviceOptions, outsideScopes, tensor } from "../../engine/index.ts";
+import { type Model, type ModelConfig, tokenizerFromJSON } from "../../nn/index.ts";
+import { buildParams } from "../../nn/parameters.ts";
 import type { EnvironmentSpec } from "../../environments/index.ts";
 import { Template } from "../episode/template.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 import { RolloutServer } from "./server.ts";
-import type { MessageTarget, WireSetup } from "./workers.ts";
+import type { MessageTarget, WireAdapter, WireSetup } from "./workers.ts";
 
 /** Options of `serveRollouts`: the environments that a worker can play, and the device that it plays on. */
 export interface ServeOptions {
@@ -68,7 +69,7 @@ interface Opened {
 }
 
 async function open(
-  { config, device, tokenizer, template, rollout, rows }: WireSetup,
+  { config, adapter, device, tokenizer, template, rollout, rows }: WireSetup,
   { environments, template: own, device: chosen }: ServeOptions,
   reply: (message: FromWorker) => void,
 ): Promise<Opened> {
@@ -80,6 +81,18 @@ async function open(
     throw new Error(`rollout worker: unknown environment "${name}", expected ${Object.keys(environments).join(", ")}`);
   };
   const shown = own ?? new Template(tokenizerFromJSON(tokenizer), template);
-  const server = new RolloutServer({ config, device: executor, template: shown, rollout, rows, environment }, reply);
+  const model = adapter && (await adaptedModel(config, adapter, executor));
+  const served = { config, model, device: executor, template: shown, rollout, rows, environment };
+  const server = new RolloutServer(served, reply);
   return { server, executor };
+}
+
+/** The model under an adapter, with an adapter of the same shape. Its code is loaded now: most runs have none. */
+async function adaptedModel(config: ModelConfig, { settings, frozen }: WireAdapter, device: Device): Promise<Model> {
+  const { addLora } = await import("../../nn/lora.ts");
+  return outsideScopes(() => {
+    const { float: dtype } = device;
+    const params = buildParams(config, (shape, _, path) => tensor(frozen[path]!, { device, shape, dtype }));
+    return addLora({ config, params }, settings);
+  });
 }

@@ -6,8 +6,8 @@
  * records its version. Only while pinned episodes are being played, new policies wait until these are over.
  */
 import { fail } from "../../engine/errors.ts";
-import { type Device, outsideScopes, treeLeaves, zeros } from "../../engine/index.ts";
-import type { Model, ModelConfig } from "../../nn/index.ts";
+import { type Device, mapTree, outsideScopes, treeLeaves, zeros, zerosLike } from "../../engine/index.ts";
+import { type Model, type ModelConfig, trainableOf } from "../../nn/index.ts";
 import { buildParams } from "../../nn/parameters.ts";
 import type { EnvironmentSpec } from "../../environments/index.ts";
 import type { Player } from "../play/player.ts";
@@ -18,6 +18,11 @@ import { type FromWorker, installPolicy, type Job, requestOf, type ToWorker } fr
 /** What a worker needs to play. */
 export interface ServerOptions {
   readonly config: ModelConfig;
+  /**
+   * A model with an adapter: what is frozen of it is shared, and the adapter's weights come with the policies. Without
+   * one all weights come with them.
+   */
+  readonly model?: Model | undefined;
   /** The device of the worker's own copy of the weights. */
   readonly device: Device;
   readonly template: Template;
@@ -35,6 +40,12 @@ interface Table {
   running: Promise<void> | undefined;
 }
 
+/** A model whose trained weights are yet to come. */
+function emptyModel({ config, model, device }: ServerOptions): Model {
+  if (model?.trainable) return model.trainable.modelOf(mapTree(model.trainable.params, zerosLike));
+  return { config, params: buildParams(config, (shape) => zeros(shape, { device, dtype: device.float })) };
+}
+
 /** Plays the episodes that a learner requests. */
 export class RolloutServer {
   readonly #options: ServerOptions;
@@ -48,11 +59,9 @@ export class RolloutServer {
   #pinned = 0;
 
   constructor(options: ServerOptions, reply: (message: FromWorker) => void) {
-    const { config, device } = options;
     this.#options = options;
     this.#reply = reply;
-    const params = outsideScopes(() => buildParams(config, (shape) => zeros(shape, { device, dtype: device.float })));
-    this.#model = { config, params };
+    this.#model = outsideScopes(() => emptyModel(options));
   }
 
   /** Takes a message from the learner. */
@@ -67,7 +76,7 @@ export class RolloutServer {
     this.#closed.abort(new Error("the rollout worker was stopped"));
     await Promise.all([...this.#tables.values()].map(({ running }) => running ?? Promise.resolve()));
     for (const { player } of this.#tables.values()) player.dispose();
-    for (const x of treeLeaves(this.#model.params)) x.dispose();
+    for (const x of treeLeaves(trainableOf(this.#model).params)) x.dispose();
   }
 
   #advance(): void {

@@ -3,7 +3,7 @@
  * but its episodes come from workers with copies of the policy, through a queue that bounds their age. docs/async.md
  * says what is deterministic and explains the metrics.
  */
-import { WorldgradError } from "../../engine/index.ts";
+import { treeEntries, WorldgradError } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
 import { number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
 import type { Metrics } from "../episode/metrics.ts";
@@ -15,10 +15,11 @@ import { type EpisodeSource, withBaseline } from "../train/episodes.ts";
 import { checkRl, type RlOptions, trainFrom } from "../train/loop.ts";
 import type { StepReport } from "../train/report.ts";
 import type { Trajectory } from "../episode/stream.ts";
-import { policyOf } from "./messages.ts";
+import type { Model } from "../../nn/index.ts";
+import { policyOf, readWeights } from "./messages.ts";
 import { POOL, WorkerPool } from "./pool.ts";
 import { type Finished, StalenessQueue } from "./queue.ts";
-import { localWorkers, type RolloutWorkers } from "./workers.ts";
+import { inSharedMemory, localWorkers, type RolloutWorkers, type WorkerSetup } from "./workers.ts";
 
 /** The values of `AsyncOptions.schedule`. */
 export const SCHEDULES = ["free", "fixed"] as const;
@@ -70,12 +71,21 @@ export async function* trainRlAsync(options: AsyncRlOptions): AsyncGenerator<Ste
   checkAsync(options);
   const loop: RlOptions = maxStaleness > 0 ? { ...rest, offPolicy: true } : rest;
   checkRl(loop); // before any thread starts
-  const source = new AsyncSource(loop, { workers, ...how });
+  const chosen = typeof workers === "number" ? localWorkers(workers) : workers;
+  const source = new AsyncSource(loop, { workers: chosen, ...how }, await frozenFor(loop.model, chosen));
   try {
     yield* trainFrom(loop, source);
   } finally {
     await source.close();
   }
+}
+
+/** What workers that do not share the learner's device have to be sent once, if an adapter is trained. */
+async function frozenFor({ trainable }: Model, { sharesDevice }: RolloutWorkers): Promise<WorkerSetup["frozen"]> {
+  if (!trainable?.base || sharesDevice) return undefined;
+  const { params } = trainable.base;
+  const weights = await readWeights(params);
+  return Object.fromEntries(treeEntries(params).map(([path], i) => [path, inSharedMemory(weights[i]!)]));
 }
 
 function checkAsync(options: AsyncRlOptions): void {
@@ -139,7 +149,11 @@ class AsyncSource implements EpisodeSource {
   #metrics: Metrics = {};
   #trajectories: readonly Trajectory[] = [];
 
-  constructor(options: RlOptions, how: AsyncOptions) {
+  constructor(
+    options: RlOptions,
+    how: AsyncOptions & { readonly workers: RolloutWorkers },
+    frozen: WorkerSetup["frozen"],
+  ) {
     const { workers, maxStaleness, schedule } = how;
     const { model, template, groups, groupSize, dynamicSampling, expertPrefix, startStep = 0 } = options;
     const { signal, ...sampling } = options.rollout;
@@ -154,12 +168,12 @@ class AsyncSource implements EpisodeSource {
       inOrder: this.#isFixed,
       startVersion: startStep,
     });
-    const chosen = typeof workers === "number" ? localWorkers(workers) : workers;
     const { config, params } = model;
     // A worker gets whole groups.
-    const rows = groupSize * Math.ceil((groups * (maxStaleness + 1)) / chosen.count);
-    const setup = { config, device: params.embedding.device, template, rollout: sampling, rows };
-    this.#pool = new WorkerPool(chosen, setup, how);
+    const rows = groupSize * Math.ceil((groups * (maxStaleness + 1)) / workers.count);
+    const { device } = params.embedding;
+    const adapted = model.trainable ? { model, frozen } : {};
+    this.#pool = new WorkerPool(workers, { config, ...adapted, device, template, rollout: sampling, rows }, how);
     signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 

@@ -3,7 +3,7 @@
  * else is the same), in Web Workers (`messageWorkers`), or in threads of Node (`threadWorkers` in `worldgrad/node`).
  */
 import type { Device } from "../../engine/index.ts";
-import type { ModelConfig } from "../../nn/index.ts";
+import type { Model, ModelConfig } from "../../nn/index.ts";
 import type { RolloutOptions } from "../play/rollout.ts";
 import type { Template, TemplateOptions } from "../episode/template.ts";
 import { checkCount } from "./count.ts";
@@ -13,6 +13,10 @@ import { RolloutServer } from "./server.ts";
 /** What a worker is told when it starts. */
 export interface WorkerSetup {
   readonly config: ModelConfig;
+  /** The learner's model, if an adapter of it is trained: workers on the learner's device share what is frozen. */
+  readonly model?: Model | undefined;
+  /** What is frozen of it by its path in the tree, copied to the host for workers that do not share it. */
+  readonly frozen?: FrozenWeights | undefined;
   /** The learner's device. */
   readonly device: Device;
   readonly template: Template;
@@ -49,6 +53,8 @@ export interface RolloutWorkers {
   readonly count: number;
   /** Whether workers send `alive` about once a second, so that a worker that hangs can be recognised. */
   readonly heartbeat?: boolean;
+  /** Whether they play on the learner's own device, so that they share the weights that do not change. */
+  readonly sharesDevice?: boolean;
   /** Starts a worker. @param index from 0 to count − 1; a worker that replaces a dead one has the same index */
   start(index: number, setup: WorkerSetup, events: WorkerEvents): RolloutWorker;
 }
@@ -61,6 +67,7 @@ export function localWorkers(count: number): RolloutWorkers {
   checkCount("localWorkers", count);
   return {
     count,
+    sharesDevice: true,
     start(_, setup, { receive }) {
       const server = new RolloutServer(setup, receive);
       return { post: (message) => server.receive(message), terminate: () => server.close() };
@@ -74,10 +81,21 @@ export interface MessageTarget {
   addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
 }
 
+/** Weights by their path in the tree of parameters. */
+export type FrozenWeights = Readonly<Record<string, Float32Array | Float64Array>>;
+
+/** An adapter without its weights, which come with the policies, and the weights of the model that it was added to. */
+export interface WireAdapter {
+  readonly settings: Readonly<Record<string, unknown>>;
+  readonly frozen: FrozenWeights;
+}
+
 /** The setup as plain data. A device cannot be sent, so the worker makes one of the same kind. */
 export interface WireSetup {
   readonly kind: "setup";
   readonly config: ModelConfig;
+  /** The adapter that is trained, and the weights under it. */
+  readonly adapter?: WireAdapter;
   readonly device: { readonly kind: Device["kind"]; readonly precision: Device["float"] };
   readonly tokenizer: unknown;
   readonly template: TemplateOptions;
@@ -86,9 +104,10 @@ export interface WireSetup {
 }
 
 /** The setup as plain data. */
-export const setupToWire = ({ config, device, template, rollout, rows }: WorkerSetup): WireSetup => ({
+export const setupToWire = ({ config, model, frozen, device, template, rollout, rows }: WorkerSetup): WireSetup => ({
   kind: "setup",
   config,
+  ...(frozen ? { adapter: { settings: model?.trainable?.settings ?? {}, frozen } } : {}),
   device: { kind: device.kind, precision: device.float },
   tokenizer: template.tokenizer.toJSON(),
   template: template.options,
@@ -112,7 +131,7 @@ export function wireMessages(): (message: ToWorker) => ToWorker {
 }
 
 /** The same numbers, in shared memory if that exists. */
-function inSharedMemory(weights: Float32Array | Float64Array): Float32Array | Float64Array {
+export function inSharedMemory(weights: Float32Array | Float64Array): Float32Array | Float64Array {
   if (typeof SharedArrayBuffer === "undefined") return weights;
   const memory = new SharedArrayBuffer(weights.byteLength);
   const shared = weights instanceof Float32Array ? new Float32Array(memory) : new Float64Array(memory);

@@ -15,7 +15,7 @@
  */
 import { check } from "../../engine/errors.ts";
 import { mapTree, mul, noGrad, outsideScopes, type Rng, treeLeaves } from "../../engine/index.ts";
-import type { Model } from "../../nn/index.ts";
+import { type Model, trainableOf } from "../../nn/index.ts";
 import type { TrainerOptions } from "../train/step.ts";
 import { dpo, type PolicyLoss } from "../methods/losses/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
@@ -122,7 +122,7 @@ export async function* iteratePreferences(
       const compared = (await source.compare?.(previous, draw.split("compare"))) ?? {};
       yield { iteration, pairs, metrics: { pairs: pairs.length, ...metrics, ...lastOf(learnt), ...compared } };
     } finally {
-      for (const x of treeLeaves(previous.params)) x.dispose();
+      for (const x of treeLeaves(trainableOf(previous).params)) x.dispose();
     }
   }
 }
@@ -143,7 +143,10 @@ function lastOf(steps: readonly Metrics[]): Metrics {
   return last === undefined ? {} : { ...last, grad_norm: Math.max(...steps.map((metrics) => metrics["grad_norm"]!)) };
 }
 
-/** A copy of the model with parameters of its own, which are not trained. The caller frees them. */
-export function frozenCopy({ config, params }: Model): Model {
-  return { config, params: outsideScopes(() => noGrad(() => mapTree(params, (x) => mul(x, 1)))) };
+/**
+ * A copy of the model with its own `trainableOf(copy).params`, which the caller frees; what is not trained is shared.
+ */
+export function frozenCopy(model: Model): Model {
+  const trainable = trainableOf(model);
+  return trainable.modelOf(outsideScopes(() => noGrad(() => mapTree(trainable.params, (x) => mul(x, 1)))));
 }

@@ -5,7 +5,7 @@
  *     c = ⟨∇world, ∇policy⟩ / (‖∇world‖·‖∇policy‖),   r = ‖∇world‖ / ‖∇policy‖
  *
  * ∇world is the gradient of Σ wWorld·ℓ_world on what the environment wrote and ∇policy that of Σ wPolicy·ℓ_policy, both
- * over all parameters of the transformer, with the weights of the step (λ included) and before clipping. The KL
+ * over all parameters that are trained, with the weights of the step (λ included) and before clipping. The KL
  * penalty, the entropy bonus, the value loss and the imitation of successes belong to neither of the two.
  *
  * With `gradShares` each term of the loss also has its share of the lengths, s_i = ‖∇term_i‖ / Σ_j ‖∇term_j‖.
@@ -15,8 +15,8 @@
  * bits a policy gradient of 0 would then come out as a rounding error, which has a direction.
  */
 import { check } from "../../engine/errors.ts";
-import { add, mul, noGrad, scope, sum, type Tensor, treeLeaves } from "../../engine/index.ts";
-import type { Model, TransformerParams, ValueHead } from "../../nn/index.ts";
+import { add, mul, noGrad, scope, sum, type Tensor, type Tree, treeLeaves } from "../../engine/index.ts";
+import { type Model, trainableOf, type ValueHead } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { isAgentToken } from "../episode/stream.ts";
 import { type Columns, rowOf, type TokenRow } from "../methods/columns.ts";
@@ -96,19 +96,19 @@ export async function gradientMetrics(
   const trajectories = rows.map((row) => row.trajectory);
   const given = gradWorld && worldWeights({ world: gradWorld }, trajectories, step, statistics);
   const probe = given && rows.map((row, i) => worldPart(row, given.exact[i]!, given.clipped?.[i]));
-  const gradient = (part: readonly TokenRow[], parts: LossParts): TransformerParams | undefined => {
+  const gradient = (part: readonly TokenRow[], parts: LossParts): Tree | undefined => {
     if (!part.some((row) => hasScored(row))) return undefined;
-    const trained = { policy: model.params, ...(parts.critic && head ? { head } : {}) };
+    const trained = { policy: trainableOf(model).params, ...(parts.critic && head ? { head } : {}) };
     return gradientOf(trained, pack(part, packing), (tree, batch) => lossOf(tree, model, batch, parts, ratios)).gradient
       .policy;
   };
   const own = partsOf(rows, objective);
   const measured = scope(() => {
-    const gradientOfTerm = (term: SharedTerm): TransformerParams | undefined => gradient(...own[term]);
+    const gradientOfTerm = (term: SharedTerm): Tree | undefined => gradient(...own[term]);
     const p = gradientOfTerm("policy");
     const w = probe ? gradient(probe, { policyLoss: NO_POLICY, world: gradWorld }) : gradientOfTerm("world");
     const compared = world && w && p ? [dot(w, w), dot(p, p), dot(w, p)] : [];
-    const gradients: Partial<Record<SharedTerm, TransformerParams | undefined>> = {
+    const gradients: Partial<Record<SharedTerm, Tree | undefined>> = {
       policy: p,
       ...(probe ? {} : { world: w }),
     };
@@ -200,7 +200,7 @@ const imitationOf = ({ trajectory, wWorld }: TokenRow): Float64Array =>
   wWorld.map((w, t) => (isAgentToken(trajectory.stream.roles[t]!) ? w : 0));
 
 /** Σ a·b over two trees of one structure. */
-function dot(a: TransformerParams, b: TransformerParams): Tensor {
+function dot(a: Tree, b: Tree): Tensor {
   const others = treeLeaves(b);
   const products = (): Tensor[] => treeLeaves(a).map((x, i) => sum(mul(x, others[i]!)));
   return noGrad(() => products().reduce((total, x) => add(total, x)));

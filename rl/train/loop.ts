@@ -8,7 +8,7 @@
 import { check } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import { checkKeys } from "../../engine/options.ts";
-import type { Model } from "../../nn/index.ts";
+import { type Model, trainableOf } from "../../nn/index.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { withColumns } from "../methods/columns.ts";
 import { dft, type PolicyLoss } from "../methods/losses/index.ts";
@@ -79,7 +79,13 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
     const draw = rng.split(step);
     const batch = Array.from({ length: batchSize }, () => draw.choice(demonstrations));
     const rows = sftRows(batch, target);
-    const result = await optimizerStep(model, optimizer, rows, { policyLoss }, { ...packing, lr: lr(step) });
+    const result = await optimizerStep(
+      model,
+      optimizer,
+      rows,
+      { policyLoss },
+      { ...packing, lr: lr(step), dropout: draw.split("dropout") },
+    );
     const metrics = {
       loss: result.worldLoss + result.policyLoss,
       grad_norm: result.gradNorm,
@@ -98,8 +104,8 @@ export interface PreferenceOptions extends TrainerOptions, PreferenceRowOptions 
   readonly pairs: readonly PreferencePair[];
   /** One of the pair losses: `dpo({ loss: "sigmoid" | "ipo" | "hinge" })`. */
   readonly policyLoss: PolicyLoss;
-  /** The policy that the log-ratios refer to, frozen. */
-  readonly reference: Model;
+  /** The policy that the log-ratios refer to, frozen. Default for a model with an adapter: the model without it. */
+  readonly reference?: Model;
   readonly batchSize: number;
   readonly steps: number;
   readonly startStep?: number;
@@ -108,7 +114,8 @@ export interface PreferenceOptions extends TrainerOptions, PreferenceRowOptions 
 
 /** Preference optimisation (DPO and its relatives): a fresh random batch of pairs each step. */
 export async function* trainPreference(options: PreferenceOptions): AsyncGenerator<StepReport, void, void> {
-  const { model, optimizer, lr, pairs, policyLoss, reference, batchSize, steps, startStep = 0, rng } = options;
+  const { model, optimizer, lr, pairs, policyLoss, batchSize, steps, startStep = 0, rng } = options;
+  const { reference = trainableOf(model).base } = options;
   checkKeys("trainPreference", options, PREFERENCE_KEYS);
   check(pairs.length > 0, () => "trainPreference: there are no pairs");
   checkCount("trainPreference", "batchSize", batchSize);
@@ -123,7 +130,13 @@ export async function* trainPreference(options: PreferenceOptions): AsyncGenerat
     const trajectories = unscored.map((row) => row.trajectory);
     const { refLogProbs } = await tokenStatistics({ model, reference }, ["refLogProbs"], trajectories, packing);
     const rows = withColumns(unscored, { refLogProbs: refLogProbs! });
-    const result = await optimizerStep(model, optimizer, rows, { policyLoss }, { ...packing, lr: lr(step) });
+    const result = await optimizerStep(
+      model,
+      optimizer,
+      rows,
+      { policyLoss },
+      { ...packing, lr: lr(step), dropout: draw.split("dropout") },
+    );
     const metrics = {
       loss: result.policyLoss + result.worldLoss,
       ...preferenceMetrics(rows, result.logProbs, policyLoss.beta ?? 1),
@@ -161,7 +174,7 @@ export async function* trainRl(options: RlOptions): AsyncGenerator<StepReport, v
 
 /** @throws one clear line if the options do not fit together */
 export function checkRl(options: RlOptions): void {
-  const { objective, iterations = 1, reference, critic } = options;
+  const { objective, iterations = 1, reference = trainableOf(options.model).base, critic } = options;
   checkKeys("trainRl", options, RL_KEYS);
   checkObjective(objective);
   check(objective.kl === undefined || reference !== undefined, () => "trainRl: a KL penalty needs a reference model");

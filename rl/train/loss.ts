@@ -2,8 +2,19 @@
  * The loss of a micro-batch. What is specific to a method is in the columns and in the policy loss; everything here is
  * the same for all methods.
  */
-import { add, type Device, exp, mul, stopGradient, sum, tensor, type Tensor } from "../../engine/index.ts";
-import { headValues, type Model, type TransformerParams, type ValueHead } from "../../nn/index.ts";
+import {
+  add,
+  type Device,
+  exp,
+  mul,
+  type Rng,
+  stopGradient,
+  sum,
+  tensor,
+  type Tensor,
+  type Tree,
+} from "../../engine/index.ts";
+import { headValues, type Model, trainableOf, type ValueHead } from "../../nn/index.ts";
 import { COLUMN_NAMES, type ColumnName, type Columns } from "../methods/columns.ts";
 import { klPenalty } from "../methods/losses/kl.ts";
 import { logRatio, type TokenColumns } from "../methods/losses/policyLoss.ts";
@@ -16,8 +27,11 @@ import { hiddenOf, type Ratios, scoreHidden } from "./score.ts";
 /** The parts of an objective that are asked once its tokens have their weights. */
 export type LossParts = Pick<Objective, "policyLoss" | "world" | "kl" | "critic">;
 
-/** What is trained: the policy, and the critic's head if there is one. */
-export type Trained = { readonly policy: TransformerParams; readonly head?: ValueHead };
+/**
+ * What is trained: of the policy the parameters of `trainableOf(model)`, all of them or an adapter, and the critic's
+ * head if there is one.
+ */
+export type Trained<T extends Tree = Tree> = { readonly policy: T; readonly head?: ValueHead };
 
 export const TERMS = ["policyLoss", "worldLoss", "klLoss", "entropyLoss", "valueLoss"] as const;
 /** The terms of the loss, each a scalar. The last two are there only if the objective has them. */
@@ -29,17 +43,22 @@ export interface BatchLoss extends Terms {
   readonly entropy: Tensor;
 }
 
-/** The loss of a micro-batch: its share of the step's loss, a plain weighted sum. */
+/**
+ * The loss of a micro-batch: its share of the step's loss, a plain weighted sum.
+ * @param dropout the stream of the micro-batch, for adapters that have dropout; without it there is none
+ */
 export function lossOf(
   { policy, head }: Trained,
   model: Model,
   batch: MicroBatch,
   objective: LossParts,
   ratios: Ratios = "exact",
+  dropout?: Rng,
 ): [Tensor, BatchLoss] {
-  const { device } = policy.embedding;
-  const hidden_NC = hiddenOf(policy, model, batch);
-  const { logProbs, entropy } = scoreHidden(policy, hidden_NC, batch);
+  const { device } = model.params.embedding;
+  const current = trainableOf(model).modelOf(policy, { dropout });
+  const hidden_NC = hiddenOf(current, batch);
+  const { logProbs, entropy } = scoreHidden(current.params, hidden_NC, batch);
   // With exact ratios the policy that played is the one that is trained, and every ratio is 1. What the sampler
   // recorded then serves for metrics only.
   const exactly = ratios === "exact" ? { oldLogProbs: stopGradient(logProbs) } : {};

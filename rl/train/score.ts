@@ -112,7 +112,7 @@ function statisticsOfBatch(
   batch: MicroBatch,
 ): Tensor[] {
   const { params } = model;
-  const hidden_NC = hiddenOf(params, model, batch);
+  const hidden_NC = hiddenOf(model, batch);
   const at = (temperatureOf: (t: number) => number): { logProbs: Tensor; entropy: Tensor } =>
     scoreHidden(params, hidden_NC, batch, batch.columns.temperatures.map(temperatureOf));
   const sampled = once(() => at((T) => T));
@@ -163,7 +163,7 @@ export async function score(model: Model, rows: readonly TokenRow[], options: Pa
   const [logProbs, entropy] = [unscored(rows), unscored(rows)];
   const { params } = model;
   for (const batch of pack(rows, options)) {
-    const result = scope(() => noGrad(() => scoreHidden(params, hiddenOf(params, model, batch), batch)), "score");
+    const result = scope(() => noGrad(() => scoreHidden(params, hiddenOf(model, batch), batch)), "score");
     await scatter(batch, result.logProbs, logProbs);
     await scatter(batch, result.entropy, entropy);
   }
@@ -171,7 +171,7 @@ export async function score(model: Model, rows: readonly TokenRow[], options: Pa
 }
 
 /** Hidden states [N, C] where the scored tokens of a micro-batch are predicted. */
-export function hiddenOf(params: TransformerParams, { config }: Model, batch: MicroBatch): Tensor {
+export function hiddenOf({ params, config }: Model, batch: MicroBatch): Tensor {
   const { device } = params.embedding;
   const ids_BT = tensor(batch.ids, { device, shape: [batch.rows, batch.length] });
   return pickHidden(forward(params, config, ids_BT), batch.index);

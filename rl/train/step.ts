@@ -17,8 +17,8 @@
  * weighted sum and may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
-import { type Rng, scope } from "../../engine/index.ts";
-import type { AdamW, Model, Schedule, TransformerParams } from "../../nn/index.ts";
+import { type Rng, scope, type Tree, treeLeaves } from "../../engine/index.ts";
+import { type AdamW, type Model, type Schedule, trainableOf } from "../../nn/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
@@ -37,10 +37,12 @@ import { weigh, withPrepared } from "./weights.ts";
 
 /** What every training loop needs. */
 export interface TrainerOptions {
+  /** All of its parameters are trained, or its adapter if it has one (`trainableOf`). */
   readonly model: Model;
   /** How an episode becomes tokens: `<|task|> … <|end|> <|act|> … <|end|> <|obs|> … <|end|>`. */
   readonly template: Template;
-  readonly optimizer: AdamW<TransformerParams>;
+  /** Of `trainableOf(model).params`: of all parameters, or of the adapter. */
+  readonly optimizer: AdamW<Tree>;
   /** The learning rate at step n. */
   readonly lr: Schedule;
   /** A micro-batch has at most so many tokens, padding included. */
@@ -53,7 +55,10 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
   readonly objective: Objective;
   /** Passes over each batch of episodes; default 1. In later ones the policy has moved: the loss must have a ratio. */
   readonly iterations?: number;
-  /** The frozen policy that a KL penalty compares with; some token statistics are read from it, too. */
+  /**
+   * The frozen policy that a KL penalty compares with; some token statistics are read from it, too. Default for a model
+   * with an adapter: the model without it.
+   */
   readonly reference?: Model;
   /** Predicts returns, for objectives whose advantages need such predictions (PPO). */
   readonly critic?: Critic;
@@ -72,7 +77,15 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
  * @returns `null` if the source was stopped
  */
 export async function trainStep(options: StepOptions, source: EpisodeSource, step: number): Promise<StepReport | null> {
-  const { model, optimizer, reference, critic, dynamicSampling, iterations = 1, offPolicy = false } = options;
+  const {
+    model,
+    optimizer,
+    reference = trainableOf(model).base,
+    critic,
+    dynamicSampling,
+    iterations = 1,
+    offPolicy = false,
+  } = options;
   const isCount = Number.isInteger(iterations) && iterations >= 1;
   check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
   checkOffPolicy(options.objective, options);
@@ -105,7 +118,8 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const passes: PassResult[] = [];
   for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain(options, rows, step);
-    const how = { ...packing, lr: learningRate, ratios, ...(critic ? { critic } : {}) };
+    const dropout = options.rng.split(step).split("dropout").split(pass);
+    const how = { ...packing, lr: learningRate, ratios, dropout, ...(critic ? { critic } : {}) };
     passes.push(await optimizerStep(model, optimizer, current, objective, how));
   }
 
@@ -125,21 +139,31 @@ export interface OptimizerStepOptions extends PackOptions {
   readonly ratios?: Ratios;
   /** Trained along with the policy, at the same rate, if the objective has a critic. */
   readonly critic?: Critic;
+  /** The stream of the pass, for adapters that have dropout; without it there is none. */
+  readonly dropout?: Rng;
 }
 
 /** One pass over weighted rows, in micro-batches, and one step of the optimiser. Parameters change in place. */
 export async function optimizerStep(
   model: Model,
-  optimizer: AdamW<TransformerParams>,
+  optimizer: AdamW<Tree>,
   rows: readonly TokenRow[],
   objective: LossParts,
   options: OptimizerStepOptions,
 ): Promise<PassResult> {
-  const { lr, ratios, critic } = options;
-  const trained: Trained = { policy: model.params, ...(critic && objective.critic ? { head: critic.head } : {}) };
+  const { lr, ratios, critic, dropout } = options;
+  const { params } = trainableOf(model);
+  const [own, held] = [treeLeaves(params).length, treeLeaves(optimizer.state.m).length];
+  check(
+    own === held,
+    () =>
+      `optimizer: it was made of ${held} parameters, but ${own} of the model are trained: trainableOf(model).params`,
+  );
+  const trained: Trained = { policy: params, ...(critic && objective.critic ? { head: critic.head } : {}) };
   const { parts, norm } = scope(() => {
     const batches = pack(rows, options);
-    const loss = (tree: Trained, batch: MicroBatch) => lossOf(tree, model, batch, objective, ratios);
+    const loss = (tree: Trained, batch: MicroBatch, n: number) =>
+      lossOf(tree, model, batch, objective, ratios, dropout?.split(n));
     const { gradient, parts } = gradientOf(trained, batches, loss);
     return { parts, norm: update({ optimizer, critic }, gradient, lr) };
   }, "update");

@@ -1,7 +1,7 @@
 /** The gradient of a step's loss, summed over its micro-batches, and the change of parameters that follows from it. */
 import { check } from "../../engine/errors.ts";
 import { type Tensor, type Tree, treeLeaves, valueAndGrad } from "../../engine/index.ts";
-import { accumulateGrads, type AdamW, type TransformerParams, type ValueHead } from "../../nn/index.ts";
+import { accumulateGrads, type AdamW, type ValueHead } from "../../nn/index.ts";
 import type { Trained } from "./loss.ts";
 import type { MicroBatch } from "./pack.ts";
 
@@ -13,7 +13,7 @@ export interface Critic {
 
 /** What trains the policy, and the critic's head if it is trained along with it. */
 export interface Optimizers {
-  readonly optimizer: AdamW<TransformerParams>;
+  readonly optimizer: AdamW<Tree>;
   readonly critic?: Critic | undefined;
 }
 
@@ -23,16 +23,16 @@ export interface Part<A> {
   readonly result: A;
 }
 
-/** Σ over the micro-batches of ∇loss. */
+/** Σ over the micro-batches of ∇loss. @param loss of a micro-batch, and which it is */
 export function gradientOf<T extends Tree, A>(
   trained: T,
   batches: Iterable<MicroBatch>,
-  loss: (trained: T, batch: MicroBatch) => readonly [Tensor, A],
+  loss: (trained: T, batch: MicroBatch, n: number) => readonly [Tensor, A],
 ): { gradient: T; parts: Part<A>[] } {
   let gradient: T | undefined;
   const parts: Part<A>[] = [];
   for (const batch of batches) {
-    const { aux, grads } = valueAndGrad((tree: T) => loss(tree, batch))(trained);
+    const { aux, grads } = valueAndGrad((tree: T) => loss(tree, batch, parts.length))(trained);
     const sum = accumulateGrads(gradient, grads);
     // What has been added is not needed any more: else the gradients of every micro-batch would live on.
     if (gradient !== undefined) for (const g of treeLeaves(grads)) g.dispose();

@@ -90,7 +90,7 @@ async function byHand(
   batch: MicroBatch,
   { recorded, kl, rho, clip }: { recorded: boolean; kl?: { importance: boolean }; rho?: number; clip?: number },
 ): Promise<Expected> {
-  const hidden = hiddenOf(model.params, model, batch);
+  const hidden = hiddenOf(model, batch);
   const scored = scoreHidden(model.params, hidden, batch);
   const [lp, H, V] = await Promise.all(
     [scored.logProbs, scored.entropy, headValues(criticHead(), hidden)].map((x) => x.read()),

@@ -168,7 +168,7 @@ export function rowGradient(
   objective: LossParts,
   options: PackOptions & Partial<OptimizerStepOptions>,
 ): TransformerParams {
-  const trained: Trained = { policy: model.params };
+  const trained: Trained<TransformerParams> = { policy: model.params };
   return scope(
     () =>
       gradientOf(trained, pack(rows, options), (tree, batch) => lossOf(tree, model, batch, objective, options.ratios))

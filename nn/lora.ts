@@ -1,0 +1,419 @@
+/**
+ * LoRA: low-rank adapters (Hu et al. 2021, arXiv 2106.09685). A linear layer W keeps its weights and gets two small
+ * matrices beside it, which alone are trained:
+ *
+ *     y = W x + b + s·B(A x),   A [r, in] random, B [out, r] zero, s = α/r, or α/√r in rsLoRA (arXiv 2312.03732)
+ *
+ * DoRA (Liu et al. 2024, arXiv 2402.09353) trains the length m [out] of each row of W + s·BA beside its direction:
+ *
+ *     y = b + m/‖W + s·BA‖ · (W x + s·B(A x)),   m = ‖W‖ at the start; the norm is a constant of the gradient (§4.3)
+ *
+ * Names, defaults, arithmetic and start are those of the library PEFT (0.21); files are in loraFiles.ts. W may be packed
+ * into fewer bits (QLoRA's setting): only its products are asked for. What is not here: adapters on embeddings (and so
+ * on a tied head), trained biases, several adapters at once.
+ */
+import { check, fail } from "../engine/errors.ts";
+import type { Device } from "../engine/device.ts";
+import type { MatrixForm, Weight } from "../engine/matrixForm.ts";
+import { flag, inCode, number, options, type OptionsOf, type Settled } from "../engine/optionTable.ts";
+import { tensor, zeros } from "../engine/ops/create.ts";
+import { dropout } from "../engine/ops/dropout.ts";
+import { matmul } from "../engine/ops/matmul.ts";
+import { concat, permute, reshape } from "../engine/ops/movement.ts";
+import { add, div, mul, sqrt, sub } from "../engine/ops/pointwise.ts";
+import { sum } from "../engine/ops/reduce.ts";
+import { Rng } from "../engine/random.ts";
+import { outsideScopes, scope } from "../engine/scope.ts";
+import { noGrad } from "../engine/tape.ts";
+import { Tensor } from "../engine/tensor.ts";
+import { treeLeaves } from "../engine/tree.ts";
+import type { FloatType, Shape } from "../engine/types.ts";
+import type { ModelConfig } from "./config.ts";
+import { huggingFaceName, replaceWeights, type TransformerParams } from "./parameters.ts";
+import type { Model, Trainable, TrainingOptions } from "./transformer.ts";
+
+const isModules = (value: unknown): boolean =>
+  typeof value === "string" ||
+  value instanceof RegExp ||
+  (Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === "string"));
+
+const MODULES = 'names, as in ["q_proj", "v_proj"], or one regular expression of whole names';
+
+/** The options of an adapter as a table, for those who offer some of them on. */
+export const LORA = options("lora", {
+  r: number(8, "rank: columns of B", { integer: true, min: 1 }),
+  loraAlpha: number(8, "α: the adapter is scaled by α/r, with `useRslora` by α/√r", { above: 0 }),
+  loraDropout: number(0, "share of an adapter's inputs that are left out in training", { min: 0, below: 1 }),
+  targetModules: inCode<string | RegExp | readonly string[]>(
+    'layers that get one, by their names in the checkpoint; "all-linear": all but the head. Default: as PEFT has it, ' +
+      "q_proj and v_proj, in GPT-2 c_attn",
+    `"all-linear", ${MODULES}`,
+    isModules,
+  ),
+  excludeModules: inCode<string | RegExp | readonly string[]>("layers that get none", MODULES, isModules),
+  useRslora: flag(false, "whether the scale is α/√r (Kalajdzievski 2023, arXiv 2312.03732)"),
+  useDora: flag(false, "whether the lengths of rows are trained, too (Liu et al. 2024, arXiv 2402.09353)"),
+});
+/** Options of `addLora`, with PEFT's meaning and defaults. */
+export type LoraOptions = OptionsOf<typeof LORA>;
+/** The settings of an adapter, as plain data: names are lists or the text of a regular expression. */
+export type LoraSettings = Omit<Settled<typeof LORA.fields>, "targetModules" | "excludeModules"> & {
+  readonly targetModules: string | readonly string[];
+  readonly excludeModules?: string | readonly string[];
+};
+
+/** What is trained beside one layer: A [r, in], B [out, r], in DoRA the lengths m [out]. Named as in PEFT's files. */
+export type LoraPair = {
+  readonly "lora_A.weight": Tensor;
+  readonly "lora_B.weight": Tensor;
+  readonly lora_magnitude_vector?: Tensor | undefined;
+};
+/** What is trained, by layer: `base_model.model.model.layers.0.self_attn.q_proj`. */
+export type LoraParams = Readonly<Record<string, LoraPair>>;
+
+/** The trained part of a model with an adapter. */
+export interface LoraAdapter extends Trainable<LoraParams> {
+  readonly base: Model;
+  readonly settings: LoraSettings;
+}
+
+/** A model with an adapter: what trains a model trains the adapter of this one. */
+export interface LoraModel extends Model {
+  readonly trainable: LoraAdapter;
+}
+
+/** Whether the model has an adapter of this kind. */
+export const isLora = (model: Model): model is LoraModel => model.trainable?.settings?.["loraAlpha"] !== undefined;
+
+/**
+ * The model with an adapter that is yet to learn anything: its outputs are those of the model. The model itself stays
+ * as it is, and is shared: `adapted.trainable.base` is the model with the adapter switched off, and costs nothing.
+ * Whoever frees the adapter frees `treeLeaves(adapted.trainable.params)` (`disposeLora`).
+ * @param rng the stream of A, uniform within ±1/√in (PyTorch's `kaiming_uniform_(a=√5)`); B is 0
+ * @throws if no layer has a target's name, or one that is targeted can have no adapter
+ *
+ * @example
+ * const adapted = addLora(model, { r: 8, loraAlpha: 16, targetModules: "all-linear" }, new Rng(0));
+ * const optimizer = new AdamW(adapted.trainable.params, { clipNorm: 1 });
+ * for await (const { metrics } of trainRl({ model: adapted, optimizer, …})) console.log(metrics.reward);
+ */
+export function addLora(model: Model, given: LoraOptions = {}, rng: Rng = new Rng(0)): LoraModel {
+  check(model.trainable === undefined, () => "addLora: the model has an adapter already; merge it first (mergeLora)");
+  const settings = settingsOf(model.config, LORA.read(given));
+  const layers = targetsOf(model, settings);
+  const { r, useDora } = settings;
+  const params = outsideScopes(() =>
+    Object.fromEntries(
+      [...layers].map(([path, weight]) => {
+        const [first, second] = weight.shape as [number, number];
+        const isAcross = isTransposed(model.config, path);
+        const [outputs, inputs] = isAcross ? [second, first] : [first, second];
+        const { device, dtype } = weight as { readonly device: Device; readonly dtype: FloatType };
+        const name = moduleName(model.config, path);
+        const stream = rng.split(name);
+        const bound = 1 / Math.sqrt(inputs);
+        const start = Float64Array.from({ length: r * inputs }, () => bound * (2 * stream.uniform() - 1));
+        const pair: LoraPair = {
+          "lora_A.weight": tensor(start, { device, dtype, shape: [r, inputs] }),
+          "lora_B.weight": zeros([outputs, r], { device, dtype }),
+          ...(useDora ? { lora_magnitude_vector: rowLengths(weight, isAcross) } : {}),
+        };
+        return [`base_model.model.${name}`, pair];
+      }),
+    ),
+  );
+  return adapted(model, settings, params);
+}
+
+/**
+ * A model with this adapter. @param params for each targeted layer its pair; the caller's own, as `addLora` and
+ * `loraFromFiles` make them
+ */
+export function adapted(base: Model, settings: LoraSettings, params: LoraParams): LoraModel {
+  const { config } = base;
+  const squares = settings.useDora ? squaredLengths(base, params) : undefined;
+  const modelOf = (pairs: LoraParams, { dropout: stream }: TrainingOptions = {}): LoraModel => {
+    const weights = replaceWeights(base.params, (weight, path) => {
+      const name = `base_model.model.${moduleName(config, path)}`;
+      const pair = pairs[name];
+      if (pair === undefined) return weight;
+      const { "lora_A.weight": A, "lora_B.weight": B, lora_magnitude_vector: m } = pair;
+      const parts = { base: weight, A, B, ...(m ? { m, squares: squares!.get(name)! } : {}) };
+      const rng = settings.loraDropout > 0 ? stream?.split(name) : undefined;
+      return new LoraMatrix(parts, {
+        isTransposed: isTransposed(config, path),
+        scale: scaleOf(settings),
+        dropout: rng && { p: settings.loraDropout, rng },
+      });
+    });
+    return { config, params: weights, trainable: { params: pairs, modelOf, base, settings } };
+  };
+  return modelOf(params);
+}
+
+/** Frees an adapter; the model that it was added to stays. */
+export function disposeLora({ trainable, params }: LoraModel): void {
+  for (const x of treeLeaves(trainable.params)) x.dispose();
+  replaceWeights(params, (weight) => {
+    if (weight instanceof LoraMatrix) weight.tensors.squares?.dispose();
+    return weight;
+  });
+}
+
+/**
+ * The model with the adapter added into its matrices: as fast as without one, and no adapter any more. The matrices that
+ * had an adapter are new tensors, which the caller frees; all others are shared with the base, which is not written to.
+ * So there is nothing to undo: `adapted.trainable.base` is the unmerged model, bit for bit. The outputs of both agree to
+ * rounding.
+ * @returns a model all of whose targeted matrices are plain tensors, also where the base is packed
+ */
+export function mergeLora({ config, params }: LoraModel): Model {
+  return {
+    config,
+    params: outsideScopes(() => replaceWeights(params, (x) => (x instanceof LoraMatrix ? x.merged() : x))),
+  };
+}
+
+/** PEFT's `get_nb_trainable_parameters`: how many parameters are trained, and how many there are in all. */
+export function countParameters(model: Model): { readonly trainable: number; readonly all: number } {
+  const count = (leaves: readonly Tensor[]): number => leaves.reduce((n, x) => n + x.size, 0);
+  const { trainable, params } = model;
+  const own = count(treeLeaves(trainable?.params ?? params));
+  return { trainable: own, all: own + (trainable?.base ? matrixSizes(trainable.base.params) : 0) };
+}
+
+/** Numbers that the tree stands for; a packed matrix counts as the matrix that it is. */
+function matrixSizes(params: TransformerParams): number {
+  let total = 0;
+  const packed = new Set<Tensor>();
+  replaceWeights(params, (weight) => {
+    total += weight.shape[0]! * weight.shape[1]!;
+    for (const x of treeLeaves(weight)) packed.add(x);
+    return weight;
+  });
+  return treeLeaves(params).reduce((n, x) => (packed.has(x) ? n : n + x.size), total);
+}
+
+const scaleOf = ({ loraAlpha, r, useRslora }: LoraSettings): number => loraAlpha / (useRslora ? Math.sqrt(r) : r);
+
+/** Whether the matrix is [in, out]: GPT-2's layers are, its head is not. */
+const isTransposed = ({ family }: ModelConfig, path: string): boolean => family === "gpt2" && path !== "head";
+
+/** A layer's name in the checkpoint, without `.weight`. */
+const moduleName = (config: ModelConfig, path: string): string =>
+  huggingFaceName(config, path).replace(/\.weight$/, "");
+
+/** What PEFT adapts in these models unless told otherwise. */
+const defaultTargets = ({ family }: ModelConfig): readonly string[] =>
+  family === "gpt2" ? ["c_attn"] : ["q_proj", "v_proj"];
+
+function settingsOf(config: ModelConfig, read: Settled<typeof LORA.fields>): LoraSettings {
+  const { targetModules = defaultTargets(config), excludeModules, ...rest } = read;
+  const plain = (value: string | RegExp | readonly string[]): string | readonly string[] =>
+    value instanceof RegExp ? value.source : value;
+  return {
+    ...rest,
+    targetModules: plain(targetModules),
+    ...(excludeModules === undefined ? {} : { excludeModules: plain(excludeModules) }),
+  };
+}
+
+/** Whether PEFT's rule finds the name: in a list itself or its end behind a dot, as a pattern the whole of it. */
+function matches(patterns: string | readonly string[], name: string): boolean {
+  if (typeof patterns !== "string") return patterns.some((end) => name === end || name.endsWith(`.${end}`));
+  let pattern: RegExp;
+  try {
+    pattern = new RegExp(`^(?:${patterns})$`);
+  } catch (error) {
+    return fail(`lora: "${patterns}" is no regular expression: ${error instanceof Error ? error.message : ""}`);
+  }
+  return pattern.test(name);
+}
+
+/** The matrices that get an adapter, by their paths. */
+function targetsOf({ config, params }: Model, settings: LoraSettings): Map<string, Weight> {
+  const { targetModules, excludeModules } = settings;
+  const found = new Map<string, Weight>();
+  const names: string[] = [];
+  replaceWeights(params, (weight, path) => {
+    const name = moduleName(config, path);
+    const isInBlock = path.startsWith("layers.");
+    const isLinear = isInBlock || path === "head";
+    if (isLinear) names.push(name);
+    const isTarget = targetModules === "all-linear" ? isInBlock : matches(targetModules, name);
+    if (!isTarget || (excludeModules !== undefined && matches(excludeModules, name))) return weight;
+    check(isLinear, () => `lora: "${name}" is a table of embeddings, and only linear layers can have an adapter`);
+    found.set(path, weight);
+    return weight;
+  });
+  // As PEFT, which says so only if nothing at all was found. A name that finds nothing is a mistake all the same.
+  const unused =
+    typeof targetModules === "string" ? [] : targetModules.filter((t) => !names.some((n) => matches([t], n)));
+  const ends = [...new Set(names.map((name) => name.replace(/^.*\.\d+\./, "")))].join(", ");
+  check(unused.length === 0, () => `lora: no layer is called ${unused.join(", ")}; there are ${ends}`);
+  check(found.size > 0, () => `lora: targetModules finds no layer; there are ${ends}`);
+  return found;
+}
+
+/** The tensors of a layer with an adapter. */
+type LoraParts = {
+  readonly base: Weight;
+  readonly A: Tensor;
+  readonly B: Tensor;
+  /** DoRA's lengths. */
+  readonly m?: Tensor;
+  /** ‖W‖² of each row of the base, [out]; with DoRA. */
+  readonly squares?: Tensor;
+};
+
+interface LoraHow {
+  /** The base is [in, out]. */
+  readonly isTransposed: boolean;
+  readonly scale: number;
+  readonly dropout: { readonly p: number; readonly rng: Rng } | undefined;
+}
+
+/** The matrix of a layer with an adapter. */
+class LoraMatrix implements MatrixForm {
+  readonly tensors: LoraParts;
+  readonly #how: LoraHow;
+
+  constructor(tensors: LoraParts, how: LoraHow) {
+    this.tensors = tensors;
+    this.#how = how;
+  }
+
+  get shape(): Shape {
+    return this.tensors.base.shape;
+  }
+  get device(): Device {
+    return this.tensors.A.device;
+  }
+  get dtype(): FloatType {
+    return this.tensors.A.dtype as FloatType;
+  }
+
+  withTensors(tensors: LoraParts): LoraMatrix {
+    return new LoraMatrix(tensors, this.#how);
+  }
+
+  times(x: Tensor, bias?: Tensor): Tensor {
+    const { base, A, B, m } = this.tensors;
+    const { scale, dropout: drop } = this.#how;
+    const seen = drop ? dropout(x, drop.p, drop.rng) : x;
+    const added = matmul(matmul(seen, A, { transB: true }), B, { transB: true, scale });
+    const y = product(x, base, this.#how, bias);
+    if (m === undefined) return add(y, added);
+    // As PEFT: y + (m/‖·‖ − 1)·W x + m/‖·‖·s·B A x, with dropout W x of what dropout leaves of x.
+    const stretch = div(m, this.#lengths());
+    const plain = drop ? product(seen, base, this.#how) : bias ? sub(y, bias) : y;
+    return add(y, add(mul(sub(stretch, 1), plain), mul(stretch, added)));
+  }
+
+  rows(): never {
+    return fail("lora: a table of embeddings has no adapter");
+  }
+
+  /**
+   * ‖W + s·BA‖ of each row, without making that matrix: ‖W‖² + 2s·Σ_r B·(W Aᵀ) + s²·Σ_r B·(B A Aᵀ). The base is only
+   * multiplied, so that it may be packed. At B = 0 it is the very number that m starts from.
+   */
+  #lengths(): Tensor {
+    const { base, A, B, squares } = this.tensors;
+    const { scale } = this.#how;
+    return scope(
+      () =>
+        noGrad(() => {
+          const WA = permute(product(A, base, this.#how), [1, 0]);
+          const AA = matmul(A, A, { transB: true });
+          const cross = sum(mul(B, WA), { axis: -1 });
+          const own = sum(mul(B, matmul(B, AA)), { axis: -1 });
+          return sqrt(add(squares!, add(mul(cross, 2 * scale), mul(own, scale * scale))));
+        }),
+      "lora lengths",
+    );
+  }
+
+  /** W + s·BA, in DoRA with its rows at their lengths, in the layout of the base. */
+  merged(): Tensor {
+    const { base, A, B, m } = this.tensors;
+    const { scale, isTransposed: isAcross } = this.#how;
+    return scope(
+      () =>
+        noGrad(() => {
+          const whole = dense(base, this.#how);
+          const change = isAcross ? matmul(A, B, { transA: true, transB: true, scale }) : matmul(B, A, { scale });
+          const both = add(whole, change);
+          if (m === undefined) return both;
+          const stretch = div(m, this.#lengths());
+          return mul(both, isAcross ? stretch : reshape(stretch, [-1, 1]));
+        }),
+      "merge",
+    );
+  }
+}
+
+/** x·Wᵀ + bias for a matrix in the layout of the checkpoint. */
+function product(
+  x: Tensor,
+  weight: Weight,
+  { isTransposed: isAcross }: Pick<LoraHow, "isTransposed">,
+  bias?: Tensor,
+): Tensor {
+  if (!(weight instanceof Tensor)) return weight.times(x, bias);
+  return matmul(x, weight, { transB: !isAcross, ...(bias ? { bias } : {}) });
+}
+
+/** Rows of the identity that a packed matrix is multiplied by at a time. */
+const ROWS = 64;
+
+/** The matrix as one tensor, in its layout; of a tensor itself. */
+function dense(weight: Weight, how: Pick<LoraHow, "isTransposed">): Tensor {
+  if (weight instanceof Tensor) return weight;
+  const columns = columnsOf(weight, how); // Wᵀ, [in, out]
+  return how.isTransposed ? columns : permute(columns, [1, 0]);
+}
+
+/** Wᵀ [in, out] of a matrix in any form, from its products with the rows of the identity. */
+function columnsOf(weight: MatrixForm, { isTransposed: isAcross }: Pick<LoraHow, "isTransposed">): Tensor {
+  const { device, dtype } = weight;
+  const inputs = weight.shape[isAcross ? 0 : 1]!;
+  const parts = Array.from({ length: Math.ceil(inputs / ROWS) }, (_, i) => {
+    const count = Math.min(ROWS, inputs - i * ROWS);
+    const unit = new Float64Array(count * inputs);
+    for (let n = 0; n < count; n++) unit[n * inputs + i * ROWS + n] = 1;
+    return weight.times(tensor(unit, { device, dtype, shape: [count, inputs] }));
+  });
+  return parts.length === 1 ? parts[0]! : concat(parts);
+}
+
+/** ‖W‖² of each row [out]. */
+function squaresOf(weight: Weight, isAcross: boolean): Tensor {
+  return scope(
+    () =>
+      noGrad(() => {
+        const whole = weight instanceof Tensor ? weight : columnsOf(weight, { isTransposed: isAcross });
+        const isColumns = isAcross || !(weight instanceof Tensor);
+        return sum(mul(whole, whole), { axis: isColumns ? 0 : 1 });
+      }),
+    "lora squares",
+  );
+}
+
+const rowLengths = (weight: Weight, isAcross: boolean): Tensor =>
+  scope(() => noGrad(() => sqrt(squaresOf(weight, isAcross))), "lora lengths");
+
+/** ‖W‖² of the layers that have lengths to learn. */
+function squaredLengths({ config, params }: Model, pairs: LoraParams): Map<string, Tensor> {
+  const squares = new Map<string, Tensor>();
+  replaceWeights(params, (weight, path) => {
+    const name = `base_model.model.${moduleName(config, path)}`;
+    if (pairs[name])
+      squares.set(
+        name,
+        outsideScopes(() => squaresOf(weight, isTransposed(config, path))),
+      );
+    return weight;
+  });
+  return squares;
+}

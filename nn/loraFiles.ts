@@ -1,0 +1,150 @@
+/**
+ * Adapters as files, in the format of the library PEFT: `adapter_config.json` and `adapter_model.safetensors` with names
+ * such as `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`. What PEFT wrote loads here, and what is
+ * written here `PeftModel.from_pretrained` loads there.
+ */
+import { check, fail } from "../engine/errors.ts";
+import { tensor } from "../engine/ops/create.ts";
+import { outsideScopes } from "../engine/scope.ts";
+import { mapTree, treeEntries } from "../engine/tree.ts";
+import { sameShape, showShape } from "../engine/types.ts";
+import type { Files } from "./checkpoint.ts";
+import { adapted, addLora, disposeLora, LORA, type LoraModel, type LoraOptions, type LoraParams } from "./lora.ts";
+import { readSafetensors, type SafeTensorInput, writeSafetensors } from "./safetensors.ts";
+import type { Model } from "./transformer.ts";
+
+/** The names of an adapter's files. */
+export const ADAPTER_FILES = { config: "adapter_config.json", weights: "adapter_model.safetensors" } as const;
+
+/** PEFT's name of each of our settings. */
+const NAMES = {
+  r: "r",
+  loraAlpha: "lora_alpha",
+  loraDropout: "lora_dropout",
+  targetModules: "target_modules",
+  excludeModules: "exclude_modules",
+  useRslora: "use_rslora",
+  useDora: "use_dora",
+} as const satisfies Record<keyof typeof LORA.fields, string>;
+
+/** Entries that say nothing of what the adapter computes. */
+const SILENT: ReadonlySet<string> = new Set([
+  "auto_mapping",
+  "base_model_name_or_path",
+  "corda_config",
+  "ensure_weight_tying",
+  "eva_config",
+  "fan_in_fan_out", // follows from the model
+  "inference_mode",
+  "layers_pattern",
+  "loftq_config",
+  "lora_ga_config",
+  "megatron_core",
+  "peft_version",
+  "qalora_group_size",
+  "revision",
+  "runtime_config",
+  "task_type",
+]);
+/** Values of `init_lora_weights` that leave the base as it is. The others (PiSSA, OLoRA, …) change it. */
+const STARTS: readonly unknown[] = [true, false, "gaussian", "eva", "orthogonal"];
+
+/** `adapter_config.json` and `adapter_model.safetensors`: the adapter alone, without the model that it belongs to. */
+export async function loraToFiles({ config, trainable }: LoraModel): Promise<Files> {
+  const { settings, params } = trainable;
+  const value = (ours: string): unknown => settings[ours as keyof typeof settings] ?? null;
+  const own = Object.entries(NAMES).map(([ours, theirs]): [string, unknown] => [theirs, value(ours)]);
+  const json: Readonly<Record<string, unknown>> = {
+    auto_mapping: null,
+    base_model_name_or_path: null,
+    bias: "none",
+    fan_in_fan_out: config.family === "gpt2",
+    inference_mode: true,
+    init_lora_weights: true,
+    modules_to_save: null,
+    peft_type: "LORA",
+    task_type: "CAUSAL_LM",
+    ...Object.fromEntries(own),
+  };
+  const named: [string, SafeTensorInput][] = [];
+  for (const [path, x] of treeEntries(params)) {
+    const data = await x.read();
+    const shape = [...x.shape];
+    if (data instanceof Float64Array) named.push([path, { dtype: "F64", shape, data }]);
+    else if (data instanceof Float32Array) named.push([path, { dtype: "F32", shape, data }]);
+  }
+  return {
+    [ADAPTER_FILES.config]: `${JSON.stringify(json, null, 2)}\n`,
+    [ADAPTER_FILES.weights]: writeSafetensors(named, { format: "pt" }),
+  };
+}
+
+/**
+ * The model with a saved adapter.
+ * @param configText of `adapter_config.json` @param weights of `adapter_model.safetensors`
+ * @throws if the file asks for something that is not supported, by its name; if a tensor is missing, has another shape,
+ *   or belongs to no layer; nothing is left allocated then
+ */
+export function loraFromFiles(model: Model, configText: string, weights: Uint8Array): LoraModel {
+  const options = optionsFromPeft(configText);
+  const saved = readSafetensors(weights);
+  const fresh = addLora(model, options);
+  try {
+    const read = new Map<string, Float32Array | Float64Array>();
+    for (const [path, x] of treeEntries(fresh.trainable.params)) {
+      const { data, shape } = saved.get(path) ?? fail(`adapter: tensor "${path}" is missing`);
+      check(
+        sameShape(shape, x.shape),
+        () => `adapter: "${path}" has shape ${showShape(shape)}, expected ${showShape(x.shape)}`,
+      );
+      if (!(data instanceof Float32Array || data instanceof Float64Array))
+        fail(`adapter: "${path}" is no float tensor`);
+      read.set(path, data);
+      saved.delete(path);
+    }
+    // PEFT saves a head that has an adapter along with it; the model has that head already.
+    for (const name of saved.keys())
+      if (!name.endsWith(".base_layer.weight"))
+        fail(`adapter: tensor "${name}" belongs to no layer that the config targets`);
+    const params: LoraParams = outsideScopes(() =>
+      mapTree(fresh.trainable.params, ({ device, shape, dtype }, path) =>
+        tensor(read.get(path)!, { device, shape, dtype }),
+      ),
+    );
+    return adapted(model, fresh.trainable.settings, params);
+  } finally {
+    disposeLora(fresh);
+  }
+}
+
+/** The options that an `adapter_config.json` of PEFT's stands for. @throws for what is not supported, by its name */
+export function optionsFromPeft(configText: string): LoraOptions {
+  let json: Record<string, unknown>;
+  try {
+    json = JSON.parse(configText) as Record<string, unknown>;
+  } catch (error) {
+    fail(`adapter_config.json: not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  const { peft_type: type, bias = "none", init_lora_weights: start = true, ...rest } = json;
+  check(type === "LORA", () => `adapter_config.json: peft_type must be "LORA", got ${JSON.stringify(type)}`);
+  check(bias === "none", () => `adapter_config.json: bias ${JSON.stringify(bias)} is not supported, only "none"`);
+  check(
+    STARTS.includes(start),
+    () => `adapter_config.json: init_lora_weights ${JSON.stringify(start)} is not supported, it changes the base`,
+  );
+  const names = new Map<string, string>(Object.entries(NAMES).map(([ours, theirs]) => [theirs, ours]));
+  const options: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(rest)) {
+    const own = names.get(name);
+    if (own !== undefined) {
+      if (value !== null) options[own] = value;
+    } else {
+      const isOff = !value || (typeof value === "object" && Object.keys(value).length === 0);
+      check(
+        isOff || SILENT.has(name),
+        () => `adapter_config.json: ${name} is not supported, got ${JSON.stringify(value)}`,
+      );
+    }
+  }
+  return LORA.read(options);
+}
