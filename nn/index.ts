@@ -57,3 +57,7 @@ export {
 } from "./checkpoint.ts";
 export { readSafetensors, readSafetensorsHeader, readShardedSafetensors, writeSafetensors } from "./safetensors.ts";
 export type { SafeDtype, SafeTensor, SafeTensorInfo, SafeTensorInput, SafetensorsHeader } from "./safetensors.ts";
+
+// Frozen weights in 16 and 8 bits
+export { packedBytes, PackedMatrix, packMatrix, packModel } from "./packedMatrix.ts";
+export type { MatrixBytes, PackableDtype, PackedFormat, PackOptions } from "./packedMatrix.ts";

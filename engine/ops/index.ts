@@ -11,6 +11,7 @@ export * from "./matmul.ts";
 export * from "./movement.ts";
 export * from "./norm.ts";
 export * from "./pack.ts";
+export * from "./packed.ts";
 export * from "./pointwise.ts";
 export * from "./reduce.ts";
 export * from "./rotary.ts";

@@ -4,7 +4,7 @@
  * tiles and products in f16, sums in f32. Also here: the naive product, for comparison, and the sum of the parts of a
  * split product.
  */
-import type { AdapterProfile, Program, WgslKernel } from "../kernel.ts";
+import type { AdapterProfile, Program, Uniform, WgslKernel } from "../kernel.ts";
 import { single, u32 } from "../kernel.ts";
 import type { MatmulSpec } from "../specs.ts";
 import {
@@ -20,7 +20,7 @@ import {
   tilePlace,
 } from "./matmulCommon.ts";
 import { type Bindings, independentThreads, vectorType } from "./rows.ts";
-import { each, gridFor, linearMain, shader } from "./shader.ts";
+import { each, type ElementType, gridFor, linearMain, shader } from "./shader.ts";
 
 /** One thread per element of C. */
 export function matmulNaive(spec: MatmulSpec, profile: AdapterProfile): Program<WgslKernel> {
@@ -54,8 +54,22 @@ const DEPTH = 16;
 /** Quads from one step of a tile to the next: one more than 16, so that neighbouring steps are in different banks. */
 const PITCH = TILE / 4 + 1;
 
-/** With `splits` > 1, part s of the sum goes to its own [batch, m, n] of C, unscaled, for `combineKernel`. */
-export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number): WgslKernel {
+/** Where a tiled product has its B from, if that is no array of floats. */
+export interface Operand {
+  readonly key: string;
+  /** The binding's element type. */
+  readonly element: ElementType;
+  readonly params: Readonly<Record<string, Uniform>>;
+  /** WGSL, and the expression in it that is the element of B at row `k` and column `col`. */
+  readonly functions: string;
+  readonly at: string;
+}
+
+/**
+ * With `splits` > 1, part s of the sum goes to its own [batch, m, n] of C, unscaled, for `combineKernel`. `operand`
+ * stands in the place of B, as the binding `w`.
+ */
+export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number, operand?: Operand): WgslKernel {
   const { n, transA, transB } = spec;
   const vectorC = n % 4 === 0;
   const stored = storedBy(spec, splits);
@@ -69,19 +83,26 @@ export function tiledKernel(spec: MatmulSpec, half: boolean, splits: number): Wg
       ? `let step = index % ${DEPTH}u;\n      let quad = index / ${DEPTH}u;`
       : `let quad = index % 16u;\n      let step = index / 16u;`;
   return shader({
-    key: `matmul/tiled${half ? "/f16" : ""}/${orderKey(spec)}${vectorC ? "/v" : ""}${epilogueKey(stored)}`,
+    key: `matmul/tiled${half ? "/f16" : ""}/${orderKey(spec)}${vectorC ? "/v" : ""}${epilogueKey(stored)}${
+      operand === undefined ? "" : `/${operand.key}`
+    }`,
     enable: half ? ["f16"] : [],
-    bindings: { a: "read f32", b: "read f32", ...biasBinding(stored), c: `write ${vectorType(n)}` },
-    params: sizes(stored, splits),
+    bindings: {
+      a: "read f32",
+      ...(operand === undefined ? { b: "read f32" } : { w: `read ${operand.element}` }),
+      ...biasBinding(stored),
+      c: `write ${vectorType(n)}`,
+    },
+    params: { ...sizes(stored, splits), ...operand?.params },
     workgroups: gridFor(splits * tileCount(spec, TILE, TILE), 1),
-    body: () => `${storeFunction(stored, vectorC)}
+    body: () => `${storeFunction(stored, vectorC)}${operand?.functions ?? ""}
 var<workgroup> tileA: array<${quad}, ${DEPTH * PITCH}>; // [step][four rows]
 var<workgroup> tileB: array<${quad}, ${DEPTH * PITCH}>; // [step][four columns]
 fn elementA(batch: u32, row: u32, k: u32, end: u32) -> f32 {
   return select(0.0, a[batch * params.strideA + ${atA}], row < params.m && k < end);
 }
 fn elementB(batch: u32, k: u32, col: u32, end: u32) -> f32 {
-  return select(0.0, b[batch * params.strideB + ${atB}], col < params.n && k < end);
+  return select(0.0, ${operand?.at ?? `b[batch * params.strideB + ${atB}]`}, col < params.n && k < end);
 }
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) index: u32) {${tilePlace(TILE, TILE)}

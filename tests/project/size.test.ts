@@ -9,9 +9,9 @@ const MAX_LINES = 400;
  * commit that needs it and says there what the lines are for; what has become much less is lowered, too.
  */
 const BUDGETS: Readonly<Record<string, number>> = {
-  kernels: 6460,
-  engine: 6840,
-  nn: 2600,
+  kernels: 7000,
+  engine: 7000,
+  nn: 2900,
   environments: 6120,
   "rl/episode": 370,
   "rl/methods": 2980,

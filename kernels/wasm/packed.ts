@@ -1,0 +1,332 @@
+/**
+ * Products with packed matrices, and their rows (`kernels/packed.ts` has the formats).
+ *
+ * - x · Wᵀ: rows of x and of W both run along k, as in the dot tiles of `matmul.ts`. A tile decodes four weights of a
+ *   row into a vector and multiplies it with as many rows of x as the registers hold. With few rows of x (decoding) the
+ *   time is that of reading W, so fewer bits are less time; with many, decoding is shared by the rows.
+ * - x · W, which the gradient needs: W is decoded in passes of some rows, into a temporary of panels of 8 columns that
+ *   stays in the second-level cache, and from there multiplied as the outer tiles of `matmul.ts` do. A unit owns some
+ *   columns of the result and has its own part of the temporary.
+ *
+ * Sums run in the order of `matmul`'s, so each result has the bits of the product with the unpacked matrix: for
+ * x · Wᵀ where k is a multiple of a group (8; of a block, 32, in q8), for x · W always.
+ */
+import type { Program, Step, WasmKernel } from "../kernel.ts";
+import { single } from "../kernel.ts";
+import { type PackedFormat, type PackedMatmulSpec, packedRow, type PackedRowsSpec } from "../packed.ts";
+import { F32x4, type FunctionBuilder, I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
+import { copy, fill, fillWords } from "./copy.ts";
+import { sumLanes, sumLanes4 } from "./lanes.ts";
+
+const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
+
+/** Vectors of four columns in a group of four words. */
+const stepsOf = (format: PackedFormat): number => (format === "q8" ? 4 : 2);
+
+/**
+ * Columns 4·step … of a group. `scale` (q8 only) is the block's scale · 2⁻²⁴, as q is left where it
+ * stands after the shift, at the upper end of its word.
+ */
+function decode(format: PackedFormat, words: I32x4, step: number, scale: F32x4 | undefined): F32x4 {
+  if (format === "bf16") return (step === 0 ? words.shl(16) : words.and(UPPER_HALF)).asF32x4();
+  if (format === "f16") {
+    // Exponent and fraction move to their places in an f32, whose exponent counts from 127 instead of 15.
+    const bits = (step === 0 ? words.shl(16) : words).shrS(3).and(I32x4.of(0x8fffe000 | 0));
+    return bits.asF32x4().mul(2 ** 112);
+  }
+  const shifted = step === 3 ? words : words.shl(24 - 8 * step);
+  return (step === 0 ? shifted : shifted.and(UPPER_BYTE)).toF32x4().mul(scale!);
+}
+const UPPER_HALF = I32x4.of(0xffff0000 | 0);
+const UPPER_BYTE = I32x4.of(0xff000000 | 0);
+
+/** The scale at `pointer` as `decode` takes it; undefined where there is none. */
+const scaleAt = (f: FunctionBuilder, format: PackedFormat, pointer: I32): F32x4 | undefined =>
+  format === "q8" ? f.let(load.splat(pointer).mul(2 ** -24)) : undefined;
+
+/** See `PackedMatmulSpec`. */
+export const packedMatmul = (spec: PackedMatmulSpec): Program<WasmKernel> =>
+  spec.transposed ? timesTransposed(spec) : times(spec);
+
+/** Rows of x and of W that a tile of x · Wᵀ multiplies, the largest first. */
+const TILES = [
+  { rows: 4, widths: [2, 1] },
+  { rows: 2, widths: [4, 1] },
+  { rows: 1, widths: [4, 1] },
+] as const;
+const UNIT_ROWS = 64;
+const UNIT_COLS = 64;
+
+function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec): Program<WasmKernel> {
+  const { padded, scales, words } = packedRow(format, columns);
+  const [X, W, C] = [0, 1, bias ? 3 : 2];
+  const temps: number[] = [];
+  const steps: Step<WasmKernel>[] = [];
+  let x = X;
+  if (padded !== columns) {
+    x = C + temps.push(4 * m * padded);
+    const zeros = fill({ count: m * padded, bits: 0 }).steps[0]!.kernel;
+    const rowsOfX = copy({
+      dims: [m, columns],
+      inStrides: [columns, 1],
+      inOffset: 0,
+      outStrides: [padded, 1],
+      outOffset: 0,
+    });
+    steps.push({ kernel: zeros, buffers: [x] }, { kernel: rowsOfX.steps[0]!.kernel, buffers: [X, x] });
+  }
+  const colBlocks = Math.ceil(n / UNIT_COLS);
+  steps.push({
+    kernel: {
+      key: `packed ${format}ᵀ${bias ? " bias" : ""}`,
+      module: (fused = false) => transposedModule(format, bias, fused),
+      scalars: [m, n, padded, 4 * words, 4 * scales, colBlocks],
+      units: colBlocks * Math.ceil(m / UNIT_ROWS),
+      costPerUnit: Math.min(m, UNIT_ROWS) * Math.min(n, UNIT_COLS) * padded,
+    },
+    buffers: [x, W, bias ? 2 : C, C],
+  });
+  return { temps, steps };
+}
+
+const TRANSPOSED = i32s("x", "w", "bias", "c", "m", "n", "k", "rowBytes", "scales", "colBlocks", "begin", "end");
+
+function transposedModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+  return kernelModule(TRANSPOSED, (f, p) => {
+    const [i, j] = [f.variable("i32"), f.variable("i32")];
+    /** Dot products of rows i… of x with rows j… of W. */
+    const tile = (rows: number, width: number): void => {
+      const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
+      const x = range(rows).map((r) => f.let(p.x.at(i.add(r).mul(p.k))));
+      const w = range(width).map((s) => f.let(p.w.add(j.add(s).mul(p.rowBytes))));
+      const scales = format === "q8" ? w.map((row) => f.let(row.add(p.scales))) : [];
+      const steps = range(stepsOf(format));
+      const madd = (sum: Var<F32x4>, a: F32x4, b: F32x4): void =>
+        f.set(sum, fused ? a.relaxedMadd(b, sum) : sum.add(a.mul(b)));
+      /** The `g`-th group from the pointers on. */
+      const group = (g: number, ofBlock: readonly (F32x4 | undefined)[]): void => {
+        const words = (s: number): I32x4 => load.i32x4(w[s]!, 16 * g);
+        const of = (r: number, step: number): F32x4 => load.f32x4(x[r]!, 16 * (steps.length * g + step));
+        if (rows === 1) {
+          // What a single row of x has in the group stays in registers for all rows of W.
+          const a = steps.map((step) => f.let(of(0, step)));
+          w.forEach((_, s) => {
+            const own = f.let(words(s));
+            for (const step of steps) madd(sums[0]![s]!, a[step]!, decode(format, own, step, ofBlock[s]));
+          });
+          return;
+        }
+        for (const step of steps) {
+          const weights = w.map((_, s) => f.let(decode(format, words(s), step, ofBlock[s])));
+          sums.forEach((row, r) => {
+            const a = f.let(of(r, step));
+            row.forEach((sum, s) => madd(sum, a, weights[s]!));
+          });
+        }
+      };
+      const advance = (groups: number): void => {
+        w.forEach((row) => f.set(row, row.add(16 * groups)));
+        x.forEach((row) => f.set(row, row.add(16 * steps.length * groups)));
+      };
+      if (format === "q8") {
+        f.for(0, p.k, 32, () => {
+          const ofBlock = scales.map((at) => scaleAt(f, format, at));
+          group(0, ofBlock);
+          group(1, ofBlock);
+          advance(2);
+          scales.forEach((at) => f.set(at, at.add(4)));
+        });
+      } else {
+        f.for(0, p.k, 8, () => {
+          group(0, []);
+          advance(1);
+        });
+      }
+      sums.forEach((row, r) => {
+        const c = f.let(p.c.at(i.add(r).mul(p.n).add(j)));
+        const at = p.bias.at(j);
+        if (width === 4) {
+          const y = sumLanes4(f, row);
+          f.store(c, bias ? y.add(load.f32x4(at)) : y);
+        } else {
+          row.forEach((sum, s) => {
+            const y = sumLanes(f, sum);
+            f.storeLane(c, bias ? y.add(load.splat(at, 4 * s)) : y, 0, 4 * s);
+          });
+        }
+      });
+    };
+    f.for(p.begin, p.end, 1, (unit) => {
+      const rowBegin = f.let(unit.divU(p.colBlocks).mul(UNIT_ROWS));
+      const rowEnd = f.let(rowBegin.add(UNIT_ROWS).min(p.m));
+      const colBegin = f.let(unit.remU(p.colBlocks).mul(UNIT_COLS));
+      const colEnd = f.let(colBegin.add(UNIT_COLS).min(p.n));
+      f.set(i, rowBegin);
+      for (const { rows, widths } of TILES) {
+        // Rows of x that tiles of this height cover; W goes by once for all of them, a few rows at a time.
+        const [first, covered] = [f.let(i), f.let(i.add(rowEnd.sub(i).and(-rows)))];
+        f.if(first.lt(covered), () => {
+          f.set(j, colBegin);
+          for (const width of widths) {
+            f.while(j.add(width).le(colEnd), () => {
+              f.set(i, first);
+              f.while(i.lt(covered), () => {
+                tile(rows, width);
+                f.set(i, i.add(rows));
+              });
+              f.set(j, j.add(width));
+            });
+          }
+          f.set(i, covered);
+        });
+      }
+    });
+  });
+}
+
+/** Columns of W that a unit of x · W owns, rows of W in a pass, and columns of a panel. */
+const OWN = 64;
+const PASS = 256;
+const PANEL = 8;
+
+function times({ format, m, rows: k, columns: n }: PackedMatmulSpec): Program<WasmKernel> {
+  const { scales, words } = packedRow(format, n);
+  const units = Math.ceil(n / OWN);
+  const kernel: WasmKernel = {
+    key: `packed ${format}`,
+    module: (fused = false) => timesModule(format, fused),
+    scalars: [m, n, k, 4 * words, 4 * scales],
+    units,
+    costPerUnit: (m + 4) * k * Math.min(n, OWN),
+  };
+  return { temps: [4 * units * PASS * OWN], steps: [{ kernel, buffers: [0, 1, 2, 3] }] };
+}
+
+const TIMES = i32s("x", "w", "c", "scratch", "m", "n", "k", "rowBytes", "scales", "begin", "end");
+
+function timesModule(format: PackedFormat, fused: boolean): Uint8Array<ArrayBuffer> {
+  const group = 4 * stepsOf(format);
+  return kernelModule(TIMES, (f, p) => {
+    const [i, j, from, count] = [f.variable("i32"), f.variable("i32"), f.variable("i32"), f.variable("i32")];
+    f.for(p.begin, p.end, 1, (unit) => {
+      const first = f.let(unit.mul(OWN));
+      const width = f.let(p.n.sub(first).min(OWN));
+      const panels = f.let(p.scratch.add(unit.mul(4 * PASS * OWN)));
+      const c = f.let(p.c.at(first));
+      f.for(0, p.m, 1, (row) => fillWords(f, f.let(c.at(row.mul(p.n))), I32x4.of(0), width));
+      /** The rows of the pass, decoded: panel after panel, each [rows, 8]. */
+      const unpack = (): void =>
+        f.for(0, count, 1, (row) => {
+          const w = f.let(p.w.add(from.add(row).mul(p.rowBytes)));
+          const to = f.let(panels.at(row.mul(PANEL)));
+          f.for(0, width, group, (column) => {
+            const at = f.let(w.add(first.add(column).divU(group).shl(4)));
+            const scale = scaleAt(f, format, w.add(p.scales).at(first.add(column).shrU(5)));
+            for (const step of range(stepsOf(format))) {
+              const place = 4 * PASS * PANEL * Math.floor(step / 2) + 16 * (step % 2);
+              f.store(to, decode(format, load.i32x4(at), step, scale), place);
+            }
+            f.set(to, to.add((4 * PASS * PANEL * group) / PANEL));
+          });
+        });
+      /** Adds the pass to rows i… and columns j… of the unit. */
+      const tile = (rows: number, columns: 8 | 4 | 1): void => {
+        const vectors = range(Math.max(1, columns / 4));
+        const read = columns === 1 ? load.splat : load.f32x4;
+        const to = range(rows).map((r) => f.let(c.at(i.add(r).mul(p.n).add(j))));
+        const sums = to.map((at) => vectors.map((v) => f.let(read(at, 16 * v))));
+        const x = range(rows).map((r) => f.let(p.x.at(i.add(r).mul(p.k).add(from))));
+        const w = f.let(
+          panels.at(
+            j
+              .and(-PANEL)
+              .mul(PASS)
+              .add(j.and(PANEL - 1)),
+          ),
+        );
+        f.for(0, count, 1, () => {
+          const weights = vectors.map((v) => f.let(read(w, 16 * v)));
+          sums.forEach((row, r) => {
+            const a = f.let(load.splat(x[r]!));
+            row.forEach((sum, v) => f.set(sum, fused ? a.relaxedMadd(weights[v]!, sum) : sum.add(a.mul(weights[v]!))));
+          });
+          x.forEach((at) => f.set(at, at.add(4)));
+          f.set(w, w.add(4 * PANEL));
+        });
+        sums.forEach((row, r) =>
+          row.forEach((sum, v) => (columns === 1 ? f.storeLane(to[r]!, sum, 0) : f.store(to[r]!, sum, 16 * v))),
+        );
+      };
+      f.set(from, I32.of(0));
+      f.while(from.lt(p.k), () => {
+        f.set(count, p.k.sub(from).min(PASS));
+        unpack();
+        f.set(j, I32.of(0));
+        for (const columns of [8, 4, 1] as const) {
+          f.while(j.add(columns).le(width), () => {
+            f.set(i, I32.of(0));
+            for (const rows of [4, 1]) {
+              f.while(i.add(rows).le(p.m), () => {
+                tile(rows, columns);
+                f.set(i, i.add(rows));
+              });
+            }
+            f.set(j, j.add(columns));
+          });
+        }
+        f.set(from, from.add(PASS));
+      });
+    });
+  });
+}
+
+/** See `PackedRowsSpec`. A unit is one row of y. */
+export function packedRows({ format, rows, columns, count }: PackedRowsSpec): Program<WasmKernel> {
+  const { scales, words } = packedRow(format, columns);
+  return single(
+    {
+      key: `packed rows ${format}`,
+      module: () => rowsModule(format),
+      scalars: [rows, columns, 4 * words, 4 * scales],
+      units: count,
+      costPerUnit: 2 * columns,
+    },
+    3,
+  );
+}
+
+function rowsModule(format: PackedFormat): Uint8Array<ArrayBuffer> {
+  const params = i32s("w", "ids", "y", "rows", "columns", "rowBytes", "scales", "begin", "end");
+  return kernelModule(params, (f, p) => {
+    f.for(p.begin, p.end, 1, (unit) => {
+      const id = f.let(load.i32(p.ids.at(unit)));
+      const y = f.let(p.y.at(unit.mul(p.columns)));
+      f.if(
+        id.ltU(p.rows),
+        () => {
+          const w = f.let(p.w.add(id.mul(p.rowBytes)));
+          const column: Var<I32> = f.variable("i32");
+          f.set(column, I32.of(0));
+          f.while(column.lt(p.columns), () => {
+            const scale = scaleAt(f, format, w.add(p.scales).at(column.shrU(5)));
+            for (const step of range(stepsOf(format))) {
+              const weights = f.let(decode(format, load.i32x4(w.add(column.divU(4 * stepsOf(format)).shl(4))), step, scale));
+              const at = f.let(column.add(4 * step));
+              f.if(
+                at.add(4).le(p.columns),
+                () => f.store(y.at(at), weights),
+                () => {
+                  for (const lane of range(3)) {
+                    f.if(at.add(lane).lt(p.columns), () => f.storeLane(y.at(at), weights, lane, 4 * lane));
+                  }
+                },
+              );
+            }
+            f.set(column, column.add(4 * stepsOf(format)));
+          });
+        },
+        () => fillWords(f, y, I32x4.of(0), p.columns),
+      );
+    });
+  });
+}
