@@ -10,7 +10,7 @@ import { fail } from "../../engine/errors.ts";
 import { number, type OptionsOf, type OptionTable } from "../../engine/optionTable.ts";
 import type { EpisodeRequest } from "../play/episode.ts";
 import type { Metrics } from "../episode/metrics.ts";
-import type { Trajectory } from "../episode/stream.ts";
+import type { TokenStream, Trajectory } from "../episode/stream.ts";
 import type { FromWorker, Job, Policy } from "./messages.ts";
 import type { RolloutWorker, RolloutWorkers, WorkerEvents, WorkerSetup } from "./workers.ts";
 
@@ -120,6 +120,11 @@ export class WorkerPool {
     return all;
   }
 
+  /** Tells the workers of episodes that are not needed any more. */
+  learnt(streams: readonly TokenStream[]): void {
+    this.#workers.learnt?.(streams);
+  }
+
   /** Counts and shares since the last call. */
   metrics(): Metrics {
     const now = performance.now();
@@ -132,6 +137,7 @@ export class WorkerPool {
       "async/worker_idle": this.#idle / Math.max(1e-9, (now - this.#since) * this.#workers.count),
       "async/restarts": this.#restarted,
       "async/replayed_episodes": this.#replayed,
+      ...this.#workers.metrics?.(),
     };
     [this.#since, this.#idle, this.#restarted, this.#replayed] = [now, 0, 0, 0];
     return metrics;

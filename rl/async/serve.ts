@@ -43,7 +43,7 @@ export function serveRollouts(port: MessageTarget, options: ServeOptions): () =>
       return;
     }
     pulse = setInterval(() => reply({ kind: "alive" }), ALIVE_MS);
-    opening = open(message, options, reply).then(
+    opening = openServer(message, options, reply).then(
       (opened) => {
         server = opened.server;
         for (const waiting of early.splice(0)) server.receive(waiting);
@@ -63,12 +63,14 @@ export function serveRollouts(port: MessageTarget, options: ServeOptions): () =>
   };
 }
 
-interface Opened {
+/** A server with the device that it plays on. */
+export interface Opened {
   readonly server: RolloutServer;
   readonly executor: Device;
 }
 
-async function open(
+/** A server for a setup that came as plain data. @throws if the setup does not fit the options */
+export async function openServer(
   { config, adapter, device, tokenizer, template, rollout, rows }: WireSetup,
   { environments, template: own, device: chosen }: ServeOptions,
   reply: (message: FromWorker) => void,

@@ -14,7 +14,7 @@ import { checkOffPolicy } from "../methods/objective.ts";
 import { type EpisodeSource, withBaseline } from "../train/episodes.ts";
 import { checkRl, type RlOptions, trainFrom } from "../train/loop.ts";
 import type { StepReport } from "../train/report.ts";
-import type { Trajectory } from "../episode/stream.ts";
+import type { TokenStream, Trajectory } from "../episode/stream.ts";
 import type { Model } from "../../nn/index.ts";
 import { policyOf, readWeights } from "./messages.ts";
 import { POOL, WorkerPool } from "./pool.ts";
@@ -128,6 +128,11 @@ export function stalenessMetrics(trajectories: readonly Trajectory[], step: numb
   };
 }
 
+/** A unit that was played, and all that was played for it: a round of dynamic sampling may leave out groups. */
+interface Unit extends PlayedPart {
+  readonly streams: readonly TokenStream[];
+}
+
 /**
  * Episodes from workers. A unit is one group, or all groups of a step if they are drawn together or played by one
  * version.
@@ -137,7 +142,7 @@ class AsyncSource implements EpisodeSource {
   readonly #maxStaleness: number;
   readonly #isFixed: boolean;
   readonly #perStep: number;
-  readonly #queue: StalenessQueue<PlayedPart>;
+  readonly #queue: StalenessQueue<Unit>;
   readonly #pool: WorkerPool;
   readonly #start: number;
   readonly #loop: EventLoop = new EventLoop();
@@ -148,6 +153,7 @@ class AsyncSource implements EpisodeSource {
   /** The metrics and episodes of the step that is being learnt. */
   #metrics: Metrics = {};
   #trajectories: readonly Trajectory[] = [];
+  #learnt: readonly TokenStream[] = [];
 
   constructor(
     options: RlOptions,
@@ -191,6 +197,7 @@ class AsyncSource implements EpisodeSource {
       if (this.#failure) throw this.#failure.error;
       for (const old of this.#queue.expire()) {
         dropped += old.value.trajectories.length;
+        this.#pool.learnt(old.value.streams);
         this.#begin(old.ticket, old.value);
       }
       const units = this.#queue.take();
@@ -202,6 +209,7 @@ class AsyncSource implements EpisodeSource {
   /** Publishes the new policy, and returns the report with the metrics of the queue. */
   async updated(report: StepReport): Promise<StepReport> {
     this.#queue.advance();
+    this.#pool.learnt(this.#learnt);
     if (this.#queue.version < this.#options.steps) await this.#publish(this.#queue.version);
     const corrected = this.#maxStaleness > 0 && report.metrics["rollout_corr/kl"] === undefined;
     const trajectories = report.rows.map((row) => row.trajectory);
@@ -227,13 +235,17 @@ class AsyncSource implements EpisodeSource {
     const step = Math.floor(ticket / this.#perStep);
     const part = this.#perStep === 1 ? { first: 0, count: groups } : { first: ticket % this.#perStep, count: 1, again };
     const pinned = this.#isFixed ? Math.max(this.#start, step - this.#maxStaleness) : undefined;
-    const play: PlayEpisodes = (requests, { temperature }) =>
-      this.#pool.play(requests, temperature === undefined ? {} : { temperature }, pinned);
+    const streams: TokenStream[] = [];
+    const play: PlayEpisodes = async (requests, { temperature }) => {
+      const played = await this.#pool.play(requests, temperature === undefined ? {} : { temperature }, pinned);
+      streams.push(...played.map(({ stream }) => stream));
+      return played;
+    };
     const unit = async (): Promise<void> => {
       const played = await playPart(this.#options, step, part, play);
       const trajectories = await withBaseline(this.#options, played, play);
       const oldest = oldestVersion(trajectories, this.#queue.version);
-      this.#queue.push({ ticket, value: { ...played, trajectories }, oldest });
+      this.#queue.push({ ticket, value: { ...played, trajectories, streams }, oldest });
     };
     void unit()
       .catch((error: unknown) => void (this.#failure ??= { error: named(error) }))
@@ -242,12 +254,13 @@ class AsyncSource implements EpisodeSource {
 
   #finish(
     step: number,
-    units: readonly Finished<PlayedPart>[],
+    units: readonly Finished<Unit>[],
     { idle, dropped }: { readonly idle: number; readonly dropped: number },
   ): PlayedStep {
     const parts = units.map(({ value }) => value);
     const played = finishStep(this.#options, step, parts);
     this.#trajectories = played.trajectories;
+    this.#learnt = parts.flatMap(({ streams }) => streams);
     this.#metrics = {
       ...stalenessMetrics(this.#trajectories, step),
       "async/queue_length": this.#queue.length,

@@ -5,6 +5,8 @@
 import type { Device } from "../../engine/index.ts";
 import type { Model, ModelConfig } from "../../nn/index.ts";
 import type { RolloutOptions } from "../play/rollout.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import type { TokenStream } from "../episode/stream.ts";
 import type { Template, TemplateOptions } from "../episode/template.ts";
 import { checkCount } from "./count.ts";
 import { type FromWorker, type Policy, type ToWorker, toWire } from "./messages.ts";
@@ -57,6 +59,12 @@ export interface RolloutWorkers {
   readonly sharesDevice?: boolean;
   /** Starts a worker. @param index from 0 to count − 1; a worker that replaces a dead one has the same index */
   start(index: number, setup: WorkerSetup, events: WorkerEvents): RolloutWorker;
+  /** Is told of episodes that a step has learnt from, or that were dropped because they are too old. */
+  learnt?(streams: readonly TokenStream[]): void;
+  /** What the workers add to the metrics of a step: counts since the last call. */
+  metrics?(): Metrics;
+  /** For workers with a memory of their own, plain data for a checkpoint; restored before the first worker starts. */
+  readonly memory?: { state(): unknown; restore(saved: unknown): void };
 }
 
 /**

@@ -16,8 +16,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // What a run is, wherever it runs: it needs no Node.
   job: ["engine", "nn", "environments", "rl"],
   node: ["engine", "nn", "environments", "rl", "job"],
+  // Workers on other machines. Its packages are optional, and one file loads them.
+  nats: ["engine", "nn", "environments", "rl"],
   tools: ["engine", "environments", "rl", "job", "node"],
-  cli: ["engine", "nn", "environments", "rl", "job", "node", "tools"],
+  cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools"],
   // Of the kernels the formulas alone, which the page shows.
   site: ["kernels", "engine", "nn", "environments", "rl", "job", "tools"],
   examples: ["index.ts", "node"],
@@ -40,9 +42,9 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
 const FACES: Record<string, readonly string[]> = {
-  engine: ["environments", "rl", "job", "node", "tools", "cli", "site"],
-  nn: ["rl", "job", "node", "tools", "cli", "site"],
-  environments: ["rl", "job", "node", "tools", "cli", "site"],
+  engine: ["environments", "rl", "job", "node", "nats", "tools", "cli", "site"],
+  nn: ["rl", "job", "node", "nats", "tools", "cli", "site"],
+  environments: ["rl", "job", "node", "nats", "tools", "cli", "site"],
 };
 /** What is seen past a face all the same: not for users, but common to the layers. */
 const PAST_FACES = new Set([

@@ -1,0 +1,400 @@
+/**
+ * All workers of a queue, as the learner sees them. To `trainRlAsync` all of them together are one rollout worker, to
+ * which it gives policies and episodes; who plays what is the server's work queue.
+ *
+ * An episode is known by the hash of its request. So a learner that was killed finds in the stream what its workers had
+ * stored, asks for it, and has it at once. The parts of a run that a checkpoint has to remember for that are `memory`.
+ */
+import { randomBytes } from "node:crypto";
+import { check, WorldgradError } from "../engine/errors.ts";
+import type { Policy, ToWorker } from "../rl/async/messages.ts";
+import { setupToWire, type WorkerEvents, type WorkerSetup } from "../rl/async/workers.ts";
+import type { TokenStream } from "../rl/episode/stream.ts";
+import { type Claim, claimQueue } from "./claim.ts";
+import { type Link, publicAddress, reasonOf, sha256 } from "./connection.ts";
+import { checkEpisode, episodeFromBytes, type EpisodeMessage } from "./episodes.ts";
+import { Fields, isRecord, toJson } from "./json.ts";
+import { checkLedgerState, Ledger, type LedgerState } from "./ledger.ts";
+import { Policies } from "./policies.ts";
+import { LIBRARY, PROTOCOL, ticketToJson } from "./protocol.ts";
+import { clearQueue, makeQueue, objectOf, ticketsGone, type Queue, type QueueLimits } from "./queue.ts";
+import { namesOfAll, Requests, type Wanted } from "./requests.ts";
+import { printable, Roster } from "./roster.ts";
+
+/** Limits of the learner's side. */
+export interface FleetLimits extends QueueLimits {
+  /** Bytes of an episode at most. */
+  readonly largest: number;
+  /** Seconds between two looks for episodes that got lost. */
+  readonly recheck: number;
+}
+
+/** Failures of one episode after which the run ends. */
+const MOST_FAILURES = 3;
+
+/** What is counted between two steps. */
+const NOTHING = { rejected_messages: 0, duplicate_episodes: 0, reissued_episodes: 0, stored_episodes: 0 };
+const prefixed = (counts: typeof NOTHING): Record<string, number> =>
+  Object.fromEntries(Object.entries(counts).map(([name, count]) => [`async/${name}`, count]));
+
+/** The workers behind a server, together. */
+export class Fleet {
+  readonly #link: Link;
+  readonly #options: FleetLimits;
+  readonly #note: (line: string) => void;
+  readonly #ledger: Ledger;
+  readonly #session: string = randomBytes(8).toString("hex");
+  #run: string = randomBytes(8).toString("hex");
+  #life = 0;
+  #created: string | undefined;
+  #setup: WorkerSetup | undefined;
+  #events: WorkerEvents | undefined;
+  #queue: Queue | undefined;
+  #configuration = "";
+  #setupObject = "";
+  /** What has to be done at the server, in order. */
+  #chain: Promise<void> = Promise.resolve();
+  #cleaning: Promise<void> = Promise.resolve();
+  #closed: Promise<void> | undefined;
+  #failed = false;
+  /** The last version that was posted. */
+  #version = -1;
+  readonly #policies: Policies = new Policies();
+  readonly #requests: Requests = new Requests();
+  readonly #sequences = new WeakMap<TokenStream, number>();
+  #claim: Claim | undefined;
+  #roster: Roster | undefined;
+  #timers: ReturnType<typeof setInterval>[] = [];
+  #counts = { ...NOTHING };
+  #rejections = 0;
+
+  constructor(link: Link, settled: FleetLimits, note: (line: string) => void) {
+    this.#link = link;
+    this.#options = settled;
+    this.#note = note;
+    this.#ledger = new Ledger({ messages: settled.quotaEpisodes, bytes: settled.quotaBytes });
+  }
+
+  state(): unknown {
+    const ledger = this.#ledger.save();
+    this.#ledger.saved(ledger);
+    this.#trim();
+    return { run: this.#run, created: this.#created ?? null, ...ledger, weights: this.#policies.state };
+  }
+
+  restore(saved: unknown): void {
+    check(this.#setup === undefined, () => "natsWorkers: the state of a checkpoint comes before the run starts");
+    check(isRecord(saved), () => "checkpoint: the state of the rollout workers is damaged");
+    const fields = new Fields("checkpoint", saved);
+    this.#run = fields.text("run");
+    this.#created = (fields.any("created") ?? undefined) as string | undefined;
+    this.#ledger.restore(checkLedgerState(saved as unknown as LedgerState));
+    this.#policies.restore(fields.list("weights", 64));
+  }
+
+  start(setup: WorkerSetup, events: WorkerEvents): void {
+    check(this.#setup === undefined, () => "natsWorkers: these workers belong to a run already; make new ones");
+    this.#setup = setup;
+    this.#events = events;
+    void this.#link.connection.closed().then((error) => {
+      if (this.#closed) return;
+      const why = error ? `: ${reasonOf(error)}` : "";
+      this.#fail(`nats: ${this.#link.address.server} did not come back within ${this.#link.patience} s${why}`);
+    });
+    this.#then(() => this.#open(setup));
+  }
+
+  post(message: ToWorker): void {
+    if (this.#closed || this.#failed) return;
+    if (message.kind === "policy") {
+      const { policy } = message;
+      this.#version = policy.version;
+      this.#then(() => this.#publish(policy));
+      return;
+    }
+    const asked = message.jobs.map((job) => this.#requests.ask(this.#run, job, this.#version));
+    this.#then(() => this.#give(asked));
+  }
+
+  learnt(streams: readonly TokenStream[]): void {
+    for (const stream of streams) {
+      const sequence = this.#sequences.get(stream);
+      if (sequence !== undefined) this.#ledger.mark(sequence, "learnt");
+    }
+    this.#trim();
+  }
+
+  metrics(): Record<string, number> {
+    const counts = this.#counts;
+    this.#counts = { ...NOTHING };
+    return { "async/workers": this.#roster?.size ?? 0, ...prefixed(counts) };
+  }
+
+  /** Ends the learner's side. Stored episodes stay, for a run that is resumed. */
+  close(): Promise<void> {
+    this.#closed ??= this.#shut();
+    return this.#closed;
+  }
+
+  async #shut(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#claim?.stop();
+    this.#roster?.close();
+    const { connection } = this.#link;
+    if (connection.isClosed()) return;
+    const last = async (): Promise<void> => {
+      await this.#cleaning;
+      if (!this.#queue || this.#failed) return;
+      const { manager, names } = this.#queue;
+      await manager.streams.purge(names.tickets.stream);
+      await this.#claim?.release();
+    };
+    // A server that is away keeps nobody from ending.
+    const late = new Promise<void>((resolve) => setTimeout(resolve, 2000).unref());
+    await Promise.race([last().catch(() => {}), late]);
+    await Promise.race([connection.close().catch(() => {}), late]);
+  }
+
+  #fail(message: string): void {
+    if (this.#failed || this.#closed) return;
+    this.#failed = true;
+    this.#events?.receive({ kind: "failed", message });
+  }
+
+  /** Does something after everything that was asked before. */
+  #then(work: () => Promise<void>): void {
+    this.#chain = this.#chain.then(async () => {
+      if (this.#closed || this.#failed) return;
+      try {
+        await work();
+      } catch (error) {
+        this.#fail(error instanceof WorldgradError ? error.message : `nats: ${reasonOf(error)}`);
+      }
+    });
+  }
+
+  async #open(setup: WorkerSetup): Promise<void> {
+    const queue = await makeQueue(this.#link, this.#options);
+    const { names, manager, policy, weights } = queue;
+    const { address, connection } = this.#link;
+    const how = { note: this.#note, lost: (why: string) => this.#fail(why) };
+    this.#claim = await claimQueue(this.#link, policy, { run: this.#run, session: this.#session }, how);
+    this.#life = this.#claim.life;
+    await manager.streams.purge(names.tickets.stream);
+    if (!this.#claim.sameRun) await clearQueue(queue);
+    const { state, created } = await manager.streams.info(names.episodes.stream);
+    if (this.#created !== undefined && this.#created !== String(created)) this.#ledger.reset();
+    this.#created = String(created);
+    const text = toJson({ protocol: PROTOCOL, library: LIBRARY, setup: setupToWire(setup) });
+    this.#configuration = sha256(text);
+    this.#setupObject = `${this.#run}.setup.${this.#configuration.slice(0, 16)}`;
+    const bytes = new TextEncoder().encode(text);
+    await this.#link.insist("the setup", () => weights.putBlob({ name: this.#setupObject }, bytes));
+    this.#queue = queue;
+    this.#roster = new Roster(connection, names.presence, this.#note);
+    const advisory = `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${names.tickets.stream}.${names.workers}`;
+    connection.subscribe(advisory, {
+      callback: () =>
+        this.#fail(`nats: ${this.#options.maxDeliveries} workers have taken the same episodes and not returned them`),
+    });
+    await this.#read(queue, state.messages);
+    this.#timers.push(setInterval(() => this.#look(), 1000 * this.#options.recheck));
+    const hello = setTimeout(() => {
+      if (this.#roster!.size > 0 || this.#closed) return;
+      const at = publicAddress(`${address.server}/${address.queue}`);
+      this.#note(`no worker is there yet; start some, here or elsewhere: npm run worker -- --server ${at}`);
+    }, 3000);
+    this.#timers.push(hello);
+  }
+
+  /** Reads the stream from its beginning to the end of the run. Resolves when all that was there has been read. */
+  async #read({ names, js }: Queue, stored: number): Promise<void> {
+    const consumer = await js.consumers.get(names.episodes.stream, {});
+    const messages = await consumer.consume({ max_messages: 256, expires: 5000, idle_heartbeat: 2000 });
+    let caughtUp: () => void = () => {};
+    const ready = new Promise<void>((resolve) => (caughtUp = resolve));
+    if (stored === 0) caughtUp();
+    const reading = async (): Promise<void> => {
+      for await (const message of messages) {
+        await this.#arrived(message.seq, message.data);
+        if (message.info.pending === 0) caughtUp();
+      }
+    };
+    void reading().catch((error: unknown) => {
+      if (!this.#closed) this.#fail(`nats: reading episodes: ${reasonOf(error)}`);
+    });
+    await ready;
+  }
+
+  /** A message of the stream `episodes`, whoever wrote it. */
+  async #arrived(sequence: number, data: Uint8Array): Promise<void> {
+    if (this.#ledger.isDone(sequence)) {
+      this.#ledger.add(sequence, data.length, "learnt");
+      return;
+    }
+    let message: EpisodeMessage;
+    try {
+      message = episodeFromBytes(data);
+      check(message.run === this.#run, () => "episode: of another run");
+      check(message.configuration === this.#configuration, () => "episode: played with another configuration");
+      check(message.life <= this.#life, () => "episode: of a life that has not begun");
+    } catch (error) {
+      return this.#reject(sequence, error);
+    }
+    this.#ledger.add(sequence, data.length, "stored");
+    if (message.life < this.#life && message.kind !== "failed") {
+      // Of an earlier life: perhaps it will be asked for, perhaps it is already.
+      const waiting = this.#requests.keep(message.key, { sequence, bytes: new Uint8Array(data) });
+      if (waiting) await this.#take(waiting, sequence, data);
+      return;
+    }
+    const wanted = this.#requests.find(message);
+    if (wanted === undefined) {
+      this.#counts.duplicate_episodes++;
+      return this.#delete([sequence]);
+    }
+    if (message.kind === "failed") {
+      this.#delete([sequence]);
+      if (message.attempt !== wanted.attempt) return;
+      const said = `worker ${printable(message.worker)}: ${printable(message.message)}`;
+      this.#note(said);
+      if (++wanted.failures >= MOST_FAILURES) this.#fail(said);
+      else this.#again(this.#requests.open.filter(({ ticket }) => ticket === wanted.ticket));
+      return;
+    }
+    await this.#take(wanted, sequence, data);
+  }
+
+  /** Gives the learner an episode, if it is one that was asked for. @returns whether it was */
+  async #take(wanted: Wanted, sequence: number, data: Uint8Array): Promise<void> {
+    try {
+      const message = await this.#unpacked(episodeFromBytes(data));
+      const { config, rollout } = this.#setup!;
+      const temperature = wanted.sampling.temperature ?? rollout.temperature ?? 1;
+      checkEpisode(message, {
+        request: wanted.request,
+        temperature: temperature === 0 ? 1 : temperature,
+        vocabSize: config.vocabSize,
+        maxTokens: rollout.maxTokens ?? config.maxPositions,
+        maxTurns: rollout.maxTurns ?? 8,
+        weightsOf: (version) =>
+          version <= this.#version && (!wanted.pinned || version === wanted.version)
+            ? this.#policies.hashOf(version)
+            : undefined,
+      });
+      if (!this.#requests.isOpen(wanted)) return this.#delete([sequence]);
+      this.#requests.arrived(wanted);
+      this.#sequences.set(message.trajectory.stream, sequence);
+      this.#ledger.mark(sequence, "given");
+      this.#events!.receive({ kind: "episode", id: wanted.id, trajectory: message.trajectory });
+    } catch (error) {
+      this.#reject(sequence, error);
+    }
+  }
+
+  /** The episode itself, where the message names an object. */
+  async #unpacked(message: EpisodeMessage): Promise<Extract<EpisodeMessage, { kind: "episode" }>> {
+    if (message.kind === "episode") return message;
+    check(message.kind === "object", () => "episode: it has failed");
+    const { large } = this.#queue!;
+    const how = { most: this.#options.largest, sha256: message.sha256, hashOf: sha256 };
+    const inner = episodeFromBytes(await objectOf(large, message.object, how));
+    this.#later(() => large.delete(message.object));
+    check(inner.kind === "episode" && inner.key === message.key, () => "episode: the object is of another episode");
+    return inner;
+  }
+
+  #reject(sequence: number, error: unknown): void {
+    this.#counts.rejected_messages++;
+    if (this.#rejections++ < 5) this.#note(`a message of stream "episodes" is dropped: ${printable(reasonOf(error))}`);
+    this.#delete([sequence]);
+  }
+
+  /** Episodes that are stored are taken, tickets are written for the others. */
+  async #give(asked: readonly Wanted[]): Promise<void> {
+    for (const wanted of asked) {
+      while (this.#requests.isOpen(wanted)) {
+        const stored = this.#requests.takeStored(wanted);
+        if (stored === undefined) break;
+        await this.#take(wanted, stored.sequence, stored.bytes);
+        if (!this.#requests.isOpen(wanted)) this.#counts.stored_episodes++;
+      }
+    }
+    await this.#ticket(asked.filter((wanted) => this.#requests.isOpen(wanted)));
+  }
+
+  /** Writes a ticket for episodes of one version. */
+  async #ticket(jobs: readonly Wanted[]): Promise<void> {
+    const [first] = jobs;
+    if (first === undefined) return;
+    const { version, pinned, attempt } = first;
+    const { object, sha256: hash } = this.#policies.find(version);
+    const text = ticketToJson({
+      run: this.#run,
+      life: this.#life,
+      configuration: this.#configuration,
+      attempt,
+      version,
+      object,
+      sha256: hash,
+      pinned,
+      jobs: jobs.map(({ key, turn, request, sampling }) => ({ key, turn, request, sampling })),
+    });
+    const { js, names } = this.#queue!;
+    const id = sha256(toJson([this.#run, this.#life, attempt, namesOfAll(jobs)]));
+    const isOver = (): boolean => this.#closed !== undefined;
+    const write = (): Promise<{ seq: number }> => js.publish(names.tickets.subject, text, { msgID: id });
+    const { seq } = await this.#link.insist("a ticket", write, isOver);
+    for (const job of jobs) [job.ticket, job.missed] = [seq, 0];
+  }
+
+  /** Has episodes played once more. */
+  #again(lost: readonly Wanted[]): void {
+    for (const wanted of lost) [wanted.attempt, wanted.ticket] = [wanted.attempt + 1, undefined];
+    this.#counts.reissued_episodes += lost.length;
+    // One ticket each: they may be of several versions.
+    this.#then(async () => {
+      for (const wanted of lost) if (this.#requests.isOpen(wanted)) await this.#ticket([wanted]);
+    });
+  }
+
+  /**
+   * Looks for episodes that are asked for, whose ticket is gone: a worker has said that it stored them, and did not, or
+   * what it stored was none. At the second such look they are given out again.
+   */
+  #look(): void {
+    this.#later(async () => {
+      const open = this.#requests.open.filter(({ ticket }) => ticket !== undefined);
+      const gone = await ticketsGone(this.#queue!, new Set(open.map(({ ticket }) => ticket!)));
+      for (const wanted of open) wanted.missed = gone.has(wanted.ticket!) ? wanted.missed + 1 : 0;
+      const lost = open.filter(({ missed }) => missed >= 2);
+      if (lost.length > 0) this.#again(lost);
+    });
+  }
+
+  async #publish(policy: Policy): Promise<void> {
+    const queue = this.#queue!;
+    const learner = { run: this.#run, life: this.#life, configuration: this.#configuration, setup: this.#setupObject };
+    await this.#policies.publish(this.#link, queue, policy, learner);
+    const needed = new Set(this.#requests.open.map(({ version }) => version));
+    for (const object of this.#policies.prune(policy.version, needed)) this.#later(() => queue.weights.delete(object));
+  }
+
+  #trim(): void {
+    this.#delete(this.#ledger.excess());
+  }
+
+  #delete(sequences: readonly number[]): void {
+    for (const sequence of sequences) {
+      this.#ledger.remove(sequence);
+      this.#later(() => this.#queue!.manager.streams.deleteMessage(this.#queue!.names.episodes.stream, sequence));
+    }
+  }
+
+  /** Does something beside the run. If it fails, storage is wasted until the run ends, and nothing else. */
+  #later(work: () => Promise<unknown>): void {
+    this.#cleaning = this.#cleaning.then(async () => {
+      if (this.#queue && !this.#link.connection.isClosed()) await work().catch(() => {});
+    });
+  }
+}

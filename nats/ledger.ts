@@ -1,0 +1,136 @@
+/**
+ * What the learner knows of the messages in stream `episodes`: which are learnt from, which it has, and which nobody has
+ * asked for yet. It decides what a checkpoint says of them and which may be deleted. It knows no server.
+ *
+ * A message that has been learnt from stays in the stream until a checkpoint is older than that, as long as there is
+ * room: a learner that is killed and goes on from its last checkpoint learns from it again, and nobody has to play it.
+ */
+import { check } from "../engine/errors.ts";
+
+/** `stored`: nobody asked for it yet. `given`: the learner has it. `learnt`: a step learnt from it, or dropped it. */
+export type MessageState = "stored" | "given" | "learnt";
+
+/** What a checkpoint says: all up to `sequence` are done with, and so are those in the list. */
+export interface LedgerState {
+  readonly sequence: number;
+  readonly learnt: readonly number[];
+}
+
+interface Entry {
+  state: MessageState;
+  readonly bytes: number;
+}
+
+/** The messages that are in the stream. */
+export class Ledger {
+  readonly #entries = new Map<number, Entry>();
+  readonly #quota: { readonly messages: number; readonly bytes: number };
+  #bytes = 0;
+  #newest = 0;
+  /** What the last checkpoint said; nothing that it does not call learnt is certain to be so after a crash. */
+  #saved: ReadonlySet<number> = new Set();
+  #restored: LedgerState = { sequence: 0, learnt: [] };
+
+  /** @param quota the limits of the stream */
+  constructor(quota: { readonly messages: number; readonly bytes: number }) {
+    this.#quota = quota;
+  }
+
+  /** Goes on from a checkpoint, before any message is added. */
+  restore(state: LedgerState): void {
+    this.#restored = state;
+    this.#newest = Math.max(this.#newest, state.sequence);
+  }
+
+  /** Forgets the checkpoint: the stream is not the one that it was about. */
+  reset(): void {
+    this.#restored = { sequence: 0, learnt: [] };
+    this.#newest = 0;
+  }
+
+  /** Whether a checkpoint says that this message is done with. */
+  isDone(sequence: number): boolean {
+    return sequence <= this.#restored.sequence || this.#restored.learnt.includes(sequence);
+  }
+
+  add(sequence: number, bytes: number, state: MessageState): void {
+    this.#newest = Math.max(this.#newest, sequence);
+    if (this.#entries.has(sequence)) return;
+    this.#entries.set(sequence, { state, bytes });
+    this.#bytes += bytes;
+  }
+
+  mark(sequence: number, state: MessageState): void {
+    const entry = this.#entries.get(sequence);
+    if (entry) entry.state = state;
+  }
+
+  remove(sequence: number): void {
+    this.#bytes -= this.#entries.get(sequence)?.bytes ?? 0;
+    this.#entries.delete(sequence);
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** For a checkpoint that is being written: what it calls done stays done. */
+  save(): LedgerState {
+    let sequence = this.#newest;
+    const learnt: number[] = [];
+    for (const [n, { state }] of this.#entries) {
+      if (state === "learnt") learnt.push(n);
+      else sequence = Math.min(sequence, n - 1);
+    }
+    return { sequence, learnt: learnt.filter((n) => n > sequence).sort((a, b) => a - b) };
+  }
+
+  /**
+   * The messages to delete now. Those that the checkpoint before the last one calls learnt are of no use to anyone. If
+   * the stream is more than half full, also those learnt since, lowest first; if it is nearly full, those that the
+   * learner has, or that nobody asked for: after a crash they would be played again.
+   */
+  excess(): number[] {
+    const doomed: number[] = [...this.#saved].filter((n) => this.#entries.get(n)?.state === "learnt");
+    let [count, bytes] = [this.#entries.size, this.#bytes];
+    const drop = (n: number): void => {
+      count--;
+      bytes -= this.#entries.get(n)!.bytes;
+    };
+    for (const n of doomed) drop(n);
+    const known = new Set(doomed);
+    const over = (share: number): boolean => count > share * this.#quota.messages || bytes > share * this.#quota.bytes;
+    for (const [share, states] of [
+      [0.5, ["learnt"]],
+      [0.9, ["stored", "given"]],
+    ] as const) {
+      for (const state of states) {
+        const candidates = [...this.#entries].filter(([n, entry]) => entry.state === state && !known.has(n));
+        for (const [n] of candidates.sort(([a], [b]) => a - b)) {
+          if (!over(share)) break;
+          doomed.push(n);
+          drop(n);
+        }
+      }
+    }
+    return doomed;
+  }
+
+  /** A checkpoint with `state` has been asked for, so the one before it is on disk. */
+  saved(state: LedgerState): void {
+    const before = this.#pending;
+    this.#pending = state;
+    if (before === undefined) return;
+    const done = [...this.#entries.keys()].filter((n) => n <= before.sequence || before.learnt.includes(n));
+    this.#saved = new Set(done);
+  }
+  #pending: LedgerState | undefined;
+}
+
+/** @throws if a checkpoint does not say such a thing */
+export function checkLedgerState(value: LedgerState): LedgerState {
+  const { sequence, learnt } = value;
+  const isFine = Number.isSafeInteger(sequence) && Array.isArray(learnt) && learnt.every(Number.isSafeInteger);
+  check(isFine, () => "checkpoint: the state of the rollout workers is damaged");
+  return value;
+}

@@ -1,0 +1,207 @@
+/**
+ * What learner and workers say to each other through a NATS server: names, and messages with their checks. Everything
+ * that arrives is taken for hostile: a message that is too large, of a wrong type, out of range or not about something
+ * that was asked for throws a WorldgradError, and whoever reads it drops it.
+ *
+ *     KV `policy`           {run, life, version, object, sha256, configuration, setup}: written last, replaced
+ *     store `weights`       an object for each version, and the setup (model, template, limits of an episode)
+ *     stream `tickets`      work queue: episodes to play, and the version of the policy that they are for
+ *     stream `episodes`     an episode, or "failed", or the name of an object in store `large` that is an episode
+ */
+import { check } from "../engine/errors.ts";
+import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
+import type { GivenActions } from "../rl/play/episode.ts";
+import { Fields, fromJson, toJson } from "./json.ts";
+
+/** Is raised when messages change. Learner and workers with different numbers refuse each other. */
+export const PROTOCOL = 1;
+/** The version of this package, which decides what environments do: workers of another one are refused. */
+export const LIBRARY = "0.1.0";
+
+/** Episodes in a ticket at most. */
+const MOST_JOBS = 4096;
+
+/** The names of a queue's streams, subjects and buckets. */
+export interface Names {
+  readonly tickets: { readonly stream: string; readonly subject: string };
+  readonly episodes: { readonly stream: string; readonly subject: string };
+  /** Workers say here that they are there, and what they refuse. */
+  readonly presence: string;
+  /** The consumer that all workers share. */
+  readonly workers: string;
+  readonly weights: string;
+  readonly large: string;
+  readonly policy: string;
+}
+
+/** The names of a queue. One server may hold several queues. */
+export const namesOf = (queue: string): Names => ({
+  tickets: { stream: `${queue}_tickets`, subject: `${queue}.tickets` },
+  episodes: { stream: `${queue}_episodes`, subject: `${queue}.episodes` },
+  presence: `${queue}.presence`,
+  workers: "workers",
+  weights: `${queue}_weights`,
+  large: `${queue}_large`,
+  policy: `${queue}_policy`,
+});
+
+/** The entry `policy` of the key-value bucket: the newest policy. */
+export interface PolicyEntry {
+  /** The run, a random number in hexadecimal digits. */
+  readonly run: string;
+  /** How often a learner has begun or continued a run in this queue. */
+  readonly life: number;
+  readonly version: number;
+  /** Where the weights are, and their hash. */
+  readonly object: string;
+  readonly sha256: string;
+  /** The hash of everything but weights that decides what is played: protocol, library, and the setup. */
+  readonly configuration: string;
+  /** The object of the setup, whose hash is `configuration`. */
+  readonly setup: string;
+}
+
+export const policyToJson = (entry: PolicyEntry): string => toJson({ protocol: PROTOCOL, library: LIBRARY, ...entry });
+
+/** @throws if the learner speaks another version, or the entry is none */
+export function policyFromJson(text: string): PolicyEntry {
+  const fields = new Fields("policy", fromJson("policy", text));
+  checkVersions("the learner", fields);
+  return {
+    run: fields.text("run"),
+    life: fields.integer("life"),
+    version: fields.integer("version"),
+    object: fields.text("object"),
+    sha256: fields.hash("sha256"),
+    configuration: fields.hash("configuration"),
+    setup: fields.text("setup"),
+  };
+}
+
+/** @throws unless the other side has this version of protocol and library */
+export function checkVersions(who: string, fields: Fields): void {
+  const [protocol, library] = [fields.any("protocol"), fields.any("library")];
+  check(
+    protocol === PROTOCOL && library === LIBRARY,
+    () =>
+      `nats: ${who} speaks protocol ${toJson(protocol)} of worldgrad ${toJson(library)}, this side protocol ` +
+      `${PROTOCOL} of worldgrad ${LIBRARY}; both need the same`,
+  );
+}
+
+/** An episode of a ticket. */
+export interface TicketJob {
+  /** The hash of the request: the same episode has the same key in every life of a learner. */
+  readonly key: string;
+  /** Which time this life asks for it. */
+  readonly turn: number;
+  readonly request: WireRequest;
+  readonly sampling: Job["sampling"];
+}
+
+/** Episodes to play. */
+export interface Ticket {
+  readonly run: string;
+  readonly life: number;
+  readonly configuration: string;
+  /** How often these episodes were given out in this life before. */
+  readonly attempt: number;
+  /** The version that plays them; if they are not pinned, the oldest that may. */
+  readonly version: number;
+  readonly object: string;
+  readonly sha256: string;
+  readonly pinned: boolean;
+  readonly jobs: readonly TicketJob[];
+}
+
+export const ticketToJson = (ticket: Ticket): string => toJson({ protocol: PROTOCOL, library: LIBRARY, ...ticket });
+
+/** @throws if it is no ticket */
+export function ticketFromJson(text: string): Ticket {
+  const fields = new Fields("ticket", fromJson("ticket", text));
+  checkVersions("the learner", fields);
+  return {
+    run: fields.text("run"),
+    life: fields.integer("life"),
+    configuration: fields.hash("configuration"),
+    attempt: fields.integer("attempt"),
+    version: fields.integer("version"),
+    object: fields.text("object"),
+    sha256: fields.hash("sha256"),
+    pinned: fields.flag("pinned"),
+    jobs: fields.list("jobs", MOST_JOBS).map(jobFrom),
+  };
+}
+
+function jobFrom(value: unknown): TicketJob {
+  const fields = new Fields("ticket: job", value);
+  const request = new Fields("ticket: request", fields.any("request"));
+  const rng = new Fields("ticket: rng", request.any("rng"));
+  const key = rng.list("key", 2);
+  const isKey = key.length === 2 && key.every((x) => Number.isInteger(x) && (x as number) >>> 0 === x);
+  check(isKey, () => "ticket: rng.key must be two words of 32 bits");
+  const sampling = new Fields("ticket: sampling", fields.any("sampling"));
+  const temperature = sampling.any("temperature");
+  const isTemperature = temperature === undefined || (typeof temperature === "number" && temperature >= 0);
+  check(isTemperature && temperature !== Infinity, () => `ticket: temperature must be ≥ 0, got ${toJson(temperature)}`);
+  return {
+    key: fields.hash("key"),
+    turn: fields.integer("turn"),
+    request: {
+      env: request.text("env"),
+      // The environment checks the values against its own table of options.
+      options: request.facts("options", 64, 4096),
+      seed: request.integer("seed"),
+      group: request.integer("group"),
+      rng: { key: key as [number, number], counter: rng.integer("counter") },
+      given: request.list("given", 16).map(givenFrom),
+    },
+    sampling: temperature === undefined ? {} : { temperature },
+  };
+}
+
+function givenFrom(value: unknown): GivenActions {
+  const fields = new Fields("ticket: given", value);
+  const kind = fields.any("kind");
+  if (kind === "expertPrefix") return { kind, length: fields.integer("length", 0, 1e6) };
+  check(kind === "explore", () => `ticket: given actions are of no known kind: ${toJson(kind)}`);
+  const epsilon = fields.number("epsilon", 1);
+  check(epsilon >= 0, () => `ticket: epsilon must be in [0, 1], got ${epsilon}`);
+  return { kind, epsilon };
+}
+
+/** The bytes of a policy's weights, for the object store: a line of JSON that says their types and sizes, then all. */
+export function weightsToBytes({ weights }: Policy): Uint8Array {
+  const header = weights.map((x) => [x instanceof Float64Array ? "f64" : "f32", x.length]);
+  const line = new TextEncoder().encode(`${JSON.stringify(header)}\n`);
+  const bytes = new Uint8Array(weights.reduce((sum, x) => sum + x.byteLength, line.length));
+  bytes.set(line);
+  let at = line.length;
+  for (const x of weights) {
+    bytes.set(new Uint8Array(x.buffer, x.byteOffset, x.byteLength), at);
+    at += x.byteLength;
+  }
+  return bytes;
+}
+
+/** @throws if the bytes are no weights */
+export function weightsFromBytes(version: number, bytes: Uint8Array): Policy {
+  const end = bytes.indexOf(10);
+  check(end > 0, () => "weights: the header is missing");
+  const header = fromJson("weights", new TextDecoder().decode(bytes.subarray(0, end)));
+  check(Array.isArray(header), () => "weights: the header is no list");
+  let at = end + 1;
+  const weights = (header as readonly unknown[]).map((entry, i) => {
+    const [type, length] = Array.isArray(entry) ? (entry as readonly unknown[]) : [];
+    const isFine = (type === "f32" || type === "f64") && Number.isSafeInteger(length) && (length as number) >= 0;
+    check(isFine, () => `weights: array ${i} has no type and length`);
+    const size = (length as number) * (type === "f64" ? 8 : 4);
+    check(at + size <= bytes.length, () => `weights: array ${i} ends after the object's ${bytes.length} bytes`);
+    // A copy: `slice` of Node's buffers is none.
+    const own = new Uint8Array(bytes.subarray(at, at + size)).buffer;
+    at += size;
+    return type === "f64" ? new Float64Array(own) : new Float32Array(own);
+  });
+  check(at === bytes.length, () => `weights: ${bytes.length - at} bytes too many`);
+  return { version, weights };
+}

@@ -1,0 +1,153 @@
+/** A queue on a server: its two streams, its buckets, and the consumer that all workers share. */
+import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
+import type { KV } from "@nats-io/kv";
+import type { ObjectStore } from "@nats-io/obj";
+import { fail } from "../engine/errors.ts";
+import type { Link } from "./connection.ts";
+import { reasonOf } from "./connection.ts";
+import { type Names, namesOf } from "./protocol.ts";
+
+const SECOND = 1e9; // JetStream counts nanoseconds
+
+/** Everything of a queue. */
+export interface Queue {
+  readonly names: Names;
+  readonly js: JetStreamClient;
+  readonly manager: JetStreamManager;
+  readonly weights: ObjectStore;
+  readonly large: ObjectStore;
+  readonly policy: KV;
+}
+
+/** What limits a queue. */
+export interface QueueLimits {
+  /** Bytes and messages that wait in stream `episodes`. */
+  readonly quotaBytes: number;
+  readonly quotaEpisodes: number;
+  /** Seconds after which a ticket that nobody renews goes to another worker. */
+  readonly ackWait: number;
+  /** How many workers may die of a ticket. */
+  readonly maxDeliveries: number;
+}
+
+/** Makes what is missing of a queue. The learner does; workers need no right to. */
+export async function makeQueue(link: Link, limits: QueueLimits): Promise<Queue> {
+  const { jetstream, kv, obj } = link.library;
+  const names = namesOf(link.address.queue);
+  const manager = await jetstream.jetstreamManager(link.connection);
+  const { AckPolicy, DiscardPolicy, RetentionPolicy, StorageType } = jetstream;
+  const stream = async (config: Parameters<typeof manager.streams.add>[0]): Promise<void> => {
+    await link.insist(`stream ${config.name}`, async () => {
+      try {
+        await manager.streams.info(config.name);
+      } catch (error) {
+        if (!(error instanceof jetstream.JetStreamApiError) || error.status !== 404) throw error;
+        await manager.streams.add(config);
+        return;
+      }
+      const { name, retention: _, storage: __, ...changes } = config;
+      await manager.streams.update(name, changes);
+    });
+  };
+  await stream({
+    name: names.tickets.stream,
+    subjects: [names.tickets.subject],
+    retention: RetentionPolicy.Workqueue,
+    storage: StorageType.File,
+    discard: DiscardPolicy.New,
+    max_msg_size: -1,
+  });
+  await stream({
+    name: names.episodes.stream,
+    subjects: [names.episodes.subject],
+    retention: RetentionPolicy.Limits,
+    storage: StorageType.File,
+    discard: DiscardPolicy.New,
+    max_msgs: limits.quotaEpisodes,
+    max_bytes: limits.quotaBytes,
+  });
+  await link.insist("the workers' consumer", () =>
+    manager.consumers.add(names.tickets.stream, {
+      durable_name: names.workers,
+      ack_policy: AckPolicy.Explicit,
+      ack_wait: limits.ackWait * SECOND,
+      max_deliver: limits.maxDeliveries,
+      max_ack_pending: 65_536,
+      max_waiting: 16_384,
+    }),
+  );
+  const stores = new obj.Objm(link.connection);
+  const store = (name: string): Promise<ObjectStore> =>
+    link.insist(`object store ${name}`, () => stores.create(name, { storage: StorageType.File }));
+  const policy = await link.insist(`bucket ${names.policy}`, () =>
+    new kv.Kvm(link.connection).create(names.policy, { history: 1, storage: StorageType.File }),
+  );
+  const [weights, large] = [await store(names.weights), await store(names.large)];
+  return { names, js: jetstream.jetstream(link.connection), manager, weights, large, policy };
+}
+
+/** Opens a queue that a learner has made; undefined if there is none yet. */
+export async function openQueue(link: Link): Promise<Queue | undefined> {
+  const { jetstream, kv, obj } = link.library;
+  const names = namesOf(link.address.queue);
+  const manager = await jetstream.jetstreamManager(link.connection);
+  try {
+    await manager.consumers.info(names.tickets.stream, names.workers);
+  } catch (error) {
+    if (error instanceof jetstream.JetStreamApiError && error.status === 404) return undefined;
+    throw error;
+  }
+  const stores = new obj.Objm(link.connection);
+  return {
+    names,
+    js: jetstream.jetstream(link.connection),
+    manager,
+    policy: await new kv.Kvm(link.connection).open(names.policy),
+    weights: await stores.open(names.weights, false),
+    large: await stores.open(names.large, false),
+  };
+}
+
+/**
+ * An object, if it is there, is no larger than `most` bytes, and is what its hash says.
+ * @throws if not; the caller decides what that means
+ */
+export async function objectOf(
+  store: ObjectStore,
+  name: string,
+  {
+    most,
+    sha256,
+    hashOf,
+  }: { readonly most: number; readonly sha256: string; readonly hashOf: (x: Uint8Array) => string },
+): Promise<Uint8Array> {
+  const info = await store.info(name);
+  if (info === null || info.deleted) return fail(`nats: there is no object ${name}`);
+  if (info.size > most) return fail(`nats: object ${name} has ${info.size} bytes, at most ${most} are read`);
+  let bytes: Uint8Array | null;
+  try {
+    bytes = await store.getBlob(name);
+  } catch (error) {
+    return fail(`nats: object ${name}: ${reasonOf(error)}`);
+  }
+  if (bytes === null) return fail(`nats: there is no object ${name}`);
+  const hash = hashOf(bytes);
+  return hash === sha256 ? bytes : fail(`nats: object ${name} has the SHA-256 ${hash}, expected ${sha256}`);
+}
+
+/** Deletes what another run has left. */
+export async function clearQueue({ manager, names, weights, large }: Queue): Promise<void> {
+  await manager.streams.purge(names.episodes.stream);
+  for (const store of [weights, large]) {
+    for (const { name } of await store.list()) await store.delete(name);
+  }
+}
+
+/** Which of these tickets are not in the stream any more. */
+export async function ticketsGone({ manager, names }: Queue, tickets: ReadonlySet<number>): Promise<Set<number>> {
+  const gone = new Set<number>();
+  for (const seq of tickets) {
+    if ((await manager.streams.getMessage(names.tickets.stream, { seq })) === null) gone.add(seq);
+  }
+  return gone;
+}

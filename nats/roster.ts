@@ -1,0 +1,73 @@
+/** Which workers are there, as they say themselves about once a second, and what they refuse. */
+import type { Connection } from "./connection.ts";
+import { Fields, fromJson } from "./json.ts";
+
+/** Workers that are counted at most. */
+const MOST_WORKERS = 100_000;
+/** Refusals that are shown at most. */
+const MOST_REFUSALS = 100;
+const LOOK_MS = 2000;
+/** At so many looks without a word a worker is gone. */
+const SILENT = 4;
+
+/** What a stranger wrote, for a terminal: without control characters. */
+export const printable = (text: string): string => text.replace(/[^\P{C}]/gu, " ").slice(0, 300);
+
+/** The workers of a queue. */
+export class Roster {
+  readonly #silent = new Map<string, number>();
+  readonly #refusals = new Set<string>();
+  readonly #note: (line: string) => void;
+  readonly #clock: ReturnType<typeof setInterval>;
+
+  /** @param subject where they speak */
+  constructor(connection: Connection, subject: string, note: (line: string) => void) {
+    this.#note = note;
+    connection.subscribe(subject, {
+      callback: (error, message) => {
+        if (error !== null || message.data.length > 4096) return;
+        try {
+          this.#hear(new Fields("presence", fromJson("presence", message.string())));
+        } catch {
+          // Whoever it was, it is no worker.
+        }
+      },
+    });
+    this.#clock = setInterval(() => this.#look(), LOOK_MS);
+  }
+
+  get size(): number {
+    return this.#silent.size;
+  }
+
+  close(): void {
+    clearInterval(this.#clock);
+  }
+
+  #hear(fields: Fields): void {
+    const worker = printable(fields.text("worker"));
+    const kind = fields.text("kind");
+    if (kind === "refused") {
+      const why = printable(fields.text("why", 1024));
+      if (this.#refusals.size < MOST_REFUSALS && !this.#refusals.has(worker))
+        this.#note(`worker ${worker} refuses: ${why}`);
+      this.#refusals.add(worker);
+    } else if (kind === "left") {
+      if (this.#silent.delete(worker)) this.#note(`worker ${worker} has left (${this.size} left)`);
+    } else if (kind === "here" && (this.size < MOST_WORKERS || this.#silent.has(worker))) {
+      const isNew = !this.#silent.has(worker);
+      this.#silent.set(worker, 0);
+      if (isNew) this.#note(`worker ${worker} is here (${this.size} now)`);
+    }
+  }
+
+  #look(): void {
+    for (const [worker, silent] of this.#silent) {
+      if (silent < SILENT) this.#silent.set(worker, silent + 1);
+      else {
+        this.#silent.delete(worker);
+        this.#note(`worker ${worker} is gone (${this.size} left)`);
+      }
+    }
+  }
+}

@@ -1,0 +1,92 @@
+/** What a worker has open while a learner's setup stays the same: a device, a model, and the server that plays. */
+import type { FromWorker, Job } from "../rl/async/messages.ts";
+import { type Opened, openServer, type ServeOptions } from "../rl/async/serve.ts";
+import type { WireSetup } from "../rl/async/workers.ts";
+import { type Link, sha256 } from "./connection.ts";
+import { Fields, fromJson } from "./json.ts";
+import { checkVersions, type PolicyEntry, weightsFromBytes } from "./protocol.ts";
+import { objectOf, type Queue } from "./queue.ts";
+
+/** Where objects are read. */
+interface Source {
+  readonly link: Link;
+  readonly queue: Queue;
+  /** Bytes of an object at most. */
+  readonly largest: number;
+  /** Whether the worker has ended meanwhile. */
+  readonly isOver: () => boolean;
+}
+
+/** A server with the setup of a learner. */
+export class Session {
+  readonly #source: Source;
+  readonly #entry: PolicyEntry;
+  readonly #opened: Opened;
+  #isClosed = false;
+  /** The weights that the server was given last. */
+  #object = "";
+  readonly #hashes = new Map<number, string>();
+
+  private constructor(source: Source, entry: PolicyEntry, opened: Opened) {
+    this.#source = source;
+    this.#entry = entry;
+    this.#opened = opened;
+  }
+
+  /**
+   * Reads the learner's setup and opens a server.
+   * @param rows episodes at a time at most
+   * @throws if the setup is not what its hash says, or is of another version
+   */
+  static async open(
+    source: Source,
+    entry: PolicyEntry,
+    serve: ServeOptions,
+    rows: number,
+    reply: (message: FromWorker) => void,
+  ): Promise<Session> {
+    const { link, queue, largest, isOver } = source;
+    const how = { most: largest, sha256: entry.configuration, hashOf: sha256 };
+    const bytes = await link.insist("the setup", () => objectOf(queue.weights, entry.setup, how), isOver);
+    const fields = new Fields("setup", fromJson("setup", new TextDecoder().decode(bytes)));
+    checkVersions("the learner", fields);
+    // Its hash is that of the policy's entry, so whoever may write policies has written it.
+    const setup = fields.any("setup") as WireSetup;
+    const opened = await openServer({ ...setup, rows: Math.min(setup.rows, rows) }, serve, reply);
+    return new Session(source, entry, opened);
+  }
+
+  /** Whether this is the setup of an entry. */
+  isOf({ run, configuration }: PolicyEntry): boolean {
+    return this.#entry.run === run && this.#entry.configuration === configuration;
+  }
+
+  /** Has the server play with these weights from now on. @throws if they are not there, or not what their hash says */
+  async install({ version, object, sha256: hash }: Pick<PolicyEntry, "version" | "object" | "sha256">): Promise<void> {
+    if (this.#object === object) return;
+    const { link, queue, largest, isOver } = this.#source;
+    const how = { most: largest, sha256: hash, hashOf: sha256 };
+    const read = (): Promise<Uint8Array> => objectOf(queue.weights, object, how);
+    const policy = weightsFromBytes(version, await link.insist(`weights of version ${version}`, read, isOver));
+    if (this.#isClosed || this.#object === object) return;
+    this.#object = object;
+    this.#hashes.set(version, hash);
+    this.#opened.server.receive({ kind: "policy", policy });
+  }
+
+  play(jobs: readonly Job[]): void {
+    this.#opened.server.receive({ kind: "play", jobs });
+  }
+
+  /** The hashes of the weights of these versions; −1 is none. */
+  hashesOf(versions: readonly number[]): Readonly<Record<string, string>> {
+    const drawn = new Set(versions.filter((version) => version >= 0));
+    return Object.fromEntries([...drawn].map((version) => [version, this.#hashes.get(version) ?? ""]));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#opened.server.close();
+    this.#opened.executor.dispose();
+  }
+}
