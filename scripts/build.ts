@@ -63,6 +63,14 @@ const ENTRIES: readonly Entry[] = [
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
     budget: 148 * 1024,
   },
+  // The package for it is an optional peer, loaded when a session is opened.
+  {
+    name: "worldgrad/mcp",
+    file: "mcp/index.js",
+    folders: ["kernels", "engine", "environments", "mcp"],
+    budget: 50 * 1024,
+    external: ["@modelcontextprotocol/sdk"],
+  },
   // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
   // made.
   {

@@ -15,6 +15,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "methods.ts": ["engine"],
   // What a run is, wherever it runs: it needs no Node.
   job: ["engine", "nn", "environments", "rl"],
+  // Tools of MCP servers; the package for it is loaded when it is used.
+  mcp: ["engine", "environments"],
   node: ["engine", "nn", "environments", "rl", "job"],
   // Workers on other machines. Its packages are optional, and one file loads them.
   nats: ["engine", "nn", "environments", "rl"],
@@ -22,7 +24,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools"],
   // Of the kernels the formulas alone, which the page shows.
   site: ["kernels", "engine", "nn", "environments", "rl", "job", "tools"],
-  examples: ["index.ts", "node"],
+  examples: ["index.ts", "mcp", "node"],
   // Chapters of the book also look inside.
   learn: ["index.ts", "kernels", "engine", "nn", "environments", "rl", "job", "tools"],
 };
@@ -44,7 +46,7 @@ const ROOMS: Record<string, readonly string[]> = {
 const FACES: Record<string, readonly string[]> = {
   engine: ["environments", "rl", "job", "node", "nats", "tools", "cli", "site"],
   nn: ["rl", "job", "node", "nats", "tools", "cli", "site"],
-  environments: ["rl", "job", "node", "nats", "tools", "cli", "site"],
+  environments: ["rl", "job", "mcp", "node", "nats", "tools", "cli", "site"],
 };
 /** What is seen past a face all the same: not for users, but common to the layers. */
 const PAST_FACES = new Set([

@@ -1,0 +1,214 @@
+/**
+ * Tool calls as text: how an agent's action names a tool and its arguments, and how a tool's result becomes an
+ * observation. Two forms are read:
+ *
+ *     {"name": "get-sum", "arguments": {"a": 2, "b": 3}}    JSON, as models with tool calling write it; tags
+ *                                                           <tool_call>…</tool_call> around it may stay
+ *     get-sum a=2 b=3                                       words, for small models: name=value, quoted if it has
+ *     get-sum 2 3                                           spaces; values without a name fill the required arguments
+ *
+ * An argument's type comes from the tool's schema: `2` is a number where the schema wants one and a text where it wants
+ * that. The server itself checks arguments; here only what no server could mean is refused.
+ */
+import { fail } from "../engine/errors.ts";
+import { nearest, showValue } from "../engine/options.ts";
+
+/** A JSON object. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** A tool as its server describes it. */
+export interface McpTool {
+  readonly name: string;
+  readonly description: string;
+  /** The JSON Schema of its arguments. */
+  readonly inputSchema: Fields;
+}
+
+/** What an action says: a tool and its arguments. */
+export interface ToolCall {
+  readonly name: string;
+  readonly arguments: Fields;
+}
+
+/** A tool as the OpenAI API lists it, for chat templates that show tools to a model. */
+export interface ToolDefinition {
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly description: string; readonly parameters: Fields };
+}
+
+/** Tools in the form of the OpenAI API, `tools` of a chat template. */
+export const toolDefinitions = (tools: readonly McpTool[]): ToolDefinition[] =>
+  tools.map(({ name, description, inputSchema }) => ({
+    type: "function",
+    function: { name, description, parameters: inputSchema },
+  }));
+
+/** One line for each tool: `get-sum a b: Returns the sum of two numbers`; optional arguments are in brackets. */
+export function describeTools(tools: readonly McpTool[]): string {
+  return tools
+    .map(({ name, description, inputSchema }) => {
+      const { properties, required } = partsOf(inputSchema);
+      const words = Object.keys(properties).map((word) => (required.includes(word) ? word : `[${word}]`));
+      const [about] = description.split("\n");
+      return `${[name, ...words].join(" ")}${about ? `: ${about}` : ""}`;
+    })
+    .join("\n");
+}
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function partsOf(schema: Fields): { properties: Readonly<Record<string, Fields>>; required: readonly string[] } {
+  const { properties, required } = schema;
+  return {
+    properties: (isFields(properties) ? properties : {}) as Readonly<Record<string, Fields>>,
+    required: Array.isArray(required) ? required.map(String) : [],
+  };
+}
+
+/**
+ * The tool call of an action, in either form.
+ * @param tools those that may be called
+ * @throws WorldgradError with one line for the agent: an unknown tool, an unknown argument, a value of another type
+ */
+export function parseToolCall(action: string, tools: readonly McpTool[]): ToolCall {
+  const text = action.trim().replace(/^<tool_call>\s*([^]*?)\s*(<\/tool_call>)?$/, "$1");
+  const call = text.startsWith("{") ? fromJson(text) : fromWords(text, tools);
+  toolNamed(call.name, tools);
+  return call;
+}
+
+function toolNamed(name: string, tools: readonly McpTool[]): McpTool {
+  const known = tools.map((tool) => tool.name);
+  const near = nearest(name, known);
+  const hint = near === undefined ? `there are ${known.join(", ")}` : `did you mean ${near}?`;
+  return tools.find((tool) => tool.name === name) ?? fail(`unknown tool ${showValue(name)}; ${hint}`);
+}
+
+function fromJson(text: string): ToolCall {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return fail(`the tool call is no valid JSON: ${showValue(text)}`);
+  }
+  const { name, arguments: given = {} } = value as Fields;
+  if (typeof name !== "string") return fail('a tool call needs a "name", a text');
+  // Some models write the arguments as a text that holds JSON, as the OpenAI API sends them.
+  let args: unknown = given;
+  if (typeof given === "string") {
+    try {
+      args = JSON.parse(given);
+    } catch {
+      return fail(`${name}: the arguments are no valid JSON: ${showValue(given)}`);
+    }
+  }
+  return isFields(args) ? { name, arguments: args } : fail(`${name}: "arguments" must be an object`);
+}
+
+/** `word`, `name=value`, values in single or double quotes (a backslash keeps the next character as it is). */
+const WORD = /(?:([\w.-]+)=)?(?:"((?:\\[^]|[^"\\])*)"|'((?:\\[^]|[^'\\])*)'|([^\s"'][^\s]*))(?=\s|$)/gy;
+
+function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
+  const name = /^\S+/.exec(text)?.[0] ?? fail("the action is empty; name a tool");
+  const { properties, required } = partsOf(toolNamed(name, tools).inputSchema);
+  const args: Record<string, unknown> = {};
+  const free = [...required, ...Object.keys(properties).filter((word) => !required.includes(word))];
+  const put = (key: string, value: string, isQuoted: boolean): void => {
+    const known = Object.keys(properties);
+    if (!Object.hasOwn(properties, key)) {
+      const near = nearest(key, known);
+      const hint = near === undefined ? `it has ${known.join(", ") || "none"}` : `did you mean ${near}?`;
+      fail(`${name}: unknown argument ${showValue(key)}; ${hint}`);
+    }
+    if (Object.hasOwn(args, key)) fail(`${name}: argument ${key} is there twice`);
+    args[key] = typed(`${name}: ${key}`, value, properties[key]!, isQuoted);
+  };
+  let at = name.length;
+  for (;;) {
+    while (/\s/.test(text[at] ?? "")) at++;
+    if (at >= text.length) break;
+    WORD.lastIndex = at;
+    const found = WORD.exec(text);
+    if (found === null) return fail(`${name}: cannot read ${showValue(text.slice(at))}; is a quote missing?`);
+    at = WORD.lastIndex;
+    const [whole, key, double, single, bare] = found;
+    const quoted = double ?? single;
+    const value = quoted === undefined ? bare! : quoted.replace(/\\([^])/g, "$1");
+    // `a=b` is a value with a name only if the tool has such an argument, or takes none without.
+    const isNamed = key !== undefined && (Object.hasOwn(properties, key) || quoted !== undefined || free.length === 0);
+    if (isNamed) put(key, value, quoted !== undefined);
+    else {
+      const next = free.find((word) => !Object.hasOwn(args, word));
+      if (next === undefined) return fail(`${name}: too many arguments, from ${showValue(whole)} on`);
+      put(next, key === undefined ? value : whole, quoted !== undefined);
+    }
+  }
+  return { name, arguments: args };
+}
+
+/** The value of an argument, as its schema's type asks for. */
+function typed(where: string, value: string, schema: Fields, isQuoted: boolean): unknown {
+  const { type } = schema;
+  const types = Array.isArray(type) ? (type as readonly unknown[]) : [type];
+  if (types.includes("string") && (isQuoted || types.length === 1)) return value;
+  if (types.includes("number") || types.includes("integer")) {
+    const number = value.trim() === "" ? NaN : Number(value);
+    if (Number.isFinite(number)) return number;
+    if (types.length === 1) return fail(`${where} must be a number, got ${showValue(value)}`);
+  }
+  if (types.includes("string")) return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    // Without a type, or with one of several, a text is what it looks like.
+    return types[0] === undefined ? value : fail(`${where} must be ${types.join(" or ")}, got ${showValue(value)}`);
+  }
+}
+
+/** A tool's answer, as far as it is used here. */
+export interface ToolResult {
+  readonly content?: unknown;
+  readonly structuredContent?: unknown;
+  readonly isError?: unknown;
+}
+
+/**
+ * A tool's result as text: its texts, one after the other; what is no text as a note of its kind and size. A result
+ * without content is its structured content as JSON. What is over `limit` characters is cut in the middle.
+ */
+export function resultText(result: ToolResult, limit: number): string {
+  const parts = Array.isArray(result.content) ? (result.content as readonly unknown[]) : [];
+  const texts = parts.map(partText);
+  const { structuredContent } = result;
+  if (texts.length === 0 && structuredContent !== undefined) texts.push(JSON.stringify(structuredContent));
+  const text = texts.join("\n");
+  if (text.length <= limit) return text;
+  const note = ` … ${text.length - limit} characters left out … `;
+  const head = Math.ceil(limit / 2);
+  const tail = limit - head;
+  // No half of a surrogate pair is left at the cut.
+  const before = text.slice(0, head).replace(/[\uD800-\uDBFF]$/, "");
+  const after = text.slice(text.length - tail).replace(/^[\uDC00-\uDFFF]/, "");
+  return `${before}${note}${after}`;
+}
+
+function partText(part: unknown): string {
+  if (!isFields(part)) return "";
+  const { type, text, data, mimeType, uri, resource } = part;
+  switch (type) {
+    case "text":
+      return String(text);
+    case "image":
+    case "audio":
+      return `[${type} ${String(mimeType)}, ${Math.floor((String(data).length * 3) / 4)} bytes]`;
+    case "resource_link":
+      return `[resource ${String(uri)}]`;
+    case "resource":
+      return isFields(resource) && typeof resource["text"] === "string"
+        ? resource["text"]
+        : `[resource ${isFields(resource) ? String(resource["uri"]) : "without an address"}]`;
+    default:
+      return `[${String(type)}]`;
+  }
+}

@@ -1,0 +1,117 @@
+/** Tool calls as text: both forms, typed by the tools' schemas, with errors that an agent can act on. */
+import { describe, expect, it } from "vitest";
+import { describeTools, type McpTool, parseToolCall, resultText, toolDefinitions } from "../../mcp/index.ts";
+
+const TOOLS: readonly McpTool[] = [
+  {
+    name: "get-sum",
+    description: "Returns the sum of two numbers\nand more",
+    inputSchema: {
+      type: "object",
+      properties: { a: { type: "number" }, b: { type: "number" } },
+      required: ["a", "b"],
+    },
+  },
+  {
+    name: "read",
+    description: "",
+    inputSchema: {
+      type: "object",
+      properties: {
+        head: { type: "integer" },
+        path: { type: "string" },
+        deep: { type: "boolean" },
+        names: { type: "array" },
+        any: {},
+        maybe: { type: ["string", "null"] },
+      },
+      required: ["path"],
+    },
+  },
+  { name: "now", description: "the time", inputSchema: { type: "object" } },
+];
+const parse = (text: string): unknown => parseToolCall(text, TOOLS).arguments;
+
+describe("a tool call", () => {
+  it.each([
+    ['{"name":"get-sum","arguments":{"a":2,"b":3}}', { a: 2, b: 3 }],
+    ['<tool_call>\n{"name":"get-sum","arguments":{"a":2,"b":3}}\n</tool_call>', { a: 2, b: 3 }],
+    ['{"name":"get-sum","arguments":"{\\"a\\":2}"}', { a: 2 }],
+    ['{"name":"now"}', {}],
+    ["get-sum a=2 b=-3e2", { a: 2, b: -300 }],
+    ["  get-sum 2 3  ", { a: 2, b: 3 }],
+    ["get-sum b=2 3", { b: 2, a: 3 }],
+    ["read 007", { path: "007" }],
+    ["read path='a b' head=3", { path: "a b", head: 3 }],
+    ['read "a \\"b\\" c" 5 deep=true', { path: 'a "b" c', head: 5, deep: true }],
+    // A value that only looks as if it had a name.
+    ["read x=1", { path: "x=1" }],
+    ['read p names=["a","b"]', { path: "p", names: ["a", "b"] }],
+    ["read p any=word", { path: "p", any: "word" }],
+    ["read p any=7", { path: "p", any: 7 }],
+    ["read p maybe=null", { path: "p", maybe: "null" }],
+    ["now", {}],
+  ])("%s", (text, expected) => expect(parse(text)).toEqual(expected));
+
+  it.each([
+    ["", "the action is empty; name a tool"],
+    ["get-some 1 2", 'unknown tool "get-some"; did you mean get-sum?'],
+    ["zzz", 'unknown tool "zzz"; there are get-sum, read, now'],
+    ['{"name":"toString"}', 'unknown tool "toString"'],
+    ["get-sum a=x b=1", 'get-sum: a must be a number, got "x"'],
+    ["get-sum a= b=1", "get-sum: a must be a number"],
+    ["get-sum 1 2 3", 'get-sum: too many arguments, from "3" on'],
+    ["get-sum a=1 a=2", "get-sum: argument a is there twice"],
+    ['get-sum c="1"', 'get-sum: unknown argument "c"; did you mean a?'],
+    ['read "open', 'read: cannot read "\\"open"; is a quote missing?'],
+    ["read p deep=perhaps", 'read: deep must be boolean, got "perhaps"'],
+    ["now 3", 'now: too many arguments, from "3" on'],
+    ["now __proto__=3", 'now: unknown argument "__proto__"'],
+    ["{nonsense", "the tool call is no valid JSON"],
+    ['{"tool":"now"}', 'a tool call needs a "name", a text'],
+    ['{"name":"now","arguments":[1]}', 'now: "arguments" must be an object'],
+    ['{"name":"now","arguments":"{"}', "now: the arguments are no valid JSON"],
+  ])("%s is refused", (text, message) => {
+    expect(() => parseToolCall(text, TOOLS)).toThrow(message);
+  });
+
+  it("of a long action without an end is read in linear time", () => {
+    expect(() => parseToolCall(`read "${'\\"a'.repeat(20_000)}`, TOOLS)).toThrow("is a quote missing?");
+    expect(parse(`read ${"x".repeat(100_000)}`)).toEqual({ path: "x".repeat(100_000) });
+  });
+});
+
+describe("tools", () => {
+  it("are described in a line each", () => {
+    expect(describeTools(TOOLS)).toBe(
+      "get-sum a b: Returns the sum of two numbers\nread [head] path [deep] [names] [any] [maybe]\nnow: the time",
+    );
+  });
+  it("are listed as chat templates want them", () => {
+    expect(toolDefinitions(TOOLS.slice(2))).toEqual([
+      { type: "function", function: { name: "now", description: "the time", parameters: { type: "object" } } },
+    ]);
+  });
+});
+
+describe("a result", () => {
+  const texts = (...content: unknown[]): string => resultText({ content }, 60);
+  it("is its texts; other parts are named with their size", () => {
+    expect(
+      texts(
+        { type: "text", text: "one" },
+        { type: "image", data: "AAAA", mimeType: "image/png" },
+        { type: "resource", resource: { uri: "f://x", text: "two" } },
+        { type: "resource_link", uri: "f://y" },
+      ),
+    ).toBe("one\n[image image/png, 3 bytes]\ntwo\n[resource f://y]");
+    expect(resultText({ structuredContent: { x: 1 } }, 60)).toBe('{"x":1}');
+    expect(resultText({}, 60)).toBe("");
+    expect(texts({ type: "new" }, 3)).toBe("[new]\n");
+  });
+  it("that is too long is cut in the middle, at whole characters", () => {
+    expect(resultText({ content: [{ type: "text", text: "abcdefghij" }] }, 4)).toBe("ab … 6 characters left out … ij");
+    const smiles = resultText({ content: [{ type: "text", text: "🙂".repeat(9) }] }, 6);
+    expect(smiles).toBe("🙂 … 12 characters left out … 🙂");
+  });
+});
