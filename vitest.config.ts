@@ -1,7 +1,8 @@
 /**
  * The projects of the tests:
  *
- *     npm test            `unit`, the library and the programs (WGSL on the adapter that `tests/support/adapter.ts` finds),
+ * npm test            `unit`, the library and the programs (WGSL on the adapter that `tests/support/adapter.ts`
+ * finds),
  *                         and `browser`, the library in pages of a Chromium
  *     npm run test:site   `site`, the modules of the live page and the book, and `pages`, they in browsers
  *     npm run test:long   `long`, *.long.test.ts: whole programs, played to their ends

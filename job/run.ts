@@ -163,8 +163,8 @@ export class Run {
     const isWarmStart = this.#state.phase === "rl" && this.#state.done === 0;
     if (isWarmStart) this.#adapt();
     this.#optimizer = this.#newOptimizer();
-    // Before the first update the moments are 0, as a new optimiser has them: a warm start may come without them, or with
-    // those of a run that trains something else.
+    // Before the first update the moments are 0, as a new optimiser has them: a warm start may come without them, or
+    // with those of a run that trains something else.
     const { optimizerStep } = this.#state;
     if (optimizerStep > 0 || (MOMENTS in checkpoint.files && !isWarmStart))
       restoreOptimizer(model.config, this.#optimizer, fileOf(checkpoint, MOMENTS), optimizerStep);

@@ -1,9 +1,9 @@
 /**
  * The training state of some methods in addition to the model and its optimiser: a frozen copy of the warm start (KL
- * penalties, ActFocus; of a model with an adapter no copy, but the model under it), a value head with its own optimiser (PPO and its relatives), and parts with a memory of earlier
- * steps (an adaptive KL coefficient, a running baseline, a curriculum, a replay buffer). They are made at the start of
- * RL and saved in every checkpoint, so that a resumed run continues bit for bit. Other methods, such as GRPO with ECHO,
- * have no such state.
+ * penalties, ActFocus; of a model with an adapter no copy, but the model under it), a value head with its own optimiser
+ * (PPO and its relatives), and parts with a memory of earlier steps (an adaptive KL coefficient, a running baseline, a
+ * curriculum, a replay buffer). They are made at the start of RL and saved in every checkpoint, so that a resumed run
+ * continues bit for bit. Other methods, such as GRPO with ECHO, have no such state.
  */
 import { check, fail } from "../engine/errors.ts";
 import { assign, scope, tensor, treeEntries, treeLeaves } from "../engine/index.ts";

@@ -211,10 +211,10 @@ export interface RotarySpec {
  * Scaled dot-product attention with online softmax, no T×S matrix in memory.
  * q [B,T,H,D], k and v [B,S,Hkv,D] (query head h reads kv head ⌊h·Hkv/H⌋), → o [B,T,H,D], lse [B,T,H] (natural log).
  * Query t of row b stands at key position p = start[b] + t. It sees key j iff j < S, (causal ⇒ j ≤ p), (window > 0 ⇒
- * j > p − window; only with causal), and the mask allows: `none` start is 0; `start` aux = i32 start [B]; `segments` aux = i32 segment [B,S], start is 0 and T = S,
- * sees j iff segment[j] = segment[p] and segment[p] ≥ 0 (padding has −1). Sees nothing: o = 0, lse = −1e30, all
- * gradients 0.
- * Buffers: q, k, v, (aux) → o, lse. Baked: causal, mask kind, whether there is a window, headDim where that helps.
+ * j > p − window; only with causal), and the mask allows: `none` start is 0; `start` aux = i32 start [B]; `segments`
+ * aux = i32 segment [B,S], start is 0 and T = S, sees j iff segment[j] = segment[p] and segment[p] ≥ 0 (padding has
+ * −1). Sees nothing: o = 0, lse = −1e30, all gradients 0. Buffers: q, k, v, (aux) → o, lse. Baked: causal, mask kind,
+ * whether there is a window, headDim where that helps.
  */
 export interface AttentionSpec {
   readonly batch: number;

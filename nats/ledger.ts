@@ -1,6 +1,6 @@
 /**
- * What the learner knows of the messages in stream `episodes`: which are learnt from, which it has, and which nobody has
- * asked for yet. It decides what a checkpoint says of them and which may be deleted. It knows no server.
+ * What the learner knows of the messages in stream `episodes`: which are learnt from, which it has, and which nobody
+ * has asked for yet. It decides what a checkpoint says of them and which may be deleted. It knows no server.
  *
  * A message that has been learnt from stays in the stream until a checkpoint is older than that, as long as there is
  * room: a learner that is killed and goes on from its last checkpoint learns from it again, and nobody has to play it.

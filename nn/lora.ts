@@ -8,9 +8,9 @@
  *
  *     y = b + m/‖W + s·BA‖ · (W x + s·B(A x)),   m = ‖W‖ at the start; the norm is a constant of the gradient (§4.3)
  *
- * Names, defaults, arithmetic and start are those of the library PEFT (0.21); files are in loraFiles.ts. W may be packed
- * into fewer bits (QLoRA's setting): only its products are asked for. What is not here: adapters on embeddings (and so
- * on a tied head), trained biases, several adapters at once.
+ * Names, defaults, arithmetic and start are those of the library PEFT (0.21); files are in loraFiles.ts. W may be
+ * packed into fewer bits (QLoRA's setting): only its products are asked for. What is not here: adapters on embeddings
+ * (and so on a tied head), trained biases, several adapters at once.
  */
 import { check, fail } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
@@ -161,10 +161,10 @@ export function disposeLora({ trainable, params }: LoraModel): void {
 }
 
 /**
- * The model with the adapter added into its matrices: as fast as without one, and no adapter any more. The matrices that
- * had an adapter are new tensors, which the caller frees; all others are shared with the base, which is not written to.
- * So there is nothing to undo: `adapted.trainable.base` is the unmerged model, bit for bit. The outputs of both agree to
- * rounding.
+ * The model with the adapter added into its matrices: as fast as without one, and no adapter any more. The matrices
+ * that had an adapter are new tensors, which the caller frees; all others are shared with the base, which is not
+ * written to. So there is nothing to undo: `adapted.trainable.base` is the unmerged model, bit for bit. The outputs of
+ * both agree to rounding.
  * @returns a model all of whose targeted matrices are plain tensors, also where the base is packed
  */
 export function mergeLora({ config, params }: LoraModel): Model {

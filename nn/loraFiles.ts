@@ -1,7 +1,7 @@
 /**
- * Adapters as files, in the format of the library PEFT: `adapter_config.json` and `adapter_model.safetensors` with names
- * such as `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`. What PEFT wrote loads here, and what is
- * written here `PeftModel.from_pretrained` loads there.
+ * Adapters as files, in the format of the library PEFT: `adapter_config.json` and `adapter_model.safetensors` with
+ * names such as `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`. What PEFT wrote loads here, and what
+ * is written here `PeftModel.from_pretrained` loads there.
  */
 import { check, fail } from "../engine/errors.ts";
 import { tensor } from "../engine/ops/create.ts";

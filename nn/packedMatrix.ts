@@ -1,7 +1,7 @@
 /**
  * Frozen matrices in 16 or 8 bits: what a checkpoint that is not trained, or only by an adapter, takes of memory. A
- * packed matrix stands where a model has a matrix (`MatrixForm`). The kernels of its products decode it as they multiply
- * (engine/ops/packed.ts), so no f32 copy exists, on the device or on the host.
+ * packed matrix stands where a model has a matrix (`MatrixForm`). The kernels of its products decode it as they
+ * multiply (engine/ops/packed.ts), so no f32 copy exists, on the device or on the host.
  *
  * Each weight has a value that is exact in f32, and products are those with these values: a model with packed matrices
  * computes what the f32 model with the unpacked ones computes, to the order of its sums. Activations, gradients and

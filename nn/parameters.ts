@@ -45,8 +45,8 @@ export type LayerParams<W extends Weight = Weight> = {
   readonly mlp: MlpParams<W>;
 };
 /**
- * All parameters of a transformer, as a tree. The matrices may be packed or have adapters; `TransformerParams<Tensor>` is
- * that of a model all of whose parameters can be trained.
+ * All parameters of a transformer, as a tree. The matrices may be packed or have adapters; `TransformerParams<Tensor>`
+ * is that of a model all of whose parameters can be trained.
  */
 export type TransformerParams<W extends Weight = Weight> = {
   /** [V, C] */
@@ -127,8 +127,8 @@ export function initParams(config: ModelConfig, rng: Rng, device: Device): Trans
 }
 
 /**
- * The parameters with another form in the place of each matrix: of the linear layers, the embedding and the head. A tied
- * head is no matrix of its own. Gains, biases and the table of learned positions stay as they are.
+ * The parameters with another form in the place of each matrix: of the linear layers, the embedding and the head. A
+ * tied head is no matrix of its own. Gains, biases and the table of learned positions stay as they are.
  * @param replace may return the weight itself; `path` is that in our tree, as in `layers.0.mlp.up.weight`
  */
 export function replaceWeights(

@@ -2,8 +2,8 @@
 import process from "node:process";
 
 /**
- * For programs whose work is more than what they print: they go on without a display. Called once, at the start. What is
- * lost is said on standard error, once, if that is still there.
+ * For programs whose work is more than what they print: they go on without a display. Called once, at the start. What
+ * is lost is said on standard error, once, if that is still there.
  */
 export function outliveOutput(): void {
   let said = false;

@@ -27,7 +27,7 @@ export function unsealed(path: string, refuse: (problem: string) => never): Reco
     refuse(`not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
   if (!isRecord(value)) refuse(`expected a JSON object, got ${JSON.stringify(value)}`);
-  const { [SEAL]: seal, ...rest } = value as Record<string, unknown>;
+  const { [SEAL]: seal, ...rest } = value;
   if (seal !== sha256(JSON.stringify(rest)))
     refuse(`changed since it was written: its "${SEAL}" is of another content`);
   return rest;

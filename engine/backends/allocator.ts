@@ -80,7 +80,9 @@ export class Allocator {
     this.#hasFree = true;
   }
 
-  /** From the smallest merged range that is large enough, the lowest of these, or from the top. @param end of the top */
+  /**
+   * From the smallest merged range that is large enough, the lowest of these, or from the top. @param end of the top
+   */
   #cut(size: number, end: number): number | undefined {
     let index = -1;
     let best = Infinity;

@@ -3,10 +3,10 @@
  * without a queries × keys matrix in memory (online softmax: Milakov & Gimelshein 2018, arXiv 1805.02867; tiles and the
  * recomputing backward pass: FlashAttention, Dao et al. 2022, arXiv 2205.14135).
  *
- * Query t of row b stands at key position start[b] + t. It sees key j if j is at or before it (causal), with a window of
- * w if j is one of the w last of these (its own position included; Longformer, Beltagy et al. 2020, arXiv 2004.05150;
- * as Mistral 7B has it, Jiang et al. 2023, arXiv 2310.06825) and, with segments, if both have the same segment ≥ 0. A
- * query that sees nothing gives zeros. Only a derivative of the backward op materialises the matrix.
+ * Query t of row b stands at key position start[b] + t. It sees key j if j is at or before it (causal), with a window
+ * of w if j is one of the w last of these (its own position included; Longformer, Beltagy et al. 2020, arXiv
+ * 2004.05150; as Mistral 7B has it, Jiang et al. 2023, arXiv 2310.06825) and, with segments, if both have the same
+ * segment ≥ 0. A query that sees nothing gives zeros. Only a derivative of the backward op materialises the matrix.
  */
 import type { AttentionSpec } from "../../kernels/specs.ts";
 import { vjpOf } from "../checkpoint.ts";

@@ -310,7 +310,8 @@ function rowsModule(format: PackedFormat): Uint8Array<ArrayBuffer> {
           f.while(column.lt(p.columns), () => {
             const scale = scaleAt(f, format, w.add(p.scales).at(column.shrU(5)));
             for (const step of range(stepsOf(format))) {
-              const weights = f.let(decode(format, load.i32x4(w.add(column.divU(4 * stepsOf(format)).shl(4))), step, scale));
+              const words = w.add(column.divU(4 * stepsOf(format)).shl(4));
+              const weights = f.let(decode(format, load.i32x4(words), step, scale));
               const at = f.let(column.add(4 * step));
               f.if(
                 at.add(4).le(p.columns),

@@ -27,6 +27,8 @@ export function cacheAttention(spec: CacheAttentionSpec, profile: AdapterProfile
   const main = shared
     ? groupMain(LANES, "params.count").replace("let row = ", "let i = ").replace("row >=", "i >=")
     : linearMain(threads, "params.count");
+  // The first key that a thread reads.
+  const first = [...(shared ? ["lane"] : []), window > 0 ? "last - min(last, params.window)" : "0u"].join(" + ");
   const kernel = shader({
     key: `cacheAttention/${headDim}/${shared ? "workgroup" : `threads${threads}`}${window > 0 ? "/window" : ""}`,
     bindings: {
@@ -76,7 +78,7 @@ var<workgroup> sums: array<Head, ${LANES}>;
   }
   var top = -1e30;
   var weight = 0.0;
-  for (var key = ${[...(shared ? ["lane"] : []), window > 0 ? "last - min(last, params.window)" : "0u"].join(" + ")}; key < last; key += ${shared ? LANES : 1}u) {
+  for (var key = ${first}; key < last; key += ${shared ? LANES : 1}u) {
     let other = firstKey + key * PARTS;
     var products = V(0.0);
     for (var d = 0u; d < PARTS; d++) { products += mine[d] * k[other + d]; }

@@ -22,8 +22,8 @@ import { each, gridFor, linearMain, shader } from "./shader.ts";
 const stepsOf = (format: PackedFormat): number => (format === "q8" ? 4 : 2);
 
 /**
- * WGSL that decodes: `decode<s>(words, scale)` gives columns 4s … of a group, and `scaleOf(row, group)` a block's scale.
- * Binary16 is decoded by its bits, as `unpack2x16float` may take subnormal numbers for 0.
+ * WGSL that decodes: `decode<s>(words, scale)` gives columns 4s … of a group, and `scaleOf(row, group)` a block's
+ * scale. Binary16 is decoded by its bits, as `unpack2x16float` may take subnormal numbers for 0.
  */
 function decoders(format: PackedFormat): string {
   const scale = `fn scaleOf(row: u32, group: u32) -> f32 {

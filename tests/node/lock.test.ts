@@ -37,7 +37,7 @@ function processes(
     (child) =>
       new Promise<string>((end) => {
         let heard = "";
-        child.stdout!.on("data", (chunk: Buffer) => (heard += chunk.toString()));
+        child.stdout.on("data", (chunk: Buffer) => (heard += chunk.toString()));
         child.on("close", () => end(heard));
       }),
   );

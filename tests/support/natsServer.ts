@@ -1,4 +1,6 @@
-/** A real nats-server for tests, with JetStream in a folder of its own. `provisionNats` (vitest.config.ts) says where. */
+/**
+ * A real nats-server for tests, with JetStream in a folder of its own. `provisionNats` (vitest.config.ts) says where.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
