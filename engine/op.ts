@@ -106,22 +106,34 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
       () => `${op.name}: cannot overwrite ${showType(inputs[i]!)} while a gradient that depends on it is recorded`,
     );
   }
-  const outputs = types.map(({ shape, dtype }) => {
+  for (const { shape, dtype } of types) {
     checkShape(op.name, shape);
     device.checkDtype(op.name, dtype);
-    // The constructor enters the tensor into the current scope.
-    return new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype);
-  });
+  }
+  const outputs: Tensor[] = [];
   try {
-    device.execute(op, inputs, outputs, params);
+    for (const { shape, dtype } of types) {
+      // The constructor enters the tensor into the current scope.
+      outputs.push(new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype));
+    }
+    execute(device, op, inputs, outputs, params);
   } catch (error) {
-    throw namingScopes(error); // if memory ran out: the same error, saying which open scopes hold how much
+    for (const y of outputs) y.dispose(); // there may be no scope that would
+    throw error;
   }
   for (const i of overwritten) {
     inputs[i]!.storage.version++; // so that a backward pass that needs the old values throws
     inputs[i]!.hostInts = undefined;
   }
   return record(op, inputs, outputs, params);
+}
+
+function execute<P>(device: Device, op: OpDef<P>, x: readonly Tensor[], y: readonly Tensor[], params: P): void {
+  try {
+    device.execute(op, x, y, params);
+  } catch (error) {
+    throw namingScopes(error); // if memory ran out: the same error, saying which open scopes hold how much
+  }
 }
 
 function record<P>(op: OpDef<P>, x: readonly Tensor[], y: Tensor[], params: P): Tensor[] {

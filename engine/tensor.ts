@@ -33,10 +33,11 @@ export class Storage {
   /** How often it was written in place. */
   version = 0;
 
-  constructor(device: Device, bytes: number) {
+  /** @param memory how many bytes to take, or memory that is to be freed with this */
+  constructor(device: Device, memory: number | Buffer) {
     this.device = device;
     try {
-      this.buffer = device.backend.alloc(bytes);
+      this.buffer = typeof memory === "number" ? device.backend.alloc(memory) : memory;
     } catch (error) {
       throw namingScopes(error);
     }

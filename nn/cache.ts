@@ -73,7 +73,10 @@ export class KvCache {
     const make = (): Tensor => zeros([rows, config.kvHeads, capacity, config.headDim], { device });
     this.capacity = capacity;
     this.#heads = config.kvHeads;
-    this.#layers = outsideScopes(() => Array.from({ length: config.layers }, () => ({ k: make(), v: make() })));
+    // The scope frees the first layers if there is no memory for the others.
+    this.#layers = outsideScopes(() =>
+      scope(() => Array.from({ length: config.layers }, () => ({ k: make(), v: make() })), "KvCache"),
+    );
     this.#lengths = new Int32Array(rows);
   }
 

@@ -8,11 +8,19 @@ import { Decoder } from "./decoder.ts";
 import { type SampledToken, SAMPLING } from "./sampler.ts";
 import type { Model } from "./transformer.ts";
 
+/**
+ * Is shown what is drawn, token by token: rows side by side, each in its order. A row whose call returns "stop" ends
+ * with that token; what text a token completes is for the caller to know, so this is where stop strings are looked for.
+ * A promise is waited for before the next token is drawn. What it throws ends the generation.
+ * @param row which prompt is continued
+ */
+export type OnToken = (token: SampledToken, row: number) => "stop" | void | Promise<"stop" | void>;
+
 const GENERATE = options("generate", {
   ...SAMPLING.fields,
   maxNewTokens: number(REQUIRED, "largest number of tokens that are drawn", { integer: true, min: 1 }),
   stopIds: inCode<readonly number[]>(
-    "tokens that end a row; they are part of the result",
+    "tokens that end a row; they are part of the result; the model's `eosIds` unless given",
     "a list of ids",
     Array.isArray,
   ),
@@ -21,6 +29,16 @@ const GENERATE = options("generate", {
     "a random stream",
     (value) => value instanceof Rng,
   ),
+  onToken: inCode<OnToken>(
+    'is shown each token as soon as it is drawn, and may end its row by returning "stop"',
+    "a function of the token and its row",
+    (value) => typeof value === "function",
+  ),
+  signal: inCode<AbortSignal>(
+    "when it is aborted, rows that are not finished end as they are, with the reason `abort`",
+    "an AbortSignal",
+    (value) => value instanceof AbortSignal,
+  ),
 });
 /** How prompts are continued. */
 export type GenerateOptions = OptionsOf<typeof GENERATE>;
@@ -28,7 +46,8 @@ export type GenerateOptions = OptionsOf<typeof GENERATE>;
 /** How one prompt was continued. */
 export interface Generated {
   readonly tokens: readonly SampledToken[];
-  readonly stopReason: "stop" | "length";
+  /** `stop`: at a stop token or by `onToken`; `length`: `maxNewTokens` or no position left; `abort`: by the signal. */
+  readonly stopReason: "stop" | "length" | "abort";
 }
 
 /**
@@ -48,8 +67,8 @@ export async function generate(
   prompts: readonly (readonly number[])[],
   given: GenerateOptions,
 ): Promise<Generated[]> {
-  const { maxNewTokens, stopIds = [], rng, ...sampling } = GENERATE.read(given);
-  const { maxPositions, vocabSize } = model.config;
+  const { maxPositions, vocabSize, eosIds } = model.config;
+  const { maxNewTokens, stopIds = eosIds, rng, onToken, signal, ...sampling } = GENERATE.read(given);
   check(typeof prompts === "object", () => `generate: expected a list of prompts, got ${showValue(prompts)}`);
   check(prompts.length > 0, () => "generate: the list of prompts is empty");
   prompts.forEach((prompt, r) => {
@@ -79,22 +98,32 @@ export async function generate(
   }));
   try {
     for (let live = prompts.map((_, row) => row); live.length > 0;) {
+      if (signal?.aborted) {
+        for (const row of live) results[row]!.stopReason = "abort";
+        break;
+      }
       const parts = live.map((row) => {
         const last = results[row]!.tokens.at(-1);
         return { row, tokens: last === undefined ? prompts[row]! : [last.id], rng: streams[row]! };
       });
       const drawn = await decoder.draw(parts, { ...sampling, burst });
-      live = live.filter((row, i) => {
+      const going: number[] = [];
+      for (const [i, row] of live.entries()) {
         const result = results[row]!;
+        let ended = false;
         for (const token of drawn[i]!) {
           result.tokens.push(token);
-          if (stopIds.includes(token.id)) result.stopReason = "stop";
+          const answer = onToken?.(token, row);
+          const asked = (answer instanceof Promise ? await answer : answer) === "stop";
+          if (asked || stopIds.includes(token.id)) result.stopReason = "stop";
           // The last position is read to predict one more token.
           const isFull = prompts[row]!.length + result.tokens.length > capacity;
-          if (result.stopReason === "stop" || result.tokens.length >= maxNewTokens || isFull) return false;
+          ended = result.stopReason === "stop" || result.tokens.length >= maxNewTokens || isFull;
+          if (ended || signal?.aborted) break; // what a burst drew behind it is thrown away
         }
-        return true;
-      });
+        if (!ended) going.push(row);
+      }
+      live = going;
     }
   } finally {
     decoder.dispose();

@@ -42,7 +42,7 @@ export { ADAPTER_FILES, loraFromFiles, loraToFiles } from "./loraFiles.ts";
 export { byteTokenizer, DEFAULT_PATTERN, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
 export type { DecodeOptions, Tokenizer, TrainBpeOptions } from "./tokenizer.ts";
 export { Decoder, type DecoderOptions, type DrawOptions, type Part } from "./decoder.ts";
-export { generate, type Generated, type GenerateOptions } from "./generate.ts";
+export { generate, type Generated, type GenerateOptions, type OnToken } from "./generate.ts";
 export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.ts";
 export { KvCache } from "./cache.ts";
 

@@ -4,20 +4,21 @@
  *
  * Parameters that decay and those that do not are two groups. The tensors of a group, and their moments, lie in one
  * piece of memory each, so that one kernel updates a group, however many parameters it has; gradients are packed alike
- * in each step.
+ * in each step. Groups of more than 64 MiB are cut into blocks, so that no copy of a large model is ever needed.
  */
 import { expr, where } from "../kernels/expr.ts";
-import { check } from "../engine/errors.ts";
+import { check, OutOfMemoryError, WorldgradError } from "../engine/errors.ts";
 import { fuseInPlace, type Pointwise } from "../engine/fuse.ts";
-import { zerosLike } from "../engine/ops/create.ts";
-import { pack, packInPlace, packLayout, type PackParams, sumOfSquares } from "../engine/ops/pack.ts";
+import { zeros } from "../engine/ops/create.ts";
+import { reshape } from "../engine/ops/movement.ts";
+import { pack, packedViews, packInPlace, packLayout, type PackParams, sumOfSquares } from "../engine/ops/pack.ts";
 import { add, sqrt } from "../engine/ops/pointwise.ts";
 import { checkKeys } from "../engine/options.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { noGrad } from "../engine/tape.ts";
 import type { Storage, Tensor } from "../engine/tensor.ts";
-import { mapTree, type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
-import { sameShape, showShape } from "../engine/types.ts";
+import { mapTree, type Tree, treeEntries, treeFromLeaves, treeLeaves } from "../engine/tree.ts";
+import { bytesPerElement, sameShape, showShape } from "../engine/types.ts";
 
 /** Options of `AdamW`. */
 export interface AdamWOptions {
@@ -90,17 +91,24 @@ export interface AdamWState<T extends Tree> {
   readonly v: T;
 }
 
-/** Parameters with one weight decay: numbers of leaves of the tree, and their memory. */
-interface Group {
+/**
+ * What one kernel updates: parameters with one weight decay, by their number in the tree, and their memory. A single
+ * parameter is a block as it is, without a copy.
+ */
+interface Block {
   readonly members: readonly number[];
   readonly layout: PackParams;
   readonly decay: number;
   readonly m: Tensor;
   readonly v: Tensor;
   /** The parameters' memory, and who was in it: another optimiser, made later, may have moved them. */
-  p: Tensor;
-  buffers: readonly unknown[];
+  p: Tensor | undefined;
+  /** Undefined where the block is one large parameter, whose own memory serves. */
+  buffers: readonly unknown[] | undefined;
 }
+
+/** A block has at most so many bytes, unless it is one parameter: what a step copies of gradients at a time. */
+const BLOCK_BYTES = 64 * 2 ** 20;
 
 /**
  * AdamW over a tree of parameters, which `step` changes in place.
@@ -114,12 +122,16 @@ export class AdamW<T extends Tree> {
   readonly #params: T;
   readonly #m: T;
   readonly #v: T;
-  readonly #groups: readonly Group[];
+  /** Their leaves. */
+  readonly #moments: { readonly m: readonly Tensor[]; readonly v: readonly Tensor[] };
+  readonly #blocks: readonly Block[];
   #step = 0;
 
   /**
    * @param params the tree that `step` updates in place; their memory is moved together, which their users do not
    *   notice
+   * @throws if an option is out of range, if two parameters share memory, or if memory runs out. Nothing stays allocated
+   *   then; parameters that were moved already stay where they are, with the same values
    */
   constructor(params: T, options: AdamWOptions = {}) {
     checkKeys("AdamW", options, ["lr", "betas", "eps", "weightDecay", "clipNorm", "decays"]);
@@ -145,19 +157,52 @@ export class AdamW<T extends Tree> {
     const apart = new Set(ps.map((p) => p.storage)).size === ps.length;
     check(apart, () => "AdamW: two of the parameters share their memory; give each once");
     this.#params = params;
-    const empty = (): T => outsideScopes(() => mapTree(params, zerosLike));
-    [this.#m, this.#v] = [empty(), empty()];
     const entries = treeEntries(params);
-    const [ms, vs] = [treeLeaves(this.#m), treeLeaves(this.#v)];
     const isDecaying = entries.map(([path, p]) => weightDecay > 0 && this.#options.decays(path, p));
-    this.#groups = [true, false].flatMap((decaying): Group[] => {
+    const planned = [true, false].flatMap((decaying) => {
       const members = entries.flatMap((_, i) => (isDecaying[i] === decaying ? [i] : []));
-      if (members.length === 0) return [];
-      const own = (leaves: readonly Tensor[]): Tensor[] => members.map((i) => leaves[i]!);
-      const layout = packLayout(own(ps).map((x) => x.size));
-      const [p, m, v] = [packInPlace(own(ps), layout), packInPlace(own(ms), layout), packInPlace(own(vs), layout)];
-      return [{ members, layout, decay: decaying ? weightDecay : 0, m, v, p, buffers: own(ps).map(bufferOf) }];
+      return inBlocks(ps, members).map((own) => ({ members: own, decay: decaying ? weightDecay : 0 }));
     });
+    // The scope frees what was made if memory runs out; what it returns has no scope around it and lives on.
+    const made = outsideScopes(() =>
+      scope(() => {
+        const moments = (): [whole: Tensor[], leaves: Tensor[]] => {
+          const leaves: Tensor[] = [];
+          const wholes = planned.map(({ members }) => {
+            const layout = layoutOf(ps, members);
+            const { device, dtype } = ps[members[0]!]!;
+            const whole = zeros([layout.total], { device, dtype });
+            const shapes = members.map((i) => ps[i]!.shape);
+            packedViews(whole, layout, shapes).forEach((view, k) => (leaves[members[k]!] = view));
+            return whole;
+          });
+          return [wholes, leaves];
+        };
+        return { m: moments(), v: moments() };
+      }, "AdamW"),
+    );
+    const [[ms, m], [vs, v]] = [made.m, made.v];
+    this.#m = treeFromLeaves(params, m);
+    this.#v = treeFromLeaves(params, v);
+    this.#moments = { m, v };
+    this.#blocks = planned.map(({ members, decay }, k): Block => {
+      const layout = layoutOf(ps, members);
+      return {
+        members,
+        layout,
+        decay,
+        m: ms[k]!,
+        v: vs[k]!,
+        p: undefined,
+        buffers: isLarge(ps, members) ? undefined : [],
+      };
+    });
+    try {
+      for (const block of this.#blocks) holdTogether(block, ps);
+    } catch (error) {
+      this.dispose();
+      throw error;
+    }
   }
 
   /** The moments are the live tensors; read them before the next step. */
@@ -172,7 +217,9 @@ export class AdamW<T extends Tree> {
   }
 
   /**
-   * One update in place. A gradient norm that is not finite changes nothing but the step count.
+   * One update in place. A gradient norm that is not finite changes nothing but the step count. A step that throws has
+   * changed nothing and is not counted; where there are several blocks of memory and it ends between two, the error
+   * says which parameters have changed.
    * @returns the norm before clipping, on the device
    */
   step(grads: T, lr: number = this.#options.lr): Tensor {
@@ -188,46 +235,112 @@ export class AdamW<T extends Tree> {
         () => `AdamW: the gradient of "${path}" has shape ${showShape(gs[i]!.shape)}, expected ${showShape(p.shape)}`,
       );
     });
-    const t = ++this.#step;
+    const t = this.#step + 1;
     const clip = Number.isFinite(clipNorm) ? clipNorm : 1e30;
     const [correction1, correction2] = [1 - betas[0] ** t, 1 - betas[1] ** t];
     const ps = entries.map(([, p]) => p);
-    return noGrad(() =>
+    const blocks = this.#blocks;
+    const bytes = blocks.reduce((sum, { m }) => sum + m.storage.buffer.bytes, 0);
+    const packed = ({ members, layout, buffers }: Block): Tensor => {
+      const own = members.map((i) => gs[i]!);
+      return buffers === undefined ? reshape(own[0]!, [-1]) : pack(own, layout);
+    };
+    const norm = noGrad(() =>
       scope(() => {
-        const packed = this.#groups.map(({ members, layout }) =>
-          pack(
-            members.map((i) => gs[i]!),
-            layout,
-          ),
-        );
-        const norm = sqrt(packed.map(sumOfSquares).reduce((a, b) => add(a, b)));
-        this.#groups.forEach((group, k) => {
-          holdTogether(group, ps);
-          const { p, m, v, decay } = group;
-          adamw(p, packed[k]!, m, v, norm, lr, betas[0], betas[1], eps, decay, clip, correction1, correction2);
+        for (const block of blocks) holdTogether(block, ps);
+        // Small gradients are packed once; of large ones there is never a second copy, but of a block at a time.
+        const kept = bytes <= BLOCK_BYTES ? blocks.map(packed) : undefined;
+        const squares = blocks.map((block, k) => scope(() => sumOfSquares(kept?.[k] ?? packed(block)), "AdamW"));
+        const norm = sqrt(squares.reduce((a, b) => add(a, b)));
+        blocks.forEach((block, k) => {
+          const { m, v, decay } = block;
+          const update = (): void => {
+            const [p, g] = [block.p ?? reshape(ps[block.members[0]!]!, [-1]), kept?.[k] ?? packed(block)];
+            adamw(p, g, m, v, norm, lr, betas[0], betas[1], eps, decay, clip, correction1, correction2);
+          };
+          try {
+            scope(update, "AdamW");
+          } catch (error) {
+            if (k > 0) throw partial(error, t, entries, blocks, k);
+            throw error;
+          }
+          // The kernel wrote through other handles: a backward pass that still needs the old values must notice.
+          for (const i of block.members) {
+            for (const x of [ps[i]!, this.#moments.m[i]!, this.#moments.v[i]!]) x.storage.version++;
+          }
         });
-        // The kernels wrote through other handles: a backward pass that still needs the old values must notice.
-        for (const x of [...ps, ...treeLeaves(this.#m), ...treeLeaves(this.#v)]) x.storage.version++;
         return norm;
       }, "AdamW"),
     );
+    this.#step = t;
+    return norm;
   }
 
+  /** Frees the moments. The parameters live on. */
   dispose(): void {
-    for (const x of [...treeLeaves(this.#m), ...treeLeaves(this.#v)]) x.dispose();
-    for (const { p, m, v } of this.#groups) for (const x of [p, m, v]) x.dispose();
+    for (const x of [...this.#moments.m, ...this.#moments.v]) x.dispose();
+    for (const { p, m, v } of this.#blocks) for (const x of [p, m, v]) x?.dispose();
   }
 }
 
 const bufferOf = (x: Tensor): unknown => x.storage.buffer;
 
-/** Packs a group's parameters again if they were moved since. */
-function holdTogether(group: Group, ps: readonly Tensor[]): void {
-  const own = group.members.map((i) => ps[i]!);
-  if (own.every((x, k) => x.storage.buffer === group.buffers[k])) return;
-  group.p.dispose();
-  group.p = packInPlace(own, group.layout);
-  group.buffers = own.map(bufferOf);
+const bytesOf = (p: Tensor): number => p.size * bytesPerElement(p.dtype);
+
+/** Where the parameters of a block lie; a large one needs no room behind it, as nothing is packed. */
+const layoutOf = (ps: readonly Tensor[], members: readonly number[]): PackParams =>
+  isLarge(ps, members) ? { offsets: [0], total: ps[members[0]!]!.size } : packLayout(members.map((i) => ps[i]!.size));
+
+const isLarge = (ps: readonly Tensor[], members: readonly number[]): boolean =>
+  members.length === 1 && bytesOf(ps[members[0]!]!) > BLOCK_BYTES;
+
+/**
+ * `members` in blocks of at most `BLOCK_BYTES`, and of what the device can bind; a larger parameter is a block of its
+ * own. WebGPU guarantees bindings of 128 MiB.
+ */
+function inBlocks(ps: readonly Tensor[], members: readonly number[]): number[][] {
+  const blocks: number[][] = [];
+  let bytes = Infinity;
+  for (const i of members) {
+    const own = bytesOf(ps[i]!);
+    if (bytes + own > BLOCK_BYTES) {
+      blocks.push([]);
+      bytes = 0;
+    }
+    blocks.at(-1)!.push(i);
+    bytes += own;
+  }
+  return blocks;
+}
+
+/** Packs a block's parameters again if they were moved since. */
+function holdTogether(block: Block, ps: readonly Tensor[]): void {
+  if (block.buffers === undefined) return;
+  const own = block.members.map((i) => ps[i]!);
+  if (block.p && own.every((x, k) => x.storage.buffer === block.buffers![k])) return;
+  const moved = packInPlace(own, block.layout);
+  block.p?.dispose();
+  block.p = moved;
+  block.buffers = own.map(bufferOf);
+}
+
+/** The error of a step that ended between two blocks, with what it has changed. */
+function partial(
+  error: unknown,
+  step: number,
+  entries: readonly (readonly [path: string, leaf: Tensor])[],
+  blocks: readonly Block[],
+  done: number,
+): Error {
+  const paths = (some: readonly Block[]): string[] => some.flatMap(({ members }) => members.map((i) => entries[i]![0]));
+  const [changed, left] = [paths(blocks.slice(0, done)), paths(blocks.slice(done))];
+  const message =
+    `AdamW: step ${step} ended half-way: ${changed.length} parameters have changed ("${changed[0]}" … ` +
+    `"${changed.at(-1)}"), ${left.length} have not ("${left[0]}" … "${left.at(-1)}"): ` +
+    (error instanceof Error ? error.message : String(error));
+  return error instanceof OutOfMemoryError
+    ? new OutOfMemoryError(message, { cause: error })
+    : new WorldgradError(message, { cause: error });
 }
 
 /** A learning rate by step. */

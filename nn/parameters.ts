@@ -7,7 +7,7 @@ import { fail } from "../engine/errors.ts";
 import { ones, randomNormal, zeros } from "../engine/ops/create.ts";
 import type { Device } from "../engine/device.ts";
 import type { Rng } from "../engine/random.ts";
-import { outsideScopes } from "../engine/scope.ts";
+import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import { Tensor } from "../engine/tensor.ts";
 import type { Shape } from "../engine/types.ts";
@@ -117,13 +117,13 @@ export function buildParams(config: ModelConfig, make: Make): TransformerParams<
  */
 export function initParams(config: ModelConfig, rng: Rng, device: Device): TransformerParams<Tensor> {
   const std = { weight: config.initializerRange, residual: config.initializerRange / Math.sqrt(2 * config.layers) };
-  return outsideScopes(() =>
-    buildParams(config, (shape, kind, path) => {
-      if (kind === "one") return ones(shape, { device });
-      if (kind === "zero") return zeros(shape, { device });
-      return randomNormal(rng.split(path), shape, { device, std: std[kind] });
-    }),
-  );
+  const make: Make = (shape, kind, path) => {
+    if (kind === "one") return ones(shape, { device });
+    if (kind === "zero") return zeros(shape, { device });
+    return randomNormal(rng.split(path), shape, { device, std: std[kind] });
+  };
+  // The scope frees the first ones if there is no memory for the others.
+  return outsideScopes(() => scope(() => buildParams(config, make), "initParams"));
 }
 
 /**

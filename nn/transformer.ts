@@ -20,11 +20,13 @@ import { fuse } from "../engine/fuse.ts";
 import { add, gelu, geluErf, siluExpr } from "../engine/ops/pointwise.ts";
 import { rotary, rotaryTables } from "../engine/ops/rotary.ts";
 import { split } from "../engine/ops/split.ts";
-import { outsideScopes } from "../engine/scope.ts";
+import { checkpoint } from "../engine/checkpoint.ts";
+import { outsideScopes, scope } from "../engine/scope.ts";
+import { isRecording, recordingOutside } from "../engine/tape.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import { Tensor } from "../engine/tensor.ts";
 import type { Rng } from "../engine/random.ts";
-import { type Tree, treeLeaves } from "../engine/tree.ts";
+import { type Tree, treeFromLeaves, treeLeaves } from "../engine/tree.ts";
 import { isFloat, showShape } from "../engine/types.ts";
 import type { KvCache, Places } from "./cache.ts";
 import type { ModelConfig } from "./config.ts";
@@ -90,6 +92,12 @@ export interface ForwardOptions {
   readonly positions?: Int32Array;
   /** Continue rows of a cache: B is 1, and each of the T tokens has a place of its own there (see `KvCache.append`). */
   readonly cache?: { readonly store: KvCache; readonly places: Places };
+  /**
+   * Where a gradient is recorded: keep of each block its input only, and run the block again in the backward pass
+   * (`checkpoint`). The same bits for about a third more time; activations take 4·C bytes per token and block, and those
+   * of one block. Not where heads are watched. Default false.
+   */
+  readonly gradientCheckpointing?: boolean;
   /** Is shown the heads of every layer when they have attended; without a cache only. */
   readonly watch?: (layer: number, heads: AttentionHeads) => void;
 }
@@ -129,11 +137,36 @@ export function forward(
     ...(options.cache ? { decoding: decodingOf(options.cache, reshape(positions_BT, [B * T])) } : {}),
   };
   let x_BTC = rowsOf(params.embedding, ids);
-  if (params.positions) x_BTC = add(x_BTC, embedding(params.positions, positions_BT));
+  if (params.positions) {
+    x_BTC = through(x_BTC, params.positions, {}, (x, table) => add(x, embedding(table, positions_BT)));
+  }
   params.layers.forEach((layer, n) => {
-    x_BTC = transformerBlock(x_BTC, layer, context, n);
+    x_BTC = through(x_BTC, layer, context, (x, own) => transformerBlock(x, own, context, n));
   });
-  return norm(x_BTC, params.norm, config);
+  return through(x_BTC, params.norm, {}, (x, own) => norm(x, own, config));
+}
+
+/**
+ * A stage of the residual stream. Where no gradient asks for it, its input and what it made on the way are freed;
+ * otherwise they are kept for the backward pass, or computed again there (`gradientCheckpointing`).
+ */
+function through<T extends Tree>(
+  x_BTC: Tensor,
+  params: T,
+  { gradientCheckpointing = false, watch }: ForwardOptions,
+  stage: (x_BTC: Tensor, params: T) => Tensor,
+): Tensor {
+  if (recordingOutside()) {
+    const inputs = [x_BTC, ...treeLeaves(params)];
+    if (isRecording(inputs)) {
+      if (!gradientCheckpointing || watch !== undefined) return stage(x_BTC, params);
+      return checkpoint(([x, ...leaves]) => [stage(x!, treeFromLeaves(params, leaves))], inputs)[0]!;
+    }
+  }
+  if (watch !== undefined) return stage(x_BTC, params); // whoever watches may keep what is shown
+  const y_BTC = scope(() => stage(x_BTC, params), "block");
+  x_BTC.dispose();
+  return y_BTC;
 }
 
 /**

@@ -9,8 +9,8 @@ import { apply1, type Call, type NoParams, type OpDef } from "../op.ts";
 import { normal } from "../sampling.ts";
 import { outsideScopes } from "../scope.ts";
 import { noGrad } from "../tape.ts";
-import type { Tensor } from "../tensor.ts";
-import { bytesPerElement, checkFloat, checkSameDtype, sizeOf } from "../types.ts";
+import { Storage, Tensor } from "../tensor.ts";
+import { bytesPerElement, checkFloat, checkSameDtype, type Shape, sizeOf } from "../types.ts";
 import { reshape, slice } from "./movement.ts";
 import { mul } from "./pointwise.ts";
 
@@ -106,6 +106,19 @@ export const sumOfSquares = (x: Tensor): Tensor => apply1(sumOfSquaresOp, [x], {
 
 /** Copies tensors into one of shape [total]; what is between them is 0. */
 export const pack = (tensors: readonly Tensor[], layout: PackParams): Tensor => apply1(packOp, tensors, layout);
+
+/**
+ * Tensors of these shapes that are parts of a packed one: what is written to either is seen in both. They belong to the
+ * current scope; the memory is freed when `whole` and all of them are disposed.
+ */
+export function packedViews(whole: Tensor, layout: PackParams, shapes: readonly Shape[]): Tensor[] {
+  const { buffer, device } = whole.storage;
+  const bytes = bytesPerElement(whole.dtype);
+  return shapes.map((shape, i) => {
+    const part = device.backend.part(buffer, layout.offsets[i]! * bytes, sizeOf(shape) * bytes);
+    return new Tensor(new Storage(device, part), shape, whole.dtype);
+  });
+}
 
 /**
  * Moves the memory of `tensors`, of all handles on it, into one piece, and returns that as a tensor: from then on it

@@ -16,6 +16,7 @@
 import { check } from "../../engine/errors.ts";
 import { mapTree, mul, noGrad, outsideScopes, type Rng, treeLeaves } from "../../engine/index.ts";
 import { type Model, trainableOf } from "../../nn/index.ts";
+import { passingOf } from "../train/score.ts";
 import type { TrainerOptions } from "../train/step.ts";
 import { dpo, type PolicyLoss } from "../methods/losses/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
@@ -54,6 +55,7 @@ export const LOOP_KEYS = [
   "optimizer",
   "lr",
   "maxBatchTokens",
+  "gradientCheckpointing",
   "iterations",
   "startIteration",
   "steps",
@@ -117,6 +119,7 @@ export async function* iteratePreferences(
         rng: draw.split("steps"),
         lr: rate,
         ...(maxBatchTokens === undefined ? {} : { maxBatchTokens }),
+        ...passingOf(options),
       };
       if (pairs.length > 0) for await (const step of trainPreference(training)) learnt.push(step.metrics);
       const compared = (await source.compare?.(previous, draw.split("compare"))) ?? {};

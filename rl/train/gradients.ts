@@ -26,7 +26,7 @@ import type { TokenStatistics } from "../methods/tokenStatistics.ts";
 import type { WorldObjective } from "../methods/world/echo.ts";
 import { lossOf, type LossParts } from "./loss.ts";
 import { hasScored, pack, type PackOptions } from "./pack.ts";
-import type { Ratios } from "./score.ts";
+import type { PassingOptions, Ratios } from "./score.ts";
 import { gradientOf } from "./update.ts";
 import { worldWeights } from "./weights.ts";
 
@@ -67,7 +67,7 @@ interface Weighted {
   readonly rows: readonly TokenRow[];
   readonly statistics: TokenStatistics;
   readonly ratios: Ratios;
-  readonly packing: PackOptions;
+  readonly packing: PackOptions & PassingOptions;
   /** Of the critic, if there is one. */
   readonly head?: ValueHead | undefined;
 }
@@ -99,8 +99,8 @@ export async function gradientMetrics(
   const gradient = (part: readonly TokenRow[], parts: LossParts): Tree | undefined => {
     if (!part.some((row) => hasScored(row))) return undefined;
     const trained = { policy: trainableOf(model).params, ...(parts.critic && head ? { head } : {}) };
-    return gradientOf(trained, pack(part, packing), (tree, batch) => lossOf(tree, model, batch, parts, ratios)).gradient
-      .policy;
+    return gradientOf(trained, pack(part, packing), (tree, batch) => lossOf(tree, model, batch, parts, ratios, packing))
+      .gradient.policy;
   };
   const own = partsOf(rows, objective);
   const measured = scope(() => {

@@ -44,7 +44,17 @@ export interface SftOptions extends TrainerOptions, SftRowOptions {
   readonly rng: Rng;
 }
 
-const TRAINER_KEYS = ["model", "template", "optimizer", "lr", "maxBatchTokens", "steps", "startStep", "rng"] as const;
+const TRAINER_KEYS = [
+  "model",
+  "template",
+  "optimizer",
+  "lr",
+  "maxBatchTokens",
+  "gradientCheckpointing",
+  "steps",
+  "startStep",
+  "rng",
+] as const;
 const SFT_KEYS = [...TRAINER_KEYS, "demonstrations", "observationWeight", "loss", "imitate", "batchSize"] as const;
 const RL_KEYS = [
   ...TRAINER_KEYS,

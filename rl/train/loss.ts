@@ -2,18 +2,7 @@
  * The loss of a micro-batch. What is specific to a method is in the columns and in the policy loss; everything here is
  * the same for all methods.
  */
-import {
-  add,
-  type Device,
-  exp,
-  mul,
-  type Rng,
-  stopGradient,
-  sum,
-  tensor,
-  type Tensor,
-  type Tree,
-} from "../../engine/index.ts";
+import { add, type Device, exp, mul, stopGradient, sum, tensor, type Tensor, type Tree } from "../../engine/index.ts";
 import { headValues, type Model, trainableOf, type ValueHead } from "../../nn/index.ts";
 import { COLUMN_NAMES, type ColumnName, type Columns } from "../methods/columns.ts";
 import { klPenalty } from "../methods/losses/kl.ts";
@@ -22,7 +11,7 @@ import { clippedErrorLoss, crossEntropyLoss } from "../methods/losses/supervised
 import { clippedValueLoss } from "../methods/losses/value.ts";
 import { clipOf, CRITIC, type Objective } from "../methods/objective.ts";
 import type { MicroBatch } from "./pack.ts";
-import { hiddenOf, type Ratios, scoreHidden } from "./score.ts";
+import { hiddenOf, type PassingOptions, type Ratios, scoreHidden } from "./score.ts";
 
 /** The parts of an objective that are asked once its tokens have their weights. */
 export type LossParts = Pick<Objective, "policyLoss" | "world" | "kl" | "critic">;
@@ -53,11 +42,11 @@ export function lossOf(
   batch: MicroBatch,
   objective: LossParts,
   ratios: Ratios = "exact",
-  dropout?: Rng,
+  passing: PassingOptions = {},
 ): [Tensor, BatchLoss] {
   const { device } = model.params.embedding;
-  const current = trainableOf(model).modelOf(policy, { dropout });
-  const hidden_NC = hiddenOf(current, batch);
+  const current = trainableOf(model).modelOf(policy, { dropout: passing.dropout });
+  const hidden_NC = hiddenOf(current, batch, passing);
   const { logProbs, entropy } = scoreHidden(current.params, hidden_NC, batch);
   // With exact ratios the policy that played is the one that is trained, and every ratio is 1. What the sampler
   // recorded then serves for metrics only.

@@ -4,9 +4,22 @@
  * objective asks for: GRPO with ECHO needs none. The policy and the reference are each run at most once.
  */
 import { check } from "../../engine/errors.ts";
-import { exp, mul, neg, noGrad, scope, sub, sum, tensor, type Tensor, tokenLogProbs } from "../../engine/index.ts";
+import {
+  exp,
+  mul,
+  neg,
+  noGrad,
+  type Rng,
+  scope,
+  sub,
+  sum,
+  tensor,
+  type Tensor,
+  tokenLogProbs,
+} from "../../engine/index.ts";
 import {
   forward,
+  type ForwardOptions,
   headValues,
   type Model,
   outputMatrix,
@@ -170,11 +183,26 @@ export async function score(model: Model, rows: readonly TokenRow[], options: Pa
   return { logProbs, entropy };
 }
 
+/** How micro-batches pass through a model that is trained. */
+export interface PassingOptions extends Pick<ForwardOptions, "gradientCheckpointing"> {
+  /** The stream of an adapter's dropout in this pass; without it nothing is dropped. */
+  readonly dropout?: Rng | undefined;
+}
+
+/** The options among others that concern the forward pass. */
+export function passingOf({
+  gradientCheckpointing = false,
+}: PassingOptions): Pick<ForwardOptions, "gradientCheckpointing"> {
+  const isSwitch = typeof gradientCheckpointing === "boolean";
+  check(isSwitch, () => `gradientCheckpointing must be true or false, got ${String(gradientCheckpointing)}`);
+  return { gradientCheckpointing };
+}
+
 /** Hidden states [N, C] where the scored tokens of a micro-batch are predicted. */
-export function hiddenOf({ params, config }: Model, batch: MicroBatch): Tensor {
+export function hiddenOf({ params, config }: Model, batch: MicroBatch, passing: PassingOptions = {}): Tensor {
   const { device } = params.embedding;
   const ids_BT = tensor(batch.ids, { device, shape: [batch.rows, batch.length] });
-  return pickHidden(forward(params, config, ids_BT), batch.index);
+  return pickHidden(forward(params, config, ids_BT, passingOf(passing)), batch.index);
 }
 
 /** Log-probabilities and entropies of the scored tokens, [N] each. @param temperatures default: those of the sampler */

@@ -31,7 +31,7 @@ import { gradientMetrics, type GradientOptions } from "./gradients.ts";
 import { lossOf, type LossParts, type Trained } from "./loss.ts";
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
-import { type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
+import { passingOf, type PassingOptions, type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
 import { type Critic, gradientOf, update } from "./update.ts";
 import { weigh, withPrepared } from "./weights.ts";
 
@@ -47,6 +47,11 @@ export interface TrainerOptions {
   readonly lr: Schedule;
   /** A micro-batch has at most so many tokens, padding included. */
   readonly maxBatchTokens?: number;
+  /**
+   * Keep of each block its input only and run it again in the backward pass: the same bits, less memory, more time (see
+   * `ForwardOptions`). `npm run fit` says how much. Default false.
+   */
+  readonly gradientCheckpointing?: boolean;
 }
 
 /** What a step of reinforcement learning needs. */
@@ -133,14 +138,12 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
  * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and a
  * critic to train along.
  */
-export interface OptimizerStepOptions extends PackOptions {
+export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly lr: number;
   /** What ratios refer to; default `exact`, the policy's own samples and one pass over them. */
   readonly ratios?: Ratios;
   /** Trained along with the policy, at the same rate, if the objective has a critic. */
   readonly critic?: Critic;
-  /** The stream of the pass, for adapters that have dropout; without it there is none. */
-  readonly dropout?: Rng;
 }
 
 /** One pass over weighted rows, in micro-batches, and one step of the optimiser. Parameters change in place. */
@@ -163,16 +166,17 @@ export async function optimizerStep(
   const { parts, norm } = scope(() => {
     const batches = pack(rows, options);
     const loss = (tree: Trained, batch: MicroBatch, n: number) =>
-      lossOf(tree, model, batch, objective, ratios, dropout?.split(n));
+      lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
     const { gradient, parts } = gradientOf(trained, batches, loss);
     return { parts, norm: update({ optimizer, critic }, gradient, lr) };
   }, "update");
   return readPass(rows, parts, norm);
 }
 
-/** How the rows of a training loop are packed. */
-export const packingOf = ({ template, maxBatchTokens }: TrainerOptions): PackOptions => ({
+/** How the rows of a training loop are packed, and pass through the model. */
+export const packingOf = ({ template, maxBatchTokens, ...passing }: TrainerOptions): PackOptions & PassingOptions => ({
   padId: template.padId,
+  ...passingOf(passing),
   ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }),
 });
 

@@ -151,7 +151,7 @@ describe.each(everyExecutor)("golden models on $name", ({ open, tolerance }) => 
     it("greedy continuation: the cache and the full forward agree with PyTorch", async () => {
       const model = load(name, device);
       const { prompt, tokens, logprobs } = fixture.greedy;
-      const [result] = await generate(model, [prompt], { maxNewTokens: tokens.length, temperature: 0 });
+      const [result] = await generate(model, [prompt], { maxNewTokens: tokens.length, temperature: 0, stopIds: [] });
       expect(result!.tokens.map(({ id }) => id)).toEqual(tokens);
       close(
         result!.tokens.map(({ plainLogProb }) => plainLogProb),

@@ -6,7 +6,7 @@ import { tensor } from "../../engine/ops/create.ts";
 import { Rng } from "../../engine/random.ts";
 import { scope } from "../../engine/scope.ts";
 import { generate, type GenerateOptions } from "../../nn/generate.ts";
-import { sampleToken, type SamplingOptions } from "../../nn/sampler.ts";
+import { type SampledToken, sampleToken, type SamplingOptions } from "../../nn/sampler.ts";
 import { forward, logits as logitsOf, type Model } from "../../nn/transformer.ts";
 import { reference, wasm } from "../support/rlExecutors.ts";
 import { endingModel, toyModel, toyTemplate, V } from "../support/rlToy.ts";
@@ -169,6 +169,66 @@ describe.each([
       expect(endless[r]!.tokens.slice(0, tokens.length).map((t) => t.id)).toEqual(tokens.map((t) => t.id)),
     );
     expect(new Set(together.map(({ tokens }) => tokens.length)).size).toBeGreaterThan(1);
+  });
+
+  it("ends at the model's eosIds, unless stopIds say otherwise", async () => {
+    const plain = endingModel(device);
+    const eosIds = [toyTemplate.endId];
+    const model = { ...plain, config: { ...plain.config, eosIds } };
+    const options = (): GenerateOptions => ({ maxNewTokens: 6, rng: new Rng(3) });
+    expect(await generate(model, prompts, options())).toEqual(
+      await generate(plain, prompts, { ...options(), stopIds: eosIds }),
+    );
+    expect(await generate(model, prompts, { ...options(), stopIds: [] })).toEqual(
+      await generate(plain, prompts, options()),
+    );
+  });
+
+  it("shows each token as it is drawn, and a row ends where the callback says so", async () => {
+    const model = toyModel(device);
+    const options = (): GenerateOptions => ({ maxNewTokens: 5, rng: new Rng(3) });
+    const expected = await generate(model, prompts, options());
+    for (const wait of [false, true]) {
+      const seen = prompts.map((): number[] => []);
+      const onToken = ({ id }: SampledToken, row: number): "stop" | void | Promise<"stop" | void> => {
+        seen[row]!.push(id);
+        const answer = row === 1 && seen[row]!.length === 2 ? "stop" : undefined;
+        return wait ? Promise.resolve(answer) : answer;
+      };
+      const results = await generate(model, prompts, { ...options(), onToken });
+      expect(seen).toEqual(results.map(({ tokens }) => tokens.map(({ id }) => id)));
+      results.forEach(({ tokens, stopReason }, r) => {
+        expect(tokens).toEqual(expected[r]!.tokens.slice(0, r === 1 ? 2 : 5));
+        expect(stopReason).toBe(r === 1 ? "stop" : "length");
+      });
+    }
+  });
+
+  it("an aborted signal ends all rows as they are; an error of the callback is thrown; neither leaves memory", async () => {
+    const model = toyModel(device);
+    await generate(model, [[1]], { maxNewTokens: 1, temperature: 0 });
+    const before = device.backend.stats().liveBytes;
+    const abort = new AbortController();
+    let count = 0;
+    const onToken = (): void => {
+      if (++count === prompts.length + 1) abort.abort();
+    };
+    const options = { maxNewTokens: 9, temperature: 0, signal: abort.signal } as const;
+    const results = await generate(model, prompts, { ...options, onToken });
+    expect(results.map(({ stopReason }) => stopReason)).toEqual(prompts.map(() => "abort"));
+    expect(results[0]!.tokens.length).toBe(2);
+    expect((await generate(model, prompts, options)).every(({ tokens }) => tokens.length === 0)).toBe(true);
+    for (const onToken of [
+      () => {
+        throw new Error("mine");
+      },
+      () => Promise.reject(new Error("mine")),
+    ]) {
+      await expect(generate(model, prompts, { maxNewTokens: 9, temperature: 0, onToken })).rejects.toThrow("mine");
+    }
+    expect(device.backend.stats().liveBytes).toBe(before);
+    const wrong = { maxNewTokens: 1, temperature: 0, signal: {} as AbortSignal };
+    await expect(generate(model, prompts, wrong)).rejects.toThrow("generate: signal must be an AbortSignal");
   });
 
   it("ends at the model's last position, frees its cache", async () => {
