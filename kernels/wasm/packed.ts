@@ -1,9 +1,9 @@
 /**
  * Products with packed matrices, and their rows (`kernels/packed.ts` has the formats).
  *
- * - x · Wᵀ: rows of x and of W both run along k, as in the dot tiles of `matmul.ts`. A tile decodes four weights of a
- *   row into a vector and multiplies it with as many rows of x as the registers hold. With few rows of x (decoding) the
- *   time is that of reading W, so fewer bits are less time; with many, decoding is shared by the rows.
+ * - x · Wᵀ: rows of x and of W both run along k, as in the dot tiles of `matmul.ts`. With few rows of x (decoding) a
+ *   tile decodes in registers, and the time is that of reading W: fewer bits are less time. With many, a block of rows
+ *   of W is decoded into a temporary that stays in the cache, and multiplied from there.
  * - x · W, which the gradient needs: W is decoded in passes of some rows, into a temporary of panels of 8 columns that
  *   stays in the second-level cache, and from there multiplied as the outer tiles of `matmul.ts` do. A unit owns some
  *   columns of the result and has its own part of the temporary.
@@ -48,13 +48,20 @@ const scaleAt = (f: FunctionBuilder, format: PackedFormat, pointer: I32): F32x4 
 export const packedMatmul = (spec: PackedMatmulSpec): Program<WasmKernel> =>
   spec.transposed ? timesTransposed(spec) : times(spec);
 
-/** Rows of x and of W that a tile of x · Wᵀ multiplies, the largest first. */
+/** Rows of x and of W that a tile which decodes in registers multiplies, the largest first. */
 const TILES = [
-  { rows: 4, widths: [2, 1] },
   { rows: 2, widths: [4, 1] },
   { rows: 1, widths: [4, 1] },
 ] as const;
 const UNIT_ROWS = 64;
+/**
+ * When rows of W are decoded into a temporary, from where the dot tiles read them: from this many rows of x on, and for
+ * any number in q8, whose decoding takes too many registers to be done beside a product. So many rows at a time (what
+ * the first-level cache holds, or the second), by so many units.
+ */
+const MANY_ROWS = 4;
+const BLOCK_ROWS = { few: 4, many: 16 } as const;
+const UNITS = 32;
 const UNIT_COLS = 64;
 
 function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec): Program<WasmKernel> {
@@ -75,12 +82,28 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
     });
     steps.push({ kernel: zeros, buffers: [x] }, { kernel: rowsOfX.steps[0]!.kernel, buffers: [X, x] });
   }
+  if (m >= MANY_ROWS || format === "q8") {
+    const blockRows = m < MANY_ROWS ? BLOCK_ROWS.few : BLOCK_ROWS.many;
+    const blocks = Math.ceil(n / blockRows);
+    const blocksPerUnit = Math.ceil(blocks / UNITS);
+    const units = Math.ceil(blocks / blocksPerUnit);
+    const scratch = C + temps.push(4 * units * blockRows * padded);
+    const kernel: WasmKernel = {
+      key: `packed ${format}ᵀ many${bias ? " bias" : ""}`,
+      module: (fused = false) => manyRowsModule(format, bias, fused),
+      scalars: [m, n, padded, 4 * words, 4 * scales, blockRows, blocksPerUnit],
+      units,
+      costPerUnit: blocksPerUnit * blockRows * (m + 4) * padded,
+    };
+    steps.push({ kernel, buffers: [x, W, bias ? 2 : C, C, scratch] });
+    return { temps, steps };
+  }
   const colBlocks = Math.ceil(n / UNIT_COLS);
   steps.push({
     kernel: {
       key: `packed ${format}ᵀ${bias ? " bias" : ""}`,
-      module: (fused = false) => transposedModule(format, bias, fused),
-      scalars: [m, n, padded, 4 * words, 4 * scales, colBlocks],
+      module: (fused = false) => fewRowsModule(format, bias, fused),
+      scalars: [m, n, padded, 4 * words, colBlocks],
       units: colBlocks * Math.ceil(m / UNIT_ROWS),
       costPerUnit: Math.min(m, UNIT_ROWS) * Math.min(n, UNIT_COLS) * padded,
     },
@@ -89,72 +112,41 @@ function timesTransposed({ format, m, rows: n, columns, bias }: PackedMatmulSpec
   return { temps, steps };
 }
 
-const TRANSPOSED = i32s("x", "w", "bias", "c", "m", "n", "k", "rowBytes", "scales", "colBlocks", "begin", "end");
+const FEW = i32s("x", "w", "bias", "c", "m", "n", "k", "rowBytes", "colBlocks", "begin", "end");
 
-function transposedModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
-  return kernelModule(TRANSPOSED, (f, p) => {
+function fewRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+  return kernelModule(FEW, (f, p) => {
     const [i, j] = [f.variable("i32"), f.variable("i32")];
     /** Dot products of rows i… of x with rows j… of W. */
     const tile = (rows: number, width: number): void => {
       const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
       const x = range(rows).map((r) => f.let(p.x.at(i.add(r).mul(p.k))));
       const w = range(width).map((s) => f.let(p.w.add(j.add(s).mul(p.rowBytes))));
-      const scales = format === "q8" ? w.map((row) => f.let(row.add(p.scales))) : [];
       const steps = range(stepsOf(format));
       const madd = (sum: Var<F32x4>, a: F32x4, b: F32x4): void =>
         f.set(sum, fused ? a.relaxedMadd(b, sum) : sum.add(a.mul(b)));
-      /** The `g`-th group from the pointers on. */
-      const group = (g: number, ofBlock: readonly (F32x4 | undefined)[]): void => {
-        const words = (s: number): I32x4 => load.i32x4(w[s]!, 16 * g);
-        const of = (r: number, step: number): F32x4 => load.f32x4(x[r]!, 16 * (steps.length * g + step));
+      f.for(0, p.k, 8, () => {
+        const of = (r: number, step: number): F32x4 => load.f32x4(x[r]!, 16 * step);
         if (rows === 1) {
           // What a single row of x has in the group stays in registers for all rows of W.
           const a = steps.map((step) => f.let(of(0, step)));
-          w.forEach((_, s) => {
-            const own = f.let(words(s));
-            for (const step of steps) madd(sums[0]![s]!, a[step]!, decode(format, own, step, ofBlock[s]));
+          w.forEach((row, s) => {
+            const words = f.let(load.i32x4(row));
+            for (const step of steps) madd(sums[0]![s]!, a[step]!, decode(format, words, step, undefined));
           });
-          return;
-        }
-        for (const step of steps) {
-          const weights = w.map((_, s) => f.let(decode(format, words(s), step, ofBlock[s])));
-          sums.forEach((row, r) => {
-            const a = f.let(of(r, step));
-            row.forEach((sum, s) => madd(sum, a, weights[s]!));
-          });
-        }
-      };
-      const advance = (groups: number): void => {
-        w.forEach((row) => f.set(row, row.add(16 * groups)));
-        x.forEach((row) => f.set(row, row.add(16 * steps.length * groups)));
-      };
-      if (format === "q8") {
-        f.for(0, p.k, 32, () => {
-          const ofBlock = scales.map((at) => scaleAt(f, format, at));
-          group(0, ofBlock);
-          group(1, ofBlock);
-          advance(2);
-          scales.forEach((at) => f.set(at, at.add(4)));
-        });
-      } else {
-        f.for(0, p.k, 8, () => {
-          group(0, []);
-          advance(1);
-        });
-      }
-      sums.forEach((row, r) => {
-        const c = f.let(p.c.at(i.add(r).mul(p.n).add(j)));
-        const at = p.bias.at(j);
-        if (width === 4) {
-          const y = sumLanes4(f, row);
-          f.store(c, bias ? y.add(load.f32x4(at)) : y);
         } else {
-          row.forEach((sum, s) => {
-            const y = sumLanes(f, sum);
-            f.storeLane(c, bias ? y.add(load.splat(at, 4 * s)) : y, 0, 4 * s);
-          });
+          for (const step of steps) {
+            const weights = w.map((row) => f.let(decode(format, load.i32x4(row), step, undefined)));
+            sums.forEach((own, r) => {
+              const a = f.let(of(r, step));
+              own.forEach((sum, s) => madd(sum, a, weights[s]!));
+            });
+          }
         }
+        w.forEach((row) => f.set(row, row.add(16)));
+        x.forEach((row) => f.set(row, row.add(32)));
       });
+      storeSums(f, p, bias, sums, i, j);
     };
     f.for(p.begin, p.end, 1, (unit) => {
       const rowBegin = f.let(unit.divU(p.colBlocks).mul(UNIT_ROWS));
@@ -181,6 +173,108 @@ function transposedModule(format: PackedFormat, bias: boolean, fused: boolean): 
         });
       }
     });
+  });
+}
+
+const MANY = i32s(
+  "x",
+  "w",
+  "bias",
+  "c",
+  "scratch",
+  "m",
+  "n",
+  "k",
+  "rowBytes",
+  "scales",
+  "blockRows",
+  "blocksPerUnit",
+  "begin",
+  "end",
+);
+
+function manyRowsModule(format: PackedFormat, bias: boolean, fused: boolean): Uint8Array<ArrayBuffer> {
+  const steps = range(stepsOf(format));
+  return kernelModule(MANY, (f, p) => {
+    const [i, j] = [f.variable("i32"), f.variable("i32")];
+    const xBytes = f.let(p.k.shl(2));
+    const whole = f.let(p.k.and(-4).shl(2));
+    f.for(p.begin, p.end, 1, (unit) => {
+      const weights = f.let(p.scratch.at(unit.mul(p.blockRows).mul(p.k)));
+      const begin = f.let(unit.mul(p.blocksPerUnit).mul(p.blockRows));
+      const end = f.let(begin.add(p.blocksPerUnit.mul(p.blockRows)).min(p.n));
+      f.for(begin, end, p.blockRows, (first) => {
+        const count = f.let(end.sub(first).min(p.blockRows));
+        f.for(0, count, 1, (row) => {
+          const w = f.let(p.w.add(first.add(row).mul(p.rowBytes)));
+          const scales = f.let(w.add(p.scales));
+          const to = f.let(weights.add(row.mul(xBytes)));
+          f.for(0, p.k, 4 * steps.length, (column) => {
+            const scale = scaleAt(f, format, scales.at(column.shrU(5)));
+            const words = f.let(load.i32x4(w));
+            for (const step of steps) f.store(to, decode(format, words, step, scale), 16 * step);
+            f.set(to, to.add(16 * steps.length));
+            f.set(w, w.add(16));
+          });
+        });
+        /** Dot products of rows i… of x with rows j… of the block. */
+        const tile = (rows: number, width: number): void => {
+          const sums = range(rows).map(() => range(width).map(() => f.let(F32x4.of(0))));
+          const x = range(rows).map((r) => f.let(p.x.add(i.add(r).mul(xBytes))));
+          const w = range(width).map((s) => f.let(weights.add(j.add(s).mul(xBytes))));
+          f.for(0, whole, 16, (at) => {
+            const a = x.map((row) => f.let(load.f32x4(row.add(at))));
+            w.forEach((row, s) => {
+              const b = f.let(load.f32x4(row.add(at)));
+              sums.forEach((own, r) =>
+                f.set(own[s]!, fused ? a[r]!.relaxedMadd(b, own[s]!) : own[s]!.add(a[r]!.mul(b))),
+              );
+            });
+          });
+          storeSums(f, p, bias, sums, i, f.let(first.add(j)));
+        };
+        f.for(0, p.m, UNIT_ROWS, (rowBegin) => {
+          const rowEnd = f.let(rowBegin.add(UNIT_ROWS).min(p.m));
+          f.set(j, I32.of(0));
+          for (const width of [4, 1]) {
+            f.while(j.add(width).le(count), () => {
+              f.set(i, rowBegin);
+              for (const rows of [2, 1]) {
+                f.while(i.add(rows).le(rowEnd), () => {
+                  tile(rows, width);
+                  f.set(i, i.add(rows));
+                });
+              }
+              f.set(j, j.add(width));
+            });
+          }
+        });
+      });
+    });
+  });
+}
+
+/** Stores the sums' lanes, summed, with the bias, in rows i… and columns j… of the result. */
+function storeSums(
+  f: FunctionBuilder,
+  p: { readonly c: I32; readonly bias: I32; readonly n: I32 },
+  bias: boolean,
+  sums: readonly (readonly F32x4[])[],
+  i: I32,
+  j: I32,
+): void {
+  const at = p.bias.at(j);
+  sums.forEach((row, r) => {
+    const c = f.let(p.c.at(i.add(r).mul(p.n).add(j)));
+    if (row.length === 4) {
+      const y = sumLanes4(f, row);
+      f.store(c, bias ? y.add(load.f32x4(at)) : y);
+    } else {
+      row.forEach((sum, s) => {
+        const y = sumLanes(f, sum);
+        f.storeLane(c, bias ? y.add(load.splat(at, 4 * s)) : y, 0, 4 * s);
+      });
+    }
   });
 }
 
@@ -310,8 +404,9 @@ function rowsModule(format: PackedFormat): Uint8Array<ArrayBuffer> {
           f.while(column.lt(p.columns), () => {
             const scale = scaleAt(f, format, w.add(p.scales).at(column.shrU(5)));
             for (const step of range(stepsOf(format))) {
-              const words = w.add(column.divU(4 * stepsOf(format)).shl(4));
-              const weights = f.let(decode(format, load.i32x4(words), step, scale));
+              const weights = f.let(
+                decode(format, load.i32x4(w.add(column.divU(4 * stepsOf(format)).shl(4))), step, scale),
+              );
               const at = f.let(column.add(4 * step));
               f.if(
                 at.add(4).le(p.columns),
