@@ -6,8 +6,8 @@ import { gzipSync } from "node:zlib";
 import { build, type Metafile } from "esbuild";
 import { check } from "../engine/errors.ts";
 import { BROKEN, listHtml, type PagePreset, WORKING } from "../site/presets.ts";
-import { REPORT_ASSETS } from "../site/saveReport.ts";
-import { bundlePage } from "../tools/page/assets.ts";
+import { REPORT_FILES } from "../site/saveReport.ts";
+import { bundleScript } from "../tools/page/assets.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -27,6 +27,8 @@ interface Page {
   readonly text: () => string;
   readonly entries: Readonly<Record<string, string>>;
   readonly files?: () => Promise<Readonly<Record<string, string>>>;
+  /** Those of the further files that the page loads at once. */
+  readonly firstFiles?: readonly string[];
 }
 
 const sourceOf = (html: string): string => readFileSync(join(source, html), "utf8");
@@ -37,7 +39,8 @@ const PAGES = {
     html: "index.html",
     text: withLists,
     entries: { "page.js": "page.ts", "agent.js": "agent.ts", "page.css": "page.css" },
-    files: async () => ({ [REPORT_ASSETS]: JSON.stringify(await bundlePage("compare")) }),
+    files: drawingFiles,
+    firstFiles: [REPORT_FILES.style],
   },
   exact: {
     html: "exact.html",
@@ -67,6 +70,7 @@ async function makeOne(target: string, page: Page): Promise<PageSize> {
     outdir: target,
     metafile: true,
     splitting: true,
+    external: [`./${REPORT_FILES.script}`],
     write: true,
     legalComments: "linked",
   });
@@ -77,8 +81,18 @@ async function makeOne(target: string, page: Page): Promise<PageSize> {
   const entries = Object.values(page.entries).map((own) => `site/${own}`);
   const made = Object.keys(metafile.outputs).map((path) => basename(path));
   return {
-    first: gzipped([page.html, ...firstFiles(metafile, [...entries, EXECUTOR])]),
+    first: gzipped([page.html, ...(page.firstFiles ?? []), ...firstFiles(metafile, [...entries, EXECUTOR])]),
     all: gzipped([...Object.keys(texts), ...made]),
+  };
+}
+
+/** What draws on the live page and in the reports that it saves: a script, a style, and their hashes. */
+async function drawingFiles(): Promise<Readonly<Record<string, string>>> {
+  const { script, style, ...hashes } = await bundleScript("../../site/drawing.ts");
+  return {
+    [REPORT_FILES.script]: script,
+    [REPORT_FILES.style]: style,
+    [REPORT_FILES.hashes]: JSON.stringify(hashes),
   };
 }
 

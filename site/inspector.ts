@@ -4,9 +4,10 @@
  */
 import { formatNumber, formatSigned, visible } from "../tools/figures/format.ts";
 import { choice, element, select, setOptions } from "../tools/page/dom.ts";
-import { type ColourMode, TokenStrip } from "../tools/page/tokens.ts";
+import type { ColourMode } from "../tools/page/tokens.ts";
 import type { Questions } from "./asking.ts";
-import { type ChartChoice, LiveChart } from "./curves.ts";
+import type { ChartChoice } from "./curves.ts";
+import { LiveChart, TokenStrip } from "./drawing.js";
 import type { EpisodeHead, EpisodeToken, EpisodeView, StepView } from "./questions.ts";
 import { attentionView, logitsView, quoted, termsView } from "./tokenPanel.ts";
 import type { MetricsRecord } from "../job/records.ts";

@@ -2,7 +2,7 @@
 import type { MetricsRecord } from "../job/records.ts";
 import { formatAs } from "../tools/figures/format.ts";
 import { element } from "../tools/page/dom.ts";
-import { WayColumn } from "../tools/compare/ways.ts";
+import type { WayColumn } from "../tools/compare/ways.ts";
 import { AgentProxy } from "./agentProxy.ts";
 import type { ChartChoice, LiveChart } from "./curves.ts";
 import type { Diagnoses } from "./diagnosis.ts";
@@ -65,14 +65,20 @@ export interface Places {
   readonly say: (text: string) => void;
 }
 
+/** What draws: the curves, and each agent's way through a task. */
+interface Drawn {
+  readonly charts: readonly LiveChart[];
+  readonly columns: readonly WayColumn[];
+}
+
 export class LiveRun implements Player {
   readonly experiment: PageExperiment;
   readonly #say: (text: string) => void;
   readonly #agents: readonly AgentProxy[];
   readonly #chartsAt: HTMLElement;
+  readonly #waysAt: HTMLElement;
   /** Made when an agent has begun to work: no agent waits for the code that draws. */
-  #charts: Promise<readonly LiveChart[]> | undefined;
-  readonly #columns: readonly WayColumn[];
+  #drawn: Promise<Drawn> | undefined;
   readonly #tokens: TokenSection;
   readonly #playback = new Playback(this);
   readonly #doctor: HTMLElement;
@@ -102,13 +108,12 @@ export class LiveRun implements Player {
     this.#machine = machine;
     doctor.replaceChildren(element("p", { class: "muted" }, "The doctor looks when the first steps are done."));
     this.#say = say;
-    const names = experiment.agents.map(({ arm }) => arm.label);
     this.#agents = experiment.agents.map((own) => new AgentProxy(own, (message) => this.#hear(message)));
-    this.#columns = names.map(() => new WayColumn());
     this.#tokens = new TokenSection(tokens, this.#agents);
     this.#chartsAt = charts;
+    this.#waysAt = ways;
     charts.replaceChildren();
-    ways.replaceChildren(element("div", { class: "ways" }, ...this.#columns.map(({ view }) => view)));
+    ways.replaceChildren();
     controls.replaceChildren(...this.#playback.views);
   }
 
@@ -202,17 +207,16 @@ export class LiveRun implements Player {
     if (message.kind === "rests" || (message.kind === "step" && message.step % DIAGNOSE_EVERY === 0)) this.#diagnose();
     this.#showState();
     const isMeasured = ["ready", "step", "evaluation", "rests"].includes(message.kind);
-    if (isMeasured || this.#charts === undefined) this.#showCurves().catch(this.#withoutPart("curves"));
+    if (isMeasured || this.#drawn === undefined) this.#showCurves().catch(this.#withoutPart("curves"));
     if (message.kind === "step" || message.kind === "rests") this.#tokens.changed();
-    if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays();
+    if (["ready", "transcript", "rests"].includes(message.kind)) this.#showWays().catch(this.#withoutPart("ways"));
   }
 
   /** Draws the curves before the browser's next frame, once for all messages until then: steps may be faster. */
   async #showCurves(): Promise<void> {
     if (this.#curvesAreDue) return;
     this.#curvesAreDue = true;
-    this.#charts ??= this.#makeCharts();
-    const charts = await this.#charts;
+    const { charts } = await this.#draw();
     requestAnimationFrame(() => {
       this.#curvesAreDue = false;
       this.#agents.forEach(({ metrics, warmSteps }, i) => {
@@ -221,17 +225,26 @@ export class LiveRun implements Player {
     });
   }
 
-  async #makeCharts(): Promise<readonly LiveChart[]> {
-    const { LiveChart } = await import("./curves.ts");
+  #draw(): Promise<Drawn> {
+    return (this.#drawn ??= this.#makeDrawn());
+  }
+
+  async #makeDrawn(): Promise<Drawn> {
+    const { LiveChart, WayColumn } = await import("./drawing.js");
     const names = this.#agents.map(({ label }) => label);
     const charts = CHARTS.map((chart) => new LiveChart(chart, names));
+    const columns = names.map(() => new WayColumn());
     // Another experiment may have come to the page meanwhile.
-    if (!this.#isOff) this.#chartsAt.replaceChildren(...charts.map(({ card }) => card));
-    return charts;
+    if (!this.#isOff) {
+      this.#chartsAt.replaceChildren(...charts.map(({ card }) => card));
+      this.#waysAt.replaceChildren(element("div", { class: "ways" }, ...columns.map(({ view }) => view)));
+    }
+    return { charts, columns };
   }
 
   /** The newest task that all agents have tried after as many steps. */
-  #showWays(): void {
+  async #showWays(): Promise<void> {
+    const { columns } = await this.#draw();
     const [first, ...others] = this.#agents;
     const met = first!.ways.findLast(({ task, step }) =>
       others.every(({ ways }) => ways.some((way) => way.task === task && way.step === step)),
@@ -239,7 +252,7 @@ export class LiveRun implements Player {
     if (met === undefined) return;
     this.#agents.forEach(({ label, ways, warmSteps }, i) => {
       const way = ways.findLast(({ task, step }) => task === met.task && step === met.step)!;
-      this.#columns[i]!.show(label, way, ` after ${met.step - warmSteps} steps of RL`);
+      columns[i]!.show(label, way, ` after ${met.step - warmSteps} steps of RL`);
     });
   }
 

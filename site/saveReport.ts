@@ -1,7 +1,7 @@
 /**
  * The report.html of `npm start` (tools/compare/render.ts) for what has been trained on the page, at the end of a run
- * or in the middle of it. It is loaded when a report is asked for, with the script and style that `npm run site` lays
- * beside the page.
+ * or in the middle of it. It is loaded when a report is asked for. The report's script and style are two
+ * files that the page has loaded already: drawing.js (drawing.ts) and frame.css.
  */
 import type { Evaluation, MetricsRecord } from "../job/records.ts";
 import { outcomeOf } from "../tools/compare/outcome.ts";
@@ -11,14 +11,21 @@ import type { PageExperiment } from "./experiment.ts";
 import type { AgentLog } from "./messages.ts";
 import { addressOf } from "./words.ts";
 
-/** Where `npm run site` lays what a report is made of. */
-export const REPORT_ASSETS = "report.json";
+/** What a report is made of; the hashes of the first two are in the third. All lie beside the page. */
+export const REPORT_FILES = { script: "drawing.js", style: "frame.css", hashes: "report.json" } as const;
 
 /** @throws if the files of the page are not all there */
 export async function reportOf(experiment: PageExperiment, logs: readonly AgentLog[]): Promise<string> {
-  const answer = await fetch(new URL(REPORT_ASSETS, import.meta.url));
-  if (!answer.ok) throw new Error(`expected ${REPORT_ASSETS} beside the page, got status ${answer.status}`);
-  return renderReport(experiment, logs, (await answer.json()) as PageAssets);
+  const { script, style, hashes } = REPORT_FILES;
+  const texts = await Promise.all([script, style, hashes].map(textBeside));
+  const names = JSON.parse(texts[2]!) as Pick<PageAssets, "scriptHash" | "styleHash">;
+  return renderReport(experiment, logs, { script: texts[0]!, style: texts[1]!, ...names });
+}
+
+async function textBeside(name: string): Promise<string> {
+  const answer = await fetch(new URL(name, import.meta.url));
+  if (!answer.ok) throw new Error(`expected ${name} beside the page, got status ${answer.status}`);
+  return answer.text();
 }
 
 /** The page as text. @param logs of the agents, in their order; each has at least the warm start's evaluation */

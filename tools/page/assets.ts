@@ -18,17 +18,20 @@ export interface PageAssets {
 export type PageName = "report" | "compare" | "ablate";
 
 /** Bundles a page's script, and the style of all pages. */
-export async function bundlePage(page: PageName): Promise<PageAssets> {
+export const bundlePage = (page: PageName): Promise<PageAssets> => bundleScript(`../${page}/page.ts`);
+
+/** Bundles a script, and the style of all pages. @param source of the script, relative to this folder */
+export async function bundleScript(source: string): Promise<PageAssets> {
   const { build } = await import("esbuild");
   const folder = fileURLToPath(new URL(".", import.meta.url));
   const result = await build({
-    entryPoints: [`../${page}/page.ts`, "page.css"],
+    entryPoints: [source, "page.css"],
     absWorkingDir: folder,
     outdir: folder,
     bundle: true,
     minify: true,
     write: false,
-    format: "iife",
+    format: "esm",
     target: "es2022",
     // ASCII only, so that the file reads the same in any encoding.
     charset: "ascii",

@@ -55,7 +55,7 @@ export function pageHtml({ name, brand, facts: entries, config, main, data }: Pa
 ${main}
 </main>
 <script type="application/json" id="data">${data}</script>
-<script>${assets.script}</script>
+<script type="module">${assets.script}</script>
 </body>
 </html>
 `;

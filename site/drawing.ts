@@ -1,0 +1,14 @@
+/**
+ * Whatever draws: the live page's curves, ways and token strips, and a saved report. It is one file of its own,
+ * `drawing.js` (scripts/sitePage.ts), for two uses: the page imports it when an agent has begun to work, and
+ * saveReport.ts puts its text into the report as the report's script. So the chart library is loaded once.
+ */
+import { mountComparison } from "../tools/compare/mount.ts";
+
+export { WayColumn } from "../tools/compare/ways.ts";
+export { TokenStrip } from "../tools/page/tokens.ts";
+export { LiveChart } from "./curves.ts";
+
+// The live page has no such element: it is the data of a report.
+const data = document.getElementById("data");
+if (data !== null) mountComparison(data.textContent);
