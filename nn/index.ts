@@ -39,8 +39,9 @@ export type { LoraOptions, LoraPair, LoraParams, LoraSettings } from "./lora.ts"
 export { ADAPTER_FILES, loraFromFiles, loraToFiles } from "./loraFiles.ts";
 
 // Text in, text out
-export { byteTokenizer, DEFAULT_PATTERN, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
-export type { DecodeOptions, Tokenizer, TrainBpeOptions } from "./tokenizer.ts";
+export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
+export type { AddedToken, DecodeOptions, EncodedPart, EncodeOptions, Range, Tokenizer } from "./tokenizer.ts";
+export type { TrainBpeOptions } from "./tokenizer.ts";
 export { Decoder, type DecoderOptions, type DrawOptions, type Part } from "./decoder.ts";
 export { generate, type Generated, type GenerateOptions, type OnToken } from "./generate.ts";
 export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.ts";

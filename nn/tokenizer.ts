@@ -1,20 +1,28 @@
 /**
- * Tokenizers: text ↔ token ids. One kind of two sizes: raw bytes, and byte-level BPE (byte-pair encoding over UTF-8
- * bytes: Sennrich, Haddow, Birch 2016; on bytes: Radford et al. 2019, "GPT-2"). Both encode every string there is.
+ * Tokenizers: text ↔ token ids. Raw bytes, byte-pair encoding over UTF-8 bytes (Sennrich, Haddow, Birch 2016; on
+ * bytes: Radford et al. 2019, "GPT-2"), and what `tokenizer.json` of published decoders describes besides: normalisers,
+ * several ways to cut, SentencePiece's characters with bytes for the rest, added tokens, BOS.
  *
  *     tokenizers/alphabet.ts   bytes as printable characters, and the pre-tokenisation patterns
  *     tokenizers/bpe.ts        the tokenizer: encode, decode, toJSON
+ *     tokenizers/added.ts      finding added tokens such as `<think>` in a text
  *     tokenizers/train.ts      learning the merges from text
  *     tokenizers/json.ts       reading Hugging Face's tokenizer.json (which is also what toJSON writes)
+ *     tokenizers/pipeline.ts   its normaliser, pre-tokeniser, post-processor and decoder as functions
+ *     tokenizers/pattern.ts    its regular expressions as JavaScript's
+ *     tokenizers/offsets.ts    where in a text the tokens stand
  *
- * Not here: normalisers, WordPiece, Unigram, chat templates. Ids are the truth and text is a view of them: what a
- * policy sampled is never decoded and encoded again, since encode(decode(ids)) may be other ids for the same text.
+ * Not here: WordPiece, Unigram; chat templates are in `worldgrad/chat`. Ids are the truth and text is a view of them:
+ * what a policy sampled is never decoded and encoded again, since encode(decode(ids)) may be other ids for the same
+ * text.
  */
 import { BpeTokenizer, specialTable } from "./tokenizers/bpe.ts";
 
 export { DEFAULT_PATTERN } from "./tokenizers/alphabet.ts";
-export type { DecodeOptions, Tokenizer } from "./tokenizers/bpe.ts";
+export type { AddedToken, Range } from "./tokenizers/added.ts";
+export type { DecodeOptions, EncodedPart, EncodeOptions, Tokenizer } from "./tokenizers/bpe.ts";
 export { tokenizerFromJSON } from "./tokenizers/json.ts";
+export { encodeWithOffsets } from "./tokenizers/offsets.ts";
 export { trainBpe, type TrainBpeOptions } from "./tokenizers/train.ts";
 
 /**

@@ -19,14 +19,14 @@ export const DEFAULT_PATTERN: string = [
   String.raw`[\t\r\p{Z}]+`,
 ].join("|");
 
-/** GPT-2's pattern (what `"use_regex": true` means), with `\s` spelt out as Unicode's White_Space. */
+/** GPT-2's pattern: what `"use_regex": true` means. */
 export const GPT2_PATTERN: string = [
   "'(?:s|t|re|ve|m|ll|d)",
   String.raw` ?\p{L}+`,
   String.raw` ?\p{N}+`,
-  String.raw` ?[^\t-\r\u0085\p{Z}\p{L}\p{N}]+`,
-  String.raw`[\t-\r\u0085\p{Z}]+(?![^\t-\r\u0085\p{Z}])`,
-  String.raw`[\t-\r\u0085\p{Z}]+`,
+  String.raw` ?[^\s\p{L}\p{N}]+`,
+  String.raw`\s+(?!\S)`,
+  String.raw`\s+`,
 ].join("|");
 
 /** byte → its character's code */

@@ -1,12 +1,28 @@
 /**
- * Byte-level BPE: the tokenizer itself. Encoding cuts the text into pieces by a pattern and, in each piece, merges
- * neighbours in the order in which the merges were learnt, leftmost first, until none applies. A heap over a linked
- * list makes that O(n log n) for a piece of n bytes, so that a megabyte without a space is no trap; pieces met before
- * come from a cache.
+ * Byte-pair encoding: the tokenizer itself. Encoding looks for added tokens, normalises, cuts the text into pieces and,
+ * in each piece, merges neighbours in the order in which the merges were learnt, leftmost first, until none applies. A
+ * heap over a linked list makes that O(n log n) for a piece of n bytes, so that a megabyte without a space is no trap;
+ * pieces met before come from a cache.
  */
-import { check, fail } from "../../engine/errors.ts";
+import { check } from "../../engine/errors.ts";
+import { type AddedToken, AddedTokens, type Range } from "./added.ts";
 import { toAlphabet } from "./alphabet.ts";
 import { Heap } from "./heap.ts";
+import { compilePattern } from "./pattern.ts";
+import type { Normalizer, PreTokenizer } from "./pipeline.ts";
+
+/** Options of `Tokenizer.encode`. */
+export interface EncodeOptions {
+  /**
+   * What the name of a special token in the text is: text like any other (the default, so that no observation can forge
+   * a turn's end), or the token, as `tokenizers` reads it: for text that a chat template wrote.
+   */
+  readonly specials?: "text" | "tokens";
+  /** With `specials: "tokens"`: places of the text where the name of a special token is text all the same. */
+  readonly plain?: readonly Range[];
+  /** Whether the tokens that `tokenizer.json` puts around a text are added (BOS, say). Default false. */
+  readonly addSpecialTokens?: boolean;
+}
 
 /** Options of `Tokenizer.decode`. */
 export interface DecodeOptions {
@@ -14,25 +30,44 @@ export interface DecodeOptions {
   readonly specials?: "name" | "skip";
 }
 
+/** A part of a text with its ids: an added token, what lies between two of them, or what was put around the text. */
+export interface EncodedPart {
+  /** The part's place in the text, in UTF-16 units; where what was added stands, start and end are the same. */
+  readonly start: number;
+  readonly end: number;
+  readonly ids: readonly number[];
+  /** Whether the ids are those of an added token, and the part is all of it. */
+  readonly isToken: boolean;
+}
+
 /** Text ↔ ids in [0, vocabSize). Stateless to its user: the same input gives the same output, always. */
 export interface Tokenizer {
   /** Number of ids, special tokens included. */
   readonly vocabSize: number;
-  /**
-   * Ids of the special tokens by name. They enter a sequence by id only. No prototype: an unknown name is undefined.
-   */
+  /** Ids of the special tokens by name. No prototype: an unknown name is undefined. */
   readonly special: Readonly<Record<string, number>>;
+  /** The tokens that are found as a whole in texts: the special ones, and others such as `<think>`. */
+  readonly addedTokens: readonly AddedToken[];
+  /** What it changes in a text before it cuts it; undefined: nothing. */
+  readonly normalizer: Normalizer | undefined;
   /**
-   * The ids of `text`: a plain array, made to be concatenated. Never a special token: the literal text "<|end|>" is
-   * encoded as the seven characters that it is, so no observation can forge a turn's end. A lone surrogate, which UTF-8
-   * cannot express, is encoded as U+FFFD, as TextEncoder does; every well-formed string survives encode → decode
-   * unchanged.
+   * The ids of `text`: a plain array, made to be concatenated. Unless asked for, never a special token: the literal
+   * text "<|end|>" is encoded as the seven characters that it is. Added tokens that are not special are always found.
+   * A lone surrogate, which UTF-8 cannot express, is encoded as U+FFFD, as TextEncoder does. With bytes and byte-level
+   * BPE that does not normalise, every well-formed string survives encode → decode unchanged.
    */
-  encode(text: string): number[];
-  /** The text of `ids`. Bytes that are no UTF-8 (a cut character, say) become U+FFFD, as TextDecoder does. */
+  encode(text: string, options?: EncodeOptions): number[];
+  /** As `encode`, in parts that say where in the text they stand. */
+  encodeParts(text: string, options?: EncodeOptions): EncodedPart[];
+  /** The text of `ids`. Bytes that are no UTF-8 (a cut character, say) become U+FFFD, as in `tokenizers`. */
   decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
-  /** The bytes of `ids`, lossless: of two halves of a character, each gives its own bytes. */
+  /**
+   * The bytes of `ids`, lossless: of two halves of a character, each gives its own bytes. The space that SentencePiece
+   * puts before a text is among them, which `decode` leaves out.
+   */
   decodeBytes(ids: ArrayLike<number>, options?: DecodeOptions): Uint8Array;
+  /** The id of a token by its name in `tokenizer.json`, undefined without one (`convert_tokens_to_ids`). */
+  tokenToId(token: string): number | undefined;
   /**
    * Hugging Face's `tokenizer.json` as an object; `tokenizerFromJSON` reads it, and so does the `tokenizers` package.
    */
@@ -41,13 +76,40 @@ export interface Tokenizer {
 
 /** What defines a tokenizer. Ids index `tokens`. */
 export interface BpeTables {
-  /** Each token's bytes; for a special token the UTF-8 of its name. All 256 single bytes are among them. */
+  /** Each token's bytes; for an added token the UTF-8 of its name. */
   readonly tokens: readonly Uint8Array[];
-  readonly special: ReadonlyMap<string, number>;
+  /** The added tokens, special ones among them. */
+  readonly added: readonly AddedToken[];
   /** [left, right, result], in order of rank. */
   readonly merges: readonly (readonly [number, number, number])[];
-  /** Source of a regular expression (flag u); undefined: the text is one piece. */
+  /** Source of a pattern in `tokenizer.json`'s syntax; undefined: the text is one piece. */
   readonly pattern: string | undefined;
+  /** What a tokenizer from elsewhere has besides. */
+  readonly foreign?: ForeignParts;
+}
+
+/** What `tokenizer.json` may have beyond what ours have. */
+export interface ForeignParts {
+  /** Each token as its key in the vocabulary. */
+  readonly names: readonly string[];
+  readonly normalizer: Normalizer | undefined;
+  readonly preTokenize: PreTokenizer | undefined;
+  /** Whether a piece is merged from its bytes; else from its characters. */
+  readonly byteLevel: boolean;
+  /** Per byte the token for a character that has none, or undefined. */
+  readonly byteFallback: Int32Array | undefined;
+  readonly unknown: number | undefined;
+  readonly fuseUnknown: boolean;
+  /** Whether a piece that is a token is that token, whatever the merges make of it. */
+  readonly ignoreMerges: boolean;
+  /** Ids before and behind a text. */
+  readonly around: readonly [before: readonly number[], behind: readonly number[]];
+  /** Spaces at the start of a text that decoding leaves out. */
+  readonly strip: number;
+  /** Whether the file has merges as pairs; else as "left right". */
+  readonly pairs: boolean;
+  /** The file, of the vocabulary only the names and without merges. */
+  readonly rest: Record<string, unknown>;
 }
 
 /** Pairs of ids as one number, exact while ids stay below 2^24. */
@@ -59,30 +121,23 @@ export function pairKey(left: number, right: number): number {
   return left * ID_LIMIT + right;
 }
 
-/** `tokens` and `special` for given tokens followed by special ones, whose names are checked. */
+/** `tokens` and `added` for given tokens followed by special ones, whose names are checked. */
 export function specialTable(
   tokens: readonly Uint8Array[],
   names: readonly string[],
-): Pick<BpeTables, "tokens" | "special"> {
+): Pick<BpeTables, "tokens" | "added"> {
   const taken = new Set(tokens.map(toAlphabet));
-  const special = new Map<string, number>();
+  const given = new Set<string>();
   for (const name of names) {
     check(name !== "" && !/\p{Cs}/u.test(name), () => `tokenizer: ${JSON.stringify(name)} cannot be a special token`);
-    check(!special.has(name), () => `tokenizer: special token '${name}' is given twice`);
+    check(!given.has(name), () => `tokenizer: special token '${name}' is given twice`);
     check(!taken.has(name), () => `tokenizer: special token '${name}' has the name of an ordinary token`);
-    special.set(name, tokens.length + special.size);
+    given.add(name);
   }
   const encoder = new TextEncoder();
-  return { tokens: [...tokens, ...names.map((name) => encoder.encode(name))], special };
-}
-
-/** Compiles a pattern for `splitPieces`. @throws WorldgradError with the engine's reason */
-export function compilePattern(pattern: string): RegExp {
-  try {
-    return new RegExp(pattern, "gu");
-  } catch (error) {
-    return fail(`tokenizer: the pattern cannot be used: ${error instanceof Error ? error.message : String(error)}`);
-  }
+  const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  const added = names.map((content, i) => ({ id: tokens.length + i, content, ...flags }));
+  return { tokens: [...tokens, ...names.map((name) => encoder.encode(name))], added };
 }
 
 /** Cuts `text` at the matches of `pattern`; what lies between two matches is a piece too, so nothing is lost. */
@@ -96,45 +151,126 @@ export function* splitPieces(text: string, pattern: RegExp): Generator<string> {
   if (end < text.length) yield text.slice(end);
 }
 
+const UTF8 = new TextEncoder();
+
 export class BpeTokenizer implements Tokenizer {
   readonly vocabSize: number;
   readonly special: Readonly<Record<string, number>>;
+  readonly addedTokens: readonly AddedToken[];
+  readonly normalizer: Normalizer | undefined;
   readonly #tables: BpeTables;
   readonly #specialIds: ReadonlySet<number>;
+  /** Added tokens that are looked for in the text, and those that are looked for in the normalised text. */
+  readonly #found: AddedTokens;
+  readonly #foundNormalized: AddedTokens;
   readonly #idOfByte = new Int32Array(256).fill(-1);
+  /** Ids by name; of a tokenizer of ours made when it is first asked for. */
+  #idOfName: Map<string, number> | undefined;
   readonly #rankOfPair = new Map<number, number>();
   readonly #pattern: RegExp | undefined;
   readonly #cache = new Map<string, readonly number[]>();
-  readonly #encoder = new TextEncoder();
 
-  /** Use `byteTokenizer`, `trainBpe` or `tokenizerFromJSON`. @throws WorldgradError if a byte has no token */
+  /** Use `byteTokenizer`, `trainBpe` or `tokenizerFromJSON`. */
   constructor(tables: BpeTables) {
-    const { tokens, special, merges, pattern } = tables;
+    const { tokens, added, merges, pattern, foreign } = tables;
     check(tokens.length < ID_LIMIT, () => `tokenizer: ${tokens.length} tokens, fewer than ${ID_LIMIT} are supported`);
     this.vocabSize = tokens.length;
+    this.addedTokens = added;
+    this.normalizer = foreign?.normalizer;
+    const specials = added.filter(({ special }) => special);
     this.special = Object.freeze(
-      Object.assign(Object.create(null) as Record<string, number>, Object.fromEntries(special)),
+      Object.assign(
+        Object.create(null) as Record<string, number>,
+        Object.fromEntries(specials.map(({ content, id }) => [content, id])),
+      ),
     );
     this.#tables = tables;
-    this.#specialIds = new Set(special.values());
+    this.#specialIds = new Set(specials.map(({ id }) => id));
+    const apart = (normalized: boolean): AddedToken[] => added.filter((token) => token.normalized === normalized);
+    // Where nothing is normalised, it makes no difference in which of the two a token is looked for, but for the order.
+    this.#found = new AddedTokens(apart(false));
+    this.#foundNormalized = new AddedTokens(
+      apart(true),
+      ({ content }) => foreign?.normalizer?.apply(content) ?? content,
+    );
+    const addedIds = new Set(added.map(({ id }) => id));
     tokens.forEach((bytes, id) => {
-      if (bytes.length === 1 && !this.#specialIds.has(id)) this.#idOfByte[bytes[0]!] = id;
+      if (bytes.length === 1 && !addedIds.has(id)) this.#idOfByte[bytes[0]!] = id;
     });
-    const missing = this.#idOfByte.indexOf(-1);
-    check(missing === -1, () => `tokenizer: byte ${missing} has no token`);
+    if (foreign) {
+      this.#idOfName = new Map(foreign.names.map((name, id) => [name, id]));
+      // A token that was added may be a byte all the same.
+      if (foreign.byteLevel)
+        for (let byte = 0; byte < 256; byte++) {
+          this.#idOfByte[byte] = this.#idOfName.get(toAlphabet(Uint8Array.of(byte))) ?? -1;
+        }
+    } else {
+      const missing = this.#idOfByte.indexOf(-1);
+      check(missing === -1, () => `tokenizer: byte ${missing} has no token`);
+    }
     merges.forEach(([left, right], rank) => this.#rankOfPair.set(pairKey(left, right), rank));
     this.#pattern = pattern === undefined ? undefined : compilePattern(pattern);
   }
 
-  encode(text: string): number[] {
-    if (this.#pattern === undefined) return this.#encodePiece(text);
+  encode(text: string, options: EncodeOptions = {}): number[] {
     const ids: number[] = [];
-    for (const piece of splitPieces(text, this.#pattern)) {
+    for (const part of this.encodeParts(text, options)) for (const id of part.ids) ids.push(id);
+    return ids;
+  }
+
+  encodeParts(given: string, options: EncodeOptions = {}): EncodedPart[] {
+    const { specials = "text", plain = [], addSpecialTokens = false } = options;
+    const text = given.replace(/\p{Surrogate}/gu, "\ufffd");
+    const parts: EncodedPart[] = [];
+    const [before, behind] = (addSpecialTokens && this.#tables.foreign?.around) || [[], []];
+    if (before.length > 0) parts.push({ start: 0, end: 0, ids: before, isToken: true });
+    const isPlain = (from: number, to: number): boolean => plain.some(([start, end]) => start < to && from < end);
+    for (const { start, end, token } of this.#found.split(text, specials === "tokens", isPlain)) {
+      if (token) parts.push({ start, end, ids: [token.id], isToken: true });
+      else this.#encodeStretch(text.slice(start, end), start, specials === "tokens", isPlain, parts);
+    }
+    if (behind.length > 0) parts.push({ start: text.length, end: text.length, ids: behind, isToken: true });
+    return parts;
+  }
+
+  /** The parts of what lies between two added tokens. */
+  #encodeStretch(
+    stretch: string,
+    at: number,
+    specials: boolean,
+    isPlain: (start: number, end: number) => boolean,
+    parts: EncodedPart[],
+  ): void {
+    const text = this.normalizer?.apply(stretch) ?? stretch;
+    // Places in a text that was changed are not those of the text before: all of the stretch is named instead.
+    const isSame = text === stretch;
+    const place = (start: number, end: number): Range => (isSame ? [at + start, at + end] : [at, at + stretch.length]);
+    for (const { start, end, token } of this.#foundNormalized.split(text, specials, (from, to) =>
+      isPlain(...place(from, to)),
+    )) {
+      const [from, to] = place(start, end);
+      const ids = token ? [token.id] : this.#encodeText(text.slice(start, end), at === 0 && start === 0);
+      parts.push({ start: from, end: to, ids, isToken: token !== undefined });
+    }
+  }
+
+  /** The ids of normalised text without added tokens. */
+  #encodeText(text: string, isStart: boolean): number[] {
+    const { foreign } = this.#tables;
+    const pieces = foreign
+      ? (foreign.preTokenize?.([text], isStart) ?? [text])
+      : this.#pattern
+        ? splitPieces(text, this.#pattern)
+        : [text];
+    const ids: number[] = [];
+    for (const piece of pieces) {
       let encoded = this.#cache.get(piece);
       if (encoded === undefined) {
         encoded = this.#encodePiece(piece);
-        if (this.#cache.size >= MAX_CACHED_PIECES) this.#cache.clear();
-        if (piece.length <= MAX_CACHED_LENGTH) this.#cache.set(piece, encoded);
+        if (piece.length <= MAX_CACHED_LENGTH) {
+          if (this.#cache.size >= MAX_CACHED_PIECES) this.#cache.clear();
+          this.#cache.set(piece, encoded);
+        }
       }
       for (const id of encoded) ids.push(id);
     }
@@ -142,8 +278,42 @@ export class BpeTokenizer implements Tokenizer {
   }
 
   #encodePiece(piece: string): number[] {
-    const ids = Array.from(this.#encoder.encode(piece), (byte) => this.#idOfByte[byte]!);
-    return this.#tables.merges.length === 0 ? ids : this.#merge(ids);
+    const { foreign, merges } = this.#tables;
+    if (foreign?.ignoreMerges) {
+      const whole = this.#idOfName!.get(foreign.byteLevel ? toAlphabet(UTF8.encode(piece)) : piece);
+      if (whole !== undefined) return [whole];
+    }
+    const ids = foreign
+      ? this.#symbols(piece, foreign)
+      : Array.from(UTF8.encode(piece), (byte) => this.#idOfByte[byte]!);
+    return merges.length === 0 ? ids : this.#merge(ids);
+  }
+
+  /** What a piece is merged from: its bytes or its characters; a character without a token as its bytes, or unknown. */
+  #symbols(piece: string, { byteLevel, byteFallback, unknown, fuseUnknown }: ForeignParts): number[] {
+    const ids: number[] = [];
+    let wasUnknown = false;
+    const add = (id: number | undefined, bytes: () => Uint8Array): void => {
+      if (id !== undefined && id >= 0) {
+        ids.push(id);
+        wasUnknown = false;
+        return;
+      }
+      const fallback = byteFallback && Array.from(bytes(), (byte) => byteFallback[byte]!);
+      if (fallback?.every((token) => token >= 0)) {
+        ids.push(...fallback);
+        wasUnknown = false;
+      } else if (unknown !== undefined) {
+        if (!(wasUnknown && fuseUnknown)) ids.push(unknown);
+        wasUnknown = true;
+      }
+    };
+    if (byteLevel) {
+      for (const byte of UTF8.encode(piece)) {
+        add(this.#idOfByte[byte], () => UTF8.encode(toAlphabet(Uint8Array.of(byte))));
+      }
+    } else for (const char of piece) add(this.#idOfName!.get(char), () => UTF8.encode(char));
+    return ids;
   }
 
   /** Applies the merges to the ids of one piece, which it consumes. */
@@ -181,41 +351,89 @@ export class BpeTokenizer implements Tokenizer {
   decodeBytes(ids: ArrayLike<number>, options: DecodeOptions = {}): Uint8Array {
     const skip = options.specials === "skip";
     const chunks: Uint8Array[] = [];
-    let length = 0;
     for (let i = 0; i < ids.length; i++) {
       const id = ids[i]!;
       const bytes = this.#tables.tokens[id];
       check(bytes !== undefined, () => `decode: id ${id} at position ${i} is not in [0, ${this.vocabSize})`);
-      if (skip && this.#specialIds.has(id)) continue;
-      chunks.push(bytes);
-      length += bytes.length;
+      if (!skip || !this.#specialIds.has(id)) chunks.push(bytes);
     }
-    const result = new Uint8Array(length);
-    let at = 0;
-    for (const chunk of chunks) {
-      result.set(chunk, at);
-      at += chunk.length;
-    }
-    return result;
+    return concatenate(chunks);
   }
 
   decode(ids: ArrayLike<number>, options: DecodeOptions = {}): string {
+    const { foreign } = this.#tables;
+    const bytes = this.decodeBytes(ids, options);
     // ignoreBOM: otherwise the decoder would swallow a U+FEFF at the start.
-    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.decodeBytes(ids, options));
+    const text = foreign?.byteFallback
+      ? this.#decodeFallback(ids, options, foreign.byteFallback)
+      : new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+    let start = 0;
+    while (start < (foreign?.strip ?? 0) && text[start] === " ") start++;
+    return text.slice(start);
+  }
+
+  /** Runs of byte tokens are text if all of the run is UTF-8, else one U+FFFD a byte: as `tokenizers` does. */
+  #decodeFallback(ids: ArrayLike<number>, options: DecodeOptions, byteFallback: Int32Array): string {
+    const isByte = new Set(byteFallback);
+    const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
+    let text = "";
+    for (let at = 0; at < ids.length;) {
+      let end = at + 1;
+      while (end < ids.length && isByte.has(ids[end]!) === isByte.has(ids[at]!)) end++;
+      const bytes = this.decodeBytes(Array.prototype.slice.call(ids, at, end), options);
+      try {
+        text += strict.decode(bytes);
+      } catch {
+        text += "\ufffd".repeat(bytes.length);
+      }
+      at = end;
+    }
+    return text;
+  }
+
+  tokenToId(token: string): number | undefined {
+    this.#idOfName ??= new Map(this.#names().map((name, id) => [name, id]));
+    return this.#idOfName.get(token);
+  }
+
+  #names(): string[] {
+    const names = this.#tables.tokens.map(toAlphabet);
+    for (const { content, id } of this.addedTokens) names[id] = content;
+    return names;
   }
 
   toJSON(): Record<string, unknown> {
-    const { tokens, special, merges, pattern } = this.#tables;
-    const names = tokens.map(toAlphabet);
-    for (const [name, id] of special) names[id] = name;
+    const { merges, pattern, foreign } = this.#tables;
+    if (foreign) {
+      const { names, rest, pairs } = foreign;
+      const model = rest["model"] as Record<string, unknown>;
+      const inWords = merges.map(([left, right]) => [names[left]!, names[right]!]);
+      const inVocabulary = new Set(model["vocab"] as string[]);
+      return {
+        ...rest,
+        model: {
+          ...model,
+          vocab: Object.fromEntries(names.flatMap((name, id) => (inVocabulary.has(name) ? [[name, id]] : []))),
+          merges: pairs ? inWords : inWords.map((pair) => pair.join(" ")),
+        },
+      };
+    }
+    const names = this.#names();
     const byteLevel = { type: "ByteLevel", add_prefix_space: false, trim_offsets: false, use_regex: false };
     const split = { type: "Split", pattern: { Regex: pattern }, behavior: "Isolated", invert: false };
-    const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
     return {
       version: "1.0",
       truncation: null,
       padding: null,
-      added_tokens: Array.from(special, ([content, id]) => ({ id, content, ...flags })),
+      added_tokens: this.addedTokens.map(({ id, content, single_word, lstrip, rstrip, normalized, special }) => ({
+        id,
+        content,
+        single_word,
+        lstrip,
+        rstrip,
+        normalized,
+        special,
+      })),
       normalizer: null,
       pre_tokenizer: pattern === undefined ? byteLevel : { type: "Sequence", pretokenizers: [split, byteLevel] },
       post_processor: null,
@@ -235,4 +453,14 @@ export class BpeTokenizer implements Tokenizer {
       },
     };
   }
+}
+
+function concatenate(chunks: readonly Uint8Array[]): Uint8Array {
+  const result = new Uint8Array(chunks.reduce((length, chunk) => length + chunk.length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    result.set(chunk, at);
+    at += chunk.length;
+  }
+  return result;
 }

@@ -6,8 +6,9 @@
 import { check } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
 import { DEFAULT_PATTERN, toAlphabet } from "./alphabet.ts";
-import { BpeTokenizer, compilePattern, pairKey, specialTable, splitPieces } from "./bpe.ts";
+import { BpeTokenizer, pairKey, specialTable, splitPieces } from "./bpe.ts";
 import { Heap } from "./heap.ts";
+import { compilePattern } from "./pattern.ts";
 
 /** Options of `trainBpe`. */
 export interface TrainBpeOptions {
@@ -79,7 +80,7 @@ export function trainBpe(texts: Iterable<string>, options: TrainBpeOptions): Bpe
     pairs.merge(best.left, best.right, tokens.length);
     tokens.push(bytes);
   }
-  return new BpeTokenizer({ tokens, special: base.special, merges, pattern });
+  return new BpeTokenizer({ tokens, added: base.added, merges, pattern });
 }
 
 function concatenate(left: Uint8Array, right: Uint8Array): Uint8Array {

@@ -16,11 +16,22 @@ import type { EpisodeRequest } from "../../rl/play/episode.ts";
 const ALPHABET = [..."abcdef….!?- "];
 const special = Object.fromEntries(SPECIAL_TOKENS.map((name, i) => [name, ALPHABET.length + i]));
 
+const characterId = (c: string): number => ALPHABET.indexOf(ALPHABET.includes(c) ? c : "?");
+
 /** One id per character of the alphabet; other characters become "?". */
 export const toyTokenizer: Tokenizer = {
   vocabSize: ALPHABET.length + SPECIAL_TOKENS.length,
   special,
-  encode: (text) => [...text].map((c) => (ALPHABET.includes(c) ? ALPHABET.indexOf(c) : ALPHABET.indexOf("?"))),
+  addedTokens: [],
+  normalizer: undefined,
+  encode: (text, options) => toyTokenizer.encodeParts(text, options).flatMap(({ ids }) => ids),
+  encodeParts: (text, { specials } = {}) =>
+    Array.from(text.matchAll(/<\|\w+\|>|[^]/gu)).flatMap(({ 0: name, index: start }) => {
+      const id = specials === "tokens" ? special[name] : undefined;
+      const ids = id === undefined ? Array.from(name, characterId) : [id];
+      return [{ start, end: start + name.length, ids, isToken: id !== undefined }];
+    }),
+  tokenToId: (token) => special[token] ?? (ALPHABET.includes(token) ? ALPHABET.indexOf(token) : undefined),
   decode: (ids) => Array.from(ids, (id) => ALPHABET[id] ?? "").join(""),
   decodeBytes: (ids) => new TextEncoder().encode(toyTokenizer.decode(ids)),
   toJSON: () => ({}),

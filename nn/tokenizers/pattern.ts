@@ -1,0 +1,193 @@
+/**
+ * The patterns of `tokenizer.json` as regular expressions of JavaScript. Hugging Face's `tokenizers` runs them in
+ * Oniguruma with Ruby's syntax, where the same letters sometimes mean other characters: `\s` is Unicode's White_Space,
+ * `\d` and `\w` are Unicode's, `.`, `^` and `$` know one line end, `(?i:` is a group of its own flags (which browsers
+ * have only since 2024). This translates what means something else and refuses what has no counterpart.
+ *
+ * A repetition without an end may not hold a choice or another repetition, as in `(a+)+` or `(a|aa)*`: with those a
+ * regular expression of JavaScript can take time exponential in the text. No tokenizer of a published model needs one.
+ * Repetitions beside each other, `\s*[\r\n]+`, remain; their time is a polynomial of the longest run of such
+ * characters.
+ */
+import { fail } from "../../engine/errors.ts";
+
+const SPACE = String.raw`\t-\r\u0085\p{Z}`;
+const WORD = String.raw`\p{L}\p{M}\p{Nd}\p{Pc}`;
+const HEX = "0-9A-Fa-f";
+const CLASSES: Readonly<Record<string, string>> = { s: SPACE, d: String.raw`\p{Nd}`, w: WORD, h: HEX };
+const CONTROLS: Readonly<Record<string, string>> = { a: String.raw`\x07`, e: String.raw`\x1b` };
+/** Letters that are the same as an ASCII letter when case is ignored, beside its two cases: ſ and the Kelvin sign. */
+const FOLDED: Readonly<Record<string, string>> = { s: "ſ", k: "\u212a" };
+const SYNTAX = /[\^$\\.*+?()[\]{}|/]/;
+
+/** What an open group has seen. */
+interface Group {
+  /** Whether it has a choice or a repetition. */
+  varies: boolean;
+  readonly ignoreCase: boolean;
+}
+
+/**
+ * Compiles a pattern of `tokenizer.json`, flags g and u.
+ * @throws WorldgradError with the part that cannot be used
+ */
+export function compilePattern(pattern: string): RegExp {
+  const source = translate(pattern);
+  try {
+    return new RegExp(source, "gu");
+  } catch (error) {
+    return unusable(pattern, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function unusable(pattern: string, why: string): never {
+  return fail(`tokenizer: the pattern cannot be used: ${why}, in ${JSON.stringify(pattern)}`);
+}
+
+function translate(pattern: string): string {
+  const no = (why: string): never => unusable(pattern, why);
+  const groups: Group[] = [{ varies: false, ignoreCase: false }];
+  let result = "";
+  let at = 0;
+  /** Whether the atom before is a group with a choice or a repetition. */
+  let variesBefore = false;
+  const read = (expression: RegExp): RegExpExecArray | null => {
+    expression.lastIndex = at;
+    const found = expression.exec(pattern);
+    if (found) at += found[0].length;
+    return found;
+  };
+  const literal = (char: string): string => {
+    const plain = SYNTAX.test(char) ? `\\${char}` : char;
+    const other = groups.at(-1)!.ignoreCase ? casesOf(char) : "";
+    return other === "" ? plain : `[${char}${other}]`;
+  };
+
+  while (at < pattern.length) {
+    const group = groups.at(-1)!;
+    const quantifier = read(/(?:[*+?]|\{(?:\d+(?:,\d*)?|,\d+)\})[+?]?/uy);
+    if (quantifier) {
+      const [text] = quantifier;
+      const isEndless = /^(?:[*+]|\{\d+,\})/.test(text);
+      if (isEndless && variesBefore) no(`the repetition at ${quantifier.index} holds a choice or a repetition`);
+      if (text.length > 1 && text.endsWith("+")) no(`the possessive repetition at ${quantifier.index}`);
+      result += text.replace("{,", "{0,");
+      group.varies = true;
+      continue;
+    }
+    variesBefore = false;
+    const opening = read(/\((?:\?(?:(i:)|[:=!]|<[=!]))?/uy);
+    if (opening) {
+      if (pattern[at] === "?" && opening[0] === "(") no(`'${pattern.slice(at - 1, at + 3)}' at ${at - 1}`);
+      result += opening[1] || opening[0] === "(" ? "(?:" : opening[0];
+      groups.push({ varies: false, ignoreCase: group.ignoreCase || opening[1] !== undefined });
+      continue;
+    }
+    const char = String.fromCodePoint(pattern.codePointAt(at)!);
+    const start = at;
+    at += char.length;
+    if (char === ")") {
+      const closed = groups.pop()!;
+      if (groups.length === 0) no(`a ')' without '(' at ${start}`);
+      groups.at(-1)!.varies ||= closed.varies;
+      variesBefore = closed.varies;
+      result += char;
+    } else if (char === "|") {
+      group.varies = true;
+      result += char;
+    } else if (char === "[") {
+      result += characterClass();
+    } else if (char === "\\") {
+      const escaped = escape(false);
+      result += escaped.startsWith("\\") || escaped.startsWith("[") ? escaped : literal(escaped);
+    } else if (char === ".") result += String.raw`[^\n]`;
+    else if (char === "^") result += String.raw`(?<![^\n])`;
+    else if (char === "$") result += String.raw`(?![^\n])`;
+    else result += literal(char);
+  }
+  if (groups.length > 1) no("a '(' is not closed");
+  return result;
+
+  /** An escape, behind its backslash: a class or code as JavaScript writes it, or the plain character. */
+  function escape(inClass: boolean): string {
+    const property = read(/([pP])\{(\^?)([^}]*)\}/uy);
+    if (property) {
+      const [, letter, caret, name] = property;
+      const isNegative = (letter === "P") !== (caret === "^");
+      return `\\${isNegative ? "P" : "p"}{${isScript(name!) ? `sc=${name}` : name}}`;
+    }
+    const code = read(/x\{([0-9a-fA-F]+)\}|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})/uy);
+    if (code) return `\\u{${code[1] ?? code[2] ?? code[3]}}`;
+    const start = at;
+    const char = String.fromCodePoint(pattern.codePointAt(at) ?? no("it ends in a backslash"));
+    at += char.length;
+    const lower = char.toLowerCase();
+    const members = CLASSES[lower];
+    if (members !== undefined) {
+      if (char === lower) return inClass ? members : `[${members}]`;
+      if (inClass) {
+        // Within a class a negation cannot be spelt out; two properties say the same.
+        if (lower === "d") return String.raw`\P{Nd}`;
+        if (lower === "s") return String.raw`\P{White_Space}`;
+        return no(`'\\${char}' within a class at ${start}`);
+      }
+      return `[^${members}]`;
+    }
+    if (CONTROLS[char] !== undefined) return CONTROLS[char];
+    if (/[nrtfv]/.test(char)) return `\\${char}`;
+    if (/[a-zA-Z0-9]/.test(char)) no(`'\\${char}' at ${start - 1}`);
+    return char;
+  }
+
+  function characterClass(): string {
+    const ignoreCase = groups.at(-1)!.ignoreCase;
+    const start = at - 1;
+    let members = "";
+    if (pattern[at] === "^") {
+      members = "^";
+      at++;
+    }
+    for (let isFirst = true; ; isFirst = false) {
+      if (at >= pattern.length) no(`the '[' at ${start} is not closed`);
+      const char = String.fromCodePoint(pattern.codePointAt(at)!);
+      if (char === "]" && !isFirst) break;
+      if (char === "[" || pattern.startsWith("&&", at)) no(`a class within a class at ${at}`);
+      at += char.length;
+      if (char !== "\\") {
+        members += /[\^\]]/.test(char) ? `\\${char}` : char;
+        if (ignoreCase) members += casesOf(char);
+        continue;
+      }
+      const escaped = escape(true);
+      const isPlain =
+        escaped.length === 1 || (escaped.length === 2 && escaped[0] !== "\\" && !/^\p{ASCII}/u.test(escaped));
+      members += isPlain && /[\^$\\.*+?()[\]{}|/-]/.test(escaped) ? `\\${escaped}` : escaped;
+    }
+    at++;
+    if (ignoreCase && /-/.test(members)) no(`a range within '(?i:' at ${start}`);
+    return `[${members}]`;
+  }
+}
+
+/** The other characters that a character stands for when case is ignored. */
+function casesOf(char: string): string {
+  const [lower, upper] = [char.toLowerCase(), char.toUpperCase()];
+  const other = char === lower ? upper : lower;
+  return (other !== char && [...other].length === 1 ? other : "") + (FOLDED[lower] ?? "");
+}
+
+/** Oniguruma takes a script's name alone, JavaScript wants `sc=`. */
+function isScript(name: string): boolean {
+  if (name.includes("=")) return false;
+  for (const [source, result] of [
+    [`\\p{${name}}`, false],
+    [`\\p{sc=${name}}`, true],
+  ] as const) {
+    try {
+      return new RegExp(source, "u").unicode && result;
+    } catch {
+      // The next one is tried; if neither is a property, compiling the pattern says so.
+    }
+  }
+  return false;
+}
