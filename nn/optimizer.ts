@@ -130,7 +130,8 @@ export class AdamW<T extends Tree> {
   /**
    * @param params the tree that `step` updates in place; their memory is moved together, which their users do not
    *   notice
-   * @throws if an option is out of range, if two parameters share memory, or if memory runs out. Nothing stays allocated
+   * @throws if an option is out of range, if two parameters share memory, or if memory runs out. Nothing stays
+   * allocated
    *   then; parameters that were moved already stay where they are, with the same values
    */
   constructor(params: T, options: AdamWOptions = {}) {

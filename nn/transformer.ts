@@ -94,8 +94,8 @@ export interface ForwardOptions {
   readonly cache?: { readonly store: KvCache; readonly places: Places };
   /**
    * Where a gradient is recorded: keep of each block its input only, and run the block again in the backward pass
-   * (`checkpoint`). The same bits for about a third more time; activations take 4·C bytes per token and block, and those
-   * of one block. Not where heads are watched. Default false.
+   * (`checkpoint`). The same bits for about a third more time; activations take 4·C bytes per token and block, and
+   * those of one block. Not where heads are watched. Default false.
    */
   readonly gradientCheckpointing?: boolean;
   /** Is shown the heads of every layer when they have attended; without a cache only. */

@@ -8,8 +8,8 @@ const UTF8 = new TextEncoder();
  * As `tokenizer.encode`, with the place of each token in the text. Tokens that hold parts of the same character all
  * have the whole character's place; a token that stands for no text (BOS, the mark that SentencePiece puts first) has
  * an empty one. Where Unicode normalisation changes a character, its tokens have the place of all that it was made of.
- * Where a normaliser changes more than that, or characters have no token, the tokens have the place of the whole stretch
- * between two added tokens.
+ * Where a normaliser changes more than that, or characters have no token, the tokens have the place of the whole
+ * stretch between two added tokens.
  *
  * @returns `offsets[i]`: [start, end) of `ids[i]` in UTF-16 units, as `text.slice` takes them
  */

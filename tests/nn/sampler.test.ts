@@ -204,7 +204,7 @@ describe.each([
     }
   });
 
-  it("an aborted signal ends all rows as they are; an error of the callback is thrown; neither leaves memory", async () => {
+  it("an aborted signal ends all rows as they are; a callback's error is thrown; neither leaves memory", async () => {
     const model = toyModel(device);
     await generate(model, [[1]], { maxNewTokens: 1, temperature: 0 });
     const before = device.backend.stats().liveBytes;

@@ -9,16 +9,16 @@ const MAX_LINES = 400;
  * commit that needs it and says there what the lines are for; what has become much less is lowered, too.
  */
 const BUDGETS: Readonly<Record<string, number>> = {
-  kernels: 7090,
+  kernels: 7180,
   engine: 7100,
-  nn: 3370,
+  nn: 4250,
   environments: 6120,
   "rl/episode": 370,
   "rl/methods": 2980,
   "rl/rewards": 590,
   "rl/play": 550,
   "rl/tasks": 960,
-  "rl/train": 1400,
+  "rl/train": 1420,
   "rl/async": 900,
   "rl/preferences": 1280,
   "rl/interop": 370,
