@@ -14,21 +14,18 @@
  */
 import { check, fail } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
-import type { MatrixForm, Weight } from "../engine/matrixForm.ts";
+import type { Weight } from "../engine/matrixForm.ts";
 import { flag, inCode, number, options, type OptionsOf, type Settled } from "../engine/optionTable.ts";
 import { tensor, zeros } from "../engine/ops/create.ts";
-import { dropout } from "../engine/ops/dropout.ts";
-import { matmul } from "../engine/ops/matmul.ts";
-import { concat, permute, reshape } from "../engine/ops/movement.ts";
-import { add, div, mul, sqrt, sub } from "../engine/ops/pointwise.ts";
-import { sum } from "../engine/ops/reduce.ts";
+import { sqrt } from "../engine/ops/pointwise.ts";
 import { Rng } from "../engine/random.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { noGrad } from "../engine/tape.ts";
-import { Tensor } from "../engine/tensor.ts";
+import type { Tensor } from "../engine/tensor.ts";
 import { treeLeaves } from "../engine/tree.ts";
-import type { FloatType, Shape } from "../engine/types.ts";
+import type { FloatType } from "../engine/types.ts";
 import type { ModelConfig } from "./config.ts";
+import { LoraMatrix, squaresOf } from "./loraMatrix.ts";
 import { huggingFaceName, replaceWeights, type TransformerParams } from "./parameters.ts";
 import type { Model, Trainable, TrainingOptions } from "./transformer.ts";
 
@@ -75,6 +72,7 @@ export type LoraParams = Readonly<Record<string, LoraPair>>;
 export interface LoraAdapter extends Trainable<LoraParams> {
   readonly base: Model;
   readonly settings: LoraSettings;
+  modelOf(params: LoraParams, options?: TrainingOptions): LoraModel;
 }
 
 /** A model with an adapter: what trains a model trains the adapter of this one. */
@@ -253,151 +251,6 @@ function targetsOf({ config, params }: Model, settings: LoraSettings): Map<strin
   check(unused.length === 0, () => `lora: no layer is called ${unused.join(", ")}; there are ${ends}`);
   check(found.size > 0, () => `lora: targetModules finds no layer; there are ${ends}`);
   return found;
-}
-
-/** The tensors of a layer with an adapter. */
-type LoraParts = {
-  readonly base: Weight;
-  readonly A: Tensor;
-  readonly B: Tensor;
-  /** DoRA's lengths. */
-  readonly m?: Tensor;
-  /** ‖W‖² of each row of the base, [out]; with DoRA. */
-  readonly squares?: Tensor;
-};
-
-interface LoraHow {
-  /** The base is [in, out]. */
-  readonly isTransposed: boolean;
-  readonly scale: number;
-  readonly dropout: { readonly p: number; readonly rng: Rng } | undefined;
-}
-
-/** The matrix of a layer with an adapter. */
-class LoraMatrix implements MatrixForm {
-  readonly tensors: LoraParts;
-  readonly #how: LoraHow;
-
-  constructor(tensors: LoraParts, how: LoraHow) {
-    this.tensors = tensors;
-    this.#how = how;
-  }
-
-  get shape(): Shape {
-    return this.tensors.base.shape;
-  }
-  get device(): Device {
-    return this.tensors.A.device;
-  }
-  get dtype(): FloatType {
-    return this.tensors.A.dtype as FloatType;
-  }
-
-  withTensors(tensors: LoraParts): LoraMatrix {
-    return new LoraMatrix(tensors, this.#how);
-  }
-
-  times(x: Tensor, bias?: Tensor): Tensor {
-    const { base, A, B, m } = this.tensors;
-    const { scale, dropout: drop } = this.#how;
-    const seen = drop ? dropout(x, drop.p, drop.rng) : x;
-    const added = matmul(matmul(seen, A, { transB: true }), B, { transB: true, scale });
-    const y = product(x, base, this.#how, bias);
-    if (m === undefined) return add(y, added);
-    // As PEFT: y + (m/‖·‖ − 1)·W x + m/‖·‖·s·B A x, with dropout W x of what dropout leaves of x.
-    const stretch = div(m, this.#lengths());
-    const plain = drop ? product(seen, base, this.#how) : bias ? sub(y, bias) : y;
-    return add(y, add(mul(sub(stretch, 1), plain), mul(stretch, added)));
-  }
-
-  rows(): never {
-    return fail("lora: a table of embeddings has no adapter");
-  }
-
-  /**
-   * ‖W + s·BA‖ of each row, without making that matrix: ‖W‖² + 2s·Σ_r B·(W Aᵀ) + s²·Σ_r B·(B A Aᵀ). The base is only
-   * multiplied, so that it may be packed. At B = 0 it is the very number that m starts from.
-   */
-  #lengths(): Tensor {
-    const { base, A, B, squares } = this.tensors;
-    const { scale } = this.#how;
-    return scope(
-      () =>
-        noGrad(() => {
-          const WA = permute(product(A, base, this.#how), [1, 0]);
-          const AA = matmul(A, A, { transB: true });
-          const cross = sum(mul(B, WA), { axis: -1 });
-          const own = sum(mul(B, matmul(B, AA)), { axis: -1 });
-          return sqrt(add(squares!, add(mul(cross, 2 * scale), mul(own, scale * scale))));
-        }),
-      "lora lengths",
-    );
-  }
-
-  /** W + s·BA, in DoRA with its rows at their lengths, in the layout of the base. */
-  merged(): Tensor {
-    const { base, A, B, m } = this.tensors;
-    const { scale, isTransposed: isAcross } = this.#how;
-    return scope(
-      () =>
-        noGrad(() => {
-          const whole = dense(base, this.#how);
-          const change = isAcross ? matmul(A, B, { transA: true, transB: true, scale }) : matmul(B, A, { scale });
-          const both = add(whole, change);
-          if (m === undefined) return both;
-          const stretch = div(m, this.#lengths());
-          return mul(both, isAcross ? stretch : reshape(stretch, [-1, 1]));
-        }),
-      "merge",
-    );
-  }
-}
-
-/** x·Wᵀ + bias for a matrix in the layout of the checkpoint. */
-function product(
-  x: Tensor,
-  weight: Weight,
-  { isTransposed: isAcross }: Pick<LoraHow, "isTransposed">,
-  bias?: Tensor,
-): Tensor {
-  if (!(weight instanceof Tensor)) return weight.times(x, bias);
-  return matmul(x, weight, { transB: !isAcross, ...(bias ? { bias } : {}) });
-}
-
-/** Rows of the identity that a packed matrix is multiplied by at a time. */
-const ROWS = 64;
-
-/** The matrix as one tensor, in its layout; of a tensor itself. */
-function dense(weight: Weight, how: Pick<LoraHow, "isTransposed">): Tensor {
-  if (weight instanceof Tensor) return weight;
-  const columns = columnsOf(weight, how); // Wᵀ, [in, out]
-  return how.isTransposed ? columns : permute(columns, [1, 0]);
-}
-
-/** Wᵀ [in, out] of a matrix in any form, from its products with the rows of the identity. */
-function columnsOf(weight: MatrixForm, { isTransposed: isAcross }: Pick<LoraHow, "isTransposed">): Tensor {
-  const { device, dtype } = weight;
-  const inputs = weight.shape[isAcross ? 0 : 1]!;
-  const parts = Array.from({ length: Math.ceil(inputs / ROWS) }, (_, i) => {
-    const count = Math.min(ROWS, inputs - i * ROWS);
-    const unit = new Float64Array(count * inputs);
-    for (let n = 0; n < count; n++) unit[n * inputs + i * ROWS + n] = 1;
-    return weight.times(tensor(unit, { device, dtype, shape: [count, inputs] }));
-  });
-  return parts.length === 1 ? parts[0]! : concat(parts);
-}
-
-/** ‖W‖² of each row [out]. */
-function squaresOf(weight: Weight, isAcross: boolean): Tensor {
-  return scope(
-    () =>
-      noGrad(() => {
-        const whole = weight instanceof Tensor ? weight : columnsOf(weight, { isTransposed: isAcross });
-        const isColumns = isAcross || !(weight instanceof Tensor);
-        return sum(mul(whole, whole), { axis: isColumns ? 0 : 1 });
-      }),
-    "lora squares",
-  );
 }
 
 const rowLengths = (weight: Weight, isAcross: boolean): Tensor =>

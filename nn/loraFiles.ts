@@ -118,7 +118,7 @@ export function loraFromFiles(model: Model, configText: string, weights: Uint8Ar
 }
 
 /** The options that an `adapter_config.json` of PEFT's stands for. @throws for what is not supported, by its name */
-export function optionsFromPeft(configText: string): LoraOptions {
+function optionsFromPeft(configText: string): LoraOptions {
   let json: Record<string, unknown>;
   try {
     json = JSON.parse(configText) as Record<string, unknown>;

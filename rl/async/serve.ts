@@ -1,6 +1,6 @@
 /** The worker's side of `messageWorkers`, which the script of a worker calls. */
 import { type Device, device as makeDevice, type DeviceOptions, outsideScopes, tensor } from "../../engine/index.ts";
-import { type Model, type ModelConfig, tokenizerFromJSON } from "../../nn/index.ts";
+import { addLora, type Model, type ModelConfig, tokenizerFromJSON } from "../../nn/index.ts";
 import { buildParams } from "../../nn/parameters.ts";
 import type { EnvironmentSpec } from "../../environments/index.ts";
 import { Template } from "../episode/template.ts";
@@ -83,15 +83,14 @@ export async function openServer(
     throw new Error(`rollout worker: unknown environment "${name}", expected ${Object.keys(environments).join(", ")}`);
   };
   const shown = own ?? new Template(tokenizerFromJSON(tokenizer), template);
-  const model = adapter && (await adaptedModel(config, adapter, executor));
+  const model = adapter && adaptedModel(config, adapter, executor);
   const served = { config, model, device: executor, template: shown, rollout, rows, environment };
   const server = new RolloutServer(served, reply);
   return { server, executor };
 }
 
-/** The model under an adapter, with an adapter of the same shape. Its code is loaded now: most runs have none. */
-async function adaptedModel(config: ModelConfig, { settings, frozen }: WireAdapter, device: Device): Promise<Model> {
-  const { addLora } = await import("../../nn/lora.ts");
+/** The model under an adapter, with an adapter of the same shape. */
+function adaptedModel(config: ModelConfig, { settings, frozen }: WireAdapter, device: Device): Model {
   return outsideScopes(() => {
     const { float: dtype } = device;
     const params = buildParams(config, (shape, _, path) => tensor(frozen[path]!, { device, shape, dtype }));

@@ -2,7 +2,7 @@
 import { treeLeaves } from "../../engine/tree.ts";
 import { Rng } from "../../engine/random.ts";
 import { AdamW, schedule } from "../../nn/optimizer.ts";
-import type { Model } from "../../nn/transformer.ts";
+import { type Model, trainableOf } from "../../nn/transformer.ts";
 import { initValueHead } from "../../nn/valueHead.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
@@ -24,7 +24,7 @@ export function toyRlOptions(model: Model, overrides: Partial<RlOptions> = {}): 
   return {
     model,
     template: toyTemplate,
-    optimizer: new AdamW(model.params, { clipNorm: 1 }),
+    optimizer: new AdamW(trainableOf(model).params, { clipNorm: 1 }),
     lr: schedule({ lr: 0.01, warmup: 2 }),
     objective: toyObjective,
     env: toySpec(letters(2)),
