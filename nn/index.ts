@@ -42,6 +42,7 @@ export { ADAPTER_FILES, loraFromFiles, loraToFiles } from "./loraFiles.ts";
 export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
 export type { AddedToken, DecodeOptions, EncodedPart, EncodeOptions, Range, Tokenizer } from "./tokenizer.ts";
 export type { TrainBpeOptions } from "./tokenizer.ts";
+export { TextStream, type TextStreamOptions } from "./textStream.ts";
 export { Decoder, type DecoderOptions, type DrawOptions, type Part } from "./decoder.ts";
 export { generate, type Generated, type GenerateOptions, type OnToken } from "./generate.ts";
 export { type SampledToken, sampleToken, type SamplingOptions } from "./sampler.ts";

@@ -20,10 +20,10 @@ import { BpeTokenizer, specialTable } from "./tokenizers/bpe.ts";
 
 export { DEFAULT_PATTERN } from "./tokenizers/alphabet.ts";
 export type { AddedToken, Range } from "./tokenizers/added.ts";
-export type { DecodeOptions, EncodedPart, EncodeOptions, Tokenizer } from "./tokenizers/bpe.ts";
 export { tokenizerFromJSON } from "./tokenizers/json.ts";
 export { encodeWithOffsets } from "./tokenizers/offsets.ts";
 export { trainBpe, type TrainBpeOptions } from "./tokenizers/train.ts";
+export type { DecodeOptions, EncodedPart, EncodeOptions, Tokenizer } from "./tokenizers/types.ts";
 
 /**
  * The tokenizer whose ids are the bytes: ids 0–255 are UTF-8 bytes, the special tokens follow from 256 in the given

@@ -15,7 +15,7 @@ export {
 } from "./episode/stream.ts";
 export { policyMask, sampledCount, STOP_REASONS, type StopReason, type TokenStream } from "./episode/stream.ts";
 export { type Rollout, rolloutsOf, type TokenPlace, type Trajectory, turnCount } from "./episode/stream.ts";
-export { SPECIAL_TOKENS, Template, type TemplateOptions } from "./episode/template.ts";
+export { type EpisodeFormat, SPECIAL_TOKENS, Template, type TemplateOptions } from "./episode/template.ts";
 
 // Playing episodes
 export { demonstrate, playScripted, type DemonstrationOptions } from "./play/demonstrations.ts";

@@ -9,108 +9,8 @@ import { type AddedToken, AddedTokens, type Range } from "./added.ts";
 import { toAlphabet } from "./alphabet.ts";
 import { Heap } from "./heap.ts";
 import { compilePattern } from "./pattern.ts";
-import type { Normalizer, PreTokenizer } from "./pipeline.ts";
-
-/** Options of `Tokenizer.encode`. */
-export interface EncodeOptions {
-  /**
-   * What the name of a special token in the text is: text like any other (the default, so that no observation can forge
-   * a turn's end), or the token, as `tokenizers` reads it: for text that a chat template wrote.
-   */
-  readonly specials?: "text" | "tokens";
-  /** With `specials: "tokens"`: places of the text where the name of a special token is text all the same. */
-  readonly plain?: readonly Range[];
-  /** Whether the tokens that `tokenizer.json` puts around a text are added (BOS, say). Default false. */
-  readonly addSpecialTokens?: boolean;
-}
-
-/** Options of `Tokenizer.decode`. */
-export interface DecodeOptions {
-  /** What a special token becomes: its name (the default: nothing disappears unseen), or nothing. */
-  readonly specials?: "name" | "skip";
-}
-
-/** A part of a text with its ids: an added token, what lies between two of them, or what was put around the text. */
-export interface EncodedPart {
-  /** The part's place in the text, in UTF-16 units; where what was added stands, start and end are the same. */
-  readonly start: number;
-  readonly end: number;
-  readonly ids: readonly number[];
-  /** Whether the ids are those of an added token, and the part is all of it. */
-  readonly isToken: boolean;
-}
-
-/** Text ↔ ids in [0, vocabSize). Stateless to its user: the same input gives the same output, always. */
-export interface Tokenizer {
-  /** Number of ids, special tokens included. */
-  readonly vocabSize: number;
-  /** Ids of the special tokens by name. No prototype: an unknown name is undefined. */
-  readonly special: Readonly<Record<string, number>>;
-  /** The tokens that are found as a whole in texts: the special ones, and others such as `<think>`. */
-  readonly addedTokens: readonly AddedToken[];
-  /** What it changes in a text before it cuts it; undefined: nothing. */
-  readonly normalizer: Normalizer | undefined;
-  /**
-   * The ids of `text`: a plain array, made to be concatenated. Unless asked for, never a special token: the literal
-   * text "<|end|>" is encoded as the seven characters that it is. Added tokens that are not special are always found.
-   * A lone surrogate, which UTF-8 cannot express, is encoded as U+FFFD, as TextEncoder does. With bytes and byte-level
-   * BPE that does not normalise, every well-formed string survives encode → decode unchanged.
-   */
-  encode(text: string, options?: EncodeOptions): number[];
-  /** As `encode`, in parts that say where in the text they stand. */
-  encodeParts(text: string, options?: EncodeOptions): EncodedPart[];
-  /** The text of `ids`. Bytes that are no UTF-8 (a cut character, say) become U+FFFD, as in `tokenizers`. */
-  decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
-  /**
-   * The bytes of `ids`, lossless: of two halves of a character, each gives its own bytes. The space that SentencePiece
-   * puts before a text is among them, which `decode` leaves out.
-   */
-  decodeBytes(ids: ArrayLike<number>, options?: DecodeOptions): Uint8Array;
-  /** The id of a token by its name in `tokenizer.json`, undefined without one (`convert_tokens_to_ids`). */
-  tokenToId(token: string): number | undefined;
-  /**
-   * Hugging Face's `tokenizer.json` as an object; `tokenizerFromJSON` reads it, and so does the `tokenizers` package.
-   */
-  toJSON(): Record<string, unknown>;
-}
-
-/** What defines a tokenizer. Ids index `tokens`. */
-export interface BpeTables {
-  /** Each token's bytes; for an added token the UTF-8 of its name. */
-  readonly tokens: readonly Uint8Array[];
-  /** The added tokens, special ones among them. */
-  readonly added: readonly AddedToken[];
-  /** [left, right, result], in order of rank. */
-  readonly merges: readonly (readonly [number, number, number])[];
-  /** Source of a pattern in `tokenizer.json`'s syntax; undefined: the text is one piece. */
-  readonly pattern: string | undefined;
-  /** What a tokenizer from elsewhere has besides. */
-  readonly foreign?: ForeignParts;
-}
-
-/** What `tokenizer.json` may have beyond what ours have. */
-export interface ForeignParts {
-  /** Each token as its key in the vocabulary. */
-  readonly names: readonly string[];
-  readonly normalizer: Normalizer | undefined;
-  readonly preTokenize: PreTokenizer | undefined;
-  /** Whether a piece is merged from its bytes; else from its characters. */
-  readonly byteLevel: boolean;
-  /** Per byte the token for a character that has none, or undefined. */
-  readonly byteFallback: Int32Array | undefined;
-  readonly unknown: number | undefined;
-  readonly fuseUnknown: boolean;
-  /** Whether a piece that is a token is that token, whatever the merges make of it. */
-  readonly ignoreMerges: boolean;
-  /** Ids before and behind a text. */
-  readonly around: readonly [before: readonly number[], behind: readonly number[]];
-  /** Spaces at the start of a text that decoding leaves out. */
-  readonly strip: number;
-  /** Whether the file has merges as pairs; else as "left right". */
-  readonly pairs: boolean;
-  /** The file, of the vocabulary only the names and without merges. */
-  readonly rest: Record<string, unknown>;
-}
+import type { Normalizer } from "./pipeline.ts";
+import type { BpeTables, DecodeOptions, EncodedPart, EncodeOptions, ForeignParts, Tokenizer } from "./types.ts";
 
 /** Pairs of ids as one number, exact while ids stay below 2^24. */
 const ID_LIMIT = 2 ** 24;
@@ -362,7 +262,7 @@ export class BpeTokenizer implements Tokenizer {
 
   decode(ids: ArrayLike<number>, options: DecodeOptions = {}): string {
     const { foreign } = this.#tables;
-    const bytes = this.decodeBytes(ids, options);
+    const bytes = this.decodeBytes(ids, options); // refuses ids that are none
     // ignoreBOM: otherwise the decoder would swallow a U+FEFF at the start.
     const text = foreign?.byteFallback
       ? this.#decodeFallback(ids, options, foreign.byteFallback)
@@ -373,14 +273,15 @@ export class BpeTokenizer implements Tokenizer {
   }
 
   /** Runs of byte tokens are text if all of the run is UTF-8, else one U+FFFD a byte: as `tokenizers` does. */
-  #decodeFallback(ids: ArrayLike<number>, options: DecodeOptions, byteFallback: Int32Array): string {
+  #decodeFallback(given: ArrayLike<number>, { specials }: DecodeOptions, byteFallback: Int32Array): string {
+    const ids = Array.from(given).filter((id) => specials !== "skip" || !this.#specialIds.has(id));
     const isByte = new Set(byteFallback);
     const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
     let text = "";
     for (let at = 0; at < ids.length;) {
       let end = at + 1;
       while (end < ids.length && isByte.has(ids[end]!) === isByte.has(ids[at]!)) end++;
-      const bytes = this.decodeBytes(Array.prototype.slice.call(ids, at, end), options);
+      const bytes = this.decodeBytes(ids.slice(at, end));
       try {
         text += strict.decode(bytes);
       } catch {

@@ -9,9 +9,10 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import type { AddedToken } from "./added.ts";
-import { BpeTokenizer, type ForeignParts, pairKey } from "./bpe.ts";
+import { BpeTokenizer, pairKey } from "./bpe.ts";
 import { expectValue, flag, integer, list, object, text, unsupported } from "./fields.ts";
 import { readDecoder, readNormalizer, readPostProcessor, readPreTokenizer } from "./pipeline.ts";
+import type { ForeignParts } from "./types.ts";
 
 /**
  * The tokenizer that a parsed `tokenizer.json` describes.

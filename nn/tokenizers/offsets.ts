@@ -1,6 +1,6 @@
 /** Where in a text its tokens stand. */
 import type { Range } from "./added.ts";
-import type { EncodeOptions, Tokenizer } from "./bpe.ts";
+import type { EncodeOptions, Tokenizer } from "./types.ts";
 
 const UTF8 = new TextEncoder();
 

@@ -1,21 +1,45 @@
 /**
- * The chat template: how an episode becomes tokens. One special token opens each part and one closes it:
+ * The chat template: how an episode becomes tokens. Fixed text stands around each part, by default one special token
+ * that opens the part and one that closes it:
  *
  *     <|task|> text <|end|>  <|act|> action <|end|>  <|obs|> answer <|end|>  <|act|> …
  *
- * The template only appends, so sampled tokens are never rendered or tokenised again. The model writes the action and
- * the <|end|> that closes it; the tags have the role `scaffold`, the text of an answer `observation`.
+ * `format` is any other text around them, ChatML for example; `worldgrad/chat` derives it from a checkpoint's Jinja
+ * template. The template only appends, so sampled tokens are never rendered or tokenised again. The model writes the
+ * action and the token that ends it; the text around has the role `scaffold`, the text of an answer `observation`.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys } from "../../engine/options.ts";
-import type { Tokenizer } from "../../nn/index.ts";
+import { encodeWithOffsets, type Tokenizer } from "../../nn/index.ts";
 import { append, type AppendOptions, type Role, type TokenStream } from "./stream.ts";
 
-/** The special tokens that a tokenizer needs for the template. */
+/** The special tokens that a tokenizer needs for the template's own format. */
 export const SPECIAL_TOKENS = ["<|task|>", "<|act|>", "<|obs|>", "<|end|>", "<|pad|>"] as const;
 const TRUNCATED = " … ";
 
-/** Options of `Template`: whether tags tell an action from the thoughts around it, and what happens without them. */
+/** The text around the parts of an episode. Names of special tokens in it are these tokens. */
+export interface EpisodeFormat {
+  /** Before and behind the task. A system prompt and the descriptions of tools are part of what stands before. */
+  readonly task: readonly [before: string, behind: string];
+  /** Before and behind an answer of the environment. It follows the token that ended the action. */
+  readonly observation: readonly [before: string, behind: string];
+  /** What asks for an action; it follows a task or an answer. */
+  readonly action: string;
+  /** The name of the token that ends an action. */
+  readonly end: string;
+  /** The name of the token that fills batches. */
+  readonly pad: string;
+}
+
+const OWN_FORMAT: EpisodeFormat = {
+  task: ["<|task|>", "<|end|>"],
+  observation: ["<|obs|>", "<|end|>"],
+  action: "<|act|>",
+  end: "<|end|>",
+  pad: "<|pad|>",
+};
+
+/** Options of `Template`: the text around the parts, whether tags tell an action from the thoughts around it, and what happens without them. */
 export interface TemplateOptions {
   /**
    * The tags around the action in what the model writes, as in `["<answer>", "</answer>"]`. Tokens from the opening to
@@ -29,21 +53,41 @@ export interface TemplateOptions {
    * not see the action.
    */
   readonly strict?: boolean;
+  /**
+   * The text around the parts of an episode, of a checkpoint with a chat template of its own. Default: one special
+   * token before and one behind each part, `SPECIAL_TOKENS`.
+   *
+   * @example
+   * const chatML = {
+   *   task: ["<|im_start|>user\n", "<|im_end|>\n"],
+   *   observation: ["\n<|im_start|>user\n", "<|im_end|>\n"],
+   *   action: "<|im_start|>assistant\n",
+   *   end: "<|im_end|>",
+   *   pad: "<|endoftext|>",
+   * } as const;
+   */
+  readonly format?: EpisodeFormat;
 }
 
 /**
- * The chat template, which turns an episode into tokens: `<|task|> text <|end|> <|act|> action <|end|> <|obs|> answer
- * <|end|> <|act|> …`. It only appends to a `TokenStream`, so sampled tokens are never rendered or tokenised again.
+ * The chat template, which turns an episode into tokens: by default `<|task|> text <|end|> <|act|> action <|end|>
+ * <|obs|> answer <|end|> <|act|> …`, else as its `format` says. It only appends to a `TokenStream`, so sampled tokens are never rendered or tokenised again.
  */
 export class Template {
   readonly tokenizer: Tokenizer;
   /** The options that it was made with. Templates of the same tokenizer and options write and read the same. */
   readonly options: TemplateOptions;
-  readonly #ids: Readonly<Record<(typeof SPECIAL_TOKENS)[number], number>>;
+  /** The token that ends an action. */
+  readonly endId: number;
+  /** The token that fills batches. */
+  readonly padId: number;
+  readonly #format: EpisodeFormat;
+  readonly #action: readonly number[];
+  readonly #observation: readonly [before: readonly number[], behind: readonly number[]];
 
-  /** @throws if the tokenizer lacks one of `SPECIAL_TOKENS` */
+  /** @throws if the tokenizer lacks one of `SPECIAL_TOKENS`, or of a format the tokens that end and fill */
   constructor(tokenizer: Tokenizer, options: TemplateOptions = {}) {
-    checkKeys("Template", options, ["action", "strict"]);
+    checkKeys("Template", options, ["action", "strict", "format"]);
     check(options.action?.every((tag) => tag !== "") ?? true, () => "template: a tag of the action is empty");
     this.tokenizer = tokenizer;
     check(
@@ -52,23 +96,45 @@ export class Template {
     );
     this.options = options;
     const idOf = (name: string): number =>
-      tokenizer.special[name] ?? fail(`template: the tokenizer has no special token ${name}`);
-    const ids = SPECIAL_TOKENS.map((name) => [name, idOf(name)]);
-    this.#ids = Object.fromEntries(ids) as Record<(typeof SPECIAL_TOKENS)[number], number>;
+      tokenizer.special[name] ??
+      tokenizer.tokenToId(name) ??
+      fail(`template: the tokenizer has no special token ${name}`);
+    if (options.format === undefined) SPECIAL_TOKENS.forEach(idOf);
+    this.#format = options.format ?? OWN_FORMAT;
+    const { action, observation, end, pad } = this.#format;
+    this.endId = idOf(end);
+    this.padId = idOf(pad);
+    this.#action = tokenizer.encode(action, { specials: "tokens" });
+    // Which tokens the text around an answer has is seen with an answer between: its ends may be joined to the answer.
+    const [before, behind] = observation;
+    const { ids, offsets } = encodeWithOffsets(tokenizer, `${before}x${behind}`, { specials: "tokens" });
+    const first = offsets.findIndex(([, to]) => to > before.length);
+    const last = offsets.findLastIndex(([from]) => from <= before.length);
+    this.#observation = [ids.slice(0, first), ids.slice(last + 1)];
+    check(first > 0, () => "template: no token of the format stands before an answer");
   }
 
-  /** The token that ends an action. */
-  get endId(): number {
-    return this.#ids["<|end|>"];
-  } /** The token that fills batches. */
-  get padId(): number {
-    return this.#ids["<|pad|>"];
+  /** The tokens before an answer: where they stand as `scaffold`, an answer follows. */
+  get answerOpening(): readonly number[] {
+    return this.#observation[0];
   }
 
-  /** The task, and the tag that asks for the first action. */
+  /** The number of tokens around an answer: the last one, or one after which the model acts. */
+  tokensAroundAnswer(last: boolean): number {
+    const [before, behind] = this.#observation;
+    return before.length + behind.length + (last ? 0 : this.#action.length);
+  }
+
+  /** The task, and what asks for the first action. */
   appendTask(stream: TokenStream, text: string): void {
-    append(stream, "prompt", 0, [this.#ids["<|task|>"], ...this.tokenizer.encode(text), this.endId]);
-    append(stream, "scaffold", 0, [this.#ids["<|act|>"]]);
+    append(stream, "prompt", 0, this.#encodeBetween(text, this.#format.task));
+    append(stream, "scaffold", 0, this.#action);
+  }
+
+  /** The tokens of a text and of what stands around it, in which only the latter has special tokens. */
+  #encodeBetween(text: string, [before, behind]: readonly [string, string]): number[] {
+    const plain = [[before.length, before.length + text.length]] as const;
+    return this.tokenizer.encode(before + text + behind, { specials: "tokens", plain });
   }
 
   /**
@@ -153,21 +219,37 @@ export class Template {
    * next action, unless this is the last answer. Answers belong to the turn of the action that they answer.
    */
   appendObservation(stream: TokenStream, turn: number, ids: readonly number[], warning = "", last = false): void {
-    append(stream, "scaffold", turn, [this.#ids["<|obs|>"]]);
+    const [before, behind] = this.#observation;
+    append(stream, "scaffold", turn, before);
     append(stream, "observation", turn, ids);
     if (warning !== "") append(stream, "observation", turn, this.tokenizer.encode(warning), { target: false });
-    append(stream, "scaffold", turn, last ? [this.endId] : [this.endId, this.#ids["<|act|>"]]);
+    append(stream, "scaffold", turn, last ? behind : [...behind, ...this.#action]);
   }
 
-  /** The tokens of an answer. If there are more than `maxTokens`, a marker replaces those in the middle. */
+  /**
+   * The tokens of an answer, as they are between those of the format: a text that begins with a space, say, is cut as
+   * in the whole. If there are more than `maxTokens`, a marker replaces those in the middle.
+   */
   encodeObservation(text: string, maxTokens: number): number[] {
-    const ids = this.tokenizer.encode(text);
+    const ids = this.#encodeAnswer(text);
     if (ids.length <= maxTokens) return ids;
     const marker = this.tokenizer.encode(TRUNCATED);
     const room = Math.max(0, maxTokens - marker.length);
     const head = Math.ceil(room / 2);
     const tail = room - head;
     return [...ids.slice(0, head), ...marker, ...ids.slice(ids.length - tail)].slice(0, maxTokens);
+  }
+
+  #encodeAnswer(text: string): number[] {
+    const ids = this.#encodeBetween(text, this.#format.observation);
+    const [before, behind] = this.#observation;
+    const between = ids.slice(before.length, ids.length - behind.length);
+    const isWhole =
+      ids.length >= before.length + behind.length &&
+      before.every((id, i) => ids[i] === id) &&
+      behind.every((id, i) => ids[ids.length - behind.length + i] === id);
+    // A text that is joined to what stands around it (a newline to a newline) is cut by itself.
+    return isWhole ? between : this.tokenizer.encode(text);
   }
 }
 

@@ -71,8 +71,8 @@ export function appendAnswer(
   const { template, maxTurns, maxTokens, maxObservationTokens } = limits;
   const isLast = done || turn + 1 >= maxTurns;
   const ids = template.encodeObservation(observation, maxObservationTokens);
-  // Room is needed for <|obs|> and <|end|>; if the episode goes on, also for <|act|> and at least one token.
-  const needed = ids.length + (isLast ? 2 : 4);
+  // If the episode goes on, room is needed for at least one token.
+  const needed = ids.length + template.tokensAroundAnswer(isLast) + (isLast ? 0 : 1);
   if (stream.ids.length + needed > maxTokens) return done ? "completed" : "context_overflow";
   template.appendObservation(stream, turn, ids, "", isLast);
   return !isLast ? null : done ? "completed" : "max_turns";

@@ -21,11 +21,12 @@ export interface AnswerPlace {
 
 /** The places of all answers in these trajectories, in order. */
 export function answerPlaces(template: Template, trajectories: readonly Trajectory[]): AnswerPlace[] {
-  const tag = template.tokenizer.special["<|obs|>"]!;
-  // Only the template writes this tag, and it opens every answer, including empty ones.
+  // Only the template writes these tokens as scaffold, and they open every answer, including empty ones.
+  const opening = template.answerOpening;
   return trajectories.flatMap(({ stream: { ids, roles } }, episode) =>
-    ids.flatMap((id, t) => {
-      if (id !== tag || roles[t] !== "scaffold") return [];
+    ids.flatMap((_, t) => {
+      const first = t + 1 - opening.length;
+      if (!opening.every((id, i) => ids[first + i] === id && roles[first + i] === "scaffold")) return [];
       const after = roles.slice(t + 1);
       const length = after.findIndex((role) => role !== "observation");
       return [{ episode, start: t + 1, length: length < 0 ? after.length : length }];

@@ -4,7 +4,14 @@ import { describe, expect, test } from "vitest";
 import { readSource } from "./sources.ts";
 
 /** Entry points of the package that are held to it. */
-const FACES = ["engine/index.ts", "nn/index.ts", "environments/index.ts", "rl/index.ts", "fastCheck.ts"];
+const FACES = [
+  "engine/index.ts",
+  "nn/index.ts",
+  "environments/index.ts",
+  "rl/index.ts",
+  "chat/index.ts",
+  "fastCheck.ts",
+];
 
 /** Where a name is declared. */
 interface Declaration {

@@ -10,6 +10,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   environments: ["engine"],
   // Of the kernels the formulas alone, for the losses.
   rl: ["kernels", "engine", "nn", "environments"],
+  // Templates of checkpoints: of a package of its own, which nothing else needs.
+  chat: ["engine", "nn", "rl"],
   "index.ts": ["engine", "nn", "environments", "rl"],
   "fastCheck.ts": ["engine"],
   "methods.ts": ["engine"],
@@ -17,11 +19,11 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   job: ["engine", "nn", "environments", "rl"],
   // Tools of MCP servers; the package for it is loaded when it is used.
   mcp: ["engine", "environments"],
-  node: ["engine", "nn", "environments", "rl", "job"],
+  node: ["engine", "nn", "environments", "rl", "job", "chat"],
   // Workers on other machines. Its packages are optional, and one file loads them.
   nats: ["engine", "nn", "environments", "rl"],
   tools: ["engine", "environments", "rl", "job", "node"],
-  cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools"],
+  cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools", "chat"],
   // Of the kernels the formulas alone, which the page shows.
   site: ["kernels", "engine", "nn", "environments", "rl", "job", "tools"],
   examples: ["index.ts", "mcp", "node"],

@@ -13,7 +13,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   engine: 7100,
   nn: 4250,
   environments: 6120,
-  "rl/episode": 370,
+  "rl/episode": 410,
   "rl/methods": 2980,
   "rl/rewards": 590,
   "rl/play": 550,

@@ -109,7 +109,7 @@ describe("tags around the action", () => {
     const bytes = pieces.map((piece) => new TextEncoder().encode(piece));
     const tokenizer = {
       ...toyTokenizer,
-      decodeBytes: (ids: ArrayLike<number>) => bytes[ids[0]!]!,
+      decodeBytes: (ids: ArrayLike<number>) => bytes[ids[0]!] ?? new Uint8Array(),
       decode: (ids: ArrayLike<number>) => Array.from(ids, (id) => pieces[id]!).join(""),
     };
     const tagged = new Template(tokenizer, { action: ["<a>", "</a>"] });

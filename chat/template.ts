@@ -1,0 +1,236 @@
+/**
+ * A checkpoint's own chat template: the Jinja program of `chat_template.jinja` or `tokenizer_config.json`, run by
+ * `@huggingface/jinja`, an optional peer that is loaded when a template is made.
+ *
+ * Rendering differs from transformers' `apply_chat_template` in one thing: the name of a special token in what somebody
+ * said is text. `<|im_end|>` in a user's message ends nothing.
+ */
+import { check, fail } from "../engine/errors.ts";
+import { checkKeys, showValue } from "../engine/options.ts";
+import { encodeWithOffsets, type Range, type Tokenizer } from "../nn/index.ts";
+import type { EpisodeFormat } from "../rl/index.ts";
+import { episodeFormatOf, type EpisodeFormatOptions } from "./format.ts";
+import { type RenderedRoles, rolesOf } from "./roles.ts";
+import type { ChatMessage, MarkedText, RenderedText, Renderer, RenderOptions } from "./types.ts";
+
+/** What a chat template is made from. */
+export interface ChatTemplateOptions {
+  readonly tokenizer: Tokenizer;
+  /** The Jinja program; unless given, that of `config`. */
+  readonly template?: string;
+  /** `tokenizer_config.json`, parsed: special tokens by their part (`bos_token`, `eos_token`), perhaps the template. */
+  readonly config?: unknown;
+  /** What errors call it, a folder for example. Default "chat template". */
+  readonly name?: string;
+}
+
+type Program = (variables: Record<string, unknown>) => string;
+
+const RENDER_KEYS = ["tools", "addGenerationPrompt", "variables", "now"] as const;
+/** Tokens by the part they play, which templates know as variables. */
+const PARTS = ["bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"] as const;
+/** Characters for private use, of which one stands for each name of a special token while the template runs. */
+const PRIVATE = 0x10f000;
+const NOW = "strftime_given";
+/** They stand around what a template's `{% generation %}` blocks write. */
+const [GENERATED, WRITTEN] = ["\u{10fffc}", "\u{10fffd}"];
+
+/**
+ * Makes a chat template.
+ * @throws WorldgradError if `@huggingface/jinja` is not installed, or if the template is missing or malformed
+ *
+ * @example
+ * const chat = await chatTemplate({ tokenizer, config: JSON.parse(tokenizerConfig), template: jinja });
+ * const ids = chat.render([{ role: "user", content: "hi" }], { addGenerationPrompt: true });
+ */
+export async function chatTemplate(options: ChatTemplateOptions): Promise<ChatTemplate> {
+  checkKeys("chatTemplate", options, ["tokenizer", "template", "config", "name"]);
+  const { tokenizer, config = {}, name = "chat template" } = options;
+  check(
+    typeof config === "object" && config !== null,
+    () => `${name}: config is ${showValue(config)}, expected an object`,
+  );
+  const source = options.template ?? templateIn((config as Record<string, unknown>)["chat_template"], name);
+  const parts: Record<string, string> = {};
+  for (const part of PARTS) {
+    const given = (config as Record<string, unknown>)[part];
+    const content = typeof given === "object" && given !== null ? (given as { content?: unknown }).content : given;
+    if (typeof content === "string") parts[part] = content;
+  }
+  const program = await compile(source, name);
+  return new ChatTemplate(tokenizer, program, parts, name);
+}
+
+/** The template of a configuration: a text, or of a list of named ones that for tools, else the default. */
+function templateIn(value: unknown, name: string): string {
+  if (typeof value === "string") return value;
+  const named = Array.isArray(value) ? (value as { name?: unknown; template?: unknown }[]) : [];
+  const found = named.find((one) => one.name === "tool_use") ?? named.find((one) => one.name === "default");
+  return typeof found?.template === "string"
+    ? found.template
+    : fail(
+        `${name}: there is no chat template: neither chat_template.jinja nor chat_template in tokenizer_config.json`,
+      );
+}
+
+async function compile(source: string, name: string): Promise<Program> {
+  const jinja = await import("@huggingface/jinja").catch(() =>
+    fail(`${name}: chat templates need the package @huggingface/jinja: npm install @huggingface/jinja`),
+  );
+  // The blocks that transformers masks by are unknown to the package: marks take their place, spaces as Jinja has them.
+  // The package's `strftime_now` reads the clock; ours, under a name of its own, is there if a date is given.
+  const marked = source
+    .replaceAll("strftime_now", NOW)
+    .replace(
+      /(^[ \t]*)?\{%(-?)\s*(end)?generation\s*(-?)%\}(\n)?/gm,
+      (_, _indent, left: string, end: string | undefined, right: string) =>
+        `{{${left} "${end ? WRITTEN : GENERATED}" ${right}}}`,
+    );
+  try {
+    const program = new jinja.Template(marked);
+    return (variables) => program.render(variables);
+  } catch (error) {
+    return fail(`${name}: the template cannot be read: ${messageOf(error)}`);
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** A chat template with its tokenizer. Made by `chatTemplate`. */
+export class ChatTemplate implements Renderer {
+  readonly tokenizer: Tokenizer;
+  /** What errors call it. */
+  readonly name: string;
+  /** The special tokens by their part: `bos_token`, `eos_token` and so on. */
+  readonly parts: Readonly<Record<string, string>>;
+  readonly #program: Program;
+
+  /** Use `chatTemplate`. */
+  constructor(tokenizer: Tokenizer, program: Program, parts: Readonly<Record<string, string>>, name: string) {
+    this.tokenizer = tokenizer;
+    this.name = name;
+    this.parts = parts;
+    this.#program = program;
+  }
+
+  /** The conversation as text, as transformers' `apply_chat_template(…, tokenize=False)` gives it. */
+  renderText(messages: readonly ChatMessage[], options: RenderOptions = {}): string {
+    return this.renderMarked(messages, options).text;
+  }
+
+  /**
+   * The conversation as token ids: `apply_chat_template`, but names of special tokens in messages are text.
+   * @throws WorldgradError if the template refuses the conversation (`raise_exception`), with its reason
+   */
+  render(messages: readonly ChatMessage[], options: RenderOptions = {}): number[] {
+    const { text, plain } = this.renderMarked(messages, options);
+    return this.tokenizer.encode(text, { specials: "tokens", plain });
+  }
+
+  /**
+   * The conversation as token ids, and who wrote each token: the assistant, somebody else, or the template.
+   * @throws WorldgradError if the template writes earlier messages otherwise once later ones follow; it names the
+   *   message. Then the tokens of a conversation are to be appended turn by turn (`episodeFormat`), not rendered anew.
+   */
+  renderWithRoles(messages: readonly ChatMessage[], options: RenderOptions = {}): RenderedRoles {
+    return rolesOf(this, messages, options);
+  }
+
+  /**
+   * The text around the parts of an episode, for `new Template(tokenizer, { format })`: any environment then plays with
+   * the checkpoint in the markup that it was trained with. Nothing that was sampled is rendered again.
+   * @throws WorldgradError if the template changes what is said (writes it as JSON, say) or has no end of a turn
+   */
+  episodeFormat(options: EpisodeFormatOptions = {}): EpisodeFormat {
+    return episodeFormatOf(this, options);
+  }
+
+  /** As `renderText`, with the places in which names of special tokens are text, and what generation blocks wrote. */
+  renderMarked(messages: readonly ChatMessage[], options: RenderOptions = {}): MarkedText {
+    checkKeys("render", options, RENDER_KEYS);
+    check(Array.isArray(messages), () => `${this.name}: expected a list of messages, got ${showValue(messages)}`);
+    messages.forEach((message, i) => {
+      check(typeof message?.role === "string", () => `${this.name}: message ${i} has no role: ${showValue(message)}`);
+    });
+    const { tools, addGenerationPrompt = false, variables = {}, now } = options;
+    const names = this.tokenizer.addedTokens.filter(({ special }) => special).map(({ content }) => content);
+    const hidden = (value: unknown): unknown => mapTexts(value, (text) => hide(text, names));
+    let text: string;
+    try {
+      text = this.#program({
+        [NOW]: now ? (format: string) => strftime(now, format) : undefined,
+        ...this.parts,
+        ...variables,
+        messages: hidden(messages),
+        tools: tools === undefined ? null : hidden(tools),
+        add_generation_prompt: addGenerationPrompt,
+      });
+    } catch (error) {
+      return fail(`${this.name}: the template refuses the conversation: ${messageOf(error)}`);
+    }
+    return reveal(text, names);
+  }
+
+  /** The ids of a text with the places of its tokens. */
+  encodeMarked({ text, plain }: RenderedText): { ids: number[]; offsets: Range[] } {
+    return encodeWithOffsets(this.tokenizer, text, { specials: "tokens", plain });
+  }
+}
+
+/** A value with all its texts changed. */
+function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === "string") return change(value);
+  if (Array.isArray(value)) return value.map((item) => mapTexts(item, change));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapTexts(item, change)]));
+}
+
+/** Puts a character in place of each name of a special token; a character that would mean one is left out. */
+function hide(text: string, names: readonly string[]): string {
+  let result = text.replace(/[\u{10f000}-\u{10fffd}]/gu, "\ufffd");
+  names.forEach((name, i) => (result = result.replaceAll(name, () => String.fromCodePoint(PRIVATE + i))));
+  return result;
+}
+
+/** Undoes `hide`, and takes the marks of generation blocks out. */
+function reveal(text: string, names: readonly string[]): MarkedText {
+  const plain: Range[] = [];
+  const generated: Range[] = [];
+  let result = "";
+  let begun = 0;
+  let end = 0;
+  for (const { 0: char, index } of text.matchAll(/[\u{10f000}-\u{10fffd}]/gu)) {
+    result += text.slice(end, index);
+    end = index + char.length;
+    if (char === GENERATED) begun = result.length;
+    else if (char === WRITTEN) generated.push([begun, result.length]);
+    else {
+      const name = names[char.codePointAt(0)! - PRIVATE] ?? "";
+      plain.push([result.length, result.length + name.length]);
+      result += name;
+    }
+  }
+  return { text: result + text.slice(end), plain, generated };
+}
+
+const MONTHS = "January February March April May June July August September October November December".split(" ");
+const DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday".split(" ");
+
+/** The letters of Python's `strftime` that templates use. */
+function strftime(date: Date, format: string): string {
+  const two = (n: number): string => String(n).padStart(2, "0");
+  const parts: Record<string, string> = {
+    Y: String(date.getFullYear()),
+    m: two(date.getMonth() + 1),
+    d: two(date.getDate()),
+    H: two(date.getHours()),
+    M: two(date.getMinutes()),
+    S: two(date.getSeconds()),
+    B: MONTHS[date.getMonth()]!,
+    b: MONTHS[date.getMonth()]!.slice(0, 3),
+    A: DAYS[date.getDay()]!,
+    a: DAYS[date.getDay()]!.slice(0, 3),
+    "%": "%",
+  };
+  return format.replace(/%(.)/g, (whole, letter: string) => parts[letter] ?? whole);
+}
