@@ -4,9 +4,10 @@
  */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
-import { Decoder, type SampledToken } from "../nn/index.ts";
+import { Decoder, type SampledToken, TextStream } from "../nn/index.ts";
 import { ENVIRONMENTS } from "../environments/index.ts";
 import { emptyStream } from "../rl/episode/stream.ts";
+import { printable } from "../tools/display/printable.ts";
 import { createStyle, wantsColour } from "../tools/display/style.ts";
 import { taskOptions } from "../job/environments.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
@@ -60,7 +61,7 @@ async function main(): Promise<number> {
   const template = templateFor(preset, tokenizer);
   const stream = emptyStream();
   template.appendTask(stream, task);
-  write(`${style.dim(`checkpoint after step ${checkpoint.step}`)}\n${style.bold("task")} ${task}\n`);
+  write(`${style.dim(`checkpoint after step ${checkpoint.step}`)}\n${style.bold("task")} ${printable(task)}\n`);
 
   const open = template.options.action?.[0];
   const isThought = (text: string): boolean => open !== undefined && !text.includes(open);
@@ -72,19 +73,23 @@ async function main(): Promise<number> {
     for (let turn = 0; turn < maxTurns; turn++) {
       write(style.role.action("$ "));
       const action: number[] = [];
+      const shown = new TextStream(tokenizer);
+      const show = (text: string): void => {
+        write(style.role[isThought(tokenizer.decode(action)) ? "thought" : "action"](printable(text)));
+      };
       while (action.at(-1) !== template.endId && action.length < maxActionTokens) {
         if (decoder.lengths[0]! + pending.length > preset.model.maxPositions) return end("the context is full");
         const [[token]] = (await decoder.draw([{ row: 0, tokens: pending, rng }], { temperature })) as [[SampledToken]];
         pending = [token.id];
         action.push(token.id);
-        const role = isThought(tokenizer.decode(action)) ? "thought" : "action";
-        if (token.id !== template.endId) write(style.role[role](tokenizer.decode([token.id])));
+        if (token.id !== template.endId) show(shown.push([token.id]));
       }
+      show(shown.end());
       write("\n");
       if (action.at(-1) !== template.endId) return end("the action did not end");
       const result = await env.step(template.actionText(action));
       const ids = template.encodeObservation(result.observation, maxObservationTokens);
-      if (ids.length > 0) write(`${style.role.observation(tokenizer.decode(ids))}\n`);
+      if (ids.length > 0) write(`${style.role.observation(printable(tokenizer.decode(ids)))}\n`);
       if (result.done) {
         return end(values["task"] === undefined ? `reward ${result.reward}` : "ended (your own task is not judged)");
       }
