@@ -36,19 +36,19 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 212 * 1024,
+    budget: 219 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 87 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
   { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"], budget: 87 * 1024 },
-  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 42 * 1024 },
+  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 48 * 1024 },
   {
     name: "worldgrad/environments",
     file: "environments/index.js",
     folders: ["kernels", "engine", "environments"],
     budget: 45 * 1024,
   },
-  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 152 * 1024 },
+  { name: "worldgrad/rl", file: "rl/index.js", folders: ["kernels", "engine", "nn", "rl"], budget: 158 * 1024 },
   // Both sides; what a page gets of it is below.
   {
     name: "worldgrad/worker",
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 148 * 1024,
+    budget: 151 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {
@@ -76,7 +76,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/chat",
     file: "chat/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "chat"],
-    budget: 14 * 1024,
+    budget: 5 * 1024,
     external: ["@huggingface/jinja"],
   },
   // For tests. fast-check is an optional peer, which the user installs. Of the engine it needs only how tensors are
