@@ -1,0 +1,175 @@
+/**
+ * What memory a model needs: weights in each form, a training step, a cache. What can be counted from the sizes is;
+ * what depends on the order of allocations (activations, gradients, temporaries) is found by running the step itself on
+ * an executor that computes nothing (engine/backends/counting.ts). Bytes everywhere; no weights are read.
+ */
+import { createCountingBackend, type CountingStats } from "../engine/backends/counting.ts";
+import { Device } from "../engine/device.ts";
+import { check, OutOfMemoryError } from "../engine/errors.ts";
+import { valueAndGrad } from "../engine/grad.ts";
+import { tokenLogProbs } from "../engine/ops/logProbs.ts";
+import { tensor } from "../engine/ops/create.ts";
+import { sum } from "../engine/ops/reduce.ts";
+import { Rng } from "../engine/random.ts";
+import { scope } from "../engine/scope.ts";
+import type { Tensor } from "../engine/tensor.ts";
+import { noGrad } from "../engine/tape.ts";
+import type { ModelConfig } from "./config.ts";
+import { estimateParameters } from "./config.ts";
+import { AdamW } from "./optimizer.ts";
+import { initParams, type TransformerParams } from "./parameters.ts";
+import { forward, outputMatrix, pickHidden } from "./transformer.ts";
+
+/** The most that the addresses of one WebAssembly memory reach. */
+export const WASM_LIMIT: number = 2 ** 32;
+
+/** The linear layers of a block, as [name, inputs, outputs]. */
+function linearLayers(config: ModelConfig): [name: string, inputs: number, outputs: number][] {
+  const { hiddenSize: C, intermediateSize: F, heads, kvHeads, headDim: D } = config;
+  const attention: [string, number, number][] =
+    config.family === "gpt2"
+      ? [["qkv", C, 3 * C]]
+      : [
+          ["q", C, heads * D],
+          ["k", C, kvHeads * D],
+          ["v", C, kvHeads * D],
+        ];
+  const gate: [string, number, number][] = config.mlp === "swiglu" ? [["gate", C, F]] : [];
+  return [...attention, ["o", heads * D, C], ...gate, ["up", C, F], ["down", F, C]];
+}
+
+/**
+ * Bytes of the weights: all in f32; or matrices in 16 bits, or in 8 bits with an f32 scale for 32 of them, and vectors
+ * in f32.
+ */
+export function weightBytes(config: ModelConfig): { readonly f32: number; readonly bf16: number; readonly q8: number } {
+  const all = estimateParameters(config);
+  const blocks = linearLayers(config).reduce((total, [, inputs, outputs]) => total + inputs * outputs, 0);
+  const tables = config.vocabSize * config.hiddenSize * (config.tieEmbeddings ? 1 : 2);
+  const matrices = config.layers * blocks + tables;
+  const vectors = 4 * (all - matrices);
+  return { f32: 4 * all, bf16: 2 * matrices + vectors, q8: matrices * (1 + 4 / 32) + vectors };
+}
+
+/** Bytes of keys and values, for each row and token of a cache's capacity. */
+export const cacheBytes = ({ layers, kvHeads, headDim }: ModelConfig): number => 2 * 4 * layers * kvHeads * headDim;
+
+/** Numbers that LoRA trains, on every linear layer of every block (PEFT's `all-linear`). */
+export function loraParameters(config: ModelConfig, rank: number): number {
+  check(Number.isInteger(rank) && rank >= 1, () => `loraParameters: rank must be an integer ≥ 1, got ${rank}`);
+  return config.layers * linearLayers(config).reduce((n, [, inputs, outputs]) => n + rank * (inputs + outputs), 0);
+}
+
+/** What a step trains: all parameters, or LoRA of a rank on all linear layers while the weights stay as they are. */
+export type Trains = "all" | { readonly rank: number };
+
+/** A training step whose memory is asked for. */
+export interface StepSize {
+  /** Rows of a micro-batch, and tokens of each. */
+  readonly rows: number;
+  readonly tokens: number;
+  readonly gradientCheckpointing?: boolean;
+  /** Default "all". */
+  readonly trains?: Trains;
+  /** Bytes that are there; default `WASM_LIMIT`. */
+  readonly limit?: number;
+}
+
+/** Memory of a training step, in bytes. */
+export interface StepMemory {
+  /** Weights, rotary tables and the optimiser's moments: what stays between steps. */
+  readonly held: number;
+  /** The most that lives at once, `held` included. */
+  readonly peak: number;
+  /** How far the memory had to grow for it: the peak, and what lies unused between blocks. */
+  readonly reserved: number;
+  /** The largest tensor: on a GPU it must fit into one binding. */
+  readonly largest: number;
+}
+
+/**
+ * Memory of a step of AdamW on log-probabilities of all tokens of `rows` texts, weights in f32. LoRA's own activations
+ * are counted, not run: its rank and twice its output for each token and adapted layer.
+ * @returns null if it does not fit into `limit`
+ */
+export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | null {
+  const { rows, tokens, gradientCheckpointing = false, trains = "all", limit = WASM_LIMIT } = size;
+  for (const [name, n] of Object.entries({ rows, tokens })) {
+    check(Number.isInteger(n) && n >= 1, () => `stepMemory: ${name} must be an integer ≥ 1, got ${n}`);
+  }
+  const lora = trains === "all" ? undefined : loraMemory(config, trains.rank, rows * tokens, gradientCheckpointing);
+  const beside = lora === undefined ? 0 : lora.held + lora.step;
+  if (beside >= limit) return null;
+  const backend = createCountingBackend(limit - beside);
+  try {
+    const held = run(config, new Device(backend), size);
+    const { peakBytes, reservedBytes, largestBuffer } = backend.stats() as CountingStats;
+    return {
+      held: held + (lora?.held ?? 0),
+      peak: peakBytes + beside,
+      reserved: reservedBytes + beside,
+      largest: largestBuffer,
+    };
+  } catch (error) {
+    if (error instanceof OutOfMemoryError) return null;
+    throw error;
+  }
+}
+
+/** One step on a device that computes nothing. @returns what was there before it */
+function run(
+  config: ModelConfig,
+  device: Device,
+  { rows, tokens, gradientCheckpointing, trains = "all" }: StepSize,
+): number {
+  const params = initParams(config, new Rng(0), device);
+  const N = rows * tokens;
+  const readIds = (): Tensor => tensor(new Int32Array(N), { device, shape: [rows, tokens] });
+  // The rotary tables are made in the first pass and stay.
+  noGrad(() => scope(() => void forward(params, config, tensor(new Int32Array(1), { device, shape: [1, 1] }))));
+  const loss = (p: TransformerParams): Tensor => {
+    const how = { ...(gradientCheckpointing === undefined ? {} : { gradientCheckpointing }) };
+    const index = Int32Array.from({ length: N }, (_, i) => i);
+    const hidden_NC = pickHidden(forward(p, config, readIds(), how), index);
+    const targets = tensor(new Int32Array(N), { device });
+    const temperature = tensor(new Float32Array(N).fill(1), { device });
+    return sum(tokenLogProbs(hidden_NC, outputMatrix(p), targets, { temperature }).logProbs);
+  };
+  if (trains === "all") {
+    const optimizer = new AdamW(params);
+    const held = device.backend.stats().liveBytes;
+    scope(() => void optimizer.step(valueAndGrad(loss)(params).grads));
+    return held;
+  }
+  const held = device.backend.stats().liveBytes;
+  // Gradients flow back to the first block, and no matrix has one.
+  const [first, ...others] = params.layers;
+  const lossOfFirst = (weight: Tensor): Tensor => {
+    const inputNorm = { ...first!.inputNorm, weight };
+    return loss({ ...params, layers: [{ ...first!, inputNorm }, ...others] });
+  };
+  scope(() => void valueAndGrad(lossOfFirst)(first!.inputNorm.weight));
+  return held;
+}
+
+function loraMemory(
+  config: ModelConfig,
+  rank: number,
+  N: number,
+  checkpointing: boolean,
+): { held: number; step: number } {
+  const bytes = 4 * loraParameters(config, rank);
+  const perToken = linearLayers(config).reduce((n, [, , outputs]) => n + 4 * (rank + 2 * outputs), 0);
+  // Its parameters and two moments; its gradients, and a packed copy of them.
+  return { held: 3 * bytes, step: 2 * bytes + N * perToken * (checkpointing ? 1 : config.layers) };
+}
+
+/** The most tokens, a power of two up to the model's positions in a row, that a step of one row can have; 0: none. */
+export function mostTokens(config: ModelConfig, size: Omit<StepSize, "rows" | "tokens">): number {
+  let most = 0;
+  for (let tokens = 16; ; tokens *= 2) {
+    const rows = Math.ceil(tokens / config.maxPositions);
+    if (tokens > 65536 || stepMemory(config, { ...size, rows, tokens: Math.ceil(tokens / rows) }) === null) return most;
+    most = tokens;
+  }
+}

@@ -1,0 +1,82 @@
+/** What `fit` says against what the WebAssembly executor measures when it does it. */
+import { describe, expect, it } from "vitest";
+import { device } from "../../engine/device.ts";
+import { valueAndGrad } from "../../engine/grad.ts";
+import { tensor } from "../../engine/ops/create.ts";
+import { tokenLogProbs } from "../../engine/ops/logProbs.ts";
+import { sum } from "../../engine/ops/reduce.ts";
+import { Rng } from "../../engine/random.ts";
+import { scope } from "../../engine/scope.ts";
+import { KvCache } from "../../nn/cache.ts";
+import { estimateParameters, modelConfig, type ModelOptions } from "../../nn/config.ts";
+import { cacheBytes, loraParameters, mostTokens, stepMemory, weightBytes } from "../../nn/fit.ts";
+import { AdamW } from "../../nn/optimizer.ts";
+import { initParams, type TransformerParams } from "../../nn/parameters.ts";
+import { forward, outputMatrix, pickHidden } from "../../nn/transformer.ts";
+
+const SIZE = { vocabSize: 301, hiddenSize: 48, layers: 3, heads: 4, kvHeads: 2, maxPositions: 96 } as const;
+const FAMILIES: Record<string, ModelOptions> = {
+  llama: SIZE,
+  "qwen2, separate head": { ...SIZE, family: "qwen2", tieEmbeddings: false },
+  qwen3: { ...SIZE, family: "qwen3", headDim: 32 },
+  gpt2: { ...SIZE, family: "gpt2", kvHeads: 4 },
+};
+
+describe.each(Object.entries(FAMILIES))("%s", (_, options) => {
+  const config = modelConfig(options);
+
+  it.each([false, true])("a training step, checkpointing %s", async (gradientCheckpointing) => {
+    const [rows, tokens] = [2, 80];
+    const on = await device("wasm", { threads: 1 });
+    const params = initParams(config, new Rng(1), on);
+    expect(on.backend.stats().liveBytes).toBe(weightBytes(config).f32);
+    const optimizer = new AdamW(params);
+    const loss = (p: TransformerParams) => {
+      const ids = tensor(new Int32Array(rows * tokens), { device: on, shape: [rows, tokens] });
+      const hidden = forward(p, config, ids, { gradientCheckpointing });
+      const all = pickHidden(
+        hidden,
+        Int32Array.from({ length: rows * tokens }, (_, i) => i),
+      );
+      return sum(tokenLogProbs(all, outputMatrix(p), tensor(new Int32Array(rows * tokens), { device: on })).logProbs);
+    };
+    scope(() => void optimizer.step(valueAndGrad(loss)(params).grads));
+    const held = on.backend.stats().liveBytes;
+    scope(() => void optimizer.step(valueAndGrad(loss)(params).grads));
+    const measured = on.backend.stats();
+    const said = stepMemory(config, { rows, tokens, gradientCheckpointing })!;
+    expect(said.held / held).toBeCloseTo(1, 2);
+    expect(said.peak / measured.peakBytes).toBeGreaterThan(0.97);
+    expect(said.peak / measured.peakBytes).toBeLessThan(1.03);
+    expect(said.reserved).toBeGreaterThanOrEqual(said.peak);
+    on.dispose();
+  });
+
+  it("a cache", async () => {
+    const on = await device("wasm", { threads: 1 });
+    const cache = new KvCache(config, 3, 40, on);
+    expect(on.backend.stats().liveBytes).toBe(3 * 40 * cacheBytes(config));
+    cache.dispose();
+    on.dispose();
+  });
+});
+
+describe("sizes of models that are known", () => {
+  // Qwen/Qwen3-0.6B's config.json.
+  const qwen = modelConfig({
+    ...{ family: "qwen3", vocabSize: 151936, hiddenSize: 1024, intermediateSize: 3072, layers: 28, heads: 16 },
+    ...{ kvHeads: 8, headDim: 128, maxPositions: 40960 },
+  });
+
+  it("Qwen3-0.6B: weights, LoRA, cache; a step of LoRA in one memory, of all weights not", () => {
+    expect(estimateParameters(qwen)).toBe(596_049_920);
+    expect(weightBytes(qwen).f32).toBe(4 * 596_049_920);
+    expect(weightBytes(qwen).bf16 / 2 ** 20).toBeCloseTo(1137, 0);
+    expect(loraParameters(qwen, 16)).toBe(28 * 16 * (3072 + 2 * 2048 + 3072 + 3 * 4096));
+    expect(cacheBytes(qwen)).toBe(28 * 8 * 128 * 8);
+    expect(stepMemory(qwen, { rows: 1, tokens: 16 })).toBeNull();
+    const lora = { trains: { rank: 8 }, gradientCheckpointing: true } as const;
+    expect(stepMemory(qwen, { rows: 1, tokens: 64, ...lora })!.peak).toBeLessThan(2 ** 32);
+    expect(mostTokens(modelConfig(SIZE), { limit: 2 ** 22 })).toBeGreaterThanOrEqual(64);
+  });
+});

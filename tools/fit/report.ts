@@ -1,0 +1,80 @@
+/** The lines that `npm run fit` prints. */
+import { check } from "../../engine/errors.ts";
+import { estimateParameters, type ModelConfig } from "../../nn/index.ts";
+import {
+  cacheBytes,
+  loraParameters,
+  mostTokens,
+  stepMemory,
+  type Trains,
+  WASM_LIMIT,
+  weightBytes,
+} from "../../nn/fit.ts";
+
+/** What is asked of a model. */
+export interface FitQuestion {
+  /** Of the step whose memory is said. */
+  readonly rows: number;
+  readonly tokens: number;
+  /** Of LoRA. */
+  readonly rank: number;
+  /** Bytes of a GPU's memory, if it is one. */
+  readonly gpu?: number | undefined;
+}
+
+const size = (bytes: number): string => {
+  const units = ["B", "KiB", "MiB", "GiB"];
+  const power = Math.min(3, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${(bytes / 1024 ** power).toFixed(power === 0 || bytes / 1024 ** power >= 100 ? 0 : 2)} ${units[power]}`;
+};
+
+/** What the model needs, line by line. */
+export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu }: FitQuestion): string {
+  check(
+    tokens <= config.maxPositions,
+    () => `fit: --tokens ${tokens}: a row of this model has at most ${config.maxPositions} tokens`,
+  );
+  const limit = gpu ?? WASM_LIMIT;
+  const weights = weightBytes(config);
+  const lora = loraParameters(config, rank);
+  const parameters = estimateParameters(config);
+  const cache = cacheBytes(config);
+  const lines = [
+    `${config.family}, ${config.layers} layers, ${parameters.toLocaleString("en")} parameters`,
+    "",
+    `weights in f32 / 16 bits / 8 bits   ${size(weights.f32)} / ${size(weights.bf16)} / ${size(weights.q8)}`,
+    `AdamW's moments, all weights        ${size(8 * parameters)}`,
+    `LoRA, rank ${rank}, all linear layers   ${lora.toLocaleString("en")} numbers; with moments ${size(12 * lora)}`,
+    `cache                               ${size(cache)} per token and row; ${size(cache * rows * tokens)} for ` +
+      `${rows} × ${tokens}`,
+    `logits                              ${size(4 * config.vocabSize)} per token, in chunks of ${size(32 * 2 ** 20)}`,
+    "",
+    `A training step of ${rows} × ${tokens} tokens, weights in f32, of ${size(limit)}` +
+      (gpu === undefined ? " (one WebAssembly memory):" : " (the GPU's):"),
+  ];
+  const kinds: readonly (readonly [string, Trains])[] = [
+    ["all weights", "all"],
+    [`LoRA, rank ${rank}`, { rank }],
+  ];
+  for (const [name, trains] of kinds) {
+    for (const gradientCheckpointing of [false, true]) {
+      const how = { trains, gradientCheckpointing };
+      const step = stepMemory(config, { rows, tokens, ...how, limit: 2 ** 50 })!;
+      const longer = stepMemory(config, { rows: 2 * rows, tokens, ...how, limit: 2 ** 50 })!;
+      const perToken = (longer.peak - step.peak) / (rows * tokens);
+      const most = mostTokens(config, { ...how, limit });
+      lines.push(
+        `  ${`${name}${gradientCheckpointing ? ", gradientCheckpointing" : ""}`.padEnd(38)} ${size(step.peak)}` +
+          ` (${size(step.held)} held, ${size(perToken)} per further token): ` +
+          `${stepMemory(config, { rows, tokens, ...how, limit }) === null ? "does not fit" : "fits"}; ` +
+          (most === 0 ? "no step does" : `up to ${most} tokens in a micro-batch`),
+      );
+      if (gpu !== undefined && step.largest > 128 * 2 ** 20) {
+        lines.push(
+          `    its largest tensor, ${size(step.largest)}, is beyond the 128 MiB that every WebGPU adapter binds`,
+        );
+      }
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}
