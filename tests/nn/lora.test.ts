@@ -43,7 +43,7 @@ import {
   trainableOf,
 } from "../../nn/index.ts";
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 }); // on a machine that may be busy
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 300_000 }); // on a machine that may be busy
 
 const FIXTURES = new URL("../fixtures/", import.meta.url);
 const CASES = {

@@ -28,7 +28,7 @@ import { readAll } from "../support/rlExecutors.ts";
 import { paramsOf, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toySpec, toyTemplate } from "../support/rlToy.ts";
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 }); // whole runs, on a machine that may be busy
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 }); // whole runs, on a machine that may be busy
 
 let device: Device;
 let exact: Device;
