@@ -8,6 +8,7 @@ import { check } from "../engine/errors.ts";
 import { causalMask, tensor } from "../engine/ops/create.ts";
 import { matmul } from "../engine/ops/matmul.ts";
 import { broadcastTo, permute, reshape, slice } from "../engine/ops/movement.ts";
+import { sub } from "../engine/ops/pointwise.ts";
 import { softmax } from "../engine/ops/softmax.ts";
 import { noGrad } from "../engine/tape.ts";
 import type { Tensor } from "../engine/tensor.ts";
@@ -19,9 +20,10 @@ import { forward, type Model } from "./transformer.ts";
  * positions, so that query t sees the keys up to S − T + t.
  * @param q [B, T, H, D]
  * @param k [B, S, K, D], H a multiple of K
+ * @param window keys that a query sees at most, in layers with a sliding window
  * @returns [B, H, T, S]; each query's weights sum to 1
  */
-export function attentionWeights(q: Tensor, k: Tensor): Tensor {
+export function attentionWeights(q: Tensor, k: Tensor, window: number = k.shape[1] ?? 1): Tensor {
   const shown = (): string => `${showShape(q.shape)} · ${showShape(k.shape)}`;
   check(
     q.rank === 4 && k.rank === 4,
@@ -33,8 +35,15 @@ export function attentionWeights(q: Tensor, k: Tensor): Tensor {
   const repeated = broadcastTo(reshape(k, [B, S, K, 1, D]), [B, S, K, H / K, D]);
   const keys_BHSD = permute(reshape(repeated, [B, S, H, D]), [0, 2, 1, 3]);
   const scores = matmul(permute(q, [0, 2, 1, 3]), keys_BHSD, { transB: true, scale: 1 / Math.sqrt(D) });
-  const mask = slice(causalMask(S, { device: q.device, dtype: q.dtype }), [S - T], [S]);
+  const causal = causalMask(S, { device: q.device, dtype: q.dtype });
+  // 1 where the key is so far behind that it is out of the window: row t has it for keys up to t − window.
+  const far = window < S ? tensor(farKeys(S, window), { device: q.device, dtype: q.dtype, shape: [S, S] }) : undefined;
+  const mask = slice(far ? sub(causal, far) : causal, [S - T], [S]);
   return softmax(scores, { mask });
+}
+
+function farKeys(S: number, window: number): Float32Array {
+  return Float32Array.from({ length: S * S }, (_, i) => (i % S <= Math.floor(i / S) - window ? 1 : 0));
 }
 
 /** What the model has at the end of a text that it has read. */
@@ -53,8 +62,8 @@ export function readText({ params, config }: Model, ids: readonly number[]): Rea
   return noGrad(() => {
     const text = tensor(Int32Array.from(ids), { device: params.embedding.device, shape: [1, S] });
     const hidden = forward(params, config, text, {
-      watch: (_layer, { q, k }) =>
-        attention.push(reshape(attentionWeights(slice(q, [0, S - 1], [1, S]), k), [config.heads, S])),
+      watch: (_layer, { q, k, window }) =>
+        attention.push(reshape(attentionWeights(slice(q, [0, S - 1], [1, S]), k, window), [config.heads, S])),
     });
     return { attention, hidden: reshape(slice(hidden, [0, S - 1], [1, S]), [1, -1]) };
   });

@@ -11,7 +11,7 @@ import { reshape } from "../engine/ops/movement.ts";
 import { apply, apply1 } from "../engine/op.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
-import type { ModelConfig } from "./config.ts";
+import { longestText, type ModelConfig } from "./config.ts";
 
 interface CacheLayer {
   /** [R, Hkv, S, D]: the keys of one head lie side by side, in the order in which attention reads them. */
@@ -63,11 +63,12 @@ export class KvCache {
   #layers: readonly CacheLayer[];
   #lengths: Int32Array;
 
-  /** @param rows R @param capacity S, at most the model's positions */
+  /** @param rows R @param capacity S, at most the model's positions (`longestText`) */
   constructor(config: ModelConfig, rows: number, capacity: number, device: Device) {
+    const most = longestText(config);
     check(
-      capacity >= 1 && capacity <= config.maxPositions,
-      () => `KvCache: capacity must be between 1 and the model's ${config.maxPositions} positions, got ${capacity}`,
+      capacity >= 1 && capacity <= most,
+      () => `KvCache: capacity must be between 1 and the model's ${most} positions, got ${capacity}`,
     );
     check(Number.isInteger(rows) && rows >= 1, () => `KvCache: rows must be an integer ≥ 1, got ${rows}`);
     const make = (): Tensor => zeros([rows, config.kvHeads, capacity, config.headDim], { device });

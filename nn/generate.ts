@@ -1,4 +1,5 @@
 /** Continuing prompts with a model, many at once. */
+import { longestText } from "./config.ts";
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -67,8 +68,9 @@ export async function generate(
   prompts: readonly (readonly number[])[],
   given: GenerateOptions,
 ): Promise<Generated[]> {
-  const { maxPositions, vocabSize, eosIds } = model.config;
+  const { vocabSize, eosIds } = model.config;
   const { maxNewTokens, stopIds = eosIds, rng, onToken, signal, ...sampling } = GENERATE.read(given);
+  const maxPositions = longestText(model.config);
   check(typeof prompts === "object", () => `generate: expected a list of prompts, got ${showValue(prompts)}`);
   check(prompts.length > 0, () => "generate: the list of prompts is empty");
   prompts.forEach((prompt, r) => {

@@ -8,10 +8,12 @@ export {
   configFromHuggingFace,
   configToHuggingFace,
   estimateParameters,
+  longestText,
   modelConfig,
   validateConfig,
 } from "./config.ts";
-export type { Family, ModelConfig, ModelOptions } from "./config.ts";
+export type { Family, ModelConfig, ModelOptions, RopeScaling } from "./config.ts";
+export { type Frequencies, ropeFrequencies } from "./rope.ts";
 export { huggingFaceName, initParams, replaceWeights } from "./parameters.ts";
 export type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
 export { forward, type ForwardOptions, linear, logits, type Model, outputMatrix, pickHidden } from "./transformer.ts";
@@ -53,11 +55,16 @@ export {
   type Files,
   modelFromFiles,
   modelFromTensors,
+  modelFromWeights,
   modelToFiles,
   optimizerToFiles,
   restoreOptimizer,
+  type WeightDtype,
 } from "./checkpoint.ts";
-export { readSafetensors, readSafetensorsHeader, readShardedSafetensors, writeSafetensors } from "./safetensors.ts";
+export { type ByteReader, openSafetensors, openShards, type WeightSource } from "./weightFiles.ts";
+export { modelFromLlama2c, tokenizerFromLlama2c } from "./llama2c.ts";
+export { type GenerationConfig, generationFromHuggingFace } from "./config/generation.ts";
+export { readSafetensors, readSafetensorsHeader, writeSafetensors } from "./safetensors.ts";
 export type { SafeDtype, SafeTensor, SafeTensorInfo, SafeTensorInput, SafetensorsHeader } from "./safetensors.ts";
 
 // Frozen weights in 16 and 8 bits

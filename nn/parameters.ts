@@ -63,6 +63,16 @@ export type TransformerParams<W extends Weight = Weight> = {
 type Kind = "weight" | "residual" | "one" | "zero";
 type Make = (shape: Shape, kind: Kind, path: string) => Tensor;
 
+/** The path and shape of every parameter of `config`, in the order of the tree; nothing is allocated. */
+export function parameterShapes(config: ModelConfig): [path: string, shape: Shape][] {
+  const shapes: [string, Shape][] = [];
+  buildParams(config, (shape, _kind, path) => {
+    shapes.push([path, shape]);
+    return undefined as unknown as Tensor;
+  });
+  return shapes;
+}
+
 /** Builds the tree of `config` with `make` called once per parameter. Also how a checkpoint is read. */
 export function buildParams(config: ModelConfig, make: Make): TransformerParams<Tensor> {
   const { hiddenSize: C, intermediateSize: F, headDim: D, heads, kvHeads } = config;

@@ -1,5 +1,5 @@
 /**
- * The safetensors file format: reading, writing, and sharded sets with an index (format: Hugging Face's safetensors,
+ * The safetensors file format: reading and writing (format: Hugging Face's safetensors,
  * "Format" in its README; the checks are those of its reference implementation).
  *
  *     8 bytes        N, little-endian u64
@@ -7,7 +7,7 @@
  *     the rest       the tensors' bytes, row-major, little-endian; offsets count from here
  *
  * The bytes are taken as hostile: everything that the header says is checked against the file's length before a single
- * element is touched. Not here: files and folders (callers bring bytes), 8-bit floats and other quantised formats.
+ * element is touched. Not here: files that are read piece by piece, and shards (`weightFiles.ts`), 8-bit floats and other quantised formats.
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -50,25 +50,28 @@ export interface SafetensorsHeader {
   readonly dataStart: number;
 }
 
-const BYTES: Readonly<Record<SafeDtype, number>> = { F32: 4, F64: 8, F16: 2, BF16: 2, I32: 4, I64: 8, U8: 1, BOOL: 1 };
+/** Bytes of an element. */
+export const BYTES: Readonly<Record<SafeDtype, number>> = {
+  F32: 4,
+  F64: 8,
+  F16: 2,
+  BF16: 2,
+  I32: 4,
+  I64: 8,
+  U8: 1,
+  BOOL: 1,
+};
 const MAX_HEADER_BYTES = 100_000_000;
 const MAX_HEADER_DEPTH = 128;
 
 /**
  * Reads and checks the header only.
+ * @param bytes the file, or its beginning with the whole header (`safetensorsDataStart` says how long that is)
+ * @param fileBytes how long the file is
  * @throws WorldgradError naming what is wrong, for whatever bytes
  */
-export function readSafetensorsHeader(bytes: Uint8Array): SafetensorsHeader {
-  check(bytes.length >= 8, () => `safetensors: the file has ${bytes.length} bytes, its header length alone takes 8`);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
-  check(
-    length <= MAX_HEADER_BYTES,
-    () => `safetensors: header of ${length} bytes, at most ${MAX_HEADER_BYTES} allowed`,
-  );
-  const available = bytes.length - 8;
-  check(length <= available, () => `safetensors: header of ${length} bytes, but only ${available} follow (truncated?)`);
-  const dataStart = 8 + length;
+export function readSafetensorsHeader(bytes: Uint8Array, fileBytes: number = bytes.length): SafetensorsHeader {
+  const dataStart = safetensorsDataStart(bytes, fileBytes);
   const header = parseHeader(bytes.subarray(8, dataStart));
 
   const tensors: SafeTensorInfo[] = [];
@@ -91,7 +94,7 @@ export function readSafetensorsHeader(bytes: Uint8Array): SafetensorsHeader {
     check(info.begin === end, () => `safetensors: '${info.name}' ${problem}: begins at ${info.begin}, expected ${end}`);
     end = info.end;
   }
-  const dataBytes = bytes.length - dataStart;
+  const dataBytes = fileBytes - dataStart;
   check(
     end === dataBytes,
     () =>
@@ -99,6 +102,24 @@ export function readSafetensorsHeader(bytes: Uint8Array): SafetensorsHeader {
       (end > dataBytes ? " (truncated?)" : ""),
   );
   return { tensors, metadata, dataStart };
+}
+
+/**
+ * Where the data of a file starts, by its first eight bytes.
+ * @throws WorldgradError if there are fewer, or if the file cannot have such a header
+ */
+export function safetensorsDataStart(bytes: Uint8Array, fileBytes: number): number {
+  const present = Math.min(bytes.length, fileBytes);
+  check(present >= 8, () => `safetensors: the file has ${present} bytes, its header length alone takes 8`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
+  check(
+    length <= MAX_HEADER_BYTES,
+    () => `safetensors: header of ${length} bytes, at most ${MAX_HEADER_BYTES} allowed`,
+  );
+  const available = fileBytes - 8;
+  check(length <= available, () => `safetensors: header of ${length} bytes, but only ${available} follow (truncated?)`);
+  return 8 + length;
 }
 
 /**
@@ -110,45 +131,8 @@ export function readSafetensorsHeader(bytes: Uint8Array): SafetensorsHeader {
 export function readSafetensors(bytes: Uint8Array): Map<string, SafeTensor> {
   const { tensors, dataStart } = readSafetensorsHeader(bytes);
   return new Map(
-    tensors.map((info) => [info.name, view(bytes.subarray(dataStart + info.begin, dataStart + info.end), info)]),
+    tensors.map((info) => [info.name, elementsOf(bytes.subarray(dataStart + info.begin, dataStart + info.end), info)]),
   );
-}
-
-/**
- * Reads a sharded checkpoint: `index` is the parsed `model.safetensors.index.json`, `load` brings the bytes of one of
- * the files that it names (each is asked for once, one after another, in the order of their names).
- *
- * @throws WorldgradError if the index is malformed, names a file outside its folder, or disagrees with a file
- */
-export async function readShardedSafetensors(
-  index: unknown,
-  load: (file: string) => Promise<Uint8Array>,
-): Promise<Map<string, SafeTensor>> {
-  const weightMap = asObject(asObject(index, "the index")["weight_map"], "weight_map of the index");
-  const files = new Map<string, Set<string>>();
-  for (const [name, file] of Object.entries(weightMap)) {
-    check(
-      typeof file === "string",
-      () => `safetensors index: weight_map.${name} is ${showValue(file)}, expected a file name`,
-    );
-    const plain = file !== "" && file !== "." && file !== ".." && !/[/\\\0]/.test(file);
-    check(plain, () => `safetensors index: '${file}' (for ${name}) is not a plain file name`);
-    files.set(file, (files.get(file) ?? new Set()).add(name));
-  }
-  const result = new Map<string, SafeTensor>();
-  for (const file of [...files.keys()].sort()) {
-    const names = files.get(file)!;
-    const tensors = readSafetensors(await load(file));
-    for (const name of names) {
-      result.set(name, tensors.get(name) ?? fail(`safetensors index: '${name}' should be in ${file}, but is not`));
-    }
-    const extra = [...tensors.keys()].find((name) => !names.has(name));
-    check(
-      extra === undefined,
-      () => `safetensors index: ${file} holds '${extra}', which the index does not place there`,
-    );
-  }
-  return result;
 }
 
 /**
@@ -290,7 +274,7 @@ function sizeInBytes(shape: readonly number[], dtype: SafeDtype, name: string): 
 }
 
 /** One tensor's bytes as a typed array: a view where it is aligned, else of a copy. */
-function view(bytes: Uint8Array, { dtype, shape }: SafeTensorInfo): SafeTensor {
+export function elementsOf(bytes: Uint8Array, { dtype, shape }: Pick<SafeTensorInfo, "dtype" | "shape">): SafeTensor {
   checkLittleEndian();
   const elementBytes = BYTES[dtype];
   const { buffer, byteOffset } = bytes.byteOffset % elementBytes === 0 ? bytes : bytes.slice();

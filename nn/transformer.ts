@@ -5,7 +5,6 @@
  *
  * Axes: B rows, T tokens, C hidden size, H heads, D head size, V vocabulary, S positions in a cache.
  */
-import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { attention } from "../engine/ops/attention.ts";
 import { cacheAttention } from "../engine/ops/cacheAttention.ts";
@@ -18,10 +17,10 @@ import { reshape } from "../engine/ops/movement.ts";
 import { layerNorm, rmsNorm } from "../engine/ops/norm.ts";
 import { fuse } from "../engine/fuse.ts";
 import { add, gelu, geluErf, siluExpr } from "../engine/ops/pointwise.ts";
-import { rotary, rotaryTables } from "../engine/ops/rotary.ts";
+import { rotary } from "../engine/ops/rotary.ts";
 import { split } from "../engine/ops/split.ts";
 import { checkpoint } from "../engine/checkpoint.ts";
-import { outsideScopes, scope } from "../engine/scope.ts";
+import { scope } from "../engine/scope.ts";
 import { isRecording, recordingOutside } from "../engine/tape.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import { Tensor } from "../engine/tensor.ts";
@@ -29,8 +28,9 @@ import type { Rng } from "../engine/random.ts";
 import { type Tree, treeFromLeaves, treeLeaves } from "../engine/tree.ts";
 import { isFloat, showShape } from "../engine/types.ts";
 import type { KvCache, Places } from "./cache.ts";
-import type { ModelConfig } from "./config.ts";
+import { longestText, type ModelConfig, windowOf } from "./config.ts";
 import type { AttentionParams, LayerParams, Linear, MlpParams, Norm, TransformerParams } from "./parameters.ts";
+import { type Rotation, rotationOf } from "./rope.ts";
 
 /** A transformer: its configuration and its parameters. `Model<Tensor>`: each of them is a tensor. */
 export interface Model<W extends Weight = Weight> {
@@ -108,6 +108,8 @@ export interface AttentionHeads {
   readonly k: Tensor;
   readonly v: Tensor;
   readonly out: Tensor;
+  /** Keys that a query sees at most, in layers with a sliding window. */
+  readonly window?: number;
 }
 
 /**
@@ -133,7 +135,10 @@ export function forward(
     config,
     ...options,
     positions_BT,
-    tables: config.positions === "rotary" ? tablesFor(config, device) : undefined,
+    rotation:
+      config.positions === "rotary"
+        ? rotationOf(config, positions, positions_BT, options.cache?.places.rows)
+        : undefined,
     ...(options.cache ? { decoding: decodingOf(options.cache, reshape(positions_BT, [B * T])) } : {}),
   };
   let x_BTC = rowsOf(params.embedding, ids);
@@ -205,7 +210,7 @@ export function pickHidden(hidden_BTC: Tensor, index: Int32Array): Tensor {
 export interface BlockContext extends ForwardOptions {
   readonly config: ModelConfig;
   readonly positions_BT: Tensor;
-  readonly tables: { readonly cos: Tensor; readonly sin: Tensor } | undefined;
+  readonly rotation: Rotation | undefined;
   /** In the cache: the row and position of each token, and where its keys and values go. */
   readonly decoding?: { readonly rows_N: Tensor; readonly positions_N: Tensor; readonly slots: Tensor };
 }
@@ -225,13 +230,14 @@ function countUp(B: number, T: number): Int32Array {
   return positions;
 }
 
-function checkPositions(positions: Int32Array, T: number, { maxPositions }: ModelConfig): void {
-  const wrong = positions.findIndex((position) => position < 0 || position >= maxPositions);
+function checkPositions(positions: Int32Array, T: number, config: ModelConfig): void {
+  const most = longestText(config);
+  const wrong = positions.findIndex((position) => position < 0 || position >= most);
   check(
     wrong < 0,
     () =>
       `forward: position ${positions[wrong]} in row ${Math.floor(wrong / T)} is outside ` +
-      `the model's ${maxPositions} positions`,
+      `the model's ${most} positions`,
   );
 }
 
@@ -257,10 +263,12 @@ function selfAttention(x_BTC: Tensor, p: AttentionParams, context: BlockContext,
     q = rmsNorm(q, p.qNorm.weight, config.normEps);
     k = rmsNorm(k, p.kNorm.weight, config.normEps);
   }
-  if (context.tables) {
-    q = rotary(q, context.positions_BT, context.tables.cos, context.tables.sin);
-    k = rotary(k, context.positions_BT, context.tables.cos, context.tables.sin);
+  if (context.rotation && (config.rotaryLayers?.[layer] ?? true)) {
+    const { rows_BT, cos, sin } = context.rotation;
+    q = rotary(q, rows_BT, cos, sin);
+    k = rotary(k, rows_BT, cos, sin);
   }
+  const window = windowOf(config, layer);
   let out: Tensor;
   if (cache && context.decoding) {
     const { k: keys, v: values } = cache.store.layers[layer]!;
@@ -272,10 +280,13 @@ function selfAttention(x_BTC: Tensor, p: AttentionParams, context: BlockContext,
     ] as const) {
       apply(writeRowsOp, [reshape(fresh, [-1, D]), slots, reshape(cached, [-1, D])], { axis: 0 });
     }
-    out = cacheAttention(reshape(q, [B * T, heads, D]), keys, values, rows_N, positions_N);
+    out = cacheAttention(reshape(q, [B * T, heads, D]), keys, values, rows_N, positions_N, window ? { window } : {});
   } else {
-    out = attention(q, k, v, context.segments ? { segments: context.segments } : {});
-    context.watch?.(layer, { q, k, v, out });
+    out = attention(q, k, v, {
+      ...(context.segments ? { segments: context.segments } : {}),
+      ...(window ? { window } : {}),
+    });
+    context.watch?.(layer, { q, k, v, out, ...(window ? { window } : {}) });
   }
   const merged = reshape(out, [B, T, heads * D]);
   return linear(merged, p.o, config);
@@ -295,20 +306,4 @@ function mlp(x: Tensor, p: MlpParams, config: ModelConfig): Tensor {
   const up = linear(x, p.up, config);
   if (p.gate) return linear(swiglu(linear(x, p.gate, config), up), p.down, config);
   return linear(config.mlp === "gelu_erf" ? geluErf(up) : gelu(up), p.down, config);
-}
-
-/** Rotary tables by device and size, made once; they live as long as the device. */
-const tables = new WeakMap<Device, Map<string, { cos: Tensor; sin: Tensor }>>();
-
-function tablesFor(config: ModelConfig, device: Device): { cos: Tensor; sin: Tensor } {
-  const { maxPositions, headDim, ropeTheta } = config;
-  const ofDevice = tables.get(device) ?? new Map<string, { cos: Tensor; sin: Tensor }>();
-  tables.set(device, ofDevice);
-  const key = `${maxPositions} ${headDim} ${ropeTheta}`;
-  let made = ofDevice.get(key);
-  if (made === undefined) {
-    made = outsideScopes(() => rotaryTables(maxPositions, headDim, ropeTheta, { device }));
-    ofDevice.set(key, made);
-  }
-  return made;
 }

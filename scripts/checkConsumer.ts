@@ -63,7 +63,7 @@ import { report } from "./train.js";
 for (const name of ["tensor", "grad", "forward", "generate", "grpo", "echo", "trainRl", "terminal"]) {
   if (!(name in all)) throw new Error("worldgrad does not export " + name);
 }
-if (typeof node.loadModel !== "function") throw new Error("worldgrad/node does not export loadModel");
+if (typeof node.loadPretrained !== "function") throw new Error("worldgrad/node does not export loadPretrained");
 console.log("worldgrad " + info.version + ", " + Object.keys(all).length + " names, " + report);
 `;
 

@@ -142,7 +142,7 @@ function blockTask(on: Device, { B, T, C, H }: { B: number; T: number; C: number
   const context: BlockContext = {
     config,
     positions_BT: tensor(new Int32Array(B * T), { device: on }),
-    tables: undefined,
+    rotation: undefined,
   };
   const backward = valueAndGrad(({ x, layer }: { x: Tensor; layer: LayerParams<Tensor> }) =>
     sum(mul(transformerBlock(x, layer, context, 0), g)),

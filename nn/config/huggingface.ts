@@ -1,6 +1,6 @@
 /**
- * `config.json` in Hugging Face's layout ↔ our ModelConfig, for model_type llama, qwen2, qwen3 and gpt2 (field names
- * and defaults: `configuration_*.py` of Transformers 5, and the older layout of 4.x with `rope_theta` and
+ * `config.json` in Hugging Face's layout ↔ our ModelConfig, for model_type llama, mistral, qwen2, qwen3, smollm3 and
+ * gpt2 (field names and defaults: `configuration_*.py` of Transformers 5, and the older layout of 4.x with `rope_theta` and
  * `rope_scaling`).
  *
  * Whatever changes the mathematics and is not ours is refused by the field's name; fields that change nothing of it
@@ -9,9 +9,20 @@
  */
 import { check, fail } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
-import { type Family, type ModelConfig, validateConfig } from "./model.ts";
+import { type Family, type ModelConfig, nopeEvery, validateConfig } from "./model.ts";
+import { readRope, writeRope } from "./rope.ts";
 
 type Json = Record<string, unknown>;
+
+/** Class names in Transformers. */
+const CLASSES: Readonly<Record<Family, string>> = {
+  llama: "LlamaForCausalLM",
+  mistral: "MistralForCausalLM",
+  qwen2: "Qwen2ForCausalLM",
+  qwen3: "Qwen3ForCausalLM",
+  smollm3: "SmolLM3ForCausalLM",
+  gpt2: "GPT2LMHeadModel",
+};
 
 /** Reads fields of a config.json and complains by their names. */
 class Fields {
@@ -25,6 +36,16 @@ class Fields {
 
   raw(name: string): unknown {
     return this.#json[name] ?? undefined;
+  }
+
+  /** All fields. */
+  get json(): Json {
+    return this.#json;
+  }
+
+  /** Whether the file says it, if only by null. */
+  has(name: string): boolean {
+    return Object.hasOwn(this.#json, name) && this.#json[name] !== undefined;
   }
 
   /** A number; null counts as missing, and missing is an error without a `fallback`. */
@@ -73,12 +94,12 @@ class Fields {
 /**
  * The configuration that a parsed `config.json` describes.
  *
- * @throws WorldgradError naming the field: an unknown model_type; missing or malformed fields; rope scaling, sliding
- * windows, unknown activations, quantised weights and whatever else is not supported
+ * @throws WorldgradError naming the field: an unknown model_type; missing or malformed fields; kinds of rope scaling,
+ * layers or activations that are not supported, quantised weights, sizes that no model has
  */
 export function configFromHuggingFace(json: unknown): ModelConfig {
   const fields = new Fields(json);
-  const families: Record<Family, Family> = { llama: "llama", qwen2: "qwen2", qwen3: "qwen3", gpt2: "gpt2" };
+  const families = Object.fromEntries(Object.keys(CLASSES).map((name) => [name, name])) as Record<Family, Family>;
   const family = fields.choice("model_type", families);
   for (const name of ["quantization_config", "pruned_heads"]) {
     const value = fields.raw(name);
@@ -103,11 +124,10 @@ export function configFromHuggingFace(json: unknown): ModelConfig {
 
 type Rest = Omit<ModelConfig, "family" | "vocabSize" | "initializerRange" | "bosId" | "eosIds" | "padId">;
 
-function llamaFields(fields: Fields, family: "llama" | "qwen2" | "qwen3"): Rest {
+function llamaFields(fields: Fields, family: Exclude<Family, "gpt2">): Rest {
   const hiddenSize = fields.number("hidden_size");
   const layers = fields.number("num_hidden_layers");
   const heads = fields.number("num_attention_heads");
-  refuseSlidingWindow(fields, family, layers);
   // Where a family's own default is a fixed number (32 key-value heads, headDim 128), a missing field is more likely a
   // mistake.
   const kvHeadsGiven = family === "llama" || fields.raw("num_key_value_heads") !== undefined;
@@ -115,7 +135,10 @@ function llamaFields(fields: Fields, family: "llama" | "qwen2" | "qwen3"): Rest 
   check(kvHeadsGiven, () => "config.json: 'num_key_value_heads' is missing");
   check(headDimGiven, () => "config.json: 'head_dim' is missing");
   const attentionBias = family === "qwen2" ? true : fields.boolean("attention_bias", false);
-  if (family !== "llama") fields.refuse("mlp_bias", false);
+  if (family === "mistral") fields.refuse("attention_bias", false);
+  const hasMlpBias = family === "llama" || family === "smollm3";
+  if (!hasMlpBias) fields.refuse("mlp_bias", false);
+  const rotaryLayers = family === "smollm3" ? readRotaryLayers(fields, layers) : undefined;
   return {
     hiddenSize,
     intermediateSize: fields.number("intermediate_size"),
@@ -127,14 +150,34 @@ function llamaFields(fields: Fields, family: "llama" | "qwen2" | "qwen3"): Rest 
     norm: "rms",
     normEps: fields.number("rms_norm_eps"),
     positions: "rotary",
-    ropeTheta: readRopeTheta(fields),
+    // 10,000 is the default of Transformers, and what the first Llamas, whose files lack the field, were trained with.
+    ...readRope(fields.json, family === "smollm3" ? 2_000_000 : 10_000),
+    ...(rotaryLayers ? { rotaryLayers } : {}),
+    ...readWindow(fields, family, layers, rotaryLayers),
     mlp: fields.choice("hidden_act", { silu: "swiglu", swish: "swiglu" }),
     attentionBias,
     attentionOutputBias: family === "qwen2" ? false : attentionBias,
     mlpBias: fields.boolean("mlp_bias", false),
     qkNorm: family === "qwen3",
-    tieEmbeddings: fields.boolean("tie_word_embeddings", false),
+    tieEmbeddings: fields.boolean("tie_word_embeddings", family === "smollm3"),
   };
+}
+
+/** `no_rope_layers` has a 1 for each layer that does turn; without it every `no_rope_layer_interval`-th does not. */
+function readRotaryLayers(fields: Fields, layers: number): boolean[] {
+  const list = fields.raw("no_rope_layers");
+  if (list === undefined) {
+    const interval = fields.number("no_rope_layer_interval", 4);
+    const fits = Number.isSafeInteger(interval) && interval >= 1;
+    check(fits, () => `config.json: 'no_rope_layer_interval' is ${interval}, expected an integer ≥ 1`);
+    return nopeEvery(interval, layers);
+  }
+  const fits = Array.isArray(list) && list.length >= layers && list.every((value) => value === 0 || value === 1);
+  check(
+    fits,
+    () => `config.json: 'no_rope_layers' is ${showValue(list)}, expected 0 or 1 for each of ${layers} layers`,
+  );
+  return (list as number[]).slice(0, layers).map((value) => value === 1);
 }
 
 function gpt2Fields(fields: Fields): Rest {
@@ -168,69 +211,67 @@ function gpt2Fields(fields: Fields): Rest {
   };
 }
 
-function refuseSlidingWindow(fields: Fields, family: Family, layers: number): void {
-  const layerTypes = fields.raw("layer_types") ?? [];
-  const allFull = Array.isArray(layerTypes) && layerTypes.every((type) => type === "full_attention");
-  check(allFull, () => `config.json: 'layer_types' is ${showValue(layerTypes)}, only full_attention is supported`);
-  if (family === "llama") return fields.refuse("sliding_window");
-  // Qwen files name a window even where it is off; it begins at layer max_window_layers.
-  const off = !fields.boolean("use_sliding_window", false) || fields.raw("sliding_window") === undefined;
-  const begins = fields.number("max_window_layers", off ? layers : 0);
+/**
+ * Which layers see a window only. Mistral: `sliding_window` in all of them. Qwen and SmolLM3: if `use_sliding_window`,
+ * those that `layer_types` calls sliding_attention, without it those from `max_window_layers` on (Qwen), or those that
+ * are not turned (SmolLM3). Qwen's files name a window even where it is off.
+ */
+function readWindow(
+  fields: Fields,
+  family: Family,
+  layers: number,
+  rotaryLayers: readonly boolean[] | undefined,
+): Pick<ModelConfig, "slidingWindow" | "slidingLayers"> {
+  const types = readLayerTypes(fields, layers);
+  if (family === "llama") {
+    fields.refuse("sliding_window");
+    const sliding = types?.includes(true) === true;
+    check(!sliding, () => "config.json: 'layer_types' has sliding_attention, which llama does not have");
+    return {};
+  }
+  const missing = family === "smollm3" ? undefined : 4096;
+  const stated = fields.has("sliding_window") ? fields.raw("sliding_window") : missing;
+  const isOn = family === "mistral" || fields.boolean("use_sliding_window", false);
+  const window = isOn && stated !== undefined ? fields.number("sliding_window", missing) : undefined;
+  if (window !== undefined) {
+    const fits = Number.isSafeInteger(window) && window >= 1;
+    check(fits, () => `config.json: 'sliding_window' is ${window}, expected an integer ≥ 1`);
+  }
+  if (family === "mistral") {
+    const fits = types === undefined || types.every((sliding) => sliding === (window !== undefined));
+    check(fits, () => "config.json: 'layer_types' differs from 'sliding_window', which mistral has in every layer");
+    return window === undefined ? {} : { slidingWindow: window };
+  }
+  const slides = (n: number): boolean => {
+    if (types !== undefined) return types[n] === true;
+    if (window === undefined) return false;
+    return rotaryLayers === undefined ? n >= fields.number("max_window_layers", 28) : !rotaryLayers[n];
+  };
+  const slidingLayers = Array.from({ length: Math.min(layers, 2 ** 14) }, (_, n) => slides(n));
+  if (!slidingLayers.includes(true)) return {};
   check(
-    off || begins >= layers,
+    window !== undefined,
     () =>
-      `config.json: 'use_sliding_window' is true with 'sliding_window' ${showValue(fields.raw("sliding_window"))}, ` +
-      "which is not supported",
+      "config.json: 'layer_types' has sliding_attention, but 'use_sliding_window' and 'sliding_window' give no size",
   );
+  return { slidingWindow: window, ...(slidingLayers.every(Boolean) ? {} : { slidingLayers }) };
 }
 
-/**
- * The rotary base: `rope_parameters` since Transformers 5, `rope_theta` with `rope_scaling` before; both must not
- * disagree.
- */
-function readRopeTheta(fields: Fields): number {
-  fields.refuse("partial_rotary_factor", 1);
-  let theta = fields.raw("rope_theta") === undefined ? undefined : fields.number("rope_theta");
-  for (const name of ["rope_scaling", "rope_parameters"]) {
-    const value = fields.raw(name);
-    if (value === undefined) continue;
-    const isObject = typeof value === "object" && !Array.isArray(value);
-    check(isObject, () => `config.json: '${name}' is ${showValue(value)}, expected an object`);
-    // Older files say `type`. Per-layer-type and multi-modal ropes are told by keys of theirs.
-    const {
-      rope_type: ropeType,
-      type,
-      rope_theta: inner,
-      partial_rotary_factor: partial = 1,
-      ...others
-    } = value as Json;
-    for (const kind of [ropeType, type]) {
-      const plain = kind === undefined || kind === null || kind === "default";
-      check(
-        plain,
-        () => `config.json: '${name}' has type ${showValue(kind)}; only "default", no scaling, is supported`,
-      );
-    }
-    check(
-      partial === 1,
-      () => `config.json: '${name}.partial_rotary_factor' is ${showValue(partial)}, which is not supported`,
-    );
-    const other = Object.keys(others).find((key) => others[key] !== null && others[key] !== 1);
-    check(other === undefined, () => `config.json: '${name}.${other}' is not supported`);
-    if (inner === undefined || inner === null) continue;
-    check(
-      typeof inner === "number",
-      () => `config.json: '${name}.rope_theta' is ${showValue(inner)}, expected a number`,
-    );
-    check(
-      theta === undefined || theta === inner,
-      () => `config.json: '${name}.rope_theta' is ${inner}, but 'rope_theta' is ${theta}`,
-    );
-    theta = inner;
-  }
-  // The default of Transformers 4 for all families, and what the first Llamas, whose files lack the field, were trained
-  // with.
-  return theta ?? 10_000;
+/** Which layers `layer_types` calls sliding. */
+function readLayerTypes(fields: Fields, layers: number): boolean[] | undefined {
+  const types = fields.raw("layer_types");
+  if (types === undefined) return undefined;
+  const known = (type: unknown): boolean => type === "full_attention" || type === "sliding_attention";
+  check(
+    Array.isArray(types) && types.every(known),
+    () => `config.json: 'layer_types' is ${showValue(types)}, supported: full_attention, sliding_attention`,
+  );
+  const list = types as string[];
+  check(
+    list.length === layers,
+    () => `config.json: 'layer_types' has ${list.length} entries, 'num_hidden_layers' is ${layers}`,
+  );
+  return list.map((type) => type === "sliding_attention");
 }
 
 /**
@@ -246,9 +287,8 @@ export function configToHuggingFace(
 ): Record<string, unknown> {
   validateConfig(config);
   const { family, eosIds } = config;
-  const names = { llama: "Llama", qwen2: "Qwen2", qwen3: "Qwen3", gpt2: "GPT2" };
   const common = {
-    architectures: [family === "gpt2" ? "GPT2LMHeadModel" : `${names[family]}ForCausalLM`],
+    architectures: [CLASSES[family]],
     model_type: family,
     dtype,
     torch_dtype: dtype,
@@ -287,11 +327,27 @@ export function configToHuggingFace(
     max_position_embeddings: config.maxPositions,
     hidden_act: "silu",
     rms_norm_eps: config.normEps,
-    rope_theta: config.ropeTheta,
-    rope_parameters: { rope_type: "default", rope_theta: config.ropeTheta },
+    ...writeRope(config),
     attention_dropout: 0,
-    ...(family === "llama" ? { attention_bias: config.attentionBias, mlp_bias: config.mlpBias } : {}),
+    ...(family === "llama" || family === "smollm3"
+      ? { attention_bias: config.attentionBias, mlp_bias: config.mlpBias }
+      : {}),
     ...(family === "qwen3" ? { attention_bias: config.attentionBias } : {}),
-    ...(family === "llama" ? {} : { use_sliding_window: false }),
+    ...(config.rotaryLayers ? { no_rope_layers: config.rotaryLayers.map(Number) } : {}),
+    ...windowFields(config),
+  };
+}
+
+function windowFields({ family, layers, slidingWindow, slidingLayers }: ModelConfig): Json {
+  if (family === "llama") return {};
+  if (family === "mistral") return { sliding_window: slidingWindow ?? null };
+  if (slidingWindow === undefined) return { use_sliding_window: false };
+  const sliding = slidingLayers ?? Array.from({ length: layers }, () => true);
+  return {
+    use_sliding_window: true,
+    sliding_window: slidingWindow,
+    // `layer_types` goes before it where a program knows it; older ones know only from which layer on.
+    ...(family === "smollm3" ? {} : { max_window_layers: sliding.indexOf(true) }),
+    layer_types: sliding.map((value) => (value ? "sliding_attention" : "full_attention")),
   };
 }

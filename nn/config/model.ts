@@ -1,14 +1,15 @@
 /**
  * The configuration of our one transformer, and its defaults per family. Reading and writing Hugging Face's
  * `config.json` is in `huggingface.ts`. The families (Llama: Touvron et al. 2023; Qwen2: Yang et al. 2024; Qwen3: Yang
- * et al. 2025; GPT-2: Radford et al. 2019) are points in one space of switches; `family` decides the names in
+ * et al. 2025; Mistral: Jiang et al. 2023; SmolLM3: Bakouch et al. 2025; GPT-2: Radford et al. 2019) are points in one space of switches; `family` decides the names in
  * checkpoints and which combinations of switches exist there. Not here: training options, and anything about a device.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";
+import { type RopeScaling, validateRopeScaling } from "./rope.ts";
 
 /** Whose checkpoints and conventions a model follows. */
-export type Family = "llama" | "qwen2" | "qwen3" | "gpt2";
+export type Family = "llama" | "mistral" | "qwen2" | "qwen3" | "smollm3" | "gpt2";
 
 /** The sizes and choices that make a transformer, all of them; `modelConfig` fills in what is not said. */
 export interface ModelConfig {
@@ -36,6 +37,14 @@ export interface ModelConfig {
   readonly positions: "rotary" | "learned";
   /** base of the rotary frequencies θ^(−2i/D); without meaning for learned positions */
   readonly ropeTheta: number;
+  /** how these frequencies are changed for longer texts; not at all unless given */
+  readonly ropeScaling?: RopeScaling;
+  /** for each layer whether q and k are turned by their positions; everywhere unless given (SmolLM3: NoPE layers) */
+  readonly rotaryLayers?: readonly boolean[];
+  /** keys that a token sees at most in the sliding layers, its own included; no limit unless given */
+  readonly slidingWindow?: number;
+  /** for each layer whether `slidingWindow` holds there; everywhere unless given */
+  readonly slidingLayers?: readonly boolean[];
   readonly mlp: "swiglu" | "gelu_tanh" | "gelu_erf";
   /** biases on the projections to q, k, v */
   readonly attentionBias: boolean;
@@ -85,8 +94,10 @@ const LLAMA: Switches = {
 /** The switches of each family as its first release has them. */
 const SWITCHES: Readonly<Record<Family, Switches>> = {
   llama: LLAMA,
+  mistral: LLAMA,
   qwen2: { ...LLAMA, attentionBias: true },
   qwen3: { ...LLAMA, qkNorm: true },
+  smollm3: { ...LLAMA, ropeTheta: 2_000_000 },
   gpt2: {
     norm: "layer",
     normEps: 1e-5,
@@ -114,6 +125,10 @@ const KEYS = [
   "normEps",
   "positions",
   "ropeTheta",
+  "ropeScaling",
+  "rotaryLayers",
+  "slidingWindow",
+  "slidingLayers",
   "mlp",
   "attentionBias",
   "attentionOutputBias",
@@ -129,7 +144,8 @@ const KEYS = [
 /**
  * A complete, valid configuration from the options that matter; the family's habits fill in the rest.
  * Defaults: family "llama"; intermediateSize 8/3 · hiddenSize rounded up to a multiple of 8 (GPT-2: 4 · hiddenSize);
- * kvHeads = heads; headDim = hiddenSize / heads; maxPositions 1024; tied embeddings; initializerRange 0.02.
+ * kvHeads = heads; headDim = hiddenSize / heads; maxPositions 1024; tied embeddings; initializerRange 0.02. SmolLM3
+ * does not turn every fourth layer.
  *
  * @throws WorldgradError for unknown options and for values that no model can have, by name
  *
@@ -154,11 +170,30 @@ export function modelConfig(options: ModelOptions): ModelConfig {
     initializerRange: 0.02,
     eosIds: [],
     ...SWITCHES[family],
+    ...(family === "smollm3" ? { rotaryLayers: nopeEvery(4, options.layers) } : {}),
     ...withoutUndefined(options),
   };
   validateConfig(config);
   return config;
 }
+
+/** Each `interval`-th layer without a rotation. */
+export function nopeEvery(interval: number, layers: number): boolean[] {
+  const count = Number.isSafeInteger(layers) && layers > 0 ? Math.min(layers, MOST.layers) : 0;
+  return Array.from({ length: count }, (_, n) => (n + 1) % interval !== 0);
+}
+
+/** What no model of these families comes near: a larger number is a damaged file, and would be asked of the memory. */
+const MOST = {
+  vocabSize: 2 ** 26,
+  hiddenSize: 2 ** 20,
+  intermediateSize: 2 ** 22,
+  layers: 2 ** 14,
+  heads: 2 ** 14,
+  kvHeads: 2 ** 14,
+  headDim: 2 ** 14,
+  maxPositions: 2 ** 31 - 1,
+} as const;
 
 /**
  * Checks a configuration: values that every model needs, and combinations that its family has (others could be
@@ -170,21 +205,12 @@ export function validateConfig(config: ModelConfig): void {
   checkKeys("config", config, KEYS);
   const { family, hiddenSize, heads, kvHeads, headDim } = config;
   check(Object.hasOwn(SWITCHES, family), () => `config: family is ${showValue(family)}, expected ${list(SWITCHES)}`);
-  const sizes = [
-    "vocabSize",
-    "hiddenSize",
-    "intermediateSize",
-    "layers",
-    "heads",
-    "kvHeads",
-    "headDim",
-    "maxPositions",
-  ] as const;
-  for (const key of sizes) {
+  for (const key of Object.keys(MOST) as (keyof typeof MOST)[]) {
     check(
       Number.isSafeInteger(config[key]) && config[key] > 0,
       () => `config: ${key} is ${showValue(config[key])}, expected an integer ≥ 1`,
     );
+    check(config[key] <= MOST[key], () => `config: ${key} is ${config[key]}, expected at most ${MOST[key]}`);
   }
   for (const key of ["normEps", "ropeTheta", "initializerRange"] as const) {
     check(
@@ -217,6 +243,7 @@ export function validateConfig(config: ModelConfig): void {
   if (config.positions === "rotary") {
     check(headDim % 2 === 0, () => `config: headDim is ${headDim}, rotary positions need an even one`);
   }
+  validatePositions(config);
   // Transformers' LlamaConfig insists, although its attention would not need it.
   if (family === "llama") {
     check(
@@ -240,6 +267,54 @@ export function validateConfig(config: ModelConfig): void {
   }
 }
 
+/** Checks what positions do: scaling, layers without a rotation, sliding windows. */
+function validatePositions(config: ModelConfig): void {
+  const { family, layers, positions, ropeScaling, rotaryLayers, slidingWindow, slidingLayers } = config;
+  const has = (families: readonly Family[]): boolean => families.includes(family);
+  if (ropeScaling !== undefined) {
+    check(positions === "rotary", () => `config: ropeScaling is given, but positions are ${positions}`);
+    validateRopeScaling(ropeScaling);
+    const small = ropeScaling.type === "dynamic" && config.headDim < 4;
+    check(!small, () => `config: headDim is ${config.headDim}, dynamic rope scaling needs 4 at least`);
+  }
+  for (const [key, list] of Object.entries({ rotaryLayers, slidingLayers })) {
+    const fits = list === undefined || (list.length === layers && list.every((value) => typeof value === "boolean"));
+    check(fits, () => `config: ${key} is ${showValue(list)}, expected true or false for each of ${layers} layers`);
+  }
+  check(
+    rotaryLayers === undefined || has(["smollm3"]),
+    () => `config: rotaryLayers is given, family ${family} turns every layer`,
+  );
+  if (slidingWindow !== undefined) {
+    const fits = Number.isSafeInteger(slidingWindow) && slidingWindow >= 1 && slidingWindow < 2 ** 31;
+    check(fits, () => `config: slidingWindow is ${showValue(slidingWindow)}, expected an integer ≥ 1`);
+    const allowed = has(["mistral", "qwen2", "qwen3", "smollm3"]);
+    check(allowed, () => `config: slidingWindow is given, family ${family} has none`);
+  }
+  check(
+    slidingLayers === undefined ||
+      (slidingWindow !== undefined && slidingLayers.includes(true) && family !== "mistral"),
+    () =>
+      family === "mistral"
+        ? "config: slidingLayers is given, in family mistral the window holds in every layer"
+        : `config: slidingLayers is ${showValue(slidingLayers)}, but slidingWindow is ${showValue(slidingWindow)}`,
+  );
+}
+
+/** The window of layer `n`, if it has one. */
+export const windowOf = ({ slidingWindow, slidingLayers }: ModelConfig, n: number): number | undefined =>
+  (slidingLayers?.[n] ?? true) ? slidingWindow : undefined;
+
+/**
+ * Positions that a text can have: `maxPositions`, with a rotary scaling as many times more as it is made for (for
+ * llama3 and yarn counted from the original length).
+ */
+export function longestText({ maxPositions, ropeScaling }: ModelConfig): number {
+  if (ropeScaling === undefined) return maxPositions;
+  const from = "originalMaxPositions" in ropeScaling ? ropeScaling.originalMaxPositions : maxPositions;
+  return Math.min(Math.max(maxPositions, Math.floor(from * ropeScaling.factor)), MOST.maxPositions);
+}
+
 /** The values that each switch may have in the family of `config`. */
 function allowedSwitches(config: ModelConfig): Record<string, readonly unknown[]> {
   const { norm, positions, attentionBias, attentionOutputBias, mlpBias, qkNorm } = SWITCHES[config.family];
@@ -247,9 +322,11 @@ function allowedSwitches(config: ModelConfig): Record<string, readonly unknown[]
   switch (config.family) {
     // One switch of theirs, attention_bias, stands for two of ours.
     case "llama":
+    case "smollm3":
       return { ...fixed, mlp: ["swiglu"], attentionOutputBias: [config.attentionBias] };
     case "qwen3":
       return { ...fixed, mlp: ["swiglu"], attentionOutputBias: [config.attentionBias], mlpBias: [mlpBias] };
+    case "mistral":
     case "qwen2":
     case "gpt2": {
       const mlp = config.family === "gpt2" ? ["gelu_tanh", "gelu_erf"] : ["swiglu"];

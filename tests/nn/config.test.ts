@@ -13,14 +13,16 @@ import {
   type ModelConfig,
   modelConfig,
   type ModelOptions,
-  validateConfig,
+  type RopeScaling,
 } from "../../nn/config.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";
 
 type Json = Record<string, unknown>;
-const FAMILIES: Family[] = ["llama", "qwen2", "qwen3", "gpt2"];
+/** Those that the fixtures have golden files of; families.test.ts has the others. */
+type GoldenFamily = "llama" | "qwen2" | "qwen3" | "gpt2";
+const FAMILIES: GoldenFamily[] = ["llama", "qwen2", "qwen3", "gpt2"];
 const fixture = (path: string): Buffer => readFileSync(new URL(`../fixtures/models/${path}`, import.meta.url));
-const golden = (family: Family): Json => JSON.parse(fixture(`${family}_tiny/config.json`).toString()) as Json;
+const golden = (family: GoldenFamily): Json => JSON.parse(fixture(`${family}_tiny/config.json`).toString()) as Json;
 
 describe("reading config.json", () => {
   const shared = {
@@ -51,7 +53,7 @@ describe("reading config.json", () => {
     tieEmbeddings: false,
     padId: 0,
   };
-  const expected: Record<Family, ModelConfig> = {
+  const expected: Record<GoldenFamily, ModelConfig> = {
     llama,
     qwen2: { ...llama, family: "qwen2", attentionBias: true, tieEmbeddings: true },
     qwen3: { ...llama, family: "qwen3", headDim: 16, ropeTheta: 1_000_000, qkNorm: true, tieEmbeddings: true },
@@ -121,16 +123,39 @@ describe("reading config.json", () => {
     expect(configFromHuggingFace({ ...golden("qwen2"), ...late })).toEqual(expected.qwen2);
   });
 
-  const refused: [Family, Json, string][] = [
-    ["llama", { model_type: "mamba" }, `'model_type' is "mamba", supported: llama, qwen2, qwen3, gpt2`],
-    ["llama", { model_type: undefined }, "'model_type' is missing"],
-    ["llama", { model_type: "toString" }, `'model_type' is "toString"`],
-    ["llama", { rope_parameters: { rope_type: "llama3", rope_theta: 5e5 } }, `'rope_parameters' has type "llama3"`],
-    ["llama", { rope_parameters: { rope_type: "yarn", factor: 4 } }, `'rope_parameters' has type "yarn"`],
+  const refused: [GoldenFamily, Json, string][] = [
     [
       "llama",
-      { rope_parameters: undefined, rope_scaling: { type: "linear", factor: 2 } },
-      `'rope_scaling' has type "linear"`,
+      { model_type: "mamba" },
+      `'model_type' is "mamba", supported: llama, mistral, qwen2, qwen3, smollm3, gpt2`,
+    ],
+    ["llama", { model_type: undefined }, "'model_type' is missing"],
+    ["llama", { model_type: "toString" }, `'model_type' is "toString"`],
+    ["llama", { rope_parameters: { rope_type: "longrope" } }, `'rope_parameters' has type "longrope"; default, linear`],
+    ["llama", { rope_parameters: { rope_type: "llama3", factor: 8 } }, "'rope_parameters.low_freq_factor' is missing"],
+    ["llama", { rope_parameters: { rope_type: "linear" } }, "'rope_parameters.factor' is missing, which linear needs"],
+    [
+      "llama",
+      { rope_parameters: { rope_type: "linear", factor: 0.5 } },
+      "ropeScaling.factor is 0.5, expected a number ≥ 1",
+    ],
+    ["llama", { rope_parameters: { rope_type: "yarn", factor: "4" } }, `ropeScaling.factor is "4"`],
+    ["llama", { rope_parameters: { rope_type: "yarn", factor: 4, truncate: 1 } }, "ropeScaling.truncate is 1"],
+    [
+      "llama",
+      { rope_parameters: { rope_type: "yarn", factor: 4, low_freq_factor: 2 } },
+      "low_freq_factor' is not supported",
+    ],
+    ["llama", { rope_parameters: { rope_type: "yarn", type: "linear", factor: 4 } }, `type "linear" and type "yarn"`],
+    [
+      "llama",
+      { rope_parameters: { rope_type: "llama3", factor: 8, low_freq_factor: 4, high_freq_factor: 1 } },
+      "ropeScaling.highFreqFactor is 1, expected more than lowFreqFactor, 4",
+    ],
+    [
+      "llama",
+      { rope_parameters: { rope_type: "linear", factor: 2 }, rope_scaling: { type: "linear", factor: 3 } },
+      `'rope_parameters' says {"type":"linear","factor":2}, but 'rope_scaling'`,
     ],
     [
       "llama",
@@ -149,8 +174,22 @@ describe("reading config.json", () => {
     ["llama", { rope_parameters: "default" }, `'rope_parameters' is "default", expected an object`],
     ["llama", { hidden_act: "gelu" }, `'hidden_act' is "gelu", supported: silu, swish`],
     ["llama", { sliding_window: 128 }, "'sliding_window' is 128"],
-    ["qwen2", { use_sliding_window: true, sliding_window: 64, max_window_layers: 1 }, "'use_sliding_window' is true"],
-    ["qwen2", { layer_types: ["full_attention", "sliding_attention"] }, "'layer_types' is"],
+    ["qwen2", { use_sliding_window: true, sliding_window: 0 }, "'sliding_window' is 0, expected an integer ≥ 1"],
+    ["qwen2", { use_sliding_window: "yes" }, `'use_sliding_window' is "yes"`],
+    ["qwen2", { layer_types: ["full_attention", "sliding_attention"] }, "'layer_types' has sliding_attention, but"],
+    ["qwen2", { layer_types: ["full_attention", "linear_attention"] }, "'layer_types' is"],
+    ["qwen2", { layer_types: ["full_attention"] }, "'layer_types' has 1 entries, 'num_hidden_layers' is 2"],
+    ["llama", { model_type: "mistral", attention_bias: true }, "'attention_bias' is true"],
+    ["llama", { model_type: "mistral", layer_types: ["full_attention", "full_attention"] }, "'layer_types' differs"],
+    ["llama", { model_type: "smollm3", no_rope_layers: [1] }, "'no_rope_layers' is [1], expected 0 or 1 for each of 2"],
+    ["llama", { model_type: "smollm3", no_rope_layer_interval: 0 }, "'no_rope_layer_interval' is 0"],
+    ["llama", { num_hidden_layers: 2 ** 32 }, "layers is 4294967296, expected at most 16384"],
+    ["qwen2", { num_hidden_layers: 2 ** 32, layer_types: null }, "expected at most 16384"],
+    ["llama", { model_type: "smollm3", num_hidden_layers: 2 ** 32 }, "expected at most 16384"],
+    ["gpt2", { n_layer: 1e15 }, "layers is 1000000000000000, expected at most"],
+    ["llama", { vocab_size: 2 ** 40 }, "vocabSize is 1099511627776, expected at most"],
+    ["llama", { hidden_size: 2 ** 40 }, "hiddenSize is 1099511627776, expected at most"],
+    ["gpt2", { n_positions: 2 ** 40 }, "maxPositions is 1099511627776, expected at most"],
     ["qwen2", { mlp_bias: true }, "'mlp_bias' is true"],
     ["qwen2", { num_key_value_heads: null }, "'num_key_value_heads' is missing"],
     ["qwen3", { head_dim: undefined }, "'head_dim' is missing"],
@@ -179,7 +218,7 @@ describe("reading config.json", () => {
     expect(read).toThrow(WorldgradError);
   });
 
-  const required: Record<Family, string> = {
+  const required: Record<GoldenFamily, string> = {
     llama:
       "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings " +
       "rms_norm_eps hidden_act",
@@ -216,7 +255,7 @@ describe("reading config.json", () => {
 /** Valid configurations of all families. */
 const configs: fc.Arbitrary<ModelConfig> = fc
   .record({
-    family: fc.constantFrom(...FAMILIES),
+    family: fc.constantFrom<Family>("llama", "mistral", "qwen2", "qwen3", "smollm3", "gpt2"),
     vocabSize: fc.integer({ min: 1, max: 1000 }),
     kvHeads: fc.integer({ min: 1, max: 4 }),
     group: fc.integer({ min: 1, max: 4 }),
@@ -230,11 +269,28 @@ const configs: fc.Arbitrary<ModelConfig> = fc
     tieEmbeddings: fc.boolean(),
     ids: fc.record({ bosId: fc.nat(9), padId: fc.nat(9) }, { requiredKeys: [] }),
     eosIds: fc.array(fc.nat(9), { maxLength: 3 }),
+    scaling: fc.constantFrom<RopeScaling | undefined>(
+      undefined,
+      { type: "linear", factor: 2.5 },
+      { type: "dynamic", factor: 4 },
+      { type: "llama3", factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalMaxPositions: 512 },
+      { type: "yarn", factor: 4, originalMaxPositions: 128 },
+      { type: "yarn", factor: 4, originalMaxPositions: 128, attentionFactor: 1.5, betaFast: 16, truncate: false },
+    ),
+    window: fc.constantFrom(undefined, 1, 4096),
+    layerFlags: fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }),
   })
-  .map(({ group, flag, ids, kvHeads, ropeTheta, ...options }) => {
+  .map(({ group, flag, ids, kvHeads, ropeTheta, scaling, window, layerFlags, ...options }) => {
     const gpt2 = options.family === "gpt2";
     const heads = kvHeads * group;
-    const bias = options.family === "qwen2" || gpt2 ? {} : { attentionBias: flag, attentionOutputBias: flag };
+    const own = layerFlags.slice(0, options.layers);
+    const slides = window !== undefined && !gpt2 && options.family !== "llama";
+    const some = own.includes(true) && own.includes(false) && options.family !== "mistral";
+    const ropeScaling = scaling?.type === "dynamic" && options.headDim < 4 ? undefined : scaling;
+    const bias =
+      options.family === "qwen2" || options.family === "mistral" || gpt2
+        ? {}
+        : { attentionBias: flag, attentionOutputBias: flag };
     return modelConfig({
       ...options,
       ...ids,
@@ -242,8 +298,10 @@ const configs: fc.Arbitrary<ModelConfig> = fc
       heads,
       kvHeads: gpt2 ? heads : kvHeads,
       hiddenSize: heads * options.headDim,
-      ...(options.family === "llama" ? { mlpBias: flag } : {}),
-      ...(gpt2 ? { mlp: flag ? "gelu_erf" : "gelu_tanh" } : { ropeTheta }),
+      ...(options.family === "llama" || options.family === "smollm3" ? { mlpBias: flag } : {}),
+      ...(gpt2 ? { mlp: flag ? "gelu_erf" : "gelu_tanh" } : { ropeTheta, ...(ropeScaling ? { ropeScaling } : {}) }),
+      ...(slides ? { slidingWindow: window, ...(some ? { slidingLayers: own } : {}) } : {}),
+      ...(options.family === "smollm3" ? { rotaryLayers: own } : {}),
     });
   });
 
@@ -263,7 +321,7 @@ describe("writing config.json", () => {
     for (const [key, value] of Object.entries(written)) {
       if (key in original) expect([key, value]).toEqual([key, key === "n_inner" ? 128 : original[key]]);
     }
-    const names = {
+    const names: Record<GoldenFamily, string> = {
       llama: "LlamaForCausalLM",
       qwen2: "Qwen2ForCausalLM",
       qwen3: "Qwen3ForCausalLM",
@@ -305,76 +363,5 @@ describe("writing config.json", () => {
       dtype: "bfloat16",
       pad_token_id: null,
     });
-  });
-});
-
-describe("modelConfig", () => {
-  const options: ModelOptions = { vocabSize: 260, hiddenSize: 64, layers: 2, heads: 4 };
-
-  test("defaults per family", () => {
-    expect(modelConfig(options)).toMatchObject({
-      family: "llama",
-      intermediateSize: 176,
-      kvHeads: 4,
-      headDim: 16,
-      mlp: "swiglu",
-    });
-    expect(modelConfig({ ...options, family: "gpt2" })).toMatchObject({
-      intermediateSize: 256,
-      norm: "layer",
-      mlpBias: true,
-    });
-    expect(modelConfig({ ...options, family: "qwen2" })).toMatchObject({
-      attentionBias: true,
-      attentionOutputBias: false,
-    });
-    expect(modelConfig({ ...options, family: "qwen3" })).toMatchObject({ qkNorm: true });
-    const absent = { kvHeads: undefined } as unknown as Partial<ModelConfig>;
-    expect(modelConfig({ ...options, ...absent }).kvHeads).toBe(4);
-  });
-
-  test("unknown options and impossible values are named", () => {
-    const bad =
-      (changes: Json): (() => unknown) =>
-      () =>
-        modelConfig({ ...options, ...changes });
-    expect(bad({ hidenSize: 3 })).toThrow("modelConfig: unknown option 'hidenSize'; did you mean 'hiddenSize'?");
-    expect(bad({ family: "bert" })).toThrow('family is "bert", expected llama, qwen2, qwen3, gpt2');
-    expect(bad({ heads: 3 })).toThrow("headDim is 21.333333333333332, expected an integer");
-    expect(bad({ layers: "2" })).toThrow('layers is "2"');
-    expect(bad({ vocabSize: NaN })).toThrow("vocabSize is NaN");
-    expect(bad({ initializerRange: Infinity })).toThrow("initializerRange is Infinity");
-    expect(bad({ tieEmbeddings: 1 })).toThrow("tieEmbeddings is 1, expected true or false");
-    expect(bad({ eosIds: 2 })).toThrow("eosIds is 2, expected a list");
-    expect(bad({ eosIds: [2, -1] })).toThrow("eosIds[1] is -1, expected a token id");
-    expect(bad({ bosId: 0.5 })).toThrow("bosId is 0.5");
-  });
-
-  test("combinations that a family does not have are refused", () => {
-    const bad =
-      (changes: Json): (() => unknown) =>
-      () =>
-        modelConfig({ ...options, ...changes });
-    expect(bad({ norm: "layer" })).toThrow('norm is "layer", family llama has "rms"');
-    expect(bad({ mlp: "gelu_erf" })).toThrow('mlp is "gelu_erf", family llama has "swiglu"');
-    expect(bad({ attentionBias: true })).toThrow("attentionOutputBias is false, family llama has true");
-    expect(bad({ qkNorm: true })).toThrow("qkNorm is true, family llama has false");
-    expect(bad({ family: "qwen2", attentionBias: false })).toThrow("attentionBias is false, family qwen2 has true");
-    expect(bad({ family: "qwen3", mlpBias: true })).toThrow("mlpBias is true");
-    expect(bad({ family: "gpt2", kvHeads: 2 })).toThrow("kvHeads is 2, family gpt2 has as many as heads, 4");
-    expect(bad({ family: "gpt2", headDim: 8 })).toThrow("headDim is 8, family gpt2 has hiddenSize / heads, 16");
-    expect(bad({ family: "gpt2", mlp: "swiglu" })).toThrow('family gpt2 has "gelu_tanh" or "gelu_erf"');
-    expect(bad({ hiddenSize: 62, headDim: 16 })).toThrow(
-      "hiddenSize is 62, expected a multiple of heads, 4 (family llama)",
-    );
-    expect(() => validateConfig({ ...modelConfig(options), heads: 6 })).toThrow(
-      "heads is 6, expected a multiple of kvHeads",
-    );
-  });
-
-  test("parameters, counted by hand", () => {
-    const config = modelConfig({ ...options, kvHeads: 2, tieEmbeddings: false });
-    const block = 64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 176 + 2 * 64;
-    expect(estimateParameters(config)).toBe(2 * 260 * 64 + 2 * block + 64);
   });
 });

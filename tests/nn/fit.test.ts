@@ -1,4 +1,5 @@
 /** What `fit` says against what the WebAssembly executor measures when it does it. */
+import type { Tensor } from "../../engine/tensor.ts";
 import { describe, expect, it } from "vitest";
 import { device } from "../../engine/device.ts";
 import { valueAndGrad } from "../../engine/grad.ts";
@@ -31,7 +32,7 @@ describe.each(Object.entries(FAMILIES))("%s", (_, options) => {
     const params = initParams(config, new Rng(1), on);
     expect(on.backend.stats().liveBytes).toBe(weightBytes(config).f32);
     const optimizer = new AdamW(params);
-    const loss = (p: TransformerParams) => {
+    const loss = (p: TransformerParams<Tensor>) => {
       const ids = tensor(new Int32Array(rows * tokens), { device: on, shape: [rows, tokens] });
       const hidden = forward(p, config, ids, { gradientCheckpointing });
       const all = pickHidden(

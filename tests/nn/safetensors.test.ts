@@ -7,10 +7,10 @@ import { fromBfloat16Bits, fromFloat16Bits } from "../../nn/half.ts";
 import {
   readSafetensors,
   readSafetensorsHeader,
-  readShardedSafetensors,
   type SafeTensorInput,
   writeSafetensors,
 } from "../../nn/safetensors.ts";
+import { type ByteReader, openSafetensors, openShards } from "../../nn/weightFiles.ts";
 
 const MODELS = ["llama_tiny", "qwen2_tiny", "qwen3_tiny", "gpt2_tiny"];
 const fixture = (path: string): Uint8Array =>
@@ -23,6 +23,20 @@ function fileOf(header: string, dataBytes = 0): Uint8Array {
   new DataView(file.buffer).setUint32(0, json.length, true);
   file.set(json, 8);
   return file;
+}
+
+/** A file in memory, and how much was asked of it at once. */
+function readerOf(bytes: Uint8Array): ByteReader & { most: number } {
+  return {
+    size: bytes.length,
+    most: 0,
+    read(begin, into) {
+      if (begin + into.length > bytes.length) throw new Error(`read up to ${begin + into.length} of ${bytes.length}`);
+      into.set(bytes.subarray(begin, begin + into.length));
+      this.most = Math.max(this.most, into.length);
+      return Promise.resolve();
+    },
+  };
 }
 
 /** Equal to the bit, NaN payloads and zeros' signs included. */
@@ -312,13 +326,47 @@ describe("sharded files", () => {
 
   test("reads each file once and gathers all tensors", async () => {
     const loaded: string[] = [];
-    const read = await readShardedSafetensors({ metadata: { total_size: 9 }, weight_map: weightMap }, (file) => {
+    const source = await openShards({ metadata: { total_size: 9 }, weight_map: weightMap }, async (file) => {
       loaded.push(file);
-      return load(file);
+      return readerOf(await load(file));
     });
     expect(loaded).toEqual(["model-1.safetensors", "model-2.safetensors"]);
-    const values = Array.from(read, ([name, { data }]) => [name, Number(data[0])] as const);
+    const values: [string, number][] = [];
+    for (const info of source.tensors) values.push([info.name, Number((await source.read(info)).data[0])]);
     expect(Object.fromEntries(values)).toEqual({ b: 2, c: 3, w: 1 });
+  });
+
+  test("a file read piece by piece has the bits of the file read at once", async () => {
+    for (const name of MODELS) {
+      const original = readSafetensors(fixture(`${name}/model.safetensors`));
+      for (const dtype of ["F32", "BF16", "F16"] as const) {
+        const bytes = writeSafetensors([...original].map(([key, x]) => [key, { ...x, dtype } as SafeTensorInput]));
+        const expected = readSafetensors(bytes);
+        const source = await openSafetensors(readerOf(bytes));
+        expect(source.tensors.length).toBe(expected.size);
+        for (const info of source.tensors) expect(await source.read(info)).toEqual(expected.get(info.name));
+      }
+    }
+  });
+
+  test("16-bit tensors are widened in pieces; what is no file is refused as in memory", async () => {
+    const data = Float32Array.from({ length: 5_000_001 }, (_, i) => (i % 251) - 125);
+    const reader = readerOf(writeSafetensors([["x", { dtype: "BF16", shape: [data.length], data }]]));
+    const source = await openSafetensors(reader);
+    const read = await source.read(source.tensors[0]!);
+    expect((read.data as Float32Array).every((x, i) => x === data[i])).toBe(true);
+    expect(reader.most).toBeLessThanOrEqual(2 ** 22);
+    const bytes = fixture("llama_tiny/model.safetensors");
+    for (const length of [0, 3, 8, 100, bytes.length - 1]) {
+      const cut = bytes.slice(0, length);
+      let message = "no error";
+      try {
+        readSafetensorsHeader(cut);
+      } catch (error) {
+        message = (error as Error).message;
+      }
+      await expect(openSafetensors(readerOf(cut))).rejects.toThrow(message);
+    }
   });
 
   test.each([
@@ -338,6 +386,6 @@ describe("sharded files", () => {
     ],
     ["a tensor unlisted", { weight_map: { w: "model-1.safetensors" } }, "model-1.safetensors holds 'c'"],
   ])("refuses %s", async (_, index, message) => {
-    await expect(readShardedSafetensors(index, load)).rejects.toThrow(message);
+    await expect(openShards(index, async (file) => readerOf(await load(file)))).rejects.toThrow(message);
   });
 });

@@ -1,7 +1,7 @@
 /**
  * A folder that `transformers` wrote (tests/fixtures/models/saved_by_transformers: shards in bfloat16, its own
- * rewriting of one of our tokenizers) opens with `loadModel` and `loadTokenizer` and computes what it computes there;
- * what `saveModel` writes comes back.
+ * rewriting of one of our tokenizers) opens with `loadPretrained` and `loadTokenizer` and computes what it computes there;
+ * what `savePretrained` writes comes back.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { tensor } from "../../engine/ops/create.ts";
 import { scope } from "../../engine/scope.ts";
 import { forward, logits, type Model } from "../../nn/transformer.ts";
 import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
-import { loadModel, loadTokenizer, saveModel } from "../../node/index.ts";
+import { loadPretrained, loadTokenizer, savePretrained } from "../../node/index.ts";
 import { relativeError } from "../support/rlExecutors.ts";
 
 const folder = fileURLToPath(new URL("../fixtures/models/saved_by_transformers", import.meta.url));
@@ -39,16 +39,16 @@ async function lastLogits({ params, config }: Model): Promise<number[]> {
   return [...(await all.read())].slice(-config.vocabSize);
 }
 
-it("opens, and comes back after saveModel", async () => {
-  const [model, tokenizer] = [await loadModel(folder, device), await loadTokenizer(folder)];
+it("opens, and comes back after savePretrained", async () => {
+  const [model, tokenizer] = [await loadPretrained(folder, device), await loadTokenizer(folder)];
   expect(tokenizer.encode(text)).toEqual(ids);
   expect(tokenizer.decode(ids)).toBe(text);
   expect(tokenizer.special["<|end|>"]).toBe(model.config.eosIds[0]);
   // transformers computes its rotary table in float32.
   expect(relativeError(await lastLogits(model), logits_last)).toBeLessThan(3e-6);
 
-  await saveModel(written, model, tokenizer);
-  const [again, sameTokenizer] = [await loadModel(written, device), await loadTokenizer(written)];
+  await savePretrained(written, model, { tokenizer });
+  const [again, sameTokenizer] = [await loadPretrained(written, device), await loadTokenizer(written)];
   expect(await lastLogits(again)).toEqual(await lastLogits(model));
   expect(JSON.stringify(sameTokenizer)).toBe(JSON.stringify(tokenizer));
 });

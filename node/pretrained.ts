@@ -1,0 +1,143 @@
+/**
+ * Folders of models as Transformers writes them: `config.json`, `model.safetensors` or its shards and their index,
+ * `generation_config.json`, and the tokenizer's files.
+ */
+import { existsSync } from "node:fs";
+import { copyFile, type FileHandle, mkdir, open, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { check, fail } from "../engine/errors.ts";
+import type { Device } from "../engine/index.ts";
+import {
+  type ByteReader,
+  type GenerationConfig,
+  generationFromHuggingFace,
+  type Model,
+  modelFromWeights,
+  modelToFiles,
+  openSafetensors,
+  openShards,
+  type Tokenizer,
+  tokenizerFromJSON,
+  type WeightDtype,
+} from "../nn/index.ts";
+
+const WEIGHTS = "model.safetensors";
+const SHARDS = "model.safetensors.index.json";
+const GENERATION = "generation_config.json";
+/** What belongs to a model's text and is none of our business here. */
+const TEXT_FILES = [
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "chat_template.jinja",
+  "chat_template.json",
+  "vocab.json",
+  "merges.txt",
+  "tokenizer.model",
+] as const;
+
+/** A model from a folder, with what its makers recommend for sampling, if the folder says it. */
+export interface Pretrained extends Model {
+  readonly generation: GenerationConfig | undefined;
+}
+
+/**
+ * Loads a model from a folder with `config.json` and `model.safetensors` (or its shards and their index). Tensors are
+ * read from the disk one by one: the host's memory holds no more than one of them besides what is on the device. If
+ * there is a `generation_config.json` that names ends of a text, they are the model's `eosIds`.
+ * @throws if a file is missing or damaged, or if the configuration is not supported; the error names which
+ *
+ * @example const { config, params } = await loadPretrained("models/tiny", await device("wasm"));
+ */
+export async function loadPretrained(folder: string, device: Device): Promise<Pretrained> {
+  const config = parseJson("config.json", await readText(join(folder, "config.json")));
+  const path = join(folder, GENERATION);
+  const generation = existsSync(path)
+    ? generationFromHuggingFace(parseJson(GENERATION, await readText(path)))
+    : undefined;
+  const files: FileHandle[] = [];
+  const opened = async (name: string): Promise<ByteReader> => {
+    const file = await open(join(folder, name)).catch((error: Error) => fail(`loadPretrained: ${error.message}`));
+    files.push(file);
+    return { size: (await file.stat()).size, read: (begin, into) => fill(file, name, begin, into) };
+  };
+  try {
+    const single = existsSync(join(folder, WEIGHTS));
+    const source = single
+      ? await openSafetensors(await opened(WEIGHTS))
+      : await openShards(parseJson(SHARDS, await readText(join(folder, SHARDS))), opened);
+    const model = await modelFromWeights(config, source, device);
+    const ends = generation?.eosIds ?? [];
+    return { ...model, config: ends.length > 0 ? { ...model.config, eosIds: ends } : model.config, generation };
+  } finally {
+    for (const file of files) await file.close();
+  }
+}
+
+async function fill(file: FileHandle, name: string, begin: number, into: Uint8Array): Promise<void> {
+  for (let at = 0; at < into.length;) {
+    const { bytesRead } = await file.read(into, at, into.length - at, begin + at);
+    check(bytesRead > 0, () => `loadPretrained: ${name} ends at byte ${begin + at}, expected ${into.length - at} more`);
+    at += bytesRead;
+  }
+}
+
+/** Loads the tokenizer of a folder, its `tokenizer.json`. */
+export async function loadTokenizer(folder: string): Promise<Tokenizer> {
+  return tokenizerFromJSON(parseJson("tokenizer.json", await readText(join(folder, "tokenizer.json"))));
+}
+
+/** Options of `savePretrained`. */
+export interface SavePretrainedOptions {
+  /** Is written as `tokenizer.json`. */
+  readonly tokenizer?: Tokenizer;
+  /** Is written as `generation_config.json`; that of `from` unless given. */
+  readonly generation?: GenerationConfig | undefined;
+  /**
+   * The folder that the model came from: its tokenizer files, chat template and generation config are copied as they
+   * are.
+   */
+  readonly from?: string;
+  /** How the weights are stored; f32 unless given. */
+  readonly dtype?: WeightDtype;
+}
+
+/**
+ * Writes `config.json`, `model.safetensors`, and what `options` name. Each file appears completely or not at all.
+ */
+export async function savePretrained(
+  folder: string,
+  model: Model,
+  { tokenizer, generation, from, dtype }: SavePretrainedOptions = {},
+): Promise<void> {
+  const files = {
+    ...(await modelToFiles(model, dtype)),
+    ...(tokenizer ? { "tokenizer.json": JSON.stringify(tokenizer.toJSON()) } : {}),
+    ...(generation ? { [GENERATION]: `${JSON.stringify(generation.json, null, 2)}\n` } : {}),
+  };
+  await mkdir(folder, { recursive: true });
+  const appear = async (name: string, write: (draft: string) => Promise<void>): Promise<void> => {
+    const draft = join(folder, `.${name}.tmp`);
+    await write(draft);
+    await rename(draft, join(folder, name));
+  };
+  for (const [name, data] of Object.entries(files)) await appear(name, (draft) => writeFile(draft, data));
+  const kept = from === undefined ? [] : [...TEXT_FILES, GENERATION];
+  for (const name of kept.filter((name) => !Object.hasOwn(files, name))) {
+    if (existsSync(join(from!, name))) await appear(name, (draft) => copyFile(join(from!, name), draft));
+  }
+}
+
+async function readText(path: string): Promise<string> {
+  check(existsSync(path), () => `loadPretrained: there is no ${path}`);
+  return readFile(path, "utf8").catch((error: Error) => fail(`loadPretrained: ${path}: ${error.message}`));
+}
+
+function parseJson(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return fail(`loadPretrained: ${name} is not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}

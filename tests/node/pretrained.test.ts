@@ -1,0 +1,140 @@
+/**
+ * Folders of models: shards, generation config, tokenizer files that are kept; what is damaged or not supported is
+ * refused before any weight is read; and how much memory loading takes.
+ */
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { generationFromHuggingFace } from "../../nn/config/generation.ts";
+import { readSafetensors } from "../../nn/safetensors.ts";
+import { loadPretrained, savePretrained } from "../../node/index.ts";
+import { readAll } from "../support/rlExecutors.ts";
+
+const families = fileURLToPath(new URL("../fixtures/families/", import.meta.url));
+const json = (path: string): Record<string, unknown> => JSON.parse(readFileSync(path, "utf8")) as never;
+
+let device: Device;
+let work: string;
+beforeAll(async () => {
+  device = await makeDevice("wasm");
+  work = mkdtempSync(join(tmpdir(), "worldgrad-pretrained-"));
+});
+afterAll(() => {
+  device.dispose();
+  rmSync(work, { recursive: true });
+});
+
+describe("loadPretrained", () => {
+  it("shards hold what one file holds; the generation config says where a text ends", async () => {
+    const [whole, sharded] = [
+      await loadPretrained(join(families, "llama"), device),
+      await loadPretrained(join(families, "llama_sharded"), device),
+    ];
+    expect(await readAll(treeLeaves(sharded.params))).toEqual(await readAll(treeLeaves(whole.params)));
+    expect([whole.config.eosIds, sharded.config.eosIds]).toEqual([[2], [2, 5]]);
+    expect(sharded.generation).toMatchObject({
+      eosIds: [2, 5],
+      bosId: 1,
+      padId: 0,
+      sampling: { temperature: 0.6, topK: 20, topP: 0.95 },
+      maxNewTokens: 40,
+      unsupported: { repetition_penalty: 1.05 },
+    });
+    expect(whole.generation!.sampling).toEqual({ temperature: 0 });
+  });
+
+  it("refuses by name before a weight is read, and leaves nothing on the device", async () => {
+    const folder = join(work, "broken");
+    cpSync(join(families, "llama_sharded"), folder, { recursive: true });
+    const before = device.backend.stats().liveBytes;
+    const config = json(join(folder, "config.json"));
+    const refusal = async (changes: object): Promise<string> => {
+      writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, ...changes }));
+      return loadPretrained(folder, device).then(
+        () => "no error",
+        (error: Error) => error.message,
+      );
+    };
+    expect(await refusal({ quantization_config: { bits: 4 } })).toContain("'quantization_config'");
+    expect(await refusal({ num_hidden_layers: 2 ** 32 })).toContain("layers is 4294967296, expected at most");
+    expect(await refusal({ num_hidden_layers: 3 })).toContain('"model.layers.2.input_layernorm.weight" is missing');
+    expect(await refusal({ hidden_size: 64 })).toContain("has shape [48, 32], expected [48, 64]");
+    expect(await refusal({ tie_word_embeddings: true })).toBe("no error");
+    truncateSync(join(folder, "model-00002-of-00002.safetensors"), 9000);
+    expect(await refusal({})).toMatch(/^safetensors: the header describes \d+ bytes of data/);
+    rmSync(join(folder, "model-00002-of-00002.safetensors"));
+    expect(await refusal({})).toMatch(/^loadPretrained: ENOENT.*model-00002/);
+    const freed = treeLeaves((await loadPretrained(join(families, "llama"), device)).params);
+    freed.forEach((x) => x.dispose());
+    expect(device.backend.stats().liveBytes).toBeGreaterThanOrEqual(before);
+  });
+});
+
+describe("savePretrained", () => {
+  it("keeps the generation config and the text files as they were; 16 bits come back exactly", async () => {
+    const from = join(work, "from");
+    cpSync(join(families, "llama_sharded"), from, { recursive: true });
+    const texts = { "tokenizer.json": '{"a": 1}', "chat_template.jinja": "{{ x }}\n", "tokenizer_config.json": "{ }" };
+    for (const [name, text] of Object.entries(texts)) writeFileSync(join(from, name), text);
+    writeFileSync(join(from, "README.md"), "not copied");
+    const model = await loadPretrained(from, device);
+    const to = join(work, "to");
+    await savePretrained(to, model, { from, dtype: "bfloat16" });
+    expect(readdirSync(to).sort()).toEqual(
+      ["config.json", "generation_config.json", "model.safetensors", ...Object.keys(texts)].sort(),
+    );
+    for (const [name, text] of Object.entries(texts)) expect(readFileSync(join(to, name), "utf8")).toBe(text);
+    expect(readFileSync(join(to, "generation_config.json"))).toEqual(
+      readFileSync(join(from, "generation_config.json")),
+    );
+    expect(json(join(to, "config.json"))["dtype"]).toBe("bfloat16");
+    const stored = readSafetensors(new Uint8Array(readFileSync(join(to, "model.safetensors"))));
+    expect(new Set([...stored.values()].map(({ dtype }) => dtype))).toEqual(new Set(["BF16"]));
+    const again = await loadPretrained(to, device);
+    expect(await readAll(treeLeaves(again.params))).toEqual(await readAll(treeLeaves(model.params)));
+    expect(again.config).toEqual(model.config);
+    // Without `from`: what was read is written.
+    const third = join(work, "third");
+    await savePretrained(third, model, { generation: model.generation });
+    expect(json(join(third, "generation_config.json"))).toEqual(json(join(from, "generation_config.json")));
+    expect(readdirSync(third).sort()).toEqual(["config.json", "generation_config.json", "model.safetensors"]);
+  });
+});
+
+describe("generation_config.json", () => {
+  it.each([
+    [{}, { sampling: { temperature: 0 }, eosIds: [], unsupported: {} }],
+    [{ do_sample: true }, { sampling: { temperature: 1, topK: 50 } }],
+    [{ do_sample: true, top_k: null, min_p: 0.1 }, { sampling: { temperature: 1, topK: 0, minP: 0.1 } }],
+    [{ eos_token_id: 7, pad_token_id: null }, { eosIds: [7] }],
+    [{ repetition_penalty: 1, num_beams: 4 }, { unsupported: { num_beams: 4 } }],
+  ])("%j", (file, expected) => expect(generationFromHuggingFace(file)).toMatchObject(expected));
+
+  it.each([
+    [[], "expected an object"],
+    [{ temperature: "hot" }, "'temperature' is \"hot\", expected a number ≥ 0"],
+    [{ top_p: 0 }, "'top_p' is 0"],
+    [{ top_k: 1.5 }, "'top_k' is 1.5"],
+    [{ do_sample: 1 }, "'do_sample' is 1, expected true or false"],
+    [{ eos_token_id: ["x"] }, "'eos_token_id' is [\"x\"]"],
+  ])("%j is refused", (file, message) => expect(() => generationFromHuggingFace(file)).toThrow(message));
+});
+
+describe("memory", () => {
+  // 96 MiB of weights in f32, stored in 16 bits, the largest tensor 32 MiB; a process of its own, which says its peak.
+  const script = fileURLToPath(new URL("loadMemory.ts", import.meta.url));
+  it("loading takes the weights and about one tensor", () => {
+    const run = spawnSync(process.execPath, ["--import", "tsx", script], { encoding: "utf8" });
+    expect(run.stderr.replace(/npm warn.*\n/g, "")).toBe("");
+    const { weights, largest, peak } = JSON.parse(run.stdout) as Record<"weights" | "largest" | "peak", number>;
+    console.info(`loading ${weights} MiB, largest tensor ${largest} MiB: peak ${peak} MiB above an empty device`);
+    // Two copies of the largest for what the collector has not taken yet.
+    expect(peak).toBeLessThan(weights + 3 * largest + 16);
+  });
+});
