@@ -11,8 +11,8 @@ export interface RenderedRoles {
   /** The number of the message in which the token stands, its header included. */
   readonly messages: number[];
   /**
-   * Whether the assistant wrote the token, the one that ends its turn included: TRL's and transformers' `assistant_masks`.
-   * Where the template has `{% generation %}` blocks, they say it.
+   * Whether the assistant wrote the token, the one that ends its turn included: TRL's and transformers'
+   * `assistant_masks`. Where the template has `{% generation %}` blocks, they say it.
    */
   readonly assistant: boolean[];
 }

@@ -150,7 +150,10 @@ export class ChatTemplate implements Renderer {
     checkKeys("render", options, RENDER_KEYS);
     check(Array.isArray(messages), () => `${this.name}: expected a list of messages, got ${showValue(messages)}`);
     messages.forEach((message, i) => {
-      check(typeof message?.role === "string", () => `${this.name}: message ${i} has no role: ${showValue(message)}`);
+      check(
+        typeof (message as ChatMessage | undefined)?.role === "string",
+        () => `${this.name}: message ${i} has no role: ${showValue(message)}`,
+      );
     });
     const { tools, addGenerationPrompt = false, variables = {}, now } = options;
     const names = this.tokenizer.addedTokens.filter(({ special }) => special).map(({ content }) => content);

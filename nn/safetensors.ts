@@ -7,7 +7,8 @@
  *     the rest       the tensors' bytes, row-major, little-endian; offsets count from here
  *
  * The bytes are taken as hostile: everything that the header says is checked against the file's length before a single
- * element is touched. Not here: files that are read piece by piece, and shards (`weightFiles.ts`), 8-bit floats and other quantised formats.
+ * element is touched. Not here: files that are read piece by piece, and shards (`weightFiles.ts`), 8-bit floats and
+ * other quantised formats.
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";

@@ -1,6 +1,7 @@
 /**
  * `config.json` in Hugging Face's layout ↔ our ModelConfig, for model_type llama, mistral, qwen2, qwen3, smollm3 and
- * gpt2 (field names and defaults: `configuration_*.py` of Transformers 5, and the older layout of 4.x with `rope_theta` and
+ * gpt2 (field names and defaults: `configuration_*.py` of Transformers 5, and the older layout of 4.x with `rope_theta`
+ * and
  * `rope_scaling`).
  *
  * Whatever changes the mathematics and is not ours is refused by the field's name; fields that change nothing of it

@@ -1,8 +1,9 @@
 /**
  * The configuration of our one transformer, and its defaults per family. Reading and writing Hugging Face's
  * `config.json` is in `huggingface.ts`. The families (Llama: Touvron et al. 2023; Qwen2: Yang et al. 2024; Qwen3: Yang
- * et al. 2025; Mistral: Jiang et al. 2023; SmolLM3: Bakouch et al. 2025; GPT-2: Radford et al. 2019) are points in one space of switches; `family` decides the names in
- * checkpoints and which combinations of switches exist there. Not here: training options, and anything about a device.
+ * et al. 2025; Mistral: Jiang et al. 2023; SmolLM3: Bakouch et al. 2025; GPT-2: Radford et al. 2019) are points in one
+ * space of switches; `family` decides the names in checkpoints and which combinations of switches exist there. Not
+ * here: training options, and anything about a device.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { checkKeys, showValue } from "../../engine/options.ts";

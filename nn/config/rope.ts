@@ -9,7 +9,9 @@ import { showValue } from "../../engine/options.ts";
 
 type Json = Record<string, unknown>;
 
-/** How the frequencies θ^(−2i/D) of rotary positions are changed for longer texts, or that they depend on the length. */
+/**
+ * How the frequencies θ^(−2i/D) of rotary positions are changed for longer texts, or that they depend on the length.
+ */
 export type RopeScaling =
   /** All frequencies divided by `factor` (position interpolation, Chen et al. 2023, arXiv 2306.15595). */
   | { readonly type: "linear"; readonly factor: number }
@@ -167,7 +169,8 @@ function readScaling(name: string, value: Json, json: Json): RopeScaling | undef
   }
   const fields = type === "default" ? {} : FIELDS[type as RopeScaling["type"]];
   const known = Object.values(fields).map((theirs) => theirs.replace("?", ""));
-  // Neutral values of other types' fields change nothing, nor does the note of old YaRN files that there was a training.
+  // Neutral values of other types' fields change nothing, nor does the note of old YaRN files that there was a
+  // training.
   const neutral = (key: string): boolean => others[key] === null || others[key] === 1 || key === "finetuned";
   const other = Object.keys(others).find((key) => !known.includes(key) && !neutral(key));
   check(other === undefined, () => `config.json: '${name}.${other}' is not supported`);

@@ -39,7 +39,10 @@ const OWN_FORMAT: EpisodeFormat = {
   pad: "<|pad|>",
 };
 
-/** Options of `Template`: the text around the parts, whether tags tell an action from the thoughts around it, and what happens without them. */
+/**
+ * Options of `Template`: the text around the parts, whether tags tell an action from the thoughts around it, and what
+ * happens without them.
+ */
 export interface TemplateOptions {
   /**
    * The tags around the action in what the model writes, as in `["<answer>", "</answer>"]`. Tokens from the opening to
@@ -71,7 +74,8 @@ export interface TemplateOptions {
 
 /**
  * The chat template, which turns an episode into tokens: by default `<|task|> text <|end|> <|act|> action <|end|>
- * <|obs|> answer <|end|> <|act|> …`, else as its `format` says. It only appends to a `TokenStream`, so sampled tokens are never rendered or tokenised again.
+ * <|obs|> answer <|end|> <|act|> …`, else as its `format` says. It only appends to a `TokenStream`, so sampled tokens
+ * are never rendered or tokenised again.
  */
 export class Template {
   readonly tokenizer: Tokenizer;

@@ -118,7 +118,8 @@ describe("where features meet", () => {
 
   it.each(names)("%s: the cache in ragged pieces is the full forward", async (name) => {
     const model = load(name, device);
-    // Beyond maxPositions dynamic scaling turns what comes later by other angles than what is cached, in Transformers too.
+    // Beyond maxPositions dynamic scaling turns what comes later by other angles than what is cached, in Transformers
+    // too.
     const length = Math.min(T, model.config.maxPositions);
     const rows = ids.map((row) => row.slice(0, length));
     const full = await allLogits(model, rows);

@@ -65,8 +65,15 @@ describe.each(Object.entries(FAMILIES))("%s", (_, options) => {
 describe("sizes of models that are known", () => {
   // Qwen/Qwen3-0.6B's config.json.
   const qwen = modelConfig({
-    ...{ family: "qwen3", vocabSize: 151936, hiddenSize: 1024, intermediateSize: 3072, layers: 28, heads: 16 },
-    ...{ kvHeads: 8, headDim: 128, maxPositions: 40960 },
+    family: "qwen3",
+    vocabSize: 151936,
+    hiddenSize: 1024,
+    intermediateSize: 3072,
+    layers: 28,
+    heads: 16,
+    kvHeads: 8,
+    headDim: 128,
+    maxPositions: 40960,
   });
 
   it("Qwen3-0.6B: weights, LoRA, cache; a step of LoRA in one memory, of all weights not", () => {

@@ -1,4 +1,6 @@
-/** Text while it is generated: what is given out joins to the decoded whole, and stop strings are met wherever they are. */
+/**
+ * Text while it is generated: what is given out joins to the decoded whole, and stop strings are met wherever they are.
+ */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -1,7 +1,7 @@
 /**
  * A folder that `transformers` wrote (tests/fixtures/models/saved_by_transformers: shards in bfloat16, its own
- * rewriting of one of our tokenizers) opens with `loadPretrained` and `loadTokenizer` and computes what it computes there;
- * what `savePretrained` writes comes back.
+ * rewriting of one of our tokenizers) opens with `loadPretrained` and `loadTokenizer` and computes what it computes
+ * there; what `savePretrained` writes comes back.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

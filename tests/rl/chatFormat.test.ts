@@ -1,4 +1,6 @@
-/** Episodes in the format of a foreign chat template: the same tokens as the whole text, and the same roles as in ours. */
+/**
+ * Episodes in the format of a foreign chat template: the same tokens as the whole text, and the same roles as in ours.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { byteTokenizer, tokenizerFromJSON, type Tokenizer } from "../../nn/index.ts";

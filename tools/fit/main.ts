@@ -92,7 +92,7 @@ function main(): number {
   const path = join(model, "config.json");
   if (!existsSync(path)) throw new UsageError(`--model: ${path} does not exist`);
   const number = (name: string, fallback: number): number =>
-    wholeNumber(name, String((values as Record<string, unknown>)[name] ?? fallback), 1);
+    wholeNumber(name, (values as Record<string, string | undefined>)[name] ?? String(fallback), 1);
   const config = configFromHuggingFace(JSON.parse(readFileSync(path, "utf8")));
   const files = stored(model);
   if (files !== undefined) {
