@@ -34,7 +34,8 @@ export function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
 }
 
 /**
- * The files of a model. Under an adapter the weights are those that it was added to. @param adapter whether to save it
+ * The files of a model. Under an adapter the weights are those that it was added to.
+ * @param adapter whether to save it
  */
 export async function filesOfModel(model: Model, { adapter }: { readonly adapter: boolean }): Promise<Files> {
   return {

@@ -128,7 +128,7 @@ function run(
   // The rotary tables are made in the first pass and stay.
   noGrad(() => scope(() => void forward(params, config, tensor(new Int32Array(1), { device, shape: [1, 1] }))));
   const loss = (p: TransformerParams<Tensor>): Tensor => {
-    const how = (gradientCheckpointing === undefined ? {} : { gradientCheckpointing });
+    const how = gradientCheckpointing === undefined ? {} : { gradientCheckpointing };
     const index = Int32Array.from({ length: N }, (_, i) => i);
     const hidden_NC = pickHidden(forward(p, config, readIds(), how), index);
     const targets = tensor(new Int32Array(N), { device });

@@ -65,6 +65,7 @@ export async function loraToFiles({ config, trainable }: LoraModel): Promise<Fil
     peft_type: "LORA",
     task_type: "CAUSAL_LM",
     ...Object.fromEntries(own),
+    ...(isPattern(settings.targetModules) ? { target_modules: namesOf(params), exclude_modules: null } : {}),
   };
   const named: [string, SafeTensorInput][] = [];
   for (const [path, x] of treeEntries(params)) {
@@ -78,6 +79,12 @@ export async function loraToFiles({ config, trainable }: LoraModel): Promise<Fil
     [ADAPTER_FILES.weights]: writeSafetensors(named, { format: "pt" }),
   };
 }
+
+/** A pattern may fit modules of PEFT's that are no layers (a dropout): instead of one the file has the names. */
+const isPattern = (modules: string | readonly string[]): boolean =>
+  typeof modules === "string" && modules !== "all-linear";
+const namesOf = (params: LoraParams): string[] =>
+  Object.keys(params).map((name) => name.replace(/^base_model\.model\./, ""));
 
 /**
  * The model with a saved adapter.

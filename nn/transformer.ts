@@ -44,9 +44,7 @@ export interface Model<W extends Weight = Weight> {
 export interface Trainable<T extends Tree = Tree> {
   /** The tensors that the optimiser changes in place. */
   readonly params: T;
-  /**
-   * The model with other tensors in the place of `params`: with those that a gradient is taken by, or a copy of them.
-   */
+  /** The model with other tensors in the place of `params`: with those that a gradient is taken by, or a copy. */
   modelOf(params: T, options?: TrainingOptions): Model;
   /**
    * The model without what is trained, for a part that was added to it: the policy that training starts from, and its

@@ -49,7 +49,7 @@ const metricsOf = async (options: RlOptions): Promise<object[]> =>
 const withKl: Objective = { ...toyObjective, kl: { beta: 0.5, estimator: "k3" } };
 
 describe("a model with an adapter", () => {
-  it("under a KL penalty and a world model its reference is the model without it; only it is trained", async () => {
+  it("under a KL penalty and a world model has the model without it as reference, and alone is trained", async () => {
     const model = adapted();
     const [base, start] = [await paramsOf(model.trainable.base), await adapterOf(model)];
     const reports = await metricsOf(toyRlOptions(model, { objective: withKl }));
