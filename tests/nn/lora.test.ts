@@ -192,8 +192,8 @@ describe.each(Object.keys(CASES) as Case[])("%s, as PEFT computes it", (name) =>
 });
 
 /** Without what PEFT writes differently for an adapter that is being made. */
-function withoutStarts(config: Record<string, unknown>): Record<string, unknown> {
-  const { base_model_name_or_path: _base, target_modules: names, ...rest } = config;
+function withoutStarts({ base_model_name_or_path: _name, ...rest }: Record<string, unknown>): Record<string, unknown> {
+  const { target_modules: names } = rest;
   return { ...rest, target_modules: Array.isArray(names) ? (names as string[]).toSorted() : names };
 }
 
