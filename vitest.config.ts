@@ -42,6 +42,14 @@ else if (process.env["CI"])
 else if (firstTime)
   console.warn("tests/site/browser/firefox.test.ts: not run, no Firefox found (set WORLDGRAD_FIREFOX)");
 
+// Debian's package nats-server, for runs with workers on other machines.
+const nats = process.env["WORLDGRAD_NATS_SERVER"] ?? ["/usr/sbin/nats-server", "/usr/bin/nats-server"].find(existsSync);
+if (nats !== undefined) process.env["WORLDGRAD_NATS_SERVER"] = nats;
+else if (process.env["CI"])
+  throw new Error("tests/nats: no nats-server found, and CI must have one (set WORLDGRAD_NATS_SERVER)");
+else if (firstTime) console.warn("tests/nats: mostly not run, no nats-server found (set WORLDGRAD_NATS_SERVER)");
+const needsNats = nats === undefined ? ["tests/nats/run.test.ts", "tests/nats/**/*.long.test.ts"] : [];
+
 const needsGpu = ["tests/**/*wgsl*.test.ts", "tests/**/*webgpu*.test.ts"];
 
 const LONG = "tests/**/*.long.test.ts";
@@ -82,7 +90,7 @@ const config: ViteUserConfig = {
           name: "unit",
           ...TOGETHER,
           include: ["tests/**/*.test.ts"],
-          exclude: [...BROWSER, "tests/site/**", LONG, ...(adapter.name === "off" ? needsGpu : [])],
+          exclude: [...BROWSER, "tests/site/**", LONG, ...(adapter.name === "off" ? needsGpu : []), ...needsNats],
         },
       },
       {
@@ -95,7 +103,7 @@ const config: ViteUserConfig = {
           name: "long",
           globalSetup: "tests/support/programs.ts",
           include: [LONG],
-          exclude: chromium === undefined ? BROWSER : [],
+          exclude: [...(chromium === undefined ? BROWSER : []), ...needsNats],
           testTimeout: 300_000,
         },
       },

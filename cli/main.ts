@@ -14,6 +14,7 @@ import { comparisonTable, familyTable } from "../tools/display/table.ts";
 import { listEnvironments } from "../job/environments.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../job/methods.ts";
+import { natsWorkers, publicAddress } from "../nats/index.ts";
 import { openGiven, report } from "../node/flags.ts";
 import { UsageError } from "../job/usage.ts";
 import { HELP, parseStart } from "../node/commandLine.ts";
@@ -21,6 +22,7 @@ import { type StartOptions } from "../job/startOptions.ts";
 import type { Preset } from "../job/preset.ts";
 import { presetFor, presetOf } from "../job/presets.ts";
 import { writeReport } from "../tools/report/report.ts";
+import type { StartWorkers } from "../job/experiment.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { Run } from "../job/run.ts";
 import { lockFolder } from "../node/lock.ts";
@@ -60,13 +62,14 @@ async function main(): Promise<number> {
       display.close();
     }
   }
-  const chosen = checkFolder(options);
-  // The device comes first: a run that has no executor leaves no folder behind.
+  const { server, open } = checkFolder(options);
+  // Device and server come first: a run that lacks one leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
-  const { folder, preset } = await chosen();
+  const startWorkers = await workersFor(server, (line) => display.note(line));
+  const { folder, preset } = await open();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
-  const run = new Run(folder, preset, executor, display, signal, threadWorkers);
+  const run = new Run(folder, preset, executor, display, signal, startWorkers);
   try {
     const summary = await run.run(options.resume !== undefined);
     if (summary !== null) {
@@ -91,19 +94,37 @@ async function main(): Promise<number> {
 }
 
 /**
- * Checks the folder and the settings of the run. The function that it returns opens the folder, or makes it, and locks
- * it until the process ends.
+ * How workers start. A server is asked at once: a run without it would end at its first step.
+ * @param server its address, perhaps with user and password
  */
-function checkFolder(options: StartOptions): () => Promise<{ folder: RunFolder; preset: Preset }> {
+async function workersFor(server: string | undefined, note: (line: string) => void): Promise<StartWorkers> {
+  if (server === undefined) return threadWorkers;
+  const workers = await natsWorkers({ server, note });
+  return () => workers;
+}
+
+/** A run that has been checked. */
+interface Chosen {
+  /** The NATS server of its workers, if they are elsewhere, perhaps with user and password. */
+  readonly server?: string;
+  /** Opens its folder, or makes it, and locks it until the process ends. */
+  readonly open: () => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
+}
+
+/** Checks the folder and the settings of the run. */
+function checkFolder(options: StartOptions): Chosen {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
     const preset = presetOf(folder);
-    return async () => {
+    const open: Chosen["open"] = async () => {
       await lockFolder(folder.path);
       return { folder, preset };
     };
+    return { ...serverOf(preset.async?.workers), open };
   }
-  const preset = presetFor(options);
+  // The settings are saved with the run, so they must not hold a password.
+  const { workers } = options;
+  const preset = presetFor(typeof workers === "string" ? { ...options, workers: publicAddress(workers) } : options);
   const path = join("runs", options.name ?? nameOf(preset, options));
   // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
   if (options.name !== undefined && !isFree(path)) {
@@ -111,12 +132,16 @@ function checkFolder(options: StartOptions): () => Promise<{ folder: RunFolder; 
   }
   let free = path;
   for (let n = 2; !isFree(free); n++) free = `${path}-${n}`;
-  return async () => {
+  const open: Chosen["open"] = async () => {
     mkdirSync("runs", { recursive: true });
     await lockFolder(free);
     return { folder: createRun(free, { preset }), preset };
   };
+  return { ...serverOf(workers), open };
 }
+
+const serverOf = (workers: number | string | undefined): Pick<Chosen, "server"> =>
+  typeof workers === "string" ? { server: workers } : {};
 
 /** The name of a run: what differs from the default, that is, environment and method. */
 function nameOf({ env, seed, rl, async }: Preset, { model, quick }: StartOptions): string {

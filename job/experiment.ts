@@ -58,7 +58,10 @@ export interface HeldOutScore extends Evaluation {
   readonly passAt?: Readonly<Record<string, number>>;
 }
 
-/** Makes rollout workers: threads of Node (`threadWorkers`), or workers of a page (`messageWorkers`). */
+/**
+ * Makes rollout workers: so many threads of Node (`threadWorkers`), workers of a page (`messageWorkers`), or those behind
+ * a server (`natsWorkers`), which count as one.
+ */
 export type StartWorkers = (count: number) => RolloutWorkers;
 
 /** The parts of a run, made from its settings. */
@@ -72,6 +75,7 @@ export class Experiment {
   readonly #data: ReturnType<typeof dataFor>;
   readonly #rng: Rng;
   readonly #startWorkers: StartWorkers | undefined;
+  #workers: RolloutWorkers | undefined;
   readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
 
   /** @param startWorkers needed if the settings ask for workers */
@@ -219,8 +223,13 @@ export class Experiment {
     };
     const { async } = this.preset;
     if (!async) return trainRl(run);
+    return playingAhead({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
+  }
+
+  /** The workers of the run. They are made once, and start when training does. */
+  #rolloutWorkers(workers: number | string): RolloutWorkers {
     const startWorkers = this.#startWorkers ?? fail("this run has workers, and nothing here starts any");
-    return playingAhead({ ...run, ...async, workers: startWorkers(async.workers) });
+    return (this.#workers ??= startWorkers(typeof workers === "number" ? workers : 1));
   }
 
   /** The data options, with the rewards. */
@@ -246,7 +255,10 @@ export class Experiment {
     if (advantage.state) {
       memories["advantage"] = { state: () => advantage.state!(), restore: (saved) => advantage.restore!(saved) };
     }
-    return { ...memories, ...this.#data.memories };
+    const { async } = this.preset;
+    const workers =
+      async && !isYardstick(this.preset.rl.method) ? this.#rolloutWorkers(async.workers).memory : undefined;
+    return { ...memories, ...this.#data.memories, ...(workers ? { workers } : {}) };
   }
 
   /** The objective of the run, always the same object, because it contains the adaptive KL coefficient. */

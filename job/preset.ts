@@ -101,8 +101,11 @@ export interface Preset extends Tasks {
   };
   /** Settings of the data (data.ts). Default: new tasks only. */
   readonly data?: DataSettings;
-  /** Threads that play while the learner learns (rl/async). Default: playing and learning in turn. */
-  readonly async?: { readonly workers: number; readonly maxStaleness: number };
+  /**
+   * Who plays while the learner learns (rl/async): so many threads, or workers behind the NATS server with this address.
+   * Default: playing and learning in turn.
+   */
+  readonly async?: { readonly workers: number | string; readonly maxStaleness: number };
   /** The number of held-out tasks: `episodes` in evaluations during training, `finalEpisodes` before and after it. */
   readonly evaluation: {
     readonly every: number;

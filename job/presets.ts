@@ -161,7 +161,7 @@ function checkPreset(preset: Preset): void {
   if (sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
-  usage(() => preset.async && checkCount("--workers", preset.async.workers));
+  usage(() => typeof preset.async?.workers === "number" && checkCount("--workers", preset.async.workers));
   usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => data.predictions && checkPredictions(data.predictions, objective));
   usage(() => preset.lora && ADAPTER.read(preset.lora));

@@ -37,7 +37,8 @@ export interface DataFlags {
 /** All flags of `npm start`. */
 export interface StartOptions extends MethodFlags, DataFlags {
   /** The number of threads that play; undefined: none. */
-  readonly workers?: number | undefined;
+  /** How many threads play, or the address of the NATS server through which workers elsewhere do. */
+  readonly workers?: number | string | undefined;
   /** Needs workers. */
   readonly maxStaleness?: number | undefined;
   readonly device: (typeof DEVICES)[number];
@@ -113,7 +114,7 @@ export function startOptions(values: Said): StartOptions {
     expertPrefix: values["expert-prefix"] === true,
     replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
     predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
-    workers: text("workers") === undefined ? undefined : wholeNumber("workers", text("workers")!, 1),
+    workers: workersOf(text("workers")),
     maxStaleness:
       text("max-staleness") === undefined ? undefined : wholeNumber("max-staleness", text("max-staleness")!, 0),
     set: values["set"] as readonly string[] | undefined,
@@ -125,4 +126,9 @@ export function startOptions(values: Said): StartOptions {
     resume: text("resume"),
     quick: values["quick"] === true,
   };
+}
+
+/** A number of threads, or an address. */
+function workersOf(said: string | undefined): number | string | undefined {
+  return said === undefined || /^(nats|tls):\/\//.test(said) ? said : wholeNumber("workers", said, 1);
 }

@@ -2,6 +2,7 @@
  * Who a queue belongs to: one learner at a time. A run that is continued takes its queue back at once, even from a
  * learner that still lives; another run is refused while the queue's learner gives a sign of life.
  */
+import { randomBytes } from "node:crypto";
 import type { KV } from "@nats-io/kv";
 import { check } from "../engine/errors.ts";
 import type { Link } from "./connection.ts";
@@ -28,17 +29,17 @@ export interface Claim {
 
 /**
  * Claims the queue for a run.
- * @param session a random number: which learner this is
  * @param lost is called when another learner has taken the queue
  * @throws if another run's learner gives a sign of life
  */
 export async function claimQueue(
   { address }: Link,
   policy: KV,
-  { run, session }: { readonly run: string; readonly session: string },
+  run: string,
   { note, lost }: { readonly note: (line: string) => void; readonly lost: (why: string) => void },
 ): Promise<Claim> {
   const before = await policy.get(KEY);
+  const session = randomBytes(8).toString("hex");
   let [life, sameRun] = [0, false];
   if (before !== null && before.operation === "PUT") {
     const fields = new Fields("learner", fromJson("learner", before.string()));

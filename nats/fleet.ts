@@ -17,17 +17,9 @@ import { Fields, isRecord, toJson } from "./json.ts";
 import { checkLedgerState, Ledger, type LedgerState } from "./ledger.ts";
 import { Policies } from "./policies.ts";
 import { LIBRARY, PROTOCOL, ticketToJson } from "./protocol.ts";
-import { clearQueue, makeQueue, objectOf, ticketsGone, type Queue, type QueueLimits } from "./queue.ts";
+import { clearQueue, deleteEpisodes, makeQueue, objectOf, ticketsGone, type FleetLimits, type Queue } from "./queue.ts";
 import { namesOfAll, Requests, type Wanted } from "./requests.ts";
 import { printable, Roster } from "./roster.ts";
-
-/** Limits of the learner's side. */
-export interface FleetLimits extends QueueLimits {
-  /** Bytes of an episode at most. */
-  readonly largest: number;
-  /** Seconds between two looks for episodes that got lost. */
-  readonly recheck: number;
-}
 
 /** Failures of one episode after which the run ends. */
 const MOST_FAILURES = 3;
@@ -43,7 +35,6 @@ export class Fleet {
   readonly #options: FleetLimits;
   readonly #note: (line: string) => void;
   readonly #ledger: Ledger;
-  readonly #session: string = randomBytes(8).toString("hex");
   #run: string = randomBytes(8).toString("hex");
   #life = 0;
   #created: string | undefined;
@@ -67,6 +58,8 @@ export class Fleet {
   #timers: ReturnType<typeof setInterval>[] = [];
   #counts = { ...NOTHING };
   #rejections = 0;
+  #isLooking = false;
+  readonly #doomed: number[] = [];
 
   constructor(link: Link, settled: FleetLimits, note: (line: string) => void) {
     this.#link = link;
@@ -149,7 +142,6 @@ export class Fleet {
       await manager.streams.purge(names.tickets.stream);
       await this.#claim?.release();
     };
-    // A server that is away keeps nobody from ending.
     const late = new Promise<void>((resolve) => setTimeout(resolve, 2000).unref());
     await Promise.race([last().catch(() => {}), late]);
     await Promise.race([connection.close().catch(() => {}), late]);
@@ -178,7 +170,7 @@ export class Fleet {
     const { names, manager, policy, weights } = queue;
     const { address, connection } = this.#link;
     const how = { note: this.#note, lost: (why: string) => this.#fail(why) };
-    this.#claim = await claimQueue(this.#link, policy, { run: this.#run, session: this.#session }, how);
+    this.#claim = await claimQueue(this.#link, policy, this.#run, how);
     this.#life = this.#claim.life;
     await manager.streams.purge(names.tickets.stream);
     if (!this.#claim.sameRun) await clearQueue(queue);
@@ -191,20 +183,22 @@ export class Fleet {
     const bytes = new TextEncoder().encode(text);
     await this.#link.insist("the setup", () => weights.putBlob({ name: this.#setupObject }, bytes));
     this.#queue = queue;
-    this.#roster = new Roster(connection, names.presence, this.#note);
+    this.#roster = new Roster(
+      connection,
+      names.presence,
+      publicAddress(`${address.server}/${address.queue}`),
+      this.#note,
+    );
     const advisory = `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${names.tickets.stream}.${names.workers}`;
     connection.subscribe(advisory, {
-      callback: () =>
-        this.#fail(`nats: ${this.#options.maxDeliveries} workers have taken the same episodes and not returned them`),
+      callback: (_, message) => {
+        const ticket = message.json<{ stream_seq?: unknown }>().stream_seq;
+        if (!this.#requests.open.some((wanted) => wanted.ticket === ticket)) return;
+        this.#fail(`nats: ${this.#options.maxDeliveries} workers have taken the same episodes and not returned them`);
+      },
     });
     await this.#read(queue, state.messages);
     this.#timers.push(setInterval(() => this.#look(), 1000 * this.#options.recheck));
-    const hello = setTimeout(() => {
-      if (this.#roster!.size > 0 || this.#closed) return;
-      const at = publicAddress(`${address.server}/${address.queue}`);
-      this.#note(`no worker is there yet; start some, here or elsewhere: npm run worker -- --server ${at}`);
-    }, 3000);
-    this.#timers.push(hello);
   }
 
   /** Reads the stream from its beginning to the end of the run. Resolves when all that was there has been read. */
@@ -286,6 +280,7 @@ export class Fleet {
       this.#requests.arrived(wanted);
       this.#sequences.set(message.trajectory.stream, sequence);
       this.#ledger.mark(sequence, "given");
+      this.#trim(); // a step may need more than the stream holds
       this.#events!.receive({ kind: "episode", id: wanted.id, trajectory: message.trajectory });
     } catch (error) {
       this.#reject(sequence, error);
@@ -352,7 +347,6 @@ export class Fleet {
   #again(lost: readonly Wanted[]): void {
     for (const wanted of lost) [wanted.attempt, wanted.ticket] = [wanted.attempt + 1, undefined];
     this.#counts.reissued_episodes += lost.length;
-    // One ticket each: they may be of several versions.
     this.#then(async () => {
       for (const wanted of lost) if (this.#requests.isOpen(wanted)) await this.#ticket([wanted]);
     });
@@ -363,13 +357,18 @@ export class Fleet {
    * what it stored was none. At the second such look they are given out again.
    */
   #look(): void {
-    this.#later(async () => {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    const look = async (): Promise<void> => {
       const open = this.#requests.open.filter(({ ticket }) => ticket !== undefined);
       const gone = await ticketsGone(this.#queue!, new Set(open.map(({ ticket }) => ticket!)));
       for (const wanted of open) wanted.missed = gone.has(wanted.ticket!) ? wanted.missed + 1 : 0;
       const lost = open.filter(({ missed }) => missed >= 2);
       if (lost.length > 0) this.#again(lost);
-    });
+    };
+    void look()
+      .catch(() => {})
+      .then(() => (this.#isLooking = false));
   }
 
   async #publish(policy: Policy): Promise<void> {
@@ -385,10 +384,10 @@ export class Fleet {
   }
 
   #delete(sequences: readonly number[]): void {
-    for (const sequence of sequences) {
-      this.#ledger.remove(sequence);
-      this.#later(() => this.#queue!.manager.streams.deleteMessage(this.#queue!.names.episodes.stream, sequence));
-    }
+    for (const sequence of sequences) this.#ledger.remove(sequence);
+    const isFirst = this.#doomed.length === 0;
+    this.#doomed.push(...sequences);
+    if (isFirst && sequences.length > 0) this.#later(() => deleteEpisodes(this.#queue!, this.#doomed));
   }
 
   /** Does something beside the run. If it fails, storage is wasted until the run ends, and nothing else. */

@@ -16,6 +16,9 @@ export interface LedgerState {
   readonly learnt: readonly number[];
 }
 
+/** Bytes that the server adds to a message: subject, id and sequence. */
+const OVERHEAD = 256;
+
 interface Entry {
   state: MessageState;
   readonly bytes: number;
@@ -26,9 +29,12 @@ export class Ledger {
   readonly #entries = new Map<number, Entry>();
   readonly #quota: { readonly messages: number; readonly bytes: number };
   #bytes = 0;
+  #largest = 0;
   #newest = 0;
-  /** What the last checkpoint said; nothing that it does not call learnt is certain to be so after a crash. */
+  /** The messages that the checkpoint before the last one calls done. */
   #saved: ReadonlySet<number> = new Set();
+  /** What the checkpoint says that is being written. */
+  #pending: LedgerState | undefined;
   #restored: LedgerState = { sequence: 0, learnt: [] };
 
   /** @param quota the limits of the stream */
@@ -56,8 +62,10 @@ export class Ledger {
   add(sequence: number, bytes: number, state: MessageState): void {
     this.#newest = Math.max(this.#newest, sequence);
     if (this.#entries.has(sequence)) return;
-    this.#entries.set(sequence, { state, bytes });
-    this.#bytes += bytes;
+    const stored = bytes + OVERHEAD;
+    this.#entries.set(sequence, { state, bytes: stored });
+    this.#bytes += stored;
+    this.#largest = Math.max(this.#largest, stored);
   }
 
   mark(sequence: number, state: MessageState): void {
@@ -99,18 +107,21 @@ export class Ledger {
     };
     for (const n of doomed) drop(n);
     const known = new Set(doomed);
-    const over = (share: number): boolean => count > share * this.#quota.messages || bytes > share * this.#quota.bytes;
-    for (const [share, states] of [
-      [0.5, ["learnt"]],
-      [0.9, ["stored", "given"]],
+    const { messages: most, bytes: room } = this.#quota;
+    const isHalfFull = (): boolean => count > most / 2 || bytes > room / 2;
+    // Whether the next two may not fit.
+    const isNearlyFull = (): boolean => count >= 0.9 * most || bytes + 2 * this.#largest > room;
+    for (const [over, state] of [
+      [isHalfFull, "learnt"],
+      [isNearlyFull, "stored"],
+      [isNearlyFull, "given"],
     ] as const) {
-      for (const state of states) {
-        const candidates = [...this.#entries].filter(([n, entry]) => entry.state === state && !known.has(n));
-        for (const [n] of candidates.sort(([a], [b]) => a - b)) {
-          if (!over(share)) break;
-          doomed.push(n);
-          drop(n);
-        }
+      if (!over()) continue;
+      const candidates = [...this.#entries].filter(([n, entry]) => entry.state === state && !known.has(n));
+      for (const [n] of candidates.sort(([a], [b]) => a - b)) {
+        if (!over()) break;
+        doomed.push(n);
+        drop(n);
       }
     }
     return doomed;
@@ -124,7 +135,6 @@ export class Ledger {
     const done = [...this.#entries.keys()].filter((n) => n <= before.sequence || before.learnt.includes(n));
     this.#saved = new Set(done);
   }
-  #pending: LedgerState | undefined;
 }
 
 /** @throws if a checkpoint does not say such a thing */

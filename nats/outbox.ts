@@ -16,11 +16,20 @@ export class Outbox {
   readonly #queue: Queue;
   /** The worker's own part of the ids: nobody can use up an id that another worker will need. */
   readonly #worker: string;
+  readonly #inline: number;
   readonly #isOver: () => boolean;
   readonly #note: (line: string) => void;
   #isFull = false;
 
-  constructor(link: Link, queue: Queue, worker: string, isOver: () => boolean, note: (line: string) => void) {
+  constructor(
+    link: Link,
+    queue: Queue,
+    worker: string,
+    inline: number | undefined,
+    isOver: () => boolean,
+    note: (line: string) => void,
+  ) {
+    this.#inline = inline ?? 0.9 * link.maxPayload; // the rest is for headers
     this.#link = link;
     this.#queue = queue;
     this.#worker = worker;
@@ -39,7 +48,7 @@ export class Outbox {
     let bytes = episodeToBytes(message);
     const { run, life, configuration, key, turn, attempt, worker } = message;
     const id = sha256(toJson([run, life, key, turn, attempt, message.kind, this.#worker]));
-    if (bytes.length > 0.9 * this.#link.maxPayload) {
+    if (bytes.length > this.#inline) {
       const whole = bytes;
       await this.#insist(() => large.putBlob({ name: id }, whole));
       const name = { run, life, configuration, key, turn, attempt, worker };

@@ -1,5 +1,5 @@
 /** A queue on a server: its two streams, its buckets, and the consumer that all workers share. */
-import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
+import type { ConsumerConfig, JetStreamClient, JetStreamManager } from "@nats-io/jetstream";
 import type { KV } from "@nats-io/kv";
 import type { ObjectStore } from "@nats-io/obj";
 import { fail } from "../engine/errors.ts";
@@ -17,6 +17,8 @@ export interface Queue {
   readonly weights: ObjectStore;
   readonly large: ObjectStore;
   readonly policy: KV;
+  /** Seconds in which a ticket has to be renewed. */
+  readonly ackWait: number;
 }
 
 /** What limits a queue. */
@@ -28,6 +30,14 @@ export interface QueueLimits {
   readonly ackWait: number;
   /** How many workers may die of a ticket. */
   readonly maxDeliveries: number;
+}
+
+/** Limits of the learner's side. */
+export interface FleetLimits extends QueueLimits {
+  /** Bytes of an episode at most. */
+  readonly largest: number;
+  /** Seconds between two looks for episodes that got lost. */
+  readonly recheck: number;
 }
 
 /** Makes what is missing of a queue. The learner does; workers need no right to. */
@@ -83,7 +93,8 @@ export async function makeQueue(link: Link, limits: QueueLimits): Promise<Queue>
     new kv.Kvm(link.connection).create(names.policy, { history: 1, storage: StorageType.File }),
   );
   const [weights, large] = [await store(names.weights), await store(names.large)];
-  return { names, js: jetstream.jetstream(link.connection), manager, weights, large, policy };
+  const { ackWait } = limits;
+  return { names, js: jetstream.jetstream(link.connection), manager, weights, large, policy, ackWait };
 }
 
 /** Opens a queue that a learner has made; undefined if there is none yet. */
@@ -91,8 +102,9 @@ export async function openQueue(link: Link): Promise<Queue | undefined> {
   const { jetstream, kv, obj } = link.library;
   const names = namesOf(link.address.queue);
   const manager = await jetstream.jetstreamManager(link.connection);
+  let consumer: ConsumerConfig;
   try {
-    await manager.consumers.info(names.tickets.stream, names.workers);
+    ({ config: consumer } = await manager.consumers.info(names.tickets.stream, names.workers));
   } catch (error) {
     if (error instanceof jetstream.JetStreamApiError && error.status === 404) return undefined;
     throw error;
@@ -105,6 +117,7 @@ export async function openQueue(link: Link): Promise<Queue | undefined> {
     policy: await new kv.Kvm(link.connection).open(names.policy),
     weights: await stores.open(names.weights, false),
     large: await stores.open(names.large, false),
+    ackWait: (consumer.ack_wait ?? 30 * SECOND) / SECOND,
   };
 }
 
@@ -150,4 +163,15 @@ export async function ticketsGone({ manager, names }: Queue, tickets: ReadonlySe
     if ((await manager.streams.getMessage(names.tickets.stream, { seq })) === null) gone.add(seq);
   }
   return gone;
+}
+
+/** Messages that are deleted at once. */
+const AT_ONCE = 64;
+
+/** Deletes messages of stream `episodes`, and those that are added to the list meanwhile. */
+export async function deleteEpisodes({ manager, names }: Queue, sequences: number[]): Promise<void> {
+  while (sequences.length > 0) {
+    const some = sequences.splice(0, AT_ONCE);
+    await Promise.allSettled(some.map((n) => manager.streams.deleteMessage(names.episodes.stream, n, false)));
+  }
 }

@@ -18,11 +18,17 @@ export class Roster {
   readonly #silent = new Map<string, number>();
   readonly #refusals = new Set<string>();
   readonly #note: (line: string) => void;
+  readonly #server: string;
+  #looks = 0;
   readonly #clock: ReturnType<typeof setInterval>;
 
-  /** @param subject where they speak */
-  constructor(connection: Connection, subject: string, note: (line: string) => void) {
+  /**
+   * @param subject where they speak
+   * @param server the address that they need
+   */
+  constructor(connection: Connection, subject: string, server: string, note: (line: string) => void) {
     this.#note = note;
+    this.#server = server;
     connection.subscribe(subject, {
       callback: (error, message) => {
         if (error !== null || message.data.length > 4096) return;
@@ -62,6 +68,8 @@ export class Roster {
   }
 
   #look(): void {
+    if (++this.#looks === 2 && this.size === 0)
+      this.#note(`no worker is there yet; start some, here or elsewhere: npm run worker -- --server ${this.#server}`);
     for (const [worker, silent] of this.#silent) {
       if (silent < SILENT) this.#silent.set(worker, silent + 1);
       else {

@@ -10,6 +10,10 @@ const WORKER = options("serveNats", {
   ...CONNECTION.fields,
   episodes: number(16, "episodes at a time", { integer: true, min: 1 }),
   largest: number(2 ** 32, "bytes of a policy's weights at most", { integer: true, min: 1024 }),
+  inline: number(undefined, "bytes of an episode that is sent as a message; by default what the server takes", {
+    integer: true,
+    min: 0,
+  }),
   name: text(undefined, "name in the learner's lines; by default host and process"),
   signal: inCode<AbortSignal>("ends the worker", "an AbortSignal", (value) => typeof value === "object"),
 });

@@ -47,10 +47,10 @@ export interface WorkerSettings {
   readonly episodes: number;
   /** Bytes of a policy's weights at most. */
   readonly largest: number;
+  /** Bytes of an episode that is sent as a message; larger ones become objects. */
+  readonly inline?: number | undefined;
 }
 
-/** Milliseconds between renewals of a ticket. */
-const RENEW_MS = 3000;
 const PRESENCE_MS = 1000;
 /** Milliseconds for which a request for a ticket waits at the server. */
 const ASK_MS = 2000;
@@ -98,9 +98,9 @@ export class Worker {
       const queue = await this.#awaitQueue();
       if (queue === undefined) return this.#counts;
       this.#queue = queue;
-      this.#outbox = new Outbox(this.#link, queue, this.#id, () => this.#isOver(), this.#note);
+      this.#outbox = new Outbox(this.#link, queue, this.#id, this.#settings.inline, () => this.#isOver(), this.#note);
       timers.push(
-        setInterval(() => this.#held.forEach(({ message }) => message.working()), RENEW_MS),
+        setInterval(() => this.#held.forEach(({ message }) => message.working()), (1000 * queue.ackWait) / 4),
         setInterval(() => this.#say("here"), PRESENCE_MS),
       );
       void this.#watch(queue);
@@ -245,8 +245,9 @@ export class Worker {
     try {
       ticket = ticketFromJson(message.string());
     } catch (error) {
+      // Without a reason, which servers before 2.10.4 do not understand.
       this.#note(`a message of stream "tickets" is dropped: ${reasonOf(error)}`);
-      return message.term("no ticket");
+      return message.term();
     }
     const held: Held = { message, ticket, left: ticket.jobs.length };
     this.#held.add(held);
@@ -267,11 +268,11 @@ export class Worker {
 
   async #begin(queue: Queue, held: Held): Promise<void> {
     const { ticket, message } = held;
-    const entry = await this.#policyFor(ticket);
+    const entry = await this.#policyFor(queue, ticket);
     if (entry === undefined) {
       // The learner has begun anew, and asks for what it needs.
       this.#held.delete(held);
-      return message.term("of an earlier life");
+      return message.term();
     }
     const unknown = ticket.jobs.find(({ request }) => !Object.hasOwn(this.#serve.environments, request.env));
     check(
@@ -291,7 +292,7 @@ export class Worker {
   }
 
   /** The entry of the ticket's life, with its version or a later one; undefined if that life is over. */
-  async #policyFor(ticket: Ticket): Promise<PolicyEntry | undefined> {
+  async #policyFor(queue: Queue, ticket: Ticket): Promise<PolicyEntry | undefined> {
     const until = performance.now() + 1000 * this.#link.patience;
     for (;;) {
       const entry = this.#policy;
@@ -305,7 +306,11 @@ export class Worker {
       }
       check(performance.now() < until && !this.#isOver(), () => "the policy of the ticket does not come");
       await this.#change(100);
-      if (this.#policy && this.#policy.run !== ticket.run) return undefined;
+      // The entry is written before the ticket, but the news of it may come later.
+      const newest = await queue.policy.get("policy");
+      if (newest === null || newest.operation !== "PUT") return undefined;
+      this.#policy = policyFromJson(newest.string());
+      if (this.#policy.run !== ticket.run) return undefined;
     }
   }
 
@@ -314,7 +319,7 @@ export class Worker {
     for (const held of this.#held) {
       if (held.ticket.run === entry.run && held.ticket.configuration === entry.configuration) continue;
       this.#held.delete(held);
-      held.message.term("the learner has another configuration");
+      held.message.term();
     }
     await this.#closeSession();
     const { largest, episodes } = this.#settings;
@@ -368,7 +373,7 @@ export class Worker {
       const [first] = playing;
       if (first) await this.#outbox!.send({ ...this.#nameOf(first), kind: "failed", message: message.slice(0, 4000) });
       for (const { message: own } of held) {
-        if (own === first?.held.message) own.term("failed");
+        if (own === first?.held.message) own.term();
         else own.nak();
       }
       await this.#closeSession();

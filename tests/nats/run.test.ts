@@ -8,6 +8,7 @@ import { natsWorkers, type NatsWorkersOptions } from "../../nats/learner.ts";
 import { type ServeNatsOptions, serveNats } from "../../nats/serve.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import { trainRl } from "../../rl/train/loop.ts";
+import type { StepReport } from "../../rl/train/report.ts";
 import { common } from "../support/rlAsync.ts";
 import { type NatsServer, natsServer } from "../support/natsServer.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
@@ -50,19 +51,84 @@ const learner = (queue: string, more: Partial<NatsWorkersOptions> = {}) =>
   natsWorkers({ server: `${server.url}/${queue}`, ...more });
 
 describe("a run with workers behind a server", () => {
-  it("staleness 0 is the synchronous run, bit for bit, with any number of workers", async () => {
+  it("staleness 0 is the synchronous run, bit for bit, with workers that join, leave and send objects", async () => {
     const one = endingModel(device);
     const sync = await reportsOf(trainRl(toyRlOptions(one)));
-    for (const count of [1, 3]) {
-      const other = endingModel(device);
-      const { ended } = workers(`sync${count}`, count);
-      const fleet = await learner(`sync${count}`);
-      const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other), workers: fleet, maxStaleness: 0 }));
-      const served = await ended();
-      expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
-      expect(reports.map((r) => r.rows)).toEqual(sync.map((r) => r.rows));
-      expect(await paramsOf(other)).toEqual(await paramsOf(one));
-      expect(served.reduce((sum, { episodes }) => sum + episodes, 0)).toBe(18);
+    const other = endingModel(device);
+    const first = workers("sync", 2);
+    const fleet = await learner("sync");
+    const reports: StepReport[] = [];
+    let later: ReturnType<typeof workers> | undefined;
+    let served: readonly { readonly episodes: number }[] = [];
+    for await (const report of trainRlAsync({ ...toyRlOptions(other), workers: fleet, maxStaleness: 0 })) {
+      reports.push(report);
+      if (report.step > 0) continue;
+      later = workers("sync", 1, { inline: 0 }); // every episode travels as an object
+      served = await first.ended();
     }
+    served = [...served, ...(await later!.ended())];
+    expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
+    expect(reports.map((r) => r.rows)).toEqual(sync.map((r) => r.rows));
+    expect(await paramsOf(other)).toEqual(await paramsOf(one));
+    expect(served.map(({ episodes }) => episodes).reduce((a, b) => a + b)).toBe(18);
+    expect(served[2]!.episodes).toBeGreaterThan(0);
+    expect(reports.reduce((sum, { metrics }) => sum + metrics["async/rejected_messages"]!, 0)).toBe(0);
+  });
+
+  it("plays ahead within the bound, free and fixed", async () => {
+    for (const schedule of ["free", "fixed"] as const) {
+      const queue = `ahead-${schedule}`;
+      const { ended } = workers(queue, 2);
+      const how = { workers: await learner(queue), maxStaleness: 1, schedule };
+      const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(endingModel(device)), ...how }));
+      expect(reports.map(({ metrics }) => metrics["async/staleness_max"]! <= 1)).toEqual([true, true, true]);
+      await ended();
+    }
+  });
+
+  it("a worker refuses an environment that it was not given, and the learner is told", async () => {
+    const { ended, notes } = workers("refusal", 1, { environments: {} });
+    const said: string[] = [];
+    const stop = new AbortController();
+    const note = (line: string): void => {
+      said.push(line);
+      if (line.includes("refuses")) stop.abort();
+    };
+    const fleet = await learner("refusal", { note });
+    const options = toyRlOptions(endingModel(device), { rollout: { maxTurns: 2, signal: stop.signal } });
+    await reportsOf(trainRlAsync({ ...options, workers: fleet, maxStaleness: 0 }));
+    await ended();
+    expect(notes.join()).toContain('refuses: unknown environment "toy"');
+    expect(said.join()).toMatch(/worker w0 [0-9a-f]{12} refuses: unknown environment "toy"/);
+  });
+
+  it("a second run is refused while the first one lives", async () => {
+    const { ended } = workers("taken", 1);
+    const run = trainRlAsync({
+      ...toyRlOptions(endingModel(device)),
+      workers: await learner("taken"),
+      maxStaleness: 0,
+    });
+    await run.next();
+    const second = { ...toyRlOptions(endingModel(device)), workers: await learner("taken"), maxStaleness: 0 };
+    await expect(reportsOf(trainRlAsync(second))).rejects.toThrow('another run learns with the queue "taken"');
+    await run.return();
+    await ended();
+  });
+});
+
+describe("what cannot work is one line within seconds", () => {
+  it("no server, no JetStream, no right password", async () => {
+    await expect(natsWorkers({ server: "nats://127.0.0.1:9" })).rejects.toThrow(
+      "nats: no connection to nats://127.0.0.1:9: ",
+    );
+    await expect(serveNats({ server: "nats://127.0.0.1:9", environments: {} })).rejects.toThrow("nats: no connection");
+    await expect(natsWorkers({ server: server.url, creds: "/nowhere/creds" })).rejects.toThrow("nats: creds: ENOENT");
+    const locked = await natsServer({ config: 'authorization: { user: "u", password: "p" }' });
+    const address = locked.url.replace("//", "//u:wrong@");
+    await expect(natsWorkers({ server: address })).rejects.toThrow(/no connection to nats:\/\/127.*Authorization/i);
+    const right = await natsWorkers({ server: locked.url, user: "u", password: "p" });
+    await right.close();
+    await locked.close();
   });
 });

@@ -19,6 +19,7 @@ declare module "vitest" {
 const PROGRAMS = [
   "cli/main.ts",
   "cli/generate.ts",
+  "cli/worker.ts",
   "tools/ablate/main.ts",
   "tools/arms/cell.ts",
   "tools/doctor/main.ts",

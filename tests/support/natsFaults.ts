@@ -1,0 +1,412 @@
+/**
+ * The faults of the kill matrix, each as a run of the toy world at staleness 0 that must end as the synchronous run
+ * does, bit for bit: tests/nats/faults.long.test.ts asserts it, bench/faults.ts prints the table.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import process from "node:process";
+import { deserialize } from "node:v8";
+import { build } from "esbuild";
+import { connect } from "@nats-io/transport-node";
+import { jetstream, jetstreamManager } from "@nats-io/jetstream";
+import type { Device } from "../../engine/device.ts";
+import { Rng } from "../../engine/random.ts";
+import { natsWorkers, type NatsWorkersOptions } from "../../nats/learner.ts";
+import type { FromWorker } from "../../rl/async/messages.ts";
+import { trainRlAsync } from "../../rl/async/train.ts";
+import type { RolloutWorkers } from "../../rl/async/workers.ts";
+import { trainRl } from "../../rl/train/loop.ts";
+import { common } from "./rlAsync.ts";
+import { type NatsServer, natsServer } from "./natsServer.ts";
+import { paramsOf, reportsOf, toyRlOptions } from "./rlRuns.ts";
+import { endingModel } from "./rlToy.ts";
+
+/** A line of the table. */
+export interface Outcome {
+  readonly fault: string;
+  /** How often the fault happened. */
+  readonly tries: number;
+  /** Episodes that the learner asked for and never got, and those that it got more than once. */
+  readonly lost: number;
+  readonly twice: number;
+  /** Whether metrics and parameters are those of the synchronous run. */
+  readonly bitwise: boolean;
+  readonly remark: string;
+}
+
+const STEPS = 5;
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+/** The programs that are killed, compiled: a process starts in a tenth of the time. */
+export class Processes {
+  readonly #folder: string;
+  readonly #children = new Set<ChildProcess>();
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  static async compile(): Promise<Processes> {
+    const cache = resolve("node_modules/.cache/worldgrad");
+    mkdirSync(cache, { recursive: true });
+    const folder = mkdtempSync(join(cache, "nats-"));
+    await build({
+      entryPoints: ["tests/support/natsWorker.ts", "tests/support/natsLearner.ts"],
+      outExtension: { ".js": ".mjs" },
+      outdir: folder,
+      bundle: true,
+      packages: "external",
+      platform: "node",
+      format: "esm",
+      target: "node20",
+      logLevel: "warning",
+    });
+    return new Processes(folder);
+  }
+
+  get folder(): string {
+    return this.#folder;
+  }
+
+  start(program: "natsWorker" | "natsLearner", args: readonly string[]): ChildProcess {
+    const child = spawn(process.execPath, [join(this.#folder, `${program}.mjs`), ...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#children.add(child);
+    child.once("exit", () => this.#children.delete(child));
+    return child;
+  }
+
+  close(): void {
+    for (const child of this.#children) child.kill("SIGKILL");
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** What a run with a fault is given. */
+interface Field {
+  readonly server: NatsServer;
+  readonly url: string;
+  /** Starts a worker process. */
+  worker(pause?: number): ChildProcess;
+  readonly rng: Rng;
+}
+
+interface Fault {
+  readonly name: string;
+  readonly options?: Partial<NatsWorkersOptions>;
+  /** Workers at the beginning. */
+  readonly workers: number;
+  /** Begins with the run. @returns what ends it, with the number of times that the fault happened, and a remark */
+  readonly begin: (field: Field, children: ChildProcess[]) => Promise<Happening>;
+}
+interface Happening {
+  /** Is called with every episode that arrives. */
+  readonly arrived?: (count: number) => void;
+  readonly end: () => Promise<{ readonly tries: number; readonly remark: string }>;
+}
+
+const killSome =
+  (times: readonly number[], count: number): Fault["begin"] =>
+  async (field, children) => {
+    let tries = 0;
+    return {
+      arrived(n) {
+        if (!times.includes(n)) return;
+        for (let i = 0; i < count; i++) {
+          const [victim] = children.splice(field.rng.int(children.length), 1);
+          victim!.kill("SIGKILL");
+          tries++;
+        }
+        for (let i = 0; i < count; i++) children.push(field.worker());
+      },
+      end: async () => ({ tries, remark: `others join at once` }),
+    };
+  };
+
+/** A client that does what no worker does. */
+async function raw(url: string) {
+  const { host, pathname } = new URL(url.replace("nats:", "http:"));
+  const connection = await connect({ servers: `nats://${host}` });
+  return {
+    connection,
+    js: jetstream(connection),
+    manager: await jetstreamManager(connection),
+    queue: pathname.slice(1),
+  };
+}
+
+const awaited = async <T>(get: () => Promise<T>): Promise<T> => {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await get();
+    } catch (error) {
+      if (tries > 100) throw error;
+      await new Promise((next) => setTimeout(next, 50));
+    }
+  }
+};
+
+/** Publishes every episode again: under another id, as a second worker would, and under none. */
+const repeats: Fault["begin"] = async ({ url }) => {
+  const { connection, js, queue } = await raw(url);
+  let tries = 0;
+  const seen = new Set<string>();
+  connection.subscribe(`${queue}.episodes`, {
+    callback: (_, { data }) => {
+      const key = Buffer.from(data).toString("base64");
+      if (seen.has(key) || seen.size > 100) return;
+      seen.add(key);
+      tries++;
+      void js.publish(`${queue}.episodes`, data).catch(() => {});
+      void js.publish(`${queue}.episodes`, data, { msgID: `again-${tries}` }).catch(() => {});
+    },
+  });
+  return {
+    async end() {
+      await connection.close();
+      return { tries: 2 * tries, remark: "without an id, and with another" };
+    },
+  };
+};
+
+/** Garbage, episodes with wrong bytes, tickets that are none, tickets that are taken and thrown away. */
+const malice: Fault["begin"] = async ({ url, rng }) => {
+  const { connection, js, queue } = await raw(url);
+  let tries = 0;
+  const send = (subject: string, data: Uint8Array | string): void => {
+    tries++;
+    if (subject.endsWith("presence")) connection.publish(subject, data);
+    else void js.publish(subject, data).catch(() => {});
+  };
+  const frames: Uint8Array[] = [];
+  connection.subscribe(`${queue}.episodes`, {
+    callback: (_, { data }) => {
+      if (frames.length < 8 && data.length > 1000) frames.push(new Uint8Array(data));
+    },
+  });
+  let stolen = 0;
+  const hostile = setInterval(() => {
+    const bytes = Uint8Array.from({ length: rng.int(300) }, () => rng.int(256));
+    send(`${queue}.episodes`, bytes);
+    send(`${queue}.presence`, bytes);
+    send(`${queue}.presence`, '{"kind":"here","worker":"\\u001b[2J"}');
+    send(`${queue}.tickets`, rng.int(2) === 0 ? bytes : '{"protocol":1,"library":"0.1.0","jobs":[]}');
+    const frame = frames[rng.int(Math.max(1, frames.length))];
+    if (frame === undefined) return;
+    const wrong = new Uint8Array(frame);
+    for (let i = 0; i < 3; i++) wrong[rng.int(wrong.length)] = rng.int(256);
+    send(`${queue}.episodes`, wrong);
+    send(`${queue}.episodes`, frame.subarray(0, rng.int(frame.length)));
+    new DataView(wrong.buffer).setUint32(4, 0xffffffff);
+    send(`${queue}.episodes`, wrong);
+  }, 150);
+  const steal = async (): Promise<void> => {
+    const consumer = await awaited(() => js.consumers.get(`${queue}_tickets`, "workers"));
+    while (stolen < 2) {
+      const message = await consumer.next({ expires: 1000 });
+      if (message === null) continue;
+      message.ack();
+      stolen++;
+      tries++;
+    }
+  };
+  void steal().catch(() => {});
+  return {
+    async end() {
+      clearInterval(hostile);
+      await connection.close();
+      return { tries, remark: `${stolen} tickets taken and thrown away` };
+    },
+  };
+};
+
+const FAULTS: readonly Fault[] = [
+  { name: "worker killed -9 in mid-episode", workers: 3, begin: killSome([4, 11, 17, 25], 1) },
+  { name: "ten workers killed -9 at once", workers: 10, begin: killSome([9], 10) },
+  {
+    name: "server killed -9 and restarted",
+    workers: 3,
+    begin: async ({ server }) => {
+      let tries = 0;
+      let busy = Promise.resolve();
+      return {
+        arrived(n) {
+          if (n !== 7 && n !== 20) return;
+          tries++;
+          busy = busy.then(async () => {
+            await server.kill();
+            await new Promise((next) => setTimeout(next, 500));
+            await server.start();
+          });
+        },
+        async end() {
+          await busy;
+          return { tries, remark: "file storage" };
+        },
+      };
+    },
+  },
+  { name: "every episode published again", workers: 2, begin: repeats },
+  {
+    name: "slow learner, room for 4 episodes",
+    workers: 3,
+    options: { quotaEpisodes: 4 },
+    begin: async (_, children) => {
+      let [tries, waits] = [0, 0];
+      for (const child of children)
+        child.stdout!.on("data", (text: Buffer) => (waits += /is full/.test(text.toString()) ? 1 : 0));
+      return {
+        arrived(n) {
+          if (n % 6 !== 1) return;
+          tries++;
+          const until = performance.now() + 1500;
+          while (performance.now() < until);
+        },
+        end: async () => ({ tries, remark: `workers waited ${waits} times` }),
+      };
+    },
+  },
+  {
+    name: "stream with a quota of 6,000 bytes",
+    workers: 3,
+    options: { quotaBytes: 6000 },
+    begin: async (_, children) => {
+      let waits = 0;
+      for (const child of children)
+        child.stdout!.on("data", (text: Buffer) => (waits += /is full/.test(text.toString()) ? 1 : 0));
+      return { end: async () => ({ tries: 1, remark: `workers waited ${waits} times` }) };
+    },
+  },
+  { name: "a malicious worker's messages", workers: 2, begin: malice },
+];
+
+/** The names of the faults that `provoke` knows, and of the one in which the learner dies. */
+export const FAULT_NAMES: readonly string[] = FAULTS.map(({ name }) => name);
+
+/** What a run ends with. */
+export interface Synchronous {
+  readonly metrics: readonly Readonly<Record<string, number>>[];
+  readonly params: readonly (readonly number[])[];
+}
+
+/** The synchronous run that all are compared with. */
+export async function synchronous(device: Device): Promise<Synchronous> {
+  const model = endingModel(device);
+  const reports = await reportsOf(trainRl(toyRlOptions(model, { steps: STEPS })));
+  return { metrics: reports.map((r) => r.metrics), params: await paramsOf(model) };
+}
+
+/** A run with a fault. */
+export async function provoke(
+  name: string,
+  device: Device,
+  processes: Processes,
+  expected: Synchronous,
+): Promise<Outcome> {
+  const fault = FAULTS.find((one) => one.name === name)!;
+  const server = await natsServer();
+  const url = `${server.url}/faults`;
+  let number = 0;
+  const worker = (pause = 60): ChildProcess => processes.start("natsWorker", [url, `w${number++}`, String(pause)]);
+  const children = Array.from({ length: fault.workers }, () => worker());
+  try {
+    const workers = await natsWorkers({ server: url, ackWait: 4, recheck: 2, ...fault.options });
+    const happening = await fault.begin({ server, url, worker, rng: new Rng(number) }, children);
+    const got = new Map<number, number>();
+    let asked = 0;
+    const counted: RolloutWorkers = {
+      ...workers,
+      start(index, setup, events) {
+        const receive = (message: FromWorker): void => {
+          if (message.kind === "episode") {
+            got.set(message.id, (got.get(message.id) ?? 0) + 1);
+            happening.arrived?.(got.size);
+          }
+          events.receive(message);
+        };
+        const one = workers.start(index, setup, { ...events, receive });
+        const post: typeof one.post = (message) => {
+          if (message.kind === "play") asked += message.jobs.length;
+          one.post(message);
+        };
+        return { ...one, post, terminate: () => one.terminate() };
+      },
+    };
+    const model = endingModel(device);
+    const options = { ...toyRlOptions(model, { steps: STEPS }), workers: counted, maxStaleness: 0 };
+    const reports = await reportsOf(trainRlAsync(options));
+    const { tries, remark } = await happening.end();
+    const twice = [...got.values()].reduce((sum, n) => sum + n - 1, 0);
+    const bitwise = same(reports.map(common), expected.metrics) && same(await paramsOf(model), expected.params);
+    const rejected = reports.reduce((sum, { metrics }) => sum + metrics["async/rejected_messages"]!, 0);
+    const more = rejected > 0 ? `${remark}; ${rejected} messages rejected` : remark;
+    return { fault: name, tries, lost: asked - got.size, twice, bitwise, remark: more };
+  } finally {
+    for (const child of children) child.kill("SIGKILL");
+    await server.close();
+  }
+}
+
+/** A run whose learner is killed three times and goes on from its last checkpoint. */
+export async function killLearner(processes: Processes, expected: Synchronous): Promise<Outcome> {
+  const server = await natsServer();
+  const url = `${server.url}/faults`;
+  const folder = mkdtempSync(join(processes.folder, "run-"));
+  const children = Array.from({ length: 2 }, (_, i) => processes.start("natsWorker", [url, `w${i}`, "60"]));
+  const lines = new Map<number, { readonly loss: number; readonly reward: number }>();
+  let [tries, stored, said] = [0, 0, ""];
+  const session = (killAfter: number): Promise<number | null> =>
+    new Promise((done) => {
+      const child = processes.start("natsLearner", [url, folder, String(STEPS)]);
+      let text = "";
+      child.stderr!.on("data", (chunk: Buffer) => (said += chunk.toString()));
+      child.stdout!.on("data", (chunk: Buffer) => {
+        text += chunk.toString();
+        const whole = text.split("\n");
+        text = whole.pop()!;
+        for (const line of whole) {
+          const {
+            step,
+            stored: reused,
+            ...numbers
+          } = JSON.parse(line) as {
+            step: number;
+            stored: number;
+            loss: number;
+            reward: number;
+          };
+          stored += reused;
+          lines.set(step, numbers);
+          // A moment later, workers have stored episodes of the next step.
+          if (step === killAfter) setTimeout(() => child.kill("SIGKILL"), 150);
+        }
+      });
+      child.once("exit", (code) => done(code));
+    });
+  try {
+    for (const killAfter of [0, 2, 3]) {
+      await session(killAfter);
+      tries++;
+    }
+    const code = await session(Infinity);
+    if (code !== 0) throw new Error(`the learner ended with ${code}: ${said}`);
+    const { tensors } = deserialize(readFileSync(join(folder, "checkpoint"))) as { tensors: Float32Array[] };
+    const params = tensors.slice(0, expected.params.length).map((x) => [...x]);
+    const numbers = expected.metrics.map((m) => ({ loss: m["loss"], reward: m["reward"] }));
+    const bitwise = same(params, expected.params) && same([...lines.values()], numbers);
+    const lost = STEPS - lines.size;
+    return {
+      fault: "learner killed -9 and resumed",
+      tries,
+      lost,
+      twice: bitwise ? 0 : NaN,
+      bitwise,
+      remark: `${stored} stored episodes used`,
+    };
+  } finally {
+    for (const child of children) child.kill("SIGKILL");
+    await server.close();
+  }
+}
