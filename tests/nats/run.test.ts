@@ -1,8 +1,5 @@
-/**
- * Whole runs through a real server, with workers in this process; the faults of other processes are in
- * faults.long.test.ts.
- */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+/** Whole runs through a real server, with workers in this process; the faults of other processes are in faults.long.test.ts. */
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { natsWorkers, type NatsWorkersOptions } from "../../nats/learner.ts";
 import { type ServeNatsOptions, serveNats } from "../../nats/serve.ts";
@@ -14,6 +11,8 @@ import { type NatsServer, natsServer } from "../support/natsServer.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
 import { rollouts } from "../support/toyRollouts.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
 
 let device: Device;
 let server: NatsServer;
