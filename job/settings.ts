@@ -42,11 +42,15 @@ export function parseSettings(texts: readonly string[]): Settings {
   return settings;
 }
 
+/** So many names stand in one error message. */
+const SHORT_LIST = 15;
+
 function known<T>(where: string, what: string, table: Readonly<Record<string, T>>, name: string): T {
   if (Object.hasOwn(table, name)) return table[name]!;
   const names = Object.keys(table);
   const near = nearest(name, names);
-  const hint = near === undefined ? `expected ${names.join(", ")}` : `did you mean "${near}"?`;
+  const all = names.length <= SHORT_LIST ? names.join(", ") : `one of ${names.length} names; --list shows them`;
+  const hint = near === undefined ? `expected ${all}` : `did you mean "${near}"?`;
   throw new UsageError(`${where}: unknown ${what} "${name}"; ${hint}`);
 }
 

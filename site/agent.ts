@@ -32,8 +32,8 @@ scope.addEventListener("message", ({ data }) => {
 });
 
 function tell(): void {
-  const { metrics = [], transcripts = [], summary = null } = session ?? {};
-  send({ kind: "log", metrics, transcripts, ...(summary ? { summary } : {}) });
+  const { step = 0, metrics = [], transcripts = [], summary = null } = session ?? {};
+  send({ kind: "log", step, metrics, transcripts, ...(summary ? { summary } : {}) });
 }
 
 type Ask = Extract<ToAgent, { readonly kind: "ask" }>;

@@ -20,6 +20,8 @@ export type ToAgent =
 
 /** All that an agent has written down, its warm start included. */
 export interface AgentLog {
+  /** RL steps done. */
+  readonly step: number;
   readonly metrics: readonly MetricsRecord[];
   readonly transcripts: readonly Transcript[];
   readonly summary?: Summary;

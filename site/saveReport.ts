@@ -35,8 +35,8 @@ export function renderReport(experiment: PageExperiment, logs: readonly AgentLog
   const outcome = outcomeOf(
     { preset: warm, evaluation: logs[0]!.summary?.before ?? first },
     agents.map(({ arm, preset }, i) => {
-      const { metrics, summary } = logs[i]!;
-      return { arm, preset, after: summary?.after ?? newestIn(metrics, "until now"), metrics };
+      const { step, metrics, summary } = logs[i]!;
+      return { arm, preset, after: summary?.after ?? newestIn(metrics, "until now"), metrics, steps: step };
     }),
   );
   const ways = agents.map(({ arm }, i) => ({

@@ -13,14 +13,19 @@ export interface Entry<T> {
 /** Parts of methods by name, such as `POLICY_LOSSES` and `ADVANTAGES`. */
 export type Table<T> = Readonly<Record<string, Entry<T>>>;
 
+/** So many names stand in one error message. */
+const SHORT_LIST = 15;
+
 /**
  * The entry of this name.
  * @param kind what is looked up, for the error: `policy loss: unknown name "pppo"; did you mean "ppo"?`
  */
 export function entryByName<E>(kind: string, table: Readonly<Record<string, E>>, name: string): E {
   if (Object.hasOwn(table, name)) return table[name]!;
-  const near = nearest(name, Object.keys(table));
-  const hint = near === undefined ? `expected ${Object.keys(table).join(", ")}` : `did you mean "${near}"?`;
+  const names = Object.keys(table);
+  const near = nearest(name, names);
+  const all = names.length <= SHORT_LIST ? names.join(", ") : `one of the ${names.length} names in docs/methods.md`;
+  const hint = near === undefined ? `expected ${all}` : `did you mean "${near}"?`;
   return fail(`${kind}: unknown name "${name}"; ${hint}`);
 }
 

@@ -69,6 +69,7 @@ describe("by name", () => {
 
   it.each([
     [{ method: "ecko" }, 'method: unknown name "ecko"; did you mean "echo"?'],
+    [{ method: "zzzzz" }, 'method: unknown name "zzzzz"; expected one of the '],
     [{ method: "grpo+dapo" }, 'method: "grpo+dapo" names 2 presets, grpo and dapo; one is possible'],
     [{ method: "echo+echo" }, 'method: "echo" is there twice'],
     [{ method: "actfocus+top_entropy" }, "one token weighting is possible"],

@@ -110,6 +110,10 @@ describe("what the figures are made to say", () => {
     );
     expect(verdictOf(outcomeOf(110, 40))).toContain("−23 points [−30, −17]; grpo is ahead");
     expect(verdictOf(outcomeOf(100, 110))).toContain("so this run shows no difference");
+    const { arms, ...rest } = outcomeOf(40, 110);
+    expect(verdictOf({ ...rest, arms: [arms[0]!, { ...arms[1]!, steps: 90 }] })).toContain(
+      "12,800 and 11,520 episodes took grpo to",
+    );
   });
 
   test("the tables have every agent, compared with the first", () => {

@@ -31,6 +31,7 @@ export interface ArmOutcome {
   readonly trainingSuccess: number | null;
   /** Success of training episodes, step by step. */
   readonly training: readonly (readonly [step: number, success: number])[];
+  /** RL steps done. */
   readonly steps: number;
 }
 
@@ -50,6 +51,8 @@ export interface TrainedArm {
   /** The evaluation at the end, or the newest. */
   readonly after: Evaluation;
   readonly metrics: readonly MetricsRecord[];
+  /** RL steps done; default: all that its settings name. */
+  readonly steps?: number;
 }
 
 /** @param warm the settings of the warm start, and its evaluation */
@@ -63,9 +66,9 @@ export function outcomeOf(
     seed,
     episodesPerStep: rl.groups * rl.groupSize,
     warm: evaluation,
-    arms: arms.map(({ arm, preset: own, after, metrics }): ArmOutcome => {
+    arms: arms.map(({ arm, preset: own, after, metrics, steps = own.rl.steps }): ArmOutcome => {
       const training = trainingOf(metrics, own.sft.steps);
-      const last = training.slice(-Math.max(1, Math.ceil(own.rl.steps / 10))).map(([, success]) => success);
+      const last = training.slice(-Math.max(1, Math.ceil(steps / 10))).map(([, success]) => success);
       return {
         label: arm.label,
         method: arm.method,
@@ -75,7 +78,7 @@ export function outcomeOf(
         curve: metrics.flatMap((line) => (line.phase === "eval" ? [pointOf(line, own.sft.steps)] : [])),
         trainingSuccess: last.length === 0 ? null : last.reduce((a, b) => a + b, 0) / last.length,
         training,
-        steps: own.rl.steps,
+        steps,
       };
     }),
   };

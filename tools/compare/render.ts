@@ -109,11 +109,15 @@ ${outcomeTables(outcome).map(tableHtml).join("\n")}
 ${lessonsHtml("What to know first", lessonsFor(warm.preset))}
 </section>${own ? single : ""}`;
   const { env, seed, sft, rl } = warm.preset;
+  const done = outcome.arms.map(({ steps }, i) => {
+    const all = arms[i]!.preset.rl.steps;
+    return steps === all ? String(steps) : `${steps} of ${all}`;
+  });
   const facts = [
     ["environment", env],
     ["seed", seed],
     ["agents", outcome.arms.length],
-    ["steps", `${sft.steps} of the warm start + ${[...new Set(outcome.arms.map(({ steps }) => steps))].join(" or ")}`],
+    ["steps", `${sft.steps} of the warm start + ${[...new Set(done)].join(" or ")}`],
     ["episodes in a step", rl.groups * rl.groupSize],
   ] as const;
   const packed = ways.map(({ label, transcripts }) => ({ label, data: encodeReportData([], transcripts) }));
