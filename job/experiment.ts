@@ -59,8 +59,8 @@ export interface HeldOutScore extends Evaluation {
 }
 
 /**
- * Makes rollout workers: so many threads of Node (`threadWorkers`), workers of a page (`messageWorkers`), or those behind
- * a server (`natsWorkers`), which count as one.
+ * Makes rollout workers: so many threads of Node (`threadWorkers`), workers of a page (`messageWorkers`), or those
+ * behind a server (`natsWorkers`), which count as one.
  */
 export type StartWorkers = (count: number) => RolloutWorkers;
 

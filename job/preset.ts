@@ -102,8 +102,8 @@ export interface Preset extends Tasks {
   /** Settings of the data (data.ts). Default: new tasks only. */
   readonly data?: DataSettings;
   /**
-   * Who plays while the learner learns (rl/async): so many threads, or workers behind the NATS server with this address.
-   * Default: playing and learning in turn.
+   * Who plays while the learner learns (rl/async): so many threads, or workers behind the NATS server with this
+   * address. Default: playing and learning in turn.
    */
   readonly async?: { readonly workers: number | string; readonly maxStaleness: number };
   /** The number of held-out tasks: `episodes` in evaluations during training, `finalEpisodes` before and after it. */

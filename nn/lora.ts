@@ -160,9 +160,9 @@ export function disposeLora({ trainable, params }: LoraModel): void {
 
 /**
  * The model with the adapter added into its matrices: as fast as without one, and no adapter any more. The matrices
- * that had an adapter are new tensors, which the caller frees; all others are shared with the base, which is not written
- * to. So there is nothing to undo: `adapted.trainable.base` is the unmerged model, bit for bit. The outputs of both agree
- * to rounding.
+ * that had an adapter are new tensors, which the caller frees; all others are shared with the base, which is not
+ * written to. So there is nothing to undo: `adapted.trainable.base` is the unmerged model, bit for bit. The outputs of
+ * both agree to rounding.
  * @returns a model all of whose targeted matrices are plain tensors, also where the base is packed
  */
 export function mergeLora({ config, params }: LoraModel): Model {

@@ -10,6 +10,7 @@ import type { AdapterProfile, Program, WasmKernel, WgslKernel } from "../../kern
 import { type PackedFormat, type PackedMatmulSpec, packedRow, type PackedRowsSpec } from "../../kernels/packed.ts";
 import type { Problem } from "../../kernels/specs.ts";
 import * as wasm from "../../kernels/wasm/packed.ts";
+import * as wasmRows from "../../kernels/wasm/packedRows.ts";
 import * as wgsl from "../../kernels/wgsl/packed.ts";
 import { check } from "../errors.ts";
 import { apply1, type Call, type Elements, type OpDef, type SampleInput, typed } from "../op.ts";
@@ -197,7 +198,7 @@ export const packedRowsOp: OpDef<RowsParams> = {
       }
     });
   },
-  kernel: (call) => problem(rowsSpec(call), wasm.packedRows, wgsl.packedRows),
+  kernel: (call) => problem(rowsSpec(call), wasmRows.packedRows, wgsl.packedRows),
   vjp: () => [null, null],
   samples: (rng) =>
     FORMATS.flatMap((format) => [

@@ -1,5 +1,5 @@
 /**
- * Products with packed matrices, and their rows (`kernels/packed.ts` has the formats).
+ * Products with packed matrices (`kernels/packed.ts` has the formats; their rows are in packedRows.ts).
  *
  * - x · Wᵀ: rows of x and of W both run along k, as in the dot tiles of `matmul.ts`. With few rows of x (decoding) a
  *   tile decodes in registers, and the time is that of reading W: fewer bits are less time. With many, a block of rows
@@ -12,37 +12,11 @@
  * x · Wᵀ where k is a multiple of a group (8; of a block, 32, in q8), for x · W always.
  */
 import type { Program, Step, WasmKernel } from "../kernel.ts";
-import { single } from "../kernel.ts";
-import { type PackedFormat, type PackedMatmulSpec, packedRow, type PackedRowsSpec } from "../packed.ts";
+import { type PackedFormat, type PackedMatmulSpec, packedRow } from "../packed.ts";
+import { range, scaleAt, stepsOf, decode } from "./packedDecode.ts";
 import { F32x4, type FunctionBuilder, I32, i32s, I32x4, kernelModule, load, type Var } from "./assembler.ts";
 import { copy, fill, fillWords } from "./copy.ts";
 import { sumLanes, sumLanes4 } from "./lanes.ts";
-
-const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
-
-/** Vectors of four columns in a group of four words. */
-const stepsOf = (format: PackedFormat): number => (format === "q8" ? 4 : 2);
-
-/**
- * Columns 4·step … of a group. `scale` (q8 only) is the block's scale · 2⁻²⁴, as q is left where it
- * stands after the shift, at the upper end of its word.
- */
-function decode(format: PackedFormat, words: I32x4, step: number, scale: F32x4 | undefined): F32x4 {
-  if (format === "bf16") return (step === 0 ? words.shl(16) : words.and(UPPER_HALF)).asF32x4();
-  if (format === "f16") {
-    // Exponent and fraction move to their places in an f32, whose exponent counts from 127 instead of 15.
-    const bits = (step === 0 ? words.shl(16) : words).shrS(3).and(I32x4.of(0x8fffe000 | 0));
-    return bits.asF32x4().mul(2 ** 112);
-  }
-  const shifted = step === 3 ? words : words.shl(24 - 8 * step);
-  return (step === 0 ? shifted : shifted.and(UPPER_BYTE)).toF32x4().mul(scale!);
-}
-const UPPER_HALF = I32x4.of(0xffff0000 | 0);
-const UPPER_BYTE = I32x4.of(0xff000000 | 0);
-
-/** The scale at `pointer` as `decode` takes it; undefined where there is none. */
-const scaleAt = (f: FunctionBuilder, format: PackedFormat, pointer: I32): F32x4 | undefined =>
-  format === "q8" ? f.let(load.splat(pointer).mul(2 ** -24)) : undefined;
 
 /** See `PackedMatmulSpec`. */
 export const packedMatmul = (spec: PackedMatmulSpec): Program<WasmKernel> =>
@@ -370,59 +344,6 @@ function timesModule(format: PackedFormat, fused: boolean): Uint8Array<ArrayBuff
         }
         f.set(from, from.add(PASS));
       });
-    });
-  });
-}
-
-/** See `PackedRowsSpec`. A unit is one row of y. */
-export function packedRows({ format, rows, columns, count }: PackedRowsSpec): Program<WasmKernel> {
-  const { scales, words } = packedRow(format, columns);
-  return single(
-    {
-      key: `packed rows ${format}`,
-      module: () => rowsModule(format),
-      scalars: [rows, columns, 4 * words, 4 * scales],
-      units: count,
-      costPerUnit: 2 * columns,
-    },
-    3,
-  );
-}
-
-function rowsModule(format: PackedFormat): Uint8Array<ArrayBuffer> {
-  const params = i32s("w", "ids", "y", "rows", "columns", "rowBytes", "scales", "begin", "end");
-  return kernelModule(params, (f, p) => {
-    f.for(p.begin, p.end, 1, (unit) => {
-      const id = f.let(load.i32(p.ids.at(unit)));
-      const y = f.let(p.y.at(unit.mul(p.columns)));
-      f.if(
-        id.ltU(p.rows),
-        () => {
-          const w = f.let(p.w.add(id.mul(p.rowBytes)));
-          const column: Var<I32> = f.variable("i32");
-          f.set(column, I32.of(0));
-          f.while(column.lt(p.columns), () => {
-            const scale = scaleAt(f, format, w.add(p.scales).at(column.shrU(5)));
-            for (const step of range(stepsOf(format))) {
-              const weights = f.let(
-                decode(format, load.i32x4(w.add(column.divU(4 * stepsOf(format)).shl(4))), step, scale),
-              );
-              const at = f.let(column.add(4 * step));
-              f.if(
-                at.add(4).le(p.columns),
-                () => f.store(y.at(at), weights),
-                () => {
-                  for (const lane of range(3)) {
-                    f.if(at.add(lane).lt(p.columns), () => f.storeLane(y.at(at), weights, lane, 4 * lane));
-                  }
-                },
-              );
-            }
-            f.set(column, column.add(4 * stepsOf(format)));
-          });
-        },
-        () => fillWords(f, y, I32x4.of(0), p.columns),
-      );
     });
   });
 }

@@ -298,8 +298,8 @@ describe("tokenizer.json", () => {
   });
 
   test("the alphabet is GPT-2's, and one-to-one", () => {
-    expect(toAlphabet(Uint8Array.of(0x20, 0x0a, 0x41, 0x7f, 0xad))).toBe("ĠĊAġŃ");
     const all = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    expect(toAlphabet(Uint8Array.of(0x20, 0x0a, 0x41, 0x7f, 0xad))).toBe("ĠĊAġŃ");
     expect(fromAlphabet(toAlphabet(all))).toEqual(all);
     expect(new Set(toAlphabet(all)).size).toBe(256);
     expect(fromAlphabet(" ")).toBeUndefined();

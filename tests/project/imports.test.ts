@@ -22,7 +22,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   node: ["engine", "nn", "environments", "rl", "job", "chat"],
   // Workers on other machines. Its packages are optional, and one file loads them.
   nats: ["engine", "nn", "environments", "rl"],
-  tools: ["engine", "environments", "rl", "job", "node"],
+  tools: ["engine", "nn", "environments", "rl", "job", "node"],
   cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools", "chat"],
   // Of the kernels the formulas alone, which the page shows.
   site: ["kernels", "engine", "nn", "environments", "rl", "job", "tools"],

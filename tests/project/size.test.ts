@@ -26,7 +26,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   job: 2960,
   mcp: 680,
   node: 1190,
-  cli: 220,
+  cli: 330,
   tools: 6170,
   site: 5550,
 };

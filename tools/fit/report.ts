@@ -1,15 +1,16 @@
 /** The lines that `npm run fit` prints. */
 import { check } from "../../engine/errors.ts";
-import { estimateParameters, type ModelConfig } from "../../nn/index.ts";
 import {
   cacheBytes,
+  estimateParameters,
   loraParameters,
+  type ModelConfig,
   mostTokens,
   stepMemory,
   type Trains,
   WASM_LIMIT,
   weightBytes,
-} from "../../nn/fit.ts";
+} from "../../nn/index.ts";
 
 /** What is asked of a model. */
 export interface FitQuestion {
