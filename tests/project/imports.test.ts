@@ -59,7 +59,6 @@ const PAST_FACES = new Set([
   "nn/sampler.ts", // the check of sampling options
   "nn/generate.ts", // how many tokens are drawn before they are read
   "nn/parameters.ts", // parameters from what a worker was sent
-  "nn/lora.ts", // loaded alone, by the workers of a run with an adapter
 ]);
 const LIBRARY = ["kernels", "engine", "nn", "environments", "rl", "job", "index.ts", "methods.ts"];
 /** Parts that import whatever they need. */
