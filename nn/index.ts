@@ -40,19 +40,6 @@ export {
 export type { LoraOptions, LoraPair, LoraParams, LoraSettings } from "./lora.ts";
 export { ADAPTER_FILES, loraFromFiles, loraToFiles } from "./loraFiles.ts";
 
-// What memory a model needs
-export {
-  cacheBytes,
-  loraParameters,
-  mostTokens,
-  stepMemory,
-  type StepMemory,
-  type StepSize,
-  type Trains,
-  WASM_LIMIT,
-  weightBytes,
-} from "./fit.ts";
-
 // Text in, text out
 export { byteTokenizer, DEFAULT_PATTERN, encodeWithOffsets, tokenizerFromJSON, trainBpe } from "./tokenizer.ts";
 export type { AddedToken, DecodeOptions, EncodedPart, EncodeOptions, Range, Tokenizer } from "./tokenizer.ts";

@@ -2,15 +2,14 @@
 import { check } from "../../engine/errors.ts";
 import {
   cacheBytes,
-  estimateParameters,
   loraParameters,
-  type ModelConfig,
   mostTokens,
   stepMemory,
   type Trains,
   WASM_LIMIT,
   weightBytes,
-} from "../../nn/index.ts";
+} from "../../nn/fit.ts";
+import { estimateParameters, type ModelConfig } from "../../nn/index.ts";
 
 /** What is asked of a model. */
 export interface FitQuestion {
