@@ -1,6 +1,6 @@
 /**
  * Checkpoints of every family with every variant of positions and masks against Transformers
- * (tests/fixtures/families, made by its make.py): logits, the gradient of every parameter, greedy text through the
+ * (tests/fixtures/models/families, made by its make.py): logits, the gradient of every parameter, greedy text through the
  * cache, on every executor. Transformers computes angles and norms in f32, so that f64 agrees no closer than about
  * 1e-6 (3e-9 for GPT-2); f32 is held to 1e-5.
  */
@@ -39,7 +39,7 @@ interface Goldens {
   readonly variants: Record<string, Variant>;
 }
 
-const folder = new URL("../fixtures/families/", import.meta.url);
+const folder = new URL("../fixtures/models/families/", import.meta.url);
 const goldens = JSON.parse(readFileSync(new URL("goldens.json", folder), "utf8")) as Goldens;
 const { ids, positions, variants } = goldens;
 const T = ids[0]!.length;

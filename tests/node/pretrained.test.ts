@@ -16,7 +16,7 @@ import { readSafetensors } from "../../nn/safetensors.ts";
 import { loadPretrained, savePretrained } from "../../node/index.ts";
 import { readAll } from "../support/rlExecutors.ts";
 
-const families = fileURLToPath(new URL("../fixtures/families/", import.meta.url));
+const families = fileURLToPath(new URL("../fixtures/models/families/", import.meta.url));
 const json = (path: string): Record<string, unknown> => JSON.parse(readFileSync(path, "utf8")) as never;
 
 let device: Device;
