@@ -8,10 +8,10 @@ import process from "node:process";
 import { check, fail, WorldgradError } from "../engine/errors.ts";
 import { number, options, type OptionsOf, REQUIRED, text } from "../engine/optionTable.ts";
 
-const loadTransport = () => import("@nats-io/transport-node");
-const loadJetStream = () => import("@nats-io/jetstream");
-const loadKv = () => import("@nats-io/kv");
-const loadObj = () => import("@nats-io/obj");
+const loadTransport = (): Promise<typeof import("@nats-io/transport-node")> => import("@nats-io/transport-node");
+const loadJetStream = (): Promise<typeof import("@nats-io/jetstream")> => import("@nats-io/jetstream");
+const loadKv = (): Promise<typeof import("@nats-io/kv")> => import("@nats-io/kv");
+const loadObj = (): Promise<typeof import("@nats-io/obj")> => import("@nats-io/obj");
 export type Connection = Awaited<ReturnType<Awaited<ReturnType<typeof loadTransport>>["connect"]>>;
 type Loaded<T extends () => Promise<unknown>> = Awaited<ReturnType<T>>;
 

@@ -67,6 +67,9 @@ async function allLogits(model: Model, rows: readonly (readonly number[])[]): Pr
   );
 }
 
+/** One of each kind of kernel: a software adapter is slow, and the tables of angles are the same everywhere. */
+const ON_WEBGPU = ["llama_biases", "mistral_window_dynamic", "qwen3_window_yarn", "smollm3_window", "gpt2"];
+
 describe.each(everyExecutor)("families on $name", ({ name: executor, open }) => {
   const tolerance = executor === reference.name ? 4e-6 : 1e-5;
   let device: Device;
@@ -75,7 +78,7 @@ describe.each(everyExecutor)("families on $name", ({ name: executor, open }) => 
   });
   afterAll(() => device.dispose());
 
-  it.each(names)("%s: logits, loss, gradients, greedy text", async (name) => {
+  it.each(executor === "webgpu" ? ON_WEBGPU : names)("%s: logits, loss, gradients, greedy text", async (name) => {
     const golden = variants[name]!;
     const model = load(name, device);
     const own = await allLogits(model, ids);

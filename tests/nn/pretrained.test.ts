@@ -2,7 +2,6 @@
  * Two models that others trained, with numbers that others computed (tests/fixtures/pretrained): stories260K in
  * llama2.c's formats, and llm-viz's sorter with the layout of GPT-2, on every executor.
  */
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import { tensor } from "../../engine/ops/create.ts";
@@ -15,13 +14,9 @@ import { generate } from "../../nn/generate.ts";
 import { modelFromLlama2c, tokenizerFromLlama2c } from "../../nn/llama2c.ts";
 import type { SafeTensor } from "../../nn/safetensors.ts";
 import { forward, logits, transformerBlock } from "../../nn/transformer.ts";
-import { everyExecutor, reference, relativeError } from "../support/rlExecutors.ts";
+import { BOS, fixture, greedyStory, stories, STORY, tokenizer } from "../support/stories.ts";
+import { everyExecutor, reference, relativeError, wasm } from "../support/rlExecutors.ts";
 
-const fixture = (path: string): Uint8Array =>
-  new Uint8Array(readFileSync(new URL(`../fixtures/pretrained/${path}`, import.meta.url)));
-const stories = fixture("stories260K/stories260K.bin");
-const tokenizer = tokenizerFromLlama2c(fixture("stories260K/tok512.bin"), 512);
-const BOS = tokenizer.special["<s>"]!;
 const SENTENCE = "One day, a clever fox found a shiny key under the old oak tree.";
 
 interface Encoded {
@@ -78,14 +73,6 @@ describe.each(everyExecutor)("on $name", ({ name, open }) => {
     // In float64, and what another program got in float32.
     expect(Math.abs(total - 54.404152)).toBeLessThan(isExact ? 1e-6 : 1e-4);
     expect(Math.abs(total - 54.404121)).toBeLessThan(1e-4);
-  });
-
-  it("stories260K: greedy text, byte for byte", async () => {
-    const model = modelFromLlama2c(stories, device);
-    const [text] = await generate(model, [[BOS]], { maxNewTokens: 199, temperature: 0, stopIds: [] });
-    const ids = text!.tokens.map(({ id }) => id);
-    const oracle = new TextDecoder().decode(fixture("stories260K/oracle.txt"));
-    expect(tokenizer.decode([BOS, ...ids], { specials: "skip" })).toBe(oracle.trimEnd());
   });
 
   it("the sorter: every block, the logits, the probabilities; and it sorts", async () => {
@@ -158,4 +145,11 @@ describe("llama2.c's files", () => {
     expect(tokenizer.decode(tokenizer.encode(long))).toBe(long);
     expect(() => tokenizer.decode([512])).toThrow("id 512 at position 0 is not in [0, 512)");
   });
+});
+
+// On the other executors this takes seconds: tests/nn/pretrained.long.test.ts.
+it("stories260K on wasm: greedy text, byte for byte", async () => {
+  const device = await wasm.open();
+  expect(await greedyStory(device)).toBe(STORY);
+  device.dispose();
 });

@@ -1,4 +1,5 @@
 /** `tokenizer.json` of GPT-2, Llama 2 and 3, Mistral, Qwen and SmolLM: ids, text and places by Hugging Face's own. */
+import { fromAlphabet, toAlphabet } from "../../nn/tokenizers/alphabet.ts";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -139,4 +140,12 @@ describe("patterns", () => {
   ])("%s is refused", (pattern, message) => {
     expect(() => compilePattern(pattern)).toThrow(message);
   });
+});
+
+test("the alphabet is GPT-2's, and one-to-one", () => {
+  const all = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+  expect(toAlphabet(Uint8Array.of(0x20, 0x0a, 0x41, 0x7f, 0xad))).toBe("ĠĊAġŃ");
+  expect(fromAlphabet(toAlphabet(all))).toEqual(all);
+  expect(new Set(toAlphabet(all)).size).toBe(256);
+  expect(fromAlphabet(" ")).toBeUndefined();
 });

@@ -349,6 +349,8 @@ export async function provoke(
   }
 }
 
+type LearnerLine = { step: number; stored: number; loss: number; reward: number };
+
 /** A run whose learner is killed three times and goes on from its last checkpoint. */
 export async function killLearner(processes: Processes, expected: Synchronous): Promise<Outcome> {
   const server = await natsServer();
@@ -367,16 +369,7 @@ export async function killLearner(processes: Processes, expected: Synchronous): 
         const whole = text.split("\n");
         text = whole.pop()!;
         for (const line of whole) {
-          const {
-            step,
-            stored: reused,
-            ...numbers
-          } = JSON.parse(line) as {
-            step: number;
-            stored: number;
-            loss: number;
-            reward: number;
-          };
+          const { step, stored: reused, ...numbers } = JSON.parse(line) as LearnerLine;
           stored += reused;
           lines.set(step, numbers);
           // A moment later, workers have stored episodes of the next step.
@@ -396,15 +389,9 @@ export async function killLearner(processes: Processes, expected: Synchronous): 
     const params = tensors.slice(0, expected.params.length).map((x) => [...x]);
     const numbers = expected.metrics.map((m) => ({ loss: m["loss"], reward: m["reward"] }));
     const bitwise = same(params, expected.params) && same([...lines.values()], numbers);
-    const lost = STEPS - lines.size;
-    return {
-      fault: "learner killed -9 and resumed",
-      tries,
-      lost,
-      twice: bitwise ? 0 : NaN,
-      bitwise,
-      remark: `${stored} stored episodes used`,
-    };
+    const counted = { lost: STEPS - lines.size, twice: bitwise ? 0 : NaN };
+    const remark = `${stored} stored episodes used`;
+    return { fault: "learner killed -9 and resumed", tries, ...counted, bitwise, remark };
   } finally {
     for (const child of children) child.kill("SIGKILL");
     await server.close();

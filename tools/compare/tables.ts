@@ -80,8 +80,9 @@ export function verdictOf({ arms, warm, episodesPerStep }: Outcome): string {
         ? `${a.label} is ahead, and by more than the chance of ${b.after.episodes} tasks explains`
         : `that is within the chance of ${b.after.episodes} tasks, so this run shows no difference`;
   const played = [...new Set([a.steps, b.steps])].map((steps) => (steps * episodesPerStep).toLocaleString("en"));
+  const start = formatPercent(warm.successes / warm.episodes);
   return (
-    `From ${formatPercent(warm.successes / warm.episodes)}, ${played.join(" and ")} episodes took ${a.label} to ${percent(a)} ` +
+    `From ${start}, ${played.join(" and ")} episodes took ${a.label} to ${percent(a)} ` +
     `and ${b.label} to ${percent(b)}: ${points(value)} points [${points(low)}, ${points(high)}]; ${what}. This is ` +
     "one seed; npm run ablate repeats the comparison over seeds, with any controls."
   );
