@@ -4,14 +4,8 @@
  */
 import process from "node:process";
 import { device as makeDevice } from "../engine/device.ts";
-import {
-  FAULT_NAMES,
-  killLearner,
-  type Outcome,
-  Processes,
-  provoke,
-  synchronous,
-} from "../tests/support/natsFaults.ts";
+import { FAULT_NAMES, killLearner, type Outcome, provoke, synchronous } from "../tests/support/natsFaults.ts";
+import { Processes } from "../tests/support/natsProcesses.ts";
 
 const words = process.argv.slice(2).join(" ");
 const device = await makeDevice("wasm");

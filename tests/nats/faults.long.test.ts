@@ -1,9 +1,8 @@
-/**
- * The kill matrix: every fault with a real server and real processes. `npx tsx bench/faults.ts` prints it as a table.
- */
+/** The kill matrix: every fault with a real server and real processes. bench/faults.ts prints it as a table. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
-import { FAULT_NAMES, killLearner, type Outcome, Processes, provoke, synchronous } from "../support/natsFaults.ts";
+import { FAULT_NAMES, killLearner, type Outcome, provoke, synchronous } from "../support/natsFaults.ts";
+import { Processes } from "../support/natsProcesses.ts";
 
 let device: Device;
 let processes: Processes;

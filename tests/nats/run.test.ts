@@ -1,7 +1,4 @@
-/**
- * Whole runs through a real server, with workers in this process; the faults of other processes are in
- * faults.long.test.ts.
- */
+/** Whole runs through a real server, with workers in this process; faults are in faults.long.test.ts. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { natsWorkers, type NatsWorkersOptions } from "../../nats/learner.ts";

@@ -2,12 +2,10 @@
  * The faults of the kill matrix, each as a run of the toy world at staleness 0 that must end as the synchronous run
  * does, bit for bit: tests/nats/faults.long.test.ts asserts it, bench/faults.ts prints the table.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
-import process from "node:process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtempSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { deserialize } from "node:v8";
-import { build } from "esbuild";
 import { connect } from "@nats-io/transport-node";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import type { Device } from "../../engine/device.ts";
@@ -18,6 +16,7 @@ import { trainRlAsync } from "../../rl/async/train.ts";
 import type { RolloutWorkers } from "../../rl/async/workers.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { common } from "./rlAsync.ts";
+import type { Processes } from "./natsProcesses.ts";
 import { type NatsServer, natsServer } from "./natsServer.ts";
 import { paramsOf, reportsOf, toyRlOptions } from "./rlRuns.ts";
 import { endingModel } from "./rlToy.ts";
@@ -37,52 +36,6 @@ export interface Outcome {
 
 const STEPS = 5;
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
-
-/** The programs that are killed, compiled: a process starts in a tenth of the time. */
-export class Processes {
-  readonly #folder: string;
-  readonly #children = new Set<ChildProcess>();
-
-  private constructor(folder: string) {
-    this.#folder = folder;
-  }
-
-  static async compile(): Promise<Processes> {
-    const cache = resolve("node_modules/.cache/worldgrad");
-    mkdirSync(cache, { recursive: true });
-    const folder = mkdtempSync(join(cache, "nats-"));
-    await build({
-      entryPoints: ["tests/support/natsWorker.ts", "tests/support/natsLearner.ts"],
-      outExtension: { ".js": ".mjs" },
-      outdir: folder,
-      bundle: true,
-      packages: "external",
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      logLevel: "warning",
-    });
-    return new Processes(folder);
-  }
-
-  get folder(): string {
-    return this.#folder;
-  }
-
-  start(program: "natsWorker" | "natsLearner", args: readonly string[]): ChildProcess {
-    const child = spawn(process.execPath, [join(this.#folder, `${program}.mjs`), ...args], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    this.#children.add(child);
-    child.once("exit", () => this.#children.delete(child));
-    return child;
-  }
-
-  close(): void {
-    for (const child of this.#children) child.kill("SIGKILL");
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
-}
 
 /** What a run with a fault is given. */
 interface Field {

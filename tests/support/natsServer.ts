@@ -1,6 +1,4 @@
-/**
- * A real nats-server for tests, with JetStream in a folder of its own. `provisionNats` (vitest.config.ts) says where.
- */
+/** A real nats-server for tests, with JetStream in a folder of its own; vitest.config.ts finds the program. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
