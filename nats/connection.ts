@@ -8,12 +8,12 @@ import process from "node:process";
 import { check, fail, WorldgradError } from "../engine/errors.ts";
 import { number, options, type OptionsOf, REQUIRED, text } from "../engine/optionTable.ts";
 
-const loadTransport = (): Promise<typeof import("@nats-io/transport-node")> => import("@nats-io/transport-node");
-const loadJetStream = (): Promise<typeof import("@nats-io/jetstream")> => import("@nats-io/jetstream");
-const loadKv = (): Promise<typeof import("@nats-io/kv")> => import("@nats-io/kv");
-const loadObj = (): Promise<typeof import("@nats-io/obj")> => import("@nats-io/obj");
-export type Connection = Awaited<ReturnType<Awaited<ReturnType<typeof loadTransport>>["connect"]>>;
-type Loaded<T extends () => Promise<unknown>> = Awaited<ReturnType<T>>;
+type Transport = typeof import("@nats-io/transport-node");
+type JetStream = typeof import("@nats-io/jetstream");
+type KeyValue = typeof import("@nats-io/kv");
+type Objects = typeof import("@nats-io/obj");
+/** A connection of NATS's client. */
+export type Connection = Awaited<ReturnType<Transport["connect"]>>;
 
 /** Where the server is, and how a side proves who it is; all but `server` may come from the environment. */
 export const CONNECTION = options("nats", {
@@ -94,9 +94,9 @@ export interface Link {
   readonly address: Address;
   readonly connection: Connection;
   readonly library: {
-    readonly jetstream: Loaded<typeof loadJetStream>;
-    readonly kv: Loaded<typeof loadKv>;
-    readonly obj: Loaded<typeof loadObj>;
+    readonly jetstream: JetStream;
+    readonly kv: KeyValue;
+    readonly obj: Objects;
   };
   /** Bytes of a message at most, as the server says. */
   readonly maxPayload: number;
@@ -156,9 +156,14 @@ export async function connectTo(
   return link;
 }
 
-async function load() {
+async function load(): Promise<readonly [Transport, JetStream, KeyValue, Objects]> {
   try {
-    return await Promise.all([loadTransport(), loadJetStream(), loadKv(), loadObj()]);
+    return await Promise.all([
+      import("@nats-io/transport-node"),
+      import("@nats-io/jetstream"),
+      import("@nats-io/kv"),
+      import("@nats-io/obj"),
+    ]);
   } catch (error) {
     const packages = ["transport-node", "jetstream", "kv", "obj"].map((part) => `@nats-io/${part}`).join(" ");
     throw new WorldgradError(`nats: workers on other machines need NATS's client: npm install ${packages}`, {
@@ -191,7 +196,7 @@ function credentialsOf(address: Address, given: ReturnType<typeof CONNECTION.rea
     ...(key ? { key: text(key) } : {}),
   };
   const isEncrypted = address.tls || Object.keys(tls).length > 0;
-  return ({ credsAuthenticator, nkeyAuthenticator }: Loaded<typeof loadTransport>) => ({
+  return ({ credsAuthenticator, nkeyAuthenticator }: Transport) => ({
     ...(user === undefined ? {} : { user, pass: password! }),
     ...(creds ? { authenticator: credsAuthenticator(creds) } : {}),
     ...(nkey && !creds ? { authenticator: nkeyAuthenticator(new TextEncoder().encode(text(nkey).trim())) } : {}),
