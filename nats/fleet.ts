@@ -19,15 +19,13 @@ import { Policies } from "./policies.ts";
 import { LIBRARY, PROTOCOL, ticketToJson } from "./protocol.ts";
 import { clearQueue, deleteEpisodes, makeQueue, objectOf, ticketsGone, type FleetLimits, type Queue } from "./queue.ts";
 import { namesOfAll, Requests, type Wanted } from "./requests.ts";
-import { printable, Roster } from "./roster.ts";
+import { NOTHING, prefixed, printable, Roster } from "./roster.ts";
 
 /** Failures of one episode after which the run ends. */
 const MOST_FAILURES = 3;
 
-/** What is counted between two steps. */
-const NOTHING = { rejected_messages: 0, duplicate_episodes: 0, reissued_episodes: 0, stored_episodes: 0 };
-const prefixed = (counts: typeof NOTHING): Record<string, number> =>
-  Object.fromEntries(Object.entries(counts).map(([name, count]) => [`async/${name}`, count]));
+/** How often episodes are given out again. */
+const MOST_ATTEMPTS = 10;
 
 /** The workers behind a server, together. */
 export class Fleet {
@@ -346,6 +344,8 @@ export class Fleet {
   /** Has episodes played once more. */
   #again(lost: readonly Wanted[]): void {
     for (const wanted of lost) [wanted.attempt, wanted.ticket] = [wanted.attempt + 1, undefined];
+    if (lost.some(({ attempt }) => attempt > MOST_ATTEMPTS))
+      this.#fail(`nats: workers have taken the same episodes ${MOST_ATTEMPTS} times and stored none; see their lines`);
     this.#counts.reissued_episodes += lost.length;
     this.#then(async () => {
       for (const wanted of lost) if (this.#requests.isOpen(wanted)) await this.#ticket([wanted]);

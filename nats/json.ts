@@ -89,6 +89,19 @@ export class Fields {
     return value as readonly unknown[];
   }
 
+  /** An object of plain data, with at most `most` values in at most four levels. */
+  plain(name: string, most: number): Readonly<Record<string, unknown>> {
+    const value = this.any(name);
+    check(isRecord(value), () => `${this.#where}: ${name} must be an object, got ${shown(value)}`);
+    let count = 0;
+    const look = (x: unknown, depth: number): void => {
+      check(++count <= most && depth <= 4, () => `${this.#where}: ${name} has more than ${most} values or four levels`);
+      if (typeof x === "object" && x !== null) for (const inner of Object.values(x)) look(inner, depth + 1);
+    };
+    look(value, 0);
+    return value;
+  }
+
   /** An object whose values are numbers, texts or booleans. */
   facts(name: string, most: number, longest: number): Readonly<Record<string, number | string | boolean>> {
     const value = this.any(name);

@@ -13,6 +13,12 @@ const SILENT = 4;
 /** What a stranger wrote, for a terminal: without control characters. */
 export const printable = (text: string): string => text.replace(/[^\P{C}]/gu, " ").slice(0, 300);
 
+/** What is counted between two steps. */
+export const NOTHING = { rejected_messages: 0, duplicate_episodes: 0, reissued_episodes: 0, stored_episodes: 0 };
+/** The same as metrics. */
+export const prefixed = (counts: typeof NOTHING): Record<string, number> =>
+  Object.fromEntries(Object.entries(counts).map(([name, count]) => [`async/${name}`, count]));
+
 /** The workers of a queue. */
 export class Roster {
   readonly #silent = new Map<string, number>();

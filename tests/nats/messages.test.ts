@@ -22,7 +22,7 @@ import packageJson from "../../package.json" with { type: "json" };
 const hash = sha256("weights of version 3");
 const request = {
   env: "toy",
-  options: { level: 2, split: "train" as const },
+  options: { levels: [2, 3] as const, split: "train" as const },
   seed: 7,
   group: 1,
   rng: new Rng(3).split(4).state,
@@ -127,7 +127,7 @@ describe("tickets, policies and weights", () => {
     ["sha256 must be a SHA-256", { sha256: "abc" }],
     ["jobs must be a list", { jobs: {} }],
     ["rng.key must be two words", { jobs: [{ ...job, request: { ...request, rng: { key: [1], counter: 0 } } }] }],
-    ["options.f is no fact", { jobs: [{ ...job, request: { ...request, options: { f: [] } } }] }],
+    ["options has more than 1000 values", { jobs: [{ ...job, request: { ...request, options: { f: Array(1001) } } }] }],
     ["temperature must be ≥ 0", { jobs: [{ ...job, sampling: { temperature: -1 } }] }],
     ["of no known kind", { jobs: [{ ...job, request: { ...request, given: [{ kind: "x" }] } }] }],
     ["epsilon must be", { jobs: [{ ...job, request: { ...request, given: [{ kind: "explore", epsilon: -1 }] } }] }],
