@@ -9,7 +9,6 @@
  *     stream `episodes`     an episode, or "failed", or the name of an object in store `large` that is an episode
  */
 import { check } from "../engine/errors.ts";
-import type { EnvironmentOptions } from "../environments/index.ts";
 import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
 import type { GivenActions } from "../rl/play/episode.ts";
 import { Fields, fromJson, toJson } from "./json.ts";
@@ -151,7 +150,7 @@ function jobFrom(value: unknown): TicketJob {
     request: {
       env: request.text("env"),
       // The environment checks the values against its own table of options.
-      options: request.plain("options", 1000) as EnvironmentOptions,
+      options: request.plain("options", 1000),
       seed: request.integer("seed"),
       group: request.integer("group"),
       rng: { key: key as [number, number], counter: rng.integer("counter") },
