@@ -1,7 +1,7 @@
 /**
  * Checkpoints of every family with every variant of positions and masks against Transformers
- * (tests/fixtures/models/families, made by its make.py): logits, the gradient of every parameter, greedy text through the
- * cache, on every executor. Transformers computes angles and norms in f32, so that f64 agrees no closer than about
+ * (tests/fixtures/models/families, made by its make.py): logits, the gradient of every parameter, greedy text through
+ * the cache, on every executor. Transformers computes angles and norms in f32, so that f64 agrees no closer than about
  * 1e-6 (3e-9 for GPT-2); f32 is held to 1e-5.
  */
 import { readFileSync } from "node:fs";

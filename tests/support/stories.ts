@@ -1,4 +1,6 @@
-/** stories260K, a model that others trained (tests/fixtures/pretrained), and the text that it continues nothing with. */
+/**
+ * stories260K, a model that others trained (tests/fixtures/pretrained), and the text that it continues nothing with.
+ */
 import { readFileSync } from "node:fs";
 import type { Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
