@@ -81,7 +81,7 @@ function around(chat: Renderer, text: string, word: string, what: string): [befo
 
 /** The special token that ends what the assistant said: the first behind it. */
 function endIn(chat: Renderer, behind: string): string {
-  const found = chat.tokenizer.addedTokens
+  const found = (chat.tokenizer.addedTokens ?? [])
     .filter(({ special }) => special)
     .map(({ content }) => ({ content, at: behind.indexOf(content) }))
     .filter(({ at }) => at >= 0 && behind.slice(0, at).trim() === "")

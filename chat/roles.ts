@@ -106,7 +106,7 @@ function saidIn(
   // Behind the token that ends the turn, white space is the template's.
   const { offsets } = chat.encodeMarked({ text: text.slice(header - start), plain: [] });
   const body = text.slice(header - start);
-  const special = chat.tokenizer.addedTokens
+  const special = (chat.tokenizer.addedTokens ?? [])
     .filter((token) => token.special)
     .map((token) => ({ at: body.lastIndexOf(token.content), length: token.content.length }))
     .filter(({ at, length }) => at >= 0 && body.slice(at + length).trim() === "");

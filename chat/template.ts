@@ -156,7 +156,7 @@ export class ChatTemplate implements Renderer {
       );
     });
     const { tools, addGenerationPrompt = false, variables = {}, now } = options;
-    const names = this.tokenizer.addedTokens.filter(({ special }) => special).map(({ content }) => content);
+    const names = (this.tokenizer.addedTokens ?? []).filter(({ special }) => special).map(({ content }) => content);
     const hidden = (value: unknown): unknown => mapTexts(value, (text) => hide(text, names));
     let text: string;
     try {

@@ -45,7 +45,7 @@ export class TextStream {
     this.#options = rest;
     this.#stop = stop;
     const names = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
-    const ids = names.flatMap((name) => tokenizer.tokenToId(name) ?? []);
+    const ids = names.flatMap((name) => tokenizer.tokenToId?.(name) ?? []);
     this.#byteTokens = new Set(ids.filter((id) => tokenizer.decodeBytes([id]).length === 1));
   }
 

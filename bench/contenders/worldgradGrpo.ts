@@ -19,12 +19,8 @@ function idTokenizer(vocabSize: number): Tokenizer {
   const decode = (ids: ArrayLike<number>): string => Array.from(ids, (id) => `${id} `).join("");
   return {
     vocabSize,
-    addedTokens: [],
-    normalizer: undefined,
     special: Object.fromEntries(SPECIAL_TOKENS.map((name, i) => [name, vocabSize - SPECIAL_TOKENS.length + i])),
     encode,
-    encodeParts: (text) => [{ start: 0, end: text.length, ids: encode(text), isToken: false }],
-    tokenToId: () => undefined,
     decode,
     decodeBytes: (ids) => new TextEncoder().encode(decode(ids)),
     toJSON: () => ({}),

@@ -1,4 +1,5 @@
 /** Where in a text its tokens stand. */
+import { check } from "../../engine/errors.ts";
 import type { Range } from "./added.ts";
 import type { EncodeOptions, Tokenizer } from "./types.ts";
 
@@ -20,6 +21,7 @@ export function encodeWithOffsets(
 ): { ids: number[]; offsets: Range[] } {
   const ids: number[] = [];
   const offsets: Range[] = [];
+  check(tokenizer.encodeParts !== undefined, () => "encodeWithOffsets: the tokenizer has no encodeParts");
   for (const part of tokenizer.encodeParts(text, options)) {
     const { start, end, isToken } = part;
     ids.push(...part.ids);

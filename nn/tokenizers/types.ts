@@ -37,10 +37,13 @@ export interface Tokenizer {
   readonly vocabSize: number;
   /** Ids of the special tokens by name. No prototype: an unknown name is undefined. */
   readonly special: Readonly<Record<string, number>>;
-  /** The tokens that are found as a whole in texts: the special ones, and others such as `<think>`. */
-  readonly addedTokens: readonly AddedToken[];
+  /**
+   * The tokens that are found as a whole in texts: the special ones, and others such as `<think>`. This and what is
+   * optional below is needed for chat templates of checkpoints; those of `tokenizerFromJSON` and `trainBpe` have it.
+   */
+  readonly addedTokens?: readonly AddedToken[];
   /** What it changes in a text before it cuts it; undefined: nothing. */
-  readonly normalizer: Normalizer | undefined;
+  readonly normalizer?: Normalizer | undefined;
   /**
    * The ids of `text`: a plain array, made to be concatenated. Unless asked for, never a special token: the literal
    * text "<|end|>" is encoded as the seven characters that it is. Added tokens that are not special are always found.
@@ -49,7 +52,7 @@ export interface Tokenizer {
    */
   encode(text: string, options?: EncodeOptions): number[];
   /** As `encode`, in parts that say where in the text they stand. */
-  encodeParts(text: string, options?: EncodeOptions): EncodedPart[];
+  encodeParts?(text: string, options?: EncodeOptions): EncodedPart[];
   /** The text of `ids`. Bytes that are no UTF-8 (a cut character, say) become U+FFFD, as in `tokenizers`. */
   decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
   /**
@@ -58,7 +61,7 @@ export interface Tokenizer {
    */
   decodeBytes(ids: ArrayLike<number>, options?: DecodeOptions): Uint8Array;
   /** The id of a token by its name in `tokenizer.json`, undefined without one (`convert_tokens_to_ids`). */
-  tokenToId(token: string): number | undefined;
+  tokenToId?(token: string): number | undefined;
   /**
    * Hugging Face's `tokenizer.json` as an object; `tokenizerFromJSON` reads it, and so does the `tokenizers` package.
    */

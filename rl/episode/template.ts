@@ -86,6 +86,8 @@ export class Template {
   /** The token that fills batches. */
   readonly padId: number;
   readonly #format: EpisodeFormat;
+  /** The tokens of a text and of what stands around it, in which only the latter has special tokens. */
+  readonly #encodeBetween: (text: string, around: readonly [string, string]) => number[];
   readonly #action: readonly number[];
   readonly #observation: readonly [before: readonly number[], behind: readonly number[]];
 
@@ -101,13 +103,26 @@ export class Template {
     this.options = options;
     const idOf = (name: string): number =>
       tokenizer.special[name] ??
-      tokenizer.tokenToId(name) ??
+      tokenizer.tokenToId?.(name) ??
       fail(`template: the tokenizer has no special token ${name}`);
     if (options.format === undefined) SPECIAL_TOKENS.forEach(idOf);
     this.#format = options.format ?? OWN_FORMAT;
     const { action, observation, end, pad } = this.#format;
     this.endId = idOf(end);
     this.padId = idOf(pad);
+    this.#encodeBetween =
+      options.format === undefined
+        ? // Special tokens by their ids, so that a tokenizer of one's own need not find them in texts.
+          (text, [before, behind]) => [idOf(before), ...tokenizer.encode(text), idOf(behind)]
+        : (text, [before, behind]) => {
+            const plain = [[before.length, before.length + text.length]] as const;
+            return tokenizer.encode(before + text + behind, { specials: "tokens", plain });
+          };
+    if (options.format === undefined) {
+      this.#action = [idOf(action)];
+      this.#observation = [[idOf(observation[0])], [idOf(observation[1])]];
+      return;
+    }
     this.#action = tokenizer.encode(action, { specials: "tokens" });
     // Which tokens the text around an answer has is seen with an answer between: its ends may be joined to the answer.
     const [before, behind] = observation;
@@ -133,12 +148,6 @@ export class Template {
   appendTask(stream: TokenStream, text: string): void {
     append(stream, "prompt", 0, this.#encodeBetween(text, this.#format.task));
     append(stream, "scaffold", 0, this.#action);
-  }
-
-  /** The tokens of a text and of what stands around it, in which only the latter has special tokens. */
-  #encodeBetween(text: string, [before, behind]: readonly [string, string]): number[] {
-    const plain = [[before.length, before.length + text.length]] as const;
-    return this.tokenizer.encode(before + text + behind, { specials: "tokens", plain });
   }
 
   /**

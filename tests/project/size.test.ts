@@ -13,7 +13,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   engine: 7190,
   nn: 5330,
   environments: 6120,
-  "rl/episode": 410,
+  "rl/episode": 420,
   "rl/methods": 2980,
   "rl/rewards": 590,
   "rl/play": 550,

@@ -24,7 +24,7 @@ export const toyTokenizer: Tokenizer = {
   special,
   addedTokens: [],
   normalizer: undefined,
-  encode: (text, options) => toyTokenizer.encodeParts(text, options).flatMap(({ ids }) => ids),
+  encode: (text, options) => toyTokenizer.encodeParts!(text, options).flatMap(({ ids }) => ids),
   encodeParts: (text, { specials } = {}) =>
     Array.from(text.matchAll(/<\|\w+\|>|[^]/gu)).flatMap(({ 0: name, index: start }) => {
       const id = specials === "tokens" ? special[name] : undefined;
