@@ -8,16 +8,15 @@ import { Device } from "../engine/device.ts";
 import { check, OutOfMemoryError } from "../engine/errors.ts";
 import { valueAndGrad } from "../engine/grad.ts";
 import { tokenLogProbs } from "../engine/ops/logProbs.ts";
-import { tensor } from "../engine/ops/create.ts";
+import { tensor, zeros } from "../engine/ops/create.ts";
 import { sum } from "../engine/ops/reduce.ts";
-import { Rng } from "../engine/random.ts";
-import { scope } from "../engine/scope.ts";
+import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import { noGrad } from "../engine/tape.ts";
 import type { ModelConfig } from "./config.ts";
 import { estimateParameters } from "./config.ts";
 import { AdamW } from "./optimizer.ts";
-import { initParams, type TransformerParams } from "./parameters.ts";
+import { buildParams, type TransformerParams } from "./parameters.ts";
 import { forward, outputMatrix, pickHidden } from "./transformer.ts";
 
 /** The most that the addresses of one WebAssembly memory reach. */
@@ -122,7 +121,8 @@ function run(
   device: Device,
   { rows, tokens, gradientCheckpointing, trains = "all" }: StepSize,
 ): number {
-  const params = initParams(config, new Rng(0), device);
+  // What stands in them does not matter, and to draw it would take minutes.
+  const params = outsideScopes(() => buildParams(config, (shape) => zeros(shape, { device })));
   const N = rows * tokens;
   const readIds = (): Tensor => tensor(new Int32Array(N), { device, shape: [rows, tokens] });
   // The rotary tables are made in the first pass and stay.
