@@ -35,10 +35,11 @@ const GENERATE = options("generate", {
     "a function of the token and its row",
     (value) => typeof value === "function",
   ),
-  signal: inCode<AbortSignal>(
+  // As little of an AbortSignal as is needed, so that the types ask for no DOM.
+  signal: inCode<{ readonly aborted: boolean }>(
     "when it is aborted, rows that are not finished end as they are, with the reason `abort`",
     "an AbortSignal",
-    (value) => value instanceof AbortSignal,
+    (value) => typeof (value as { readonly aborted?: unknown } | null)?.aborted === "boolean",
   ),
 });
 /** How prompts are continued. */
