@@ -22,6 +22,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   node: ["engine", "nn", "environments", "rl", "job", "chat"],
   // Workers on other machines. Its packages are optional, and one file loads them.
   nats: ["engine", "nn", "environments", "rl"],
+  // Rollouts on other people's servers, over fetch.
+  remote: ["engine", "nn", "rl"],
+  // Our policy behind HTTP.
+  serve: ["engine", "nn", "environments", "rl", "job", "node"],
   tools: ["engine", "nn", "environments", "rl", "job", "node"],
   cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools", "chat"],
   // Of the kernels the formulas alone, which the page shows.
@@ -46,9 +50,9 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
 const FACES: Record<string, readonly string[]> = {
-  engine: ["environments", "rl", "job", "node", "nats", "tools", "cli", "site"],
-  nn: ["rl", "job", "node", "nats", "tools", "cli", "site"],
-  environments: ["rl", "job", "mcp", "node", "nats", "tools", "cli", "site"],
+  engine: ["environments", "rl", "job", "mcp", "node", "nats", "remote", "serve", "tools", "cli", "site"],
+  nn: ["rl", "job", "node", "nats", "remote", "serve", "tools", "cli", "site"],
+  environments: ["rl", "job", "mcp", "node", "nats", "serve", "tools", "cli", "site"],
 };
 /** What is seen past a face all the same: not for users, but common to the layers. */
 const PAST_FACES = new Set([

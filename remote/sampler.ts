@@ -1,0 +1,121 @@
+/**
+ * Sampling on somebody else's server: what is asked of it, and HTTP with time limits. Token ids and log-probabilities
+ * come from the server; nothing is tokenised again. Every answer is checked before it is used.
+ */
+import { check, WorldgradError } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
+
+/** A JSON object. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** A prompt for a remote sampler. */
+export interface RemotePrompt {
+  readonly prompt: readonly number[];
+  readonly maxTokens: number;
+  readonly temperature: number;
+  /** The token that ends an action; it is part of what is sampled. */
+  readonly endId: number;
+  /** Makes the server repeat itself, as far as it does. */
+  readonly seed: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What a server sampled. */
+export interface RemoteSample {
+  /** With log-probabilities at the sampling temperature over the whole vocabulary. */
+  readonly tokens: readonly { readonly id: number; readonly logProb: number }[];
+  /** The version of the weights that the server says it has; undefined: it does not say. */
+  readonly version: string | undefined;
+}
+
+/** A server that samples from our policy. `vllm` and `sglang` make one. */
+export interface RemoteSampler {
+  readonly name: string;
+  sample(prompt: RemotePrompt): Promise<RemoteSample>;
+  /**
+   * Has the server load weights from a folder, which it must be able to read. Resolves when all that is asked
+   * afterwards is answered with them.
+   * @param folder a model, or an adapter, as the sampler was set up
+   */
+  load(folder: string, version: string): Promise<void>;
+}
+
+/** A server failed or answered something that means nothing. */
+export class RemoteError extends WorldgradError {
+  /** The status of HTTP; undefined if there was no answer. */
+  readonly status: number | undefined;
+  constructor(message: string, status?: number) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** How a server is reached. */
+export interface RemoteOptions {
+  /** `http://host:port`, without a path. */
+  readonly url: string;
+  /** Is sent as `Authorization: Bearer KEY`. */
+  readonly apiKey?: string;
+  /** Milliseconds for an answer; default 600,000. */
+  readonly timeout?: number;
+}
+
+/** Whether a value is a JSON object. */
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A request with a JSON answer. @throws RemoteError, or the signal's reason */
+export async function request(
+  { url, apiKey, timeout = 600_000 }: RemoteOptions,
+  method: "GET" | "POST",
+  path: string,
+  {
+    body,
+    signal,
+    isText = false,
+  }: { readonly body?: Fields; readonly signal?: AbortSignal | undefined; readonly isText?: boolean } = {},
+): Promise<unknown> {
+  const where = `${method} ${url}${path}`;
+  const clock = AbortSignal.timeout(timeout);
+  let status: number;
+  let text: string;
+  try {
+    const response = await fetch(`${url.replace(/\/+$/, "")}${path}`, {
+      method,
+      headers: {
+        ...(body ? { "content-type": "application/json" } : {}),
+        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+      },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+      signal: signal ? AbortSignal.any([signal, clock]) : clock,
+    });
+    ({ status } = response);
+    text = await response.text();
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (clock.aborted) throw new RemoteError(`${where}: no answer within ${timeout} ms`);
+    const { cause, message } = error as Error;
+    throw new RemoteError(`${where}: ${cause instanceof Error ? cause.message : message}`);
+  }
+  if (status < 200 || status > 299) throw new RemoteError(`${where}: status ${status}: ${text.slice(0, 300)}`, status);
+  if (isText) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new RemoteError(`${where}: expected JSON, got ${showValue(text)}`);
+  }
+}
+
+/** The sampled tokens of an answer. @throws RemoteError unless there is a finite log-probability for each token */
+export function tokensOf(where: string, ids: unknown, logProbs: unknown): RemoteSample["tokens"] {
+  const isIds = Array.isArray(ids) && ids.every((id) => Number.isInteger(id) && (id as number) >= 0);
+  if (!isIds) throw new RemoteError(`${where}: expected a list of token ids, got ${showValue(ids)}`);
+  const isFinite = Array.isArray(logProbs) && logProbs.every((p) => typeof p === "number" && p <= 0 && p > -Infinity);
+  if (!isFinite)
+    throw new RemoteError(`${where}: expected a log-probability for each token, got ${showValue(logProbs)}`);
+  check(
+    ids.length === logProbs.length,
+    () => `${where}: ${logProbs.length} log-probabilities for ${ids.length} tokens`,
+  );
+  return (ids as number[]).map((id, i) => ({ id, logProb: (logProbs as number[])[i]! }));
+}

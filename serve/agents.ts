@@ -1,0 +1,77 @@
+/**
+ * Episodes of other people's agents as what a training step learns from: `trainStep(options, agentEpisodes(…), step)`.
+ * Each step opens episodes on a `PolicyServer` that has the very model that is trained, starts an agent for each, and
+ * waits for their rewards. While the step computes, nothing is sampled; afterwards the server has the new version.
+ */
+import { inCode, number, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
+import type { EpisodeSource } from "../rl/train/episodes.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+import type { PolicyServer } from "./server.ts";
+
+/** What an agent is told. */
+export interface AgentCall {
+  /** The address of its API: `baseURL` of an OpenAI client. */
+  readonly baseUrl: string;
+  readonly id: string;
+  /** The number of its task; agents of a group play the same. */
+  readonly group: number;
+  /** Counts the agents of a group. */
+  readonly member: number;
+  readonly step: number;
+  /** Aborted when the episode is over, however it ended. */
+  readonly signal: AbortSignal;
+}
+
+const AGENTS = options("agentEpisodes", {
+  play: inCode<(call: AgentCall) => Promise<number | void>>(
+    "plays an episode: starts a process or calls a service. It resolves to the reward; or to nothing, and then the " +
+      "agent sends it to /rollouts/ID/reward",
+    "a function",
+    (value) => typeof value === "function",
+    REQUIRED,
+  ),
+  groups: number(REQUIRED, "tasks in a step", { integer: true, min: 1 }),
+  groupSize: number(REQUIRED, "episodes of each task", { integer: true, min: 1 }),
+});
+/** Options of `agentEpisodes`: how an agent is started, and how many play in a step. */
+export type AgentEpisodesOptions = OptionsOf<typeof AGENTS>;
+
+/**
+ * Episodes that agents play through `server`. An agent that fails is masked: nothing of its episode is trained. The
+ * order of the trajectories is that of the groups, whoever ends first.
+ */
+export function agentEpisodes(server: PolicyServer, given: AgentEpisodesOptions): EpisodeSource {
+  const { play, groups, groupSize } = AGENTS.read(given);
+  const one = async (step: number, group: number, member: number): Promise<readonly Trajectory[]> => {
+    const number = step * groups + group;
+    const { rollout, baseUrl } = server.openRollout({ group: number, seed: number, env: "agent" });
+    const { id, signal, finished } = rollout;
+    void play({ baseUrl, id, group: number, member, step, signal }).then(
+      (reward) => {
+        if (typeof reward === "number" && !rollout.state.end) rollout.end({ reward });
+      },
+      () => {
+        if (!rollout.state.end) rollout.end({ reward: 0, masked: true, stopReason: "tool_error" });
+      },
+    );
+    return await finished;
+  };
+  return {
+    async play(step) {
+      server.engine.resume();
+      const all = Array.from({ length: groups * groupSize }, (_, i) =>
+        one(step, Math.floor(i / groupSize), i % groupSize),
+      );
+      const rows = await Promise.all(all);
+      await server.engine.pause();
+      return {
+        trajectories: rows.flat(),
+        metrics: { "agents/without_tokens": rows.filter((r) => r.length === 0).length },
+      };
+    },
+    async updated(report) {
+      server.engine.refresh(report.step + 1);
+      return report;
+    },
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * Conversations as tokens. A `ChatFormat` renders messages from the start of a conversation, and renders the messages
+ * that follow something the model wrote, so that what it sampled is never tokenised again.
+ */
+import { check, fail } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
+import { append, emptyStream, type TokenStream } from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import { isFields } from "./http.ts";
+
+/** A message of a conversation, its content as text. */
+export interface ChatMessage {
+  readonly role: "system" | "user" | "assistant" | "tool";
+  readonly content: string;
+}
+
+/** How messages become tokens. Roles of the tokens are those of episodes: `prompt`, `observation`, `scaffold`. */
+export interface ChatFormat {
+  /** Tokens that end what the model writes. */
+  readonly stopIds: readonly number[];
+  /** The tokens of a conversation, and of whatever asks for the model's answer. @throws if it cannot be rendered */
+  begin(messages: readonly ChatMessage[]): TokenStream;
+  /**
+   * The tokens of messages that follow an answer of the model, and of whatever asks for the next one.
+   * @param lastId the last token that the model wrote, which may be the one that ends its turn
+   * @param turn the number of the answer that they follow
+   */
+  extend(messages: readonly ChatMessage[], lastId: number, turn: number): TokenStream;
+}
+
+/**
+ * Conversations as episodes of a run (`Template`): the messages up to the first answer are the task, answers of the
+ * model are actions, and whatever follows one is the observation. Answers that the conversation begins with were not
+ * sampled here, so they have the role `prompt`.
+ */
+export function episodeChat(template: Template): ChatFormat {
+  const { tokenizer, endId } = template;
+  const joined = (messages: readonly ChatMessage[]): string => messages.map(({ content }) => content).join("\n");
+  return {
+    stopIds: [endId],
+    begin(messages) {
+      const stream = emptyStream();
+      const first = messages.findIndex(({ role }) => role === "assistant");
+      const task = first < 0 ? messages : messages.slice(0, first);
+      check(task.length > 0, () => "messages: the first message must not be the assistant's");
+      template.appendTask(stream, joined(task));
+      let turn = 0;
+      for (let i = first; i >= 0 && i < messages.length;) {
+        const { content } = messages[i]!;
+        const next = messages.findIndex(({ role }, k) => k > i && role === "assistant");
+        const answers = messages.slice(i + 1, next < 0 ? undefined : next);
+        check(
+          answers.length > 0,
+          () => "messages: the last one, and one after each of the assistant's, must be another's",
+        );
+        append(stream, "prompt", turn, template.encodeAction(content));
+        template.appendObservation(stream, turn++, tokenizer.encode(joined(answers)));
+        i = next;
+      }
+      return stream;
+    },
+    extend(messages, lastId, turn) {
+      const stream = emptyStream();
+      check(
+        messages.length > 0 && messages.every(({ role }) => role !== "assistant"),
+        () => "messages: what follows an answer of the model must be another's",
+      );
+      if (lastId !== endId) append(stream, "scaffold", turn, [endId]);
+      template.appendObservation(stream, turn, tokenizer.encode(joined(messages)));
+      return stream;
+    },
+  };
+}
+
+const ROLES: Readonly<Record<string, ChatMessage["role"]>> = {
+  system: "system",
+  developer: "system",
+  user: "user",
+  assistant: "assistant",
+  tool: "tool",
+};
+
+/** The messages of a request. @throws WorldgradError that names the message and what is wrong with it */
+export function readMessages(value: unknown): ChatMessage[] {
+  check(Array.isArray(value) && value.length > 0, () => `messages must be a list of messages, got ${showValue(value)}`);
+  return (value as readonly unknown[]).map((message, i) => {
+    const where = `messages[${i}]`;
+    if (!isFields(message)) return fail(`${where} must be an object, got ${showValue(message)}`);
+    const { role, content, tool_calls: calls } = message;
+    const known = typeof role === "string" ? ROLES[role] : undefined;
+    if (known === undefined) return fail(`${where}.role must be one of ${Object.keys(ROLES).join(", ")}`);
+    check(
+      calls === undefined || calls === null || (Array.isArray(calls) && calls.length === 0),
+      () => `${where}.tool_calls: this model's conversations have no tool calls apart from the text`,
+    );
+    return { role: known, content: contentOf(content, where) };
+  });
+}
+
+function contentOf(content: unknown, where: string): string {
+  if (typeof content === "string") return content;
+  if (content === null || content === undefined) return "";
+  check(Array.isArray(content), () => `${where}.content must be a text or a list of parts, got ${showValue(content)}`);
+  return (content as readonly unknown[])
+    .map((part) =>
+      isFields(part) && part["type"] === "text" && typeof part["text"] === "string"
+        ? part["text"]
+        : fail(`${where}.content: only parts of type text are supported, got ${showValue(part)}`),
+    )
+    .join("");
+}

@@ -1,0 +1,190 @@
+/**
+ * One of our environments behind OpenEnv's protocol (huggingface/OpenEnv, `core/env_server`, its `/ws` endpoint), so
+ * that whatever speaks OpenEnv can act in it. A connection is a session with an environment of its own; an action is
+ * `{ message }`, an observation `{ text, … }` with the facts of the step. Each connection may be reset any number of
+ * times. environments/openenv/ is the client of the same protocol; the frames and codes are those of
+ * tests/environments/openenv-recorded.json.
+ *
+ * The sockets are those of the package `ws`, an optional peer that is loaded when a server is started.
+ */
+import { check } from "../engine/errors.ts";
+import { number, options, type OptionsOf, text } from "../engine/optionTable.ts";
+import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../environments/index.ts";
+import { checkHost, type Fields, HttpError, isFields, listen, sendJson } from "./http.ts";
+
+const OPENENV = options("serveOpenEnv", {
+  host: text("127.0.0.1", "the address to listen to; the default is this machine alone"),
+  port: number(0, "the port; 0: any that is free", { integer: true, min: 0, max: 65535 }),
+  maxSessions: number(100, "connections at a time; more are refused with CAPACITY_REACHED", { integer: true, min: 1 }),
+  maxMessageBytes: number(1_000_000, "bytes of a message; a longer one ends the connection", { integer: true, min: 1 }),
+});
+/** Options of `serveOpenEnv`: the address, how many sessions there may be, and how long a message. */
+export type ServeOpenEnvOptions = OptionsOf<typeof OPENENV>;
+
+/** An OpenEnv server. */
+export interface OpenEnvServer {
+  /** `http://127.0.0.1:PORT`, what a client is given. */
+  readonly url: string;
+  /** Ends all sessions. */
+  close(): Promise<void>;
+}
+
+/** What is used of a socket of `ws`. */
+interface Socket {
+  on(event: "message", listener: (data: unknown, isBinary: boolean) => void): void;
+  on(event: "close" | "error", listener: () => void): void;
+  send(text: string): void;
+  close(): void;
+}
+
+/** The answer to a message is an error with this code; the session goes on. */
+class Refusal extends Error {
+  readonly code: string;
+  readonly details: Fields;
+  constructor(code: string, message: string, details: Fields = {}) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+const frame = (type: string, data: unknown): string => JSON.stringify({ type, data });
+const errorFrame = ({ code, message, details }: Refusal): string => frame("error", { message, code, ...details });
+
+/** A connection: its episode, if there is one. */
+class Session {
+  readonly #spec: EnvironmentSpec;
+  readonly #options: EnvironmentOptions;
+  #environment: Environment | undefined;
+  #episode: string | null = null;
+  #steps = 0;
+  #isOver = false;
+  #episodes = 0;
+
+  constructor(spec: EnvironmentSpec, chosen: EnvironmentOptions) {
+    this.#spec = spec;
+    this.#options = chosen;
+  }
+
+  /** The frame that answers a message; undefined: goodbye. */
+  async answer(raw: string): Promise<string | undefined> {
+    let message: unknown;
+    try {
+      message = JSON.parse(raw);
+    } catch (error) {
+      throw new Refusal("INVALID_JSON", `Invalid JSON: ${(error as Error).message}`);
+    }
+    const { type, data = {} } = isFields(message) ? message : {};
+    if (type === "close") return undefined;
+    if (type === "state") return frame("state", { episode_id: this.#episode, step_count: this.#steps });
+    if (type !== "reset" && type !== "step") throw new Refusal("UNKNOWN_TYPE", `Unknown message type: ${String(type)}`);
+    if (!isFields(data)) {
+      const errors = [{ type: "dict_type", loc: ["data"], msg: "Input should be a valid dictionary" }];
+      throw new Refusal("VALIDATION_ERROR", "Invalid message", { errors });
+    }
+    return frame("observation", await (type === "reset" ? this.#reset(data) : this.#step(data)));
+  }
+
+  async #reset({ seed, episode_id: id }: Fields): Promise<Fields> {
+    this.close();
+    const number = Number.isSafeInteger(seed) && (seed as number) >= 0 ? (seed as number) : this.#episodes;
+    this.#episodes++;
+    const environment = this.#spec.make(this.#options);
+    const said = await environment.reset(number);
+    [this.#environment, this.#steps, this.#isOver] = [environment, 0, false];
+    this.#episode = typeof id === "string" ? id : `episode-${number}`;
+    return { observation: { text: said }, reward: null, done: false };
+  }
+
+  async #step(data: Fields): Promise<Fields> {
+    const { message, metadata: _, ...rest } = data;
+    const wrong = [
+      ...(message === undefined ? [{ type: "missing", loc: ["message"], msg: "Field required" }] : []),
+      ...(message !== undefined && typeof message !== "string"
+        ? [{ type: "string_type", loc: ["message"], msg: "Input should be a valid string" }]
+        : []),
+      ...Object.keys(rest).map((name) => ({
+        type: "extra_forbidden",
+        loc: [name],
+        msg: "Extra inputs are not permitted",
+      })),
+    ];
+    if (wrong.length > 0) throw new Refusal("VALIDATION_ERROR", "Invalid message", { errors: wrong });
+    const environment = this.#environment;
+    if (environment === undefined || this.#isOver) throw new Refusal("EXECUTION_ERROR", "reset first");
+    const { observation, reward, done, info }: StepResult = await environment.step(message as string);
+    this.#steps++;
+    this.#isOver = done;
+    return { observation: { text: observation, metadata: info }, reward, done };
+  }
+
+  close(): void {
+    this.#environment?.close?.();
+    this.#environment = undefined;
+  }
+}
+
+/**
+ * Serves an environment to OpenEnv clients.
+ * @param chosen options of the environment, for every episode
+ * @throws WorldgradError if the package `ws` is not installed
+ *
+ * @example
+ * const server = await serveOpenEnv(ENVIRONMENTS["terminal"]!, { levels: [1, 1] });
+ * const env = openEnv({ url: server.url, action: "message" });
+ */
+export async function serveOpenEnv(
+  spec: EnvironmentSpec,
+  chosen: EnvironmentOptions = {},
+  given: ServeOpenEnvOptions = {},
+): Promise<OpenEnvServer> {
+  const { host, port, maxSessions, maxMessageBytes } = OPENENV.read(given);
+  spec.make(chosen); // says what is wrong with the options before anybody connects
+  const ws = await import("ws").catch(() => undefined);
+  check(ws !== undefined, () => "serveOpenEnv: the package ws is not installed; npm install ws");
+  const listening = await listen(host, port, async (request, response) => {
+    checkHost(request, host);
+    if (request.method !== "GET" || request.url !== "/health") throw new HttpError(404, "a client connects to /ws");
+    sendJson(response, 200, { status: "healthy" });
+  });
+  const sockets = new ws.WebSocketServer({ server: listening.server, path: "/ws", maxPayload: maxMessageBytes });
+  let count = 0;
+  sockets.on("connection", (socket: Socket) => {
+    socket.on("error", () => undefined);
+    if (count >= maxSessions) {
+      const message = `Server at capacity: ${count}/${maxSessions} sessions active. Cannot accept new connections.`;
+      socket.send(
+        errorFrame(new Refusal("CAPACITY_REACHED", message, { active_sessions: count, max_sessions: maxSessions })),
+      );
+      return socket.close();
+    }
+    count++;
+    const session = new Session(spec, chosen);
+    let last = Promise.resolve();
+    const receive = async (raw: string): Promise<void> => {
+      try {
+        const answer = await session.answer(raw);
+        if (answer === undefined) socket.close();
+        else socket.send(answer);
+      } catch (error) {
+        const failed =
+          error instanceof Refusal ? error : new Refusal("EXECUTION_ERROR", String((error as Error).message));
+        socket.send(errorFrame(failed));
+      }
+    };
+    // One after the other, in the order in which they came.
+    socket.on("message", (raw) => void (last = last.then(() => receive(String(raw)))));
+    socket.on("close", () => {
+      count--;
+      session.close();
+    });
+  });
+  return {
+    url: listening.url,
+    async close() {
+      for (const socket of sockets.clients) socket.terminate();
+      sockets.close();
+      await listening.close();
+    },
+  };
+}

@@ -1,0 +1,63 @@
+/**
+ * `npm run openenv-serve -- --env NAME`: one of the built-in environments behind OpenEnv's protocol (openEnv.ts), for
+ * whatever speaks it: OpenEnv's own Python client, TRL, or `openEnv({ url, action: "message" })` of ours.
+ */
+import process from "node:process";
+import { ENVIRONMENTS } from "../environments/index.ts";
+import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
+import { parse, report } from "../node/flags.ts";
+import { serveOpenEnv } from "./openEnv.ts";
+
+const HELP = `worldgrad: an environment as an OpenEnv server
+
+  npm run openenv-serve -- --env NAME [flags]
+
+  --env NAME       ${Object.keys(ENVIRONMENTS).join(" | ")}
+  --levels A-B     tasks of these levels                 (default: all)
+  --split NAME     train | heldout                       (default train)
+  --host ADDRESS   where to listen                       (default 127.0.0.1: this machine alone)
+  --port N         the port                              (default 8765)
+  --sessions N     connections at a time                 (default 100)
+  --help           this text
+`;
+
+const TEXT = { type: "string" } as const;
+const FLAGS = {
+  env: TEXT,
+  levels: TEXT,
+  split: TEXT,
+  host: TEXT,
+  port: TEXT,
+  sessions: TEXT,
+  help: { type: "boolean" },
+} as const;
+
+async function main(): Promise<number> {
+  const values = parse(process.argv.slice(2), FLAGS) as Readonly<Record<string, string | undefined>>;
+  if (values["help"]) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const { env, levels, host } = values;
+  if (env === undefined) throw new UsageError("--env: expected the name of an environment, as in --env terminal");
+  const spec = ENVIRONMENTS[oneOf("env", env, Object.keys(ENVIRONMENTS))]!;
+  const span = /^(\d+)(?:-(\d+))?$/.exec(levels ?? "");
+  if (levels !== undefined && span === null) throw new UsageError(`--levels: expected A-B, got ${levels}`);
+  const chosen = {
+    split: oneOf("split", values["split"] ?? "train", ["train", "heldout"] as const),
+    ...(span ? { levels: [Number(span[1]), Number(span[2] ?? span[1])] as const } : {}),
+  };
+  const server = await serveOpenEnv(spec, chosen, {
+    port: wholeNumber("port", values["port"] ?? "8765", 0),
+    maxSessions: wholeNumber("sessions", values["sessions"] ?? "100", 1),
+    ...(host === undefined ? {} : { host }),
+  });
+  console.log(`serving ${env} at ${server.url}; actions are { "message": TEXT }`);
+  await new Promise<void>((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+  await server.close();
+  return 0;
+}
+
+process.exitCode = await main().catch(report);

@@ -1,0 +1,237 @@
+/**
+ * Episodes that somebody else's agent plays with our policy over HTTP. Each has an address of its own (as in Agent
+ * Lightning, Luo et al. 2025, arXiv 2508.03680), so the agent needs to know nothing but that address; what is asked for
+ * under it belongs to the episode.
+ *
+ * An episode is put together from tokens: if a prompt begins with all tokens of a row so far, what was sampled
+ * included, it continues that row, and what is new in it is what the world answered. If not (the agent has rewritten
+ * its history, or tokenised the text again and got other tokens), a new row begins, which repeats as prompt what the
+ * model saw. All rows share the episode's reward. Token ids and log-probabilities are those that were sampled.
+ */
+import { check } from "../engine/errors.ts";
+import {
+  append,
+  emptyStream,
+  type Role,
+  type StopReason,
+  type TokenStream,
+  type Trajectory,
+} from "../rl/episode/stream.ts";
+import type { Template } from "../rl/episode/template.ts";
+import type { ChatFormat, ChatMessage } from "./chat.ts";
+import type { ServedToken } from "./engine.ts";
+import { HttpError } from "./http.ts";
+
+/** What is known of an episode when it is opened. */
+export interface RolloutFacts {
+  /** Its name in the address; by default a number. */
+  readonly id?: string;
+  /** Episodes of the same task share it; advantages compare them. Default: a number of its own. */
+  readonly group?: number;
+  readonly env?: string;
+  readonly task?: string;
+  readonly seed?: number;
+}
+
+/** How an episode ended. */
+export interface RolloutEnd {
+  readonly reward: number;
+  /** The reward of each turn, if they are known; they need not sum to `reward`. */
+  readonly stepRewards?: readonly number[];
+  readonly success?: boolean;
+  /** True: the episode failed for reasons of its own, and nothing of it is trained. */
+  readonly masked?: boolean;
+  readonly stopReason?: StopReason;
+}
+
+/** A prompt of an episode, and the row that it continues, if there is one. */
+export interface RolloutPrompt {
+  readonly stream: TokenStream;
+  readonly row: RolloutRow | undefined;
+}
+
+/** Tokens in the order in which the model saw them. */
+export interface RolloutRow {
+  readonly stream: TokenStream;
+  /** The conversation that led here, the last answer included; none if prompts were tokens. */
+  messages: readonly ChatMessage[] | undefined;
+}
+
+/** An episode that is being played. */
+export class Rollout {
+  readonly id: string;
+  readonly group: number;
+  readonly facts: RolloutFacts;
+  /** Resolves to the rows of the episode when it is over; they are none if nothing was sampled. */
+  readonly finished: Promise<readonly Trajectory[]>;
+  /** Aborted when the episode is over: then nothing is sampled for it any more. */
+  readonly signal: AbortSignal;
+  readonly #abort = new AbortController();
+  readonly #number: number;
+  readonly #template: Template | undefined;
+  readonly #onFork: "split" | "refuse";
+  readonly #rows: RolloutRow[] = [];
+  #turn = 0;
+  #end: RolloutEnd | undefined;
+  #resolve: (trajectories: readonly Trajectory[]) => void = () => undefined;
+
+  constructor(number: number, facts: RolloutFacts, template: Template | undefined, onFork: "split" | "refuse") {
+    this.#number = number;
+    this.id = facts.id ?? String(number);
+    this.group = facts.group ?? number;
+    this.facts = facts;
+    this.signal = this.#abort.signal;
+    this.#template = template;
+    this.#onFork = onFork;
+    this.finished = new Promise((resolve) => (this.#resolve = resolve));
+  }
+
+  /** Turns, rows and the reward, if there is one. */
+  get state(): { readonly turns: number; readonly rows: number; readonly end: RolloutEnd | undefined } {
+    return { turns: this.#turn, rows: this.#rows.length, end: this.#end };
+  }
+
+  /** A prompt that came as tokens. @throws HttpError 409 if it continues no row and forks are refused, or it is over */
+  promptOfIds(ids: readonly number[]): RolloutPrompt {
+    this.#checkOpen();
+    const row = this.#longest((row) => isPrefix(row.stream.ids, ids));
+    if (row === undefined) this.#checkFork(ids);
+    return { stream: row ? this.#rawAnswer(row, ids) : rawPrompt(ids), row };
+  }
+
+  /** A prompt that came as messages: what the model has written is not tokenised again. @throws as `promptOfIds` */
+  promptOfMessages(messages: readonly ChatMessage[], format: ChatFormat): RolloutPrompt {
+    this.#checkOpen();
+    const row = this.#longest((row) => row.messages !== undefined && areFirst(row.messages, messages));
+    if (row === undefined) {
+      const stream = format.begin(messages);
+      this.#checkFork(stream.ids);
+      return { stream, row };
+    }
+    const said = row.stream;
+    const turn = said.turns.at(-1)!;
+    const more = format.extend(messages.slice(row.messages!.length), said.ids.at(-1)!, turn);
+    return { stream: joined(said, more), row };
+  }
+
+  /** Adds what was sampled after a prompt. Nothing happens if the episode has ended meanwhile. */
+  record(
+    { stream, row }: RolloutPrompt,
+    tokens: readonly ServedToken[],
+    temperature: number,
+    messages?: readonly ChatMessage[],
+  ): void {
+    if (this.#end || tokens.length === 0) return;
+    const turn = this.#turn++;
+    // Another answer to the same row may have come first: then this one is a row of its own.
+    const isNext = row !== undefined && isPrefix(row.stream.ids, stream.ids);
+    const own = isNext ? row : { stream: emptyStream(), messages };
+    if (isNext) extend(own.stream, stream, own.stream.ids.length);
+    else {
+      extend(own.stream, this.#rows.length === 0 ? stream : asPrompt(stream), 0);
+      this.#rows.push(own);
+    }
+    own.messages = messages;
+    const ids = tokens.map(({ id }) => id);
+    const how = {
+      oldLogProbs: tokens.map(({ logProb }) => logProb),
+      temperature: temperature === 0 ? 1 : temperature,
+      versions: tokens.map(({ version }) => version),
+    };
+    if (this.#template) this.#template.appendSampled(own.stream, turn, ids, how);
+    else append(own.stream, "action", turn, ids, how);
+  }
+
+  /**
+   * Ends the episode and makes its trajectories. @throws HttpError 409 if it is over; WorldgradError on a reward that
+   * is no number
+   */
+  end(end: RolloutEnd): readonly Trajectory[] {
+    this.#checkOpen();
+    const { reward, stepRewards = [], success = reward > 0, masked = false, stopReason } = end;
+    check(Number.isFinite(reward), () => `reward must be a number, got ${reward}`);
+    check(stepRewards.every(Number.isFinite), () => `step_rewards must be numbers, got ${stepRewards.join(", ")}`);
+    this.#end = end;
+    this.#abort.abort(new Error("the episode is over"));
+    const { env = "agent", task = "", seed = 0 } = this.facts;
+    const trajectories = this.#rows.map(({ stream }): Trajectory => ({
+      stream,
+      group: this.group,
+      reward,
+      stepRewards,
+      stopReason: stopReason ?? (masked ? "aborted" : "completed"),
+      masked,
+      env,
+      task,
+      seed,
+      info: { success },
+      ...(this.#rows.length > 1 ? { rollout: this.#number } : {}),
+    }));
+    this.#resolve(trajectories);
+    return trajectories;
+  }
+
+  #longest(fits: (row: RolloutRow) => boolean): RolloutRow | undefined {
+    return this.#rows
+      .filter(fits)
+      .reduce<RolloutRow | undefined>((a, b) => (a && a.stream.ids.length >= b.stream.ids.length ? a : b), undefined);
+  }
+
+  #checkOpen(): void {
+    if (this.#end) throw new HttpError(409, `the rollout ${this.id} is over`, { code: "rollout_is_over" });
+  }
+
+  #checkFork(ids: readonly number[]): void {
+    const last = this.#rows.at(-1);
+    if (last === undefined || this.#onFork === "split") return;
+    const at = last.stream.ids.findIndex((id, t) => id !== ids[t]);
+    throw new HttpError(
+      409,
+      `the prompt does not continue the rollout ${this.id}: it differs from what was sampled at token ${at}, and ` +
+        "this server refuses forks",
+      { code: "prompt_is_no_continuation" },
+    );
+  }
+
+  /** What a prompt of tokens has beyond a row: answers of the world, with the template's tags among them. */
+  #rawAnswer({ stream }: RolloutRow, ids: readonly number[]): TokenStream {
+    const special = new Set(Object.values(this.#template?.tokenizer.special ?? {}));
+    const turn = stream.turns.at(-1)!;
+    const more = emptyStream();
+    for (const id of ids.slice(stream.ids.length))
+      append(more, special.has(id) ? "scaffold" : "observation", turn, [id]);
+    return joined(stream, more);
+  }
+}
+
+const isPrefix = (start: readonly number[], all: readonly number[]): boolean =>
+  start.length <= all.length && start.every((id, t) => id === all[t]);
+
+const areFirst = (start: readonly ChatMessage[], all: readonly ChatMessage[]): boolean =>
+  start.length < all.length &&
+  start.every(({ role, content }, i) => role === all[i]!.role && content === all[i]!.content);
+
+function rawPrompt(ids: readonly number[]): TokenStream {
+  const stream = emptyStream();
+  append(stream, "prompt", 0, ids);
+  return stream;
+}
+
+/** Appends the tokens of `from`, from a position on, with all columns. */
+function extend(to: TokenStream, from: TokenStream, start: number): void {
+  const pairs = Object.keys(to) as (keyof TokenStream)[];
+  for (const name of pairs) (to[name] as unknown[]).push(...(from[name] as unknown[]).slice(start));
+}
+
+function joined(...streams: readonly TokenStream[]): TokenStream {
+  const all = emptyStream();
+  for (const stream of streams) extend(all, stream, 0);
+  return all;
+}
+
+/** The tokens of a fork: nothing that another row has sampled is trained again. */
+function asPrompt({ ids }: TokenStream): TokenStream {
+  const stream = emptyStream();
+  append(stream, "prompt" satisfies Role, 0, ids);
+  return stream;
+}
