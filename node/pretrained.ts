@@ -19,6 +19,7 @@ import {
   type Tokenizer,
   tokenizerFromJSON,
   type WeightDtype,
+  type WeightSource,
 } from "../nn/index.ts";
 
 const WEIGHTS = "model.safetensors";
@@ -56,6 +57,22 @@ export async function loadPretrained(folder: string, device: Device): Promise<Pr
   const generation = existsSync(path)
     ? generationFromHuggingFace(parseJson(GENERATION, await readText(path)))
     : undefined;
+  return withWeights(folder, async (source) => {
+    const model = await modelFromWeights(config, source, device);
+    const ends = generation?.eosIds ?? [];
+    return { ...model, config: ends.length > 0 ? { ...model.config, eosIds: ends } : model.config, generation };
+  });
+}
+
+/** Whether a folder has weights, in one file or in shards. */
+export const hasWeights = (folder: string): boolean => [WEIGHTS, SHARDS].some((name) => existsSync(join(folder, name)));
+
+/**
+ * Opens the weights of a folder for as long as `use` needs them: the headers are read and checked, and tensors when
+ * they are asked for.
+ * @throws WorldgradError if a file is missing or damaged
+ */
+export async function withWeights<T>(folder: string, use: (source: WeightSource) => T | Promise<T>): Promise<T> {
   const files: FileHandle[] = [];
   const opened = async (name: string): Promise<ByteReader> => {
     const file = await open(join(folder, name)).catch((error: Error) => fail(`loadPretrained: ${error.message}`));
@@ -67,9 +84,7 @@ export async function loadPretrained(folder: string, device: Device): Promise<Pr
     const source = single
       ? await openSafetensors(await opened(WEIGHTS))
       : await openShards(parseJson(SHARDS, await readText(join(folder, SHARDS))), opened);
-    const model = await modelFromWeights(config, source, device);
-    const ends = generation?.eosIds ?? [];
-    return { ...model, config: ends.length > 0 ? { ...model.config, eosIds: ends } : model.config, generation };
+    return await use(source);
   } finally {
     for (const file of files) await file.close();
   }

@@ -2,13 +2,13 @@
  * `npm run fit -- --model DIR`: what memory a model needs, before it is loaded. Reads `config.json` and the headers of
  * the safetensors files, no weights.
  */
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { check } from "../../engine/errors.ts";
 import { UsageError, wholeNumber } from "../../job/usage.ts";
 import { configFromHuggingFace, estimateParameters } from "../../nn/index.ts";
 import { parse, report } from "../../node/flags.ts";
+import { hasWeights, withWeights } from "../../node/pretrained.ts";
 import { fitReport } from "./report.ts";
 
 const HELP = `worldgrad: what memory a model needs, before it is loaded
@@ -32,56 +32,18 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
-/** Elements of all tensors in a folder's safetensors files, and their bytes by element type. */
-function stored(folder: string): { elements: number; bytes: Record<string, number> } | undefined {
-  const files = readdirSync(folder).filter((name) => name.endsWith(".safetensors"));
-  if (files.length === 0) return undefined;
-  const bytes: Record<string, number> = {};
-  let elements = 0;
-  for (const name of files) {
-    for (const {
-      dtype,
-      shape,
-      data_offsets: [begin, end],
-    } of headerOf(join(folder, name))) {
-      elements += shape.reduce((product, n) => product * n, 1);
-      bytes[dtype] = (bytes[dtype] ?? 0) + end - begin;
-    }
-  }
-  return { elements, bytes };
+/** Elements of all tensors of a folder's weights, and their bytes by element type; undefined if it has none. */
+async function stored(folder: string): Promise<{ elements: number; bytes: Record<string, number> } | undefined> {
+  if (!hasWeights(folder)) return undefined;
+  return withWeights(folder, ({ tensors }) => {
+    const bytes: Record<string, number> = {};
+    for (const { dtype, begin, end } of tensors) bytes[dtype] = (bytes[dtype] ?? 0) + end - begin;
+    const sizes = tensors.map(({ shape }) => shape.reduce((product, n) => product * n, 1));
+    return { elements: sizes.reduce((sum, n) => sum + n, 0), bytes };
+  });
 }
 
-interface Entry {
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  readonly data_offsets: readonly [number, number];
-}
-
-/** The tensors that a file's header lists; nothing behind it is read. */
-function headerOf(path: string): Entry[] {
-  const file = openSync(path, "r");
-  try {
-    const length = Buffer.alloc(8);
-    const isLong = readSync(file, length, 0, 8, 0) === 8 && length.readBigUInt64LE() <= BigInt(statSync(path).size - 8);
-    check(isLong, () => `fit: ${path} is no safetensors file, or is cut off`);
-    const text = Buffer.alloc(Number(length.readBigUInt64LE()));
-    readSync(file, text, 0, text.length, 8);
-    const header = JSON.parse(text.toString("utf8")) as Record<string, Entry>;
-    const entries = Object.entries(header).filter(([name]) => name !== "__metadata__");
-    return entries.map(([name, entry]) => {
-      const fits = typeof entry.dtype === "string" && Array.isArray(entry.shape) && entry.data_offsets?.length === 2;
-      check(fits, () => `fit: ${path}: "${name}" has no dtype, shape and data_offsets`);
-      return entry;
-    });
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw new UsageError(`--model: the header of ${path} is not valid JSON`);
-  } finally {
-    closeSync(file);
-  }
-}
-
-function main(): number {
+async function main(): Promise<number> {
   const values = parse(process.argv.slice(2), FLAGS);
   if (values["help"]) {
     process.stdout.write(HELP);
@@ -94,7 +56,7 @@ function main(): number {
   const number = (name: string, fallback: number): number =>
     wholeNumber(name, (values as Record<string, string | undefined>)[name] ?? String(fallback), 1);
   const config = configFromHuggingFace(JSON.parse(readFileSync(path, "utf8")));
-  const files = stored(model);
+  const files = await stored(model);
   if (files !== undefined) {
     const forms = Object.entries(files.bytes).map(([dtype, bytes]) => `${(bytes / 2 ** 20).toFixed(1)} MiB ${dtype}`);
     process.stdout.write(`on disk: ${files.elements.toLocaleString("en")} numbers, ${forms.join(", ")}\n`);
@@ -109,8 +71,4 @@ function main(): number {
   return 0;
 }
 
-try {
-  process.exitCode = main();
-} catch (error) {
-  process.exitCode = report(error);
-}
+process.exitCode = await main().catch(report);
