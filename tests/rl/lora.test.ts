@@ -49,6 +49,21 @@ const metricsOf = async (options: RlOptions): Promise<object[]> =>
 const withKl: Objective = { ...toyObjective, kl: { beta: 0.5, estimator: "k3" } };
 
 describe("a model with an adapter", () => {
+  it("with dropout learns the same when activations are computed again, from the same masks", async () => {
+    const ends: number[][][] = [];
+    for (const [loraDropout, gradientCheckpointing] of [
+      [0.3, false],
+      [0.3, true],
+      [0, true],
+    ] as const) {
+      const model = adapted(device, { ...HOW, loraDropout });
+      await metricsOf(toyRlOptions(model, { objective: withKl, gradientCheckpointing }));
+      ends.push(await adapterOf(model));
+    }
+    expect(ends[1]).toEqual(ends[0]);
+    expect(ends[2]).not.toEqual(ends[1]); // something was dropped
+  });
+
   it("under a KL penalty and a world model has the model without it as reference, and alone is trained", async () => {
     const model = adapted();
     const [base, start] = [await paramsOf(model.trainable.base), await adapterOf(model)];
