@@ -17,7 +17,7 @@ import { editOf, equivalentOf } from "./mutate/equivalent.ts";
 import { instrument } from "./mutate/instrument.ts";
 import { type Job, JOB_VARIABLE, type Outcome } from "./mutate/job.ts";
 import { type Kind, KINDS, type Mutant } from "./mutate/mutants.ts";
-import { allMutants, readTarget, targetFiles, testFiles } from "./mutate/targets.ts";
+import { allMutants, fastTestFiles, readTarget, targetFiles, testFiles } from "./mutate/targets.ts";
 import { packageFolder } from "./packageFolder.ts";
 
 const HELP = `npm run mutate -- [--only PATTERN] [--tests PATTERN] [--jobs N] [--list] [--quiet]
@@ -131,7 +131,9 @@ async function tryAll(
           root: packageFolder,
           modules,
           mutants: ids,
+          equivalent: ids.filter((id) => equivalentOf(mutants[id]!) !== undefined),
           tests: testFiles().filter((path) => tests.test(path)),
+          fast: fastTestFiles(),
         }),
       ),
     );
@@ -139,6 +141,10 @@ async function tryAll(
       killed: Object.assign({}, ...outcomes.map(({ killed }) => killed)) as Outcome["killed"],
       reached: outcomes.flatMap(({ reached }) => reached),
       broken: [...new Set(outcomes.flatMap(({ broken }) => broken))],
+      seconds: outcomes.reduce<Record<string, number>>((sum, { seconds }) => {
+        for (const [file, s] of Object.entries(seconds)) sum[file] = (sum[file] ?? 0) + s;
+        return sum;
+      }, {}),
     };
   } finally {
     rmSync(folder, { recursive: true });
@@ -163,7 +169,7 @@ async function main(): Promise<number> {
     return 0;
   }
   const begun = performance.now();
-  const { killed, reached, broken } = await tryAll(mutants, chosen, options);
+  const { killed, reached, broken, seconds } = await tryAll(mutants, chosen, options);
   const wasReached = new Set(reached);
   let [survivors, wrong, equivalents] = [0, 0, 0];
   for (const id of chosen) {
@@ -184,10 +190,17 @@ async function main(): Promise<number> {
   }
   for (const test of broken) console.log(`BROKEN without any edit, or by one that was undone: ${test}`);
   console.log(summary(chosen.map((id) => mutants[id]!)));
-  const seconds = ((performance.now() - begun) / 1000).toFixed(0);
+  const slowest = Object.entries(seconds).toSorted(([, a], [, b]) => b - a);
+  console.log(
+    `slowest: ${slowest
+      .slice(0, 8)
+      .map(([file, s]) => `${file} ${s.toFixed(0)} s`)
+      .join(", ")}`,
+  );
+  const total = ((performance.now() - begun) / 1000).toFixed(0);
   console.log(
     `${chosen.length} edits: ${Object.keys(killed).length} killed, ${equivalents} equivalent, ${survivors} ` +
-      `survived; ${seconds} s`,
+      `survived; ${total} s`,
   );
   if (wrong > 0) console.log(`${wrong} of those said to be equivalent are not`);
   return survivors + wrong + broken.length > 0 ? 1 : 0;

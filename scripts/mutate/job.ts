@@ -9,8 +9,12 @@ export interface Job {
   readonly modules: Readonly<Record<string, string>>;
   /** Numbers of the mutants to try. */
   readonly mutants: readonly number[];
+  /** Those of them that are listed as equivalent. They are tried by the tests in `fast` only. */
+  readonly equivalent: readonly number[];
   /** The files of tests, in the order in which they run. */
   readonly tests: readonly string[];
+  /** Those of them that hold one formula or one function each. */
+  readonly fast: readonly string[];
   /** Where the outcome is written. */
   readonly outcome: string;
 }
@@ -22,4 +26,6 @@ export interface Outcome {
   readonly reached: readonly number[];
   /** Tests that fail without any mutant, or after one was on. */
   readonly broken: readonly string[];
+  /** Seconds that each file of tests took, with all its repetitions. */
+  readonly seconds: Readonly<Record<string, number>>;
 }

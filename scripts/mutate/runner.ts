@@ -21,6 +21,7 @@ interface Session {
   readonly reached: Set<number>;
   readonly killed: Map<number, string>;
   readonly broken: string[];
+  readonly seconds: Record<string, number>;
 }
 const shared = globalThis as { mutation?: Mutation; mutationSession?: Session };
 
@@ -36,6 +37,7 @@ function session(): Session {
     reached: new Set(),
     killed: new Map(),
     broken: [],
+    seconds: {},
   });
 }
 
@@ -57,12 +59,25 @@ async function unlessIdle(work: unknown): Promise<void> {
   }
 }
 
+/** The mutants that this test has to try, of those that it came by. */
+function toTry({ job, mutation, alive }: Session, test: RunnerTestCase): number[] {
+  const isFast = job.fast.includes(test.file.name);
+  return [...mutation.asked].filter((id) => alive.has(id) && (isFast || !job.equivalent.includes(id)));
+}
+
 const nameOf = (test: RunnerTestCase): string => `${test.file.name} > ${test.fullTestName}`;
 
 class MutationRunner extends TestRunner {
   readonly session: Session = session();
 
   async runTask(test: RunnerTestCase): Promise<void> {
+    const { seconds } = this.session;
+    const begun = performance.now();
+    await this.#tryAll(test);
+    seconds[test.file.name] = (seconds[test.file.name] ?? 0) + (performance.now() - begun) / 1000;
+  }
+
+  async #tryAll(test: RunnerTestCase): Promise<void> {
     const { mutation, alive, reached, killed, broken } = this.session;
     const run = TestRunner.getTestFn(test);
     let why = "";
@@ -79,7 +94,7 @@ class MutationRunner extends TestRunner {
     };
     const isBroken = (): void => void broken.push(`${nameOf(test)}: ${why}`);
     if (!(await passes())) return isBroken();
-    const covered = [...mutation.asked].filter((id) => alive.has(id));
+    const covered = toTry(this.session, test);
     const failing: number[] = [];
     for (const id of covered) {
       reached.add(id);
@@ -95,8 +110,8 @@ class MutationRunner extends TestRunner {
 
   override onAfterRunFiles(): void {
     super.onAfterRunFiles();
-    const { job, killed, reached, broken } = this.session;
-    const outcome: Outcome = { killed: Object.fromEntries(killed), reached: [...reached], broken };
+    const { job, killed, reached, broken, seconds } = this.session;
+    const outcome: Outcome = { killed: Object.fromEntries(killed), reached: [...reached], broken, seconds };
     writeFileSync(job.outcome, JSON.stringify(outcome));
   }
 }

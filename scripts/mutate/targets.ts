@@ -76,10 +76,12 @@ export const targetFiles = (): string[] =>
 
 export const readTarget = (file: string): string => readFileSync(join(packageFolder, file), "utf8");
 
+export const fastTestFiles = (): string[] => FIRST.map((name) => `tests/rl/${name}.test.ts`);
+
 export function testFiles(): string[] {
   const all = listed("tests/rl").filter((path) => path.endsWith(".test.ts") && !LEFT_OUT.test(path));
-  const first = FIRST.map((name) => `tests/rl/${name}.test.ts`);
-  return [...first.filter((path) => all.includes(path)), ...all.filter((path) => !first.includes(path))];
+  const first = fastTestFiles();
+  return [...first, ...all.filter((path) => !first.includes(path))];
 }
 
 export const allMutants = (): Mutant[] => targetFiles().flatMap((file) => mutantsOf(file, readTarget(file)));

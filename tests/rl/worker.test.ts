@@ -1,7 +1,7 @@
 /**
  * An agent behind a port, as a page has it behind a worker: it trains as `trainRl` does, bit for bit, however its steps
  * are asked for; it plays, is paused, saved and loaded; it may play in an environment of the page; what fails is told.
- * tests/browser/embed.test.ts has the same in workers of pages.
+ * tests/browser/embed.long.test.ts has the same in workers of pages.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/index.ts";

@@ -1,8 +1,8 @@
 /**
  * Agents side by side: when a command line is about several, what the figures are made to say, the columns of the
- * terminal, what an agent expected to be answered, and the whole as a person runs it, killed half-way and continued.
+ * terminal, what an agent expected to be answered. compare.long.test.ts has the whole as a person runs it.
  */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -21,8 +21,7 @@ import { UsageError } from "../../job/usage.ts";
 import { parseStart } from "../../node/commandLine.ts";
 import { type StartOptions } from "../../job/startOptions.ts";
 import type { Evaluation, Transcript } from "../../job/records.ts";
-import { createRun, openRun } from "../../node/runFolder.ts";
-import { startIn, until } from "../support/mainJob.ts";
+import { createRun } from "../../node/runFolder.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-compare-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -251,36 +250,3 @@ describe("the terminal", () => {
     expect(out).toContain("grpo: held-out tasks: 25.0 % of 4 solved");
   });
 });
-
-test("as a person runs it: to its end; killed half-way and continued, with the same bytes", async () => {
-  const flags = ["--quick", "--arms", "grpo,grpo+echo", "--steps", "3", "--device", "wasm"];
-  const whole = startIn(folder, "cli/main.ts", [...flags, "--name", "whole"]);
-  expect(await whole.done, whole.seen()).toBe(0);
-  expect(whole.seen()).toContain("against grpo");
-  expect(whole.seen()).toContain("so this run shows no difference");
-  const results = (name: string): string => readFileSync(join(folder, "runs", name, "results.json"), "utf8");
-  const at = (name: string, arm: string): Transcript[] => openRun(join(folder, "runs", name, arm)).readTranscripts();
-  // Both played the same held-out tasks, and each says what it expected for every command that was answered.
-  const ways = ["grpo", "grpo-echo"].map((arm) => at("whole", arm).filter(({ phase }) => phase === "eval"));
-  expect(ways[0]!.map(({ task, step }) => [task, step])).toEqual(ways[1]!.map(({ task, step }) => [task, step]));
-  expect(ways[0]!.length).toBeGreaterThan(0);
-  for (const { expected, tokens } of ways.flat())
-    expect(expected).toHaveLength(tokens.filter(({ text, role }) => text === "<|obs|>" && role === "scaffold").length);
-
-  // A home tells the entropy of its answers, so there is an excess at every evaluation.
-  const { arms } = JSON.parse(results("whole")) as Outcome;
-  for (const { curve, after } of arms) {
-    for (const { worldLossExcess } of curve) expect(worldLossExcess).toEqual(expect.any(Number));
-    expect(after.worldLossExcess).toBe(curve.at(-1)!.worldLossExcess);
-  }
-
-  const first = startIn(folder, "cli/main.ts", [...flags, "--name", "killed"]);
-  await until(first, "what each agent learns");
-  process.kill(-first.child.pid!, "SIGKILL");
-  await first.done;
-  expect(existsSync(join(folder, "runs/killed/results.json"))).toBe(false);
-  const second = startIn(folder, "cli/main.ts", ["--resume", "runs/killed", "--device", "wasm"]);
-  expect(await second.done, second.seen()).toBe(0);
-  expect(results("killed")).toBe(results("whole"));
-  expect(readdirSync(join(folder, "runs/killed")).sort()).toEqual(readdirSync(join(folder, "runs/whole")).sort());
-}, 300_000);
