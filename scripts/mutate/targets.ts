@@ -34,8 +34,8 @@ const TARGETS = [
   "rl/rewards/turns.ts",
 ];
 
-/** Fast tests run first, as a mutant is done with the first test that fails; the others of tests/rl follow. */
-const FIRST = [
+/** Tests of a formula or a function each, in milliseconds. They run first; equivalent mutants are tried by them only. */
+const FAST = [
   "optionTables",
   "goldenHost",
   "goldenTrl",
@@ -48,21 +48,21 @@ const FIRST = [
   "packing",
   "columns",
   "rewardDetails",
-  "learner",
-  "gradients",
   "golden",
-  "components",
-  "weights",
   "echo",
   "stream",
+  "weights",
   "rewards",
   "rewards-outcome",
+  "components",
   "supervised",
-  "properties",
-  "methods",
+  "learner",
 ];
+/** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
+const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];
 /** Slow tests of code around losses and estimators. */
-const LEFT_OUT = /Gpu|codeReward|async|smoke|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;
+const LEFT_OUT =
+  /Gpu|codeReward|async|smoke|grpoExample|search|selfReward|memory|dataLoop|rollout|evaluation|specification/;
 
 const listed = (folder: string): string[] =>
   readdirSync(join(packageFolder, folder))
@@ -76,12 +76,14 @@ export const targetFiles = (): string[] =>
 
 export const readTarget = (file: string): string => readFileSync(join(packageFolder, file), "utf8");
 
-export const fastTestFiles = (): string[] => FIRST.map((name) => `tests/rl/${name}.test.ts`);
+const paths = (names: readonly string[]): string[] => names.map((name) => `tests/rl/${name}.test.ts`);
+
+export const fastTestFiles = (): string[] => paths(FAST);
 
 export function testFiles(): string[] {
-  const all = listed("tests/rl").filter((path) => path.endsWith(".test.ts") && !LEFT_OUT.test(path));
-  const first = fastTestFiles();
-  return [...first, ...all.filter((path) => !first.includes(path))];
+  const all = listed("tests/rl").filter((path) => /(?<!\.long)\.test\.ts$/.test(path) && !LEFT_OUT.test(path));
+  const [first, last] = [fastTestFiles(), paths(LAST)];
+  return [...first, ...all.filter((path) => !first.includes(path) && !last.includes(path)), ...last];
 }
 
 export const allMutants = (): Mutant[] => targetFiles().flatMap((file) => mutantsOf(file, readTarget(file)));

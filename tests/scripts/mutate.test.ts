@@ -3,6 +3,7 @@
  * equivalent ones.
  */
 import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { describe, expect, it } from "vitest";
@@ -166,7 +167,8 @@ describe("the losses and estimators", () => {
     expect(new Set(mutants.map(({ kind }) => kind))).toEqual(new Set(Object.keys(KINDS)));
     const withEdits = new Set(mutants.map(({ file }) => file));
     expect(targetFiles().filter((file) => !withEdits.has(file))).toEqual([]);
-    expect(testFiles().length).toBeGreaterThan(15);
+    expect(testFiles().length).toBeGreaterThan(30);
+    expect(testFiles().filter((path) => !existsSync(join(packageFolder, path)))).toEqual([]);
   });
 
   it("still parse with all edits in them, and each edit replaces what it says", () => {
