@@ -50,7 +50,8 @@ export function readNormalizer(value: unknown, where = "normalizer"): Normalizer
   }
   if (type === "Prepend") {
     const prefix = text(json["prepend"], `${where}.prepend`);
-    return { apply: (given) => (given === "" ? "" : prefix + given), form: prefix === "▁" ? "none" : "other" };
+    const isSpace = prefix === "▁" || prefix === " ";
+    return { apply: (given) => (given === "" ? "" : prefix + given), form: isSpace ? "none" : "other" };
   }
   if (type === "Replace") {
     const content = text(json["content"], `${where}.content`);

@@ -13,6 +13,7 @@ import { modelFromTensors } from "../../nn/checkpoint.ts";
 import { generate } from "../../nn/generate.ts";
 import { modelFromLlama2c, tokenizerFromLlama2c } from "../../nn/llama2c.ts";
 import type { SafeTensor } from "../../nn/safetensors.ts";
+import { encodeWithOffsets } from "../../nn/tokenizer.ts";
 import { forward, logits, transformerBlock } from "../../nn/transformer.ts";
 import { BOS, fixture, greedyStory, stories, STORY, tokenizer } from "../support/stories.ts";
 import { everyExecutor, reference, relativeError, wasm } from "../support/rlExecutors.ts";
@@ -143,6 +144,10 @@ describe("llama2.c's files", () => {
     expect(tokenizer.encode("<s>")).not.toContain(BOS);
     const long = "once upon a time ".repeat(1_000);
     expect(tokenizer.decode(tokenizer.encode(long))).toBe(long);
+    const { ids, offsets } = encodeWithOffsets(tokenizer, "<s>Then the 🦊", { specials: "tokens" });
+    const pieces = offsets.map(([from, to]) => "<s>Then the 🦊".slice(from, to));
+    expect(ids).toEqual([BOS, ...tokenizer.encode("Then the 🦊")]);
+    expect(pieces).toEqual(["<s>", "The", "n", " the", " ", "🦊", "🦊", "🦊", "🦊"]);
     expect(() => tokenizer.decode([512])).toThrow("id 512 at position 0 is not in [0, 512)");
   });
 });
