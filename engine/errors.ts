@@ -22,6 +22,19 @@ export function check(condition: boolean, message: () => string): asserts condit
   if (!condition) throw new WorldgradError(message());
 }
 
+/**
+ * What `make` returns, which takes memory of the JavaScript engine's: it says no by a RangeError that names nobody.
+ * @throws OutOfMemoryError, `what` in front, where the engine has no memory for it
+ */
+export function onHost<T>(what: () => string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new OutOfMemoryError(`${what()}: the JavaScript engine has no memory for it`, { cause: error });
+  }
+}
+
 /** Throws `WorldgradError` with `message`; an expression, so that it can stand after `??`. */
 export function fail(message: string): never {
   throw new WorldgradError(message);

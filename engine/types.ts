@@ -35,11 +35,18 @@ export function sameShape(a: Shape, b: Shape): boolean {
   return a.length === b.length && a.every((n, i) => n === b[i]);
 }
 
-/** A list of positive integers, or an error that starts with `where`. */
+/** Sizes stay exact integers, also times the bytes of an element: executors add and subtract them. */
+const MAX_ELEMENTS = 2 ** 48;
+
+/** A list of positive integers, whose product is one that memory can have; else an error that starts with `where`. */
 export function checkShape(where: string, shape: Shape): void {
   check(
     Array.isArray(shape) && shape.every((n) => Number.isInteger(n) && n > 0),
     () => `${where}: a shape is a list of positive integers such as [2, 3], got ${showValue(shape)}`,
+  );
+  check(
+    sizeOf(shape) <= MAX_ELEMENTS,
+    () => `${where}: ${showShape(shape)} has ${sizeOf(shape)} elements, more than any memory (2^48)`,
   );
 }
 

@@ -4,7 +4,7 @@
  * test and not as luck.
  */
 import type { BackendOf, Buffer, ReferenceProgram, TypedArray } from "./backend.ts";
-import { check } from "../errors.ts";
+import { check, onHost } from "../errors.ts";
 
 interface ReferenceBuffer extends Buffer {
   storage: Uint8Array<ArrayBuffer> | undefined;
@@ -27,10 +27,14 @@ export function createReferenceBackend(precision: "f32" | "f64"): BackendOf<"ref
     generators: undefined,
     description: `reference (${precision}, plain TypeScript)`,
     alloc(bytes) {
+      const storage = onHost(
+        () => `reference: asked for ${bytes} bytes, ${liveBytes} are live in ${liveBuffers} buffers`,
+        () => new Uint8Array(bytes),
+      );
       liveBytes += bytes;
       liveBuffers++;
       peakBytes = Math.max(peakBytes, liveBytes);
-      return { bytes, storage: new Uint8Array(bytes), root: { bytes, handles: 1 } } as ReferenceBuffer;
+      return { bytes, storage, root: { bytes, handles: 1 } } as ReferenceBuffer;
     },
     part(whole, offset, bytes) {
       const { root } = whole as ReferenceBuffer;

@@ -23,6 +23,8 @@ export const WORD = {
   failed: 64,
   failedJob: 65,
   messageLength: 66,
+  /** The number of a worker that has ended by itself, from 1; written by the watcher. */
+  dead: 80,
 } as const;
 /**
  * Words of a job, in a slot that it shares with every `SLOTS`th job. What is not changed by several threads is written
@@ -68,13 +70,33 @@ export const slotOf = (job: number): number => SLOTS_AT / 4 + (job & (SLOTS - 1)
 export const turnOf = (job: number): number => (job >>> Math.log2(SLOTS)) & TURNS;
 
 /**
+ * The watcher's program, on Node: each worker leaves it one end of a channel, and a thread that ends, however, closes
+ * its own. The watcher writes that into the block and wakes who waits. The calling thread could not: it hears of ends
+ * through its event loop, and while it waits for a chunk it has none. Nor could a worker that computes.
+ */
+export const WATCHER: string = `"use strict";
+require("node:worker_threads").parentPort.once("message", ({ block, ports }) => {
+  const words = new Int32Array(block);
+  ports.forEach((port, i) => {
+    port.on("close", () => {
+      Atomics.store(words, ${WORD.dead}, i + 1);
+      Atomics.notify(words, ${WORD.done});
+    });
+    port.ref(); // else this thread would end, having nothing to do
+  });
+  require("node:worker_threads").parentPort.postMessage("ready");
+});
+`;
+
+/**
  * A worker's program, as text, so that it needs no file of its own: it works from sources, from a build and from a
  * bundle. It never returns to its event loop.
  */
 export const WORKER: string = `"use strict";
 const node = typeof require === "function" ? require("node:worker_threads") : undefined;
 const reply = (text) => (node ? node.parentPort : self).postMessage(text);
-const start = ({ block, memory }) => {
+// alive: the watcher hears when this thread has let go of it.
+const start = ({ block, memory, alive }) => {
   const words = new Int32Array(block);
   const kernels = [];
   const argsAt = (slot) => ${SLOTS_AT} + 4 * (slot * ${SLOT_WORDS} + ${SLOT.argsAt});

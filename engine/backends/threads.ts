@@ -12,7 +12,7 @@
  * kernel when it first takes a chunk of it. Workers look for the next job for 2 ms, then sleep in `Atomics.wait`
  * (waking one costs ~50 µs).
  *
- * Node: worker_threads, which do not keep the process alive. Browsers: Web Workers, where pages are cross-origin
+ * Node: worker_threads, which do not keep the process alive, and one more that watches them (`WATCHER`). Browsers: Web Workers, where pages are cross-origin
  * isolated, and from a worker only, because the main thread of a page must not wait; `obstacle` in `threadCount.ts`
  * says why where it is impossible. What this is not: a scheduler of several kernels at once, or of other work.
  */
@@ -28,6 +28,7 @@ import {
   SLOTS,
   TURN_BITS,
   turnOf,
+  WATCHER,
   WORD,
   WORKER,
 } from "./threadWorker.ts";
@@ -38,7 +39,10 @@ const SPIN_MS = 0.4;
 const BACKLOG = 32;
 /** The calling thread wakes up this often while it waits, … */
 const WAIT_MS = 1000;
-/** … and gives up when this many times in a row no chunk was finished: the thread that took one must be dead. */
+/**
+ * … and gives up when this many times in a row no chunk was finished: the thread that took one must be dead. For
+ * browsers, where nobody tells; on Node a watcher does, at once.
+ */
 const PATIENCE = 60;
 /**
  * Other programs want the processors, too, and so does the JavaScript engine, for its garbage. When a worker with a
@@ -65,20 +69,26 @@ interface Start {
 interface NodeWorker {
   on(event: "message" | "exit", listener: (value: unknown) => void): void;
   on(event: "error", listener: (error: Error) => void): void;
-  postMessage(message: unknown): void;
+  postMessage(message: unknown, transfer?: readonly unknown[]): void;
   unref(): void;
   terminate(): Promise<number>;
 }
 interface NodeThreads {
   readonly Worker: new (code: string, options: object) => NodeWorker;
+  readonly MessageChannel: new () => { readonly port1: unknown; readonly port2: unknown };
 }
-function startNodeThread({ Worker }: NodeThreads, { message, onReady, onEnd }: Start): Thread {
+function startNodeThread(
+  { Worker }: NodeThreads,
+  code: string,
+  { message, onReady, onEnd }: Start,
+  transfer: readonly unknown[],
+): Thread {
   // Without the options of the process: loaders and environment are for the application.
-  const worker = new Worker(WORKER, { eval: true, execArgv: [], env: {}, name: "worldgrad" });
+  const worker = new Worker(code, { eval: true, execArgv: [], env: {}, name: "worldgrad" });
   worker.on("message", onReady);
   worker.on("error", (error) => onEnd(error.message));
   worker.on("exit", (code) => onEnd(`exit code ${String(code)}`));
-  worker.postMessage(message);
+  worker.postMessage(message, transfer);
   worker.unref();
   return { terminate: () => void worker.terminate() };
 }
@@ -151,7 +161,9 @@ export class ThreadPool {
   readonly #jobs: Job[] = [];
   /** As the word says; only this thread changes it. */
   #published = 0;
-  #workers: Thread[] = [];
+  /** Threads that were started, the watcher included. */
+  #all: Thread[] = [];
+  #workers = 0;
   #codeEnd = CODE_AT;
   #kernels = 0;
   #disposed = false;
@@ -165,32 +177,49 @@ export class ThreadPool {
 
   /** Threads that compute, the calling one included. */
   get threads(): number {
-    return this.#workers.length + 1;
+    return this.#workers + 1;
   }
 
   /** Starts `count` workers; rejects with the first reason when one does not come up. */
   async start(count: number, memory: WebAssembly.Memory): Promise<void> {
     const threads = node()?.getBuiltinModule?.("node:worker_threads") as NodeThreads | undefined;
-    const one = (number: number): Promise<void> =>
+    const run = (name: string | undefined, start: (events: Omit<Start, "message">) => Thread): Promise<Thread> =>
       new Promise((resolve, reject) => {
         const onEnd = (reason: string): void => {
           clearTimeout(timer);
           reject(new Error(`the workers do not start: ${reason}`)); // nothing happens if it was ready before
-          if (!this.#disposed) this.#broken ??= `worker thread ${number} ended by itself: ${reason}`;
+          if (!this.#disposed && name !== undefined) this.#broken ??= `${name} ended by itself: ${reason}`;
         };
         const onReady = (): void => {
           clearTimeout(timer);
-          resolve();
+          resolve(thread!);
         };
         const timer = setTimeout(() => onEnd("no sign of life"), START_MS);
-        const start = { message: { block: this.#block, memory }, onReady, onEnd };
+        let thread: Thread | undefined;
         try {
-          this.#workers.push(threads === undefined ? startWebThread(start) : startNodeThread(threads, start));
+          thread = start({ onReady, onEnd });
+          this.#all.push(thread);
         } catch (error) {
           onEnd(error instanceof Error ? error.message : String(error));
         }
       });
-    await Promise.all(Array.from({ length: count }, (_, i) => one(i + 1)));
+    const message = { block: this.#block, memory };
+    const ports: unknown[] = [];
+    const one = (number: number): Promise<Thread> =>
+      run(`worker thread ${number}`, (events) => {
+        if (threads === undefined) return startWebThread({ message, ...events });
+        const { port1, port2 } = new threads.MessageChannel();
+        ports.push(port2);
+        return startNodeThread(threads, WORKER, { message: { ...message, alive: port1 }, ...events }, [port1]);
+      });
+    const starting = Array.from({ length: count }, (_, i) => one(i + 1));
+    // Without the watcher everything goes on, and a death is noticed by patience.
+    const watch = { message: { block: this.#block, ports }, ports };
+    const watcher =
+      threads && run(undefined, (events) => startNodeThread(threads, WATCHER, { ...watch, ...events }, ports));
+    const workers = await Promise.all(starting);
+    await watcher;
+    this.#workers = workers.length;
   }
 
   /** Puts a module where workers find it; `undefined` when there is no room left. */
@@ -315,6 +344,8 @@ export class ThreadPool {
 
   /** @throws when a worker has ended by itself */
   check(): void {
+    const dead = Atomics.load(this.#words, WORD.dead);
+    if (dead !== 0 && !this.#disposed) this.#broken ??= `worker thread ${dead} ended by itself`;
     if (this.#broken !== undefined) fail(`wasm: ${this.#broken}`);
   }
 
@@ -322,8 +353,13 @@ export class ThreadPool {
   dispose(): void {
     this.#disposed = true;
     this.#broken ??= "the threads were used after dispose()";
-    this.#workers.forEach((worker) => worker.terminate());
-    this.#workers = [];
+    this.#end();
+  }
+
+  /** The watcher was started last and ends first: it is not to hear of this. */
+  #end(): void {
+    for (const thread of this.#all.reverse()) thread.terminate();
+    this.#all = [];
   }
 
   /** Until the chunks of a job that other threads have taken are finished. */
@@ -342,9 +378,10 @@ export class ThreadPool {
       const now = Atomics.load(words, pendingAt);
       idle = now === pending ? idle + 1 : 0;
       pending = now;
-      if (idle < patience) continue;
-      this.#broken = `a worker thread took work and has not finished it for ${patience} s`;
-      this.#workers.forEach((worker) => worker.terminate());
+      const isDead = Atomics.load(words, WORD.dead) !== 0;
+      if (idle < patience && !isDead) continue;
+      if (!isDead) this.#broken = `a worker thread took work and has not finished it for ${patience} s`;
+      this.#end();
       this.check();
     }
   }

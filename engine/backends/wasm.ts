@@ -199,6 +199,7 @@ class WasmBackend {
   }
 
   free(buffer: Buffer): void {
+    if (this.#memory === undefined) return; // gone with the backend
     const start = this.#offsetOf(buffer, "free");
     const own = buffer as WasmBuffer;
     own.offset = undefined;

@@ -1,8 +1,8 @@
 /** Making tensors: from host values, filled, counted, random. */
 import { currentDevice, type Device } from "../device.ts";
-import { check, fail } from "../errors.ts";
+import { check, fail, onHost } from "../errors.ts";
 import { applyOn, type OpDef } from "../op.ts";
-import { checkKeys } from "../options.ts";
+import { checkKeys, showValue } from "../options.ts";
 import { Rng, threefry2x32 } from "../random.ts";
 import { Storage, Tensor, toTypedArray } from "../tensor.ts";
 import { bytesPerElement, checkShape, type DType, isFloat, showShape, type Shape, sizeOf } from "../types.ts";
@@ -141,32 +141,42 @@ function placeOf(where: string, shape: Shape, options: TensorOptions): Required<
   return { device, dtype };
 }
 
-/** i32 [0, 1, …, n − 1]. */
+/** i32 [0, 1, …, n − 1]. @throws if n is no whole number from 1 to 2³¹, or the host has no memory for it */
 export function arange(n: number, options: { readonly device?: Device } = {}): Tensor<"i32"> {
   checkKeys("arange", options, ["device"]);
+  check(
+    Number.isInteger(n) && n >= 1 && n <= 2 ** 31,
+    () => `arange: expected a whole number from 1 to 2^31 (i32 has no more), got ${showValue(n)}`,
+  );
   return tensor(
-    Int32Array.from({ length: n }, (_, i) => i),
+    onHostOf("arange", [n], () => Int32Array.from({ length: n }, (_, i) => i)),
     { ...options, dtype: "i32" },
   );
 }
 
+const onHostOf = <T>(where: string, shape: Shape, make: () => T): T =>
+  onHost(() => `${where}: ${showShape(shape)} is made on the host first`, make);
+
 /** [rows, cols] with 1 where `keep(row, col)`, else 0; made on the host. */
 function maskOf(
+  where: string,
   rows: number,
   cols: number,
   keep: (row: number, col: number) => boolean,
   options: TensorOptions = {},
 ): Tensor {
   const shape = [rows, cols];
-  const place = placeOf("mask", shape, options);
-  const values = Float32Array.from({ length: rows * cols }, (_, i) => Number(keep(Math.floor(i / cols), i % cols)));
+  const place = placeOf(where, shape, options);
+  const element = (i: number): number => Number(keep(Math.floor(i / cols), i % cols));
+  const values = onHostOf(where, shape, () => Float32Array.from({ length: rows * cols }, (_, i) => element(i)));
   return tensor(values, { ...place, shape });
 }
 /** 1 on and below the diagonal: query t may see keys ≤ t. [t, t] */
-export const causalMask = (t: number, options?: TensorOptions): Tensor => maskOf(t, t, (i, j) => j <= i, options);
+export const causalMask = (t: number, options?: TensorOptions): Tensor =>
+  maskOf("causalMask", t, t, (i, j) => j <= i, options);
 /** 1 on and above the k-th diagonal. */
 export function triuMask(rows: number, cols: number, k = 0, options?: TensorOptions): Tensor {
-  return maskOf(rows, cols, (i, j) => j - i >= k, options);
+  return maskOf("triuMask", rows, cols, (i, j) => j - i >= k, options);
 }
 
 interface RandomParams {
@@ -206,6 +216,8 @@ export function randomNormal(rng: Rng, shape: Shape, options: TensorOptions & { 
   checkKeys("randomNormal", options, [...TENSOR_KEYS, "std"]);
   const { std = 1, ...type } = options;
   const place = placeOf("randomNormal", shape, type);
-  const values = Float32Array.from({ length: sizeOf(shape) }, () => std * rng.normal());
+  const values = onHostOf("randomNormal", shape, () =>
+    Float32Array.from({ length: sizeOf(shape) }, () => std * rng.normal()),
+  );
   return tensor(values, { ...place, shape });
 }

@@ -10,7 +10,7 @@ import { randomUniform } from "./create.ts";
 
 /** x/(1 − p) where the uniform number u is at least p, else 0. */
 export const dropoutAt: Pointwise<Tensor> = fuse("dropout", (x, u, p) => select(u.ge(p), x.div(p.neg().add(1)), 0), {
-  reference: (x, u, p) => (u < p ? 0 : x / (1 - p)),
+  reference: (x, u, p) => (u >= p ? x / (1 - p) : 0),
   samples: (rng) =>
     [[5], [2, 1, 7], [1]].map((shape) => ({
       params: { args: [null, null, 0.4] },

@@ -6,7 +6,7 @@
  * cannot be without waiting for it: where such an id is out of range the result is 0 and nothing is written.
  */
 import type { CastSpec, GatherSpec } from "../../kernels/specs.ts";
-import { check, fail } from "../errors.ts";
+import { check, fail, onHost } from "../errors.ts";
 import { apply, apply1, type Call, type Elements, type OpDef, type Sample, type SampleInput, typed } from "../op.ts";
 import { type AxisOptions, axisOf, checkTensor } from "../operands.ts";
 import { filled, integers, normal, uniform } from "../sampling.ts";
@@ -261,7 +261,10 @@ export function oneHot(ids: Tensor, depth: number, dtype: DType = ids.device.flo
   checkShape("oneHot", [depth]);
   checkIds("oneHot", ids, depth);
   const columns = tensor(
-    Float64Array.from({ length: depth }, (_, i) => i),
+    onHost(
+      () => `oneHot: ${depth} columns are made on the host first`,
+      () => Float64Array.from({ length: depth }, (_, i) => i),
+    ),
     { device: ids.device, dtype },
   );
   return eq(cast(reshape(ids, [...ids.shape, 1]), dtype), columns);

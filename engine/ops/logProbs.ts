@@ -68,7 +68,8 @@ export const logProbsOp: OpDef = {
       const z = rowOf(logits!, row, vocab, invTemperature![row]!);
       const largest = z.reduce((a, b) => Math.max(a, b));
       const logTotal = largest + Math.log(z.reduce((total, v) => total + Math.exp(v - largest), 0));
-      logp![row] = z[targets![row]!]! - logTotal;
+      const target = z[targets![row]!];
+      logp![row] = target === undefined ? 0 : target - logTotal; // an id that a device computed may be outside
       entropy![row] = z.reduce((total, v) => {
         const p = Math.exp(v - logTotal);
         return p === 0 ? total : total - p * (v - logTotal);

@@ -173,8 +173,8 @@ export const silu: Fused<Unary> = unary("silu", siluExpr, (x) => x / (1 + Math.e
 /** ln(1 + e^x) */
 export const softplus: Fused<Unary> = unary(
   "softplus",
-  (x) => select(x.gt(0), x, 0).add(x.abs().neg().exp().log1p()),
-  (x) => Math.log(1 + Math.exp(x)),
+  (x) => reluExpr(x).add(x.abs().neg().exp().log1p()),
+  (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
   { ...WIDE, kinks: [0] }, // written with |x|: its two halves meet smoothly at 0, but not symbolically
 );
 /** ½x(1 + tanh(√(2/π)(x + 0.044715x³))), the approximation that GPT-2 uses (`gelu_new`). */
@@ -186,8 +186,9 @@ export const gelu: Fused<Unary> = unary(
 /** ½x(1 + erf(x/√2)), exact (Hendrycks & Gimpel 2016). */
 export const geluErf: Fused<Unary> = unary("geluErf", geluErfExpr, (x) => 0.5 * x * (1 + erf64(x / Math.SQRT2)));
 
+/** Asks for x ≤ 0 and not for x > 0, so that NaN stays NaN. */
 export function reluExpr(x: Expr): Expr {
-  return select(x.gt(0), x, 0);
+  return select(x.le(0), 0, x);
 }
 export function siluExpr(x: Expr): Expr {
   return x.mul(x.sigmoid());

@@ -2,7 +2,8 @@
  * Reductions over axes, plain and masked, and `sumTo`, the adjoint of broadcasting.
  *
  * Masked reductions read a mask of zeros and non-zeros that broadcasts to the input; excluded values influence nothing,
- * whatever they are, and an empty mask gives exactly 0.
+ * whatever they are, and an empty mask gives exactly 0. A NaN that is included makes sums and extremes NaN; positions of
+ * extremes pass over it.
  */
 import { constant, type Expr, input, where as select } from "../../kernels/expr.ts";
 import type { ReduceSpec } from "../../kernels/specs.ts";
@@ -99,6 +100,7 @@ function distinct<T extends { readonly data: readonly number[] }>(sample: T): T 
 
 function reduceElements(spec: ReduceSpec, x: Elements, mask: Elements | undefined, y: Elements): void {
   const { kind, outer, length, inner, scale } = spec;
+  const isIndex = kind === "argmax" || kind === "argmin";
   const sign = kind === "argmin" || kind === "min" ? -1 : 1;
   for (let o = 0; o < outer; o++) {
     for (let i = 0; i < inner; i++) {
@@ -110,7 +112,8 @@ function reduceElements(spec: ReduceSpec, x: Elements, mask: Elements | undefine
         const included = mask === undefined || mask[index] !== 0;
         if (included) total += x[index]!;
         const candidate = included ? sign * x[index]! : -1e30;
-        if (candidate > best) [best, at] = [candidate, j];
+        const isNew = candidate > best || (!isIndex && Number.isNaN(candidate));
+        if (isNew) [best, at] = [candidate, j];
       }
       y[o * inner + i] = kind === "sum" ? total * scale : kind === "max" || kind === "min" ? sign * best : at;
     }

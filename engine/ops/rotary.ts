@@ -59,14 +59,15 @@ export const rotaryOp: OpDef<RotaryParams> = {
     return typed(x.shape, x);
   },
   reference([x, positions, cos, sin], [y], call) {
-    const { tokens, heads, headDim, inverse } = specOf(call);
+    const { tokens, heads, headDim, tableRows, inverse } = specOf(call);
     const half = headDim / 2;
     for (let token = 0; token < tokens; token++) {
       for (let head = 0; head < heads; head++) {
         const at = (token * heads + head) * headDim;
         for (let j = 0; j < half; j++) {
-          const c = cos![positions![token]! * half + j]!;
-          const s = (inverse ? -1 : 1) * sin![positions![token]! * half + j]!;
+          const row = Math.min(Math.max(positions![token]!, 0), tableRows - 1); // if a device computed it: the nearest
+          const c = cos![row * half + j]!;
+          const s = (inverse ? -1 : 1) * sin![row * half + j]!;
           const [a, b] = [x![at + j]!, x![at + half + j]!];
           y![at + j] = a * c - b * s;
           y![at + half + j] = b * c + a * s;

@@ -14,7 +14,7 @@ import { filled, mask, normal, uniform } from "../sampling.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkFloat, checkSameDtype, sameShape, showShape, sizeOf, type TensorType } from "../types.ts";
 import { broadcastTo, transpose } from "./movement.ts";
-import { exp, gt, mul, neg, sub, where } from "./pointwise.ts";
+import { exp, le, mul, neg, sub, where } from "./pointwise.ts";
 import { sum } from "./reduce.ts";
 
 /** Log-probability of what is excluded: e^−1e30 is 0, and −1e30 is finite, so that sums over it stay numbers. */
@@ -101,11 +101,11 @@ export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
       let total = 0;
       for (let i = row * cols; i < (row + 1) * cols; i++) {
         if (!log) total += g![i]! * y![i]!;
-        else if (y![i]! > EXCLUDED_BELOW) total += g![i]!;
+        else if (!(y![i]! <= EXCLUDED_BELOW)) total += g![i]!;
       }
       for (let i = row * cols; i < (row + 1) * cols; i++) {
         if (!log) dx![i] = y![i]! * (g![i]! - total);
-        else dx![i] = y![i]! > EXCLUDED_BELOW ? g![i]! - Math.exp(y![i]!) * total : 0;
+        else dx![i] = y![i]! <= EXCLUDED_BELOW ? 0 : g![i]! - Math.exp(y![i]!) * total;
       }
     }
   },
@@ -117,10 +117,10 @@ export const softmaxBackwardOp: OpDef<SoftmaxParams> = {
       const along = rowSum(mul(h!, y!));
       return [sub(mul(h!, sub(g!, total)), mul(g!, along)), mul(y!, sub(h!, along))];
     }
-    const included = gt(y!, EXCLUDED_BELOW);
-    const total = rowSum(where(included, g!, 0));
-    const weighted = mul(where(included, h!, 0), exp(y!));
-    return [neg(mul(weighted, total)), where(included, sub(h!, rowSum(weighted)), 0)];
+    const excluded = le(y!, EXCLUDED_BELOW);
+    const total = rowSum(where(excluded, 0, g!));
+    const weighted = mul(where(excluded, 0, h!), exp(y!));
+    return [neg(mul(weighted, total)), where(excluded, 0, sub(h!, rowSum(weighted)))];
   },
   samples: (rng) => [
     { inputs: [uniform(rng, [3, 5], 0.05, 1), normal(rng, [3, 5])], params: { log: false } },

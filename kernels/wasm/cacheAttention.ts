@@ -58,7 +58,7 @@ function cacheAttentionModule(headDim: number, windowed: boolean): Uint8Array<Ar
           .mul(p.capacity)
           .mul(4 * headDim),
       );
-      const count = f.let(load.i32(p.positions.at(token)).add(1).min(p.capacity));
+      const count = f.let(load.i32(p.positions.at(token)).min(p.capacity.sub(1)).add(1));
       alongHead(headDim, (offset, whole) => {
         if (whole) f.store(o, F32x4.of(0), offset);
         else f.storeLane(o, F32x4.of(0), 0, offset);

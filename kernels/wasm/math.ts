@@ -170,10 +170,11 @@ export const tanh: Unary = (f, x) => {
   return f.let(withSign(a.lt(0.625).bitselect(near, far), v));
 };
 
-/** 1 / (1 + e⁻ˣ). Error ≤ 2.4 ULP down to −88; from there on it stays at 6·10⁻³⁹. */
+/** 1 / (1 + e⁻ˣ). Error ≤ 2.4 ULP down to −88, then 0: x·σ(x) of a large −x is nothing, as it should be. */
 export const sigmoid: Unary = (f, x) => {
-  const e = expBounded(f, f.let(x.neg().pmax(-87).pmin(88)));
-  return f.let(F32x4.of(1).div(e.add(1)));
+  const v = f.let(x);
+  const e = expBounded(f, f.let(v.neg().pmax(-87).pmin(88)));
+  return f.let(F32x4.of(1).div(e.add(1)).andNot(v.lt(-88))); // false for NaN, which stays
 };
 
 /** erf(x)/x − 1 in x² for |x| ≤ 0.95; −ln erfc(x) for 0.9 ≤ x ≤ 4. */

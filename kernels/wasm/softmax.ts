@@ -98,20 +98,21 @@ function softmaxBackwardModule(isLog: boolean): Uint8Array<ArrayBuffer> {
         typeof p.y,
         typeof p.y,
       ];
-      const counts = (value: F32x4) => (isLog ? value.gt(EXCLUDED_LIMIT) : value.ne(0));
+      // NaN is not excluded: a gradient of 0 there would hide it.
+      const excluded = (value: F32x4) => (isLog ? value.le(EXCLUDED_LIMIT) : value.eq(0));
 
       const total = f.let(F32x4.of(0));
       forColumns(f, p.cols, ({ load, only }) => {
         const value = f.let(load(y));
         const part = isLog ? load(g) : load(g).mul(value);
-        f.set(total, total.add(only(part.and(counts(value)))));
+        f.set(total, total.add(only(part.andNot(excluded(value)))));
       });
       f.set(total, spread(f, sumLanes(f, total)));
 
       forColumns(f, p.cols, ({ load, store }) => {
         const value = f.let(load(y));
         const d = isLog ? load(g).sub(exp(f, value).mul(total)) : value.mul(load(g).sub(total));
-        store(dx, d.and(counts(value)));
+        store(dx, d.andNot(excluded(value)));
       });
     });
   });

@@ -158,7 +158,7 @@ export function attention(spec: AttentionSpec, profile: AdapterProfile): Program
   }
   let divisor = select(l, 1.0, l == 0.0); // sees nothing: all zeros
   ${each((d) => `o[at + ${d}] = sum[${d}] / divisor;`)}
-  lse[rowOf] = select(m + log(max(l, 1.0)), -1e30, l == 0.0);`,
+  lse[rowOf] = select(m + log(select(l, 1.0, l < 1.0)), -1e30, l == 0.0);`,
   });
   return single(kernel, spec.mask === "none" ? 5 : 6);
 }

@@ -69,7 +69,7 @@ var<workgroup> sums: array<Head, ${LANES}>;
     return;
   }
   let firstKey = (u32(row) * params.kvHeads + head * params.kvHeads / params.heads) * params.capacity * PARTS;
-  let last = u32(clamp(positions[token] + 1, 0, i32(params.capacity)));
+  let last = u32(clamp(positions[token], -1, i32(params.capacity) - 1) + 1);
   var mine: Head;
   var sum: Head;
   for (var d = 0u; d < PARTS; d++) {
@@ -89,7 +89,8 @@ var<workgroup> sums: array<Head, ${LANES}>;
       for (var d = 0u; d < PARTS; d++) { sum[d] *= shrink; }
       top = score;
     }
-    let p = exp(max(score - top, -100.0));
+    let below = score - top;
+    let p = exp(select(below, -100.0, below < -100.0)); // and not max, which may drop NaN
     weight += p;
     for (var d = 0u; d < PARTS; d++) { sum[d] += p * v[other + d]; }
   }

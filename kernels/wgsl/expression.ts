@@ -13,16 +13,16 @@ export interface EmittedExpression {
 }
 
 const INFIX: Readonly<Record<string, string>> = { add: "+", sub: "-", mul: "*", div: "/" };
-const COMPARE: Readonly<Record<string, string>> = { lt: "<", le: "<=", gt: ">", ge: ">=", eq: "==", ne: "!=" };
+const COMPARE: Readonly<Record<string, string>> = { lt: "<", le: "<=", gt: ">", ge: ">=", eq: "==", ne: "" };
 /** The functions to call: WGSL's own where they are exact enough, else ours. */
 const CALL: Readonly<Record<string, string>> = {
   abs: "abs",
-  sign: "sign",
+  sign: "sign_f32",
   floor: "floor",
   sqrt: "sqrt",
   rsqrt: "inverseSqrt",
-  min: "min",
-  max: "max",
+  min: "min_f32",
+  max: "max_f32",
   exp: "exp_f32",
   expm1: "expm1_f32",
   log: "log_f32",
@@ -31,6 +31,9 @@ const CALL: Readonly<Record<string, string>> = {
   sigmoid: "sigmoid_f32",
   erf: "erf_f32",
 };
+
+/** NaN differs from everything; WGSL's own `!=` is compiled to one that says it does not. */
+const notEqual = (x: string, y: string): string => `!(${x} == ${y})`;
 
 /**
  * @param inputs the WGSL name of each input of the expressions, by index: f32 values
@@ -44,7 +47,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
   const functions = new Set<string>();
   const lines: string[] = [];
   const number = (node: Expr): string => (truths.has(node.id) ? `f32(${values.get(node.id)!})` : values.get(node.id)!);
-  const truth = (node: Expr): string => (truths.has(node.id) ? values.get(node.id)! : `${number(node)} != 0.0f`);
+  const truth = (node: Expr): string => (truths.has(node.id) ? values.get(node.id)! : notEqual(number(node), "0.0f"));
   const call = (name: string, ...args: string[]): string => {
     if (name.endsWith("_f32")) functions.add(name);
     if (name === "not_a_number") functions.add("from_bits");
@@ -56,6 +59,7 @@ export function emitExpression(outputs: readonly Expr[], inputs: readonly string
     if (op === "where") return `select(${number(args[2]!)}, ${number(args[1]!)}, ${truth(args[0]!)})`;
     const [x, y] = args.map(number) as [string, string];
     if (op === "neg") return `-(${x})`; // parentheses, because --1 is an error
+    if (op === "ne") return notEqual(x, y);
     if (op === "sin") return call("trig_f32", x, "0");
     if (op === "cos") return call("trig_f32", x, "1");
     if (op === "pow") {

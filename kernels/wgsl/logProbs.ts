@@ -36,7 +36,8 @@ export function logProbs(spec: LogProbsSpec, profile: AdapterProfile): Program<W
   var sums = V(0.0);
   var weighted = V(0.0);
   for (var i = begin + first; i < end; i += step) {
-    let c = max(scale * logits[i] - m, V(-100.0));
+    let x = scale * logits[i] - m;
+    let c = select(x, V(-100.0), x < V(-100.0)); // and not max, which may drop NaN
     let e = exp(c);
     sums += e;
     weighted += e * c;
@@ -46,7 +47,7 @@ export function logProbs(spec: LogProbsSpec, profile: AdapterProfile): Program<W
   if (first == 0u) {
     let t = u32(targets[row]);
     let z = scale * ${vectorWidth(vocab) === 4 ? "logits[begin + t / 4u][t % 4u]" : "logits[begin + t]"};
-    logp[row] = z - m - log(s);
+    logp[row] = select(0.0, z - m - log(s), t < (end - begin) * ${vectorWidth(vocab)}u);
     entropy[row] = log(s) - u / s;
     lse[row] = m + log(s);
   }`,
@@ -82,8 +83,9 @@ export function logProbsBackward(spec: LogProbsBackwardSpec, profile: AdapterPro
   }
   let targetColumn = Columns(u32(targets[row]));
   for (var i = begin + first; i < end; i += step) {
-    let logP = max(scale * logits[i] - lse[row], V(-100.0));
-    let prob = select(V(0.0), exp(logP), logP > V(-100.0));
+    let x = scale * logits[i] - lse[row];
+    let logP = select(x, V(-100.0), x <= V(-100.0)); // keeps NaN, as the next line does
+    let prob = select(exp(logP), V(0.0), logP <= V(-100.0));
     let hit = select(V(0.0), V(1.0), columns(i - begin) == targetColumn);
     dlogits[i] = scale * (gLogp[row] * (hit - prob) - gEntropy[row] * prob * (logP + entropy[row]));
   }`,

@@ -35,6 +35,24 @@ fn not_a_number() -> f32 { return bitcast<f32>(exponent_bits | 0x400000u); }`,
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }`,
   },
 
+  // The built-in ones may give either operand where one is NaN.
+  max_f32: {
+    needs: ["is_nan"],
+    code: `
+fn max_f32(x: f32, y: f32) -> f32 { return select(select(y, x, x > y), x + y, is_nan(x) || is_nan(y)); }`,
+  },
+  min_f32: {
+    needs: ["is_nan"],
+    code: `
+fn min_f32(x: f32, y: f32) -> f32 { return select(select(y, x, x < y), x + y, is_nan(x) || is_nan(y)); }`,
+  },
+
+  sign_f32: {
+    needs: ["is_nan"],
+    code: `
+fn sign_f32(x: f32) -> f32 { return select(sign(x), x, is_nan(x)); }`,
+  },
+
   exp_poly: {
     needs: [],
     code: `

@@ -9,11 +9,14 @@
  *
  * Shapes and the schedule decide which kernel runs, and so the order of summation. Sums of long columns are sums of
  * sums of 64, which keeps the rounding error of 10⁶ terms near that of 10³.
+ *
+ * NaN: sums, max and min give NaN; argmax and argmin ignore it, where the adapter has NaN at all.
  */
 import { type Expr, input } from "../expr.ts";
 import { f32, type Step, u32, type Uniform, type WgslKernel } from "../kernel.ts";
 import type { ReduceSpec } from "../specs.ts";
 import { emitExpression } from "./expression.ts";
+import { mathFunctions } from "./math.ts";
 import { type BindingType, each, gridFor, groupMain, indent, linearMain, shader, type Generator } from "./shader.ts";
 
 const GROUP = 64;
@@ -25,10 +28,21 @@ const BUSY = 4096;
 type Kind = ReduceSpec["kind"];
 const isArg = (kind: Kind): boolean => kind === "argmax" || kind === "argmin";
 
+/** The functions that `take` and `start` call. */
+const functionsOf = (kind: Kind): string =>
+  kind === "sum" ? "" : mathFunctions(isArg(kind) ? ["is_nan", "from_bits"] : [`${kind}_f32`]);
+
+/** WGSL that opens the accumulator with an element; for a position, NaN counts as worse than anything. */
+function start(kind: Kind, element: string): string {
+  if (!isArg(kind)) return `var best = ${element};`;
+  return `var best = ${element};
+  if (is_nan(best)) { best = ${kind === "argmax" ? "-infinity()" : "infinity()"}; }`;
+}
+
 /** WGSL that takes `value`, the element number `index`, into the accumulators `best`, or `best` and `bestIndex`. */
 function take(kind: Kind, value: string, index: string): string {
   if (kind === "sum") return `best += ${value};`;
-  if (!isArg(kind)) return `best = ${kind}(best, ${value});`;
+  if (!isArg(kind)) return `best = ${kind}_f32(best, ${value});`;
   return `if (${value} ${kind === "argmax" ? ">" : "<"} best) { best = ${value}; bestIndex = ${index}; }`;
 }
 
@@ -117,7 +131,7 @@ function columnsKernel(spec: ReduceSpec, source: Source, blocks: number): WgslKe
     for (let stop = min(j + 64u, end); j < stop; j++) { part += element(column + j * params.inner); }
     best += part;
   }`
-      : `var best = element(column + start * params.inner);
+      : `${start(kind, "element(column + start * params.inner)")}
 ${isArg(kind) ? `  var bestIndex = ${firstIndex};\n` : ""}  for (var j = start + 1u; j < end; j++) {
     let at = column + j * params.inner;
     let value = element(at);
@@ -128,7 +142,7 @@ ${isArg(kind) ? `  var bestIndex = ${firstIndex};\n` : ""}  for (var j = start +
     bindings: { ...source.bindings, ...outputs(kind, partial, element) },
     params,
     workgroups: gridFor(threads, GROUP),
-    body: () => `${source.code()}
+    body: () => `${functionsOf(kind)}${source.code()}
 ${linearMain(GROUP, "params.threads")}
   let block = (i / params.inner) % params.blocks;
   let column = (i / (params.inner * params.blocks)) * params.length * params.inner + i % params.inner;
@@ -155,18 +169,18 @@ function rowsKernel(spec: ReduceSpec, source: Source): WgslKernel {
     if (${better}) { values[lane] = value; indices[lane] = index; }`
     : kind === "sum"
       ? `values[lane] += values[lane + STRIDE];`
-      : `values[lane] = ${kind}(values[lane], values[lane + STRIDE]);`;
+      : `values[lane] = ${kind}_f32(values[lane], values[lane + STRIDE]);`;
   return shader({
     key: `reduce rows ${kind} ${source.key}`,
     bindings: { ...source.bindings, ...outputs(kind, false) },
     params: { rows: u32(outer), length: u32(length), scale: f32(spec.scale) },
     workgroups: gridFor(outer, 1),
-    body: () => `${source.code()}
+    body: () => `${functionsOf(kind)}${source.code()}
 var<workgroup> values: array<f32, ${GROUP}>;
 ${arg ? `var<workgroup> indices: array<i32, ${GROUP}>;\n` : ""}
 ${groupMain(GROUP, "params.rows")}
   let start = row * params.length;
-  ${kind === "sum" ? "var best = 0.0f;" : "var best = element(start + select(0u, lane, lane < params.length));"}
+  ${kind === "sum" ? "var best = 0.0f;" : start(kind, "element(start + select(0u, lane, lane < params.length))")}
 ${bestIndex}  for (var j = ${firstStep}; j < params.length; j += ${GROUP}u) {
     let value = element(start + j);
     ${take(kind, "value", "i32(j)")}

@@ -24,7 +24,7 @@ export function rotary(spec: RotarySpec, profile: AdapterProfile): Program<WgslK
     body: () => `${linearMain(threads, "params.count")}
   let j = i % params.half;
   let head = i / params.half; // of all tokens
-  let position = min(u32(positions[head / params.heads]), params.tableRows - 1u);
+  let position = u32(clamp(positions[head / params.heads], 0, i32(params.tableRows) - 1));
   let c = cosines[position * params.half + j];
   let s = ${inverse ? "-" : ""}sines[position * params.half + j];
   let at = head * 2u * params.half + j;

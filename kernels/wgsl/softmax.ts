@@ -17,7 +17,7 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
   const V = vectorType(cols);
   const mask: Bindings = masked ? { mask: `read ${V}` } : {};
   const allowed = (value: string, otherwise: string): string =>
-    masked ? `select(V(${otherwise}), ${value}, mask[i] != V(0.0))` : value;
+    masked ? `select(V(${otherwise}), ${value}, !(mask[i] == V(0.0)))` : value;
   const kernel = rowKernel(profile, {
     key: `softmax/${log ? "log" : "exp"}${masked ? "/masked" : ""}`,
     rows,
@@ -38,7 +38,7 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
   let sum = ${reduce.sum("total(sums)")};
   ${
     log
-      ? `let logSum = log(max(sum, 1e-30));
+      ? `let logSum = log(select(sum, 1e-30, sum < 1e-30)); // and not max, which may drop NaN
   for (var i = begin + first; i < end; i += step) {
     y[i] = ${allowed("x[i] - highestAllowed - logSum", "-1e30")};
   }`
@@ -51,7 +51,8 @@ export function softmax(spec: SoftmaxSpec, profile: AdapterProfile): Program<Wgs
   return single(kernel, masked ? 3 : 2);
 }
 
-/** y (the forward's result), g → dx; all [rows, cols]. Excluded entries have y = 0 (softmax) or y ≤ −1e29 (log). */
+/** y (the forward's result), g → dx; all [rows, cols]. Excluded entries have y = 0 (softmax) or y ≤ −1e29 (log); NaN
+ * is none of them. */
 export function softmaxBackward(spec: SoftmaxBackwardSpec, profile: AdapterProfile): Program<WgslKernel> {
   const { rows, cols, log } = spec;
   const V = vectorType(cols);
@@ -63,14 +64,14 @@ export function softmaxBackward(spec: SoftmaxBackwardSpec, profile: AdapterProfi
     body: (reduce) => `
   var sums = V(0.0);
   for (var i = begin + first; i < end; i += step) {
-    sums += ${log ? "select(V(0.0), g[i], y[i] > V(-1e29))" : "select(V(0.0), g[i] * y[i], y[i] > V(0.0))"};
+    sums += ${log ? "select(g[i], V(0.0), y[i] <= V(-1e29))" : "select(g[i] * y[i], V(0.0), y[i] <= V(0.0))"};
   }
   let sum = ${reduce.sum("total(sums)")};
   for (var i = begin + first; i < end; i += step) {
     dx[i] = ${
       log
-        ? "select(V(0.0), g[i] - exp(y[i]) * sum, y[i] > V(-1e29))"
-        : "select(V(0.0), y[i] * (g[i] - sum), y[i] > V(0.0))"
+        ? "select(g[i] - exp(y[i]) * sum, V(0.0), y[i] <= V(-1e29))"
+        : "select(y[i] * (g[i] - sum), V(0.0), y[i] <= V(0.0))"
     };
   }`,
   });

@@ -63,7 +63,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     [() => call("logSoftmax", x(), { dim: 0 }), "logSoftmax: unknown option 'dim'"],
     [() => call("tensor", [1], { type: "i32" }), "tensor: unknown option 'type'; did you mean 'dtype'?"],
     [() => call("randomNormal", new wg.Rng(0), [2], { mean: 1 }), "randomNormal: unknown option 'mean'"],
-    [() => call("causalMask", 2, { dytpe: "f32" }), "mask: unknown option 'dytpe'; did you mean 'dtype'?"],
+    [() => call("causalMask", 2, { dytpe: "f32" }), "causalMask: unknown option 'dytpe'; did you mean 'dtype'?"],
     [() => call("fuse", "f", (a: wg.Expr) => a, { references: 1 }), `fuse("f"): unknown option 'references'`],
   ],
   "a number where a list belongs": [

@@ -63,7 +63,7 @@ function expectWithin(
 }
 
 /** Not followed below −88, where the result is no normal number any more. */
-const sigmoid = (x: number): number => 1 / (1 + Math.exp(-Math.max(x, -88)));
+const sigmoid = (x: number): number => (x < -88 ? 0 : 1 / (1 + Math.exp(-x)));
 const UNARY: [name: string, lanes: Lanes, exact: (x: number) => number, bound: number][] = [
   ["exp", math.exp, Math.exp, 1.1],
   ["expm1", math.expm1, Math.expm1, 1.5],

@@ -316,14 +316,30 @@ describe("what goes wrong in a worker", () => {
 
   it("a worker that ends by itself between two jobs is an error of the next", async () => {
     await start();
-    expect(workers).toHaveLength(2);
+    expect(workers).toHaveLength(3); // and the watcher
     await workers[1]!.terminate();
     const job = { code: pool.share(nothing)!, run: linger(0), args: [], units: 12, chunks: 12 };
     expect(() => run(job)).toThrow("worker thread 2 ended by itself");
   });
 
-  it("a worker that dies with work in its hands is an error, not a hang", async () => {
+  it("a worker that dies with work in its hands is an error at once, in one line, and no wait", async () => {
     await start();
+    let died = 0;
+    const kill = (): void => {
+      if (died > 0) return;
+      linger(50)(); // until the workers have their chunks
+      void workers[1]!.terminate();
+      died = performance.now();
+    };
+    const job = { code: pool.share(endless)!, run: kill, args: [], units: 12, chunks: 12 };
+    expect(() => run(job)).toThrow(/^wasm: worker thread 2 ended by itself$/);
+    expect(performance.now() - died).toBeLessThan(5_000); // 60 s of patience were the rule; it takes about 10 ms
+    expect(() => run(job)).toThrow("worker thread 2 ended by itself");
+  });
+
+  it("where nobody watches, as in a browser, it is an error after a while", async () => {
+    await start();
+    await workers.pop()!.terminate(); // the watcher
     const kill = (): void => {
       linger(50)();
       workers.splice(0).forEach((worker) => void worker.terminate());

@@ -204,6 +204,11 @@ test("reduce: argmax of a long row is cut into blocks, then of the blocks", () =
     struct Params { threads: u32, length: u32, inner: u32, blocks: u32, block: u32, scale: f32 }
     @group(0) @binding(3) var<uniform> params: Params;
 
+    fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
+    var<private> exponent_bits: u32 = 0x7f800000u;
+    fn infinity() -> f32 { return bitcast<f32>(exponent_bits); }
+    fn not_a_number() -> f32 { return bitcast<f32>(exponent_bits | 0x400000u); }
+
     fn element(at: u32) -> f32 {
       return x0[at];
     }
@@ -217,6 +222,7 @@ test("reduce: argmax of a long row is cut into blocks, then of the blocks", () =
       let start = block * params.block;
       let end = min(start + params.block, params.length);
       var best = element(column + start * params.inner);
+      if (is_nan(best)) { best = -infinity(); }
       var bestIndex = indices[column + start * params.inner];
       for (var j = start + 1u; j < end; j++) {
         let at = column + j * params.inner;
