@@ -56,6 +56,9 @@ const LONG = "tests/**/*.long.test.ts";
 const BROWSER = ["tests/browser/**", "tests/site/browser/**"];
 const FIREFOX = "tests/site/browser/firefox.test.ts";
 
+/** Makes the live page once, for all files that open it. */
+const SITE_PAGES = "tests/support/sitePages.ts";
+
 /** Two processes for all files: each file would else load the engine anew. */
 const TOGETHER = {
   isolate: false,
@@ -64,13 +67,14 @@ const TOGETHER = {
 };
 
 /** Tests in a process of their own for each file, with a browser. */
-const inBrowsers = (name: string, folder: string): TestProjectInlineConfiguration => ({
+const inBrowsers = (name: string, folder: string, globalSetup: string[] = []): TestProjectInlineConfiguration => ({
   extends: true,
   test: {
     name,
     include: [`${folder}/**/*.test.ts`],
     exclude: [LONG, ...(firefox === undefined ? [FIREFOX] : [])],
     testTimeout: 60_000,
+    globalSetup,
   },
 });
 
@@ -101,7 +105,7 @@ const config: ViteUserConfig = {
         extends: true,
         test: {
           name: "long",
-          globalSetup: "tests/support/programs.ts",
+          globalSetup: ["tests/support/programs.ts", SITE_PAGES],
           include: [LONG],
           exclude: [...(chromium === undefined ? BROWSER : []), ...needsNats],
           testTimeout: 300_000,
@@ -109,7 +113,7 @@ const config: ViteUserConfig = {
       },
       ...(chromium === undefined
         ? []
-        : [inBrowsers("browser", "tests/browser"), inBrowsers("pages", "tests/site/browser")]),
+        : [inBrowsers("browser", "tests/browser"), inBrowsers("pages", "tests/site/browser", [SITE_PAGES])]),
     ],
   },
 };

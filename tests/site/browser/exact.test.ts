@@ -2,39 +2,29 @@
  * exact.html in a real Chromium: its figures are Node's, its address holds its state, and nothing moves while it
  * computes.
  */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { device } from "../../../engine/index.ts";
-import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
 import { type Figures, figuresOf } from "../../../site/exact/figures.ts";
 import { Laboratory, type Question } from "../../../site/exact/laboratory.ts";
 import type { Answered, Asked } from "../../../site/exact/messages.ts";
 import { DEFAULTS, settingsIn } from "../../../site/exact/settings.ts";
 import { launchChromium } from "../../support/browser.ts";
+import { serveSite, violations } from "../../support/sitePages.ts";
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const folder = mkdtempSync(join(tmpdir(), "worldgrad-exact-"));
-let server: Server;
+let close: () => void;
 let address: string;
 let browser: Browser;
 let laboratory: Laboratory;
 
 beforeAll(async () => {
-  // Not at the root, because the site works under any path.
-  await makePage(join(folder, "some/where"));
-  ({ server, address } = await serveFolder(folder, 0));
+  ({ address, close } = await serveSite());
   browser = await launchChromium();
   laboratory = new Laboratory(await device("reference"));
 }, 60_000);
 afterAll(async () => {
   await browser.close();
-  server.close();
-  rmSync(folder, { recursive: true, force: true });
+  close();
 });
 
 interface Opened {
@@ -49,7 +39,7 @@ async function open(settings: string, width: number, colorScheme: "light" | "dar
   page.on("console", (message) => problems.push(message.text()));
   page.on("pageerror", (error) => problems.push(error.message));
   page.on("request", (request) => requests.push(request.url()));
-  await page.goto(`${address}some/where/exact.html${settings}`);
+  await page.goto(`${address}exact.html${settings}`);
   return { page, problems, requests };
 }
 
@@ -74,7 +64,7 @@ test("its worker has the figures and the sampled steps of Node, number for numbe
         });
         worker.postMessage(asked);
       }),
-    [`${address}some/where/exactWorker.js`, { question: 1, settings } satisfies Asked] as const,
+    [`${address}exactWorker.js`, { question: 1, settings } satisfies Asked] as const,
   );
   await page.close();
   const figures = answers.flatMap((answer) => (answer.kind === "figures" ? [answer] : []));
@@ -125,7 +115,7 @@ test("shows them, keeps its state in the address, and says every picture in word
   expect(new URL(page.url()).search).toBe("?state=start&method=rloo_clip");
   expect(await field("Episodes are played by").isDisabled()).toBe(true);
   expect(problems).toEqual([]); // the content security policy would say here what it has refused
-  expect(requests.filter((url) => !url.startsWith(`${address}some/where/`))).toEqual([]);
+  expect(requests.filter((url) => !url.startsWith(address))).toEqual([]);
   await page.close();
 }, 240_000);
 
@@ -147,13 +137,7 @@ test.each([
     expect(await page.evaluate(() => (globalThis as unknown as { shift: number }).shift)).toBeLessThan(0.02);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
     await page.locator("details summary").click(); // what is folded is looked at as well
-    await page.evaluate(AXE);
-    const found = await page.evaluate(async () => {
-      const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
-      const { violations } = await axe.run();
-      return violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html.slice(0, 160)}`);
-    });
-    expect(found).toEqual([]);
+    expect(await violations(page)).toEqual([]);
     expect(problems).toEqual([]);
     await page.close();
   },

@@ -2,31 +2,24 @@
  * The live page in a second browser engine, Firefox: on WebAssembly it has the numbers of Node, bit for bit, and what
  * does not work there is said on the page. vitest.config.ts leaves this file out where there is no Firefox.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { type Browser, launch, type Page } from "puppeteer-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
 import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
+import { serveSite } from "../../support/sitePages.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
 const SETTINGS = "?quick=true&seed=3&steps=5";
-const folder = mkdtempSync(join(tmpdir(), "worldgrad-firefox-"));
-let server: Server;
+let close: () => void;
 let address: string;
 let browser: Browser;
 
 beforeAll(async () => {
-  await makePage(join(folder, "site"));
-  ({ server, address } = await serveFolder(join(folder, "site"), 0));
+  ({ address, close } = await serveSite());
   browser = await launch({ browser: "firefox", executablePath: process.env["WORLDGRAD_FIREFOX"]! });
 }, 60_000);
 afterAll(async () => {
   await browser.close();
-  server.close();
-  rmSync(folder, { recursive: true, force: true });
+  close();
 });
 
 async function open(settings: string, problems: string[]): Promise<Page> {

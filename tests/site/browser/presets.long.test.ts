@@ -2,31 +2,24 @@
  * The experiments of the live page that break, each played to its end in Chromium: the doctor names the disease of the
  * first agent, and not in its healthy twin.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
 import { experimentOf } from "../../../site/experiment.ts";
 import { BROKEN } from "../../../site/presets.ts";
 import { launchChromium } from "../../support/browser.ts";
+import { serveSite } from "../../support/sitePages.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "worldgrad-presets-"));
-let server: Server;
+let close: () => void;
 let address: string;
 let browser: Browser;
 
 beforeAll(async () => {
-  await makePage(join(folder, "site"));
-  ({ server, address } = await serveFolder(join(folder, "site"), 0));
+  ({ address, close } = await serveSite());
   browser = await launchChromium();
 }, 60_000);
 afterAll(async () => {
   await browser.close();
-  server.close();
-  rmSync(folder, { recursive: true, force: true });
+  close();
 });
 
 test.each(BROKEN)("$title: the doctor names $disease, and not for the healthy twin", async (own) => {

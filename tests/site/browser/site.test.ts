@@ -1,30 +1,23 @@
 /** The live page in a real Chromium: its agents have the numbers of Node, and its controls do what they say. */
-import { mkdtempSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
 import { launchChromium } from "../../support/browser.ts";
 import { playedInNode, playInWorker, timeless } from "../../support/liveAgent.ts";
+import { serveSite } from "../../support/sitePages.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
 const SETTINGS = "?quick=true&seed=3&steps=5";
-const folder = mkdtempSync(join(tmpdir(), "worldgrad-site-"));
-let server: Server;
+let close: () => void;
 let address: string;
 let browser: Browser;
 
 beforeAll(async () => {
-  await makePage(join(folder, "site"));
-  ({ server, address } = await serveFolder(join(folder, "site"), 0));
+  ({ address, close } = await serveSite());
   browser = await launchChromium();
 }, 60_000);
 afterAll(async () => {
   await browser.close();
-  server.close();
-  rmSync(folder, { recursive: true, force: true });
+  close();
 });
 
 /** Opens the page; what it says in its console is added to `problems`, but that there is no warm start beside it. */

@@ -1,35 +1,30 @@
 /** The live page for people: its form and address, what leaves it, axe-core's rules, narrow windows, layout shift. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
 import { experimentOf } from "../../../site/experiment.ts";
 import { programOf } from "../../../site/exportProgram.ts";
 import { BROKEN, WORKING } from "../../../site/presets.ts";
 import { launchChromium } from "../../support/browser.ts";
+import { serveSite, violations } from "../../support/sitePages.ts";
 
 /** Nothing is trained under this address, which names no world. */
 const IDLE = "?env=nowhere";
 const SHORT = "?quick=true&seed=3&steps=2&set=rl.groups%3D2";
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-controls-"));
-let server: Server;
+let close: () => void;
 let address: string;
 let browser: Browser;
 
 beforeAll(async () => {
-  await makePage(join(folder, "a/b/site"));
-  ({ server, address } = await serveFolder(folder, 0));
-  address += "a/b/site/"; // any path
+  ({ address, close } = await serveSite());
   browser = await launchChromium();
 }, 120_000);
 afterAll(async () => {
   await browser.close();
-  server.close();
+  close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -42,23 +37,6 @@ const button = (page: Page, name: string): ReturnType<Page["locator"]> =>
   page.getByRole("button", { name, exact: true });
 async function toTheEnd(page: Page): Promise<void> {
   await expect.poll(() => page.locator("#status").innerText(), { timeout: 200_000 }).toMatch(/step 2.*step 2/);
-}
-
-/** The rules of axe-core that the page breaks, with the elements. */
-async function violations(page: Page): Promise<string[]> {
-  await page.addScriptTag({ content: AXE });
-  return page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: Axe };
-    const found = await axe.run();
-    return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 120)}`));
-  });
-}
-
-/** The part of axe-core that is used. */
-interface Axe {
-  run(): Promise<{
-    readonly violations: readonly { readonly id: string; readonly nodes: readonly { html: string }[] }[];
-  }>;
 }
 
 test("a wrong value is one line by its field; Apply writes the address, and back goes back", async () => {
@@ -158,16 +136,16 @@ test("says what it is without JavaScript, and what is missing without workers", 
 });
 
 test("where memory cannot be shared each agent has one thread, and says why", async () => {
-  const plain = await serveFolder(folder, 0, false);
+  const plain = await serveSite(false);
   const page = await browser.newPage();
-  await page.goto(`${plain.address}a/b/site/${SHORT}`);
+  await page.goto(`${plain.address}${SHORT}`);
   await toTheEnd(page);
   expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
   expect(await page.locator("#machine").innerText()).toMatch(
     /^wasm \(SIMD, 1 thread.*\) · [\d,]+ tokens per second, both agents together · Each agent has one thread, because/,
   );
   await page.close();
-  plain.server.close();
+  plain.close();
 });
 
 test("trains on WebGPU, with tokens per second", { timeout: 300_000 }, async () => {

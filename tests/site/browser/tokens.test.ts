@@ -1,31 +1,24 @@
 /** The inspector of tokens in a real Chromium: loaded when opened, by keys, the same again after a rewind. */
-import { mkdtempSync, rmSync } from "node:fs";
-import type { Server } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makePage, serveFolder } from "../../../scripts/sitePage.ts";
 import { launchChromium } from "../../support/browser.ts";
+import { serveSite } from "../../support/sitePages.ts";
 
 /** Completions of different length are rewarded differently, so that advantages are not all 0. */
 const SETTINGS =
   "?quick=true&seed=3&steps=4&set=reward.overlong%3D1&set=sft.steps%3D40&set=rl.groupSize%3D6&set=rl.gradEvery%3D1" +
   "&arms=grpo%2Becho%3Dgrpo_token%2Becho%2Bactfocus,cispo%3Dcispo";
-const folder = mkdtempSync(join(tmpdir(), "worldgrad-tokens-"));
-let server: Server;
+let close: () => void;
 let address: string;
 let browser: Browser;
 
 beforeAll(async () => {
-  await makePage(join(folder, "site"));
-  ({ server, address } = await serveFolder(join(folder, "site"), 0));
+  ({ address, close } = await serveSite());
   browser = await launchChromium();
 }, 60_000);
 afterAll(async () => {
   await browser.close();
-  server.close();
-  rmSync(folder, { recursive: true, force: true });
+  close();
 });
 
 const WAIT = { timeout: 90_000 };
