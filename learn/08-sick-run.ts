@@ -220,9 +220,9 @@ console.log(`\nwhich number tells first (Infinity: never)\n${first.slice(1).join
  *   far apart (`ppo_kl/last`). With PPO's clip run 8 ends at 82 % success instead of 39 %.
  * - One symptom has many causes. The healthy run ends with flat groups, too, as nearly all tries succeed; in run 6 the
  *   sampler tries too little from the first step on (entropy); in run 7 updates destroy a policy that began well.
- * - Which number tells first depends on the disease, so no single one is enough; nor is one run: compare. The live page
- *   has broken runs beside healthy twins: "Answers in the policy mask" (1), "A reward with a hole" (4), "Entropy
- *   collapse" (6), "Off-policy without a clip" (8), and "A sum where a mean belongs", which is not here.
+ * - Which number tells first depends on the disease, so no single one is enough; nor is one run: compare. On the live
+ *   page sick runs have healthy twins: [Answers in the policy mask](preset:) (1), [A reward with a hole](preset:) (4),
+ *   [Entropy collapse](preset:) (6), [Off-policy without a clip](preset:) (8), [A sum where a mean belongs](preset:).
  *
  * ## Break it
  *

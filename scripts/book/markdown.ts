@@ -1,5 +1,7 @@
 /** Prose of chapters, tasks and docstrings: Markdown to HTML by `marked`, with colours and with links to sources. */
 import { Marked, type RendererObject } from "marked";
+import { check } from "../../engine/errors.ts";
+import { BROKEN, linkTo, WORKING } from "../../site/presets.ts";
 import { highlight } from "./highlight.ts";
 import { codeBox, escape } from "./html.ts";
 
@@ -9,6 +11,16 @@ export interface Links {
   readonly ofFile: (path: string) => string | undefined;
   /** The address of an exported name in the reference; undefined if there is none. */
   readonly ofName: (name: string) => string | undefined;
+}
+
+/** `[Entropy collapse](preset:)` is a link to the live page with the experiment of this title. */
+const PRESET = "preset:";
+
+/** The address from a page one folder below the live one, as all that have prose are. @throws if there is none */
+function presetAddress(title: string): string {
+  const preset = [...WORKING, ...BROKEN].find((own) => own.title === title);
+  check(preset !== undefined, () => `[${title}](${PRESET}): the live page has no experiment of this title`);
+  return `../index.html${linkTo(preset).replace("./", "")}`;
 }
 
 /** @param top the level of `#`: 3 makes it <h3>, so that headings of a text do not skip a level of its page */
@@ -26,7 +38,8 @@ export function markdown(text: string, links: Links, top = 3): string {
       const code = `<code>${escape(text)}</code>`;
       return address === undefined ? code : `<a href="${address}">${code}</a>`;
     },
-    link({ href, tokens }) {
+    link({ href, tokens, text }) {
+      if (href === PRESET) return `<a href="${escape(presetAddress(text))}">${this.parser.parseInline(tokens)}</a>`;
       const path = href.replace(/^(\.\.?\/)+/, "").replace(/#.*/, "");
       const address = /^[a-z]+:/.test(href) ? href : links.ofFile(path);
       const inner = this.parser.parseInline(tokens);

@@ -3,7 +3,7 @@
  * failed tasks, a replay buffer) is killed and resumed: it ends as the undisturbed one, to the last bit. Real processes
  * in a temporary folder.
  */
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -62,6 +62,22 @@ test("killed after a checkpoint, and resumed", { timeout: 120_000 }, async () =>
   process.kill(-first.child.pid!, "SIGKILL");
   await first.done;
   expect(metricsOf(pathOf("killed")).length).toBeLessThan(metricsOf(pathOf("whole")).length);
+
+  // Without the optimiser's moments there is no way on: an optimiser that forgot would be another run.
+  cpSync(pathOf("killed"), pathOf("bare"), { recursive: true });
+  const newest = readdirSync(join(pathOf("bare"), "checkpoints"))
+    .toSorted()
+    .at(-1)!;
+  rmSync(join(pathOf("bare"), "checkpoints", newest, "optimizer.safetensors"));
+  const bare = startIn(folder, "cli/main.ts", ["--resume", join("runs", "bare"), "--device", "wasm"]);
+  expect(await bare.done, bare.seen()).not.toBe(0);
+  expect(bare.seen()).toMatch(new RegExp(`checkpoint .*${newest}: optimizer\\.safetensors is missing`));
+  expect(
+    readdirSync(join(pathOf("bare"), "checkpoints"))
+      .toSorted()
+      .at(-1),
+  ).toBe(newest);
+
   const second = startIn(folder, "cli/main.ts", ["--resume", join("runs", "killed"), "--device", "wasm"]);
   expect(await second.done, second.seen()).toBe(0);
 

@@ -11,18 +11,19 @@ beforeAll(() => {
 });
 afterAll(() => copy.remove());
 
-it("each changes one file, and the tests' table for methods", () => {
+it("each changes one file, the tests' table for methods, and the live page's of formulas", () => {
   expect(copy.changed).toEqual([
     "engine/ops/pointwise.ts",
     "rl/methods/advantages/group.ts",
     "rl/methods/losses/weighted.ts",
     "rl/methods/tokenWeights.ts",
     "tests/support/rlMethods.ts",
+    "site/formulas/policy.ts",
   ]);
 });
 
 it("type-check", () => {
-  expect(copy.typeErrors("index.ts", "cli/main.ts", "tests/support/rlMethods.ts")).toBe("");
+  expect(copy.typeErrors("index.ts", "cli/main.ts", "tests/support/rlMethods.ts", "site/formulas/policy.ts")).toBe("");
 }, 60_000);
 
 it("the op runs on two executors, and its gradient is right", () => {
@@ -43,6 +44,38 @@ it("the op runs on two executors, and its gradient is right", () => {
   expect(stderr).toBe("");
   const y = "0.0000 -0.3333 0.0000 1.6667 5.0000";
   expect(stdout).toBe(`reference ${y}\nwasm ${y}\n5 derivatives\n`);
+}, 60_000);
+
+it("the live page's formula of the loss has the loss's value and gradient, on either side of a ratio of 1", () => {
+  copy.write(
+    "formula.mts",
+    `import { device, sum, tensor, valueAndGrad } from "./engine/index.ts";
+    import { topr } from "./rl/methods/losses/weighted.ts";
+    import { POLICY_LOSSES } from "./rl/methods/losses/index.ts";
+    import { POLICY_FORMULAS, policyFormula } from "./site/formulas/policy.ts";
+    console.log(Object.keys(POLICY_LOSSES).filter((name) => !(name in POLICY_FORMULAS)).length, "without a formula");
+    const on = await device("reference");
+    const [lps, olds, As] = [[-1, -2, -1, -2], [-2, -1, -2, -1], [0.5, 0.5, -0.5, -0.5]];
+    const column = (x) => tensor(x, { device: on });
+    const { aux, grads } = valueAndGrad((lp) => {
+      const losses = topr().tokenLoss({
+        logProbs: lp, oldLogProbs: column(olds), advantages: column(As), mask: column([1, 1, 1, 1]),
+      });
+      return [sum(losses), losses];
+    })(column(lps));
+    const [values, slopes] = [await aux.read(), await grads.read()];
+    const none = { ref: 0, chosen: 0, H: 0, value: 0, oldValue: 0, target: 0, sideLength: 1 };
+    lps.forEach((lp, i) => {
+      const shown = policyFormula("topr", {}).at({ ...none, lp, old: olds[i], A: As[i] });
+      console.log((shown.value - values[i]).toFixed(9), (shown.slope - slopes[i]).toFixed(9), slopes[i].toFixed(3));
+    });`,
+  );
+  const { stdout, stderr } = copy.run("formula.mts");
+  expect(stderr).toBe("");
+  const [missing, ...tokens] = stdout.trim().replaceAll("-0.000000000", "0.000000000").split("\n");
+  expect(missing).toBe("0 without a formula");
+  const slopes = ["-0.500", "-0.500", "0.500", "0.184"]; // the last is 0.5·e⁻¹
+  expect(tokens).toEqual(slopes.map((slope) => `0.000000000 0.000000000 ${slope}`));
 }, 60_000);
 
 it("estimator, loss and option are listed, checked, and trained with", () => {

@@ -20,6 +20,9 @@ import { sftRows } from "../../rl/train/supervised.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { trainRl } from "../../rl/train/loop.ts";
 import { readAll, relativeError } from "../support/rlExecutors.ts";
+import type { StepReport } from "../../rl/train/report.ts";
+import { score } from "../../rl/train/score.ts";
+import type { Model } from "../../nn/index.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, episode } from "../support/rlToy.ts";
 
@@ -220,5 +223,39 @@ describe("RAGEN's filter", () => {
     close(of(basic), Array<number>(6).fill(1 / 12));
     close(of({ ...basic, rolloutFilter: {} }), [0.25, 0.25, 0, 0, 0, 0]);
     close(of({ ...basic, rolloutFilter: { value: 1 } }), [0.125, 0.125, 0.125, 0.125, 0, 0]);
+  });
+});
+
+describe("ppo_kl/last", () => {
+  const run = async (
+    lr: number,
+    iterations: number,
+  ): Promise<{ readonly report: StepReport; readonly model: Model }> => {
+    const model = endingModel(device);
+    const own = { objective: basic, steps: 1, iterations, lr: () => lr };
+    const [report] = await reportsOf(trainRl(toyRlOptions(model, own)));
+    return { report: report!, model };
+  };
+
+  it("is the mean of log p before the update minus log p in the last pass, over the trained tokens", async () => {
+    const once = await run(0.05, 1);
+    expect(once.report.metrics).not.toHaveProperty("ppo_kl/last");
+    const twice = await run(0.05, 2);
+    // The same episodes; in its second pass a run has the weights with which a run of one pass ends.
+    const { rows } = twice.report;
+    const played = (own: readonly TokenRow[]): number[][] => own.map(({ trajectory }) => trajectory.stream.ids);
+    expect(played(once.report.rows)).toEqual(played(rows));
+    const packing = { padId: 0, scored: () => true };
+    const [before, last] = [await score(endingModel(device), rows, packing), await score(once.model, rows, packing)];
+    const drifts = rows.flatMap(({ mask }, i) =>
+      [...mask].flatMap((on, t) => (on > 0 ? [before.logProbs[i]![t]! - last.logProbs[i]![t]!] : [])),
+    );
+    const mean = drifts.reduce((a, b) => a + b) / drifts.length;
+    expect(Math.abs(mean)).toBeGreaterThan(1e-3);
+    expect(twice.report.metrics["ppo_kl/last"]).toBeCloseTo(mean, 5);
+  });
+
+  it("is 0 if no pass moves the policy", async () => {
+    expect((await run(0, 3)).report.metrics["ppo_kl/last"]).toBeCloseTo(0, 6);
   });
 });

@@ -1,6 +1,10 @@
 /** The rows of a step, by hand: weights, rewards per token, and what is packed together. */
 import { describe, expect, it } from "vitest";
 import { advantagesOf } from "../../rl/train/advantages.ts";
+import { weigh } from "../../rl/train/weights.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import type { TokenRow } from "../../rl/methods/columns.ts";
+import { echo } from "../../rl/methods/world/echo.ts";
 import { gae, gigpo, grpo, milestone, vtrace } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { ratiosOf } from "../../rl/train/score.ts";
@@ -19,9 +23,17 @@ import {
   rolloutsOf,
   type Trajectory,
 } from "../../rl/episode/stream.ts";
-import { forked, madeUpSignals, randomBatch, scoredStep, toyStep, weighStep } from "../support/rlBatches.ts";
-import { reference } from "../support/rlExecutors.ts";
-import { episode, type Part, trajectoryOf } from "../support/rlToy.ts";
+import {
+  forked,
+  madeUpSignals,
+  randomBatch,
+  rowGradient,
+  scoredStep,
+  toyStep,
+  weighStep,
+} from "../support/rlBatches.ts";
+import { readAll, reference } from "../support/rlExecutors.ts";
+import { endingModel, episode, type Part, trajectoryOf } from "../support/rlToy.ts";
 
 const base: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
 const sumOf = (rows: readonly Float64Array[]): number => rows.reduce((s, row) => s + row.reduce((a, b) => a + b, 0), 0);
@@ -284,5 +296,70 @@ describe("packing", () => {
       b.segment.forEach((s, n) => expect(rows[b.episode[n]!]!.rollout).toBe(bySegment.get(s)));
       expect(b.segments === 1 || b.rows * b.length <= maxTokens).toBe(true);
     }
+  });
+});
+
+describe("answers in the policy mask, a mistake for demonstrations (trainObservations)", () => {
+  const mistaken: Objective = { ...base, trainObservations: true };
+  const batch = [
+    episode(
+      [
+        ["prompt", [1, 2]],
+        ["action", [3, 4]],
+        ["scaffold", [5]],
+        ["observation", [6, 7, 8]],
+        ["observation", [9], false],
+        ["action", [3]],
+      ],
+      { reward: 1 },
+    ),
+    episode([
+      ["prompt", [1, 2]],
+      ["action", [4]],
+    ]),
+  ];
+  it("has what follows the prompt but tags, with the advantage of the action before, and weighs all alike", () => {
+    const [long, short] = weighStep(mistaken, batch, 0);
+    const right = weighStep(base, batch, 0);
+    const A = right[0]!.advantages[2]!;
+    expect(A).toBeGreaterThan(0.5);
+    expect([...long!.mask]).toEqual([0, 0, 1, 1, 0, 1, 1, 1, 1, 1]);
+    expect([...right[0]!.mask]).toEqual([0, 0, 1, 1, 0, 0, 0, 0, 0, 1]);
+    expect([...long!.advantages].slice(2)).toEqual(Array.from({ length: 8 }, () => A));
+    // Eight tokens are trained in place of four, so that each counts an eighth.
+    expect([...long!.wPolicy]).toEqual([0, 0, 1, 1, 0, 1, 1, 1, 1, 1].map((on) => on / 8));
+    expect([...short!.mask]).toEqual([0, 0, 1]);
+    expect([...short!.wPolicy]).toEqual([0, 0, 1 / 8]);
+  });
+
+  it("trains nothing of an episode that is left out, and leaves the world model's weights as they are", () => {
+    const [row] = weighStep(mistaken, [{ ...batch[0]!, masked: true }, batch[1]!], 0);
+    expect([sumOf([row!.mask]), sumOf([row!.wPolicy])]).toEqual([0, 0]);
+    const world = (objective: Objective): Float64Array[] =>
+      weighStep({ ...objective, world: echo() }, batch, 0).map(({ wWorld }) => wWorld);
+    expect(world(mistaken)).toEqual(world(base));
+    expect(sumOf(world(base))).toBeGreaterThan(0);
+  });
+
+  it("is the gradient of answers that the agent is said to have written", async () => {
+    const device = await reference.open();
+    const model = endingModel(device);
+    const renamed = batch.map((trajectory) => ({
+      ...trajectory,
+      stream: {
+        ...trajectory.stream,
+        roles: trajectory.stream.roles.map((role) => (role === "observation" ? "action" : role)),
+      },
+    }));
+    const of = (rows: readonly TokenRow[]): Promise<number[][]> =>
+      readAll(treeLeaves(rowGradient(model, rows, base, { padId: 0 })));
+    // Nobody sampled the answers: what a ratio refers to are the log-probabilities of the policy as it is.
+    const logProbs = batch.map(({ stream }) => Float64Array.from(stream.ids, () => -1));
+    const scored = (objective: Objective, played: readonly Trajectory[]): TokenRow[] =>
+      weigh(objective, played, advantagesOf(base, played, 0), 0, { logProbs }, "before");
+    const gradient = await of(scored(mistaken, batch));
+    expect(gradient).toEqual(await of(scored(base, renamed)));
+    expect(gradient).not.toEqual(await of(scored(base, batch)));
+    device.dispose();
   });
 });

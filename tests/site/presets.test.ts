@@ -1,7 +1,11 @@
 /** The addresses of the page's experiments. tests/site/browser/presets.long.test.ts plays those that break. */
-import { expect, test } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { experimentOf, type PageExperiment } from "../../site/experiment.ts";
 import { BROKEN, linkTo, WORKING } from "../../site/presets.ts";
+import { parseChapter } from "../../scripts/book/chapter.ts";
+import { chapterNames } from "../../scripts/book/book.ts";
+import { markdown } from "../../scripts/book/markdown.ts";
+import { readSource } from "../project/sources.ts";
 import { addressOf } from "../../site/words.ts";
 
 const inAddress = (address: string): PageExperiment => experimentOf(new URLSearchParams(address));
@@ -23,4 +27,29 @@ test("each that breaks is short, has its own disease, and shares the warm start 
   }
   expect(Math.max(...BROKEN.map(({ address }) => inAddress(address).agents[0]!.preset.rl.steps))).toBeLessThan(30);
   expect(new Set(BROKEN.map(({ disease }) => disease)).size).toBe(BROKEN.length);
+});
+
+describe("links of the book to experiments", () => {
+  const nowhere = { ofFile: () => undefined, ofName: () => undefined };
+
+  it("lead to the live page with that experiment; chapter 8 names all that break", () => {
+    const linked = chapterNames().flatMap((name) => {
+      if (name.startsWith("00-")) return [];
+      const { sections } = parseChapter(readSource(`learn/${name}.ts`), `learn/${name}.ts`);
+      const html = sections.map(({ prose }) => markdown(prose, nowhere)).join("\n"); // throws for an unknown title
+      const links = [...html.matchAll(/<a href="\.\.\/index\.html\?([^"]*)">([^<]*)<\/a>/g)];
+      return links.map(([, address, title]) => ({ name, title, address: address!.replaceAll("&amp;", "&") }));
+    });
+    const all = [...WORKING, ...BROKEN];
+    for (const { title, address } of linked) {
+      expect(inAddress(address)).toEqual(inAddress(all.find((own) => own.title === title)!.address));
+    }
+    const named = linked.filter(({ name }) => name.startsWith("08-")).map(({ title }) => title);
+    expect(named.toSorted()).toEqual(BROKEN.map(({ title }) => title).toSorted());
+  });
+
+  it("to one that is not there are an error, to the main job the page itself", () => {
+    expect(() => markdown("[Entropy colapse](preset:)", nowhere)).toThrow("no experiment of this title");
+    expect(markdown("[The main job](preset:)", nowhere)).toContain('<a href="../index.html">The main job</a>');
+  });
 });

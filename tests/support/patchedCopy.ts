@@ -8,7 +8,7 @@ import { projectFiles, readSource } from "../project/sources.ts";
 
 /** What the main job consists of; most tests and programs beside it stay away. */
 const COPIED =
-  /^((engine|kernels|nn|environments|rl|job|chat|node|nats|tools|cli|tests\/support)\/|(index|package|tsconfig)\.\w+$)/;
+  /^((engine|kernels|nn|environments|rl|job|chat|node|nats|tools|cli|tests\/support|site\/formulas)\/|(index|package|tsconfig)\.\w+$)/;
 
 export class PatchedCopy {
   readonly folder: string = mkdtempSync(join(tmpdir(), "worldgrad-adding-"));
