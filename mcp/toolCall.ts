@@ -66,13 +66,20 @@ function partsOf(schema: Fields): { properties: Readonly<Record<string, Fields>>
   };
 }
 
+const OPEN = "<tool_call>";
+const CLOSE = "</tool_call>";
+
 /**
  * The tool call of an action, in either form.
  * @param tools those that may be called
  * @throws WorldgradError with one line for the agent: an unknown tool, an unknown argument, a value of another type
  */
 export function parseToolCall(action: string, tools: readonly McpTool[]): ToolCall {
-  const text = action.trim().replace(/^<tool_call>\s*([^]*?)\s*(<\/tool_call>)?$/, "$1");
+  let text = action.trim(); // by hand: a pattern for both tags backtracks over runs of blanks
+  if (text.startsWith(OPEN)) {
+    text = text.slice(OPEN.length);
+    text = (text.endsWith(CLOSE) ? text.slice(0, -CLOSE.length) : text).trim();
+  }
   const call = text.startsWith("{") ? fromJson(text) : fromWords(text, tools);
   toolNamed(call.name, tools);
   return call;

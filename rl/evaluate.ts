@@ -40,11 +40,12 @@ export async function evaluate(
 
 /** The results of these episodes, whoever played them. */
 export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
-  const families: Record<string, { successes: number; episodes: number }> = {};
+  const families = new Map<string, { successes: number; episodes: number }>(); // the names are the environment's
   const isNamed = trajectories.some(({ info }) => info["family"] !== undefined);
   for (const { info } of trajectories) {
     const name = String(info["family"] ?? (isNamed ? "unknown" : "all"));
-    const family = (families[name] ??= { successes: 0, episodes: 0 });
+    const family = families.get(name) ?? { successes: 0, episodes: 0 };
+    families.set(name, family);
     family.episodes++;
     if (info["success"] === true) family.successes++;
   }
@@ -55,7 +56,7 @@ export function evaluationOf(trajectories: readonly Trajectory[]): Evaluation {
     successes: trajectories.filter((t) => t.info["success"] === true).length,
     meanReward: average((t) => (Number.isNaN(t.reward) ? 0 : t.reward)),
     meanTurns: average(turnCount),
-    families,
+    families: Object.fromEntries(families),
     trajectories,
   };
 }

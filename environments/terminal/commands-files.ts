@@ -128,8 +128,7 @@ export function cp(process: Process): number {
 function merge(process: Process, node: Node, to: Place): void {
   process.spend(1);
   if (node.kind === "file" && to.node?.kind === "file") {
-    process.fs.checkSpace(0, node.text.length - to.node.text.length);
-    to.node.text = node.text;
+    process.fs.overwrite(to.node, node.text);
   } else if (node.kind === "directory" && to.node?.kind === "directory") {
     const parent = to.node;
     for (const [name, child] of node.children)
@@ -154,8 +153,7 @@ export function mv(process: Process): number {
         if (to.node?.kind === "directory" && to.node.children.size > 0) throw new Errno(NOT_EMPTY);
         if (from.node.kind === "file" && !to.node && target.endsWith("/")) throw new Errno(NOT_DIRECTORY);
         if (from.path === "/") throw new Errno("Device or resource busy");
-        process.fs.detach(from);
-        to.parent.children.set(to.name, from.node);
+        process.fs.move(from, to);
       },
     )
       ? 0

@@ -89,12 +89,15 @@ export class FileSystem {
   cwd: string = HOME;
   /** Where `cd -` leads. */
   previous: string | undefined;
+  /** Nodes and characters of the whole tree, kept up to date: a write must not cost a walk. */
+  readonly #used = { nodes: 1, characters: 0 };
 
   /** @param original a file system to copy; without it, an empty home and what every tree has */
   constructor(original?: FileSystem) {
     this.root = directory();
     if (original) {
       for (const [name, child] of original.root.children) this.root.children.set(name, copyOf(child));
+      Object.assign(this.#used, original.#used);
       this.cwd = original.cwd;
       this.previous = original.previous;
       return;
@@ -181,8 +184,32 @@ export class FileSystem {
     const next = append ? old + text : text;
     if (next.length > MAX_FILE) throw new Errno("File too large");
     this.checkSpace(place.node ? 0 : 1, next.length - old.length);
-    if (place.node) place.node.text = next;
-    else place.parent.children.set(place.name, { kind: "file", text: next });
+    if (place.node) this.#rewrite(place.node, next);
+    else this.#put(place, { kind: "file", text: next });
+  }
+
+  /** Gives a file another text. @throws Errno if the disk is full */
+  overwrite(file: FileNode, text: string): void {
+    this.checkSpace(0, text.length - file.text.length);
+    this.#rewrite(file, text);
+  }
+
+  #rewrite(file: FileNode, text: string): void {
+    this.#used.characters += text.length - file.text.length;
+    file.text = text;
+  }
+
+  #put({ parent, name }: Place, node: Node): void {
+    this.#count(parent.children.get(name), -1);
+    parent.children.set(name, node);
+    this.#count(node, 1);
+  }
+
+  #count(node: Node | undefined, sign: 1 | -1): void {
+    if (node === undefined) return;
+    const { nodes, characters } = sizeOf(node);
+    this.#used.nodes += sign * nodes;
+    this.#used.characters += sign * characters;
   }
 
   /** Makes a directory, with `parents` also those above it. @throws Errno */
@@ -205,17 +232,29 @@ export class FileSystem {
   attach(place: Place, node: Node): void {
     const size = sizeOf(node);
     this.checkSpace(size.nodes, size.characters);
-    place.parent.children.set(place.name, node);
+    this.#put(place, node);
+  }
+
+  /** Takes a node from one place to another, replacing what is there. */
+  move(from: Place & { readonly node: Node }, to: Place): void {
+    this.detach(from);
+    this.#put(to, from.node);
+  }
+
+  /** Nodes and characters of the whole tree. */
+  get used(): { readonly nodes: number; readonly characters: number } {
+    return this.#used;
   }
 
   /** Takes the node at a place out of the tree. */
   detach(place: Place): void {
+    this.#count(place.parent.children.get(place.name), -1);
     place.parent.children.delete(place.name);
   }
 
   /** @throws Errno if that many more nodes and characters do not fit */
   checkSpace(nodes: number, characters: number): void {
-    const used = sizeOf(this.root);
+    const used = this.#used;
     const full =
       (nodes > 0 && used.nodes + nodes > MAX_NODES) || (characters > 0 && used.characters + characters > MAX_TOTAL);
     if (full) throw new Errno(NO_SPACE);

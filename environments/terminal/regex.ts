@@ -180,12 +180,36 @@ class Parser {
         this.#at += 2;
       } else singles.add(character);
     }
+    const merged = mergedRanges(ranges);
+    const matchers = [...new Set(classes)];
     const accepts = (c: string): boolean =>
-      singles.has(c) ||
-      ranges.some(([low, high]) => low <= c && c <= high) ||
-      classes.some((matcher) => matcher.test(c));
+      singles.has(c) || isIn(merged, c) || matchers.some((matcher) => matcher.test(c));
     return { kind: "test", accepts: negated ? (c) => !accepts(c) : accepts };
   }
+}
+
+type Range = readonly [low: string, high: string];
+
+/** The same characters in ranges that do not overlap, in order. */
+function mergedRanges(ranges: readonly Range[]): Range[] {
+  const merged: Range[] = [];
+  for (const [low, high] of ranges.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const last = merged.at(-1);
+    if (last === undefined || low > last[1]) merged.push([low, high]);
+    else if (high > last[1]) merged[merged.length - 1] = [last[0], high];
+  }
+  return merged;
+}
+
+/** Whether a range has the character, in log₂ of their number: a bracket counts as one instruction. */
+function isIn(ranges: readonly Range[], character: string): boolean {
+  let [from, to] = [0, ranges.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (ranges[middle]![1] < character) from = middle + 1;
+    else to = middle;
+  }
+  return from < ranges.length && ranges[from]![0] <= character;
 }
 
 /** Appends the program of a tree. A split continues at all of its targets. */

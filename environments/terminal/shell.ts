@@ -116,7 +116,7 @@ class Run {
     let { stdin, out, err } = streams;
     for (const { kind, target } of command.redirections) {
       if (kind === "2>&1") {
-        err = out;
+        err = quietly(out);
         continue;
       }
       const paths = expandWord(target, this.#fs, this.#spend);
@@ -137,11 +137,25 @@ class Run {
         this.#spend(text.length);
         if (text !== "") this.#fs.write(path, text, true);
       };
-      if (kind.startsWith("2")) err = append;
+      if (kind.startsWith("2")) err = quietly(append);
       else out = append;
     }
     return { stdin, out, err };
   }
+}
+
+/**
+ * Messages that cannot be written, because the file is gone or full, are lost, as they are in a real shell: nobody is
+ * left to tell.
+ */
+function quietly(write: (text: string) => void): (text: string) => void {
+  return (text) => {
+    try {
+      write(text);
+    } catch (error) {
+      if (!(error instanceof Errno)) throw error;
+    }
+  };
 }
 
 /** What bash says to a name that it cannot run. */

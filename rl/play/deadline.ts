@@ -5,7 +5,8 @@ import type { StopReason } from "../episode/stream.ts";
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** The result of a call, or why there is none. */
-export type Answer<R> = { readonly result: R } | { readonly stop: StopReason; readonly error: string };
+export type Answer<R> =
+  { readonly result: R } | { readonly stop: StopReason; readonly error: string; readonly cause: unknown };
 
 /**
  * The result of `call`, or why there is none: `timeout`, `aborted`, or `tool_error` if it threw. It never rejects. When
@@ -32,7 +33,7 @@ export async function answerWithin<R>(
     return { result: await Promise.race([call(signal), aborted]) };
   } catch (error) {
     const stop = outer?.aborted ? "aborted" : clock.signal.aborted ? "timeout" : "tool_error";
-    return { stop, error: error instanceof Error ? error.message : String(error) };
+    return { stop, error: error instanceof Error ? error.message : String(error), cause: error };
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", onAbort); // else the combined signal lives as long as the outer one

@@ -2,9 +2,10 @@
  * One episode of a rollout, as its environment sees it: the reset, each action, each answer that is appended to the
  * stream, and the reason for the end. `player.ts` decides when the model reads and draws tokens.
  */
-import { check } from "../../engine/errors.ts";
+import { WorldgradError } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { SampledToken } from "../../nn/index.ts";
+import { checkAnswer, checkTask } from "./answers.ts";
 import { answerWithin } from "./deadline.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../../environments/index.ts";
 import {
@@ -78,15 +79,20 @@ export function appendAnswer(
   return !isLast ? null : done ? "completed" : "max_turns";
 }
 
+/** One such task is an episode that is masked; where no task fits, the rollout is set up wrongly (`Player.run`). */
+class TaskTooLong extends WorldgradError {}
+
 /** A live episode: its environment, its tokens so far, and the unfinished action. */
 export class Episode {
   readonly request: EpisodeRequest;
-  readonly stream: TokenStream = emptyStream();
+  stream: TokenStream = emptyStream();
   /** The tokens that the stream begins with before the model acts; empty until the environment has given the task. */
   task: readonly number[] = [];
   /** Tokens that the model has not read yet. */
   pending: number[] = [];
   stop: StopReason | null = null;
+  /** The error, if it never began because its task alone fills the context. */
+  tooLong: Error | undefined;
   readonly #limits: EpisodeLimits;
   readonly #env: Environment;
   readonly #rewards: number[] = [];
@@ -106,16 +112,20 @@ export class Episode {
   /** Resets the environment and appends its task to the tokens that the model has to read. */
   async begin(): Promise<void> {
     const { template, maxTokens } = this.#limits;
-    const task = await this.#guarded((signal) => this.#env.reset(this.request.seed, { signal }));
+    const { name } = this.#env;
+    const read = emptyStream();
+    const task = await this.#guarded(async (signal) => {
+      const text = checkTask(name, await this.#env.reset(this.request.seed, { signal }));
+      template.appendTask(read, text);
+      const { length } = read.ids;
+      if (length >= maxTokens)
+        throw new TaskTooLong(`rollout: the task of ${name} takes ${length} tokens, only ${maxTokens} fit`);
+      return text;
+    });
     if (task === null) return;
+    this.stream = read;
     this.#taskText = task;
     this.#info = this.#env.info ?? {};
-    template.appendTask(this.stream, task);
-    const { length } = this.stream.ids;
-    check(
-      length < maxTokens,
-      () => `rollout: the task of ${this.#env.name} takes ${length} tokens, only ${maxTokens} fit`,
-    );
     await this.#force();
     this.task = [...this.stream.ids];
     this.pending = [...this.task];
@@ -186,7 +196,9 @@ export class Episode {
 
   /** Plays one action in the environment and appends the answer. */
   async #step(text: string): Promise<void> {
-    const result = await this.#guarded((signal) => this.#env.step(text, { signal }));
+    const result = await this.#guarded(async (signal) =>
+      checkAnswer(this.#env.name, await this.#env.step(text, { signal })),
+    );
     if (result === null) return;
     this.#rewards.push(result.reward);
     this.#info = result.info;
@@ -200,6 +212,7 @@ export class Episode {
     const answer = await answerWithin(call, { timeout, signal, who: this.#env.name });
     if ("result" in answer) return answer.result;
     this.stop = answer.stop;
+    if (answer.cause instanceof TaskTooLong) this.tooLong = answer.cause;
     this.#info = { ...this.#info, error: answer.error };
     return null;
   }

@@ -58,6 +58,9 @@ export class Player {
   /** For each task the episode whose row reads it, or has read it, so that the others can copy it. */
   readonly #tasks = new Map<string, Seat>();
   #failure: { readonly error: unknown } | undefined;
+  /** The first task that alone fills the context, and whether there were others. */
+  #tooLong: Error | undefined;
+  #hasFitted = false;
   #onAdded: () => void = () => {};
 
   constructor(model: Model, { limits, draw, rows, width, version }: PlayerOptions) {
@@ -88,7 +91,7 @@ export class Player {
 
   /**
    * Plays until there is nothing left to play.
-   * @throws if the model fails or a task does not fit; failures of environments only end their episode
+   * @throws if the model fails, or no task so far has fitted; failures of environments only end their episode
    */
   async run(): Promise<void> {
     for (;;) {
@@ -101,6 +104,7 @@ export class Player {
       if (take) await take();
       else if (!this.#failure && this.#ready.size === 0 && this.#busy.size > 0 && !this.#canAdmit) await this.#news();
       if (this.#failure) throw this.#failure.error;
+      if (!this.hasWork && this.#tooLong !== undefined && !this.#hasFitted) throw this.#tooLong;
       if (!this.hasWork) return;
     }
   }
@@ -145,6 +149,8 @@ export class Player {
   #end(seat: Seat): void {
     const task = taskOf(seat);
     if (this.#tasks.get(task) === seat) this.#tasks.delete(task);
+    this.#tooLong ??= seat.episode.tooLong;
+    this.#hasFitted ||= seat.episode.tooLong === undefined;
     seat.episode.close();
     this.#live.delete(seat.episode);
     this.#ready.delete(seat);

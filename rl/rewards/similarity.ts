@@ -14,6 +14,11 @@
  * lines: the time is at least quadratic.
  */
 const MAX_LENGTH = 8_000;
+/**
+ * The most pairs of symbols that one comparison looks at. Texts that share only short blocks need cubic time (2,000
+ * letters of blanks against themselves backwards: 11 s); what has been found by then counts, the rest does not.
+ */
+const MAX_PAIRS = 60_000_000;
 
 /**
  * The similarity of two texts, in [0, 1]: 1 for equal texts, including empty ones. It compares UTF-16 code units, or
@@ -32,9 +37,12 @@ function ratio(a: readonly string[], b: readonly string[]): number {
   const numbered = (list: readonly string[]): Int32Array => Int32Array.from(list, (symbol) => numbers.get(symbol)!);
   const [x, y] = [numbered(a), numbered(b)];
   let matching = 0;
+  let left = MAX_PAIRS;
   const open: Part[] = [{ aFrom: 0, aTo: x.length, bFrom: 0, bTo: y.length }];
   for (let part = open.pop(); part; part = open.pop()) {
     const { aFrom, aTo, bFrom, bTo } = part;
+    left -= (aTo - aFrom) * (bTo - bFrom);
+    if (left < 0) break;
     const { i, j, length } = longestMatch(x, y, part);
     if (length === 0) continue;
     matching += length;
@@ -91,7 +99,14 @@ export function splitPatch(patch: string): Record<string, string> {
       files.set(path, lines);
     } else if (!/^(diff|index|new file|deleted file|similarity|rename) /.test(line)) lines?.push(line);
   }
-  return Object.fromEntries([...files].map(([path, body]) => [path, body.join("\n").replace(/\n+$/, "")]));
+  return Object.fromEntries([...files].map(([path, body]) => [path, withoutEndOfLines(body.join("\n"))]));
+}
+
+/** By hand: /\n+$/ looks at a run of line ends again from each of them. */
+function withoutEndOfLines(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === "\n") end--;
+  return text.slice(0, end);
 }
 
 /** The path in a line `--- a/PATH` or `+++ b/PATH`, which a tab and a date may follow. */

@@ -116,6 +116,18 @@ describe("limits", () => {
     expect(size.characters).toBeLessThanOrEqual(MAX_TOTAL);
   });
 
+  it("loses messages that cannot be written, as a real shell does, and goes on", () => {
+    const fs = freshTree();
+    expect(runLine("mkdir d; rm -r d x 2>d/f; echo $?x", fs)).toMatchObject({ code: 0 });
+    expect(fs.peek("d")).toBeUndefined();
+    fs.write("big", "a".repeat(MAX_FILE - 1));
+    expect(runLine("cat big big > f 2>&1", fs)).toMatchObject({ output: "", code: 1 });
+    expect(runLine("nothing > f 2>&1", fs)).toMatchObject({ output: "", code: 127 });
+    expect(runLine("cat nowhere 2>big; wc -c big", fs).code).toBe(0);
+    for (let i = 0; i < 10; i++) runLine(`cp f copy${i}`, fs);
+    expect(runLine("cat nowhere 2>>copy1", fs)).toMatchObject({ output: "", code: 1 });
+  });
+
   it("refuses a line that is too long", () => {
     expect(runLine("a".repeat(MAX_LINE + 1), freshTree()).code).toBe(126);
   });
@@ -212,6 +224,7 @@ describe("any input", () => {
         }
         const size = sizeOf(fs.root);
         expect(size.nodes <= MAX_NODES && size.characters <= MAX_TOTAL).toBe(true);
+        expect(fs.used).toEqual(size);
         expect(fs.cwd.startsWith("/")).toBe(true);
       }),
       { numRuns: 1_500, interruptAfterTimeLimit: 20_000, markInterruptAsFailure: true },

@@ -167,7 +167,12 @@ describe.each([reference, wasm])("on $name", ({ open }) => {
     const before = device.backend.stats().liveBytes;
     await play(patient, everyone, { maxConcurrent: 3, burst: 4 });
     const long = toySpec(letters(1), (seed) => (seed === 3 ? "abcdef".repeat(20) : "a"));
-    await expect(play(long, everyone, { maxConcurrent: 3 })).rejects.toThrow("only 64 fit");
+    const played = await play(long, everyone, { maxConcurrent: 3 });
+    const cut = played.filter((t) => t.masked);
+    expect(new Set(cut.map((t) => t.seed))).toEqual(new Set([3]));
+    expect(played.filter((t) => t.seed === 3).length).toBe(cut.length);
+    expect(new Set(cut.map((t) => [t.stopReason, t.stream.ids.length].join()))).toEqual(new Set(["tool_error,0"]));
+    expect(cut[0]!.info["error"]).toContain("only 64 fit");
     expect(device.backend.stats().liveBytes).toBe(before);
   });
 

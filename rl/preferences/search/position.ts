@@ -5,6 +5,7 @@
  */
 import { check, fail } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/index.ts";
+import { checkAnswer } from "../../play/answers.ts";
 import { answerWithin } from "../../play/deadline.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../../../environments/index.ts";
 import { appendAnswer } from "../../play/episode.ts";
@@ -137,7 +138,8 @@ export async function playAction(
   if (!action.complete) return over(stream.ids.length >= maxTokens ? "context_overflow" : "max_tokens");
   const text = template.parseAction(action.ids);
   if (text === undefined) return over("parse_error");
-  const step = (aborted: AbortSignal): Promise<StepResult> => env.step(text, { signal: aborted });
+  const step = async (aborted: AbortSignal): Promise<StepResult> =>
+    checkAnswer(env.name, await env.step(text, { signal: aborted }));
   const answer = await answerWithin(step, { timeout, signal, who: env.name });
   if ("stop" in answer) return over(answer.stop, { info: { ...from.info, error: answer.error } });
   const told = { stepRewards: [...from.stepRewards, answer.result.reward], info: answer.result.info };

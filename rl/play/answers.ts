@@ -1,0 +1,41 @@
+/**
+ * What environments of others answer, checked before anything is done with it: a missing `info`, a reward that is a
+ * text would otherwise be found in the middle of a training step, or not at all. An answer that breaks the
+ * contract counts as an environment that failed: its episode is masked, the run goes on.
+ */
+import { check } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
+import type { StepInfo, StepResult } from "../../environments/index.ts";
+
+/** @throws WorldgradError if a task is no text */
+export function checkTask(who: string, task: unknown): string {
+  check(typeof task === "string", () => `${who}.reset: expected the task as a string, got ${showValue(task)}`);
+  return task;
+}
+
+/**
+ * The answer as a plain object of its own.
+ * @throws WorldgradError naming the part that is not what the contract says
+ */
+export function checkAnswer(who: string, answer: unknown): StepResult {
+  const part = (name: string, expected: string, value: unknown, fits: boolean): void =>
+    check(fits, () => `${who}.step: expected ${name} to be ${expected}, got ${showValue(value)}`);
+  part("the answer", "{ observation, reward, done, info }", answer, typeof answer === "object" && answer !== null);
+  const { observation, reward, done, info } = answer as Readonly<Record<keyof StepResult, unknown>>;
+  part("observation", "a string", observation, typeof observation === "string");
+  // NaN is allowed: it says that the episode cannot be scored.
+  const isReward = typeof reward === "number" && Math.abs(reward) !== Infinity;
+  part("reward", "a number that is not infinite", reward, isReward);
+  part("done", "true or false", done, typeof done === "boolean");
+  part("info", "an object", info, typeof info === "object" && info !== null);
+  return { observation: observation as string, reward: reward as number, done: done as boolean, info: checkInfo(info) };
+
+  function checkInfo(told: unknown): StepInfo {
+    const entries = Object.entries(told as object);
+    for (const [key, value] of entries) {
+      const fits = ["number", "string", "boolean"].includes(typeof value);
+      part(`info.${key}`, "a number, a string or a boolean", value, fits);
+    }
+    return Object.fromEntries(entries);
+  }
+}
