@@ -16,7 +16,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/episode": 420,
   "rl/methods": 2980,
   "rl/rewards": 590,
-  "rl/play": 550,
+  "rl/play": 590,
   "rl/tasks": 960,
   "rl/train": 1420,
   "rl/async": 900,
