@@ -1,6 +1,7 @@
 /**
  * `npm run generate -- --run runs/<name> --task "…"`: plays one episode live with a trained checkpoint. `--seed` makes
- * the world. `--task` replaces its question by yours, and then nobody checks the answer.
+ * the world. `--task` replaces its question by yours, and then nobody checks the answer. With `--model-path` it
+ * continues a prompt instead (continuation.ts).
  */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
@@ -15,8 +16,10 @@ import { endWithOutput } from "../node/output.ts";
 import { numberFrom, UsageError, wholeNumber } from "../job/usage.ts";
 import { presetOf, templateFor } from "../job/presets.ts";
 import { modelFromCheckpoint } from "../job/modelFiles.ts";
+import { sourceLoader } from "../node/runSource.ts";
+import { CONTINUATION_FLAGS, continuePrompt } from "./continuation.ts";
 
-const HELP = `worldgrad: play one episode with a trained checkpoint
+const HELP = `worldgrad: play one episode with a trained checkpoint, or continue a prompt
 
   npm run generate -- --run runs/NAME [flags]
 
@@ -24,6 +27,20 @@ const HELP = `worldgrad: play one episode with a trained checkpoint
   --task TEXT        your own task; without it the environment's (a held-out one), which is then also judged
   --seed N           which world, and which random numbers    (default 0)
   --temperature X    0 is greedy                              (default 0)
+
+  npm run generate -- --model-path DIR --prompt TEXT [flags]
+
+  --model-path DIR   folder with a model, as transformers or llama2.c have it
+  --prompt TEXT      what the user says, in the model's chat template
+  --raw              the prompt is continued as it is, without the template; also if the model has none
+  --system TEXT      a system message
+  --adapter DIR      an adapter on the model, as PEFT has it
+  --storage FORM     f32 | bf16 | f16 | q8: how its matrices lie in memory
+                                                              (default f32)
+  --max-tokens N     tokens that are drawn at most            (default 256)
+  --seed N           which random numbers                     (default 0)
+  --temperature X    0 is greedy                              (default: the model's generation config)
+  --stats            says at the end how long it took, and the memory
   --help             this text
 `;
 
@@ -32,6 +49,7 @@ const FLAGS = {
   task: { type: "string" },
   seed: { type: "string" },
   temperature: { type: "string" },
+  ...CONTINUATION_FLAGS,
   help: { type: "boolean" },
 } as const;
 
@@ -43,6 +61,9 @@ async function main(): Promise<number> {
     return 0;
   }
   const path = values["run"];
+  if (values["model-path"] !== undefined) return continuePrompt(values);
+  const own = Object.keys(CONTINUATION_FLAGS).find((name) => values[name] !== undefined);
+  if (own !== undefined) throw new UsageError(`--${own} is for --model-path, which continues a prompt`);
   if (typeof path !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
   const seed = wholeNumber("seed", String(values["seed"] ?? 0), 0);
   const temperature = numberFrom("temperature", String(values["temperature"] ?? 0));
@@ -50,8 +71,8 @@ async function main(): Promise<number> {
   const checkpoint = folder.loadLatestCheckpoint();
   if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
   const executor = await device("wasm");
-  const { model, tokenizer } = modelFromCheckpoint(checkpoint, executor);
   const preset = presetOf(folder);
+  const { model, tokenizer } = await modelFromCheckpoint(checkpoint, executor, sourceLoader(preset));
   const write = (text: string): void => void process.stdout.write(text);
   const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
 

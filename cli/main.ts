@@ -3,7 +3,7 @@
  * end.
  */
 import { mkdirSync } from "node:fs";
-import { join, relative } from "node:path";
+import { basename, join, relative } from "node:path";
 import process from "node:process";
 import { device } from "../engine/index.ts";
 import { listMethods } from "../rl/methods/presets.ts";
@@ -25,9 +25,12 @@ import { writeReport } from "../tools/report/report.ts";
 import type { StartWorkers } from "../job/experiment.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { Run } from "../job/run.ts";
+import type { LoadSource } from "../job/modelFiles.ts";
+import { exportRun } from "../node/exportRun.ts";
 import { lockFolder } from "../node/lock.ts";
 import { outliveOutput } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
+import { checkRoom, sourceLoader, sourceOf } from "../node/runSource.ts";
 import { listSettings } from "../job/settings.ts";
 import { listYardsticks } from "../job/yardsticks.ts";
 
@@ -62,14 +65,14 @@ async function main(): Promise<number> {
       display.close();
     }
   }
-  const { server, open } = checkFolder(options);
+  const { server, open, source } = await checkFolder(options);
   // Device and server come first: a run that lacks one leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
   const startWorkers = await workersFor(server, (line) => display.note(line));
   const { folder, preset } = await open();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
-  const run = new Run(folder, preset, executor, display, signal, startWorkers);
+  const run = new Run(folder, preset, executor, display, signal, startWorkers, undefined, source);
   try {
     const summary = await run.run(options.resume !== undefined);
     if (summary !== null) {
@@ -85,6 +88,10 @@ async function main(): Promise<number> {
         ? `stopped; continue with: npm start -- --resume ${name}`
         : `play one episode: npm run generate -- --run ${name} --task "…"`,
     );
+    if (preset.pretrained) {
+      const { path: written, what } = await exportRun(folder, preset.pretrained);
+      display.note(`${what}: ${relative(".", written)}`);
+    }
     return summary === null ? 130 : 0;
   } finally {
     display.close();
@@ -109,10 +116,12 @@ interface Chosen {
   readonly server?: string;
   /** Opens its folder, or makes it, and locks it until the process ends. */
   readonly open: () => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
+  /** Loads the model that it begins with, if that is another's. */
+  readonly source: LoadSource | undefined;
 }
 
 /** Checks the folder and the settings of the run. */
-function checkFolder(options: StartOptions): Chosen {
+async function checkFolder(options: StartOptions): Promise<Chosen> {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
     const preset = presetOf(folder);
@@ -120,11 +129,14 @@ function checkFolder(options: StartOptions): Chosen {
       await lockFolder(folder.path);
       return { folder, preset };
     };
-    return { ...serverOf(preset.async?.workers), open };
+    return { ...serverOf(preset.async?.workers), open, source: sourceLoader(preset) };
   }
   // The settings are saved with the run, so they must not hold a password.
   const { workers } = options;
-  const preset = presetFor(typeof workers === "string" ? { ...options, workers: publicAddress(workers) } : options);
+  const stored = typeof workers === "string" ? { ...options, workers: publicAddress(workers) } : options;
+  const source = await sourceOf(options);
+  const preset = presetFor(stored, source);
+  if (source) await checkRoom(preset, source.tokenizer);
   const path = join("runs", options.name ?? nameOf(preset, options));
   // A name that the user gave is used or refused; a name that we chose gets a number if it is taken.
   if (options.name !== undefined && !isFree(path)) {
@@ -137,17 +149,19 @@ function checkFolder(options: StartOptions): Chosen {
     await lockFolder(free);
     return { folder: createRun(free, { preset }), preset };
   };
-  return { ...serverOf(workers), open };
+  return { ...serverOf(workers), open, source: sourceLoader(preset) };
 }
 
 const serverOf = (workers: number | string | undefined): Pick<Chosen, "server"> =>
   typeof workers === "string" ? { server: workers } : {};
 
 /** The name of a run: what differs from the default, that is, environment and method. */
-function nameOf({ env, seed, rl, async }: Preset, { model, quick }: StartOptions): string {
+function nameOf({ env, seed, rl, async, pretrained }: Preset, { model, quick }: StartOptions): string {
   const lambda = rl.options?.["echo"]?.["lambda"];
+  const own = pretrained && basename(pretrained.path).replaceAll(/[^\w.-]+/g, "_");
   const parts = [
-    quick ? "quick" : model,
+    ...(quick ? ["quick"] : []),
+    ...(own === undefined ? (quick ? [] : [model]) : [own]),
     env,
     methodSlug(rl),
     ...(typeof lambda === "number" ? [`lambda${lambda}`] : []),

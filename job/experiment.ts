@@ -43,6 +43,14 @@ import { isYardstick, type Yardstick } from "./yardsticks.ts";
 /** Micro-batches are small so that their rows have similar lengths; otherwise a third of the work would be padding. */
 export const MAX_BATCH_TOKENS = 1200;
 
+/** How much of a batch is computed at a time. */
+const memoryOf = ({
+  rl: { maxBatchTokens = MAX_BATCH_TOKENS, gradientCheckpointing = false },
+}: Pick<Preset, "rl">): Pick<RlOptions, "maxBatchTokens" | "gradientCheckpointing"> => ({
+  maxBatchTokens,
+  gradientCheckpointing,
+});
+
 export interface HeldOutScore extends Evaluation {
   /**
    * −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play.
@@ -99,6 +107,10 @@ export class Experiment {
     return this.#scripts.demonstrations(template);
   }
 
+  longestLesson(template: Template, count: number): Promise<number> {
+    return this.#scripts.longestLesson(template, count);
+  }
+
   newModel(tokenizer: Tokenizer, device: Device): Model {
     // The configuration names the token that ends an action, so that `generate` of `transformers` stops there too.
     const { endId, padId } = templateFor(this.preset, tokenizer);
@@ -146,7 +158,7 @@ export class Experiment {
       batchSize,
       lr: rate,
       rng: this.#rng.split("sft"),
-      maxBatchTokens: MAX_BATCH_TOKENS,
+      ...memoryOf(this.preset),
     });
   }
 
@@ -174,7 +186,7 @@ export class Experiment {
       batchSize: groups * groupSize,
       lr: schedule({ lr, warmup }),
       rng: this.#rng.split("imitation"),
-      maxBatchTokens: MAX_BATCH_TOKENS,
+      ...memoryOf(this.preset),
     });
     for await (const report of loop) {
       yield report;
@@ -212,7 +224,7 @@ export class Experiment {
       groupSize,
       steps,
       lr: schedule({ lr, warmup }),
-      maxBatchTokens: MAX_BATCH_TOKENS,
+      ...memoryOf(this.preset),
       // A schedule replaces the temperature.
       rollout: {
         ...sampling,

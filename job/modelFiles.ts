@@ -1,5 +1,5 @@
 /** A run's model in its checkpoints: the weights, and an adapter beside them if RL trains one. */
-import type { Device } from "../engine/index.ts";
+import { type Device, treeLeaves } from "../engine/index.ts";
 import { fail } from "../engine/errors.ts";
 import {
   ADAPTER_FILES,
@@ -15,17 +15,41 @@ import {
 } from "../nn/index.ts";
 import type { Checkpoint } from "./runStore.ts";
 
+const WEIGHTS = "model.safetensors";
 /** The file of the optimiser's moments in a checkpoint. */
 export const MOMENTS = "optimizer.safetensors";
 
-/** The model and the tokenizer of a checkpoint. */
-export function modelFromCheckpoint(checkpoint: Checkpoint, device: Device): { model: Model; tokenizer: Tokenizer } {
+/** A model and its tokenizer. */
+export interface ModelWithTokenizer {
+  readonly model: Model;
+  readonly tokenizer: Tokenizer;
+}
+/** Loads the model that a run began with (`PretrainedSettings`). @throws if it is not the same any more */
+export type LoadSource = (device: Device) => Promise<ModelWithTokenizer>;
+
+/**
+ * The model and the tokenizer of a checkpoint.
+ * @param source of runs that began with a model of somebody else's: their checkpoints have no copy of what they did not
+ *   change
+ */
+export async function modelFromCheckpoint(
+  checkpoint: Checkpoint,
+  device: Device,
+  source?: LoadSource,
+): Promise<ModelWithTokenizer> {
   const text = (name: string): string => new TextDecoder().decode(fileOf(checkpoint, name));
-  const tokenizer = tokenizerFromJSON(JSON.parse(text("tokenizer.json")));
-  const model = modelFromFiles(text("config.json"), fileOf(checkpoint, "model.safetensors"), device);
-  if (!(ADAPTER_FILES.config in checkpoint.files)) return { model, tokenizer };
-  const weights = fileOf(checkpoint, ADAPTER_FILES.weights);
-  return { model: loraFromFiles(model, text(ADAPTER_FILES.config), weights), tokenizer };
+  const isWhole = WEIGHTS in checkpoint.files;
+  const from = isWhole ? undefined : await (source ?? (() => fileOf(checkpoint, WEIGHTS) as never))(device);
+  const model = from?.model ?? modelFromFiles(text("config.json"), fileOf(checkpoint, WEIGHTS), device);
+  try {
+    const tokenizer = from?.tokenizer ?? tokenizerFromJSON(JSON.parse(text("tokenizer.json")));
+    if (!(ADAPTER_FILES.config in checkpoint.files)) return { model, tokenizer };
+    const weights = fileOf(checkpoint, ADAPTER_FILES.weights);
+    return { model: loraFromFiles(model, text(ADAPTER_FILES.config), weights), tokenizer };
+  } catch (error) {
+    for (const x of treeLeaves(model.params)) x.dispose();
+    throw error;
+  }
 }
 
 /** A file of a checkpoint. @throws if it is missing */
@@ -35,11 +59,15 @@ export function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
 
 /**
  * The files of a model. Under an adapter the weights are those that it was added to.
- * @param adapter whether to save it
+ * @param parts which of them to save
  */
-export async function filesOfModel(model: Model, { adapter }: { readonly adapter: boolean }): Promise<Files> {
+export async function filesOfModel(
+  { model, tokenizer }: ModelWithTokenizer,
+  parts: { readonly weights: boolean; readonly adapter: boolean },
+): Promise<Files> {
   return {
-    ...(await modelToFiles(model.trainable?.base ?? model)),
-    ...(adapter && isLora(model) ? await loraToFiles(model) : {}),
+    ...(parts.weights ? await modelToFiles(model.trainable?.base ?? model) : {}),
+    ...(parts.weights ? { "tokenizer.json": JSON.stringify(tokenizer.toJSON()) } : {}),
+    ...(parts.adapter && isLora(model) ? await loraToFiles(model) : {}),
   };
 }

@@ -87,6 +87,22 @@ export const LOOP = options("--set rl", {
   warmup: number(undefined, "number of steps in which the learning rate rises", WHOLE),
   clipNorm: number(undefined, "norm above which the gradient is clipped", { above: 0 }),
   weightDecay: number(undefined, "AdamW's weight decay", { min: 0 }),
+  maxBatchTokens: number(
+    undefined,
+    "largest number of tokens in a micro-batch, padding included; by default 1200, less takes less memory",
+    COUNT,
+  ),
+  gradientCheckpointing: flag(
+    undefined,
+    "whether blocks are computed again in the backward pass: less memory, the same bits; by default no",
+  ),
+});
+
+/** How often and on how many held-out tasks the agent is evaluated. */
+export const EVALUATION = options("--set evaluation", {
+  every: number(undefined, "number of steps between two evaluations", COUNT),
+  episodes: number(undefined, "number of held-out tasks in these", COUNT),
+  finalEpisodes: number(undefined, "number of held-out tasks before and after RL", COUNT),
 });
 
 /** The options of `--set rl.…`: those of the loop, and those of the method that have no part of their own. */
@@ -99,12 +115,14 @@ const RL = {
   dropConstantGroups,
   rewardFrom,
   expertsOnly: flag(undefined, "for --method sft: whether the novice's demonstrations are left out"),
+  checkpointEvery: number(undefined, "number of steps between two checkpoints", COUNT),
   ...LOOP.fields,
 };
 
 /** The sampler and the limits of an episode. */
 const { topK, topP, minP, maxTurns, maxActionTokens, maxObservationTokens } = PLAY.fields;
 export const ROLLOUT = options("--set rollout", {
+  maxTokens: number(undefined, "largest number of tokens of an episode; by default what the environment needs", COUNT),
   temperature: schedule(1, "sampling temperature", { above: 0 }),
   topK,
   topP,
@@ -174,6 +192,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   rl: RL,
   lora: ADAPTER.fields,
   rollout: ROLLOUT.fields,
+  evaluation: EVALUATION.fields,
   reward: REWARD.fields,
   curriculum: { ...CURRICULA.pools, ...CURRICULA["failed+learnability"] },
   dynamicSampling: DYNAMIC_SAMPLING.fields,
@@ -191,6 +210,7 @@ export type AdapterSettings = OptionsOf<typeof ADAPTER>;
 export type LoopNumbers = OptionsOf<typeof LOOP>;
 export type SftNumbers = OptionsOf<typeof SFT>;
 export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
+export type EvaluationNumbers = OptionsOf<typeof EVALUATION>;
 export type RewardSettings = OptionsOf<typeof REWARD>;
 /** Sampling at one temperature. */
 export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };

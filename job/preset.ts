@@ -3,6 +3,8 @@
  * them.
  */
 import type { EnvironmentOptions } from "../environments/index.ts";
+import type { WeightStorage } from "../nn/index.ts";
+import type { EpisodeFormat } from "../rl/episode/template.ts";
 import type { DataSettings } from "./data.ts";
 import type { MethodSettings } from "./methods.ts";
 import type { AdapterSettings } from "./parts.ts";
@@ -22,10 +24,24 @@ export interface Tasks {
   readonly demoTasks?: TaskOptions;
 }
 
+/** A model that the run does not make but begins with. */
+export interface PretrainedSettings {
+  /** Its folder. The run keeps no copy of what it does not change. */
+  readonly path: string;
+  /** Of its configuration, tokenizer and weights. A run goes on only with the same. */
+  readonly sha256: string;
+  /** How its matrices lie in memory while the run trains an adapter. */
+  readonly storage: WeightStorage;
+  /** The text around the parts of an episode: its own chat template's, or plain lines. */
+  readonly format: EpisodeFormat;
+}
+
 /** All settings of a run. */
 export interface Preset extends Tasks {
   readonly env: string;
   readonly seed: number;
+  /** Default: a model and a tokenizer of the run's own. */
+  readonly pretrained?: PretrainedSettings;
   readonly tokenizer: {
     readonly vocabSize: number;
     readonly corpusEpisodes: number;
@@ -41,7 +57,7 @@ export interface Preset extends Tasks {
     readonly ropeTheta: number;
     readonly initializerRange: number;
   };
-  /** The warm start: supervised fine-tuning on a limited set of demonstrations. */
+  /** The warm start: supervised fine-tuning on a limited set of demonstrations. With no steps there is none. */
   readonly sft: {
     readonly demonstrations: number;
     /**
@@ -87,6 +103,10 @@ export interface Preset extends Tasks {
     readonly gradEvery?: number;
     /** Whether the share of each term in the gradient is measured in those steps, too. Default: no. */
     readonly gradShares?: boolean;
+    /** The largest number of tokens in a micro-batch, padding included. Default: 1200. */
+    readonly maxBatchTokens?: number;
+    /** Whether blocks are computed again in the backward pass instead of being kept. Default: no. */
+    readonly gradientCheckpointing?: boolean;
   };
   /** The adapter that RL trains; the warm start stays as it is under it. Default: RL trains all weights. */
   readonly lora?: AdapterSettings;

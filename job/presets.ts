@@ -1,5 +1,5 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
-import type { Tokenizer } from "../nn/index.ts";
+import type { ModelConfig, Tokenizer } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
 import { checkPredictions } from "../rl/tasks/predictions.ts";
 import { ENVIRONMENTS } from "../environments/index.ts";
@@ -16,11 +16,11 @@ import {
 } from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { DEFAULT_METHOD, methodSettings, objectiveFor, usage } from "./methods.ts";
-import type { Preset } from "./preset.ts";
+import type { Preset, PretrainedSettings } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 import type { ModelSize, StartOptions } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
-import { ADAPTER } from "./parts.ts";
+import { ADAPTER, EVALUATION, only } from "./parts.ts";
 import { checkRewards } from "./rewards.ts";
 import { parseSettings } from "./settings.ts";
 import { checkCount } from "../rl/async/count.ts";
@@ -70,8 +70,11 @@ export const longestCompletion = ({ rollout, model }: Preset): number =>
 const ACTION_TAGS = ["[", "]"] as const;
 
 /** The chat template of a run. */
-export const templateFor = ({ sft }: Pick<Preset, "sft">, tokenizer: Tokenizer): Template =>
-  new Template(tokenizer, sft.thoughts ? { action: ACTION_TAGS } : {});
+export const templateFor = ({ sft, pretrained }: Pick<Preset, "sft" | "pretrained">, tokenizer: Tokenizer): Template =>
+  new Template(tokenizer, {
+    ...(sft.thoughts ? { action: ACTION_TAGS } : {}),
+    ...(pretrained ? { format: pretrained.format } : {}),
+  });
 
 /** The settings in a run's `config.json`. @throws UsageError if the main job did not write the file */
 export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
@@ -90,16 +93,29 @@ export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
   return known;
 }
 
-/** The settings of a run from its flags. @throws UsageError if a name is unknown or the flags contradict each other */
-export function presetFor(options: StartOptions): Preset {
+/** A model to begin with: what the settings say of it, and its sizes. */
+export interface Source {
+  readonly settings: PretrainedSettings;
+  readonly config: ModelConfig;
+}
+
+/**
+ * The settings of a run from its flags.
+ * @param source the model of `--model-path`
+ * @throws UsageError if a name is unknown or the flags contradict each other
+ */
+export function presetFor(options: StartOptions, source?: Source): Preset {
   const { env = "home" } = options;
+  if (options.modelPath !== undefined && source === undefined)
+    throw new UsageError("--model-path: a model is read from a folder by npm start alone, for one agent");
   const set = parseSettings(options.set ?? []);
   const own = environmentSettings(env, set["sft"]?.["thoughts"] === true);
   const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
   const trl = options.grpoConfig;
   const loop = loopSettings(set, trl?.training);
+  const { maxTokens, ...sampling } = loop.rollout;
   const temperature = temperatureOf(options, set);
-  if (temperature !== undefined && loop.rollout.temperature !== undefined) {
+  if (temperature !== undefined && sampling.temperature !== undefined) {
     throw new UsageError("--grpo-config says what --temperature says; give one of them");
   }
   const data = dataSettings(options, set);
@@ -108,7 +124,7 @@ export function presetFor(options: StartOptions): Preset {
     ...tasksOf(env, own, set, options.seed),
     seed: options.seed,
     tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
-    model: modelFor(options.model, own),
+    model: modelFor(options.model, own, maxTokens),
     sft: {
       demonstrations: 8000,
       noviceShare: 0.2,
@@ -119,6 +135,7 @@ export function presetFor(options: StartOptions): Preset {
       warmup: 50,
       checkpointEvery: 300,
       ...sft,
+      ...(source ? { steps: 0, warmup: 0, lr: rateOf(set) } : {}),
       ...loop.sft,
     },
     rl: {
@@ -128,6 +145,7 @@ export function presetFor(options: StartOptions): Preset {
       lr: 3e-4,
       warmup: 5,
       ...rl,
+      ...(source ? { groups: 4, lr: rateOf(set), gradEvery: 0 } : {}),
       ...(options.steps === undefined ? {} : { steps: options.steps }),
       ...methodSettings(options, set, trl?.choice),
       betas: [0.9, 0.95],
@@ -135,17 +153,52 @@ export function presetFor(options: StartOptions): Preset {
       weightDecay: 0.01,
       ...loop.rl,
     },
-    rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...loop.rollout },
+    rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...sampling },
     ...(set["lora"] ? { lora: set["lora"] } : {}),
     ...(data ? { data } : {}),
     ...asyncOf(options),
-    evaluation: { every: 20, episodes: 120, finalEpisodes: 300 },
+    evaluation: { ...(source ? FEW_EVALUATIONS : EVALUATIONS), ...set["evaluation"] },
     checkpointEvery: 20,
   };
-  const preset = options.quick ? quick(full, options, loop) : full;
+  const said = { ...full, ...(source ? pretrainedPart(full, source, own, maxTokens) : {}) };
+  const short = options.quick ? quick(said, options, loop, set) : said;
+  const every = set["rl"]?.["checkpointEvery"] as number | undefined;
+  const preset = { ...short, ...(every === undefined ? {} : { checkpointEvery: every }) };
   checkPreset(preset);
   return preset;
 }
+
+const EVALUATIONS = { every: 20, episodes: 120, finalEpisodes: 300 };
+/** Of models a hundred times as large. */
+const FEW_EVALUATIONS = { every: 20, episodes: 16, finalEpisodes: 32 };
+
+/** Learning rates of trained models: of an adapter ten times that of all weights. */
+const rateOf = (set: ReturnType<typeof parseSettings>): number => (set["lora"] ? 1e-4 : 1e-5);
+
+/** The model's own sizes. An episode may have as many tokens as the environment needs, and the model has positions. */
+function pretrainedPart(
+  { lora, sft }: Preset,
+  { settings, config }: Source,
+  { maxPositions = ROOM }: EnvironmentSettings,
+  maxTokens: number | undefined,
+): Pick<Preset, "pretrained" | "model" | "tokenizer"> {
+  const { hiddenSize, layers, heads, intermediateSize, ropeTheta, initializerRange } = config;
+  if (maxTokens !== undefined && maxTokens > config.maxPositions)
+    throw new UsageError(`--set rollout.maxTokens: the model has ${config.maxPositions} positions, got ${maxTokens}`);
+  if (settings.storage !== "f32" && (lora === undefined || sft.steps > 0)) {
+    const what = lora === undefined ? "add an adapter, as with --set lora.r=16" : "leave --set sft.… out";
+    throw new UsageError(`--storage ${settings.storage}: weights in this form cannot be trained; ${what}`);
+  }
+  const positions = Math.min(config.maxPositions, maxTokens ?? Math.max(ROOM, maxPositions));
+  return {
+    pretrained: settings,
+    tokenizer: { vocabSize: config.vocabSize, corpusEpisodes: 0 },
+    model: { hiddenSize, layers, heads, intermediateSize, maxPositions: positions, ropeTheta, initializerRange },
+  };
+}
+
+/** Tokens of an episode, unless the environment needs more. */
+const ROOM = 1024;
 
 /** The settings of workers. @throws UsageError if there is a bound on staleness but no workers */
 function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "async"> {
@@ -160,7 +213,15 @@ function checkPreset(preset: Preset): void {
   checkTasks(ENVIRONMENTS[env]!, preset);
   if (sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
-  checkLoop(objective, { rl, rollout, sft, tokenizer: preset.tokenizer });
+  // Without a warm start, and without a tokenizer of its own, a run has no numbers of these that could be wrong.
+  const { steps: _, warmup: __, ...unused } = sft;
+  checkLoop(objective, {
+    rl,
+    rollout,
+    sft: sft.steps === 0 ? unused : sft,
+    tokenizer: preset.pretrained ? {} : preset.tokenizer,
+  });
+  usage(() => EVALUATION.read(only(preset.evaluation, EVALUATION.fields)));
   usage(() => typeof preset.async?.workers === "number" && checkCount("--workers", preset.async.workers));
   usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => data.predictions && checkPredictions(data.predictions, objective));
@@ -172,20 +233,28 @@ function checkPreset(preset: Preset): void {
   });
 }
 
-function modelFor(size: ModelSize, { maxPositions = 0, small = {} }: EnvironmentSettings): Preset["model"] {
+function modelFor(
+  size: ModelSize,
+  { maxPositions = 0, small = {} }: EnvironmentSettings,
+  maxTokens: number | undefined,
+): Preset["model"] {
   const model = { ...MODELS[size], ...(size === "small" ? small : {}) };
-  return { ...model, maxPositions: Math.max(model.maxPositions, maxPositions) };
+  return { ...model, maxPositions: maxTokens ?? Math.max(model.maxPositions, maxPositions) };
 }
 
 /** Small settings that go through every part of the main job in a few seconds; the agent learns nothing. */
-function quick(full: Preset, options: StartOptions, said: LoopSettings): Preset {
-  return {
+function quick(full: Preset, options: StartOptions, said: LoopSettings, set: ReturnType<typeof parseSettings>): Preset {
+  const short = {
     ...full,
-    tokenizer: { ...full.tokenizer, vocabSize: 320, corpusEpisodes: 100, ...said.tokenizer },
-    model: modelFor("tiny", environmentSettings(full.env, full.sft.thoughts)),
-    sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6, ...said.sft },
     rl: { ...full.rl, steps: options.steps ?? 4, groups: 3, groupSize: 4, ...said.rl },
-    evaluation: { every: 2, episodes: 15, finalEpisodes: 15 },
+    evaluation: { every: 2, episodes: 15, finalEpisodes: 15, ...set["evaluation"] },
     checkpointEvery: 2,
+  };
+  if (full.pretrained) return short;
+  return {
+    ...short,
+    tokenizer: { ...full.tokenizer, vocabSize: 320, corpusEpisodes: 100, ...said.tokenizer },
+    model: modelFor("tiny", environmentSettings(full.env, full.sft.thoughts), said.rollout.maxTokens),
+    sft: { ...full.sft, demonstrations: 60, steps: 12, batchSize: 8, warmup: 2, checkpointEvery: 6, ...said.sft },
   };
 }

@@ -3,7 +3,7 @@
  * its last checkpoint, bitwise as if it had never stopped (times excepted).
  */
 import { type Device, type Tree, treeLeaves } from "../engine/index.ts";
-import { fail } from "../engine/errors.ts";
+import { check, fail } from "../engine/errors.ts";
 import {
   type AdamW,
   countParameters,
@@ -17,15 +17,16 @@ import { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
-import { fileOf, filesOfModel, modelFromCheckpoint, MOMENTS } from "./modelFiles.ts";
+import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
-import { Experiment, type HeldOutScore, type StartWorkers } from "./experiment.ts";
+import { Experiment, type StartWorkers } from "./experiment.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
 import type { Evaluation, Summary } from "./records.ts";
 import type { RunStore } from "./runStore.ts";
 import { showSettings } from "./settings.ts";
 import { phaseOf } from "./yardsticks.ts";
+import { stopwatch, timed } from "./stopwatch.ts";
 import { describeEpisodes, describeHeldOut, pickEpisodes } from "./transcripts.ts";
 
 /** The part of a checkpoint that is not tensors. */
@@ -67,6 +68,7 @@ export class Run {
   readonly #observer: Observer;
   readonly #signal: AbortSignal;
   readonly #witness: StepWitness | undefined;
+  readonly #source: LoadSource | undefined;
   /** Lets signals, timers and messages through: on the CPU training only awaits settled promises, which run earlier. */
   readonly #eventLoop = new EventLoop();
   #model!: Model;
@@ -82,6 +84,7 @@ export class Run {
   /**
    * @param startWorkers makes the workers of a run that has some (`--workers`)
    * @param witness is shown the steps of RL
+   * @param source loads the model that the settings name, if they name one (`Preset.pretrained`)
    */
   constructor(
     store: RunStore,
@@ -91,6 +94,7 @@ export class Run {
     signal: AbortSignal,
     startWorkers?: StartWorkers,
     witness?: StepWitness,
+    source?: LoadSource,
   ) {
     this.#store = store;
     this.#preset = preset;
@@ -99,6 +103,11 @@ export class Run {
     this.#observer = observer;
     this.#signal = signal;
     this.#witness = witness;
+    this.#source = source;
+    check(
+      (source !== undefined) === (preset.pretrained !== undefined),
+      () => `run: ${store.path} begins with the model in ${preset.pretrained?.path ?? "no folder"}, which is not given`,
+    );
   }
 
   /**
@@ -149,12 +158,13 @@ export class Run {
     // A death between saving and pruning leaves one too many.
     if (checkpoint !== null) this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
     if (checkpoint === null) {
-      const tokenizer = await this.#experiment.trainTokenizer();
+      const source = await this.#source?.(this.#device);
+      const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer());
       this.#template = templateFor(this.#preset, tokenizer);
-      this.#model = this.#experiment.newModel(tokenizer, this.#device);
+      this.#model = source?.model ?? this.#experiment.newModel(tokenizer, this.#device);
       return;
     }
-    const { model, tokenizer } = modelFromCheckpoint(checkpoint, this.#device);
+    const { model, tokenizer } = await modelFromCheckpoint(checkpoint, this.#device, this.#source);
     this.#model = model;
     this.#template = templateFor(this.#preset, tokenizer);
     const saved = JSON.parse(new TextDecoder().decode(fileOf(checkpoint, "state.json"))) as Omit<State, "seconds">;
@@ -224,10 +234,11 @@ export class Run {
   /** The score of the warm start on held-out tasks; a resumed run may know it already. */
   async #evaluateBefore(): Promise<Evaluation | null> {
     if (this.#state.before !== null) return this.#state.before;
-    const score = await this.#evaluateAsPhase("evaluating the warm start on held-out tasks");
+    const label = this.#preset.sft.steps === 0 ? "model as it came" : "warm start";
+    const score = await this.#evaluateAsPhase(`evaluating the ${label} on held-out tasks`);
     if (score === null) return null;
     this.#optimizer?.dispose();
-    this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label: "warm start" } };
+    this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label } };
     this.#adapt();
     this.#optimizer = this.#newOptimizer();
     this.#trainingState = await TrainingState.ofWarmStart(this.#experiment, this.#model);
@@ -311,7 +322,8 @@ export class Run {
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };
     const rates = passAt ? { passAt } : {};
-    const result = { episodes, successes, meanTurns, ...losses, ...rates, families: familyScores(score) };
+    const families = Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
+    const result = { episodes, successes, meanTurns, ...losses, ...rates, families };
     this.#observer.evaluation(this.#state.phase === "rl" ? this.#state.done : 0, result);
     if (!isRandom) await this.#transcribeHeldOut(score.trajectories.slice(0, HELD_OUT_SHOWN));
     return result;
@@ -346,14 +358,24 @@ export class Run {
     const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
     const state: State = { ...this.#state, optimizerStep: optimizer.state.step, seconds: this.#seconds() };
     this.#store.saveCheckpoint(this.#globalStep(this.#state.done), {
-      // The warm start is saved without an adapter, so that a run of any method can begin with it.
-      ...(await filesOfModel(model, { adapter: this.#state.phase === "rl" && this.#state.done > 0 })),
+      ...(await filesOfModel({ model, tokenizer: this.#template.tokenizer }, this.#partsToSave())),
       ...(await optimizerToFiles(model.config, optimizer)),
       ...(await this.#trainingState?.files()),
-      "tokenizer.json": JSON.stringify(this.#template.tokenizer.toJSON()),
       "state.json": JSON.stringify(state),
     });
     this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
+  }
+
+  #partsToSave(): Parameters<typeof filesOfModel>[1] {
+    const { phase, done } = this.#state;
+    const { pretrained, sft, lora } = this.#preset;
+    const isBehindStart = phase === "rl" && done > 0;
+    return {
+      // What a model of somebody else's folder has is there, as long as nothing of it was trained.
+      weights: pretrained === undefined || sft.steps > 0 || (isBehindStart && lora === undefined),
+      // The warm start is saved without an adapter, so that a run of any method can begin with it.
+      adapter: isBehindStart,
+    };
   }
 
   /** The wall time of the run so far, including earlier sessions. */
@@ -376,23 +398,4 @@ export class Run {
     this.#trainingState?.dispose();
     if (this.#model) for (const x of treeLeaves(this.#model.params)) x.dispose();
   }
-}
-
-function familyScores(score: HeldOutScore): Evaluation["families"] & object {
-  return Object.fromEntries(Object.entries(score.families).sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** A function that returns the seconds since its last call. */
-function stopwatch(): () => number {
-  let last = performance.now();
-  return () => {
-    const now = performance.now();
-    const seconds = (now - last) / 1000;
-    last = now;
-    return seconds;
-  };
-}
-
-function timed({ metrics }: StepReport, seconds: number): Record<string, number> {
-  return { ...metrics, step_time: seconds, tokens_per_second: (metrics["num_tokens"] ?? 0) / seconds };
 }

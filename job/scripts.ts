@@ -106,6 +106,17 @@ export class Scripts {
     return this.#readable(lessons);
   }
 
+  /** The tokens of the longest of the expert's episodes on some tasks of training. */
+  async longestLesson(template: Template, count: number): Promise<number> {
+    const draw = this.#rng.split("lengths");
+    let longest = 0;
+    for (let i = 0; i < count; i++) {
+      const { stream } = await this.#expert(template, this.#train, draw.split(i).int(2 ** 31));
+      longest = Math.max(longest, stream.ids.length);
+    }
+    return longest;
+  }
+
   /** Which tokens of demonstrations are imitated, if not all are. */
   imitated(): Pick<SftOptions, "imitate"> {
     const { imitateNovices = true } = this.#preset.sft;

@@ -1,6 +1,7 @@
 /** The flags of `npm start` as values: what a command line or a page's address says. A mistake is one line. */
 import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
-import { folderName, numberFrom, oneOf, wholeNumber } from "./usage.ts";
+import { WEIGHT_STORAGES, type WeightStorage } from "../nn/index.ts";
+import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "./usage.ts";
 
 export const MODEL_SIZES = ["tiny", "small", "base"] as const;
 export type ModelSize = (typeof MODEL_SIZES)[number];
@@ -36,7 +37,6 @@ export interface DataFlags {
 
 /** All flags of `npm start`. */
 export interface StartOptions extends MethodFlags, DataFlags {
-  /** The number of threads that play; undefined: none. */
   /** How many threads play, or the address of the NATS server through which workers elsewhere do. */
   readonly workers?: number | string | undefined;
   /** Needs workers. */
@@ -50,6 +50,12 @@ export interface StartOptions extends MethodFlags, DataFlags {
   /** The agents to compare (job/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
   readonly model: ModelSize;
+  /** The folder of a model to begin with, in the place of one that is made. */
+  readonly modelPath?: string | undefined;
+  /** How its matrices lie in memory. */
+  readonly storage?: WeightStorage | undefined;
+  /** The system message of its episodes; undefined: a line about the environment. */
+  readonly system?: string | undefined;
   readonly resume: string | undefined;
   readonly name: string | undefined;
   readonly quick: boolean;
@@ -61,6 +67,9 @@ export const START_FLAGS = {
   seed: { type: "string" },
   steps: { type: "string" },
   model: { type: "string" },
+  "model-path": { type: "string" },
+  storage: { type: "string" },
+  system: { type: "string" },
   env: { type: "string" },
   arms: { type: "string" },
   method: { type: "string" },
@@ -93,6 +102,13 @@ export type Said = Readonly<Record<string, unknown>>;
 /** Checks the values one by one. @throws UsageError with one line that says what was expected */
 export function startOptions(values: Said): StartOptions {
   const text = (name: keyof typeof START_FLAGS): string | undefined => values[name] as string | undefined;
+  const modelPath = text("model-path");
+  for (const name of ["storage", "system"] as const) {
+    if (text(name) !== undefined && modelPath === undefined)
+      throw new UsageError(`--${name} is about the model of --model-path, and there is none`);
+  }
+  if (modelPath !== undefined && text("model") !== undefined)
+    throw new UsageError("--model is the size of a model that is made; with --model-path none is");
   const number = (name: keyof typeof START_FLAGS): number | undefined =>
     text(name) === undefined ? undefined : numberFrom(name, text(name)!);
   return {
@@ -122,6 +138,9 @@ export function startOptions(values: Said): StartOptions {
     env: text("env"),
     arms: text("arms"),
     model: oneOf("model", text("model") ?? "small", MODEL_SIZES),
+    modelPath,
+    storage: text("storage") === undefined ? undefined : oneOf("storage", text("storage")!, WEIGHT_STORAGES),
+    system: text("system"),
     name: text("name") === undefined ? undefined : folderName(text("name")!),
     resume: text("resume"),
     quick: values["quick"] === true,

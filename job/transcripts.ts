@@ -7,6 +7,8 @@ import { isAgentToken, type Trajectory, turnCount } from "../rl/episode/stream.t
 import type { Template } from "../rl/episode/template.ts";
 import type { Phase, Transcript } from "./records.ts";
 
+const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
 /** Scores every token of the given episodes with `model` as it is now, and describes the episodes token by token. */
 export async function describeEpisodes(
   model: Model,
@@ -32,7 +34,8 @@ export async function describeEpisodes(
       turns: turnCount(trajectory),
       tokens: stream.ids.map((id, t) => ({
         id,
-        text: template.tokenizer.decode([id]),
+        // Its bytes: `decode` leaves out the space that some tokenizers put before a text, here before each token.
+        text: UTF8.decode(template.tokenizer.decodeBytes([id])),
         role: stream.roles[t]!,
         turn: stream.turns[t]!,
         ...(t > 0 ? { logProb: logProbs[i]![t]!, surprise: -logProbs[i]![t]!, entropy: entropy[i]![t]! } : {}),

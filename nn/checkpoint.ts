@@ -5,14 +5,16 @@
  */
 import type { Device } from "../engine/device.ts";
 import { check, fail } from "../engine/errors.ts";
+import type { Weight } from "../engine/matrixForm.ts";
 import { tensor } from "../engine/ops/create.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { assign } from "../engine/state.ts";
-import type { Tensor } from "../engine/tensor.ts";
+import { Tensor } from "../engine/tensor.ts";
 import { type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
 import { sameShape, type Shape, showShape } from "../engine/types.ts";
 import { configFromHuggingFace, configToHuggingFace, type ModelConfig } from "./config.ts";
 import type { AdamW } from "./optimizer.ts";
+import { PackedMatrix, type PackedFormat, packMatrix } from "./packedMatrix.ts";
 import { buildParams, huggingFaceName, parameterShapes } from "./parameters.ts";
 import {
   readSafetensors,
@@ -25,6 +27,11 @@ import {
 } from "./safetensors.ts";
 import type { Model } from "./transformer.ts";
 import type { WeightSource } from "./weightFiles.ts";
+
+/** How matrices lie in the device's memory: as tensors (`f32`, or f64 where the device computes in it), or packed. */
+export type WeightStorage = "f32" | PackedFormat;
+/** All forms of `WeightStorage`. */
+export const WEIGHT_STORAGES: readonly WeightStorage[] = ["f32", "bf16", "f16", "q8"];
 
 /** File contents by name. */
 export type Files = Readonly<Record<string, Uint8Array | string>>;
@@ -69,7 +76,7 @@ function planOf(configJson: unknown, tensors: Iterable<TensorInfo>): Plan {
 class Loading {
   readonly #plan: Plan;
   readonly #device: Device;
-  readonly #made = new Map<string, Tensor>();
+  readonly #made = new Map<string, Weight>();
 
   constructor(plan: Plan, device: Device) {
     this.#plan = plan;
@@ -85,13 +92,29 @@ class Loading {
     );
   }
 
-  model(): Model<Tensor> {
+  /** Packs a matrix from its bytes as they lie in the file. */
+  pack(path: string, { dtype, shape }: TensorInfo, bytes: Uint8Array, format: PackedFormat): void {
+    check(
+      dtype === "F32" || dtype === "F16" || dtype === "BF16",
+      () => `checkpoint: the tensor of "${path}" has element type ${dtype}, which cannot be packed; load it in f32`,
+    );
+    const transposed = this.#plan.config.family === "gpt2" && path.startsWith("layers.");
+    const matrix = { dtype, shape, bytes };
+    this.#made.set(
+      path,
+      outsideScopes(() => packMatrix(matrix, { format, device: this.#device, transposed })),
+    );
+  }
+
+  model(): Model {
     const { config } = this.#plan;
-    return { config, params: buildParams(config, (_shape, _kind, path) => this.#made.get(path)!) };
+    // The tree is built of tensors; what stands in the place of a matrix may be another form of it.
+    const params = buildParams(config, (_shape, _kind, path) => this.#made.get(path) as Tensor);
+    return { config, params };
   }
 
   free(): void {
-    for (const x of this.#made.values()) x.dispose();
+    for (const x of this.#made.values()) for (const leaf of treeLeaves(x)) leaf.dispose();
   }
 }
 
@@ -107,7 +130,7 @@ export function modelFromTensors(configJson: unknown, tensors: Named, device: De
   const loading = new Loading(plan, device);
   try {
     for (const [path, { name }] of plan.found) loading.put(path, name, tensors.get(name)!);
-    return loading.model();
+    return loading.model() as Model<Tensor>;
   } catch (error) {
     loading.free();
     throw error;
@@ -118,20 +141,37 @@ export function modelFromTensors(configJson: unknown, tensors: Named, device: De
  * A model whose tensors are read one by one, in the order of their files: at most one of them is in the host's memory
  * besides what the device holds. Before the first is read, the configuration and all names, shapes and types are
  * checked.
+ * @param storage of the matrices: the linear layers, the embedding and the head; packed ones cannot be trained, an
+ *   adapter on them can. They are packed from the bytes of the file, so they never exist in f32
  * @throws as `modelFromTensors`, or if reading fails; nothing is left on the device then
  */
+export function modelFromWeights(configJson: unknown, source: WeightSource, device: Device): Promise<Model<Tensor>>;
+export function modelFromWeights(
+  configJson: unknown,
+  source: WeightSource,
+  device: Device,
+  storage: WeightStorage,
+): Promise<Model>;
 export async function modelFromWeights(
   configJson: unknown,
   source: WeightSource,
   device: Device,
-): Promise<Model<Tensor>> {
+  storage: WeightStorage = "f32",
+): Promise<Model> {
+  check(
+    WEIGHT_STORAGES.includes(storage),
+    () => `modelFromWeights: storage must be one of ${WEIGHT_STORAGES.join(", ")}, got ${String(storage)}`,
+  );
   const plan = planOf(configJson, source.tensors);
   const pathOf = new Map([...plan.found].map(([path, { name }]) => [name, path]));
   const loading = new Loading(plan, device);
   try {
     for (const info of source.tensors) {
       const path = pathOf.get(info.name);
-      if (path !== undefined) loading.put(path, info.name, await source.read(info));
+      if (path === undefined) continue;
+      const isMatrix = info.shape.length === 2 && path !== "positions";
+      if (storage !== "f32" && isMatrix) loading.pack(path, info, await source.readBytes(info), storage);
+      else loading.put(path, info.name, await source.read(info));
     }
     return loading.model();
   } catch (error) {
@@ -150,34 +190,45 @@ export type WeightDtype = "float32" | "bfloat16" | "float16";
 const STORED: Readonly<Record<WeightDtype, SafeDtype>> = { float32: "F32", bfloat16: "BF16", float16: "F16" };
 
 /**
- * `config.json` and `model.safetensors`.
+ * `config.json` and `model.safetensors`. Packed matrices are unpacked, one at a time: what is written are the weights
+ * that the model computes with, and in `bfloat16` or `float16` those of a model that was packed so keep their bits.
  * @param dtype of the weights, f32 unless given (f64 on an executor that computes in it); 16 bits round to nearest
+ * @throws if the model has an adapter
  */
 export async function modelToFiles(model: Model, dtype?: WeightDtype): Promise<Files> {
   check(
-    treeLeaves(model.params).length === leafCount(model.config),
-    () => "modelToFiles: the model has an adapter or packed weights: save the adapter (loraToFiles), or merge it first",
+    model.trainable === undefined,
+    () => "modelToFiles: the model has an adapter: save the adapter (loraToFiles), or merge it first (mergeLora)",
   );
   check(
     dtype === undefined || Object.hasOwn(STORED, dtype),
     () => `checkpoint: dtype is ${String(dtype)}, expected ${Object.keys(STORED).join(", ")}`,
   );
-  const named = await namedTensors(model.config, model.params);
-  const stored = named.map(([name, x]): [string, SafeTensorInput] => {
-    if (dtype === undefined) return [name, x];
-    const data = x.data instanceof Float32Array ? x.data : Float32Array.from(x.data as Float64Array);
-    return [name, { dtype: STORED[dtype], shape: x.shape, data } as SafeTensorInput];
-  });
+  const named: [string, SafeTensorInput][] = [];
+  for (const [path, weight] of namedWeights(model)) {
+    const x = weight instanceof PackedMatrix ? outsideScopes(() => weight.unpack()) : weight;
+    const [name, read] = await namedTensor(model.config, path, x);
+    if (x !== weight) x.dispose();
+    if (dtype === undefined) named.push([name, read]);
+    else {
+      const data = read.data instanceof Float32Array ? read.data : Float32Array.from(read.data as Float64Array);
+      named.push([name, { dtype: STORED[dtype], shape: read.shape, data } as SafeTensorInput]);
+    }
+  }
   return {
     "config.json": `${JSON.stringify(configToHuggingFace(model.config, dtype), null, 2)}\n`,
-    "model.safetensors": writeSafetensors(stored, { format: "pt" }),
+    "model.safetensors": writeSafetensors(named, { format: "pt" }),
   };
 }
 
-function leafCount(config: ModelConfig): number {
-  let count = 0;
-  buildParams(config, () => (count++, undefined as unknown as Tensor));
-  return count;
+/** The parameters by their paths, in the order of the tree; a packed matrix is one of them. @throws for other forms */
+function namedWeights({ config, params }: Model): [path: string, weight: Tensor | PackedMatrix][] {
+  return parameterShapes(config).map(([path]) => {
+    let node: unknown = params;
+    for (const key of path.split(".")) node = (node as Readonly<Record<string, unknown>>)[key];
+    if (node instanceof Tensor || node instanceof PackedMatrix) return [path, node];
+    return fail(`modelToFiles: "${path}" is neither a tensor nor packed; merge its adapter first (mergeLora)`);
+  });
 }
 
 /** `optimizer.safetensors`: AdamW's moments as `m.<name>`, `v.<name>`, its step count in the metadata. */
@@ -227,17 +278,16 @@ function savedStep(weights: Uint8Array): number {
 
 async function namedTensors(config: ModelConfig, tree: Tree): Promise<[string, SafeTensorInput][]> {
   const named: [string, SafeTensorInput][] = [];
-  for (const [path, x] of treeEntries(tree)) {
-    const data = await x.read();
-    if (data instanceof Int32Array) fail(`checkpoint: "${path}" is an integer tensor`);
-    named.push([
-      huggingFaceName(config, path),
-      data instanceof Float64Array
-        ? { dtype: "F64", shape: [...x.shape], data }
-        : { dtype: "F32", shape: [...x.shape], data },
-    ]);
-  }
+  for (const [path, x] of treeEntries(tree)) named.push(await namedTensor(config, path, x));
   return named;
+}
+
+async function namedTensor(config: ModelConfig, path: string, x: Tensor): Promise<[string, SafeTensorInput]> {
+  const data = await x.read();
+  const shape = [...x.shape];
+  const name = huggingFaceName(config, path);
+  if (data instanceof Int32Array) return fail(`checkpoint: "${path}" is an integer tensor`);
+  return [name, data instanceof Float64Array ? { dtype: "F64", shape, data } : { dtype: "F32", shape, data }];
 }
 
 const FLOATS: readonly SafeDtype[] = ["F32", "F16", "BF16", "F64"];

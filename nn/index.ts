@@ -59,10 +59,12 @@ export {
   modelToFiles,
   optimizerToFiles,
   restoreOptimizer,
+  type WeightStorage,
+  WEIGHT_STORAGES,
   type WeightDtype,
 } from "./checkpoint.ts";
 export { type ByteReader, openSafetensors, openShards, type WeightSource } from "./weightFiles.ts";
-export { modelFromLlama2c, tokenizerFromLlama2c } from "./llama2c.ts";
+export { llama2cConfig, modelFromLlama2c, tokenizerFromLlama2c } from "./llama2c.ts";
 export { type GenerationConfig, generationFromHuggingFace } from "./config/generation.ts";
 export { readSafetensors, readSafetensorsHeader, writeSafetensors } from "./safetensors.ts";
 export type { SafeDtype, SafeTensor, SafeTensorInfo, SafeTensorInput, SafetensorsHeader } from "./safetensors.ts";

@@ -12,10 +12,11 @@
 import type { Device } from "../engine/device.ts";
 import { check } from "../engine/errors.ts";
 import { modelFromTensors } from "./checkpoint.ts";
-import { configToHuggingFace, modelConfig } from "./config.ts";
+import { configToHuggingFace, type ModelConfig, modelConfig } from "./config.ts";
 import type { SafeTensor } from "./safetensors.ts";
 import { type Tokenizer, tokenizerFromJSON } from "./tokenizer.ts";
 import { scoredBpeJson, type ScoredToken } from "./tokenizers/scoredBpe.ts";
+import type { Tensor } from "../engine/tensor.ts";
 import type { Model } from "./transformer.ts";
 
 const HEADER_BYTES = 28;
@@ -24,7 +25,13 @@ const HEADER_BYTES = 28;
  * A model from a llama2.c file of version 0, in the Llama family.
  * @throws WorldgradError if the file is none, or has another length than its header says
  */
-export function modelFromLlama2c(bytes: Uint8Array, device: Device): Model {
+export function modelFromLlama2c(bytes: Uint8Array, device: Device): Model<Tensor> {
+  const config = llama2cConfig(bytes);
+  return modelFromTensors(configToHuggingFace(config), tensorsOf(bytes, config), device);
+}
+
+/** What the header of such a file says. @throws WorldgradError if it is none */
+export function llama2cConfig(bytes: Uint8Array): ModelConfig {
   check(bytes.length >= HEADER_BYTES, () => `llama2.c: the file has ${bytes.length} bytes, its header takes 28`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const [dim, hidden, layers, heads, kvHeads, vocab, positions] = Array.from({ length: 7 }, (_, i) =>
@@ -37,7 +44,7 @@ export function modelFromLlama2c(bytes: Uint8Array, device: Device): Model {
       () => `llama2.c: ${name} is ${size} in the header, expected at least 1; is this a version 0 file?`,
     );
   }
-  const config = modelConfig({
+  return modelConfig({
     family: "llama",
     vocabSize: sizes.vocab,
     hiddenSize: dim,
@@ -51,10 +58,9 @@ export function modelFromLlama2c(bytes: Uint8Array, device: Device): Model {
     bosId: 1,
     eosIds: [2],
   });
-  return modelFromTensors(configToHuggingFace(config), tensorsOf(bytes, config), device);
 }
 
-function tensorsOf(bytes: Uint8Array, config: Model["config"]): Map<string, SafeTensor> {
+function tensorsOf(bytes: Uint8Array, config: ModelConfig): Map<string, SafeTensor> {
   const { vocabSize: V, hiddenSize: C, intermediateSize: F, layers, heads, kvHeads, headDim: D, maxPositions } = config;
   const all = (name: string, shape: number[], turned = 0): [string, number[], number, number] => [
     `model.layers.#.${name}.weight`,

@@ -26,6 +26,8 @@ export interface WeightSource {
   /** In the order in which they lie in their files. */
   readonly tensors: readonly SafeTensorInfo[];
   read(info: SafeTensorInfo): Promise<SafeTensor>;
+  /** The elements as they lie in the file, little-endian. */
+  readBytes(info: SafeTensorInfo): Promise<Uint8Array>;
 }
 
 /** 16-bit elements are widened in pieces of this many bytes. */
@@ -54,7 +56,7 @@ export async function openSafetensors(file: ByteReader): Promise<WeightSource> {
     }
     return { dtype, shape, data };
   };
-  return { tensors, read };
+  return { tensors, read, readBytes: ({ begin, end }) => bytesOf(dataStart + begin, dataStart + end) };
 }
 
 /**
@@ -92,7 +94,11 @@ export async function openShards(index: unknown, open: (file: string) => Promise
   }
   const ownerOf = (info: SafeTensorInfo): WeightSource =>
     owners.get(info) ?? fail(`safetensors index: '${info.name}' is none of its tensors`);
-  return { tensors: [...owners.keys()], read: (info) => ownerOf(info).read(info) };
+  return {
+    tensors: [...owners.keys()],
+    read: (info) => ownerOf(info).read(info),
+    readBytes: (info) => ownerOf(info).readBytes(info),
+  };
 }
 
 function asObject(value: unknown, what: string): Record<string, unknown> {

@@ -20,6 +20,11 @@ any other flag about a method, one agent is trained.
   --seed N            seed of everything random             (default 0)
   --steps N           optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
   --model SIZE        tiny | small | base                   (default small)
+  --model-path DIR    begins with the model in this folder, as transformers or llama2.c have it, in the place of one of
+                      its own; --set lora.r=16 trains an adapter in the place of all weights
+  --storage FORM      with an adapter: f32 | bf16 | f16 | q8, how the model's matrices lie in memory
+                                                            (default f32)
+  --system TEXT       system message of its episodes        (default: a line about the environment)
   --env NAME          the environment                       (default home)
   --arms LIST         the agents to compare: methods, with settings in brackets, commas between them, as in
                       "grpo,grpo+echo[lambda=0.1],random facts=grpo+echo[lambda=0.2,train.facts=random]"

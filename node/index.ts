@@ -6,6 +6,7 @@
  */
 export {
   loadPretrained,
+  type LoadPretrainedOptions,
   loadTokenizer,
   type Pretrained,
   savePretrained,

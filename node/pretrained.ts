@@ -2,7 +2,7 @@
  * Folders of models as Transformers writes them: `config.json`, `model.safetensors` or its shards and their index,
  * `generation_config.json`, and the tokenizer's files.
  */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { copyFile, type FileHandle, mkdir, open, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { check, fail } from "../engine/errors.ts";
@@ -16,6 +16,7 @@ import {
   modelToFiles,
   openSafetensors,
   openShards,
+  type WeightStorage,
   type Tokenizer,
   tokenizerFromJSON,
   type WeightDtype,
@@ -43,6 +44,16 @@ export interface Pretrained extends Model {
   readonly generation: GenerationConfig | undefined;
 }
 
+/** Options of `loadPretrained`. */
+export interface LoadPretrainedOptions {
+  /**
+   * How matrices lie in the device's memory: `f32` (the default); or for weights that stay as they are, under an adapter
+   * or without training, `bf16` and `f16` (16 bits a weight) or `q8` (9 bits; it rounds). A file in that type is not
+   * rounded.
+   */
+  readonly storage?: WeightStorage;
+}
+
 /**
  * Loads a model from a folder with `config.json` and `model.safetensors` (or its shards and their index). Tensors are
  * read from the disk one by one: the host's memory holds no more than one of them besides what is on the device. If
@@ -50,15 +61,20 @@ export interface Pretrained extends Model {
  * @throws if a file is missing or damaged, or if the configuration is not supported; the error names which
  *
  * @example const { config, params } = await loadPretrained("models/tiny", await device("wasm"));
+ * @example const frozen = await loadPretrained("models/tiny", await device("wasm"), { storage: "bf16" });
  */
-export async function loadPretrained(folder: string, device: Device): Promise<Pretrained> {
+export async function loadPretrained(
+  folder: string,
+  device: Device,
+  { storage = "f32" }: LoadPretrainedOptions = {},
+): Promise<Pretrained> {
   const config = parseJson("config.json", await readText(join(folder, "config.json")));
   const path = join(folder, GENERATION);
   const generation = existsSync(path)
     ? generationFromHuggingFace(parseJson(GENERATION, await readText(path)))
     : undefined;
   return withWeights(folder, async (source) => {
-    const model = await modelFromWeights(config, source, device);
+    const model = await modelFromWeights(config, source, device, storage);
     const ends = generation?.eosIds ?? [];
     return { ...model, config: ends.length > 0 ? { ...model.config, eosIds: ends } : model.config, generation };
   });
@@ -66,6 +82,13 @@ export async function loadPretrained(folder: string, device: Device): Promise<Pr
 
 /** Whether a folder has weights, in one file or in shards. */
 export const hasWeights = (folder: string): boolean => [WEIGHTS, SHARDS].some((name) => existsSync(join(folder, name)));
+
+/** The names of the files that hold a folder's weights, the index of shards among them. */
+export function weightFiles(folder: string): string[] {
+  if (existsSync(join(folder, WEIGHTS))) return [WEIGHTS];
+  const { weight_map: map } = JSON.parse(readFileSync(join(folder, SHARDS), "utf8")) as { weight_map?: object };
+  return [SHARDS, ...new Set(Object.values(map ?? {}) as string[])];
+}
 
 /**
  * Opens the weights of a folder for as long as `use` needs them: the headers are read and checked, and tensors when
@@ -132,24 +155,31 @@ export async function savePretrained(
     ...(generation ? { [GENERATION]: `${JSON.stringify(generation.json, null, 2)}\n` } : {}),
   };
   await mkdir(folder, { recursive: true });
-  const appear = async (name: string, write: (draft: string) => Promise<void>): Promise<void> => {
-    const draft = join(folder, `.${name}.tmp`);
-    await write(draft);
-    await rename(draft, join(folder, name));
-  };
-  for (const [name, data] of Object.entries(files)) await appear(name, (draft) => writeFile(draft, data));
-  const kept = from === undefined ? [] : [...TEXT_FILES, GENERATION];
-  for (const name of kept.filter((name) => !Object.hasOwn(files, name))) {
-    if (existsSync(join(from!, name))) await appear(name, (draft) => copyFile(join(from!, name), draft));
+  for (const [name, data] of Object.entries(files)) await appear(folder, name, (draft) => writeFile(draft, data));
+  if (from !== undefined) await copyTexts(from, folder, Object.keys(files));
+}
+
+/** Copies the files that belong to a model's text and its generation config, as they are, but for those of `except`. */
+export async function copyTexts(from: string, to: string, except: readonly string[]): Promise<void> {
+  for (const name of [...TEXT_FILES, GENERATION].filter((name) => !except.includes(name))) {
+    if (existsSync(join(from, name))) await appear(to, name, (draft) => copyFile(join(from, name), draft));
   }
 }
 
-async function readText(path: string): Promise<string> {
+async function appear(folder: string, name: string, write: (draft: string) => Promise<void>): Promise<void> {
+  const draft = join(folder, `.${name}.tmp`);
+  await write(draft);
+  await rename(draft, join(folder, name));
+}
+
+/** @throws WorldgradError if it cannot be read */
+export async function readText(path: string): Promise<string> {
   check(existsSync(path), () => `loadPretrained: there is no ${path}`);
   return readFile(path, "utf8").catch((error: Error) => fail(`loadPretrained: ${path}: ${error.message}`));
 }
 
-function parseJson(name: string, text: string): unknown {
+/** @throws WorldgradError if it is no JSON */
+export function parseJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

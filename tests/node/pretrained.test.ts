@@ -12,7 +12,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { generationFromHuggingFace } from "../../nn/config/generation.ts";
+import { addLora } from "../../nn/lora.ts";
+import { type PackedMatrix, packModel } from "../../nn/packedMatrix.ts";
 import { readSafetensors } from "../../nn/safetensors.ts";
+import type { Tensor } from "../../engine/tensor.ts";
 import { loadPretrained, savePretrained } from "../../node/index.ts";
 import { readAll } from "../support/rlExecutors.ts";
 
@@ -76,6 +79,39 @@ describe("loadPretrained", () => {
   });
 });
 
+describe("packed weights", () => {
+  it.each(["llama_sharded", "gpt2", "qwen3"])(
+    "%s: packed as they are read, saved as what they stand for",
+    async (name) => {
+      const folder = join(families, name);
+      const whole = await loadPretrained(folder, device);
+      for (const storage of ["bf16", "f16", "q8"] as const) {
+        const read = await loadPretrained(folder, device, { storage });
+        const packed = await packModel(whole, storage);
+        expect(await readAll(treeLeaves(read.params))).toEqual(await readAll(treeLeaves(packed.params)));
+        expect(read.config).toEqual(whole.config);
+        const to = join(work, `${name}-${storage}`);
+        await savePretrained(to, read, storage === "q8" ? {} : { dtype: storage === "bf16" ? "bfloat16" : "float16" });
+        const again = await loadPretrained(to, device, { storage });
+        // Of 8 bits the values come back, up to a scale that was rounded up; those of 16 bits come back bit for bit.
+        if (storage !== "q8")
+          expect(await readAll(treeLeaves(again.params))).toEqual(await readAll(treeLeaves(read.params)));
+        const stored = await loadPretrained(to, device);
+        const [weight, table] = [
+          stored.params.layers[0]!.mlp.up.weight as Tensor,
+          read.params.layers[0]!.mlp.up.weight,
+        ];
+        expect(await weight.read()).toEqual(await (table as PackedMatrix).unpack().read());
+      }
+      const adapted = addLora(await packModel(whole, "bf16"));
+      await expect(savePretrained(join(work, "no"), adapted)).rejects.toThrow("has an adapter: save the adapter");
+      await expect(loadPretrained(folder, device, { storage: "int4" as never })).rejects.toThrow(
+        "storage must be one of f32, bf16, f16, q8, got int4",
+      );
+    },
+  );
+});
+
 describe("savePretrained", () => {
   it("keeps the generation config and the text files as they were; 16 bits come back exactly", async () => {
     const from = join(work, "from");
@@ -132,9 +168,13 @@ describe("memory", () => {
   it("loading takes the weights and about one tensor", () => {
     const run = spawnSync(process.execPath, ["--import", "tsx", script], { encoding: "utf8" });
     expect(run.stderr.replace(/npm warn.*\n/g, "")).toBe("");
-    const { weights, largest, peak } = JSON.parse(run.stdout) as Record<"weights" | "largest" | "peak", number>;
-    console.info(`loading ${weights} MiB, largest tensor ${largest} MiB: peak ${peak} MiB above an empty device`);
+    type Sizes = Record<"weights" | "largest" | "peak" | "packed", number>;
+    const { weights, largest, peak, packed } = JSON.parse(run.stdout) as Sizes;
+    console.info(
+      `loading ${weights} MiB, largest tensor ${largest} MiB: peak ${peak} MiB above an empty device, in 16 bits ${packed}`,
+    );
     // Two copies of the largest for what the collector has not taken yet.
     expect(peak).toBeLessThan(weights + 3 * largest + 16);
-  });
+    expect(packed).toBeLessThan((weights + 3 * largest) / 2 + 16);
+  }, 60_000);
 });

@@ -1,0 +1,90 @@
+/** `npm run generate -- --model-path DIR --prompt TEXT`: a model from a folder continues a prompt, shown as it grows. */
+import process from "node:process";
+import { device, Rng } from "../engine/index.ts";
+import { numberFrom, oneOf, UsageError, wholeNumber } from "../job/usage.ts";
+import { generate, TextStream, WEIGHT_STORAGES } from "../nn/index.ts";
+import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
+import { printable } from "../tools/display/printable.ts";
+
+/** The flags beside those of an episode. */
+export const CONTINUATION_FLAGS = {
+  "model-path": { type: "string" },
+  prompt: { type: "string" },
+  raw: { type: "boolean" },
+  system: { type: "string" },
+  adapter: { type: "string" },
+  storage: { type: "string" },
+  "max-tokens": { type: "string" },
+  stats: { type: "boolean" },
+} as const;
+
+/** @returns the exit code @throws UsageError in one line */
+export async function continuePrompt(values: Readonly<Record<string, unknown>>): Promise<number> {
+  const text = (name: string): string | undefined => values[name] as string | undefined;
+  for (const name of ["run", "task"])
+    if (values[name] !== undefined) throw new UsageError(`--${name} plays an episode; with --model-path say --prompt`);
+  const prompt = text("prompt");
+  if (prompt === undefined) throw new UsageError('--prompt: expected a text, as in --prompt "Once upon a time"');
+  const seed = wholeNumber("seed", text("seed") ?? "0", 0);
+  const maxNewTokens = wholeNumber("max-tokens", text("max-tokens") ?? "256", 1);
+  const storage = oneOf("storage", text("storage") ?? "f32", WEIGHT_STORAGES);
+  const temperature = text("temperature") === undefined ? undefined : numberFrom("temperature", text("temperature")!);
+
+  const began = performance.now();
+  const folder = await openModelFolder(text("model-path")!);
+  const { tokenizer, config, bos = "", generation } = folder;
+  const chat = values["raw"] === true ? undefined : await ofFlag("--model-path", () => folder.chat());
+  const system = text("system");
+  const ids =
+    chat === undefined
+      ? tokenizer.encode(`${bos}${system === undefined ? "" : `${system}\n`}${prompt}`, {
+          specials: "tokens",
+          plain: [[bos.length, bos.length + (system === undefined ? 0 : system.length + 1) + prompt.length]],
+        })
+      : chat.render(
+          [...(system === undefined ? [] : [{ role: "system", content: system }]), { role: "user", content: prompt }],
+          { addGenerationPrompt: true },
+        );
+  if (ids.length === 0)
+    throw new UsageError("--prompt: it is empty, and the model has no token for the start of a text");
+  const executor = await device("wasm");
+  try {
+    const base = await ofFlag("--model-path", () => folder.load(executor, storage));
+    const adapter = text("adapter");
+    const model = adapter === undefined ? base : await withAdapter(base, adapter);
+    const loaded = performance.now();
+    const shown = new TextStream(tokenizer, { specials: "skip" });
+    const write = (part: string): void => void process.stdout.write(printable(part));
+    // A template's end of a turn is an end of the answer, whatever the configuration says.
+    const ends = chat === undefined ? [] : [tokenizer.special[chat.episodeFormat().end]];
+    const stopIds = [...new Set([...config.eosIds, ...ends.filter((id) => id !== undefined)])];
+    const sampling = { ...generation?.sampling, ...(temperature === undefined ? {} : { temperature }) };
+    const [result] = await ofFlag("--prompt", () =>
+      generate(model, [ids], {
+        ...sampling,
+        temperature: sampling.temperature ?? 0,
+        maxNewTokens,
+        stopIds,
+        rng: new Rng(seed).split("generate"),
+        onToken: ({ id }) => write(shown.push([id])),
+      }),
+    );
+    write(shown.end());
+    process.stdout.write("\n");
+    if (values["stats"] === true) {
+      const seconds = (performance.now() - loaded) / 1000;
+      const { length } = result!.tokens;
+      const mebibytes = (kibibytes: number): string => `${(kibibytes / 1024).toFixed(0)} MiB`;
+      const { peakBytes } = executor.backend.stats();
+      const lines = [
+        `loaded in ${((loaded - began) / 1000).toFixed(2)} s`,
+        `${ids.length} tokens read, ${length} drawn in ${seconds.toFixed(2)} s: ${(length / seconds).toFixed(1)} tokens/s`,
+        `tensors at their most ${mebibytes(peakBytes / 1024)}, the process ${mebibytes(process.resourceUsage().maxRSS)}`,
+      ];
+      process.stderr.write(`${lines.join("\n")}\n`);
+    }
+    return 0;
+  } finally {
+    executor.dispose();
+  }
+}

@@ -1,0 +1,45 @@
+/** `npm run export -- --run runs/<name> --to DIR`: what a run has trained, as a folder that transformers loads. */
+import process from "node:process";
+import { device } from "../engine/index.ts";
+import { oneOf, UsageError } from "../job/usage.ts";
+import { exportMerged } from "../node/exportRun.ts";
+import { openGiven, parse, report } from "../node/flags.ts";
+
+const HELP = `worldgrad: what a run has trained, as a folder that transformers loads
+
+  npm run export -- --run runs/NAME --to DIR [flags]
+
+  --run PATH     run folder whose newest checkpoint is written; an adapter is merged into the weights
+  --to DIR       the folder, which must not exist
+  --dtype NAME   float32 | bfloat16 | float16: how the weights are stored
+                                                              (default float32)
+  --help         this text
+`;
+
+const FLAGS = {
+  run: { type: "string" },
+  to: { type: "string" },
+  dtype: { type: "string" },
+  help: { type: "boolean" },
+} as const;
+
+async function main(): Promise<number> {
+  const values = parse(process.argv.slice(2), FLAGS);
+  if (values["help"]) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const { run, to } = values;
+  if (typeof run !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+  if (typeof to !== "string") throw new UsageError("--to: expected a folder to write");
+  const dtype = oneOf("dtype", String(values["dtype"] ?? "float32"), ["float32", "bfloat16", "float16"]);
+  const folder = openGiven("run", run);
+  const executor = await device("wasm");
+  const { path, what } = await exportMerged(folder, to, executor, dtype === "float32" ? undefined : dtype);
+  process.stdout.write(`${what}: ${path}\n`);
+  return 0;
+}
+
+process.exitCode = await main().catch(report);
+// Worker threads of the executor keep the process alive.
+process.exit();

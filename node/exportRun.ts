@@ -1,0 +1,86 @@
+/**
+ * What a run has trained as files for others: the adapter as PEFT loads it, or a folder that transformers loads. They
+ * are made of the files of the newest checkpoint.
+ */
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { check } from "../engine/errors.ts";
+import type { Device } from "../engine/index.ts";
+import { modelFromCheckpoint } from "../job/modelFiles.ts";
+import type { PretrainedSettings } from "../job/preset.ts";
+import { presetOf } from "../job/presets.ts";
+import type { Checkpoint } from "../job/runStore.ts";
+import { ADAPTER_FILES, isLora, mergeLora, type WeightDtype } from "../nn/index.ts";
+import { copyTexts, savePretrained } from "./pretrained.ts";
+import type { RunFolder } from "./runFolder.ts";
+import { sourceLoader } from "./runSource.ts";
+
+/** What was written, and where. */
+export interface Exported {
+  readonly path: string;
+  readonly what: string;
+}
+
+/**
+ * Writes what a run with a model of somebody else's has trained into its folder: `adapter/`, or without an adapter
+ * `model/`, with the tokenizer's files of the model that it began with. What was there is replaced.
+ */
+export async function exportRun(folder: RunFolder, pretrained: PretrainedSettings): Promise<Exported> {
+  const { files } = newest(folder);
+  if (ADAPTER_FILES.config in files) {
+    const config = JSON.parse(new TextDecoder().decode(files[ADAPTER_FILES.config])) as object;
+    const named = { ...config, base_model_name_or_path: pretrained.path };
+    const path = join(folder.path, "adapter");
+    await appear(path, (draft) => {
+      writeFileSync(join(draft, ADAPTER_FILES.config), `${JSON.stringify(named, null, 2)}\n`);
+      writeFileSync(join(draft, ADAPTER_FILES.weights), files[ADAPTER_FILES.weights]!);
+    });
+    return { path, what: "adapter, as PEFT loads it" };
+  }
+  check("model.safetensors" in files, () => `${folder.path}: nothing has been trained yet`);
+  const path = join(folder.path, "model");
+  await appear(path, async (draft) => {
+    for (const name of ["config.json", "tokenizer.json", "model.safetensors"])
+      writeFileSync(join(draft, name), files[name]!);
+    await copyTexts(pretrained.path, draft, []);
+  });
+  return { path, what: "model, as transformers loads it" };
+}
+
+/**
+ * Writes the trained model as a folder that transformers loads, an adapter merged into its weights.
+ * @throws if the run has no checkpoint, or there is something at `path`
+ */
+export async function exportMerged(
+  folder: RunFolder,
+  path: string,
+  device: Device,
+  dtype: WeightDtype | undefined,
+): Promise<Exported> {
+  check(!existsSync(path), () => `${path} exists; choose a folder that does not`);
+  const preset = presetOf(folder);
+  const checkpoint = newest(folder);
+  const { model, tokenizer } = await modelFromCheckpoint(checkpoint, device, sourceLoader(preset));
+  const { path: from } = preset.pretrained ?? {};
+  const hasTokenizer = from !== undefined && existsSync(join(from, "tokenizer.json"));
+  const texts = { ...(from === undefined ? {} : { from }), ...(hasTokenizer ? {} : { tokenizer }) };
+  const merged = isLora(model) ? mergeLora(model) : model;
+  await appear(path, (draft) => savePretrained(draft, merged, { ...texts, ...(dtype ? { dtype } : {}) }));
+  return { path, what: "model, as transformers loads it" };
+}
+
+function newest(folder: RunFolder): Checkpoint {
+  const checkpoint = folder.loadLatestCheckpoint();
+  check(checkpoint !== null, () => `${folder.path} has no checkpoint yet`);
+  return checkpoint;
+}
+
+/** Makes a folder that appears with all that `write` puts there, or not at all. */
+async function appear(path: string, write: (draft: string) => void | Promise<void>): Promise<void> {
+  const draft = `${path}.tmp`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true });
+  await write(draft);
+  rmSync(path, { recursive: true, force: true });
+  renameSync(draft, path);
+}

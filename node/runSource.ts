@@ -1,0 +1,72 @@
+/**
+ * The model of `--model-path` as what a run begins with. The run's settings name its folder and the SHA-256 of its
+ * files; the run keeps no copy of weights that it does not train, and does not go on with others.
+ */
+import { ENVIRONMENTS } from "../environments/index.ts";
+import { Experiment } from "../job/experiment.ts";
+import type { LoadSource } from "../job/modelFiles.ts";
+import type { Preset } from "../job/preset.ts";
+import { type Source, templateFor } from "../job/presets.ts";
+import type { StartOptions } from "../job/startOptions.ts";
+import { UsageError } from "../job/usage.ts";
+import type { Tokenizer } from "../nn/index.ts";
+import { episodeFormatFor, ofFlag, openModelFolder } from "./modelFolder.ts";
+
+/** What the flags say of a model to begin with, and its tokenizer. */
+export interface FoundSource extends Source {
+  readonly tokenizer: Tokenizer;
+}
+
+/** The system message of an environment, unless the user gives one. */
+const systemOf = (env: string): string =>
+  `You act in a world of text: ${ENVIRONMENTS[env]?.description ?? env}. You are given a task. Say one action at a ` +
+  "time, without a word around it; you are told what it did.";
+
+/**
+ * The model that the flags name; undefined if they name none.
+ * @throws UsageError in one line: no folder, an unsupported family, a damaged tokenizer, a template that cannot be used
+ */
+export async function sourceOf(options: StartOptions): Promise<FoundSource | undefined> {
+  const { modelPath, storage = "f32", env = "home", system = systemOf(env) } = options;
+  if (modelPath === undefined) return undefined;
+  const folder = await openModelFolder(modelPath);
+  const format = await ofFlag("--model-path", () => episodeFormatFor(folder, { system }));
+  const { path, config, tokenizer } = folder;
+  const sha256 = await ofFlag("--model-path", () => folder.hash());
+  return { settings: { path, sha256, storage, format }, config, tokenizer };
+}
+
+/**
+ * Loads the model that a run's settings name; undefined if the run makes its own. Loading fails with one line if the
+ * folder is gone or its files are others.
+ */
+export function sourceLoader({ pretrained }: Pick<Preset, "pretrained">): LoadSource | undefined {
+  if (pretrained === undefined) return undefined;
+  const { path, sha256, storage } = pretrained;
+  return async (device) => {
+    const folder = await openModelFolder(path, "the run's model");
+    const found = await ofFlag("the run's model", () => folder.hash());
+    if (found !== sha256) {
+      throw new UsageError(
+        `the run's model: the files in ${path} are not those that the run began with (SHA-256 ${found.slice(0, 12)}…, ` +
+          `expected ${sha256.slice(0, 12)}…)`,
+      );
+    }
+    return { model: await folder.load(device, storage), tokenizer: folder.tokenizer };
+  };
+}
+
+/** How many of the expert's episodes are measured. */
+const MEASURED = 8;
+
+/** @throws UsageError if not even the expert's episodes fit into the tokens that an episode may have */
+export async function checkRoom(preset: Preset, tokenizer: Tokenizer): Promise<void> {
+  const longest = await new Experiment(preset).longestLesson(templateFor(preset, tokenizer), MEASURED);
+  const room = preset.model.maxPositions;
+  if (longest <= room) return;
+  throw new UsageError(
+    `--env ${preset.env}: the expert's episodes take up to ${longest} tokens in this model's text, and an episode has ` +
+      `room for ${room}; choose shorter tasks (--set env.levels=…) or more room (--set rollout.maxTokens=…, at most ` +
+      "the model's positions)",
+  );
+}
