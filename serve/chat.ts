@@ -7,19 +7,29 @@ import { showValue } from "../engine/options.ts";
 import { append, emptyStream, type TokenStream } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import { isFields } from "./http.ts";
+import type { ToolCall, ToolForm } from "./toolCalls.ts";
 
 /** A message of a conversation, its content as text. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
+  /** The calls of tools in an assistant's message. */
+  readonly tool_calls?: readonly ToolCall[];
+  /** Which call a tool's message answers. */
+  readonly tool_call_id?: string;
 }
 
 /** How messages become tokens. Roles of the tokens are those of episodes: `prompt`, `observation`, `scaffold`. */
 export interface ChatFormat {
   /** Tokens that end what the model writes. */
   readonly stopIds: readonly number[];
-  /** The tokens of a conversation, and of whatever asks for the model's answer. @throws if it cannot be rendered */
-  begin(messages: readonly ChatMessage[]): TokenStream;
+  /** How the model calls tools; without it there are none. */
+  readonly toolForm?: ToolForm | undefined;
+  /**
+   * The tokens of a conversation, and of whatever asks for the model's answer.
+   * @param tools that the model may call @throws if it cannot be rendered
+   */
+  begin(messages: readonly ChatMessage[], tools?: readonly unknown[]): TokenStream;
   /**
    * The tokens of messages that follow an answer of the model, and of whatever asks for the next one.
    * @param lastId the last token that the model wrote, which may be the one that ends its turn
@@ -80,21 +90,62 @@ const ROLES: Readonly<Record<string, ChatMessage["role"]>> = {
   tool: "tool",
 };
 
-/** The messages of a request. @throws WorldgradError that names the message and what is wrong with it */
-export function readMessages(value: unknown): ChatMessage[] {
+/**
+ * The messages of a request.
+ * @param hasTools whether the model's conversations have calls of tools
+ * @throws WorldgradError that names the message and what is wrong with it
+ */
+export function readMessages(value: unknown, hasTools = false): ChatMessage[] {
   check(Array.isArray(value) && value.length > 0, () => `messages must be a list of messages, got ${showValue(value)}`);
   return (value as readonly unknown[]).map((message, i) => {
     const where = `messages[${i}]`;
     if (!isFields(message)) return fail(`${where} must be an object, got ${showValue(message)}`);
-    const { role, content, tool_calls: calls } = message;
+    const { role, content, tool_calls: given, tool_call_id: id } = message;
     const known = typeof role === "string" ? ROLES[role] : undefined;
     if (known === undefined) return fail(`${where}.role must be one of ${Object.keys(ROLES).join(", ")}`);
+    const calls = callsOf(given ?? [], `${where}.tool_calls`);
     check(
-      calls === undefined || calls === null || (Array.isArray(calls) && calls.length === 0),
+      calls.length === 0 || hasTools,
       () => `${where}.tool_calls: this model's conversations have no tool calls apart from the text`,
     );
-    return { role: known, content: contentOf(content, where) };
+    check(
+      calls.length === 0 || known === "assistant",
+      () => `${where}.tool_calls: only an assistant's message has calls`,
+    );
+    check(
+      id === undefined || typeof id === "string",
+      () => `${where}.tool_call_id must be a text, got ${showValue(id)}`,
+    );
+    return {
+      role: known,
+      content: contentOf(content, where),
+      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+      ...(id === undefined ? {} : { tool_call_id: id }),
+    };
   });
+}
+
+function callsOf(given: unknown, where: string): ToolCall[] {
+  if (!Array.isArray(given)) return fail(`${where} must be a list, got ${showValue(given)}`);
+  return (given as readonly unknown[]).map((call, i) => {
+    const { id, type, function: called } = isFields(call) ? call : {};
+    const { name, arguments: text } = isFields(called) ? called : {};
+    const fits = typeof id === "string" && (type ?? "function") === "function" && typeof name === "string";
+    check(fits, () => `${where}[${i}] must be a call of a function, with id, function.name and function.arguments`);
+    const isJson = typeof text === "string" && objectIn(text) !== undefined;
+    check(isJson, () => `${where}[${i}].function.arguments must be an object as JSON, got ${showValue(text)}`);
+    return { id, type: "function", function: { name, arguments: text } };
+  });
+}
+
+/** The object that a JSON text stands for; undefined if it is none. */
+export function objectIn(json: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(json);
+    return isFields(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function contentOf(content: unknown, where: string): string {

@@ -2,6 +2,8 @@
  * `worldgrad/serve`: our policy behind the OpenAI API, and episodes that other people's agents play through it. It
  * needs Node.
  */
+export { checkpointChat, type CheckpointChatOptions } from "./checkpointChat.ts";
+export { type ToolCall, type ToolForm } from "./toolCalls.ts";
 export { type ChatFormat, type ChatMessage, episodeChat } from "./chat.ts";
 export { type EngineOptions, type FinishReason, type Generation, GenerationEngine } from "./engine.ts";
 export { type GenerationRequest, OverloadedError, type ServedToken } from "./engine.ts";

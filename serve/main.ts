@@ -1,31 +1,34 @@
 /**
- * `npm run serve -- --run runs/<name>`: the policy of a run behind the OpenAI API (server.ts has the addresses).
+ * `npm run serve -- --run runs/<name>`: the policy of a run behind the OpenAI API (server.ts has the addresses); with
+ * `--model-path` a model from a folder.
  * Episodes that agents play through it are written to a file, a line for each row of tokens.
  */
 import { appendFileSync } from "node:fs";
 import process from "node:process";
-import { check } from "../engine/errors.ts";
-import { device, treeLeaves } from "../engine/index.ts";
-import { templateFor, presetOf } from "../job/presets.ts";
-import { modelFromCheckpoint } from "../job/modelFiles.ts";
+import { device } from "../engine/index.ts";
 import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
-import { openGiven, parse, report } from "../node/flags.ts";
-import type { RunFolder } from "../node/runFolder.ts";
-import type { Device } from "../engine/index.ts";
-import type { Model } from "../nn/index.ts";
-import { installPolicy, policyOf } from "../rl/async/messages.ts";
+import { WEIGHT_STORAGES } from "../nn/index.ts";
+import { parse, report } from "../node/flags.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { servePolicy } from "./server.ts";
+import { folderSubject, runSubject } from "./subjects.ts";
 
-const HELP = `worldgrad: a trained policy behind the OpenAI API
+const HELP = `worldgrad: a trained policy, or a model from a folder, behind the OpenAI API
 
   npm run serve -- --run runs/NAME [flags]
+  npm run serve -- --model-path DIR [flags]
 
   --run PATH          run folder whose newest checkpoint is served
+  --model-path DIR    folder with a model, as transformers or llama2.c have it: conversations and tools are written in
+                      its own chat template
+  --adapter DIR       an adapter on it, as PEFT has it
+  --storage FORM      f32 | bf16 | f16 | q8: how its matrices lie in memory
+                                                           (default f32)
+  --max-context N     tokens of a conversation at most     (default: the model's positions, at most 4096)
   --host ADDRESS      where to listen                      (default 127.0.0.1: this machine alone)
   --port N            the port                             (default 8000)
   --api-key KEY       a key that requests must bring; better in the variable WORLDGRAD_API_KEY
-  --name NAME         the model's name in the API          (default: the run folder's)
+  --name NAME         the model's name in the API          (default: the folder's)
   --rows N            answers that are written at a time   (default 8)
   --device NAME       auto | wasm | webgpu | reference     (default auto)
   --watch N           looks every N seconds for a newer checkpoint, and serves it from the next token on
@@ -39,6 +42,10 @@ const HELP = `worldgrad: a trained policy behind the OpenAI API
 const TEXT = { type: "string" } as const;
 const FLAGS = {
   run: TEXT,
+  "model-path": TEXT,
+  adapter: TEXT,
+  storage: TEXT,
+  "max-context": TEXT,
   host: TEXT,
   port: TEXT,
   "api-key": TEXT,
@@ -52,23 +59,6 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
-/** Puts the newest checkpoint of a run into a model. @returns its step */
-async function loadNewest(folder: RunFolder, model: Model, executor: Device): Promise<number> {
-  const checkpoint = folder.loadLatestCheckpoint();
-  check(checkpoint !== null, () => `${folder.path} has no checkpoint any more`);
-  const fresh = modelFromCheckpoint(checkpoint, executor).model;
-  try {
-    check(
-      JSON.stringify(fresh.config) === JSON.stringify(model.config),
-      () => `${checkpoint.path} has a model of another configuration; the server has to be started anew`,
-    );
-    installPolicy(model, await policyOf(fresh, checkpoint.step));
-    return checkpoint.step;
-  } finally {
-    for (const leaf of treeLeaves(fresh.params)) leaf.dispose();
-  }
-}
-
 const lineOf = (trajectory: Trajectory): string => `${JSON.stringify(trajectory)}\n`;
 
 async function main(): Promise<number> {
@@ -77,8 +67,12 @@ async function main(): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const path = values["run"];
-  if (path === undefined) throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
+  const { run: path, "model-path": modelPath, adapter, "max-context": context } = values;
+  if ((path === undefined) === (modelPath === undefined))
+    throw new UsageError("expected --run with a run folder, or --model-path with a model's, and not both");
+  for (const flag of ["adapter", "storage", "max-context"])
+    if (values[flag] !== undefined && modelPath === undefined)
+      throw new UsageError(`--${flag} is about the model of --model-path`);
   const count = (flag: string, fallback: number, least: number): number =>
     wholeNumber(flag, values[flag] ?? String(fallback), least);
   const [port, rows, seed, watch] = [
@@ -95,46 +89,38 @@ async function main(): Promise<number> {
   const apiKey = values["api-key"] ?? process.env["WORLDGRAD_API_KEY"];
   const file = values["trajectories"];
 
-  const folder = openGiven("run", path);
-  const checkpoint = folder.loadLatestCheckpoint();
-  if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
+  const storage = oneOf("storage", values["storage"] ?? "f32", WEIGHT_STORAGES);
+  const maxContext = context === undefined ? undefined : count("max-context", 0, 2);
+  if (watch > 0 && modelPath !== undefined) throw new UsageError("--watch looks for checkpoints of a run (--run)");
   const executor = await device(kind);
-  const { model, tokenizer } = modelFromCheckpoint(checkpoint, executor);
-  const template = templateFor(presetOf(folder), tokenizer);
-  const name = values["name"] ?? folder.path.split(/[\\/]/).findLast((part) => part !== "")!;
-  const server = await servePolicy(
-    { model, tokenizer, template },
-    {
-      name,
-      port,
-      rows,
-      seed,
-      logProbs,
-      version: checkpoint.step,
-      reload: ({ modelPath }) => {
-        check(
-          modelPath === undefined,
-          () => "update_weights_from_disk: model_path must be left out: the run's are loaded",
-        );
-        return loadNewest(folder, model, executor);
-      },
-      ...(values["host"] === undefined ? {} : { host: values["host"] }),
-      ...(apiKey === undefined || apiKey === "" ? {} : { apiKey }),
-      ...(file === undefined ? {} : { onTrajectories: (rows) => appendFileSync(file, rows.map(lineOf).join("")) }),
-    },
-  );
-  console.log(`serving "${name}" after step ${checkpoint.step} at ${server.url}/v1`);
+  const { served, options, run } =
+    modelPath === undefined
+      ? await runSubject(path!, executor)
+      : await folderSubject({ path: modelPath, adapter, storage, maxContext }, executor);
+  const name = values["name"] ?? options.name;
+  const server = await servePolicy(served, {
+    ...options,
+    name,
+    port,
+    rows,
+    seed,
+    logProbs,
+    ...(values["host"] === undefined ? {} : { host: values["host"] }),
+    ...(apiKey === undefined || apiKey === "" ? {} : { apiKey }),
+    ...(file === undefined ? {} : { onTrajectories: (rows) => appendFileSync(file, rows.map(lineOf).join("")) }),
+  });
+  console.log(`serving "${name}"${run ? ` after step ${options.version}` : ""} at ${server.url}/v1`);
   const watching =
     watch === 0
       ? undefined
       : setInterval(() => void serveNewest().catch((error: unknown) => report(error)), watch * 1000);
 
   async function serveNewest(): Promise<void> {
-    const newest = folder.listCheckpoints().at(-1);
-    if (newest === undefined || newest === server.engine.version) return;
+    const newest = run?.folder.listCheckpoints().at(-1);
+    if (run === undefined || newest === undefined || newest === server.engine.version) return;
     let version = 0;
     await server.engine.replaceWeights(
-      async () => void (version = await loadNewest(folder, model, executor)),
+      async () => void (version = await run.loadNewest()),
       () => version,
     );
     console.log(`serving the checkpoint after step ${version}`);

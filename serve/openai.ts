@@ -16,6 +16,7 @@ import { type Fields, HttpError, sendJson } from "./http.ts";
 import { type Asked, readChat, readCompletion, streamOf } from "./requests.ts";
 import type { Rollout, RolloutPrompt } from "./rollouts.ts";
 import { GrowingText } from "./text.ts";
+import { parseAnswer, plainLength, type ToolCall, type ToolForm } from "./toolCalls.ts";
 
 /** What the two APIs need. */
 export interface ApiOptions {
@@ -50,6 +51,19 @@ interface Choice {
   readonly tokens: ServedToken[];
   /** How many tokens have been sent in a stream. */
   sent: number;
+  /** How calls of tools in it are written, if they are to be found, and their ids. */
+  readonly calls: { readonly form: ToolForm | undefined; readonly name: (n: number) => string };
+}
+
+/** Nine letters and digits, as Mistral's templates ask for. */
+const callName = (request: number, index: number, n: number): string =>
+  `c${(128 * (128 * request + index) + n).toString(36).padStart(8, "0")}`;
+
+/** What the assistant said: text, and calls of tools. */
+function saidIn({ text, calls: { form, name } }: Choice): { content: string; tool_calls?: readonly ToolCall[] } {
+  const { content, calls } = form === undefined ? { content: text.text, calls: [] } : parseAnswer(form, text.text);
+  if (calls.length === 0) return { content };
+  return { content, tool_calls: calls.map((call, n) => ({ id: name(n), type: "function", function: call })) };
 }
 
 type Kind = "completion" | "chat";
@@ -77,10 +91,15 @@ export class OpenAiApi {
     const { chat, model } = this.#options;
     const asked = readChat(body, model);
     if (chat === undefined) throw new HttpError(400, "this model has no chat format; use /v1/completions");
-    const messages = readMessages(asked.messages);
-    const ofRollout = call.rollout?.promptOfMessages(messages, chat);
-    const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages);
-    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, messages);
+    const { tools, readsCalls } = asked;
+    const { toolForm } = chat;
+    if (tools.length > 0 && toolForm === undefined)
+      throw new HttpError(400, "tools must be left out: this model's conversations have none", { param: "tools" });
+    const messages = readMessages(asked.messages, toolForm !== undefined);
+    const ofRollout = call.rollout?.promptOfMessages(messages, chat, tools);
+    const { ids: prompt } = ofRollout?.stream ?? chat.begin(messages, tools.length > 0 ? tools : undefined);
+    const form = readsCalls ? toolForm : undefined;
+    await this.#answer("chat", asked, [{ prompt, ofRollout }], call, { messages, form });
   }
 
   async #answer(
@@ -88,18 +107,21 @@ export class OpenAiApi {
     asked: Asked,
     prompts: readonly { readonly prompt: readonly number[]; readonly ofRollout: RolloutPrompt | undefined }[],
     { response, signal, rollout }: Omit<Call, "body">,
-    messages: readonly ChatMessage[] | undefined,
+    conversation: { readonly messages: readonly ChatMessage[]; readonly form: ToolForm | undefined } | undefined,
   ): Promise<void> {
     const { engine, tokenizer, rng, now, model } = this.#options;
     const request = this.#requests++;
     const stream = streamOf(asked.seed, rng, request);
     const stopIds = [...asked.stopIds, ...(asked.ignoreEos ? [] : this.#options.stopIds)];
-    const text = { stop: asked.stop, skipSpecials: asked.skipSpecials };
+    const form = conversation?.form;
+    const hold = form === undefined ? {} : { plainLength: (text: string) => plainLength(form, text) };
+    const text = { stop: asked.stop, skipSpecials: asked.skipSpecials, ...hold };
     const choices = prompts.flatMap(({ prompt, ofRollout }, p) =>
       Array.from({ length: asked.n }, (_, k): Choice => {
         this.#checkRoom(prompt.length, asked.maxTokens);
         const index = p * asked.n + k;
-        return { index, prompt, ofRollout, text: new GrowingText(tokenizer, text), tokens: [], sent: 0 };
+        const calls = { form, name: (n: number) => callName(request, index, n) };
+        return { index, prompt, ofRollout, text: new GrowingText(tokenizer, text), tokens: [], sent: 0, calls };
       }),
     );
     const head = {
@@ -130,8 +152,9 @@ export class OpenAiApi {
         });
         if (signal.aborted) return result;
         if (choice.ofRollout && rollout && result.finishReason !== "abort") {
-          const reply: ChatMessage = { role: "assistant", content: choice.text.text };
-          rollout.record(choice.ofRollout, result.tokens, asked.sampling.temperature, messages && [...messages, reply]);
+          const reply: ChatMessage = { role: "assistant", ...saidIn(choice) };
+          const messages = conversation && [...conversation.messages, reply];
+          rollout.record(choice.ofRollout, result.tokens, asked.sampling.temperature, messages);
         }
         events?.ended(choice, result);
         return result;
@@ -171,13 +194,13 @@ export class OpenAiApi {
   #whole(kind: Kind, asked: Asked, choice: Choice, { finishReason }: Generation): Fields {
     const { index, text, tokens, prompt } = choice;
     const ids = tokens.map(({ id }) => id);
+    const { content, tool_calls: calls } = saidIn(choice);
+    const said = calls ? { content: content === "" ? null : content, tool_calls: calls } : { content };
     return {
       index,
-      ...(kind === "chat"
-        ? { message: { role: "assistant", content: text.text, refusal: null } }
-        : { text: text.text }),
+      ...(kind === "chat" ? { message: { role: "assistant", ...said, refusal: null } } : { text: text.text }),
       logprobs: asked.top === undefined ? null : logProbsOf(kind, tokens, 0, this.#options),
-      finish_reason: finishReason,
+      finish_reason: calls && finishReason === "stop" ? "tool_calls" : finishReason,
       stop_reason: stopReasonOf(choice, finishReason, asked),
       ...(asked.returnTokenIds
         ? {
@@ -266,7 +289,9 @@ class EventStream {
 
   /** The answer is complete. */
   ended(choice: Choice, { finishReason }: Generation): void {
-    this.#chunk(choice, choice.text.take(true), finishReason);
+    const { content, tool_calls: calls } = saidIn(choice);
+    const isCalled = calls !== undefined && finishReason === "stop";
+    this.#chunk(choice, choice.text.takeTo(content.length), isCalled ? "tool_calls" : finishReason, calls);
   }
 
   close(usage: Fields): void {
@@ -274,7 +299,7 @@ class EventStream {
     this.#response.end("data: [DONE]\n\n");
   }
 
-  #chunk(choice: Choice, text: string, finishReason: string | null): void {
+  #chunk(choice: Choice, text: string, finishReason: string | null, calls?: readonly ToolCall[]): void {
     const { index, tokens, prompt } = choice;
     const isFirst = !this.#begun.has(index);
     this.#begun.add(index);
@@ -289,10 +314,20 @@ class EventStream {
       choices: [
         {
           index,
-          ...(isChat ? { delta: { ...(isFirst ? { role: "assistant" } : {}), content: text } } : { text }),
+          ...(isChat
+            ? {
+                delta: {
+                  ...(isFirst ? { role: "assistant" } : {}),
+                  content: text,
+                  ...(calls ? { tool_calls: calls.map((call, n) => ({ index: n, ...call })) } : {}),
+                },
+              }
+            : { text }),
           logprobs: top === undefined ? null : logProbsOf(this.#kind, fresh, 0, this.#options),
           finish_reason: finishReason,
-          ...(finishReason === null ? {} : { stop_reason: stopReasonOf(choice, finishReason, this.#asked) }),
+          ...(finishReason === null
+            ? {}
+            : { stop_reason: stopReasonOf(choice, calls ? "stop" : finishReason, this.#asked) }),
           ...ids,
           ...(isChat ? {} : promptIds),
         },

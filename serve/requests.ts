@@ -18,6 +18,10 @@ const isIds = (value: unknown): value is readonly number[] =>
   Array.isArray(value) && value.every((id) => Number.isInteger(id) && (id as number) >= 0);
 const areLists = (value: readonly unknown[]): boolean => value.every(isIds);
 const isEmpty = (value: unknown): boolean => isFields(value) && Object.keys(value).length === 0;
+const isTool = (value: unknown): boolean => {
+  const called = isFields(value) && value["type"] === "function" ? value["function"] : undefined;
+  return isFields(called) && typeof called["name"] === "string";
+};
 const anything = (): boolean => true;
 
 const MOST_STOPS = 16;
@@ -83,8 +87,16 @@ const CHAT = options("chat.completions", {
   max_completion_tokens: number(undefined, "tokens of an answer", { integer: true, min: 1 }),
   logprobs: flag(false, "whether log-probabilities are told"),
   top_logprobs: number(undefined, "alternatives", { integer: true, min: 0, max: MOST_TOP }),
-  tools: inCode("", "left out: this model's conversations have no tools", (v) => Array.isArray(v) && v.length === 0),
-  tool_choice: inCode("", '"none" or "auto"', (value) => value === "none" || value === "auto"),
+  tools: inCode<readonly unknown[]>(
+    "what the model may call",
+    'a list of { type: "function", function: { name, … } }',
+    (value) => Array.isArray(value) && value.every(isTool),
+  ),
+  tool_choice: inCode<"none" | "auto">(
+    "whether calls are looked for",
+    '"none" or "auto"',
+    (value) => value === "none" || value === "auto",
+  ),
   parallel_tool_calls: inCode("", "anything", anything),
   modalities: inCode("", '["text"]', (value) => isTexts(value) && value.join() === "text"),
 });
@@ -115,6 +127,9 @@ export interface CompletionAsked extends Asked {
 /** A request for chat. */
 export interface ChatAsked extends Asked {
   readonly messages: readonly unknown[];
+  readonly tools: readonly unknown[];
+  /** Whether calls in the answer are told apart from its text. */
+  readonly readsCalls: boolean;
 }
 
 /** OpenAI's clients write null where they mean nothing. */
@@ -166,7 +181,9 @@ export function readChat(body: Fields, model: string): ChatAsked {
     () => "chat.completions: top_logprobs must be left out unless logprobs is true",
   );
   const most = given.max_completion_tokens ?? given.max_tokens;
-  return { ...asked(given, most, given.logprobs ? (top_logprobs ?? 0) : undefined), messages };
+  const { tools = [], tool_choice: choice } = given;
+  const readsCalls = tools.length > 0 && choice !== "none";
+  return { ...asked(given, most, given.logprobs ? (top_logprobs ?? 0) : undefined), messages, tools, readsCalls };
 }
 
 function checkModel(asked: string | undefined, model: string): void {

@@ -100,11 +100,15 @@ export class Rollout {
   }
 
   /** A prompt that came as messages: what the model has written is not tokenised again. @throws as `promptOfIds` */
-  promptOfMessages(messages: readonly ChatMessage[], format: ChatFormat): RolloutPrompt {
+  promptOfMessages(
+    messages: readonly ChatMessage[],
+    format: ChatFormat,
+    tools: readonly unknown[] = [],
+  ): RolloutPrompt {
     this.#checkOpen();
     const row = this.#longest((row) => row.messages !== undefined && areFirst(row.messages, messages));
     if (row === undefined) {
-      const stream = format.begin(messages);
+      const stream = format.begin(messages, tools.length > 0 ? tools : undefined);
       this.#checkFork(stream.ids);
       return { stream, row };
     }
@@ -208,8 +212,13 @@ const isPrefix = (start: readonly number[], all: readonly number[]): boolean =>
   start.length <= all.length && start.every((id, t) => id === all[t]);
 
 const areFirst = (start: readonly ChatMessage[], all: readonly ChatMessage[]): boolean =>
-  start.length < all.length &&
-  start.every(({ role, content }, i) => role === all[i]!.role && content === all[i]!.content);
+  start.length < all.length && start.every((message, i) => isSame(message, all[i]!));
+
+const isSame = (a: ChatMessage, b: ChatMessage): boolean =>
+  a.role === b.role &&
+  a.content === b.content &&
+  a.tool_call_id === b.tool_call_id &&
+  JSON.stringify(a.tool_calls ?? []) === JSON.stringify(b.tool_calls ?? []);
 
 function rawPrompt(ids: readonly number[]): TokenStream {
   const stream = emptyStream();

@@ -11,6 +11,8 @@ export interface TextOptions {
   readonly stop: readonly string[];
   /** Whether special tokens are left out of the text. */
   readonly skipSpecials: boolean;
+  /** How much of a growing text may be shown; default all of it. */
+  readonly plainLength?: (text: string) => number;
 }
 
 /** The growing text of one answer. */
@@ -51,7 +53,11 @@ export class GrowingText {
 
   /** What has become certain since the last call; with `isLast`, all the rest. */
   take(isLast = false): string {
-    const end = isLast ? this.#text.length : this.#certain();
+    return this.takeTo(isLast ? this.#text.length : this.#certain());
+  }
+
+  /** What of the first `end` characters was not taken yet. */
+  takeTo(end: number): string {
     if (end <= this.#shown) return "";
     const part = this.#text.slice(this.#shown, end);
     this.#shown = end;
@@ -67,6 +73,6 @@ export class GrowingText {
         break;
       }
     }
-    return end;
+    return Math.min(end, this.#options.plainLength?.(this.#text) ?? end);
   }
 }

@@ -25,7 +25,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // Rollouts on other people's servers, over fetch.
   remote: ["engine", "nn", "rl"],
   // Our policy behind HTTP.
-  serve: ["engine", "nn", "environments", "rl", "job", "node"],
+  serve: ["engine", "nn", "environments", "rl", "job", "node", "chat"],
   tools: ["engine", "nn", "environments", "rl", "job", "node"],
   cli: ["engine", "nn", "environments", "rl", "job", "node", "nats", "tools", "chat"],
   // Of the kernels the formulas alone, which the page shows.

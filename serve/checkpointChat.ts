@@ -1,0 +1,102 @@
+/**
+ * Conversations in a checkpoint's own chat template (worldgrad/chat), with tools where the template has them. The
+ * messages that follow an answer are rendered behind a stand-in for it, so that the answer's own tokens stay those that
+ * were sampled, whatever the template would make of its text.
+ */
+import type { ChatTemplate } from "../chat/index.ts";
+import { check, fail } from "../engine/errors.ts";
+import { append, emptyStream } from "../rl/episode/stream.ts";
+import { type ChatFormat, type ChatMessage, objectIn } from "./chat.ts";
+import { toolFormOf } from "./toolCalls.ts";
+
+/** Options of `checkpointChat`. */
+export interface CheckpointChatOptions {
+  /** Further tokens that end an answer, such as the model's `eosIds`. */
+  readonly stopIds?: readonly number[];
+  /** Further variables of the template, `enable_thinking` for example. */
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
+
+/** A word that stands for an answer. */
+const ANSWER = "qANSWERq";
+
+/**
+ * A chat format from a chat template.
+ * @throws WorldgradError if no special token ends what the assistant says
+ *
+ * @example
+ * const chat = checkpointChat(await chatTemplate({ tokenizer, template }), { stopIds: model.config.eosIds });
+ * const server = await servePolicy({ model, tokenizer }, { chat });
+ */
+export function checkpointChat(
+  template: ChatTemplate,
+  { stopIds = [], variables = {} }: CheckpointChatOptions = {},
+): ChatFormat {
+  const { tokenizer } = template;
+  const { end } = template.episodeFormat({ variables });
+  const endId = tokenizer.special[end] ?? fail(`${template.name}: "${end}" is no special token`);
+  return {
+    stopIds: [...new Set([endId, ...stopIds])],
+    toolForm: toolFormOf(template),
+    begin(messages, tools) {
+      const stream = emptyStream();
+      const options = { addGenerationPrompt: true, variables, ...(tools ? { tools } : {}) };
+      append(stream, "prompt", 0, template.render(messages.map(asRendered), options));
+      return stream;
+    },
+    extend(messages, lastId, turn) {
+      check(
+        messages.length > 0 && messages.every(({ role }) => role !== "assistant"),
+        () => "messages: what follows an answer of the model must be another's",
+      );
+      const conversation = [
+        { role: "user", content: "q" },
+        { role: "assistant", content: ANSWER },
+      ];
+      const { text, plain } = template.renderMarked([...conversation, ...messages.map(asRendered)], {
+        addGenerationPrompt: true,
+        variables,
+      });
+      const behind = text.indexOf(ANSWER) + ANSWER.length;
+      const start = text.indexOf(end, behind) + end.length;
+      check(
+        behind >= ANSWER.length && start >= end.length,
+        () => `${template.name}: the template does not write what the assistant said`,
+      );
+      const own = { text: text.slice(start), plain: plain.map(([a, b]): [number, number] => [a - start, b - start]) };
+      const { ids, offsets } = template.encodeMarked(own);
+      const said = placesOf(own.text, messages);
+      const stream = emptyStream();
+      if (lastId !== endId) append(stream, "scaffold", turn, [endId]);
+      ids.forEach((id, t) => {
+        const [from, to] = offsets[t]!;
+        const isSaid = said.some(([a, b]) => from < b && a < to);
+        append(stream, isSaid ? "observation" : "scaffold", turn, [id]);
+      });
+      return stream;
+    },
+  };
+}
+
+/** Where in a text stands what the messages say. */
+function placesOf(text: string, messages: readonly ChatMessage[]): [from: number, to: number][] {
+  let at = 0;
+  return messages.flatMap(({ content }): [number, number][] => {
+    const said = content.trim();
+    const found = said === "" ? -1 : text.indexOf(said, at);
+    if (found < 0) return [];
+    at = found + said.length;
+    return [[found, at]];
+  });
+}
+
+/** A message as templates read it: the arguments of a call are an object. */
+function asRendered({ tool_calls: calls, ...message }: ChatMessage): Readonly<Record<string, unknown>> & ChatMessage {
+  if (calls === undefined) return message;
+  const tool_calls = calls.map(({ id, type, function: { name, arguments: json } }) => ({
+    id,
+    type,
+    function: { name, arguments: objectIn(json) },
+  }));
+  return { ...message, tool_calls } as never;
+}

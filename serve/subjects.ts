@@ -1,0 +1,113 @@
+/** What `npm run serve` serves: the policy of a run, or a model from a folder, perhaps with an adapter. */
+import { check } from "../engine/errors.ts";
+import { type Device, treeLeaves } from "../engine/index.ts";
+import { fileOf, modelFromCheckpoint } from "../job/modelFiles.ts";
+import { presetOf, templateFor } from "../job/presets.ts";
+import { UsageError } from "../job/usage.ts";
+import { ADAPTER_FILES, disposeLora, isLora, loraFromFiles, type Model, type WeightStorage } from "../nn/index.ts";
+import { openGiven } from "../node/flags.ts";
+import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
+import type { RunFolder } from "../node/runFolder.ts";
+import { sourceLoader } from "../node/runSource.ts";
+import { installPolicy, policyOf } from "../rl/async/messages.ts";
+import { checkpointChat } from "./checkpointChat.ts";
+import type { ServedModel, ServePolicyOptions } from "./server.ts";
+
+/** A model to serve. */
+export interface Subject {
+  readonly served: ServedModel;
+  /** Its name, its version, and what else follows from where it is from. */
+  readonly options: Pick<ServePolicyOptions, "name" | "version" | "chat" | "reload" | "capacity">;
+  /** Of a run: its folder, and how its newest checkpoint is put into the model. */
+  readonly run?: { readonly folder: RunFolder; readonly loadNewest: () => Promise<number> };
+}
+
+const lastPart = (path: string): string => path.split(/[\\/]/).findLast((part) => part !== "") ?? path;
+
+/** The newest checkpoint of a run. @throws UsageError in one line */
+export async function runSubject(path: string, executor: Device): Promise<Subject> {
+  const folder = openGiven("run", path);
+  const checkpoint = folder.loadLatestCheckpoint();
+  if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
+  const preset = presetOf(folder);
+  const { model, tokenizer } = await modelFromCheckpoint(checkpoint, executor, sourceLoader(preset));
+  const template = templateFor(preset, tokenizer);
+  const loadNewest = (): Promise<number> => install(folder, model, executor);
+  return {
+    served: { model, tokenizer, template },
+    options: {
+      name: lastPart(folder.path),
+      version: checkpoint.step,
+      ...(preset.pretrained ? { capacity: preset.model.maxPositions } : {}),
+      reload: ({ modelPath }) => {
+        check(
+          modelPath === undefined,
+          () => "update_weights_from_disk: model_path must be left out: the run's are loaded",
+        );
+        return loadNewest();
+      },
+    },
+    run: { folder, loadNewest },
+  };
+}
+
+/** Puts the newest checkpoint of a run into a model. @returns its step */
+async function install(folder: RunFolder, model: Model, executor: Device): Promise<number> {
+  const checkpoint = folder.loadLatestCheckpoint();
+  check(checkpoint !== null, () => `${folder.path} has no checkpoint any more`);
+  if (isLora(model) && ADAPTER_FILES.config in checkpoint.files) {
+    // The adapter alone is read: the rest does not change.
+    const config = new TextDecoder().decode(fileOf(checkpoint, ADAPTER_FILES.config));
+    const fresh = loraFromFiles(model.trainable.base, config, fileOf(checkpoint, ADAPTER_FILES.weights));
+    try {
+      installPolicy(model, await policyOf(fresh, checkpoint.step));
+    } finally {
+      disposeLora(fresh);
+    }
+    return checkpoint.step;
+  }
+  const fresh = (await modelFromCheckpoint(checkpoint, executor, sourceLoader(presetOf(folder)))).model;
+  try {
+    check(
+      JSON.stringify(fresh.config) === JSON.stringify(model.config),
+      () => `${checkpoint.path} has a model of another configuration; the server has to be started anew`,
+    );
+    installPolicy(model, await policyOf(fresh, checkpoint.step));
+    return checkpoint.step;
+  } finally {
+    for (const leaf of treeLeaves(fresh.params)) leaf.dispose();
+  }
+}
+
+/** Tokens of a conversation, unless the user says it: the cache of all the positions of a long model would be large. */
+const CONTEXT = 4096;
+
+/** Flags of a model from a folder. */
+export interface FolderFlags {
+  readonly path: string;
+  readonly adapter: string | undefined;
+  readonly storage: WeightStorage;
+  readonly maxContext: number | undefined;
+}
+
+/** A model from a folder; its conversations are in its own chat template. @throws UsageError in one line */
+export async function folderSubject(flags: FolderFlags, executor: Device): Promise<Subject> {
+  const folder = await openModelFolder(flags.path);
+  const { tokenizer, config } = folder;
+  const template = await ofFlag("--model-path", () => folder.chat());
+  const { maxPositions, eosIds } = config;
+  if (flags.maxContext !== undefined && flags.maxContext > maxPositions)
+    throw new UsageError(`--max-context: the model has ${maxPositions} positions, got ${flags.maxContext}`);
+  const chat = template && (await ofFlag("--model-path", () => checkpointChat(template, { stopIds: eosIds })));
+  const base = await ofFlag("--model-path", () => folder.load(executor, flags.storage));
+  const model = flags.adapter === undefined ? base : await withAdapter(base, flags.adapter);
+  return {
+    served: { model, tokenizer, stopIds: chat?.stopIds ?? eosIds },
+    options: {
+      name: lastPart(flags.path),
+      version: 0,
+      capacity: flags.maxContext ?? Math.min(CONTEXT, maxPositions),
+      ...(chat ? { chat } : {}),
+    },
+  };
+}

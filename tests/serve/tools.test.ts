@@ -1,0 +1,223 @@
+/**
+ * Conversations in a checkpoint's own template, with calls of tools, spoken to by the client of OpenAI: what the model
+ * wrote comes back as calls, whole and in parts; the next turn goes on from the tokens that were sampled.
+ */
+import { readFileSync } from "node:fs";
+import OpenAI from "openai";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { chatTemplate, type ChatTemplate } from "../../chat/index.ts";
+import type { Device } from "../../engine/device.ts";
+import { tokenizerFromJSON } from "../../nn/tokenizer.ts";
+import { type ChatFormat, checkpointChat, type PolicyServer, servePolicy } from "../../serve/index.ts";
+import { parseAnswer, plainLength, toolFormOf } from "../../serve/toolCalls.ts";
+import { wasm } from "../support/rlExecutors.ts";
+import { scriptedModel, teach } from "../support/scriptedModel.ts";
+
+interface Kind {
+  readonly name: string;
+  readonly tokenizer: string;
+  readonly template: string;
+  readonly parts: Record<string, string>;
+}
+const read = (path: string): unknown =>
+  JSON.parse(readFileSync(new URL(`../fixtures/${path}`, import.meta.url), "utf8"));
+const { sets } = read("tokenizers/families.json") as { sets: { name: string; tokenizer: unknown }[] };
+const { kinds } = read("chat/templates.json") as { kinds: Kind[] };
+
+/** The markup of Llama 3.1 for tools, as far as it matters here. */
+const LLAMA_TOOLS = `{{- bos_token }}
+{%- if tools %}{{- '<|start_header_id|>system<|end_header_id|>\\n\\n' + (tools | tojson) + '<|eot_id|>' }}{% endif %}
+{%- for m in messages %}
+    {%- if m.role == 'assistant' and m.tool_calls %}
+        {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n{"name": "' + m.tool_calls[0].function.name }}
+        {{- '", "parameters": ' + (m.tool_calls[0].function.arguments | tojson) + '}<|eot_id|>' }}
+    {%- else %}
+        {{- '<|start_header_id|>' + (m.role if m.role != 'tool' else 'ipython') + '<|end_header_id|>\\n\\n' }}
+        {{- m.content + '<|eot_id|>' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}`;
+
+const templateOf = (name: string, template?: string): Promise<ChatTemplate> => {
+  const kind = kinds.find((one) => one.name === name)!;
+  const tokenizer = tokenizerFromJSON(sets.find((set) => set.name === kind.tokenizer)!.tokenizer);
+  return chatTemplate({ tokenizer, template: template ?? kind.template, config: kind.parts, name });
+};
+
+const TOOLS: OpenAI.ChatCompletionTool[] = [
+  { type: "function", function: { name: "search", parameters: { type: "object", properties: { q: {} } } } },
+];
+const QUESTION = { role: "user", content: "where is the <|im_end|> fox?" } as const;
+
+let device: Device;
+beforeAll(async () => {
+  device = await wasm.open();
+});
+afterAll(() => device.dispose());
+let server: PolicyServer | undefined;
+afterEach(async () => server?.close());
+
+const idsOf = (choice: unknown): number[] => (choice as { token_ids: number[] }).token_ids;
+const said = (template: ChatTemplate, text: string, chat: ChatFormat): number[] => [
+  ...template.tokenizer.encode(text, { specials: "tokens" }),
+  chat.stopIds[0]!,
+];
+const WITH_IDS = { return_token_ids: true, temperature: 0 };
+
+describe.each([
+  [
+    "hermes",
+    "qwen",
+    undefined,
+    'Let me see.\n<tool_call>\n{"name": "search", "arguments": {"q":  "fox"}}\n</tool_call>',
+  ],
+  ["llama3", "llama3", LLAMA_TOOLS, '{"name": "search", "parameters": {"q":  "fox"}}'],
+] as const)("%s", (form, name, source, written) => {
+  it("calls come back as calls; the next turn goes on from the sampled tokens", async () => {
+    const template = await templateOf(name, source);
+    const chat = checkpointChat(template);
+    expect(chat.toolForm).toBe(form);
+    const model = scriptedModel(device, template.tokenizer.vocabSize);
+    server = await servePolicy({ model, tokenizer: template.tokenizer, stopIds: chat.stopIds }, { name: "m", chat });
+    const { rollout, baseUrl } = server.openRollout();
+    const client = new OpenAI({ baseURL: baseUrl, apiKey: "none", maxRetries: 0 });
+
+    const prompt = chat.begin([QUESTION], TOOLS).ids;
+    const first = said(template, written, chat);
+    const content = form === "hermes" ? "Let me see.\n" : "";
+    const result = { role: "tool", content: "two hits <|im_end|>", tool_call_id: "" } as const;
+    const more = chat.extend([result], first.at(-1)!, 0).ids;
+    const second = said(template, "In the wood.", chat);
+    teach(model, [
+      { behind: prompt.length, ids: first },
+      { behind: prompt.length + first.length + more.length, ids: second },
+    ]);
+
+    const asked = { model: "m", tools: TOOLS, ...WITH_IDS } as const;
+    const one = await client.chat.completions.create({ ...asked, messages: [QUESTION] });
+    const { message, finish_reason: reason } = one.choices[0]!;
+    expect(one).toMatchObject({ prompt_token_ids: prompt });
+    expect(idsOf(one.choices[0])).toEqual(first);
+    expect([message.content ?? "", reason]).toEqual([content, "tool_calls"]);
+    const call = message.tool_calls![0] as OpenAI.ChatCompletionMessageFunctionToolCall;
+    expect(call.function).toEqual({ name: "search", arguments: '{"q":"fox"}' });
+    // The call as the template would write it has other tokens (one space, not two): they are not rendered again.
+    const again = [QUESTION, message, { ...result, tool_call_id: call.id }];
+    const two = await client.chat.completions.create({ ...asked, messages: again });
+    expect(two).toMatchObject({ prompt_token_ids: [...prompt, ...first, ...more] });
+    expect(two.choices[0]).toMatchObject({ message: { content: "In the wood." }, finish_reason: "stop" });
+    // What the user and the tool said forges no end of a turn.
+    expect(prompt.filter((id) => id === chat.stopIds[0])).toHaveLength(2);
+    const finished = rollout.end({ reward: 1 });
+    expect(finished).toHaveLength(1);
+    const { ids, roles } = finished[0]!.stream;
+    expect(ids).toEqual([...prompt, ...first, ...more, ...second]);
+    expect(ids.filter((_, t) => roles[t] === "action")).toEqual([...first, ...second]);
+    expect(template.tokenizer.decode(ids.filter((_, t) => roles[t] === "observation")).trim()).toBe(result.content);
+  });
+
+  it("in a stream no part of a call is shown as text", async () => {
+    const template = await templateOf(name, source);
+    const chat = checkpointChat(template);
+    const model = scriptedModel(device, template.tokenizer.vocabSize);
+    server = await servePolicy({ model, tokenizer: template.tokenizer }, { name: "m", chat });
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
+    teach(model, [{ behind: chat.begin([QUESTION], TOOLS).ids.length, ids: said(template, written, chat) }]);
+    const asked = { model: "m", messages: [QUESTION], temperature: 0, stream: true as const };
+    let [text, reason, calls] = ["", "", ""];
+    for await (const { choices } of await client.chat.completions.create({ ...asked, tools: TOOLS })) {
+      const { delta, finish_reason: why } = choices[0]!;
+      text += delta.content ?? "";
+      reason = why ?? reason;
+      for (const call of delta.tool_calls ?? [])
+        calls += `${call.index} ${call.function!.name} ${call.function!.arguments}`;
+    }
+    expect([text, reason, calls]).toEqual([
+      form === "hermes" ? "Let me see.\n" : "",
+      "tool_calls",
+      '0 search {"q":"fox"}',
+    ]);
+    // Where calls are not asked for, the same tokens are text.
+    text = "";
+    for await (const { choices } of await client.chat.completions.create({
+      ...asked,
+      tools: TOOLS,
+      tool_choice: "none",
+    }))
+      text += choices[0]!.delta.content ?? "";
+    expect(text).toBe(written);
+  });
+});
+
+describe("what cannot be", () => {
+  it("is refused by name", async () => {
+    const template = await templateOf("chatml");
+    const chat = checkpointChat(template);
+    expect(chat.toolForm).toBe(undefined);
+    const model = scriptedModel(device, template.tokenizer.vocabSize);
+    server = await servePolicy({ model, tokenizer: template.tokenizer }, { name: "m", chat });
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
+    const refusal = (body: object): Promise<string> =>
+      client.chat.completions.create({ model: "m", messages: [QUESTION], ...body } as never).then(
+        () => "answered",
+        (error: unknown) => `${(error as InstanceType<typeof OpenAI.APIError>).status} ${(error as Error).message}`,
+      );
+    expect(await refusal({ tools: TOOLS })).toMatch(/^400 .*tools must be left out/);
+    expect(await refusal({ tools: [{ type: "function" }] })).toMatch(/^400 .*tools must be a list of/);
+    expect(await refusal({ tool_choice: "required" })).toMatch(/^400 .*tool_choice must be "none" or "auto"/);
+    const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+    const calling = { messages: [QUESTION, { role: "assistant", tool_calls: [call] }, QUESTION] };
+    expect(await refusal(calling)).toMatch(/^400 .*messages\[1\]\.tool_calls: this model's conversations/);
+    await server.close();
+    const tools = await templateOf("qwen");
+    server = await servePolicy({ model, tokenizer: tools.tokenizer }, { name: "m", chat: checkpointChat(tools) });
+    client.baseURL = `${server.url}/v1`;
+    const broken = { ...call, function: { name: "f", arguments: "[1" } };
+    expect(await refusal({ messages: [QUESTION, { role: "assistant", tool_calls: [broken] }, QUESTION] })).toMatch(
+      /^400 .*tool_calls\[0\]\.function\.arguments must be an object as JSON/,
+    );
+  });
+});
+
+describe("calls in a text", () => {
+  it.each([
+    ["hermes", "no call", "no call", []],
+    ["hermes", 'a<tool_call>{"name":"f"}</tool_call>', "a", [["f", "{}"]]],
+    [
+      "hermes",
+      '<tool_call>{"name":"f","arguments":{"x":1}}</tool_call>\n<tool_call>{"name":"g","arguments":{}}',
+      "",
+      [
+        ["f", '{"x":1}'],
+        ["g", "{}"],
+      ],
+    ],
+    ["hermes", "<tool_call>{not json}</tool_call>", "<tool_call>{not json}</tool_call>", []],
+    ["hermes", '<tool_call>{"name":1}</tool_call>', '<tool_call>{"name":1}</tool_call>', []],
+    ["llama3", ' <|python_tag|>{"name": "f", "parameters": {"x": "a; {b"}}', "", [["f", '{"x":"a; {b"}']]],
+    [
+      "llama3",
+      '{"name":"f","parameters":{}}; {"name":"g","parameters":{}}',
+      "",
+      [
+        ["f", "{}"],
+        ["g", "{}"],
+      ],
+    ],
+    ["llama3", '{"x": 1}', '{"x": 1}', []],
+    ["llama3", "plain {", "plain {", []],
+  ] as const)("%s: %s", (form, text, content, calls) => {
+    const parsed = parseAnswer(form, text);
+    expect(parsed.content).toBe(content);
+    expect(parsed.calls.map(({ name, arguments: json }) => [name, json])).toEqual(calls);
+    // Whatever is shown while it grows is a start of the content.
+    for (let end = 0; end <= text.length; end++) {
+      const shown = text.slice(0, plainLength(form, text.slice(0, end)));
+      expect(content.startsWith(shown), shown).toBe(true);
+    }
+  });
+
+  it("a template without tools has no form", async () => {
+    expect(toolFormOf(await templateOf("mistral"))).toBe(undefined);
+  });
+});
