@@ -48,7 +48,8 @@ if (nats !== undefined) process.env["WORLDGRAD_NATS_SERVER"] = nats;
 else if (process.env["CI"])
   throw new Error("tests/nats: no nats-server found, and CI must have one (set WORLDGRAD_NATS_SERVER)");
 else if (firstTime) console.warn("tests/nats: mostly not run, no nats-server found (set WORLDGRAD_NATS_SERVER)");
-const needsNats = nats === undefined ? ["tests/nats/run.test.ts", "tests/nats/**/*.long.test.ts"] : [];
+const needsNats =
+  nats === undefined ? ["run", "learners", "security", "**/*.long"].map((name) => `tests/nats/${name}.test.ts`) : [];
 
 const needsGpu = ["tests/**/*wgsl*.test.ts", "tests/**/*webgpu*.test.ts"];
 

@@ -75,7 +75,7 @@ async function measure(
   steps: number,
 ): Promise<Measured> {
   const settings = { ...preset, rl: { ...preset.rl, steps: steps + FILL }, ...(async ? { async } : {}) };
-  const experiment = new Experiment(settings, threadWorkers);
+  const experiment = new Experiment(settings, { startWorkers: threadWorkers });
   const device = await makeDevice("wasm", { threads });
   const model = experiment.newModel(template.tokenizer, device);
   installPolicy(model, policy);

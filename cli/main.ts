@@ -14,7 +14,7 @@ import { comparisonTable, familyTable } from "../tools/display/table.ts";
 import { listEnvironments } from "../job/environments.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../job/methods.ts";
-import { natsWorkers, publicAddress } from "../nats/index.ts";
+import { natsLearners, natsWorkers, publicAddress } from "../nats/index.ts";
 import { openGiven, report } from "../node/flags.ts";
 import { UsageError } from "../job/usage.ts";
 import { HELP, parseStart } from "../node/commandLine.ts";
@@ -22,7 +22,7 @@ import { type StartOptions } from "../job/startOptions.ts";
 import type { Preset } from "../job/preset.ts";
 import { presetFor, presetOf } from "../job/presets.ts";
 import { writeReport } from "../tools/report/report.ts";
-import type { StartWorkers } from "../job/experiment.ts";
+import type { Helpers } from "../job/experiment.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { Run } from "../job/run.ts";
 import type { LoadSource } from "../job/modelFiles.ts";
@@ -65,14 +65,15 @@ async function main(): Promise<number> {
       display.close();
     }
   }
-  const { server, open, source } = await checkFolder(options);
-  // Device and server come first: a run that lacks one leaves no folder behind.
+  const chosen = await checkFolder(options);
+  const { open, source } = chosen;
+  // Device and servers come first: a run that lacks one leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
-  const startWorkers = await workersFor(server, (line) => display.note(line));
+  const { end, ...helpers } = await helpersFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
-  const run = new Run(folder, preset, executor, display, signal, startWorkers, undefined, source);
+  const run = new Run(folder, preset, executor, display, signal, helpers, undefined, source);
   try {
     const summary = await run.run(options.resume !== undefined);
     if (summary !== null) {
@@ -94,26 +95,37 @@ async function main(): Promise<number> {
     }
     return summary === null ? 130 : 0;
   } finally {
+    await end();
     display.close();
     run.dispose();
     executor.dispose();
   }
 }
 
-/**
- * How workers start. A server is asked at once: a run without it would end at its first step.
- * @param server its address, perhaps with user and password
- */
-async function workersFor(server: string | undefined, note: (line: string) => void): Promise<StartWorkers> {
-  if (server === undefined) return threadWorkers;
-  const workers = await natsWorkers({ server, note });
-  return () => workers;
+/** Who else works for the run. Servers are asked at once: a run without its server would end at its first step. */
+async function helpersFor(
+  { workers, learners, settings }: Servers,
+  note: (line: string) => void,
+): Promise<Helpers & { readonly end: () => Promise<void> }> {
+  const players = workers === undefined ? undefined : await natsWorkers({ server: workers, note });
+  const others = learners === undefined ? undefined : await natsLearners({ server: learners, settings, note });
+  return {
+    startWorkers: players ? () => players : threadWorkers,
+    ...(others ? { learners: others } : {}),
+    end: async () => others?.close(),
+  };
+}
+
+/** The NATS servers of a run, perhaps with user and password. */
+interface Servers {
+  readonly workers?: string | undefined;
+  readonly learners?: string | undefined;
+  /** What other learners make the objective of. */
+  readonly settings: Preset;
 }
 
 /** A run that has been checked. */
-interface Chosen {
-  /** The NATS server of its workers, if they are elsewhere, perhaps with user and password. */
-  readonly server?: string;
+interface Chosen extends Servers {
   /** Opens its folder, or makes it, and locks it until the process ends. */
   readonly open: () => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
   /** Loads the model that it begins with, if that is another's. */
@@ -129,11 +141,16 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
       await lockFolder(folder.path);
       return { folder, preset };
     };
-    return { ...serverOf(preset.async?.workers), open, source: sourceLoader(preset) };
+    const source = sourceLoader(preset);
+    return { workers: serverOf(preset.async?.workers), learners: preset.learners, settings: preset, open, source };
   }
   // The settings are saved with the run, so they must not hold a password.
-  const { workers } = options;
-  const stored = typeof workers === "string" ? { ...options, workers: publicAddress(workers) } : options;
+  const { workers, learners } = options;
+  const stored = {
+    ...options,
+    workers: typeof workers === "string" ? publicAddress(workers) : workers,
+    learners: learners === undefined ? undefined : publicAddress(learners),
+  };
   const source = await sourceOf(options);
   const preset = presetFor(stored, source);
   if (source) await checkRoom(preset, source.tokenizer);
@@ -149,11 +166,11 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     await lockFolder(free);
     return { folder: createRun(free, { preset }), preset };
   };
-  return { ...serverOf(workers), open, source: sourceLoader(preset) };
+  return { workers: serverOf(workers), learners, settings: preset, open, source: sourceLoader(preset) };
 }
 
-const serverOf = (workers: number | string | undefined): Pick<Chosen, "server"> =>
-  typeof workers === "string" ? { server: workers } : {};
+const serverOf = (workers: number | string | undefined): string | undefined =>
+  typeof workers === "string" ? workers : undefined;
 
 /** The name of a run: what differs from the default, that is, environment and method. */
 function nameOf({ env, seed, rl, async, pretrained }: Preset, { model, quick }: StartOptions): string {

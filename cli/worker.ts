@@ -1,19 +1,24 @@
 /**
  * `npm run worker -- --server nats://…`: plays episodes for a learner on another machine (`npm start -- --workers
- * nats://…`), until Ctrl-C. It may be started before the learner and outlive it.
+ * nats://…`), until Ctrl-C; with `--learn` it computes gradients for one (`npm start -- --learners nats://…`). It may
+ * be started before the learner and outlive it.
  */
 import process from "node:process";
 import { ENVIRONMENTS } from "../environments/index.ts";
-import { type ServeNatsOptions, serveNats } from "../nats/index.ts";
+import { objectiveOfSettings } from "../job/presets.ts";
+import { type ServeNatsOptions, serveLearner, serveNats } from "../nats/index.ts";
 import { parse, report } from "../node/flags.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { UsageError, wholeNumber } from "../job/usage.ts";
 
-const HELP = `worldgrad: play episodes for a learner on another machine
+const HELP = `worldgrad: play episodes, or compute gradients, for a learner on another machine
 
   npm run worker -- --server nats://HOST:PORT[/QUEUE] [flags]
+  npm run worker -- --learn --server nats://HOST:PORT[/QUEUE] [flags]
 
   --server URL       the NATS server (nats:// or tls://) of the learner: npm start -- --workers URL
+  --learn            computes gradients and does not play: npm start -- --learners URL; the flags --episodes,
+                     --environments and --device are for workers that play
   --episodes N       episodes at a time                       (default 16)
   --environments LIST
                      what may be played: names with commas between them
@@ -31,6 +36,7 @@ const HELP = `worldgrad: play episodes for a learner on another machine
 `;
 
 const FLAGS = {
+  learn: { type: "boolean" },
   server: { type: "string" },
   episodes: { type: "string" },
   environments: { type: "string" },
@@ -67,14 +73,11 @@ async function main(): Promise<number> {
   if (unknown !== undefined)
     throw new UsageError(`--environments: expected some of ${Object.keys(ENVIRONMENTS).join(", ")}, got "${unknown}"`);
   const note = (line: string): void => console.log(line);
-  const options: ServeNatsOptions = {
+  const connection = {
     server,
-    environments: Object.fromEntries(names.map((name) => [name, ENVIRONMENTS[name]!])),
     note,
-    signal: stopOnInterrupt(() => note("gives back what it plays, and ends")),
-    ...(text("episodes") === undefined ? {} : { episodes: wholeNumber("episodes", text("episodes")!, 1) }),
+    signal: stopOnInterrupt(() => note("gives back what it does, and ends")),
     ...(text("patience") === undefined ? {} : { patience: wholeNumber("patience", text("patience")!, 1) }),
-    ...(kind === undefined ? {} : { device: { kind } }),
     ...given("name"),
     ...given("user"),
     ...given("creds"),
@@ -82,6 +85,19 @@ async function main(): Promise<number> {
     ...given("ca"),
     ...given("cert"),
     ...given("key"),
+  };
+  if (values["learn"] === true) {
+    const other = (["episodes", "environments", "device"] as const).find((name) => text(name) !== undefined);
+    if (other !== undefined) throw new UsageError(`--${other} is for workers that play; leave it or --learn out`);
+    const { steps, microBatches } = await serveLearner({ ...connection, objective: objectiveOfSettings });
+    note(`computed ${microBatches} micro-batches, made ${steps} steps`);
+    return 0;
+  }
+  const options: ServeNatsOptions = {
+    ...connection,
+    environments: Object.fromEntries(names.map((name) => [name, ENVIRONMENTS[name]!])),
+    ...(text("episodes") === undefined ? {} : { episodes: wholeNumber("episodes", text("episodes")!, 1) }),
+    ...(kind === undefined ? {} : { device: { kind } }),
   };
   const { episodes, tokens } = await serveNats(options);
   note(`played ${episodes} episodes, ${tokens} tokens`);

@@ -27,6 +27,7 @@ import type { Objective } from "../rl/methods/objective.ts";
 import type { RolloutOptions } from "../rl/play/rollout.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
+import type { Learners } from "../rl/train/learners.ts";
 import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/loop.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { dataFor } from "./data.ts";
@@ -72,6 +73,13 @@ export interface HeldOutScore extends Evaluation {
  */
 export type StartWorkers = (count: number) => RolloutWorkers;
 
+/** Who else works for a run: workers that play, and learners that compute gradients. */
+export interface Helpers {
+  /** Needed if the settings ask for workers. */
+  readonly startWorkers?: StartWorkers;
+  readonly learners?: Learners;
+}
+
 /** The parts of a run, made from its settings. */
 export class Experiment {
   readonly preset: Preset;
@@ -82,14 +90,13 @@ export class Experiment {
   readonly #objective: Objective;
   readonly #data: ReturnType<typeof dataFor>;
   readonly #rng: Rng;
-  readonly #startWorkers: StartWorkers | undefined;
+  readonly #helpers: Helpers;
   #workers: RolloutWorkers | undefined;
   readonly #fixed = new Map<Template, Promise<FixedEpisode[]>>();
 
-  /** @param startWorkers needed if the settings ask for workers */
-  constructor(preset: Preset, startWorkers?: StartWorkers) {
+  constructor(preset: Preset, helpers: Helpers = {}) {
     this.preset = preset;
-    this.#startWorkers = startWorkers;
+    this.#helpers = helpers;
     this.env = ENVIRONMENTS[preset.env]!;
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
@@ -218,6 +225,7 @@ export class Experiment {
       // ECHO have the same metrics.
       ...(learnsWorld(this.preset.rl, this.#objective) ? {} : { gradWorld: echo({ lambda: 1 }) }),
       objective: this.objective(),
+      ...(this.#helpers.learners ? { learners: this.#helpers.learners } : {}),
       env: this.env,
       envOptions: this.#train,
       groups,
@@ -240,7 +248,7 @@ export class Experiment {
 
   /** The workers of the run. They are made once, and start when training does. */
   #rolloutWorkers(workers: number | string): RolloutWorkers {
-    const startWorkers = this.#startWorkers ?? fail("this run has workers, and nothing here starts any");
+    const startWorkers = this.#helpers.startWorkers ?? fail("this run has workers, and nothing here starts any");
     return (this.#workers ??= startWorkers(typeof workers === "number" ? workers : 1));
   }
 

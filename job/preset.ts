@@ -126,6 +126,8 @@ export interface Preset extends Tasks {
    * address. Default: playing and learning in turn.
    */
   readonly async?: { readonly workers: number | string; readonly maxStaleness: number };
+  /** The NATS server behind which other learners compute gradients; it changes no bit of the run. Default: none. */
+  readonly learners?: string;
   /** The number of held-out tasks: `episodes` in evaluations during training, `finalEpisodes` before and after it. */
   readonly evaluation: {
     readonly every: number;

@@ -3,7 +3,7 @@ import type { ModelConfig, Tokenizer } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
 import { checkPredictions } from "../rl/tasks/predictions.ts";
 import { ENVIRONMENTS } from "../environments/index.ts";
-import { checkOffPolicy } from "../rl/methods/objective.ts";
+import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
 import { Template } from "../rl/episode/template.ts";
 import { dataFor, dataSettings, temperatureOf } from "./data.ts";
 import {
@@ -23,6 +23,7 @@ import type { RunStore } from "./runStore.ts";
 import { ADAPTER, EVALUATION, only } from "./parts.ts";
 import { checkRewards } from "./rewards.ts";
 import { parseSettings } from "./settings.ts";
+import { isYardstick } from "./yardsticks.ts";
 import { checkCount } from "../rl/async/count.ts";
 
 /**
@@ -157,6 +158,7 @@ export function presetFor(options: StartOptions, source?: Source): Preset {
     ...(set["lora"] ? { lora: set["lora"] } : {}),
     ...(data ? { data } : {}),
     ...asyncOf(options),
+    ...(options.learners === undefined ? {} : { learners: options.learners }),
     evaluation: { ...(source ? FEW_EVALUATIONS : EVALUATIONS), ...set["evaluation"] },
     checkpointEvery: 20,
   };
@@ -207,6 +209,15 @@ function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "asy
   throw new UsageError("--max-staleness is for threads that play ahead of the learner; add --workers N");
 }
 
+/**
+ * What another learner computes with: the objective of a run's settings, as they came from elsewhere.
+ * @throws UsageError
+ */
+export function objectiveOfSettings(settings: unknown): Objective {
+  const { rl, ...preset } = presetOf({ path: "the learner's settings", config: { preset: settings } });
+  return objectiveFor(rl, longestCompletion({ ...preset, rl }));
+}
+
 /** Makes everything that the settings name once, so that contradictions are reported before anything is written. */
 function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env, seed } = preset;
@@ -222,6 +233,8 @@ function checkPreset(preset: Preset): void {
     tokenizer: preset.pretrained ? {} : preset.tokenizer,
   });
   usage(() => EVALUATION.read(only(preset.evaluation, EVALUATION.fields)));
+  if (preset.learners !== undefined && isYardstick(rl.method))
+    throw new UsageError(`--learners: other learners share the steps of RL, and the method ${rl.method} has none`);
   usage(() => typeof preset.async?.workers === "number" && checkCount("--workers", preset.async.workers));
   usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => data.predictions && checkPredictions(data.predictions, objective));

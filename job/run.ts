@@ -19,7 +19,7 @@ import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
 import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
-import { Experiment, type StartWorkers } from "./experiment.ts";
+import { Experiment, type Helpers } from "./experiment.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
 import type { Evaluation, Summary } from "./records.ts";
@@ -82,7 +82,7 @@ export class Run {
   #started = 0;
 
   /**
-   * @param startWorkers makes the workers of a run that has some (`--workers`)
+   * @param helpers make the workers of a run that has some (`--workers`), and are its other learners
    * @param witness is shown the steps of RL
    * @param source loads the model that the settings name, if they name one (`Preset.pretrained`)
    */
@@ -92,13 +92,13 @@ export class Run {
     device: Device,
     observer: Observer,
     signal: AbortSignal,
-    startWorkers?: StartWorkers,
+    helpers?: Helpers,
     witness?: StepWitness,
     source?: LoadSource,
   ) {
     this.#store = store;
     this.#preset = preset;
-    this.#experiment = new Experiment(preset, startWorkers);
+    this.#experiment = new Experiment(preset, helpers);
     this.#device = device;
     this.#observer = observer;
     this.#signal = signal;

@@ -11,6 +11,7 @@
 import { check } from "../engine/errors.ts";
 import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
 import type { GivenActions } from "../rl/play/episode.ts";
+import { arraysFromBytes, arraysToBytes, floats } from "./arrays.ts";
 import { Fields, fromJson, toJson } from "./json.ts";
 
 /** Is raised when messages change. Learner and workers with different numbers refuse each other. */
@@ -170,38 +171,11 @@ function givenFrom(value: unknown): GivenActions {
   return { kind, epsilon };
 }
 
-/** The bytes of a policy's weights, for the object store: a line of JSON that says their types and sizes, then all. */
-export function weightsToBytes({ weights }: Policy): Uint8Array {
-  const header = weights.map((x) => [x instanceof Float64Array ? "f64" : "f32", x.length]);
-  const line = new TextEncoder().encode(`${JSON.stringify(header)}\n`);
-  const bytes = new Uint8Array(weights.reduce((sum, x) => sum + x.byteLength, line.length));
-  bytes.set(line);
-  let at = line.length;
-  for (const x of weights) {
-    bytes.set(new Uint8Array(x.buffer, x.byteOffset, x.byteLength), at);
-    at += x.byteLength;
-  }
-  return bytes;
-}
+/** The bytes of a policy's weights, for the object store. */
+export const weightsToBytes = ({ weights }: Policy): Uint8Array => arraysToBytes(weights);
 
 /** @throws if the bytes are no weights */
 export function weightsFromBytes(version: number, bytes: Uint8Array): Policy {
-  const end = bytes.indexOf(10);
-  check(end > 0, () => "weights: the header is missing");
-  const header = fromJson("weights", new TextDecoder().decode(bytes.subarray(0, end)));
-  check(Array.isArray(header), () => "weights: the header is no list");
-  let at = end + 1;
-  const weights = (header as readonly unknown[]).map((entry, i) => {
-    const [type, length] = Array.isArray(entry) ? (entry as readonly unknown[]) : [];
-    const isFine = (type === "f32" || type === "f64") && Number.isSafeInteger(length) && (length as number) >= 0;
-    check(isFine, () => `weights: array ${i} has no type and length`);
-    const size = (length as number) * (type === "f64" ? 8 : 4);
-    check(at + size <= bytes.length, () => `weights: array ${i} ends after the object's ${bytes.length} bytes`);
-    // A copy: `slice` of Node's buffers is none.
-    const own = new Uint8Array(bytes.subarray(at, at + size)).buffer;
-    at += size;
-    return type === "f64" ? new Float64Array(own) : new Float32Array(own);
-  });
-  check(at === bytes.length, () => `weights: ${bytes.length - at} bytes too many`);
-  return { version, weights };
+  const arrays = arraysFromBytes("weights", bytes);
+  return { version, weights: arrays.map((x, i) => floats("weights", x, i)) };
 }

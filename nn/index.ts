@@ -23,7 +23,8 @@ export { attentionWeights, type Reading, readText } from "./attentionWeights.ts"
 export { headValues, initValueHead, type ValueHead } from "./valueHead.ts";
 
 // Training
-export { accumulateGrads, AdamW, type AdamWOptions, type AdamWState, globalNorm } from "./optimizer.ts";
+export { accumulateGrads, AdamW, globalNorm } from "./optimizer.ts";
+export type { AdamWOptions, AdamWSettings, AdamWState } from "./optimizer.ts";
 export { type Schedule, schedule, type ScheduleOptions } from "./optimizer.ts";
 
 // Adapters

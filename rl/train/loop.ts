@@ -68,6 +68,7 @@ const RL_KEYS = [
   "reference",
   "critic",
   "offPolicy",
+  "learners",
   "gradEvery",
   "gradWorld",
   "gradShares",

@@ -28,6 +28,7 @@ import type { DataOptions } from "../tasks/play.ts";
 import { advantagesOf } from "./advantages.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
 import { gradientMetrics, type GradientOptions } from "./gradients.ts";
+import type { Learners } from "./learners.ts";
 import { lossOf, type LossParts, type Trained } from "./loss.ts";
 import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
@@ -72,6 +73,8 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
    * for it, or else the loss must have a ratio, and ratios refer to what the sampler recorded, in the first pass too.
    */
   readonly offPolicy?: boolean;
+  /** Other learners, which compute gradients of some micro-batches: the same run, bit for bit (docs/scale.md). */
+  readonly learners?: Learners;
   /** All randomness of step n comes from `rng.split(n)`. */
   readonly rng: Rng;
 }
@@ -124,7 +127,8 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain(options, rows, step);
     const dropout = options.rng.split(step).split("dropout").split(pass);
-    const how = { ...packing, lr: learningRate, ratios, dropout, ...(critic ? { critic } : {}) };
+    const others = { ...(critic ? { critic } : {}), ...(options.learners ? { learners: options.learners } : {}) };
+    const how = { ...packing, lr: learningRate, ratios, dropout, ...others };
     passes.push(await optimizerStep(model, optimizer, current, objective, how));
   }
 
@@ -144,6 +148,7 @@ export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly ratios?: Ratios;
   /** Trained along with the policy, at the same rate, if the objective has a critic. */
   readonly critic?: Critic;
+  readonly learners?: Learners;
 }
 
 /** One pass over weighted rows, in micro-batches, and one step of the optimiser. Parameters change in place. */
@@ -154,7 +159,7 @@ export async function optimizerStep(
   objective: LossParts,
   options: OptimizerStepOptions,
 ): Promise<PassResult> {
-  const { lr, ratios, critic, dropout } = options;
+  const { lr, ratios = "exact", critic, dropout, learners } = options;
   const { params } = trainableOf(model);
   const [own, held] = [treeLeaves(params).length, treeLeaves(optimizer.state.m).length];
   check(
@@ -163,12 +168,18 @@ export async function optimizerStep(
       `optimizer: it was made of ${held} parameters, but ${own} of the model are trained: trainableOf(model).params`,
   );
   const trained: Trained = { policy: params, ...(critic && objective.critic ? { head: critic.head } : {}) };
+  const loss = (tree: Trained, batch: MicroBatch, n: number) =>
+    lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
+  const optimizers = { optimizer, critic };
+  if (learners) {
+    const how = { lr, ratios, dropout: dropout?.state, ...passingOf(options) };
+    const batches = [...pack(rows, options)];
+    const { parts, norm } = await learners.pass({ model, objective, trained, optimizers, batches, loss, how });
+    return readPass(rows, parts, norm);
+  }
   const { parts, norm } = scope(() => {
-    const batches = pack(rows, options);
-    const loss = (tree: Trained, batch: MicroBatch, n: number) =>
-      lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
-    const { gradient, parts } = gradientOf(trained, batches, loss);
-    return { parts, norm: update({ optimizer, critic }, gradient, lr) };
+    const { gradient, parts } = gradientOf(trained, pack(rows, options), loss);
+    return { parts, norm: update(optimizers, gradient, lr) };
   }, "update");
   return readPass(rows, parts, norm);
 }

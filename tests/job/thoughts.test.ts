@@ -201,7 +201,7 @@ describe("a run", () => {
     return own;
   }
   async function finish(own: RunFolder, signal = new AbortController().signal, shown = display): Promise<boolean> {
-    const run = new Run(own, presetOf(own), device, shown, signal, threadWorkers);
+    const run = new Run(own, presetOf(own), device, shown, signal, { startWorkers: threadWorkers });
     const summary = await run.run(true);
     run.dispose();
     return summary !== null;

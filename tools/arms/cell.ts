@@ -35,7 +35,7 @@ async function main(): Promise<number> {
   try {
     if (!existsSync(job.path)) begin(job);
     const folder = openRun(job.path);
-    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal, threadWorkers);
+    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal, { startWorkers: threadWorkers });
     const summary = await (job.from === undefined ? run.warmUp(true) : run.run(true));
     if (summary === null) return 130;
     if ("after" in summary) {

@@ -89,6 +89,7 @@ const OF_ONE = [
   "replay",
   "predict",
   "workers",
+  "learners",
   "maxStaleness",
 ] as const;
 

@@ -1,0 +1,179 @@
+/**
+ * A learner that has no run of its own: a copy of another one's model and optimisers, which computes gradients of the
+ * micro-batches that it is given and makes the same steps. As both begin with the same numbers and add the same sum,
+ * they have the same weights to the last bit after every step.
+ */
+import { check } from "../../engine/errors.ts";
+import {
+  assign,
+  type Device,
+  outsideScopes,
+  Rng,
+  scope,
+  tensor,
+  type Tensor,
+  type Tree,
+  treeLeaves,
+  valueAndGrad,
+  zeros,
+} from "../../engine/index.ts";
+import {
+  AdamW,
+  type AdamWSettings,
+  addLora,
+  initValueHead,
+  type Model,
+  type ModelConfig,
+  trainableOf,
+} from "../../nn/index.ts";
+import { buildParams } from "../../nn/parameters.ts";
+import { readWeights } from "../async/messages.ts";
+import type { Pass, PassSettings } from "../train/learners.ts";
+import { type BatchLoss, lossOf, type LossParts, type Trained } from "../train/loss.ts";
+import type { MicroBatch } from "../train/pack.ts";
+import { type Optimizers, update } from "../train/update.ts";
+import { type Floats, gradientToHost, type MicroGradient, treeOfArrays } from "./messages.ts";
+
+/** The gradient of one micro-batch, as every learner computes it. Call it in a scope. */
+export function gradientOfBatch(
+  { trained, batches, loss }: Pick<Pass, "trained" | "batches" | "loss">,
+  n: number,
+): { readonly grads: Trained; readonly result: BatchLoss } {
+  const { aux, grads } = valueAndGrad((tree: Trained) => loss(tree, batches[n]!, n))(trained);
+  return { grads, result: aux };
+}
+
+/** What makes a replica, as plain data; the weights come apart. */
+export interface ReplicaPlan {
+  readonly config: ModelConfig;
+  /** Of the adapter that is trained, if that is what is trained. */
+  readonly adapter?: Readonly<Record<string, unknown>>;
+  readonly optimizer: AdamWSettings;
+  /** Of the optimiser of the critic's head, if a head is trained along. */
+  readonly critic?: AdamWSettings;
+  readonly device: { readonly kind: Device["kind"]; readonly precision: Device["float"] };
+}
+
+/** What a pass tells of its learner. @throws if the optimiser's settings cannot be sent */
+export function planOf({ model, trained, optimizers: { optimizer, critic } }: Pass): ReplicaPlan {
+  const { device } = model.params.embedding;
+  const { settings } = model.trainable ?? {};
+  check(
+    model.trainable === undefined || settings !== undefined,
+    () => "learners: what is trained of this model is no adapter that can be made elsewhere (addLora)",
+  );
+  return {
+    config: model.config,
+    ...(settings ? { adapter: settings } : {}),
+    optimizer: optimizer.settings,
+    ...(trained.head ? { critic: critic!.optimizer.settings } : {}),
+    device: { kind: device.kind, precision: device.float },
+  };
+}
+
+/** Weights and moments, and how many steps the optimisers have made. */
+export interface ReplicaState {
+  /** Of each tree (parameters, m, v; head, m, v) the leaves in their order. */
+  readonly arrays: readonly Floats[];
+  readonly steps: readonly number[];
+}
+
+const treesOf = ({ policy, head }: Trained, { optimizer, critic }: Optimizers): readonly Tree[] => [
+  policy,
+  optimizer.state.m,
+  optimizer.state.v,
+  ...(head ? [head, critic!.optimizer.state.m, critic!.optimizer.state.v] : []),
+];
+
+/** A learner's state, copied to the host. */
+export async function stateOf({ trained, optimizers }: Pick<Pass, "trained" | "optimizers">): Promise<ReplicaState> {
+  const arrays: Floats[] = [];
+  for (const tree of treesOf(trained, optimizers)) arrays.push(...(await readWeights(tree)));
+  const { optimizer, critic } = optimizers;
+  return { arrays, steps: [optimizer.state.step, ...(trained.head ? [critic!.optimizer.state.step] : [])] };
+}
+
+/** The weights under an adapter, which do not change; none if all are trained. */
+export const frozenOf = ({ base }: Pick<ReturnType<typeof trainableOf>, "base">): Promise<readonly Floats[]> =>
+  base ? readWeights(base.params) : Promise.resolve([]);
+
+/** A copy of a learner. */
+export class Replica {
+  readonly #model: Model;
+  readonly #objective: LossParts;
+  readonly #optimizers: Optimizers;
+  /** What is trained: the policy's parameters, and the critic's head. */
+  readonly trained: Trained;
+
+  /**
+   * @param objective the learner's own; its functions cannot be sent
+   * @param frozen `frozenOf` the learner's model
+   */
+  constructor(plan: ReplicaPlan, objective: LossParts, frozen: readonly Floats[], device: Device) {
+    this.#objective = objective;
+    // What is not part of the model, the zeros in the place of frozen weights, is freed.
+    this.#model = outsideScopes(() => scope(() => emptyModel(plan, frozen, device), "replica"));
+    const { params } = trainableOf(this.#model);
+    const head = plan.critic && initValueHead(plan.config, device);
+    this.trained = { policy: params, ...(head ? { head } : {}) };
+    const critic = head && plan.critic && { head, optimizer: optimizerOf(head, plan.critic) };
+    this.#optimizers = { optimizer: optimizerOf(params, plan.optimizer), critic };
+  }
+
+  /** What is trained, copied to the host. */
+  weights(): Promise<readonly Floats[]> {
+    return readWeights(this.trained);
+  }
+
+  /** Begins with another one's numbers. @throws if they are not those of such a model */
+  restore({ arrays, steps }: ReplicaState): void {
+    const leaves = treesOf(this.trained, this.#optimizers).flatMap((tree) => treeLeaves(tree));
+    const { optimizer, critic } = this.#optimizers;
+    const optimisers = [optimizer, ...(critic ? [critic.optimizer] : [])];
+    check(
+      arrays.length === leaves.length &&
+        steps.length === optimisers.length &&
+        leaves.every(({ size }, i) => size === arrays[i]!.length),
+      () => `learners: a state of ${arrays.length} arrays for a learner of ${leaves.length} tensors`,
+    );
+    scope(() => {
+      leaves.forEach((leaf, i) => {
+        const { device, shape, dtype } = leaf;
+        assign(leaf, tensor(arrays[i]!, { device, shape, dtype }));
+      });
+    }, "replica");
+    optimisers.forEach((one, i) => one.resume(steps[i]!));
+  }
+
+  /** The gradient of micro-batch n of a pass. */
+  async gradient({ ratios, dropout, ...passing }: PassSettings, batch: MicroBatch, n: number): Promise<MicroGradient> {
+    const stream = dropout && new Rng(dropout).split(n);
+    const loss = (tree: Trained): [Tensor, BatchLoss] =>
+      lossOf(tree, this.#model, batch, this.#objective, ratios, { ...passing, dropout: stream });
+    const { grads, result } = scope(() => gradientOfBatch({ trained: this.trained, batches: [batch], loss }, 0));
+    return gradientToHost(grads, result);
+  }
+
+  /** The step that all make. @param sum of the gradients of all micro-batches */
+  step(sum: readonly Floats[], lr: number): void {
+    scope(() => void update(this.#optimizers, treeOfArrays(this.trained, sum), lr), "update");
+  }
+
+  /** Frees everything. */
+  dispose(): void {
+    const { optimizer, critic } = this.#optimizers;
+    optimizer.dispose();
+    critic?.optimizer.dispose();
+    for (const x of [...treeLeaves(this.trained), ...treeLeaves(this.#model.params)]) x.dispose();
+  }
+}
+
+function emptyModel({ config, adapter }: ReplicaPlan, frozen: readonly Floats[], device: Device): Model {
+  const params = buildParams(config, (shape) => zeros(shape, { device, dtype: device.float }));
+  return adapter ? addLora({ config, params: treeOfArrays(params, frozen) }, adapter) : { config, params };
+}
+
+function optimizerOf<T extends Tree>(params: T, { decaying, ...settings }: AdamWSettings): AdamW<T> {
+  const paths = new Set(decaying);
+  return new AdamW(params, { ...settings, decays: (path) => paths.has(path) });
+}
