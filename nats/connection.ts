@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import process from "node:process";
 import { check, fail, WorldgradError } from "../engine/errors.ts";
 import { number, options, type OptionsOf, REQUIRED, text } from "../engine/optionTable.ts";
@@ -190,12 +191,15 @@ function credentialsOf(address: Address, given: ReturnType<typeof CONNECTION.rea
   check(user === undefined || password !== undefined, () => "nats: a user without a password (NATS_PASSWORD)");
   const [creds, nkey, ca, cert, key] = [file("creds"), file("nkey"), file("ca"), file("cert"), file("key")];
   const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+  const host = address.server.replace(/^.*\/\/\[?|\]?:\d+$/g, "");
   const tls = {
+    // The client names no host where the address is an IP, and Node would expect a certificate for "localhost".
+    ...(isIP(host) > 0 ? { host } : {}),
     ...(ca ? { ca: text(ca) } : {}),
     ...(cert ? { cert: text(cert) } : {}),
     ...(key ? { key: text(key) } : {}),
   };
-  const isEncrypted = address.tls || Object.keys(tls).length > 0;
+  const isEncrypted = address.tls || ca !== undefined || cert !== undefined || key !== undefined;
   return ({ credsAuthenticator, nkeyAuthenticator }: Transport) => ({
     ...(user === undefined ? {} : { user, pass: password! }),
     ...(creds ? { authenticator: credsAuthenticator(creds) } : {}),
