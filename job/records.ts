@@ -196,14 +196,11 @@ export function unpackTranscript(packed: PackedTranscript): Transcript {
     check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);
   agree("texts", texts.length);
   agree("roles", roles.length);
-  const turnColumn = unpackColumn(turns);
-  agree("turns", turnColumn.length);
+  const turnColumn = unpackColumn("turns", turns, length);
   const numbers = NUMBERS.flatMap((name) => {
     const column = columns[name];
     if (column === undefined) return [];
-    const cells = unpackColumn(column);
-    agree(`values of ${name}`, cells.length);
-    return [{ name, cells }];
+    return [{ name, cells: unpackColumn(`values of ${name}`, column, length) }];
   });
   const tokens = ids.map((id, i): TranscriptToken => {
     const values: { [K in (typeof NUMBERS)[number]]?: number } = {};
@@ -239,8 +236,21 @@ function packColumn(cells: readonly Cell[]): Column {
   return runs.length < cells.length ? { runs } : cells;
 }
 
-function unpackColumn(column: Column): readonly Cell[] {
-  if (!("runs" in column)) return column;
+/** @throws before anything is unpacked, if the counts are none or say another length */
+function unpackColumn(name: string, column: Column, length: number): readonly Cell[] {
+  const agree = (found: number): void =>
+    check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);
+  if (!("runs" in column)) {
+    agree(column.length);
+    return column;
+  }
+  let total = 0;
+  for (let i = 1; i < column.runs.length; i += 2) {
+    const count = column.runs[i];
+    check(Number.isSafeInteger(count) && Number(count) > 0, () => `transcript: ${name}: ${count} is no count of a run`);
+    total += Number(count);
+  }
+  agree(total);
   const cells: Cell[] = [];
   for (let i = 0; i + 1 < column.runs.length; i += 2) {
     for (let n = Number(column.runs[i + 1]); n > 0; n--) cells.push(column.runs[i] ?? null);

@@ -64,6 +64,8 @@ export const BYTES: Readonly<Record<SafeDtype, number>> = {
 };
 const MAX_HEADER_BYTES = 100_000_000;
 const MAX_HEADER_DEPTH = 128;
+/** A hundred times what large checkpoints have in one file; reading more takes many seconds, whoever wrote them. */
+const MAX_STRINGS = 1_000_000;
 
 /**
  * Reads and checks the header only.
@@ -193,6 +195,12 @@ export function writeSafetensors(
 
 function parseHeader(bytes: Uint8Array): Record<string, unknown> {
   check(bytes[0] === 0x7b, () => "safetensors: the header does not begin with '{'; is this a safetensors file?");
+  let quotes = 0;
+  for (const byte of bytes) if (byte === 0x22) quotes++;
+  check(
+    quotes <= 2 * MAX_STRINGS,
+    () => `safetensors: the header has some ${Math.floor(quotes / 2)} strings, at most ${MAX_STRINGS} are read`,
+  );
   let text: string;
   let header: unknown;
   try {

@@ -244,13 +244,17 @@ export class Template {
    * in the whole. If there are more than `maxTokens`, a marker replaces those in the middle.
    */
   encodeObservation(text: string, maxTokens: number): number[] {
-    const ids = this.#encodeAnswer(text);
-    if (ids.length <= maxTokens) return ids;
+    // What is far too long is not read whole: the middle goes anyway, and ten megabytes take a tokenizer seconds.
+    const most = LETTERS_PER_TOKEN * Math.max(maxTokens, 64);
+    const isLong = text.length > 2 * most;
+    const ids = this.#encodeAnswer(isLong ? text.slice(0, most) + text.slice(-most) : text);
+    if (!isLong && ids.length <= maxTokens) return ids;
     const marker = this.tokenizer.encode(TRUNCATED);
     const room = Math.max(0, maxTokens - marker.length);
     const head = Math.ceil(room / 2);
     const tail = room - head;
-    return [...ids.slice(0, head), ...marker, ...ids.slice(ids.length - tail)].slice(0, maxTokens);
+    const rest = ids.slice(Math.max(ids.length - tail, head));
+    return [...ids.slice(0, head), ...marker, ...rest].slice(0, maxTokens);
   }
 
   #encodeAnswer(text: string): number[] {
@@ -265,6 +269,9 @@ export class Template {
     return isWhole ? between : this.tokenizer.encode(text);
   }
 }
+
+/** No token of a published vocabulary is longer, but for runs of blanks: texts up to this are read whole. */
+const LETTERS_PER_TOKEN = 64;
 
 /** The last complete span from an opening to a closing tag, tags included. */
 function spanOf(text: string, [open, close]: readonly [string, string]): { start: number; end: number } | undefined {

@@ -82,6 +82,9 @@ export function appendAnswer(
 /** One such task is an episode that is masked; where no task fits, the rollout is set up wrongly (`Player.run`). */
 class TaskTooLong extends WorldgradError {}
 
+/** More letters for each token of the context are not even tokenised, which would take a tokenizer many seconds. */
+const MOST_LETTERS = 1_000;
+
 /** A live episode: its environment, its tokens so far, and the unfinished action. */
 export class Episode {
   readonly request: EpisodeRequest;
@@ -116,6 +119,9 @@ export class Episode {
     const read = emptyStream();
     const task = await this.#guarded(async (signal) => {
       const text = checkTask(name, await this.#env.reset(this.request.seed, { signal }));
+      if (text.length > MOST_LETTERS * maxTokens) {
+        throw new TaskTooLong(`rollout: the task of ${name} has ${text.length} letters, only ${maxTokens} tokens fit`);
+      }
       template.appendTask(read, text);
       const { length } = read.ids;
       if (length >= maxTokens)

@@ -133,6 +133,33 @@ describe("a session", () => {
     expect(server.connections()).toBe(2);
   });
 
+  it.each<[string, (link: Link) => Buffer]>([
+    ["parts without end", (link) => (link.raw(frame(1, Buffer.alloc(0), false)), frame(0, Buffer.alloc(0), false))],
+    ["pings to a server that reads nothing", (link) => (link.deafen(), frame(9, Buffer.alloc(125)))],
+  ])("%s end the connection before memory does", async (_, begin) => {
+    const sockets: WebSocket[] = [];
+    class Seen extends WebSocket {
+      constructor(url: string) {
+        super(url);
+        sockets.push(this);
+      }
+    }
+    let most = 0;
+    const flood = onStep((link) => {
+      const unit = begin(link);
+      const block = Buffer.concat(Array.from({ length: 4_000 }, () => unit));
+      const timer = setInterval(() => {
+        most = Math.max(most, sockets[0]!.bufferedAmount);
+        link.raw(block);
+      }, 1);
+      closeAfterwards({ close: () => clearInterval(timer) });
+    });
+    const env = await session(await serve({ intercept: flood }), { WebSocket: Seen, timeout: 20_000 });
+    await env.reset();
+    await expect(env.step({ message: "a" })).rejects.toThrow(/connection .* was closed/);
+    expect(most).toBeLessThan(2 ** 23);
+  });
+
   it("an answer that comes too late is not taken for the next one's", async () => {
     let late: Link | undefined;
     const server = await serve({ intercept: onStep((link) => (late = link)) });

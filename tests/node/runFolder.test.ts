@@ -312,5 +312,14 @@ describe("lines", () => {
     expect(() => unpackTranscript({ ...packed, tokens: { ...packed.tokens, roles: "pxt" } })).toThrow(
       /unknown role letter "x"/,
     );
+    // Before a single cell is unpacked: these would take gigabytes.
+    const withTurns =
+      (...runs: number[]): (() => unknown) =>
+      () =>
+        unpackTranscript({ ...packed, tokens: { ...packed.tokens, turns: { runs } } });
+    expect(withTurns(0, 1e8)).toThrow("3 ids but 100000000 turns");
+    expect(withTurns(0, 1e300)).toThrow("1e+300 is no count of a run");
+    expect(withTurns(0, 4, 0, -1)).toThrow("-1 is no count of a run");
+    expect(withTurns(0, 1.5, 0, 1.5)).toThrow("1.5 is no count of a run");
   });
 });

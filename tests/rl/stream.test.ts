@@ -123,6 +123,20 @@ describe("template", () => {
     expect(() => new Template(byteTokenizer({ specials: ["<|task|>"] }))).toThrow("no special token <|act|>");
   });
 
+  it("reads no more of a long text than what may be left of it", () => {
+    let read = 0;
+    const { encodeParts: _, ...plain } = toyTokenizer;
+    const encode = (text: string): number[] => ((read = Math.max(read, text.length)), toyTokenizer.encode(text));
+    const counting = new Template({ ...plain, encode });
+    const whole = counting.encodeObservation("b".repeat(2_000) + "c".repeat(2_000), 100);
+    read = 0;
+    const cut = counting.encodeObservation("b".repeat(5_000_000) + "c".repeat(5_000_000), 100);
+    expect(cut).toEqual(whole);
+    expect(read).toBeGreaterThan(1_000);
+    expect(read).toBeLessThan(20_000);
+    expect(counting.encodeObservation("b".repeat(10_000_000), 3)).toHaveLength(3);
+  });
+
   it("cuts in the middle, to the token", () => {
     const cut = (n: number, max: number): string =>
       toyTokenizer.decode(toyTemplate.encodeObservation("a".repeat(n), max));

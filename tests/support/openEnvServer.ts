@@ -37,6 +37,8 @@ export interface Link {
   raw(bytes: Buffer): void;
   /** The closing handshake. */
   close(code?: number): void;
+  /** Reads nothing from now on. */
+  deafen(): void;
   /** Dies as a killed process does. */
   destroy(): void;
 }
@@ -100,6 +102,7 @@ function linkOf(socket: Duplex): Link {
       raw(frame(8, Buffer.from([code >> 8, code & 255])));
       socket.end();
     },
+    deafen: () => void socket.pause(),
     destroy: () => void socket.destroy(),
   };
 }

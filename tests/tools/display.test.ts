@@ -285,6 +285,37 @@ describe("without a terminal", () => {
   });
 });
 
+test("names of metrics, runs and families move no cursor and hide nothing, on a terminal or without", () => {
+  const evil = `${ESC}[2J${ESC}]0;mine\u0007\u202ex\ny\r`;
+  const hostile: Summary = {
+    before: { ...summary.before, label: evil, families: { [evil]: { episodes: 4, successes: 1 } } },
+    after: { ...summary.after, label: evil, families: { constructor: { episodes: 4, successes: 1 } } },
+  };
+  const metrics = { [evil]: 1, constructor: 2, toString: 3, reward: 4 };
+  const { terminal, display, clock } = start(120); // refuses what the display may not send
+  let plain = "";
+  const lines = createDisplay({
+    stream: { write: (text) => ((plain += text), true) },
+    isTTY: false,
+    now: () => 0,
+    env: {},
+  });
+  for (const shown of [display, lines]) {
+    shown.phase(evil, 1, 0, [evil, "b"]);
+    clock.ms += 1000;
+    shown.update(1, metrics, 0);
+    shown.update(1, metrics, 1);
+    shown.table(comparisonTable(hostile));
+    shown.table(familyTable(hostile)!);
+    shown.note(evil);
+    shown.close();
+  }
+  expect(plain).not.toMatch(/(?!\n)[\p{Cc}\u202a-\u202e]/u);
+  expect(plain).toContain("␛[2J␛]0;mine␇�x␊y␍ 1 | constructor 2");
+  expect(terminal.raw).not.toContain(`${ESC}[2J`);
+  expect(terminal.raw).not.toContain("\u202e");
+});
+
 describe("tables", () => {
   test("before and after, with intervals and a change that is judged", () => {
     const lines = tableLines(comparisonTable(summary), createStyle(false), 100).join("\n");

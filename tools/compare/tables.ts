@@ -50,7 +50,9 @@ export function outcomeTables(outcome: Outcome): Table[] {
   const families = Object.keys(warm.families ?? {});
   if (families.length < 2) return [main];
   const score = (of: (typeof arms)[number]["after"], family: string): string =>
-    formatRate(of.families?.[family] ?? { successes: 0, episodes: 0 });
+    formatRate(
+      Object.entries(of.families ?? {}).find(([name]) => name === family)?.[1] ?? { successes: 0, episodes: 0 },
+    );
   return [
     main,
     {

@@ -8,7 +8,7 @@
  * the old lines, so they are counted anew.
  */
 import { metricInfo } from "../figures/catalogue.ts";
-import { formatAs, formatDuration, visible } from "../figures/format.ts";
+import { formatAs, formatDuration, visible, visibleLine } from "../figures/format.ts";
 import type { Score, Transcript } from "../../job/records.ts";
 import type { Display, NamedTranscript, ResolvedOptions } from "./contract.ts";
 import { type Lane, laneLines } from "./lanes.ts";
@@ -111,7 +111,7 @@ export function createLive(options: ResolvedOptions): Display {
       if (closed) return;
       settle();
       title = visible(name);
-      lanes = names.map((own) => ({ name: own, progress: new Progress(title, total, done, now()) }));
+      lanes = names.map((own) => ({ name: visibleLine(own), progress: new Progress(title, total, done, now()) }));
       draw();
     },
     update(step: number, metrics: Readonly<Record<string, number>>, lane: number = 0): void {

@@ -1,5 +1,5 @@
 /** The state of a phase, for both displays: steps, time gone, time left, and the history of its metrics. */
-import { METRICS } from "../figures/catalogue.ts";
+import { isKnownMetric, METRICS } from "../figures/catalogue.ts";
 
 /** The number of steps over which the speed is measured: enough to be steady, few enough to follow a change. */
 const SPEED_WINDOW = 24;
@@ -58,6 +58,6 @@ export class Progress {
   shown(wanted: readonly string[], limit: number): string[] {
     if (wanted.length > 0) return wanted.filter((name) => this.history.has(name));
     const known = Object.keys(METRICS).filter((name) => this.history.has(name));
-    return [...known, ...[...this.history.keys()].filter((name) => !(name in METRICS))].slice(0, limit);
+    return [...known, ...[...this.history.keys()].filter((name) => !isKnownMetric(name))].slice(0, limit);
   }
 }

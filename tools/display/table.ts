@@ -2,7 +2,7 @@
  * Tables in the terminal, and the table at the end of a run: what changed on held-out tasks, and how much of it may be
  * chance.
  */
-import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
+import { formatNumber, formatPercent, formatSigned, visibleLine } from "../figures/format.ts";
 import type { Evaluation, Score, Summary } from "../../job/records.ts";
 import { rateDifference, wilson } from "../figures/statistics.ts";
 import type { Style } from "./style.ts";
@@ -26,10 +26,16 @@ export interface Table {
 
 /**
  * Lines of at most `width` cells. The first column is left-aligned, the others right. A table that is too wide is
- * stacked.
+ * stacked. Names of families and metrics may be an environment's: they are shown on one line, with nothing hidden.
  */
-export function tableLines(table: Table, style: Style, width: number): string[] {
-  const rows = table.rows.map((row) => row.map((cell) => (typeof cell === "string" ? { text: cell } : cell)));
+export function tableLines(given: Table, style: Style, width: number): string[] {
+  const table = { ...given, title: visibleLine(given.title), head: given.head.map(visibleLine) };
+  const rows = table.rows.map((row) =>
+    row.map((cell): TableCell => {
+      const { text, ...rest } = typeof cell === "string" ? { text: cell } : cell;
+      return { ...rest, text: visibleLine(text) };
+    }),
+  );
   const sizes = table.head.map((head, c) =>
     Math.max(...[head, ...rows.map((row) => row[c]?.text ?? "")].map(textWidth)),
   );
@@ -113,7 +119,9 @@ export function familyTable(summary: Summary): Table | null {
     title: "By family of tasks",
     head: ["", before.label, after.label, "change"],
     rows: names.map((name) => {
-      const [b, a] = [before.families?.[name] ?? none, after.families?.[name] ?? none];
+      const [b, a] = [before, after].map(({ families = {} }) =>
+        Object.hasOwn(families, name) ? families[name]! : none,
+      ) as [Score, Score];
       return [name, formatRate(b), formatRate(a), successChange(b, a)];
     }),
   };

@@ -2,7 +2,7 @@
  * What is known about each metric: its name (TRL's), its format, the chart that it belongs to on the page, and what
  * that chart shows. Terminal and report both read this list. A metric that is not in it is shown under its own name.
  */
-import type { NumberFormat } from "./format.ts";
+import { type NumberFormat, visibleLine } from "./format.ts";
 
 export interface MetricInfo {
   /** A short name for a narrow column. */
@@ -37,10 +37,12 @@ export const METRICS: Readonly<Record<string, MetricInfo>> = {
   "grad_share/world": { label: "world share", format: "percent" },
 };
 
-/** Label and format of any metric. */
+/** Label and format of any metric. A name that is not in the catalogue is somebody else's: one line, nothing hidden. */
 export function metricInfo(name: string): MetricInfo {
-  return METRICS[name] ?? { label: name, format: "number" };
+  return isKnownMetric(name) ? METRICS[name]! : { label: visibleLine(name), format: "number" };
 }
+/** Whether the catalogue has the metric; what every object has, `constructor`, is none. */
+export const isKnownMetric = (name: string): boolean => Object.hasOwn(METRICS, name);
 
 export interface ChartSeries {
   /** Name of the metric. */

@@ -82,3 +82,6 @@ export function visible(text: string): string {
     return code === 0x7f ? "␡" : "�";
   });
 }
+
+/** The same on one line: for names and cells of tables. */
+export const visibleLine = (text: string): string => visible(text).replaceAll("\n", "␊");
