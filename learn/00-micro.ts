@@ -2,22 +2,22 @@
  * Reinforcement learning for a language agent in one file that imports nothing: derivatives, a transformer, a world
  * that answers, policy gradient, a world model, Adam. `npm run learn` runs it. Is it worth predicting the answers?
  *
- * There are eight safes, each with a code of two digits, 0 to 5, for a whole run. The world names a safe; the agent
- * writes two words; the world answers yes or no, the safe, and its code, also after a wrong try. Then there is one more
- * try, worth half. A reward only says whether a try was right; an answer says what is right. With p, the probability of
- * a word after all before it, the loss of a group of episodes with the same safe is the mean over its episodes of
+ * There are eight safes, each with a code of two digits, 0 to 5. The world names a safe; the agent writes two words;
+ * the world answers yes or no, the safe, and its code, also after a wrong try. Then comes one more try, worth half. The
+ * agent is a model that gives each word a probability p after all words before it; what it writes is drawn from these.
+ * It plays in groups of eight episodes with the same safe, and the loss of a group is the mean over its episodes of
  *
  *     −A · (mean of log p over the agent's words)   GRPO, arXiv 2402.03300; A = (reward − mean) / (std + 1e-4) by group
  *     −λ · (mean of log p over the world's words)   ECHO, arXiv 2605.24517; with λ = 0 rewards alone teach
  *
- * added up. As ∇E[reward] = E[reward · ∇ log p(episode)], the first makes likelier what beat its group: A > 0. The
- * second imitates the world, also where a whole group fails (A = 0). It helps to act: one model does both, and in an
- * answer, as after a task, the code follows the safe. Opened at once at the end, seeds 0 to 9: 57 % with λ = 0, 97 %
- * with λ = 0.5, 36 % if random codes are told. Each batch of episodes is used for one update, so p is still what it was
- * in play, and PPO's clip of p's ratio to that has nothing to clip. No warm start, no KL penalty, norms without gains.
+ * added up. The first makes a try likelier if its reward beat its group's mean, else less likely, which raises the mean
+ * reward, as ∇E[reward] = E[reward · ∇ log p(episode)]. If all eight fail, A = 0. The second learns to say what the
+ * world says, also then; it helps to act, as one model does both, and after a task, as in an answer, a code follows.
+ * Opened at once at the end, seeds 0 to 9: 57 % with λ = 0, 97 % with λ = 0.5, 36 % if random codes are told. Not here:
+ * PPO's clip (it does nothing where an episode is used for one update), warm start, KL penalty, norms with gains.
  */
-// 1. Derivatives. A Value is a vector and what it was computed from. `pull` is given g = ∂L/∂(this) and adds its share
-// to the grad of each parent (chain rule): ∂L/∂parent += g · ∂(this)/∂parent. A matrix is a list of rows, each a Value.
+// 1. Derivatives. A Value is a vector and the Values that it was computed from, its parents. `grad` is for ∂L/∂(this),
+// L the loss; `pull` gets that as g and hands it on: ∂L/∂parent += g · ∂(this)/∂parent. A matrix is rows, each a Value.
 export type Value = { data: number[]; grad: number[]; parents: Matrix; pull: (g: readonly number[]) => void };
 export type Matrix = readonly Value[];
 export function value(data: number[], parents: Matrix = [], pull: Value["pull"] = () => {}): Value {
@@ -108,15 +108,15 @@ export function initModel(rng: () => number): Model {
 }
 /** Reads a word; returns the probabilities of the next. The cache has the keys and values of all words until here. */
 function read(m: Model, cache: Record<"keys" | "values", Value[]>, word: number): Value {
-  const x = add(m.words[word]!, m.positions[cache.keys.length]!);
+  const x = add(m.words[word]!, m.positions[cache.keys.length]!); // which word it is, and where it stands
   const a = rmsNorm(x);
-  cache.keys.push(linear(m.k, a));
-  cache.values.push(linear(m.v, a));
-  const attention = softmax(linear(cache.keys, linear(m.q, a), 1 / Math.sqrt(C)));
+  cache.keys.push(linear(m.k, a)); // what later words find it by
+  cache.values.push(linear(m.v, a)); // what they then read
+  const attention = softmax(linear(cache.keys, linear(m.q, a), 1 / Math.sqrt(C))); // how much from each word
   const y = add(x, linear(m.o, mix(attention, cache.values)));
   const b = rmsNorm(y);
   const z = add(y, linear(m.down, swiglu(linear(m.gate, b), linear(m.up, b))));
-  return softmax(linear(m.output, rmsNorm(z)));
+  return softmax(linear(m.output, rmsNorm(z))); // V numbers, which add up to 1
 }
 
 // 3. The world, and an episode in it. Playing builds the graph: each logProb is a Value that leads back to the model.

@@ -9,13 +9,13 @@
  * P(x), the probability of an episode, and ∇log P = ∇P / P,
  *
  *     ∇E[R] = ∇ Σ_x P(x) R(x) = Σ_x R(x) ∇P(x)
-          = Σ_x P(x) R(x) ∇log P(x) = E[R(x) ∇log P(x)]
+ *           = Σ_x P(x) R(x) ∇log P(x) = E[R(x) ∇log P(x)]
  *
- * This is a mean over episodes: we play some to estimate it, and need no derivative of the reward or of the world
- * (REINFORCE, Williams 1992). P(x) is a product: the agent draws its tokens from p_θ, the world from a w without θ:
+ * The last is a mean over episodes: play some, and make each likelier by as much as it earned. Neither the reward nor
+ * the world needs a derivative (REINFORCE, Williams 1992). P(x) is a product of the agent's p_θ and the world's w:
  *
  *     log P(x) = Σ over the agent's tokens of log p_θ(x_t | x_<t)
-             + Σ over the world's tokens of log w(x_t | x_<t)
+ *              + Σ over the world's tokens of log w(x_t | x_<t)
  *
  * where x_<t are the tokens before x_t. The second sum has no θ, its gradient is 0. So **only tokens that the agent
  * (the *policy*) drew are in the gradient**; the *policy mask* lists them. The world's are only read, in x_<t.
@@ -24,8 +24,7 @@
  *
  * The agent has two guesses at a number from 1 to 3. The world answers `>` (it is greater), `<` or `=`. R is 1 if it
  * was found, else 0. Who guesses blindly finds it in 5 of 9 games; who listens, in 7 of 9; who listens and begins with
- * 2, always. `defineGame` makes an environment of functions over a task, which is fixed for an episode, and a state:
- * the least and the greatest number still possible. It also has players to imitate; `novice` is one who listens.
+ * 2, always. `defineGame` makes a world of tasks, a state (the least and greatest number still possible), and players.
  */
 import { AdamW, aggregationWeights, byteTokenizer, centred, defineGame, device, forward, fuse } from "../index.ts";
 import { grpo, initParams, modelConfig, mul, outputMatrix, parseCount, pickHidden, playScripted } from "../index.ts";
@@ -56,12 +55,11 @@ const guess = defineGame({
 /**
  * ## An episode is a stream of tokens
  *
- * A model with random weights hardly ever writes an action that the world understands, and without a reward there is
- * nothing to learn from. So it first imitates novices, who listen but begin with any number: cross-entropy on their
- * actions (`trainSft`), a *warm start*. Then `rollout` plays 32 episodes: the model draws tokens until `<|end|>`, the
- * world gets the text, its answer is appended, and so on. The *stream* of an episode says who wrote a token (its
- * *role*), in which turn, and with which log p it was drawn. Nobody chose the tags (`scaffold`), but the `<|end|>` of
- * an action is the agent's, which decided to stop. One episode is printed.
+ * Random weights hardly ever write an action that the world understands, and without rewards there is nothing to learn.
+ * So the model first imitates novices, who listen but begin with any number: cross-entropy on their actions
+ * (`trainSft`), a *warm start*. Then `rollout` plays 32 episodes: the model draws tokens until `<|end|>`, the world
+ * gets the text and answers. The *stream* of an episode says who wrote a token (its *role*), when, and with which log
+ * p. Nobody chose the tags (`scaffold`), but an action's `<|end|>` is the agent's: it decided to stop.
  */
 const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS })); // a token is a byte or a tag
 const on = await device("wasm");
@@ -99,16 +97,18 @@ for (const [t, isAgents] of policyMask(shown).entries()) {
 /**
  * ## Advantages
  *
- * Any number b that does not depend on what the agent drew may be subtracted from R: E[b ∇log P] = b Σ_x ∇P(x) = b ∇1
- * = 0, so the estimate's mean stays, and its variance can be much smaller. A = R − b is called the **advantage**. A
- * good b, a baseline, is what can be expected of this task. GRPO plays each task several times, as a **group** of n:
+ * If every reward is above 0, every episode is made likelier, good ones only a little more. Better to ask how much more
+ * than expected it earned: A = R − b is its **advantage**, b a *baseline*. Any b that does not depend on what the agent
+ * drew leaves the mean of the estimate as it is, because E[b ∇log P] = b Σ_x ∇P(x) = b ∇1 = 0; a good one makes its
+ * variance much smaller. To learn what can be expected, GRPO plays each task several times, as a **group** of n:
  *
  * - RLOO (arXiv 2402.14740): b is the mean reward of the *others* in the group, which this episode did not influence.
  * - Centred (Dr. GRPO, arXiv 2503.20783): b is the mean of all n. That is RLOO times (n − 1) / n: the same direction.
  * - GRPO (arXiv 2402.03300, section 4.1.2): A = (R − mean) / std. The library divides by std + 1e-4, std with n − 1.
  *
- * Below: A if 2 of 8 succeed, by hand and by the library; then what a group weighs, Σ|A|, if k of 8 do. All or none: A
- * is 0, nothing is learnt. Division by std multiplies k = 1 by 2.8, k = 4 by 1.9: a bias to extreme tasks (Dr. GRPO).
+ * Below is A of a success and of a failure if 2 of 8 succeed, by hand and by the library; then Σ|A|, by which a group
+ * pulls, if k of 8 succeed. If all do, no try was better: A = 0, nothing is learnt. Division by std makes a group pull
+ * 2.8 times as hard with k = 1, 1.9 times with k = 4: more weight on the hardest and the easiest tasks.
  */
 const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
 const squares = (x: readonly number[]): number => x.reduce((a, b) => a + b * b, 0);
@@ -200,9 +200,9 @@ for (const name of ["seq-mean-token-mean", "token-mean"] as const) {
 /**
  * ## Training
  *
- * First the variance of the gradient, the mean of ‖g − ḡ‖² over 16 batches, where ḡ is their mean. Without a baseline
- * it depends on where rewards have their 0: A = R + 1 is the same game. Then training: agents begin alike, play equally
- * many episodes and use each batch once. Only A = R + 1 fails: that A = R does not is luck, which a baseline spares.
+ * First the variance of the gradient, the mean of ‖g − ḡ‖² over 16 batches, where ḡ is their mean. Then training:
+ * agents begin alike, play equally many episodes and use each batch once. With one point more for every episode,
+ * A = R + 1, the game is the same, but the variance is not, and training fails. With a baseline it could not matter.
  */
 const fresh = await warmStart();
 const batches = await Promise.all(Array.from({ length: 16 }, (_, k) => play(fresh, new Rng(3).split(k))));
