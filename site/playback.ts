@@ -32,9 +32,9 @@ const SPEEDS = [
 export class Playback {
   /** The buttons, to be put on the page. */
   readonly views: readonly HTMLElement[];
-  readonly #play = element("button", { type: "button", disabled: true }, "Play");
-  readonly #one = element("button", { type: "button", disabled: true }, "One step");
-  readonly #reset = element("button", { type: "button", disabled: true }, "Reset");
+  readonly #play = element("button", { type: "button" }, "Play");
+  readonly #one = element("button", { type: "button" }, "One step");
+  readonly #reset = element("button", { type: "button" }, "Reset");
   readonly #place = element("input", { type: "range", min: 0, max: 0, value: 0, disabled: true });
   readonly #shown = element("output", {}, "0");
 
@@ -43,20 +43,32 @@ export class Playback {
     const name = element("span", {}, "RL step ", this.#shown);
     const place = element("label", { class: "field" }, name, this.#place);
     this.views = [this.#play, this.#one, this.#reset, speed.field, place];
-    this.#play.addEventListener("click", () => player.toggle());
-    this.#one.addEventListener("click", () => player.oneStep());
-    this.#reset.addEventListener("click", () => player.goTo(0));
+    onPress(this.#play, () => player.toggle());
+    onPress(this.#one, () => player.oneStep());
+    onPress(this.#reset, () => player.goTo(0));
+    this.show({ isReady: false, isPlaying: false, isOver: false, step: 0, furthest: 0 });
     this.#place.addEventListener("change", () => player.goTo(Number(this.#place.value)));
   }
 
   show({ isReady, isPlaying, isOver, step, furthest }: PlayState): void {
     this.#play.textContent = isPlaying ? "Pause" : "Play";
-    this.#play.disabled = !isReady || isOver;
-    this.#one.disabled = !isReady || isPlaying || isOver;
-    this.#reset.disabled = !isReady || furthest === 0;
+    allow(this.#play, isReady && !isOver);
+    allow(this.#one, isReady && !isPlaying && !isOver);
+    allow(this.#reset, isReady && furthest > 0);
     this.#place.disabled = !isReady || furthest === 0;
     this.#place.max = String(furthest);
     this.#shown.textContent = String(step);
     if (document.activeElement !== this.#place) this.#place.value = String(step);
   }
+}
+
+/** Not by `disabled`, which takes the focus away from somebody who has just pressed the button by a key. */
+function allow(button: HTMLElement, isAllowed: boolean): void {
+  button.setAttribute("aria-disabled", String(!isAllowed));
+}
+
+function onPress(button: HTMLElement, act: () => void): void {
+  button.addEventListener("click", () => {
+    if (button.getAttribute("aria-disabled") === "false") act();
+  });
 }

@@ -32,7 +32,7 @@ export const WORKING: readonly PagePreset[] = [
   },
   {
     title: "Told random facts",
-    about: "the control: the same loss on answers that cannot be predicted is of no use",
+    about: "the control: the same loss on answers that cannot be predicted; after 200 steps 13 %, against 67 %",
     address: address(
       {},
       "grpo+echo=grpo_token+echo[lambda=0.5,rl.lr=1e-3]," +
@@ -41,13 +41,20 @@ export const WORKING: readonly PagePreset[] = [
   },
   {
     title: "Own successes",
-    about: "imitation of what happened to work (RFT), without and with a world model",
-    address: address({}, "own successes=rft,own successes+echo=rft+echo[lambda=0.5,rl.lr=1e-3]"),
+    about:
+      "imitation of what happened to work (RFT), without and with a world model: 17 % and 33 % after 120 steps, " +
+      "39 % and 40 % after 200",
+    address: address({}, "own successes=rft,own successes+echo=rft+echo[lambda=0.2,rl.lr=1e-3]"),
   },
   {
     title: "Castle",
-    about: "a second unknown world, where rewards come often; its warm start is made here, in a minute or two",
-    address: address({ env: "castle", steps: "80" }, "grpo=grpo_token,grpo+echo=grpo_token+echo[lambda=0.1]"),
+    about:
+      "chests in a second unknown world: 41 % and, with a world model, 49 % after 200 steps; its warm start is made " +
+      "here, in a minute or two",
+    address: address(
+      { env: "castle", "env.families": "open+seal+take+clean", "env.size": "3" },
+      "grpo=grpo_token,grpo+echo=grpo_token+echo[lambda=0.2,rl.lr=1e-3]",
+    ),
   },
   {
     title: "A quick look",

@@ -149,6 +149,8 @@ class ExactPage {
     this.#more.disabled = this.#settings.steps >= STEPS_AT_MOST;
     document.body.setAttribute("aria-busy", "true");
     this.#drawCharts();
+    // For a caption, a head, and a row for each method, so that nothing moves when their figures come.
+    byId("figures").style.minHeight = `${74 + 39 * comparedIn(this.#settings).length}px`;
     const asked: Asked = { question: this.#question, settings: this.#settings };
     this.#worker.postMessage(asked);
   }

@@ -11,7 +11,12 @@ function table(caption: string, head: readonly string[], rows: readonly (readonl
   const headCell = (text: string, i: number): HTMLElement =>
     i === 0 ? element("td", {}, text) : element("th", { scope: "col" }, text);
   const body = rows.map(([name = "", ...cells]) =>
-    element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((cell) => element("td", {}, cell))),
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, ...breakable(name)),
+      ...cells.map((cell) => element("td", {}, cell)),
+    ),
   );
   const own = element(
     "table",
@@ -22,6 +27,10 @@ function table(caption: string, head: readonly string[], rows: readonly (readonl
   );
   return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, own);
 }
+
+/** The name of a parameter may be broken behind its dots. */
+const breakable = (name: string): (Node | string)[] =>
+  name.split(/(?<=\.)/).flatMap((part, i) => (i === 0 ? [part] : [element("wbr"), part]));
 
 /** The figures of methods at one group size. */
 export function figuresTable(

@@ -7,6 +7,8 @@ import { serveSite } from "../../support/sitePages.ts";
 
 /** A few seconds; without a warm start beside the page, so that the first agent makes it for both. */
 const SETTINGS = "?quick=true&seed=3&steps=5";
+/** For one step on a busy machine. */
+const PATIENCE = { timeout: 30_000 };
 let close: () => void;
 let address: string;
 let browser: Browser;
@@ -53,11 +55,11 @@ test("plays to the end, goes back and comes again to the same; a wrong address i
     expect.stringMatching(/^grpo\+echo (✔ solved|✘ failed) after 5 steps of RL$/),
   ]);
   await button("Reset").click();
-  await expect.poll(() => status.innerText()).toMatch(/^grpo: step 0, .*grpo\+echo: step 0, /);
-  await expect.poll(() => button("One step").isEnabled()).toBe(true);
+  await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^grpo: step 0, .*grpo\+echo: step 0, /);
+  await expect.poll(() => button("One step").isEnabled(), PATIENCE).toBe(true);
   await button("One step").click();
-  await expect.poll(() => status.innerText()).toMatch(/^grpo: step 1, .*grpo\+echo: step 1, /);
-  await expect.poll(() => button("Play").isEnabled()).toBe(true);
+  await expect.poll(() => status.innerText(), PATIENCE).toMatch(/^grpo: step 1, .*grpo\+echo: step 1, /);
+  await expect.poll(() => button("Play").isEnabled(), PATIENCE).toBe(true);
   await button("Play").click();
   await expect.poll(() => status.innerText(), { timeout: 30_000 }).toBe(end);
   await page.close();
@@ -81,3 +83,52 @@ test("Pause stops both agents, and the page answers while steps are fast", async
   expect(problems).toEqual([]);
   await page.close();
 });
+
+/** What happened on the page since `watch`: when all agents had done a step more, and how far things moved. */
+interface Watched {
+  /** `performance.now()` at each. */
+  readonly steps: number[];
+  shift: number;
+}
+
+/** Watches the line of the run, and layout shifts, where the page is scrolled to. */
+function watch(): void {
+  const seen: Watched = { steps: [], shift: 0 };
+  Object.assign(globalThis, { seen });
+  let last = 0;
+  new MutationObserver(() => {
+    const steps = [...document.getElementById("status")!.textContent.matchAll(/: step (\d+),/g)].map(([, n]) => +n!);
+    const step = steps.length === 2 ? Math.min(...steps) : last;
+    if (step > last) seen.steps.push(performance.now());
+    last = step;
+  }).observe(document.getElementById("status")!, { childList: true, characterData: true, subtree: true });
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) seen.shift += (entry as unknown as { value: number }).value;
+  }).observe({ type: "layout-shift", buffered: false });
+}
+
+test("a pause between steps is kept by both agents, can be changed on the way; ways change and nothing moves", async () => {
+  const problems: string[] = [];
+  const page = await open(SETTINGS.replace("steps=5", "steps=16"), problems);
+  await page.evaluate(watch);
+  await page.getByLabel("speed").selectOption("500");
+  await page.evaluate(() => document.getElementById("world")!.scrollIntoView({ block: "start" }));
+  const stepsSeen = (): Promise<number[]> =>
+    page.evaluate(() => (globalThis as unknown as { seen: Watched }).seen.steps);
+  await expect.poll(async () => (await stepsSeen()).length, { timeout: 60_000 }).toBeGreaterThan(5);
+  const slow = await stepsSeen();
+  const gaps = (times: readonly number[]): number[] => times.slice(1).map((time, i) => time - times[i]!);
+  // The first may have been under way when the pause was chosen. A clock may be a few milliseconds off.
+  expect(Math.min(...gaps(slow.slice(1)))).toBeGreaterThan(495);
+  const [one, two] = [...(await page.locator("#status").innerText()).matchAll(/: step (\d+),/g)].map(([, n]) => +n!);
+  expect(Math.abs(one! - two!)).toBeLessThanOrEqual(1); // they wait for each other
+  await page.locator(".way h3").nth(1).waitFor();
+  expect(await page.evaluate(() => (globalThis as unknown as { seen: Watched }).seen.shift)).toBeLessThan(0.02);
+
+  await page.getByLabel("speed").selectOption("0");
+  await expect.poll(() => page.locator("#status").innerText(), { timeout: 60_000 }).toMatch(/step 16, .*step 16, /);
+  const fast = gaps((await stepsSeen()).slice(slow.length + 1));
+  expect(Math.min(...fast)).toBeLessThan(Math.min(...gaps(slow.slice(1)))); // without a pause, as fast as they can
+  expect(problems).toEqual([]);
+  await page.close();
+}, 150_000);
