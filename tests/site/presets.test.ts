@@ -38,7 +38,7 @@ describe("links of the book to experiments", () => {
       const { sections } = parseChapter(readSource(`learn/${name}.ts`), `learn/${name}.ts`);
       const html = sections.map(({ prose }) => markdown(prose, nowhere)).join("\n"); // throws for an unknown title
       const links = [...html.matchAll(/<a href="\.\.\/index\.html\?([^"]*)">([^<]*)<\/a>/g)];
-      return links.map(([, address, title]) => ({ name, title, address: address!.replaceAll("&amp;", "&") }));
+      return links.map(([, address, title]) => ({ name, title: title!, address: address!.replaceAll("&amp;", "&") }));
     });
     const all = [...WORKING, ...BROKEN];
     for (const { title, address } of linked) {

@@ -41,20 +41,13 @@ export async function serveSite(isolated = true): Promise<Served> {
   return { address: address + SOMEWHERE, close: () => server.close() };
 }
 
-/** The part of axe-core that is used. */
-interface Axe {
-  run(): Promise<{
-    readonly violations: readonly { readonly id: string; readonly nodes: readonly { html: string }[] }[];
-  }>;
-}
-
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** The rules of axe-core that the page breaks as it is now, with the elements. */
 export async function violations(page: Page): Promise<string[]> {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
   return page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: Axe };
+    const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
     const found = await axe.run();
     return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 120)}`));
   });
