@@ -6,9 +6,9 @@ import { dirname, join, resolve } from "node:path";
 import { applied, blocksOf, hunksOf } from "../project/diffs.ts";
 import { projectFiles, readSource } from "../project/sources.ts";
 
-/** What the main job consists of; most tests and programs beside it stay away. */
-const COPIED =
-  /^((engine|kernels|nn|environments|rl|job|chat|node|nats|tools|cli|tests\/support|site\/formulas)\/|(index|package|tsconfig)\.\w+$)/;
+/** What the main job consists of, and the formulas of the live page; most tests and programs beside it stay away. */
+const FOLDERS = "engine|kernels|nn|environments|rl|job|chat|node|nats|tools|cli|tests/support|site/formulas";
+const COPIED = new RegExp(`^((${FOLDERS})/|(index|package|tsconfig)\\.\\w+$)`);
 
 export class PatchedCopy {
   readonly folder: string = mkdtempSync(join(tmpdir(), "worldgrad-adding-"));

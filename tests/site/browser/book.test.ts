@@ -273,7 +273,8 @@ describe("the reference", () => {
       const links = await page.locator("a[href]").evaluateAll((all) => all.map((a) => (a as HTMLAnchorElement).href));
       for (const link of new Set(links)) {
         const [url, hash] = link.split("#") as [string, string?];
-        if (!url.startsWith(address) || url.startsWith(`${address}index.html`)) continue; // the live page is made elsewhere
+        // The live page is made elsewhere.
+        if (!url.startsWith(address) || url.startsWith(`${address}index.html`)) continue;
         if (!seen.has(url)) seen.set(url, await (await fetch(url)).text());
         const text = seen.get(url)!;
         if (text === "not found\n" || (hash && !text.includes(`id="${decodeURIComponent(hash)}"`))) broken.push(link);

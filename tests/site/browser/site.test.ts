@@ -107,7 +107,7 @@ function watch(): void {
   }).observe({ type: "layout-shift", buffered: false });
 }
 
-test("a pause between steps is kept by both agents, can be changed on the way; ways change and nothing moves", async () => {
+test("both agents keep a pause between steps, until there is none; ways change and nothing moves", async () => {
   const problems: string[] = [];
   const page = await open(SETTINGS.replace("steps=5", "steps=16"), problems);
   await page.evaluate(watch);
