@@ -1,4 +1,4 @@
-/** `npm run generate -- --model-path DIR --prompt TEXT`: a model from a folder continues a prompt, shown as it grows. */
+/** `npm run generate -- --model-path DIR --prompt TEXT`: a model continues a prompt, shown as it grows. */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
 import { numberFrom, oneOf, UsageError, wholeNumber } from "../job/usage.ts";
@@ -78,8 +78,8 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
       const { peakBytes } = executor.backend.stats();
       const lines = [
         `loaded in ${((loaded - began) / 1000).toFixed(2)} s`,
-        `${ids.length} tokens read, ${length} drawn in ${seconds.toFixed(2)} s: ${(length / seconds).toFixed(1)} tokens/s`,
-        `tensors at their most ${mebibytes(peakBytes / 1024)}, the process ${mebibytes(process.resourceUsage().maxRSS)}`,
+        `${ids.length} tokens read, ${length} drawn in ${seconds.toFixed(2)} s`,
+        `at their most: tensors ${mebibytes(peakBytes / 1024)}, process ${mebibytes(process.resourceUsage().maxRSS)}`,
       ];
       process.stderr.write(`${lines.join("\n")}\n`);
     }

@@ -104,10 +104,8 @@ export class Run {
     this.#signal = signal;
     this.#witness = witness;
     this.#source = source;
-    check(
-      (source !== undefined) === (preset.pretrained !== undefined),
-      () => `run: ${store.path} begins with the model in ${preset.pretrained?.path ?? "no folder"}, which is not given`,
-    );
+    const { path: needed } = preset.pretrained ?? {};
+    check(!needed || source !== undefined, () => `run: the model in ${needed} that it begins with is not given`);
   }
 
   /**

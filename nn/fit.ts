@@ -13,11 +13,16 @@ import { sum } from "../engine/ops/reduce.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import { noGrad } from "../engine/tape.ts";
+import type { Tree } from "../engine/tree.ts";
+import { packedRow } from "../kernels/packed.ts";
+import type { WeightStorage } from "./checkpoint.ts";
 import type { ModelConfig } from "./config.ts";
 import { estimateParameters } from "./config.ts";
+import { type LoraOptions, zeroLora } from "./lora.ts";
 import { AdamW } from "./optimizer.ts";
+import { PackedMatrix } from "./packedMatrix.ts";
 import { buildParams, type TransformerParams } from "./parameters.ts";
-import { forward, outputMatrix, pickHidden } from "./transformer.ts";
+import { forward, type Model, outputMatrix, pickHidden, trainableOf } from "./transformer.ts";
 
 /** The most that the addresses of one WebAssembly memory reach. */
 export const WASM_LIMIT: number = 2 ** 32;
@@ -70,6 +75,8 @@ export interface StepSize {
   readonly gradientCheckpointing?: boolean;
   /** Default "all". */
   readonly trains?: Trains;
+  /** How matrices lie in memory under LoRA; default f32. */
+  readonly storage?: WeightStorage;
   /** Bytes that are there; default `WASM_LIMIT`. */
   readonly limit?: number;
 }
@@ -87,28 +94,24 @@ export interface StepMemory {
 }
 
 /**
- * Memory of a step of AdamW on log-probabilities of all tokens of `rows` texts, weights in f32. LoRA's own activations
- * are counted, not run: its rank and twice its output for each token and adapted layer.
+ * Memory of a step of AdamW on log-probabilities of all tokens of `rows` texts: what the executor allocates when the
+ * step is run.
  * @returns null if it does not fit into `limit`
  */
 export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | null {
-  const { rows, tokens, gradientCheckpointing = false, trains = "all", limit = WASM_LIMIT } = size;
+  const { rows, tokens, trains = "all", storage = "f32", limit = WASM_LIMIT } = size;
   for (const [name, n] of Object.entries({ rows, tokens })) {
     check(Number.isInteger(n) && n >= 1, () => `stepMemory: ${name} must be an integer ≥ 1, got ${n}`);
   }
-  const lora = trains === "all" ? undefined : loraMemory(config, trains.rank, rows * tokens, gradientCheckpointing);
-  const beside = lora === undefined ? 0 : lora.held + lora.step;
-  if (beside >= limit) return null;
-  const backend = createCountingBackend(limit - beside);
+  check(
+    trains !== "all" || storage === "f32",
+    () => `stepMemory: weights in ${storage} cannot be trained, LoRA on them can`,
+  );
+  const backend = createCountingBackend(limit);
   try {
     const held = run(config, new Device(backend), size);
     const { peakBytes, reservedBytes, largestBuffer } = backend.stats() as CountingStats;
-    return {
-      held: held + (lora?.held ?? 0),
-      peak: peakBytes + beside,
-      reserved: reservedBytes + beside,
-      largest: largestBuffer,
-    };
+    return { held, peak: peakBytes, reserved: reservedBytes, largest: largestBuffer };
   } catch (error) {
     if (error instanceof OutOfMemoryError) return null;
     throw error;
@@ -119,49 +122,42 @@ export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | nu
 function run(
   config: ModelConfig,
   device: Device,
-  { rows, tokens, gradientCheckpointing, trains = "all" }: StepSize,
+  { rows, tokens, gradientCheckpointing, trains = "all", storage = "f32" }: StepSize,
 ): number {
-  // What stands in them does not matter, and to draw it would take minutes.
-  const params = outsideScopes(() => buildParams(config, (shape) => zeros(shape, { device })));
+  const params = outsideScopes(() => emptyParams(config, device, storage));
   const N = rows * tokens;
   const readIds = (): Tensor => tensor(new Int32Array(N), { device, shape: [rows, tokens] });
   // The rotary tables are made in the first pass and stay.
   noGrad(() => scope(() => void forward(params, config, tensor(new Int32Array(1), { device, shape: [1, 1] }))));
-  const loss = (p: TransformerParams<Tensor>): Tensor => {
+  const model: Model = trains === "all" ? { config, params } : zeroLora({ config, params }, loraOptions(trains.rank));
+  const { params: trained, modelOf } = trainableOf(model);
+  const loss = (p: Tree): Tensor => {
     const how = gradientCheckpointing === undefined ? {} : { gradientCheckpointing };
     const index = Int32Array.from({ length: N }, (_, i) => i);
-    const hidden_NC = pickHidden(forward(p, config, readIds(), how), index);
+    const { params: own } = modelOf(p);
+    const hidden_NC = pickHidden(forward(own, config, readIds(), how), index);
     const targets = tensor(new Int32Array(N), { device });
     const temperature = tensor(new Float32Array(N).fill(1), { device });
-    return sum(tokenLogProbs(hidden_NC, outputMatrix(p), targets, { temperature }).logProbs);
+    return sum(tokenLogProbs(hidden_NC, outputMatrix(own), targets, { temperature }).logProbs);
   };
-  if (trains === "all") {
-    const optimizer = new AdamW(params);
-    const held = device.backend.stats().liveBytes;
-    scope(() => void optimizer.step(valueAndGrad(loss)(params).grads));
-    return held;
-  }
+  const optimizer = new AdamW(trained);
   const held = device.backend.stats().liveBytes;
-  // Gradients flow back to the first block, and no matrix has one.
-  const [first, ...others] = params.layers;
-  const lossOfFirst = (weight: Tensor): Tensor => {
-    const inputNorm = { ...first!.inputNorm, weight };
-    return loss({ ...params, layers: [{ ...first!, inputNorm }, ...others] });
-  };
-  scope(() => void valueAndGrad(lossOfFirst)(first!.inputNorm.weight));
+  scope(() => void optimizer.step(valueAndGrad(loss)(trained).grads));
   return held;
 }
 
-function loraMemory(
-  config: ModelConfig,
-  rank: number,
-  N: number,
-  checkpointing: boolean,
-): { held: number; step: number } {
-  const bytes = 4 * loraParameters(config, rank);
-  const perToken = linearLayers(config).reduce((n, [, , outputs]) => n + 4 * (rank + 2 * outputs), 0);
-  // Its parameters and two moments; its gradients, and a packed copy of them.
-  return { held: 3 * bytes, step: 2 * bytes + N * perToken * (checkpointing ? 1 : config.layers) };
+const loraOptions = (r: number): LoraOptions => ({ r, targetModules: "all-linear" });
+
+/** Parameters whose values do not matter: to draw them would take minutes. */
+function emptyParams(config: ModelConfig, device: Device, storage: WeightStorage): TransformerParams {
+  return buildParams(config, (shape, _kind, path) => {
+    if (storage === "f32" || shape.length !== 2 || path === "positions") return zeros(shape, { device });
+    const transposed = config.family === "gpt2" && path.startsWith("layers.");
+    const [rows, columns] = (transposed ? [shape[1], shape[0]] : shape) as [number, number];
+    const packed = zeros([rows, packedRow(storage, columns).words], { device, dtype: "i32" });
+    // The tree is built of tensors; what stands in the place of a matrix may be another form of it.
+    return new PackedMatrix(packed, shape, storage, transposed) as unknown as Tensor;
+  });
 }
 
 /** The most tokens, a power of two up to the model's positions in a row, that a step of one row can have; 0: none. */

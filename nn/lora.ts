@@ -96,6 +96,30 @@ export const isLora = (model: Model): model is LoraModel => model.trainable?.set
  * for await (const { metrics } of trainRl({ model: adapted, optimizer, …})) console.log(metrics.reward);
  */
 export function addLora(model: Model, given: LoraOptions = {}, rng: Rng = new Rng(0)): LoraModel {
+  return withLora(model, given, (name, r, inputs, { device, dtype }) => {
+    const stream = rng.split(name);
+    const bound = 1 / Math.sqrt(inputs);
+    const start = Float64Array.from({ length: r * inputs }, () => bound * (2 * stream.uniform() - 1));
+    return tensor(start, { device, dtype, shape: [r, inputs] });
+  });
+}
+
+/** As `addLora`, without drawing anything: A is 0, too. For those who only ask what it takes. */
+export function zeroLora(model: Model, given: LoraOptions = {}): LoraModel {
+  return withLora(model, given, (_, r, inputs, { device, dtype }) => zeros([r, inputs], { device, dtype }));
+}
+
+interface Place {
+  readonly device: Device;
+  readonly dtype: FloatType;
+}
+
+/** @param start makes A [r, in] of the layer that is called so in the checkpoint */
+function withLora(
+  model: Model,
+  given: LoraOptions,
+  start: (name: string, r: number, inputs: number, place: Place) => Tensor,
+): LoraModel {
   check(model.trainable === undefined, () => "addLora: the model has an adapter already; merge it first (mergeLora)");
   const settings = settingsOf(model.config, LORA.read(given));
   const layers = targetsOf(model, settings);
@@ -106,14 +130,11 @@ export function addLora(model: Model, given: LoraOptions = {}, rng: Rng = new Rn
         const [first, second] = weight.shape as [number, number];
         const isAcross = isTransposed(model.config, path);
         const [outputs, inputs] = isAcross ? [second, first] : [first, second];
-        const { device, dtype } = weight as { readonly device: Device; readonly dtype: FloatType };
+        const place = weight as Place;
         const name = moduleName(model.config, path);
-        const stream = rng.split(name);
-        const bound = 1 / Math.sqrt(inputs);
-        const start = Float64Array.from({ length: r * inputs }, () => bound * (2 * stream.uniform() - 1));
         const pair: LoraPair = {
-          "lora_A.weight": tensor(start, { device, dtype, shape: [r, inputs] }),
-          "lora_B.weight": zeros([outputs, r], { device, dtype }),
+          "lora_A.weight": start(name, r, inputs, place),
+          "lora_B.weight": zeros([outputs, r], { device: place.device, dtype: place.dtype }),
           ...(useDora ? { lora_magnitude_vector: rowLengths(weight, isAcross) } : {}),
         };
         return [`base_model.model.${name}`, pair];

@@ -12,6 +12,7 @@ export {
   savePretrained,
   type SavePretrainedOptions,
 } from "./pretrained.ts";
+export { episodeFormatFor, type EpisodeTextOptions, type ModelFolder, openModelFolder } from "./modelFolder.ts";
 export { createRun, openRun, RunFolder } from "./runFolder.ts";
 export { lockFolder, type LockOptions } from "./lock.ts";
 export type { Checkpoint, RunConfig } from "../job/runStore.ts";

@@ -48,8 +48,8 @@ export function sourceLoader({ pretrained }: Pick<Preset, "pretrained">): LoadSo
     const found = await ofFlag("the run's model", () => folder.hash());
     if (found !== sha256) {
       throw new UsageError(
-        `the run's model: the files in ${path} are not those that the run began with (SHA-256 ${found.slice(0, 12)}…, ` +
-          `expected ${sha256.slice(0, 12)}…)`,
+        `the run's model: the files in ${path} are not those that the run began with: their SHA-256 is ` +
+          `${found.slice(0, 12)}…, expected ${sha256.slice(0, 12)}…`,
       );
     }
     return { model: await folder.load(device, storage), tokenizer: folder.tokenizer };
@@ -65,8 +65,8 @@ export async function checkRoom(preset: Preset, tokenizer: Tokenizer): Promise<v
   const room = preset.model.maxPositions;
   if (longest <= room) return;
   throw new UsageError(
-    `--env ${preset.env}: the expert's episodes take up to ${longest} tokens in this model's text, and an episode has ` +
-      `room for ${room}; choose shorter tasks (--set env.levels=…) or more room (--set rollout.maxTokens=…, at most ` +
+    `--env ${preset.env}: the expert's episodes take up to ${longest} tokens in this model's text, and an episode ` +
+      `has room for ${room}; choose shorter tasks (--set env.levels=…) or more room (--set rollout.maxTokens=…, at most ` +
       "the model's positions)",
   );
 }

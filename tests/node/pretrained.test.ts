@@ -171,7 +171,7 @@ describe("memory", () => {
     type Sizes = Record<"weights" | "largest" | "peak" | "packed", number>;
     const { weights, largest, peak, packed } = JSON.parse(run.stdout) as Sizes;
     console.info(
-      `loading ${weights} MiB, largest tensor ${largest} MiB: peak ${peak} MiB above an empty device, in 16 bits ${packed}`,
+      `loading ${weights} MiB, largest tensor ${largest} MiB: ${peak} MiB above an empty device, 16 bits ${packed}`,
     );
     // Two copies of the largest for what the collector has not taken yet.
     expect(peak).toBeLessThan(weights + 3 * largest + 16);

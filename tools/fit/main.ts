@@ -5,8 +5,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { UsageError, wholeNumber } from "../../job/usage.ts";
-import { configFromHuggingFace, estimateParameters } from "../../nn/index.ts";
+import { oneOf, UsageError, wholeNumber } from "../../job/usage.ts";
+import { configFromHuggingFace, estimateParameters, WEIGHT_STORAGES } from "../../nn/index.ts";
 import { parse, report } from "../../node/flags.ts";
 import { hasWeights, withWeights } from "../../node/pretrained.ts";
 import { fitReport } from "./report.ts";
@@ -19,6 +19,8 @@ const HELP = `worldgrad: what memory a model needs, before it is loaded
   --rows N       rows of a micro-batch                       (default 1)
   --tokens N     tokens of each                              (default 256)
   --rank N       of LoRA, on all linear layers               (default 16)
+  --storage FORM f32 | bf16 | f16 | q8, of the matrices under LoRA
+                                                             (default f32)
   --gpu GIB      a GPU's memory; without it, one WebAssembly memory, 4 GiB
   --help         this text
 `;
@@ -28,6 +30,7 @@ const FLAGS = {
   rows: { type: "string" },
   tokens: { type: "string" },
   rank: { type: "string" },
+  storage: { type: "string" },
   gpu: { type: "string" },
   help: { type: "boolean" },
 } as const;
@@ -67,7 +70,8 @@ async function main(): Promise<number> {
   }
   const question = { rows: number("rows", 1), tokens: number("tokens", Math.min(256, config.maxPositions)) };
   const bytes = typeof gpu === "string" ? wholeNumber("gpu", gpu, 1) * 2 ** 30 : undefined;
-  process.stdout.write(fitReport(config, { ...question, rank: number("rank", 16), gpu: bytes }));
+  const storage = oneOf("storage", typeof values["storage"] === "string" ? values["storage"] : "f32", WEIGHT_STORAGES);
+  process.stdout.write(fitReport(config, { ...question, storage, rank: number("rank", 16), gpu: bytes }));
   return 0;
 }
 

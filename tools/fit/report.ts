@@ -9,7 +9,7 @@ import {
   WASM_LIMIT,
   weightBytes,
 } from "../../nn/fit.ts";
-import { estimateParameters, type ModelConfig } from "../../nn/index.ts";
+import { estimateParameters, type ModelConfig, type WeightStorage } from "../../nn/index.ts";
 
 /** What is asked of a model. */
 export interface FitQuestion {
@@ -18,6 +18,8 @@ export interface FitQuestion {
   readonly tokens: number;
   /** Of LoRA. */
   readonly rank: number;
+  /** Of the matrices under LoRA; f32 unless given. */
+  readonly storage?: WeightStorage;
   /** Bytes of a GPU's memory, if it is one. */
   readonly gpu?: number | undefined;
 }
@@ -29,7 +31,7 @@ const size = (bytes: number): string => {
 };
 
 /** What the model needs, line by line. */
-export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu }: FitQuestion): string {
+export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu, storage = "f32" }: FitQuestion): string {
   check(
     tokens <= config.maxPositions,
     () => `fit: --tokens ${tokens}: a row of this model has at most ${config.maxPositions} tokens`,
@@ -49,22 +51,22 @@ export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu }: FitQ
       `${rows} × ${tokens}`,
     `logits                              ${size(4 * config.vocabSize)} per token, in chunks of ${size(32 * 2 ** 20)}`,
     "",
-    `A training step of ${rows} × ${tokens} tokens, weights in f32, of ${size(limit)}` +
+    `A training step of ${rows} × ${tokens} tokens, of ${size(limit)}` +
       (gpu === undefined ? " (one WebAssembly memory):" : " (the GPU's):"),
   ];
-  const kinds: readonly (readonly [string, Trains])[] = [
-    ["all weights", "all"],
-    [`LoRA, rank ${rank}`, { rank }],
+  const kinds: readonly (readonly [string, Trains, WeightStorage])[] = [
+    ["all weights", "all", "f32"],
+    [`LoRA, rank ${rank}, on ${storage}`, { rank }, storage],
   ];
-  for (const [name, trains] of kinds) {
+  for (const [name, trains, form] of kinds) {
     for (const gradientCheckpointing of [false, true]) {
-      const how = { trains, gradientCheckpointing };
+      const how = { trains, gradientCheckpointing, storage: form };
       const step = stepMemory(config, { rows, tokens, ...how, limit: 2 ** 50 })!;
       const longer = stepMemory(config, { rows: 2 * rows, tokens, ...how, limit: 2 ** 50 })!;
       const perToken = (longer.peak - step.peak) / (rows * tokens);
       const most = mostTokens(config, { ...how, limit });
       lines.push(
-        `  ${`${name}${gradientCheckpointing ? ", gradientCheckpointing" : ""}`.padEnd(38)} ${size(step.peak)}` +
+        `  ${`${name}${gradientCheckpointing ? ", gradientCheckpointing" : ""}`.padEnd(44)} ${size(step.peak)}` +
           ` (${size(step.held)} held, ${size(perToken)} per further token): ` +
           `${stepMemory(config, { rows, tokens, ...how, limit }) === null ? "does not fit" : "fits"}; ` +
           (most === 0 ? "no step does" : `up to ${most} tokens in a micro-batch`),
