@@ -58,10 +58,10 @@ const drawing = { tokensPerSecond: Number((drawn / seconds()).toFixed(2)), MiB: 
 
 const N = rows * tokens;
 const adapted = addLora(model, { r: RANK, targetModules: "all-linear" }, new Rng(0));
-const { params, modelOf } = adapted.trainable;
+const { params } = adapted.trainable;
 const optimizer = new AdamW(params);
 const lossOf = (leaves: LoraParams): Tensor => {
-  const { params: own } = modelOf(leaves);
+  const { params: own } = adapted.trainable.modelOf(leaves);
   const ids = tensor(
     Int32Array.from({ length: N }, (_, i) => i % 250),
     { device: on, shape: [rows, tokens] },

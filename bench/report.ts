@@ -2,7 +2,7 @@
  * `npm run bench -- --report`: makes docs/performance.md with its plots from the file of results. Only the newest line
  * of each case and contender counts. Nothing is measured here.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { UsageError } from "../job/usage.ts";
 import { GROWTH, nameOf, SIZES } from "./cases/model.ts";
 import { barPlot, linePlot } from "./plots.ts";
@@ -302,7 +302,9 @@ export async function writeReport({
   const { format, resolveConfig } = await import("prettier");
   const tidy = async (text: string): Promise<string> =>
     format(text, { ...(await resolveConfig("docs/performance.md")), parser: "markdown" });
-  writeFileSync("docs/performance.md", await tidy(page));
+  // What is measured by hand, with scripts of its own.
+  const byHand = readFileSync("bench/pretrained.md", "utf8");
+  writeFileSync("docs/performance.md", await tidy(`${page.trimEnd()}\n\n${byHand}`));
   console.log(`wrote docs/performance.md and ${Object.keys(plots).length} plots in ${PLOTS}`);
   return 0;
 }

@@ -130,11 +130,12 @@ function run(
   // The rotary tables are made in the first pass and stay.
   noGrad(() => scope(() => void forward(params, config, tensor(new Int32Array(1), { device, shape: [1, 1] }))));
   const model: Model = trains === "all" ? { config, params } : zeroLora({ config, params }, loraOptions(trains.rank));
-  const { params: trained, modelOf } = trainableOf(model);
+  const trainable = trainableOf(model);
+  const { params: trained } = trainable;
   const loss = (p: Tree): Tensor => {
     const how = gradientCheckpointing === undefined ? {} : { gradientCheckpointing };
     const index = Int32Array.from({ length: N }, (_, i) => i);
-    const { params: own } = modelOf(p);
+    const { params: own } = trainable.modelOf(p);
     const hidden_NC = pickHidden(forward(own, config, readIds(), how), index);
     const targets = tensor(new Int32Array(N), { device });
     const temperature = tensor(new Float32Array(N).fill(1), { device });

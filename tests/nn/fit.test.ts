@@ -64,10 +64,10 @@ describe.each(Object.entries(FAMILIES))("%s", (_, options) => {
     const kept = new Set(treeLeaves(base.params));
     for (const x of treeLeaves(whole.params)) if (!kept.has(x)) x.dispose();
     const adapted = addLora(base, { r: 8, targetModules: "all-linear" });
-    const { params, modelOf } = adapted.trainable;
+    const { params } = adapted.trainable;
     const optimizer = new AdamW(params);
     const loss = (p: typeof params) => {
-      const { params: own } = modelOf(p);
+      const { params: own } = adapted.trainable.modelOf(p);
       const ids = tensor(new Int32Array(rows * tokens), { device: on, shape: [rows, tokens] });
       const index = Int32Array.from({ length: rows * tokens }, (_, i) => i);
       const targets = tensor(new Int32Array(rows * tokens), { device: on });
