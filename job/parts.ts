@@ -210,7 +210,6 @@ export type AdapterSettings = OptionsOf<typeof ADAPTER>;
 export type LoopNumbers = OptionsOf<typeof LOOP>;
 export type SftNumbers = OptionsOf<typeof SFT>;
 export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
-export type EvaluationNumbers = OptionsOf<typeof EVALUATION>;
 export type RewardSettings = OptionsOf<typeof REWARD>;
 /** Sampling at one temperature. */
 export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };
