@@ -6,11 +6,11 @@
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
 import { Decoder, type SampledToken, TextStream } from "../nn/index.ts";
-import { ENVIRONMENTS } from "../environments/index.ts";
 import { emptyStream } from "../rl/episode/stream.ts";
 import { printable } from "../tools/display/printable.ts";
 import { createStyle, wantsColour } from "../tools/display/style.ts";
-import { taskOptions } from "../job/environments.ts";
+import { taskOptions, WORLDS } from "../job/environments.ts";
+import { giveWebSocket } from "../node/webSocket.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
 import { endWithOutput } from "../node/output.ts";
 import { numberFrom, UsageError, wholeNumber } from "../job/usage.ts";
@@ -76,7 +76,8 @@ async function main(): Promise<number> {
   const write = (text: string): void => void process.stdout.write(text);
   const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
 
-  const env = ENVIRONMENTS[preset.env]!.make(taskOptions(preset, "heldout"));
+  if (preset.env === "openenv") await giveWebSocket();
+  const env = WORLDS[preset.env]!.make(taskOptions(preset, "heldout"));
   const given = await env.reset(seed);
   const task = typeof values["task"] === "string" ? values["task"] : given;
   const template = templateFor(preset, tokenizer);

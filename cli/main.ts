@@ -28,6 +28,7 @@ import { Run } from "../job/run.ts";
 import type { LoadSource } from "../job/modelFiles.ts";
 import { exportRun } from "../node/exportRun.ts";
 import { lockFolder } from "../node/lock.ts";
+import { giveWebSocket } from "../node/webSocket.ts";
 import { outliveOutput } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
 import { checkRoom, sourceLoader, sourceOf } from "../node/runSource.ts";
@@ -69,6 +70,7 @@ async function main(): Promise<number> {
   const { open, source } = chosen;
   // Device and servers come first: a run that lacks one leaves no folder behind.
   const executor = await device(options.device, { log: (line) => display.note(line) });
+  if (chosen.settings.env === "openenv") await giveWebSocket();
   const { end, ...helpers } = await helpersFor(chosen, (line) => display.note(line));
   const { folder, preset } = await open();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);

@@ -44,3 +44,4 @@ export {
   type ReconnectOptions,
   type SocketLike,
 } from "./openenv/index.ts";
+export { openEnvWorld } from "./openenv/world.ts";

@@ -10,6 +10,7 @@ import {
   ENVIRONMENTS,
   type EnvironmentSpec,
   FAULTS,
+  openEnvWorld,
 } from "../environments/index.ts";
 import { usage } from "./methods.ts";
 import { UsageError } from "./usage.ts";
@@ -36,6 +37,12 @@ export interface EnvironmentSettings extends Tasks {
    */
   readonly arms?: string;
 }
+
+/** What `--env` may name: the built-in environments, and servers of other people. */
+export const WORLDS: Readonly<Record<string, EnvironmentSpec>> = {
+  ...ENVIRONMENTS,
+  [openEnvWorld.name]: openEnvWorld,
+};
 
 /**
  * Settings with thoughts, for 4×4 boards, which take 34 tokens with their tags. A turn has 60 tokens for its thought, 4
@@ -118,6 +125,14 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,
   },
+  // A server may be slow and know one task; what fits one of them is said with --set.
+  openenv: {
+    limits: { maxTurns: 10, maxActionTokens: 16, maxObservationTokens: 48 },
+    maxPositions: 768,
+    tokenizer: { vocabSize: 300, corpusEpisodes: 40, novices: true },
+    sft: { demonstrations: 60, noviceShare: 0.5, steps: 200, warmup: 20 },
+    rl: { steps: 20, groups: 4 },
+  },
   household: {
     limits: { maxTurns: 16, maxActionTokens: 16, maxObservationTokens: 48 },
     maxPositions: 512,
@@ -130,7 +145,7 @@ export function listEnvironments(): string {
     `    env.${name.padEnd(18)}${value === undefined ? "" : `${showSetting(value as Value)}; `}${expected}: ${about}`;
   // A run chooses between training tasks and held-out ones by itself.
   const { split: _, ...common } = { ...COMMON_OPTIONS, ...FAULTS };
-  const lines = Object.values(ENVIRONMENTS).flatMap(({ name, description, source = "unpublished", options = {} }) => [
+  const lines = Object.values(WORLDS).flatMap(({ name, description, source = "unpublished", options = {} }) => [
     `  ${name.padEnd(24)}${description} (${source})`,
     ...Object.entries(options)
       .filter(([option]) => option !== "split" && !Object.hasOwn(common, option))
@@ -145,11 +160,11 @@ export function listEnvironments(): string {
  * @throws UsageError if the name is unknown
  */
 export function environmentSettings(env: string, thoughts = false): EnvironmentSettings {
-  if (Object.hasOwn(ENVIRONMENTS, env)) {
+  if (Object.hasOwn(WORLDS, env)) {
     const own = SETTINGS[env] ?? DEFAULTS;
     return thoughts ? { ...own, ...own.thoughts } : own;
   }
-  const known = Object.keys(ENVIRONMENTS);
+  const known = Object.keys(WORLDS);
   const near = nearest(env, known);
   const hint = near === undefined ? `expected ${known.join(", ")}` : `did you mean "${near}"?`;
   throw new UsageError(`--env: unknown name "${env}"; ${hint}`);
@@ -174,8 +189,8 @@ export function checkTasks(spec: EnvironmentSpec, tasks: Tasks): void {
 
 /** Throws a UsageError that names the environments with thoughts if this one has none. */
 export function checkThoughts(env: string): void {
-  if (ENVIRONMENTS[env]!.thoughts !== undefined) return;
-  const names = Object.keys(ENVIRONMENTS).filter((name) => ENVIRONMENTS[name]!.thoughts !== undefined);
+  if (WORLDS[env]!.thoughts !== undefined) return;
+  const names = Object.keys(WORLDS).filter((name) => WORLDS[name]!.thoughts !== undefined);
   throw new UsageError(
     `--set sft.thoughts: ${env} has no thoughts for its demonstrations; those that have: ${names.join(", ")}`,
   );
@@ -184,7 +199,7 @@ export function checkThoughts(env: string): void {
 /** The task options of an environment, changed by `--set env.…`, `--set train.…` and `--set demo.…`. */
 export function tasksOf(env: string, { tasksOfSeed, ...own }: EnvironmentSettings, set: Settings, seed: number): Tasks {
   const always = tasksOfSeed ? { ...own.tasks, ...tasksOfSeed(seed) } : own.tasks;
-  const spec = ENVIRONMENTS[env]!;
+  const spec = WORLDS[env]!;
   const tasks = readOptions("env", spec, set["env"], {}, always);
   const trainTasks = readOptions("train", spec, set["train"], { ...tasks }, own.trainTasks);
   const demoTasks = readOptions("demo", spec, set["demo"], { ...tasks }, own.demoTasks);

@@ -17,7 +17,7 @@ import {
 } from "../nn/index.ts";
 import type { AsyncRlOptions } from "../rl/async/train.ts";
 import type { RolloutWorkers } from "../rl/async/workers.ts";
-import { type EnvironmentOptions, ENVIRONMENTS, type EnvironmentSpec } from "../environments/index.ts";
+import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { echo } from "../rl/methods/world/echo.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { evaluate, type Evaluation, evaluationOf, passAt } from "../rl/evaluate.ts";
@@ -32,7 +32,7 @@ import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/
 import type { StepReport } from "../rl/train/report.ts";
 import { dataFor } from "./data.ts";
 import type { Memory } from "../rl/worker/index.ts";
-import { taskOptions } from "./environments.ts";
+import { taskOptions, WORLDS } from "./environments.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
@@ -97,7 +97,7 @@ export class Experiment {
   constructor(preset: Preset, helpers: Helpers = {}) {
     this.preset = preset;
     this.#helpers = helpers;
-    this.env = ENVIRONMENTS[preset.env]!;
+    this.env = WORLDS[preset.env]!;
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
     this.#scripts = new Scripts(preset);

@@ -2,7 +2,6 @@
 import type { ModelConfig, Tokenizer } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
 import { checkPredictions } from "../rl/tasks/predictions.ts";
-import { ENVIRONMENTS } from "../environments/index.ts";
 import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
 import { Template } from "../rl/episode/template.ts";
 import { dataFor, dataSettings, temperatureOf } from "./data.ts";
@@ -13,6 +12,7 @@ import {
   environmentSettings,
   taskOptions,
   tasksOf,
+  WORLDS,
 } from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
 import { DEFAULT_METHOD, methodSettings, objectiveFor, usage } from "./methods.ts";
@@ -84,8 +84,8 @@ export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
   const missing = parts.find((part) => typeof preset?.[part] !== "object");
   if (missing !== undefined)
     throw new UsageError(`${folder.path}: its config.json has no settings "${missing}" of the main job`);
-  if (!Object.hasOwn(ENVIRONMENTS, preset?.env ?? "")) {
-    const known = Object.keys(ENVIRONMENTS).join(", ");
+  if (!Object.hasOwn(WORLDS, preset?.env ?? "")) {
+    const known = Object.keys(WORLDS).join(", ");
     throw new UsageError(`${folder.path}: its config.json names the environment "${preset?.env}", expected ${known}`);
   }
   // Runs of earlier versions have no name of a method.
@@ -221,7 +221,7 @@ export function objectiveOfSettings(settings: unknown): Objective {
 /** Makes everything that the settings name once, so that contradictions are reported before anything is written. */
 function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env, seed } = preset;
-  checkTasks(ENVIRONMENTS[env]!, preset);
+  checkTasks(WORLDS[env]!, preset);
   if (sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   // Without a warm start, and without a tokenizer of its own, a run has no numbers of these that could be wrong.
@@ -241,7 +241,7 @@ function checkPreset(preset: Preset): void {
   usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward));
   usage(() => {
-    const { options } = dataFor(data, { env: ENVIRONMENTS[env]!, envOptions: taskOptions(preset, "train"), seed });
+    const { options } = dataFor(data, { env: WORLDS[env]!, envOptions: taskOptions(preset, "train"), seed });
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
 }

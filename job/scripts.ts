@@ -10,14 +10,13 @@ import { demonstrate, type DemonstrationOptions, playScripted } from "../rl/play
 import {
   type Environment,
   type EnvironmentOptions,
-  ENVIRONMENTS,
   type EnvironmentSpec,
   type NoviceMove,
 } from "../environments/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
 import type { SftOptions } from "../rl/train/loop.ts";
-import { taskOptions } from "./environments.ts";
+import { taskOptions, WORLDS } from "./environments.ts";
 import type { Preset } from "./preset.ts";
 
 /** The first seed of held-out tasks; training draws seeds below 2^31. */
@@ -46,7 +45,7 @@ export class Scripts {
 
   constructor(preset: Preset) {
     this.#preset = preset;
-    this.#env = ENVIRONMENTS[preset.env]!;
+    this.#env = WORLDS[preset.env]!;
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
     this.#demo = taskOptions(preset, "demo");
@@ -77,6 +76,7 @@ export class Scripts {
         texts.push(thought, action, result.observation);
         done = result.done;
       }
+      env.close?.();
     }
     return trainBpe(texts, { vocabSize, specials: SPECIAL_TOKENS, pattern: PATTERN });
   }

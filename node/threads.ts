@@ -8,7 +8,8 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../engine/errors.ts";
-import { ENVIRONMENTS } from "../environments/index.ts";
+import { WORLDS } from "../job/environments.ts";
+import { giveWebSocket } from "./webSocket.ts";
 import { checkCount } from "../rl/async/count.ts";
 import type { FromWorker } from "../rl/async/messages.ts";
 import { type ServeOptions, serveRollouts } from "../rl/async/serve.ts";
@@ -108,7 +109,8 @@ function programOf(module: string | undefined): string {
  */
 export async function playInThread(module?: string): Promise<void> {
   const port = parentPort ?? fail("playInThread: this is not a thread");
-  const options = module === undefined ? { environments: ENVIRONMENTS } : await servedBy(module);
+  if (module === undefined) await giveWebSocket().catch(() => {}); // only one environment needs it, and says so
+  const options = module === undefined ? { environments: WORLDS } : await servedBy(module);
   serveRollouts(targetOf(port), options);
 }
 

@@ -1,0 +1,147 @@
+/**
+ * An OpenEnv server as an environment of the programs (`--env openenv`): what `openEnv` takes as functions is plain
+ * options here. A server has no expert, so the demonstrations of the warm start are one list of actions; what the agent
+ * gains beyond them it learns from rewards. Held-out tasks are other seeds, where the server makes something of a seed.
+ *
+ * The client is loaded with the first episode, and only so many episodes at a time have a session as the server admits.
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { number, REQUIRED, text } from "../../engine/optionTable.ts";
+import {
+  type CallOptions,
+  type Environment,
+  type EnvironmentSpec,
+  type FamilyInfo,
+  SingleUseEnvironment,
+  type StepInfo,
+  type StepResult,
+} from "../environment.ts";
+import { option, type OptionsWith, settleOptions, type SettledOptions } from "../options.ts";
+import { selectFamilies } from "../selection.ts";
+
+const NAME = "openenv";
+const isTexts = (value: unknown): boolean =>
+  Array.isArray(value) && value.length > 0 && value.every((x) => typeof x === "string" && x !== "");
+
+const OPTIONS = {
+  url: text(REQUIRED, "address of the server, http://HOST:PORT"),
+  field: text("message", "field of the server's action that holds the agent's text"),
+  demonstration: option.inCode<readonly string[]>(
+    "actions that end an episode well, played in turn as the demonstration; needed",
+    "texts with + between them",
+    isTexts,
+  ),
+  actions: option.inCode<readonly string[]>(
+    "what the random player chooses from; by default the actions of the demonstration",
+    "texts with + between them",
+    isTexts,
+  ),
+  sessions: number(1, "sessions that the server admits at a time", { integer: true, min: 1 }),
+  timeout: number(60_000, "milliseconds for connecting and for each answer", { above: 0 }),
+};
+type WorldOptions = OptionsWith<typeof OPTIONS>;
+type Settled = SettledOptions<typeof OPTIONS> & { readonly demonstration: readonly string[] };
+
+const FAMILIES: readonly FamilyInfo[] = [{ name: NAME, level: 1, description: "what the server serves" }];
+
+function settle(given: Partial<WorldOptions> = {}): Settled {
+  const settled = settleOptions(NAME, OPTIONS, given as WorldOptions);
+  selectFamilies(NAME, FAMILIES, settled);
+  const { demonstration } = settled;
+  check(
+    demonstration !== undefined,
+    () => `${NAME}: demonstration is missing: actions that end an episode well, as in --set env.demonstration=UP+UP`,
+  );
+  return { ...settled, demonstration };
+}
+
+/** Episodes that have a session, by the server's address, and those that wait for one. */
+const places = new Map<string, { busy: number; readonly waiting: (() => void)[] }>();
+
+/** Resolves to a function that gives the place back. */
+async function placeAt({ url, sessions }: Settled): Promise<() => void> {
+  const at = places.get(url) ?? { busy: 0, waiting: [] };
+  places.set(url, at);
+  if (at.busy >= sessions) await new Promise<void>((resolve) => at.waiting.push(resolve));
+  else at.busy++;
+  let isBack = false;
+  return () => {
+    if (isBack) return;
+    isBack = true;
+    const next = at.waiting.shift();
+    if (next) next();
+    else at.busy--;
+  };
+}
+
+/** An episode; the server is asked when it begins. */
+class Remote extends SingleUseEnvironment {
+  readonly name = NAME;
+  readonly info: StepInfo = { family: NAME, level: 1 };
+  readonly options: Settled;
+  #inner: Environment | undefined;
+  #back: () => void = () => {};
+  #isClosed = false;
+  turn = 0;
+
+  constructor(options: Settled) {
+    super();
+    this.options = options;
+  }
+
+  protected async begin(seed: number, signal?: AbortSignal): Promise<string> {
+    const { url, field, timeout } = this.options;
+    this.#back = await placeAt(this.options);
+    try {
+      check(!this.#isClosed, () => `${NAME}: the episode was closed before it began`);
+      const { openEnv } = await import("./index.ts");
+      this.#inner = openEnv({ url, action: field, timeout, name: NAME, missingReward: 0 }).make();
+      return await this.#inner.reset(seed, callOf(signal));
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  protected async act(action: string, signal?: AbortSignal): Promise<StepResult> {
+    this.turn++;
+    try {
+      const result = await this.#inner!.step(action, callOf(signal));
+      if (result.done) this.close();
+      return result;
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#inner?.close?.();
+    this.#back();
+  }
+}
+
+const callOf = (signal: AbortSignal | undefined): CallOptions => (signal ? { signal } : {});
+
+/** `--env openenv`; see above. */
+export const openEnvWorld: EnvironmentSpec = {
+  name: NAME,
+  description: "whatever an OpenEnv server serves: --set env.url=http://HOST:PORT",
+  source: "huggingface/OpenEnv",
+  families: FAMILIES,
+  options: OPTIONS,
+  make: (given) => new Remote(settle(given)),
+  expert(env) {
+    if (!(env instanceof Remote)) return fail(`${NAME}: expert of another environment`);
+    const { demonstration } = env.options;
+    return (
+      demonstration[env.turn] ??
+      fail(`${NAME}: the episode is not over after the ${demonstration.length} actions of env.demonstration`)
+    );
+  },
+  random(rng, _task, given) {
+    const { actions, demonstration } = settle(given);
+    return rng.choice(actions ?? [...new Set(demonstration)]);
+  },
+};

@@ -1,0 +1,67 @@
+/** `--env openenv`: a server's environment by plain options, with no more sessions than it admits. */
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { WebSocket } from "ws";
+import { type EnvironmentOptions, ENVIRONMENTS, openEnvWorld } from "../../environments/index.ts";
+import { Rng } from "../../engine/random.ts";
+import { presetFor } from "../../job/presets.ts";
+import { startOptions } from "../../job/startOptions.ts";
+import { type OpenEnvServer, serveOpenEnv } from "../../serve/openEnv.ts";
+
+let server: OpenEnvServer;
+const here = globalThis as { WebSocket?: unknown };
+const before = here.WebSocket;
+beforeAll(async () => {
+  here.WebSocket = WebSocket;
+  server = await serveOpenEnv(ENVIRONMENTS["calculator"]!, { levels: [1, 1] }, { maxSessions: 2 });
+});
+afterAll(async () => {
+  if (before === undefined) delete here.WebSocket;
+  await server.close();
+});
+
+const optionsOf = (): EnvironmentOptions =>
+  ({ url: server.url, demonstration: ["calc 1+2", "answer 3"], sessions: 2 }) as EnvironmentOptions;
+
+it("plays a server's episodes, more at a time than the server admits", async () => {
+  const rewards = await Promise.all(
+    [1, 2, 3, 4, 5].map(async (seed) => {
+      const env = openEnvWorld.make(optionsOf());
+      expect(await env.reset(seed)).toContain("How many");
+      expect((await env.step(openEnvWorld.expert(env))).observation).toContain("3");
+      const last = await env.step(openEnvWorld.expert(env));
+      expect(last.done).toBe(true);
+      expect(() => openEnvWorld.expert(env)).toThrow("not over after the 2 actions of env.demonstration");
+      return last.reward;
+    }),
+  );
+  expect(rewards).toEqual([0, 0, 0, 0, 0]);
+});
+
+it("gives its place back when it is closed, once, and waits for one", async () => {
+  const [first, second, third] = [1, 2, 3].map(() => openEnvWorld.make(optionsOf()));
+  await Promise.all([first!.reset(1), second!.reset(2)]);
+  let isThere = false;
+  const waiting = third!.reset(3).then(() => (isThere = true));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(isThere).toBe(false);
+  first!.close!();
+  first!.close!();
+  await waiting;
+  for (const env of [second, third]) env!.close!();
+  const again = openEnvWorld.make(optionsOf());
+  expect(await again.reset(1)).toContain("How many");
+  again.close!();
+});
+
+it("has its options on the command line, and one line for each mistake", () => {
+  const preset = (...set: string[]) => presetFor(startOptions({ env: "openenv", method: "grpo", set }));
+  const { tasks } = preset("env.url=http://h:1", "env.field=action", "env.demonstration=UP+DOWN", "env.sessions=3");
+  expect(tasks).toEqual({ url: "http://h:1", field: "action", demonstration: ["UP", "DOWN"], sessions: 3 });
+  expect(() => preset("env.demonstration=UP")).toThrow(/url/);
+  expect(() => preset("env.url=http://h:1")).toThrow(/demonstration is missing/);
+  expect(() => openEnvWorld.make({ ...optionsOf(), sessions: 0 } as object)).toThrow(/sessions must be/);
+  const rng = new Rng(1);
+  const options = { url: "http://h:1", demonstration: ["a", "b", "a"] } as object;
+  const drawn = Array.from({ length: 20 }, () => openEnvWorld.random(rng, "", options));
+  expect(new Set(drawn)).toEqual(new Set(["a", "b"]));
+});
