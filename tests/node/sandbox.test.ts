@@ -65,6 +65,28 @@ describe("honest programs", () => {
     const outcomes = await run(program, "solve", [[], []]);
     expect(outcomes).toEqual(Array(2).fill({ kind: "value", value: [0, 0, 0] }));
   });
+  it("leave nothing behind on what is foreign: the error of import(), and all that can be reached from it", async () => {
+    const program = `const solve = async () => {
+      const attempts = [() => import('fs'), () => import(''), () => import('node:x'), () => import({}),
+        () => import(Symbol.iterator), () => import('data:text/javascript,1'), () => import('fs', { with: { type: 'json' } })];
+      const seen = new Set(); let marked = 0; let found = 0;
+      const walk = (value) => {
+        if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) return;
+        seen.add(value);
+        for (const key of Reflect.ownKeys(value)) {
+          const { value: item, get, set } = Object.getOwnPropertyDescriptor(value, key);
+          if (key === '__mark') found++;
+          walk(item); walk(get); walk(set);
+        }
+        walk(Object.getPrototypeOf(value));
+        try { Object.defineProperty(value, '__mark', { value: 1 }); marked++; } catch {}
+      };
+      for (const attempt of attempts) try { walk(await attempt()); } catch (error) { walk(error); }
+      return [found, marked > 0, seen.size > 20];
+    };`;
+    const outcomes = await run(program, "solve", [[], [], []]);
+    expect(outcomes).toEqual(Array(3).fill({ kind: "value", value: [0, true, true] }));
+  });
   it("have the same chance every time", async () => {
     const program = "const solve = () => Math.random();";
     expect(await valueOf(program)).toBe(await valueOf(program));
