@@ -67,6 +67,12 @@ export const PLANS: Listed = {
     ],
     ["for (let t = «0; t < mask.length; t++) if (mask[t])", ["0 → 1"], FIRST],
     ["for (let t = 0; t < mask.length; t++) if (mask[t])", ["t < mask.length → t <= mask.length"], BEHIND],
+    [
+      "for (let t = «1; t < result.length; t++) if (!isAgentToken",
+      ["1 → 2"],
+      "of the first two tokens neither answers an action: both have 0 if the second is not the agent's",
+    ],
+    ["for (let t = 1; t < result.length; t++) if (!isAgentToken", ["t < result.length → t <= result.length"], BEHIND],
   ],
   "rl/episode/stream.ts": [
     [

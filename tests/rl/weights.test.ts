@@ -332,6 +332,24 @@ describe("answers in the policy mask, a mistake for demonstrations (trainObserva
     expect([...short!.wPolicy]).toEqual([0, 0, 1 / 8]);
   });
 
+  it("reaches from the second token, the first that is predicted, over an answer to one token", () => {
+    const brief = (token: number, reward: number): Trajectory =>
+      episode(
+        [
+          ["prompt", [1]],
+          ["action", [token]],
+          ["observation", [6, 7]],
+        ],
+        { reward },
+      );
+    const [row] = weighStep(mistaken, [brief(3, 1), brief(4, 0)], 0);
+    expect([...row!.mask]).toEqual([0, 1, 1, 1]);
+    const [first, A, ...answer] = row!.advantages;
+    expect(first).toBe(0);
+    expect(A).toBeGreaterThan(0.5);
+    expect(answer).toEqual([A, A]);
+  });
+
   it("trains nothing of an episode that is left out, and leaves the world model's weights as they are", () => {
     const [row] = weighStep(mistaken, [{ ...batch[0]!, masked: true }, batch[1]!], 0);
     expect([sumOf([row!.mask]), sumOf([row!.wPolicy])]).toEqual([0, 0]);
