@@ -68,6 +68,11 @@ export const PLANS: Listed = {
     ["for (let t = «0; t < mask.length; t++) if (mask[t])", ["0 → 1"], FIRST],
     ["for (let t = 0; t < mask.length; t++) if (mask[t])", ["t < mask.length → t <= mask.length"], BEHIND],
     [
+      "role, t) => t > 0 && !trajectory.masked &&",
+      ["t > 0 && !trajectory.masked → !trajectory.masked", "t > 0 → t >= 0"],
+      "an episode begins with its task, which neither the agent nor an answer wrote",
+    ],
+    [
       "for (let t = «1; t < result.length; t++) if (!isAgentToken",
       ["1 → 2"],
       "of the first two tokens neither answers an action: both have 0 if the second is not the agent's",
