@@ -1,5 +1,5 @@
 /**
- * `npm run stories`: reinforcement learning on stories260K, a pretrained model of 264 thousand parameters that others
+ * `npm run stories`: reinforcement learning on stories260K, a pretrained model of 260 thousand parameters that others
  * made (A. Karpathy's TinyStories models). Two jobs: `tell`, a story about a given word that ends and does not repeat
  * itself (stories/tell.ts), and `cast`, a story that model and world write in turn, with ECHO on the world's sentences
  * (stories/cast.ts). `stories/arms.ts` has the methods and the controls.
@@ -17,12 +17,13 @@ import { ARMS, type Job, runArm, type RunRecord, type Settings, SETTINGS, START 
 import { heldOutTexts, startModel } from "./stories/model.ts";
 import { reportOf } from "./stories/report.ts";
 
-const HELP = `worldgrad: reinforcement learning on a pretrained model of 264 thousand parameters
+const HELP = `worldgrad: reinforcement learning on a pretrained model of 260 thousand parameters
 
   npm run stories -- [flags]
 
   --job NAME     tell | cast                                (default: both)
   --seeds LIST   whole numbers, commas between them         (default 0,1,2,3,4)
+  --steps N      optimiser steps of each run, in place of those of the published tables
   --quick        two steps of two groups of two, to see it work
   --out DIR      where results.jsonl and report.md go       (default runs/stories)
   --help         this text
@@ -30,6 +31,7 @@ const HELP = `worldgrad: reinforcement learning on a pretrained model of 264 tho
 const FLAGS = {
   job: { type: "string" },
   seeds: { type: "string" },
+  steps: { type: "string" },
   quick: { type: "boolean" },
   out: { type: "string" },
   help: { type: "boolean" },
@@ -56,6 +58,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const {
     job,
+    steps,
     seeds = "0,1,2,3,4",
     out = values["quick"] ? "runs/stories-quick" : "runs/stories",
   } = values as Partial<Record<string, string>>;
@@ -66,7 +69,10 @@ async function main(args: readonly string[]): Promise<number> {
   const path = join(out, "results.jsonl");
   mkdirSync(out, { recursive: true });
 
-  const settingsOf = (name: Job): Settings => (values["quick"] ? QUICK : SETTINGS[name]);
+  const settingsOf = (name: Job): Settings => ({
+    ...(values["quick"] ? QUICK : SETTINGS[name]),
+    ...(steps === undefined ? {} : { steps: wholeNumber("steps", steps, 2) }),
+  });
   /** Read anew before each run, since another process may write, too. */
   const isDone = (name: Job, arm: string, seed: number): boolean =>
     readRuns(path).some((run) => {

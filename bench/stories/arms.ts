@@ -3,8 +3,8 @@
  * The arms of a seed have the same weights at the start, the same tasks in the same order, and are asked for the same
  * held-out stories with the same random numbers.
  *
- * GRPO: Shao et al. 2024, arXiv 2402.03300; k3: Schulman 2020, "Approximating KL divergence"; LoRA: Hu et al. 2021, arXiv
- * 2106.09685; ECHO: arXiv 2605.24517.
+ * GRPO: Shao et al. 2024, arXiv 2402.03300; k3: Schulman 2020, "Approximating KL divergence"; LoRA: Hu et al. 2021,
+ * arXiv 2106.09685; ECHO: arXiv 2605.24517.
  */
 import { type Device, Rng } from "../../engine/index.ts";
 import { addLora, AdamW, disposeLora, isLora, type Model, schedule, trainableOf } from "../../nn/index.ts";

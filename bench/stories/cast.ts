@@ -1,8 +1,8 @@
 /**
  * A story that two write. The cast is fixed: eight animals, each of which likes one of eight deeds, dealt out by a
  * seed. The model ends "The dog wanted to …"; the world answers with a sentence that depends on it, by a rule: "Then
- * the dog was happy." if that was the dog's deed, and else "Then the dog said, "I like to swim."". Three animals come in
- * turn, each once, so that no answer helps in its own episode: it has to be remembered in the weights.
+ * the dog was happy." if that was the dog's deed, and else "Then the dog said, "I like to swim."". Three animals come
+ * in turn, each once, so that no answer helps in its own episode: it has to be remembered in the weights.
  */
 import {
   type Environment,

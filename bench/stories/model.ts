@@ -15,8 +15,8 @@ export function disposeModel({ params }: Model): void {
 
 /**
  * The first paragraph of a story: the model closes it with a line break. (It says that a whole story is over by `<s>`,
- * which came up in 1 of 70 continuations of 96 tokens; from so few, nothing is learnt in the steps that are taken here.)
- * Nothing else stands around the text.
+ * which came up in 1 of 70 continuations of 96 tokens; from so few, nothing is learnt in the steps that are taken
+ * here.) Nothing else stands around the text.
  */
 export const storyTemplate = (): Template =>
   new Template(tokenizer, {
@@ -34,9 +34,9 @@ const BY_HAND = [
   "Once upon a time, there was a boy named Sam. Sam had a red kite. One day, the wind was strong and the kite flew " +
     "into a tall tree. Sam was sad. His dad came with a long stick and got the kite down. Sam hugged his dad and " +
     'said, "Thank you!" They went home and had soup.',
-  "Mia liked to paint. She painted a big yellow sun and a green house. Her brother wanted to paint too, but he had no " +
-    "paper. Mia gave him half of her paper. They painted all day. At night, their mom put the pictures on the wall. " +
-    "She was very proud.",
+  "Mia liked to paint. She painted a big yellow sun and a green house. Her brother wanted to paint too, but he had " +
+    "no paper. Mia gave him half of her paper. They painted all day. At night, their mom put the pictures on the " +
+    "wall. She was very proud.",
   "A little duck lived near a lake. Every morning, the duck swam with her mom. One morning, the water was very cold. " +
     'The duck said, "I do not want to swim." Her mom smiled and said, "We can walk today." So they walked to the ' +
     "park and ate some bread. The duck was happy.",

@@ -1,6 +1,6 @@
 /**
- * A story about a given word: "Once upon a time, there was a little cat." The model goes on to the end of the paragraph,
- * and a program that everybody can check judges what it wrote. Half of the words are never seen in training.
+ * A story about a given word: "Once upon a time, there was a little cat." The model goes on to the end of the
+ * paragraph, and a program that everybody can check judges what it wrote. Half of the words are never seen in training.
  */
 import {
   type Environment,

@@ -1,4 +1,4 @@
-/** One seed of `npm run stories`, as large as it is published: what is trained rises, and in the control it does not. */
+/** One seed of `npm run stories`, as large as it is published: the reward rises, and in the control it does not. */
 import { expect, it } from "vitest";
 import { runArm, START } from "../../bench/stories/arms.ts";
 import { heldOutTexts, startModel } from "../../bench/stories/model.ts";

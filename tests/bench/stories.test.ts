@@ -68,9 +68,8 @@ describe("a story that two write", () => {
     const { stream, reward } = await play("truth", 5);
     const text = tokenizer.decode(stream.ids, { specials: "skip" });
     const facts = deedsOf(3);
-    const pattern =
-      /^Once upon a time, there was a (\w+), a (\w+) and a (\w+)\. The \1 wanted to +(\w+)\. Then the \1 was happy\. The \2/;
-    const [, animal, , , deed] = pattern.exec(text)!;
+    const pattern = /there was a (\w+), a (\w+) and a \w+\. The \1 wanted to +(\w+)\. Then the \1 was happy\. The \2/;
+    const [, animal, , deed] = pattern.exec(text)!;
     expect(facts.get(animal!)).toBe(deed);
     expect(reward).toBeCloseTo(1, 12);
     expect(stream.ids[0]).toBe(BOS);
