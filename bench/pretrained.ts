@@ -1,7 +1,7 @@
 /**
  * What a model from a folder takes on one thread of WebAssembly, beside what `npm run fit` says: loading, drawing
- * tokens, and one step of AdamW on an adapter (LoRA on all linear layers). Seconds are those of the processor, which a busy
- * machine does not stretch as it does the clock.
+ * tokens, and one step of AdamW on an adapter (LoRA on all linear layers). Seconds are those of the processor, which
+ * a busy machine does not stretch as it does the clock.
  *
  *     npx tsx scripts/randomModel.ts Qwen3-0.6B models/qwen
  *     npx tsx bench/pretrained.ts models/qwen bf16 1 128

@@ -48,8 +48,8 @@ export interface Pretrained extends Model {
 export interface LoadPretrainedOptions {
   /**
    * How matrices lie in the device's memory: `f32` (the default); or for weights that stay as they are, under an
-   * adapter or without training, `bf16` and `f16` (16 bits a weight) or `q8` (9 bits; it rounds). A file in that type is not
-   * rounded.
+   * adapter or without training, `bf16` and `f16` (16 bits a weight) or `q8` (9 bits; it rounds). A file in that type is
+   * not rounded.
    */
   readonly storage?: WeightStorage;
 }

@@ -66,7 +66,7 @@ export async function checkRoom(preset: Preset, tokenizer: Tokenizer): Promise<v
   if (longest <= room) return;
   throw new UsageError(
     `--env ${preset.env}: the expert's episodes take up to ${longest} tokens in this model's text, and an episode ` +
-      `has room for ${room}; choose shorter tasks (--set env.levels=…) or more room (--set rollout.maxTokens=…, at most ` +
-      "the model's positions)",
+      `has room for ${room}; choose shorter tasks (--set env.levels=…) or more room (--set rollout.maxTokens=…, ` +
+      "at most the model's positions)",
   );
 }
