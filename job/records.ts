@@ -190,7 +190,10 @@ export function packTranscript(transcript: Transcript): PackedTranscript {
 
 /** The inverse of `packTranscript`. Throws if the columns do not agree in length. */
 export function unpackTranscript(packed: PackedTranscript): Transcript {
+  check(isRecord(packed) && isRecord(packed.tokens), () => "transcript: expected an object with tokens");
   const { ids, texts, roles, turns, ...columns } = packed.tokens;
+  const isText = Array.isArray(ids) && Array.isArray(texts) && typeof roles === "string";
+  check(isText, () => "transcript: tokens need lists of ids and texts, and roles as a string");
   const length = ids.length;
   const agree = (name: string, found: number): void =>
     check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);
@@ -240,20 +243,26 @@ function packColumn(cells: readonly Cell[]): Column {
 function unpackColumn(name: string, column: Column, length: number): readonly Cell[] {
   const agree = (found: number): void =>
     check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);
-  if (!("runs" in column)) {
+  if (Array.isArray(column)) {
     agree(column.length);
-    return column;
+    return column as readonly Cell[];
   }
+  check(
+    isRecord(column) && Array.isArray(column.runs),
+    () => `transcript: ${name}: expected a list, or { runs: a list }`,
+  );
+  const runs = column.runs as readonly Cell[];
   let total = 0;
-  for (let i = 1; i < column.runs.length; i += 2) {
-    const count = column.runs[i];
-    check(Number.isSafeInteger(count) && Number(count) > 0, () => `transcript: ${name}: ${count} is no count of a run`);
+  for (let i = 1; i < runs.length; i += 2) {
+    const count = runs[i];
+    const isCount = Number.isSafeInteger(count) && Number(count) > 0;
+    check(isCount, () => `transcript: ${name}: ${String(count)} is no count of a run`);
     total += Number(count);
   }
   agree(total);
   const cells: Cell[] = [];
-  for (let i = 0; i + 1 < column.runs.length; i += 2) {
-    for (let n = Number(column.runs[i + 1]); n > 0; n--) cells.push(column.runs[i] ?? null);
+  for (let i = 0; i + 1 < runs.length; i += 2) {
+    for (let n = Number(runs[i + 1]); n > 0; n--) cells.push(runs[i] ?? null);
   }
   return cells;
 }

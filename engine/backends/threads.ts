@@ -12,7 +12,8 @@
  * kernel when it first takes a chunk of it. Workers look for the next job for 2 ms, then sleep in `Atomics.wait`
  * (waking one costs ~50 µs).
  *
- * Node: worker_threads, which do not keep the process alive, and one more that watches them (`WATCHER`). Browsers: Web Workers, where pages are cross-origin
+ * Node: worker_threads, which do not keep the process alive, and one more that watches them (`WATCHER`).
+ * Browsers: Web Workers, where pages are cross-origin
  * isolated, and from a worker only, because the main thread of a page must not wait; `obstacle` in `threadCount.ts`
  * says why where it is impossible. What this is not: a scheduler of several kernels at once, or of other work.
  */

@@ -2,8 +2,8 @@
  * Reductions over axes, plain and masked, and `sumTo`, the adjoint of broadcasting.
  *
  * Masked reductions read a mask of zeros and non-zeros that broadcasts to the input; excluded values influence nothing,
- * whatever they are, and an empty mask gives exactly 0. A NaN that is included makes sums and extremes NaN; positions of
- * extremes pass over it.
+ * whatever they are, and an empty mask gives exactly 0. A NaN that is included makes sums and extremes NaN;
+ * positions of extremes pass over it.
  */
 import { constant, type Expr, input, where as select } from "../../kernels/expr.ts";
 import type { ReduceSpec } from "../../kernels/specs.ts";

@@ -101,6 +101,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
  * where 0.2 may be the text "0.2".
  */
 function checked(given: GrpoConfigLike): GrpoConfigLike {
+  const isObject = typeof given === "object" && (given as unknown) !== null && !Array.isArray(given);
+  check(isObject, () => `GRPOConfig: expected an object of fields, got ${showValue(given)}`);
   for (const [name, why] of Object.entries(ELSEWHERE)) {
     check(!Object.hasOwn(given, name), () => `GRPOConfig: ${name} ${why}`);
   }

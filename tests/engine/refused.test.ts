@@ -106,7 +106,7 @@ test("every op, given scalars, integers, or operands that do not fit together", 
   }
 });
 
-test("a tensor that outlives its device is disposed of in silence, and the first error is the one that is seen", async () => {
+test("a tensor that outlives its device is disposed of in silence: the first error is the one seen", async () => {
   for (const kind of KINDS) {
     const device = await open(kind);
     const x = wg.ones([3], { device });

@@ -336,18 +336,6 @@ describe("what goes wrong in a worker", () => {
     expect(performance.now() - died).toBeLessThan(5_000); // 60 s of patience were the rule; it takes about 10 ms
     expect(() => run(job)).toThrow("worker thread 2 ended by itself");
   });
-
-  it("where nobody watches, as in a browser, it is an error after a while", async () => {
-    await start();
-    await workers.pop()!.terminate(); // the watcher
-    const kill = (): void => {
-      linger(50)();
-      workers.splice(0).forEach((worker) => void worker.terminate());
-    };
-    const job = { code: pool.share(endless)!, run: kill, args: [], units: 12, chunks: 12 };
-    expect(() => run(job, 2)).toThrow("has not finished it for 2 s");
-    expect(() => run(job)).toThrow("has not finished it for 2 s");
-  });
 });
 
 describe("the number of threads", () => {

@@ -173,12 +173,11 @@ describe("golden files", () => {
 describe("hostile bytes", () => {
   test("a header of millions of names is refused before it is read", () => {
     const keys = Array.from({ length: 1_000_001 }, (_, i) => `"${i}":""`).join();
-    const before = process.cpuUsage();
+    const before = process.cpuUsage(); // four million took 21 s
     expect(() => readSafetensors(fileOf(`{"__metadata__":{${keys}}}`))).toThrow(
       "the header has some 2000003 strings, at most 1000000 are read",
     );
-    const { user, system } = process.cpuUsage(before); // four million took 21 s
-    expect((user + system) / 1e6, "seconds").toBeLessThan(2);
+    expect(process.cpuUsage(before).user / 1e6, "seconds").toBeLessThan(2);
   });
 
   const entry = (text: string): string => `{"w":${text}}`;

@@ -64,7 +64,7 @@ describe("what an environment may get wrong", () => {
     expect(Object.values(metrics).every((v) => typeof v === "number" && Number.isFinite(v))).toBe(true);
   });
 
-  it("a task that is no text, or alone fills the context, is one masked episode; if none fits, it is an error", async () => {
+  it("a task that is no text, or too long, is one masked episode; if none fits, it is an error", async () => {
     const tasks: unknown[] = ["a", 7, "abcdef".repeat(20), "a"];
     const spec = toySpec();
     let made = 0;

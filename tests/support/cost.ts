@@ -42,7 +42,7 @@ export const HOSTILE: Readonly<Record<string, (n: number) => string>> = {
 
 /** Some pages, and a book. */
 const SIZES = [2_000, 64_000] as const;
-/** Linear work takes a few milliseconds; what is quadratic takes more at the second size, and what is cubic at the first. */
+/** Linear work takes milliseconds; what is quadratic takes more at the second size, what is cubic at the first. */
 const LIMIT_MS = 1_000;
 
 /** Runs `work` on a text of growing size; the first that takes too long fails, before a longer one hangs the tests. */

@@ -1,0 +1,111 @@
+/**
+ * Changes valid documents here and there (values of other kinds, numbers at the ends, keys that are gone, doubled or
+ * named like parts of every object, bytes that flip) and reads them. fast-check draws the changes and shrinks what
+ * fails; a seed repeats a run.
+ */
+import fc from "fast-check";
+import { WorldgradError } from "../../engine/errors.ts";
+import type { Json, Target } from "./targets.ts";
+
+/** Milliseconds of processor time that one document may take. */
+const LIMIT_MS = 1_000;
+
+type Change =
+  | { readonly kind: "value"; readonly at: number; readonly value: Json }
+  | { readonly kind: "drop" | "double"; readonly at: number }
+  | { readonly kind: "add"; readonly at: number; readonly key: string; readonly value: Json };
+
+const hostile: fc.Arbitrary<Json> = fc.oneof(
+  fc.constantFrom<Json>(null, true, "", "NaN", "__proto__", "\ud800", [], {}, [[]], -1, 0, 0.5),
+  fc.constantFrom<Json>(2 ** 31, 2 ** 32, 2 ** 53, 1e300, -1e300, 5e-324, -0, 1e9, 4096, 65536),
+  fc.integer(),
+  fc.string({ unit: "binary", maxLength: 12 }),
+  fc.constant("a".repeat(10_000)),
+  fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>,
+);
+const at = fc.nat({ max: 5_000 });
+const key = fc.constantFrom("__proto__", "constructor", "toString", "", "length", "type", "0");
+const change: fc.Arbitrary<Change> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("value" as const), at, value: hostile }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("drop" as const, "double" as const), at }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("add" as const), at, key, value: hostile }) },
+);
+
+/** All places of a document, as paths; arrays with many entries have a few. */
+function pathsOf(document: Json, path: readonly string[] = []): string[][] {
+  if (typeof document !== "object" || document === null) return [[...path]];
+  const entries = Object.entries(document);
+  const some = entries.length > 60 ? [...entries.slice(0, 30), ...entries.slice(-30)] : entries;
+  return [[...path], ...some.flatMap(([name, value]) => pathsOf(value, [...path, name]))];
+}
+
+/** The document with one change. Nothing of the original is touched; what is not on the way is shared. */
+function changed(document: Json, path: readonly string[], edit: Change): Json {
+  const [first, ...rest] = path;
+  if (first === undefined)
+    return edit.kind === "value" ? edit.value : edit.kind === "add" ? added(document, edit) : document;
+  const entries: [string, Json][] = Object.entries(document as object).flatMap(([name, value]): [string, Json][] => {
+    if (name !== first) return [[name, value as Json]];
+    if (rest.length === 0 && edit.kind === "drop") return [];
+    const next: [string, Json] = [name, changed(value as Json, rest, edit)];
+    return rest.length === 0 && edit.kind === "double" ? [next, [`${name} `, next[1]]] : [next];
+  });
+  return Array.isArray(document) ? entries.map(([, value]) => value) : Object.fromEntries(entries);
+}
+
+const added = (document: Json, { key: name, value }: { readonly key: string; readonly value: Json }): Json =>
+  typeof document !== "object" || document === null || Array.isArray(document)
+    ? value
+    : Object.fromEntries([...Object.entries(document), [name, value]]);
+
+export interface Outcome {
+  readonly target: string;
+  readonly tried: number;
+  readonly accepted: number;
+  readonly refused: number;
+  /** The first failure, shrunk; undefined: none. */
+  readonly failure: string | undefined;
+}
+
+/** Reads changed documents for so long, or so many of them. */
+export async function fuzz(
+  target: Target,
+  { seed, ms, runs }: { seed: number; ms: number; runs: number },
+): Promise<Outcome> {
+  let [tried, accepted, refused] = [0, 0, 0];
+  const attempt = async (what: string, read: () => unknown): Promise<void> => {
+    tried++;
+    const before = process.cpuUsage();
+    try {
+      await read();
+      accepted++;
+    } catch (error) {
+      if (!(error instanceof WorldgradError)) throw new Error(`${what}: ${String(error)}`, { cause: error });
+      refused++;
+    }
+    const { user, system } = process.cpuUsage(before);
+    if ((user + system) / 1_000 > LIMIT_MS) throw new Error(`${what}: took ${(user + system) / 1_000} ms`);
+  };
+  const flips = fc.array(fc.record({ at, bit: fc.nat({ max: 7 }) }), { maxLength: target.bytesOf ? 3 : 0 });
+  const property = fc.asyncProperty(
+    fc.nat({ max: target.corpus.length - 1 }),
+    fc.array(change, { minLength: 1, maxLength: 3 }),
+    flips,
+    async (which, changes, flipped) => {
+      let document = target.corpus[which] as Json;
+      for (const edit of changes) {
+        const paths = pathsOf(document);
+        document = changed(document, paths[edit.at % paths.length]!, edit);
+      }
+      document = JSON.parse(JSON.stringify(document)) as Json; // nothing that no file could hold
+      await attempt(target.name, () => target.read(document));
+      const bytes = target.bytesOf?.(document);
+      if (bytes === undefined || flipped.length === 0) return;
+      for (const flip of flipped) bytes[flip.at % bytes.length]! ^= 1 << flip.bit;
+      await attempt(`${target.name}, bytes`, () => target.readBytes!(bytes));
+    },
+  );
+  const result = await fc.check(property, { seed, numRuns: runs, interruptAfterTimeLimit: ms });
+  const failure = result.failed && !result.interrupted ? fc.defaultReportMessage(result) : undefined;
+  return { target: target.name, tried, accepted, refused, failure };
+}

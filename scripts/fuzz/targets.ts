@@ -1,0 +1,133 @@
+/**
+ * What is fuzzed: everything that reads what somebody else wrote. A target has valid documents, and a reader that
+ * either accepts what is made of them or refuses it with an error of the library's, in little time.
+ */
+import { readFileSync } from "node:fs";
+import { Connection, type SocketLike } from "../../environments/openenv/connection.ts";
+import { packTranscript, type PackedTranscript, unpackTranscript } from "../../job/records.ts";
+import {
+  configFromHuggingFace,
+  generationFromHuggingFace,
+  readSafetensors,
+  tokenizerFromJSON,
+  writeSafetensors,
+} from "../../nn/index.ts";
+import { type GrpoConfigLike, objectiveFromGrpoConfig } from "../../rl/index.ts";
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+export interface Target {
+  readonly name: string;
+  /** Valid documents, which are changed here and there. */
+  readonly corpus: readonly Json[];
+  /** Reads a document. @throws WorldgradError, and nothing else, if it is not to be had */
+  readonly read: (document: Json) => unknown;
+  /** A file of bytes: the document is its header, and single bytes are changed as well. */
+  readonly bytesOf?: (document: Json) => Uint8Array;
+  readonly readBytes?: (bytes: Uint8Array) => unknown;
+}
+
+const fixtures = new URL("../../tests/fixtures/", import.meta.url);
+const json = (path: string): Json => JSON.parse(readFileSync(new URL(path, fixtures), "utf8")) as Json;
+const configs = ["llama_tiny", "qwen2_tiny", "qwen3_tiny", "gpt2_tiny"].map((name) =>
+  json(`models/${name}/config.json`),
+);
+const sets = (path: string): Json[] =>
+  (json(path) as unknown as { readonly sets: readonly { readonly tokenizer: Json }[] }).sets.map(
+    (set) => set.tokenizer,
+  );
+
+/** A safetensors file of a header and 24 bytes of data. */
+function safetensorsOf(header: Json): Uint8Array {
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const file = new Uint8Array(8 + text.length + 24);
+  new DataView(file.buffer).setUint32(0, text.length, true);
+  file.set(text, 8);
+  return file;
+}
+
+/** Makes a connection whose server says one frame, and nothing else, to a request. */
+async function frameSaid(text: string): Promise<unknown> {
+  class Socket implements SocketLike {
+    onopen: ((event: never) => void) | null = null;
+    onmessage: ((event: never) => void) | null = null;
+    onclose: ((event: never) => void) | null = null;
+    onerror: ((event: never) => void) | null = null;
+    constructor() {
+      queueMicrotask(() => this.onopen?.({} as never));
+    }
+    send(): void {
+      queueMicrotask(() => this.onmessage?.({ data: text } as never));
+    }
+    close(): void {}
+  }
+  const connection = await Connection.open("ws://x/ws", Socket, { timeout: 1_000 });
+  try {
+    return await connection.exchange({ type: "step", data: {} }, { timeout: 1_000 });
+  } finally {
+    connection.close();
+  }
+}
+
+const token = { id: 1, text: "a", role: "action", turn: 0, logProb: -0.5, advantage: 1 } as const;
+const transcript = packTranscript({
+  phase: "train",
+  step: 1,
+  env: "home",
+  task: "t",
+  reward: 1,
+  tokens: [{ ...token, role: "prompt" }, token, token],
+} as unknown as Parameters<typeof packTranscript>[0]);
+
+export const TARGETS: readonly Target[] = [
+  {
+    name: "safetensors",
+    corpus: [
+      { a: { dtype: "F32", shape: [2, 3], data_offsets: [0, 24] } },
+      {
+        a: { dtype: "BF16", shape: [4], data_offsets: [0, 8] },
+        b: { dtype: "I64", shape: [], data_offsets: [8, 16] },
+        c: { dtype: "U8", shape: [8, 1], data_offsets: [16, 24] },
+        __metadata__: { format: "pt" },
+      },
+    ],
+    read: (header) => readSafetensors(safetensorsOf(header)),
+    bytesOf: (header) => safetensorsOf(header),
+    readBytes: (bytes) => {
+      const tensors = readSafetensors(bytes);
+      return writeSafetensors(tensors);
+    },
+  },
+  { name: "config.json", corpus: configs, read: (document) => configFromHuggingFace(document) },
+  {
+    name: "generation_config.json",
+    corpus: [{ temperature: 0.7, top_k: 20, top_p: 0.8, eos_token_id: [1, 2], do_sample: true, max_new_tokens: 9 }],
+    read: (document) => generationFromHuggingFace(document),
+  },
+  {
+    name: "tokenizer.json",
+    corpus: [...sets("tokenizers/hf_tokenizers_0.23.2.json"), ...sets("tokenizers/families.json")],
+    read: (document) => tokenizerFromJSON(document).encode(" ab 12, é\n\n"),
+  },
+  {
+    name: "GRPOConfig",
+    corpus: [
+      { num_generations: 8, beta: 0.04, epsilon: 0.2, loss_type: "dapo", scale_rewards: "group", learning_rate: 1e-6 },
+      { num_generations: 4, beta: 0, temperature: 0.9, importance_sampling_level: "sequence", max_grad_norm: 0.2 },
+    ],
+    read: (document) => objectiveFromGrpoConfig(document as GrpoConfigLike),
+  },
+  {
+    name: "transcripts of runs",
+    corpus: [transcript as unknown as Json],
+    read: (document) => unpackTranscript(document as unknown as PackedTranscript),
+  },
+  {
+    name: "OpenEnv frames",
+    corpus: [
+      { type: "observation", data: { observation: { text: "a" }, reward: 1, done: false } },
+      { type: "error", data: { message: "no", code: "EXECUTION_ERROR" } },
+    ],
+    read: (document) => frameSaid(JSON.stringify(document)),
+  },
+];
