@@ -11,6 +11,7 @@
  */
 import { parseArgs } from "node:util";
 import { threadWorkers } from "../node/threads.ts";
+import { trainRlAsync } from "../rl/async/train.ts";
 import { Experiment } from "../job/experiment.ts";
 import { parseStart } from "../node/commandLine.ts";
 import { type StartOptions } from "../job/startOptions.ts";
@@ -75,7 +76,8 @@ async function measure(
   steps: number,
 ): Promise<Measured> {
   const settings = { ...preset, rl: { ...preset.rl, steps: steps + FILL }, ...(async ? { async } : {}) };
-  const experiment = new Experiment(settings, { startWorkers: threadWorkers });
+  const playAhead = { startWorkers: threadWorkers, train: trainRlAsync };
+  const experiment = new Experiment(settings, { playAhead });
   const device = await makeDevice("wasm", { threads });
   const model = experiment.newModel(template.tokenizer, device);
   installPolicy(model, policy);

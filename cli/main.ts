@@ -24,6 +24,7 @@ import { presetFor, presetOf } from "../job/presets.ts";
 import { writeReport } from "../tools/report/report.ts";
 import type { Helpers } from "../job/experiment.ts";
 import { threadWorkers } from "../node/threads.ts";
+import { trainRlAsync } from "../rl/async/train.ts";
 import { Run } from "../job/run.ts";
 import type { LoadSource } from "../job/modelFiles.ts";
 import { exportRun } from "../node/exportRun.ts";
@@ -75,7 +76,7 @@ async function main(): Promise<number> {
   const { folder, preset } = await open();
   if (options.device !== "auto") display.note(`executor: ${executor.description}`);
   display.note(`run folder: ${relative(".", folder.path)}`);
-  const run = new Run(folder, preset, executor, display, signal, helpers, undefined, source);
+  const run = new Run(folder, preset, executor, display, signal, { ...helpers, source });
   try {
     const summary = await run.run(options.resume !== undefined);
     if (summary !== null) {
@@ -112,7 +113,7 @@ async function helpersFor(
   const players = workers === undefined ? undefined : await natsWorkers({ server: workers, note });
   const others = learners === undefined ? undefined : await natsLearners({ server: learners, settings, note });
   return {
-    startWorkers: players ? () => players : threadWorkers,
+    playAhead: { startWorkers: players ? () => players : threadWorkers, train: trainRlAsync },
     ...(others ? { learners: others } : {}),
     end: async () => others?.close(),
   };

@@ -15,7 +15,7 @@ import {
   trainableOf,
   type ValueHead,
 } from "../nn/index.ts";
-import type { AsyncRlOptions } from "../rl/async/train.ts";
+import type { trainRlAsync } from "../rl/async/train.ts";
 import type { RolloutWorkers } from "../rl/async/workers.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { echo } from "../rl/methods/world/echo.ts";
@@ -67,16 +67,21 @@ export interface HeldOutScore extends Evaluation {
   readonly passAt?: Readonly<Record<string, number>>;
 }
 
-/**
- * Makes rollout workers: so many threads of Node (`threadWorkers`), workers of a page (`messageWorkers`), or those
- * behind a server (`natsWorkers`), which count as one.
- */
-export type StartWorkers = (count: number) => RolloutWorkers;
+/** Playing ahead of the learner. It is handed in, so that whoever has no workers, as a page, does not load its code. */
+export interface PlayAhead {
+  /**
+   * Makes rollout workers: so many threads of Node (`threadWorkers`), workers of a page (`messageWorkers`), or those
+   * behind a server (`natsWorkers`), which count as one.
+   */
+  readonly startWorkers: (count: number) => RolloutWorkers;
+  /** The loop that learns from what they play. */
+  readonly train: typeof trainRlAsync;
+}
 
 /** Who else works for a run: workers that play, and learners that compute gradients. */
 export interface Helpers {
   /** Needed if the settings ask for workers. */
-  readonly startWorkers?: StartWorkers;
+  readonly playAhead?: PlayAhead;
   readonly learners?: Learners;
 }
 
@@ -243,13 +248,16 @@ export class Experiment {
     };
     const { async } = this.preset;
     if (!async) return trainRl(run);
-    return playingAhead({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
+    return this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
   }
 
   /** The workers of the run. They are made once, and start when training does. */
   #rolloutWorkers(workers: number | string): RolloutWorkers {
-    const startWorkers = this.#helpers.startWorkers ?? fail("this run has workers, and nothing here starts any");
-    return (this.#workers ??= startWorkers(typeof workers === "number" ? workers : 1));
+    return (this.#workers ??= this.#ahead().startWorkers(typeof workers === "number" ? workers : 1));
+  }
+
+  #ahead(): PlayAhead {
+    return this.#helpers.playAhead ?? fail("this run has workers, and nothing here starts any");
   }
 
   /** The data options, with the rewards. */
@@ -352,12 +360,6 @@ interface EvaluateOptions {
   readonly tries?: number;
   /** Who plays; default the model. */
   readonly player?: "model" | "random";
-}
-
-/** Training with workers, whose code is loaded now: most runs have none. */
-async function* playingAhead(options: AsyncRlOptions): AsyncGenerator<StepReport, void, void> {
-  const { trainRlAsync } = await import("../rl/async/train.ts");
-  yield* trainRlAsync(options);
 }
 
 /** The list, repeated. */

@@ -59,6 +59,13 @@ export interface StepWitness {
   ended(report: StepReport): void;
 }
 
+/** What a run is given beside its settings. */
+export interface RunParts extends Helpers {
+  readonly witness?: StepWitness | undefined;
+  /** Loads the model that the settings name (`Preset.pretrained`); needed if they do. */
+  readonly source?: LoadSource | undefined;
+}
+
 /** A run where it is kept. */
 export class Run {
   readonly #store: RunStore;
@@ -81,20 +88,14 @@ export class Run {
   #earlierSeconds = 0;
   #started = 0;
 
-  /**
-   * @param helpers make the workers of a run that has some (`--workers`), and are its other learners
-   * @param witness is shown the steps of RL
-   * @param source loads the model that the settings name, if they name one (`Preset.pretrained`)
-   */
+  /** @param parts who else works for the run, and what its settings cannot hold */
   constructor(
     store: RunStore,
     preset: Preset,
     device: Device,
     observer: Observer,
     signal: AbortSignal,
-    helpers?: Helpers,
-    witness?: StepWitness,
-    source?: LoadSource,
+    { witness, source, ...helpers }: RunParts = {},
   ) {
     this.#store = store;
     this.#preset = preset;

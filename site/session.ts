@@ -103,7 +103,7 @@ export class Session {
         if (isRl && done >= steps) stop.abort();
       },
     };
-    const run = new Run(this.#store, this.#preset, this.#device, observer, stop.signal, undefined, this.#keeper);
+    const run = new Run(this.#store, this.#preset, this.#device, observer, stop.signal, { witness: this.#keeper });
     try {
       this.#summary = await run.run(true);
     } finally {
@@ -150,7 +150,7 @@ export class Session {
         if (this.#keeper.last?.step === step && done === step) stop.abort();
       },
     };
-    const run = new Run(store, this.#preset, this.#device, observer, stop.signal, undefined, this.#keeper);
+    const run = new Run(store, this.#preset, this.#device, observer, stop.signal, { witness: this.#keeper });
     try {
       await run.run(true);
     } finally {

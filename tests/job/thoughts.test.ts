@@ -17,6 +17,7 @@ import { type StartOptions } from "../../job/startOptions.ts";
 import type { Preset } from "../../job/preset.ts";
 import { presetFor, presetOf, templateFor } from "../../job/presets.ts";
 import { threadWorkers } from "../../node/threads.ts";
+import { trainRlAsync } from "../../rl/async/train.ts";
 import { Run } from "../../job/run.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -201,7 +202,8 @@ describe("a run", () => {
     return own;
   }
   async function finish(own: RunFolder, signal = new AbortController().signal, shown = display): Promise<boolean> {
-    const run = new Run(own, presetOf(own), device, shown, signal, { startWorkers: threadWorkers });
+    const playAhead = { startWorkers: threadWorkers, train: trainRlAsync };
+    const run = new Run(own, presetOf(own), device, shown, signal, { playAhead });
     const summary = await run.run(true);
     run.dispose();
     return summary !== null;

@@ -79,7 +79,7 @@ async function train(folder: RunFolder, preset: Preset, steps = Infinity): Promi
     transcript: () => undefined,
   };
   const source = sourceLoader(preset);
-  const run = new Run(folder, preset, device, observer, stop.signal, undefined, undefined, source);
+  const run = new Run(folder, preset, device, observer, stop.signal, { source });
   await run.run(folder.listCheckpoints().length > 0);
   run.dispose();
 }

@@ -12,6 +12,7 @@ import { report } from "../../node/flags.ts";
 import { presetOf } from "../../job/presets.ts";
 import { writeReport } from "../report/report.ts";
 import { threadWorkers } from "../../node/threads.ts";
+import { trainRlAsync } from "../../rl/async/train.ts";
 import { Run } from "../../job/run.ts";
 import { lockFolder } from "../../node/lock.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
@@ -35,7 +36,8 @@ async function main(): Promise<number> {
   try {
     if (!existsSync(job.path)) begin(job);
     const folder = openRun(job.path);
-    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal, { startWorkers: threadWorkers });
+    const playAhead = { startWorkers: threadWorkers, train: trainRlAsync };
+    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal, { playAhead });
     const summary = await (job.from === undefined ? run.warmUp(true) : run.run(true));
     if (summary === null) return 130;
     if ("after" in summary) {
