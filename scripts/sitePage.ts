@@ -4,10 +4,11 @@ import { createServer, type Server } from "node:http";
 import { basename, extname, join, normalize, sep } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build, type Metafile } from "esbuild";
+import { minifySync } from "vite";
 import { check } from "../engine/errors.ts";
 import { BROKEN, listHtml, type PagePreset, WORKING } from "../site/presets.ts";
 import { REPORT_FILES } from "../site/saveReport.ts";
-import { bundleScript } from "../tools/page/assets.ts";
+import { bundleScript, withHashes } from "../tools/page/assets.ts";
 import { FOR_BROWSERS } from "./forBrowsers.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -60,7 +61,7 @@ export async function makePage(target: string): Promise<Record<keyof typeof PAGE
 }
 
 async function makeOne(target: string, page: Page): Promise<PageSize> {
-  const { metafile } = await build({
+  const { metafile, outputFiles } = await build({
     ...FOR_BROWSERS,
     absWorkingDir: packageFolder,
     entryPoints: Object.entries(page.entries).map(([out, own]) => ({
@@ -71,9 +72,9 @@ async function makeOne(target: string, page: Page): Promise<PageSize> {
     metafile: true,
     splitting: true,
     external: [`./${REPORT_FILES.script}`],
-    write: true,
     legalComments: "linked",
   });
+  for (const { path, text } of outputFiles) writeFileSync(path, path.endsWith(".js") ? renamed(text) : text);
   const texts = { [page.html]: page.text(), ...(await page.files?.()) };
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(target, name), text);
   const gzipped = (names: readonly string[]): number =>
@@ -88,12 +89,28 @@ async function makeOne(target: string, page: Page): Promise<PageSize> {
 
 /** What draws on the live page and in the reports that it saves: a script, a style, and their hashes. */
 async function drawingFiles(): Promise<Readonly<Record<string, string>>> {
-  const { script, style, ...hashes } = await bundleScript("../../site/drawing.ts");
+  const bundled = await bundleScript("../../site/drawing.ts");
+  const { script, style, ...hashes } = withHashes({ ...bundled, script: renamed(bundled.script) });
   return {
     [REPORT_FILES.script]: script,
     [REPORT_FILES.style]: style,
     [REPORT_FILES.hashes]: JSON.stringify(hashes),
   };
+}
+
+/**
+ * A script that esbuild has minified, with names that oxc chose, which Vite brings along: by how often they occur, those
+ * of private fields too. Gzipped this is 3 % less than with esbuild's names. Nothing but names and spaces changes.
+ */
+function renamed(script: string): string {
+  const { code, errors } = minifySync("script.js", script, {
+    module: true,
+    compress: false,
+    mangle: { toplevel: true },
+    codegen: { removeWhitespace: true, legalComments: "inline" },
+  });
+  check(errors.length === 0, () => `site: ${errors[0]!.message}`);
+  return code;
 }
 
 /** The live page with its lists of experiments. */
