@@ -1,17 +1,6 @@
 /** Commands that change the tree: mkdir, rmdir, touch, rm, cp, mv. See commands.ts for what they imitate. */
-import {
-  baseName,
-  copyOf,
-  Errno,
-  joinPath,
-  NO_ENTRY,
-  NOT_DIRECTORY,
-  NOT_EMPTY,
-  raise,
-  sizeOf,
-  type Node,
-  type Place,
-} from "./filesystem.ts";
+import { Errno, NO_ENTRY, NOT_DIRECTORY, NOT_EMPTY } from "./errno.ts";
+import { baseName, copyOf, joinPath, raise, sizeOf, type Node, type Place } from "./filesystem.ts";
 import { quote, type Process } from "./process.ts";
 
 /** Runs `each` on every operand; 1 if one of them failed. */

@@ -1,6 +1,6 @@
 /** Commands on lines: sort, uniq, cut. See commands.ts for what they imitate. */
 import { quote, splitLines, joinLines, type Process } from "./process.ts";
-import { IS_DIRECTORY } from "./filesystem.ts";
+import { IS_DIRECTORY } from "./errno.ts";
 
 interface Key {
   /** First and last field, counted from 1; the last may be Infinity. */

@@ -1,5 +1,6 @@
 /** Commands about where things are: cd, pwd, ls, find. See commands.ts for the versions that they imitate. */
-import { Errno, HOME, sortedChildren, type DirectoryNode, type Node } from "./filesystem.ts";
+import { Errno } from "./errno.ts";
+import { HOME, sortedChildren, type DirectoryNode, type Node } from "./filesystem.ts";
 import { globMatches, globWork } from "./glob.ts";
 import { CommandFailure, quote, walk, type Process } from "./process.ts";
 

@@ -1,7 +1,8 @@
 /**
  * Commands that show, search and count text: cat, echo, head, tail, wc, grep. See commands.ts for what they imitate.
  */
-import { Errno, IS_DIRECTORY, joinPath, sortedChildren, type Node } from "./filesystem.ts";
+import { Errno, IS_DIRECTORY } from "./errno.ts";
+import { joinPath, sortedChildren, type Node } from "./filesystem.ts";
 import { quote, splitLines, type Process } from "./process.ts";
 import { compileRegex, PatternError, type Regex } from "./regex.ts";
 

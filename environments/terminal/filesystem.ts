@@ -6,6 +6,8 @@
  * and the limit fails as a full disk would.
  */
 
+import { Errno, NO_ENTRY, NOT_DIRECTORY, IS_DIRECTORY, EXISTS, NO_SPACE } from "./errno.ts";
+
 export interface FileNode {
   readonly kind: "file";
   text: string;
@@ -15,16 +17,6 @@ export interface DirectoryNode {
   readonly children: Map<string, Node>;
 }
 export type Node = FileNode | DirectoryNode;
-
-/** An expected failure; `message` is the text that `strerror` has for it. */
-export class Errno extends Error {}
-
-export const NO_ENTRY = "No such file or directory";
-export const NOT_DIRECTORY = "Not a directory";
-export const IS_DIRECTORY = "Is a directory";
-export const EXISTS = "File exists";
-export const NO_SPACE = "No space left on device";
-export const NOT_EMPTY = "Directory not empty";
 
 /** Limits, in UTF-16 code units and nodes: far above what a task needs, far below what could slow a rollout down. */
 export const MAX_FILE = 32_768;

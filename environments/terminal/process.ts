@@ -6,7 +6,8 @@
  * stands in for the memory limit and the time limit of a real sandbox: who exceeds it is killed, with the exit code of
  * SIGKILL. So no input can hang an episode, and no command needs a limit of its own.
  */
-import { Errno, joinPath, sortedChildren, type FileSystem, type Node } from "./filesystem.ts";
+import { Errno } from "./errno.ts";
+import { joinPath, sortedChildren, type FileSystem, type Node } from "./filesystem.ts";
 
 /** Work that one command line may do. A typical one does less than 1,000. */
 export const BUDGET = 2_000_000;

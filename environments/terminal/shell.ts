@@ -7,7 +7,8 @@
  * ends.
  */
 import { COMMANDS } from "./commands.ts";
-import { Errno, HOME, type FileSystem } from "./filesystem.ts";
+import { Errno } from "./errno.ts";
+import { HOME, type FileSystem } from "./filesystem.ts";
 import { expandWord } from "./glob.ts";
 import { parse, ShellSyntaxError, type Command, type Pipeline } from "./parser.ts";
 import { BUDGET, CommandFailure, Killed, Process, type Ending } from "./process.ts";
