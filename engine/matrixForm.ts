@@ -32,6 +32,8 @@ export interface MatrixForm extends TreeNode {
    * @throws if a host-made id is outside [0, V), or if the layout is not that of a table
    */
   rows(ids: Tensor): Tensor;
+  /** The whole matrix as one float tensor of its `shape`, for merging and saving. A form without it cannot be saved. */
+  readonly unpack?: () => Tensor;
 }
 
 /** What may stand where a model has a matrix. */

@@ -192,8 +192,8 @@ export function packTranscript(transcript: Transcript): PackedTranscript {
 export function unpackTranscript(packed: PackedTranscript): Transcript {
   check(isRecord(packed) && isRecord(packed.tokens), () => "transcript: expected an object with tokens");
   const { ids, texts, roles, turns, ...columns } = packed.tokens;
-  const isText = Array.isArray(ids) && Array.isArray(texts) && typeof roles === "string";
-  check(isText, () => "transcript: tokens need lists of ids and texts, and roles as a string");
+  const areColumns = [ids, texts].every((column: unknown) => Array.isArray(column)) && typeof roles === "string";
+  check(areColumns, () => "transcript: tokens need lists of ids and texts, and roles as a string");
   const length = ids.length;
   const agree = (name: string, found: number): void =>
     check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);

@@ -5,7 +5,7 @@
  */
 import type { Device } from "../engine/device.ts";
 import { check, fail } from "../engine/errors.ts";
-import type { Weight } from "../engine/matrixForm.ts";
+import type { MatrixForm, Weight } from "../engine/matrixForm.ts";
 import { tensor } from "../engine/ops/create.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import { assign } from "../engine/state.ts";
@@ -14,7 +14,8 @@ import { type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
 import { sameShape, type Shape, showShape } from "../engine/types.ts";
 import { configFromHuggingFace, configToHuggingFace, type ModelConfig } from "./config.ts";
 import type { AdamW } from "./optimizer.ts";
-import { PackedMatrix, type PackedFormat, packMatrix } from "./packedMatrix.ts";
+import { type PackedFormat, packMatrix } from "./packedMatrix.ts";
+import type { MatrixBytes } from "./packing.ts";
 import { buildParams, huggingFaceName, parameterShapes } from "./parameters.ts";
 import {
   readSafetensors,
@@ -92,18 +93,14 @@ class Loading {
     );
   }
 
-  /** Packs a matrix from its bytes as they lie in the file. */
-  pack(path: string, { dtype, shape }: TensorInfo, bytes: Uint8Array, format: PackedFormat): void {
-    check(
-      dtype === "F32" || dtype === "F16" || dtype === "BF16",
-      () => `checkpoint: the tensor of "${path}" has element type ${dtype}, which cannot be packed; load it in f32`,
-    );
-    const transposed = this.#plan.config.family === "gpt2" && path.startsWith("layers.");
-    const matrix = { dtype, shape, bytes };
-    this.#made.set(
-      path,
-      outsideScopes(() => packMatrix(matrix, { format, device: this.#device, transposed })),
-    );
+  /** Takes a weight that was made elsewhere. */
+  take(path: string, weight: Weight): void {
+    this.#made.set(path, weight);
+  }
+
+  /** Whether the checkpoint has this matrix as [in, out]. */
+  isTransposed(path: string): boolean {
+    return this.#plan.config.family === "gpt2" && path.startsWith("layers.");
   }
 
   model(): Model {
@@ -170,14 +167,26 @@ export async function modelFromWeights(
       const path = pathOf.get(info.name);
       if (path === undefined) continue;
       const isMatrix = info.shape.length === 2 && path !== "positions";
-      if (storage !== "f32" && isMatrix) loading.pack(path, info, await source.readBytes(info), storage);
-      else loading.put(path, info.name, await source.read(info));
+      if (storage !== "f32" && isMatrix) {
+        const matrix = packable(path, info, await source.readBytes(info));
+        const how = { format: storage, device, transposed: loading.isTransposed(path) };
+        loading.take(
+          path,
+          outsideScopes(() => packMatrix(matrix, how)),
+        );
+      } else loading.put(path, info.name, await source.read(info));
     }
     return loading.model();
   } catch (error) {
     loading.free();
     throw error;
   }
+}
+
+/** A matrix as it lies in the file, to be packed. @throws for element types other than f32, f16 and bf16 */
+function packable(path: string, { dtype, shape }: TensorInfo, bytes: Uint8Array): MatrixBytes {
+  if (dtype === "F32" || dtype === "F16" || dtype === "BF16") return { dtype, shape, bytes };
+  return fail(`checkpoint: the tensor of "${path}" has element type ${dtype}, which cannot be packed; load it in f32`);
 }
 
 /** A model from the bytes of `model.safetensors` and the text of `config.json`. */
@@ -206,7 +215,7 @@ export async function modelToFiles(model: Model, dtype?: WeightDtype): Promise<F
   );
   const named: [string, SafeTensorInput][] = [];
   for (const [path, weight] of namedWeights(model)) {
-    const x = weight instanceof PackedMatrix ? outsideScopes(() => weight.unpack()) : weight;
+    const x = weight instanceof Tensor ? weight : outsideScopes(() => weight.unpack!());
     const [name, read] = await namedTensor(model.config, path, x);
     if (x !== weight) x.dispose();
     if (dtype === undefined) named.push([name, read]);
@@ -221,12 +230,12 @@ export async function modelToFiles(model: Model, dtype?: WeightDtype): Promise<F
   };
 }
 
-/** The parameters by their paths, in the order of the tree; a packed matrix is one of them. @throws for other forms */
-function namedWeights({ config, params }: Model): [path: string, weight: Tensor | PackedMatrix][] {
+/** The parameters by their paths, in the order of the tree; one that `unpack`s is one of them. @throws for other forms */
+function namedWeights({ config, params }: Model): [path: string, weight: Weight][] {
   return parameterShapes(config).map(([path]) => {
     let node: unknown = params;
     for (const key of path.split(".")) node = (node as Readonly<Record<string, unknown>>)[key];
-    if (node instanceof Tensor || node instanceof PackedMatrix) return [path, node];
+    if (node instanceof Tensor || (node as MatrixForm).unpack !== undefined) return [path, node as Weight];
     return fail(`modelToFiles: "${path}" is neither a tensor nor packed; merge its adapter first (mergeLora)`);
   });
 }

@@ -36,12 +36,12 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 242 * 1024,
+    budget: 245 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 89 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
   { name: "worldgrad/methods", file: "methods.js", folders: ["kernels", "engine"], budget: 89 * 1024 },
-  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 77 * 1024 },
+  { name: "worldgrad/nn", file: "nn/index.js", folders: ["kernels", "engine", "nn"], budget: 78 * 1024 },
   {
     name: "worldgrad/environments",
     file: "environments/index.js",
@@ -54,7 +54,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/worker",
     file: "rl/worker/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 63 * 1024,
+    budget: 64 * 1024,
   },
   // A run goes through every part, and its settings name any method and any world.
   {

@@ -99,8 +99,8 @@ async function drawingFiles(): Promise<Readonly<Record<string, string>>> {
 }
 
 /**
- * A script that esbuild has minified, with names that oxc chose, which Vite brings along: by how often they occur, those
- * of private fields too. Gzipped this is 3 % less than with esbuild's names. Nothing but names and spaces changes.
+ * A script that esbuild has minified, with names that oxc chose, which Vite brings along: by how often they occur,
+ * those of private fields too. Gzipped this is 3 % less than with esbuild's names. Only names and spaces change.
  */
 function renamed(script: string): string {
   const { code, errors } = minifySync("script.js", script, {

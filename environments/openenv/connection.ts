@@ -9,7 +9,7 @@
  *
  * Runs in browsers and in Node: the class of the socket is given (see `session.ts`).
  */
-import { WorldgradError } from "../../engine/index.ts";
+import { WorldgradError } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 
 /** What this client uses of a WebSocket: the standard class of browsers and Node ≥ 22, or that of the package `ws`. */

@@ -3,7 +3,7 @@
  * options here. A server has no expert, so the demonstrations of the warm start are one list of actions; what the agent
  * gains beyond them it learns from rewards. Held-out tasks are other seeds, where the server makes something of a seed.
  *
- * The client is loaded with the first episode, and only so many episodes at a time have a session as the server admits.
+ * Only so many episodes at a time have a session as the server admits.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { number, REQUIRED, text } from "../../engine/optionTable.ts";
@@ -18,6 +18,7 @@ import {
 } from "../environment.ts";
 import { option, type OptionsWith, settleOptions, type SettledOptions } from "../options.ts";
 import { selectFamilies } from "../selection.ts";
+import { openEnv } from "./index.ts";
 
 const NAME = "openenv";
 const isTexts = (value: unknown): boolean =>
@@ -94,7 +95,6 @@ class Remote extends SingleUseEnvironment {
     this.#back = await placeAt(this.options);
     try {
       check(!this.#isClosed, () => `${NAME}: the episode was closed before it began`);
-      const { openEnv } = await import("./index.ts");
       this.#inner = openEnv({ url, action: field, timeout, name: NAME, missingReward: 0 }).make();
       return await this.#inner.reset(seed, callOf(signal));
     } catch (error) {
