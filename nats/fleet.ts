@@ -16,7 +16,7 @@ import { checkEpisode, episodeFromBytes, type EpisodeMessage } from "./episodes.
 import { Fields, isRecord, toJson } from "./json.ts";
 import { checkLedgerState, Ledger, type LedgerState } from "./ledger.ts";
 import { Policies } from "./policies.ts";
-import { LIBRARY, PROTOCOL, ticketToJson } from "./protocol.ts";
+import { setupToBytes, ticketToJson } from "./protocol.ts";
 import { clearQueue, deleteEpisodes, makeQueue, objectOf, ticketsGone, type FleetLimits, type Queue } from "./queue.ts";
 import { namesOfAll, Requests, type Wanted } from "./requests.ts";
 import { NOTHING, prefixed, printable, Roster } from "./roster.ts";
@@ -175,10 +175,9 @@ export class Fleet {
     const { state, created } = await manager.streams.info(names.episodes.stream);
     if (this.#created !== undefined && this.#created !== String(created)) this.#ledger.reset();
     this.#created = String(created);
-    const text = toJson({ protocol: PROTOCOL, library: LIBRARY, setup: setupToWire(setup) });
-    this.#configuration = sha256(text);
+    const bytes = setupToBytes(setupToWire(setup));
+    this.#configuration = sha256(bytes);
     this.#setupObject = `${this.#run}.setup.${this.#configuration.slice(0, 16)}`;
-    const bytes = new TextEncoder().encode(text);
     await this.#link.insist("the setup", () => weights.putBlob({ name: this.#setupObject }, bytes));
     this.#queue = queue;
     this.#roster = new Roster(

@@ -10,8 +10,9 @@
  */
 import { check } from "../engine/errors.ts";
 import type { Job, Policy, WireRequest } from "../rl/async/messages.ts";
+import type { WireSetup } from "../rl/async/workers.ts";
 import type { GivenActions } from "../rl/play/episode.ts";
-import { arraysFromBytes, arraysToBytes, floats } from "./arrays.ts";
+import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray } from "./arrays.ts";
 import { Fields, fromJson, toJson } from "./json.ts";
 
 /** Is raised when messages change. Learner and workers with different numbers refuse each other. */
@@ -178,4 +179,30 @@ export const weightsToBytes = ({ weights }: Policy): Uint8Array => arraysToBytes
 export function weightsFromBytes(version: number, bytes: Uint8Array): Policy {
   const arrays = arraysFromBytes("weights", bytes);
   return { version, weights: arrays.map((x, i) => floats("weights", x, i)) };
+}
+
+/** The bytes of the setup, for the object store: what workers have to know once, and what is frozen under an adapter. */
+export function setupToBytes({ adapter, ...setup }: WireSetup): Uint8Array {
+  const paths = Object.keys(adapter?.frozen ?? {});
+  const facts = {
+    protocol: PROTOCOL,
+    library: LIBRARY,
+    setup,
+    ...(adapter ? { adapter: adapter.settings, paths } : {}),
+  };
+  return arraysToBytes([jsonToArray(facts), ...paths.map((path) => adapter!.frozen[path]!)]);
+}
+
+/** @throws if the bytes are no setup, or are of another version. What the setup says is believed: see `Session.open` */
+export function setupFromBytes(bytes: Uint8Array): WireSetup {
+  const [facts, ...frozen] = arraysFromBytes("setup", bytes);
+  const fields = new Fields("setup", jsonFromArray("setup", facts));
+  checkVersions("the learner", fields);
+  const setup = fields.any("setup") as WireSetup;
+  const settings = fields.any("adapter");
+  if (settings === undefined) return setup;
+  const paths = fields.list("paths", frozen.length).map(String);
+  check(paths.length === frozen.length, () => `setup: ${paths.length} paths for ${frozen.length} arrays`);
+  const weights = Object.fromEntries(paths.map((path, i) => [path, floats("setup", frozen[i], i + 1)]));
+  return { ...setup, adapter: { settings: settings as Readonly<Record<string, unknown>>, frozen: weights } };
 }

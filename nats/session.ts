@@ -1,10 +1,8 @@
 /** What a worker has open while a learner's setup stays the same: a device, a model, and the server that plays. */
 import type { FromWorker, Job } from "../rl/async/messages.ts";
 import { type Opened, openServer, type ServeOptions } from "../rl/async/serve.ts";
-import type { WireSetup } from "../rl/async/workers.ts";
 import { type Link, sha256 } from "./connection.ts";
-import { Fields, fromJson } from "./json.ts";
-import { checkVersions, type PolicyEntry, weightsFromBytes } from "./protocol.ts";
+import { type PolicyEntry, setupFromBytes, weightsFromBytes } from "./protocol.ts";
 import { objectOf, type Queue } from "./queue.ts";
 
 /** Where objects are read. */
@@ -48,10 +46,8 @@ export class Session {
     const { link, queue, largest, isOver } = source;
     const how = { most: largest, sha256: entry.configuration, hashOf: sha256 };
     const bytes = await link.insist("the setup", () => objectOf(queue.weights, entry.setup, how), isOver);
-    const fields = new Fields("setup", fromJson("setup", new TextDecoder().decode(bytes)));
-    checkVersions("the learner", fields);
     // Its hash is that of the policy's entry, so whoever may write policies has written it.
-    const setup = fields.any("setup") as WireSetup;
+    const setup = setupFromBytes(bytes);
     const opened = await openServer({ ...setup, rows: Math.min(setup.rows, rows) }, serve, reply);
     return new Session(source, entry, opened);
   }

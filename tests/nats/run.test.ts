@@ -1,6 +1,10 @@
 /** Whole runs through a real server, with workers in this process; faults are in faults.long.test.ts. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { Rng } from "../../engine/random.ts";
+import { treeLeaves } from "../../engine/tree.ts";
+import { addLora } from "../../nn/lora.ts";
+import { type Model, trainableOf } from "../../nn/transformer.ts";
 import { natsWorkers, type NatsWorkersOptions } from "../../nats/learner.ts";
 import { type ServeNatsOptions, serveNats } from "../../nats/serve.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
@@ -72,6 +76,20 @@ describe("a run with workers behind a server", () => {
     expect(served.map(({ episodes }) => episodes).reduce((a, b) => a + b)).toBe(18);
     expect(served[2]!.episodes).toBeGreaterThan(0);
     expect(reports.reduce((sum, { metrics }) => sum + metrics["async/rejected_messages"]!, 0)).toBe(0);
+  });
+
+  it("an adapter: the workers get what is frozen once, and then the adapter alone", async () => {
+    const how = { r: 2, loraAlpha: 8, targetModules: "all-linear" } as const;
+    const [one, other] = [1, 2].map(() => addLora(endingModel(device), how, new Rng(1)));
+    const sync = await reportsOf(trainRl(toyRlOptions(one!)));
+    const players = workers("adapter", 1);
+    const fleet = await learner("adapter");
+    const reports = await reportsOf(trainRlAsync({ ...toyRlOptions(other!), workers: fleet, maxStaleness: 0 }));
+    expect(reports.map(common)).toEqual(sync.map((r) => r.metrics));
+    const weights = (model: Model): Promise<unknown[]> =>
+      Promise.all(treeLeaves(trainableOf(model).params).map((x) => x.read()));
+    expect(await weights(other!)).toEqual(await weights(one!));
+    expect((await players.ended())[0]!.episodes).toBeGreaterThan(0);
   });
 
   it("plays ahead within the bound, free and fixed", async () => {
