@@ -93,8 +93,8 @@ async function main(): Promise<number> {
         : `play one episode: npm run generate -- --run ${name} --task "…"`,
     );
     if (preset.pretrained) {
-      const { path: written, what } = await exportRun(folder, preset.pretrained);
-      display.note(`${what}: ${relative(".", written)}`);
+      for (const { path: written, what } of await exportRun(folder, preset.pretrained))
+        display.note(`${what}: ${relative(".", written)}`);
     }
     return summary === null ? 130 : 0;
   } finally {

@@ -3,7 +3,8 @@
  *
  *     infer      its type rule: shapes and element types of the inputs → those of the outputs
  *     reference  its definition, in plain TypeScript loops                               (executable.ts)
- *     kernel     the same as a problem of a kernel family, `{ family, spec }`       (executable.ts, kernels/specs.ts)
+ *     kernel     the same computation as one or more problems `{ family, spec }`; a family (pointwise, matmul, …) is a
+ *                kind of problem that each executor has a kernel generator for     (executable.ts, kernels/specs.ts)
  *     vjp        its derivative: ∂L/∂outputs → ∂L/∂inputs
  *     samples    small inputs on which tests compare all of these
  *
@@ -14,7 +15,7 @@
  * kernels, which are WebAssembly bytes or WGSL text, arguments such as sizes, and a key; code is compiled once per key
  * (kernels/program.ts, engine/backends/). On webgpu the calls are queued and sent in batches, at the latest on a read.
  * While a gradient is recorded, the outputs get a note of what made them (tape.ts); backward.ts goes through these
- * notes from the end, calls each `vjp`, and adds up what reaches a tensor on several ways.
+ * notes from the end, calls each `vjp`, and sums the gradients of a tensor that is used more than once.
  *
  * Most ops are formulas: from one expression `fuse` (fuse.ts) makes the whole object, its `vjp` by symbolic derivation.
  */
@@ -63,8 +64,8 @@ export interface OpDef<P = NoParams> extends Executable<P> {
   infer(inputs: readonly TensorType[], params: P): readonly TensorType[];
   /**
    * Vector-Jacobian product: ∂L/∂x_i = Σ_j g_j · ∂y_j/∂x_i for each input i. It is computed with public ops, so it runs
-   * on every executor, and an outer gradient can record and differentiate it. It may have the shape to which the op
-   * broadcast the input: backward.ts sums it to the input's own.
+   * on every executor, and an outer gradient can record and differentiate it. If the op broadcast input i, its gradient
+   * may keep the broadcast shape: backward.ts sums it to the input's own.
    */
   vjp(context: VjpContext<P>): readonly (Tensor | null)[];
   /** Small inputs, among them an axis of size 1, a size that is no multiple of a SIMD vector, both sides of a kink. */

@@ -1,6 +1,6 @@
 /**
  * Multi-turn GRPO + ECHO on tensors and a transformer alone: playing, advantages, weights, loss, update. `trainRl` does
- * the same for any method and world; a test demands equal numbers, bit for bit (reference). `npx tsx examples/grpo.ts`
+ * the same for any method and world; a test demands the same bits (reference executor). `npx tsx examples/grpo.ts`
  * takes some ten seconds. Its last line: `step 100: reward 0.45, λ · world loss 0.092`. At step 10 the reward is 0.11.
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
@@ -20,7 +20,7 @@ export const taskOf = (seed: number): string => new Rng(seed).choice([..."abcdef
 
 /** The world's answer to an action in turn 0 or 1. */
 export function answer(task: string, turn: number, action: string): { text: string; reward: number; done: boolean } {
-  const right = digit(new Rng(0).split(task)); // split(name): an own stream, which seed and name alone decide
+  const right = digit(new Rng(0).split(task)); // split(name): a new stream, fixed by the seed and the name
   const done = action === right;
   return { text: (done ? "y" : "n") + right, reward: done ? 1 / (turn + 1) : 0, done };
 }
@@ -80,12 +80,12 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
       const { episode, row } = seat;
       const { id } = drawn[i]![0]!; // a list, since `draw` can also draw several at once
       episode.append("action", [id]);
-      const read = episode.ids.length - 1; // by the decoder: all but the token just drawn
+      const known = episode.ids.length - 1; // the decoder has read all tokens but the one just drawn
       let over = false;
       // splice(0) hands the action over and leaves an empty one for the next turn.
       if (id === END) over = episode.react(seat.turn++, action[row]!.splice(0));
-      else over = action[row]!.push(id) === 2; // two tokens without <|end|>: over, with no answer and no reward
-      seat.tokens = episode.ids.slice(read);
+      else over = action[row]!.push(id) === 2; // push returns the length: two tokens, no <|end|>: no answer
+      seat.tokens = episode.ids.slice(known);
       return over;
     });
     live = live.filter((_, i) => !isOver[i]);
@@ -118,14 +118,14 @@ const clipped = fuse("clipped", (lp, old, advantage) => {
   const ratio = lp.sub(old).exp();
   return ratio.mul(advantage).min(ratio.clamp(0.8, 1.2).mul(advantage)).neg();
 });
-type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // world: with its λ
+type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // λ · world loss
 type Optimizer = AdamW<TransformerParams>;
 
 /** One optimiser step. The hidden state at t − 1 predicts token t; only tokens with a weight are scored, so t > 0. */
 async function update(model: Model, optimizer: Optimizer, episodes: readonly Episode[], lr: number): Promise<Report> {
   const { config, params } = model;
   const on = params.embedding.device;
-  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length); // `trainRl` packs so; the order sets last bits
+  const rows = episodes.toSorted((a, b) => b.ids.length - a.ids.length); // in `trainRl`'s order: sums round alike
   const T = rows[0]!.ids.length;
   const ids = new Int32Array(rows.length * T).fill(PAD);
   rows.forEach((row, b) => ids.set(row.ids, b * T));

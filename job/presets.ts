@@ -136,7 +136,7 @@ export function presetFor(options: StartOptions, source?: Source): Preset {
       warmup: 50,
       checkpointEvery: 300,
       ...sft,
-      ...(source ? { steps: 0, warmup: 0, lr: rateOf(set) } : {}),
+      ...(source ? { steps: 0, warmup: 0, lr: WHOLE_RATE } : {}), // if steps are asked for, they train all weights
       ...loop.sft,
     },
     rl: {
@@ -174,12 +174,13 @@ const EVALUATIONS = { every: 20, episodes: 120, finalEpisodes: 300 };
 /** Of models a hundred times as large. */
 const FEW_EVALUATIONS = { every: 20, episodes: 16, finalEpisodes: 32 };
 
-/** Learning rates of trained models: of an adapter ten times that of all weights. */
-const rateOf = (set: ReturnType<typeof parseSettings>): number => (set["lora"] ? 1e-4 : 1e-5);
+/** Learning rates of trained models: that of all weights, and of an adapter, ten times as high. */
+const WHOLE_RATE = 1e-5;
+const rateOf = (set: ReturnType<typeof parseSettings>): number => (set["lora"] ? 10 : 1) * WHOLE_RATE;
 
 /** The model's own sizes. An episode may have as many tokens as the environment needs, and the model has positions. */
 function pretrainedPart(
-  { lora, sft }: Preset,
+  { lora, sft, learners, async }: Preset,
   { settings, config }: Source,
   { maxPositions = ROOM }: EnvironmentSettings,
   maxTokens: number | undefined,
@@ -190,6 +191,11 @@ function pretrainedPart(
   if (settings.storage !== "f32" && (lora === undefined || sft.steps > 0)) {
     const what = lora === undefined ? "add an adapter, as with --set lora.r=16" : "leave --set sft.… out";
     throw new UsageError(`--storage ${settings.storage}: weights in this form cannot be trained; ${what}`);
+  }
+  const others = learners !== undefined ? "--learners" : async !== undefined ? "--workers" : undefined;
+  if (settings.storage !== "f32" && others !== undefined) {
+    const why = "weights in this form are not sent to other processes";
+    throw new UsageError(`--storage ${settings.storage}: ${why}; leave ${others} out, or take f32`);
   }
   const positions = Math.min(config.maxPositions, maxTokens ?? Math.max(ROOM, maxPositions));
   return {

@@ -50,6 +50,16 @@ export interface FollowerSettings {
   readonly threads?: number | undefined;
 }
 
+/** A replica on a device that is given back if it cannot be made. */
+function replicaOn(device: Device, make: () => Replica): Replica {
+  try {
+    return make();
+  } catch (error) {
+    device.dispose();
+    throw error;
+  }
+}
+
 /** A replica with the setup that it was made of. */
 interface Session {
   readonly setup: Stored;
@@ -242,7 +252,7 @@ export class Follower {
       const { threads } = this.#settings;
       const { kind, precision } = plan.device;
       const device = await makeDevice(kind, { precision, ...(threads === undefined ? {} : { threads }) });
-      const replica = new Replica(plan, objective, frozen, device);
+      const replica = replicaOn(device, () => new Replica(plan, objective, frozen, device));
       const { vocabSize } = plan.config;
       this.#session = { setup: entry.setup, device, replica, vocabSize, life: -1, turn: -1 };
       this.#note(`learns for run ${entry.run} on ${device.description}`);

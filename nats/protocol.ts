@@ -181,7 +181,7 @@ export function weightsFromBytes(version: number, bytes: Uint8Array): Policy {
   return { version, weights: arrays.map((x, i) => floats("weights", x, i)) };
 }
 
-/** The bytes of the setup, for the object store: what workers have to know once, and what is frozen under an adapter. */
+/** The bytes of the setup, for the object store: what workers are told once, and what is frozen under an adapter. */
 export function setupToBytes({ adapter, ...setup }: WireSetup): Uint8Array {
   const paths = Object.keys(adapter?.frozen ?? {});
   const facts = {

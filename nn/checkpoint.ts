@@ -230,7 +230,7 @@ export async function modelToFiles(model: Model, dtype?: WeightDtype): Promise<F
   };
 }
 
-/** The parameters by their paths, in the order of the tree; one that `unpack`s is one of them. @throws for other forms */
+/** The parameters by their paths, in the order of the tree; what can `unpack` is one. @throws for other forms */
 function namedWeights({ config, params }: Model): [path: string, weight: Weight][] {
   return parameterShapes(config).map(([path]) => {
     let node: unknown = params;

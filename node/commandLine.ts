@@ -18,7 +18,7 @@ any other flag about a method, one agent is trained.
 
   --device NAME       auto | wasm | webgpu | reference      (default auto: WebGPU on real hardware, else WebAssembly)
   --seed N            seed of everything random             (default 0)
-  --steps N           optimiser steps of the RL phase       (default: sized for 5 minutes on two CPU cores)
+  --steps N           optimiser steps of the RL phase       (default: sized for minutes on two CPU cores)
   --model SIZE        tiny | small | base                   (default small)
   --model-path DIR    begins with the model in this folder, as transformers or llama2.c have it, in the place of one of
                       its own; --set lora.r=16 trains an adapter in the place of all weights
@@ -67,7 +67,7 @@ any other flag about a method, one agent is trained.
   --list              a line for every method, loss, advantage and environment, with its source; all options of --set
   --name NAME         name of the run folder in runs/       (default: from the settings)
   --resume PATH       continue the run in this folder from its last checkpoint
-  --quick             a run of a few seconds that goes through every part
+  --quick             a short run that goes through every part
   --help              this text
 `;
 

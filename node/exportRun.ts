@@ -3,7 +3,8 @@
  * are made of the files of the newest checkpoint.
  */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import process from "node:process";
 import { check } from "../engine/errors.ts";
 import type { Device } from "../engine/index.ts";
 import { modelFromCheckpoint } from "../job/modelFiles.ts";
@@ -22,29 +23,36 @@ export interface Exported {
 }
 
 /**
- * Writes what a run with a model of somebody else's has trained into its folder: `adapter/`, or without an adapter
- * `model/`, with the tokenizer's files of the model that it began with. What was there is replaced.
+ * Writes what a run with a model of somebody else's has trained into its folder: `adapter/`; without an adapter, or
+ * where a warm start has changed the model under it, `model/`, with the tokenizer's files of the model that it began
+ * with. What was there is replaced.
+ * @returns what was written: nothing if nothing has been trained yet
  */
-export async function exportRun(folder: RunFolder, pretrained: PretrainedSettings): Promise<Exported> {
-  const { files } = newest(folder);
+export async function exportRun(folder: RunFolder, pretrained: PretrainedSettings): Promise<Exported[]> {
+  const files = folder.loadLatestCheckpoint()?.files ?? {};
+  const written: Exported[] = [];
+  const isWhole = "model.safetensors" in files;
+  if (isWhole) {
+    const path = resolve(folder.path, "model");
+    await appear(path, async (draft) => {
+      for (const name of ["config.json", "tokenizer.json", "model.safetensors"])
+        writeFileSync(join(draft, name), files[name]!);
+      await copyTexts(pretrained.path, draft, []);
+    });
+    written.push({ path, what: "model, as transformers loads it" });
+  }
   if (ADAPTER_FILES.config in files) {
     const config = JSON.parse(new TextDecoder().decode(files[ADAPTER_FILES.config])) as object;
-    const named = { ...config, base_model_name_or_path: pretrained.path };
-    const path = join(folder.path, "adapter");
+    const base = isWhole ? written[0]!.path : pretrained.path;
+    const path = resolve(folder.path, "adapter");
     await appear(path, (draft) => {
+      const named = { ...config, base_model_name_or_path: base };
       writeFileSync(join(draft, ADAPTER_FILES.config), `${JSON.stringify(named, null, 2)}\n`);
       writeFileSync(join(draft, ADAPTER_FILES.weights), files[ADAPTER_FILES.weights]!);
     });
-    return { path, what: "adapter, as PEFT loads it" };
+    written.push({ path, what: isWhole ? "adapter of that model" : "adapter, as PEFT loads it" });
   }
-  check("model.safetensors" in files, () => `${folder.path}: nothing has been trained yet`);
-  const path = join(folder.path, "model");
-  await appear(path, async (draft) => {
-    for (const name of ["config.json", "tokenizer.json", "model.safetensors"])
-      writeFileSync(join(draft, name), files[name]!);
-    await copyTexts(pretrained.path, draft, []);
-  });
-  return { path, what: "model, as transformers loads it" };
+  return written;
 }
 
 /**
@@ -57,7 +65,8 @@ export async function exportMerged(
   device: Device,
   dtype: WeightDtype | undefined,
 ): Promise<Exported> {
-  check(!existsSync(path), () => `${path} exists; choose a folder that does not`);
+  const isFree = (): void => check(!existsSync(path), () => `${path} exists; choose a folder that does not`);
+  isFree();
   const preset = presetOf(folder);
   const checkpoint = newest(folder);
   const { model, tokenizer } = await modelFromCheckpoint(checkpoint, device, sourceLoader(preset));
@@ -65,7 +74,10 @@ export async function exportMerged(
   const hasTokenizer = from !== undefined && existsSync(join(from, "tokenizer.json"));
   const texts = { ...(from === undefined ? {} : { from }), ...(hasTokenizer ? {} : { tokenizer }) };
   const merged = isLora(model) ? mergeLora(model) : model;
-  await appear(path, (draft) => savePretrained(draft, merged, { ...texts, ...(dtype ? { dtype } : {}) }));
+  await appear(resolve(path), async (draft) => {
+    await savePretrained(draft, merged, { ...texts, ...(dtype ? { dtype } : {}) });
+    isFree(); // merging may have taken minutes
+  });
   return { path, what: "model, as transformers loads it" };
 }
 
@@ -75,12 +87,16 @@ function newest(folder: RunFolder): Checkpoint {
   return checkpoint;
 }
 
-/** Makes a folder that appears with all that `write` puts there, or not at all. */
+/** Makes a folder that appears with all that `write` puts there, or not at all; an older one stays until then. */
 async function appear(path: string, write: (draft: string) => void | Promise<void>): Promise<void> {
-  const draft = `${path}.tmp`;
-  rmSync(draft, { recursive: true, force: true });
+  const [draft, old] = [`${path}.${process.pid}.tmp`, `${path}.${process.pid}.old`];
   mkdirSync(draft, { recursive: true });
-  await write(draft);
-  rmSync(path, { recursive: true, force: true });
-  renameSync(draft, path);
+  try {
+    await write(draft);
+    if (existsSync(path)) renameSync(path, old);
+    renameSync(draft, path);
+  } finally {
+    if (!existsSync(path) && existsSync(old)) renameSync(old, path);
+    for (const rest of [draft, old]) rmSync(rest, { recursive: true, force: true });
+  }
 }

@@ -94,6 +94,8 @@ async function openTransformers(path: string): Promise<ModelFolder> {
   check(tokenizerJson !== undefined, () => `${path} has no tokenizer.json`);
   const tokenizer = fitted(tokenizerFromJSON(tokenizerJson), tokenizerJson, config.vocabSize);
   const texts = ((await json("tokenizer_config.json")) ?? {}) as Readonly<Record<string, unknown>>;
+  const areTexts = typeof texts === "object" && !Array.isArray(texts);
+  check(areTexts, () => `${join(path, "tokenizer_config.json")}: expected an object`);
   const given = texts["bos_token"];
   const named = typeof given === "object" && given !== null ? (given as { content?: unknown }).content : given;
   const bos = "bos_token" in texts ? named : nameOf(tokenizer, config.bosId);

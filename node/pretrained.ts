@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { copyFile, type FileHandle, mkdir, open, readFile, rename, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { check, fail } from "../engine/errors.ts";
 import type { Device } from "../engine/index.ts";
 import {
@@ -48,8 +48,8 @@ export interface Pretrained extends Model {
 export interface LoadPretrainedOptions {
   /**
    * How matrices lie in the device's memory: `f32` (the default); or for weights that stay as they are, under an
-   * adapter or without training, `bf16` and `f16` (16 bits a weight) or `q8` (9 bits; it rounds). A file in that type is
-   * not rounded.
+   * adapter or without training, `bf16` and `f16` (16 bits a weight) or `q8` (9 bits; it rounds). A file that is in
+   * that type already is not rounded.
    */
   readonly storage?: WeightStorage;
 }
@@ -86,8 +86,14 @@ export const hasWeights = (folder: string): boolean => [WEIGHTS, SHARDS].some((n
 /** The names of the files that hold a folder's weights, the index of shards among them. */
 export function weightFiles(folder: string): string[] {
   if (existsSync(join(folder, WEIGHTS))) return [WEIGHTS];
-  const { weight_map: map } = JSON.parse(readFileSync(join(folder, SHARDS), "utf8")) as { weight_map?: object };
-  return [SHARDS, ...new Set(Object.values(map ?? {}) as string[])];
+  const index = parseJson(SHARDS, readFileSync(join(folder, SHARDS), "utf8")) as { weight_map?: object } | null;
+  const names = Object.values(index?.weight_map ?? {}) as unknown[];
+  check(
+    names.length > 0 && names.every((name) => typeof name === "string" && name === basename(name) && /[^.]/.test(name)),
+    () =>
+      `${SHARDS}: expected weight_map with the names of files in this folder, got ${JSON.stringify(names.slice(0, 3))}`,
+  );
+  return [SHARDS, ...new Set(names as string[])];
 }
 
 /**

@@ -47,7 +47,7 @@ export function logProbs(spec: LogProbsSpec, profile: AdapterProfile): Program<W
   if (first == 0u) {
     let t = u32(targets[row]);
     let z = scale * ${vectorWidth(vocab) === 4 ? "logits[begin + t / 4u][t % 4u]" : "logits[begin + t]"};
-    logp[row] = select(0.0, z - m - log(s), t < (end - begin) * ${vectorWidth(vocab)}u);
+    logp[row] = select(0.0, z - m - log(s), t < ${vectorWidth(vocab) === 4 ? "4u * (end - begin)" : "end - begin"});
     entropy[row] = log(s) - u / s;
     lse[row] = m + log(s);
   }`,

@@ -4,8 +4,8 @@
  *     play → score → advantages → weights → (pack → loss → gradient → update) once per pass → report
  *
  *     play        groups of episodes, several of each task
- *     score       log-probabilities, entropies, values, as far as the objective or ratios ask for any (GRPO + ECHO in
- *                 a single pass: for none, as ρ is 1 then)
+ *     score       per-token statistics that the objective needs: log-probabilities, entropies, values. GRPO + ECHO in
+ *                 one pass needs none: the ratio ρ = p now / p when the token was drawn is 1 then
  *     advantages  rewards → a number A for each of the agent's tokens; GRPO: (R − mean) / (std + 1e-4) within a group
  *     weights     how much a token counts in a term. GRPO: 1 / (episodes · its episode's action tokens), or 1 / all
  *                 action tokens (`grpo_token`); ECHO: λ / (answered episodes · its episode's answer tokens)
@@ -69,8 +69,8 @@ export interface StepOptions extends TrainerOptions, GradientOptions, DataOption
   /** Predicts returns, for objectives whose advantages need such predictions (PPO). */
   readonly critic?: Critic;
   /**
-   * Whether an older policy played the episodes; default false. Then an importance correction or V-trace has to make up
-   * for it, or else the loss must have a ratio, and ratios refer to what the sampler recorded, in the first pass too.
+   * Whether an older policy played the episodes; default false. If so, the objective needs an importance correction,
+   * V-trace, or a loss with a ratio; that ratio then divides by what the sampler recorded, in the first pass too.
    */
   readonly offPolicy?: boolean;
   /** Other learners, which compute gradients of some micro-batches: the same run, bit for bit (docs/scale.md). */
@@ -97,17 +97,18 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const isCount = Number.isInteger(iterations) && iterations >= 1;
   check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
   checkOffPolicy(options.objective, options);
-  // Dynamic sampling has played other groups in place of those whose rewards are equal; the policy term omits any left.
+  // If dynamic sampling is on, `play` replaces groups of equal rewards; the policy term leaves out those that remain.
   const objective = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
   const packing = packingOf(options);
   const learningRate = options.lr(step);
 
   const episodes = await play(options, source, step);
   if (episodes === null) return null;
-  // own: played now by this policy alone; the rest: begun by an expert, guesses at answers that are paid for, replays.
+  // `own`: what this policy played in this step from the start. `trajectories` adds episodes that an expert began,
+  // guesses at answers (rewarded if right) and replayed episodes.
   const { trajectories, own } = episodes;
-  // Which old log-probabilities ρ compares with: of this pass itself ("exact": ρ is 1), of the policy "before" the
-  // first pass, or those that the sampler "recorded" (score.ts).
+  // What the old log-probability in ρ is: "exact", this pass's own (ρ = 1); "before", the policy's before the first
+  // pass; "recorded", what the sampler stored (score.ts).
   const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
   const facts = { ...episodes, objective, ratios, learningRate };
   // An episode is masked if its environment failed: nothing of it is trained.

@@ -106,6 +106,7 @@ export async function fuzz(
     },
   );
   const result = await fc.check(property, { seed, numRuns: runs, interruptAfterTimeLimit: ms });
-  const failure = result.failed && !result.interrupted ? fc.defaultReportMessage(result) : undefined;
+  const isFailure = result.failed && !result.interrupted;
+  const failure = isFailure ? `${String(result.errorInstance)}\n${fc.defaultReportMessage(result)}` : undefined;
   return { target: target.name, tried, accepted, refused, failure };
 }

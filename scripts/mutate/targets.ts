@@ -34,7 +34,7 @@ const TARGETS = [
   "rl/rewards/turns.ts",
 ];
 
-/** Tests of a formula or a function each, in milliseconds. They run first; equivalent mutants are tried by them only. */
+/** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
 const FAST = [
   "optionTables",
   "goldenHost",

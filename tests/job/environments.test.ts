@@ -3,7 +3,7 @@
  * demonstrations; and a novice whose guesses are read and not imitated.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { taskOptions } from "../../job/environments.ts";
+import { taskOptions, WORLDS } from "../../job/environments.ts";
 import { Experiment } from "../../job/experiment.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { Preset } from "../../job/preset.ts";
@@ -20,7 +20,7 @@ import { planOf } from "../../tools/ablate/plan.ts";
 import { presetOfFlags, set } from "../support/presetOfFlags.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 
-const registry = ENVIRONMENTS as Record<string, EnvironmentSpec>;
+const registry = WORLDS as Record<string, EnvironmentSpec>;
 const CALCULATOR = ENVIRONMENTS["calculator"]!;
 
 /** Takes everything that an option can be, and says what it got. */

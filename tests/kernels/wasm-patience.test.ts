@@ -1,4 +1,4 @@
-/** A thread that lives and does not finish: a browser's death of a worker looks the same, as nobody tells of it there. */
+/** A thread that lives and never finishes. In a browser the death of a worker looks the same: nobody tells of it. */
 import { expect, it } from "vitest";
 import { startThreads } from "../../engine/backends/threads.ts";
 import { kernelModule, withSharedMemory } from "../../kernels/wasm/assembler.ts";

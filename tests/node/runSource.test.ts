@@ -109,22 +109,35 @@ describe("an adapter", () => {
     expect(again["adapter_model.safetensors"]).toEqual(files["adapter_model.safetensors"]);
     expect(again["optimizer.safetensors"]).toEqual(files["optimizer.safetensors"]);
 
-    const { path } = await exportRun(whole, preset.pretrained!);
+    const [written] = await exportRun(whole, preset.pretrained!);
+    const { path } = written!;
     const config = JSON.parse(readFileSync(join(path, "adapter_config.json"), "utf8")) as object;
     expect(config).toMatchObject({ peft_type: "LORA", r: 4, base_model_name_or_path: stories });
     expect(new Uint8Array(readFileSync(join(path, "adapter_model.safetensors")))).toEqual(
       files["adapter_model.safetensors"],
     );
     // Merged, it says what the adapter on the model says.
-    const merged = await exportMerged(whole, join(work, "merged"), device, undefined);
+    const merged = await exportMerged(whole, `${join(work, "merged")}/`, device, undefined);
     const base = await (await openModelFolder(stories)).load(device, "bf16");
     const adapted = await withAdapter(base, path);
     const one = await (await openModelFolder(merged.path)).load(device);
     const ids = tensor(Int32Array.of(1, 400, 350, 300), { device, shape: [1, 4] });
     const [a, b] = await Promise.all([adapted, one].map((model) => forward(model.params, model.config, ids).read()));
     a!.forEach((value, i) => expect(b![i]).toBeCloseTo(value, 4));
-    await expect(exportMerged(whole, merged.path, device, undefined)).rejects.toThrow("merged exists");
+    await expect(exportMerged(whole, merged.path, device, undefined)).rejects.toThrow("merged/ exists");
+    expect(readdirSync(work).filter((name) => name.includes(".tmp") || name.includes(".old"))).toEqual([]);
     for (const x of [...treeLeaves(adapted.params), ...treeLeaves(one.params)]) x.dispose();
+  }, 60_000);
+
+  it("after a warm start of all weights belongs to the model that it left, which is written, too", async () => {
+    const preset = await settings(...flags("--set", "lora.r=2", "--set", "sft.steps=2"));
+    const run = createRun(join(work, "warmed"), { preset });
+    expect(await exportRun(run, preset.pretrained!)).toEqual([]); // nothing has been trained
+    await train(run, preset);
+    const written = await exportRun(run, preset.pretrained!);
+    expect(written.map(({ path }) => path)).toEqual([join(run.path, "model"), join(run.path, "adapter")]);
+    const config = readFileSync(join(run.path, "adapter", "adapter_config.json"), "utf8");
+    expect(JSON.parse(config)).toMatchObject({ base_model_name_or_path: join(run.path, "model") });
   }, 60_000);
 
   it("a run goes on only with the files that it began with", async () => {
@@ -149,7 +162,8 @@ describe("all weights", () => {
     await train(run, preset, 1);
     await train(openRun(run.path), presetOf(run));
     expect(Object.keys(newest(run))).toContain("model.safetensors");
-    const { path } = await exportRun(run, preset.pretrained!);
+    const [written] = await exportRun(run, preset.pretrained!);
+    const { path } = written!;
     expect(readdirSync(path).sort()).toEqual(["config.json", "model.safetensors", "tokenizer.json"]);
     const { tokenizer } = await openModelFolder(path);
     expect(tokenizer.encode("once upon")).toEqual((await openModelFolder(stories)).tokenizer.encode("once upon"));
@@ -236,6 +250,13 @@ describe("what cannot be is said in one line", () => {
     expect(await refusal(...flags("--set", "lora.r=2", "--storage", "q8", "--set", "sft.steps=60"))).toMatch(
       /^--storage q8: .*leave --set sft/,
     );
+    for (const others of [
+      ["--workers", "2"],
+      ["--learners", "nats://somewhere"],
+    ] as const)
+      expect(await refusal(...flags("--set", "lora.r=2", "--storage", "bf16", ...others))).toBe(
+        `--storage bf16: weights in this form are not sent to other processes; leave ${others[0]} out, or take f32`,
+      );
     expect(await refusal(...flags("--storage", "int4"))).toBe('--storage: expected f32, bf16, f16, q8, got "int4"');
     expect(await refusal("--storage", "bf16")).toMatch(/^--storage is about the model of --model-path/);
     expect(await refusal(...flags("--model", "tiny"))).toMatch(/^--model is the size of a model that is made/);
