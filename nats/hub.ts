@@ -39,8 +39,8 @@ import { objectOf } from "./queue.ts";
 import { printable } from "./roster.ts";
 
 const TICK_MS = 250;
-/** How often a learner may refuse a turn. */
-const MOST_REFUSALS = 3;
+/** How often a learner may refuse a turn, or fall silent in one, before it is not asked again; helping clears this. */
+const MOST_FAILURES = 3;
 /** Learners that take part at most. */
 const MOST_LEARNERS = 256;
 
@@ -72,7 +72,7 @@ export class Hub {
   readonly #how: HubSettings;
   readonly #note: (line: string) => void;
   readonly #others = new Map<string, Other>();
-  readonly #refusals = new Map<string, number>();
+  readonly #failures = new Map<string, number>();
   readonly #run: string = randomBytes(8).toString("hex");
   #life = 0;
   #turn = -1;
@@ -225,14 +225,17 @@ export class Hub {
       known.silent = 0;
       const isNow = run === this.#run && life === this.#life && turn === this.#turn;
       // Given the weights anew, it may take part again; but not for ever.
-      if (isNow && kind === "refused" && !known.isOut) {
-        const count = (this.#refusals.get(id) ?? 0) + 1;
-        this.#refusals.set(id, count);
-        this.#drop(known, `refuses: ${printable(why)}`, count >= MOST_REFUSALS);
-      }
+      if (isNow && kind === "refused" && !known.isOut) this.#fails(known, `refuses: ${printable(why)}`);
       if (isNow) for (const [n, hash] of done) known.done.set(n, hash);
     }
     this.#wake();
+  }
+
+  /** Given the weights anew, it may take part again; but not for ever, unless it has helped in between. */
+  #fails(other: Other, why: string): void {
+    const count = (this.#failures.get(other.id) ?? 0) + 1;
+    this.#failures.set(other.id, count);
+    this.#drop(other, why, count >= MOST_FAILURES);
   }
 
   /** @param stays whether it is remembered, and so never asked again */
@@ -246,7 +249,7 @@ export class Hub {
   #tick(): void {
     const limit = (1000 * this.#how.silence + 4 * this.#slowest) / TICK_MS;
     for (const other of this.#others.values())
-      if (++other.silent > limit && !other.isOut) this.#drop(other, "is gone; its micro-batches are computed here");
+      if (++other.silent > limit && !other.isOut) this.#fails(other, "is gone; its micro-batches are computed here");
     this.#wake();
   }
 
@@ -281,6 +284,7 @@ export class Hub {
       const theirs = gradientFromBytes(bytes, turn, n, pass.batches[n]!.index.length);
       const fits = theirs.gradient.length === sizes.length && theirs.gradient.every((x, i) => x.length === sizes[i]);
       check(fits, () => `gradient: its sizes are not those of the ${sizes.length} tensors that are trained`);
+      this.#failures.delete(other.id);
       if (other.isChecked) return theirs;
       const own = await gradientHere(pass, n);
       check(same(own, theirs), () => "gradient: it is not, to the last bit, what this learner computes");

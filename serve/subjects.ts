@@ -55,7 +55,12 @@ export async function runSubject(path: string, executor: Device): Promise<Subjec
 async function install(folder: RunFolder, model: Model, executor: Device): Promise<number> {
   const checkpoint = folder.loadLatestCheckpoint();
   check(checkpoint !== null, () => `${folder.path} has no checkpoint any more`);
-  if (isLora(model) && ADAPTER_FILES.config in checkpoint.files) {
+  const isAdapter = ADAPTER_FILES.config in checkpoint.files;
+  check(
+    isAdapter === isLora(model),
+    () => `${checkpoint.path} has another part of the model than is served; the server has to be started anew`,
+  );
+  if (isLora(model) && isAdapter) {
     // The adapter alone is read: the rest does not change.
     const config = new TextDecoder().decode(fileOf(checkpoint, ADAPTER_FILES.config));
     const fresh = loraFromFiles(model.trainable.base, config, fileOf(checkpoint, ADAPTER_FILES.weights));
@@ -69,7 +74,7 @@ async function install(folder: RunFolder, model: Model, executor: Device): Promi
   const fresh = (await modelFromCheckpoint(checkpoint, executor, sourceLoader(presetOf(folder)))).model;
   try {
     check(
-      JSON.stringify(fresh.config) === JSON.stringify(model.config),
+      sorted(fresh.config) === sorted(model.config),
       () => `${checkpoint.path} has a model of another configuration; the server has to be started anew`,
     );
     installPolicy(model, await policyOf(fresh, checkpoint.step));
@@ -78,6 +83,9 @@ async function install(folder: RunFolder, model: Model, executor: Device): Promi
     for (const leaf of treeLeaves(fresh.params)) leaf.dispose();
   }
 }
+
+/** Equal texts for equal configurations, in whatever order they name their fields. */
+const sorted = (config: object): string => JSON.stringify(Object.entries(config).toSorted());
 
 /** Tokens of a conversation, unless the user says it: the cache of all the positions of a long model would be large. */
 const CONTEXT = 4096;
