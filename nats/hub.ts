@@ -17,6 +17,7 @@ import { readWeights } from "../rl/async/messages.ts";
 import { gradientToHost, type MicroGradient } from "../rl/learners/messages.ts";
 import { frozenOf, gradientOfBatch, planOf, stateOf } from "../rl/learners/replica.ts";
 import type { Shares } from "../rl/learners/shared.ts";
+import { COLUMN_NAMES } from "../rl/methods/columns.ts";
 import type { Pass } from "../rl/train/learners.ts";
 import { arraysToBytes } from "./arrays.ts";
 import { type Claim, claimQueue } from "./claim.ts";
@@ -54,8 +55,8 @@ interface Other {
   turn: number | undefined;
   /** Gradients of the present turn, by micro-batch. */
   readonly done: Map<number, string>;
-  /** Whether one of its gradients was computed here, too, and was the same. */
-  isChecked: boolean;
+  /** The kinds of micro-batches (`kindsOf`) of which a gradient was computed here, too, and was the same. */
+  readonly compared: Set<string>;
   /** It takes no part in the run any more. */
   isOut: boolean;
 }
@@ -217,7 +218,7 @@ export class Hub {
         silent: 0,
         turn: undefined,
         done: new Map(),
-        isChecked: false,
+        compared: new Set(),
         isOut: false,
       });
       this.#note(`learner ${shown} is here`);
@@ -285,10 +286,11 @@ export class Hub {
       const fits = theirs.gradient.length === sizes.length && theirs.gradient.every((x, i) => x.length === sizes[i]);
       check(fits, () => `gradient: its sizes are not those of the ${sizes.length} tensors that are trained`);
       this.#failures.delete(other.id);
-      if (other.isChecked) return theirs;
+      const news = kindsOf(pass, turn, n).filter((kind) => !other.compared.has(kind));
+      if (news.length === 0) return theirs;
       const own = await gradientHere(pass, n);
       check(same(own, theirs), () => "gradient: it is not, to the last bit, what this learner computes");
-      other.isChecked = true;
+      for (const kind of news) other.compared.add(kind);
       return theirs;
     } catch (error) {
       this.#checkWell();
@@ -349,5 +351,19 @@ function same(a: MicroGradient, b: MicroGradient): boolean {
     const y = others[i] ?? fail("gradient: a list is missing");
     for (let k = 0; k < x.length; k++) if (!Object.is(x[k], y[k])) return false;
     return x.length === y.length;
+  });
+}
+
+/**
+ * What the gradient of a micro-batch depends on: the terms of the loss that have a weight in it. In one without an
+ * advantage, two policy losses have the same gradient. Where ratios are exact they are 1, and what a loss does with
+ * others it cannot show; elsewhere the policy's term counts as something new in every turn.
+ */
+function kindsOf({ batches, how }: Pass, turn: number, n: number): string[] {
+  const { columns } = batches[n]!;
+  return COLUMN_NAMES.filter((name) => name.startsWith("w")).flatMap((name) => {
+    const isThere = columns[name].some((w, i) => w !== 0 && (name !== "wPolicy" || columns.advantages[i] !== 0));
+    if (!isThere) return [];
+    return [name === "wPolicy" && how.ratios !== "exact" ? `${name} of turn ${turn}` : name];
   });
 }
