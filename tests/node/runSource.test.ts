@@ -130,7 +130,9 @@ describe("an adapter", () => {
   }, 60_000);
 
   it("after a warm start of all weights belongs to the model that it left, which is written, too", async () => {
-    const preset = await settings(...flags("--set", "lora.r=2", "--set", "sft.steps=2"));
+    const preset = await settings(
+      ...flags("--set", "lora.r=2", "--set", "sft.steps=2", "--set", "sft.demonstrations=8"),
+    );
     const run = createRun(join(work, "warmed"), { preset });
     expect(await exportRun(run, preset.pretrained!)).toEqual([]); // nothing has been trained
     await train(run, preset);
