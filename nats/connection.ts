@@ -260,3 +260,10 @@ export function reasonOf(error: unknown): string {
 
 /** SHA-256 in hexadecimal digits. */
 export const sha256 = (data: Uint8Array | string): string => createHash("sha256").update(data).digest("hex");
+
+/** Resolves when the connection has ended, also when this side closes it, to the error that the server is gone. */
+export async function lossOfServer({ connection, address, patience }: Link): Promise<WorldgradError> {
+  const error = await connection.closed();
+  const why = error ? `: ${reasonOf(error)}` : "";
+  return new WorldgradError(`nats: ${address.server} did not come back within ${patience} s${why}`);
+}

@@ -11,7 +11,7 @@ import type { Policy, ToWorker } from "../rl/async/messages.ts";
 import { setupToWire, type WorkerEvents, type WorkerSetup } from "../rl/async/workers.ts";
 import type { TokenStream } from "../rl/episode/stream.ts";
 import { type Claim, claimQueue } from "./claim.ts";
-import { type Link, publicAddress, reasonOf, sha256 } from "./connection.ts";
+import { type Link, lossOfServer, publicAddress, reasonOf, sha256 } from "./connection.ts";
 import { checkEpisode, episodeFromBytes, type EpisodeMessage } from "./episodes.ts";
 import { Fields, isRecord, toJson } from "./json.ts";
 import { checkLedgerState, Ledger, type LedgerState } from "./ledger.ts";
@@ -87,10 +87,8 @@ export class Fleet {
     check(this.#setup === undefined, () => "natsWorkers: these workers belong to a run already; make new ones");
     this.#setup = setup;
     this.#events = events;
-    void this.#link.connection.closed().then((error) => {
-      if (this.#closed) return;
-      const why = error ? `: ${reasonOf(error)}` : "";
-      this.#fail(`nats: ${this.#link.address.server} did not come back within ${this.#link.patience} s${why}`);
+    void lossOfServer(this.#link).then(({ message }) => {
+      if (!this.#closed) this.#fail(message);
     });
     this.#then(() => this.#open(setup));
   }

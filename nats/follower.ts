@@ -5,12 +5,12 @@
 import { randomBytes } from "node:crypto";
 import type { KV } from "@nats-io/kv";
 import type { ObjectStore } from "@nats-io/obj";
-import { check, fail, WorldgradError } from "../engine/errors.ts";
+import { check, fail } from "../engine/errors.ts";
 import { type Device, device as makeDevice } from "../engine/index.ts";
 import { Replica } from "../rl/learners/replica.ts";
 import type { LossParts } from "../rl/train/loss.ts";
 import { arraysFromBytes, arraysToBytes, floats } from "./arrays.ts";
-import { type Link, reasonOf, sha256 } from "./connection.ts";
+import { type Link, lossOfServer, reasonOf, sha256 } from "./connection.ts";
 import { toJson } from "./json.ts";
 import {
   gradientToBytes,
@@ -97,12 +97,9 @@ export class Follower {
   }
 
   async run(): Promise<Followed> {
-    const { connection, address, patience } = this.#link;
-    void connection.closed().then((error) => {
-      if (!this.#stopped) {
-        const why = error ? `: ${reasonOf(error)}` : "";
-        this.#broken = new WorldgradError(`nats: ${address.server} did not come back within ${patience} s${why}`);
-      }
+    const { connection, address } = this.#link;
+    void lossOfServer(this.#link).then((error) => {
+      if (!this.#stopped) this.#broken = error;
       this.#wake();
     });
     let pulse: ReturnType<typeof setInterval> | undefined;

@@ -12,7 +12,7 @@ import { check, fail, WorldgradError } from "../engine/errors.ts";
 import type { FromWorker } from "../rl/async/messages.ts";
 import type { ServeOptions } from "../rl/async/serve.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
-import { type Link, reasonOf } from "./connection.ts";
+import { type Link, lossOfServer, reasonOf } from "./connection.ts";
 import type { EpisodeMessage, EpisodeName } from "./episodes.ts";
 import { toJson } from "./json.ts";
 import { Outbox } from "./outbox.ts";
@@ -84,12 +84,9 @@ export class Worker {
   }
 
   async run(): Promise<Served> {
-    const { connection, address, patience } = this.#link;
-    void connection.closed().then((error) => {
-      if (!this.#stopped) {
-        const why = error ? `: ${reasonOf(error)}` : "";
-        this.#broken = new WorldgradError(`nats: ${address.server} did not come back within ${patience} s${why}`);
-      }
+    const { address } = this.#link;
+    void lossOfServer(this.#link).then((error) => {
+      if (!this.#stopped) this.#broken = error;
       this.#wake();
     });
     const timers: ReturnType<typeof setInterval>[] = [];
