@@ -85,7 +85,8 @@ async function install(folder: RunFolder, model: Model, executor: Device): Promi
 }
 
 /** Equal texts for equal configurations, in whatever order they name their fields. */
-const sorted = (config: object): string => JSON.stringify(Object.entries(config).toSorted());
+const sorted = (config: object): string =>
+  JSON.stringify(Object.entries(config).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 
 /** Tokens of a conversation, unless the user says it: the cache of all the positions of a long model would be large. */
 const CONTEXT = 4096;
