@@ -1,17 +1,18 @@
 /**
  * The projects of the tests:
  *
- * npm test            `unit`, the library and the programs (WGSL on the adapter that `tests/support/adapter.ts`
- * finds),
- *                         and `browser`, the library in pages of a Chromium
- *     npm run test:site   `site`, the modules of the live page and the book, and `pages`, they in browsers
- *     npm run test:long   `long`, *.long.test.ts: whole programs, played to their ends
+ *     npm test             `unit`: the library, with WGSL on the adapter that `tests/support/adapter.ts` finds
+ *     npm run test:pages   in browsers: `browser`, the library in pages, `site`, the modules of the live page and the
+ *                          book, and `pages`, they in Chromium and Firefox
+ *     npm run test:long    `long`, *.long.test.ts: whole programs, played to their ends, with real servers; and
+ *                          `thorough`, files of `unit` again whose tests draw what they try, with more draws
  *
- * CI runs all. Without a browser the first two say so in one line and go on; CI fails.
+ * CI runs all. Without a browser or a server the last two say so in one line and go on; CI fails.
  */
 import { existsSync } from "node:fs";
 import type { TestProjectInlineConfiguration, ViteUserConfig } from "vitest/config";
 import { provisionAdapter } from "./tests/support/adapter.ts";
+import { THOROUGH } from "./tests/support/tries.ts";
 
 const firstTime = process.env["WORLDGRAD_PROVISIONED"] === undefined;
 // Before any worker starts: the dynamic linker reads LD_LIBRARY_PATH once, when a process begins, and workers are forks
@@ -20,7 +21,13 @@ const adapter = provisionAdapter();
 Object.assign(process.env, adapter.env);
 // lavapipe compiles each shader once per machine (Mesa's cache in the home folder); without optimisation that takes
 // 54 s of processor time less in a first run of all tests, and running the shaders takes 11 s more in each.
-if (adapter.name === "lavapipe") process.env["GALLIVM_PERF"] ??= "nopt";
+if (adapter.name === "lavapipe") {
+  process.env["GALLIVM_PERF"] ??= "nopt";
+  // Workgroups run one after the other in the thread that has the queue: two test processes fill two cores already, and
+  // threads for dispatches of a few workgroups take a tenth of the processor time. In CI's second pass, on
+  // SwiftShader, workgroups run at once.
+  process.env["LP_NUM_THREADS"] ??= "0";
+}
 
 const CHROMIUMS = [
   "/usr/bin/chromium",
@@ -47,9 +54,9 @@ const nats = process.env["WORLDGRAD_NATS_SERVER"] ?? ["/usr/sbin/nats-server", "
 if (nats !== undefined) process.env["WORLDGRAD_NATS_SERVER"] = nats;
 else if (process.env["CI"])
   throw new Error("tests/nats: no nats-server found, and CI must have one (set WORLDGRAD_NATS_SERVER)");
-else if (firstTime) console.warn("tests/nats: mostly not run, no nats-server found (set WORLDGRAD_NATS_SERVER)");
-const needsNats =
-  nats === undefined ? ["run", "learners", "security", "**/*.long"].map((name) => `tests/nats/${name}.test.ts`) : [];
+else if (firstTime)
+  console.warn("tests/nats: the long ones are not run, no nats-server found (set WORLDGRAD_NATS_SERVER)");
+const needsNats = nats === undefined ? ["tests/nats/*.long.test.ts"] : [];
 
 const needsGpu = ["tests/**/*wgsl*.test.ts", "tests/**/*webgpu*.test.ts"];
 
@@ -95,7 +102,7 @@ const config: ViteUserConfig = {
           name: "unit",
           ...TOGETHER,
           include: ["tests/**/*.test.ts"],
-          exclude: [...BROWSER, "tests/site/**", LONG, ...(adapter.name === "off" ? needsGpu : []), ...needsNats],
+          exclude: [...BROWSER, "tests/site/**", LONG, ...(adapter.name === "off" ? needsGpu : [])],
         },
       },
       {
@@ -110,6 +117,17 @@ const config: ViteUserConfig = {
           include: [LONG],
           exclude: [...(chromium === undefined ? BROWSER : []), ...needsNats],
           testTimeout: 300_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "thorough",
+          ...TOGETHER,
+          include: THOROUGH,
+          exclude: [LONG],
+          env: { WORLDGRAD_TRIES: "all" },
+          testTimeout: 60_000,
         },
       },
       ...(chromium === undefined

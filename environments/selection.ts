@@ -28,9 +28,11 @@ export function selectFamilies<F extends FamilyInfo>(
   const known = families.map(({ name }) => name);
   const { families: wanted = known, levels: [low, high] = [1, Infinity] } = options;
   for (const name of wanted) {
-    const near = nearest(String(name), known);
-    const hint = near === undefined ? `there are ${known.join(", ")}` : `did you mean '${near}'?`;
-    check(known.includes(name), () => `${where}: unknown family '${name}'; ${hint}`);
+    check(known.includes(name), () => {
+      const near = nearest(String(name), known);
+      const hint = near === undefined ? `there are ${known.join(", ")}` : `did you mean '${near}'?`;
+      return `${where}: unknown family '${name}'; ${hint}`;
+    });
   }
   const chosen = families.filter(({ name, level }) => wanted.includes(name) && low <= level && level <= high);
   check(chosen.length > 0, () => `${where}: no family of ${wanted.join(", ")} has a level in ${low} to ${high}`);

@@ -18,6 +18,10 @@ export class DistanceTable {
   readonly #cells: number;
   /** Moves from solved, plus 1, by the position's code; 0 for positions that cannot be solved. */
   readonly #distances: Uint8Array;
+  /** The codes of all positions that can be solved, nearest first. */
+  readonly #codes: number[] = [];
+  /** Where in `#codes` those begin that are so many moves from solved; at the end, the number of all. */
+  readonly #starts: number[] = [];
 
   /** @throws if the room has too many cells or boxes for an exhaustive search */
   constructor(room: Room) {
@@ -51,9 +55,7 @@ export class DistanceTable {
    * One of all positions that are so many moves from solved, each as probable as any other; undefined if there is none.
    */
   draw(distance: number, rng: Rng): Position | undefined {
-    const codes: number[] = [];
-    for (let code = 0; code < this.#distances.length; code++)
-      if (this.#distances[code] === distance + 1) codes.push(code);
+    const codes = this.#codes.slice(this.#starts[distance], this.#starts[distance + 1] ?? 0).sort((a, b) => a - b);
     return codes.length === 0 ? undefined : this.#decode(rng.choice(codes));
   }
 
@@ -66,18 +68,20 @@ export class DistanceTable {
         return to === undefined || walls.has(to) ? -1 : to;
       }),
     );
-    const queue: number[] = [];
+    const boxes = new Array<number>(goals.size);
+    const moved = new Array<number>(goals.size);
     const visit = (player: number, boxes: readonly number[], distance: number): void => {
       const code = this.#encode(player, boxes);
       if (this.#distances[code] !== 0 || distance > FARTHEST) return;
       this.#distances[code] = distance + 1;
-      queue.push(code);
+      this.#codes.push(code);
+      if (this.#starts.length === distance) this.#starts.push(this.#codes.length - 1);
     };
     const solved = [...goals].sort((a, b) => a - b);
     for (let player = 0; player < this.#cells; player++)
       if (!walls.has(player) && !goals.has(player)) visit(player, solved, 0);
-    for (const code of queue) {
-      const { player, boxes } = this.#decode(code);
+    for (const code of this.#codes) {
+      const player = this.#decodeInto(boxes, code);
       const distance = this.#distances[code]!; // one more than its own
       for (let way = 0; way < DIRECTIONS.length; way++) {
         // The player came from `from`, going `way`; a box in front of it may have been pushed, or have stood there
@@ -86,14 +90,13 @@ export class DistanceTable {
         if (from === -1 || boxes.includes(from)) continue;
         visit(from, boxes, distance);
         const ahead = boxes.indexOf(next[way]![player]!);
-        if (ahead !== -1)
-          visit(
-            from,
-            boxes.with(ahead, player).sort((a, b) => a - b),
-            distance,
-          );
+        if (ahead !== -1) {
+          replaceSorted(boxes, ahead, player, moved);
+          visit(from, moved, distance);
+        }
       }
     }
+    this.#starts.push(this.#codes.length);
   }
 
   #encode(player: number, boxes: readonly number[]): number {
@@ -103,11 +106,31 @@ export class DistanceTable {
   }
 
   #decode(code: number): Position {
-    const boxes: number[] = [];
-    for (let i = 0; i < this.#room.goals.size; i++) {
-      boxes.unshift(code % this.#cells);
+    const boxes = new Array<number>(this.#room.goals.size);
+    return { player: this.#decodeInto(boxes, code), boxes };
+  }
+
+  /** Writes the boxes into `boxes`, and returns the player. */
+  #decodeInto(boxes: number[], code: number): number {
+    for (let i = boxes.length - 1; i >= 0; i--) {
+      boxes[i] = code % this.#cells;
       code = Math.floor(code / this.#cells);
     }
-    return { player: code, boxes };
+    return code;
   }
+}
+
+/** Writes the ascending numbers `from` into `to`, with `value` in the place of the one at `index`, ascending again. */
+function replaceSorted(from: readonly number[], index: number, value: number, to: number[]): void {
+  let at = 0;
+  let placed = false;
+  for (let i = 0; i < from.length; i++) {
+    if (i === index) continue;
+    if (!placed && value < from[i]!) {
+      to[at++] = value;
+      placed = true;
+    }
+    to[at++] = from[i]!;
+  }
+  if (!placed) to[at] = value;
 }

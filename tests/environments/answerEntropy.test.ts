@@ -18,6 +18,7 @@ import { household } from "../../environments/household/index.ts";
 import { isHeldOut, wordEntropy } from "../../environments/words.ts";
 import { answersTo } from "./facts.ts";
 import { play, SPLITS, start } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 /** All words of a split, from the alphabet alone. */
 const wordsOf = (split: "train" | "heldout"): string[] => {
@@ -185,7 +186,7 @@ describe("what a file of a home says", () => {
         }
         differences.push(nats - total);
       }),
-      { numRuns: 800, seed: 1 },
+      { numRuns: tries(800), seed: 1 },
     );
     const mean = differences.reduce((a, b) => a + b) / differences.length;
     const deviation = Math.sqrt(differences.reduce((sum, x) => sum + (x - mean) ** 2, 0) / differences.length);

@@ -15,6 +15,7 @@ import { isEqual, rational, toText } from "../../environments/calculator/rationa
 import { testContract } from "./contract.ts";
 import { CalculatorEnvironment } from "./opened.ts";
 import { play, SPLITS } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 async function begin(
   seed: number,
@@ -183,9 +184,9 @@ describe("expressions", () => {
           expect(result.value.numerator * value![1]).toBe(value![0] * result.value.denominator);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: tries(500) },
     );
-    expect(values).toBeGreaterThan(200);
+    expect(values).toBeGreaterThan(tries(200));
   });
 
   it("split a number into quotient and remainder, also with signs and fractions", () => {
@@ -209,7 +210,7 @@ describe("expressions", () => {
       fc.property(fc.oneof(near, fc.string({ unit: "binary" })), (text) => {
         expect(say(text).length).toBeLessThanOrEqual(83); // 40 digits, a slash, 40 digits, a sign
       }),
-      { numRuns: 1_000 },
+      { numRuns: tries(1_000) },
     );
   });
 });

@@ -11,6 +11,7 @@ import { HINTS, type Hints } from "../../environments/facts/hints.ts";
 import { settleOptions } from "../../environments/options.ts";
 import { answersTo, answerTo, expectChance, luckOf, SIZES, testFacts, wording } from "./facts.ts";
 import { play, SPLITS, start } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 /** One baseline action in eight ends the episode. */
 const TRIES = 7 / 8;
@@ -303,7 +304,7 @@ describe("transitions", () => {
         // The expert finds back, and brings back the page.
         expect((await play(env, () => castle.expert(env), 20)).last?.reward).toBe(1);
       }),
-      { numRuns: 60 },
+      { numRuns: tries(60) },
     );
   });
 

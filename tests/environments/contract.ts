@@ -14,6 +14,7 @@ import { terminal } from "../../environments/terminal/index.ts";
 import { turnCount } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
 import { play, SPLITS, start } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 /** Turns that no episode of the expert exceeds: what demonstrations have by default. */
 const MOST_TURNS = 16;
@@ -75,7 +76,7 @@ export function testContract<Options extends EnvironmentOptions>(
   });
 
   it.each(families)("%s: the expert solves it, in training and held out; chance hardly ever does", async (family) => {
-    const episodes = 200;
+    const episodes = tries(200);
     for (const split of SPLITS) {
       let [solved, lucky, turns] = [0, 0, 0];
       for (let seed = 0; seed < episodes; seed++) {
@@ -93,7 +94,8 @@ export function testContract<Options extends EnvironmentOptions>(
       const percent = (count: number): string => `${((100 * count) / episodes).toFixed(1)} %`;
       const [mean, expert, random] = [(turns / episodes).toFixed(1), percent(solved), percent(lucky)];
       console.log(`${spec.name}, ${family}, ${split}: expert ${expert} in ${mean} turns, random ${random}`);
-      expect(solved / episodes).toBeGreaterThanOrEqual(expected[family]!.expert);
+      const noise = episodes < 200 ? 0.05 : 0; // what few episodes may be off, where chance decides
+      expect(solved / episodes).toBeGreaterThanOrEqual(expected[family]!.expert - noise);
       expect(lucky / episodes).toBeLessThanOrEqual(expected[family]!.luck);
     }
   });
@@ -116,11 +118,11 @@ export function testContract<Options extends EnvironmentOptions>(
   it("held-out tasks and training tasks have nothing in common", async () => {
     const seen = { train: new Set<string>(), heldout: new Set<string>() };
     for (const split of SPLITS)
-      for (let seed = 0; seed < 1_000; seed++) {
+      for (let seed = 0; seed < tries(1_000); seed++) {
         const { task } = await start(spec, seed, options({ split, levels: [1, 4] }));
         for (const part of identity(task)) seen[split].add(part);
       }
-    expect(seen.heldout.size).toBeGreaterThan(300);
+    expect(seen.heldout.size).toBeGreaterThan(tries(300));
     expect([...seen.heldout].filter((part) => seen.train.has(part))).toEqual([]);
   });
 
@@ -142,7 +144,7 @@ export function testContract<Options extends EnvironmentOptions>(
           if (done) break;
         }
       }),
-      { numRuns: 300 },
+      { numRuns: tries(300) },
     );
   });
 

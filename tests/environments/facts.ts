@@ -13,6 +13,7 @@ import { HINTS } from "../../environments/facts/hints.ts";
 import type { FactOptions } from "../../environments/facts/options.ts";
 import { terminal } from "../../environments/terminal/index.ts";
 import { play, SPLITS, start } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 export const SIZES = [1, 2, 3] as const;
 
@@ -160,7 +161,7 @@ export function testFacts<Options extends FactOptions>(
         // It may be too late for success, and never for an end.
         if (!isOver) expect((await play(env, () => spec.expert(env), 16)).last?.done).toBe(true);
       }),
-      { numRuns: 120 },
+      { numRuns: tries(120) },
     );
   }, 60_000);
 

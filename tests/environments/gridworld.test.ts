@@ -10,6 +10,7 @@ import { drawLake, FAMILIES, isHeldOutLake } from "../../environments/gridworld/
 import { testContract } from "./contract.ts";
 import { GridworldEnvironment } from "./opened.ts";
 import { play } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 /** A lake from its map, `S` or `.` being ground. */
 function lakeOf(rows: readonly string[], slip: number): Lake {
@@ -85,7 +86,7 @@ describe("the best policy", () => {
   it("succeeds as often as it says", async () => {
     for (const options of [{ families: ["ice", "glacier"] }, { families: ["pond"], slip: 2 / 3, moves: 40 }]) {
       let [said, variance, happened] = [0, 0, 0];
-      for (let seed = 0; seed < 600; seed++) {
+      for (let seed = 0; seed < tries(600); seed++) {
         const { env } = await begin(seed, options);
         const probability = env.expertSuccess();
         said += probability;

@@ -11,6 +11,7 @@ import { achievedTask, household } from "../../environments/household/index.ts";
 import { FAMILIES, type HouseholdTask, makeTask, pending } from "../../environments/household/tasks.ts";
 import { settleOptions } from "../../environments/options.ts";
 import { play, SPLITS, start, testGame } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 const VERBS = ["go", "open", "close", "take", "put", "heat", "cool", "wash", "use", "look", "hand"];
 
@@ -52,7 +53,7 @@ describe("the world", () => {
         }
         expect(JSON.stringify([...first.contents])).toBe(frozen);
       }),
-      { numRuns: 200 },
+      { numRuns: tries(200) },
     );
   });
 

@@ -6,6 +6,7 @@ import { FileSystem, MAX_FILE, MAX_NODES, MAX_TOTAL, sizeOf } from "../../enviro
 import { globMatches } from "../../environments/terminal/glob.ts";
 import { compileRegex } from "../../environments/terminal/regex.ts";
 import { MAX_LINE, runLine } from "../../environments/terminal/shell.ts";
+import { tries } from "../support/tries.ts";
 
 interface Recording {
   files: Record<string, string | null>;
@@ -227,7 +228,7 @@ describe("any input", () => {
         expect(fs.used).toEqual(size);
         expect(fs.cwd.startsWith("/")).toBe(true);
       }),
-      { numRuns: 1_500, interruptAfterTimeLimit: 20_000, markInterruptAsFailure: true },
+      { numRuns: tries(1_500), interruptAfterTimeLimit: 20_000, markInterruptAsFailure: true },
     );
   });
 
@@ -250,7 +251,7 @@ describe("patterns", () => {
         const expected = new RegExp(`^${glob.replaceAll("*", ".*").replaceAll("?", ".")}$`, "s").test(text);
         expect(globMatches(glob, text)).toBe(expected);
       }),
-      { numRuns: 2_000 },
+      { numRuns: tries(2_000) },
     );
   });
 
@@ -271,7 +272,7 @@ describe("patterns", () => {
       fc.property(pattern, letters, (source, text) => {
         expect(compileRegex(source, { extended: true }).test(text)).toBe(new RegExp(source).test(text));
       }),
-      { numRuns: 2_000 },
+      { numRuns: tries(2_000) },
     );
   });
 

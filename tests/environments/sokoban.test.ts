@@ -10,6 +10,7 @@ import { drawRoom, FAMILIES } from "../../environments/sokoban/tasks.ts";
 import { testContract } from "./contract.ts";
 import { SokobanEnvironment } from "./opened.ts";
 import { play } from "./suite.ts";
+import { tries } from "../support/tries.ts";
 
 const boardOf = (task: string): string[] => task.split("\n").slice(1).join(" ").split(" ");
 
@@ -127,9 +128,9 @@ describe("the solver", () => {
           if (distance === undefined) dead++;
         },
       ),
-      { numRuns: 150 },
+      { numRuns: tries(150) },
     );
-    expect(dead).toBeGreaterThan(20);
+    expect(dead).toBeGreaterThan(tries(20));
   });
 
   it("draws positions at the distance that is asked for, and every one of them", () => {

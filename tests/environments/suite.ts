@@ -11,6 +11,7 @@ import type { Environment, EnvironmentSpec, StepResult } from "../../environment
 import type { GameOptions } from "../../environments/game.ts";
 import { terminal } from "../../environments/terminal/index.ts";
 import { isHeldOut } from "../../environments/words.ts";
+import { tries } from "../support/tries.ts";
 
 export const SPLITS = ["train", "heldout"] as const;
 
@@ -69,10 +70,10 @@ export function testGame<Options extends GameOptions>(
   const inFamily = (name: string, more: GameOptions = {}): Options => options({ families: [name], ...more });
   const families = spec.families.map(({ name }) => name);
 
-  it.each(families)("%s: the expert solves 150 seeds of each split, and 30 in larger worlds", async (family) => {
+  it.each(families)("%s: the expert solves seeds of each split, also in larger worlds", async (family) => {
     for (const split of SPLITS)
       for (const size of [1, 2, 3])
-        for (let seed = 0; seed < (size === 1 ? 150 : 30); seed++) {
+        for (let seed = 0; seed < tries(size === 1 ? 150 : 30); seed++) {
           const { env, task } = await start(spec, seed, inFamily(family, { split, size }));
           // 16 turns are what demonstrations have by default.
           const { last, total } = await play(env, () => spec.expert(env), size === 1 ? 16 : 50);
@@ -84,15 +85,16 @@ export function testGame<Options extends GameOptions>(
 
   it("the random baseline is far behind", async () => {
     const rates: string[] = [];
+    const games = tries(200);
     for (const family of families) {
       let solved = 0;
-      for (let seed = 0; seed < 200; seed++) {
+      for (let seed = 0; seed < games; seed++) {
         const rng = new Rng(seed).split("baseline");
         const { env } = await start(spec, seed, inFamily(family));
         solved += Number((await play(env, () => spec.random(rng))).last?.info["success"]);
       }
-      rates.push(`${family} ${((100 * solved) / 200).toFixed(1)} %`);
-      expect(solved / 200, family).toBeLessThanOrEqual(luck);
+      rates.push(`${family} ${((100 * solved) / games).toFixed(1)} %`);
+      expect(solved / games, family).toBeLessThanOrEqual(luck);
     }
     console.log(`${spec.name}: the random baseline solves ${rates.join(", ")}`);
   });
@@ -112,14 +114,14 @@ export function testGame<Options extends GameOptions>(
   it("held-out tasks share no name with training tasks", async () => {
     const words = { train: new Set<string>(), heldout: new Set<string>() };
     for (const split of SPLITS)
-      for (let seed = 0; seed < 400; seed++) {
+      for (let seed = 0; seed < tries(400); seed++) {
         const { env, task } = await start(spec, seed, options({ split, size: 1 + (seed % 3) }));
         const { lines } = await play(env, () => spec.expert(env), 50);
         for (const word of [task, ...lines].join(" ").match(/[A-Za-z]+/g)!) words[split].add(word);
       }
     for (const split of SPLITS) {
       const names = [...words[split]].filter((word) => isHeldOut(word) !== undefined);
-      expect(names.length).toBeGreaterThan(500);
+      expect(names.length).toBeGreaterThan(tries(500));
       expect(names.filter((name) => isHeldOut(name) !== (split === "heldout"))).toEqual([]);
     }
     // What both have is the fixed vocabulary.
@@ -158,7 +160,7 @@ export function testGame<Options extends GameOptions>(
         expect(total).toBeLessThanOrEqual(1);
         if (!done) expect(total, task).toBe(1);
       }),
-      { numRuns: 300 },
+      { numRuns: tries(300) },
     );
   });
 

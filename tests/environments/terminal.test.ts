@@ -12,6 +12,7 @@ import { FAMILIES } from "../../environments/terminal/families.ts";
 import { normalizeAnswer } from "../../environments/terminal/tasks.ts";
 import { isHeldOut } from "../../environments/words.ts";
 import { makeTask, type Task } from "./opened.ts";
+import { tries } from "../support/tries.ts";
 
 const SPLITS = ["train", "heldout"] as const;
 const NAMES = terminal.families.map((family) => family.name);
@@ -69,7 +70,7 @@ describe.each(NAMES)("family %s", (family) => {
   });
 
   it("is hardly ever solved by chance", async () => {
-    const episodes = 500;
+    const episodes = tries(500);
     let solved = 0;
     for (let seed = 0; seed < episodes; seed++) {
       const rng = new Rng(seed).split("baseline");

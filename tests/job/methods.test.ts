@@ -1,24 +1,20 @@
 /**
- * Methods on the command line: the default is what it always was, names that do not fit together are one line, every
- * method and every environment gets from the run what it needs, and a run with a critic, a reference and a KL
- * controller resumes to the last bit.
+ * Methods on the command line: the default is what it always was, names that do not fit together are one line, and
+ * every method and every environment gets from the run what it needs. Whole runs are in methods.long.test.ts.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { TrainingState } from "../../job/trainingState.ts";
-import { createDisplay, type Display } from "../../tools/display/display.ts";
 import { Experiment } from "../../job/experiment.ts";
 import { objectiveFor } from "../../job/methods.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { Preset } from "../../job/preset.ts";
 import { longestCompletion, presetOf } from "../../job/presets.ts";
-import { Run } from "../../job/run.ts";
-import { createRun, openRun } from "../../node/runFolder.ts";
+import { createRun } from "../../node/runFolder.ts";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
 import { modelFromFiles, modelToFiles } from "../../nn/checkpoint.ts";
-import { readSafetensors } from "../../nn/safetensors.ts";
 import { grpo } from "../../rl/methods/advantages/index.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
@@ -28,6 +24,7 @@ import { type Objective, worldsOf } from "../../rl/methods/objective.ts";
 import { Template } from "../../rl/episode/template.ts";
 import type { StepReport } from "../../rl/train/report.ts";
 import { presetOfFlags } from "../support/presetOfFlags.ts";
+import { lake, small } from "../support/lake.ts";
 import { randomBatch, weighStep } from "../support/rlBatches.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-methods-"));
@@ -158,19 +155,6 @@ describe("settings", () => {
   });
 });
 
-/** `--quick`, smaller still. */
-function small(preset: Preset): Preset {
-  return {
-    ...preset,
-    tokenizer: { vocabSize: 300, corpusEpisodes: 40 },
-    model: { ...preset.model, hiddenSize: 16, layers: 1, heads: 2, intermediateSize: 32 },
-    sft: { ...preset.sft, demonstrations: 24, steps: 30, checkpointEvery: 30, warmup: 2, lr: 1e-2 },
-    rl: { ...preset.rl, steps: 2, groups: 2, groupSize: 3 },
-    evaluation: { every: 2, episodes: 4, finalEpisodes: 4 },
-    checkpointEvery: 2,
-  };
-}
-
 async function collect(steps: AsyncGenerator<StepReport>): Promise<StepReport[]> {
   const reports: StepReport[] = [];
   for await (const report of steps) reports.push(report);
@@ -180,18 +164,6 @@ async function collect(steps: AsyncGenerator<StepReport>): Promise<StepReport[]>
 /** Names of metrics that are not finite. */
 const wrong = ({ metrics }: StepReport): string[] =>
   Object.keys(metrics).filter((name) => !Number.isFinite(metrics[name]));
-
-/** A few steps to the goal, learnt just well enough that some episodes of a group succeed and some fail. */
-function lake(...flags: string[]): Preset {
-  const preset = small(presetOfFlags("--quick", "--env", "gridworld", ...flags));
-  return {
-    ...preset,
-    tasks: { levels: [1, 1] },
-    model: { ...preset.model, hiddenSize: 32, layers: 1, heads: 4, intermediateSize: 64 },
-    sft: { ...preset.sft, noviceShare: 0, observationWeight: 0, steps: 100, lr: 2e-2 },
-    rl: { ...preset.rl, groups: 3, groupSize: 4 },
-  };
-}
 
 describe("through the experiment", () => {
   let template: Template;
@@ -258,88 +230,6 @@ describe("through the experiment", () => {
     expect(score.worldLoss).toBeGreaterThan(0);
     expect(score.trajectories.filter((t) => t.masked)).toEqual([]);
   });
-});
-
-test("a run of GRPO + ECHO has in its metrics how the two gradients lie, in every rl.gradEvery-th step", async () => {
-  const plain = lake("--set", "rl.gradEvery=2");
-  const preset: Preset = { ...plain, rl: { ...plain.rl, steps: 4 } };
-  const folderOfRun = createRun(join(folder, "gradients"), { preset });
-  const quiet = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
-  const run = new Run(folderOfRun, preset, device, quiet, new AbortController().signal);
-  expect((await run.run(false))!.facts).toMatchObject({ method: "grpo_token+echo" });
-  run.dispose();
-  const rl = folderOfRun.readMetrics().filter(({ phase }) => phase === "rl");
-  const lines = rl.filter((line) => "grad_cosine/world_policy" in line);
-  // A step with flat groups alone has no policy gradient.
-  const due = rl.filter((line, step) => step % 2 === 0 && Number(line["frac_reward_zero_std"]) < 1);
-  expect(due.length).toBeGreaterThan(0);
-  expect(lines).toEqual(due);
-  for (const line of lines) {
-    expect(Math.abs(line["grad_cosine/world_policy"] as number)).toBeLessThanOrEqual(1);
-    expect(line["grad_ratio/world_policy"]).toBeGreaterThan(0);
-  }
-});
-
-test("a run with a critic, a reference and a KL controller resumes to the last bit", async () => {
-  const plain = lake("--method", "ppo+echo+actfocus", "--kl", "0.1", "--kl-target", "0.01");
-  const preset: Preset = { ...plain, rl: { ...plain.rl, steps: 5 }, checkpointEvery: 1 };
-  const quiet = createDisplay({ stream: { write: () => true }, isTTY: false, env: {} });
-
-  const whole = createRun(join(folder, "whole"), { preset });
-  const first = new Run(whole, preset, device, quiet, new AbortController().signal);
-  expect((await first.run(false))!.facts).toMatchObject({ method: "ppo+echo+actfocus" });
-  first.dispose();
-
-  // Stopped after the third step of RL: what was saved then is all that the second session knows.
-  const stop = new AbortController();
-  let inRl = false;
-  const stopping: Display = {
-    phase: (name) => void (inRl = name.startsWith("reinforcement")),
-    update: (done) => inRl && done === 3 && stop.abort(),
-    note: () => {},
-    evaluation: () => {},
-    transcript: () => {},
-    sideBySide: () => {},
-    table: () => {},
-    close: () => {},
-  };
-  const stopped = createRun(join(folder, "stopped"), { preset });
-  const second = new Run(stopped, preset, device, stopping, stop.signal);
-  expect(await second.run(false)).toBe(null);
-  second.dispose();
-  const reopened = openRun(stopped.path);
-  const third = new Run(reopened, presetOf(reopened), device, quiet, new AbortController().signal);
-  expect(await third.run(true)).not.toBe(null);
-  third.dispose();
-
-  const times = new Set(["step_time", "tokens_per_second"]);
-  const metrics = (path: string): unknown[] =>
-    openRun(path)
-      .readMetrics()
-      .map((line) => Object.fromEntries(Object.entries(line).filter(([name]) => !times.has(name))));
-  expect(metrics(stopped.path)).toEqual(metrics(whole.path));
-  const betas = whole.readMetrics().flatMap((line) => (typeof line["kl_beta"] === "number" ? [line["kl_beta"]] : []));
-  expect(new Set(betas).size).toBe(5); // it moved in every step
-  const last = (path: string): Record<string, string> => {
-    const checkpoints = join(path, "checkpoints");
-    const newest = join(checkpoints, readdirSync(checkpoints).toSorted().at(-1)!);
-    const files = readdirSync(newest).filter((name) => !["state.json", "checkpoint.json"].includes(name));
-    return Object.fromEntries(files.map((name) => [name, readFileSync(join(newest, name)).toString("base64")]));
-  };
-  const files = last(whole.path);
-  expect(Object.keys(files)).toEqual(
-    expect.arrayContaining(["critic.safetensors", "kl.json", "reference.safetensors"]),
-  );
-  expect(last(stopped.path)).toEqual(files);
-  // The critic learnt, the reference did not.
-  const critic = readSafetensors(Buffer.from(files["critic.safetensors"]!, "base64"));
-  for (const name of ["head.weight", "m.weight", "v.weight"]) {
-    expect(
-      critic.get(name)!.data.some((x) => x !== 0),
-      name,
-    ).toBe(true);
-  }
-  expect(files["reference.safetensors"]).not.toBe(files["model.safetensors"]);
 });
 
 test("Dr. GRPO's constant is the length that an episode can have", () => {

@@ -9,6 +9,7 @@ import type { AttentionSpec } from "../../kernels/specs.ts";
 import { attention } from "../../kernels/wasm/attention.ts";
 import { attentionBackward } from "../../kernels/wasm/attentionBackward.ts";
 import { expectClose, normals, runWasm, type Values } from "./wasm-harness.ts";
+import { some, tries } from "../support/tries.ts";
 
 const plain: AttentionSpec = {
   batch: 1,
@@ -170,17 +171,17 @@ describe("wasm attention", () => {
         const window = spec.causal ? spec.window : 0;
         verify(problem({ ...spec, window, queries, heads: group * spec.kvHeads }, seed), seed);
       }),
-      { numRuns: 250, seed: 21 },
+      { numRuns: tries(250), seed: 21 },
     );
   });
 
   it("holds over many blocks, for the head sizes of real models", () => {
     for (const mask of masks) {
-      for (const headDim of [32, 64]) {
+      for (const headDim of some([64, 32])) {
         const size = { batch: 2, queries: 150, keys: 150, heads: 2, kvHeads: 1, headDim };
         verify(problem({ ...size, scale: 1 / Math.sqrt(headDim), mask }, 22));
         verify(problem({ ...size, scale: 1 / Math.sqrt(headDim), mask, causal: false }, 23));
-        for (const window of [1, 33, 64, 1000]) verify(problem({ ...size, scale: 0.2, mask, window }, 31));
+        for (const window of some([33, 1, 64, 1000])) verify(problem({ ...size, scale: 0.2, mask, window }, 31));
       }
     }
   });

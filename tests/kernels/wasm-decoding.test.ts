@@ -6,6 +6,7 @@ import { cacheAttention } from "../../kernels/wasm/cacheAttention.ts";
 import { sample } from "../../kernels/wasm/sample.ts";
 import { cacheAttentionReference, decodingCase, sampleReference, samplingCase } from "./decoding-reference.ts";
 import { expectClose, normals, runWasm } from "./wasm-harness.ts";
+import { tries } from "../support/tries.ts";
 
 const sizes = fc.record({
   tokens: fc.integer({ min: 1, max: 9 }),
@@ -45,7 +46,7 @@ describe("wasm cacheAttention", () => {
           expect(alone).toEqual(o!.subarray(t * width, (t + 1) * width));
         }
       }),
-      { numRuns: 60, seed: 12 },
+      { numRuns: tries(60), seed: 12 },
     );
   });
 
@@ -95,7 +96,7 @@ describe("wasm sample", () => {
           );
         },
       ),
-      { numRuns: 300, seed: 9 },
+      { numRuns: tries(300), seed: 9 },
     );
   });
 

@@ -8,6 +8,7 @@ import type { MatmulSpec } from "../../kernels/specs.ts";
 import { matmul } from "../../kernels/wasm/matmul.ts";
 import { operands, plain, reference } from "./matmul-reference.ts";
 import { expectClose, runWasm } from "./wasm-harness.ts";
+import { tries } from "../support/tries.ts";
 
 function run(spec: MatmulSpec, inputs: readonly Float32Array[], seed = 0): Float32Array {
   return runWasm(matmul(spec), inputs, [spec.batch * spec.m * spec.n], seed)[0]!;
@@ -41,7 +42,7 @@ describe("wasm matmul", () => {
     });
     fc.assert(
       fc.property(shape, fc.nat(1e6), (spec, seed) => verify(spec, seed)),
-      { numRuns: 300, seed: 20 },
+      { numRuns: tries(300), seed: 20 },
     );
   });
 

@@ -11,6 +11,7 @@ import { norm, normBackward } from "../../kernels/wasm/norm.ts";
 import { rotary } from "../../kernels/wasm/rotary.ts";
 import { softmax, softmaxBackward } from "../../kernels/wasm/softmax.ts";
 import { expectClose, normals, runWasm } from "./wasm-harness.ts";
+import { tries } from "../support/tries.ts";
 
 const shape = fc.record({ rows: fc.integer({ min: 1, max: 70 }), cols: fc.integer({ min: 1, max: 70 }) });
 const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
@@ -51,7 +52,7 @@ describe("wasm softmax", () => {
         });
         expectClose(dx!, expected, 3e-6, 2);
       }),
-      { numRuns: 200, seed: 31 },
+      { numRuns: tries(200), seed: 31 },
     );
   });
 
@@ -128,7 +129,7 @@ describe("wasm norms", () => {
         expectClose(result[1]!, dw, 2e-5, Math.sqrt(rows));
         if (layer) expectClose(result[2]!, db, 1e-5, Math.sqrt(rows));
       }),
-      { numRuns: 150, seed: 32 },
+      { numRuns: tries(150), seed: 32 },
     );
   });
 
@@ -179,7 +180,7 @@ describe("wasm rotary", () => {
         const back = runWasm(rotary({ ...size, inverse: true }), [y, positions, cos, sin], [x.length], seed)[0]!;
         expectClose(back, x, 1e-6, 2);
       }),
-      { numRuns: 100, seed: 33 },
+      { numRuns: tries(100), seed: 33 },
     );
   });
 });
@@ -240,7 +241,7 @@ describe("wasm log-probabilities", () => {
         );
         expectClose(d!, expected, 5e-6);
       }),
-      { numRuns: 150, seed: 34 },
+      { numRuns: tries(150), seed: 34 },
     );
   });
 

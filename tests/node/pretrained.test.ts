@@ -1,12 +1,10 @@
 /**
  * Folders of models: shards, generation config, tokenizer files that are kept; what is damaged or not supported is
- * refused before any weight is read; and how much memory loading takes.
+ * refused before any weight is read. How much memory loading takes: pretrained.long.test.ts.
  */
-import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
@@ -160,21 +158,4 @@ describe("generation_config.json", () => {
     [{ do_sample: 1 }, "'do_sample' is 1, expected true or false"],
     [{ eos_token_id: ["x"] }, "'eos_token_id' is [\"x\"]"],
   ])("%j is refused", (file, message) => expect(() => generationFromHuggingFace(file)).toThrow(message));
-});
-
-describe("memory", () => {
-  // 96 MiB of weights in f32, stored in 16 bits, the largest tensor 32 MiB; a process of its own, which says its peak.
-  const script = fileURLToPath(new URL("loadMemory.ts", import.meta.url));
-  it("loading takes the weights and about one tensor", () => {
-    const run = spawnSync(process.execPath, ["--import", "tsx", script], { encoding: "utf8" });
-    expect(run.stderr.replace(/npm warn.*\n/g, "")).toBe("");
-    type Sizes = Record<"weights" | "largest" | "peak" | "packed", number>;
-    const { weights, largest, peak, packed } = JSON.parse(run.stdout) as Sizes;
-    console.info(
-      `loading ${weights} MiB, largest tensor ${largest} MiB: ${peak} MiB above an empty device, 16 bits ${packed}`,
-    );
-    // Two copies of the largest for what the collector has not taken yet.
-    expect(peak).toBeLessThan(weights + 3 * largest + 16);
-    expect(packed).toBeLessThan((weights + 3 * largest) / 2 + 16);
-  }, 60_000);
 });

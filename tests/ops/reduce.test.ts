@@ -20,6 +20,7 @@ import {
   valuesOn,
 } from "../support/executors.ts";
 import { difference } from "../support/opChecks.ts";
+import { tries } from "../support/tries.ts";
 
 // Compilers of software adapters take up to 0.3 s for a kernel that they have not seen.
 vi.setConfig({ testTimeout: 90_000 });
@@ -77,7 +78,7 @@ describe("reductions", () => {
         const expected = groupsOf(shape, listed).map((group) => loop(group.map((i) => x[i]!)));
         expect(difference(y!, expected)).toBeLessThan(1e-12);
       }),
-      { numRuns: 20, seed: 11 },
+      { numRuns: tries(20), seed: 11 },
     );
   });
 
@@ -95,7 +96,7 @@ describe("reductions", () => {
         expect(most).toEqual(groups.map((g) => g.indexOf(Math.max(...g))));
         expect(least).toEqual(groups.map((g) => g.indexOf(Math.min(...g))));
       }),
-      { numRuns: 30, seed: 12 },
+      { numRuns: tries(30), seed: 12 },
     );
   });
 
@@ -113,7 +114,7 @@ describe("reductions", () => {
         expect(difference(ofMax!, share(Math.max(...x)))).toBeLessThan(1e-12);
         expect(difference(ofMin!, share(Math.min(...x)))).toBeLessThan(1e-12);
       }),
-      { numRuns: 20, seed: 13 },
+      { numRuns: tries(20), seed: 13 },
     );
   });
 
@@ -170,7 +171,7 @@ describe("masks", () => {
           expect(await valuesOn(on, build(poisoned)), on.kind).toEqual(await valuesOn(on, build(x)));
         }
       }),
-      { numRuns: 20, seed: 14 },
+      { numRuns: tries(20), seed: 14 },
     );
   });
 
@@ -211,7 +212,7 @@ describe("masks", () => {
         );
         expect(straight[2]![0]).toBe(included.length === 0 ? 0 : Math.max(...included));
       }),
-      { numRuns: 30, seed: 15 },
+      { numRuns: tries(30), seed: 15 },
     );
   });
 });

@@ -3,6 +3,7 @@
  * written on.
  */
 import { describe, expect, it } from "vitest";
+import { THOROUGH } from "../support/tries.ts";
 import { isTypeScript, projectFiles, readSource } from "./sources.ts";
 
 /** Spelt so that this file does not contain what it looks for. (/home/user is a home in the terminal environment.) */
@@ -63,4 +64,16 @@ describe("the repository holds no", () => {
     const sources = files.filter((path) => isTypeScript(path));
     expect(sources.filter((path) => !/^(#!.*\n)?\/\*\*/.test(readSource(path)))).toEqual([]);
   });
+});
+
+it("tests with fewer tries in `npm test` have all of them in `npm run test:long`", () => {
+  const fewer = projectFiles().filter(
+    (path) => /^tests\/.*\.ts$/.test(path) && readSource(path).includes("support/tries.ts"),
+  );
+  const patterns = THOROUGH.map((glob) => new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", "[^/]*")}$`));
+  // contract.ts, suite.ts and facts.ts hold tests for the environments' files beside them.
+  const helpers = /^tests\/(environments\/(contract|suite|facts)|project\/hygiene\.test)\.ts$/;
+  const missing = fewer.filter((path) => !helpers.test(path) && !patterns.some((pattern) => pattern.test(path)));
+  expect(fewer.length).toBeGreaterThan(10);
+  expect(missing).toEqual([]);
 });

@@ -10,6 +10,7 @@ import { trainRlAsync } from "../../rl/async/train.ts";
 import { moodyWorkers } from "../support/rlAsync.ts";
 import { reportsOf, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
+import { tries } from "../support/tries.ts";
 
 /** What may happen next, as numbers that stand for a choice among what is possible. */
 const script = fc.array(fc.record({ what: fc.nat(2), which: fc.nat(), age: fc.nat(4) }), {
@@ -102,7 +103,7 @@ describe("a run with workers that are slow, deaf and mortal", () => {
           maxStaleness: fc.nat(3),
           schedule: fc.constantFrom("free" as const, "fixed" as const),
         }),
-        { numRuns: 25, seed: 4 },
+        { numRuns: tries(25), seed: 4 },
       );
       for (const { maxStaleness, schedule, ...moods } of cases) {
         const model = endingModel(device);

@@ -1,11 +1,10 @@
 /**
  * Asynchronous training with threads of Node: the synchronous run at staleness 0, also when threads are killed; no
- * finished episode is lost; threads play while the learner computes; and the process ends when the run does.
+ * finished episode is lost; threads play while the learner computes. Programs: asyncPrograms.long.test.ts.
  */
-import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import type { Worker } from "node:worker_threads";
@@ -186,33 +185,7 @@ it("message workers: the same over the ports of a page's workers", { timeout: TI
   await Promise.all(stops.map((stop) => stop()));
 });
 
-describe("a program with threads ends by itself", () => {
-  const run = (how: string): Promise<{ code: number | null; text: string }> =>
-    new Promise((done) => {
-      // One of them from its sources. With a flag of the whole process, which threads may not be given.
-      const program = "tests/support/asyncProgram.ts";
-      const [command, file] =
-        how === "end" ? [resolve("node_modules/.bin/tsx"), resolve(program)] : [process.execPath, programAt(program)];
-      const child = spawn(command, ["--max-old-space-size=2000", file, how], { timeout: TIMEOUT - 10_000 });
-      let text = "";
-      child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
-      child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
-      child.on("close", (code) => done({ code, text }));
-    });
-
-  it.each([
-    ["end", "step 0\nstep 1\nstep 2\nstep 3\n"],
-    ["leave", "step 0\nstep 1\n"],
-    ["unknown", 'unknown environment "unheard", expected toy, waiting\n'],
-    ["nowhere", "every rollout worker has ended, after 1 restarts; the last one: Cannot find module"],
-  ])("%s", { timeout: TIMEOUT }, async (how, said) => {
-    const { code, text } = await run(how);
-    expect(text).toContain(said);
-    expect(code).toBe(0);
-  });
-
-  it("bad numbers of threads are said in one line", () => {
-    expect(() => threadWorkers(0)).toThrow("threadWorkers: expected 1 to 64 workers, got 0");
-    expect(() => threadWorkers(1.5)).toThrow("got 1.5");
-  });
+it("bad numbers of threads are said in one line", () => {
+  expect(() => threadWorkers(0)).toThrow("threadWorkers: expected 1 to 64 workers, got 0");
+  expect(() => threadWorkers(1.5)).toThrow("got 1.5");
 });

@@ -2,10 +2,8 @@
  * What `npm run mutate` tries: the edits that are found in a text, the program that holds them all, the list of
  * equivalent ones.
  */
-import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { describe, expect, it } from "vitest";
 import { EQUIVALENT, editOf, equivalentOf } from "../../scripts/mutate/equivalent.ts";
 import { instrument } from "../../scripts/mutate/instrument.ts";
@@ -201,28 +199,5 @@ describe("the losses and estimators", () => {
     expect(stale).toEqual([]);
     expect(EQUIVALENT.filter(({ why }) => why.length < 8)).toEqual([]);
     expect(mutants.filter((m) => equivalentOf(m)).length).toBeLessThan(0.06 * mutants.length);
-  });
-});
-
-describe("npm run mutate", () => {
-  const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-    spawnSync(process.execPath, ["--import", "tsx", join(packageFolder, "scripts/mutate.ts"), ...args], {
-      encoding: "utf8",
-      cwd: packageFolder,
-    });
-
-  it.each([["--jobs", "0"], ["--jobs", "x"], ["--unknown"], ["--only", "("], ["--only", "no such edit"]])(
-    "%s %s: one line, exit code 2",
-    (...args) => {
-      const { status, stdout, stderr } = run(...args);
-      expect([status, stdout]).toEqual([2, ""]);
-      expect(stderr).toMatch(/^mutate: .+\n$/);
-    },
-  );
-
-  it("--list says what would be tried", () => {
-    const { status, stdout } = run("--list", "--only", "rl/methods/losses/value");
-    expect(status).toBe(0);
-    expect(stdout).toMatch(/^rl\/methods\/losses\/value\.ts:\d+ {2}mask {2}where\(mask, value, 0\) → value$/m);
   });
 });

@@ -3,9 +3,6 @@
  * log-probabilities of a rollout of our own; forks and retokenised prompts as rows of their own; and an agent in
  * another process becomes better at its task.
  */
-import { spawn } from "node:child_process";
-import process from "node:process";
-import { fileURLToPath } from "node:url";
 import OpenAI from "openai";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -13,10 +10,10 @@ import { Rng } from "../../engine/random.ts";
 import type { Model } from "../../nn/transformer.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { rollout as play } from "../../rl/play/rollout.ts";
-import { optimizerStep, trainStep } from "../../rl/train/step.ts";
+import { optimizerStep } from "../../rl/train/step.ts";
 import { advantagesOf } from "../../rl/train/advantages.ts";
 import { weigh } from "../../rl/train/weights.ts";
-import { agentEpisodes, type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
+import { type PolicyServer, servePolicy, type ServePolicyOptions } from "../../serve/index.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { paramsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toyModel, toySpec, toyTemplate, toyTokenizer } from "../support/rlToy.ts";
@@ -166,33 +163,3 @@ it("an agent that goes silent is given up, masked; nothing of a rollout that is 
   });
   expect(opened.status).toBe(400);
 });
-
-it("an agent in another process learns", async () => {
-  const model = toyModel(device);
-  await start(model, { rows: 16 });
-  const other = spawn(process.execPath, [fileURLToPath(new URL("./agent.mjs", import.meta.url))], {
-    stdio: ["pipe", "inherit", "inherit"],
-  });
-  try {
-    const source = agentEpisodes(server, {
-      groups: 1,
-      groupSize: 16,
-      play: async ({ baseUrl, step, member, signal }) => {
-        other.stdin.write(`${JSON.stringify({ baseUrl, seed: 1000 * step + 10 * member })}\n`);
-        await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-      },
-    });
-    const options = { ...toyRlOptions(model, { lr: () => 0.02, groups: 1, groupSize: 16 }), maxBatchTokens: 200 };
-    const rewards: number[] = [];
-    for (let step = 0; step < 16; step++) {
-      const report = await trainStep(options, source, step);
-      rewards.push((await source.updated!(report!)).metrics["reward"]!);
-    }
-    const mean = (part: readonly number[]): number => part.reduce((a, b) => a + b, 0) / part.length;
-    expect(mean(rewards.slice(0, 3))).toBeLessThan(0.4);
-    expect(mean(rewards.slice(-3))).toBeGreaterThan(0.8);
-    expect(server.engine.version).toBe(16);
-  } finally {
-    other.kill();
-  }
-}, 300_000);

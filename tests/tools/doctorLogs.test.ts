@@ -1,6 +1,6 @@
 /**
  * The doctor on the lines of a log in which a fault is planted, what its detectors have in common, and the command
- * `npm run doctor`. doctor.test.ts plants faults in experiments that really run.
+ * `npm run doctor`. doctor.long.test.ts plants faults in experiments that really run.
  */
 import { spawnSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
