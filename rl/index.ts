@@ -149,6 +149,7 @@ export { paw, type PawOptions } from "./methods/world/paw.ts";
 
 // Data: temperatures, exploration, refills, help, predictions, curricula, replay, filtered rollouts
 export { type DataOptions, type PlayOptions } from "./tasks/play.ts";
+export { type EpisodeReward, type RewardFunction, type RewardLimits, type RewardOptions } from "./tasks/scoring.ts";
 export {
   Exploration,
   type ExplorationOptions,

@@ -10,7 +10,6 @@ import type { Model, Schedule } from "../../nn/index.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { PredictionOptions } from "./predictions.ts";
-import type { CompositeReward } from "../rewards/composite.ts";
 import { type EpisodeRequest, rollout, type RolloutOptions } from "../play/rollout.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
@@ -20,13 +19,10 @@ import { EXPERT_PREFIX, retryWithPrefix, type ExpertPrefixOptions, isPrefixed } 
 import { successRate } from "../episode/outcomes.ts";
 import type { ReplayBuffer } from "./replay.ts";
 import { type Exploration, forcedShare } from "./exploration.ts";
+import { checkRewards, rewarded, rewardMetrics, type RewardOptions } from "./scoring.ts";
 
 /** Options that change the data of a step. They can be combined, and all are off by default. */
-export interface DataOptions {
-  /** The return of an episode, with its components, in place of the environment's own return. */
-  readonly reward?: (
-    trajectory: Trajectory,
-  ) => Pick<CompositeReward, "reward" | "parts"> & Partial<Pick<CompositeReward, "outcome">>;
+export interface DataOptions extends RewardOptions {
   /** The sampling temperature at each step, in place of `rollout.temperature`. */
   readonly temperature?: Schedule;
   /** ε-tool exploration. */
@@ -48,6 +44,7 @@ export interface DataOptions {
 /** All keys of `DataOptions`. */
 export const DATA_KEYS = [
   "reward",
+  "rewardLimits",
   "temperature",
   "exploration",
   "curriculum",
@@ -74,14 +71,8 @@ export interface PlayOptions extends DataOptions {
 }
 
 /** Throws if the options do not fit together. */
-export function checkPlay({
-  groups,
-  groupSize,
-  rollout: sampling,
-  temperature,
-  dynamicSampling,
-  expertPrefix,
-}: Pick<PlayOptions, "groups" | "groupSize" | "rollout" | "temperature" | "dynamicSampling" | "expertPrefix">): void {
+export function checkPlay(options: Pick<PlayOptions, "groups" | "groupSize" | "rollout"> & DataOptions): void {
+  const { groups, groupSize, rollout: sampling, temperature, dynamicSampling, expertPrefix } = options;
   check(
     groupSize >= 1 && groups >= 1,
     () => `trainRl: groups and groupSize must be ≥ 1, got ${groups} and ${groupSize}`,
@@ -96,6 +87,7 @@ export function checkPlay({
     () => `trainRl: dynamicSampling needs groups of at least 2, got groupSize ${groupSize}`,
   );
   if (expertPrefix) EXPERT_PREFIX.read(expertPrefix);
+  checkRewards(options);
 }
 
 /** The episodes of a step. */
@@ -139,7 +131,11 @@ export async function playPart(
   const sampling = samplingOf(options, step);
   const isStopped = (): boolean => sampling.signal?.aborted ?? false;
   const play = async (asked: readonly EpisodeRequest[]): Promise<readonly Trajectory[]> =>
-    rewarded(options, await playEpisodes(exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling));
+    rewarded(
+      options,
+      await playEpisodes(exploration ? asked.map((r) => exploration.apply(r, step)) : asked, sampling),
+      sampling.signal,
+    );
 
   const requests: EpisodeRequest[] = [];
   const choices = new Map<number, TaskChoice>(again?.choices);
@@ -160,20 +156,6 @@ export async function playPart(
   return { step, requests, trajectories, metrics, choices, prefixed };
 }
 
-/**
- * The trajectories with the returns of `options.reward`. Step rewards stay those of the environment. The difference
- * between the new return and their sum concerns the whole episode, and `rewardsOfTokens` adds it to the last token that
- * the policy wrote, even in an action that was cut off.
- */
-export function rewarded({ reward }: DataOptions, trajectories: readonly Trajectory[]): readonly Trajectory[] {
-  if (!reward) return trajectories;
-  return trajectories.map((t) => {
-    if (t.masked) return t;
-    const { reward: worth, parts, outcome } = reward(t);
-    return { ...t, reward: worth, rewardParts: parts, ...(outcome === undefined ? {} : { outcome }) };
-  });
-}
-
 /** Joins the parts of a step and tells the curriculum their outcomes. */
 export function finishStep(options: PlayOptions, step: number, parts: readonly PlayedPart[]): PlayedStep {
   const { exploration, temperature, curriculum } = options;
@@ -188,6 +170,7 @@ export function finishStep(options: PlayOptions, step: number, parts: readonly P
       ...(temperature ? { temperature: sampling.temperature! } : {}),
       ...(exploration ? { "exploration/forced_share": forcedShare(trajectories.filter((t) => !isPrefixed(t))) } : {}),
       ...curriculum?.metrics(),
+      ...rewardMetrics(options, trajectories),
       ...metrics,
       ...added(prefixed),
     },

@@ -3,9 +3,10 @@ import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { Objective } from "../methods/objective.ts";
 import { isPrefixed } from "../tasks/expertPrefix.ts";
-import { type DataOptions, type PlayedStep, type PlayEpisodes, type PlayOptions, rewarded } from "../tasks/play.ts";
+import type { DataOptions, PlayedStep, PlayEpisodes, PlayOptions } from "../tasks/play.ts";
 import { predictAnswers } from "../tasks/predictions.ts";
 import { withReplayed } from "../tasks/replay.ts";
+import { rewarded } from "../tasks/scoring.ts";
 import type { StepReport } from "./report.ts";
 
 /** Where the episodes of a step come from. */
@@ -68,7 +69,7 @@ export async function withBaseline(
   if (!objective.advantage.greedyBaseline) return trajectories;
   const first = requests.filter((_, e) => e % groupSize === 0);
   const again = first.map((request) => ({ ...request, rng: request.rng.split("greedy") }));
-  const greedy = rewarded(options, await playEpisodes(again, { ...rollout, temperature: 0 }));
+  const greedy = await rewarded(options, await playEpisodes(again, { ...rollout, temperature: 0 }), rollout.signal);
   const rewardOf = new Map(greedy.map((t) => [t.group, t.masked ? NaN : t.reward]));
   return trajectories.map((t) => ({ ...t, greedyReward: rewardOf.get(t.group)! }));
 }

@@ -17,6 +17,7 @@ import { checkObjective, checkOffPolicy } from "../methods/objective.ts";
 import { rollout } from "../play/rollout.ts";
 import { checkPlay, DATA_KEYS, finishStep, type PlayEpisodes, type PlayOptions, playPart } from "../tasks/play.ts";
 import { checkPredictions } from "../tasks/predictions.ts";
+import { RewardWatch } from "../tasks/scoring.ts";
 import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
 import type { StepReport } from "./report.ts";
@@ -202,8 +203,16 @@ export function checkRl(options: RlOptions): void {
 /** The loop of `trainRl`, wherever the episodes come from. The options have been checked. */
 export async function* trainFrom(options: RlOptions, source: EpisodeSource): AsyncGenerator<StepReport, void, void> {
   const { steps, startStep = 0 } = options;
+  const watch = options.reward ? new RewardWatch(options) : undefined;
+  const watched: EpisodeSource = {
+    async play(step) {
+      const played = await source.play(step);
+      if (played) watch?.see(played.trajectories, step);
+      return played;
+    },
+  };
   for (let step = startStep; step < steps; step++) {
-    const report = await trainStep(options, source, step);
+    const report = await trainStep(options, watched, step);
     if (report === null) return;
     yield source.updated ? await source.updated(report) : report;
   }

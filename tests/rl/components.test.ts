@@ -10,7 +10,7 @@ import { aggregationWeights } from "../../rl/methods/aggregation.ts";
 import { informativeGroups } from "../../rl/tasks/dynamic.ts";
 import { filterRollouts } from "../../rl/methods/filter.ts";
 import { succeeded } from "../../rl/episode/outcomes.ts";
-import { rewarded } from "../../rl/tasks/play.ts";
+import { rewarded } from "../../rl/tasks/scoring.ts";
 import { play } from "../../rl/train/episodes.ts";
 import { ReplayBuffer } from "../../rl/tasks/replay.ts";
 import { echo } from "../../rl/methods/world/echo.ts";
@@ -183,7 +183,7 @@ describe("groups to leave out and success are asked of the outcome, not of what 
     expect(other.groups).toEqual(one.groups);
   });
 
-  it("good form is no success; composite says what of a return is outcome", () => {
+  it("good form is no success; composite says what of a return is outcome", async () => {
     expect(batch.map(succeeded)).toEqual([false, false, false, false, true, true]);
     const score = composite<number>([
       { name: "outcome", weight: 2, kind: "outcome", score: (x) => x },
@@ -191,7 +191,7 @@ describe("groups to leave out and success are asked of the outcome, not of what 
     ]);
     expect(score(0)).toMatchObject({ reward: 0.2, outcome: 0 });
     expect(score(1)).toMatchObject({ reward: 2.2, outcome: 2 });
-    const [t] = rewarded({ reward: () => score(0) }, [batch[5]!]);
+    const [t] = await rewarded({ reward: () => score(0) }, [batch[5]!]);
     expect(t).toMatchObject({ reward: 0.2, outcome: 0 });
   });
 });

@@ -8,7 +8,7 @@ import { echo } from "../../rl/methods/world/echo.ts";
 import { gae, gigpo, grpo, milestone, vtrace } from "../../rl/methods/advantages/index.ts";
 import { pack } from "../../rl/train/pack.ts";
 import { ratiosOf } from "../../rl/train/score.ts";
-import { rewarded } from "../../rl/tasks/play.ts";
+import { type EpisodeReward, rewarded } from "../../rl/tasks/scoring.ts";
 import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { actFocus, topEntropy } from "../../rl/methods/tokenWeights.ts";
 import { klEstimate, ppoClip, type StepView } from "../../rl/methods/losses/index.ts";
@@ -157,7 +157,7 @@ describe("rewards of tokens", () => {
     expect([first![7], second![7]]).toEqual([0.25 - 0.25, -0.25 + 0.25]);
   });
 
-  it("what a composite return adds is on the policy's last tokens, those of a cut-off action, too", () => {
+  it("what a composite return adds is on the policy's last tokens, those of a cut-off action, too", async () => {
     const parts: Part[] = [
       ["prompt", [1]],
       ["action", [2, 3]],
@@ -170,23 +170,23 @@ describe("rewards of tokens", () => {
       { name: "outcome", weight: 1, kind: "outcome", score: (t) => t.reward },
       { name: "overlong", weight: 0.25, kind: "shaping", score: () => -1 },
     ]);
-    const perToken = (t: Trajectory): number[] => {
-      const [paid] = rewarded({ reward }, [t]);
+    const perToken = async (t: Trajectory): Promise<number[]> => {
+      const [paid] = await rewarded({ reward }, [t]);
       expect(paid).toMatchObject({ reward: -0.25, rewardParts: { outcome: 0, overlong: -1 } });
       return rewardsOfTokens(rolloutsOf([paid!])[0]!, [paid!]);
     };
-    expect(perToken(episode(parts, { stepRewards: [0, 0], stopReason: "max_tokens" }))).toEqual([
+    expect(await perToken(episode(parts, { stepRewards: [0, 0], stopReason: "max_tokens" }))).toEqual([
       0, 0, 0, 0, 0, 0, -0.25,
     ]);
     // What was earned before is taken back there, as the return says.
-    expect(perToken(episode(parts, { stepRewards: [0.5, 0], stopReason: "max_tokens" }))).toEqual([
+    expect(await perToken(episode(parts, { stepRewards: [0.5, 0], stopReason: "max_tokens" }))).toEqual([
       0, 0.5, 0, 0, 0, 0, -0.75,
     ]);
     // The last action was answered.
-    expect(perToken(episode(parts, { stepRewards: [0, 0, 0] }))).toEqual([0, 0, 0, 0, 0, 0, -0.25]);
+    expect(await perToken(episode(parts, { stepRewards: [0, 0, 0] }))).toEqual([0, 0, 0, 0, 0, 0, -0.25]);
   });
 
-  it("form is no milestone: a composite return leaves the steps their environment's rewards", () => {
+  it("form is no milestone: a composite return leaves the steps their environment's rewards", async () => {
     const tries = [0, 1].map((format) =>
       episode(
         [
@@ -198,7 +198,8 @@ describe("rewards of tokens", () => {
         { stepRewards: [0, 0], info: { format } },
       ),
     );
-    const [plain, formed] = rewarded({ reward: (t) => ({ reward: 0.2 * Number(t.info["format"]), parts: {} }) }, tries);
+    const reward = (t: Trajectory): EpisodeReward => ({ reward: 0.2 * Number(t.info["format"]), parts: {} });
+    const [plain, formed] = await rewarded({ reward }, tries);
     expect(
       milestone()
         .estimate([plain!, formed!])

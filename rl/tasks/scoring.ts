@@ -1,0 +1,196 @@
+/**
+ * The returns of a step's episodes by a function of the caller's, in place of the environment's own. The function may
+ * answer at once or later: a judge, a server, a program that is run. Answers that come later have a time limit, and
+ * only so many are awaited at a time. The order of the episodes and their returns do not depend on who answers first.
+ *
+ * A reward that throws, is no reward or comes too late masks its episode, as an environment does that fails: nothing of
+ * it is trained. `info.rewardError` says why, and the metric `rewards/failed` counts them. Steps in which every reward
+ * failed teach nothing, so a run ends with an error after a few of them in a row.
+ */
+import { check, fail } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
+import { number, options, type OptionsOf, type Settled } from "../../engine/optionTable.ts";
+import { hasFailed, type Trajectory } from "../episode/stream.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import { answerWithin } from "../play/deadline.ts";
+import type { CompositeReward } from "../rewards/composite.ts";
+
+/** What a `RewardFunction` says of an episode: its return, NaN if it cannot be scored, and the components of it. */
+export type EpisodeReward = Pick<CompositeReward, "reward" | "parts"> & Partial<Pick<CompositeReward, "outcome">>;
+
+/**
+ * The return of an episode, at once or as a promise. The signal is aborted when the time is up and when the run is
+ * stopped; then nobody waits for the answer.
+ */
+export type RewardFunction = (trajectory: Trajectory, signal: AbortSignal) => EpisodeReward | Promise<EpisodeReward>;
+
+export const REWARD_LIMITS = options("trainRl: rewardLimits", {
+  timeout: number(60_000, "milliseconds that a reward may take", { above: 0, infinite: true }),
+  concurrency: number(16, "promised rewards at a time", { integer: true, min: 1 }),
+  patience: number(3, "steps in a row without any reward, because each failed, that end the run", {
+    integer: true,
+    min: 1,
+  }),
+});
+/** How long rewards may take, how many are awaited at a time, and how many steps without any end a run. */
+export type RewardLimits = OptionsOf<typeof REWARD_LIMITS>;
+
+/** How a run scores its episodes. */
+export interface RewardOptions {
+  /** The return of an episode, with its components, in place of the environment's own return. */
+  readonly reward?: RewardFunction;
+  /** Limits of a `reward` that returns promises. */
+  readonly rewardLimits?: RewardLimits;
+}
+
+/** @throws one clear line if the options do not fit together */
+export function checkRewards({ reward, rewardLimits }: RewardOptions): void {
+  const isFunction = reward === undefined || typeof reward === "function";
+  check(isFunction, () => `trainRl: reward must be a function of an episode, got ${showValue(reward)}`);
+  check(
+    rewardLimits === undefined || reward !== undefined,
+    () => "trainRl: rewardLimits without a reward; the environment's own has rollout.timeout",
+  );
+  if (rewardLimits) REWARD_LIMITS.read(rewardLimits);
+}
+
+/** Lets so many in at a time, in the order in which they came. */
+class Gate {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  /** @returns undefined if there is room, else a promise of it */
+  enter(): Promise<void> | undefined {
+    if (this.#free === 0) return new Promise((resolve) => this.#waiting.push(resolve));
+    this.#free--;
+    return undefined;
+  }
+
+  leave(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#free++;
+  }
+}
+
+/** The gate of each run: `trainRlAsync` scores parts of several steps at a time. */
+const gates = new WeakMap<RewardOptions, Gate>();
+
+/**
+ * The trajectories with the returns of `options.reward`, in their order. Step rewards stay those of the environment.
+ * The difference between the new return and their sum concerns the whole episode, and `rewardsOfTokens` adds it to the
+ * last token that the policy wrote, even in an action that was cut off.
+ *
+ * @param options the same object throughout a run, whose calls share `concurrency`
+ * @param signal stops the run: what has not been scored by then stays as it is
+ */
+export async function rewarded(
+  options: RewardOptions,
+  trajectories: readonly Trajectory[],
+  signal?: AbortSignal,
+): Promise<readonly Trajectory[]> {
+  const { reward, rewardLimits } = options;
+  if (!reward) return trajectories;
+  const limits = REWARD_LIMITS.read(rewardLimits);
+  const gate = gates.get(options) ?? new Gate(limits.concurrency);
+  gates.set(options, gate);
+  const scored: Promise<Trajectory>[] = [];
+  for (const t of trajectories) {
+    if (t.masked) {
+      scored.push(Promise.resolve(t));
+      continue;
+    }
+    const room = gate.enter();
+    if (room) await room;
+    const answer = signal?.aborted ? t : scoreOf(reward, t, limits, signal);
+    if (answer instanceof Promise) scored.push(answer.finally(() => gate.leave()));
+    else {
+      gate.leave();
+      scored.push(Promise.resolve(answer));
+    }
+  }
+  return Promise.all(scored);
+}
+
+/** The episode with its return, or masked if that failed. A promise only if the function returned one; never rejects. */
+function scoreOf(
+  reward: RewardFunction,
+  t: Trajectory,
+  { timeout }: Settled<typeof REWARD_LIMITS.fields>,
+  signal: AbortSignal | undefined,
+): Trajectory | Promise<Trajectory> {
+  const clock = new AbortController();
+  let said: ReturnType<RewardFunction>;
+  try {
+    said = reward(t, clock.signal);
+    if (!isPromise(said)) return withReward(t, said);
+  } catch (error) {
+    return failed(t, error);
+  }
+  const promised = said;
+  void Promise.resolve(promised).catch(() => undefined); // a rejection that nobody waits for any more is no crash
+  const answer = answerWithin(
+    async (stop) => {
+      stop.addEventListener("abort", () => clock.abort(stop.reason), { once: true });
+      return withReward(t, await promised);
+    },
+    { timeout, signal, who: "reward" },
+  );
+  return answer.then((a) => ("result" in a ? a.result : a.stop === "aborted" ? t : failed(t, a.cause)));
+}
+
+const isPromise = (said: ReturnType<RewardFunction>): said is Promise<EpisodeReward> =>
+  typeof (said as Partial<Promise<EpisodeReward>> | undefined)?.then === "function";
+
+/** @throws if this is no reward */
+function withReward(t: Trajectory, said: EpisodeReward): Trajectory {
+  const { reward, parts, outcome } = said ?? {};
+  const isScore = (value: unknown): boolean => typeof value === "number" && Math.abs(value) !== Infinity;
+  if (!isScore(reward) || typeof parts !== "object" || !(outcome === undefined || isScore(outcome))) {
+    return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(said)}`);
+  }
+  return { ...t, reward, rewardParts: parts, ...(outcome === undefined ? {} : { outcome }) };
+}
+
+const failed = (t: Trajectory, error: unknown): Trajectory => ({
+  ...t,
+  masked: true,
+  info: { ...t.info, rewardError: error instanceof Error ? error.message : String(error) },
+});
+
+const errorOf = ({ info }: Trajectory): string | undefined => info["rewardError"] as string | undefined;
+
+/** How many rewards failed, for runs whose rewards can fail. */
+export const rewardMetrics = ({ reward }: RewardOptions, trajectories: readonly Trajectory[]): Metrics =>
+  reward ? { "rewards/failed": trajectories.filter((t) => errorOf(t) !== undefined).length } : {};
+
+/** Counts the steps in a row that have no reward, because each failed. */
+export class RewardWatch {
+  readonly #patience: number;
+  #without = 0;
+
+  constructor({ rewardLimits }: RewardOptions) {
+    this.#patience = REWARD_LIMITS.read(rewardLimits).patience;
+  }
+
+  /** @throws if this was one such step too many, with what the first reward of it said */
+  see(trajectories: readonly Trajectory[], step: number): void {
+    // Episodes whose environment failed had nothing to score.
+    const asked = trajectories.filter(({ masked, stopReason, info }) => {
+      return !(masked && hasFailed({ stopReason })) || info["rewardError"] !== undefined;
+    });
+    const errors = asked.flatMap((t) => errorOf(t) ?? []);
+    if (asked.length === 0) return;
+    this.#without = errors.length === asked.length ? this.#without + 1 : 0;
+    check(
+      this.#without < this.#patience,
+      () =>
+        `trainRl: every reward has failed since step ${step + 1 - this.#without}; ` +
+        `of ${asked.length} episodes of step ${step} the first: ${errors[0]!}`,
+    );
+  }
+}
