@@ -32,6 +32,7 @@ export { terminal, type TerminalOptions } from "./terminal/index.ts";
 export { gridworld, type GridworldOptions } from "./gridworld/index.ts";
 export { sokoban, type SokobanOptions } from "./sokoban/index.ts";
 export { calculator, type CalculatorOptions } from "./calculator/index.ts";
+export { code, type CodeOptions } from "./code/index.ts";
 export {
   connect,
   type ConnectOptions,

@@ -4,6 +4,7 @@
  */
 import { calculator } from "./calculator/index.ts";
 import { castle } from "./castle/index.ts";
+import { code } from "./code/index.ts";
 import type { EnvironmentSpec } from "./environment.ts";
 import { withFaults } from "./faults.ts";
 import { gridworld } from "./gridworld/index.ts";
@@ -24,6 +25,7 @@ const WORLDS: readonly EnvironmentSpec[] = [
   search,
   shop,
   household,
+  code,
 ];
 
 /** The environments by their names. */

@@ -121,6 +121,12 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     sft: { steps: 600 },
     rl: { steps: 60 },
   },
+  code: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 4, maxActionTokens: 24, maxObservationTokens: 32 },
+    maxPositions: 224,
+    rl: { steps: 100 },
+  },
   shop: {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,

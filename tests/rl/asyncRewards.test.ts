@@ -178,8 +178,7 @@ describe("a reward that fails", () => {
     await expect(run({ reward: failing, rewardLimits: { patience: 1 } })).rejects.toThrow(message(0, 0));
     let asked = 0;
     // Steps 0, 1 and 3, 4, 5 have no reward.
-    const moody: RewardFunction = (t, signal) =>
-      Math.floor(asked++ / 6) === 2 ? worth(t) : failing(t, signal);
+    const moody: RewardFunction = (t, signal) => (Math.floor(asked++ / 6) === 2 ? worth(t) : failing(t, signal));
     await expect(run({ reward: moody, steps: 9 })).rejects.toThrow(message(3, 5));
     expect(asked).toBe(36);
     const model = endingModel(device);

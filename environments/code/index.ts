@@ -1,0 +1,137 @@
+/**
+ * `code`: write a program that passes its tests, in a small language of our own. The agent says `run PROGRAM` and is
+ * told what it makes of the tests that the task shows, or where it does not compile; `submit` ends the episode, and the
+ * program that was run last is judged by hidden tests, too (`submit PROGRAM` does both). Read it in this order:
+ * ../program/syntax.ts (the language), ../program/machine.ts (what runs it), tasks.ts (what is asked), this file.
+ *
+ * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
+ *
+ * number (level 1): one calculation
+ *     Write p(x): x, take off 21. p(14)=-7 p(9)=-12
+ *     $ run x-21
+ *     -7 -12: pass
+ *     $ submit
+ *
+ * list (level 1): two operations of a list
+ *     Write p(x): x, 2 in front, first one. p([5 2 1])=5 p([6 5 3])=6
+ *     $ run x.take(2).head
+ *     5 6: pass
+ *     $ submit
+ *
+ * steps (level 2): two calculations
+ *     Write p(x): x, times 67, minus 18. p(4)=250 p(9)=585
+ *     $ run x*67-18
+ *     250 585: pass
+ *     $ submit
+ *
+ * chain (level 2): three operations of a list
+ *     Write p(x): x, 2 in front, reversed, first one. p([5 6 4])=6 p([6 4 9])=4
+ *     $ run x.take(2).rev.head
+ *     6 4: pass
+ *     $ submit
+ *
+ * name (level 3): a value that is used twice
+ *     Write p(x): s is x, first one; s times s, take off 67. p([5 6 4])=-42 p([6 4 9])=-31
+ *     $ run s=x.head;s*s-67
+ *     -42 -31: pass
+ *     $ submit
+ *
+ * examples (level 4): two calculations, of which only tests tell
+ *     Write p(x): p(11)=4 p(5)=-8 p(14)=10
+ *     $ run x*2-18
+ *     4 -8 10: pass
+ *     $ submit
+ *
+ *
+ * The reward is 1 if all tests pass. What else a submitted program is paid for is chosen outside: its step's info tells
+ * its outcome and how much of the reference it has, and rl/rewards/program.ts makes CodeRL's and PPOCoder's rewards of
+ * that (`--reward coderl`, `--reward ppocoder`). A visible test may be passed by a program that knows its output;
+ * hidden ones have other inputs, and lists that are longer.
+ *
+ * Answers follow from the task's text and the actions: a world model can know all of them.
+ */
+import type { Rng } from "../../engine/index.ts";
+import { number } from "../../engine/optionTable.ts";
+import type { EnvironmentSpec, NoviceMove } from "../environment.ts";
+import { defineGame, type Episode, type Move, readCommand } from "../game.ts";
+import type { OptionsWith } from "../options.ts";
+import { drawCalculation, drawReduction, drawSelection } from "../program/draw.ts";
+import { judge, judgeText, report } from "../program/judge.ts";
+import { compile } from "../program/machine.ts";
+import { parseProgram } from "../program/syntax.ts";
+import { type CodeFamily, type CodeTask, FAMILIES, makeTask } from "./tasks.ts";
+
+const CODE = {
+  hidden: number(4, "hidden tests, which a submitted program has to pass, too", { integer: true, min: 0, max: 16 }),
+};
+/** Options of `code`, beside `EnvironmentOptions`: the number of `hidden` tests. */
+export type CodeOptions = OptionsWith<typeof CODE>;
+
+/** The state is the program that was run last. */
+type CodeEpisode = Episode<typeof CODE, CodeTask, string>;
+
+/** What is said follows from the task's text and the actions, so it has no entropy. */
+const CERTAIN = 0;
+
+function play({ task, state }: CodeEpisode, action: string): Move<string> {
+  const [verb, rest] = readCommand(action);
+  const failed = (observation: string, program = state): Move<string> => {
+    return { observation, failed: true, state: program, entropy: CERTAIN };
+  };
+  if (verb === "run") {
+    const reading = parseProgram(rest);
+    if ("error" in reading) return failed(`error at ${reading.error.at}: ${reading.error.message}`, rest);
+    const result = judge(compile(reading.program), task.visible);
+    if (result.outcome === "runtime error") return failed(report(result), rest);
+    return { observation: report(result), state: rest, entropy: CERTAIN };
+  }
+  if (verb === "submit") {
+    const program = rest === "" ? state : rest;
+    if (program === "") return failed("nothing to submit");
+    const info = judgeText(program, [...task.visible, ...task.hidden], task.reference);
+    const ending = { kind: "submit", score: info.outcome === "passed" ? 1 : 0 };
+    return { observation: "", ending, info: { ...info }, entropy: CERTAIN };
+  }
+  return failed("unknown action; use run PROGRAM or submit");
+}
+
+/** Runs the reference program, and submits it. */
+const expert = ({ task: { solution }, state }: CodeEpisode): string =>
+  state === solution ? "submit" : `run ${solution}`;
+
+/** A program like those that are asked for, with nothing of this task in it. */
+function randomProgram(rng: Rng): string {
+  const parts = [drawSelection, drawReduction, (r: Rng) => drawCalculation(r, 99, ["+", "-", "*"])];
+  return `x${Array.from({ length: 1 + rng.int(3) }, () => rng.choice(parts)(rng).code).join("")}`;
+}
+
+const random = (rng: Rng): string => `${rng.choice(["run", "run", "submit"])} ${randomProgram(rng)}`;
+
+/** Writes a program in which a part is missing or another, or the right one, and submits what it has run. */
+function novice({ task: { solution }, state }: CodeEpisode, rng: Rng): NoviceMove {
+  if (state !== "") return { action: "submit", isGuess: false };
+  const parts = solution.match(/^s=x|;s\*s|^x|\.[a-z]+(\(\d+\))?|[-+*]\d+/g)!;
+  const at = 1 + rng.int(parts.length - 1);
+  const others = randomProgram(rng).match(/\.[a-z]+(\(\d+\))?|[-+*]\d+/g)!;
+  const wrong = parts.with(at, rng.int(2) === 0 ? others[0] : "").join("");
+  return { action: `run ${rng.int(3) === 0 ? solution : wrong}`, isGuess: true };
+}
+
+/**
+ * Programs to write in a small language with a parser and a machine of its own (environments/program), after CodeRL
+ * (Le et al. 2022, arXiv 2207.01780): `run PROGRAM` shows what it makes of the task's tests, `submit` has it judged by
+ * hidden ones, too.
+ */
+export const code: EnvironmentSpec<CodeOptions> = defineGame<typeof CODE, CodeFamily, CodeTask, string>({
+  name: "code",
+  description: "write a small program that passes its tests",
+  source: "after CodeRL, arXiv 2207.01780",
+  families: FAMILIES,
+  options: CODE,
+  makeTask,
+  start: () => "",
+  play,
+  expert,
+  random,
+  novice,
+});

@@ -1,0 +1,87 @@
+/**
+ * Draws programs (syntax.ts) together with words that say what they do, and tests of them. The words follow the order in
+ * which a program works, so that `x.sort.take(3).sum` is "x sorted, first 3, sum".
+ */
+import type { Rng } from "../../engine/index.ts";
+import { compile, run, sameValue, type Value } from "./machine.ts";
+import type { Program } from "./syntax.ts";
+
+/** A part of a program and the words for it. */
+interface Part {
+  readonly code: string;
+  /** Ways to say it; one is drawn. */
+  readonly words: readonly string[];
+}
+
+const between = (rng: Rng, low: number, high: number): number => low + rng.int(high + 1 - low);
+
+/** An operation that makes a list of a list. */
+export function drawSelection(rng: Rng): Part {
+  const few = between(rng, 1, 3);
+  const digit = between(rng, 2, 7);
+  return rng.choice<Part>([
+    { code: ".sort", words: ["sorted", "in order"] },
+    { code: ".rev", words: ["reversed", "backwards"] },
+    { code: ".even", words: ["even ones"] },
+    { code: ".odd", words: ["odd ones"] },
+    { code: `.take(${few})`, words: [`first ${few}`, `${few} in front`] },
+    { code: `.drop(${few})`, words: [`without first ${few}`] },
+    { code: `.above(${digit})`, words: [`above ${digit}`, `over ${digit}`] },
+    { code: `.below(${digit})`, words: [`below ${digit}`, `under ${digit}`] },
+  ]);
+}
+
+const REDUCTIONS: readonly Part[] = [
+  { code: ".sum", words: ["sum", "total"] },
+  { code: ".max", words: ["largest"] },
+  { code: ".min", words: ["smallest"] },
+  { code: ".len", words: ["count", "length"] },
+  { code: ".last", words: ["last one"] },
+  { code: ".head", words: ["first one"] },
+];
+/** An operation that makes a number of a list. */
+export const drawReduction = (rng: Rng): Part => rng.choice(REDUCTIONS);
+
+/** A calculation with a number from 2 to `most`. */
+export function drawCalculation(rng: Rng, most: number, operators: readonly ("+" | "-" | "*")[]): Part {
+  const n = between(rng, 2, most);
+  const operator = rng.choice(operators);
+  const said = { "+": ["plus", "add"], "-": ["minus", "take off"], "*": ["times", "multiplied by"] }[operator];
+  return { code: `${operator}${n}`, words: said.map((word) => `${word} ${n}`) };
+}
+
+/** Words for parts in a row. */
+export const sayParts = (rng: Rng, parts: readonly Part[]): string =>
+  parts.map(({ words }) => rng.choice(words)).join(", ");
+
+/** An input and what the program makes of it. */
+export interface ProgramTest {
+  readonly input: Value;
+  readonly output: Value;
+}
+
+export const drawNumber = (rng: Rng): number => between(rng, 2, 20);
+
+/** A list of `length` different numbers below 10. */
+export const drawList = (rng: Rng, length: number): readonly number[] =>
+  rng.shuffle(Array.from({ length: 9 }, (_, i) => i + 1)).slice(0, length);
+
+/**
+ * Tests of a program, whose inputs `draw` makes; undefined if the program fails on one, or if all outputs are equal (so
+ * that a constant would pass).
+ */
+export function testsOf(
+  program: Program,
+  count: number,
+  draw: (i: number) => Value,
+): readonly ProgramTest[] | undefined {
+  const code = compile(program);
+  const tests: ProgramTest[] = [];
+  for (let i = 0; i < count; i++) {
+    const input = draw(i);
+    const outcome = run(code, input);
+    if ("error" in outcome) return undefined;
+    tests.push({ input, output: outcome.value });
+  }
+  return tests.every(({ output }) => sameValue(output, tests[0]!.output)) ? undefined : tests;
+}
