@@ -33,6 +33,7 @@ export { gridworld, type GridworldOptions } from "./gridworld/index.ts";
 export { sokoban, type SokobanOptions } from "./sokoban/index.ts";
 export { calculator, type CalculatorOptions } from "./calculator/index.ts";
 export { code, type CodeOptions } from "./code/index.ts";
+export { patch, type PatchOptions } from "./patch/index.ts";
 export {
   connect,
   type ConnectOptions,

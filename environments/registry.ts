@@ -10,6 +10,7 @@ import { withFaults } from "./faults.ts";
 import { gridworld } from "./gridworld/index.ts";
 import { home } from "./home/index.ts";
 import { household } from "./household/index.ts";
+import { patch } from "./patch/index.ts";
 import { search } from "./search/index.ts";
 import { shop } from "./shop/index.ts";
 import { sokoban } from "./sokoban/index.ts";
@@ -26,6 +27,7 @@ const WORLDS: readonly EnvironmentSpec[] = [
   shop,
   household,
   code,
+  patch,
 ];
 
 /** The environments by their names. */

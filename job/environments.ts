@@ -127,6 +127,12 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     maxPositions: 224,
     rl: { steps: 100 },
   },
+  patch: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 7, maxActionTokens: 24, maxObservationTokens: 40 },
+    maxPositions: 256,
+    rl: { steps: 100 },
+  },
   shop: {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,

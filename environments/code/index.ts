@@ -42,7 +42,6 @@
  *     4 -8 10: pass
  *     $ submit
  *
- *
  * The reward is 1 if all tests pass. What else a submitted program is paid for is chosen outside: its step's info tells
  * its outcome and how much of the reference it has, and rl/rewards/program.ts makes CodeRL's and PPOCoder's rewards of
  * that (`--reward coderl`, `--reward ppocoder`). A visible test may be passed by a program that knows its output;

@@ -15,7 +15,7 @@ import {
   sayParts,
   testsOf,
 } from "../program/draw.ts";
-import { show } from "../program/machine.ts";
+import { compile, show } from "../program/machine.ts";
 import { parseProgram, type Program } from "../program/syntax.ts";
 import { drawUntil, isHeldOut, type Split } from "../selection.ts";
 
@@ -118,7 +118,7 @@ export function makeTask(
     const reference = reading.program;
     // Visible lists are short, hidden ones long.
     const count = words === undefined ? 3 : 2;
-    const tests = testsOf(reference, count + hidden, (i) =>
+    const tests = testsOf(compile(reference), count + hidden, (i) =>
       input === "number" ? drawNumber(rng) : drawList(rng, i < count ? 3 : 5 + rng.int(4)),
     );
     const visible = tests?.slice(0, count);

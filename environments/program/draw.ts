@@ -3,8 +3,7 @@
  * which a program works, so that `x.sort.take(3).sum` is "x sorted, first 3, sum".
  */
 import type { Rng } from "../../engine/index.ts";
-import { compile, run, sameValue, type Value } from "./machine.ts";
-import type { Program } from "./syntax.ts";
+import { type Code, run, sameValue, type Value } from "./machine.ts";
 
 /** A part of a program and the words for it. */
 interface Part {
@@ -71,15 +70,15 @@ export const drawList = (rng: Rng, length: number): readonly number[] =>
  * that a constant would pass).
  */
 export function testsOf(
-  program: Program,
+  code: Code,
   count: number,
   draw: (i: number) => Value,
+  functions?: ReadonlyMap<string, Code>,
 ): readonly ProgramTest[] | undefined {
-  const code = compile(program);
   const tests: ProgramTest[] = [];
   for (let i = 0; i < count; i++) {
     const input = draw(i);
-    const outcome = run(code, input);
+    const outcome = run(code, input, functions);
     if ("error" in outcome) return undefined;
     tests.push({ input, output: outcome.value });
   }

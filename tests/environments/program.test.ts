@@ -298,12 +298,12 @@ describe("the judge", () => {
 
   it("tests are made by the program; none of one that fails or is constant", () => {
     const rng = new Rng(1);
-    const made = testsOf(reference, 5, () => drawList(rng, 4))!;
+    const made = testsOf(compile(reference), 5, () => drawList(rng, 4))!;
     for (const { input, output } of made) {
       expect(new Set(input as number[]).size).toBe(4);
       expect(sameValue(output, (input as number[]).reduce((a, b) => a + b) + 1)).toBe(true);
     }
-    expect(testsOf(programOf("x.len"), 5, () => drawList(rng, 4))).toBeUndefined();
-    expect(testsOf(programOf("x.tail.tail.head"), 5, (i) => drawList(rng, 1 + i))).toBeUndefined();
+    expect(testsOf(compile(programOf("x.len")), 5, () => drawList(rng, 4))).toBeUndefined();
+    expect(testsOf(compile(programOf("x.tail.tail.head")), 5, (i) => drawList(rng, 1 + i))).toBeUndefined();
   });
 });

@@ -1,0 +1,229 @@
+/**
+ * `patch`: mend a small repository of programs (../program/syntax.ts) that call each other. The task says what each file
+ * is to do; one of them, or two, have a wrong token. `read FILE` shows a file, `edit FILE OLD->NEW` replaces what is
+ * there exactly once, `test` runs the visible tests of `f` and tells the first that fails, `submit` ends the episode and
+ * has hidden tests judge the files, too. Also: `ls`, and `undo FILE`, which takes back all edits of it. Read it in this
+ * order: repository.ts (files, edits, diffs), tasks.ts (what is broken), this file.
+ *
+ * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
+ *
+ * number (level 1): a file with two calculations
+ *     Mend f: times 50, take off 50
+ *     $ read f
+ *     x*50-67
+ *     $ edit f 67->50
+ *     x*50-50
+ *     $ test
+ *     pass
+ *     $ submit
+ *
+ * list (level 1): a file with two operations of a list
+ *     Mend f: without first 3, count
+ *     $ read f
+ *     x.drop(2).len
+ *     $ edit f 2->3
+ *     x.drop(3).len
+ *     $ test
+ *     pass
+ *     $ submit
+ *
+ * callee (level 2): a file that calls another, one of them wrong
+ *     Mend f: g, plus 48; g: under 6, first one
+ *     $ read f
+ *     x.g+48
+ *     $ read g
+ *     x.below(4).head
+ *     $ edit g 4->6
+ *     x.below(6).head
+ *     $ test
+ *     pass
+ *     $ submit
+ *
+ * files (level 3): three files, one of them with two lines, one wrong
+ *     Mend f: s is g, h; s times s, add 50; g: above 3; h: sum
+ *     $ read f
+ *     s=x.g.h
+ *     s*s+50
+ *     $ read g
+ *     x.above(7)
+ *     $ edit g 7->3
+ *     x.above(3)
+ *     $ test
+ *     pass
+ *     $ submit
+ *
+ * two (level 4): a file that calls another, both wrong
+ *     Mend f: g, add 75; g: backwards, last one
+ *     $ read f
+ *     x.g+70
+ *     $ edit f 70->75
+ *     x.g+75
+ *     $ read g
+ *     x.rev.min
+ *     $ edit g min->last
+ *     x.rev.last
+ *     $ test
+ *     pass
+ *     $ submit
+ *
+ * The reward is 1 if all tests pass. The info of `submit` also tells the outcome, how much of the right files the
+ * submitted ones have, and both patches as unified diffs, of which rl/rewards/program.ts makes other rewards:
+ * `--reward swerl`, the similarity of the patches (no test is needed for it), `coderl` and `ppocoder`.
+ */
+import type { Rng } from "../../engine/index.ts";
+import { number } from "../../engine/optionTable.ts";
+import type { EnvironmentSpec, NoviceMove, StepInfo } from "../environment.ts";
+import { defineGame, type Episode, type Move, readCommand } from "../game.ts";
+import type { OptionsWith } from "../options.ts";
+import { judge, type ProgramInfo } from "../program/judge.ts";
+import { dataFlowMatch, syntaxMatch } from "../program/likeness.ts";
+import { run, sameValue, show } from "../program/machine.ts";
+import { applyEdit, build, type Files, readEdit, unifiedDiff } from "./repository.ts";
+import { ENTRY, FAMILIES, makeTask, type PatchFamily, type PatchTask, sayEdit } from "./tasks.ts";
+
+const PATCH = {
+  hidden: number(4, "hidden tests, which the submitted files have to pass, too", { integer: true, min: 0, max: 16 }),
+};
+/** Options of `patch`, beside `EnvironmentOptions`: the number of `hidden` tests. */
+export type PatchOptions = OptionsWith<typeof PATCH>;
+
+interface PatchState {
+  readonly files: Files;
+  /** The files that have been read. */
+  readonly read: readonly string[];
+  /** Whether the visible tests have passed since the last change. */
+  readonly passed: boolean;
+}
+
+type PatchEpisode = Episode<typeof PATCH, PatchTask, PatchState>;
+
+function play({ task, state }: PatchEpisode, action: string): Move<PatchState> {
+  const [verb, rest] = readCommand(action);
+  const { files } = state;
+  const failed = (observation: string): Move<PatchState> => ({ observation, failed: true });
+  if (verb === "ls" && rest === "") return { observation: Object.keys(files).join(" ") };
+  if (verb === "read") {
+    if (!Object.hasOwn(files, rest)) return failed("no such file");
+    return { observation: files[rest]!, state: { ...state, read: [...state.read, rest] } };
+  }
+  if (verb === "edit") {
+    const edit = readEdit(rest);
+    if (!edit) return failed("use edit FILE OLD->NEW");
+    const edited = applyEdit(files, edit);
+    if ("error" in edited) return failed(edited.error);
+    return { observation: edited.line, state: { ...state, files: edited.files, passed: false } };
+  }
+  if (verb === "undo") {
+    if (!Object.hasOwn(files, rest)) return failed("no such file");
+    return { observation: "", state: { ...state, files: { ...files, [rest]: task.broken[rest]! }, passed: false } };
+  }
+  if (verb === "test" && rest === "") {
+    const observation = tested(files, task);
+    return { observation, state: { ...state, passed: observation === PASS } };
+  }
+  if (verb === "submit" && rest === "") {
+    const info = judged(files, task);
+    return { observation: "", ending: { kind: "submit", score: info["outcome"] === "passed" ? 1 : 0 }, info };
+  }
+  return failed("use ls, read, edit, undo, test or submit");
+}
+
+const PASS = "pass";
+
+/** What the visible tests say: the first that fails, or why nothing can be tested. */
+function tested(files: Files, { visible }: PatchTask): string {
+  const built = build(files);
+  if ("error" in built) return `error in ${built.error.file} at ${built.error.at}: ${built.error.message}`;
+  for (const { input, output } of visible) {
+    const outcome = run(built.codes.get(ENTRY)!, input, built.codes);
+    const called = `${ENTRY}(${show(input)})`;
+    if ("error" in outcome) return `${called}: error: ${outcome.error}`;
+    if (!sameValue(outcome.value, output)) return `${called}=${cut(show(outcome.value))}, not ${cut(show(output))}`;
+  }
+  return PASS;
+}
+
+const cut = (text: string): string => (text.length > 24 ? `${text.slice(0, 24)}..` : text);
+
+/** What submitted files are told of: their tests, their likeness to the right ones, and both patches. */
+function judged(files: Files, { broken, right, visible, hidden }: PatchTask): StepInfo & Pick<ProgramInfo, "outcome"> {
+  const patches = { patch: unifiedDiff(broken, files), solution: unifiedDiff(broken, right) };
+  const [built, wanted] = [build(files), build(right)];
+  if ("error" in built || "error" in wanted)
+    return { outcome: "compile error", passed: 0, syntaxMatch: 0, dataFlowMatch: 0, ...patches };
+  const tests = [...visible, ...hidden];
+  const { outcome, passed } = judge(built.codes.get(ENTRY)!, tests, built.codes);
+  const names = Object.keys(right);
+  const mean = (match: typeof syntaxMatch): number =>
+    names.reduce((sum, name) => sum + match(built.programs[name]!, wanted.programs[name]!), 0) / names.length;
+  return {
+    outcome,
+    passed: passed / tests.length,
+    syntaxMatch: mean(syntaxMatch),
+    dataFlowMatch: mean(dataFlowMatch),
+    ...patches,
+  };
+}
+
+/** Reads the files in order, mends each that is wrong once it has been read, tests, and submits. */
+function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {
+  if (passed) return "submit";
+  const names = Object.keys(right);
+  // What somebody else has edited.
+  const spoilt = names.find((name) => files[name] !== right[name] && files[name] !== broken[name]);
+  if (spoilt !== undefined) return `undo ${spoilt}`;
+  const wrong = edits.filter(({ file }) => files[file] !== right[file]);
+  if (wrong.length === 0) return "test";
+  const known = wrong.find(({ file }) => read.includes(file));
+  return known ? sayEdit(known) : `read ${names.find((name) => !read.includes(name))!}`;
+}
+
+const WORDS = ["sum", "max", "min", "len", "head", "last", "even", "odd", "sort", "rev", "take", "drop", "above"];
+
+/** A command with a file and tokens that may be there. */
+function random(rng: Rng): string {
+  const file = rng.choice(["f", "f", "g", "h"]);
+  const word = (): string => rng.choice(WORDS);
+  const digit = (): number => 1 + rng.int(99);
+  return rng.choice<() => string>([
+    () => "ls",
+    () => "test",
+    () => "submit",
+    () => `read ${file}`,
+    () => `edit ${file} ${word()}->${word()}`,
+    () => `edit ${file} ${digit()}->${digit()}`,
+  ])();
+}
+
+/** Reads, edits what it has read to something that may be wrong, and submits without a test. */
+function novice({ task, state }: PatchEpisode, rng: Rng): NoviceMove {
+  const untouched = task.edits.filter(({ file }) => state.files[file] === task.broken[file]);
+  if (untouched.length === 0) return { action: "submit", isGuess: false };
+  const edit = untouched.find(({ file }) => state.read.includes(file));
+  if (!edit) {
+    const unread = Object.keys(task.right).find((name) => !state.read.includes(name))!;
+    return { action: `read ${unread}`, isGuess: false };
+  }
+  const isNumber = /\d$/.test(edit.replace);
+  const guess = edit.replace.replace(/\d+$|[a-z]+$/, () => (isNumber ? String(1 + rng.int(99)) : rng.choice(WORDS)));
+  const isFair = rng.int(3) === 0 || guess === edit.search;
+  return { action: sayEdit({ ...edit, replace: isFair ? edit.replace : guess }), isGuess: true };
+}
+
+/**
+ * Small repositories to mend, after SWE-RL (Wei et al. 2025, arXiv 2502.18449): `ls`, `read FILE`, `edit FILE OLD->NEW`
+ * (a SEARCH/REPLACE block in one line), `undo FILE`, `test`, and `submit`, which has hidden tests judge the files, too.
+ */
+export const patch: EnvironmentSpec<PatchOptions> = defineGame<typeof PATCH, PatchFamily, PatchTask, PatchState>({
+  name: "patch",
+  description: "mend a small repository so that its tests pass",
+  source: "after SWE-RL, arXiv 2502.18449",
+  families: FAMILIES,
+  options: PATCH,
+  makeTask,
+  start: ({ broken }) => ({ files: broken, read: [], passed: false }),
+  play,
+  expert,
+  random,
+  novice,
+});

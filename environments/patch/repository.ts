@@ -1,0 +1,129 @@
+/**
+ * A small repository: files of one program each (../program/syntax.ts), which call each other by their names, the
+ * SEARCH/REPLACE edits of them, and what changed as a unified diff.
+ */
+import type { Code } from "../program/machine.ts";
+import { compile } from "../program/machine.ts";
+import { parseProgram, type Program } from "../program/syntax.ts";
+
+/** The texts of files by their names; nothing changes them in place. */
+export type Files = Readonly<Record<string, string>>;
+
+/** Programs that call each other, or the first file that does not compile. */
+export type Build =
+  | { readonly programs: Readonly<Record<string, Program>>; readonly codes: ReadonlyMap<string, Code> }
+  | { readonly error: { readonly file: string; readonly at: number; readonly message: string } };
+
+export function build(files: Files): Build {
+  const names = Object.keys(files);
+  const programs: Record<string, Program> = {};
+  for (const file of names) {
+    const reading = parseProgram(files[file]!, names);
+    if ("error" in reading) return { error: { file, ...reading.error } };
+    programs[file] = reading.program;
+  }
+  return { programs, codes: new Map(names.map((name) => [name, compile(programs[name]!)])) };
+}
+
+/** A block of SEARCH and REPLACE, in one line: `f max->min`. */
+export interface Edit {
+  readonly file: string;
+  readonly search: string;
+  readonly replace: string;
+}
+
+/** Longest text of a file, so that no edit makes it grow for ever. */
+const MOST_CHARACTERS = 80;
+
+/** The edit that a text describes; undefined if it is none. */
+export function readEdit(text: string): Edit | undefined {
+  const file = /^\S+ /.exec(text)?.[0].trim();
+  if (file === undefined) return undefined;
+  const sides = text.slice(file.length + 1).split("->");
+  if (sides.length !== 2) return undefined;
+  const [search, replace] = [sides[0]!.trim(), sides[1]!.trim()];
+  return search === "" || replace === "" ? undefined : { file, search, replace };
+}
+
+/**
+ * The files with this edit and the line that it changed, or why it cannot be made: what it searches has to be there
+ * exactly once.
+ */
+export function applyEdit(
+  files: Files,
+  { file, search, replace }: Edit,
+): { readonly files: Files; readonly line: string } | { readonly error: string } {
+  if (!Object.hasOwn(files, file)) return { error: "no such file" };
+  if (search === replace) return { error: "that changes nothing" };
+  // No half of a pair gets into a file.
+  if (!/^[ -~]*$/.test(replace)) return { error: "only plain characters" };
+  const parts = files[file]!.split(search);
+  if (parts.length === 1) return { error: "not found" };
+  if (parts.length > 2) return { error: `found ${parts.length - 1} times` };
+  const edited = parts.join(replace);
+  if (edited.length > MOST_CHARACTERS) return { error: "too long" };
+  const line = edited.split("\n")[parts[0]!.split("\n").length - 1]!;
+  return { files: { ...files, [file]: edited }, line };
+}
+
+const CONTEXT = 3;
+
+/** What differs, as a unified diff with three lines of context around each change; empty if nothing does. */
+export function unifiedDiff(before: Files, after: Files): string {
+  const changed = Object.keys(before).filter((name) => before[name] !== after[name]);
+  return changed
+    .map((name) => `--- a/${name}\n+++ b/${name}\n${hunks(before[name]!.split("\n"), after[name]!.split("\n"))}`)
+    .join("\n");
+}
+
+interface Line {
+  readonly sign: " " | "-" | "+";
+  readonly text: string;
+}
+
+/** The lines of both files, by a longest common subsequence of them. */
+function align(a: readonly string[], b: readonly string[]): Line[] {
+  // common[i][j]: how many lines a[i..] and b[j..] can have in common.
+  const common = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0));
+  for (let i = a.length - 1; i >= 0; i--)
+    for (let j = b.length - 1; j >= 0; j--)
+      common[i]![j] = a[i] === b[j] ? 1 + common[i + 1]![j + 1]! : Math.max(common[i + 1]![j]!, common[i]![j + 1]!);
+  const lines: Line[] = [];
+  for (let [i, j] = [0, 0]; i < a.length || j < b.length;) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      lines.push({ sign: " ", text: a[i]! });
+      i++;
+      j++;
+    } else if (i < a.length && (j === b.length || common[i + 1]![j]! >= common[i]![j + 1]!))
+      lines.push({ sign: "-", text: a[i++]! });
+    else lines.push({ sign: "+", text: b[j++]! });
+  }
+  return lines;
+}
+
+function hunks(a: readonly string[], b: readonly string[]): string {
+  const lines = align(a, b);
+  const isNear = lines.map((_, i) =>
+    lines.slice(Math.max(0, i - CONTEXT), i + CONTEXT + 1).some((l) => l.sign !== " "),
+  );
+  const out: string[] = [];
+  let [oldLine, newLine] = [1, 1];
+  for (let i = 0; i < lines.length;) {
+    if (!isNear[i]) {
+      oldLine++;
+      newLine++;
+      i++;
+      continue;
+    }
+    const end = isNear.indexOf(false, i);
+    const hunk = lines.slice(i, end === -1 ? undefined : end);
+    const count = (other: Line["sign"]): number => hunk.filter(({ sign }) => sign !== other).length;
+    const range = (start: number, n: number): string => (n === 1 ? `${start}` : `${n === 0 ? start - 1 : start},${n}`);
+    const [olds, news] = [count("+"), count("-")];
+    out.push(`@@ -${range(oldLine, olds)} +${range(newLine, news)} @@`);
+    out.push(...hunk.map(({ sign, text }) => sign + text));
+    [oldLine, newLine] = [oldLine + olds, newLine + news];
+    i += hunk.length;
+  }
+  return out.join("\n");
+}
