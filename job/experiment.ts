@@ -37,7 +37,7 @@ import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
 import { loraOptionsOf } from "./parts.ts";
-import { rewardOf } from "./rewards.ts";
+import { rewardOptionsOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
@@ -218,7 +218,7 @@ export class Experiment {
       const { model, template, optimizer, startStep = 0 } = options;
       return this.#imitate(method, { model, template, optimizer, startStep, signal });
     }
-    const data = this.#dataOptions(options.template);
+    const data = this.#dataOptions(options);
     const { temperature, ...sampling } = this.rolloutOptions();
     const run: RlOptions = {
       ...rest,
@@ -260,11 +260,19 @@ export class Experiment {
     return this.#helpers.playAhead ?? fail("this run has workers, and nothing here starts any");
   }
 
-  /** The data options, with the rewards. */
-  #dataOptions(template: Template): DataOptions {
+  /** The data options, with the rewards. Judges that ask a model ask the reference if there is one. */
+  #dataOptions({
+    template,
+    model,
+    reference = model,
+  }: Pick<RlOptions, "template" | "model" | "reference">): DataOptions {
     const { reward } = this.preset.rl;
     const { options } = this.#data;
-    return reward ? { ...options, reward: rewardOf(reward, template, longestCompletion(this.preset)) } : options;
+    if (!reward) return options;
+    return {
+      ...options,
+      ...rewardOptionsOf(reward, { template, model: reference, maxLength: longestCompletion(this.preset) }),
+    };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */

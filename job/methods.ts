@@ -49,7 +49,7 @@ export interface MethodSettings extends Pick<
   readonly kl?: KlChoice;
   readonly critic?: CriticOptions;
   readonly importanceCorrection?: ImportanceCorrectionOptions;
-  /** The components of the return in addition to the outcome. */
+  /** The outcome, if it is not the environment's own, and the components of the return in addition to it. */
   readonly reward?: RewardSettings;
   /** For the method `sft`: true leaves out the novice's demonstrations. */
   readonly expertsOnly?: boolean;
@@ -88,7 +88,16 @@ function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings)
   const { advantage, loss, aggregation, lambda, kl, klTarget, importanceCorrection } = flags;
   checkYardstick(
     method,
-    { advantage, loss, aggregation, lambda, kl, "kl-target": klTarget, "importance-correction": importanceCorrection },
+    {
+      advantage,
+      loss,
+      aggregation,
+      lambda,
+      kl,
+      "kl-target": klTarget,
+      "importance-correction": importanceCorrection,
+      reward: flags.reward,
+    },
     set["rl"],
   );
   const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "importanceCorrection", "rejection", "reward"];
@@ -147,7 +156,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
     throw new UsageError(`--set rl.expertsOnly is about --method sft; ${method} has no demonstrations`);
   const entropy = entropySettings(set, base.entropy);
   const rolloutFilter = (set["rolloutFilter"] ?? base.rolloutFilter) as RolloutFilter | undefined;
-  const reward = rewardSettings(set, used[0]!);
+  const reward = rewardSettings(flags, set, used[0]!);
   return {
     ...base,
     ...(Object.keys(options).length > 0 ? { options } : {}),

@@ -132,8 +132,17 @@ export const ROLLOUT = options("--set rollout", {
   maxObservationTokens: preset(maxObservationTokens),
 });
 
-/** The weights of components that are added to the outcome, whose weight is 1 (rewards.ts). */
+/** What `--reward` may name in place of the environment's own return (rewards.ts). */
+export const REWARDS = ["coderl", "ppocoder", "swerl", "judges"] as const;
+
+/** Who can vote in `--reward judges`. */
+export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
+
+/** What the return is, and the weights of components that are added to the outcome, whose weight is 1 (rewards.ts). */
 export const REWARD = options("--set reward", {
+  name: oneOf(REWARDS, undefined, "the outcome in place of the environment's own: see --reward"),
+  judges: text(undefined, `who votes in --reward judges, with a plus between them: ${JUDGES.join(", ")}`),
+  timeout: number(undefined, "milliseconds that a reward may take, where others say it", { above: 0 }),
   format: number(undefined, "weight of well-formed actions", { min: 0 }),
   tools: number(undefined, "weight of calls without errors", { min: 0 }),
   overlong: number(undefined, "weight of the punishment for long completions (DAPO)", { min: 0 }),

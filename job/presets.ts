@@ -245,7 +245,7 @@ function checkPreset(preset: Preset): void {
   usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
   usage(() => data.predictions && checkPredictions(data.predictions, objective));
   usage(() => preset.lora && ADAPTER.read(preset.lora));
-  usage(() => rl.reward && checkRewards(rl.reward));
+  usage(() => rl.reward && checkRewards(rl.reward, preset));
   usage(() => {
     const { options } = dataFor(data, { env: WORLDS[env]!, envOptions: taskOptions(preset, "train"), seed });
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });

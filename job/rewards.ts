@@ -1,25 +1,64 @@
 /**
- * The components of a run's return in addition to the outcome: form, use of tools, length and repetition. Each has a
- * small weight, and their sum is capped so that it cannot outweigh the outcome (rl/rewards/composite.ts). Episodes also
- * keep the components separately, for metrics and for GDPO.
+ * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
+ * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, or the vote of judges. The
+ * components (form, use of tools, length, repetition) have small weights, and their sum is capped so that it cannot
+ * outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics and for
+ * GDPO.
  */
+import type { Model } from "../nn/index.ts";
+import { nearest } from "../engine/options.ts";
+import { approvalJudge } from "../rl/preferences/judges.ts";
 import { formatScore, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
 import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
+import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
+import { codeRlReward, ppoCoderReward, sweRlReward } from "../rl/rewards/program.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
+import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
 import { UsageError } from "./usage.ts";
-import type { RewardSettings } from "./parts.ts";
-import type { Settings } from "./settings.ts";
+import { JUDGES, type RewardSettings } from "./parts.ts";
+import type { Preset } from "./preset.ts";
+import type { MethodFlags } from "./startOptions.ts";
+import { once, type Settings } from "./settings.ts";
 
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
-/** The settings of the components. @throws UsageError on a cap that would bound nothing */
-export function rewardSettings(set: Settings, advantage: string): RewardSettings | undefined {
-  const given = set["reward"] as RewardSettings | undefined;
-  const { cap, ...weights } = given ?? {};
+/** What a program's info is worth, and the environments that tell it. */
+const OF_PROGRAMS = {
+  coderl: { envs: ["code", "patch"], score: codeRlReward },
+  ppocoder: { envs: ["code", "patch"], score: ppoCoderReward },
+  swerl: { envs: ["patch"], score: sweRlReward },
+} as const;
+
+/** The components that can be added to the outcome. */
+const COMPONENTS = ["format", "tools", "overlong", "repetition"] as const;
+
+/** The weights among the settings. */
+const weightsOf = (settings: RewardSettings): Readonly<Record<string, number>> =>
+  Object.fromEntries(
+    COMPONENTS.flatMap((name) => (settings[name] === undefined ? [] : [[name, settings[name]] as const])),
+  );
+
+/**
+ * The settings of the return.
+ * @throws UsageError on a cap that would bound nothing, and on options of judges where none are asked
+ */
+export function rewardSettings(
+  { reward }: Pick<MethodFlags, "reward">,
+  set: Settings,
+  advantage: string,
+): RewardSettings | undefined {
+  const name = once("--reward", reward, "reward.name", set);
+  const all: RewardSettings = { ...set["reward"], ...(name === undefined ? {} : { name }) };
+  const given = Object.keys(all).length === 0 ? undefined : all;
+  const { cap } = all;
+  for (const option of ["judges", "timeout"] as const)
+    if (all[option] !== undefined && name !== "judges")
+      throw new UsageError(`--set reward.${option} is about --reward judges; add it`);
+  const weights = weightsOf(all);
   if (cap !== undefined && Object.keys(weights).length === 0)
     throw new UsageError(
       "--set reward.cap bounds what the return has beside the outcome, which is nothing; " +
@@ -30,33 +69,110 @@ export function rewardSettings(set: Settings, advantage: string): RewardSettings
     throw new UsageError(
       "--set reward.cap bounds a sum, and the advantage gdpo compares the components one by one; leave it out",
     );
-  return given ?? CUSTOMARY;
+  return Object.keys(weights).length > 0 ? given : { ...given, ...CUSTOMARY };
 }
 
 /** The weights of all components, for GDPO. */
-export function rewardWeights(settings: RewardSettings): Record<string, number> {
-  return { outcome: 1, ...Object.fromEntries(Object.entries(settings).filter(([name]) => name !== "cap")) };
-}
+export const rewardWeights = (settings: RewardSettings): Record<string, number> => ({
+  outcome: 1,
+  ...weightsOf(settings),
+});
 
 /** The share of the longest completion at which DAPO's overlong punishment begins. */
 const OVERLONG_FROM = 0.8;
 
-type Scores = Readonly<Record<keyof Omit<RewardSettings, "cap">, (trajectory: Trajectory) => number>>;
+type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajectory) => number>>;
 
-/** Throws on weights and caps that let the components outweigh the outcome. */
-export function checkRewards(settings: RewardSettings): void {
+/** @throws if the settings of the return do not fit together, or not to the run */
+export function checkRewards(settings: RewardSettings, { env, async }: Pick<Preset, "env" | "async">): void {
   const nothing = (): number => 0;
   compositeOf(settings, { format: nothing, tools: nothing, overlong: nothing, repetition: nothing });
+  const { name } = settings;
+  if (name === "judges") {
+    if (judgesOf(settings).includes("approval") && async)
+      throw new UsageError(
+        "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
+      );
+  } else if (name !== undefined) {
+    const { envs } = OF_PROGRAMS[name];
+    if (!(envs as readonly string[]).includes(env))
+      throw new UsageError(`--reward ${name} is for the environments ${envs.join(", ")}, not ${env}`);
+  }
 }
 
-/**
- * The function that computes an episode's return.
- * @param maxLength the largest number of tokens that the agent can write in an episode
- */
+type JudgeName = (typeof JUDGES)[number];
+
+/** The names of the judges. @throws UsageError */
+function judgesOf({ judges = "verifier+form+tools" }: RewardSettings): readonly JudgeName[] {
+  const names = judges.split("+");
+  for (const name of names) {
+    if ((JUDGES as readonly string[]).includes(name)) continue;
+    const near = nearest(name, JUDGES);
+    const hint = near === undefined ? `expected ${JUDGES.join(", ")}` : `did you mean "${near}"?`;
+    throw new UsageError(`--set reward.judges: unknown judge "${name}"; ${hint}`);
+  }
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw new UsageError(`--set reward.judges: ${twice} is there twice`);
+  return names as readonly JudgeName[];
+}
+
+/** A run as its rewards see it. */
+interface RewardContext {
+  readonly template: Template;
+  /** Whom the judge `approval` asks. */
+  readonly model: Model;
+  /** The largest number of tokens that the agent can write in an episode. */
+  readonly maxLength: number;
+}
+
+/** The function that computes an episode's return, and its limits. */
+export function rewardOptionsOf(settings: RewardSettings, context: RewardContext): RewardOptions {
+  const { name, timeout } = settings;
+  const joined = rewardOf(settings, context);
+  if (name === undefined) return { reward: joined };
+  const outcome = outcomeFor(name, settings, context);
+  const hasShaping = Object.keys(weightsOf(settings)).length > 0;
+  const join = (t: Trajectory, said: EpisodeReward): EpisodeReward => {
+    if (!hasShaping) return said;
+    const { parts, ...rest } = joined({ ...t, reward: said.reward });
+    return { ...rest, parts: { ...said.parts, ...parts } };
+  };
+  const reward: RewardFunction = (t, signal) => {
+    const said = outcome(t, signal);
+    return said instanceof Promise ? said.then((later) => join(t, later)) : join(t, said);
+  };
+  return { reward, ...(timeout === undefined ? {} : { rewardLimits: { timeout } }) };
+}
+
+function outcomeFor(
+  name: NonNullable<RewardSettings["name"]>,
+  settings: RewardSettings,
+  { template, model }: RewardContext,
+): RewardFunction {
+  if (name !== "judges") {
+    const { score } = OF_PROGRAMS[name];
+    return ({ info }) => {
+      const reward = score(info);
+      return { reward, parts: { [name]: reward } };
+    };
+  }
+  const approval = approvalJudge({ model });
+  const all: Readonly<Record<JudgeName, Judge<Trajectory>>> = {
+    verifier: async ({ info }) => info["success"] === true,
+    form: async (t) => formatScore(t, 0) === 1, // no action was cut off; mistakes are for `tools`
+    tools: async ({ info }) => (typeof info["toolErrors"] === "number" ? info["toolErrors"] === 0 : undefined),
+    approval: async (t) => {
+      const [score = NaN] = await approval.score([t], { model, template });
+      return Number.isNaN(score) ? undefined : score > 0.5;
+    },
+  };
+  return judgesReward(Object.fromEntries(judgesOf(settings).map((judge) => [judge, all[judge]])));
+}
+
+/** The environment's own outcome with the components that are added to it. */
 export function rewardOf(
   settings: RewardSettings,
-  template: Template,
-  maxLength: number,
+  { template, maxLength }: Omit<RewardContext, "model">,
 ): (trajectory: Trajectory) => CompositeReward {
   const textOf = (t: Trajectory): string => {
     const actions = turnsOf(t, template).map(({ action }) => action);
@@ -70,8 +186,9 @@ export function rewardOf(
   });
 }
 
-function compositeOf({ cap, ...weights }: RewardSettings, scores: Scores): (trajectory: Trajectory) => CompositeReward {
-  const shaping = Object.entries(weights).map(([name, weight]): RewardComponent<Trajectory> => {
+function compositeOf(settings: RewardSettings, scores: Scores): (trajectory: Trajectory) => CompositeReward {
+  const { cap } = settings;
+  const shaping = Object.entries(weightsOf(settings)).map(([name, weight]): RewardComponent<Trajectory> => {
     return { name, weight, kind: "shaping", score: scores[name as keyof Scores] };
   });
   const outcome: RewardComponent<Trajectory> = { name: "outcome", weight: 1, kind: "outcome", score: (t) => t.reward };

@@ -1,6 +1,7 @@
 /** The flags of `npm start` as values: what a command line or a page's address says. A mistake is one line. */
 import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { WEIGHT_STORAGES, type WeightStorage } from "../nn/index.ts";
+import { REWARDS } from "./parts.ts";
 import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "./usage.ts";
 
 export const MODEL_SIZES = ["tiny", "small", "base"] as const;
@@ -17,6 +18,8 @@ export interface MethodFlags {
   readonly kl?: number | undefined;
   readonly klTarget?: number | undefined;
   readonly importanceCorrection?: string | undefined;
+  /** The outcome in place of the environment's own (rewards.ts). */
+  readonly reward?: (typeof REWARDS)[number] | undefined;
   /** The fields of TRL's GRPOConfig, as its file has them. */
   readonly grpoConfig?: ReturnType<typeof methodFromGrpoConfig> | undefined;
   /** Texts `PART.OPTION=VALUE` (settings.ts). */
@@ -82,6 +85,7 @@ export const START_FLAGS = {
   kl: { type: "string" },
   "kl-target": { type: "string" },
   "importance-correction": { type: "string" },
+  reward: { type: "string" },
   temperature: { type: "string" },
   explore: { type: "string" },
   curriculum: { type: "string" },
@@ -126,6 +130,7 @@ export function startOptions(values: Said): StartOptions {
     kl: number("kl"),
     klTarget: number("kl-target"),
     importanceCorrection: text("importance-correction"),
+    reward: text("reward") === undefined ? undefined : oneOf("reward", text("reward")!, REWARDS),
     temperature: text("temperature"),
     explore: text("explore"),
     curriculum: text("curriculum"),

@@ -41,6 +41,8 @@ any other flag about a method, one agent is trained.
   --kl-target X       adapts that weight so that the KL comes near X
   --importance-correction NAME
                       tis | icepop: weights for episodes of an older policy (--replay, --workers)
+  --reward NAME       the outcome in place of the environment's own: coderl | ppocoder | swerl for submitted programs
+                      (--env code, --env patch), or judges: a majority vote
   --temperature X     sampling temperature, or a schedule: 1..0.6@100 goes from 1 to 0.6 in 100 steps, and evaluations
                       stay at 1                             (default 1)
   --explore X         share of actions that a random player chooses, or a schedule

@@ -37,10 +37,45 @@ export async function majorityVote<Question>(
     Number.isInteger(quorum) && quorum >= 1 && quorum <= judges.length,
     () => `majorityVote: quorum must be an integer in [1, ${judges.length}], the number of judges, got ${quorum}`,
   );
+  return tally(await votesOf(judges, question, signal), quorum);
+}
+
+/** What each judge says; one that throws abstains. @throws the signal's reason if it is aborted */
+async function votesOf<Question>(
+  judges: readonly Judge<Question>[],
+  question: Question,
+  signal: AbortSignal | undefined,
+): Promise<(boolean | undefined)[]> {
   const settled = await Promise.allSettled(judges.map(async (judge) => judge(question, signal)));
   signal?.throwIfAborted();
-  const votes = settled.map((result) => (result.status === "fulfilled" ? result.value : undefined));
-  return tally(votes, quorum);
+  return settled.map((result) => (result.status === "fulfilled" ? result.value : undefined));
+}
+
+/**
+ * The reward of an ensemble for `trainRl`: 1 if more than half of the votes say yes, else 0, so that a tie and too few
+ * votes are failures. Its parts are the votes, `judge/NAME`, NaN for an abstention. Where no judge says anything the
+ * reward itself fails, which masks the episode.
+ *
+ * @example
+ * const reward = judgesReward({ tests: async (t) => t.info["success"] === true, style: askAnotherModel });
+ */
+export function judgesReward<Question>(
+  judges: Readonly<Record<string, Judge<Question>>>,
+): (
+  question: Question,
+  signal: AbortSignal,
+) => Promise<{ readonly reward: number; readonly parts: Readonly<Record<string, number>> }> {
+  const names = Object.keys(judges);
+  check(names.length > 0, () => "judgesReward: expected at least one judge, got none");
+  return async (question, signal) => {
+    const votes = await votesOf(Object.values(judges), question, signal);
+    check(
+      votes.some((vote) => vote !== undefined),
+      () => `judgesReward: no judge of ${names.join(", ")} said anything`,
+    );
+    const parts = names.map((name, i) => [`judge/${name}`, votes[i] === undefined ? NaN : Number(votes[i])] as const);
+    return { reward: Number(tally(votes).verdict === true), parts: Object.fromEntries(parts) };
+  };
 }
 
 /**

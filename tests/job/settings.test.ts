@@ -130,7 +130,7 @@ describe("--set", () => {
 
   test("a composite return: capped parts beside the outcome, which GDPO weighs as they are weighed", () => {
     const [episode] = randomBatch(2);
-    const score = rewardOf({ format: 0.2, tools: 0.1, cap: 0.15 }, toyTemplate, 40);
+    const score = rewardOf({ format: 0.2, tools: 0.1, cap: 0.15 }, { template: toyTemplate, maxLength: 40 });
     const { reward, parts } = score({ ...episode!, reward: 1, info: { toolErrors: 0 } });
     expect(parts).toMatchObject({ outcome: 1, format: 1 });
     expect(reward).toBeCloseTo(1.15, 12);

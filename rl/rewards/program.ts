@@ -1,0 +1,42 @@
+/**
+ * Rewards of programs, from what an environment with programs (`code`, `patch`) tells of a submitted one in the info of
+ * its last step: the `outcome`, how much of a reference it has (`syntaxMatch`, `dataFlowMatch`), and for repositories
+ * the `patch` and the `solution` as unified diffs. An episode that submitted nothing is one that does not compile.
+ */
+import { check } from "../../engine/errors.ts";
+import { patchSimilarity } from "./similarity.ts";
+
+type Info = Readonly<Record<string, number | string | boolean>>;
+
+/** CodeRL's reward of each outcome (Le et al. 2022, arXiv 2207.01780). */
+const CODERL: Readonly<Record<string, number>> = {
+  "compile error": -1,
+  "runtime error": -0.6,
+  "failed test": -0.3,
+  passed: 1,
+};
+
+const outcomeOf = (info: Info): string => (info["outcome"] as string | undefined) ?? "compile error";
+
+/** −1 if the program does not compile, −0.6 if it fails in a run, −0.3 if a test fails, 1 if all pass (CodeRL). */
+export function codeRlReward(info: Info): number {
+  const reward = CODERL[outcomeOf(info)];
+  check(reward !== undefined, () => `codeRlReward: expected an outcome of a program, got "${outcomeOf(info)}"`);
+  return reward;
+}
+
+/**
+ * PPOCoder's reward without unit tests (Shojaee et al. 2023, arXiv 2301.13816): 1 if the program compiles, else −1, and
+ * the shares of the reference's syntax and data flow that it has, each in [0, 1]. Its KL penalty is the objective's
+ * (`kl.in: "reward"`).
+ */
+export function ppoCoderReward(info: Info): number {
+  const compiles = outcomeOf(info) === "compile error" ? -1 : 1;
+  return compiles + Number(info["syntaxMatch"] ?? 0) + Number(info["dataFlowMatch"] ?? 0);
+}
+
+/** The similarity of the patch to the right one, in [0, 1]; −1 if there is no patch (SWE-RL, arXiv 2502.18449). */
+export function sweRlReward(info: Info): number {
+  const [patch, solution] = [info["patch"] as string | undefined, info["solution"] as string | undefined];
+  return patch === undefined || solution === undefined ? -1 : patchSimilarity(patch, solution);
+}

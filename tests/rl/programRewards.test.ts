@@ -1,0 +1,87 @@
+/** Rewards of submitted programs and patches against numbers by hand, and the vote of judges as a reward. */
+import { describe, expect, it } from "vitest";
+import { unifiedDiff } from "../../environments/patch/repository.ts";
+import { judgesReward } from "../../rl/rewards/judge.ts";
+import { codeRlReward, ppoCoderReward, sweRlReward } from "../../rl/rewards/program.ts";
+
+describe("programs", () => {
+  it.each([
+    ["compile error", -1, -1 + 0.8 + 0.5],
+    ["runtime error", -0.6, 2.3],
+    ["failed test", -0.3, 2.3],
+    ["passed", 1, 2.3],
+  ])("%s: CodeRL %f, PPOCoder %f", (outcome, codeRl, ppoCoder) => {
+    const info = { outcome, syntaxMatch: 0.8, dataFlowMatch: 0.5 };
+    expect(codeRlReward(info)).toBe(codeRl);
+    expect(ppoCoderReward(info)).toBeCloseTo(ppoCoder, 12);
+  });
+
+  it("nothing submitted is what does not compile; another outcome is none of a program", () => {
+    expect([codeRlReward({}), ppoCoderReward({}), sweRlReward({})]).toEqual([-1, -1, -1]);
+    expect(ppoCoderReward({ outcome: "passed" })).toBe(1);
+    expect(() => codeRlReward({ outcome: "won" })).toThrow('expected an outcome of a program, got "won"');
+  });
+});
+
+describe("patches", () => {
+  const before = { f: "a\nb\nc", g: "d" };
+  const solution = unifiedDiff(before, { ...before, f: "a\nx\nc" });
+  const worth = (after: Partial<typeof before>): number =>
+    sweRlReward({ patch: unifiedDiff(before, { ...before, ...after }), solution });
+
+  it("are worth their similarity to the right one, over the files of both (26/27, halved by a needless file)", () => {
+    expect(worth({ f: "a\nx\nc" })).toBe(1);
+    expect(worth({ f: "a\ny\nc" })).toBeCloseTo(26 / 27, 12);
+    expect(worth({ f: "a\ny\nc", g: "e" })).toBeCloseTo(13 / 27, 12);
+    expect(worth({ g: "e" })).toBe(0);
+    expect(worth({})).toBe(-1);
+  });
+});
+
+describe("the vote of judges as a reward", () => {
+  const { signal } = new AbortController();
+  const votes = (...said: readonly (boolean | undefined | "throws")[]): Promise<unknown> =>
+    judgesReward<string>(
+      Object.fromEntries(
+        said.map((vote, i) => [
+          "abcd"[i]!,
+          (question: string) =>
+            vote === "throws" ? Promise.reject(new Error("no")) : Promise.resolve(question === "q" ? vote : undefined),
+        ]),
+      ),
+    )("q", signal);
+
+  it.each([
+    [[true, true, false], 1],
+    [[true, false, false], 0],
+    [[true, false], 0], // a tie fails
+    [[true, true, false, false], 0],
+    [[true], 1],
+    [[false], 0],
+    [[true, undefined], 0], // one of two is no quorum
+    [[true, true, undefined], 1],
+    [[true, true, "throws"], 1],
+    [[true, undefined, "throws"], 0],
+  ] as const)("%j: %i", async (said, reward) => {
+    const parts = Object.fromEntries(
+      said.map((vote, i) => [`judge/${"abcd"[i]!}`, typeof vote === "boolean" ? Number(vote) : NaN]),
+    );
+    expect(await votes(...said)).toEqual({ reward, parts });
+  });
+
+  it("asks all at once, and fails where nobody says anything, nobody is there, or the run is stopped", async () => {
+    let [open, most] = [0, 0];
+    const slow = async (): Promise<boolean> => {
+      most = Math.max(most, ++open);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      open--;
+      return true;
+    };
+    await judgesReward({ a: slow, b: slow, c: slow })("q", signal);
+    expect(most).toBe(3);
+    await expect(votes(undefined, "throws")).rejects.toThrow("judgesReward: no judge of a, b said anything");
+    expect(() => judgesReward({})).toThrow("judgesReward: expected at least one judge, got none");
+    const stopped = AbortSignal.abort(new Error("stopped"));
+    await expect(judgesReward({ a: slow })("q", stopped)).rejects.toThrow("stopped");
+  });
+});
