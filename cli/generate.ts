@@ -9,7 +9,8 @@ import { Decoder, type SampledToken, TextStream } from "../nn/index.ts";
 import { emptyStream } from "../rl/episode/stream.ts";
 import { printable } from "../tools/display/printable.ts";
 import { createStyle, wantsColour } from "../tools/display/style.ts";
-import { taskOptions, WORLDS } from "../job/environments.ts";
+import { environmentOf, taskOptions } from "../job/environments.ts";
+import { loadEnvironmentOf } from "../node/environmentFile.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
 import { openGiven, parse, report } from "../node/flags.ts";
 import { endWithOutput } from "../node/output.ts";
@@ -70,14 +71,15 @@ async function main(): Promise<number> {
   const folder = openGiven("run", path);
   const checkpoint = folder.loadLatestCheckpoint();
   if (checkpoint === null) throw new UsageError(`--run: ${path} has no checkpoint yet`);
-  const executor = await device("wasm");
   const preset = presetOf(folder);
+  await loadEnvironmentOf(preset);
+  const executor = await device("wasm");
   const { model, tokenizer } = await modelFromCheckpoint(checkpoint, executor, sourceLoader(preset));
   const write = (text: string): void => void process.stdout.write(text);
   const style = createStyle(wantsColour(process.stdout.isTTY, process.env));
 
   if (preset.env === "openenv") await giveWebSocket();
-  const env = WORLDS[preset.env]!.make(taskOptions(preset, "heldout"));
+  const env = environmentOf(preset).make(taskOptions(preset, "heldout"));
   const given = await env.reset(seed);
   const task = typeof values["task"] === "string" ? values["task"] : given;
   const template = templateFor(preset, tokenizer);

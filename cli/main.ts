@@ -12,6 +12,7 @@ import { isAboutSeveral, isComparison } from "../tools/compare/settings.ts";
 import { createDisplay } from "../tools/display/display.ts";
 import { comparisonTable, familyTable } from "../tools/display/table.ts";
 import { listEnvironments } from "../job/environments.ts";
+import { loadEnvironmentOf, withEnvironmentFile } from "../node/environmentFile.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { methodSlug } from "../job/methods.ts";
 import { natsLearners, natsWorkers, publicAddress } from "../nats/index.ts";
@@ -46,17 +47,18 @@ In code only: losses over pairs (dpo, dpo_ipo, dpo_hinge: trainPreference), and 
 
 async function main(): Promise<number> {
   outliveOutput();
-  const options = parseStart(process.argv.slice(2));
-  if (options === "help") {
+  const said = parseStart(process.argv.slice(2));
+  if (said === "help") {
     process.stdout.write(HELP);
     return 0;
   }
-  if (options === "list") {
+  if (said === "list") {
     process.stdout.write(
       `${listMethods()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n\n${listSettings()}\n${NOT_LISTED}`,
     );
     return 0;
   }
+  const options = await withEnvironmentFile(said);
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
   const isSeveral = options.resume === undefined ? isAboutSeveral(options) : isComparison(options.resume);
   const signal = stopOnInterrupt(() => display.note("stopping after this step; press Ctrl-C again to stop at once"));
@@ -110,10 +112,14 @@ async function helpersFor(
   { workers, learners, settings }: Servers,
   note: (line: string) => void,
 ): Promise<Helpers & { readonly end: () => Promise<void> }> {
+  const { environmentFile } = settings;
   const players = workers === undefined ? undefined : await natsWorkers({ server: workers, note });
   const others = learners === undefined ? undefined : await natsLearners({ server: learners, settings, note });
   return {
-    playAhead: { startWorkers: players ? () => players : threadWorkers, train: trainRlAsync },
+    playAhead: {
+      startWorkers: players ? () => players : (count) => threadWorkers(count, { environmentFile }),
+      train: trainRlAsync,
+    },
     ...(others ? { learners: others } : {}),
     end: async () => others?.close(),
   };
@@ -140,6 +146,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
   if (options.resume !== undefined) {
     const folder = openGiven("resume", options.resume);
     const preset = presetOf(folder);
+    await loadEnvironmentOf(preset);
     const open: Chosen["open"] = async () => {
       await lockFolder(folder.path);
       return { folder, preset };

@@ -4,9 +4,11 @@
  * be started before the learner and outlive it.
  */
 import process from "node:process";
-import { ENVIRONMENTS } from "../environments/index.ts";
+import { type EnvironmentSpec, ENVIRONMENTS } from "../environments/index.ts";
+import { WORLDS } from "../job/environments.ts";
 import { objectiveOfSettings } from "../job/presets.ts";
 import { type ServeNatsOptions, serveLearner, serveNats } from "../nats/index.ts";
+import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
 import { parse, report } from "../node/flags.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
 import { UsageError, wholeNumber } from "../job/usage.ts";
@@ -21,7 +23,7 @@ const HELP = `worldgrad: play episodes, or compute gradients, for a learner on a
                      --environments and --device are for workers that play
   --episodes N       episodes at a time                       (default 16)
   --environments LIST
-                     what may be played: names with commas between them
+                     what may be played: names, and files of your own, with commas between them
                                                               (default: all built-in environments)
   --device NAME      wasm | webgpu | reference                (default: the learner's)
   --name NAME        name in the learner's lines              (default: host and process)
@@ -52,6 +54,21 @@ const FLAGS = {
   help: { type: "boolean" },
 } as const;
 
+/** What may be played, by name. */
+async function environmentsIn(list: string | undefined): Promise<Readonly<Record<string, EnvironmentSpec>>> {
+  if (list === undefined) return ENVIRONMENTS;
+  const known = Object.keys(ENVIRONMENTS);
+  const chosen: Record<string, EnvironmentSpec> = {};
+  for (const word of list.split(",")) {
+    const isFile = isEnvironmentFile(word);
+    if (!isFile && !known.includes(word))
+      throw new UsageError(`--environments: expected some of ${known.join(", ")}, or files, got "${word}"`);
+    const name = isFile ? (await loadEnvironment(word, "--environments")).env : word;
+    chosen[name] = WORLDS[name]!;
+  }
+  return chosen;
+}
+
 const KINDS = ["wasm", "webgpu", "reference"] as const;
 
 async function main(): Promise<number> {
@@ -68,10 +85,7 @@ async function main(): Promise<number> {
   const kind = KINDS.find((name) => name === text("device"));
   if (text("device") !== undefined && kind === undefined)
     throw new UsageError(`--device: expected ${KINDS.join(", ")}, got "${text("device")}"`);
-  const names = text("environments")?.split(",") ?? Object.keys(ENVIRONMENTS);
-  const unknown = names.find((name) => !Object.hasOwn(ENVIRONMENTS, name));
-  if (unknown !== undefined)
-    throw new UsageError(`--environments: expected some of ${Object.keys(ENVIRONMENTS).join(", ")}, got "${unknown}"`);
+  const environments = await environmentsIn(text("environments"));
   const note = (line: string): void => console.log(line);
   const connection = {
     server,
@@ -95,7 +109,7 @@ async function main(): Promise<number> {
   }
   const options: ServeNatsOptions = {
     ...connection,
-    environments: Object.fromEntries(names.map((name) => [name, ENVIRONMENTS[name]!])),
+    environments,
     ...(text("episodes") === undefined ? {} : { episodes: wholeNumber("episodes", text("episodes")!, 1) }),
     ...(kind === undefined ? {} : { device: { kind } }),
   };

@@ -13,7 +13,7 @@ export {
 } from "./environment.ts";
 export { type FamilyInfo, SingleUseEnvironment, type StepInfo, type StepResult } from "./environment.ts";
 export { ENVIRONMENTS } from "./registry.ts";
-export { type FaultOptions, FAULTS } from "./faults.ts";
+export { type FaultOptions, FAULTS, withFaults } from "./faults.ts";
 
 // A world of one's own
 export { defineGame, type Ending, type Episode, type Game, type GameOptions, type GameTask } from "./game.ts";

@@ -2,6 +2,7 @@
  * The environments of the main job: what their episodes need, and how their warm start and RL differ
  * from the defaults. It also turns texts such as `--set env.size=2` into options of the environment.
  */
+import { fail } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
 import type { Option } from "../engine/optionTable.ts";
 import {
@@ -11,6 +12,7 @@ import {
   type EnvironmentSpec,
   FAULTS,
   openEnvWorld,
+  withFaults,
 } from "../environments/index.ts";
 import { usage } from "./methods.ts";
 import { UsageError } from "./usage.ts";
@@ -38,11 +40,31 @@ export interface EnvironmentSettings extends Tasks {
   readonly arms?: string;
 }
 
-/** What `--env` may name: the built-in environments, and servers of other people. */
-export const WORLDS: Readonly<Record<string, EnvironmentSpec>> = {
-  ...ENVIRONMENTS,
-  [openEnvWorld.name]: openEnvWorld,
-};
+const worlds: Record<string, EnvironmentSpec> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
+/**
+ * What `--env` may name: the built-in environments, servers of other people, and what a program has loaded from its
+ * user's files.
+ */
+export const WORLDS: Readonly<Record<string, EnvironmentSpec>> = worlds;
+
+/** Where environments that are not the library's came from. */
+const origins = new Map<string, string>();
+
+/**
+ * Makes an environment known by its name. It takes the options of faults, as those of the library do.
+ * @param origin the same environment may come again from there
+ * @returns false if there is another of its name
+ */
+export function addEnvironment(spec: EnvironmentSpec, origin: string): boolean {
+  if (Object.hasOwn(worlds, spec.name) && origins.get(spec.name) !== origin) return false;
+  origins.set(spec.name, origin);
+  worlds[spec.name] = withFaults(spec);
+  return true;
+}
+
+/** The environment of a run. @throws WorldgradError if it is of a file that has not been loaded */
+export const environmentOf = ({ env, environmentFile }: Pick<Preset, "env" | "environmentFile">): EnvironmentSpec =>
+  WORLDS[env] ?? fail(`the environment "${env}" of ${environmentFile?.path ?? "a file"} has not been loaded`);
 
 /**
  * Settings with thoughts, for 4×4 boards, which take 34 tokens with their tags. A turn has 60 tokens for its thought, 4

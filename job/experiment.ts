@@ -32,7 +32,7 @@ import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/
 import type { StepReport } from "../rl/train/report.ts";
 import { dataFor } from "./data.ts";
 import type { Memory } from "../rl/worker/index.ts";
-import { taskOptions, WORLDS } from "./environments.ts";
+import { environmentOf, taskOptions } from "./environments.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
@@ -102,7 +102,7 @@ export class Experiment {
   constructor(preset: Preset, helpers: Helpers = {}) {
     this.preset = preset;
     this.#helpers = helpers;
-    this.env = WORLDS[preset.env]!;
+    this.env = environmentOf(preset);
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
     this.#scripts = new Scripts(preset);

@@ -8,6 +8,7 @@ import type { EpisodeFormat } from "../rl/episode/template.ts";
 import type { DataSettings } from "./data.ts";
 import type { MethodSettings } from "./methods.ts";
 import type { AdapterSettings } from "./parts.ts";
+import type { EnvironmentFile } from "./startOptions.ts";
 
 /** Options of an environment as plain data. The run itself chooses between training and held-out tasks. */
 export type TaskOptions = Omit<EnvironmentOptions, "split"> & Readonly<Record<string, unknown>>;
@@ -39,6 +40,8 @@ export interface PretrainedSettings {
 /** All settings of a run. */
 export interface Preset extends Tasks {
   readonly env: string;
+  /** Default: the environment is one of the library's. */
+  readonly environmentFile?: EnvironmentFile;
   readonly seed: number;
   /** Default: a model and a tokenizer of the run's own. */
   readonly pretrained?: PretrainedSettings;

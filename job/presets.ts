@@ -84,7 +84,8 @@ export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
   const missing = parts.find((part) => typeof preset?.[part] !== "object");
   if (missing !== undefined)
     throw new UsageError(`${folder.path}: its config.json has no settings "${missing}" of the main job`);
-  if (!Object.hasOwn(WORLDS, preset?.env ?? "")) {
+  // Who plays loads the environment's file first; others, such as export, do without it.
+  if (!Object.hasOwn(WORLDS, preset?.env ?? "") && preset?.environmentFile === undefined) {
     const known = Object.keys(WORLDS).join(", ");
     throw new UsageError(`${folder.path}: its config.json names the environment "${preset?.env}", expected ${known}`);
   }
@@ -122,6 +123,7 @@ export function presetFor(options: StartOptions, source?: Source): Preset {
   const data = dataSettings(options, set);
   const full: Preset = {
     env,
+    ...(options.environmentFile ? { environmentFile: options.environmentFile } : {}),
     ...tasksOf(env, own, set, options.seed),
     seed: options.seed,
     tokenizer: { vocabSize: 352, corpusEpisodes: 2000, ...tokenizer, ...loop.tokenizer },
@@ -227,8 +229,9 @@ export function objectiveOfSettings(settings: unknown): Objective {
 /** Makes everything that the settings name once, so that contradictions are reported before anything is written. */
 function checkPreset(preset: Preset): void {
   const { sft, rl, rollout, data = {}, env, seed } = preset;
-  checkTasks(WORLDS[env]!, preset);
-  if (sft.thoughts) checkThoughts(env);
+  const world = WORLDS[env];
+  if (world) checkTasks(world, preset);
+  if (world && sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
   // Without a warm start, and without a tokenizer of its own, a run has no numbers of these that could be wrong.
   const { steps: _, warmup: __, ...unused } = sft;
@@ -247,7 +250,8 @@ function checkPreset(preset: Preset): void {
   usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward, preset));
   usage(() => {
-    const { options } = dataFor(data, { env: WORLDS[env]!, envOptions: taskOptions(preset, "train"), seed });
+    if (!world) return;
+    const { options } = dataFor(data, { env: world, envOptions: taskOptions(preset, "train"), seed });
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
 }

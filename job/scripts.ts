@@ -16,7 +16,7 @@ import {
 import type { Trajectory } from "../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, type Template } from "../rl/episode/template.ts";
 import type { SftOptions } from "../rl/train/loop.ts";
-import { taskOptions, WORLDS } from "./environments.ts";
+import { environmentOf, taskOptions } from "./environments.ts";
 import type { Preset } from "./preset.ts";
 
 /** The first seed of held-out tasks; training draws seeds below 2^31. */
@@ -45,7 +45,7 @@ export class Scripts {
 
   constructor(preset: Preset) {
     this.#preset = preset;
-    this.#env = WORLDS[preset.env]!;
+    this.#env = environmentOf(preset);
     this.#train = taskOptions(preset, "train");
     this.#heldOut = taskOptions(preset, "heldout");
     this.#demo = taskOptions(preset, "demo");

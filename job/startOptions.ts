@@ -38,6 +38,14 @@ export interface DataFlags {
   readonly predict?: number | undefined;
 }
 
+/** The file of an environment that is not the library's. */
+export interface EnvironmentFile {
+  /** Absolute. */
+  readonly path: string;
+  /** Of the file alone, not of what it imports. A run goes on only with the same. */
+  readonly sha256: string;
+}
+
 /** All flags of `npm start`. */
 export interface StartOptions extends MethodFlags, DataFlags {
   /** How many threads play, or the address of the NATS server through which workers elsewhere do. */
@@ -52,6 +60,8 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly steps: number | undefined;
   /** Default `home`. */
   readonly env?: string | undefined;
+  /** Where that environment is from, if it is not the library's. */
+  readonly environmentFile?: EnvironmentFile | undefined;
   /** The agents to compare (job/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
   readonly model: ModelSize;

@@ -2,7 +2,7 @@
  * The model of `--model-path` as what a run begins with. The run's settings name its folder and the SHA-256 of its
  * files; the run keeps no copy of weights that it does not train, and does not go on with others.
  */
-import { ENVIRONMENTS } from "../environments/index.ts";
+import { WORLDS } from "../job/environments.ts";
 import { Experiment } from "../job/experiment.ts";
 import type { LoadSource } from "../job/modelFiles.ts";
 import type { Preset } from "../job/preset.ts";
@@ -19,7 +19,7 @@ export interface FoundSource extends Source {
 
 /** The system message of an environment, unless the user gives one. */
 const systemOf = (env: string): string =>
-  `You act in a world of text: ${ENVIRONMENTS[env]?.description ?? env}. You are given a task. Say one action at a ` +
+  `You act in a world of text: ${WORLDS[env]?.description ?? env}. You are given a task. Say one action at a ` +
   "time, without a word around it; you are told what it did.";
 
 /**

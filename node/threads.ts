@@ -9,6 +9,8 @@ import { pathToFileURL } from "node:url";
 import { type MessagePort, parentPort, Worker } from "node:worker_threads";
 import { fail } from "../engine/errors.ts";
 import { WORLDS } from "../job/environments.ts";
+import type { EnvironmentFile } from "../job/startOptions.ts";
+import { loadEnvironment } from "./environmentFile.ts";
 import { giveWebSocket } from "./webSocket.ts";
 import { checkCount } from "../rl/async/count.ts";
 import type { FromWorker } from "../rl/async/messages.ts";
@@ -28,6 +30,8 @@ export interface ThreadOptions {
    * application needs it for its own environments. Default: the environments of this library.
    */
   readonly module?: string | URL;
+  /** An environment of a file, which a thread can play beside them. */
+  readonly environmentFile?: EnvironmentFile | undefined;
   /**
    * Node's command-line arguments for the threads, without those that concern the whole process. Default: those of this
    * process that threads may have.
@@ -44,9 +48,10 @@ export interface ThreadOptions {
  * const steps = trainRlAsync({ ...options, workers: threadWorkers(2), maxStaleness: 1 });
  * for await (const { metrics } of steps) console.log(metrics);
  */
-export function threadWorkers(count: number, { module, execArgv, onStart }: ThreadOptions = {}): RolloutWorkers {
+export function threadWorkers(count: number, options: ThreadOptions = {}): RolloutWorkers {
+  const { module, environmentFile, execArgv, onStart } = options;
   checkCount("threadWorkers", count);
-  const code = programOf(module?.toString());
+  const code = programOf(module?.toString(), environmentFile);
   const toSend = wireMessages();
   // If a thread inherits its arguments, Node leaves out --max-old-space-size and the like; if they are given, it
   // throws.
@@ -93,9 +98,10 @@ function setupFor(setup: WorkerSetup): WireSetup {
 }
 
 /** The program of a thread. When running from sources, it registers the loader for TypeScript first. */
-function programOf(module: string | undefined): string {
+function programOf(module: string | undefined, environmentFile: EnvironmentFile | undefined): string {
   const own = import.meta.url;
-  const play = `import(${JSON.stringify(own)}).then(({ playInThread }) => playInThread(${JSON.stringify(module)}))`;
+  const given = JSON.stringify(environmentFile === undefined ? { module } : { module, environmentFile });
+  const play = `import(${JSON.stringify(own)}).then(({ playInThread }) => playInThread(${given}))`;
   if (!own.endsWith(".ts")) return play;
   const require = createRequire(own);
   const { exports } = require("tsx/package.json") as { exports: { "./esm/api": { import: { default: string } } } };
@@ -105,11 +111,13 @@ function programOf(module: string | undefined): string {
 
 /**
  * The main function of a thread, which plays until the thread is ended.
- * @param module see `ThreadOptions` @public imported by the text of `programOf`
+ * @param given see `ThreadOptions` @public imported by the text of `programOf`
  */
-export async function playInThread(module?: string): Promise<void> {
+export async function playInThread(given: Pick<ThreadOptions, "environmentFile"> & { module?: string }): Promise<void> {
+  const { module, environmentFile } = given;
   const port = parentPort ?? fail("playInThread: this is not a thread");
   if (module === undefined) await giveWebSocket().catch(() => {}); // only one environment needs it, and says so
+  if (environmentFile) await loadEnvironment(environmentFile.path);
   const options = module === undefined ? { environments: WORLDS } : await servedBy(module);
   serveRollouts(targetOf(port), options);
 }

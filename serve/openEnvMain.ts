@@ -1,10 +1,13 @@
 /**
- * `npm run openenv-serve -- --env NAME`: one of the built-in environments behind OpenEnv's protocol (openEnv.ts), for
- * whatever speaks it: OpenEnv's own Python client, TRL, or `openEnv({ url, action: "message" })` of ours.
+ * `npm run openenv-serve -- --env NAME`: one of the built-in environments, or one of your own, behind OpenEnv's
+ * protocol (openEnv.ts), for whatever speaks it: OpenEnv's own Python client, TRL, or
+ * `openEnv({ url, action: "message" })` of ours.
  */
 import process from "node:process";
 import { ENVIRONMENTS } from "../environments/index.ts";
 import { oneOf, UsageError, wholeNumber } from "../job/usage.ts";
+import { WORLDS } from "../job/environments.ts";
+import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
 import { parse, report } from "../node/flags.ts";
 import { serveOpenEnv } from "./openEnv.ts";
 
@@ -12,7 +15,8 @@ const HELP = `worldgrad: an environment as an OpenEnv server
 
   npm run openenv-serve -- --env NAME [flags]
 
-  --env NAME       ${Object.keys(ENVIRONMENTS).join(" | ")}
+  --env NAME       ${Object.keys(ENVIRONMENTS).join(" | ")},
+                   or a file of your own, as in --env ./my-env.ts
   --levels A-B     tasks of these levels                 (default: all)
   --split NAME     train | heldout                       (default train)
   --host ADDRESS   where to listen                       (default 127.0.0.1: this machine alone)
@@ -40,7 +44,8 @@ async function main(): Promise<number> {
   }
   const { env, levels, host } = values;
   if (env === undefined) throw new UsageError("--env: expected the name of an environment, as in --env terminal");
-  const spec = ENVIRONMENTS[oneOf("env", env, Object.keys(ENVIRONMENTS))]!;
+  const name = isEnvironmentFile(env) ? (await loadEnvironment(env)).env : oneOf("env", env, Object.keys(ENVIRONMENTS));
+  const spec = WORLDS[name]!;
   const span = /^(\d+)(?:-(\d+))?$/.exec(levels ?? "");
   if (levels !== undefined && span === null) throw new UsageError(`--levels: expected A-B, got ${levels}`);
   const chosen = {
@@ -52,7 +57,7 @@ async function main(): Promise<number> {
     maxSessions: wholeNumber("sessions", values["sessions"] ?? "100", 1),
     ...(host === undefined ? {} : { host }),
   });
-  console.log(`serving ${env} at ${server.url}; actions are { "message": TEXT }`);
+  console.log(`serving ${name} at ${server.url}; actions are { "message": TEXT }`);
   await new Promise<void>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   });

@@ -24,12 +24,12 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 3160,
+  job: 3190, // environments from files of the user
   mcp: 680,
-  node: 1550,
+  node: 1700, // environmentFile.ts
   remote: 460,
   serve: 2190,
-  cli: 510,
+  cli: 535,
   tools: 6170,
   site: 5550,
 };

@@ -25,6 +25,10 @@ export const startOnto = (folder: string, file: string, program: string, args: r
 export const startFromSourceIn = (folder: string, program: string, args: readonly string[]): Job =>
   startJob(folder, resolve("node_modules/.bin/tsx"), [resolve(program), ...args]);
 
+/** The same as `npm start` does: a tsx of its own would kill a process that computes when Ctrl-C comes. */
+export const startAsNpmIn = (folder: string, program: string, args: readonly string[]): Job =>
+  startJob(folder, process.execPath, ["--import", import.meta.resolve("tsx"), resolve(program), ...args]);
+
 function startJob(folder: string, command: string, args: readonly string[], output: "pipe" | number = "pipe"): Job {
   const child = spawn(command, args, {
     cwd: folder,

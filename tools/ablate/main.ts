@@ -6,9 +6,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import process from "node:process";
-import { ENVIRONMENTS } from "../../environments/index.ts";
 import { listMethods } from "../../rl/methods/presets.ts";
-import { type AblateOptions, HELP, parseAblate } from "./options.ts";
+import { type AblateOptions, type EnvironmentWord, HELP, parseAblate } from "./options.ts";
 import { type Cell, type Choices, folderOf, type Plan, planOf, type Trial, tuningOf } from "./plan.ts";
 import { pictureOf } from "./picture.ts";
 import { curveOfCell, type CellCurve } from "./points.ts";
@@ -20,7 +19,8 @@ import { chooseTrial, type TrialSettings, type Tuning } from "./tune.ts";
 import { isFinished, type Job, readSummary, stepsOf } from "../arms/job.ts";
 import { trainAll } from "../arms/pool.ts";
 import { createDisplay, type Display } from "../display/display.ts";
-import { listEnvironments, taskOptions } from "../../job/environments.ts";
+import { environmentOf, listEnvironments, taskOptions } from "../../job/environments.ts";
+import { isEnvironmentFile, loadEnvironment } from "../../node/environmentFile.ts";
 import { stopOnInterrupt } from "../../node/interrupt.ts";
 import { report } from "../../node/flags.ts";
 import { bundlePage } from "../page/assets.ts";
@@ -31,13 +31,12 @@ import { listYardsticks } from "../../job/yardsticks.ts";
 
 async function main(): Promise<number> {
   outliveOutput();
-  const options = parseAblate(process.argv.slice(2));
-  if (options === "help" || options === "list") {
-    process.stdout.write(
-      options === "help" ? HELP : `${listMethods()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n`,
-    );
+  const said = parseAblate(process.argv.slice(2));
+  if (said === "help" || said === "list") {
+    process.stdout.write(said === "help" ? HELP : `${listMethods()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n`);
     return 0;
   }
+  const options = { ...said, envs: await Promise.all(said.envs.map(loaded)) };
   const tuning = tuningOf(options);
   if (tuning === null) planOf(options); // throws before anything is shown if the settings are wrong
   const display = createDisplay({ stream: process.stdout, isTTY: process.stdout.isTTY, env: process.env });
@@ -62,6 +61,13 @@ async function main(): Promise<number> {
   } finally {
     display.close();
   }
+}
+
+/** With the environment in the place of its file, if it is of one. */
+async function loaded(word: EnvironmentWord): Promise<EnvironmentWord> {
+  if (!isEnvironmentFile(word.head)) return word;
+  const { env: head, environmentFile } = await loadEnvironment(word.head);
+  return { ...word, head, environmentFile };
 }
 
 async function trainPlan(
@@ -180,7 +186,7 @@ const ratesOf = ({ families = {} }: Evaluation): CellResult["families"]["before"
 /** The families of tasks that a cell trains on. */
 function rewardedFamilies({ preset }: Cell): string[] {
   const { families, levels: [low, high] = [1, Infinity] } = taskOptions(preset, "train");
-  const all = ENVIRONMENTS[preset.env]!.families.filter(({ level }) => low <= level && level <= high);
+  const all = environmentOf(preset).families.filter(({ level }) => low <= level && level <= high);
   return all.map(({ name }) => name).filter((name) => families?.includes(name) ?? true);
 }
 

@@ -2,11 +2,17 @@
 import { type Arm, parseArms, parseWords, type Word } from "../../job/arms.ts";
 import { parse } from "../../node/flags.ts";
 import { folderName, oneOf, UsageError, wholeNumber } from "../../job/usage.ts";
-import { DEVICES, MODEL_SIZES, type ModelSize } from "../../job/startOptions.ts";
+
+import { DEVICES, type EnvironmentFile, MODEL_SIZES, type ModelSize } from "../../job/startOptions.ts";
 import { parseKnobs, parseOwnKnobs, type TuneOptions } from "./tune.ts";
 
+/** An environment, and where it is from if it is of a file that was loaded. */
+export interface EnvironmentWord extends Word {
+  readonly environmentFile?: EnvironmentFile;
+}
+
 export interface AblateOptions {
-  readonly envs: readonly Word[];
+  readonly envs: readonly EnvironmentWord[];
   /** The first one is what the others are compared with. */
   readonly arms: readonly Arm[];
   readonly seeds: readonly number[];
@@ -39,7 +45,8 @@ export const HELP: string = `worldgrad: compare what can be trained from one war
 
   npm run ablate -- --env terminal,calculator --arms "grpo,grpo+echo[lambda=0.2],expert" --seeds 5 [flags]
 
-  --env NAMES       environments, with commas: [NAME=]ENVIRONMENT[OPTION=VALUE,…], as in easy=calculator[levels=1-2];
+  --env NAMES       environments, or files of your own, with commas: [NAME=]ENVIRONMENT[OPTION=VALUE,…], as in
+                    easy=calculator[levels=1-2];
                     PART.OPTION as --set takes it, for this environment alone: terminal[sft.observationWeight=0]
                                                           (default terminal)
   --arms ARMS       what is trained, with commas: [NAME=]METHOD[SETTING,…]; the others are compared with the first.

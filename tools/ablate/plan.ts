@@ -18,7 +18,7 @@ import { openGiven } from "../../node/flags.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
 import type { Preset } from "../../job/preset.ts";
-import type { AblateOptions } from "./options.ts";
+import type { AblateOptions, EnvironmentWord } from "./options.ts";
 import { type TrialSettings, trialsOf } from "./tune.ts";
 
 /** A cell: the run of an arm in an environment with a seed. */
@@ -91,22 +91,23 @@ function warmStarts(options: AblateOptions, seeds: readonly number[]): Job[] {
   );
 }
 
-const warmPath = (options: AblateOptions, env: Word, seed: number): string =>
+const warmPath = (options: AblateOptions, env: EnvironmentWord, seed: number): string =>
   join(folderOf(options), "warm", env.slug, `seed${seed}`);
 
-function cellOf(options: AblateOptions, env: Word, arm: Arm, seed: number, path: string): Cell {
+function cellOf(options: AblateOptions, env: EnvironmentWord, arm: Arm, seed: number, path: string): Cell {
   const preset = sized(options, presetOfArm(arm, baseOf(options, env, seed), withFiles));
   const from = warmPath(options, env, seed);
   return { env: env.label, arm: arm.label, seed, path, preset, from, device: options.device };
 }
 
 /** The options that all arms have in an environment. */
-function baseOf(options: AblateOptions, env: Word, seed: number): StartOptions {
+function baseOf(options: AblateOptions, env: EnvironmentWord, seed: number): StartOptions {
   const { steps, model, device, quick } = options;
+  const { environmentFile } = env;
   // A setting without a part belongs to the environment.
   const own = Object.entries(env.settings).map(([key, value]) => [key.includes(".") ? key : `env.${key}`, value]);
   const set = setWith(options.set, Object.fromEntries(own) as Word["settings"]);
-  return { env: env.head, seed, steps, model, device, quick, set, name: undefined, resume: undefined };
+  return { env: env.head, environmentFile, seed, steps, model, device, quick, set, name: undefined, resume: undefined };
 }
 
 /** Gives all evaluations the same number of tasks, so that the points of a curve have the same tasks. */

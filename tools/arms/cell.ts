@@ -13,7 +13,9 @@ import { presetOf } from "../../job/presets.ts";
 import { writeReport } from "../report/report.ts";
 import { threadWorkers } from "../../node/threads.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
+import type { RolloutWorkers } from "../../rl/async/workers.ts";
 import { Run } from "../../job/run.ts";
+import { loadEnvironmentOf } from "../../node/environmentFile.ts";
 import { lockFolder } from "../../node/lock.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { type Job, SUMMARY } from "./job.ts";
@@ -36,8 +38,12 @@ async function main(): Promise<number> {
   try {
     if (!existsSync(job.path)) begin(job);
     const folder = openRun(job.path);
-    const playAhead = { startWorkers: threadWorkers, train: trainRlAsync };
-    const run = new Run(folder, presetOf(folder), executor, messenger(), stop.signal, { playAhead });
+    const preset = presetOf(folder);
+    await loadEnvironmentOf(preset);
+    const { environmentFile } = preset;
+    const startWorkers = (count: number): RolloutWorkers => threadWorkers(count, { environmentFile });
+    const playAhead = { startWorkers, train: trainRlAsync };
+    const run = new Run(folder, preset, executor, messenger(), stop.signal, { playAhead });
     const summary = await (job.from === undefined ? run.warmUp(true) : run.run(true));
     if (summary === null) return 130;
     if ("after" in summary) {

@@ -13,7 +13,8 @@ import { trainComparison } from "./train.ts";
 
 /** @returns the exit code */
 export async function compare(options: StartOptions, display: Display, signal: AbortSignal): Promise<number> {
-  const comparison = options.resume === undefined ? begin(options) : openComparison(options.resume, options.device);
+  const comparison =
+    options.resume === undefined ? begin(options) : await openComparison(options.resume, options.device);
   const { path } = comparison;
   await lockFolder(path);
   const name = relative(".", path);

@@ -14,6 +14,7 @@ import { type Arm, parseArms, presetOfArm } from "../../job/arms.ts";
 import { withFiles } from "../../node/commandLine.ts";
 import type { Job } from "../arms/job.ts";
 import { environmentSettings } from "../../job/environments.ts";
+import { loadEnvironmentOf } from "../../node/environmentFile.ts";
 import { sealed, unsealed } from "../../node/sealed.ts";
 import { UsageError } from "../../job/usage.ts";
 import type { StartOptions } from "../../job/startOptions.ts";
@@ -105,10 +106,12 @@ export function createComparison({ path, options }: Comparison): void {
 export const isComparison = (path: string): boolean => existsSync(join(path, SETTINGS));
 
 /** Reads the comparison in this folder, to continue it. @throws UsageError if its settings cannot be read */
-export function openComparison(path: string, device: StartOptions["device"]): Comparison {
+export async function openComparison(path: string, device: StartOptions["device"]): Promise<Comparison> {
   const file = join(path, SETTINGS);
   const options = unsealed(file, (problem) => {
     throw new UsageError(`--resume: ${file}: ${problem}`);
-  });
-  return comparisonOf(path, { ...(options as unknown as StartOptions), device });
+  }) as unknown as StartOptions;
+  const { env = "home", environmentFile } = options;
+  if (environmentFile) await loadEnvironmentOf({ env, environmentFile });
+  return comparisonOf(path, { ...options, device });
 }
