@@ -33,7 +33,7 @@ import { lockFolder } from "../node/lock.ts";
 import { giveWebSocket } from "../node/webSocket.ts";
 import { outliveOutput } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
-import { checkRoom, sourceLoader, sourceOf } from "../node/runSource.ts";
+import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSource.ts";
 import { listSettings } from "../job/settings.ts";
 import { listYardsticks } from "../job/yardsticks.ts";
 
@@ -151,7 +151,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
       await lockFolder(folder.path);
       return { folder, preset };
     };
-    const source = sourceLoader(preset);
+    const source = sourceLoader(preset, await checkSource(preset));
     return { workers: serverOf(preset.async?.workers), learners: preset.learners, settings: preset, open, source };
   }
   // The settings are saved with the run, so they must not hold a password.
@@ -176,7 +176,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
     await lockFolder(free);
     return { folder: createRun(free, { preset }), preset };
   };
-  return { workers: serverOf(workers), learners, settings: preset, open, source: sourceLoader(preset) };
+  return { workers: serverOf(workers), learners, settings: preset, open, source: sourceLoader(preset, source?.folder) };
 }
 
 const serverOf = (workers: number | string | undefined): string | undefined =>

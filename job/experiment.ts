@@ -21,7 +21,7 @@ import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.
 import { echo } from "../rl/methods/world/echo.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { evaluate, type Evaluation, evaluationOf, passAt } from "../rl/evaluate.ts";
-import { meanWorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
+import { meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
 import { AdaptiveEntropy, AdaptiveKl } from "../rl/methods/losses/index.ts";
 import type { Objective } from "../rl/methods/objective.ts";
 import type { RolloutOptions } from "../rl/play/rollout.ts";
@@ -309,24 +309,33 @@ export class Experiment {
   /**
    * Evaluates on the first `episodes` of a fixed list of held-out tasks, sampled as in training: success and
    * world-model losses.
+   * @returns null if the signal was aborted meanwhile
    */
   async evaluate(
     model: Model,
     template: Template,
     episodes: number,
     { signal, tries = 1, player = "model" }: EvaluateOptions = {},
-  ): Promise<HeldOutScore> {
+  ): Promise<HeldOutScore | null> {
     const seeds = Array.from({ length: episodes }, (_, i) => HELD_OUT_SEEDS + i);
     const played = await this.#play(model, template, repeated(seeds, tries), player, signal);
+    if (signal?.aborted) return null;
     // All numbers but pass@k come from the first try, as if there were no others.
     const first = tries === 1 ? played : evaluationOf(played.trajectories.slice(0, episodes));
     let fixed = this.#fixed.get(template);
     if (fixed === undefined) this.#fixed.set(template, (fixed = this.#scripts.fixedEpisodes(template)));
     const judged = (await fixed).slice(0, episodes);
     const fixedEpisodes = judged.map(({ episode }) => episode);
-    const losses = await worldModelLosses(model, template, fixedEpisodes);
     const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
-    const own = await worldModelLosses(model, template, readable);
+    // They take as long as the playing, and an abort rejects.
+    const lossesOf = (episodes: readonly Trajectory[]): Promise<WorldLoss[] | null> =>
+      worldModelLosses(model, template, episodes, { signal, ...this.#scoring() }).catch((error: unknown) => {
+        if (signal?.aborted) return null;
+        throw error;
+      });
+    const losses = await lossesOf(fixedEpisodes);
+    const own = losses && (await lossesOf(readable));
+    if (!losses || !own) return null;
     const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
     return {
       ...first,
@@ -336,6 +345,13 @@ export class Experiment {
       ...(excess === undefined ? {} : { worldLossExcess: excess }),
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
     };
+  }
+
+  /** A large model computes in the micro-batches that it is trained with, small ones in those that they always had. */
+  #scoring(): { readonly maxTokens?: number } {
+    const { pretrained, rl } = this.preset;
+    const { maxBatchTokens = pretrained ? MAX_BATCH_TOKENS : undefined } = rl;
+    return maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens };
   }
 
   async #play(

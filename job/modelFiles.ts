@@ -13,6 +13,7 @@ import {
   type Tokenizer,
   tokenizerFromJSON,
 } from "../nn/index.ts";
+import type { Preset } from "./preset.ts";
 import type { Checkpoint } from "./runStore.ts";
 
 const WEIGHTS = "model.safetensors";
@@ -55,6 +56,20 @@ export async function modelFromCheckpoint(
 /** A file of a checkpoint. @throws if it is missing */
 export function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
   return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
+}
+
+/** Which parts of its model a run saves after so many steps of a phase. */
+export function partsToSave(
+  { pretrained, sft, lora }: Preset,
+  { phase, done }: { readonly phase: "sft" | "rl"; readonly done: number },
+): Parameters<typeof filesOfModel>[1] {
+  const isBehindStart = phase === "rl" && done > 0;
+  return {
+    // What a model of somebody else's folder has is there, as long as nothing of it was trained.
+    weights: pretrained === undefined || sft.steps > 0 || (isBehindStart && lora === undefined),
+    // The warm start is saved without an adapter, so that a run of any method can begin with it.
+    adapter: isBehindStart,
+  };
 }
 
 /**

@@ -17,13 +17,13 @@ import { EventLoop } from "../rl/play/eventLoop.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
-import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS } from "./modelFiles.ts";
+import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
 import { Experiment, type Helpers } from "./experiment.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
 import type { Evaluation, Summary } from "./records.ts";
-import type { RunStore } from "./runStore.ts";
+import type { Checkpoint, RunStore } from "./runStore.ts";
 import { showSettings } from "./settings.ts";
 import { phaseOf } from "./yardsticks.ts";
 import { stopwatch, timed } from "./stopwatch.ts";
@@ -153,9 +153,18 @@ export class Run {
 
   async #prepare(resume: boolean): Promise<void> {
     const checkpoint = resume ? this.#store.loadLatestCheckpoint() : null;
+    await this.#load(checkpoint);
+    // Only now: a run that cannot go on keeps what it has.
     this.#store.rewindTo(checkpoint);
+    if (checkpoint === null) return;
     // A death between saving and pruning leaves one too many.
-    if (checkpoint !== null) this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
+    this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
+    const { phase, done } = this.#state;
+    this.#observer.note(`continuing after ${phase === "sft" ? "warm-start" : "RL"} step ${done}`);
+  }
+
+  /** Makes everything that a run begins or goes on with. Changes nothing in the store. */
+  async #load(checkpoint: Checkpoint | null): Promise<void> {
     if (checkpoint === null) {
       const source = await this.#source?.(this.#device);
       const tokenizer = source?.tokenizer ?? (await this.#experiment.trainTokenizer());
@@ -184,9 +193,6 @@ export class Run {
           ? await TrainingState.ofWarmStart(this.#experiment, this.#model)
           : TrainingState.ofFiles(this.#experiment, this.#model, checkpoint.files);
     }
-    this.#observer.note(
-      `continuing after ${this.#state.phase === "sft" ? "warm-start" : "RL"} step ${this.#state.done}`,
-    );
   }
 
   /** From here on RL trains what the settings say: all weights, or an adapter. */
@@ -303,7 +309,7 @@ export class Run {
     const isRandom = this.#state.phase === "rl" && this.#preset.rl.method === "random";
     const options = { signal: this.#signal, tries, player: isRandom ? "random" : "model" } as const;
     const score = await this.#experiment.evaluate(this.#model, this.#template, episodes, options);
-    if (this.#signal.aborted) return null;
+    if (score === null) return null;
     const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, passAt } = score;
     const excess = worldLossExcess === undefined ? {} : { worldLossExcess };
     this.#store.appendMetrics({
@@ -357,24 +363,12 @@ export class Run {
     const optimizer = this.#optimizer ?? fail("save: there is no optimiser yet");
     const state: State = { ...this.#state, optimizerStep: optimizer.state.step, seconds: this.#seconds() };
     this.#store.saveCheckpoint(this.#globalStep(this.#state.done), {
-      ...(await filesOfModel({ model, tokenizer: this.#template.tokenizer }, this.#partsToSave())),
+      ...(await filesOfModel({ model, tokenizer: this.#template.tokenizer }, partsToSave(this.#preset, this.#state))),
       ...(await optimizerToFiles(model.config, optimizer)),
       ...(await this.#trainingState?.files()),
       "state.json": JSON.stringify(state),
     });
     this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
-  }
-
-  #partsToSave(): Parameters<typeof filesOfModel>[1] {
-    const { phase, done } = this.#state;
-    const { pretrained, sft, lora } = this.#preset;
-    const isBehindStart = phase === "rl" && done > 0;
-    return {
-      // What a model of somebody else's folder has is there, as long as nothing of it was trained.
-      weights: pretrained === undefined || sft.steps > 0 || (isBehindStart && lora === undefined),
-      // The warm start is saved without an adapter, so that a run of any method can begin with it.
-      adapter: isBehindStart,
-    };
   }
 
   /** The wall time of the run so far, including earlier sessions. */

@@ -10,11 +10,12 @@ import { type Source, templateFor } from "../job/presets.ts";
 import type { StartOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import type { Tokenizer } from "../nn/index.ts";
-import { episodeFormatFor, ofFlag, openModelFolder } from "./modelFolder.ts";
+import { episodeFormatFor, type ModelFolder, ofFlag, openModelFolder } from "./modelFolder.ts";
 
 /** What the flags say of a model to begin with, and its tokenizer. */
 export interface FoundSource extends Source {
   readonly tokenizer: Tokenizer;
+  readonly folder: ModelFolder;
 }
 
 /** The system message of an environment, unless the user gives one. */
@@ -33,26 +34,35 @@ export async function sourceOf(options: StartOptions): Promise<FoundSource | und
   const format = await ofFlag("--model-path", () => episodeFormatFor(folder, { system }));
   const { path, config, tokenizer } = folder;
   const sha256 = await ofFlag("--model-path", () => folder.hash());
-  return { settings: { path, sha256, storage, format }, config, tokenizer };
+  return { settings: { path, sha256, storage, format }, config, tokenizer, folder };
 }
 
 /**
- * Loads the model that a run's settings name; undefined if the run makes its own. Loading fails with one line if the
- * folder is gone or its files are others.
+ * The folder that a run's settings name, with the files that the run began with; undefined if the run makes its own
+ * model. @throws UsageError in one line if the folder is gone or its files are others
  */
-export function sourceLoader({ pretrained }: Pick<Preset, "pretrained">): LoadSource | undefined {
+export async function checkSource({ pretrained }: Pick<Preset, "pretrained">): Promise<ModelFolder | undefined> {
   if (pretrained === undefined) return undefined;
-  const { path, sha256, storage } = pretrained;
+  const { path, sha256 } = pretrained;
+  const folder = await openModelFolder(path, "the run's model");
+  const found = await ofFlag("the run's model", () => folder.hash());
+  if (found === sha256) return folder;
+  throw new UsageError(
+    `the run's model: the files in ${path} are not those that the run began with: their SHA-256 is ` +
+      `${found.slice(0, 12)}…, expected ${sha256.slice(0, 12)}…`,
+  );
+}
+
+/**
+ * Loads the model that a run's settings name; undefined if the run makes its own.
+ * @param checked the folder, if its files have been checked; otherwise they are when it is loaded (`checkSource`)
+ */
+export function sourceLoader(settings: Pick<Preset, "pretrained">, checked?: ModelFolder): LoadSource | undefined {
+  const { pretrained } = settings;
+  if (pretrained === undefined) return undefined;
   return async (device) => {
-    const folder = await openModelFolder(path, "the run's model");
-    const found = await ofFlag("the run's model", () => folder.hash());
-    if (found !== sha256) {
-      throw new UsageError(
-        `the run's model: the files in ${path} are not those that the run began with: their SHA-256 is ` +
-          `${found.slice(0, 12)}…, expected ${sha256.slice(0, 12)}…`,
-      );
-    }
-    return { model: await folder.load(device, storage), tokenizer: folder.tokenizer };
+    const folder = checked ?? (await checkSource(settings))!;
+    return { model: await folder.load(device, pretrained.storage), tokenizer: folder.tokenizer };
   };
 }
 

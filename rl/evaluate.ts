@@ -71,11 +71,20 @@ export interface WorldLoss {
 export const meanWorldLoss = (losses: readonly WorldLoss[]): number =>
   losses.reduce((sum, { nats }) => sum + nats, 0) / losses.reduce((sum, { tokens }) => sum + tokens, 0);
 
+/** How `worldModelLosses` computes. */
+export interface WorldLossOptions {
+  /** Rejects when it is aborted. */
+  readonly signal?: AbortSignal | undefined;
+  /** Padded tokens of a micro-batch at most; default 8192. */
+  readonly maxTokens?: number;
+}
+
 /** The world-model loss of the model on each of the given episodes. */
 export async function worldModelLosses(
   model: Model,
   template: Template,
   trajectories: readonly Trajectory[],
+  options: WorldLossOptions = {},
 ): Promise<WorldLoss[]> {
   const targets = trajectories.map((t) => observationTokens(t).targets);
   const rows = trajectories.map((trajectory) => rowOf(trajectory));
@@ -83,6 +92,7 @@ export async function worldModelLosses(
   const { logProbs } = await score(model, rows, {
     padId: template.padId,
     scored: (row, t) => targetsOf.get(row)![t]!,
+    ...options,
   });
   return targets.map((row, i) => {
     const scored = row.flatMap((isTarget, t) => (isTarget && t > 0 ? [-logProbs[i]![t]!] : []));

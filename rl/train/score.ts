@@ -38,6 +38,7 @@ import {
   TOKEN_STATISTICS,
   type TokenStatistics,
 } from "../methods/tokenStatistics.ts";
+import { EventLoop } from "../play/eventLoop.ts";
 import { type MicroBatch, pack, type PackOptions } from "./pack.ts";
 
 /**
@@ -171,14 +172,26 @@ export interface Scores {
 /**
  * Log-probability and entropy of the tokens that `scored` names, under `model`, at the recorded temperatures. No
  * gradient.
+ * @param options with a signal, the event loop has a turn before each micro-batch; rejects when it is aborted
  */
-export async function score(model: Model, rows: readonly TokenRow[], options: PackOptions): Promise<Scores> {
+export async function score(
+  model: Model,
+  rows: readonly TokenRow[],
+  { signal, ...options }: PackOptions & { readonly signal?: AbortSignal | undefined },
+): Promise<Scores> {
   const [logProbs, entropy] = [unscored(rows), unscored(rows)];
   const { params } = model;
-  for (const batch of pack(rows, options)) {
-    const result = scope(() => noGrad(() => scoreHidden(params, hiddenOf(model, batch), batch)), "score");
-    await scatter(batch, result.logProbs, logProbs);
-    await scatter(batch, result.entropy, entropy);
+  const loop = signal && new EventLoop();
+  try {
+    for (const batch of pack(rows, options)) {
+      await loop?.turn();
+      signal?.throwIfAborted();
+      const result = scope(() => noGrad(() => scoreHidden(params, hiddenOf(model, batch), batch)), "score");
+      await scatter(batch, result.logProbs, logProbs);
+      await scatter(batch, result.entropy, entropy);
+    }
+  } finally {
+    loop?.close();
   }
   return { logProbs, entropy };
 }

@@ -226,9 +226,9 @@ describe("through the experiment", () => {
     reports.push(...(await collect(short.rl({ ...learner, optimizer: short.rlOptimizer(model) }))));
     expect(reports.map(wrong)).toEqual([[], [], [], []]);
     const score = await short.evaluate(model, own, 4);
-    expect(score.episodes).toBe(4);
-    expect(score.worldLoss).toBeGreaterThan(0);
-    expect(score.trajectories.filter((t) => t.masked)).toEqual([]);
+    expect(score!.episodes).toBe(4);
+    expect(score!.worldLoss).toBeGreaterThan(0);
+    expect(score!.trajectories.filter((t) => t.masked)).toEqual([]);
   });
 });
 

@@ -119,6 +119,36 @@ test("a run is resumed with the same file alone, and before anything is touched"
   expect(logOf("stopped").startsWith(log)).toBe(true);
 });
 
+test("Ctrl-C in the first evaluation leaves a run that begins when it is resumed", { timeout: MINUTES }, async () => {
+  const long = start("early", 2).map((word) => (word === "evaluation.finalEpisodes=2" ? `${word}000` : word));
+  const interrupted = async (job: Job): Promise<string> => {
+    await until(job, "evaluating the model as it came");
+    const began = performance.now();
+    process.kill(-job.child.pid!, "SIGINT");
+    expect(await job.done, job.seen()).toBe(130);
+    // All of it takes more than a minute.
+    expect(performance.now() - began).toBeLessThan(20_000);
+    return job.seen();
+  };
+  const path = join(folder, "runs/early");
+  for (const args of [long, ["--resume", "runs/early", "--device", "wasm"]]) {
+    expect(await interrupted(run("cli/main.ts", ...args))).toContain(
+      "stopped; continue with: npm start -- --resume runs/early",
+    );
+    expect(readdirSync(path).sort()).toEqual([
+      "checkpoints",
+      "config.json",
+      "metrics.jsonl",
+      "report.html",
+      "transcripts.jsonl",
+    ]);
+    expect(readdirSync(join(path, "checkpoints"))).toEqual([]);
+    expect(logOf("early")).toBe("");
+  }
+  expect(await said(1, "cli/export.ts", "--run", "runs/early", "--to", "nothing")).toMatch("has no checkpoint yet");
+  expect(await said(2, "cli/generate.ts", "--run", "runs/early")).toMatch("has no checkpoint yet");
+});
+
 test("what a run exports is a model that the other programs open", { timeout: MINUTES }, async () => {
   await said(0, "cli/export.ts", "--run", "runs/mine", "--to", "merged", "--dtype", "bfloat16");
   expect(readdirSync(join(folder, "merged")).sort()).toEqual(["config.json", "model.safetensors", "tokenizer.json"]);

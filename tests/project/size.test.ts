@@ -18,7 +18,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   "rl/rewards": 590,
   "rl/play": 590,
   "rl/tasks": 960,
-  "rl/train": 1440,
+  "rl/train": 1460, // scoring that can be stopped
   "rl/async": 900,
   "rl/learners": 235,
   "rl/preferences": 1280,

@@ -7,7 +7,7 @@ import type { Device } from "../../engine/device.ts";
 import { Rng } from "../../engine/random.ts";
 import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
 import { turnCount } from "../../rl/episode/stream.ts";
-import { evaluate, worldModelLoss } from "../../rl/evaluate.ts";
+import { evaluate, worldModelLoss, worldModelLosses } from "../../rl/evaluate.ts";
 import { rowOf } from "../../rl/methods/columns.ts";
 import { demonstrate } from "../../rl/play/demonstrations.ts";
 import { score } from "../../rl/train/score.ts";
@@ -36,6 +36,18 @@ describe("demonstrations and evaluation", () => {
     await expect(demonstrate(toySpec(letters(9)), {}, 4, toyTemplate, { maxTurns: 3 })).rejects.toThrow(
       "the expert of toy did not finish seed 4 within 3 turns",
     );
+  });
+
+  it("the world-model losses of many episodes end between two micro-batches when they are aborted", async () => {
+    const model = endingModel(device);
+    const spec = toySpec(letters(2));
+    const episodes = await Promise.all([1, 2, 3].map((seed) => demonstrate(spec, {}, seed, toyTemplate)));
+    const stop = new AbortController();
+    const options = { signal: stop.signal, maxTokens: 1 };
+    expect(await worldModelLosses(model, toyTemplate, episodes, options)).toHaveLength(3);
+    // It comes as Ctrl-C does: while the first of three is computed, in a turn of the event loop.
+    setImmediate(() => setImmediate(() => stop.abort(new Error("interrupted"))));
+    await expect(worldModelLosses(model, toyTemplate, episodes, options)).rejects.toThrow("interrupted");
   });
 
   it("counts successes and families; the world-model loss is −lp per observation token", async () => {
