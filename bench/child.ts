@@ -31,13 +31,14 @@ async function main(contender: string, threads: number): Promise<void> {
     }
     if (current === undefined) return { error: "nothing is prepared" };
     if (request.do === "figures") return { figures: (await current.figures?.()) ?? {} };
-    const begin = performance.now();
+    const [begin, before] = [performance.now(), process.cpuUsage()];
     for (let i = 0; i < request.calls; i++) {
       const pending = current.run();
       if (pending !== undefined) await pending;
     }
     await current.finish?.();
-    return { ms: performance.now() - begin };
+    const { user, system } = process.cpuUsage(before);
+    return { ms: performance.now() - begin, processorMs: (user + system) / 1000 };
   }
 
   for await (const line of createInterface({ input: process.stdin })) {

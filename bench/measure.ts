@@ -6,7 +6,7 @@ import type { Case } from "./cases/case.ts";
 import type { Answer } from "./protocol.ts";
 import type { Contender } from "./contenders/index.ts";
 import { ContenderProcess } from "./process.ts";
-import { relativeError, summarize, type Summary } from "./statistics.ts";
+import { median, relativeError, summarize, type Summary } from "./statistics.ts";
 
 export interface Measurement {
   readonly contender: string;
@@ -18,6 +18,8 @@ export interface Measurement {
   readonly ms?: Summary;
   /** Milliseconds per call, round by round. */
   readonly rounds?: readonly number[];
+  /** Milliseconds of the processor per call, of all threads together: the median of the rounds. */
+  readonly processorMs?: number;
   readonly peakRss?: number;
   readonly live?: number;
   readonly peak?: number;
@@ -81,6 +83,7 @@ interface Entry {
   error?: number;
   calls: number;
   readonly rounds: number[];
+  readonly processor: number[];
 }
 
 export async function measure(
@@ -95,6 +98,7 @@ export async function measure(
     description: contender.name,
     calls: 1,
     rounds: [],
+    processor: [],
   }));
   /** Runs `work`. A contender that fails keeps its reason and takes no further part. */
   const guarded = async (entry: Entry, work: (p: ContenderProcess) => Promise<void>): Promise<void> => {
@@ -129,7 +133,9 @@ export async function measure(
     for (const entry of entries) {
       if (round >= 3 && entry.rounds[0]! > SLOW_MS) continue;
       await guarded(entry, async (p) => {
-        entry.rounds.push((await time(p, entry.calls)) / entry.calls);
+        const { ms, processorMs } = await p.ask({ do: "time", calls: entry.calls });
+        entry.rounds.push(ms! / entry.calls);
+        if (processorMs !== undefined) entry.processor.push(processorMs / entry.calls);
       });
     }
   }
@@ -167,7 +173,8 @@ async function expectedOf(test: Case, stable: Stable): Promise<readonly number[]
   return check;
 }
 
-async function conclude({ contender, process, description, reason, error, rounds }: Entry): Promise<Measurement> {
+async function conclude(entry: Entry): Promise<Measurement> {
+  const { contender, process, description, reason, error, rounds, processor } = entry;
   const base = { contender: contender.name, description, ...(error === undefined ? {} : { error }) };
   if (reason !== undefined || process === undefined || rounds.length === 0)
     return { ...base, reason: reason ?? "not run" };
@@ -177,6 +184,7 @@ async function conclude({ contender, process, description, reason, error, rounds
     ...base,
     ms: summarize(rounds),
     rounds,
+    ...(processor.length === 0 ? {} : { processorMs: median(processor) }),
     ...(peakRss === undefined ? {} : { peakRss }),
     ...(live === undefined ? {} : { live }),
     ...(peak === undefined || peak === null ? {} : { peak }),

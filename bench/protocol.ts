@@ -14,8 +14,10 @@ export interface Answer {
   /** The answer to `prepare`: samples of the results, or why the contender cannot do it. */
   readonly check?: readonly number[];
   readonly cannot?: string;
-  /** The answer to `time`: milliseconds for all calls together. */
+  /** The answer to `time`: milliseconds of the clock for all calls together. */
   readonly ms?: number;
+  /** Milliseconds of the processor in the same calls, of all threads together: a busy machine stretches them less. */
+  readonly processorMs?: number;
   /** The answer to `memory`, in bytes: what the engine counts as its own, and the most that the process took. */
   readonly live?: number;
   readonly peak?: number;

@@ -43,7 +43,7 @@ export function showCase(
   const base = results.find((r) => r.rounds !== undefined);
   const lines = results.map((result) => {
     const name = `  ${result.contender.padEnd(20)}`;
-    const { ms, rounds } = result;
+    const { ms, rounds, processorMs } = result;
     if (ms === undefined || rounds === undefined) return `${name} – ${result.reason}`;
     const share = rooflineShare(
       test,
@@ -56,6 +56,7 @@ export function showCase(
       name,
       showMs(ms.median).padStart(8),
       `${showMs(ms.min)}–${showMs(ms.max)}`.padStart(15),
+      (processorMs === undefined ? "–" : showMs(processorMs)).padStart(10),
       showRate(test, ms.median).padStart(15),
       `${ratio(rounds, base!.rounds!).toFixed(2)}×`.padStart(8),
       (share === undefined ? "–" : `${(100 * share).toFixed(0)} %`).padStart(8),
@@ -67,6 +68,7 @@ export function showCase(
     ["", 22],
     ["ms", 8],
     ["spread", 15],
+    ["processor", 10],
     ["rate", 15],
     ["time", 8],
     ["roofline", 8],
