@@ -3,117 +3,36 @@
  * nats://…`), until Ctrl-C; with `--learn` it computes gradients for one (`npm start -- --learners nats://…`). It may
  * be started before the learner and outlive it.
  */
+import { writeFileSync } from "node:fs";
 import process from "node:process";
-import { type EnvironmentSpec, ENVIRONMENTS } from "../environments/index.ts";
-import { WORLDS } from "../job/environments.ts";
 import { objectiveOfSettings } from "../job/presets.ts";
-import { type ServeNatsOptions, serveLearner, serveNats } from "../nats/index.ts";
-import { isEnvironmentFile, loadEnvironment } from "../node/environmentFile.ts";
-import { parse, report } from "../node/flags.ts";
+import { serveLearner, serveNats } from "../nats/index.ts";
+import { report } from "../node/flags.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
-import { UsageError, wholeNumber } from "../job/usage.ts";
-
-const HELP = `worldgrad: play episodes, or compute gradients, for a learner on another machine
-
-  npm run worker -- --server nats://HOST:PORT[/QUEUE] [flags]
-  npm run worker -- --learn --server nats://HOST:PORT[/QUEUE] [flags]
-
-  --server URL       the NATS server (nats:// or tls://) of the learner: npm start -- --workers URL
-  --learn            computes gradients and does not play: npm start -- --learners URL; the flags --episodes,
-                     --environments and --device are for workers that play
-  --episodes N       episodes at a time                       (default 16)
-  --environments LIST
-                     what may be played: names, and files of your own, with commas between them
-                                                              (default: all built-in environments)
-  --device NAME      wasm | webgpu | reference                (default: the learner's)
-  --name NAME        name in the learner's lines              (default: host and process)
-  --user NAME        with the password in NATS_PASSWORD       (default NATS_USER)
-  --creds FILE       a user's JWT and nkey seed               (default NATS_CREDS)
-  --nkey FILE        an nkey seed                             (default NATS_NKEY)
-  --ca FILE, --cert FILE, --key FILE
-                     TLS                                      (default NATS_CA, NATS_CERT, NATS_KEY)
-  --patience N       seconds in which a lost server has to come back
-                                                              (default 60)
-  --help             this text
-`;
-
-const FLAGS = {
-  learn: { type: "boolean" },
-  server: { type: "string" },
-  episodes: { type: "string" },
-  environments: { type: "string" },
-  device: { type: "string" },
-  name: { type: "string" },
-  user: { type: "string" },
-  creds: { type: "string" },
-  nkey: { type: "string" },
-  ca: { type: "string" },
-  cert: { type: "string" },
-  key: { type: "string" },
-  patience: { type: "string" },
-  help: { type: "boolean" },
-} as const;
-
-/** What may be played, by name. */
-async function environmentsIn(list: string | undefined): Promise<Readonly<Record<string, EnvironmentSpec>>> {
-  if (list === undefined) return ENVIRONMENTS;
-  const known = Object.keys(ENVIRONMENTS);
-  const chosen: Record<string, EnvironmentSpec> = {};
-  for (const word of list.split(",")) {
-    const isFile = isEnvironmentFile(word);
-    if (!isFile && !known.includes(word))
-      throw new UsageError(`--environments: expected some of ${known.join(", ")}, or files, got "${word}"`);
-    const name = isFile ? (await loadEnvironment(word, "--environments")).env : word;
-    chosen[name] = WORLDS[name]!;
-  }
-  return chosen;
-}
-
-const KINDS = ["wasm", "webgpu", "reference"] as const;
+import { HELP, parseWorker } from "./workerOptions.ts";
 
 async function main(): Promise<number> {
-  const values = parse(process.argv.slice(2), FLAGS);
-  if (values["help"]) {
+  const options = await parseWorker(process.argv.slice(2));
+  if (options === "help") {
     process.stdout.write(HELP);
     return 0;
   }
-  const text = (name: keyof typeof FLAGS): string | undefined => values[name] as string | undefined;
-  const given = <K extends string>(name: K & keyof typeof FLAGS): { readonly [key in K]?: string } =>
-    (text(name) === undefined ? {} : { [name]: text(name)! }) as { readonly [key in K]?: string };
-  const server = text("server");
-  if (server === undefined) throw new UsageError("--server: expected a NATS server, as in --server nats://HOST:4222");
-  const kind = KINDS.find((name) => name === text("device"));
-  if (text("device") !== undefined && kind === undefined)
-    throw new UsageError(`--device: expected ${KINDS.join(", ")}, got "${text("device")}"`);
-  const environments = await environmentsIn(text("environments"));
-  const note = (line: string): void => console.log(line);
-  const connection = {
-    server,
-    note,
-    signal: stopOnInterrupt(() => note("gives back what it does, and ends")),
-    ...(text("patience") === undefined ? {} : { patience: wholeNumber("patience", text("patience")!, 1) }),
-    ...given("name"),
-    ...given("user"),
-    ...given("creds"),
-    ...given("nkey"),
-    ...given("ca"),
-    ...given("cert"),
-    ...given("key"),
+  const { connection, plays, ready } = options;
+  let isIn = false;
+  const note = (line: string): void => {
+    console.log(line);
+    // Nothing is noted before the server has let it in: whatever hinders that ends the program.
+    if (!isIn && ready !== undefined) writeFileSync(ready, `${line}\n`);
+    isIn = true;
   };
-  if (values["learn"] === true) {
-    const other = (["episodes", "environments", "device"] as const).find((name) => text(name) !== undefined);
-    if (other !== undefined) throw new UsageError(`--${other} is for workers that play; leave it or --learn out`);
-    const { steps, microBatches } = await serveLearner({ ...connection, objective: objectiveOfSettings });
+  const signal = stopOnInterrupt(() => console.log("gives back what it does, and ends"));
+  const how = { ...connection, note, signal };
+  if (plays === undefined) {
+    const { steps, microBatches } = await serveLearner({ ...how, objective: objectiveOfSettings });
     note(`computed ${microBatches} micro-batches, made ${steps} steps`);
     return 0;
   }
-  const options: ServeNatsOptions = {
-    ...connection,
-    environments,
-    ...(text("episodes") === undefined ? {} : { episodes: wholeNumber("episodes", text("episodes")!, 1) }),
-    ...(kind === undefined ? {} : { device: { kind } }),
-  };
-  const { episodes, tokens } = await serveNats(options);
+  const { episodes, tokens } = await serveNats({ ...how, ...plays });
   note(`played ${episodes} episodes, ${tokens} tokens`);
   return 0;
 }
