@@ -19,8 +19,8 @@ import type { Preset } from "../job/preset.ts";
 import { presetFor } from "../job/presets.ts";
 import { fail } from "../engine/errors.ts";
 import { device as makeDevice } from "../engine/index.ts";
-import { installPolicy, type Policy, policyOf } from "../rl/async/messages.ts";
-import { Template } from "../rl/episode/template.ts";
+import { installPolicy } from "../rl/async/messages.ts";
+import { type WarmStart, warmStart } from "./warmStart.ts";
 
 interface Arm {
   readonly name: string;
@@ -39,26 +39,6 @@ const ARMS: readonly Arm[] = [
 
 /** The steps that fill the queue and compile what a step needs. */
 const FILL = 3;
-
-interface WarmStart {
-  readonly template: Template;
-  readonly policy: Policy;
-}
-
-/** The model that all arms begin with. */
-async function warmStart(preset: Preset): Promise<WarmStart> {
-  const experiment = new Experiment(preset);
-  const tokenizer = await experiment.trainTokenizer();
-  const template = new Template(tokenizer);
-  const device = await makeDevice("wasm");
-  const model = experiment.newModel(tokenizer, device);
-  const demonstrations = await experiment.demonstrations(template);
-  const sftOptimizer = experiment.sftOptimizer(model);
-  for await (const step of experiment.sft({ model, template, optimizer: sftOptimizer, demonstrations })) void step;
-  const policy = await policyOf(model, 0);
-  device.dispose();
-  return { template, policy };
-}
 
 interface Measured {
   readonly seconds: number;

@@ -1,0 +1,26 @@
+/** The model with which arms of a measurement begin: that of `npm start` after its warm start, or of a short one. */
+import { Experiment } from "../job/experiment.ts";
+import { device as makeDevice } from "../engine/index.ts";
+import type { Preset } from "../job/preset.ts";
+import { type Policy, policyOf } from "../rl/async/messages.ts";
+import { Template } from "../rl/episode/template.ts";
+
+export interface WarmStart {
+  readonly template: Template;
+  readonly policy: Policy;
+}
+
+/** Tokenizer and weights after the preset's warm start. */
+export async function warmStart(preset: Preset): Promise<WarmStart> {
+  const experiment = new Experiment(preset);
+  const tokenizer = await experiment.trainTokenizer();
+  const template = new Template(tokenizer);
+  const device = await makeDevice("wasm");
+  const model = experiment.newModel(tokenizer, device);
+  const demonstrations = await experiment.demonstrations(template);
+  const optimizer = experiment.sftOptimizer(model);
+  for await (const step of experiment.sft({ model, template, optimizer, demonstrations })) void step;
+  const policy = await policyOf(model, 0);
+  device.dispose();
+  return { template, policy };
+}
