@@ -29,8 +29,8 @@ import { SFT_ROWS } from "../rl/train/supervised.ts";
 /** Options by name. */
 export type Fields = Readonly<Record<string, Option<unknown>>>;
 
-const COUNT = { integer: true, min: 1 };
-const WHOLE = { integer: true, min: 0 };
+export const COUNT = { integer: true, min: 1 };
+export const WHOLE = { integer: true, min: 0 };
 
 /** An option without its default, in whose place comes that of the environment or of the main job. */
 const preset = <T>(option: Option<T>): Option<T> => ({ ...option, default: undefined });

@@ -15,13 +15,14 @@ import {
   WORLDS,
 } from "./environments.ts";
 import { checkLoop, type LoopSettings, loopSettings } from "./loop.ts";
-import { DEFAULT_METHOD, methodSettings, objectiveFor, usage } from "./methods.ts";
+import { methodSettings, objectiveFor, usage } from "./methods.ts";
 import type { Preset, PretrainedSettings } from "./preset.ts";
 import { UsageError } from "./usage.ts";
 import type { ModelSize, StartOptions } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
 import { ADAPTER, EVALUATION, only } from "./parts.ts";
 import { checkRewards } from "./rewards.ts";
+import { savedSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
 import { isYardstick } from "./yardsticks.ts";
 import { checkCount } from "../rl/async/count.ts";
@@ -79,20 +80,14 @@ export const templateFor = ({ sft, pretrained }: Pick<Preset, "sft" | "pretraine
 
 /** The settings in a run's `config.json`. @throws UsageError if the main job did not write the file */
 export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
-  const preset = folder.config["preset"] as Partial<Preset> | undefined;
-  const parts = ["tokenizer", "model", "sft", "rl", "rollout", "evaluation"] as const;
-  const missing = parts.find((part) => typeof preset?.[part] !== "object");
-  if (missing !== undefined)
-    throw new UsageError(`${folder.path}: its config.json has no settings "${missing}" of the main job`);
+  const preset = savedSettings(folder.path, folder.config["preset"]);
   // Who plays loads the environment's file first; others, such as export, do without it.
-  if (!Object.hasOwn(WORLDS, preset?.env ?? "") && preset?.environmentFile === undefined) {
+  if (!Object.hasOwn(WORLDS, preset.env) && preset.environmentFile === undefined) {
     const known = Object.keys(WORLDS).join(", ");
-    throw new UsageError(`${folder.path}: its config.json names the environment "${preset?.env}", expected ${known}`);
+    throw new UsageError(`${folder.path}: its config.json names the environment "${preset.env}", expected ${known}`);
   }
-  // Runs of earlier versions have no name of a method.
-  const known = { ...preset, rl: { method: DEFAULT_METHOD, ...preset!.rl } } as Preset;
-  checkPreset(known);
-  return known;
+  checkPreset(preset);
+  return preset;
 }
 
 /** A model to begin with: what the settings say of it, and its sizes. */

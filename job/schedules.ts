@@ -6,6 +6,8 @@
 import type { Schedule } from "../nn/index.ts";
 import { temperatureSchedule } from "../rl/tasks/exploration.ts";
 import { constantLambda, linearLambda, stepLambda } from "../rl/methods/world/echo.ts";
+import { showValue } from "../engine/options.ts";
+import { isRecord } from "./records.ts";
 import { UsageError } from "./usage.ts";
 
 const SHAPES = ["linear", "cosine", "exponential"] as const;
@@ -54,8 +56,22 @@ export function parseSchedule(where: string, text: string): ScheduleData {
   return { at };
 }
 
+function isSchedule(data: unknown): boolean {
+  const isNumber = (x: unknown): boolean => typeof x === "number" && Number.isFinite(x);
+  if (!isRecord(data)) return isNumber(data);
+  const { at, from, to, steps, shape } = data;
+  if (at === undefined) return [from, to, steps].every(isNumber) && SHAPES.includes(shape as Shape);
+  return (
+    Array.isArray(at) &&
+    at.length > 0 &&
+    at.every((pair) => Array.isArray(pair) && pair.length === 2 && pair.every(isNumber))
+  );
+}
+
 /** The schedule as a function of the step. */
 export function scheduleOf(data: ScheduleData): Schedule {
+  if (!isSchedule(data))
+    throw new UsageError(`schedule: expected a number, { from, to, steps, shape } or { at }, got ${showValue(data)}`);
   if (typeof data === "number") return constantLambda(data);
   if ("at" in data) return stepLambda(data.at);
   const { from, to, steps, shape } = data;

@@ -5,15 +5,20 @@
  */
 import fc from "fast-check";
 import { WorldgradError } from "../../engine/errors.ts";
-import type { Json, Target } from "./targets.ts";
+import { UsageError } from "../../job/usage.ts";
+import type { Json } from "./json.ts";
+import type { Target } from "./targets.ts";
 
 /** Milliseconds of processor time that one document may take. */
 const LIMIT_MS = 1_000;
 
 type Change =
-  | { readonly kind: "value"; readonly at: number; readonly value: Json }
-  | { readonly kind: "drop" | "double"; readonly at: number }
-  | { readonly kind: "add"; readonly at: number; readonly key: string; readonly value: Json };
+  | { readonly kind: "value"; readonly at: Place; readonly value: Json }
+  | { readonly kind: "drop" | "double"; readonly at: Place }
+  | { readonly kind: "add"; readonly at: Place; readonly key: string; readonly value: Json };
+
+/** A way down into a document: at each level the number of an entry, or of the end of the way. */
+type Place = readonly number[];
 
 const hostile: fc.Arbitrary<Json> = fc.oneof(
   fc.constantFrom<Json>(null, true, "", "NaN", "__proto__", "\ud800", [], {}, [[]], -1, 0, 0.5),
@@ -23,7 +28,7 @@ const hostile: fc.Arbitrary<Json> = fc.oneof(
   fc.constant("a".repeat(10_000)),
   fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>,
 );
-const at = fc.nat({ max: 5_000 });
+const at = fc.array(fc.nat({ max: 5_000 }), { minLength: 1, maxLength: 6 });
 const key = fc.constantFrom("__proto__", "constructor", "toString", "", "length", "type", "0");
 const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("value" as const), at, value: hostile }) },
@@ -31,12 +36,15 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("add" as const), at, key, value: hostile }) },
 );
 
-/** All places of a document, as paths; arrays with many entries have a few. */
-function pathsOf(document: Json, path: readonly string[] = []): string[][] {
-  if (typeof document !== "object" || document === null) return [[...path]];
+/**
+ * The path that a place is in this document. Each level counts the same, so that a list of ten thousand words does not
+ * draw all changes to itself.
+ */
+function pathAt(document: Json, [first, ...rest]: Place): string[] {
+  if (first === undefined || typeof document !== "object" || document === null) return [];
   const entries = Object.entries(document);
-  const some = entries.length > 60 ? [...entries.slice(0, 30), ...entries.slice(-30)] : entries;
-  return [[...path], ...some.flatMap(([name, value]) => pathsOf(value, [...path, name]))];
+  const entry = entries[first % (entries.length + 1)];
+  return entry === undefined ? [] : [entry[0], ...pathAt(entry[1] as Json, rest)];
 }
 
 /** The document with one change. Nothing of the original is touched; what is not on the way is shared. */
@@ -80,28 +88,27 @@ export async function fuzz(
       await read();
       accepted++;
     } catch (error) {
-      if (!(error instanceof WorldgradError)) throw new Error(`${what}: ${String(error)}`, { cause: error });
+      const isSentence = error instanceof WorldgradError || error instanceof UsageError;
+      if (!isSentence) throw new Error(`${what}: ${String(error)}`, { cause: error });
       refused++;
     }
     const { user, system } = process.cpuUsage(before);
     if ((user + system) / 1_000 > LIMIT_MS) throw new Error(`${what}: took ${(user + system) / 1_000} ms`);
   };
-  const flips = fc.array(fc.record({ at, bit: fc.nat({ max: 7 }) }), { maxLength: target.bytesOf ? 3 : 0 });
+  const flip = fc.record({ at: fc.nat({ max: 100_000 }), bit: fc.nat({ max: 7 }) });
+  const flips = fc.array(flip, { maxLength: target.bytesOf ? 3 : 0 });
   const property = fc.asyncProperty(
-    fc.nat({ max: target.corpus.length - 1 }),
-    fc.array(change, { minLength: 1, maxLength: 3 }),
+    target.documents,
+    fc.array(change, { maxLength: 3 }),
     flips,
-    async (which, changes, flipped) => {
-      let document = target.corpus[which] as Json;
-      for (const edit of changes) {
-        const paths = pathsOf(document);
-        document = changed(document, paths[edit.at % paths.length]!, edit);
-      }
+    async (valid, changes, flipped) => {
+      let document = valid;
+      for (const edit of changes) document = changed(document, pathAt(document, edit.at), edit);
       document = JSON.parse(JSON.stringify(document)) as Json; // nothing that no file could hold
       await attempt(target.name, () => target.read(document));
       const bytes = target.bytesOf?.(document);
       if (bytes === undefined || flipped.length === 0) return;
-      for (const flip of flipped) bytes[flip.at % bytes.length]! ^= 1 << flip.bit;
+      for (const { at: i, bit } of flipped) bytes[i % bytes.length]! ^= 1 << bit;
       await attempt(`${target.name}, bytes`, () => target.readBytes!(bytes));
     },
   );

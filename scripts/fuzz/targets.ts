@@ -3,25 +3,22 @@
  * either accepts what is made of them or refuses it with an error of the library's, in little time.
  */
 import { readFileSync } from "node:fs";
+import fc from "fast-check";
 import { Connection, type SocketLike } from "../../environments/openenv/connection.ts";
-import { packTranscript, type PackedTranscript, unpackTranscript } from "../../job/records.ts";
-import {
-  configFromHuggingFace,
-  generationFromHuggingFace,
-  readSafetensors,
-  tokenizerFromJSON,
-  writeSafetensors,
-} from "../../nn/index.ts";
+import { configFromHuggingFace, generationFromHuggingFace, readSafetensors, writeSafetensors } from "../../nn/index.ts";
 import { type GrpoConfigLike, objectiveFromGrpoConfig } from "../../rl/index.ts";
-
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+import type { Json } from "./json.ts";
+import { RUN_FILES } from "./runFiles.ts";
+import { readTokenizer, tokenizers } from "./tokenizers.ts";
 
 export interface Target {
   readonly name: string;
   /** Valid documents, which are changed here and there. */
-  readonly corpus: readonly Json[];
+  readonly documents: fc.Arbitrary<Json>;
   /** Reads a document. @throws WorldgradError, and nothing else, if it is not to be had */
   readonly read: (document: Json) => unknown;
+  /** How many documents `npm test` tries; fewer where each takes milliseconds. Default: 200. */
+  readonly few?: number;
   /** A file of bytes: the document is its header, and single bytes are changed as well. */
   readonly bytesOf?: (document: Json) => Uint8Array;
   readonly readBytes?: (bytes: Uint8Array) => unknown;
@@ -32,11 +29,6 @@ const json = (path: string): Json => JSON.parse(readFileSync(new URL(path, fixtu
 const configs = ["llama_tiny", "qwen2_tiny", "qwen3_tiny", "gpt2_tiny"].map((name) =>
   json(`models/${name}/config.json`),
 );
-const sets = (path: string): Json[] =>
-  (json(path) as unknown as { readonly sets: readonly { readonly tokenizer: Json }[] }).sets.map(
-    (set) => set.tokenizer,
-  );
-
 /** A safetensors file of a header and 24 bytes of data. */
 function safetensorsOf(header: Json): Uint8Array {
   const text = new TextEncoder().encode(JSON.stringify(header));
@@ -69,20 +61,10 @@ async function frameSaid(text: string): Promise<unknown> {
   }
 }
 
-const token = { id: 1, text: "a", role: "action", turn: 0, logProb: -0.5, advantage: 1 } as const;
-const transcript = packTranscript({
-  phase: "train",
-  step: 1,
-  env: "home",
-  task: "t",
-  reward: 1,
-  tokens: [{ ...token, role: "prompt" }, token, token],
-} as unknown as Parameters<typeof packTranscript>[0]);
-
 export const TARGETS: readonly Target[] = [
   {
     name: "safetensors",
-    corpus: [
+    documents: fc.constantFrom<Json>(
       { a: { dtype: "F32", shape: [2, 3], data_offsets: [0, 24] } },
       {
         a: { dtype: "BF16", shape: [4], data_offsets: [0, 8] },
@@ -90,7 +72,7 @@ export const TARGETS: readonly Target[] = [
         c: { dtype: "U8", shape: [8, 1], data_offsets: [16, 24] },
         __metadata__: { format: "pt" },
       },
-    ],
+    ),
     read: (header) => readSafetensors(safetensorsOf(header)),
     bytesOf: (header) => safetensorsOf(header),
     readBytes: (bytes) => {
@@ -98,36 +80,40 @@ export const TARGETS: readonly Target[] = [
       return writeSafetensors(tensors);
     },
   },
-  { name: "config.json", corpus: configs, read: (document) => configFromHuggingFace(document) },
+  { name: "config.json", documents: fc.constantFrom(...configs), read: (document) => configFromHuggingFace(document) },
   {
     name: "generation_config.json",
-    corpus: [{ temperature: 0.7, top_k: 20, top_p: 0.8, eos_token_id: [1, 2], do_sample: true, max_new_tokens: 9 }],
+    documents: fc.constantFrom<Json>({
+      temperature: 0.7,
+      top_k: 20,
+      top_p: 0.8,
+      eos_token_id: [1, 2],
+      do_sample: true,
+      max_new_tokens: 9,
+    }),
     read: (document) => generationFromHuggingFace(document),
   },
   {
     name: "tokenizer.json",
-    corpus: [...sets("tokenizers/hf_tokenizers_0.23.2.json"), ...sets("tokenizers/families.json")],
-    read: (document) => tokenizerFromJSON(document).encode(" ab 12, é\n\n"),
+    few: 30,
+    documents: tokenizers,
+    read: readTokenizer,
   },
   {
     name: "GRPOConfig",
-    corpus: [
+    documents: fc.constantFrom<Json>(
       { num_generations: 8, beta: 0.04, epsilon: 0.2, loss_type: "dapo", scale_rewards: "group", learning_rate: 1e-6 },
       { num_generations: 4, beta: 0, temperature: 0.9, importance_sampling_level: "sequence", max_grad_norm: 0.2 },
-    ],
+    ),
     read: (document) => objectiveFromGrpoConfig(document as GrpoConfigLike),
   },
-  {
-    name: "transcripts of runs",
-    corpus: [transcript as unknown as Json],
-    read: (document) => unpackTranscript(document as unknown as PackedTranscript),
-  },
+  ...RUN_FILES,
   {
     name: "OpenEnv frames",
-    corpus: [
+    documents: fc.constantFrom<Json>(
       { type: "observation", data: { observation: { text: "a" }, reward: 1, done: false } },
       { type: "error", data: { message: "no", code: "EXECUTION_ERROR" } },
-    ],
+    ),
     read: (document) => frameSaid(JSON.stringify(document)),
   },
 ];

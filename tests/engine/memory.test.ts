@@ -4,26 +4,13 @@ import { device, type Device } from "../../engine/device.ts";
 import { onesLike } from "../../engine/ops/create.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
+import { heldBy } from "../support/held.ts";
 import { TINY, tinyTraining } from "../support/tinyTraining.ts";
 
 const open: Record<string, () => Promise<Device>> = {
   wasm: () => device("wasm"),
   ...(gpuEnabled ? { webgpu: () => device("webgpu", { webgpu: gpuOptions }) } : {}),
 };
-
-/** What must not grow. */
-function held(on: Device): Record<string, number> {
-  const stats = on.backend.stats();
-  const { liveBytes, liveBuffers, reservedBytes, compiledKernels } = stats;
-  return {
-    liveBytes,
-    liveBuffers,
-    reservedBytes,
-    compiledKernels,
-    ...("bindGroups" in stats ? { bindGroups: Number(stats.bindGroups) } : {}),
-    ...("bufferMisses" in stats ? { bufferMisses: Number(stats.bufferMisses) } : {}),
-  };
-}
 
 /** A step takes 15 ms on a software adapter. */
 const STEPS: Record<string, number> = { wasm: 1000, webgpu: 280 };
@@ -42,10 +29,10 @@ describe.each(Object.keys(open))("hundreds of training steps on %s", (name) => {
       await on.synchronize();
     };
     await run(0, 10);
-    const before = held(on);
+    const before = heldBy(on);
     for (let n = 10; n < STEPS[name]!; n += 90) {
       await run(n, n + 90);
-      expect(held(on), `after ${n + 90} steps`).toEqual(before);
+      expect(heldBy(on), `after ${n + 90} steps`).toEqual(before);
     }
     expect(losses[0]).toBeGreaterThan(2);
     expect(losses.at(-1)).toBeLessThan(name === "wasm" ? 0.3 : 1.5);
@@ -89,12 +76,12 @@ describe.each(Object.keys(open))("hundreds of training steps on %s", (name) => {
       for (let n = 0; n < count; n++) training.step(n).dispose();
     };
     steps(3);
-    const before = held(on);
+    const before = heldBy(on);
     const leaked = onesLike(training.model.params.norm.weight);
     steps(3);
-    expect(held(on)).not.toEqual(before);
+    expect(heldBy(on)).not.toEqual(before);
     leaked.dispose();
-    expect(held(on)["liveBytes"]).toBe(before["liveBytes"]);
+    expect(heldBy(on)["liveBytes"]).toBe(before["liveBytes"]);
     on.dispose();
   });
 });

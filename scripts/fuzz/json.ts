@@ -1,0 +1,2 @@
+/** What a file of JSON holds. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };

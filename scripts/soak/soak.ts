@@ -1,0 +1,126 @@
+/**
+ * A soak: the main job with a tiny model for thousands of steps of RL, in a real run folder, with everything that
+ * remembers earlier steps (replay, curriculum, an adaptive KL coefficient, a running baseline), checkpoints, evaluations
+ * and transcripts. What it holds is measured as it goes and must not grow.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import type { Device } from "../../engine/device.ts";
+import { Run } from "../../job/run.ts";
+import { createRun } from "../../node/runFolder.ts";
+import { heldBy } from "../../tests/support/held.ts";
+import { QUIET, tinyPreset } from "../../tests/support/tinyRun.ts";
+
+/** What a run holds after so many steps, in bytes. */
+export interface Sample {
+  readonly step: number;
+  /** Of the process, the device's memory on a software adapter included. */
+  readonly rss: number;
+  /** Objects of JavaScript, after a garbage collection. */
+  readonly heap: number;
+  /** Array buffers, after a garbage collection; the memory of the WebAssembly executor is none of them. */
+  readonly buffers: number;
+  /** What the engine counts, in bytes and pieces. */
+  readonly held: Readonly<Record<string, number>>;
+}
+
+export interface Soak {
+  readonly samples: readonly Sample[];
+  readonly seconds: number;
+}
+
+const SAMPLES = 50;
+/** Flags of `npm start`: what remembers. Everything that happens now and then happens hundreds of times. */
+const FLAGS = [
+  ["--method", "rae+paw", "--kl", "0.1", "--kl-target", "0.01", "--curriculum", "failed+learnability"],
+  ["--replay", "1", "--set", "replay.maxUses=2", "--importance-correction", "tis"],
+].flat();
+
+/** Makes V8 collect what nobody holds any more. */
+function collector(): () => void {
+  setFlagsFromString("--expose-gc");
+  return runInNewContext("gc") as () => void;
+}
+
+/** Trains for so many steps. @param on is told each sample */
+export async function soak(
+  device: Device,
+  steps: number,
+  on: (sample: Sample) => void = () => undefined,
+): Promise<Soak> {
+  const base = mkdtempSync(join(tmpdir(), "worldgrad-soak-"));
+  const collect = collector();
+  const samples: Sample[] = [];
+  const started = performance.now();
+  const every = Math.max(1, Math.floor(steps / SAMPLES));
+  let isRl = false;
+  const observer = {
+    ...QUIET,
+    phase: (_name: string, total: number): void => void (isRl = total === steps),
+    update: (step: number): void => {
+      if (!isRl || step % every !== 0) return;
+      collect();
+      const { rss, heapUsed: heap, arrayBuffers: buffers } = process.memoryUsage();
+      const sample = { step, rss, heap, buffers, held: heldBy(device) };
+      samples.push(sample);
+      on(sample);
+    },
+  };
+  const preset = {
+    ...tinyPreset(...FLAGS, "--steps", String(steps)),
+    checkpointEvery: Math.ceil(every / 2),
+    evaluation: { every, episodes: 2, finalEpisodes: 2 },
+  };
+  try {
+    const run = new Run(
+      createRun(join(base, "run"), { preset }),
+      preset,
+      device,
+      observer,
+      new AbortController().signal,
+    );
+    await run.run(false);
+    run.dispose();
+  } finally {
+    rmSync(base, { recursive: true, force: true });
+  }
+  return { samples, seconds: (performance.now() - started) / 1000 };
+}
+
+/** Bytes by which a measure may grow between the two halves that are compared: what a collector leaves, and pages. */
+const ALLOWED = { rss: 24e6, heap: 1e6, buffers: 1e6 } as const;
+/**
+ * Factor by which the engine's caches may grow: now and then the policy writes a text of a length that it has not written
+ * before, which has its own buffers and kernels. What is live may not grow at all.
+ */
+const CACHES = 1.02;
+/** Samples before this part of the run are of caches that fill and code that is compiled. */
+const WARM = 0.3;
+
+/** The lowest of a list: what is needed, without what a collection or the system has not given back yet. */
+const floorOf = (samples: readonly Sample[], measure: keyof typeof ALLOWED): number =>
+  Math.min(...samples.map((sample) => sample[measure]));
+
+/** What has grown after the run was warm, each as a sentence; nothing: its memory is constant. */
+export function growth({ samples }: Soak): string[] {
+  const warm = samples.filter((_, i) => i >= WARM * samples.length);
+  const middle = Math.ceil(warm.length / 2);
+  const [early, late] = [warm.slice(0, middle), warm.slice(middle)];
+  const [first, last] = [early.at(-1)!, late.at(-1)!];
+  const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+  const measured = (Object.keys(ALLOWED) as (keyof typeof ALLOWED)[]).flatMap((measure) => {
+    const [before, after] = [floorOf(early, measure), floorOf(late, measure)];
+    return after - before > ALLOWED[measure] ? [`${measure}: ${megabytes(before)}, then ${megabytes(after)}`] : [];
+  });
+  const counted = Object.keys(last.held).flatMap((name) => {
+    const most = (part: readonly Sample[]): number => Math.max(...part.map(({ held }) => held[name]!));
+    const [before, after] = [most(early), most(late)];
+    const allowed = name.startsWith("live") ? before : before * CACHES;
+    return after > allowed ? [`${name} at step ${first.step}: ${before}, at step ${last.step}: ${after}`] : [];
+  });
+  return [...measured, ...counted];
+}

@@ -1,0 +1,27 @@
+/** Some hundred steps of the soak; `npm run soak` runs ten thousand. And the measure sees what grows. */
+import { expect, test } from "vitest";
+import { growth, type Sample, soak } from "../../scripts/soak/soak.ts";
+import { device } from "../../engine/device.ts";
+import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
+
+const STEPS = { wasm: 1000, ...(gpuEnabled ? { webgpu: 150 } : {}) };
+
+test.each(Object.entries(STEPS))("on %s a run of %i steps holds no more at its end", async (name, steps) => {
+  const on = await device(name as keyof typeof STEPS, { webgpu: gpuOptions });
+  const result = await soak(on, steps);
+  expect(result.samples.length).toBeGreaterThan(40);
+  expect(growth(result)).toEqual([]);
+  on.dispose();
+});
+
+test("what grows is named, and what falls back is not", () => {
+  const samples = Array.from({ length: 50 }, (_, i): Sample => {
+    const held = { liveBytes: 100, reservedBytes: 1000 + Math.min(i, 10) };
+    return { step: i, rss: 2e8 + 1e6 * (i % 30), heap: 2e7, buffers: 1e5, held };
+  });
+  expect(growth({ samples, seconds: 1 })).toEqual([]);
+  const leaking = samples.map((sample, i) => ({ ...sample, heap: 2e7 + 1e5 * i }));
+  expect(growth({ samples: leaking, seconds: 1 })).toEqual(["heap: 21.5 MB, then 23.3 MB"]);
+  const growing = samples.map((sample, i) => ({ ...sample, held: { ...sample.held, liveBytes: 100 + i } }));
+  expect(growth({ samples: growing, seconds: 1 })).toEqual(["liveBytes at step 32: 132, at step 49: 149"]);
+});
