@@ -17,7 +17,8 @@ import { Fields, isRecord, toJson } from "./json.ts";
 import { checkLedgerState, Ledger, type LedgerState } from "./ledger.ts";
 import { Policies } from "./policies.ts";
 import { setupToBytes, ticketToJson } from "./protocol.ts";
-import { clearQueue, deleteEpisodes, makeQueue, objectOf, ticketsGone, type FleetLimits, type Queue } from "./queue.ts";
+import { clearQueue, deleteEpisodes, makeQueue, objectOf, removeObject, ticketsGone } from "./queue.ts";
+import type { FleetLimits, Queue } from "./queue.ts";
 import { namesOfAll, Requests, type Wanted } from "./requests.ts";
 import { NOTHING, prefixed, printable, Roster } from "./roster.ts";
 
@@ -286,10 +287,10 @@ export class Fleet {
   async #unpacked(message: EpisodeMessage): Promise<Extract<EpisodeMessage, { kind: "episode" }>> {
     if (message.kind === "episode") return message;
     check(message.kind === "object", () => "episode: it has failed");
-    const { large } = this.#queue!;
+    const { large, manager, names } = this.#queue!;
     const how = { most: this.#options.largest, sha256: message.sha256, hashOf: sha256 };
     const inner = episodeFromBytes(await objectOf(large, message.object, how));
-    this.#later(() => large.delete(message.object));
+    this.#later(() => removeObject(manager, large, names.large, message.object));
     check(inner.kind === "episode" && inner.key === message.key, () => "episode: the object is of another episode");
     return inner;
   }
@@ -373,7 +374,9 @@ export class Fleet {
     const learner = { run: this.#run, life: this.#life, configuration: this.#configuration, setup: this.#setupObject };
     await this.#policies.publish(this.#link, queue, policy, learner);
     const needed = new Set(this.#requests.open.map(({ version }) => version));
-    for (const object of this.#policies.prune(policy.version, needed)) this.#later(() => queue.weights.delete(object));
+    const { manager, weights, names } = queue;
+    for (const object of this.#policies.prune(policy.version, needed))
+      this.#later(() => removeObject(manager, weights, names.weights, object));
   }
 
   #trim(): void {

@@ -36,7 +36,7 @@ import {
   turnToJson,
   workToBytes,
 } from "./passes.ts";
-import { objectOf } from "./queue.ts";
+import { objectOf, removeObject } from "./queue.ts";
 import { printable } from "./roster.ts";
 
 const TICK_MS = 250;
@@ -79,6 +79,7 @@ export class Hub {
   #turn = -1;
   #bucket: KV | undefined;
   #store: ObjectStore | undefined;
+  #remove: ((name: string) => Promise<void>) | undefined;
   #claim: Claim | undefined;
   #clock: ReturnType<typeof setInterval> | undefined;
   #setup: { readonly text: string; readonly stored: Stored } | undefined;
@@ -157,7 +158,7 @@ export class Hub {
     const late = new Promise<void>((resolve) => setTimeout(resolve, 2000).unref());
     const last = async (): Promise<void> => {
       // The others may still be reading what is of the last turn; the next run deletes it.
-      for (const name of this.#objects[0]) await this.#store?.delete(name);
+      for (const name of this.#objects[0]) await this.#remove?.(name);
       await this.#claim?.release();
     };
     await Promise.race([last().catch(() => {}), late]);
@@ -185,7 +186,9 @@ export class Hub {
     const store = await this.#link.insist(`object store ${names.store}`, () =>
       new library.obj.Objm(connection).create(names.store, { storage: library.jetstream.StorageType.File }),
     );
-    for (const { name } of await store.list()) await store.delete(name);
+    const manager = await library.jetstream.jetstreamManager(connection);
+    const remove = (this.#remove = (name) => removeObject(manager, store, names.store, name));
+    for (const { name } of await store.list()) await remove(name);
     connection.subscribe(names.presence, {
       callback: (error, message) => {
         if (error !== null) return;
@@ -328,7 +331,7 @@ export class Hub {
   #clean(): void {
     const [old, recent] = this.#objects;
     this.#objects = [recent, []];
-    for (const name of old) void this.#store!.delete(name).catch(() => {});
+    for (const name of old) void this.#remove!(name).catch(() => {});
   }
 }
 

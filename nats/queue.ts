@@ -148,11 +148,29 @@ export async function objectOf(
   return hash === sha256 ? bytes : fail(`nats: object ${name} has the SHA-256 ${hash}, expected ${sha256}`);
 }
 
+/**
+ * Deletes an object without a trace. The client's `delete` leaves a message that says so for every name that ever was,
+ * and names here have numbers in them: a long run would fill its store with such messages.
+ */
+export async function removeObject(
+  manager: JetStreamManager,
+  store: ObjectStore,
+  bucket: string,
+  name: string,
+): Promise<void> {
+  await store.delete(name);
+  const encoded = Buffer.from(name).toString("base64").replaceAll("+", "-").replaceAll("/", "_");
+  await manager.streams.purge(`OBJ_${bucket}`, { filter: `$O.${bucket}.M.${encoded}` });
+}
+
 /** Deletes what another run has left. */
 export async function clearQueue({ manager, names, weights, large }: Queue): Promise<void> {
   await manager.streams.purge(names.episodes.stream);
-  for (const store of [weights, large]) {
-    for (const { name } of await store.list()) await store.delete(name);
+  for (const [store, bucket] of [
+    [weights, names.weights],
+    [large, names.large],
+  ] as const) {
+    for (const { name } of await store.list()) await removeObject(manager, store, bucket, name);
   }
 }
 
