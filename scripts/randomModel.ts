@@ -8,48 +8,19 @@ import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:f
 import { join } from "node:path";
 import process from "node:process";
 import { bfloat16Bits } from "../nn/half.ts";
-import { configToHuggingFace, huggingFaceName, type ModelConfig, modelConfig } from "../nn/index.ts";
+import { configToHuggingFace, huggingFaceName, type ModelConfig } from "../nn/index.ts";
 import { parameterShapes } from "../nn/parameters.ts";
 import { DEFAULT_PATTERN } from "../nn/tokenizer.ts";
 import { toAlphabet } from "../nn/tokenizers/alphabet.ts";
+import { SHAPES } from "./shapes.ts";
 
-/** Sizes as the checkpoints' `config.json` has them. */
-const SHAPES: Readonly<Record<string, ModelConfig>> = {
-  "SmolLM2-135M": modelConfig({
-    family: "llama",
-    vocabSize: 49152,
-    hiddenSize: 576,
-    intermediateSize: 1536,
-    layers: 30,
-    heads: 9,
-    kvHeads: 3,
-    maxPositions: 8192,
-    ropeTheta: 100_000,
-    normEps: 1e-5,
-    tieEmbeddings: true,
-  }),
-  "Qwen3-0.6B": modelConfig({
-    family: "qwen3",
-    vocabSize: 151936,
-    hiddenSize: 1024,
-    intermediateSize: 3072,
-    layers: 28,
-    heads: 16,
-    kvHeads: 8,
-    headDim: 128,
-    maxPositions: 40960,
-    ropeTheta: 1_000_000,
-    normEps: 1e-6,
-    tieEmbeddings: true,
-  }),
-};
 const [END, START] = ["<|im_end|>", "<|im_start|>"];
 const CHATML =
   "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}" +
   "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
 const [shape = "", folder] = process.argv.slice(2);
-const config = SHAPES[shape];
+const config = (SHAPES as Readonly<Record<string, ModelConfig>>)[shape];
 if (config === undefined || folder === undefined) {
   console.error(`expected one of ${Object.keys(SHAPES).join(", ")}, and a folder`);
   process.exit(2);

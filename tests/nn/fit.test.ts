@@ -17,6 +17,7 @@ import { AdamW } from "../../nn/optimizer.ts";
 import { packModel } from "../../nn/packedMatrix.ts";
 import { initParams, type TransformerParams } from "../../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
+import { SHAPES } from "../../scripts/shapes.ts";
 
 const SIZE = { vocabSize: 301, hiddenSize: 48, layers: 3, heads: 4, kvHeads: 2, maxPositions: 96 } as const;
 const FAMILIES: Record<string, ModelOptions> = {
@@ -95,18 +96,7 @@ describe.each(Object.entries(FAMILIES))("%s", (_, options) => {
 });
 
 describe("sizes of models that are known", () => {
-  // Qwen/Qwen3-0.6B's config.json.
-  const qwen = modelConfig({
-    family: "qwen3",
-    vocabSize: 151936,
-    hiddenSize: 1024,
-    intermediateSize: 3072,
-    layers: 28,
-    heads: 16,
-    kvHeads: 8,
-    headDim: 128,
-    maxPositions: 40960,
-  });
+  const qwen = SHAPES["Qwen3-0.6B"];
 
   it("Qwen3-0.6B: weights, LoRA, cache; a step of LoRA in one memory, of all weights not", () => {
     expect(estimateParameters(qwen)).toBe(596_049_920);

@@ -1,0 +1,33 @@
+/** Shapes of published checkpoints, to measure and to count with. */
+import { type ModelConfig, modelConfig } from "../nn/index.ts";
+
+/** Sizes as the checkpoints' `config.json` has them. */
+export const SHAPES = {
+  "SmolLM2-135M": modelConfig({
+    family: "llama",
+    vocabSize: 49152,
+    hiddenSize: 576,
+    intermediateSize: 1536,
+    layers: 30,
+    heads: 9,
+    kvHeads: 3,
+    maxPositions: 8192,
+    ropeTheta: 100_000,
+    normEps: 1e-5,
+    tieEmbeddings: true,
+  }),
+  "Qwen3-0.6B": modelConfig({
+    family: "qwen3",
+    vocabSize: 151936,
+    hiddenSize: 1024,
+    intermediateSize: 3072,
+    layers: 28,
+    heads: 16,
+    kvHeads: 8,
+    headDim: 128,
+    maxPositions: 40960,
+    ropeTheta: 1_000_000,
+    normEps: 1e-6,
+    tieEmbeddings: true,
+  }),
+} satisfies Readonly<Record<string, ModelConfig>>;
