@@ -13,6 +13,9 @@ const HELP = `worldgrad: what a run has trained, as a folder that transformers l
   --to DIR       the folder, which must not exist
   --dtype NAME   float32 | bfloat16 | float16: how the weights are stored
                                                               (default float32)
+  --max-shard-size SIZE
+                 bytes of a file of weights at most, as in 500MB or 2GB; more are written in several files
+                                                              (default 5GB)
   --help         this text
 `;
 
@@ -20,8 +23,17 @@ const FLAGS = {
   run: { type: "string" },
   to: { type: "string" },
   dtype: { type: "string" },
+  "max-shard-size": { type: "string" },
   help: { type: "boolean" },
 } as const;
+
+/** A size as `transformers` writes it. */
+function bytesOf(text: string): number {
+  const [, number, unit] = /^(\d+(?:\.\d+)?)([KMG]B)?$/.exec(text) ?? [];
+  const bytes = Number(number) * (unit === undefined ? 1 : 1000 ** (1 + "KMG".indexOf(unit[0]!)));
+  if (bytes >= 1) return bytes;
+  throw new UsageError(`--max-shard-size: expected bytes, or a size as in 500MB or 2GB, got "${text}"`);
+}
 
 async function main(): Promise<number> {
   const values = parse(process.argv.slice(2), FLAGS);
@@ -33,9 +45,13 @@ async function main(): Promise<number> {
   if (typeof run !== "string") throw new UsageError("--run: expected the path of a run folder, as in --run runs/NAME");
   if (typeof to !== "string") throw new UsageError("--to: expected a folder to write");
   const dtype = oneOf("dtype", String(values["dtype"] ?? "float32"), ["float32", "bfloat16", "float16"]);
+  const maxShardSize = bytesOf(String(values["max-shard-size"] ?? "5GB"));
   const folder = openGiven("run", run);
   const executor = await device("wasm");
-  const { path, what } = await exportMerged(folder, to, executor, dtype === "float32" ? undefined : dtype);
+  const { path, what } = await exportMerged(folder, to, executor, {
+    ...(dtype === "float32" ? {} : { dtype }),
+    maxShardSize,
+  });
   process.stdout.write(`${what}: ${path}\n`);
   return 0;
 }

@@ -12,12 +12,13 @@ import { assign } from "../engine/state.ts";
 import { Tensor } from "../engine/tensor.ts";
 import { type Tree, treeEntries, treeLeaves } from "../engine/tree.ts";
 import { sameShape, type Shape, showShape } from "../engine/types.ts";
-import { configFromHuggingFace, configToHuggingFace, type ModelConfig } from "./config.ts";
+import { configFromHuggingFace, configToHuggingFace, estimateParameters, type ModelConfig } from "./config.ts";
 import type { AdamW } from "./optimizer.ts";
 import { type PackedFormat, packMatrix } from "./packedMatrix.ts";
 import type { MatrixBytes } from "./packing.ts";
 import { buildParams, huggingFaceName, parameterShapes } from "./parameters.ts";
 import {
+  BYTES,
   readSafetensors,
   readSafetensorsHeader,
   type SafeDtype,
@@ -205,6 +206,29 @@ const STORED: Readonly<Record<WeightDtype, SafeDtype>> = { float32: "F32", bfloa
  * @throws if the model has an adapter
  */
 export async function modelToFiles(model: Model, dtype?: WeightDtype): Promise<Files> {
+  const files: Record<string, Uint8Array | string> = {};
+  for await (const [name, data] of modelFiles(model, { dtype, maxShardSize: Infinity })) files[name] = data;
+  return files;
+}
+
+/** How a model is written. */
+export interface ModelFilesOptions {
+  /** As `modelToFiles` has it. */
+  readonly dtype?: WeightDtype | undefined;
+  /** Bytes of the tensors of a file at most; a larger tensor has a file of its own. Default 5e9. */
+  readonly maxShardSize?: number | undefined;
+}
+
+/**
+ * The files of a model one by one, so that no more than one of them is in the host's memory: `config.json`, and
+ * `model.safetensors` or, if that would be larger than `maxShardSize`, `model-00001-of-00003.safetensors` and so on
+ * with `model.safetensors.index.json`, as `transformers` has them.
+ * @throws as `modelToFiles`
+ */
+export async function* modelFiles(
+  model: Model,
+  { dtype, maxShardSize = 5e9 }: ModelFilesOptions = {},
+): AsyncGenerator<[name: string, data: Uint8Array | string], void, undefined> {
   check(
     model.trainable === undefined,
     () => "modelToFiles: the model has an adapter: save the adapter (loraToFiles), or merge it first (mergeLora)",
@@ -213,25 +237,59 @@ export async function modelToFiles(model: Model, dtype?: WeightDtype): Promise<F
     dtype === undefined || Object.hasOwn(STORED, dtype),
     () => `checkpoint: dtype is ${String(dtype)}, expected ${Object.keys(STORED).join(", ")}`,
   );
-  const named: [string, SafeTensorInput][] = [];
-  for (const [path, weight] of namedWeights(model)) {
-    const x = weight instanceof Tensor ? weight : outsideScopes(() => weight.unpack!());
-    const [name, read] = await namedTensor(model.config, path, x);
-    if (x !== weight) x.dispose();
-    if (dtype === undefined) named.push([name, read]);
-    else {
-      const data = read.data instanceof Float32Array ? read.data : Float32Array.from(read.data as Float64Array);
-      named.push([name, { dtype: STORED[dtype], shape: read.shape, data } as SafeTensorInput]);
-    }
-  }
-  return {
-    "config.json": `${JSON.stringify(configToHuggingFace(model.config, dtype), null, 2)}\n`,
-    "model.safetensors": writeSafetensors(named, { format: "pt" }),
+  check(maxShardSize >= 1, () => `checkpoint: maxShardSize must be at least 1 byte, got ${maxShardSize}`);
+  const { config } = model;
+  const shapes = new Map(parameterShapes(config));
+  const bytesOf = ([path, weight]: NamedWeight): number => {
+    const own = weight instanceof Tensor && weight.dtype === "f64" ? 8 : 4;
+    return shapes.get(path)!.reduce((n, size) => n * size, dtype === undefined ? own : BYTES[STORED[dtype]]);
   };
+  const shards: NamedWeight[][] = [];
+  let [filled, total] = [Infinity, 0];
+  for (const weight of namedWeights(model)) {
+    const bytes = bytesOf(weight);
+    if (filled + bytes > maxShardSize) [filled] = [0, shards.push([])];
+    shards.at(-1)!.push(weight);
+    filled += bytes;
+    total += bytes;
+  }
+  yield ["config.json", `${JSON.stringify(configToHuggingFace(config, dtype), null, 2)}\n`];
+  const number = (n: number): string => String(n).padStart(5, "0");
+  const places: [weight: string, file: string][] = [];
+  for (const [i, shard] of shards.entries()) {
+    const isWhole = shards.length === 1;
+    const file = isWhole ? SINGLE : `model-${number(i + 1)}-of-${number(shards.length)}.safetensors`;
+    const named: [string, SafeTensorInput][] = [];
+    for (const weight of shard) named.push(await stored(config, weight, dtype));
+    places.push(...named.map(([name]): [string, string] => [name, file]));
+    yield [file, writeSafetensors(named, { format: "pt" })];
+  }
+  if (shards.length === 1) return;
+  const weights = Object.fromEntries(places.sort(([a], [b]) => (a < b ? -1 : 1)));
+  const index = { metadata: { total_parameters: estimateParameters(config), total_size: total }, weight_map: weights };
+  yield [`${SINGLE}.index.json`, `${JSON.stringify(index, null, 2)}\n`];
 }
 
+const SINGLE = "model.safetensors";
+
+/** A weight as it is written; what is packed is unpacked for it. */
+async function stored(
+  config: ModelConfig,
+  [path, weight]: NamedWeight,
+  dtype: WeightDtype | undefined,
+): Promise<[name: string, SafeTensorInput]> {
+  const x = weight instanceof Tensor ? weight : outsideScopes(() => weight.unpack!());
+  const [name, read] = await namedTensor(config, path, x);
+  if (x !== weight) x.dispose();
+  if (dtype === undefined) return [name, read];
+  const data = read.data instanceof Float32Array ? read.data : Float32Array.from(read.data as Float64Array);
+  return [name, { dtype: STORED[dtype], shape: read.shape, data } as SafeTensorInput];
+}
+
+type NamedWeight = readonly [path: string, weight: Weight];
+
 /** The parameters by their paths, in the order of the tree; what can `unpack` is one. @throws for other forms */
-function namedWeights({ config, params }: Model): [path: string, weight: Weight][] {
+function namedWeights({ config, params }: Model): NamedWeight[] {
   return parameterShapes(config).map(([path]) => {
     let node: unknown = params;
     for (const key of path.split(".")) node = (node as Readonly<Record<string, unknown>>)[key];

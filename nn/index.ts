@@ -57,6 +57,8 @@ export {
   modelFromFiles,
   modelFromTensors,
   modelFromWeights,
+  modelFiles,
+  type ModelFilesOptions,
   modelToFiles,
   optimizerToFiles,
   restoreOptimizer,

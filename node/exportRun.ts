@@ -11,8 +11,8 @@ import { modelFromCheckpoint } from "../job/modelFiles.ts";
 import type { PretrainedSettings } from "../job/preset.ts";
 import { presetOf } from "../job/presets.ts";
 import type { Checkpoint } from "../job/runStore.ts";
-import { ADAPTER_FILES, isLora, mergeLora, type WeightDtype } from "../nn/index.ts";
-import { copyTexts, savePretrained } from "./pretrained.ts";
+import { ADAPTER_FILES, isLora, mergeLora } from "../nn/index.ts";
+import { copyTexts, savePretrained, type SavePretrainedOptions } from "./pretrained.ts";
 import type { RunFolder } from "./runFolder.ts";
 import { sourceLoader } from "./runSource.ts";
 
@@ -63,7 +63,7 @@ export async function exportMerged(
   folder: RunFolder,
   path: string,
   device: Device,
-  dtype: WeightDtype | undefined,
+  how: Pick<SavePretrainedOptions, "dtype" | "maxShardSize"> = {},
 ): Promise<Exported> {
   const isFree = (): void => check(!existsSync(path), () => `${path} exists; choose a folder that does not`);
   isFree();
@@ -75,7 +75,7 @@ export async function exportMerged(
   const texts = { ...(from === undefined ? {} : { from }), ...(hasTokenizer ? {} : { tokenizer }) };
   const merged = isLora(model) ? mergeLora(model) : model;
   await appear(resolve(path), async (draft) => {
-    await savePretrained(draft, merged, { ...texts, ...(dtype ? { dtype } : {}) });
+    await savePretrained(draft, merged, { ...texts, ...how });
     isFree(); // merging may have taken minutes
   });
   return { path, what: "model, as transformers loads it" };

@@ -2,8 +2,8 @@
  * Folders of models as Transformers writes them: `config.json`, `model.safetensors` or its shards and their index,
  * `generation_config.json`, and the tokenizer's files.
  */
-import { existsSync, readFileSync } from "node:fs";
-import { copyFile, type FileHandle, mkdir, open, readFile, rename, writeFile } from "node:fs/promises";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { copyFile, type FileHandle, mkdir, open, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { check, fail } from "../engine/errors.ts";
 import type { Device } from "../engine/index.ts";
@@ -12,8 +12,8 @@ import {
   type GenerationConfig,
   generationFromHuggingFace,
   type Model,
+  modelFiles,
   modelFromWeights,
-  modelToFiles,
   openSafetensors,
   openShards,
   type WeightStorage,
@@ -145,25 +145,35 @@ export interface SavePretrainedOptions {
   readonly from?: string;
   /** How the weights are stored; f32 unless given. */
   readonly dtype?: WeightDtype;
+  /** Bytes of a file of weights at most; more are written in shards with an index. Default 5e9. */
+  readonly maxShardSize?: number;
 }
 
 /**
- * Writes `config.json`, `model.safetensors`, and what `options` name. Each file appears completely or not at all.
+ * Writes `config.json`, `model.safetensors` or its shards and their index, and what `options` name. Each file appears
+ * completely or not at all; files of weights that were there before are removed at the end.
  */
 export async function savePretrained(
   folder: string,
   model: Model,
-  { tokenizer, generation, from, dtype }: SavePretrainedOptions = {},
+  { tokenizer, generation, from, dtype, maxShardSize }: SavePretrainedOptions = {},
 ): Promise<void> {
-  const files = {
-    ...(await modelToFiles(model, dtype)),
-    ...(tokenizer ? { "tokenizer.json": JSON.stringify(tokenizer.toJSON()) } : {}),
-    ...(generation ? { [GENERATION]: `${JSON.stringify(generation.json, null, 2)}\n` } : {}),
+  const written: string[] = [];
+  const put = async (name: string, data: Uint8Array | string): Promise<void> => {
+    if (written.push(name) === 1) await mkdir(folder, { recursive: true });
+    await appear(folder, name, (draft) => writeFile(draft, data));
   };
-  await mkdir(folder, { recursive: true });
-  for (const [name, data] of Object.entries(files)) await appear(folder, name, (draft) => writeFile(draft, data));
-  if (from !== undefined) await copyTexts(from, folder, Object.keys(files));
+  for await (const [name, data] of modelFiles(model, { dtype, maxShardSize })) await put(name, data);
+  if (tokenizer) await put("tokenizer.json", JSON.stringify(tokenizer.toJSON()));
+  if (generation) await put(GENERATION, `${JSON.stringify(generation.json, null, 2)}\n`);
+  // A single file would be read in the place of shards.
+  const old = readdirSync(folder).filter((name) => WEIGHT_FILE.test(name) && !written.includes(name));
+  for (const name of old) await rm(join(folder, name));
+  if (from !== undefined) await copyTexts(from, folder, written);
 }
+
+/** The weights of a model that `savePretrained` or `transformers` has written: one file, shards, and their index. */
+const WEIGHT_FILE = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
 
 /** Copies the files that belong to a model's text and its generation config, as they are, but for those of `except`. */
 export async function copyTexts(from: string, to: string, except: readonly string[]): Promise<void> {

@@ -153,6 +153,11 @@ test("what a run exports is a model that the other programs open", { timeout: MI
   await said(0, "cli/export.ts", "--run", "runs/mine", "--to", "merged", "--dtype", "bfloat16");
   expect(readdirSync(join(folder, "merged")).sort()).toEqual(["config.json", "model.safetensors", "tokenizer.json"]);
   expect(await said(1, "cli/export.ts", "--run", "runs/mine", "--to", "merged")).toMatch("merged exists");
+  await said(0, "cli/export.ts", "--run", "runs/mine", "--to", "shards", "--max-shard-size", "500KB");
+  expect(readdirSync(join(folder, "shards"))).toContain("model-00001-of-00003.safetensors");
+  expect(await said(2, "cli/export.ts", "--run", "runs/mine", "--to", "x", "--max-shard-size", "5 GB")).toMatch(
+    'worldgrad: --max-shard-size: expected bytes, or a size as in 500MB or 2GB, got "5 GB"',
+  );
   expect(await said(0, "tools/fit/main.ts", "--model", "merged")).toMatch(/on disk: 260,032 numbers, .* MiB BF16/);
   const text = ["--prompt", "Once upon a time", "--raw", "--temperature", "0", "--max-tokens", "8"];
   expect(await said(0, "cli/generate.ts", "--model-path", "merged", ...text)).toMatch(/\w{3}/);

@@ -139,6 +139,45 @@ describe("savePretrained", () => {
     expect(json(join(third, "generation_config.json"))).toEqual(json(join(from, "generation_config.json")));
     expect(readdirSync(third).sort()).toEqual(["config.json", "generation_config.json", "model.safetensors"]);
   });
+
+  it("writes shards with an index, as transformers names them, and leaves no file that would be read first", async () => {
+    const model = await loadPretrained(join(families, "llama_sharded"), device);
+    const values = await readAll(treeLeaves(model.params));
+    const to = join(work, "shards");
+    await savePretrained(to, model);
+    const whole = readSafetensors(new Uint8Array(readFileSync(join(to, "model.safetensors"))));
+    const bytes = [...whole.values()].map(({ data }) => data.byteLength);
+    const largest = Math.max(...bytes);
+    for (const [maxShardSize, dtype] of [[largest], [1.5 * largest, "bfloat16"], [1]] as const) {
+      await savePretrained(to, model, { maxShardSize, ...(dtype ? { dtype } : {}) });
+      const index = json(join(to, "model.safetensors.index.json")) as {
+        metadata: object;
+        weight_map: Record<string, string>;
+      };
+      const half = dtype ? 2 : 1;
+      const total = bytes.reduce((a, b) => a + b) / half;
+      expect(index.metadata).toEqual({ total_parameters: (total * half) / 4, total_size: total });
+      expect(Object.keys(index.weight_map)).toEqual([...whole.keys()].sort());
+      const files = [...new Set(Object.values(index.weight_map))].sort();
+      const count = files.length;
+      expect(count).toBe(maxShardSize === 1 ? whole.size : count);
+      expect(count).toBeGreaterThan(1);
+      const number = (n: number): string => String(n).padStart(5, "0");
+      expect(files).toEqual(files.map((_, i) => `model-${number(i + 1)}-of-${number(count)}.safetensors`));
+      expect(readdirSync(to).sort()).toEqual(["config.json", ...files, "model.safetensors.index.json"].sort());
+      for (const file of files) {
+        const tensors = [...readSafetensors(new Uint8Array(readFileSync(join(to, file)))).values()];
+        const size = tensors.reduce((sum, { shape }) => sum + (4 / half) * shape.reduce((a, b) => a * b, 1), 0);
+        if (tensors.length > 1) expect(size).toBeLessThanOrEqual(maxShardSize);
+      }
+      const again = await loadPretrained(to, device);
+      if (!dtype) expect(await readAll(treeLeaves(again.params))).toEqual(values);
+      for (const x of treeLeaves(again.params)) x.dispose();
+    }
+    await savePretrained(to, model);
+    expect(readdirSync(to).sort()).toEqual(["config.json", "model.safetensors"]);
+    await expect(savePretrained(to, model, { maxShardSize: 0 })).rejects.toThrow("at least 1 byte, got 0");
+  });
 });
 
 describe("generation_config.json", () => {

@@ -117,14 +117,14 @@ describe("an adapter", () => {
       files["adapter_model.safetensors"],
     );
     // Merged, it says what the adapter on the model says.
-    const merged = await exportMerged(whole, `${join(work, "merged")}/`, device, undefined);
+    const merged = await exportMerged(whole, `${join(work, "merged")}/`, device);
     const base = await (await openModelFolder(stories)).load(device, "bf16");
     const adapted = await withAdapter(base, path);
     const one = await (await openModelFolder(merged.path)).load(device);
     const ids = tensor(Int32Array.of(1, 400, 350, 300), { device, shape: [1, 4] });
     const [a, b] = await Promise.all([adapted, one].map((model) => forward(model.params, model.config, ids).read()));
     a!.forEach((value, i) => expect(b![i]).toBeCloseTo(value, 4));
-    await expect(exportMerged(whole, merged.path, device, undefined)).rejects.toThrow("merged/ exists");
+    await expect(exportMerged(whole, merged.path, device)).rejects.toThrow("merged/ exists");
     expect(readdirSync(work).filter((name) => name.includes(".tmp") || name.includes(".old"))).toEqual([]);
     for (const x of [...treeLeaves(adapted.params), ...treeLeaves(one.params)]) x.dispose();
   }, 60_000);
