@@ -19,7 +19,6 @@ import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
 import { UsageError } from "./usage.ts";
 import { JUDGES, type RewardSettings } from "./parts.ts";
-import type { Preset } from "./preset.ts";
 import type { MethodFlags } from "./startOptions.ts";
 import { once, type Settings } from "./settings.ts";
 
@@ -84,12 +83,15 @@ const OVERLONG_FROM = 0.8;
 type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajectory) => number>>;
 
 /** @throws if the settings of the return do not fit together, or not to the run */
-export function checkRewards(settings: RewardSettings, { env, async }: Pick<Preset, "env" | "async">): void {
+export function checkRewards(
+  settings: RewardSettings,
+  { env, async }: { readonly env: string; readonly async?: unknown },
+): void {
   const nothing = (): number => 0;
   compositeOf(settings, { format: nothing, tools: nothing, overlong: nothing, repetition: nothing });
   const { name } = settings;
   if (name === "judges") {
-    if (judgesOf(settings).includes("approval") && async)
+    if (judgesOf(settings).includes("approval") && async !== undefined)
       throw new UsageError(
         "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
       );

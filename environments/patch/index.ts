@@ -1,9 +1,9 @@
 /**
- * `patch`: mend a small repository of programs (../program/syntax.ts) that call each other. The task says what each file
- * is to do; one of them, or two, have a wrong token. `read FILE` shows a file, `edit FILE OLD->NEW` replaces what is
- * there exactly once, `test` runs the visible tests of `f` and tells the first that fails, `submit` ends the episode and
- * has hidden tests judge the files, too. Also: `ls`, and `undo FILE`, which takes back all edits of it. Read it in this
- * order: repository.ts (files, edits, diffs), tasks.ts (what is broken), this file.
+ * `patch`: mend a small repository of programs (../program/syntax.ts) that call each other. The task says what each
+ * file is to do; one of them, or two, have a wrong token. `read FILE` shows a file, `edit FILE OLD->NEW` replaces what
+ * is there exactly once, `test` runs the visible tests of `f` and tells the first that fails, `submit` ends the episode
+ * and has hidden tests judge the files, too. Also: `ls`, and `undo FILE`, which takes back all edits of it. Read it in
+ * this order: repository.ts (files, edits, diffs), tasks.ts (what is broken), this file.
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *

@@ -1,6 +1,6 @@
 /**
- * Draws programs (syntax.ts) together with words that say what they do, and tests of them. The words follow the order in
- * which a program works, so that `x.sort.take(3).sum` is "x sorted, first 3, sum".
+ * Draws programs (syntax.ts) together with words that say what they do, and tests of them. The words follow the order
+ * in which a program works, so that `x.sort.take(3).sum` is "x sorted, first 3, sum".
  */
 import type { Rng } from "../../engine/index.ts";
 import { type Code, run, sameValue, type Value } from "./machine.ts";

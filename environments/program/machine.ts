@@ -3,8 +3,8 @@
  * programs end: an instruction costs a step, and so does each number of a list that it makes; there are only so many
  * steps, and calls of other programs nest only so deep.
  *
- * Numbers are integers up to 10⁹ in size, and no operation makes a list longer. `/` rounds down, and `%` is what then remains.
- * Arithmetic with a list is done with each of its numbers.
+ * Numbers are integers up to 10⁹ in size, and no operation makes a list longer. `/` rounds down, and `%` is what then
+ * remains. Arithmetic with a list is done with each of its numbers.
  */
 import { type Expression, INPUT, type Operator, type Program } from "./syntax.ts";
 

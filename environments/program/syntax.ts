@@ -8,8 +8,8 @@
  *     row      = atom { "." name [ "(" sum ")" ] }   x.sort.take(3).sum
  *     atom     = digits | name | "(" sum ")"
  *
- * The input is `x`. `parseProgram` checks all that can be known before a run: names are given a value before they are used, and
- * operations are known and get what they take. machine.ts runs programs, likeness.ts compares them.
+ * The input is `x`. `parseProgram` checks all that can be known before a run: names are given a value before they are
+ * used, and operations are known and get what they take. machine.ts runs programs, likeness.ts compares them.
  */
 
 /** Longest program, in characters; it also bounds how deep parentheses nest. */
@@ -207,7 +207,7 @@ const isName = (text: string): boolean => /^[a-z]/.test(text);
 
 const BINDING: Readonly<Record<Operator, number>> = { "+": 1, "-": 1, "*": 2, "/": 2, "%": 2 };
 
-/** The program as text, with no blank and no parenthesis that is not needed. `parseProgram` makes the same program of it. */
+/** The program as text, with no blank and no needless parenthesis. `parseProgram` makes the same program of it. */
 export function printProgram({ statements, result }: Program): string {
   return [...statements.map(({ name, value }) => `${name}=${text(value, 0)}`), text(result, 0)].join(";");
 }

@@ -116,7 +116,7 @@ export async function rewarded(
   return Promise.all(scored);
 }
 
-/** The episode with its return, or masked if that failed. A promise only if the function returned one; never rejects. */
+/** The episode with its return, or masked if that failed: a promise if the function returned one, never rejected. */
 function scoreOf(
   reward: RewardFunction,
   t: Trajectory,

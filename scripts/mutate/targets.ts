@@ -30,6 +30,7 @@ const TARGETS = [
   "rl/rewards/hindsight.ts",
   "rl/rewards/judge.ts",
   "rl/rewards/length.ts",
+  "rl/rewards/program.ts",
   "rl/rewards/subgoals.ts",
   "rl/rewards/turns.ts",
 ];
@@ -54,6 +55,7 @@ const FAST = [
   "weights",
   "rewards",
   "rewards-outcome",
+  "programRewards",
   "components",
   "supervised",
   "learner",

@@ -1,4 +1,4 @@
-/** `code`: what is said of programs, how a submitted one is judged, and what the novice does. The rest: code.long.test.ts. */
+/** `code`: what is said of programs, how they are judged, and what the novice does. The rest: code.long.test.ts. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import { code, type CodeOptions } from "../../environments/code/index.ts";
@@ -72,7 +72,7 @@ describe("a submitted program", () => {
   });
 });
 
-it("a novice writes something like it, in a third of the episodes the right thing, and submits what it has run", async () => {
+it("a novice writes something like it, in a third of the episodes the right thing, and submits it", async () => {
   for (const { name } of code.families) {
     let solved = 0;
     for (let seed = 0; seed < 40; seed++) {

@@ -1,6 +1,6 @@
 /**
- * The language of small programs: text to program and back, the machine against an evaluation written otherwise, what is
- * said of what is wrong, bounds, and how much of a reference a program has.
+ * The language of small programs: text to program and back, the machine against an evaluation written otherwise, what
+ * is said of what is wrong, bounds, and how much of a reference a program has.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

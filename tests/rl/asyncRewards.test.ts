@@ -73,7 +73,7 @@ describe("a promised reward", () => {
     expect(await paramsOf(model)).toEqual(one.params);
   });
 
-  it("is awaited with `concurrency` others at most, in the order of the episodes, over all parts of a run", async () => {
+  it("is awaited with few others at a time, in the order of the episodes, over all parts of a run", async () => {
     const begun: number[] = [];
     let [now, most] = [0, 0];
     const reward: RewardFunction = async (t) => {
