@@ -4,7 +4,7 @@ import { device, Rng } from "../engine/index.ts";
 import { numberFrom, oneOf, UsageError, wholeNumber } from "../job/usage.ts";
 import { generate, TextStream, WEIGHT_STORAGES } from "../nn/index.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
-import { printable } from "../tools/display/printable.ts";
+import { visible } from "../tools/figures/format.ts";
 
 /** The flags beside those of an episode. */
 export const CONTINUATION_FLAGS = {
@@ -54,7 +54,7 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
     const model = adapter === undefined ? base : await withAdapter(base, adapter);
     const loaded = performance.now();
     const shown = new TextStream(tokenizer, { specials: "skip" });
-    const write = (part: string): void => void process.stdout.write(printable(part));
+    const write = (part: string): void => void process.stdout.write(visible(part));
     // A template's end of a turn is an end of the answer, whatever the configuration says.
     const ends = chat === undefined ? [] : [tokenizer.special[chat.episodeFormat().end]];
     const stopIds = [...new Set([...config.eosIds, ...ends.filter((id) => id !== undefined)])];

@@ -7,7 +7,7 @@ import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
 import { Decoder, type SampledToken, TextStream } from "../nn/index.ts";
 import { emptyStream } from "../rl/episode/stream.ts";
-import { printable } from "../tools/display/printable.ts";
+import { visible } from "../tools/figures/format.ts";
 import { createStyle, wantsColour } from "../tools/display/style.ts";
 import { environmentOf, taskOptions } from "../job/environments.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
@@ -85,7 +85,7 @@ async function main(): Promise<number> {
   const template = templateFor(preset, tokenizer);
   const stream = emptyStream();
   template.appendTask(stream, task);
-  write(`${style.dim(`checkpoint after step ${checkpoint.step}`)}\n${style.bold("task")} ${printable(task)}\n`);
+  write(`${style.dim(`checkpoint after step ${checkpoint.step}`)}\n${style.bold("task")} ${visible(task)}\n`);
 
   const open = template.options.action?.[0];
   const isThought = (text: string): boolean => open !== undefined && !text.includes(open);
@@ -99,7 +99,7 @@ async function main(): Promise<number> {
       const action: number[] = [];
       const shown = new TextStream(tokenizer);
       const show = (text: string): void => {
-        write(style.role[isThought(tokenizer.decode(action)) ? "thought" : "action"](printable(text)));
+        write(style.role[isThought(tokenizer.decode(action)) ? "thought" : "action"](visible(text)));
       };
       while (action.at(-1) !== template.endId && action.length < maxActionTokens) {
         if (decoder.lengths[0]! + pending.length > preset.model.maxPositions) return end("the context is full");
@@ -113,7 +113,7 @@ async function main(): Promise<number> {
       if (action.at(-1) !== template.endId) return end("the action did not end");
       const result = await env.step(template.actionText(action));
       const ids = template.encodeObservation(result.observation, maxObservationTokens);
-      if (ids.length > 0) write(`${style.role.observation(printable(tokenizer.decode(ids)))}\n`);
+      if (ids.length > 0) write(`${style.role.observation(visible(tokenizer.decode(ids)))}\n`);
       if (result.done) {
         return end(values["task"] === undefined ? `reward ${result.reward}` : "ended (your own task is not judged)");
       }

@@ -7,6 +7,7 @@
  * that numbers are rounded to 6 digits.
  */
 import { check, fail } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
 
 /** The phase of a run that a record belongs to. */
 export type Phase = "sft" | "rl" | "eval";
@@ -191,9 +192,18 @@ export function packTranscript(transcript: Transcript): PackedTranscript {
 /** The inverse of `packTranscript`. Throws if the columns do not agree in length. */
 export function unpackTranscript(packed: PackedTranscript): Transcript {
   check(isRecord(packed) && isRecord(packed.tokens), () => "transcript: expected an object with tokens");
+  const isText = (value: unknown): boolean => typeof value === "string";
+  for (const name of ["env", "family", "task", "stopReason"] as const)
+    check(isText(packed[name]), () => `transcript: ${name} is ${showValue(packed[name])}, expected a text`);
+  const { expected } = packed;
+  const isExpected = expected === undefined || (Array.isArray(expected) && expected.every(isText));
+  check(isExpected, () => `transcript: expected is ${showValue(expected)}, expected a list of texts`);
+  check(typeof packed.step === "number", () => `transcript: step is ${showValue(packed.step)}, expected a number`);
   const { ids, texts, roles, turns, ...columns } = packed.tokens;
   const areColumns = [ids, texts].every((column: unknown) => Array.isArray(column)) && typeof roles === "string";
   check(areColumns, () => "transcript: tokens need lists of ids and texts, and roles as a string");
+  const wrong = texts.findIndex((text) => !isText(text));
+  check(wrong < 0, () => `transcript: texts[${wrong}] is ${showValue(texts[wrong])}, expected a text`);
   const length = ids.length;
   const agree = (name: string, found: number): void =>
     check(found === length, () => `transcript: ${length} ids but ${found} ${name}`);

@@ -4,11 +4,13 @@
  * one takes it. A number of a process is given again after some time, so that the time of its beginning counts, too,
  * where the system tells it (Linux).
  */
-import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { basename, dirname, join } from "node:path";
 import process from "node:process";
 import { fail } from "../engine/errors.ts";
 import { isRecord } from "../job/records.ts";
+import { named } from "./disk.ts";
 
 interface Owner {
   readonly pid: number;
@@ -57,11 +59,12 @@ function refuse(path: string, file: string, { pid, host }: Owner): never {
 function take(file: string): Owner | null {
   const mine = `${file}.${process.pid}.tmp`;
   const me: Owner = { pid: process.pid, began: beganAt(process.pid), host: hostname() };
-  writeFileSync(mine, `${JSON.stringify(me)}\n`);
+  named(mine, () => writeFileSync(mine, `${JSON.stringify(me)}\n`));
   try {
     for (;;) {
       try {
         linkSync(mine, file); // as one act: the file is there with its content, or was there before
+        removeLeft(file);
         return null;
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
@@ -93,6 +96,18 @@ function removeStale(file: string): void {
   const owner = ownerIn(file);
   if (owner === undefined || !isAlive(owner)) rmSync(file, { force: true });
   rmSync(turn, { recursive: true, force: true });
+}
+
+/** Removes what processes left that died while they took the lock. Called by who has it: nobody needs a turn now. */
+function removeLeft(file: string): void {
+  rmSync(`${file}.stale`, { recursive: true, force: true });
+  const prefix = `${basename(file)}.`;
+  for (const name of readdirSync(dirname(file))) {
+    const pid = name.startsWith(prefix) ? /^(\d+)\.tmp$/.exec(name.slice(prefix.length))?.[1] : undefined;
+    if (pid === undefined) continue;
+    const left = join(dirname(file), name);
+    if (!isAlive(ownerIn(left) ?? { pid: Number(pid), began: "", host: hostname() })) rmSync(left, { force: true });
+  }
 }
 
 function ownerIn(file: string): Owner | undefined {

@@ -23,7 +23,6 @@ import { createHash, type Hash } from "node:crypto";
 import {
   appendFileSync,
   closeSync,
-  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -38,6 +37,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { check, fail } from "../engine/errors.ts";
 import type { Checkpoint, RunConfig, RunStore } from "../job/runStore.ts";
+import { has, named } from "./disk.ts";
 import { sealed, sha256, unsealed } from "./sealed.ts";
 import {
   decodeMetrics,
@@ -61,6 +61,8 @@ const TEMPORARY = /\.\d+\.tmp$/;
 
 interface Manifest {
   readonly step: number;
+  /** Of the run's settings; checkpoints of earlier versions have none. */
+  readonly configSha256?: string;
   readonly metricsBytes: number;
   readonly metricsSha256: string;
   readonly transcriptsBytes: number;
@@ -76,12 +78,11 @@ const FILE_NAME = /^[\w][\w.-]*$/;
  * written config.json; parent folders are made. Throws otherwise, before anything is written.
  */
 export function createRun(path: string, config: RunConfig): RunFolder {
-  check(!existsSync(path) || statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
+  check(!has(path) || statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
   check(isFree(path), () => `createRun: ${path} exists and is not empty: resume it, or choose another name`);
   removeTemporary(path);
   mkdirSync(join(path, "checkpoints"), { recursive: true });
-  writeFileSync(join(path, "metrics.jsonl"), "");
-  writeFileSync(join(path, "transcripts.jsonl"), "");
+  for (const name of ["metrics.jsonl", "transcripts.jsonl"]) writeFlushed(join(path, name), "");
   // This file comes last, because its presence makes the folder a run.
   writeAtomically(join(path, "config.json"), sealed(config));
   return new RunFolder(path, config);
@@ -89,7 +90,7 @@ export function createRun(path: string, config: RunConfig): RunFolder {
 
 /** Whether `createRun` would make a run here. */
 export function isFree(path: string): boolean {
-  if (!existsSync(path)) return true;
+  if (!has(path)) return true;
   if (!statSync(path).isDirectory()) return false;
   return readdirSync(path).every((name) => {
     const at = join(path, name);
@@ -103,9 +104,9 @@ export function isFree(path: string): boolean {
  * read.
  */
 export function openRun(path: string): RunFolder {
-  check(existsSync(path) && statSync(path).isDirectory(), () => `openRun: no folder ${path}`);
+  check(has(path) && statSync(path).isDirectory(), () => `openRun: no folder ${path}`);
   const configPath = join(path, "config.json");
-  check(existsSync(configPath), () => `openRun: ${path} is not a run folder: it has no config.json`);
+  check(has(configPath), () => `openRun: ${path} is not a run folder: it has no config.json`);
   const config = unsealed(configPath, (problem) => fail(`openRun: ${configPath}: ${problem}`));
   return new RunFolder(path, config);
 }
@@ -187,6 +188,7 @@ export class RunFolder implements RunStore {
     }
     const manifest: Manifest = {
       step,
+      configSha256: sha256(JSON.stringify(this.config)),
       metricsBytes,
       metricsSha256: this.hashOf(this.metricsPath).copy().digest("hex"),
       transcriptsBytes,
@@ -202,9 +204,9 @@ export class RunFolder implements RunStore {
 
   /** The steps that have a complete checkpoint, in ascending order. */
   listCheckpoints(): number[] {
-    if (!existsSync(this.checkpointsPath)) return [];
+    if (!has(this.checkpointsPath)) return [];
     return readdirSync(this.checkpointsPath)
-      .filter((name) => existsSync(join(this.checkpointsPath, name, MANIFEST)))
+      .filter((name) => has(join(this.checkpointsPath, name, MANIFEST)))
       .flatMap((name) => CHECKPOINT_NAME.exec(name)?.[1] ?? [])
       .map(Number)
       .toSorted((a, b) => a - b);
@@ -221,12 +223,17 @@ export class RunFolder implements RunStore {
     const path = join(this.checkpointsPath, `step-${String(step).padStart(6, "0")}`);
     const manifest = readManifest(join(path, MANIFEST));
     check(manifest.step === step, () => `checkpoint ${path}: its ${MANIFEST} is of step ${manifest.step}`);
+    const { configSha256 } = manifest;
+    check(
+      configSha256 === undefined || configSha256 === sha256(JSON.stringify(this.config)),
+      () => `${join(this.path, "config.json")}: these are not the settings that ${path} was taken with`,
+    );
     checkLog(this.metricsPath, manifest.metricsBytes, manifest.metricsSha256);
     checkLog(this.transcriptsPath, manifest.transcriptsBytes, manifest.transcriptsSha256);
     const files: Record<string, Uint8Array> = {};
     for (const [name, { bytes, sha256: expected }] of Object.entries(manifest.files)) {
       const file = join(path, name);
-      check(existsSync(file), () => `checkpoint ${path}: ${name} is missing (remove the folder to use an older one)`);
+      check(has(file), () => `checkpoint ${path}: ${name} is missing (remove the folder to use an older one)`);
       const data = new Uint8Array(readFileSync(file));
       check(
         data.byteLength === bytes,
@@ -254,7 +261,7 @@ export class RunFolder implements RunStore {
     mkdirSync(this.checkpointsPath, { recursive: true });
     for (const name of readdirSync(this.checkpointsPath)) {
       const step = CHECKPOINT_NAME.exec(name)?.[1];
-      const unfinished = UNFINISHED.test(name) || (step && !existsSync(join(this.checkpointsPath, name, MANIFEST)));
+      const unfinished = UNFINISHED.test(name) || (step && !has(join(this.checkpointsPath, name, MANIFEST)));
       if (unfinished || (step && Number(step) > (checkpoint?.step ?? -1))) {
         rmSync(join(this.checkpointsPath, name), { recursive: true, force: true });
       }
@@ -270,7 +277,7 @@ export class RunFolder implements RunStore {
   /** Renames a checkpoint before removing it, because one that is partly removed must not look complete. */
   private discard(name: string): void {
     const path = join(this.checkpointsPath, name);
-    if (!existsSync(path)) return;
+    if (!has(path)) return;
     const doomed = join(this.checkpointsPath, `.${name}.old`);
     rmSync(doomed, { recursive: true, force: true });
     renameSync(path, doomed);
@@ -279,7 +286,7 @@ export class RunFolder implements RunStore {
 
   private append(path: string, line: string): void {
     const hash = this.hashOf(path);
-    appendFileSync(path, `${line}\n`);
+    named(path, () => appendFileSync(path, `${line}\n`));
     hash.update(`${line}\n`);
   }
 
@@ -287,7 +294,7 @@ export class RunFolder implements RunStore {
   private hashOf(path: string): Hash {
     let hash = this.logHashes.get(path);
     if (hash === undefined) {
-      const log = existsSync(path) ? readFileSync(path) : new Uint8Array();
+      const log = has(path) ? readFileSync(path) : new Uint8Array();
       const whole = log.lastIndexOf(0x0a) + 1;
       cutBack(path, whole);
       hash = createHash("sha256").update(log.subarray(0, whole));
@@ -298,7 +305,7 @@ export class RunFolder implements RunStore {
 }
 
 function readLines<T>(path: string, parse: (line: string) => T): T[] {
-  if (!existsSync(path)) return [];
+  if (!has(path)) return [];
   const lines = readFileSync(path, "utf8").split("\n");
   lines.pop(); // "" after a line end, or an incomplete line without one
   return lines.map((line, i) => {
@@ -311,13 +318,13 @@ function readLines<T>(path: string, parse: (line: string) => T): T[] {
 }
 
 function cutBack(path: string, bytes: number): void {
-  const size = existsSync(path) ? statSync(path).size : 0;
+  const size = has(path) ? statSync(path).size : 0;
   check(size >= bytes, () => `${path}: the checkpoint was taken when it had ${bytes} bytes, now it has ${size}`);
   if (size > bytes) truncateSync(path, bytes);
 }
 
 function checkLog(path: string, bytes: number, expected: string): void {
-  const log = existsSync(path) ? readFileSync(path) : new Uint8Array();
+  const log = has(path) ? readFileSync(path) : new Uint8Array();
   check(
     log.length >= bytes,
     () => `${path}: the checkpoint was taken when it had ${bytes} bytes, now it has ${log.length}`,
@@ -337,7 +344,7 @@ function readManifest(path: string): Manifest {
   const isWhole =
     isRecord(manifest.files) &&
     [manifest.step, manifest.metricsBytes, manifest.transcriptsBytes].every(isCount) &&
-    [manifest.metricsSha256, manifest.transcriptsSha256].every(isText) &&
+    [manifest.metricsSha256, manifest.transcriptsSha256, manifest.configSha256 ?? ""].every(isText) &&
     Object.entries(manifest.files).every(
       ([name, file]) => FILE_NAME.test(name) && isRecord(file) && isCount(file.bytes) && isText(file.sha256),
     );
@@ -346,19 +353,26 @@ function readManifest(path: string): Manifest {
 
 /** What `writeAtomically` left when its process died. */
 function removeTemporary(path: string): void {
-  if (!existsSync(path)) return;
+  if (!has(path)) return;
   for (const name of readdirSync(path)) if (TEMPORARY.test(name)) rmSync(join(path, name), { force: true });
 }
 
-function writeFlushed(path: string, data: Uint8Array | string): void {
-  const file = openSync(path, "w");
-  try {
-    writeFileSync(file, data);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+/** Opens a file or a folder, does something with it, flushes it to the disk and closes it. */
+function flushed<T>(path: string, flags: string, act: (file: number) => T): T {
+  return named(path, () => {
+    const file = openSync(path, flags);
+    try {
+      const result = act(file);
+      fsyncSync(file);
+      return result;
+    } finally {
+      closeSync(file);
+    }
+  });
 }
+
+const writeFlushed = (path: string, data: Uint8Array | string): void =>
+  flushed(path, "w", (file) => writeFileSync(file, data));
 
 function writeAtomically(path: string, data: Uint8Array | string): void {
   const temporary = `${path}.${process.pid}.tmp`;
@@ -369,22 +383,8 @@ function writeAtomically(path: string, data: Uint8Array | string): void {
 
 /** Makes a rename in the folder durable. Windows cannot open folders and does not need this. */
 function flushFolder(path: string): void {
-  if (process.platform === "win32") return;
-  const folder = openSync(path, "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  if (process.platform !== "win32") flushed(path, "r", () => undefined);
 }
 
 /** Flushes a log to the disk and returns its size in bytes. */
-function flushedSize(path: string): number {
-  const file = openSync(path, "a");
-  try {
-    fsyncSync(file);
-    return statSync(path).size;
-  } finally {
-    closeSync(file);
-  }
-}
+const flushedSize = (path: string): number => flushed(path, "a", () => statSync(path).size);

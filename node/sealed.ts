@@ -24,7 +24,8 @@ export function unsealed(path: string, refuse: (problem: string) => never): Reco
   try {
     value = JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
-    refuse(`not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
+    // V8 quotes what it read, line ends included.
+    refuse(`not valid JSON: ${(error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, " ")}`);
   }
   if (!isRecord(value)) refuse(`expected a JSON object, got ${JSON.stringify(value)}`);
   const { [SEAL]: seal, ...rest } = value;

@@ -1,0 +1,209 @@
+/**
+ * A fault at every call of the file system, as SQLite is tested (https://sqlite.org/testing.html): the smallest run of
+ * the main job is made again and again, and each time another of its calls dies before or after it was done, is torn in
+ * the middle, or fails. Then it is resumed, and has to end as the run that nothing happened to: the same metrics (times
+ * apart), transcripts, weights and file names. A call that fails has to end the program with one line that names a file.
+ * Then the same for the run that was killed and is resumed, which is the fault that comes twice, and for an arm of a
+ * comparison.
+ */
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import process from "node:process";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Device } from "../../engine/device.ts";
+import { device as makeDevice } from "../../engine/device.ts";
+import { WorldgradError } from "../../engine/errors.ts";
+import { presetOf } from "../../job/presets.ts";
+import { Run } from "../../job/run.ts";
+import { lockFolder } from "../../node/lock.ts";
+import { createRun, isFree, openRun } from "../../node/runFolder.ts";
+import { type Job, SUMMARY } from "../../tools/arms/job.ts";
+import { trainJob } from "../../tools/arms/train.ts";
+import { writeReport } from "../../tools/report/report.ts";
+import { afterDeath, type Call, canBefall, Death, type Fault, FaultyDisk, INTERCEPTED } from "../support/faultyDisk.ts";
+import { lastCheckpoint, metricsOf } from "../support/mainJob.ts";
+import { QUIET, tinyPreset } from "../support/tinyRun.ts";
+
+// The page's script is always the same; bundling it takes longer than the run.
+vi.mock("../../tools/page/assets.ts", () => ({
+  bundlePage: () => Promise.resolve({ script: "", style: "", scriptHash: "", styleHash: "" }),
+}));
+
+const base = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "worldgrad-faults-"));
+const root = join(base, "runs");
+const path = join(root, "run");
+const preset = tinyPreset("--steps", "2");
+const signal = new AbortController().signal;
+let device: Device;
+let disk: FaultyDisk;
+beforeAll(async () => {
+  device = await makeDevice("wasm");
+  disk = new FaultyDisk(root);
+});
+afterAll(() => {
+  disk.dispose();
+  device.dispose();
+  rmSync(base, { recursive: true, force: true });
+});
+
+/** What a user starts, and starts again. */
+type Program = () => Promise<void>;
+
+/** `npm start`, as cli/main.ts does it: a new run where none is, else the one that is there. */
+const start: Program = async () => {
+  const release = await lockFolder(path);
+  try {
+    const isNew = isFree(path);
+    const folder = isNew ? createRun(path, { preset }) : openRun(path);
+    const run = new Run(folder, presetOf(folder), device, QUIET, signal);
+    try {
+      const summary = await run.run(!isNew);
+      await writeReport(folder, summary!);
+    } finally {
+      run.dispose();
+    }
+  } finally {
+    release();
+  }
+};
+
+/** The process of a second arm, as tools/arms/cell.ts does it, unless it is finished. */
+const WARM = join(base, "warm");
+const arm: Job = { path, preset, from: WARM, device: "wasm" };
+const startArm: Program = async () => {
+  if (existsSync(join(path, SUMMARY))) return;
+  const release = await lockFolder(path);
+  try {
+    expect(await trainJob(arm, device, QUIET, signal)).toBe(true);
+  } finally {
+    release();
+  }
+};
+
+/** All that a run has made, without times. */
+function outcome(): Record<string, unknown> {
+  // A stale lock may stay where nobody needs the folder any more: an arm that is finished is not started again.
+  const files = readdirSync(root, { recursive: true })
+    .map(String)
+    .filter((name) => name !== "run.pid")
+    .toSorted();
+  const { "state.json": state, "checkpoint.json": _, ...kept } = lastCheckpoint(path);
+  const { seconds: _seconds, ...rest } = JSON.parse(String(state)) as Record<string, unknown>;
+  return {
+    files,
+    metrics: metricsOf(path),
+    transcripts: readFileSync(join(path, "transcripts.jsonl"), "utf8"),
+    state: rest,
+    weights: Object.fromEntries(Object.entries(kept).map(([name, bytes]) => [name, bytes.toString("base64")])),
+    report: readFileSync(join(path, "report.html"), "utf8").trimEnd().endsWith("</html>"),
+  };
+}
+
+/** Runs the program with a fault at one of its calls. @returns its calls, and how it ended */
+async function attempt(program: Program, at: number, fault: Fault): Promise<{ calls: Call[]; ended: unknown }> {
+  disk.plan(at, fault);
+  const listeners = process.listeners("exit");
+  const ended: unknown = await program().then(
+    () => undefined,
+    (error: unknown) => error ?? "nothing",
+  );
+  const [calls, { isDead }] = [disk.calls, disk];
+  disk.plan();
+  for (const added of process.listeners("exit")) if (!listeners.includes(added)) process.off("exit", added);
+  if (ended !== undefined) afterDeath(root);
+  if (isDead) expect(ended).toBeInstanceOf(Death);
+  else if (ended !== undefined) {
+    // As `report` of node/flags.ts prints it: one line, which names what could not be used.
+    expect(ended instanceof WorldgradError || (ended instanceof Error && "syscall" in ended), String(ended)).toBe(true);
+    expect((ended as Error).message).not.toContain("\n");
+    expect((ended as Error).message).toContain(root);
+  }
+  return { calls, ended };
+}
+
+/** Nothing is there but what the program makes. */
+function clear(): void {
+  rmSync(root, { recursive: true, force: true });
+  mkdirSync(root);
+}
+
+/** The undisturbed run. @param prepare what is there before */
+async function undisturbed(program: Program, prepare: () => void): Promise<{ calls: Call[]; whole: unknown }> {
+  clear();
+  prepare();
+  const { calls, ended } = await attempt(program, -1, "EIO");
+  expect(ended).toBe(undefined);
+  return { calls, whole: outcome() };
+}
+
+const FAULTS: readonly Fault[] = ["dead before", "torn", "EIO", "ENOSPC", "dead after"];
+
+/** Each fault at each call that it can befall. */
+async function everyFault(what: string, program: Program, prepare: () => void): Promise<void> {
+  const { calls, whole } = await undisturbed(program, prepare);
+  const failed: string[] = [];
+  const count: Record<string, number> = { calls: calls.length };
+  for (const fault of FAULTS) {
+    for (const [k, call] of calls.entries()) {
+      // Dead before a call is the same disk as dead after the one before it, if anything has changed in between.
+      if (fault === "dead after" && k < calls.length - 1) continue;
+      if (fault === "dead before" && k > 0 && !calls[k - 1]!.changes) continue;
+      if (!canBefall(fault, call)) continue;
+      const where = `${what}: ${fault} at call ${k}, ${call.name} ${relative(base, call.path)}`;
+      clear();
+      prepare();
+      try {
+        const first = await attempt(program, k, fault);
+        expect(first.calls.length).toBeGreaterThan(k);
+        const last = await attempt(program, -1, fault);
+        expect(last.ended).toBe(undefined);
+        expect(outcome()).toEqual(whole);
+      } catch (error) {
+        failed.push(`${where}: ${error instanceof Error ? error.message.slice(0, 1000) : String(error)}`);
+      }
+      count[fault] = (count[fault] ?? 0) + 1;
+    }
+  }
+  console.info(what, JSON.stringify(count));
+  expect(failed).toEqual([]);
+}
+
+const nothing = (): void => undefined;
+const LIMIT = { timeout: 600_000 };
+
+test("npm start, a fault at every call", LIMIT, async () => {
+  await everyFault("npm start", start, nothing);
+});
+
+test("a resumed run, a fault at every call", LIMIT, async () => {
+  const { calls } = await undisturbed(start, nothing);
+  clear();
+  // Killed between the log lines of a step and its checkpoint.
+  const renamed = calls.flatMap(({ name, path: to }, k) => (name === "renameSync" && to.includes(".step") ? [k] : []));
+  await attempt(start, renamed.at(-2)!, "dead before");
+  const killed = join(base, "killed");
+  cpSync(root, killed, { recursive: true });
+  await everyFault("npm start -- --resume", start, () => cpSync(killed, root, { recursive: true }));
+});
+
+test("an arm of a comparison, a fault at every call", LIMIT, async () => {
+  const release = await lockFolder(WARM);
+  await trainJob({ path: WARM, preset, device: "wasm" }, device, QUIET, signal);
+  release();
+  await everyFault("an arm", startArm, nothing);
+});
+
+test("every call that these files make is one that can fail here", () => {
+  for (const file of ["runFolder", "sealed", "lock", "disk"]) {
+    const text = readFileSync(join("node", `${file}.ts`), "utf8");
+    const imported = /import \{([^}]*)\} from "node:fs"/
+      .exec(text)![1]!
+      .split(",")
+      .map((name) => name.trim());
+    expect(
+      imported.filter((name) => name !== "" && !INTERCEPTED.includes(name)),
+      file,
+    ).toEqual([]);
+  }
+});

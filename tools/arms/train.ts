@@ -1,0 +1,54 @@
+/** What the process of a job does (cell.ts): it begins or continues the folder, trains it, and writes what is read of it. */
+import { existsSync, renameSync, rmSync } from "node:fs";
+import type { Device } from "../../engine/index.ts";
+import { check } from "../../engine/errors.ts";
+import type { Observer } from "../../job/observer.ts";
+import { presetOf } from "../../job/presets.ts";
+import { Run } from "../../job/run.ts";
+import { loadEnvironmentOf } from "../../node/environmentFile.ts";
+import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
+import { threadWorkers } from "../../node/threads.ts";
+import { trainRlAsync } from "../../rl/async/train.ts";
+import type { RolloutWorkers } from "../../rl/async/workers.ts";
+import { writeReport } from "../report/report.ts";
+import { type Job, SUMMARY } from "./job.ts";
+
+/** @returns whether the job is finished; not if the signal was aborted */
+export async function trainJob(job: Job, device: Device, observer: Observer, signal: AbortSignal): Promise<boolean> {
+  if (!existsSync(job.path)) begin(job);
+  const folder = openRun(job.path);
+  const preset = presetOf(folder);
+  await loadEnvironmentOf(preset);
+  const { environmentFile } = preset;
+  const startWorkers = (count: number): RolloutWorkers => threadWorkers(count, { environmentFile });
+  const playAhead = { startWorkers, train: trainRlAsync };
+  const run = new Run(folder, preset, device, observer, signal, { playAhead });
+  try {
+    const summary = await (job.from === undefined ? run.warmUp(true) : run.run(true));
+    if (summary === null) return false;
+    if ("after" in summary) {
+      await writeReport(folder, summary);
+      folder.pruneCheckpoints(1);
+    }
+    folder.writeFile(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`);
+    return true;
+  } finally {
+    run.dispose();
+  }
+}
+
+/** Makes the folder, complete or not at all. An arm gets the lines and the checkpoint of its warm start. */
+function begin({ path, preset, from }: Job): void {
+  const unfinished = `${path}.tmp`;
+  rmSync(unfinished, { recursive: true, force: true });
+  const folder = createRun(unfinished, { preset });
+  if (from !== undefined) copyWarmStart(openRun(from), folder);
+  renameSync(unfinished, path);
+}
+
+function copyWarmStart(source: RunFolder, target: RunFolder): void {
+  const checkpoint = source.loadLatestCheckpoint();
+  check(checkpoint !== null, () => `${source.path}: the warm start has no checkpoint`);
+  for (const line of source.readMetrics()) target.appendMetrics(line);
+  target.saveCheckpoint(checkpoint.step, checkpoint.files);
+}
