@@ -44,7 +44,7 @@ function pathAt(document: Json, [first, ...rest]: Place): string[] {
   if (first === undefined || typeof document !== "object" || document === null) return [];
   const entries = Object.entries(document);
   const entry = entries[first % (entries.length + 1)];
-  return entry === undefined ? [] : [entry[0], ...pathAt(entry[1] as Json, rest)];
+  return entry === undefined ? [] : [entry[0], ...pathAt(entry[1], rest)];
 }
 
 /** The document with one change. Nothing of the original is touched; what is not on the way is shared. */

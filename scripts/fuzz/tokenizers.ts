@@ -67,7 +67,7 @@ const bytes: fc.Arbitrary<Json> = fc.record({
 const splits = (last: readonly fc.Arbitrary<Json>[]): fc.Arbitrary<Json> =>
   fc
     .tuple(fc.array(split, { minLength: last.length === 0 ? 1 : 0, maxLength: 2 }), ...last)
-    .map(([steps, ...end]) => ({ type: "Sequence", pretokenizers: [...(steps as Json[]), ...(end as Json[])] }));
+    .map(([steps, ...end]) => ({ type: "Sequence", pretokenizers: [...steps, ...end] }));
 
 const normalizing: fc.Arbitrary<Json> = fc.oneof(
   fc.constantFrom("NFC", "NFD", "NFKC", "NFKD", "Lowercase").map((type) => ({ type })),

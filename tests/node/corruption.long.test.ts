@@ -95,7 +95,8 @@ test("each is refused by the file's name, or is known to be harmless", { timeout
         said = error instanceof WorldgradError ? error.message : `not one of ours: ${String(error)}`;
       }
       const reason = harmless(file, what, newest);
-      const isRefused = (said.includes(basename(file)) || said.includes(newest)) && !said.includes("\n") && !said.startsWith("not one");
+      const isRefused =
+        (said.includes(basename(file)) || said.includes(newest)) && !said.includes("\n") && !said.startsWith("not one");
       if (reason === undefined ? !isRefused : said !== "") wrong.push(`${file}, ${what}: ${said || "accepted"}`);
       count[reason === undefined ? "refused" : "harmless"]!++;
     }

@@ -115,7 +115,7 @@ async function attempt(program: Program, at: number, fault: Fault): Promise<{ ca
   if (isDead) expect(ended).toBeInstanceOf(Death);
   else if (ended !== undefined) {
     // As `report` of node/flags.ts prints it: one line, which names what could not be used.
-    expect(ended instanceof WorldgradError || (ended instanceof Error && "syscall" in ended), String(ended)).toBe(true);
+    expect(ended instanceof WorldgradError || (ended instanceof Error && "syscall" in ended)).toBe(true);
     expect((ended as Error).message).not.toContain("\n");
     expect((ended as Error).message).toContain(root);
   }
