@@ -1,8 +1,9 @@
 /** Matrix products: squares, the shapes of a small transformer, a batch; N and T say how the operands lie. */
 import { noise, samplePlaces } from "../data.ts";
 import { ladderNames } from "../contenders/ladder.ts";
-import { type Case, everybody } from "./case.ts";
-import type { MatmulTask } from "./task.ts";
+import { type Case, everybody, ours } from "./case.ts";
+import type { MatmulTask, PackedTask } from "./task.ts";
+import { packedBytes } from "../../nn/packedMatrix.ts";
 
 /**
  * Layout and M×K×N, after a number of batches: `NT:64x128x512`, `8*NN:64x32x64`. NT is a linear layer's forward pass.
@@ -57,7 +58,25 @@ function samples({ batch, m, n, k, transA, transB }: MatmulTask): number[] {
   });
 }
 
+/** A linear layer of Qwen3-0.6B, for one row (drawing a token) and for many (a prompt, a training step). */
+function packedCase(m: number, format: PackedTask["format"]): Case {
+  const task: PackedTask = { op: "packed", m, n: 3072, k: 1024, format };
+  const { n, k } = task;
+  const weights = format === "f32" ? 4 * n * k : packedBytes(format, [n, k]);
+  return {
+    name: `packed/${format}:${m}x${k}x${n}`,
+    task,
+    flops: 2 * m * n * k,
+    bytes: 4 * (m * k + m * n) + weights,
+    expected: { reference: task },
+    tolerance: 1e-5,
+    asks: ours,
+    alone: false,
+  };
+}
+
 export const matmulCases = (): Case[] => [
   ...SHAPES.map((shape) => matmulCase(shape)),
+  ...[1, 128].flatMap((m) => (["f32", "bf16", "q8"] as const).map((format) => packedCase(m, format))),
   ...ladderNames().flatMap((version) => LADDER_SHAPES.map((shape) => matmulCase(shape, version))),
 ];

@@ -20,6 +20,18 @@ export interface MatmulTask {
 }
 
 /**
+ * A linear layer with frozen weights in 16 or 8 bits: y = x·Wᵀ, x [m, k] = noise(1), W [n, k] = noise(2) in the
+ * given form. Result: y, compared with that of the same form in f64.
+ */
+export interface PackedTask {
+  readonly op: "packed";
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly format: "f32" | "bf16" | "q8";
+}
+
+/**
  * Softmax over the last axis of x [rows, cols] = 3·noise(1). Result: y; with `backward`: dx for the gradient noise(2).
  */
 export interface SoftmaxTask {
@@ -156,6 +168,7 @@ export interface RooflineTask {
 
 export type Task =
   | MatmulTask
+  | PackedTask
   | SoftmaxTask
   | NormTask
   | AttentionTask

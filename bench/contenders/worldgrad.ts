@@ -19,6 +19,7 @@ import {
 } from "../../engine/index.ts";
 import type { WebgpuOptions } from "../../engine/backends/webgpu.ts";
 import type { MatmulSpec } from "../../kernels/specs.ts";
+import { packMatrix } from "../../nn/packedMatrix.ts";
 import type { Engine, EngineOptions, Prepared } from "./engine.ts";
 import { ladder } from "./ladder.ts";
 import { finished, prepared } from "./worldgradPrepared.ts";
@@ -45,6 +46,8 @@ function prepareOp(on: Device, task: Task): Prepared | string | undefined {
   switch (task.op) {
     case "matmul":
       return matmulTask(on, task, of);
+    case "packed":
+      return packedTask(on, task, of);
     case "softmax":
       return softmaxTask(on, task, of);
     case "norm": {
@@ -113,6 +116,18 @@ function matmulTask(on: Device, task: TaskOf<"matmul">, of: (seed: number, shape
     finish: () => finished(on),
     dispose: () => [a, b, c].forEach((x) => x.dispose()),
   };
+}
+
+function packedTask(on: Device, task: TaskOf<"packed">, of: (seed: number, shape: Shape) => Tensor): Prepared {
+  const { m, n, k, format } = task;
+  const x = of(1, [m, k]);
+  if (format === "f32") {
+    const w = of(2, [n, k]);
+    return prepared(on, () => [matmul(x, w, { transB: true })], [x, w]);
+  }
+  const bytes = new Uint8Array(noise(2, n * k).buffer);
+  const w = packMatrix({ dtype: "F32", shape: [n, k], bytes }, { format, device: on });
+  return prepared(on, () => [w.times(x)], [x, w.packed]);
 }
 
 const isWebgpu = (backend: Backend): backend is BackendOf<"webgpu"> => backend.kind === "webgpu";

@@ -4,7 +4,7 @@
  */
 import type { TaskOf } from "../cases/task.ts";
 import { type Device, Rng } from "../../engine/index.ts";
-import { AdamW, initParams, modelConfig, type Model, type Tokenizer } from "../../nn/index.ts";
+import { AdamW, initParams, modelConfig, type Model, type Tokenizer, trainableOf } from "../../nn/index.ts";
 import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/index.ts";
 import { objectiveOf, SPECIAL_TOKENS, type StepReport, Template, trainRl } from "../../rl/index.ts";
 import { MAX_BATCH_TOKENS } from "../../job/experiment.ts";
@@ -51,22 +51,13 @@ function promptOnly({ V, prompt }: TaskOf<"grpo">): EnvironmentSpec {
   };
 }
 
-export function grpoTask(on: Device, task: TaskOf<"grpo">): Prepared {
-  const { C, H, kvHeads, F, L, V, groups, groupSize, completion, lr } = task;
-  const config = modelConfig({
-    vocabSize: V,
-    hiddenSize: C,
-    layers: L,
-    heads: H,
-    kvHeads,
-    intermediateSize: F,
-  });
-  const model: Model = { config, params: initParams(config, new Rng(0), on) };
-  const optimizer = new AdamW(model.params, { clipNorm: 1, weightDecay: 0 });
-  const steps = trainRl({
+/** The steps of the task with a model. */
+export function grpoSteps(model: Model, task: TaskOf<"grpo">): ReturnType<typeof trainRl> {
+  const { V, groups, groupSize, prompt, completion, lr } = task;
+  return trainRl({
     model,
     template: new Template(idTokenizer(V)),
-    optimizer,
+    optimizer: new AdamW(trainableOf(model).params, { clipNorm: 1, weightDecay: 0 }),
     lr: () => lr,
     objective: objectiveOf({ method: "grpo", maxLength: completion }),
     env: promptOnly(task),
@@ -77,11 +68,26 @@ export function grpoTask(on: Device, task: TaskOf<"grpo">): Prepared {
       const ids = stream.ids.filter((_, t) => stream.roles[t] === "action");
       return { reward: ids.filter((id) => id < V / 2).length / ids.length, parts: {} };
     },
-    rollout: { maxActionTokens: completion, maxTurns: 1 },
+    // The cache has room for an episode, and not for all positions of a model.
+    rollout: { maxActionTokens: completion, maxTurns: 1, maxTokens: prompt + completion + 1 },
     steps: 1_000_000,
     rng: new Rng(0),
     maxBatchTokens: MAX_BATCH_TOKENS,
   });
+}
+
+export function grpoTask(on: Device, task: TaskOf<"grpo">): Prepared {
+  const { C, H, kvHeads, F, L, V } = task;
+  const config = modelConfig({
+    vocabSize: V,
+    hiddenSize: C,
+    layers: L,
+    heads: H,
+    kvHeads,
+    intermediateSize: F,
+  });
+  const model: Model = { config, params: initParams(config, new Rng(0), on) };
+  const steps = grpoSteps(model, task);
   const rewards: number[] = [];
   const step = async (): Promise<StepReport> => {
     const { value } = await steps.next();

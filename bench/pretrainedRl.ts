@@ -1,0 +1,48 @@
+/**
+ * What a whole step of reinforcement learning takes with an adapter (LoRA of rank 16 on all linear layers) on a model
+ * from a folder, on one thread of WebAssembly: playing, rewards, scores, gradient, update. It is the task "grpo" of
+ * `npm run bench`: prompts of random tokens, a reward that is a function of the completion. Seconds are those of the
+ * processor.
+ *
+ *     npx tsx bench/pretrainedRl.ts models/smollm bf16 2 4 64 32
+ *
+ * The numbers are groups, episodes of a group, tokens of a prompt, tokens of a completion.
+ */
+import process from "node:process";
+import { device, Rng } from "../engine/index.ts";
+import { addLora, WEIGHT_STORAGES } from "../nn/index.ts";
+import { oneOf, wholeNumber } from "../job/usage.ts";
+import { openModelFolder } from "../node/modelFolder.ts";
+import { grpoSteps } from "./contenders/worldgradGrpo.ts";
+
+const MIB = 2 ** 20;
+const [path = "", form = "bf16", ...sizes] = process.argv.slice(2);
+const storage = oneOf("storage", form, WEIGHT_STORAGES);
+const names = ["groups", "groupSize", "prompt", "completion"] as const;
+const [groups, groupSize, prompt, completion] = names.map((name, i) =>
+  wholeNumber(name, sizes[i] ?? ["2", "4", "64", "32"][i]!, 1),
+) as [number, number, number, number];
+
+/** Seconds of the processor since the last call. */
+let last = process.cpuUsage();
+const seconds = (): number => {
+  const { user, system } = process.cpuUsage(last);
+  last = process.cpuUsage();
+  return Number(((user + system) / 1e6).toFixed(1));
+};
+const resident = (): number => Math.round(process.resourceUsage().maxRSS / 1024);
+
+const on = await device("wasm", { threads: 1 });
+const model = await (await openModelFolder(path)).load(on, storage);
+const adapted = addLora(model, { r: 16, targetModules: "all-linear" }, new Rng(0));
+const { hiddenSize, heads, kvHeads, intermediateSize, layers, vocabSize } = model.config;
+const shape = { C: hiddenSize, H: heads, kvHeads, F: intermediateSize, L: layers, V: vocabSize };
+const task = { op: "grpo", ...shape, groups, groupSize, prompt, completion, lr: 1e-4 } as const;
+const loading = { seconds: seconds(), MiB: resident() };
+const { value } = await grpoSteps(adapted, task).next();
+const { num_tokens: tokens, reward, grad_norm: norm } = value!.metrics;
+const { peakBytes } = on.backend.stats();
+const step = { seconds: seconds(), tensors: Math.round(peakBytes / MIB), MiB: resident(), tokens, reward, norm };
+console.log(JSON.stringify({ model: path, storage, groups, groupSize, prompt, completion, loading, step }));
+on.dispose();
+process.exit();
