@@ -88,7 +88,10 @@ describe("kubernetes.yaml", async () => {
   ];
   const config = find("ConfigMap", "nats").data!["nats.conf"]!;
   const [start, resume] = ["--name", "--resume"].map((flag) => {
-    const line = learner.args![0]!.split("\n").find((text) => text.includes(`cli/main.ts ${flag}`))!;
+    const line = learner
+      .args![0]!.replaceAll(/\\\n\s*/g, "")
+      .split("\n")
+      .find((text) => text.includes(`cli/main.ts ${flag}`))!;
     return startOf(line.trim().replace("exec ", "").split(" "));
   }) as [StartOptions, StartOptions];
   const plays = await workerOf([...worker.command!, ...worker.args!]);
