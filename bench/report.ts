@@ -98,7 +98,8 @@ function familyTable(name: string, lines: readonly ResultLine[]): string {
         const used = processorMs === undefined ? "" : showMs(processorMs);
         const ofProcessor = processor ? [used] : [];
         const first = i === 0 ? `\`${test.slice(name.length + 1)}\`` : "";
-        if (ms === undefined) return [first, contenderOf(line), "–", "", ...ofProcessor, reason ?? "", "", ...(alone ? [""] : [])];
+        const none = alone ? [""] : [];
+        if (ms === undefined) return [first, contenderOf(line), "–", "", ...ofProcessor, reason ?? "", "", ...none];
         const share = line.roofline === undefined ? "" : `${(100 * line.roofline).toFixed(0)} %`;
         const memory = alone ? [showMemory(line.result)] : [];
         return [

@@ -133,7 +133,7 @@ export function measuredCase(measured: Measured, setting: Setting, common: Commo
     assumptions: [
       `a step learns from ${plan.groups} groups of ${plan.groupSize} episodes, staleness at most ${common.staleness}`,
       `every worker is as fast as the one that was measured beside the learner, and has ${plan.places} places`,
-      "seconds of an episode, its tokens and its bytes, and a step's seconds per token are drawn from what was measured",
+      "seconds of an episode, its tokens and bytes, and a step's seconds per token are drawn from what was measured",
       `the server answers one transfer after another, at the ${bytesText(link.bytesPerSecond)}/s of this machine's ` +
         `loopback, each ${(1000 * link.latency).toFixed(1)} ms later; no network is between`,
     ],

@@ -79,7 +79,7 @@ function simulatedTable({ name, points }: CaseResult): Table {
         ...LEVERS.map((lever) => gain(point, lever)),
       ];
     }),
-    note: "The last four columns: by what factor tokens/s would grow if that were twice as good, or the bound one higher.",
+    note: "The last four columns: by what factor tokens/s would grow if that were twice as good, the bound one higher.",
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * The server of examples/nats/kubernetes.yaml, with its own configuration and a real nats-server: what its two users may
- * do. Containers are not run.
+ * The server of examples/nats/kubernetes.yaml, with its own configuration and a real nats-server: what its two users
+ * may do. Containers are not run.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
