@@ -18,6 +18,7 @@ import { packModel } from "../../nn/packedMatrix.ts";
 import { initParams, type TransformerParams } from "../../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
 import { SHAPES } from "../../scripts/shapes.ts";
+import { processMemory } from "../../tools/fit/report.ts";
 
 const SIZE = { vocabSize: 301, hiddenSize: 48, layers: 3, heads: 4, kvHeads: 2, maxPositions: 96 } as const;
 const FAMILIES: Record<string, ModelOptions> = {
@@ -96,6 +97,23 @@ describe.each(Object.entries(FAMILIES))("%s", (_, options) => {
 });
 
 describe("sizes of models that are known", () => {
+  // MiB of resident memory that bench/pretrained.ts measured (bench/pretrained.md), of Node 20 on Linux.
+  it.each([
+    ["SmolLM2-135M", "bf16", 128, false, 808],
+    ["Qwen3-0.6B", "bf16", 128, false, 2331],
+    ["Qwen3-0.6B", "bf16", 512, true, 1741],
+  ] as const)(
+    "%s in %s, a step of LoRA on 1 × %d tokens: the process",
+    (name, storage, tokens, checkpoints, measured) => {
+      const how = { trains: { rank: 16 }, storage, gradientCheckpointing: checkpoints } as const;
+      const step = stepMemory(SHAPES[name], { rows: 1, tokens, ...how })!;
+      const { total, tensors, gaps, node, tokenizer } = processMemory(SHAPES[name], step);
+      expect(tensors + gaps + node + tokenizer).toBe(total);
+      expect(total / 2 ** 20 / measured).toBeGreaterThan(0.95);
+      expect(total / 2 ** 20 / measured).toBeLessThan(1.05);
+    },
+  );
+
   const qwen = SHAPES["Qwen3-0.6B"];
 
   it("Qwen3-0.6B: weights, LoRA, cache; a step of LoRA in one memory, of all weights not", () => {

@@ -4,6 +4,7 @@ import {
   cacheBytes,
   loraParameters,
   mostTokens,
+  type StepMemory,
   stepMemory,
   type Trains,
   WASM_LIMIT,
@@ -29,6 +30,27 @@ const size = (bytes: number): string => {
   const power = Math.min(3, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
   return `${(bytes / 1024 ** power).toFixed(power === 0 || bytes / 1024 ** power >= 100 ? 0 : 2)} ${units[power]}`;
 };
+
+/** Node with the library's code and an empty heap, resident, as measured on Linux with Node 20. */
+const NODE = 97 * 2 ** 20;
+/** The tables of a tokenizer for each token of the vocabulary: 48 MiB for 49,152, 130 MiB for 151,936. */
+const TOKEN = 900;
+
+/** Resident memory of a process that trains on the CPU, in bytes, by its parts. */
+export interface ProcessMemory {
+  readonly tensors: number;
+  /** What lies unused between tensors, because sizes are rounded and blocks cut. */
+  readonly gaps: number;
+  readonly node: number;
+  readonly tokenizer: number;
+  readonly total: number;
+}
+
+/** What a process takes for a step: bench/pretrained.md has what was measured beside it. */
+export function processMemory({ vocabSize }: ModelConfig, { peak, reserved }: StepMemory): ProcessMemory {
+  const tokenizer = TOKEN * vocabSize;
+  return { tensors: peak, gaps: reserved - peak, node: NODE, tokenizer, total: reserved + NODE + tokenizer };
+}
 
 /** What the model needs, line by line. */
 export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu, storage = "f32" }: FitQuestion): string {
@@ -71,6 +93,13 @@ export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu, storag
           `${stepMemory(config, { rows, tokens, ...how, limit }) === null ? "does not fit" : "fits"}; ` +
           (most === 0 ? "no step does" : `up to ${most} tokens in a micro-batch`),
       );
+      if (gpu === undefined) {
+        const { total, tensors, gaps, node, tokenizer } = processMemory(config, step);
+        lines.push(
+          `    the process: ${size(total)} = ${size(tensors)} tensors + ${size(gaps)} between them + ` +
+            `${size(node)} Node and code + ${size(tokenizer)} tokenizer`,
+        );
+      }
       if (gpu !== undefined && step.largest > 128 * 2 ** 20) {
         lines.push(
           `    its largest tensor, ${size(step.largest)}, is beyond the 128 MiB that every WebGPU adapter binds`,
