@@ -140,7 +140,7 @@ describe("savePretrained", () => {
     expect(readdirSync(third).sort()).toEqual(["config.json", "generation_config.json", "model.safetensors"]);
   });
 
-  it("writes shards with an index, as transformers names them, and leaves no file that would be read first", async () => {
+  it("writes shards with an index, as transformers names them, and leaves none to be read first", async () => {
     const model = await loadPretrained(join(families, "llama_sharded"), device);
     const values = await readAll(treeLeaves(model.params));
     const to = join(work, "shards");
