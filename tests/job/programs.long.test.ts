@@ -1,6 +1,6 @@
 /**
- * The worlds with programs in the main job, small: warm start, 20 steps of RL, evaluation, on WebAssembly and on WebGPU,
- * each with an outcome of its own; everything stays finite, and what failed is counted.
+ * The worlds with programs in the main job, small: warm start, 20 steps of RL, evaluation, on WebAssembly and on
+ * WebGPU, each with an outcome of its own; everything stays finite, and what failed is counted.
  */
 import { describe, expect, it } from "vitest";
 import { MemoryStore } from "../../job/memoryStore.ts";

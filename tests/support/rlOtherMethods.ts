@@ -3,6 +3,8 @@
  * formula, its source, and the tests that hold it. docs/methods.md is made of these rows, too.
  */
 
+import { REWARD_ROWS } from "./rlRewardRows.ts";
+
 /** A test by its file and the beginning of its title. */
 type TestName = readonly [file: string, title: string];
 
@@ -20,8 +22,6 @@ const ECHO = "tests/rl/echo.test.ts";
 const HOST = "tests/rl/goldenHost.test.ts";
 const SPLIT_AND_FORK: TestName = ["tests/rl/methods.test.ts", "split and fork"];
 const REWARDS = "tests/rl/rewards.test.ts";
-const PROGRAM_REWARDS = "tests/rl/programRewards.test.ts";
-const ASYNC_REWARDS = "tests/rl/asyncRewards.test.ts";
 const ROLLOUT = "tests/rl/rollout.test.ts";
 const COMPONENTS = "tests/rl/components.test.ts";
 const STEP_PARTS = "tests/rl/stepParts.test.ts";
@@ -259,35 +259,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     ),
     hindsight: row("another task in front of the same tokens", "HER, arXiv 1707.01495", [REWARDS, "puts another task"]),
     judges: row("majority vote, abstentions, a quorum", "–", [REWARDS, "counts votes"]),
-    "judges online": row(
-      "1 if more than half say yes, else 0 (a tie fails); asked at once, as promises: `--reward judges`",
-      "arXiv 2401.10020",
-      [PROGRAM_REWARDS, "asks all at once"],
-      ["tests/job/rewards.test.ts", "of judges, as a promise"],
-    ),
-    "promised rewards": row(
-      "time limit, so many at a time; what fails is masked and counted, the order does not matter",
-      "–",
-      [ASYNC_REWARDS, "gives the run of the same reward at once"],
-      [ASYNC_REWARDS, "masks its episode and says why"],
-      [ASYNC_REWARDS, "a run in which each fails"],
-    ),
-    coderl: row(
-      "−1 compile error, −.6 runtime error, −.3 failed test, 1 all pass: `--env code --reward coderl`",
-      "CodeRL, arXiv 2207.01780",
-      [PROGRAM_REWARDS, "%s: CodeRL"],
-      ["tests/environments/code.test.ts", "is judged by as many hidden tests"],
-    ),
-    ppocoder: row(
-      "±1 (compiles) + syntax match + data-flow match with the reference: `--env code --reward ppocoder`",
-      "PPOCoder, arXiv 2301.13816; CodeBLEU, arXiv 2009.10297",
-      [PROGRAM_REWARDS, "%s: CodeRL"],
-      ["tests/environments/program.test.ts", "is all of it for itself"],
-    ),
-    swerl: row("similarity of the patches, −1 without one: `--env patch --reward swerl`", "SWE-RL, arXiv 2502.18449", [
-      PROGRAM_REWARDS,
-      "are worth their similarity",
-    ]),
+    ...REWARD_ROWS,
   },
   Rollouts: {
     "the loop": row(
