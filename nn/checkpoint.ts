@@ -244,11 +244,11 @@ export async function* modelFiles(
     const own = weight instanceof Tensor && weight.dtype === "f64" ? 8 : 4;
     return shapes.get(path)!.reduce((n, size) => n * size, dtype === undefined ? own : BYTES[STORED[dtype]]);
   };
-  const shards: NamedWeight[][] = [];
-  let [filled, total] = [Infinity, 0];
+  const shards: NamedWeight[][] = [[]];
+  let [filled, total] = [0, 0];
   for (const weight of namedWeights(model)) {
     const bytes = bytesOf(weight);
-    if (filled + bytes > maxShardSize) [filled] = [0, shards.push([])];
+    if (filled > 0 && filled + bytes > maxShardSize) [filled] = [0, shards.push([])];
     shards.at(-1)!.push(weight);
     filled += bytes;
     total += bytes;
