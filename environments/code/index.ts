@@ -2,7 +2,8 @@
  * `code`: write a program that passes its tests, in a small language of our own. The agent says `run PROGRAM` and is
  * told what it makes of the tests that the task shows, or where it does not compile; `submit` ends the episode, and the
  * program that was run last is judged by hidden tests, too (`submit PROGRAM` does both). Read it in this order:
- * ../program/syntax.ts (the language), ../program/machine.ts (what runs it), tasks.ts (what is asked), this file.
+ * ../program/syntax.ts (the language), ../program/machine.ts (what runs it), episode.ts and
+ * tasks.ts (what is asked), play.ts (what is answered), this file.
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -50,49 +51,12 @@
  * Answers follow from the task's text and the actions: a world model can know all of them.
  */
 import type { Rng } from "../../engine/index.ts";
-import { number } from "../../engine/optionTable.ts";
 import type { EnvironmentSpec, NoviceMove } from "../environment.ts";
-import { defineGame, type Episode, type Move, readCommand } from "../game.ts";
-import type { OptionsWith } from "../options.ts";
+import { defineGame } from "../game.ts";
 import { drawCalculation, drawReduction, drawSelection } from "../program/draw.ts";
-import { judge, judgeText, report } from "../program/judge.ts";
-import { compile } from "../program/machine.ts";
-import { parseProgram } from "../program/syntax.ts";
-import { type CodeFamily, type CodeTask, FAMILIES, makeTask } from "./tasks.ts";
+import { CODE, type CodeEpisode, type CodeFamily, type CodeOptions, type CodeTask, FAMILIES } from "./episode.ts";
 
-const CODE = {
-  hidden: number(4, "hidden tests, which a submitted program has to pass, too", { integer: true, min: 0, max: 16 }),
-};
-/** Options of `code`, beside `EnvironmentOptions`: the number of `hidden` tests. */
-export type CodeOptions = OptionsWith<typeof CODE>;
-
-/** The state is the program that was run last. */
-type CodeEpisode = Episode<typeof CODE, CodeTask, string>;
-
-/** What is said follows from the task's text and the actions, so it has no entropy. */
-const CERTAIN = 0;
-
-function play({ task, state }: CodeEpisode, action: string): Move<string> {
-  const [verb, rest] = readCommand(action);
-  const failed = (observation: string, program = state): Move<string> => {
-    return { observation, failed: true, state: program, entropy: CERTAIN };
-  };
-  if (verb === "run") {
-    const reading = parseProgram(rest);
-    if ("error" in reading) return failed(`error at ${reading.error.at}: ${reading.error.message}`, rest);
-    const result = judge(compile(reading.program), task.visible);
-    if (result.outcome === "runtime error") return failed(report(result), rest);
-    return { observation: report(result), state: rest, entropy: CERTAIN };
-  }
-  if (verb === "submit") {
-    const program = rest === "" ? state : rest;
-    if (program === "") return failed("nothing to submit");
-    const info = judgeText(program, [...task.visible, ...task.hidden], task.reference);
-    const ending = { kind: "submit", score: info.outcome === "passed" ? 1 : 0 };
-    return { observation: "", ending, info: { ...info }, entropy: CERTAIN };
-  }
-  return failed("unknown action; use run PROGRAM or submit");
-}
+export type { CodeOptions };
 
 /** Runs the reference program, and submits it. */
 const expert = ({ task: { solution }, state }: CodeEpisode): string =>
@@ -127,9 +91,9 @@ export const code: EnvironmentSpec<CodeOptions> = defineGame<typeof CODE, CodeFa
   source: "after CodeRL, arXiv 2207.01780",
   families: FAMILIES,
   options: CODE,
-  makeTask,
+  makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
   start: () => "",
-  play,
+  play: async (...played) => (await import("./play.ts")).play(...played),
   expert,
   random,
   novice,

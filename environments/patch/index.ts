@@ -3,7 +3,8 @@
  * file is to do; one of them, or two, have a wrong token. `read FILE` shows a file, `edit FILE OLD->NEW` replaces what
  * is there exactly once, `test` runs the visible tests of `f` and tells the first that fails, `submit` ends the episode
  * and has hidden tests judge the files, too. Also: `ls`, and `undo FILE`, which takes back all edits of it. Read it in
- * this order: repository.ts (files, edits, diffs), tasks.ts (what is broken), this file.
+ * this order: edits.ts, repository.ts (files, diffs), episode.ts and tasks.ts (what is broken), play.ts (what is
+ * answered), this file.
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -71,99 +72,20 @@
  * `--reward swerl`, the similarity of the patches (no test is needed for it), `coderl` and `ppocoder`.
  */
 import type { Rng } from "../../engine/index.ts";
-import { number } from "../../engine/optionTable.ts";
-import type { EnvironmentSpec, NoviceMove, StepInfo } from "../environment.ts";
-import { defineGame, type Episode, type Move, readCommand } from "../game.ts";
-import type { OptionsWith } from "../options.ts";
-import { judge, type ProgramInfo } from "../program/judge.ts";
-import { dataFlowMatch, syntaxMatch } from "../program/likeness.ts";
-import { run, sameValue, show } from "../program/machine.ts";
-import { applyEdit, build, type Files, readEdit, unifiedDiff } from "./repository.ts";
-import { ENTRY, FAMILIES, makeTask, type PatchFamily, type PatchTask, sayEdit } from "./tasks.ts";
+import type { EnvironmentSpec, NoviceMove } from "../environment.ts";
+import { defineGame } from "../game.ts";
+import { sayEdit } from "./edits.ts";
+import {
+  FAMILIES,
+  PATCH,
+  type PatchEpisode,
+  type PatchFamily,
+  type PatchOptions,
+  type PatchState,
+  type PatchTask,
+} from "./episode.ts";
 
-const PATCH = {
-  hidden: number(4, "hidden tests, which the submitted files have to pass, too", { integer: true, min: 0, max: 16 }),
-};
-/** Options of `patch`, beside `EnvironmentOptions`: the number of `hidden` tests. */
-export type PatchOptions = OptionsWith<typeof PATCH>;
-
-interface PatchState {
-  readonly files: Files;
-  /** The files that have been read. */
-  readonly read: readonly string[];
-  /** Whether the visible tests have passed since the last change. */
-  readonly passed: boolean;
-}
-
-type PatchEpisode = Episode<typeof PATCH, PatchTask, PatchState>;
-
-function play({ task, state }: PatchEpisode, action: string): Move<PatchState> {
-  const [verb, rest] = readCommand(action);
-  const { files } = state;
-  const failed = (observation: string): Move<PatchState> => ({ observation, failed: true });
-  if (verb === "ls" && rest === "") return { observation: Object.keys(files).join(" ") };
-  if (verb === "read") {
-    if (!Object.hasOwn(files, rest)) return failed("no such file");
-    return { observation: files[rest]!, state: { ...state, read: [...state.read, rest] } };
-  }
-  if (verb === "edit") {
-    const edit = readEdit(rest);
-    if (!edit) return failed("use edit FILE OLD->NEW");
-    const edited = applyEdit(files, edit);
-    if ("error" in edited) return failed(edited.error);
-    return { observation: edited.line, state: { ...state, files: edited.files, passed: false } };
-  }
-  if (verb === "undo") {
-    if (!Object.hasOwn(files, rest)) return failed("no such file");
-    return { observation: "", state: { ...state, files: { ...files, [rest]: task.broken[rest]! }, passed: false } };
-  }
-  if (verb === "test" && rest === "") {
-    const observation = tested(files, task);
-    return { observation, state: { ...state, passed: observation === PASS } };
-  }
-  if (verb === "submit" && rest === "") {
-    const info = judged(files, task);
-    return { observation: "", ending: { kind: "submit", score: info["outcome"] === "passed" ? 1 : 0 }, info };
-  }
-  return failed("use ls, read, edit, undo, test or submit");
-}
-
-const PASS = "pass";
-
-/** What the visible tests say: the first that fails, or why nothing can be tested. */
-function tested(files: Files, { visible }: PatchTask): string {
-  const built = build(files);
-  if ("error" in built) return `error in ${built.error.file} at ${built.error.at}: ${built.error.message}`;
-  for (const { input, output } of visible) {
-    const outcome = run(built.codes.get(ENTRY)!, input, built.codes);
-    const called = `${ENTRY}(${show(input)})`;
-    if ("error" in outcome) return `${called}: error: ${outcome.error}`;
-    if (!sameValue(outcome.value, output)) return `${called}=${cut(show(outcome.value))}, not ${cut(show(output))}`;
-  }
-  return PASS;
-}
-
-const cut = (text: string): string => (text.length > 24 ? `${text.slice(0, 24)}..` : text);
-
-/** What submitted files are told of: their tests, their likeness to the right ones, and both patches. */
-function judged(files: Files, { broken, right, visible, hidden }: PatchTask): StepInfo & Pick<ProgramInfo, "outcome"> {
-  const patches = { patch: unifiedDiff(broken, files), solution: unifiedDiff(broken, right) };
-  const [built, wanted] = [build(files), build(right)];
-  if ("error" in built || "error" in wanted)
-    return { outcome: "compile error", passed: 0, syntaxMatch: 0, dataFlowMatch: 0, ...patches };
-  const tests = [...visible, ...hidden];
-  const { outcome, passed } = judge(built.codes.get(ENTRY)!, tests, built.codes);
-  const names = Object.keys(right);
-  const mean = (match: typeof syntaxMatch): number =>
-    names.reduce((sum, name) => sum + match(built.programs[name]!, wanted.programs[name]!), 0) / names.length;
-  return {
-    outcome,
-    passed: passed / tests.length,
-    syntaxMatch: mean(syntaxMatch),
-    dataFlowMatch: mean(dataFlowMatch),
-    ...patches,
-  };
-}
+export type { PatchOptions };
 
 /** Reads the files in order, mends each that is wrong once it has been read, tests, and submits. */
 function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {
@@ -220,9 +142,9 @@ export const patch: EnvironmentSpec<PatchOptions> = defineGame<typeof PATCH, Pat
   source: "after SWE-RL, arXiv 2502.18449",
   families: FAMILIES,
   options: PATCH,
-  makeTask,
+  makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
   start: ({ broken }) => ({ files: broken, read: [], passed: false }),
-  play,
+  play: async (...played) => (await import("./play.ts")).play(...played),
   expert,
   random,
   novice,

@@ -1,10 +1,11 @@
 /**
- * A small repository: files of one program each (../program/syntax.ts), which call each other by their names, the
- * SEARCH/REPLACE edits of them, and what changed as a unified diff.
+ * A small repository: files of one program each (../program/syntax.ts), which call each other by their names, what an
+ * edit makes of them, and what changed as a unified diff.
  */
 import type { Code } from "../program/machine.ts";
 import { compile } from "../program/machine.ts";
 import { parseProgram, type Program } from "../program/syntax.ts";
+import type { Edit } from "./edits.ts";
 
 /** The texts of files by their names; nothing changes them in place. */
 export type Files = Readonly<Record<string, string>>;
@@ -25,25 +26,8 @@ export function build(files: Files): Build {
   return { programs, codes: new Map(names.map((name) => [name, compile(programs[name]!)])) };
 }
 
-/** A block of SEARCH and REPLACE, in one line: `f max->min`. */
-export interface Edit {
-  readonly file: string;
-  readonly search: string;
-  readonly replace: string;
-}
-
 /** Longest text of a file, so that no edit makes it grow for ever. */
 const MOST_CHARACTERS = 80;
-
-/** The edit that a text describes; undefined if it is none. */
-export function readEdit(text: string): Edit | undefined {
-  const file = /^\S+ /.exec(text)?.[0].trim();
-  if (file === undefined) return undefined;
-  const sides = text.slice(file.length + 1).split("->");
-  if (sides.length !== 2) return undefined;
-  const [search, replace] = [sides[0]!.trim(), sides[1]!.trim()];
-  return search === "" || replace === "" ? undefined : { file, search, replace };
-}
 
 /**
  * The files with this edit and the line that it changed, or why it cannot be made: what it searches has to be there

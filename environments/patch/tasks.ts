@@ -4,21 +4,13 @@
  * programs decide the split.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
-import type { GameTask } from "../game.ts";
-import {
-  drawCalculation,
-  drawList,
-  drawNumber,
-  drawReduction,
-  drawSelection,
-  type ProgramTest,
-  sayParts,
-  testsOf,
-} from "../program/draw.ts";
+import { drawList, drawNumber, type ProgramTest, testsOf } from "../program/cases.ts";
+import { drawCalculation, drawReduction, drawSelection, sayParts } from "../program/draw.ts";
 import { drawUntil, isHeldOut, type Split } from "../selection.ts";
 import { judge } from "../program/judge.ts";
-import { build, type Edit, type Files } from "./repository.ts";
+import { type Edit, sayEdit } from "./edits.ts";
+import type { PatchFamily, PatchTask } from "./episode.ts";
+import { build, type Files } from "./repository.ts";
 
 /** The file that is tested; it may call the others. */
 export const ENTRY = "f";
@@ -26,26 +18,10 @@ const VISIBLE = 2;
 const TASK_CHARACTERS = 100;
 const EDIT_CHARACTERS = 24;
 
-export interface PatchTask extends GameTask {
-  readonly broken: Files;
-  readonly right: Files;
-  /** The expert's edits, one for each file that is wrong. */
-  readonly edits: readonly Edit[];
-  readonly visible: readonly ProgramTest[];
-  readonly hidden: readonly ProgramTest[];
-}
-
 /** A file and the words for what it does. */
 interface Draft {
   readonly code: string;
   readonly words: string;
-}
-
-export interface PatchFamily extends FamilyInfo {
-  readonly input: "number" | "list";
-  /** How many files are wrong. */
-  readonly wrong: number;
-  readonly draft: (rng: Rng) => Readonly<Record<string, Draft>>;
 }
 
 type Part = ReturnType<typeof drawSelection>;
@@ -54,62 +30,27 @@ const row = (rng: Rng, parts: readonly Part[], called = ""): Draft => ({
   words: [...(called === "" ? [] : [called]), sayParts(rng, parts)].join(", "),
 });
 
-/** All families, easiest first. */
-export const FAMILIES: readonly PatchFamily[] = [
-  {
-    name: "number",
-    level: 1,
-    description: "a file with two calculations",
-    input: "number",
-    wrong: 1,
-    draft: (rng) => ({ f: row(rng, [drawCalculation(rng, 99, ["*"]), drawCalculation(rng, 99, ["+", "-"])]) }),
+/** How the repositories of a family are drawn. */
+const DRAFTS: Readonly<Record<PatchFamily["name"], (rng: Rng) => Readonly<Record<string, Draft>>>> = {
+  number: (rng) => ({ f: row(rng, [drawCalculation(rng, 99, ["*"]), drawCalculation(rng, 99, ["+", "-"])]) }),
+  list: (rng) => ({ f: row(rng, [drawSelection(rng), drawReduction(rng)]) }),
+  callee: (rng) => ({
+    f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
+    g: row(rng, [drawSelection(rng), drawReduction(rng)]),
+  }),
+  files(rng) {
+    const then = drawCalculation(rng, 99, ["+", "-"]);
+    return {
+      f: { code: `s=x.g.h\ns*s${then.code}`, words: `s is g, h; s times s, ${sayParts(rng, [then])}` },
+      g: row(rng, [drawSelection(rng)]),
+      h: row(rng, [drawReduction(rng)]),
+    };
   },
-  {
-    name: "list",
-    level: 1,
-    description: "a file with two operations of a list",
-    input: "list",
-    wrong: 1,
-    draft: (rng) => ({ f: row(rng, [drawSelection(rng), drawReduction(rng)]) }),
-  },
-  {
-    name: "callee",
-    level: 2,
-    description: "a file that calls another, one of them wrong",
-    input: "list",
-    wrong: 1,
-    draft: (rng) => ({
-      f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
-      g: row(rng, [drawSelection(rng), drawReduction(rng)]),
-    }),
-  },
-  {
-    name: "files",
-    level: 3,
-    description: "three files, one of them with two lines, one wrong",
-    input: "list",
-    wrong: 1,
-    draft(rng) {
-      const then = drawCalculation(rng, 99, ["+", "-"]);
-      return {
-        f: { code: `s=x.g.h\ns*s${then.code}`, words: `s is g, h; s times s, ${sayParts(rng, [then])}` },
-        g: row(rng, [drawSelection(rng)]),
-        h: row(rng, [drawReduction(rng)]),
-      };
-    },
-  },
-  {
-    name: "two",
-    level: 4,
-    description: "a file that calls another, both wrong",
-    input: "list",
-    wrong: 2,
-    draft: (rng) => ({
-      f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
-      g: row(rng, [drawSelection(rng), drawReduction(rng)]),
-    }),
-  },
-];
+  two: (rng) => ({
+    f: row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])], "g"),
+    g: row(rng, [drawSelection(rng), drawReduction(rng)]),
+  }),
+};
 
 /** Tokens that may be mistaken for one another. */
 const KINDS: readonly (readonly string[])[] = [
@@ -145,16 +86,13 @@ function breakText(rng: Rng, file: string, text: string): { readonly broken: str
   return undefined;
 }
 
-/** An edit as an action. */
-export const sayEdit = ({ file, search, replace }: Edit): string => `edit ${file} ${search}->${replace}`;
-
 export function makeTask(
   rng: Rng,
-  { draft, input, wrong }: PatchFamily,
+  { name, input, wrong }: PatchFamily,
   { split, hidden }: { readonly split: Split; readonly hidden: number },
 ): PatchTask {
   return drawUntil("patch", () => {
-    const drafts = draft(rng);
+    const drafts = DRAFTS[name](rng);
     const names = Object.keys(drafts);
     const right: Files = Object.fromEntries(names.map((name) => [name, drafts[name]!.code]));
     if (isHeldOut(Object.values(right).join(" ")) !== (split === "heldout")) return undefined;

@@ -1,9 +1,8 @@
 /**
- * Draws programs (syntax.ts) together with words that say what they do, and tests of them. The words follow the order
+ * Draws parts of programs (syntax.ts) together with words that say what they do. The words follow the order
  * in which a program works, so that `x.sort.take(3).sum` is "x sorted, first 3, sum".
  */
 import type { Rng } from "../../engine/index.ts";
-import { type Code, run, sameValue, type Value } from "./machine.ts";
 
 /** A part of a program and the words for it. */
 interface Part {
@@ -12,7 +11,7 @@ interface Part {
   readonly words: readonly string[];
 }
 
-const between = (rng: Rng, low: number, high: number): number => low + rng.int(high + 1 - low);
+export const between = (rng: Rng, low: number, high: number): number => low + rng.int(high + 1 - low);
 
 /** An operation that makes a list of a list. */
 export function drawSelection(rng: Rng): Part {
@@ -52,35 +51,3 @@ export function drawCalculation(rng: Rng, most: number, operators: readonly ("+"
 /** Words for parts in a row. */
 export const sayParts = (rng: Rng, parts: readonly Part[]): string =>
   parts.map(({ words }) => rng.choice(words)).join(", ");
-
-/** An input and what the program makes of it. */
-export interface ProgramTest {
-  readonly input: Value;
-  readonly output: Value;
-}
-
-export const drawNumber = (rng: Rng): number => between(rng, 2, 20);
-
-/** A list of `length` different numbers below 10. */
-export const drawList = (rng: Rng, length: number): readonly number[] =>
-  rng.shuffle(Array.from({ length: 9 }, (_, i) => i + 1)).slice(0, length);
-
-/**
- * Tests of a program, whose inputs `draw` makes; undefined if the program fails on one, or if all outputs are equal (so
- * that a constant would pass).
- */
-export function testsOf(
-  code: Code,
-  count: number,
-  draw: (i: number) => Value,
-  functions?: ReadonlyMap<string, Code>,
-): readonly ProgramTest[] | undefined {
-  const tests: ProgramTest[] = [];
-  for (let i = 0; i < count; i++) {
-    const input = draw(i);
-    const outcome = run(code, input, functions);
-    if ("error" in outcome) return undefined;
-    tests.push({ input, output: outcome.value });
-  }
-  return tests.every(({ output }) => sameValue(output, tests[0]!.output)) ? undefined : tests;
-}

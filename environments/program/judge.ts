@@ -1,6 +1,6 @@
 /** Judges programs by tests: what a text is worth as a program, from "does not compile" to "all tests pass". */
 import { compile, type Code, type Outcome, run, sameValue, show } from "./machine.ts";
-import type { ProgramTest } from "./draw.ts";
+import type { ProgramTest } from "./cases.ts";
 import { dataFlowMatch, syntaxMatch } from "./likeness.ts";
 import { parseProgram, type Program } from "./syntax.ts";
 

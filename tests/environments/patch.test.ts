@@ -6,7 +6,8 @@ import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { Environment, StepResult } from "../../environments/environment.ts";
 import { patch, type PatchOptions } from "../../environments/patch/index.ts";
-import { applyEdit, build, readEdit, unifiedDiff } from "../../environments/patch/repository.ts";
+import { readEdit } from "../../environments/patch/edits.ts";
+import { applyEdit, build, unifiedDiff } from "../../environments/patch/repository.ts";
 import { play, start } from "./suite.ts";
 
 const begin = (family: string, seed = 0, more: PatchOptions = {}): Promise<{ env: Environment; task: string }> =>

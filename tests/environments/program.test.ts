@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
-import { drawList, testsOf } from "../../environments/program/draw.ts";
+import { drawList, testsOf } from "../../environments/program/cases.ts";
 import { judge, judgeText, report } from "../../environments/program/judge.ts";
 import { dataFlowMatch, syntaxMatch } from "../../environments/program/likeness.ts";
 import { type Code, compile, readValue, run, sameValue, show, type Value } from "../../environments/program/machine.ts";

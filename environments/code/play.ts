@@ -1,0 +1,31 @@
+/** What the world of `code` answers to an action. */
+import { type Move, readCommand } from "../game.ts";
+import { judge, judgeText, report } from "../program/judge.ts";
+import { compile } from "../program/machine.ts";
+import { parseProgram } from "../program/syntax.ts";
+import type { CodeEpisode } from "./episode.ts";
+
+/** What is said follows from the task's text and the actions, so it has no entropy. */
+const CERTAIN = 0;
+
+export function play({ task, state }: CodeEpisode, action: string): Move<string> {
+  const [verb, rest] = readCommand(action);
+  const failed = (observation: string, program = state): Move<string> => {
+    return { observation, failed: true, state: program, entropy: CERTAIN };
+  };
+  if (verb === "run") {
+    const reading = parseProgram(rest);
+    if ("error" in reading) return failed(`error at ${reading.error.at}: ${reading.error.message}`, rest);
+    const result = judge(compile(reading.program), task.visible);
+    if (result.outcome === "runtime error") return failed(report(result), rest);
+    return { observation: report(result), state: rest, entropy: CERTAIN };
+  }
+  if (verb === "submit") {
+    const program = rest === "" ? state : rest;
+    if (program === "") return failed("nothing to submit");
+    const info = judgeText(program, [...task.visible, ...task.hidden], task.reference);
+    const ending = { kind: "submit", score: info.outcome === "passed" ? 1 : 0 };
+    return { observation: "", ending, info: { ...info }, entropy: CERTAIN };
+  }
+  return failed("unknown action; use run PROGRAM or submit");
+}
