@@ -30,7 +30,8 @@ const RUN = {
 };
 
 /**
- * The settings of a `config.json`, with all parts of a run, each an object, and numbers where sizes, steps and seed are.
+ * * The settings of a `config.json`, with all parts of a run, each an object, and numbers where sizes, steps and seed
+ * are.
  * @throws UsageError with one line
  */
 export function savedSettings(path: string, given: unknown): Preset {

@@ -6,8 +6,7 @@
 import fc from "fast-check";
 import { WorldgradError } from "../../engine/errors.ts";
 import { UsageError } from "../../job/usage.ts";
-import type { Json } from "./json.ts";
-import type { Target } from "./targets.ts";
+import type { Json, Target } from "./target.ts";
 
 /** Milliseconds of processor time that one document may take. */
 const LIMIT_MS = 1_000;

@@ -15,8 +15,7 @@ import { diagnose } from "../../tools/doctor/diagnose.ts";
 import { withHashes } from "../../tools/page/assets.ts";
 import { renderReport } from "../../tools/report/render.ts";
 import fc from "fast-check";
-import type { Json } from "./json.ts";
-import type { Target } from "./targets.ts";
+import type { Json, Target } from "./target.ts";
 
 const metrics: MetricsRecord[] = [
   { step: 0, phase: "sft", loss: 2.5, grad_norm: 1, learning_rate: 1e-3, num_tokens: 90, step_time: 0.1 },

@@ -7,22 +7,9 @@ import fc from "fast-check";
 import { Connection, type SocketLike } from "../../environments/openenv/connection.ts";
 import { configFromHuggingFace, generationFromHuggingFace, readSafetensors, writeSafetensors } from "../../nn/index.ts";
 import { type GrpoConfigLike, objectiveFromGrpoConfig } from "../../rl/index.ts";
-import type { Json } from "./json.ts";
+import type { Json, Target } from "./target.ts";
 import { RUN_FILES } from "./runFiles.ts";
 import { readTokenizer, tokenizers } from "./tokenizers.ts";
-
-export interface Target {
-  readonly name: string;
-  /** Valid documents, which are changed here and there. */
-  readonly documents: fc.Arbitrary<Json>;
-  /** Reads a document. @throws WorldgradError, and nothing else, if it is not to be had */
-  readonly read: (document: Json) => unknown;
-  /** How many documents `npm test` tries; fewer where each takes milliseconds. Default: 200. */
-  readonly few?: number;
-  /** A file of bytes: the document is its header, and single bytes are changed as well. */
-  readonly bytesOf?: (document: Json) => Uint8Array;
-  readonly readBytes?: (bytes: Uint8Array) => unknown;
-}
 
 const fixtures = new URL("../../tests/fixtures/", import.meta.url);
 const json = (path: string): Json => JSON.parse(readFileSync(new URL(path, fixtures), "utf8")) as Json;

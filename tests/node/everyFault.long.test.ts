@@ -1,10 +1,10 @@
 /**
- * A fault at every call of the file system, as SQLite is tested (https://sqlite.org/testing.html): the smallest run of
- * the main job is made again and again, and each time another of its calls dies before or after it was done, is torn in
- * the middle, or fails. Then it is resumed, and has to end as the run that nothing happened to: the same metrics (times
- * apart), transcripts, weights and file names. A call that fails has to end the program with one line that names a file.
- * Then the same for the run that was killed and is resumed, which is the fault that comes twice, and for an arm of a
- * comparison.
+ * * A fault at every call of the file system, as SQLite is tested (https://sqlite.org/testing.html): the smallest run
+ * of the main job is made again and again, and each time another of its calls dies before or after it was done, is torn
+ * in the middle, or fails. Then it is resumed, and has to end as the run that nothing happened to: the same metrics
+ * (times apart), transcripts, weights and file names. A call that fails has to end the program with one line that names
+ * a file. Then the same for the run that was killed and is resumed, which is the fault that comes twice, and for an arm
+ * of a comparison.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

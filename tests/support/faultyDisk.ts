@@ -1,7 +1,7 @@
 /**
- * A file system with a fault at one call, for code that runs in this process. Every synchronous call of `node:fs` on a
- * path under one folder is counted; at a chosen one the process "dies" (nothing that it does later reaches the disk), or
- * the call fails. Calls on other paths, and those that Node makes inside of one, pass.
+ * * A file system with a fault at one call, for code that runs in this process. Every synchronous call of `node:fs` on
+ * a path under one folder is counted; at a chosen one the process "dies" (nothing that it does later reaches the disk),
+ * or the call fails. Calls on other paths, and those that Node makes inside of one, pass.
  */
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
@@ -158,8 +158,8 @@ export class FaultyDisk {
 }
 
 /**
- * What another process finds after one has died: locks whose owner is gone, temporary files with the number of a process
- * that is not its own.
+ * * What another process finds after one has died: locks whose owner is gone, temporary files with the number of a
+ * process that is not its own.
  */
 export function afterDeath(folder: string): void {
   for (const name of fs.readdirSync(folder, { recursive: true }) as string[]) {

@@ -1,3 +1,4 @@
+/** What the engine holds of a device's memory, for tests that it does not grow. */
 import type { Device } from "../../engine/device.ts";
 
 /** What the engine holds, and must not hold more of after a while. */

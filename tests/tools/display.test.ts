@@ -359,17 +359,6 @@ describe("cells", () => {
     expect(visible("a\tb\r\u009b\u202e\u2028\n")).toBe("a→b␍���\n");
   });
 
-  test("no control character of a model's text is left, however it was drawn; other text is as it was", () => {
-    expect(visible("a\u001b[31mb\u007f\u009b2J\u202ed")).toBe("a␛[31mb␡�2J�d");
-    fc.assert(
-      fc.property(fc.string({ unit: "binary" }), (text) => {
-        expect(visible(text).replaceAll("\n", "")).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u);
-        const plain = text.replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029\u2065]/gu, "");
-        expect(visible(plain)).toBe(plain);
-      }),
-    );
-  });
-
   test("cutting never exceeds the width and loses nothing by wrapping", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), fc.integer({ min: 2, max: 30 }), (raw, width) => {

@@ -1,4 +1,7 @@
-/** What the process of a job does (cell.ts): it begins or continues the folder, trains it, and writes what is read of it. */
+/**
+ * What the process of a job does (cell.ts): it begins or continues the folder, trains it, and writes what is read of
+ * it.
+ */
 import { existsSync, renameSync, rmSync } from "node:fs";
 import type { Device } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";

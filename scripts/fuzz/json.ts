@@ -1,2 +1,0 @@
-/** What a file of JSON holds. */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
