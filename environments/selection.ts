@@ -8,7 +8,7 @@
  */
 import { check, fail } from "../engine/errors.ts";
 import { nearest } from "../engine/options.ts";
-import { Rng } from "../engine/index.ts";
+import { Rng } from "../engine/random.ts";
 import type { EnvironmentOptions, FamilyInfo } from "./environment.ts";
 
 export type Split = "train" | "heldout";

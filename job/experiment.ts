@@ -269,10 +269,8 @@ export class Experiment {
     const { reward } = this.preset.rl;
     const { options } = this.#data;
     if (!reward) return options;
-    return {
-      ...options,
-      ...rewardOptionsOf(reward, { template, model: reference, maxLength: longestCompletion(this.preset) }),
-    };
+    const maxLength = longestCompletion(this.preset);
+    return { ...options, ...rewardOptionsOf(reward, { template, model: reference, maxLength }) };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */

@@ -36,7 +36,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad",
     file: "index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl"],
-    budget: 250 * 1024,
+    budget: 251 * 1024,
   },
   { name: "worldgrad/engine", file: "engine/index.js", folders: ["kernels", "engine"], budget: 89 * 1024 },
   // All ops by name, for a chain of them; whoever minds the bytes calls them as functions.
@@ -61,7 +61,7 @@ const ENTRIES: readonly Entry[] = [
     name: "worldgrad/job",
     file: "job/index.js",
     folders: ["kernels", "engine", "nn", "environments", "rl", "job"],
-    budget: 171 * 1024,
+    budget: 172 * 1024,
   },
   // The package for it is an optional peer, loaded when a session is opened.
   {

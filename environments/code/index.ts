@@ -52,11 +52,11 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec, NoviceMove } from "../environment.ts";
-import { defineGame } from "../game.ts";
+import { defineGame, readCommand } from "../game.ts";
 import { drawCalculation, drawReduction, drawSelection } from "../program/draw.ts";
 import { CODE, type CodeEpisode, type CodeFamily, type CodeOptions, type CodeTask, FAMILIES } from "./episode.ts";
 
-export type { CodeOptions };
+export type { CodeOptions } from "./episode.ts";
 
 /** Runs the reference program, and submits it. */
 const expert = ({ task: { solution }, state }: CodeEpisode): string =>
@@ -93,7 +93,7 @@ export const code: EnvironmentSpec<CodeOptions> = defineGame<typeof CODE, CodeFa
   options: CODE,
   makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
   start: () => "",
-  play: async (...played) => (await import("./play.ts")).play(...played),
+  play: async (episode, action) => (await import("./play.ts")).play(episode, readCommand(action)),
   expert,
   random,
   novice,

@@ -1,5 +1,8 @@
-/** What the world of `code` answers to an action. */
-import { type Move, readCommand } from "../game.ts";
+/**
+ * What the world of `code` answers to an action. It is loaded when somebody plays, and so imports nothing that brings
+ * the engine: it is given what an action says.
+ */
+import type { Move } from "../game.ts";
 import { judge, judgeText, report } from "../program/judge.ts";
 import { compile } from "../program/machine.ts";
 import { parseProgram } from "../program/syntax.ts";
@@ -8,8 +11,7 @@ import type { CodeEpisode } from "./episode.ts";
 /** What is said follows from the task's text and the actions, so it has no entropy. */
 const CERTAIN = 0;
 
-export function play({ task, state }: CodeEpisode, action: string): Move<string> {
-  const [verb, rest] = readCommand(action);
+export function play({ task, state }: CodeEpisode, [verb, rest]: readonly [string, string]): Move<string> {
   const failed = (observation: string, program = state): Move<string> => {
     return { observation, failed: true, state: program, entropy: CERTAIN };
   };

@@ -73,7 +73,7 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec, NoviceMove } from "../environment.ts";
-import { defineGame } from "../game.ts";
+import { defineGame, readCommand } from "../game.ts";
 import { sayEdit } from "./edits.ts";
 import {
   FAMILIES,
@@ -85,7 +85,7 @@ import {
   type PatchTask,
 } from "./episode.ts";
 
-export type { PatchOptions };
+export type { PatchOptions } from "./episode.ts";
 
 /** Reads the files in order, mends each that is wrong once it has been read, tests, and submits. */
 function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {
@@ -144,7 +144,7 @@ export const patch: EnvironmentSpec<PatchOptions> = defineGame<typeof PATCH, Pat
   options: PATCH,
   makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
   start: ({ broken }) => ({ files: broken, read: [], passed: false }),
-  play: async (...played) => (await import("./play.ts")).play(...played),
+  play: async (episode, action) => (await import("./play.ts")).play(episode, readCommand(action)),
   expert,
   random,
   novice,

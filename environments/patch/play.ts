@@ -1,6 +1,9 @@
-/** What the world of `patch` answers to an action. */
+/**
+ * What the world of `patch` answers to an action. It is loaded when somebody plays, and so imports nothing that brings
+ * the engine: it is given what an action says.
+ */
 import type { StepInfo } from "../environment.ts";
-import { type Move, readCommand } from "../game.ts";
+import type { Move } from "../game.ts";
 import { judge, type ProgramInfo } from "../program/judge.ts";
 import { dataFlowMatch, syntaxMatch } from "../program/likeness.ts";
 import { run, sameValue, show } from "../program/machine.ts";
@@ -9,8 +12,7 @@ import type { PatchEpisode, PatchState, PatchTask } from "./episode.ts";
 import { applyEdit, build, type Files, unifiedDiff } from "./repository.ts";
 import { ENTRY } from "./tasks.ts";
 
-export function play({ task, state }: PatchEpisode, action: string): Move<PatchState> {
-  const [verb, rest] = readCommand(action);
+export function play({ task, state }: PatchEpisode, [verb, rest]: readonly [string, string]): Move<PatchState> {
   const { files } = state;
   const failed = (observation: string): Move<PatchState> => ({ observation, failed: true });
   if (verb === "ls" && rest === "") return { observation: Object.keys(files).join(" ") };

@@ -60,6 +60,7 @@ const PAST_FACES = new Set([
   "engine/errors.ts", // how an error is raised
   "engine/optionTable.ts", // how options are declared
   "engine/options.ts", // how options are checked and values shown
+  "engine/random.ts", // random numbers, for parts of worlds that a page loads later, without all of the engine
   "engine/types.ts", // how shapes are compared and shown
   "nn/sampler.ts", // the check of sampling options
   "nn/generate.ts", // how many tokens are drawn before they are read

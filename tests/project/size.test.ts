@@ -12,24 +12,24 @@ const BUDGETS: Readonly<Record<string, number>> = {
   kernels: 7180,
   engine: 7270,
   nn: 5420, // shards
-  environments: 6280,
+  environments: 7350,
   "rl/episode": 420,
   "rl/methods": 2980,
-  "rl/rewards": 590,
+  "rl/rewards": 640,
   "rl/play": 590,
-  "rl/tasks": 960,
+  "rl/tasks": 1090,
   "rl/train": 1460, // scoring that can be stopped
   "rl/async": 900,
   "rl/learners": 235,
   "rl/preferences": 1280,
   "rl/interop": 370,
   "rl/worker": 440,
-  job: 3190, // environments from files of the user
+  job: 3430, // environments from files of the user
   mcp: 680,
-  node: 1700, // environmentFile.ts
+  node: 1740, // environmentFile.ts
   remote: 460,
   serve: 2190,
-  cli: 560,
+  cli: 580,
   tools: 6170,
   site: 5550,
 };
