@@ -33,24 +33,28 @@ const CASES = [
 
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
   // A software adapter takes half a minute for each: it has each world once, as rewards do not run on it.
-  it.each(executor === wasm ? CASES : CASES.slice(0, 2))("%s by %s", { timeout: 600_000 }, async (env, reward, part) => {
-    const preset = quick("--env", env, "--reward", reward);
-    const store = new MemoryStore(`${env} ${reward}`, { preset });
-    const device = await executor.open();
-    try {
-      const run = new Run(store, preset, device, QUIET, new AbortController().signal);
-      expect(await run.run(false)).not.toBeNull();
-      run.dispose();
-    } finally {
-      device.dispose();
-    }
-    const steps = store.metrics.filter(({ phase }) => phase === "rl");
-    expect(steps).toHaveLength(20);
-    for (const { phase: _, ...numbers } of steps) {
-      expect(Object.values(numbers).every(Number.isFinite)).toBe(true);
-      expect(numbers["rewards/failed"]).toBe(0);
-      expect(numbers).toHaveProperty([`rewards/${part}/mean`]);
-    }
-    expect(steps.some((numbers) => Number(numbers["grad_norm"] ?? 0) > 0)).toBe(true);
-  });
+  it.each(executor === wasm ? CASES : CASES.slice(0, 2))(
+    "%s by %s",
+    { timeout: 600_000 },
+    async (env, reward, part) => {
+      const preset = quick("--env", env, "--reward", reward);
+      const store = new MemoryStore(`${env} ${reward}`, { preset });
+      const device = await executor.open();
+      try {
+        const run = new Run(store, preset, device, QUIET, new AbortController().signal);
+        expect(await run.run(false)).not.toBeNull();
+        run.dispose();
+      } finally {
+        device.dispose();
+      }
+      const steps = store.metrics.filter(({ phase }) => phase === "rl");
+      expect(steps).toHaveLength(20);
+      for (const { phase: _, ...numbers } of steps) {
+        expect(Object.values(numbers).every(Number.isFinite)).toBe(true);
+        expect(numbers["rewards/failed"]).toBe(0);
+        expect(numbers).toHaveProperty([`rewards/${part}/mean`]);
+      }
+      expect(steps.some((numbers) => Number(numbers["grad_norm"] ?? 0) > 0)).toBe(true);
+    },
+  );
 });
