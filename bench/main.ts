@@ -15,7 +15,9 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(HELP);
     return 0;
   }
-  const command = `npm run bench -- ${args.join(" ")}`.trim();
+  // Where the results go is no part of what was measured, and a path of whoever measured.
+  const kept = args.filter((arg, i) => !arg.startsWith("--results") && args[i - 1] !== "--results");
+  const command = `npm run bench -- ${kept.join(" ")}`.trim();
   if (options.mode === "report") return (await import("./report.ts")).writeReport(options);
   if (options.mode === "check") return (await import("./promises.ts")).checkPromises(options, command);
   const cases = casesFor(options.words);

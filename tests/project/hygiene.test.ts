@@ -44,7 +44,7 @@ const RULES: readonly { readonly what: string; readonly where: RegExp; readonly 
   },
 ];
 
-const TEXT = /(\.(ts|md|json|jsonc|html|sh)|^LICENSE|^\.ci\/run)$/;
+const TEXT = /(\.(ts|md|json|jsonc|jsonl|yaml|html|sh)|^LICENSE|^\.ci\/run)$/;
 
 describe("the repository holds no", () => {
   const files = projectFiles().filter((path) => TEXT.test(path) && !path.includes("recorded"));
