@@ -73,7 +73,8 @@ export function judgesReward<Question>(
       votes.some((vote) => vote !== undefined),
       () => `judgesReward: no judge of ${names.join(", ")} said anything`,
     );
-    const parts = names.map((name, i) => [`judge/${name}`, votes[i] === undefined ? NaN : Number(votes[i])] as const);
+    // An abstention is NaN.
+    const parts = names.map((name, i) => [`judge/${name}`, Number(votes[i])] as const);
     return { reward: Number(tally(votes).verdict === true), parts: Object.fromEntries(parts) };
   };
 }

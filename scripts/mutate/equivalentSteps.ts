@@ -117,6 +117,7 @@ export const PLANS: Listed = {
 
 export const PASSES: Listed = {
   "rl/train/score.ts": [
+    ["const loop =", ["signal && new EventLoop() → new EventLoop()"], COST],
     [
       "return names.length === 0 ? {} :",
       [

@@ -235,6 +235,8 @@ describe("gradient", () => {
       };
       const plans = weighStep({ ...objective, world: echo({ filter: (_, t) => t === at }) }, [changed], 0);
       const { logProbs } = await score(model, plans, { padId: toyTemplate.padId });
+      const { signal } = new AbortController();
+      expect((await score(model, plans, { padId: toyTemplate.padId, signal })).logProbs).toEqual(logProbs);
       const p = Math.exp(logProbs[0]![at]!);
       const dLogit = (lambda * (p - Number(v === 5))) / (2 * 4);
       for (let c = 0; c < C; c++) expect(Math.abs(dHead[v * C + c]! - dLogit * hidden[c]!)).toBeLessThan(1e-14);

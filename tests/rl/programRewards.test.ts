@@ -34,6 +34,8 @@ describe("patches", () => {
     expect(worth({ f: "a\ny\nc" })).toBeCloseTo(26 / 27, 12);
     expect(worth({ f: "a\ny\nc", g: "e" })).toBeCloseTo(13 / 27, 12);
     expect(worth({ g: "e" })).toBe(0);
+    expect(sweRlReward({ patch: solution })).toBe(-1);
+    expect(sweRlReward({ solution })).toBe(-1);
     expect(worth({})).toBe(-1);
   });
 });
