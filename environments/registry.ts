@@ -15,6 +15,7 @@ import { search } from "./search/index.ts";
 import { shop } from "./shop/index.ts";
 import { sokoban } from "./sokoban/index.ts";
 import { terminal } from "./terminal/index.ts";
+import { web } from "./web/index.ts";
 
 const WORLDS: readonly EnvironmentSpec[] = [
   home,
@@ -28,6 +29,7 @@ const WORLDS: readonly EnvironmentSpec[] = [
   household,
   code,
   patch,
+  web,
 ];
 
 /** The environments by their names. */

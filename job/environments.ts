@@ -155,6 +155,12 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     maxPositions: 256,
     rl: { steps: 100 },
   },
+  web: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 8, maxActionTokens: 16, maxObservationTokens: 48 },
+    maxPositions: 320,
+    rl: { steps: 100 },
+  },
   shop: {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,

@@ -1,0 +1,84 @@
+/** The families of `web`, its options, and what an episode knows: a site of pages, what is on them, and the goal. */
+import { oneOf } from "../../engine/optionTable.ts";
+import type { FamilyInfo } from "../environment.ts";
+import type { Episode, GameTask } from "../game.ts";
+import type { OptionsWith } from "../options.ts";
+
+/** All families, easiest first. */
+export const FAMILIES = [
+  { name: "click", level: 1, description: "one of six links" },
+  { name: "enter", level: 1, description: "one of two fields, and the button" },
+  { name: "choose", level: 2, description: "one of two drop-downs, and the button" },
+  { name: "form", level: 2, description: "a field and a drop-down" },
+  { name: "scroll", level: 3, description: "a link in a list that shows four at a time" },
+  { name: "retry", level: 3, description: "a form that may refuse what is entered, and says what it takes" },
+  { name: "lookup", level: 4, description: "what one page says has to be entered on another" },
+  { name: "order", level: 4, description: "a product's page, its drop-down, and a form behind it" },
+] as const satisfies readonly FamilyInfo[];
+export type WebFamily = (typeof FAMILIES)[number];
+
+export const WEB = {
+  answer: oneOf(["change", "page"], "change", "what a filled field is answered with: the field, or the whole page"),
+};
+/** Options of `web`, beside `EnvironmentOptions`: whether an `answer` is what has changed, or the whole page. */
+export type WebOptions = OptionsWith<typeof WEB>;
+
+/** Something on a page; all but text have a ref, which is its place among those that have one. */
+export type PageElement =
+  | { readonly tag: "p"; readonly text: string }
+  | { readonly tag: "a"; readonly text: string; readonly to: string }
+  /** Goes on once all fields of the page are accepted. */
+  | { readonly tag: "button"; readonly text: string; readonly to: string }
+  | { readonly tag: "input"; readonly text: string; readonly rule?: Rule }
+  | { readonly tag: "select"; readonly text: string; readonly options: readonly string[] };
+
+/** What the server accepts in a field. */
+export type Rule =
+  /** No value but the given one is refused, with a word for another that is free. */
+  | { readonly kind: "taken"; readonly name: string; readonly free: string }
+  | { readonly kind: "most"; readonly most: number };
+
+export interface Page {
+  readonly elements: readonly PageElement[];
+  /** Fields that must not be empty. */
+  readonly required?: readonly string[];
+  /** The episode ends on this page. */
+  readonly isLast?: boolean;
+}
+
+/** Values by field, by page. */
+export type Values = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+export interface WebTask extends GameTask {
+  /** The pages by name; the first is `home`. */
+  readonly site: Readonly<Record<string, Page>>;
+  /** What the fields have to hold at the end, and the page to end on. */
+  readonly goal: { readonly page: string; readonly values: Values };
+  /** What the task asks for, as far as it is not what the server takes in the end. */
+  readonly asked?: Values;
+  /** The pages that the expert goes to before the last, in this order. */
+  readonly visits: readonly string[];
+}
+
+export interface WebState {
+  /** How the agent came to the page that is open, which is the last of them. */
+  readonly path: readonly string[];
+  /** Every page that has been open. */
+  readonly seen: readonly string[];
+  readonly values: Values;
+  /** How many elements are above what is shown. */
+  readonly above: number;
+  /** Whether the server has refused something. */
+  readonly isRefused: boolean;
+}
+
+export type WebEpisode = Episode<typeof WEB, WebTask, WebState>;
+
+export const HOME = "home";
+/** So many elements of a long page are shown at a time, and that is a long page. */
+export const SHOWN = 4;
+export const LONG = 7;
+
+/** What has a ref. */
+export const withRefs = ({ elements }: Page): Exclude<PageElement, { tag: "p" }>[] =>
+  elements.filter((element) => element.tag !== "p");
