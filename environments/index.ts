@@ -34,6 +34,7 @@ export { sokoban, type SokobanOptions } from "./sokoban/index.ts";
 export { calculator, type CalculatorOptions } from "./calculator/index.ts";
 export { code, type CodeOptions } from "./code/index.ts";
 export { patch, type PatchOptions } from "./patch/index.ts";
+export { screen, type ScreenOptions } from "./screen/index.ts";
 export { web, type WebOptions } from "./web/index.ts";
 export {
   connect,

@@ -11,6 +11,7 @@ import { gridworld } from "./gridworld/index.ts";
 import { home } from "./home/index.ts";
 import { household } from "./household/index.ts";
 import { patch } from "./patch/index.ts";
+import { screen } from "./screen/index.ts";
 import { search } from "./search/index.ts";
 import { shop } from "./shop/index.ts";
 import { sokoban } from "./sokoban/index.ts";
@@ -30,6 +31,7 @@ const WORLDS: readonly EnvironmentSpec[] = [
   code,
   patch,
   web,
+  screen,
 ];
 
 /** The environments by their names. */

@@ -161,6 +161,12 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     maxPositions: 320,
     rl: { steps: 100 },
   },
+  screen: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 10, maxActionTokens: 16, maxObservationTokens: 64 },
+    maxPositions: 320,
+    rl: { steps: 100 },
+  },
   shop: {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,

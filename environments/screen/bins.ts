@@ -1,0 +1,33 @@
+/**
+ * Numbers as tokens, as OpenVLA has its actions (Kim et al. 2024, arXiv 2406.09246): −1 to 1 has 256 edges, a number is
+ * the count of edges at or below it, 1 to 256, and its token is that many from the end of the vocabulary. Read back, a
+ * token is the middle of its bin; there are 255, so the two last counts are the same.
+ */
+const EDGES = 256;
+const edge = (i: number): number => -1 + (2 * i) / (EDGES - 1);
+
+/** The count of edges at or below `x`, which is clipped to −1 … 1: 1 to 256. */
+export function binOf(x: number): number {
+  const clipped = Math.max(-1, Math.min(1, x));
+  let count = 1;
+  while (count < EDGES && edge(count) <= clipped) count++;
+  return count;
+}
+
+/** The middle of the bin of this count. */
+export function middleOf(bin: number): number {
+  const at = Math.max(0, Math.min(EDGES - 2, bin - 1));
+  return (edge(at) + edge(at + 1)) / 2;
+}
+
+/** The token of a number in a vocabulary of so many tokens, and back. */
+export const tokenOf = (x: number, vocabulary: number): number => vocabulary - binOf(x);
+export const numberOf = (token: number, vocabulary: number): number => middleOf(vocabulary - token);
+
+/** A value from `low` to `high`, the 1 % and 99 % quantiles of an action in the data, as a number from −1 to 1. */
+export const normalized = (value: number, low: number, high: number): number =>
+  Math.max(-1, Math.min(1, (2 * (value - low)) / (high - low + 1e-8) - 1));
+
+/** The bin of the middle of a cell among so many, and the cell that a bin lies in. */
+export const binOfCell = (cell: number, cells: number): number => binOf((2 * (cell + 0.5)) / cells - 1);
+export const cellOfBin = (bin: number, cells: number): number => Math.floor(((middleOf(bin) + 1) / 2) * cells);
