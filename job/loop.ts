@@ -63,6 +63,16 @@ export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tok
   });
   if (sft.noviceShare === 1 && sft.imitateNovices === false)
     throw new UsageError("--set sft.imitateNovices: with sft.noviceShare=1 there would be nobody to imitate");
+  const { labelled, labels, demonstrations = Infinity } = sft;
+  if (labelled === undefined && labels !== undefined)
+    throw new UsageError("--set sft.labels is about sft.labelled; add --set sft.labelled=N");
+  if (labelled !== undefined && labelled >= demonstrations)
+    throw new UsageError(
+      `--set sft.labelled: expected fewer than sft.demonstrations, ${demonstrations}, of which the others are labelled, ` +
+        `got ${labelled}`,
+    );
+  if (labelled !== undefined && sft.thoughts)
+    throw new UsageError("--set sft.labelled: labels are actions without thoughts; leave sft.thoughts out");
   if (sft.steps !== undefined && sft.steps <= (sft.warmup ?? 0))
     throw new UsageError(
       `--set sft.steps: expected more than sft.warmup, ${sft.warmup!}, in which the rate rises, got ${sft.steps}`,

@@ -53,6 +53,16 @@ export const SFT = options("--set sft", {
   imitateNovices: flag(undefined, "whether the novice's guesses are imitated and not only read; by default yes"),
   thoughts: flag(undefined, "whether a thought comes before each action, in environments that have thoughts"),
   observationWeight: preset(SFT_ROWS.fields.observationWeight),
+  labelled: number(
+    undefined,
+    "how many demonstrations have their actions; an inverse dynamics model labels the others (VPT); by default all",
+    COUNT,
+  ),
+  labels: oneOf(
+    ["inverse", "shuffled", "none"],
+    "inverse",
+    "with sft.labelled: its labels; the same dealt out anew, a control; or no others",
+  ),
   steps: number(undefined, "number of updates; more than warmup", COUNT),
   batchSize: number(undefined, "number of episodes in an update", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),

@@ -77,6 +77,10 @@ export interface Preset extends Tasks {
      * actions. Default: no.
      */
     readonly thoughts?: boolean;
+    /** How many demonstrations have their actions; inverse.ts labels the others. Default: all. */
+    readonly labelled?: number;
+    /** What the others get: labels (default), the same dealt out anew, or nothing, and they are left out. */
+    readonly labels?: "inverse" | "shuffled" | "none";
     /** The weight of predicting the answers in the demonstrations. The model has had no other pretraining. */
     readonly observationWeight: number;
     /** −log p (`sft`, the default) or DFT's −p·log p (`dft`). */

@@ -213,19 +213,24 @@ export class Run {
   async #warmStart(): Promise<void> {
     const { steps } = this.#preset.sft;
     if (this.#state.phase !== "sft" || this.#state.done >= steps) return;
+    const all = await this.#experiment.demonstrations(this.#template);
+    const own = { experiment: this.#experiment, template: this.#template, device: this.#device, signal: this.#signal };
+    const parts = { ...own, observer: this.#observer, eventLoop: this.#eventLoop };
+    const isWhole = this.#preset.sft.labelled === undefined;
+    const lessons = isWhole ? { demonstrations: all, metrics: {} } : await (await import("./inverse.ts")).label(parts, all);
+    if (lessons === null) return;
     this.#observer.phase("warm start: learning from demonstrations", steps, this.#state.done);
-    const demonstrations = await this.#experiment.demonstrations(this.#template);
     this.#optimizer ??= this.#newOptimizer();
     const clock = stopwatch();
     const loop = this.#experiment.sft({
       model: this.#model,
       template: this.#template,
       optimizer: this.#optimizer,
-      demonstrations,
+      demonstrations: lessons.demonstrations,
       startStep: this.#state.done,
     });
     for await (const report of loop) {
-      const metrics = timed(report, clock());
+      const metrics = { ...timed(report, clock()), ...lessons.metrics };
       this.#store.appendMetrics({ step: report.step, phase: "sft", ...metrics });
       this.#observer.update(report.step + 1, metrics);
       this.#state = { ...this.#state, done: report.step + 1 };

@@ -97,7 +97,7 @@ describe("numbers as OpenVLA's tokens", () => {
     [0.3, 31834, 0.298039],
     [1, 31744, 0.996078],
     [7, 31744, 0.996078],
-  ])("%s is token %i of 32,000, which is read as %s", (x, token, back) => {
+  ])("%s is token %i of 32,000, read as %s", (x, token, back) => {
     expect(tokenOf(x, 32_000)).toBe(token);
     expect(numberOf(token, 32_000)).toBeCloseTo(back, 6);
   });

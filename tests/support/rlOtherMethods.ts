@@ -312,6 +312,19 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),
   },
   Data: {
+    "inverse dynamics": row(
+      "p(a_t | o_1 … o_T) of few episodes labels the others, turns without an effect left out: `--set sft.labelled=N`",
+      "VPT, arXiv 2206.11795",
+      ["tests/rl/inverse.test.ts", "the inverse model reads the episode backwards"],
+      ["tests/rl/inverse.test.ts", "leaves out turns in which nothing happened"],
+      ["tests/job/inverse.long.test.ts", "are made, measured and imitated"],
+    ),
+    "binned actions": row(
+      "a number in [−1, 1] is a token, V − #(edges ≤ x) of 256: `--env screen --set env.coordinates=bins`",
+      "OpenVLA, arXiv 2406.09246",
+      ["tests/environments/screen.test.ts", "is token %i of 32,000"],
+      ["tests/environments/screen.test.ts", "are the cells of a screen"],
+    ),
     "dynamic sampling": row(
       "groups without spread are left out of the policy term and refilled, at most `maxRefills` times; " +
         "the world model learns from them",
