@@ -1,11 +1,13 @@
 /**
  * `npm run fuzz -- --minutes N [--seed S] [--only NAME]`: fuzzes every parser for N minutes together, and prints the
- * table of docs/testing.md. Ends with 1 if something failed, with the document that did it.
+ * table of docs/testing.md. Ends with 1 if something failed, with the document that did it; one that is read for a minute
+ * ends the process.
  */
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { fuzz } from "./fuzz/fuzz.ts";
 import { TARGETS } from "./fuzz/targets.ts";
+import { watchdog } from "./fuzz/watchdog.ts";
 
 const { values } = parseArgs({
   options: {
@@ -18,11 +20,12 @@ const [minutes, seed] = [Number(values.minutes), Number(values.seed)];
 if (!(minutes > 0) || !Number.isInteger(seed)) throw new Error("fuzz: expected --minutes N > 0 and a whole --seed");
 const targets = TARGETS.filter(({ name }) => name.includes(values.only));
 
+const see = watchdog(60_000);
 console.log("| Reader | Documents tried | Accepted | Refused in one sentence | Failed |");
 console.log("| --- | --- | --- | --- | --- |");
 for (const target of targets) {
   const ms = (minutes * 60_000) / targets.length;
-  const { tried, accepted, refused, failure } = await fuzz(target, { seed, ms, runs: 1e9 });
+  const { tried, accepted, refused, failure } = await fuzz(target, { seed, ms, runs: 1e9 }, see);
   console.log(`| ${target.name} | ${tried} | ${accepted} | ${refused} | ${failure === undefined ? 0 : 1} |`);
   if (failure === undefined) continue;
   console.error(failure);

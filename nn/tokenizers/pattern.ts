@@ -6,8 +6,9 @@
  *
  * A repetition without an end may not hold a choice or another repetition, as in `(a+)+` or `(a|aa)*`: with those a
  * regular expression of JavaScript can take time exponential in the text. No tokenizer of a published model needs one.
- * Repetitions beside each other, `\s*[\r\n]+`, remain; their time is a polynomial of the longest run of such
- * characters.
+ * Repetitions beside each other, `\s*[\r\n]+`, remain, two at most: the time is a polynomial of the longest run of such
+ * characters, and each of them is a power more. A bounded repetition counts as what it repeats, as often as it may:
+ * `(a+a*){1,3}` would be six.
  */
 import { fail } from "../../engine/errors.ts";
 
@@ -20,12 +21,44 @@ const CONTROLS: Readonly<Record<string, string>> = { a: String.raw`\x07`, e: Str
 const FOLDED: Readonly<Record<string, string>> = { s: "ſ", k: "\u212a" };
 const SYNTAX = /[\^$\\.*+?()[\]{}|/]/;
 
+/** In how many ways a part of a pattern can match at one place. */
+interface Ways {
+  /** Repetitions without an end, each of which is a factor of the text's length. */
+  readonly endless: number;
+  /** All that is chosen beside them: alternatives, and how often something is there. */
+  readonly choices: number;
+}
+const ONE: Ways = { endless: 0, choices: 1 };
+/** The most choices beside none, one and two endless repetitions. The patterns of published models have 16 at most. */
+const MOST_CHOICES = [1000, 1000, 32] as const;
+
+/** Both, one after the other. */
+const both = (a: Ways, b: Ways): Ways => ({ endless: a.endless + b.endless, choices: a.choices * b.choices });
+/** One of both. */
+const either = (a: Ways, b: Ways): Ways => ({
+  endless: Math.max(a.endless, b.endless),
+  choices: a.choices + b.choices,
+});
+
+/** A part that is there from `least` to `most` times, which may be Infinity if it can match in one way only. */
+function repeated({ endless, choices }: Ways, least: number, most: number): Ways {
+  if (most === Infinity) return { endless: 1, choices: 1 };
+  let all = choices === 1 ? most - least + 1 : 0;
+  for (let n = least; choices > 1 && n <= most && all < Infinity; n++) all += choices ** n;
+  return { endless: endless * most, choices: all };
+}
+
 /** What an open group has seen. */
 interface Group {
-  /** Whether it has a choice or a repetition. */
-  varies: boolean;
+  /** The alternatives that are closed; undefined: none is. */
+  closed: Ways | undefined;
+  /** The parts of the alternative that is open, without the last. */
+  before: Ways;
+  /** The last part, which a quantifier may follow. */
+  last: Ways;
   readonly ignoreCase: boolean;
 }
+const groupOf = (ignoreCase: boolean): Group => ({ closed: undefined, before: ONE, last: ONE, ignoreCase });
 
 /**
  * Compiles a pattern of `tokenizer.json`, flags g and u.
@@ -46,11 +79,20 @@ function unusable(pattern: string, why: string): never {
 
 function translate(pattern: string): string {
   const no = (why: string): never => unusable(pattern, why);
-  const groups: Group[] = [{ varies: false, ignoreCase: false }];
+  const groups: Group[] = [groupOf(false)];
   let result = "";
   let at = 0;
-  /** Whether the atom before is a group with a choice or a repetition. */
-  let variesBefore = false;
+  /** The parts of the open alternative, which end here. */
+  const together = ({ before, last }: Group): Ways => {
+    const ways = both(before, last);
+    if (ways.endless > 2) no(`before ${at} there are more than two repetitions without an end after each other`);
+    if (ways.choices > MOST_CHOICES[ways.endless]!) no(`before ${at} there are too many ways to match the same text`);
+    return ways;
+  };
+  const alternatives = (group: Group): Ways => {
+    const open = together(group);
+    return group.closed ? either(group.closed, open) : open;
+  };
   const read = (expression: RegExp): RegExpExecArray | null => {
     expression.lastIndex = at;
     const found = expression.exec(pattern);
@@ -69,18 +111,23 @@ function translate(pattern: string): string {
     if (quantifier) {
       const [text] = quantifier;
       const isEndless = /^(?:[*+]|\{\d+,\})/.test(text);
-      if (isEndless && variesBefore) no(`the repetition at ${quantifier.index} holds a choice or a repetition`);
+      const { endless, choices } = group.last;
+      if (isEndless && (endless > 0 || choices > 1))
+        no(`the repetition at ${quantifier.index} holds a choice or a repetition`);
       if (text.length > 1 && text.endsWith("+")) no(`the possessive repetition at ${quantifier.index}`);
       result += text.replace("{,", "{0,");
-      group.varies = true;
+      const [, least = text.startsWith("+") ? 1 : 0, exactly, most] = /^\{(\d*)(?:(\})|,(\d*))/.exec(text) ?? [];
+      const upTo = text.startsWith("?") ? 1 : isEndless ? Infinity : Number(exactly ? least : most);
+      group.last = repeated(group.last, Number(least), upTo);
       continue;
     }
-    variesBefore = false;
+    group.before = together(group);
+    group.last = ONE;
     const opening = read(/\((?:\?(?:(i:)|[:=!]|<[=!]))?/uy);
     if (opening) {
       if (pattern[at] === "?" && opening[0] === "(") no(`'${pattern.slice(at - 1, at + 3)}' at ${at - 1}`);
       result += opening[1] || opening[0] === "(" ? "(?:" : opening[0];
-      groups.push({ varies: false, ignoreCase: group.ignoreCase || opening[1] !== undefined });
+      groups.push(groupOf(group.ignoreCase || opening[1] !== undefined));
       continue;
     }
     const char = String.fromCodePoint(pattern.codePointAt(at)!);
@@ -89,11 +136,11 @@ function translate(pattern: string): string {
     if (char === ")") {
       const closed = groups.pop()!;
       if (groups.length === 0) no(`a ')' without '(' at ${start}`);
-      groups.at(-1)!.varies ||= closed.varies;
-      variesBefore = closed.varies;
+      groups.at(-1)!.last = alternatives(closed);
       result += char;
     } else if (char === "|") {
-      group.varies = true;
+      group.closed = alternatives(group);
+      group.before = ONE;
       result += char;
     } else if (char === "[") {
       result += characterClass();
@@ -106,6 +153,7 @@ function translate(pattern: string): string {
     else result += literal(char);
   }
   if (groups.length > 1) no("a '(' is not closed");
+  together(groups[0]!);
   return result;
 
   /** An escape, behind its backslash: a class or code as JavaScript writes it, or the plain character. */

@@ -74,10 +74,11 @@ export interface Outcome {
   readonly failure: string | undefined;
 }
 
-/** Reads changed documents for so long, or so many of them. */
+/** Reads changed documents for so long, or so many of them. @param on is told each before it is read, as JSON */
 export async function fuzz(
   target: Target,
   { seed, ms, runs }: { seed: number; ms: number; runs: number },
+  on: (document: string) => void = () => undefined,
 ): Promise<Outcome> {
   let [tried, accepted, refused] = [0, 0, 0];
   const attempt = async (what: string, read: () => unknown): Promise<void> => {
@@ -103,7 +104,9 @@ export async function fuzz(
     async (valid, changes, flipped) => {
       let document = valid;
       for (const edit of changes) document = changed(document, pathAt(document, edit.at), edit);
-      document = JSON.parse(JSON.stringify(document)) as Json; // nothing that no file could hold
+      const text = JSON.stringify(document);
+      document = JSON.parse(text) as Json; // nothing that no file could hold
+      on(text);
       await attempt(target.name, () => target.read(document));
       const bytes = target.bytesOf?.(document);
       if (bytes === undefined || flipped.length === 0) return;

@@ -119,12 +119,19 @@ describe("patterns", () => {
     expect(all(String.raw`\p{Han}+`, "日本x")).toEqual(["日本"]);
     expect(all(String.raw`^.$`, "a\nb\u2028")).toEqual(["a"]);
     expect(all(String.raw`[\]\-\/!]+|\'|\x{41}|}`, "]-/!'A}")).toEqual(["]-/!", "'", "A", "}"]);
+    // A repetition of what has one length can match in one way only.
+    expect(all(String.raw`\d{1,3}(?=(?:\d{3})*(?!\d))`, "1234567")).toEqual(["1", "234", "567"]);
   });
 
   test.each([
     ["(a+)+b", "the repetition at 4"],
     ["(?:a|aa)*", "the repetition at 8"],
     ["((a)|b){2,}", "the repetition at 7"],
+    // With 300 letters a this one hung for half an hour.
+    ["(a+a*){1,3}'s|", "before 11 there are more than two repetitions without an end"],
+    ["a*b|a*a*(?:a{2,}|c)b", "before 19 there are more than two repetitions without an end"],
+    ["(?:a?){30}b", "before 10 there are too many ways"],
+    ["a*(?:b|c{,9}){2}a*d", "before 18 there are too many ways"],
     ["(?>a)", "'(?>a' at 0"],
     ["a++", "possessive"],
     [String.raw`(a)\1`, String.raw`'\1' at 3`],
