@@ -35,6 +35,20 @@ export function onHost<T>(what: () => string, make: () => T): T {
   }
 }
 
+/** Longer messages of others are cut: they go into logs and onto terminals. */
+const MOST_LETTERS = 2_000;
+
+/** What was thrown, in words. Never throws, whatever code of others has thrown. */
+export function reasonOf(thrown: unknown): string {
+  let text: string;
+  try {
+    text = String(thrown instanceof Error ? thrown.message : thrown);
+  } catch {
+    text = `a value without words, of type ${typeof thrown}`;
+  }
+  return text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS)}...` : text;
+}
+
 /** Throws `WorldgradError` with `message`; an expression, so that it can stand after `??`. */
 export function fail(message: string): never {
   throw new WorldgradError(message);

@@ -11,12 +11,16 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { register } from "node:module";
 import { isAbsolute, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { reasonOf } from "../engine/errors.ts";
 import type { EnvironmentSpec } from "../environments/index.ts";
 import { addEnvironment } from "../job/environments.ts";
 import type { Preset } from "../job/preset.ts";
 import type { EnvironmentFile, StartOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import { sha256 } from "./sealed.ts";
+
+/** The longest that a file may take until it is loaded. */
+const LOADING_MS = 30_000;
 
 /** Whether `--env` names a file and no environment of the library. */
 export const isEnvironmentFile = (name: string): boolean => /[\\/]|\.[cm]?[jt]s$/.test(name);
@@ -30,9 +34,13 @@ export interface LoadedEnvironment {
 /**
  * Loads an environment's file; its environment is then known by its name, as those of the library are.
  * @throws UsageError in one line that begins with `flag`: no file, an error in it, no environment in it, a name that
- *   another environment has
+ *   another environment has, or it is not loaded within `patience` milliseconds
  */
-export async function loadEnvironment(file: string, flag = "--env"): Promise<LoadedEnvironment> {
+export async function loadEnvironment(
+  file: string,
+  flag = "--env",
+  patience: number = LOADING_MS,
+): Promise<LoadedEnvironment> {
   const path = resolve(file);
   const refuse = (problem: string): never => {
     throw new UsageError(`${flag}: ${shown(path)} ${problem}`);
@@ -41,9 +49,9 @@ export async function loadEnvironment(file: string, flag = "--env"): Promise<Loa
   if (!statSync(path).isFile()) refuse("is no file");
   giveLibrary();
   const hash = sha256(readFileSync(path));
-  const module = (await import(pathToFileURL(path).href).catch((error: unknown) =>
-    refuse(`cannot be loaded: ${reasonOf(error)}`),
-  )) as Readonly<Record<string, unknown>>;
+  const module = await within(patience, import(pathToFileURL(path).href)).catch((error: unknown) =>
+    refuse(`cannot be loaded: ${inOneLine(error)}`),
+  );
   const spec = environmentIn(module, refuse);
   if (!addEnvironment(spec, path)) refuse(`names its environment "${spec.name}", and there is another of that name`);
   return { env: spec.name, environmentFile: { path, sha256: hash } };
@@ -119,9 +127,19 @@ function shown(path: string): string {
   return near.startsWith("..") || isAbsolute(near) ? path : near;
 }
 
+/** A module, unless it takes too long: one that waits at its top level for what never comes would end the program. */
+async function within(patience: number, loading: Promise<unknown>): Promise<Readonly<Record<string, unknown>>> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const tooLate = (): void => reject(new Error(`it is not there after ${patience / 1000} s; what does it wait for?`));
+    timer = setTimeout(tooLate, patience);
+  });
+  return Promise.race([loading, late]).finally(() => clearTimeout(timer)) as Promise<Readonly<Record<string, unknown>>>;
+}
+
 /** One line: where a compiler names the place in the file, it stands on a line of its own. */
-const reasonOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error))
+const inOneLine = (error: unknown): string =>
+  reasonOf(error)
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "")

@@ -43,9 +43,10 @@ const either = (a: Ways, b: Ways): Ways => ({
 /** A part that is there from `least` to `most` times, which may be Infinity if it can match in one way only. */
 function repeated({ endless, choices }: Ways, least: number, most: number): Ways {
   if (most === Infinity) return { endless: 1, choices: 1 };
-  let all = choices === 1 ? most - least + 1 : 0;
-  for (let n = least; choices > 1 && n <= most && all < Infinity; n++) all += choices ** n;
-  return { endless: endless * most, choices: all };
+  const often = most - least + 1;
+  // choices^least + … + choices^most
+  const all = choices === 1 ? often : (choices ** least * (choices ** often - 1)) / (choices - 1);
+  return { endless: endless * most, choices: Number.isNaN(all) ? Infinity : all };
 }
 
 /** What an open group has seen. */

@@ -1,4 +1,5 @@
 /** Calls of environments with a time limit: they may throw, hang or be aborted. */
+import { reasonOf } from "../../engine/errors.ts";
 import type { StopReason } from "../episode/stream.ts";
 
 /** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
@@ -19,9 +20,13 @@ export async function answerWithin<R>(
   { timeout, signal: outer, who }: { timeout: number; signal?: AbortSignal | undefined; who: string },
 ): Promise<Answer<R>> {
   const clock = new AbortController();
+  const { signal } = clock;
   const tooLate = (): void => clock.abort(new Error(`${who}: no answer within ${timeout} ms`));
   const timer = setTimeout(tooLate, Math.min(timeout, LONGEST_TIMER));
-  const signal = outer ? AbortSignal.any([clock.signal, outer]) : clock.signal;
+  // Not AbortSignal.any: in Node 20 the outer signal, which lives as long as the run, keeps something of each call.
+  const passOn = (): void => clock.abort(outer?.reason);
+  if (outer?.aborted) passOn();
+  outer?.addEventListener("abort", passOn, { once: true });
   let onAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
     onAbort = (): void => reject(signal.reason as Error);
@@ -32,10 +37,11 @@ export async function answerWithin<R>(
     signal.throwIfAborted();
     return { result: await Promise.race([call(signal), aborted]) };
   } catch (error) {
-    const stop = outer?.aborted ? "aborted" : clock.signal.aborted ? "timeout" : "tool_error";
-    return { stop, error: error instanceof Error ? error.message : String(error), cause: error };
+    const stop = outer?.aborted ? "aborted" : signal.aborted ? "timeout" : "tool_error";
+    return { stop, error: reasonOf(error), cause: error };
   } finally {
     clearTimeout(timer);
-    signal.removeEventListener("abort", onAbort); // else the combined signal lives as long as the outer one
+    signal.removeEventListener("abort", onAbort);
+    outer?.removeEventListener("abort", passOn);
   }
 }

@@ -40,7 +40,7 @@ export async function majorityVote<Question>(
   return tally(await votesOf(judges, question, signal), quorum);
 }
 
-/** What each judge says; one that throws abstains. @throws the signal's reason if it is aborted */
+/** What each judge says; one that throws, or says neither yes nor no, abstains. @throws the signal's reason if it is aborted */
 async function votesOf<Question>(
   judges: readonly Judge<Question>[],
   question: Question,
@@ -48,7 +48,9 @@ async function votesOf<Question>(
 ): Promise<(boolean | undefined)[]> {
   const settled = await Promise.allSettled(judges.map(async (judge) => judge(question, signal)));
   signal?.throwIfAborted();
-  return settled.map((result) => (result.status === "fulfilled" ? result.value : undefined));
+  return settled.map((said) =>
+    said.status === "fulfilled" && typeof said.value === "boolean" ? said.value : undefined,
+  );
 }
 
 /**

@@ -7,7 +7,7 @@
  * it is trained. `info.rewardError` says why, and the metric `rewards/failed` counts them. Steps in which every reward
  * failed teach nothing, so a run ends with an error after a few of them in a row.
  */
-import { check, fail } from "../../engine/errors.ts";
+import { check, fail, reasonOf } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { number, options, type OptionsOf, type Settled } from "../../engine/optionTable.ts";
 import { hasFailed, type Trajectory } from "../episode/stream.ts";
@@ -150,7 +150,8 @@ const isPromise = (said: ReturnType<RewardFunction>): said is Promise<EpisodeRew
 function withReward(t: Trajectory, said: EpisodeReward): Trajectory {
   const { reward, parts, outcome } = said ?? {};
   const isScore = (value: unknown): boolean => typeof value === "number" && Math.abs(value) !== Infinity;
-  if (!isScore(reward) || typeof parts !== "object" || !(outcome === undefined || isScore(outcome))) {
+  const isParts = typeof parts === "object" && (parts as unknown) !== null && Object.values(parts).every(isScore);
+  if (!isScore(reward) || !isParts || !(outcome === undefined || isScore(outcome))) {
     return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(said)}`);
   }
   return { ...t, reward, rewardParts: parts, ...(outcome === undefined ? {} : { outcome }) };
@@ -159,7 +160,7 @@ function withReward(t: Trajectory, said: EpisodeReward): Trajectory {
 const failed = (t: Trajectory, error: unknown): Trajectory => ({
   ...t,
   masked: true,
-  info: { ...t.info, rewardError: error instanceof Error ? error.message : String(error) },
+  info: { ...t.info, rewardError: reasonOf(error) },
 });
 
 const errorOf = ({ info }: Trajectory): string | undefined => info["rewardError"] as string | undefined;

@@ -88,6 +88,11 @@ it("what is no environment is said in one line", async () => {
     /exports a, b: make one of them the default export$/,
   );
   expect(await about('throw new Error("no\\nluck")')).toMatch(/cannot be loaded: no luck$/);
+  expect(await about("throw Object.create(null)")).toMatch(/cannot be loaded: a value without words, of type object$/);
+  const waits = fileOf("await new Promise(() => {});");
+  await expect(loadEnvironment(waits, "--env", 20)).rejects.toThrow(
+    `${waits} cannot be loaded: it is not there after 0.02 s; what does it wait for?`,
+  );
   expect(await about('import "./not-there.mjs"')).toMatch(/cannot be loaded: .*not-there\.mjs/);
 });
 

@@ -2,8 +2,10 @@
  * Rewards that are promises: the run is the one of the same rewards at once, whoever answers first; time limits, how
  * many are awaited at a time, and what becomes of episodes whose reward fails.
  */
+import { getEventListeners } from "node:events";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { device as makeDevice, type Device } from "../../engine/device.ts";
+import { fail } from "../../engine/errors.ts";
 import { trainRlAsync } from "../../rl/async/train.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { remax } from "../../rl/methods/advantages/index.ts";
@@ -126,9 +128,20 @@ describe("a reward that fails", () => {
       () => 1 as never,
       () => undefined as never,
       () => ({ reward: NaN, parts: {} }), // cannot be scored, which is no failure
+      // A part that is a text would be added to others as a text.
+      () => ({ reward: 1, parts: { a: "1" as never } }),
+      () => ({ reward: 1, parts: null as never }),
+      () => Promise.resolve({ reward: 1, parts: { a: Infinity } }),
+      () => {
+        throw Object.create(null); // has no words
+      },
+      () => Promise.reject(Object.create(null) as Error),
+      () => Promise.reject(new Error("x".repeat(10_000_000))),
+      () => Promise.resolve("x".repeat(10_000_000) as never),
+      () => ({ then: () => fail("no promise") }) as never,
     ];
     const reward: RewardFunction = (t, signal) => answers[idOf(t)]!(t, signal);
-    const given = episodes(8);
+    const given = episodes(16);
     const scored = await rewarded({ reward, rewardLimits: { timeout: 20 } }, given);
     const expected = "reward: expected { reward, parts } with finite numbers or NaN, got";
     expect(scored.map(({ masked, info }) => (masked ? info["rewardError"] : "fine"))).toEqual([
@@ -140,10 +153,28 @@ describe("a reward that fails", () => {
       `${expected} 1`,
       `${expected} missing`,
       "fine",
+      `${expected} {"reward":1,"parts":{"a":"1"}}`,
+      `${expected} {"reward":1,"parts":null}`,
+      expect.stringContaining(expected),
+      "a value without words, of type object",
+      "a value without words, of type object",
+      `${"x".repeat(2_000)}...`,
+      `${expected} "${"x".repeat(56)}...`,
+      "no promise",
     ]);
     expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
     expect(scored[0]).toEqual({ ...given[0], reward: 0.5, rewardParts: { a: 1 }, outcome: 0.25 });
     expect(scored[7]!.reward).toBeNaN();
+  });
+
+  it("nothing of it stays on the signal of the run", async () => {
+    const run = new AbortController();
+    const reward: RewardFunction = () => Promise.resolve({ reward: 1, parts: {} });
+    await rewarded({ reward }, episodes(50), run.signal);
+    expect(getEventListeners(run.signal, "abort")).toEqual([]);
+    // Where Node keeps the signals that depend on this one, each for ever (AbortSignal.any, Node 20).
+    const own = Object.getOwnPropertySymbols(run.signal).map((key) => (run.signal as never)[key] as unknown);
+    expect(own.flatMap((value) => (value instanceof Set ? [value.size] : []))).toEqual([]);
   });
 
   it("an episode whose environment failed is not scored", async () => {

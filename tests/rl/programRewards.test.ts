@@ -82,6 +82,11 @@ describe("the vote of judges as a reward", () => {
     await judgesReward({ a: slow, b: slow, c: slow })("q", signal);
     expect(most).toBe(3);
     await expect(votes(undefined, "throws")).rejects.toThrow("judgesReward: no judge of a, b said anything");
+    const garbage = {
+      a: async () => "yes".repeat(9_999_999) as never,
+      b: () => Promise.reject(Object.create(null) as Error),
+    };
+    await expect(judgesReward(garbage)("q", signal)).rejects.toThrow("no judge of a, b said anything");
     expect(() => judgesReward({})).toThrow("judgesReward: expected at least one judge, got none");
     const stopped = AbortSignal.abort(new Error("stopped"));
     await expect(judgesReward({ a: slow })("q", stopped)).rejects.toThrow("stopped");
