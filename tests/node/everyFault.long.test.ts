@@ -1,7 +1,7 @@
 /**
  * * A fault at every call of the file system, as SQLite is tested (https://sqlite.org/testing.html): the smallest run
  * of the main job is made again and again, and each time another of its calls dies before or after it was done, is torn
- * in the middle, or fails; or the power goes after it, and with it all that was written and not flushed. Then it is resumed, and has to end as the run that nothing happened to: the same metrics
+ * in the middle, or fails. Then it is resumed, and has to end as the run that nothing happened to: the same metrics
  * (times apart), transcripts, weights and file names. A call that fails has to end the program with one line that names
  * a file. Then the same for the run that was killed and is resumed, which is the fault that comes twice, and for an arm
  * of a comparison.
@@ -137,7 +137,7 @@ async function undisturbed(program: Program, prepare: () => void): Promise<{ cal
   return { calls, whole: outcome() };
 }
 
-const FAULTS: readonly Fault[] = ["dead before", "power", "torn", "EIO", "ENOSPC", "dead after"];
+const FAULTS: readonly Fault[] = ["dead before", "torn", "EIO", "ENOSPC", "dead after"];
 
 /** Each fault at each call that it can befall. */
 async function everyFault(what: string, program: Program, prepare: () => void): Promise<void> {

@@ -7,8 +7,7 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import process from "node:process";
 
-/** "power" is "dead after", and what was written and not flushed is gone; names stay, as journals keep them. */
-export type Fault = "dead before" | "dead after" | "power" | "torn" | "EIO" | "ENOSPC";
+export type Fault = "dead before" | "dead after" | "torn" | "EIO" | "ENOSPC";
 
 /** The end of the process: what a program does after it changes nothing. */
 export class Death extends Error {}
@@ -55,9 +54,7 @@ export const canBefall = (fault: Fault, { name, changes }: Call): boolean =>
     ? TORN.includes(name)
     : fault === "ENOSPC"
       ? NEED_ROOM.includes(name) || (name === "openSync" && changes)
-      : fault === "power"
-        ? changes
-        : true;
+      : true;
 
 type Function = (...args: readonly unknown[]) => unknown;
 
@@ -71,8 +68,6 @@ export class FaultyDisk {
   readonly #folder: string;
   readonly #real = { ...fs } as unknown as Readonly<Record<string, Function>>;
   readonly #files = new Map<unknown, string>();
-  /** Files that were written since they were flushed, with what the disk has of them; undefined: nothing. */
-  readonly #unflushed = new Map<string, Uint8Array | undefined>();
 
   /** From now on, until `dispose`, calls on paths in `folder` are counted. */
   constructor(folder: string) {
@@ -91,7 +86,6 @@ export class FaultyDisk {
   /** A new process begins, whose call number `at` (from 0) meets the fault; −1: none does. */
   plan(at = -1, fault: Fault = "EIO"): void {
     this.calls = [];
-    this.#unflushed.clear();
     [this.#at, this.#fault, this.#isDead] = [at, fault, false];
   }
 
@@ -111,10 +105,6 @@ export class FaultyDisk {
         return this.#die(name, path);
       case "dead after":
         this.#perform(name, args);
-        return this.#die(name, path);
-      case "power":
-        this.#perform(name, args);
-        this.#losePower();
         return this.#die(name, path);
       case "torn":
         this.#tear(name, args);
@@ -139,8 +129,7 @@ export class FaultyDisk {
   }
 
   #perform(name: CallName, args: readonly unknown[]): unknown {
-    this.#noteWrites(name, args);
-    if (name === "fsyncSync") return undefined; // the machine does not really go down
+    if (name === "fsyncSync") return undefined; // counted only: the machine does not go down here
     this.#isInside = true;
     try {
       const result = this.#real[name]!(...args);
@@ -150,33 +139,6 @@ export class FaultyDisk {
     } finally {
       this.#isInside = false;
     }
-  }
-
-  /** Notes what the disk has of a file that is about to change, and what it has after a flush. */
-  #noteWrites(name: CallName, args: readonly unknown[]): void {
-    const path = typeof args[0] === "string" ? args[0] : this.#files.get(args[0])!;
-    const isUnder = (file: string): boolean => file === path || file.startsWith(`${path}/`);
-    const within = [...this.#unflushed].filter(([file]) => isUnder(file));
-    const empties = name === "openSync" && args[1] === "w";
-    if (empties || ["appendFileSync", "truncateSync", "writeFileSync"].includes(name)) {
-      if (this.#unflushed.has(path)) return;
-      const isThere = this.#real["existsSync"]!(path) === true;
-      this.#unflushed.set(path, isThere ? (this.#real["readFileSync"]!(path) as Uint8Array) : undefined);
-    } else if (name === "fsyncSync") this.#unflushed.delete(path);
-    else if (["linkSync", "renameSync", "rmSync"].includes(name)) {
-      if (name === "renameSync") this.#unflushed.delete(String(args[1]));
-      for (const [file, bytes] of within) {
-        if (name !== "linkSync") this.#unflushed.delete(file);
-        if (name !== "rmSync") this.#unflushed.set(`${String(args[1])}${file.slice(path.length)}`, bytes);
-      }
-    }
-  }
-
-  #losePower(): void {
-    this.#isInside = true;
-    for (const [path, bytes] of this.#unflushed)
-      if (this.#real["existsSync"]!(path) === true) this.#real["writeFileSync"]!(path, bytes ?? "");
-    this.#isInside = false;
   }
 
   /** Half of the call: half of the bytes, half of the entries of a folder. */
