@@ -117,6 +117,7 @@ export interface EnvironmentSpec<Options extends EnvironmentOptions = Environmen
    * Random baseline: a plausible action that does not depend on what was observed. Given the task's text, it may take
    * the names from there; given the options that the episode was made with, words of that world: what a novice would
    * try.
+   * @throws if its code is loaded with the first episode, and none has begun
    */
   random(rng: Rng, task?: string, options?: Options): string;
   /**

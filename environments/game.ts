@@ -73,11 +73,8 @@ export interface Ending {
   readonly score: number;
 }
 
-/**
- * What makes an environment: functions over a task, which is fixed for the episode, and a state, which each action
- * replaces. docs/adding-an-environment.md writes one.
- */
-export interface Game<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State> {
+/** What is known of a game before anybody plays it: what lists and checks of options need. */
+export interface GameHead<F extends OptionFields, Family extends FamilyInfo> {
   readonly name: string;
   readonly description: string;
   /** Where its idea is from, with a paper if there is one. */
@@ -86,10 +83,11 @@ export interface Game<F extends OptionFields, Family extends FamilyInfo, Task ex
   readonly families: readonly Family[];
   /** The options that it has beside those of all environments. */
   readonly options: F;
-  /**
-   * Makes a task; the same stream and options give the same task. It may be a promise, as what `play` returns may be:
-   * then a large game can `import()` the code that it needs here, and a page does not load what nobody plays.
-   */
+}
+
+/** How a game is played. */
+export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State> {
+  /** Makes a task; the same stream and options give the same task. */
   makeTask(rng: Rng, family: Family, options: SettledOptions<F>): Task | Promise<Task>;
   /** The state before the first action. */
   start(task: Task): State;
@@ -107,6 +105,25 @@ export interface Game<F extends OptionFields, Family extends FamilyInfo, Task ex
   reseed?(task: Task, seed: number): Task;
 }
 
+/**
+ * What makes an environment: functions over a task, which is fixed for the episode, and a state, which each action
+ * replaces. docs/adding-an-environment.md writes one.
+ */
+export interface Game<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>
+  extends GameHead<F, Family>, GameRules<F, Family, Task, State> {}
+
+/** The head of a game whose rules are loaded with its first episode. */
+export interface LoadedGame<F extends OptionFields, Family extends FamilyInfo> extends GameHead<F, Family> {
+  /** That its rules have a novice, and thoughts; asked before they are loaded. */
+  readonly novice?: true;
+  readonly thoughts?: true;
+}
+
+/** Loads the rules of a game, with `import()`. */
+export type LoadRules<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State> = () => Promise<{
+  readonly rules: GameRules<F, Family, Task, State>;
+}>;
+
 /** A live episode of a game. */
 export class GameEnvironment<
   F extends OptionFields,
@@ -115,18 +132,25 @@ export class GameEnvironment<
   State,
 > extends SingleUseEnvironment {
   readonly name: string;
-  readonly game: Game<F, Family, Task, State>;
+  readonly game: GameHead<F, Family>;
+  readonly #load: () => Promise<GameRules<F, Family, Task, State>>;
   readonly #given: OptionsWith<F>;
   readonly #options: SettledOptions<F>;
   readonly #families: readonly Family[];
+  #rules: GameRules<F, Family, Task, State> | undefined;
   #family: Family | undefined;
   #episode: Episode<F, Task, State> | undefined;
   /** The sum over all answers so far; undefined once one did not tell its own. */
   #answerEntropy: number | undefined = 0;
 
   /** @throws on option values that make no sense */
-  constructor(game: Game<F, Family, Task, State>, given: OptionsWith<F>) {
+  constructor(
+    game: GameHead<F, Family>,
+    load: () => Promise<GameRules<F, Family, Task, State>>,
+    given: OptionsWith<F>,
+  ) {
     super();
+    this.#load = load;
     this.#given = given;
     this.#options = settleOptions(game.name, game.options, given);
     this.#families = selectFamilies(game.name, game.families, this.#options);
@@ -136,10 +160,11 @@ export class GameEnvironment<
 
   protected async begin(seed: number): Promise<string> {
     const options = this.#options;
+    const rules = (this.#rules = await this.#load());
     const rng = new Rng(seed).split(`${this.name}/${options.split}`);
     this.#family = rng.choice(this.#families);
-    const task = await this.game.makeTask(rng, this.#family, options);
-    this.#episode = { options, task, state: this.game.start(task), turns: 0, toolErrors: 0 };
+    const task = await rules.makeTask(rng, this.#family, options);
+    this.#episode = { options, task, state: rules.start(task), turns: 0, toolErrors: 0 };
     return task.text;
   }
 
@@ -147,6 +172,12 @@ export class GameEnvironment<
   get episode(): Episode<F, Task, State> {
     check(this.#episode !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
     return this.#episode;
+  }
+
+  /** How it is played. @throws before reset */
+  get rules(): GameRules<F, Family, Task, State> {
+    check(this.#rules !== undefined, () => `${this.name}: the episode has no task yet; call reset first`);
+    return this.#rules;
   }
 
   /** @throws before reset */
@@ -157,7 +188,7 @@ export class GameEnvironment<
 
   protected async act(action: string): Promise<StepResult> {
     const before = this.episode;
-    const { observation, state, failed, ending, reward, info, entropy } = await this.game.play(before, action);
+    const { observation, state, failed, ending, reward, info, entropy } = await this.rules.play(before, action);
     const turns = before.turns + 1;
     const toolErrors = before.toolErrors + (failed ? 1 : 0);
     this.#episode = { ...before, state: state ?? before.state, turns, toolErrors };
@@ -182,11 +213,12 @@ export class GameEnvironment<
   }
 
   clone(seed?: number): GameEnvironment<F, Family, Task, State> {
-    const copy = new GameEnvironment(this.game, this.#given);
+    const copy = new GameEnvironment(this.game, this.#load, this.#given);
     copy.resumeFrom(this);
     const episode = this.#episode;
-    const isReseeded = episode !== undefined && seed !== undefined && this.game.reseed !== undefined;
-    copy.#episode = isReseeded ? { ...episode, task: this.game.reseed!(episode.task, seed) } : episode;
+    const isReseeded = episode !== undefined && seed !== undefined && this.rules.reseed !== undefined;
+    copy.#episode = isReseeded ? { ...episode, task: this.rules.reseed!(episode.task, seed) } : episode;
+    copy.#rules = this.#rules;
     copy.#family = this.#family;
     copy.#answerEntropy = this.#answerEntropy;
     return copy;
@@ -212,15 +244,29 @@ export class GameEnvironment<
  *   expert: ({ task }) => task.side,
  *   random: (rng) => rng.choice(["heads", "tails"]),
  * });
+ *
+ * @param load what loads the rules, if `game` is the head alone: a page then loads no world that nobody plays. The
+ *   first `reset` of an episode does it; the random player, too, is there from then on
  */
 export function defineGame<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>(
   game: Game<F, Family, Task, State>,
+): EnvironmentSpec<OptionsWith<F>>;
+export function defineGame<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>(
+  game: LoadedGame<F, Family>,
+  load: LoadRules<F, Family, Task, State>,
+): EnvironmentSpec<OptionsWith<F>>;
+export function defineGame<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State>(
+  game: Game<F, Family, Task, State> | LoadedGame<F, Family>,
+  load?: LoadRules<F, Family, Task, State>,
 ): EnvironmentSpec<OptionsWith<F>> {
   const { name, description, source, families, options } = game;
-  const episodeOf = (env: Environment, asked: string): Episode<F, Task, State> => {
+  type Rules = GameRules<F, Family, Task, State>;
+  let rules: Rules | undefined = load === undefined ? (game as Game<F, Family, Task, State>) : undefined;
+  const loaded = async (): Promise<Rules> => (rules ??= fitting(game, (await load!()).rules));
+  const live = (env: Environment, asked: string): GameEnvironment<F, Family, Task, State> => {
     const isOwn = env instanceof GameEnvironment && env.game === game;
     check(isOwn, () => `${name}.${asked}: expected a ${name} episode, got "${env.name}"`);
-    return (env as GameEnvironment<F, Family, Task, State>).episode;
+    return env as GameEnvironment<F, Family, Task, State>;
   };
   return {
     name,
@@ -228,19 +274,41 @@ export function defineGame<F extends OptionFields, Family extends FamilyInfo, Ta
     ...(source === undefined ? {} : { source }),
     families: families.map((family) => ({ name: family.name, level: family.level, description: family.description })),
     options: { ...COMMON_OPTIONS, ...options },
-    make: (given = {} as OptionsWith<F>) => new GameEnvironment(game, given),
-    expert: (env) => game.expert(episodeOf(env, "expert")),
-    random: (rng, task, given = {} as OptionsWith<F>) => game.random(rng, task, settleOptions(name, options, given)),
-    ...(game.novice ? { novice: (env, rng) => game.novice!(episodeOf(env, "novice"), rng) } : {}),
-    ...(game.thoughts ? { thoughts: (env, rng) => game.thoughts!(episodeOf(env, "thoughts"), rng) } : {}),
+    make: (given = {} as OptionsWith<F>) => new GameEnvironment(game, loaded, given),
+    expert(env) {
+      const { rules, episode } = live(env, "expert");
+      return rules.expert(episode);
+    },
+    random(rng, task, given = {} as OptionsWith<F>) {
+      check(rules !== undefined, () => `${name}.random: nobody has played ${name} yet; reset an episode of it first`);
+      return rules.random(rng, task, settleOptions(name, options, given));
+    },
+    ...(game.novice && {
+      novice(env: Environment, rng: Rng) {
+        const { rules, episode } = live(env, "novice");
+        return rules.novice!(episode, rng);
+      },
+    }),
+    ...(game.thoughts && {
+      thoughts(env: Environment, rng: Rng) {
+        const { rules, episode } = live(env, "thoughts");
+        return rules.thoughts!(episode, rng);
+      },
+    }),
   };
 }
 
-/** An action as its first word, in lower case, and what follows it, with single spaces. */
-export function readCommand(action: string): readonly [verb: string, rest: string] {
-  const [verb = "", ...rest] = action.trim().split(/\s+/);
-  return [verb.toLowerCase(), rest.join(" ")];
+/** The rules that were loaded. @throws if they lack what the head names, or have what it does not name */
+function fitting<Rules extends Players>(head: Players & { readonly name: string }, rules: Rules): Rules {
+  for (const player of ["novice", "thoughts"] as const) {
+    const [said, has] = [head[player] !== undefined, rules[player] !== undefined];
+    const [one, other] = said ? ["", "not "] : ["not ", ""];
+    check(said === has, () => `${head.name}: ${player} is ${one}in the head and ${other}in the rules`);
+  }
+  return rules;
 }
 
-/** The number that an action names, or undefined if it is none: digits only, so not "1e3" or "". */
-export const parseCount = (text: string): number | undefined => (/^\d{1,6}$/.test(text) ? Number(text) : undefined);
+interface Players {
+  readonly novice?: unknown;
+  readonly thoughts?: unknown;
+}

@@ -17,7 +17,8 @@ export { type FaultOptions, FAULTS, withFaults } from "./faults.ts";
 
 // A world of one's own
 export { defineGame, type Ending, type Episode, type Game, type GameOptions, type GameTask } from "./game.ts";
-export { type Move, parseCount, readCommand } from "./game.ts";
+export type { GameHead, GameRules, LoadedGame, LoadRules, Move } from "./game.ts";
+export { parseCount, readCommand } from "./actions.ts";
 export { COMMON_OPTIONS, option, type OptionFields, type OptionsWith, type SettledOptions } from "./options.ts";
 export type { DefaultedOption, Option, RequiredOption } from "../engine/optionTable.ts";
 export { drawUntil, isHeldOut } from "./selection.ts";

@@ -91,101 +91,23 @@
  * Held-out problems share no quantity of three or more digits with training problems (see problems.ts); the words are
  * the same.
  */
-import type { Rng } from "../../engine/index.ts";
-import type { EnvironmentOptions, EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type Game, type GameTask, type Move } from "../game.ts";
-import type { SettledOptions } from "../options.ts";
-import { calculate } from "./expression.ts";
-import { drawProblem, FAMILIES, type ProblemFamily } from "./problems.ts";
-import { commonDivisor, fromDecimal, isEqual, rational, type Rational, toText } from "./rational.ts";
+import type { EnvironmentSpec } from "../environment.ts";
+import { defineGame } from "../game.ts";
+import { FAMILIES, CALCULATOR, type CalculatorOptions } from "./episode.ts";
 
-/** Options of `calculator`: those of every environment, and none of its own. */
-export type CalculatorOptions = EnvironmentOptions;
-
-interface CalculatorTask extends GameTask {
-  readonly answer: Rational;
-  /** The expert's actions, the last of which ends the episode. */
-  readonly plan: readonly string[];
-}
-
-/** The state is how many of the plan's actions have been taken. */
-type CalculatorEpisode = Episode<Record<never, never>, CalculatorTask, number>;
-
-function makeTask(rng: Rng, family: ProblemFamily, { split }: SettledOptions<Record<never, never>>): CalculatorTask {
-  const { texts, plan, answer } = drawProblem(rng, family, split);
-  const actions = [...plan.map((expression) => `calc ${expression}`), `answer ${toText(answer)}`];
-  return { text: rng.choice(texts), answer, plan: actions };
-}
-
-/**
- * `calc EXPR` is answered with a number, `7` or `5/3`, or with `error: ` and what is wrong; `answer N` ends the
- * episode. Anything else is answered with how to say it.
- */
-function play({ task, state }: CalculatorEpisode, action: string): Move<number> {
-  const said = action.trim();
-  const planned = said === task.plan[state] ? state + 1 : state;
-  const error = (observation: string): Move<number> => ({ observation, failed: true, state: planned });
-  const [, command = "", rest = ""] = /^(\w+)(?:\s+(.*))?$/s.exec(said) ?? [];
-  if (command.toLowerCase() === "calc") {
-    const result = calculate(rest);
-    if ("error" in result) return error(`error: ${result.error}`);
-    return { observation: toText(result.value), state: planned };
-  }
-  if (command.toLowerCase() === "answer") {
-    const answer = readAnswer(rest);
-    if (answer === undefined) return error("error: answer a number like 42, -7, 2.5 or 5/3");
-    return { observation: "", ending: { kind: "answer", score: isEqual(answer, task.answer) ? 1 : 0 }, state: planned };
-  }
-  return error("unknown action; use calc EXPR or answer N");
-}
-
-/**
- * One number: whole, with or without commas between thousands, decimal, or a fraction. A fraction must be in lowest
- * terms, and an expression is no number: what is left to be calculated is not an answer. Undefined for any other text.
- */
-export function readAnswer(text: string): Rational | undefined {
-  const plain = /^[-+]?\d{1,3}(,\d{3})+(\.\d+)?$/.test(text) ? text.replaceAll(",", "") : text;
-  if (plain.length > 60) return undefined;
-  if (/^[-+]?\d+(\.\d+)?$/.test(plain)) return fromDecimal(plain.replace("+", ""));
-  const [, a, b] = /^([-+]?\d+)\/(\d+)$/.exec(plain) ?? [];
-  if (a === undefined || b === undefined) return undefined;
-  const [numerator, denominator] = [BigInt(a.replace("+", "")), BigInt(b)];
-  if (denominator < 2n || commonDivisor(numerator, denominator) !== 1n) return undefined;
-  return rational(numerator, denominator);
-}
-
-/**
- * A plausible action with numbers of the task, if it is given, else of three to six digits; one in five ends the
- * episode.
- */
-function random(rng: Rng, task: string = ""): string {
-  const numbers = task.match(/\d+/g) ?? [];
-  const number = (): string => {
-    if (numbers.length > 0) return rng.choice(numbers);
-    const low = 10 ** (2 + rng.int(4));
-    return String(low + rng.int(9 * low));
-  };
-  return rng.int(5) === 0
-    ? `answer ${number()}`
-    : `calc ${number()}${rng.choice(["+", "-", "*", "//", "%", "/"])}${number()}`;
-}
-
-export const game: Game<Record<never, never>, ProblemFamily, CalculatorTask, number> = {
-  name: "calculator",
-  description: "solve word problems whose numbers are too large for mental arithmetic, with a calculator",
-  source: "after GSM8K with its calculator, arXiv 2110.14168",
-  families: FAMILIES,
-  options: {},
-  makeTask,
-  start: () => 0,
-  play,
-  // The first action of the plan that has not been taken yet.
-  expert: ({ task: { plan }, state }) => plan[state] ?? plan.at(-1)!,
-  random,
-};
+export type { CalculatorOptions } from "./episode.ts";
 
 /**
  * Word problems whose numbers are too large for mental arithmetic, and an exact calculator, after GSM8K with its
  * calculator (arXiv 2110.14168): `calc EXPR` tells a value, `answer N` ends the episode with reward 1 or 0.
  */
-export const calculator: EnvironmentSpec = defineGame(game);
+export const calculator: EnvironmentSpec<CalculatorOptions> = defineGame(
+  {
+    name: "calculator",
+    description: "solve word problems whose numbers are too large for mental arithmetic, with a calculator",
+    source: "after GSM8K with its calculator, arXiv 2110.14168",
+    families: FAMILIES,
+    options: CALCULATOR,
+  },
+  () => import("./rules.ts"),
+);

@@ -1,5 +1,5 @@
 /**
- * The word problems: families of them, and how one is drawn. A problem has numbers too large for mental arithmetic, a
+ * The word problems, and how one is drawn. A problem has numbers too large for mental arithmetic, a
  * plan of calculations, and an answer that is computed here, with no parser, apart from the calculator.
  *
  * All quantities have three to six digits and come from one split: a quantity is held out if the sum of its digits
@@ -8,8 +8,8 @@
  * have (a percentage, people who share) are of both.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
 import { drawUntil, type Split } from "../selection.ts";
+import type { ProblemFamily } from "./episode.ts";
 import { rational, type Rational, toText } from "./rational.ts";
 
 export interface Problem {
@@ -18,11 +18,6 @@ export interface Problem {
   /** The expert's expressions, each worked out by one call of the calculator. */
   readonly plan: readonly string[];
   readonly answer: Rational;
-}
-
-export interface ProblemFamily extends FamilyInfo {
-  /** Undefined for numbers that make a bad problem. */
-  readonly draft: (draw: Numbers) => Problem | undefined;
 }
 
 /** Is a quantity of three or more digits kept for held-out problems? */
@@ -68,11 +63,12 @@ const THINGS: readonly string[] = ["beads", "books", "cards", "coins", "nails", 
 
 const whole = (value: number): Rational => rational(BigInt(value));
 
-const gain: ProblemFamily = {
-  name: "gain",
-  level: 1,
-  description: "a sum",
-  draft: (draw) => {
+/** Undefined for numbers that make a bad problem. */
+type Draft = (draw: Numbers) => Problem | undefined;
+
+/** How the problems of a family are drawn. */
+export const DRAFTS: Readonly<Record<ProblemFamily["name"], Draft>> = {
+  gain: (draw) => {
     const [who, what, a, b] = [draw.name(), draw.thing(), draw.quantity(6), draw.quantity(5)];
     const texts = [
       `${who} has ${a} ${what} and gets ${b} more. How many now?`,
@@ -80,13 +76,7 @@ const gain: ProblemFamily = {
     ];
     return { texts, plan: [`${a}+${b}`], answer: whole(a + b) };
   },
-};
-
-const loss: ProblemFamily = {
-  name: "loss",
-  level: 1,
-  description: "a difference",
-  draft: (draw) => {
+  loss: (draw) => {
     const [who, what, a, b] = [draw.name(), draw.thing(), draw.quantity(6), draw.quantity(5)];
     const texts = [
       `${who} has ${a} ${what} and loses ${b}. How many are left?`,
@@ -94,13 +84,7 @@ const loss: ProblemFamily = {
     ];
     return { texts, plan: [`${a}-${b}`], answer: whole(a - b) };
   },
-};
-
-const boxes: ProblemFamily = {
-  name: "boxes",
-  level: 2,
-  description: "a product",
-  draft: (draw) => {
+  boxes: (draw) => {
     const [what, a, b] = [draw.thing(), draw.quantity(4), draw.quantity(3)];
     const texts = [
       `${a} boxes hold ${b} ${what} each. How many ${what}?`,
@@ -108,13 +92,7 @@ const boxes: ProblemFamily = {
     ];
     return { texts, plan: [`${a}*${b}`], answer: whole(a * b) };
   },
-};
-
-const packs: ProblemFamily = {
-  name: "packs",
-  level: 2,
-  description: "a quotient, rounded down",
-  draft: (draw) => {
+  packs: (draw) => {
     const [what, a, b] = [draw.thing(), draw.quantity(6), draw.quantity(3)];
     const texts = [
       `How many full packs of ${b} are in ${a} ${what}?`,
@@ -122,13 +100,7 @@ const packs: ProblemFamily = {
     ];
     return { texts, plan: [`${a}//${b}`], answer: whole(Math.floor(a / b)) };
   },
-};
-
-const rest: ProblemFamily = {
-  name: "rest",
-  level: 2,
-  description: "a remainder",
-  draft: (draw) => {
+  rest: (draw) => {
     const [what, a, b] = [draw.thing(), draw.quantity(6), draw.quantity(3)];
     const texts = [
       `${a} ${what} go into packs of ${b}. How many are left over?`,
@@ -136,13 +108,7 @@ const rest: ProblemFamily = {
     ];
     return { texts, plan: [`${a}%${b}`], answer: whole(a % b) };
   },
-};
-
-const percent: ProblemFamily = {
-  name: "percent",
-  level: 3,
-  description: "a percentage of a product, often no whole number",
-  draft: (draw) => {
+  percent: (draw) => {
     const [a, b, p] = [draw.quantity(3), draw.quantity(3), draw.between(11, 99)];
     const texts = [
       `A field is ${a} by ${b}. How large is ${p} percent of it?`,
@@ -150,13 +116,7 @@ const percent: ProblemFamily = {
     ];
     return { texts, plan: [`${a}*${b}`, `${a * b}*${p}/100`], answer: rational(BigInt(a * b * p), 100n) };
   },
-};
-
-const share: ProblemFamily = {
-  name: "share",
-  level: 3,
-  description: "a sum in equal parts, often no whole number",
-  draft: (draw) => {
+  share: (draw) => {
     const [what, a, b, n] = [draw.thing(), draw.quantity(5), draw.quantity(5), draw.between(3, 29)];
     const texts = [
       `${n} people share ${a} and ${b} ${what}. How many each?`,
@@ -164,13 +124,7 @@ const share: ProblemFamily = {
     ];
     return { texts, plan: [`${a}+${b}`, `${a + b}/${n}`], answer: rational(BigInt(a + b), BigInt(n)) };
   },
-};
-
-const bill: ProblemFamily = {
-  name: "bill",
-  level: 3,
-  description: "the sum of two products",
-  draft: (draw) => {
+  bill: (draw) => {
     const [a, b, c, d] = [draw.quantity(3), draw.quantity(3), draw.quantity(3), draw.quantity(3)];
     const [one, two] = draw.rng.shuffle(THINGS);
     const texts = [
@@ -179,13 +133,7 @@ const bill: ProblemFamily = {
     ];
     return { texts, plan: [`${a}*${b}`, `${c}*${d}`, `${a * b}+${c * d}`], answer: whole(a * b + c * d) };
   },
-};
-
-const gap: ProblemFamily = {
-  name: "gap",
-  level: 4,
-  description: "the difference of two products, of which only the calculator tells the larger",
-  draft: (draw) => {
+  gap: (draw) => {
     const [a, b, c, d] = [draw.quantity(3), draw.quantity(3), draw.quantity(3), draw.quantity(3)];
     const [p, q] = [a * b, c * d];
     // Nearer than a factor of 1.5, so that a look at the leading digits does not tell.
@@ -199,13 +147,7 @@ const gap: ProblemFamily = {
     const last = p > q ? `${p}-${q}` : `${q}-${p}`;
     return { texts, plan: [`${a}*${b}`, `${c}*${d}`, last], answer: whole(Math.abs(p - q)) };
   },
-};
-
-const change: ProblemFamily = {
-  name: "change",
-  level: 4,
-  description: "what remains of a sum after two products",
-  draft: (draw) => {
+  change: (draw) => {
     const [sum, a, b, c, d] = [
       draw.quantity(6),
       draw.quantity(3),
@@ -226,17 +168,14 @@ const change: ProblemFamily = {
   },
 };
 
-/** All families, easiest first. */
-export const FAMILIES: readonly ProblemFamily[] = [gain, loss, boxes, packs, rest, percent, share, bill, gap, change];
-
 /**
- * A problem of the family whose answer does not stand in any of its texts, nor could be read as a fraction of two
+ * A problem whose answer does not stand in any of its texts, nor could be read as a fraction of two
  * numbers there.
  */
-export function drawProblem(rng: Rng, family: ProblemFamily, split: Split): Problem {
+export function drawProblem(rng: Rng, draft: Draft, split: Split): Problem {
   const draw = new Numbers(rng, split);
   return drawUntil("calculator", () => {
-    const problem = family.draft(draw);
+    const problem = draft(draw);
     return problem !== undefined && !givesItselfAway(problem) ? problem : undefined;
   });
 }

@@ -5,7 +5,8 @@
  */
 import type { Rng } from "../../engine/index.ts";
 import { type Drawn, type Fact, hintAbout, keysOf, quoted, type Wording } from "../facts/hints.ts";
-import { type Ending, type Episode, type Move, readCommand } from "../game.ts";
+import { readCommand } from "../actions.ts";
+import type { Ending, Episode, Move } from "../game.ts";
 import { rewardOf } from "../facts/options.ts";
 import { roomBehind, wayBetween } from "./facts.ts";
 import { type CASTLE, type CastleTask, commandOf, type Step, subjectOf } from "./tasks.ts";

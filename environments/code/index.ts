@@ -50,51 +50,25 @@
  *
  * Answers follow from the task's text and the actions: a world model can know all of them.
  */
-import type { Rng } from "../../engine/index.ts";
-import type { EnvironmentSpec, NoviceMove } from "../environment.ts";
-import { defineGame, readCommand } from "../game.ts";
-import { drawCalculation, drawReduction, drawSelection } from "../program/draw.ts";
-import { CODE, type CodeEpisode, type CodeFamily, type CodeOptions, type CodeTask, FAMILIES } from "./episode.ts";
+import type { EnvironmentSpec } from "../environment.ts";
+import { defineGame } from "../game.ts";
+import { FAMILIES, CODE, type CodeOptions } from "./episode.ts";
 
 export type { CodeOptions } from "./episode.ts";
-
-/** Runs the reference program, and submits it. */
-const expert = ({ task: { solution }, state }: CodeEpisode): string =>
-  state === solution ? "submit" : `run ${solution}`;
-
-/** A program like those that are asked for, with nothing of this task in it. */
-function randomProgram(rng: Rng): string {
-  const parts = [drawSelection, drawReduction, (r: Rng) => drawCalculation(r, 99, ["+", "-", "*"])];
-  return `x${Array.from({ length: 1 + rng.int(3) }, () => rng.choice(parts)(rng).code).join("")}`;
-}
-
-const random = (rng: Rng): string => `${rng.choice(["run", "run", "submit"])} ${randomProgram(rng)}`;
-
-/** Writes a program in which a part is missing or another, or the right one, and submits what it has run. */
-function novice({ task: { solution }, state }: CodeEpisode, rng: Rng): NoviceMove {
-  if (state !== "") return { action: "submit", isGuess: false };
-  const parts = solution.match(/^s=x|;s\*s|^x|\.[a-z]+(\(\d+\))?|[-+*]\d+/g)!;
-  const at = 1 + rng.int(parts.length - 1);
-  const others = randomProgram(rng).match(/\.[a-z]+(\(\d+\))?|[-+*]\d+/g)!;
-  const wrong = parts.with(at, rng.int(2) === 0 ? others[0] : "").join("");
-  return { action: `run ${rng.int(3) === 0 ? solution : wrong}`, isGuess: true };
-}
 
 /**
  * Programs to write in a small language with a parser and a machine of its own (environments/program), after CodeRL
  * (Le et al. 2022, arXiv 2207.01780): `run PROGRAM` shows what it makes of the task's tests, `submit` has it judged by
  * hidden ones, too.
  */
-export const code: EnvironmentSpec<CodeOptions> = defineGame<typeof CODE, CodeFamily, CodeTask, string>({
-  name: "code",
-  description: "write a small program that passes its tests",
-  source: "after CodeRL, arXiv 2207.01780",
-  families: FAMILIES,
-  options: CODE,
-  makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
-  start: () => "",
-  play: async (episode, action) => (await import("./play.ts")).play(episode, readCommand(action)),
-  expert,
-  random,
-  novice,
-});
+export const code: EnvironmentSpec<CodeOptions> = defineGame(
+  {
+    name: "code",
+    description: "write a small program that passes its tests",
+    source: "after CodeRL, arXiv 2207.01780",
+    families: FAMILIES,
+    options: CODE,
+    novice: true,
+  },
+  () => import("./rules.ts"),
+);

@@ -1,38 +1,13 @@
 /**
- * The task families of `gridworld`, and how a task is drawn: map, goal and start anew for every seed, always with a way
+ * How a task of `gridworld` is drawn: map, goal and start anew for every seed, always with a way
  * to the goal.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
 import { canonicalGrid, DIRECTIONS, neighbour } from "../grid.ts";
 import { drawUntil, isHeldOut, type Split } from "../selection.ts";
+import type { LakeFamily } from "./episode.ts";
 import { glyphs, type Lake } from "./lake.ts";
 import { solve } from "./solve.ts";
-
-export interface LakeFamily extends FamilyInfo {
-  readonly size: number;
-  readonly holes: number;
-  readonly slip: number;
-  /** Moves until the episode ends. */
-  readonly moves: number;
-  /** Moves from start to goal on the shortest way around the holes: least and most. */
-  readonly distance: readonly [number, number];
-}
-
-/** At most 16 moves, the length that demonstrations have by default. */
-// prettier-ignore
-export const FAMILIES: readonly LakeFamily[] = [
-  { name: "field", level: 1, description: "4×4 with two holes, no slipping",
-    size: 4, holes: 2, slip: 0, moves: 8, distance: [3, 6] },
-  { name: "pond", level: 2, description: "4×4 with five holes, no slipping",
-    size: 4, holes: 5, slip: 0, moves: 12, distance: [4, 9] },
-  { name: "ice", level: 3, description: "4×4 with three holes; every fifth move slips",
-    size: 4, holes: 3, slip: 0.2, moves: 16, distance: [4, 6] },
-  { name: "lake", level: 4, description: "6×6 with twelve holes, no slipping",
-    size: 6, holes: 12, slip: 0, moves: 16, distance: [7, 14] },
-  { name: "glacier", level: 5, description: "6×6 with six holes; every fifth move slips",
-    size: 6, holes: 6, slip: 0.2, moves: 16, distance: [5, 9] },
-];
 
 /** On ice no task is given that the best policy would fail more often than this. */
 const LEAST_SUCCESS = 0.7;

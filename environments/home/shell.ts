@@ -5,7 +5,8 @@
  */
 import { type Drawn, hintAbout, keysOf, quoted as quotedUpTo } from "../facts/hints.ts";
 import { rewardOf } from "../facts/options.ts";
-import { type Ending, type Episode, type Move, readCommand } from "../game.ts";
+import { readCommand } from "../actions.ts";
+import type { Ending, Episode, Move } from "../game.ts";
 import { NO_ENTRY } from "../terminal/errno.ts";
 import { parse, ShellSyntaxError } from "../terminal/parser.ts";
 import { contentsEntropy, SHOWN, type Told, toldBy } from "./contents.ts";

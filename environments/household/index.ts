@@ -166,105 +166,24 @@
  * in the kitchen). Not modelled: kinds of things (their names are as arbitrary as places are fixed), slicing, places
  * within places.
  */
-import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type Move, readCommand, SIZED } from "../game.ts";
-import { number } from "../../engine/optionTable.ts";
-import type { OptionsWith } from "../options.ts";
-import { nameMaker } from "../words.ts";
-import { act, type HouseState, isShut, PLACES, ROOMS, TREATMENTS } from "./house.ts";
-import { FAMILIES, type HouseholdFamily, type HouseholdTask, isTreated, makeTask, pending } from "./tasks.ts";
+import { defineGame } from "../game.ts";
+import { FAMILIES, HOUSEHOLD, type HouseholdOptions } from "./episode.ts";
 
+export type { HouseholdOptions } from "./episode.ts";
 export { achievedTask } from "./hindsight.ts";
-
-const HOUSEHOLD = {
-  ...SIZED,
-  maxSteps: number(50, "actions after which an episode ends unsolved, as in ALFWorld", { integer: true, min: 1 }),
-};
-/**
- * Options of `household`, beside `EnvironmentOptions`: the `size` of its world, 1 (default) to 3, and `maxSteps`, the
- * actions after which an episode ends unsolved (default 50, as in ALFWorld).
- */
-export type HouseholdOptions = OptionsWith<typeof HOUSEHOLD>;
-
-type HouseholdEpisode = Episode<typeof HOUSEHOLD, HouseholdTask, HouseState>;
-
-/** The episode ends by itself when the goal holds, as in ALFWorld. */
-function play({ task, state, options, turns }: HouseholdEpisode, action: string): Move<HouseState> {
-  const deed = act(task.house, state, ...readCommand(action));
-  if (pending(deed.state ?? state, task.goal).length === 0) return { ...deed, ending: { kind: "goal", score: 1 } };
-  return turns + 1 === options.maxSteps ? { ...deed, ending: { kind: "limit", score: 0 } } : deed;
-}
-
-/**
- * Acts on what has been seen: looks through the places in the order in which they are listed until it sees a thing that
- * the goal is about, takes it to the device, then to the target. It knows in which room a place is to be found, and
- * lays down what it does not need.
- */
-function expert({ task: { house, goal, from }, state }: HouseholdEpisode): string {
-  const { room, at, hand } = state;
-  const approach = (place: string, deed: string): string => {
-    if (house.roomOf(place) !== room) return `go ${house.roomOf(place)}`;
-    if (at !== place) return `go ${place}`;
-    return isShut(state, place) ? `open ${place}` : deed;
-  };
-  const open = pending(state, goal);
-  if (hand !== undefined && !open.includes(hand)) {
-    const nearest = at ?? house.places.find((place) => house.roomOf(place) === room)!;
-    return approach(nearest, `put ${hand}`);
-  }
-  if (hand === undefined) {
-    for (const thing of open) {
-      const place = house.places.find((name) => state.seen.has(name) && state.contents.get(name)!.includes(thing));
-      if (place !== undefined) return approach(place, `take ${thing}`);
-    }
-    const unseen = house.places.filter((place) => !state.seen.has(place));
-    const here = unseen.filter((place) => house.roomOf(place) === room);
-    const next = [...here, ...unseen].find((place) => goal.kind === "light" || place !== goal.target);
-    return approach(from ?? next ?? unseen[0]!, "look");
-  }
-  if (goal.kind === "light") return approach("lamp", "use lamp");
-  if (isTreated(state, hand, goal.treatment)) return approach(goal.target, `put ${hand}`);
-  return approach(TREATMENTS[goal.treatment!].device, `${goal.treatment} ${hand}`);
-}
-
-/** A move to some place or room, or something done to a place or to a thing. */
-function random(rng: Rng): string {
-  const thing = nameMaker(rng)();
-  const place = rng.choice(PLACES).name;
-  const closing = rng.choice(PLACES.filter(({ closes }) => closes)).name;
-  const actions = [
-    `go ${place}`,
-    `go ${place}`,
-    `go ${rng.choice(ROOMS)}`,
-    `open ${closing}`,
-    `take ${thing}`,
-    `put ${thing}`,
-    `${rng.choice(Object.keys(TREATMENTS))} ${thing}`,
-    "use lamp",
-    "look",
-  ];
-  return rng.choice(actions);
-}
 
 /**
  * A text adventure after ALFWorld (Shridhar et al. 2021, arXiv 2010.03768): find things in rooms and closed places,
  * heat, cool or wash them, and put them where they belong. An episode ends with reward 1 as soon as the goal holds.
  */
-export const household: EnvironmentSpec<HouseholdOptions> = defineGame<
-  typeof HOUSEHOLD,
-  HouseholdFamily,
-  HouseholdTask,
-  HouseState
->({
-  name: "household",
-  description: "find things in a house, heat, cool or wash them, and put them where they belong",
-  source: "after ALFWorld, arXiv 2010.03768",
-  families: FAMILIES,
-  options: HOUSEHOLD,
-  makeTask,
-  start: ({ start }) => start,
-  play,
-  expert,
-  random,
-});
+export const household: EnvironmentSpec<HouseholdOptions> = defineGame(
+  {
+    name: "household",
+    description: "find things in a house, heat, cool or wash them, and put them where they belong",
+    source: "after ALFWorld, arXiv 2010.03768",
+    families: FAMILIES,
+    options: HOUSEHOLD,
+  },
+  () => import("./rules.ts"),
+);

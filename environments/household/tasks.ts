@@ -1,10 +1,9 @@
 /**
- * The task families of `household`: ALFWorld's six kinds of goal, and two easier ones to begin with. A goal is a
+ * The tasks of `household`: ALFWorld's six kinds of goal, and two easier ones to begin with. A goal is a
  * condition on the state of the house; how it came about does not matter.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
-import type { GameTask, SIZED } from "../game.ts";
+import type { SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
 import { nameMaker } from "../words.ts";
 import {
@@ -18,23 +17,7 @@ import {
   type Treatment,
   TREATMENTS,
 } from "./house.ts";
-
-export type Goal =
-  | {
-      readonly kind: "put";
-      readonly things: readonly string[];
-      readonly target: string;
-      readonly treatment?: Treatment;
-    }
-  | { readonly kind: "light"; readonly things: readonly string[] };
-
-export interface HouseholdTask extends GameTask {
-  readonly house: House;
-  readonly start: HouseState;
-  readonly goal: Goal;
-  /** The place that the task names as the thing's. */
-  readonly from: string | undefined;
-}
+import type { Goal, HouseholdFamily, HouseholdTask } from "./episode.ts";
 
 /** Has this thing the property that the goal asks for, if any? */
 export function isTreated({ properties }: HouseState, thing: string, treatment: Treatment | undefined): boolean {
@@ -48,43 +31,6 @@ export function pending(state: HouseState, goal: Goal): string[] {
   const there = state.contents.get(goal.target)!;
   return goal.things.filter((thing) => !there.includes(thing) || !isTreated(state, thing, goal.treatment));
 }
-
-export interface HouseholdFamily extends FamilyInfo {
-  /** Rooms at least; the option `size` may ask for more. */
-  readonly rooms: number;
-  /** How many things the goal is about. */
-  readonly things: number;
-  /** Where they are and where they go: open places, closed ones, or any. */
-  readonly where: "open" | "closed" | "any";
-  /** The task tells where the thing is. */
-  readonly told?: true;
-  readonly light?: true;
-  readonly treatments: readonly Treatment[];
-}
-
-const ALL: readonly Treatment[] = ["heat", "cool", "wash"];
-
-// prettier-ignore
-export const FAMILIES: readonly HouseholdFamily[] = [
-  { name: "carry", level: 1, description: "from a place that is told to another",
-    rooms: 1, things: 1, where: "open", told: true, treatments: [] },
-  { name: "place", level: 1, description: "find a thing and put it somewhere",
-    rooms: 1, things: 1, where: "open", treatments: [] },
-  { name: "stow", level: 2, description: "the same, where things lie in closed places and go into one",
-    rooms: 1, things: 1, where: "closed", treatments: [] },
-  { name: "light", level: 2, description: "find a thing and look at it under the lamp",
-    rooms: 1, things: 1, where: "open", light: true, treatments: [] },
-  { name: "wash", level: 2, description: "find a thing, wash it in the sink, put it somewhere",
-    rooms: 1, things: 1, where: "open", treatments: ["wash"] },
-  { name: "heat", level: 3, description: "find a thing, heat it on the stove, put it somewhere",
-    rooms: 1, things: 1, where: "any", treatments: ["heat"] },
-  { name: "cool", level: 3, description: "find a thing, cool it in the fridge, put it somewhere",
-    rooms: 1, things: 1, where: "any", treatments: ["cool"] },
-  { name: "two", level: 4, description: "find two things and put both somewhere",
-    rooms: 1, things: 2, where: "any", treatments: [] },
-  { name: "errand", level: 4, description: "find, treat and put a thing in a house of two rooms",
-    rooms: 2, things: 1, where: "open", treatments: ALL },
-];
 
 /** Places of a house of one room, and of each room of a larger one. */
 const PLACES_OF_ONE_ROOM = 4;

@@ -71,81 +71,24 @@
  * submitted ones have, and both patches as unified diffs, of which rl/rewards/program.ts makes other rewards:
  * `--reward swerl`, the similarity of the patches (no test is needed for it), `coderl` and `ppocoder`.
  */
-import type { Rng } from "../../engine/index.ts";
-import type { EnvironmentSpec, NoviceMove } from "../environment.ts";
-import { defineGame, readCommand } from "../game.ts";
-import { sayEdit } from "./edits.ts";
-import {
-  FAMILIES,
-  PATCH,
-  type PatchEpisode,
-  type PatchFamily,
-  type PatchOptions,
-  type PatchState,
-  type PatchTask,
-} from "./episode.ts";
+import type { EnvironmentSpec } from "../environment.ts";
+import { defineGame } from "../game.ts";
+import { FAMILIES, PATCH, type PatchOptions } from "./episode.ts";
 
 export type { PatchOptions } from "./episode.ts";
-
-/** Reads the files in order, mends each that is wrong once it has been read, tests, and submits. */
-function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {
-  if (passed) return "submit";
-  const names = Object.keys(right);
-  // What somebody else has edited.
-  const spoilt = names.find((name) => files[name] !== right[name] && files[name] !== broken[name]);
-  if (spoilt !== undefined) return `undo ${spoilt}`;
-  const wrong = edits.filter(({ file }) => files[file] !== right[file]);
-  if (wrong.length === 0) return "test";
-  const known = wrong.find(({ file }) => read.includes(file));
-  return known ? sayEdit(known) : `read ${names.find((name) => !read.includes(name))!}`;
-}
-
-const WORDS = ["sum", "max", "min", "len", "head", "last", "even", "odd", "sort", "rev", "take", "drop", "above"];
-
-/** A command with a file and tokens that may be there. */
-function random(rng: Rng): string {
-  const file = rng.choice(["f", "f", "g", "h"]);
-  const word = (): string => rng.choice(WORDS);
-  const digit = (): number => 1 + rng.int(99);
-  return rng.choice<() => string>([
-    () => "ls",
-    () => "test",
-    () => "submit",
-    () => `read ${file}`,
-    () => `edit ${file} ${word()}->${word()}`,
-    () => `edit ${file} ${digit()}->${digit()}`,
-  ])();
-}
-
-/** Reads, edits what it has read to something that may be wrong, and submits without a test. */
-function novice({ task, state }: PatchEpisode, rng: Rng): NoviceMove {
-  const untouched = task.edits.filter(({ file }) => state.files[file] === task.broken[file]);
-  if (untouched.length === 0) return { action: "submit", isGuess: false };
-  const edit = untouched.find(({ file }) => state.read.includes(file));
-  if (!edit) {
-    const unread = Object.keys(task.right).find((name) => !state.read.includes(name))!;
-    return { action: `read ${unread}`, isGuess: false };
-  }
-  const isNumber = /\d$/.test(edit.replace);
-  const guess = edit.replace.replace(/\d+$|[a-z]+$/, () => (isNumber ? String(1 + rng.int(99)) : rng.choice(WORDS)));
-  const isFair = rng.int(3) === 0 || guess === edit.search;
-  return { action: sayEdit({ ...edit, replace: isFair ? edit.replace : guess }), isGuess: true };
-}
 
 /**
  * Small repositories to mend, after SWE-RL (Wei et al. 2025, arXiv 2502.18449): `ls`, `read FILE`, `edit FILE OLD->NEW`
  * (a SEARCH/REPLACE block in one line), `undo FILE`, `test`, and `submit`, which has hidden tests judge the files, too.
  */
-export const patch: EnvironmentSpec<PatchOptions> = defineGame<typeof PATCH, PatchFamily, PatchTask, PatchState>({
-  name: "patch",
-  description: "mend a small repository so that its tests pass",
-  source: "after SWE-RL, arXiv 2502.18449",
-  families: FAMILIES,
-  options: PATCH,
-  makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
-  start: ({ broken }) => ({ files: broken, read: [], passed: false }),
-  play: async (episode, action) => (await import("./play.ts")).play(episode, readCommand(action)),
-  expert,
-  random,
-  novice,
-});
+export const patch: EnvironmentSpec<PatchOptions> = defineGame(
+  {
+    name: "patch",
+    description: "mend a small repository so that its tests pass",
+    source: "after SWE-RL, arXiv 2502.18449",
+    families: FAMILIES,
+    options: PATCH,
+    novice: true,
+  },
+  () => import("./rules.ts"),
+);

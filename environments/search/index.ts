@@ -131,83 +131,21 @@
  * solvable by reading only: names are drawn anew for every seed, and the answer never stands in the question. Not
  * modelled: synonyms, text that is wrong or irrelevant, pages too long to read, questions without an answer.
  */
-import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type GameOptions, type Move, parseCount, readCommand, SIZED } from "../game.ts";
-import { nameMaker } from "../words.ts";
-import { pageText, RELATIONS } from "./corpus.ts";
-import { FAMILIES, makeTask, RESULTS, type SearchFamily, type SearchTask } from "./tasks.ts";
-
-/** What the agent has on its screen, and what it has read. */
-interface SearchState {
-  readonly query: string;
-  /** Titles that the last search showed. */
-  readonly results: readonly string[];
-  readonly read: ReadonlySet<string>;
-}
-
-/** Other spellings of the same answer: spaces, capitals, a full stop. */
-export const normalizeAnswer = (text: string): string =>
-  text.trim().toLowerCase().replace(/\s+/g, " ").replace(/\.$/, "");
-
-type SearchEpisode = Episode<typeof SIZED, SearchTask, SearchState>;
-
-function play({ task, state }: SearchEpisode, action: string): Move<SearchState> {
-  const [verb, rest] = readCommand(action);
-  if (rest === "" && ["search", "open", "answer"].includes(verb)) return error(`${verb} what?`);
-  if (verb === "search") {
-    const results = task.corpus.search(rest).slice(0, RESULTS);
-    const lines = results.map((title, i) => `${i + 1} ${title} ${task.corpus.page(title).kind}`);
-    return { observation: lines.join("\n") || "no results", state: { ...state, query: rest, results } };
-  }
-  if (verb === "open") {
-    const title = state.results[(parseCount(rest) ?? 0) - 1];
-    if (title === undefined) return error("no such result");
-    const read = new Set([...state.read, title]);
-    return { observation: pageText(task.corpus.page(title)), state: { ...state, read } };
-  }
-  if (verb === "answer") {
-    const right = normalizeAnswer(rest) === task.answer;
-    return { observation: "", ending: { kind: "answer", score: right ? 1 : 0 } };
-  }
-  return error("unknown action; use search, open or answer");
-}
-
-const error = (observation: string): Move<SearchState> => ({ observation, failed: true });
-
-/** Reads the pages of the path in order, each found by its own query, then answers. */
-function expert({ task: { hops, answer }, state: { query, results, read } }: SearchEpisode): string {
-  const hop = hops.find(({ title }) => !read.has(title));
-  if (!hop) return `answer ${answer}`;
-  return query === hop.query ? `open ${results.indexOf(hop.title) + 1}` : `search ${hop.query}`;
-}
-
-/** A search for a name or a fact, an opened result, or an answer. */
-function random(rng: Rng): string {
-  const newName = nameMaker(rng);
-  const actions: readonly (() => string)[] = [
-    () => `search ${newName()}`,
-    () => `search ${rng.choice(RELATIONS).name} ${newName()}`,
-    () => `open ${1 + rng.int(RESULTS)}`,
-    () => `open ${1 + rng.int(RESULTS)}`,
-    () => `answer ${rng.int(2) === 0 ? newName() : 100 + rng.int(900)}`,
-  ];
-  return rng.choice(actions)();
-}
+import { defineGame, type GameOptions, SIZED } from "../game.ts";
+import { FAMILIES } from "./episode.ts";
 
 /**
  * Questions over several pages of a small generated encyclopaedia, answered with a search engine (BM25): the shape of
  * HotpotQA (arXiv 1809.09600) and Search-R1 (arXiv 2503.09516). `answer TEXT` ends the episode with reward 1 or 0.
  */
-export const search: EnvironmentSpec<GameOptions> = defineGame<typeof SIZED, SearchFamily, SearchTask, SearchState>({
-  name: "search",
-  description: "answer questions over several pages of a small encyclopaedia with a search engine",
-  source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
-  families: FAMILIES,
-  options: SIZED,
-  makeTask,
-  start: () => ({ query: "", results: [], read: new Set() }),
-  play,
-  expert,
-  random,
-});
+export const search: EnvironmentSpec<GameOptions> = defineGame(
+  {
+    name: "search",
+    description: "answer questions over several pages of a small encyclopaedia with a search engine",
+    source: "after HotpotQA, arXiv 1809.09600, and Search-R1, arXiv 2503.09516",
+    families: FAMILIES,
+    options: SIZED,
+  },
+  () => import("./rules.ts"),
+);

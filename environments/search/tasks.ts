@@ -1,39 +1,21 @@
 /**
- * The task families of `search`. A question is a noun phrase that nests: "the mayor of the birthplace of lomika". Its
+ * The tasks of `search`. A question is a noun phrase that nests: "the mayor of the birthplace of lomika". Its
  * answer is computed from the generated facts, never from the expert's path, and does not stand in the question.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
-import type { GameTask, SIZED } from "../game.ts";
+import type { SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
 import { drawUntil } from "../selection.ts";
 import { Corpus, type Kind, type Relation, relationsOf } from "./corpus.ts";
+import type { Hop, SearchFamily, SearchTask } from "./episode.ts";
 
 /** How many results a search shows. */
 export const RESULTS = 3;
-
-/** A page that the expert reads, and the query that finds it. */
-export interface Hop {
-  readonly query: string;
-  readonly title: string;
-}
-
-export interface SearchTask extends GameTask {
-  readonly corpus: Corpus;
-  readonly answer: string;
-  /** Pages that together hold the answer, in the order in which they become known. */
-  readonly hops: readonly Hop[];
-}
 
 interface Question {
   readonly phrase: string;
   readonly answer: string;
   readonly hops: readonly Hop[];
-}
-
-export interface SearchFamily extends FamilyInfo {
-  /** One question, or undefined if the corpus has none at the place that was drawn. */
-  readonly draw: (corpus: Corpus, rng: Rng) => Question | undefined;
 }
 
 const byTitle = (title: string): Hop => ({ query: title, title });
@@ -99,67 +81,28 @@ function ofTheOlder(corpus: Corpus, rng: Rng, depth: number): Question | undefin
   return follow(corpus, rng, read, relation.to as Kind, depth - 1);
 }
 
-export const FAMILIES: readonly SearchFamily[] = [
-  {
-    name: "fact",
-    level: 1,
-    description: "one fact of a thing whose name is given",
-    draw: (corpus, rng) => chain(corpus, rng, 1),
+/** One question of each family, or undefined if the corpus has none at the place that was drawn. */
+const DRAFTS: Readonly<Record<SearchFamily["name"], (corpus: Corpus, rng: Rng) => Question | undefined>> = {
+  fact: (corpus, rng) => chain(corpus, rng, 1),
+  bridge: (corpus, rng) => chain(corpus, rng, 2),
+  reverse: (corpus, rng) => reverse(corpus, rng)?.question,
+  both: (corpus, rng) => {
+    const title = anyOf(corpus, "person", rng);
+    const relations = rng.shuffle(relationsOf("person").filter(({ to }) => to !== "number")).slice(0, 2);
+    const [a, b] = relations.map((relation) => [relation, corpus.value(title, relation)] as [Relation, string]);
+    if (a![1] === b![1] || corpus.having(a!, b!).length > 1) return undefined;
+    if ([a!, b!].some((fact) => corpus.having(fact).length === 1)) return undefined;
+    const hops = [{ query: `${a![1]} ${b![1]}`, title }];
+    return { phrase: `person with ${a![0].name} ${a![1]} and ${b![0].name} ${b![1]}`, answer: title, hops };
   },
-  {
-    name: "bridge",
-    level: 2,
-    description: "a fact of a thing that another page names",
-    draw: (corpus, rng) => chain(corpus, rng, 2),
+  older: (corpus, rng) => ofTheOlder(corpus, rng, 1),
+  chain: (corpus, rng) => chain(corpus, rng, 3),
+  junction: (corpus, rng) => {
+    const found = reverse(corpus, rng);
+    return found && follow(corpus, rng, found.question, found.kind, 2);
   },
-  {
-    name: "reverse",
-    level: 2,
-    description: "the only thing that has a certain fact",
-    draw: (corpus, rng) => reverse(corpus, rng)?.question,
-  },
-  {
-    name: "both",
-    level: 3,
-    description: "the only person who has two facts, where others have one of them",
-    draw: (corpus, rng) => {
-      const title = anyOf(corpus, "person", rng);
-      const relations = rng.shuffle(relationsOf("person").filter(({ to }) => to !== "number")).slice(0, 2);
-      const [a, b] = relations.map((relation) => [relation, corpus.value(title, relation)] as [Relation, string]);
-      if (a![1] === b![1] || corpus.having(a!, b!).length > 1) return undefined;
-      if ([a!, b!].some((fact) => corpus.having(fact).length === 1)) return undefined;
-      const hops = [{ query: `${a![1]} ${b![1]}`, title }];
-      return { phrase: `person with ${a![0].name} ${a![1]} and ${b![0].name} ${b![1]}`, answer: title, hops };
-    },
-  },
-  {
-    name: "older",
-    level: 3,
-    description: "a fact of the older or younger of two persons",
-    draw: (corpus, rng) => ofTheOlder(corpus, rng, 1),
-  },
-  {
-    name: "chain",
-    level: 3,
-    description: "a path over three pages",
-    draw: (corpus, rng) => chain(corpus, rng, 3),
-  },
-  {
-    name: "junction",
-    level: 4,
-    description: "from the only thing that has a certain fact on to a fact of what it names",
-    draw: (corpus, rng) => {
-      const found = reverse(corpus, rng);
-      return found && follow(corpus, rng, found.question, found.kind, 2);
-    },
-  },
-  {
-    name: "elder",
-    level: 4,
-    description: "compare two persons, then go on to what the page of one of them names",
-    draw: (corpus, rng) => ofTheOlder(corpus, rng, 2),
-  },
-];
+  elder: (corpus, rng) => ofTheOlder(corpus, rng, 2),
+};
 
 /**
  * Draws corpora and questions until one is fair: the expert's queries show the pages that they are to find, no page is
@@ -168,7 +111,7 @@ export const FAMILIES: readonly SearchFamily[] = [
 export function makeTask(rng: Rng, family: SearchFamily, { split, size }: SettledOptions<typeof SIZED>): SearchTask {
   return drawUntil("search", () => {
     const corpus = new Corpus(rng, split, size);
-    const question = family.draw(corpus, rng);
+    const question = DRAFTS[family.name](corpus, rng);
     if (!question || !isFair(question, corpus)) return undefined;
     const text = rng.choice([`Name the ${question.phrase}`, `Find the ${question.phrase}`]);
     return { text, corpus, answer: question.answer, hops: question.hops };

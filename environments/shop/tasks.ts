@@ -1,52 +1,15 @@
 /**
- * The task families of `shop`: what is asked for, and how many products come near it. A near miss has the right maker
- * and kind, so that it is found by the same search, and fails in one thing that the list or the page shows.
+ * The tasks of `shop`: what is asked for, and the products that come near it. A near miss has the right maker and kind,
+ * so that it is found by the same search, and fails in one thing that the list or the page shows.
  */
 import type { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
-import type { GameTask, SIZED } from "../game.ts";
+import type { SIZED } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
 import { nameMaker } from "../words.ts";
 import { Ranking } from "../ranking.ts";
 import { drawUntil } from "../selection.ts";
 import { ATTRIBUTES, fits, type Goal, KINDS, OPTIONS, PRICES, type Product, some } from "./catalogue.ts";
-
-export interface ShopTask extends GameTask {
-  readonly goal: Goal;
-  readonly products: readonly Product[];
-  /** Ranks the products by maker and kind; attributes and options stand on the pages only. */
-  readonly ranking: Ranking;
-}
-
-export interface ShopFamily extends FamilyInfo {
-  /** Attributes that are asked for. */
-  readonly attributes: number;
-  /** Options that are asked for, by name. */
-  readonly options: readonly string[];
-  readonly limit: boolean;
-  /** Least and most near misses. */
-  readonly nearMisses: readonly [number, number];
-}
-
-// prettier-ignore
-export const FAMILIES: readonly ShopFamily[] = [
-  { name: "find", level: 1, description: "buy the only product of a maker and kind",
-    attributes: 0, options: [], limit: false, nearMisses: [0, 0] },
-  { name: "price", level: 1, description: "of several, buy the one that is cheap enough",
-    attributes: 0, options: [], limit: true, nearMisses: [1, 2] },
-  { name: "color", level: 2, description: "choose a color before buying",
-    attributes: 0, options: ["color"], limit: false, nearMisses: [0, 0] },
-  { name: "attribute", level: 2, description: "of several, buy the one with an attribute",
-    attributes: 1, options: [], limit: false, nearMisses: [1, 2] },
-  { name: "options", level: 3, description: "choose color and size; another product does not have them",
-    attributes: 0, options: ["color", "size"], limit: false, nearMisses: [1, 1] },
-  { name: "fit", level: 3, description: "an attribute, a color and a price",
-    attributes: 1, options: ["color"], limit: true, nearMisses: [2, 2] },
-  { name: "browse", level: 4, description: "an attribute and a price among more products than a list shows",
-    attributes: 1, options: [], limit: true, nearMisses: [4, 6] },
-  { name: "full", level: 4, description: "two attributes, color, size and a price",
-    attributes: 2, options: ["color", "size"], limit: true, nearMisses: [3, 4] },
-];
+import type { ShopFamily, ShopTask } from "./episode.ts";
 
 /** Makes a task; `size` adds products that have nothing to do with it: 6, 9 or 12. */
 export function makeTask(rng: Rng, family: ShopFamily, { split, size }: SettledOptions<typeof SIZED>): ShopTask {

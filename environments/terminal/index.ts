@@ -102,102 +102,24 @@
  * copies nothing, and `find` and `grep -r` list in order of names.
  */
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Episode, type Game, type Move } from "../game.ts";
-import { number } from "../../engine/optionTable.ts";
-import type { OptionsWith } from "../options.ts";
-import { FAMILIES, type Family } from "./families.ts";
-import type { FileSystem } from "./filesystem.ts";
-import { randomAction } from "./random.ts";
-import type { TerminalTask } from "./tasks.ts";
+import { defineGame } from "../game.ts";
+import { TERMINAL, type TerminalOptions } from "./episode.ts";
+import { FAMILIES } from "./families.ts";
 
-const TERMINAL = {
-  size: number(1, "number and depth of directories, number of files, length of contents", {
-    integer: true,
-    min: 1,
-    max: 4,
-  }),
-  maxOutput: number(1_000, "longest observation in characters; longer ones lose their middle", {
-    integer: true,
-    min: 40,
-  }),
-  formatWeight: number(0, "weight of the share of commands without error; solving counts most", { min: 0, below: 1 }),
-};
-/**
- * Options of `terminal`, beside `EnvironmentOptions`: the `size` of its file tree, 1 (default) to 4; `maxOutput`, the
- * longest observation in characters (default 1,000; longer ones lose their middle); and `formatWeight`, what the share
- * of commands with exit code 0 adds to the reward at the end (default 0: the reward is 1 if the task is solved, else
- * 0).
- */
-export type TerminalOptions = OptionsWith<typeof TERMINAL>;
-
-interface TerminalState {
-  readonly fs: FileSystem;
-  /** How many of the plan's commands have been run. */
-  readonly planned: number;
-}
-
-type TerminalEpisode = Episode<typeof TERMINAL, TerminalTask, TerminalState>;
-
-/**
- * Every action is a line of shell; every observation is what a terminal would show for it. `answer TEXT` or `done` ends
- * the episode.
- */
-async function play(episode: TerminalEpisode, action: string): Promise<Move<TerminalState>> {
-  const { runLine } = await import("./shell.ts");
-  const { task, state, options, turns, toolErrors } = episode;
-  const { maxOutput, formatWeight } = options;
-  const isPlanned = action.trim() === task.plan[state.planned] && state.fs.isAtHome;
-  const fs = state.fs.copy();
-  const { output, code, ending } = runLine(action, fs);
-  const failed = code !== 0;
-  const move: Move<TerminalState> = {
-    observation: render(output, code, maxOutput),
-    state: { fs, planned: state.planned + (isPlanned ? 1 : 0) },
-    failed,
-    info: { exitCode: code },
-  };
-  if (!ending) return move;
-  const score = task.verify(ending, fs) ? 1 : 0;
-  const cleanShare = 1 - (toolErrors + (failed ? 1 : 0)) / (turns + 1);
-  return { ...move, ending: { kind: ending.kind, score }, reward: score + formatWeight * cleanShare };
-}
-
-/**
- * What the terminal shows: the output without its last line end, cut in the middle if too long, and a non-zero exit
- * code.
- */
-export function render(output: string, code: number, limit: number): string {
-  let text = output.endsWith("\n") ? output.slice(0, -1) : output;
-  if (text.length > limit) {
-    const half = Math.floor((limit - 32) / 2); // 32: room for the marker
-    // A surrogate pair is never cut in two.
-    const start = /[\uD800-\uDBFF]$/.test(text.slice(0, half)) ? half - 1 : half;
-    const end = /^[\uDC00-\uDFFF]/.test(text.slice(-half)) ? half - 1 : half;
-    const missing = text.length - start - end;
-    text = `${text.slice(0, start)}\n[... ${missing} characters ...]\n${text.slice(text.length - end)}`;
-  }
-  if (code === 0) return text;
-  return text === "" ? `[exit ${code}]` : `${text}\n[exit ${code}]`;
-}
-
-export const game: Game<typeof TERMINAL, Family, TerminalTask, TerminalState> = {
-  name: "terminal",
-  description: "work in a Unix-like shell: answer questions about files, or change them",
-  source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
-  families: FAMILIES,
-  options: TERMINAL,
-  makeTask: async (...drawn) => (await import("./tasks.ts")).makeTask(...drawn),
-  start: ({ fs }) => ({ fs, planned: 0 }),
-  play,
-  // It goes back home if the agent has wandered off, and else runs the first command of the plan that has not been run.
-  // It cannot repair a tree that has been damaged.
-  expert: ({ task: { plan }, state: { fs, planned } }) => (fs.isAtHome ? (plan[planned] ?? "done") : "cd"),
-  random: randomAction,
-};
+export type { TerminalOptions } from "./episode.ts";
 
 /**
  * A Unix-like shell in memory, over generated file trees: answer questions about files, or change them. Lines of shell
  * are actions; `answer TEXT` or `done` ends the episode. Made for this project; the setting is ECHO's,
  * arXiv 2605.24517.
  */
-export const terminal: EnvironmentSpec<TerminalOptions> = defineGame(game);
+export const terminal: EnvironmentSpec<TerminalOptions> = defineGame(
+  {
+    name: "terminal",
+    description: "work in a Unix-like shell: answer questions about files, or change them",
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    families: FAMILIES,
+    options: TERMINAL,
+  },
+  () => import("./rules.ts"),
+);

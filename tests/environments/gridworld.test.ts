@@ -6,7 +6,8 @@ import { canonicalGrid, DIRECTIONS, neighbour, readMoves, showGrid, turned } fro
 import { gridworld, type GridworldOptions } from "../../environments/gridworld/index.ts";
 import { glyphs, type Lake, slipped } from "../../environments/gridworld/lake.ts";
 import { solve } from "../../environments/gridworld/solve.ts";
-import { drawLake, FAMILIES, isHeldOutLake } from "../../environments/gridworld/tasks.ts";
+import { FAMILIES } from "../../environments/gridworld/episode.ts";
+import { drawLake, isHeldOutLake } from "../../environments/gridworld/tasks.ts";
 import { testContract } from "./contract.ts";
 import { GridworldEnvironment } from "./opened.ts";
 import { play } from "./suite.ts";

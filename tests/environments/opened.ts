@@ -2,26 +2,39 @@
  * Live episodes with what they hide in the open, for the tests of environments that hide something worth asking for.
  */
 import type { Rng } from "../../engine/random.ts";
-import { type CalculatorOptions, game as calculatorGame } from "../../environments/calculator/index.ts";
+import * as calculator from "../../environments/calculator/episode.ts";
+import { rules as calculatorRules } from "../../environments/calculator/rules.ts";
 import type { FamilyInfo } from "../../environments/environment.ts";
-import { type Game, GameEnvironment, type GameTask } from "../../environments/game.ts";
-import { expertSuccess, game as gridworldGame, type GridworldOptions } from "../../environments/gridworld/index.ts";
-import { settleOptions } from "../../environments/options.ts";
+import { GameEnvironment, type GameRules, type GameTask } from "../../environments/game.ts";
+import * as gridworld from "../../environments/gridworld/episode.ts";
+import { expertSuccess, rules as gridworldRules } from "../../environments/gridworld/rules.ts";
+import { type OptionFields, type OptionsWith, settleOptions } from "../../environments/options.ts";
 import { selectFamilies } from "../../environments/selection.ts";
-import { game as sokobanGame, type SokobanOptions } from "../../environments/sokoban/index.ts";
-import { game as terminalGame, type TerminalOptions } from "../../environments/terminal/index.ts";
+import * as sokoban from "../../environments/sokoban/episode.ts";
+import { rules as sokobanRules } from "../../environments/sokoban/rules.ts";
+import { TERMINAL, type TerminalOptions } from "../../environments/terminal/episode.ts";
+import { FAMILIES as TERMINAL_FAMILIES } from "../../environments/terminal/families.ts";
 import type { Ending } from "../../environments/terminal/process.ts";
 import { makeTask as makeTerminalTask, type TerminalTask } from "../../environments/terminal/tasks.ts";
 
-/** What a game is made of. */
-type FieldsOf<G> = G extends Game<infer F, infer _F, infer _T, infer _S> ? F : never;
-type FamilyOf<G> = G extends Game<infer _O, infer F extends FamilyInfo, infer _T, infer _S> ? F : never;
-type TaskOf<G> = G extends Game<infer _O, infer _F, infer T extends GameTask, infer _S> ? T : never;
-type StateOf<G> = G extends Game<infer _O, infer _F, infer _T, infer S> ? S : never;
+class Opened<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State> extends GameEnvironment<
+  F,
+  Family,
+  Task,
+  State
+> {
+  constructor(
+    name: string,
+    families: readonly Family[],
+    options: F,
+    rules: GameRules<F, Family, Task, State>,
+    given: OptionsWith<F>,
+  ) {
+    super({ name, description: "", families, options }, () => Promise.resolve(rules), given);
+  }
 
-class Opened<G> extends GameEnvironment<FieldsOf<G>, FamilyOf<G>, TaskOf<G>, StateOf<G>> {
   expertAction(): string {
-    return this.game.expert(this.episode);
+    return this.rules.expert(this.episode);
   }
 
   override clone(seed?: number): this {
@@ -29,15 +42,25 @@ class Opened<G> extends GameEnvironment<FieldsOf<G>, FamilyOf<G>, TaskOf<G>, Sta
   }
 }
 
-export class CalculatorEnvironment extends Opened<typeof calculatorGame> {
-  constructor(options: CalculatorOptions = {}) {
-    super(calculatorGame, options);
+export class CalculatorEnvironment extends Opened<
+  typeof calculator.CALCULATOR,
+  calculator.ProblemFamily,
+  calculator.CalculatorTask,
+  number
+> {
+  constructor(options: calculator.CalculatorOptions = {}) {
+    super("calculator", calculator.FAMILIES, calculator.CALCULATOR, calculatorRules, options);
   }
 }
 
-export class GridworldEnvironment extends Opened<typeof gridworldGame> {
-  constructor(options: GridworldOptions = {}) {
-    super(gridworldGame, options);
+export class GridworldEnvironment extends Opened<
+  typeof gridworld.GRIDWORLD,
+  gridworld.LakeFamily,
+  gridworld.LakeTask,
+  number
+> {
+  constructor(options: gridworld.GridworldOptions = {}) {
+    super("gridworld", gridworld.FAMILIES, gridworld.GRIDWORLD, gridworldRules, options);
   }
 
   expertSuccess(): number {
@@ -45,9 +68,14 @@ export class GridworldEnvironment extends Opened<typeof gridworldGame> {
   }
 }
 
-export class SokobanEnvironment extends Opened<typeof sokobanGame> {
-  constructor(options: SokobanOptions = {}) {
-    super(sokobanGame, options);
+export class SokobanEnvironment extends Opened<
+  typeof sokoban.SOKOBAN,
+  sokoban.RoomFamily,
+  sokoban.RoomTask,
+  sokoban.SokobanState
+> {
+  constructor(options: sokoban.SokobanOptions = {}) {
+    super("sokoban", sokoban.FAMILIES, sokoban.SOKOBAN, sokobanRules, options);
   }
 
   /** Moves of a shortest solution from here, or undefined if there is none. */
@@ -64,8 +92,8 @@ export interface Task extends Omit<TerminalTask, "verify"> {
 
 /** A task of the families that the options admit, as an episode draws it. */
 export function makeTask(rng: Rng, options: TerminalOptions): Task {
-  const settled = settleOptions("terminal", terminalGame.options, options);
-  const family = rng.choice(selectFamilies("terminal", terminalGame.families, settled));
+  const settled = settleOptions("terminal", TERMINAL, options);
+  const family = rng.choice(selectFamilies("terminal", TERMINAL_FAMILIES, settled));
   const task = makeTerminalTask(rng, family, settled);
   return { ...task, verify: (ending) => task.verify(ending, task.fs) };
 }

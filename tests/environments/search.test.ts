@@ -8,7 +8,8 @@ import { settleOptions } from "../../environments/options.ts";
 import { Ranking } from "../../environments/ranking.ts";
 import { pageText, RELATIONS, type Corpus } from "../../environments/search/corpus.ts";
 import { search } from "../../environments/search/index.ts";
-import { FAMILIES, makeTask, type SearchTask } from "../../environments/search/tasks.ts";
+import { FAMILIES, type SearchTask } from "../../environments/search/episode.ts";
+import { makeTask } from "../../environments/search/tasks.ts";
 import { SPLITS, start, testGame } from "./suite.ts";
 
 describe("search", () => {

@@ -166,6 +166,17 @@ describe("imports", () => {
     expect(findCycle(graph)).toBeUndefined();
   });
 
+  // A bundle without chunks runs what import() reaches too late, and the engine with it.
+  it("of the rules of a world, which are loaded later, bring neither the engine's face nor the frame of games", () => {
+    const needed = new Set(sources.filter((path) => /^environments\/\w+\/rules\.ts$/.test(path)));
+    expect(needed.size).toBeGreaterThan(7);
+    for (const path of needed) {
+      const values = readSource(path).replace(/^(import|export) type [^;]*;$/gm, "");
+      for (const target of importsOf(path, values)) needed.add(target);
+    }
+    expect([...needed].filter((path) => ["engine/index.ts", "environments/game.ts"].includes(path))).toEqual([]);
+  });
+
   it("are all seen: each layer is there and most modules import something", () => {
     expect(new Set(sources.map(part))).toEqual(new Set([...Object.keys(MAY_IMPORT), ...OUTSIDE]));
     expect([...graph.values()].filter((imports) => imports.length > 0).length).toBeGreaterThan(0.7 * sources.length);

@@ -1,0 +1,90 @@
+/** What a room answers, and who plays in it. Loaded with the first episode, and so it imports nothing of ../game.ts. */
+import type { Rng } from "../../engine/index.ts";
+import type { GameRules, Move } from "../game.ts";
+import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";
+import type { SettledOptions } from "../options.ts";
+import type { RoomFamily, RoomTask, SOKOBAN, SokobanEpisode, SokobanState } from "./episode.ts";
+import { boxesOnGoals, glyphs, move, type Position, type Room } from "./room.ts";
+import { drawRoom } from "./tasks.ts";
+
+type Chosen = SettledOptions<typeof SOKOBAN>;
+
+const boardOf = (room: Room, position: Position, { dense }: Chosen): string =>
+  showGrid(glyphs(room, position), room.size, dense);
+
+function makeTask(rng: Rng, family: RoomFamily, options: Chosen): RoomTask {
+  const { split, moves = family.moves } = options;
+  const drawn = drawRoom(rng, family, split);
+  return { ...drawn, moves, text: `Push $ onto . in ${moves} moves\n${boardOf(drawn.room, drawn.start, options)}` };
+}
+
+/**
+ * The episode ends when all boxes stand on goals, or when there are no moves left. A move against something that does
+ * not give way changes nothing and counts; an action that is no move counts as one.
+ */
+function play({ task, state, options }: SokobanEpisode, action: string): Move<SokobanState> {
+  const { room, table } = task;
+  const { movesPerAction, boxReward } = options;
+  const wanted = readMoves(action, movesPerAction);
+  let { position, moves } = state;
+  if (wanted === undefined) moves++;
+  for (const direction of wanted ?? []) {
+    if (moves === task.moves || boxesOnGoals(room, position) === room.goals.size) break;
+    moves++;
+    position = move(room, position, direction);
+  }
+  const onGoals = boxesOnGoals(room, position);
+  const score = onGoals === room.goals.size ? 1 : 0;
+  const played = {
+    state: { position, moves },
+    failed: wanted === undefined,
+    reward: score + boxReward * (onGoals - boxesOnGoals(room, state.position)),
+    info: { moves, boxesOnGoals: onGoals, deadlock: table.distance(position) === undefined },
+  };
+  if (score === 1) return { ...played, observation: "All boxes are on goals.", ending: { kind: "solved", score } };
+  if (moves === task.moves) return { ...played, observation: "No moves left.", ending: { kind: "moves", score } };
+  return { ...played, observation: wanted === undefined ? moveHelp(movesPerAction) : boardOf(room, position, options) };
+}
+
+/**
+ * The beginning of a shortest solution from here, as many moves as an action may have. From a position that cannot be
+ * solved any more, some move that is possible.
+ */
+function expert({ task: { room, table }, state, options: { movesPerAction } }: SokobanEpisode): string {
+  const moves: Direction[] = [];
+  let { position } = state;
+  while (moves.length < movesPerAction) {
+    const best = table.bestMove(position);
+    if (best === undefined) break;
+    moves.push(best);
+    position = move(room, position, best);
+  }
+  if (moves.length > 0) return moves.join(" ");
+  return DIRECTIONS.find((direction) => move(room, position, direction) !== position) ?? DIRECTIONS[0];
+}
+
+/**
+ * A look at all four moves: `wall` (the edge is one), `stuck` (a box that does not give way), `dead` (the room cannot
+ * be solved from there any more), `done` (it is solved), or how many more moves a shortest solution has from there. The
+ * expert takes a move with the fewest.
+ */
+function thoughts({ task: { room, table }, state: { position } }: SokobanEpisode, rng: Rng): string {
+  const meets = (direction: Direction): string => {
+    const next = neighbour(position.player, direction, room.size);
+    if (next === undefined || room.walls.has(next)) return "wall";
+    const after = move(room, position, direction);
+    if (after === position) return "stuck";
+    const left = table.distance(after);
+    return left === undefined ? "dead" : left === 0 ? "done" : `${left} more`;
+  };
+  return tryAll(meets, rng);
+}
+
+export const rules: GameRules<typeof SOKOBAN, RoomFamily, RoomTask, SokobanState> = {
+  makeTask,
+  start: ({ start }) => ({ position: start, moves: 0 }),
+  play,
+  expert,
+  random: (rng) => rng.choice(DIRECTIONS),
+  thoughts,
+};

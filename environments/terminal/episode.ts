@@ -1,0 +1,34 @@
+/** The options of `terminal`, and what an episode knows. */
+import { number } from "../../engine/optionTable.ts";
+import type { Episode } from "../game.ts";
+import type { OptionsWith } from "../options.ts";
+import type { FileSystem } from "./filesystem.ts";
+import type { TerminalTask } from "./tasks.ts";
+
+export const TERMINAL = {
+  size: number(1, "number and depth of directories, number of files, length of contents", {
+    integer: true,
+    min: 1,
+    max: 4,
+  }),
+  maxOutput: number(1_000, "longest observation in characters; longer ones lose their middle", {
+    integer: true,
+    min: 40,
+  }),
+  formatWeight: number(0, "weight of the share of commands without error; solving counts most", { min: 0, below: 1 }),
+};
+/**
+ * Options of `terminal`, beside `EnvironmentOptions`: the `size` of its file tree, 1 (default) to 4; `maxOutput`, the
+ * longest observation in characters (default 1,000; longer ones lose their middle); and `formatWeight`, what the share
+ * of commands with exit code 0 adds to the reward at the end (default 0: the reward is 1 if the task is solved, else
+ * 0).
+ */
+export type TerminalOptions = OptionsWith<typeof TERMINAL>;
+
+export interface TerminalState {
+  readonly fs: FileSystem;
+  /** How many of the plan's commands have been run. */
+  readonly planned: number;
+}
+
+export type TerminalEpisode = Episode<typeof TERMINAL, TerminalTask, TerminalState>;
