@@ -76,6 +76,8 @@ export function parseArms(text: string): Arm[] {
 function checkKey(label: string, key: string): void {
   const [part, option] = key.split(".");
   if (option !== undefined) {
+    // It decides what the demonstrations are of; how tasks are proposed and paid is an arm's own.
+    if (key === "selfPlay.name") throw new UsageError(`arm ${label}: ${key} belongs to ${SHARED["sft"]!}`);
     if (Object.hasOwn(SHARED, part!)) throw new UsageError(`arm ${label}: ${key} belongs to ${SHARED[part!]!}`);
     return;
   }

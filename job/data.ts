@@ -13,6 +13,7 @@ import type { PredictionOptions } from "../rl/tasks/predictions.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { DIFFICULTY_POOLS, DifficultyPools, FAILED_TASKS, FailedTasks } from "../rl/tasks/pools.ts";
 import { ReplayBuffer, type ReplayOptions } from "../rl/tasks/replay.ts";
+import { SelfPlayBuffer, type SelfPlayChoice } from "../rl/selfplay/options.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { Exploration } from "../rl/tasks/exploration.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
@@ -42,6 +43,7 @@ export interface DataSettings {
   readonly expertPrefix?: Pick<ExpertPrefixOptions, "maxPrefix">;
   readonly replay?: Omit<ReplayOptions, "priority">;
   readonly predictions?: PredictionOptions;
+  readonly selfPlay?: SelfPlayChoice;
 }
 
 /**
@@ -50,7 +52,7 @@ export interface DataSettings {
  */
 export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set: Settings): DataSettings | undefined {
   if (flags.method !== undefined && isYardstick(flags.method)) {
-    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict } = flags;
+    const { explore, curriculum, dynamicSampling, expertPrefix, replay, predict, selfPlay } = flags;
     checkYardstick(flags.method, {
       explore,
       curriculum,
@@ -58,6 +60,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
       "expert-prefix": expertPrefix,
       replay,
       predict,
+      "self-play": selfPlay,
     });
   }
   const temperature = temperatureOf(flags, set);
@@ -76,6 +79,8 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   const prefixes = switchedOn(flags.expertPrefix, "expert-prefix", "expertPrefix", set);
   const replays = switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set);
   const predicts = switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set);
+  const name = once("--self-play", flags.selfPlay, "selfPlay.name", set) as SelfPlayChoice["name"] | undefined;
+  const plays = switchedOn(name !== undefined, "self-play NAME", "selfPlay", set);
   const settings: DataSettings = {
     ...(typeof temperature === "object" ? { temperature } : {}),
     ...(explore === undefined ? {} : { exploration: { epsilon: explore, ...chooser } }),
@@ -84,6 +89,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
     ...(prefixes ? { expertPrefix: set["expertPrefix"] ?? {} } : {}),
     ...(replays ? { replay: { ...set["replay"], perStep: perStep! } } : {}),
     ...(predicts ? { predictions: { ...set["predictions"], perStep: predict! } } : {}),
+    ...(plays ? { selfPlay: { ...set["selfPlay"], name: name! } } : {}),
   };
   return Object.keys(settings).length > 0 ? settings : undefined;
 }
@@ -145,10 +151,11 @@ export interface DataSource {
 export function dataFor(
   settings: DataSettings,
   source: DataSource,
-): { options: DataOptions; memories: Record<string, Memory> } {
+): { options: DataOptions; memories: Record<string, Memory>; buffer: SelfPlayBuffer | undefined } {
   const { temperature, exploration, dynamicSampling, expertPrefix, predictions } = settings;
   const curriculum = settings.curriculum ? makeCurriculum(settings.curriculum, source) : undefined;
   const replay = settings.replay ? new ReplayBuffer(settings.replay) : undefined;
+  const buffer = settings.selfPlay ? new SelfPlayBuffer(settings.selfPlay) : undefined;
   const options: DataOptions = {
     ...(temperature === undefined ? {} : { temperature: scheduleOf(temperature) }),
     ...(exploration ? { exploration: explorationOf(exploration, source.env) } : {}),
@@ -158,7 +165,12 @@ export function dataFor(
     ...(curriculum ? { curriculum } : {}),
     ...(replay ? { replay } : {}),
   };
-  return { options, memories: { ...(curriculum ? { curriculum } : {}), ...(replay ? { replay } : {}) } };
+  const memories = {
+    ...(curriculum ? { curriculum } : {}),
+    ...(replay ? { replay } : {}),
+    ...(buffer ? { selfPlay: buffer } : {}),
+  };
+  return { options, memories, buffer };
 }
 
 function explorationOf(

@@ -27,6 +27,7 @@ import type { Objective } from "../rl/methods/objective.ts";
 import type { RolloutOptions } from "../rl/play/rollout.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
+import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
 import type { Learners } from "../rl/train/learners.ts";
 import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/loop.ts";
 import type { StepReport } from "../rl/train/report.ts";
@@ -247,8 +248,15 @@ export class Experiment {
       rng: this.#rng.split("rl"),
     };
     const { async } = this.preset;
+    if (this.preset.data?.selfPlay) return this.#selfPlay(run, this.preset.data.selfPlay);
     if (!async) return trainRl(run);
     return this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
+  }
+
+  /** Its code is loaded by runs that make their own tasks alone. */
+  async *#selfPlay(run: RlOptions, selfPlay: SelfPlayChoice): AsyncGenerator<StepReport> {
+    const { trainSelfPlay } = await import("../rl/selfplay/train.ts");
+    yield* trainSelfPlay({ ...run, selfPlay, buffer: this.#data.buffer! });
   }
 
   /** The workers of the run. They are made once, and start when training does. */

@@ -17,6 +17,7 @@ import type { Entry } from "../rl/methods/names.ts";
 import { CRITIC } from "../rl/methods/objective.ts";
 import { METHOD, TOKEN_WEIGHTS, WORLD } from "../rl/methods/presets.ts";
 import { ROLLOUT as PLAY } from "../rl/play/rollout.ts";
+import { SELF_PLAY } from "../rl/selfplay/options.ts";
 import { LEARNABILITY } from "../rl/tasks/curriculum.ts";
 import { DYNAMIC_SAMPLING } from "../rl/tasks/dynamic.ts";
 import { EXPLORATION } from "../rl/tasks/exploration.ts";
@@ -217,6 +218,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   dynamicSampling: DYNAMIC_SAMPLING.fields,
   replay: plain(REPLAY.fields),
   predictions: PREDICTIONS.fields,
+  selfPlay: { ...SELF_PLAY.fields, name: preset(SELF_PLAY.fields.name) },
   expertPrefix: plain(EXPERT_PREFIX.fields),
   exploration: {
     epsilon: EXPLORATION.fields.epsilon,

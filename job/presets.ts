@@ -25,6 +25,7 @@ import { checkRewards } from "./rewards.ts";
 import { savedSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
 import { isYardstick } from "./yardsticks.ts";
+import { checkSelfPlay } from "../rl/selfplay/options.ts";
 import { checkCount } from "../rl/async/count.ts";
 
 /**
@@ -116,6 +117,8 @@ export function presetFor(options: StartOptions, source?: Source): Preset {
     throw new UsageError("--grpo-config says what --temperature says; give one of them");
   }
   const data = dataSettings(options, set);
+  const method = options.method ?? (data?.selfPlay && METHOD_OF_SELF_PLAY[data.selfPlay.name]);
+  const room = data?.selfPlay ? { maxActionTokens: PROPOSAL_TOKENS } : {};
   const full: Preset = {
     env,
     ...(options.environmentFile ? { environmentFile: options.environmentFile } : {}),
@@ -145,13 +148,13 @@ export function presetFor(options: StartOptions, source?: Source): Preset {
       ...rl,
       ...(source ? { groups: 4, lr: rateOf(set), gradEvery: 0 } : {}),
       ...(options.steps === undefined ? {} : { steps: options.steps }),
-      ...methodSettings(options, set, trl?.choice),
+      ...methodSettings({ ...options, method }, set, trl?.choice),
       betas: [0.9, 0.95],
       clipNorm: 1,
       weightDecay: 0.01,
       ...loop.rl,
     },
-    rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...sampling },
+    rollout: { temperature: typeof temperature === "number" ? temperature : 1, ...limits, ...room, ...sampling },
     ...(set["lora"] ? { lora: set["lora"] } : {}),
     ...(data ? { data } : {}),
     ...asyncOf(options),
@@ -166,6 +169,11 @@ export function presetFor(options: StartOptions, source?: Source): Preset {
   checkPreset(preset);
   return preset;
 }
+
+/** Self-play has no world of its own to learn, and Absolute Zero its baselines. */
+const METHOD_OF_SELF_PLAY = { "absolute-zero": "trr++", "r-zero": "grpo_token" } as const;
+/** Four lists, each of three numbers. */
+const PROPOSAL_TOKENS = 40;
 
 const EVALUATIONS = { every: 20, episodes: 120, finalEpisodes: 300 };
 /** Of models a hundred times as large. */
@@ -244,11 +252,26 @@ function checkPreset(preset: Preset): void {
   usage(() => data.predictions && checkPredictions(data.predictions, objective));
   usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward, preset));
+  usage(() => data.selfPlay && checkSelfPlay(data.selfPlay, { groups: rl.groups, objective }));
+  if (data.selfPlay) checkAlone(preset);
   usage(() => {
     if (!world) return;
     const { options } = dataFor(data, { env: world, envOptions: taskOptions(preset, "train"), seed });
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
+}
+
+/** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with what does one of these. */
+function checkAlone({ env, rl, async, data = {} }: Preset): void {
+  if (env !== "code")
+    throw new UsageError(`--self-play makes tasks about programs, which --env code measures; got --env ${env}`);
+  const { selfPlay: _, ...others } = data;
+  const other = Object.keys(others)[0];
+  if (other !== undefined)
+    throw new UsageError(`--self-play makes its own tasks and plays them once; leave ${other} out`);
+  if (rl.reward) throw new UsageError("--self-play has rewards of its own; leave --reward and --set reward.… out");
+  if (async)
+    throw new UsageError("--self-play proposes and solves in turn, and nobody can play ahead; leave --workers out");
 }
 
 function modelFor(

@@ -32,6 +32,9 @@ const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
 /** The number of random actions in an episode that serves for reading answers only. */
 const RANDOM_TURNS = 2;
 
+/** Which demonstrations are of riddles, in a run with self-play: every other one. */
+const isRiddle = (i: number): boolean => i % 2 === 1;
+
 /** Plays the scripted episodes of a run. */
 export class Scripts {
   readonly #preset: Preset;
@@ -60,17 +63,19 @@ export class Scripts {
     const { vocabSize, corpusEpisodes, novices = false } = this.#preset.tokenizer;
     const texts: string[] = [];
     const seeds = this.#rng.split("corpus");
+    const riddles = await this.#riddles();
     for (let i = 0; i < corpusEpisodes; i++) {
       const rng = seeds.split(i);
-      const env = this.#env.make(this.#demo);
+      const spec = isRiddle(i) ? (riddles ?? this.#env) : this.#env;
+      const env = spec.make(spec === riddles ? {} : this.#demo);
       const seed = rng.int(2 ** 31);
       const task = await env.reset(seed);
       const { think } = this.#limits(seed);
-      const isNovice = novices && rng.uniform() < this.#preset.sft.noviceShare;
+      const isNovice = spec !== riddles && novices && rng.uniform() < this.#preset.sft.noviceShare;
       const turns = isNovice ? this.#noviceTurns() : Infinity;
       texts.push(task);
       for (let turn = 0, done = false; !done && turn < turns; turn++) {
-        const action = isNovice ? this.#novice(env, rng, turn, task).action : this.#env.expert(env);
+        const action = isNovice ? this.#novice(env, rng, turn, task).action : spec.expert(env);
         const thought = think?.(env, turn) ?? "";
         const result = await env.step(action);
         texts.push(thought, action, result.observation);
@@ -86,13 +91,24 @@ export class Scripts {
     const { demonstrations, noviceShare } = this.#preset.sft;
     const draw = this.#rng.split("demonstrations");
     const episodes: Trajectory[] = [];
+    const riddles = await this.#riddles();
     for (let i = 0; i < demonstrations; i++) {
       const rng = draw.split(i);
       const seed = rng.int(2 ** 31);
+      if (riddles && isRiddle(i)) {
+        episodes.push(await demonstrate(riddles, {}, seed, template, this.#limits(seed)));
+        continue;
+      }
       const isNovice = rng.uniform() < noviceShare;
       episodes.push(await (isNovice ? this.#try(template, seed, rng) : this.#expert(template, this.#demo, seed)));
     }
     return this.#readable(episodes);
+  }
+
+  /** The world of self-play, of which half of the demonstrations are if the run plays it. */
+  async #riddles(): Promise<EnvironmentSpec | undefined> {
+    if (!this.#preset.data?.selfPlay) return undefined;
+    return (await import("../environments/riddle/selfPlay.ts")).riddles;
   }
 
   /** The expert's episodes on all tasks that RL would train on. */

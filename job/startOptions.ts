@@ -1,6 +1,7 @@
 /** The flags of `npm start` as values: what a command line or a page's address says. A mistake is one line. */
 import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { WEIGHT_STORAGES, type WeightStorage } from "../nn/index.ts";
+import { SELF_PLAY_NAMES } from "../rl/selfplay/options.ts";
 import { REWARDS } from "./parts.ts";
 import { folderName, numberFrom, oneOf, UsageError, wholeNumber } from "./usage.ts";
 
@@ -36,6 +37,8 @@ export interface DataFlags {
   readonly expertPrefix?: boolean | undefined;
   readonly replay?: number | undefined;
   readonly predict?: number | undefined;
+  /** Where tasks come from: rl/selfplay. */
+  readonly selfPlay?: (typeof SELF_PLAY_NAMES)[number] | undefined;
 }
 
 /** The file of an environment that is not the library's. */
@@ -103,6 +106,7 @@ export const START_FLAGS = {
   "expert-prefix": { type: "boolean" },
   replay: { type: "string" },
   predict: { type: "string" },
+  "self-play": { type: "string" },
   workers: { type: "string" },
   "max-staleness": { type: "string" },
   learners: { type: "string" },
@@ -148,6 +152,7 @@ export function startOptions(values: Said): StartOptions {
     expertPrefix: values["expert-prefix"] === true,
     replay: text("replay") === undefined ? undefined : wholeNumber("replay", text("replay")!, 0),
     predict: text("predict") === undefined ? undefined : wholeNumber("predict", text("predict")!, 0),
+    selfPlay: text("self-play") === undefined ? undefined : oneOf("self-play", text("self-play")!, SELF_PLAY_NAMES),
     workers: workersOf(text("workers")),
     maxStaleness:
       text("max-staleness") === undefined ? undefined : wholeNumber("max-staleness", text("max-staleness")!, 0),

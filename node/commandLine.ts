@@ -55,6 +55,7 @@ any other flag about a method, one agent is trained.
                                                             (default 0)
   --predict N         rewards predictions of N answers in every step
                                                             (default 0)
+  --self-play NAME    absolute-zero | r-zero: the model proposes the tasks that it learns from (--env code)
   --workers N         plays in N threads                    (default: plays and learns in turn, in one thread)
   --workers nats://HOST:PORT
                       plays on other machines, through a NATS server: npm run worker -- --server nats://HOST:PORT

@@ -11,7 +11,10 @@ import type { CodeEpisode } from "./episode.ts";
 /** What is said follows from the task's text and the actions, so it has no entropy. */
 const CERTAIN = 0;
 
-export function play({ task, state }: CodeEpisode, [verb, rest]: readonly [string, string]): Move<string> {
+export function play(
+  { task, state }: Pick<CodeEpisode, "task" | "state">,
+  [verb, rest]: readonly [string, string],
+): Move<string> {
   const failed = (observation: string, program = state): Move<string> => {
     return { observation, failed: true, state: program, entropy: CERTAIN };
   };

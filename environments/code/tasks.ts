@@ -25,7 +25,7 @@ function row(rng: Rng, parts: readonly ReturnType<typeof drawSelection>[]): Draf
 }
 
 /** How the programs of a family are drawn. */
-const DRAFTS: Readonly<Record<CodeFamily["name"], (rng: Rng) => Draft>> = {
+export const DRAFTS: Readonly<Record<CodeFamily["name"], (rng: Rng) => Draft>> = {
   number: (rng) => row(rng, [drawCalculation(rng, 99, ["+", "-", "*"])]),
   list: (rng) => row(rng, [drawSelection(rng), drawReduction(rng)]),
   steps: (rng) => row(rng, [drawCalculation(rng, 99, ["*"]), drawCalculation(rng, 99, ["+", "-"])]),

@@ -121,6 +121,8 @@ export const METHODS: Readonly<Record<string, Method>> = {
   "reinforce++": method("returns-to-go, whitened over the batch; no groups", "arXiv 2501.03262", "reinforce++", "ppo"),
   "reinforce++-baseline": method("minus the group's mean, whitened over the batch", "arXiv 2501.03262",
     "reinforce++-baseline", "ppo"),
+  "trr++": method("REINFORCE++ with a baseline for each family of tasks, as self-play has", "arXiv 2505.03335",
+    "trr++", "ppo"),
   otb: method("a baseline of least variance for every token", "arXiv 2602.07078",
     "optimal_token_baseline", "reinforce"),
   ppo: method("a critic and GAE", "arXiv 1707.06347", "gae", "ppo", "token-mean", CRITIC),

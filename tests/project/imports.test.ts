@@ -47,6 +47,7 @@ const ROOMS: Record<string, readonly string[]> = {
   "rl/async": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
   "rl/learners": ["rl/async", "rl/train"],
   "rl/worker": ["rl/episode", "rl/play", "rl/rewards", "rl/train"],
+  "rl/selfplay": ["rl/episode", "rl/methods", "rl/play", "rl/tasks", "rl/train"],
   "rl/preferences": ["rl/episode", "rl/methods", "rl/rewards", "rl/play", "rl/train"],
 };
 /** Folders whose `index.ts` is all that the folders above them see, and who these are. */
@@ -62,6 +63,7 @@ const PAST_FACES = new Set([
   "engine/options.ts", // how options are checked and values shown
   "engine/random.ts", // random numbers, for parts of worlds that a page loads later, without all of the engine
   "engine/types.ts", // how shapes are compared and shown
+  "environments/riddle/selfPlay.ts", // the world of self-play, which a page loads when it is played
   "nn/sampler.ts", // the check of sampling options
   "nn/generate.ts", // how many tokens are drawn before they are read
   "nn/fit.ts", // what memory a model needs: it brings an executor that only counts

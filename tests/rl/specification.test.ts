@@ -68,6 +68,7 @@ const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
     "gdpo",
     "rae",
     "optimal_token_baseline",
+    "trr++",
   ],
   "3 ECHO": ["echo", "echo, λ schedules", "echo, verifier-free"],
   "4 PaW": ["paw", "paw, selection", "paw, weight"],
@@ -85,6 +86,8 @@ const SPECIFIED: Readonly<Record<string, readonly string[]>> = {
     "repetition",
     "hindsight",
     "subgoals",
+    "self-play, learnability",
+    "self-play, uncertainty",
   ],
   "7 rollouts and data": [
     "the loop",

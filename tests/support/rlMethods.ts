@@ -260,6 +260,7 @@ export const ADVANTAGE_ROWS: Readonly<Record<string, AdvantageRow>> = {
   pass_at_k: byName("pass_at_k", { order: "of equally good ones only the first is trained" }),
   gpg: byName("gpg", { groups: "the factor counts the rewards of the whole batch" }),
   none: byName("none"),
+  "trr++": byName("trr++", { groups: "compared is a family of tasks, and of what groups have is the same" }),
   "reinforce++": byName("reinforce++", { constant: NO_GROUP, groups: WHITENED }),
   "reinforce++-baseline": byName("reinforce++-baseline", { groups: WHITENED }),
   remax: byName("remax", { constant: NO_GROUP }),

@@ -217,6 +217,17 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     ),
   },
   Rewards: {
+    "self-play, learnability": row(
+      "1 − s, 0 at s = 0 and 1; then r if r > 0, −.5 if well formed, −1 if malformed",
+      "Absolute Zero, arXiv 2505.03335 (formula 7 has 0 for trivial tasks, the authors' code −.5)",
+      ["tests/rl/selfPlay.test.ts", "pays the proposer what the solver does not know yet"],
+    ),
+    "self-play, uncertainty": row(
+      "max(0, 1 − 2·abs(p − ½) − rep), p the majority's share, rep the cluster's share of the batch; malformed −1",
+      "R-Zero, arXiv 2508.05004 (the authors' code: min(p, 1 − p) − rep)",
+      ["tests/rl/selfPlay.test.ts", "2 of 4 questions alike"],
+      ["tests/rl/selfPlay.test.ts", "average linkage"],
+    ),
     code: row(
       "weighted share of unit tests that pass, in a process without permissions",
       "APPS, arXiv 2105.09938",

@@ -2,9 +2,9 @@
 import { check } from "../../../engine/errors.ts";
 import { flag, noOptions, number, oneOf, options, type OptionsOf } from "../../../engine/optionTable.ts";
 import type { Table } from "../names.ts";
-import { rolloutsOf } from "../../episode/stream.ts";
-import { moments } from "../../episode/groups.ts";
-import { type AdvantageEstimator, groupEstimator } from "./estimator.ts";
+import { type Rollout, rolloutsOf } from "../../episode/stream.ts";
+import { fracWithoutSpread, groupBy, moments } from "../../episode/groups.ts";
+import { type AdvantageEstimator, groupEstimator, toColumns, whitening } from "./estimator.ts";
 
 /** Options of the standard deviation that advantages are divided by. */
 const STD = {
@@ -41,6 +41,7 @@ const RLOO = noOptions("rloo");
 const OPO = noOptions("opo");
 const MAX_RL = noOptions("maxRl");
 const GPG = noOptions("gpg");
+const TRR = noOptions("trr++");
 const NONE = noOptions("none");
 
 /** (R − mean)/(std + eps) within the group (DeepSeekMath, Shao et al. 2024, arXiv 2402.03300, §4.1.2). */
@@ -155,6 +156,30 @@ export function none(given?: object): AdvantageEstimator {
   return { ...groupEstimator("none", (rewards) => rewards.map(() => 0)), readsReturn: false };
 }
 
+/**
+ * (R − μ)/σ among the rollouts of the same family of tasks: a baseline for each kind of task and each role (TRR++ of
+ * Absolute Zero, Zhao et al. 2025, arXiv 2505.03335). The family is what the environment says (`info.family`).
+ */
+export function trrPlusPlus(given?: object): AdvantageEstimator {
+  TRR.read(given);
+  return {
+    name: "trr++",
+    estimate(trajectories) {
+      const rollouts = rolloutsOf(trajectories);
+      const scales = new Map<string, (reward: number) => number>();
+      const familyOf = ({ first }: Rollout): string => String(first.info["family"]);
+      for (const members of groupBy(rollouts, familyOf))
+        scales.set(familyOf(members[0]!), whitening(members.filter((r) => r.scorable).map((r) => r.reward)));
+      return {
+        perToken: toColumns(trajectories, rollouts, (rollout) =>
+          rollout.scorable ? rollout.tokens.map(() => scales.get(familyOf(rollout))!(rollout.reward)) : null,
+        ),
+        fracRewardZeroStd: fracWithoutSpread(rollouts),
+      };
+    },
+  };
+}
+
 export const GROUP: Table<AdvantageEstimator> = {
   grpo: {
     options: GRPO,
@@ -173,5 +198,11 @@ export const GROUP: Table<AdvantageEstimator> = {
     source: "pass@k, arXiv 2503.19595",
   },
   gpg: { options: GPG, make: gpg, formula: "(R − mean)·n/#nonzero", source: "GPG, arXiv 2504.02546" },
+  "trr++": {
+    options: TRR,
+    make: trrPlusPlus,
+    formula: "(R − μ)/σ among the rollouts of the same family of tasks",
+    source: "Absolute Zero, arXiv 2505.03335",
+  },
   none: { options: NONE, make: none, formula: "0", source: "ECHO's verifier-free mode, arXiv 2605.24517" },
 };

@@ -1,0 +1,129 @@
+/**
+ * R-Zero (Huang et al. 2025, arXiv 2508.05004), without any judge: a challenger learns to ask questions at which the
+ * solver is uncertain, then the solver learns from its own majority. Questions are deductions, a program and an input;
+ * the machine checks that they are questions, and does not tell the answer.
+ *
+ * - In `challengerSteps` steps every question is answered `answers` times, and its proposer is paid (rewards.ts); the
+ *   answers are not learnt from. Questions whose most frequent answer has a share from 0.3 to 0.8 are kept, with that
+ *   answer as their label.
+ * - In the `solverSteps` steps that follow the kept questions are answered `groupSize` times each, and an answer is
+ *   paid 0.9 if it is the label's and 0.1 if it can be read. Then the questions are kept for the next round, of which
+ *   newer ones take the place.
+ *
+ * Differs from the paper: one model has both roles, in turn, where the paper has two copies; questions are kept while
+ * the challenger learns, and not asked for anew when it has learnt.
+ */
+import { mean } from "../episode/groups.ts";
+import type { Metrics } from "../episode/metrics.ts";
+import type { Trajectory } from "../episode/stream.ts";
+import { show, type Riddle } from "../../environments/riddle/selfPlay.ts";
+import type { EpisodeSource } from "../train/episodes.ts";
+import type { KeptRiddle, SelfPlayBuffer } from "./options.ts";
+import { challengerReward, repetition } from "./rewards.ts";
+import { controlReward, drawKept, generated, isAnswered, paid, propose, solve } from "./rounds.ts";
+import type { SelfPlayed, SettledSelfPlay } from "./train.ts";
+
+/** Bounds of the share of the most frequent answer, for a question to be learnt from. */
+const [LEAST, MOST] = [0.3, 0.8];
+/** What a wrong format costs the challenger. */
+const MALFORMED = -1;
+
+/** The episodes of its steps. */
+export function rZero(options: SelfPlayed, settled: SettledSelfPlay, buffer: SelfPlayBuffer): EpisodeSource {
+  const { challengerSteps, solverSteps } = settled;
+  return {
+    play: (step) =>
+      step % (challengerSteps + solverSteps) < challengerSteps
+        ? challenge(options, settled, buffer, step)
+        : answer(options, buffer, step),
+  };
+}
+
+/** The most frequent of the answers, the first of those that are equally frequent, and its share of the attempts. */
+export function majority(answers: readonly (string | undefined)[]): {
+  readonly label?: string;
+  readonly share: number;
+} {
+  const counts = new Map<string, number>();
+  for (const one of answers) if (one !== undefined) counts.set(one, (counts.get(one) ?? 0) + 1);
+  const most = Math.max(0, ...counts.values());
+  const label = [...counts].find(([, count]) => count === most)?.[0];
+  return { ...(label === undefined ? {} : { label }), share: answers.length === 0 ? 0 : most / answers.length };
+}
+
+const answerOf = (t: Trajectory): string | undefined => (isAnswered(t) ? String(t.info["answer"]) : undefined);
+
+const questionOf = ({ program, inputs }: Riddle): string => `${program} for ${show(inputs[0]!)}`;
+/** Between the signs of a program, so that BLEU has words to compare. */
+const inWords = (question: string): string => question.replace(/([a-z]+|\d+|[^\sa-z\d])/g, " $1 ").trim();
+
+/** A step in which the challenger learns. */
+async function challenge(
+  options: SelfPlayed,
+  { answers, reward, proposer }: SettledSelfPlay,
+  buffer: SelfPlayBuffer,
+  step: number,
+): ReturnType<EpisodeSource["play"]> {
+  const { groups, groupSize, rollout: sampling } = options;
+  const isStopped = (): boolean => sampling.signal?.aborted ?? false;
+  const rng = options.rng.split(step);
+  const kinds = Array.from({ length: groups * groupSize }, () => "deduction" as const);
+  const proposals = proposer === "model" ? await propose(options, kinds, buffer, rng, step) : [];
+  if (isStopped()) return null;
+  const asked = proposer === "model" ? proposals.map(({ riddle }) => riddle) : generated(kinds, rng);
+  const riddles = asked.filter((riddle) => riddle !== undefined);
+  const attempts = riddles.length === 0 ? [] : await solve(options, riddles, answers, rng, { version: step, first: 0 });
+  if (isStopped()) return null;
+  const votes = attempts.map((members) => majority(members.map(answerOf)));
+  const repeated = repetition(riddles.map((riddle) => inWords(questionOf(riddle))));
+  const chance = rng.split("chance");
+  const worth = new Map(
+    riddles.map((riddle, i) => {
+      const learnt = challengerReward(votes[i]!.share, repeated[i]!);
+      return [riddle, controlReward(reward, learnt, chance.split(i))];
+    }),
+  );
+  // All questions of a step are asked for alike, so they are one group.
+  const trajectories = proposals.map(({ episode, riddle, isWellFormed }) =>
+    paid({ ...episode, group: 0 }, riddle ? worth.get(riddle)! : isWellFormed ? 0 : MALFORMED),
+  );
+  const isFit = (i: number): boolean => votes[i]!.share >= LEAST && votes[i]!.share <= MOST;
+  const kept = riddles.flatMap((riddle, i): KeptRiddle[] => (isFit(i) ? [{ riddle, label: votes[i]!.label! }] : []));
+  buffer.add(kept);
+  const right = votes.map(({ label }, i) => Number(label === show(riddles[i]!.outputs[0]!)));
+  const metrics: Metrics = {
+    ...(proposals.length === 0 ? {} : { "self_play/valid": mean(proposals.map(({ riddle }) => Number(!!riddle))) }),
+    ...(riddles.length === 0
+      ? {}
+      : {
+          "self_play/majority": mean(votes.map(({ share }) => share)),
+          "self_play/repetition": mean(repeated),
+          // Nothing is told of this: it measures the labels.
+          "self_play/label_accuracy": mean(right),
+        }),
+    "self_play/learnable": kept.length / kinds.length,
+    "self_play/kept": buffer.size,
+  };
+  // With the generator nobody challenges: the attempts are reported, and not learnt from.
+  const shown = proposals.length > 0 ? trajectories : attempts.flat().map((t) => ({ ...t, masked: true }));
+  return { trajectories: shown, metrics };
+}
+
+/** A step in which the solver learns. */
+async function answer(options: SelfPlayed, buffer: SelfPlayBuffer, step: number): ReturnType<EpisodeSource["play"]> {
+  const { groups, groupSize, rollout: sampling } = options;
+  const rng = options.rng.split(step);
+  const draws = Array.from({ length: groups }, (_, i) => drawKept(buffer, "deduction", rng.split("kept").split(i)));
+  const riddles = draws.map(({ riddle }) => riddle);
+  const attempts = await solve(options, riddles, groupSize, rng, { version: step, first: 0 });
+  if (sampling.signal?.aborted) return null;
+  const trajectories = attempts.flatMap((members, i) =>
+    members.map((t) => {
+      const said = answerOf(t);
+      const { label = show(riddles[i]!.outputs[0]!) } = draws[i]!; // the identity has no label but its own
+      return paid(t, 0.9 * Number(said === label) + 0.1 * Number(said !== undefined));
+    }),
+  );
+  const successes = attempts.flat().map(({ info }) => Number(info["success"] === true));
+  return { trajectories, metrics: { "self_play/success/deduction": mean(successes), "self_play/kept": buffer.size } };
+}

@@ -1,0 +1,115 @@
+/**
+ * What both kinds of self-play do: ask for proposals, have tasks solved, and read what became of them. A proposal is an
+ * episode of the world of riddles like a solution, with the same model, and what is made of it is read from its info.
+ */
+import type { Rng } from "../../engine/index.ts";
+import {
+  drawRiddle,
+  proposingTask,
+  type Riddle,
+  type RiddleKind,
+  solvingTask,
+  taskWorld,
+} from "../../environments/riddle/selfPlay.ts";
+import type { Trajectory } from "../episode/stream.ts";
+import type { EpisodeRequest, RolloutOptions } from "../play/rollout.ts";
+import type { PlayEpisodes } from "../tasks/play.ts";
+import { type KeptRiddle, PROPOSAL_REWARDS, type SelfPlayBuffer } from "./options.ts";
+
+/** What a proposer is shown of what there is already. */
+const REFERENCES = 2;
+
+/** What is there before anybody has proposed: the identity, as in Absolute Zero. */
+const IDENTITY: Readonly<Record<RiddleKind, Riddle>> = {
+  deduction: { kind: "deduction", program: "x", inputs: [5], outputs: [5] },
+  abduction: { kind: "abduction", program: "x", inputs: [5], outputs: [5] },
+  induction: { kind: "induction", program: "x", inputs: [5, 3, 8, 2], outputs: [5, 3, 8, 2] },
+};
+
+/** A task that has been proposed earlier, or the identity. */
+export function drawKept(buffer: SelfPlayBuffer, kind: RiddleKind, rng: Rng): KeptRiddle {
+  const kept = buffer.of(kind);
+  return kept.length === 0 ? { riddle: IDENTITY[kind] } : rng.choice(kept);
+}
+
+/** A proposal and what it is: a task, or none. */
+export interface Proposal {
+  readonly episode: Trajectory;
+  readonly kind: RiddleKind;
+  /** Undefined: it makes no task. */
+  readonly riddle: Riddle | undefined;
+  readonly isWellFormed: boolean;
+}
+
+/** Who plays the episodes, and how. */
+export interface Rounds {
+  readonly playEpisodes: PlayEpisodes;
+  readonly rollout: RolloutOptions;
+}
+
+/** Has the model propose a task of each of these kinds. The group of a proposal is its place in the list. */
+export async function propose(
+  { playEpisodes, rollout: sampling }: Rounds,
+  kinds: readonly RiddleKind[],
+  buffer: SelfPlayBuffer,
+  rng: Rng,
+  version: number,
+): Promise<Proposal[]> {
+  const requests = kinds.map((kind, group): EpisodeRequest => {
+    const draw = rng.split("references").split(group);
+    // The proposer of an induction needs a program: one of any kind.
+    const from = kind === "induction" ? draw.choice(["deduction", "abduction", "induction"] as const) : kind;
+    const references = Array.from({ length: REFERENCES }, () => drawKept(buffer, from, draw).riddle);
+    const spec = taskWorld(proposingTask(kind, references));
+    return { spec, options: {}, seed: group, group, rng: rng.split("proposal").split(group) };
+  });
+  const episodes = await playEpisodes(requests, { ...sampling, version });
+  return episodes.map((played, i) => {
+    const { form, riddle } = played.info;
+    // Nothing is learnt from a program that is kept for held-out tasks: it is not to be avoided, either.
+    const episode = form === "held out" ? { ...played, masked: true } : played;
+    const isWellFormed = form === "valid" || form === "void";
+    const task = form === "valid" ? (JSON.parse(String(riddle)) as Riddle) : undefined;
+    return { episode, kind: kinds[i]!, riddle: task, isWellFormed };
+  });
+}
+
+/** Tasks of the generator in the place of proposals. */
+export const generated = (kinds: readonly RiddleKind[], rng: Rng): Riddle[] =>
+  kinds.map((kind, i) => drawRiddle(rng.split("generated").split(i), kind));
+
+/**
+ * Has each task tried `attempts` times.
+ * @param first the group of the first task
+ * @returns the attempts, task by task
+ */
+export async function solve(
+  { playEpisodes, rollout: sampling }: Rounds,
+  riddles: readonly Riddle[],
+  attempts: number,
+  rng: Rng,
+  { version, first }: Required<Pick<RolloutOptions, "version">> & { readonly first: number },
+): Promise<Trajectory[][]> {
+  const requests = riddles.flatMap((riddle, i) => {
+    const spec = taskWorld(solvingTask(riddle));
+    return Array.from({ length: attempts }, (_, k): EpisodeRequest => {
+      const own = rng.split("attempt").split(i * attempts + k);
+      return { spec, options: {}, seed: i, group: first + i, rng: own };
+    });
+  });
+  const episodes = await playEpisodes(requests, { ...sampling, version });
+  return riddles.map((_, i) => episodes.slice(i * attempts, (i + 1) * attempts));
+}
+
+/** Whether the episode ended with an answer that can be read. */
+export const isAnswered = ({ stopReason, info }: Trajectory): boolean =>
+  stopReason === "completed" && info["form"] === "answer";
+
+/** The episode with this return in place of the environment's. */
+export const paid = (t: Trajectory, reward: number): Trajectory => ({ ...t, reward });
+
+/** What a proposal that makes a task is paid by the controls: nothing that depends on the solver. */
+export function controlReward(reward: (typeof PROPOSAL_REWARDS)[number], learnt: number, rng: Rng): number {
+  if (reward === "learnability") return learnt;
+  return reward === "constant" ? 0.5 : rng.uniform();
+}
