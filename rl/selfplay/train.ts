@@ -32,6 +32,8 @@ export async function* trainSelfPlay(options: SelfPlayOptions): AsyncGenerator<S
   checkRl(rl);
   checkPlay(rl);
   const settled = SELF_PLAY.read(selfPlay);
+  const playEpisodes: PlayEpisodes = (requests, how) => rollout(rl.model, rl.template, requests, how);
+  const played = { ...rl, playEpisodes };
   yield* trainFrom(
     rl,
     settled.name === "absolute-zero" ? absoluteZero(played, settled, buffer) : rZero(played, settled, buffer),
