@@ -79,7 +79,7 @@ export function dataSettings(flags: DataFlags & Pick<MethodFlags, "method">, set
   const prefixes = switchedOn(flags.expertPrefix, "expert-prefix", "expertPrefix", set);
   const replays = switchedOn(perStep !== undefined && perStep > 0, "replay N", "replay", set);
   const predicts = switchedOn(predict !== undefined && predict > 0, "predict N", "predictions", set);
-  const name = once("--self-play", flags.selfPlay, "selfPlay.name", set) as SelfPlayChoice["name"] | undefined;
+  const name = once("--self-play", flags.selfPlay, "selfPlay.name", set);
   const plays = switchedOn(name !== undefined, "self-play NAME", "selfPlay", set);
   const settings: DataSettings = {
     ...(typeof temperature === "object" ? { temperature } : {}),

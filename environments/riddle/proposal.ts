@@ -26,7 +26,8 @@ export type ProposalReading =
  */
 export function readProposal(kind: RiddleKind, text: string, given?: string): ProposalReading {
   const malformed = (why: string): ProposalReading => ({ form: "malformed", why });
-  const [, program = "", written = ""] = kind === "induction" ? [, given, text] : (/^(.+) for (.+)$/.exec(text) ?? []);
+  const [, program = "", written = ""] =
+    kind === "induction" ? ["", given, text] : (/^(.+) for (.+)$/.exec(text) ?? []);
   if (written === "") return malformed("expected PROGRAM for INPUT");
   const reading = parseProgram(program);
   if ("error" in reading) return malformed(`error at ${reading.error.at}: ${reading.error.message}`);

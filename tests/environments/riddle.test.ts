@@ -124,7 +124,7 @@ describe("what is a proposal", () => {
     );
     await fc.assert(
       fc.asyncProperty(text, fc.constantFrom("deduction", "abduction", "induction"), async (said, kind) => {
-        const task = proposingTask(kind as Riddle["kind"], [TAKE, TAKE]);
+        const task = proposingTask(kind, [TAKE, TAKE]);
         const { info, done } = await after(task, `propose ${said}`);
         expect(done).toBe(true);
         if (info["form"] !== "valid") return;
