@@ -35,6 +35,7 @@ import { outliveOutput } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
 import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSource.ts";
 import { listSettings } from "../job/settings.ts";
+import { listRecipes } from "../job/recipes.ts";
 import { listYardsticks } from "../job/yardsticks.ts";
 
 const NOT_LISTED = `
@@ -54,7 +55,7 @@ async function main(): Promise<number> {
   }
   if (said === "list") {
     process.stdout.write(
-      `${listMethods()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n\n${listSettings()}\n${NOT_LISTED}`,
+      `${listMethods()}\n\n${listRecipes()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n\n${listSettings()}\n${NOT_LISTED}`,
     );
     return 0;
   }

@@ -155,6 +155,7 @@ export const REWARD = options("--set reward", {
   judges: text(undefined, `who votes in --reward judges, with a plus between them: ${JUDGES.join(", ")}`),
   timeout: number(undefined, "milliseconds that a reward may take, where others say it", { above: 0 }),
   format: number(undefined, "weight of well-formed actions", { min: 0 }),
+  malformed: number(undefined, "what each malformed action costs", { min: 0 }),
   tools: number(undefined, "weight of calls without errors", { min: 0 }),
   overlong: number(undefined, "weight of the punishment for long completions (DAPO)", { min: 0 }),
   repetition: number(undefined, "weight of the punishment for repeated text", { min: 0 }),

@@ -21,6 +21,7 @@ import { UsageError } from "./usage.ts";
 import type { ModelSize, StartOptions } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
 import { ADAPTER, EVALUATION, only } from "./parts.ts";
+import { withRecipe } from "./recipes.ts";
 import { checkRewards } from "./rewards.ts";
 import { savedSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
@@ -102,7 +103,8 @@ export interface Source {
  * @param source the model of `--model-path`
  * @throws UsageError if a name is unknown or the flags contradict each other
  */
-export function presetFor(options: StartOptions, source?: Source): Preset {
+export function presetFor(given: StartOptions, source?: Source): Preset {
+  const options = withRecipe(given);
   const { env = "home" } = options;
   if (options.modelPath !== undefined && source === undefined)
     throw new UsageError("--model-path: a model is read from a folder by npm start alone, for one agent");

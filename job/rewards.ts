@@ -8,7 +8,7 @@
 import type { Model } from "../nn/index.ts";
 import { nearest } from "../engine/options.ts";
 import { approvalJudge } from "../rl/preferences/judges.ts";
-import { formatScore, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
+import { formatScore, malformedActions, repetitionPenalty, toolEfficiency } from "../rl/rewards/behaviour.ts";
 import { composite, type CompositeReward, type RewardComponent } from "../rl/rewards/composite.ts";
 import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
@@ -33,7 +33,7 @@ const OF_PROGRAMS = {
 } as const;
 
 /** The components that can be added to the outcome. */
-const COMPONENTS = ["format", "tools", "overlong", "repetition"] as const;
+const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;
 
 /** The weights among the settings. */
 const weightsOf = (settings: RewardSettings): Readonly<Record<string, number>> =>
@@ -88,7 +88,13 @@ export function checkRewards(
   { env, async }: { readonly env: string; readonly async?: unknown },
 ): void {
   const nothing = (): number => 0;
-  compositeOf(settings, { format: nothing, tools: nothing, overlong: nothing, repetition: nothing });
+  compositeOf(settings, {
+    format: nothing,
+    malformed: nothing,
+    tools: nothing,
+    overlong: nothing,
+    repetition: nothing,
+  });
   const { name } = settings;
   if (name === "judges") {
     if (judgesOf(settings).includes("approval") && async !== undefined)
@@ -182,6 +188,7 @@ export function rewardOf(
   };
   return compositeOf(settings, {
     format: (t) => formatScore(t),
+    malformed: (t) => -malformedActions(t),
     tools: (t) => toolEfficiency(turnsOf(t, template), { tools: [], unknown: 0 }),
     overlong: (t) => softOverlong(sampledCount(t), { max: maxLength, cache: (1 - OVERLONG_FROM) * maxLength }),
     repetition: (t) => repetitionPenalty(textOf(t)),

@@ -29,6 +29,7 @@ import {
   LOSS_ROWS,
 } from "../tests/support/rlMethods.ts";
 import { OTHER_ROWS } from "../tests/support/rlOtherMethods.ts";
+import { RECIPES } from "../job/recipes.ts";
 import { optionRows } from "../job/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
 
@@ -150,6 +151,11 @@ export function methodTable(): Promise<string> {
     "| - | - | - | - | - | - |",
     ...presets,
   ].join("\n");
+  const recipes = Object.entries(RECIPES).map(([name, { method, dynamicSampling, set, description, source }]) => {
+    const flags = [`--method ${method}`, ...(dynamicSampling ? ["--dynamic-sampling"] : []), ...set];
+    return `| \`${name}\` | \`${flags.join(" ")}\` | ${description} | ${source} |`;
+  });
+  const recipeTable = ["| Method | Stands for | In words | Source |", "| - | - | - | - |", ...recipes].join("\n");
   const options = optionRows().map(
     ({ part, name, default: value, allowed, about }) =>
       `| \`${part}.${name}\` | ${value} | ${cell(allowed)} | ${cell(about)} |`,
@@ -163,6 +169,10 @@ The methods of \`--method\`. \`tests/rl/presets.test.ts\` trains with each, with
 two. World models and token weights are added with a plus sign: \`dapo+echo+actfocus\`.
 
 ${presetTable}
+
+Names for a paper's method with its data and rewards. Each stands for flags, and what the user sets goes before them:
+
+${recipeTable}
 
 ## Options
 

@@ -43,9 +43,16 @@ export const CRITIC = options("critic", {
   coefficient: number(0.1, "weight of the value loss in the total loss", { min: 0 }),
   clip: number(0.2, "how far a value may move from its old value before the value loss is clipped", { above: 0 }),
   trunk: flag(true, "whether the value loss also trains the transformer"),
+  pretrain: number(
+    0,
+    "number of steps at the start in which only the value head learns, from whole returns (VAPO); the policy stays",
+    { integer: true, min: 0 },
+  ),
+  rate: number(1, "learning rate of the value head, as a multiple of the policy's", { above: 0 }),
 });
 /**
- * Options of the value loss: `coefficient` 0.1, `clip` 0.2 and `trunk` true by default (docs/methods.md, `critic.…`).
+ * Options of the value loss: `coefficient` 0.1, `clip` 0.2, `trunk` true, `pretrain` 0 steps and `rate` 1 by default
+ * (docs/methods.md, `critic.…`).
  */
 export type CriticOptions = OptionsOf<typeof CRITIC>;
 

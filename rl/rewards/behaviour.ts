@@ -18,10 +18,26 @@ export function formatScore(
   { stream, stepRewards, info }: Pick<Trajectory, "stream" | "stepRewards" | "info">,
   malformed: number = Number(info["toolErrors"] ?? 0),
 ): number {
-  const last = stream.turns.findLast((_, t) => isAgentToken(stream.roles[t]!));
-  const isAnswered = (last ?? Infinity) < stepRewards.length;
+  const isAnswered = (lastTurn(stream) ?? Infinity) < stepRewards.length;
   return isAnswered ? 1 - malformed / stepRewards.length : 0;
 }
+
+/**
+ * How many actions are malformed: those that the environment rejected, and one that never reached it because it was cut
+ * off or could not be parsed. RAGEN (arXiv 2504.20073) takes 0.1 off for each.
+ */
+export function malformedActions({
+  stream,
+  stepRewards,
+  info,
+}: Pick<Trajectory, "stream" | "stepRewards" | "info">): number {
+  const isCut = (lastTurn(stream) ?? -1) >= stepRewards.length;
+  return Number(info["toolErrors"] ?? 0) + Number(isCut);
+}
+
+/** The last turn in which the agent wrote something. */
+const lastTurn = ({ turns, roles }: Trajectory["stream"]): number | undefined =>
+  turns.findLast((_, t) => isAgentToken(roles[t]!));
 
 /**
  * 1 if the text begins with its only `<think>` and has a `</think>` somewhere, else 0 (TRL's `think_format_reward`).

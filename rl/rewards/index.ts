@@ -2,7 +2,7 @@
  * Rewards and shaping: pure functions of episodes and texts. The environment's own reward is the outcome; these rewards
  * are added to it.
  */
-export { formatScore, repetitionPenalty, type RepetitionOptions, thinkFormat } from "./behaviour.ts";
+export { formatScore, malformedActions, repetitionPenalty, type RepetitionOptions, thinkFormat } from "./behaviour.ts";
 export { toolEfficiency, type ToolEfficiencyOptions } from "./behaviour.ts";
 export {
   type CodeFailure,

@@ -4,7 +4,8 @@
  * bounded, and groups without spread are kept: the policy term and its denominators leave them out, but world models
  * learn from them.
  */
-import { number, options, type OptionsOf } from "../../engine/optionTable.ts";
+import { check } from "../../engine/errors.ts";
+import { number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { groupBy, rowsWithoutSpread } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
@@ -18,10 +19,15 @@ export const DYNAMIC_SAMPLING = options("dynamicSampling", {
       min: 0,
     },
   ),
+  exhausted: oneOf(
+    ["train", "fail"],
+    "train",
+    "what happens when the refills are used up: the step trains on what has spread, or the run ends with an error (DAPO)",
+  ),
 });
 /**
  * Dynamic sampling (DAPO, arXiv 2503.14476, §3.2), for `DataOptions.dynamicSampling`: `maxRefills`, default 3, bounds
- * how often groups without spread are replaced by further ones.
+ * how often groups without spread are replaced by further ones, and `exhausted`, default `train`, says what happens then.
  */
 export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
 
@@ -41,6 +47,7 @@ export interface DynamicDraw {
  * Plays groups until `wanted` of them have spread, or the refills are used up.
  * @param play plays `count` new groups, the first of which has the number `first`
  * @param isStopped is called after every round; true ends the refills
+ * @throws if the refills are used up and `exhausted` is `fail`
  */
 export async function drawInformative(
   wanted: number,
@@ -48,7 +55,7 @@ export async function drawInformative(
   play: (first: number, count: number) => Promise<readonly Trajectory[]>,
   isStopped: () => boolean = () => false,
 ): Promise<DynamicDraw> {
-  const { maxRefills } = DYNAMIC_SAMPLING.read(given);
+  const { maxRefills, exhausted } = DYNAMIC_SAMPLING.read(given);
   const trajectories: Trajectory[] = [];
   let [drawn, kept, refills] = [0, 0, 0];
   for (; ; refills++) {
@@ -56,7 +63,11 @@ export async function drawInformative(
     trajectories.push(...(await play(drawn, missing)));
     drawn += missing;
     kept = informativeGroups(trajectories);
-    if (kept >= wanted || refills === maxRefills || isStopped()) break;
+    if (kept >= wanted || isStopped()) break;
+    if (refills < maxRefills) continue;
+    const what = `${kept} of ${drawn} groups have outcomes that differ, after ${refills} refills`;
+    check(exhausted === "train", () => `dynamicSampling: expected ${wanted} groups to learn from; ${what}`);
+    break;
   }
   const metrics = {
     "dynamic_sampling/drawn_groups": drawn,

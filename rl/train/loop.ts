@@ -22,6 +22,7 @@ import { type EpisodeSource, withBaseline } from "./episodes.ts";
 import { checkGradEvery } from "./gradients.ts";
 import type { StepReport } from "./report.ts";
 import { tokenStatistics } from "./score.ts";
+import { checkHead } from "./valuePretraining.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
   preferenceMetrics,
@@ -196,6 +197,7 @@ export function checkRl(options: RlOptions): void {
   check(hasCritic, () => `trainRl: the advantage "${name}" needs a critic: a value head and its optimiser`);
   checkCount("trainRl", "iterations", iterations);
   checkOffPolicy(objective, options);
+  checkHead(objective, options.learners !== undefined);
   checkGradEvery(options);
   checkPlay(options);
 }

@@ -23,7 +23,7 @@ import type { Metrics } from "../episode/metrics.ts";
 import { rolloutsOf, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
-import { checkOffPolicy, type Objective } from "../methods/objective.ts";
+import { checkOffPolicy, CRITIC, type Objective } from "../methods/objective.ts";
 import type { DataOptions } from "../tasks/play.ts";
 import { advantagesOf } from "./advantages.ts";
 import { type EpisodeSource, play } from "./episodes.ts";
@@ -34,6 +34,7 @@ import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
 import { passingOf, type PassingOptions, type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
 import { type Critic, gradientOf, update } from "./update.ts";
+import { isPretraining, valueOnly, wholeReturns } from "./valuePretraining.ts";
 import { weigh, withPrepared } from "./weights.ts";
 
 /** What every training loop needs. */
@@ -98,7 +99,9 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
   checkOffPolicy(options.objective, options);
   // If dynamic sampling is on, `play` replaces groups of equal rewards; the policy term leaves out those that remain.
-  const objective = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
+  const whole = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
+  const isHeadAlone = isPretraining(whole, step);
+  const objective = isHeadAlone ? valueOnly(whole) : whole;
   const packing = packingOf(options);
   const learningRate = options.lr(step);
 
@@ -116,20 +119,22 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
   const asked = { model, reference, head: critic?.head };
   const statistics = await scoreTokens(asked, objective, trajectories, ratios, packing);
-  const advantages = advantagesOf(objective, trajectories, step, statistics);
+  const estimated = advantagesOf(objective, trajectories, step, statistics);
+  const advantages = isHeadAlone ? { ...estimated, returns: wholeReturns(trajectories) } : estimated;
   const rows = weigh(objective, trajectories, advantages, step, statistics, ratios);
 
   // If no token has a weight (`dropConstantGroups` left out every group, and no world is learnt), nothing is trained.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
   const weighted = { rows, statistics, ratios, packing, head: critic?.head };
   // A measurement in every 64th step, which training does not read: the angle of world and policy gradient.
-  const gradients = passCount > 0 ? await gradientMetrics(model, objective, weighted, step, options) : {};
+  const gradients =
+    passCount > 0 && !isHeadAlone ? await gradientMetrics(model, objective, weighted, step, options) : {};
   const passes: PassResult[] = [];
   for (let pass = 0; pass < passCount; pass++) {
-    const current = pass === 0 ? rows : await preparedAgain(options, rows, step);
+    const current = pass === 0 ? rows : await preparedAgain({ ...options, objective }, rows, step);
     const dropout = options.rng.split(step).split("dropout").split(pass);
     const others = { ...(critic ? { critic } : {}), ...(options.learners ? { learners: options.learners } : {}) };
-    const how = { ...packing, lr: learningRate, ratios, dropout, ...others };
+    const how = { ...packing, lr: learningRate, ratios, dropout, ...others, isHeadAlone };
     passes.push(await optimizerStep(model, optimizer, current, objective, how));
   }
 
@@ -150,6 +155,8 @@ export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   /** Trained along with the policy, at the same rate, if the objective has a critic. */
   readonly critic?: Critic;
   readonly learners?: Learners;
+  /** Whether only the critic's head learns. Default false. */
+  readonly isHeadAlone?: boolean;
 }
 
 /** One pass over weighted rows, in micro-batches, and one step of the optimiser. Parameters change in place. */
@@ -160,7 +167,7 @@ export async function optimizerStep(
   objective: LossParts,
   options: OptimizerStepOptions,
 ): Promise<PassResult> {
-  const { lr, ratios = "exact", critic, dropout, learners } = options;
+  const { lr, ratios = "exact", critic, dropout, learners, isHeadAlone } = options;
   const { params } = trainableOf(model);
   const [own, held] = [treeLeaves(params).length, treeLeaves(optimizer.state.m).length];
   check(
@@ -178,9 +185,10 @@ export async function optimizerStep(
     const { parts, norm } = await learners.pass({ model, objective, trained, optimizers, batches, loss, how });
     return readPass(rows, parts, norm);
   }
+  const { rate } = CRITIC.read(objective.critic);
   const { parts, norm } = scope(() => {
     const { gradient, parts } = gradientOf(trained, pack(rows, options), loss);
-    return { parts, norm: update(optimizers, gradient, lr) };
+    return { parts, norm: update(optimizers, gradient, lr, { rate, alone: isHeadAlone }) };
   }, "update");
   return readPass(rows, parts, norm);
 }

@@ -43,12 +43,27 @@ export function gradientOf<T extends Tree, A>(
   return { gradient, parts };
 }
 
+/** How the head learns beside the policy. */
+export interface HeadOptions {
+  /** Its learning rate, as a multiple of the policy's. Default 1. */
+  readonly rate?: number | undefined;
+  /** Whether it learns alone: the policy and its optimiser stay as they are. Default false. */
+  readonly alone?: boolean | undefined;
+}
+
 /**
- * Changes the parameters of the policy, and of the critic if its head has a gradient, in place and at the same rate.
- * @returns the norm of the policy's gradient, before clipping
+ * Changes the parameters of the policy, and of the critic if its head has a gradient, in place.
+ * @returns the norm of the policy's gradient, before clipping; of the head's, if it learns alone
  */
-export function update({ optimizer, critic }: Optimizers, gradient: Trained, lr: number): Tensor {
+export function update(
+  { optimizer, critic }: Optimizers,
+  gradient: Trained,
+  lr: number,
+  { rate = 1, alone = false }: HeadOptions = {},
+): Tensor {
+  const ofHead = (): Tensor => critic!.optimizer.step(gradient.head!, lr * rate);
+  if (alone) return ofHead();
   const norm = optimizer.step(gradient.policy, lr);
-  if (gradient.head) critic!.optimizer.step(gradient.head, lr);
+  if (gradient.head) ofHead();
   return norm;
 }

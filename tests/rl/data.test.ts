@@ -116,6 +116,14 @@ describe("dynamic sampling", () => {
         expect(informativeGroups(trajectories)).toBeCloseTo(kept, 9);
       }),
     );
+    const equal = async (first: number, count: number): Promise<Trajectory[]> =>
+      Array.from({ length: count }, (_, i) => rowsOf(first + i, [1, 1])).flat();
+    const strict = { maxRefills: 2, exhausted: "fail" } as const;
+    await expect(drawInformative(4, strict, equal)).rejects.toThrow(
+      "expected 4 groups to learn from; 0 of 12 groups have outcomes that differ, after 2 refills",
+    );
+    // A run that is stopped ends without an error.
+    expect((await drawInformative(4, strict, equal, () => true)).trajectories).toHaveLength(8);
     await expect(drawInformative(1, { maxRefills: -1 }, async () => [])).rejects.toThrow(
       "maxRefills must be an integer ≥ 0, got -1",
     );

@@ -8,7 +8,13 @@ import { byteTokenizer } from "../../nn/tokenizer.ts";
 import { demonstrate, playScripted } from "../../rl/play/demonstrations.ts";
 import { household } from "../../environments/household/index.ts";
 import { terminal } from "../../environments/terminal/index.ts";
-import { formatScore, repetitionPenalty, thinkFormat, toolEfficiency } from "../../rl/rewards/behaviour.ts";
+import {
+  formatScore,
+  malformedActions,
+  repetitionPenalty,
+  thinkFormat,
+  toolEfficiency,
+} from "../../rl/rewards/behaviour.ts";
 import { composite, type RewardComponent } from "../../rl/rewards/composite.ts";
 import { relabel } from "../../rl/rewards/hindsight.ts";
 import { bothOrders, type Judge, majorityVote, verdictReward } from "../../rl/rewards/judge.ts";
@@ -91,6 +97,17 @@ describe("format", () => {
     expect([0, 1, 2].map((errors) => formatScore(taken(errors)))).toEqual([1, 0.5, 0]);
     expect(formatScore(episode(played, { stepRewards: [0, 1] }))).toBe(1); // nobody counts them
     expect(formatScore(taken(0), 1)).toBe(0.5);
+  });
+
+  it("counts malformed actions, and one that was cut off", () => {
+    const first: Part[] = [
+      ["prompt", [1]],
+      ["action", [2]],
+      ["observation", [4]],
+    ];
+    const made = (played: Part[], toolErrors: number): number =>
+      malformedActions(episode(played, { stepRewards: [0], info: { toolErrors } }));
+    expect([made(first, 0), made(first, 1), made([...first, ["action", [2, 3]]], 1)]).toEqual([0, 1, 2]);
   });
 
   it("is not for an episode that never acted, or whose action was cut off", () => {

@@ -165,6 +165,13 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "trl.off_policy_mask_thr0.1",
     ]),
     whitening: row("(x − mean)/√(var + 1e-8), ddof 1", "verl", [HOST, "verl.masked_whiten"]),
+    "value pre-training": row(
+      "the first `critic.pretrain` steps train the value head only; targets are whole returns, λ = γ = 1: " +
+        "`--method vapo_full`",
+      "VAPO, arXiv 2504.05118, §4.1",
+      ["tests/rl/valuePretraining.test.ts", "leaves the policy alone"],
+      ["tests/rl/valuePretraining.test.ts", "whole returns"],
+    ),
     "dynamic sampling, denominators": row(
       "groups without spread do not count in the policy term",
       "DAPO, arXiv 2503.14476",

@@ -28,6 +28,12 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     [ASYNC_REWARDS, "masks its episode and says why"],
     [ASYNC_REWARDS, "a run in which each fails"],
   ),
+  malformed: row(
+    "−1 for each malformed action, cut-off ones too: `--set reward.malformed=0.1`, `--method starpo_s`",
+    "RAGEN, arXiv 2504.20073",
+    ["tests/rl/rewards.test.ts", "counts malformed actions"],
+    ["tests/job/recipes.test.ts", "starpo_s"],
+  ),
   coderl: row(
     "−1 compile error, −.6 runtime error, −.3 failed test, 1 all pass: `--env code --reward coderl`",
     "CodeRL, arXiv 2207.01780",

@@ -1,0 +1,89 @@
+/**
+ * Papers whose method is more than an objective, each under one name for `--method`: the preset, and the settings of
+ * data, reward and critic that belong to it. A recipe is no mechanism of its own: it stands for flags, which a run's
+ * `config.json` has in its place, and what the user sets goes before it. Add-ons are possible: `dapo_full+echo`.
+ */
+import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
+import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
+import type { StartOptions } from "./startOptions.ts";
+import { UsageError } from "./usage.ts";
+
+/** What a name stands for. */
+export interface Recipe {
+  readonly description: string;
+  readonly source: string;
+  /** The preset in its place. */
+  readonly method: string;
+  /** Whether it has `--dynamic-sampling`. */
+  readonly dynamicSampling?: true;
+  /** Texts `PART.OPTION=VALUE`, as `--set` takes them. */
+  readonly set: readonly string[];
+}
+
+/** All recipes. */
+export const RECIPES: Readonly<Record<string, Recipe>> = {
+  // An answer is worth 0 or 1 here and ±1 in the paper, so the punishment is half of the paper's: a group's advantages
+  // are the same, because GRPO divides by the deviation.
+  dapo_full: {
+    description: "DAPO with its data: groups of equal outcomes refilled at most 10 times, long answers punished",
+    source: "arXiv 2503.14476",
+    method: "dapo",
+    dynamicSampling: true,
+    set: ["dynamicSampling.maxRefills=10", "dynamicSampling.exhausted=fail", "reward.overlong=0.5", "reward.cap=0.5"],
+  },
+  // The cap lets eight malformed actions count in full.
+  starpo_s: {
+    description: "PPO on the quarter of the groups of largest spread, clip-higher, −0.1 for each malformed action",
+    source: "RAGEN, arXiv 2504.20073",
+    method: "ppo",
+    set: [
+      "gae.gamma=1",
+      "gae.lambda=1",
+      "ppo.epsilon=0.2",
+      "ppo.epsilonHigh=0.28",
+      "rl.entropy=0.001",
+      "rolloutFilter.strategy=top_k",
+      "rolloutFilter.value=0.25",
+      "reward.malformed=0.1",
+      "reward.cap=0.8",
+    ],
+  },
+  vapo_full: {
+    description: "VAPO with 50 steps before it in which only the critic learns, and twice the rate for the critic",
+    source: "arXiv 2504.05118",
+    method: "vapo",
+    set: ["critic.pretrain=50", "critic.rate=2"],
+  },
+};
+
+/** The options with the flags that a recipe among the names of `--method` stands for. @throws UsageError for two */
+export function withRecipe(options: StartOptions): StartOptions {
+  const { method, set = [], advantage, loss } = options;
+  const names = method?.split("+") ?? [];
+  const [name, second] = names.filter((part) => Object.hasOwn(RECIPES, part));
+  if (name === undefined) return options;
+  if (second !== undefined) throw new UsageError(`--method ${method!}: ${name} and ${second}; one is possible`);
+  const recipe = RECIPES[name]!;
+  const said = new Set(set.map(keyOf));
+  // An exchanged part has options of its own.
+  const isExchanged = (part: string): boolean =>
+    (advantage !== undefined && Object.hasOwn(ADVANTAGES, part)) ||
+    (loss !== undefined && Object.hasOwn(POLICY_LOSSES, part));
+  const own = recipe.set.filter((text) => !said.has(keyOf(text)) && !isExchanged(text.split(".")[0]!));
+  return {
+    ...options,
+    method: names.map((part) => (part === name ? recipe.method : part)).join("+"),
+    ...(recipe.dynamicSampling ? { dynamicSampling: true } : {}),
+    set: [...own, ...set],
+  };
+}
+
+const keyOf = (text: string): string => text.split("=", 1)[0]!;
+
+/** One line for each, for `--list`. */
+export function listRecipes(): string {
+  const lines = Object.entries(RECIPES).map(
+    ([name, { description, source }]) => `  ${name.padEnd(24)}${description} (${source})`,
+  );
+  return ["Papers with their data and rewards (--method)", ...lines].join("\n");
+}

@@ -1,0 +1,41 @@
+/** Recipes: one name for a paper's method with its data and rewards, and what the user says beside it. */
+import { describe, expect, it } from "vitest";
+import { listRecipes, RECIPES } from "../../job/recipes.ts";
+import { objectiveFor } from "../../job/methods.ts";
+import { groupsKept } from "../../rl/methods/filter.ts";
+import { presetOfFlags, set } from "../support/presetOfFlags.ts";
+
+describe("a recipe", () => {
+  it.each(Object.entries(RECIPES))("%s is the settings of the flags that it stands for", (name, recipe) => {
+    const flags = ["--method", recipe.method, ...(recipe.dynamicSampling ? ["--dynamic-sampling"] : [])];
+    expect(presetOfFlags("--method", name)).toEqual(presetOfFlags(...flags, ...set(...recipe.set)));
+  });
+
+  it("starpo_s has a critic, no KL, clip-higher, an entropy bonus, a filter and a price for malformed actions", () => {
+    const { rl } = presetOfFlags("--method", "starpo_s");
+    const { advantage, policyLoss, kl, entropy, critic, rolloutFilter } = objectiveFor(rl, 100);
+    expect([advantage.name, policyLoss.clip, kl, entropy]).toEqual(["gae", { low: 0.8, high: 1.28 }, undefined, 0.001]);
+    expect(critic).toBeDefined();
+    expect(rl.reward).toEqual({ malformed: 0.1, cap: 0.8 });
+    expect(groupsKept([0, 0.2, 0.5, 0.1], rolloutFilter!)).toEqual([2]); // the paper's quarter: the third group
+  });
+
+  it("dapo_full refills ten times and then fails, and vapo_full trains its critic first", () => {
+    const dapo = presetOfFlags("--method", "dapo_full+echo");
+    expect(dapo.data?.dynamicSampling).toEqual({ maxRefills: 10, exhausted: "fail" });
+    expect([dapo.rl.method, dapo.rl.reward]).toEqual(["dapo+echo", { overlong: 0.5, cap: 0.5 }]);
+    expect(presetOfFlags("--method", "vapo_full").rl.critic).toEqual({ pretrain: 50, rate: 2 });
+  });
+
+  it("comes after what the user sets, and leaves the options of an exchanged part out", () => {
+    const own = presetOfFlags("--method", "vapo_full", ...set("critic.pretrain=3"));
+    expect(own.rl.critic).toEqual({ pretrain: 3, rate: 2 });
+    const exchanged = presetOfFlags("--method", "starpo_s", "--advantage", "bi_level_gae");
+    expect(exchanged.rl.options).toEqual({ ppo: { epsilon: 0.2, epsilonHigh: 0.28 } });
+  });
+
+  it("stands alone", () => {
+    expect(() => presetOfFlags("--method", "dapo_full+vapo_full")).toThrow("dapo_full and vapo_full; one is possible");
+    expect(listRecipes()).toMatch(/^ {2}starpo_s +\S.*\(RAGEN, arXiv 2504\.20073\)$/m);
+  });
+});
