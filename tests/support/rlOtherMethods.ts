@@ -340,7 +340,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "binned actions": row(
       "a number in [−1, 1] is a token, V − #(edges ≤ x) of 256: `--env screen --set env.coordinates=bins`",
       "OpenVLA, arXiv 2406.09246",
-      ["tests/environments/screen.test.ts", "is token %i of 32,000"],
+      ["tests/environments/screen.test.ts", "%s is token %i of 32,000"],
       ["tests/environments/screen.test.ts", "are the cells of a screen"],
     ),
     "dynamic sampling": row(
