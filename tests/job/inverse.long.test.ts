@@ -49,10 +49,12 @@ describe("labels", () => {
     const labelled = ["--set", "sft.labelled=20"];
     const whole = await played(labelled);
     expect(whole.notes.find((note) => note.startsWith("inverse dynamics"))).toMatch(
-      /^inverse dynamics: \d+\.\d % of the labels of 40 episodes are the actions that were taken$/,
+      /^inverse dynamics: \d+\.\d % of the labels of \d+ episodes are the actions that were taken$/,
     );
     for (const line of of(whole, "sft")) {
-      expect(line["labels/episodes"]).toBe(40);
+      // A model that has hardly learnt may write actions that leave no room for the last ones.
+      expect(line["labels/episodes"]).toBeGreaterThan(20);
+      expect(line["labels/episodes"]).toBeLessThanOrEqual(40);
       expect(line["labels/accuracy"]).toBeGreaterThanOrEqual(0);
     }
     expect(of(whole, "rl")).toHaveLength(2);
