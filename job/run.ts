@@ -217,7 +217,9 @@ export class Run {
     const own = { experiment: this.#experiment, template: this.#template, device: this.#device, signal: this.#signal };
     const parts = { ...own, observer: this.#observer, eventLoop: this.#eventLoop };
     const isWhole = this.#preset.sft.labelled === undefined;
-    const lessons = isWhole ? { demonstrations: all, metrics: {} } : await (await import("./inverse.ts")).label(parts, all);
+    const lessons = isWhole
+      ? { demonstrations: all, metrics: {} }
+      : await (await import("./inverse.ts")).label(parts, all);
     if (lessons === null) return;
     this.#observer.phase("warm start: learning from demonstrations", steps, this.#state.done);
     this.#optimizer ??= this.#newOptimizer();

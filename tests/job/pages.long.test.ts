@@ -29,9 +29,14 @@ const CASES = [
   ["screen", "--set", "env.coordinates=bins"],
 ] as const;
 
+const SHORT = [
+  ["web", "--set", "rollout.maxTurns=2"],
+  ["screen", "--set", "rollout.maxTurns=2"],
+] as const;
+
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
   // A software adapter takes minutes for whole episodes of an untrained model: it has each world once, with short ones.
-  it.each(executor === wasm ? CASES : CASES.slice(0, 2).map(([env]) => [env, "--set", "rollout.maxTurns=2"] as const))(
+  it.each(executor === wasm ? CASES : SHORT)(
     "%s, %s %s",
     { timeout: 600_000 },
     async (env, ...flags: readonly string[]) => {
