@@ -23,37 +23,34 @@ const QUIET: Observer = {
 const quick = (...flags: readonly string[]): Preset =>
   presetOfFlags("--quick", "--steps", "20", "--set", "rl.groups=2", "--set", "evaluation.every=20", ...flags);
 
-const CASES = [
+type Case = readonly [env: string, flag: string, value: string];
+const CASES: readonly Case[] = [
   ["web", "--set", "env.levels=1-4"],
   ["screen", "--set", "env.levels=1-4"],
   ["screen", "--set", "env.coordinates=bins"],
-] as const;
+];
 
-const SHORT = [
+const SHORT: readonly Case[] = [
   ["web", "--set", "rollout.maxTurns=2"],
   ["screen", "--set", "rollout.maxTurns=2"],
-] as const;
+];
 
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
   // A software adapter takes minutes for whole episodes of an untrained model: it has each world once, with short ones.
-  it.each(executor === wasm ? CASES : SHORT)(
-    "%s, %s %s",
-    { timeout: 600_000 },
-    async (env, ...flags: readonly string[]) => {
-      const preset = quick("--env", env, ...flags);
-      const store = new MemoryStore(env, { preset });
-      const device = await executor.open();
-      try {
-        const run = new Run(store, preset, device, QUIET, new AbortController().signal);
-        expect(await run.run(false)).not.toBeNull();
-        run.dispose();
-      } finally {
-        device.dispose();
-      }
-      const steps = store.metrics.filter(({ phase }) => phase === "rl");
-      expect(steps).toHaveLength(20);
-      for (const { phase: _, ...numbers } of steps) expect(Object.values(numbers).every(Number.isFinite)).toBe(true);
-      expect(steps.some((numbers) => Number(numbers["grad_norm"] ?? 0) > 0)).toBe(true);
-    },
-  );
+  it.each(executor === wasm ? CASES : SHORT)("%s, %s %s", { timeout: 600_000 }, async (env, ...flags) => {
+    const preset = quick("--env", env, ...flags);
+    const store = new MemoryStore(env, { preset });
+    const device = await executor.open();
+    try {
+      const run = new Run(store, preset, device, QUIET, new AbortController().signal);
+      expect(await run.run(false)).not.toBeNull();
+      run.dispose();
+    } finally {
+      device.dispose();
+    }
+    const steps = store.metrics.filter(({ phase }) => phase === "rl");
+    expect(steps).toHaveLength(20);
+    for (const { phase: _, ...numbers } of steps) expect(Object.values(numbers).every(Number.isFinite)).toBe(true);
+    expect(steps.some((numbers) => Number(numbers["grad_norm"] ?? 0) > 0)).toBe(true);
+  });
 });
