@@ -216,7 +216,7 @@ export class Run {
     const all = await this.#experiment.demonstrations(this.#template);
     const own = { experiment: this.#experiment, template: this.#template, device: this.#device, signal: this.#signal };
     const parts = { ...own, observer: this.#observer, eventLoop: this.#eventLoop };
-    const lessons = isWhole
+    const lessons = !this.#preset.sft.labelled
       ? { demonstrations: all, metrics: {} }
       : await (await import("./inverse.ts")).label(parts, all);
     if (lessons === null) return;
