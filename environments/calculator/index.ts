@@ -93,7 +93,7 @@
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";
-import { FAMILIES, CALCULATOR, type CalculatorOptions } from "./episode.ts";
+import { CALCULATOR, FAMILIES } from "./episode.ts";
 
 export type { CalculatorOptions } from "./episode.ts";
 
@@ -101,7 +101,7 @@ export type { CalculatorOptions } from "./episode.ts";
  * Word problems whose numbers are too large for mental arithmetic, and an exact calculator, after GSM8K with its
  * calculator (arXiv 2110.14168): `calc EXPR` tells a value, `answer N` ends the episode with reward 1 or 0.
  */
-export const calculator: EnvironmentSpec<CalculatorOptions> = defineGame(
+export const calculator: EnvironmentSpec = defineGame(
   {
     name: "calculator",
     description: "solve word problems whose numbers are too large for mental arithmetic, with a calculator",
