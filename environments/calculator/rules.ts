@@ -1,4 +1,4 @@
-/** What the calculator answers, and who uses it. Loaded with the first episode, and so it imports nothing of ../game.ts. */
+/** What the calculator answers, and who uses it. It is loaded later: no value of ../game.ts here. */
 import type { Rng } from "../../engine/index.ts";
 import type { GameRules, Move } from "../game.ts";
 import type { SettledOptions } from "../options.ts";

@@ -1,4 +1,4 @@
-/** What a lake answers, and who crosses it. Loaded with the first episode, and so it imports nothing of ../game.ts. */
+/** What a lake answers, and who crosses it. It is loaded later: no value of ../game.ts here. */
 import { check } from "../../engine/errors.ts";
 import { Rng } from "../../engine/random.ts";
 import type { GameRules, Move } from "../game.ts";

@@ -1,4 +1,4 @@
-/** How `patch` is played, and by whom. Loaded with the first episode, and so it imports nothing of ../game.ts. */
+/** How `patch` is played, and by whom. It is loaded later: no value of ../game.ts here. */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
 import type { NoviceMove } from "../environment.ts";

@@ -1,4 +1,4 @@
-/** What the shop answers, and who plays in it. Loaded with the first episode, and so it imports nothing of ../game.ts. */
+/** What the shop answers, and who plays in it. It is loaded later: no value of ../game.ts here. */
 import type { Rng } from "../../engine/index.ts";
 import { parseCount, readCommand } from "../actions.ts";
 import type { GameRules, Move } from "../game.ts";

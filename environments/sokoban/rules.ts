@@ -1,4 +1,4 @@
-/** What a room answers, and who plays in it. Loaded with the first episode, and so it imports nothing of ../game.ts. */
+/** What a room answers, and who plays in it. It is loaded later: no value of ../game.ts here. */
 import type { Rng } from "../../engine/index.ts";
 import type { GameRules, Move } from "../game.ts";
 import { type Direction, DIRECTIONS, moveHelp, neighbour, readMoves, showGrid, tryAll } from "../grid.ts";

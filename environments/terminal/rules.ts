@@ -1,4 +1,4 @@
-/** What the terminal shows, and who sits at it. Loaded with the first episode, and so it imports nothing of ../game.ts. */
+/** What the terminal shows, and who sits at it. It is loaded later: no value of ../game.ts here. */
 import type { GameRules, Move } from "../game.ts";
 import type { TERMINAL, TerminalEpisode, TerminalState } from "./episode.ts";
 import type { Family } from "./families.ts";

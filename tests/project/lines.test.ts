@@ -13,10 +13,10 @@ const IGNORED = /prettier-(?:ignore)\b/;
 const TABLES = new Set([
   "kernels/wasm/values.ts", // a method per instruction, with its opcode
   "engine/ops/pointwise.ts", // an op per line: its formula beside its plain definition
-  "environments/gridworld/tasks.ts", // a family of tasks in two lines: its description, its numbers
-  "environments/household/tasks.ts",
-  "environments/shop/tasks.ts",
-  "environments/sokoban/tasks.ts",
+  "environments/gridworld/episode.ts", // a family of tasks in two lines: its description, its numbers
+  "environments/household/episode.ts",
+  "environments/shop/episode.ts",
+  "environments/sokoban/episode.ts",
   "methods.ts", // names
   "rl/methods/presets.ts", // a method per line or two
 ]);
