@@ -23,7 +23,7 @@ import { type StartOptions } from "../job/startOptions.ts";
 import type { Preset } from "../job/preset.ts";
 import { presetFor, presetOf } from "../job/presets.ts";
 import { writeReport } from "../tools/report/report.ts";
-import type { Helpers } from "../job/experiment.ts";
+import type { Helpers } from "../job/helpers.ts";
 import { threadWorkers } from "../node/threads.ts";
 import { trainRlAsync } from "../rl/async/train.ts";
 import { Run } from "../job/run.ts";
@@ -55,7 +55,9 @@ async function main(): Promise<number> {
   }
   if (said === "list") {
     process.stdout.write(
-      `${listMethods()}\n\n${listRecipes()}\n\n${listYardsticks()}\n\n${listEnvironments()}\n\n${listSettings()}\n${NOT_LISTED}`,
+      [listMethods(), listRecipes(), listYardsticks(), listEnvironments(), `${listSettings()}\n${NOT_LISTED}`].join(
+        "\n\n",
+      ),
     );
     return 0;
   }

@@ -15,7 +15,6 @@ import {
   trainableOf,
   type ValueHead,
 } from "../nn/index.ts";
-import type { trainRlAsync } from "../rl/async/train.ts";
 import type { RolloutWorkers } from "../rl/async/workers.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { echo } from "../rl/methods/world/echo.ts";
@@ -28,12 +27,12 @@ import type { RolloutOptions } from "../rl/play/rollout.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
-import type { Learners } from "../rl/train/learners.ts";
 import { type RlOptions, type SftOptions, trainRl, trainSft } from "../rl/train/loop.ts";
 import type { StepReport } from "../rl/train/report.ts";
 import { dataFor } from "./data.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { environmentOf, taskOptions } from "./environments.ts";
+import type { Helpers, PlayAhead } from "./helpers.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
@@ -66,24 +65,6 @@ export interface HeldOutScore extends Evaluation {
   readonly worldLossExcess?: number;
   /** pass@k by k, if the tasks were tried more than once. */
   readonly passAt?: Readonly<Record<string, number>>;
-}
-
-/** Playing ahead of the learner. It is handed in, so that whoever has no workers, as a page, does not load its code. */
-export interface PlayAhead {
-  /**
-   * Makes rollout workers: so many threads of Node (`threadWorkers`), workers of a page (`messageWorkers`), or those
-   * behind a server (`natsWorkers`), which count as one.
-   */
-  readonly startWorkers: (count: number) => RolloutWorkers;
-  /** The loop that learns from what they play. */
-  readonly train: typeof trainRlAsync;
-}
-
-/** Who else works for a run: workers that play, and learners that compute gradients. */
-export interface Helpers {
-  /** Needed if the settings ask for workers. */
-  readonly playAhead?: PlayAhead;
-  readonly learners?: Learners;
 }
 
 /** The parts of a run, made from its settings. */

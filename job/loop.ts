@@ -68,7 +68,7 @@ export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tok
     throw new UsageError("--set sft.labels is about sft.labelled; add --set sft.labelled=N");
   if (labelled !== undefined && labelled >= demonstrations)
     throw new UsageError(
-      `--set sft.labelled: expected fewer than sft.demonstrations, ${demonstrations}, of which the others are labelled, ` +
+      `--set sft.labelled: expected fewer than sft.demonstrations, ${demonstrations}, as the others are labelled, ` +
         `got ${labelled}`,
     );
   if (labelled !== undefined && sft.thoughts)

@@ -19,7 +19,8 @@ import type { StepReport } from "../rl/train/report.ts";
 import { TrainingState } from "./trainingState.ts";
 import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
-import { Experiment, type Helpers } from "./experiment.ts";
+import { Experiment } from "./experiment.ts";
+import type { Helpers } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
 import type { Evaluation, Summary } from "./records.ts";
@@ -39,9 +40,7 @@ interface State {
   readonly evaluated: number;
   /** The evaluation of the warm start. */
   readonly before: Evaluation | null;
-  /**
-   * The wall time up to here, over all sessions. It does not count what a killed session did after its last checkpoint.
-   */
+  /** The wall time of all sessions so far, without what a killed one did after its last checkpoint. */
   readonly seconds: number;
 }
 

@@ -1,7 +1,7 @@
 /**
  * `npm run fuzz -- --minutes N [--seed S] [--only NAME]`: fuzzes every parser for N minutes together, and prints the
- * table of docs/testing.md. Ends with 1 if something failed, with the document that did it; one that is read for a minute
- * ends the process.
+ * table of docs/testing.md. Ends with 1 if something failed, with the document that did it; one that is read for a
+ * minute ends the process.
  */
 import process from "node:process";
 import { parseArgs } from "node:util";

@@ -32,7 +32,7 @@ const HELP = `worldgrad: the live page, the book, the API reference
  * The limits in bytes, gzipped, without the warm start's weights. `first` is what a page's first step waits for. The
  * live page begins to fetch what draws its curves (28 KB of `all`) when an agent has begun; wanted of it are 200 KB.
  */
-const BUDGETS = { live: { first: 194 * 1024, all: 313 * 1024 }, exact: { first: 123 * 1024, all: 152 * 1024 } };
+const BUDGETS = { live: { first: 203 * 1024, all: 339 * 1024 }, exact: { first: 123 * 1024, all: 152 * 1024 } };
 /** What a chapter of the book may load before a cell runs, gzipped: its page, style and script. */
 const CHAPTER_BUDGET = 26 * 1024;
 /** The book and the reference together, gzipped: half of it is the sources, a page for each file. */

@@ -13,8 +13,9 @@
  * worth. No held-out program of `code` is ever in a riddle.
  */
 import type { Rng } from "../../engine/index.ts";
+import { readCommand } from "../actions.ts";
 import type { EnvironmentSpec } from "../environment.ts";
-import { defineGame, type Game, readCommand } from "../game.ts";
+import { defineGame, type Game } from "../game.ts";
 import { FAMILIES, familyOf, type RiddleFamily, type RiddleTask } from "./riddle.ts";
 
 /** A plausible answer: a small number, or one of the numbers of the task. */
@@ -42,7 +43,7 @@ const game: RiddleGame = {
 /** Riddles of the generator; a seed makes one. */
 export const riddles: EnvironmentSpec = defineGame(game);
 
-/** An environment with this one task, whatever the seed: a riddle that was proposed, or a proposal that is asked for. */
+/** An environment with one task, whatever the seed: a riddle that was proposed, or a proposal that is asked for. */
 export function taskWorld(task: RiddleTask): EnvironmentSpec {
   const family = task.role === "solve" ? familyOf("solve", task.riddle.kind) : familyOf("propose", task.kind);
   return defineGame<Record<never, never>, RiddleFamily, RiddleTask, string>({

@@ -83,7 +83,7 @@ export function proposalText({ kind, program, inputs }: Pick<Riddle, "kind" | "p
 
 /**
  * The task of proposing a riddle of this kind.
- * @param references earlier riddles; the new one is to be unlike them, and inputs are asked for the program of the first
+ * @param references earlier riddles; the new one is to differ, and inputs are asked for the program of the first
  * @param plan what the expert says
  */
 export function proposingTask(

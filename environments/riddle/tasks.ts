@@ -1,4 +1,4 @@
-/** Riddles that are drawn by the generator of programs, to be solved or proposed: for demonstrations and as a control. */
+/** Riddles drawn by the generator of programs, to be solved or proposed: for demonstrations and as a control. */
 import type { Rng } from "../../engine/index.ts";
 import { FAMILIES as CODE_FAMILIES } from "../code/episode.ts";
 import { DRAFTS } from "../code/tasks.ts";

@@ -55,7 +55,7 @@ export function play(episode: ScreenEpisode, action: string): Move<ScreenState> 
     const rows = options.answer === "screen" ? now : now.filter((row, y) => row !== old[y]);
     return { observation: rows.join("\n"), state: next };
   };
-  const [verb = "", rest = ""] = /^\s*(\w+)\s*([^]*?)\s*$/.exec(action)?.slice(1) ?? [];
+  const [verb = "", rest = ""] = /^(\w+)\s*([^]*)$/.exec(action.trim())?.slice(1) ?? [];
   if (verb === "click") {
     const [, first, second] = /^(\d{1,3}) (\d{1,3})$/.exec(rest) ?? [];
     if (first === undefined) return failed(USE);

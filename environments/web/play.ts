@@ -97,7 +97,7 @@ function refusalOf({ elements, required = [] }: Page, values: Values[string] & o
   return undefined;
 }
 
-/** The verifier: whether this is the page to end on, and the pages on the way there hold what they should, and no more. */
+/** The verifier: whether this is the page to end on, and the pages on the way hold what they should, and no more. */
 function isGoal({ page, values }: WebEpisode["task"]["goal"], state: WebState): boolean {
   if (state.path.at(-1) !== page) return false;
   const sent = [HOME, ...state.path].filter((name) => Object.keys(state.values[name] ?? {}).length > 0);

@@ -5,6 +5,25 @@ import type { StopReason } from "../episode/stream.ts";
 /** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** Those who are to be told when a signal is aborted. */
+const waiting = new WeakMap<AbortSignal, Set<() => void>>();
+
+/**
+ * Calls `tell` when the signal is aborted. A run's signal gets one listener for all calls, because Node warns of more
+ * than ten. Of `AbortSignal.any` it keeps something for each call in Node 20.
+ * @returns a function after which it is not called
+ */
+function whenAborted(signal: AbortSignal, tell: () => void): () => void {
+  let those = waiting.get(signal);
+  if (those === undefined) {
+    const all = (those = new Set());
+    waiting.set(signal, all);
+    signal.addEventListener("abort", () => all.forEach((one) => one()), { once: true });
+  }
+  const all = those.add(tell);
+  return () => void all.delete(tell);
+}
+
 /** The result of a call, or why there is none. */
 export type Answer<R> =
   { readonly result: R } | { readonly stop: StopReason; readonly error: string; readonly cause: unknown };
@@ -23,10 +42,9 @@ export async function answerWithin<R>(
   const { signal } = clock;
   const tooLate = (): void => clock.abort(new Error(`${who}: no answer within ${timeout} ms`));
   const timer = setTimeout(tooLate, Math.min(timeout, LONGEST_TIMER));
-  // Not AbortSignal.any: in Node 20 the outer signal, which lives as long as the run, keeps something of each call.
   const passOn = (): void => clock.abort(outer?.reason);
   if (outer?.aborted) passOn();
-  outer?.addEventListener("abort", passOn, { once: true });
+  const forget = outer && whenAborted(outer, passOn);
   let onAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
     onAbort = (): void => reject(signal.reason as Error);
@@ -42,6 +60,6 @@ export async function answerWithin<R>(
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", onAbort);
-    outer?.removeEventListener("abort", passOn);
+    forget?.();
   }
 }

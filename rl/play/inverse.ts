@@ -7,8 +7,7 @@
  * actions in order, each after the answer to it: all that was seen is before the first action, and what an action did
  * is close to it. So labelling is playing, in a world whose task is what was seen and which takes any action.
  */
-import type { EnvironmentSpec, StepResult } from "../../environments/environment.ts";
-import { SingleUseEnvironment } from "../../environments/environment.ts";
+import { type EnvironmentSpec, SingleUseEnvironment, type StepResult } from "../../environments/index.ts";
 import { emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
 

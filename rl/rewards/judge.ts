@@ -40,7 +40,10 @@ export async function majorityVote<Question>(
   return tally(await votesOf(judges, question, signal), quorum);
 }
 
-/** What each judge says; one that throws, or says neither yes nor no, abstains. @throws the signal's reason if it is aborted */
+/**
+ * What each judge says; one that throws, or says neither yes nor no, abstains.
+ * @throws the signal's reason if it is aborted
+ */
 async function votesOf<Question>(
   judges: readonly Judge<Question>[],
   question: Question,

@@ -18,10 +18,19 @@ import type { Metrics } from "../episode/metrics.ts";
 import { successRate } from "../episode/outcomes.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import type { EpisodeSource } from "../train/episodes.ts";
-import type { SelfPlayBuffer } from "./options.ts";
+import type { SelfPlayBuffer, SettledSelfPlay } from "./options.ts";
 import { composite, learnability } from "./rewards.ts";
-import { controlReward, drawKept, generated, isAnswered, paid, propose, type Proposal, solve } from "./rounds.ts";
-import type { SelfPlayed, SettledSelfPlay } from "./train.ts";
+import {
+  controlReward,
+  drawKept,
+  generated,
+  isAnswered,
+  paid,
+  propose,
+  type Proposal,
+  solve,
+  type SelfPlayed,
+} from "./rounds.ts";
 
 const KINDS = ["deduction", "abduction", "induction"] as const;
 

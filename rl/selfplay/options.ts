@@ -27,6 +27,8 @@ export const SELF_PLAY = options("selfPlay", {
   challengerSteps: number(6, "R-Zero: the number of steps in a row in which the challenger learns", COUNT),
   solverSteps: number(20, "R-Zero: the number of steps after them in which the solver learns", COUNT),
 });
+/** The options with their defaults. */
+export type SettledSelfPlay = ReturnType<typeof SELF_PLAY.read>;
 /** Options of `trainSelfPlay` (docs/methods.md, `selfPlay.…`). */
 export type SelfPlayChoice = OptionsOf<typeof SELF_PLAY>;
 

@@ -18,10 +18,9 @@ import type { Metrics } from "../episode/metrics.ts";
 import type { Trajectory } from "../episode/stream.ts";
 import { show, type Riddle } from "../../environments/riddle/selfPlay.ts";
 import type { EpisodeSource } from "../train/episodes.ts";
-import type { KeptRiddle, SelfPlayBuffer } from "./options.ts";
+import type { KeptRiddle, SelfPlayBuffer, SettledSelfPlay } from "./options.ts";
 import { challengerReward, repetition } from "./rewards.ts";
-import { controlReward, drawKept, generated, isAnswered, paid, propose, solve } from "./rounds.ts";
-import type { SelfPlayed, SettledSelfPlay } from "./train.ts";
+import { controlReward, drawKept, generated, isAnswered, paid, propose, solve, type SelfPlayed } from "./rounds.ts";
 
 /** Bounds of the share of the most frequent answer, for a question to be learnt from. */
 const [LEAST, MOST] = [0.3, 0.8];

@@ -14,6 +14,7 @@ import {
 import type { Trajectory } from "../episode/stream.ts";
 import type { EpisodeRequest, RolloutOptions } from "../play/rollout.ts";
 import type { PlayEpisodes } from "../tasks/play.ts";
+import type { RlOptions } from "../train/loop.ts";
 import { type KeptRiddle, PROPOSAL_REWARDS, type SelfPlayBuffer } from "./options.ts";
 
 /** What a proposer is shown of what there is already. */
@@ -46,6 +47,9 @@ export interface Rounds {
   readonly playEpisodes: PlayEpisodes;
   readonly rollout: RolloutOptions;
 }
+
+/** What a source of episodes is told of a run. */
+export interface SelfPlayed extends Rounds, Pick<RlOptions, "groups" | "groupSize" | "rng"> {}
 
 /** Has the model propose a task of each of these kinds. The group of a proposal is its place in the list. */
 export async function propose(

@@ -9,14 +9,7 @@ import { checkRl, type RlOptions, trainFrom } from "../train/loop.ts";
 import type { StepReport } from "../train/report.ts";
 import { absoluteZero } from "./absoluteZero.ts";
 import { checkSelfPlay, SELF_PLAY, type SelfPlayBuffer, type SelfPlayChoice } from "./options.ts";
-import type { Rounds } from "./rounds.ts";
 import { rZero } from "./rZero.ts";
-
-/** The options with their defaults. */
-export type SettledSelfPlay = ReturnType<typeof SELF_PLAY.read>;
-
-/** What a source of episodes is told of a run. */
-export interface SelfPlayed extends Rounds, Pick<RlOptions, "groups" | "groupSize" | "rng"> {}
 
 /** Options of `trainSelfPlay`: those of `trainRl`, whose environment is not played, and how tasks are made. */
 export interface SelfPlayOptions extends RlOptions {

@@ -22,12 +22,13 @@ export const DYNAMIC_SAMPLING = options("dynamicSampling", {
   exhausted: oneOf(
     ["train", "fail"],
     "train",
-    "what happens when the refills are used up: the step trains on what has spread, or the run ends with an error (DAPO)",
+    "what happens when the refills are used up: the step trains on what has spread, or the run ends (DAPO)",
   ),
 });
 /**
  * Dynamic sampling (DAPO, arXiv 2503.14476, §3.2), for `DataOptions.dynamicSampling`: `maxRefills`, default 3, bounds
- * how often groups without spread are replaced by further ones, and `exhausted`, default `train`, says what happens then.
+ * how often groups without spread are replaced by further ones, and `exhausted`, default `train`, says what happens
+ * then.
  */
 export type DynamicSamplingOptions = OptionsOf<typeof DYNAMIC_SAMPLING>;
 

@@ -229,11 +229,6 @@ export const REWARDS: Listed = {
     ["if (total <= «0) return 0;", ["0 → 1"], "of one n-gram all are distinct: 0"],
   ],
   "rl/rewards/judge.ts": [
-    [
-      'result.status === "fulfilled" ?',
-      ['result.status === "fulfilled" ? result.value : undefined → result.value'],
-      "a rejected one has no value",
-    ],
     ["verdict: decided ? yes > no", ["yes > no → yes >= no"], "a tie is not decided"],
     [
       "verdict === undefined ? NaN",

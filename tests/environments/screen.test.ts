@@ -1,4 +1,4 @@
-/** `screen`: what is said of actions, what a button is judged by, and coordinates as bins. The rest: screen.long.test.ts. */
+/** `screen`: what is said of actions, what a button is judged by, coordinates as bins. More: screen.long.test.ts. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { StepResult } from "../../environments/environment.ts";

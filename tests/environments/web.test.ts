@@ -1,4 +1,4 @@
-/** `web`: what is said of actions, forms that refuse, and what the end state is judged by. The rest: web.long.test.ts. */
+/** `web`: what is said of actions, forms that refuse, what the end state is judged by. The rest: web.long.test.ts. */
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../engine/random.ts";
 import type { StepResult } from "../../environments/environment.ts";

@@ -1,6 +1,6 @@
 /**
- * The worlds with pages and with a screen in the main job, small: warm start, 20 steps of RL, evaluation, on WebAssembly
- * and on WebGPU; everything stays finite, and the policy is trained.
+ * The worlds with pages and with a screen in the main job, small: warm start, 20 steps of RL, evaluation, on
+ * WebAssembly and on WebGPU; everything stays finite, and the policy is trained.
  */
 import { describe, expect, it } from "vitest";
 import { MemoryStore } from "../../job/memoryStore.ts";

@@ -1,4 +1,4 @@
-/** Inverse dynamics: what is seen, what the labelling world is, and episodes with labels. Training: inverse.long.test.ts. */
+/** Inverse dynamics: what is seen, the labelling world, episodes with labels. Training: inverse.long.test.ts. */
 import { describe, expect, it } from "vitest";
 import { web } from "../../environments/web/index.ts";
 import { byteTokenizer } from "../../nn/tokenizer.ts";

@@ -52,7 +52,7 @@ describe("R-Zero's rewards", () => {
     ["a b c d", "", 0],
     ["a b c d e", "a b c d x", ((4 / 5) * (3 / 4) * (2 / 3) * (1 / 2)) ** 0.25],
     ["a b c d", "a b", Math.exp(1 - 4 / 2) * (1 * 1 * 0.1 * 0.1) ** 0.25], // of no triple 0.1 counts, of one
-    ["a b", "a a a", ((1 / 3) * (0.1 / 2) * (0.1 / 1) * (0.1 / 1)) ** 0.25], // a word counts as often as the other has it
+    ["a b", "a a a", ((1 / 3) * (0.1 / 2) * (0.1 / 1) * (0.1 / 1)) ** 0.25], // a word counts as often as the other has
   ])("BLEU of %j, %j", (reference, hypothesis, value) => {
     expect(bleu(reference, hypothesis)).toBeCloseTo(value, 12);
   });
@@ -218,7 +218,7 @@ describe("R-Zero's phases", () => {
   });
   const settled = SELF_PLAY.read({ name: "r-zero", challengerSteps: 1, solverSteps: 2, answers: 6 });
 
-  it("the challenger is paid for uncertainty; its questions get the majority's label, and the solver learns that", async () => {
+  it("the challenger is paid for uncertainty; questions get the majority's label, and it is learnt", async () => {
     const buffer = new SelfPlayBuffer();
     const source = rZero(run(player), settled, buffer);
     const asked = (await source.play(0))!;

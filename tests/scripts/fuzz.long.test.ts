@@ -7,7 +7,8 @@ test("a document that is read for too long ends the process, and is shown", { ti
   const program = `
     import { fuzz } from "./scripts/fuzz/fuzz.ts";
     import { watchdog } from "./scripts/fuzz/watchdog.ts";
-    const hangs = { name: "hangs", documents: (await import("fast-check")).default.constant({ of: "this" }), read() { for (;;); } };
+    const documents = (await import("fast-check")).default.constant({ of: "this" });
+    const hangs = { name: "hangs", documents, read() { for (;;); } };
     await fuzz(hangs, { seed: 1, ms: 1e6, runs: 1 }, watchdog(500));
   `;
   const args = ["--import", "tsx", "--input-type=module", "--eval", program];

@@ -3,7 +3,7 @@
  * formula, its source, and the tests that hold it. docs/methods.md is made of these rows, too.
  */
 
-import { REWARD_ROWS } from "./rlRewardRows.ts";
+import { OTHER_DATA_ROWS, REWARD_ROWS } from "./rlRewardRows.ts";
 
 /** A test by its file and the beginning of its title. */
 type TestName = readonly [file: string, title: string];
@@ -224,17 +224,6 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     ),
   },
   Rewards: {
-    "self-play, learnability": row(
-      "1 − s, 0 at s = 0 and 1; then r if r > 0, −.5 if well formed, −1 if malformed",
-      "Absolute Zero, arXiv 2505.03335 (formula 7 has 0 for trivial tasks, the authors' code −.5)",
-      ["tests/rl/selfPlay.test.ts", "pays the proposer what the solver does not know yet"],
-    ),
-    "self-play, uncertainty": row(
-      "max(0, 1 − 2·abs(p − ½) − rep), p the majority's share, rep the cluster's share of the batch; malformed −1",
-      "R-Zero, arXiv 2508.05004 (the authors' code: min(p, 1 − p) − rep)",
-      ["tests/rl/selfPlay.test.ts", "2 of 4 questions alike"],
-      ["tests/rl/selfPlay.test.ts", "average linkage"],
-    ),
     code: row(
       "weighted share of unit tests that pass, in a process without permissions",
       "APPS, arXiv 2105.09938",
@@ -330,13 +319,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),
   },
   Data: {
-    "inverse dynamics": row(
-      "p(a_t | o_1 … o_T) of few episodes labels the others, turns without an effect left out: `--set sft.labelled=N`",
-      "VPT, arXiv 2206.11795",
-      ["tests/rl/inverse.test.ts", "the inverse model reads the episode backwards"],
-      ["tests/rl/inverse.test.ts", "leaves out turns in which nothing happened"],
-      ["tests/job/inverse.long.test.ts", "are made, measured and imitated"],
-    ),
+    ...OTHER_DATA_ROWS,
     "binned actions": row(
       "a number in [−1, 1] is a token, V − #(edges ≤ x) of 256: `--env screen --set env.coordinates=bins`",
       "OpenVLA, arXiv 2406.09246",

@@ -1,4 +1,7 @@
-/** Rows of the table of methods (rlOtherMethods.ts): rewards that are promised, of programs, and of judges in a run. */
+/**
+ * Rows of the table of methods (rlOtherMethods.ts): rewards that are promised, of programs, and of judges in a run;
+ * tasks that a model makes itself, and labels of a model.
+ */
 type TestName = readonly [file: string, title: string];
 
 const PROGRAM_REWARDS = "tests/rl/programRewards.test.ts";
@@ -50,4 +53,25 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     PROGRAM_REWARDS,
     "are worth their similarity",
   ]),
+};
+
+export const OTHER_DATA_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
+  "self-play, learnability": row(
+    "1 − s, 0 at s = 0 and 1; then r if r > 0, −.5 if well formed, −1 if malformed",
+    "Absolute Zero, arXiv 2505.03335 (formula 7 has 0 for trivial tasks, the authors' code −.5)",
+    ["tests/rl/selfPlay.test.ts", "pays the proposer what the solver does not know yet"],
+  ),
+  "self-play, uncertainty": row(
+    "max(0, 1 − 2·abs(p − ½) − rep), p the majority's share, rep the cluster's share of the batch; malformed −1",
+    "R-Zero, arXiv 2508.05004 (the authors' code: min(p, 1 − p) − rep)",
+    ["tests/rl/selfPlay.test.ts", "2 of 4 questions alike"],
+    ["tests/rl/selfPlay.test.ts", "average linkage"],
+  ),
+  "inverse dynamics": row(
+    "p(a_t | o_1 … o_T) of few episodes labels the others, turns without an effect left out: `--set sft.labelled=N`",
+    "VPT, arXiv 2206.11795",
+    ["tests/rl/inverse.test.ts", "the inverse model reads the episode backwards"],
+    ["tests/rl/inverse.test.ts", "leaves out turns in which nothing happened"],
+    ["tests/job/inverse.long.test.ts", "are made, measured and imitated"],
+  ),
 };

@@ -1,0 +1,80 @@
+/** What happens in pages: who plays, and what an episode is made of. */
+import type { Rng } from "../../engine/index.ts";
+import type { NoviceMove } from "../environment.ts";
+import type { GameRules } from "../game.ts";
+import { nameMaker } from "../words.ts";
+import {
+  HOME,
+  LONG,
+  SHOWN,
+  type WEB,
+  type WebEpisode,
+  type WebFamily,
+  type WebState,
+  type WebTask,
+  withRefs,
+} from "./episode.ts";
+import { play } from "./play.ts";
+import { makeTask } from "./tasks.ts";
+
+/**
+ * Fills what the task asks for, corrects what the server refuses, and goes from page to page; it uses what was shown.
+ * @param isCareless takes a field that holds something for right, until the server refuses it
+ */
+function move({ task: { site, goal, asked, visits }, state }: WebEpisode, isCareless: boolean): string {
+  const open = state.path.at(-1) ?? HOME;
+  const page = site[open]!;
+  const elements = withRefs(page);
+  const wanted = ((!state.isRefused && asked) || goal.values)[open] ?? {};
+  for (const [i, { tag, text }] of elements.entries()) {
+    const [has, wants = ""] = [state.values[open]?.[text] ?? "", wanted[text]];
+    if (isCareless && has !== "" && !state.isRefused) continue;
+    if (tag === "input" && has !== wants) return `type ${i + 1} "${wants}"`;
+    if (tag === "select" && wants !== "" && has !== wants) return `select ${i + 1} ${wants}`;
+  }
+  const next = visits.find((name) => !state.seen.includes(name)) ?? goal.page;
+  const refOf = (to: string | undefined): number =>
+    elements.findIndex((element) => "to" in element && element.to === to);
+  const direct = refOf(next);
+  const at = direct < 0 && open === HOME ? refOf(visits[0]) : direct;
+  if (at < 0) return "back";
+  if (elements.length < LONG || (at >= state.above && at < state.above + SHOWN)) return `click ${at + 1}`;
+  return at < state.above ? "scroll up" : "scroll down";
+}
+
+const expert = (episode: WebEpisode): string => move(episode, false);
+
+/** An action on an element that may be there, with a word or a number of the task. */
+function random(rng: Rng, task = ""): string {
+  const [asks = ""] = task.split("\n", 1);
+  const words = asks.match(/\b[a-z]{6}\b|\d+/g) ?? [nameMaker(rng)()];
+  const ref = 1 + rng.int(6);
+  return rng.choice<() => string>([
+    () => `click ${ref}`,
+    () => `type ${ref} "${rng.choice(words)}"`,
+    () => `select ${ref} ${rng.choice(words)}`,
+    () => rng.choice(["scroll down", "back"]),
+  ])();
+}
+
+/** Does half of what it does on another element, or with another word, and does not look at what it has filled. */
+function novice(episode: WebEpisode, rng: Rng): NoviceMove {
+  const action = move(episode, true);
+  const isRight = rng.int(2) > 0;
+  const count = withRefs(episode.task.site[episode.state.path.at(-1) ?? HOME]!).length;
+  const other = 1 + rng.int(Math.max(1, count));
+  const text = nameMaker(rng, episode.options.split)();
+  if (isRight || !/\d/.test(action)) return { action, isGuess: false };
+  const isTyped = action.startsWith("type") && rng.int(2) === 0;
+  const wrong = isTyped ? action.replace(/".*"/, `"${text}"`) : action.replace(/\d/, String(other));
+  return { action: wrong, isGuess: wrong !== action };
+}
+
+export const rules: GameRules<typeof WEB, WebFamily, WebTask, WebState> = {
+  makeTask,
+  start: () => ({ path: [], seen: [], values: {}, above: 0, isRefused: false }),
+  play,
+  expert,
+  random,
+  novice,
+};
