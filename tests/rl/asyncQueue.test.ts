@@ -103,9 +103,12 @@ describe("a run with workers that are slow, deaf and mortal", () => {
           maxStaleness: fc.nat(3),
           schedule: fc.constantFrom("free" as const, "fixed" as const),
         }),
-        { numRuns: tries(25), seed: 4 },
+        { numRuns: 50, seed: 4 },
       );
-      for (const { maxStaleness, schedule, ...moods } of cases) {
+      // Pauses are real time, so what a case meets is chance: more of them are played until all of it has happened.
+      const hasSeenAll = (): boolean => dropped > 0 && deaths > 5 && oldest === 3 && ahead > 0;
+      for (const [n, { maxStaleness, schedule, ...moods }] of cases.entries()) {
+        if (n >= tries(25) && hasSeenAll()) break;
         const model = endingModel(device);
         const { workers, log } = moodyWorkers(moods);
         const [steps, groups, groupSize] = [6, 3, 2];
@@ -145,11 +148,7 @@ describe("a run with workers that are slow, deaf and mortal", () => {
         const droppedHere = reports.reduce((n, { metrics }) => n + metrics["async/dropped_episodes"]!, 0);
         expect(log.handedOver.length).toBe(steps * groups * groupSize + droppedHere);
       }
-      // All of it has happened, else this shows nothing.
-      expect(dropped).toBeGreaterThan(0);
-      expect(deaths).toBeGreaterThan(5);
-      expect(oldest).toBe(3);
-      expect(ahead).toBeGreaterThan(0);
+      expect(hasSeenAll(), JSON.stringify({ dropped, deaths, oldest, ahead })).toBe(true);
     },
   );
 });

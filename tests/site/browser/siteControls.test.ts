@@ -116,7 +116,8 @@ test("a run leaves the page as a program and as a report; nothing shifts; axe fi
   await page.emulateMedia({ colorScheme: "dark" });
   expect(await violations(page)).toEqual([]);
   await page.setViewportSize({ width: 375, height: 800 });
-  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(375);
+  // Charts take their new width from a ResizeObserver, so a frame later.
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(375);
   expect(await violations(page)).toEqual([]);
   await page.close();
 });
