@@ -68,6 +68,9 @@ export function methodSettings(flags: MethodFlags, set: Settings = {}, trl?: Met
   return usage(() => {
     const { advantage, loss, aggregation, method = DEFAULT_METHOD } = flags;
     if (isYardstick(method) && !trl) return yardstickSettings(method, flags, set);
+    const yardstick = method.split("+").find(isYardstick);
+    if (yardstick !== undefined)
+      throw new UsageError(`--method ${method}: ${yardstick} is no RL and takes no add-ons; leave the others out`);
     for (const name of [flags.method ?? "", ...(flags.method ?? "").split("+"), loss ?? ""]) refuseOtherData(name);
     if (advantage !== undefined) entryByName("advantage", ADVANTAGES, advantage);
     if (loss !== undefined) entryByName("policy loss", POLICY_LOSSES, loss);
@@ -367,8 +370,8 @@ export function usage<T>(make: () => T): T {
     const message = error.message.replace(/^policy loss:/, "loss:").replace(/^GRPOConfig:/, "grpo-config:");
     throw new UsageError(
       message.replace(
-        /^(method|advantage|loss|aggregation|importanceCorrection|grpo-config):/,
-        (_, name: string) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}:`,
+        /^(method|advantage|loss|aggregation|importanceCorrection|grpo-config|selfPlay):/,
+        (_, name: string) => `--${dashed(name)}:`,
       ),
     );
   }

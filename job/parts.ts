@@ -56,7 +56,8 @@ export const SFT = options("--set sft", {
   observationWeight: preset(SFT_ROWS.fields.observationWeight),
   labelled: number(
     undefined,
-    "how many demonstrations have their actions; an inverse dynamics model labels the others (VPT); by default all",
+    "how many demonstrations have their actions; an inverse dynamics model labels the others (VPT); by default all; " +
+      "not with --method sft, which goes on imitating all with their own actions",
     COUNT,
   ),
   labels: oneOf(

@@ -1,6 +1,7 @@
 /** The settings of the main job. A run's `config.json` has all of them, so that a run can be repeated and resumed. */
 import type { ModelConfig, Tokenizer } from "../nn/index.ts";
 import { checkPlay } from "../rl/tasks/play.ts";
+import { checkHead } from "../rl/train/valuePretraining.ts";
 import { checkPredictions } from "../rl/tasks/predictions.ts";
 import { checkOffPolicy, type Objective } from "../rl/methods/objective.ts";
 import { Template } from "../rl/episode/template.ts";
@@ -250,18 +251,52 @@ function checkPreset(preset: Preset): void {
   if (preset.learners !== undefined && isYardstick(rl.method))
     throw new UsageError(`--learners: other learners share the steps of RL, and the method ${rl.method} has none`);
   usage(() => typeof preset.async?.workers === "number" && checkCount("--workers", preset.async.workers));
-  usage(() => checkOffPolicy(objective, { ...preset.async, replay: data.replay, iterations: rl.iterations ?? 1 }));
-  usage(() => data.predictions && checkPredictions(data.predictions, objective));
+  const { maxStaleness = 0 } = preset.async ?? {};
+  const { iterations = 1 } = rl;
+  const loss = flagOf(rl, "loss");
+  between(loss, "--max-staleness", () => checkOffPolicy(objective, { maxStaleness }));
+  between(loss, "--replay", () => checkOffPolicy(objective, { replay: data.replay }));
+  between(loss, "--set rl.iterations", () => checkOffPolicy(objective, { iterations }));
+  between(flagOf(rl, "advantage"), "--learners", () => checkHead(objective, preset.learners !== undefined));
+  const { predictions, selfPlay } = data;
+  between(flagOf(rl, "advantage"), "--predict", () => predictions && checkPredictions(predictions, objective));
   usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward, preset));
-  usage(() => data.selfPlay && checkSelfPlay(data.selfPlay, { groups: rl.groups, objective }));
-  if (data.selfPlay) checkAlone(preset);
+  usage(() => selfPlay && checkSelfPlay(selfPlay, { groups: rl.groups, objective }));
+  if (selfPlay) checkAlone(preset);
+  if (rl.method === "sft" && sft.labelled !== undefined)
+    throw new UsageError(
+      "--set sft.labelled takes the actions of most demonstrations away, and --method sft imitates them all; " +
+        "leave one of them out",
+    );
   usage(() => {
     if (!world) return;
     const { options } = dataFor(data, { env: world, envOptions: taskOptions(preset, "train"), seed });
     checkPlay({ ...options, groups: rl.groups, groupSize: rl.groupSize, rollout: {} });
   });
 }
+
+/** The flag that says what the loss or the advantage is: its own, or that of the method. */
+const flagOf = (rl: Preset["rl"], part: "advantage" | "loss"): string =>
+  rl[part] === undefined ? `--method ${rl.method}` : `--${part} ${rl[part]}`;
+
+/** Throws a UsageError that names both flags if the library refuses what they say together. */
+function between(flag: string, other: string, make: () => unknown): void {
+  try {
+    usage(make);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new UsageError(`${flag} and ${other}: ${error.message.replace(/^(objective|trainRl): /, "")}`);
+  }
+}
+
+/** The flags of data settings. */
+const DATA_FLAGS: Readonly<Record<string, string>> = {
+  exploration: "--explore",
+  dynamicSampling: "--dynamic-sampling",
+  expertPrefix: "--expert-prefix",
+  predictions: "--predict",
+};
 
 /** Throws a UsageError if self-play, which makes its own tasks and rewards, is combined with what does one of these. */
 function checkAlone({ env, rl, async, data = {} }: Preset): void {
@@ -270,8 +305,14 @@ function checkAlone({ env, rl, async, data = {} }: Preset): void {
   const { selfPlay: _, ...others } = data;
   const other = Object.keys(others)[0];
   if (other !== undefined)
-    throw new UsageError(`--self-play makes its own tasks and plays them once; leave ${other} out`);
-  if (rl.reward) throw new UsageError("--self-play has rewards of its own; leave --reward and --set reward.… out");
+    throw new UsageError(
+      `--self-play makes its own tasks and plays them once; leave ${DATA_FLAGS[other] ?? `--${other}`} out`,
+    );
+  if (rl.reward) {
+    const own = rl.method.startsWith("gdpo") || rl.advantage === "gdpo";
+    const whose = own ? "the advantage gdpo, which compares components of a reward," : "--reward and --set reward.…";
+    throw new UsageError(`--self-play has rewards of its own; leave ${whose} out`);
+  }
   if (async)
     throw new UsageError("--self-play proposes and solves in turn, and nobody can play ahead; leave --workers out");
 }

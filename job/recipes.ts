@@ -64,6 +64,7 @@ export function withRecipe(options: StartOptions): StartOptions {
   if (name === undefined) return options;
   if (second !== undefined) throw new UsageError(`--method ${method!}: ${name} and ${second}; one is possible`);
   const recipe = RECIPES[name]!;
+  checkRecipe(name, recipe, options);
   const said = new Set(set.map(keyOf));
   // An exchanged part has options of its own.
   const isExchanged = (part: string): boolean =>
@@ -76,6 +77,21 @@ export function withRecipe(options: StartOptions): StartOptions {
     ...(recipe.dynamicSampling ? { dynamicSampling: true } : {}),
     set: [...own, ...set],
   };
+}
+
+/** Throws a UsageError that names the recipe where one about its single settings would name what nobody wrote. */
+function checkRecipe(name: string, recipe: Recipe, { advantage, selfPlay, set = [] }: StartOptions): void {
+  const has = (part: string): boolean => recipe.set.some((text) => text.startsWith(part));
+  if (advantage === "gdpo" && has("reward.cap"))
+    throw new UsageError(
+      `--method ${name} bounds the sum of its rewards, and --advantage gdpo compares them one by one; ` +
+        `take --method ${recipe.method}`,
+    );
+  const isSelfPlay = selfPlay !== undefined || set.some((text) => keyOf(text) === "selfPlay.name");
+  if (isSelfPlay && (recipe.dynamicSampling || has("reward.")))
+    throw new UsageError(
+      `--method ${name} has tasks and rewards of its own, and so has --self-play; take --method ${recipe.method}`,
+    );
 }
 
 const keyOf = (text: string): string => text.split("=", 1)[0]!;

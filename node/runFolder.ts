@@ -13,6 +13,10 @@
  * uninterrupted one. The trainer has to follow one rule: it writes the lines of a step before the checkpoint of that
  * step.
  *
+ * The same holds when the power goes. What `createRun`, `saveCheckpoint` and `writeFile` have written when they return
+ * is flushed with the folders that it stands in, and with the lines of the logs until then. Lines since may be lost or
+ * be zeros: resuming cuts them off.
+ *
  * Everything that a resumed run goes on from has a SHA-256: config.json and checkpoint.json have one of the rest of
  * themselves, and a checkpoint has those of its files and of the two logs up to it. What has changed is refused before
  * anything is trained.
@@ -22,10 +26,7 @@
 import { createHash, type Hash } from "node:crypto";
 import {
   appendFileSync,
-  closeSync,
-  fsyncSync,
   mkdirSync,
-  openSync,
   readFileSync,
   readdirSync,
   renameSync,
@@ -34,10 +35,10 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { check, fail } from "../engine/errors.ts";
 import type { Checkpoint, RunConfig, RunStore } from "../job/runStore.ts";
-import { has, named } from "./disk.ts";
+import { flushed, flushFolder, has, named } from "./disk.ts";
 import { sealed, sha256, unsealed } from "./sealed.ts";
 import {
   decodeMetrics,
@@ -81,10 +82,14 @@ export function createRun(path: string, config: RunConfig): RunFolder {
   check(!has(path) || statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
   check(isFree(path), () => `createRun: ${path} exists and is not empty: resume it, or choose another name`);
   removeTemporary(path);
+  const missing: string[] = [];
+  for (let at = dirname(resolve(path)); !has(at); at = dirname(at)) missing.push(at);
   mkdirSync(join(path, "checkpoints"), { recursive: true });
   for (const name of ["metrics.jsonl", "transcripts.jsonl"]) writeFlushed(join(path, name), "");
   // This file comes last, because its presence makes the folder a run.
   writeAtomically(join(path, "config.json"), sealed(config));
+  // A folder goes with the power unless the one that it stands in has been flushed.
+  for (const at of [resolve(path), ...missing]) flushFolder(dirname(at));
   return new RunFolder(path, config);
 }
 
@@ -156,8 +161,12 @@ export class RunFolder implements RunStore {
     return readLines(this.transcriptsPath, (line) => unpackTranscript(JSON.parse(line) as PackedTranscript));
   }
 
-  /** Writes a file of this run, such as report.html. Readers see the old file or the new one, never a part. */
+  /**
+   * Writes a file of this run, such as report.html. Readers see the old file or the new one, never a part. It is made
+   * of the logs and may say that the run has ended, so their lines are on the disk before it.
+   */
   writeFile(name: string, data: Uint8Array | string): void {
+    for (const log of [this.metricsPath, this.transcriptsPath]) flushedSize(log);
     writeAtomically(join(this.path, name), data);
   }
 
@@ -271,7 +280,9 @@ export class RunFolder implements RunStore {
   /** Removes all but the newest `keep` (≥ 1) checkpoints. */
   pruneCheckpoints(keep: number): void {
     check(Number.isInteger(keep) && keep >= 1, () => `pruneCheckpoints: expected to keep at least 1, got ${keep}`);
-    for (const step of this.listCheckpoints().slice(0, -keep)) this.discard(`step-${String(step).padStart(6, "0")}`);
+    const doomed = this.listCheckpoints().slice(0, -keep);
+    for (const step of doomed) this.discard(`step-${String(step).padStart(6, "0")}`);
+    if (doomed.length > 0) flushFolder(this.checkpointsPath);
   }
 
   /** Renames a checkpoint before removing it, because one that is partly removed must not look complete. */
@@ -281,6 +292,7 @@ export class RunFolder implements RunStore {
     const doomed = join(this.checkpointsPath, `.${name}.old`);
     rmSync(doomed, { recursive: true, force: true });
     renameSync(path, doomed);
+    flushFolder(this.checkpointsPath); // or the power goes, and the name comes back without some of its files
     rmSync(doomed, { recursive: true, force: true });
   }
 
@@ -357,20 +369,6 @@ function removeTemporary(path: string): void {
   for (const name of readdirSync(path)) if (TEMPORARY.test(name)) rmSync(join(path, name), { force: true });
 }
 
-/** Opens a file or a folder, does something with it, flushes it to the disk and closes it. */
-function flushed<T>(path: string, flags: string, act: (file: number) => T): T {
-  return named(path, () => {
-    const file = openSync(path, flags);
-    try {
-      const result = act(file);
-      fsyncSync(file);
-      return result;
-    } finally {
-      closeSync(file);
-    }
-  });
-}
-
 const writeFlushed = (path: string, data: Uint8Array | string): void =>
   flushed(path, "w", (file) => writeFileSync(file, data));
 
@@ -379,11 +377,6 @@ function writeAtomically(path: string, data: Uint8Array | string): void {
   writeFlushed(temporary, data);
   renameSync(temporary, path);
   flushFolder(dirname(path));
-}
-
-/** Makes a rename in the folder durable. Windows cannot open folders and does not need this. */
-function flushFolder(path: string): void {
-  if (process.platform !== "win32") flushed(path, "r", () => undefined);
 }
 
 /** Flushes a log to the disk and returns its size in bytes. */

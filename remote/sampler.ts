@@ -4,6 +4,7 @@
  */
 import { check, WorldgradError } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
+import { endOfCall } from "../rl/play/deadline.ts";
 
 /** A JSON object. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -76,26 +77,35 @@ export async function request(
   }: { readonly body?: Fields; readonly signal?: AbortSignal | undefined; readonly isText?: boolean } = {},
 ): Promise<unknown> {
   const where = `${method} ${url}${path}`;
-  const clock = AbortSignal.timeout(timeout);
+  let isLate = false;
+  const end = endOfCall(timeout, signal, () => {
+    isLate = true;
+    return new Error("too late");
+  });
   let status: number;
   let text: string;
   try {
     const response = await fetch(`${url.replace(/\/+$/, "")}${path}`, {
       method,
       headers: {
+        // A connection of its own: a training step holds the event loop for longer than servers keep idle ones (5 s in
+        // uvicorn and Node), and a request on one that the server has closed meanwhile is lost.
+        connection: "close",
         ...(body ? { "content-type": "application/json" } : {}),
         ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
       },
       ...(body ? { body: JSON.stringify(body) } : {}),
-      signal: signal ? AbortSignal.any([signal, clock]) : clock,
+      signal: end.signal,
     });
     ({ status } = response);
     text = await response.text();
   } catch (error) {
     signal?.throwIfAborted();
-    if (clock.aborted) throw new RemoteError(`${where}: no answer within ${timeout} ms`);
+    if (isLate) throw new RemoteError(`${where}: no answer within ${timeout} ms`);
     const { cause, message } = error as Error;
     throw new RemoteError(`${where}: ${cause instanceof Error ? cause.message : message}`);
+  } finally {
+    end.forget();
   }
   if (status < 200 || status > 299) throw new RemoteError(`${where}: status ${status}: ${text.slice(0, 300)}`, status);
   if (isText) return text;

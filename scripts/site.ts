@@ -32,11 +32,11 @@ const HELP = `worldgrad: the live page, the book, the API reference
  * The limits in bytes, gzipped, without the warm start's weights. `first` is what a page's first step waits for. The
  * live page begins to fetch what draws its curves (28 KB of `all`) when an agent has begun; wanted of it are 200 KB.
  */
-const BUDGETS = { live: { first: 203 * 1024, all: 339 * 1024 }, exact: { first: 123 * 1024, all: 152 * 1024 } };
+const BUDGETS = { live: { first: 204 * 1024, all: 340 * 1024 }, exact: { first: 123 * 1024, all: 152 * 1024 } };
 /** What a chapter of the book may load before a cell runs, gzipped: its page, style and script. */
 const CHAPTER_BUDGET = 26 * 1024;
 /** The book and the reference together, gzipped: half of it is the sources, a page for each file. */
-const PAGES_BUDGET = 2700 * 1024;
+const PAGES_BUDGET = 2900 * 1024;
 
 async function main(): Promise<number> {
   const values = parse(process.argv.slice(2), {

@@ -112,8 +112,22 @@ const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;
  *   page of another site may have pointed its name here
  */
 export function checkHost(request: IncomingMessage, host: string): void {
-  if (!LOOPBACK.test(host) && host !== "::1") return;
+  if (!isLocal(host)) return;
   if (!LOOPBACK.test(request.headers.host ?? "")) throw new HttpError(403, "this server answers to localhost only");
+}
+
+const isLocal = (host: string): boolean => LOOPBACK.test(host) || host === "::1";
+
+/**
+ * For sockets, which browsers open to anywhere for any page, and say whose page it is. Other programs say nothing.
+ * @throws HttpError 403 if it is a page of another site, on a server that listens to this machine alone
+ */
+export function checkOrigin(request: IncomingMessage, host: string): void {
+  const { origin } = request.headers;
+  if (!isLocal(host) || origin === undefined) return;
+  const from = URL.canParse(origin) ? new URL(origin).host : "";
+  if (!LOOPBACK.test(from))
+    throw new HttpError(403, `this server answers to pages of localhost only, not of ${origin}`);
 }
 
 /** A server that listens. */

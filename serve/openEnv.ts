@@ -10,7 +10,7 @@
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf, text } from "../engine/optionTable.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../environments/index.ts";
-import { checkHost, type Fields, HttpError, isFields, listen, sendJson } from "./http.ts";
+import { asHttpError, checkHost, checkOrigin, type Fields, HttpError, isFields, listen, sendJson } from "./http.ts";
 
 const OPENENV = options("serveOpenEnv", {
   host: text("127.0.0.1", "the address to listen to; the default is this machine alone"),
@@ -33,9 +33,14 @@ export interface OpenEnvServer {
 interface Socket {
   on(event: "message", listener: (data: unknown, isBinary: boolean) => void): void;
   on(event: "close" | "error", listener: () => void): void;
-  send(text: string): void;
+  send(text: string, handedOver: () => void): void;
+  pause(): void;
+  resume(): void;
   close(): void;
 }
+
+/** Messages of a client that may wait. The protocol needs one; a client that sends more is read no further. */
+const MOST_WAITING = 16;
 
 /** The answer to a message is an error with this code; the session goes on. */
 class Refusal extends Error {
@@ -147,7 +152,21 @@ export async function serveOpenEnv(
     if (request.method !== "GET" || request.url !== "/health") throw new HttpError(404, "a client connects to /ws");
     sendJson(response, 200, { status: "healthy" });
   });
-  const sockets = new ws.WebSocketServer({ server: listening.server, path: "/ws", maxPayload: maxMessageBytes });
+  const sockets = new ws.WebSocketServer({
+    server: listening.server,
+    path: "/ws",
+    maxPayload: maxMessageBytes,
+    verifyClient: ({ req }, answer) => {
+      try {
+        checkHost(req, host);
+        checkOrigin(req, host);
+        answer(true);
+      } catch (error) {
+        const { status, message } = asHttpError(error);
+        answer(false, status, message);
+      }
+    },
+  });
   let count = 0;
   sockets.on("connection", (socket: Socket) => {
     socket.on("error", () => undefined);
@@ -155,25 +174,36 @@ export async function serveOpenEnv(
       const message = `Server at capacity: ${count}/${maxSessions} sessions active. Cannot accept new connections.`;
       socket.send(
         errorFrame(new Refusal("CAPACITY_REACHED", message, { active_sessions: count, max_sessions: maxSessions })),
+        () => undefined,
       );
       return socket.close();
     }
     count++;
     const session = new Session(spec, chosen);
     let last = Promise.resolve();
+    let waiting = 0;
+    // Done when the system has taken it: answers that a client does not read hold up its messages.
+    const send = (text: string): Promise<void> => new Promise((done) => socket.send(text, () => done()));
     const receive = async (raw: string): Promise<void> => {
       try {
         const answer = await session.answer(raw);
         if (answer === undefined) socket.close();
-        else socket.send(answer);
+        else await send(answer);
       } catch (error) {
         const failed =
           error instanceof Refusal ? error : new Refusal("EXECUTION_ERROR", String((error as Error).message));
-        socket.send(errorFrame(failed));
+        await send(errorFrame(failed));
       }
     };
     // One after the other, in the order in which they came.
-    socket.on("message", (raw) => void (last = last.then(() => receive(String(raw)))));
+    socket.on("message", (raw) => {
+      if (++waiting === MOST_WAITING) socket.pause();
+      last = last
+        .then(() => receive(String(raw)))
+        .then(() => {
+          if (waiting-- === MOST_WAITING) socket.resume();
+        });
+    });
     socket.on("close", () => {
       count--;
       session.close();

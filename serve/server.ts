@@ -19,6 +19,7 @@ import { inCode, number, oneOf, options, type OptionsOf, text } from "../engine/
 import type { Model, Tokenizer } from "../nn/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
+import { endOfCall, LONGEST_TIMER } from "../rl/play/deadline.ts";
 import { type ChatFormat, episodeChat } from "./chat.ts";
 import { GenerationEngine, OverloadedError } from "./engine.ts";
 import { asHttpError, checkHost, checkKey, type Fields, HttpError, listen, type Listening } from "./http.ts";
@@ -177,13 +178,15 @@ export class PolicyServer {
     if (!entry) return;
     clearTimeout(entry.timer);
     const giveUp = (): void => void entry.rollout.end({ reward: 0, masked: true, stopReason: "timeout" });
-    entry.timer = setTimeout(giveUp, this.#settings.rolloutTimeout);
+    entry.timer = setTimeout(giveUp, Math.min(this.#settings.rolloutTimeout, LONGEST_TIMER));
     entry.timer.unref();
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { host, apiKey, maxBodyBytes, name } = this.#settings;
-    const { pathname } = new URL(request.url ?? "/", "http://server");
+    const address = request.url ?? "/";
+    if (!URL.canParse(address, "http://server")) throw new HttpError(400, `${JSON.stringify(address)} is no address`);
+    const { pathname } = new URL(address, "http://server");
     if (pathname === "/health") return sendJson(response, 200, { status: "ok", ...this.engine.load });
     checkHost(request, host);
     checkKey(request, apiKey);
@@ -272,13 +275,11 @@ export class PolicyServer {
     response: ServerResponse,
     rollout: Rollout | undefined,
   ): Promise<void> {
-    const gone = new AbortController();
-    response.on("close", () => gone.abort(new Error("the client is gone")));
-    const late = setTimeout(
-      () => gone.abort(new HttpError(504, `no answer within ${this.#settings.requestTimeout} ms`, { code: "timeout" })),
-      this.#settings.requestTimeout,
-    );
-    const signal = rollout ? AbortSignal.any([gone.signal, rollout.signal]) : gone.signal;
+    const { requestTimeout } = this.#settings;
+    const late = (): Error => new HttpError(504, `no answer within ${requestTimeout} ms`, { code: "timeout" });
+    const end = endOfCall(requestTimeout, rollout?.signal, late);
+    const { signal } = end;
+    response.on("close", () => end.abort(new Error("the client is gone")));
     try {
       await this.#api[kind]({ body, response, signal, rollout });
     } catch (error) {
@@ -289,7 +290,7 @@ export class PolicyServer {
       const { body: said } = asHttpError(error);
       response.end(`data: ${JSON.stringify(said)}\n\n`);
     } finally {
-      clearTimeout(late);
+      end.forget();
     }
   }
 }

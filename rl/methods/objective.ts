@@ -201,11 +201,28 @@ export function checkObjective(objective: Objective): void {
     () => `objective: rewardFrom must be an integer ≥ 0, got ${rewardFrom}`,
   );
   if (rolloutFilter) checkRolloutFilter(rolloutFilter);
+  checkAnswers(objective);
   check(
     !policyLoss.name.startsWith("dpo"),
     () => `objective: ${policyLoss.name} learns from pairs, not from rewards; use trainPreference`,
   );
   clipOf(objective); // throws if the world losses disagree
+}
+
+/** Throws if answers are trained as actions, with parts that read of actions what answers do not have. */
+function checkAnswers({ trainObservations, policyLoss, tokenWeights, importanceCorrection, kl }: Objective): void {
+  if (!trainObservations) return;
+  const reader =
+    ((policyLoss.prepare ?? policyLoss.needs?.length) ? policyLoss.name : undefined) ??
+    tokenWeights?.name ??
+    importanceCorrection?.name ??
+    (kl && kl.in !== "reward" ? "kl" : undefined);
+  check(
+    reader === undefined,
+    () =>
+      `objective: trainObservations trains answers as if they were actions, and ${reader} reads of actions what ` +
+      "answers do not have; leave one of them out",
+  );
 }
 
 function checkKl(kl: KlOptions, advantage: AdvantageEstimator): void {
@@ -241,12 +258,19 @@ export interface OffPolicySources {
  * A loss without a ratio is a policy gradient for the policy that wrote the tokens. If that policy was an older one, a
  * correction or V-trace can make up for it, but only once per step. Changes by the step's own earlier passes can be
  * made up for by a ratio only.
- * @throws if nothing makes up for an older policy, or for earlier passes of the same step
+ * @throws if nothing makes up for an older policy, or for earlier passes of the same step, or if answers are trained as
+ *   actions, which have no recorded probability
  */
 export function checkOffPolicy(
-  { advantage, policyLoss, importanceCorrection }: Objective,
+  { advantage, policyLoss, importanceCorrection, trainObservations = false }: Objective,
   { maxStaleness = 0, replay, offPolicy = false, iterations = 1 }: OffPolicySources,
 ): void {
+  check(
+    !trainObservations || (maxStaleness === 0 && !replay && !offPolicy && iterations === 1),
+    () =>
+      "objective: trainObservations trains answers as if they were actions, and answers have no recorded " +
+      "probability, which older policies and several passes need; leave one of them out",
+  );
   if (policyLoss.ratio !== false) return;
   const uncorrected = `objective: ${policyLoss.name} has no ratio, and nothing else makes up for`;
   const older =

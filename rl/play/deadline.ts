@@ -1,9 +1,9 @@
-/** Calls of environments with a time limit: they may throw, hang or be aborted. */
+/** Calls of environments and of servers with a time limit: they may throw, hang or be aborted. */
 import { reasonOf } from "../../engine/errors.ts";
 import type { StopReason } from "../episode/stream.ts";
 
 /** The longest delay of a timer in milliseconds, some 25 days; a longer one would fire at once. */
-const LONGEST_TIMER = 2 ** 31 - 1;
+export const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Those who are to be told when a signal is aborted. */
 const waiting = new WeakMap<AbortSignal, Set<() => void>>();
@@ -24,6 +24,32 @@ function whenAborted(signal: AbortSignal, tell: () => void): () => void {
   return () => void all.delete(tell);
 }
 
+/** The end of one call. `forget` is to be called when the call is over. */
+export interface CallEnd {
+  /** Is aborted with the signal around it, when the time is up, and by `abort`. */
+  readonly signal: AbortSignal;
+  abort(reason: unknown): void;
+  forget(): void;
+}
+
+/**
+ * A signal for one call under a longer one, such as a run's, on which nothing of the call stays.
+ * @param timeout in milliseconds; Infinity for no limit
+ * @param tooLate the reason when the time is up
+ */
+export function endOfCall(timeout: number, outer: AbortSignal | undefined, tooLate: () => Error): CallEnd {
+  const own = new AbortController();
+  const timer = setTimeout(() => own.abort(tooLate()), Math.min(timeout, LONGEST_TIMER));
+  const passOn = (): void => own.abort(outer?.reason);
+  if (outer?.aborted) passOn();
+  const stopWaiting = outer && whenAborted(outer, passOn);
+  const forget = (): void => {
+    clearTimeout(timer);
+    stopWaiting?.();
+  };
+  return { signal: own.signal, abort: (reason) => own.abort(reason), forget };
+}
+
 /** The result of a call, or why there is none. */
 export type Answer<R> =
   { readonly result: R } | { readonly stop: StopReason; readonly error: string; readonly cause: unknown };
@@ -38,13 +64,8 @@ export async function answerWithin<R>(
   call: (signal: AbortSignal) => Promise<R>,
   { timeout, signal: outer, who }: { timeout: number; signal?: AbortSignal | undefined; who: string },
 ): Promise<Answer<R>> {
-  const clock = new AbortController();
-  const { signal } = clock;
-  const tooLate = (): void => clock.abort(new Error(`${who}: no answer within ${timeout} ms`));
-  const timer = setTimeout(tooLate, Math.min(timeout, LONGEST_TIMER));
-  const passOn = (): void => clock.abort(outer?.reason);
-  if (outer?.aborted) passOn();
-  const forget = outer && whenAborted(outer, passOn);
+  const end = endOfCall(timeout, outer, () => new Error(`${who}: no answer within ${timeout} ms`));
+  const { signal } = end;
   let onAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
     onAbort = (): void => reject(signal.reason as Error);
@@ -58,8 +79,7 @@ export async function answerWithin<R>(
     const stop = outer?.aborted ? "aborted" : signal.aborted ? "timeout" : "tool_error";
     return { stop, error: reasonOf(error), cause: error };
   } finally {
-    clearTimeout(timer);
+    end.forget();
     signal.removeEventListener("abort", onAbort);
-    forget?.();
   }
 }

@@ -93,9 +93,7 @@ export function relabelled(episode: Trajectory, labels: readonly string[], templ
   template.appendTask(stream, episode.task);
   const turns = turnsOf(episode);
   const texts = turns.map(({ answer }) => template.tokenizer.decode(answer));
-  const kept = [...turns.keys()].filter(
-    (k) => k === 0 || k + 1 === turns.length || texts[k] === "" || texts[k] !== texts[k - 1],
-  );
+  const kept = [...turns.keys()].filter((k) => k + 1 === turns.length || texts[k] === "" || texts[k] !== texts[k - 1]);
   kept.forEach((k, turn) => {
     template.appendAction(stream, turn, labels[k]!);
     template.appendObservation(stream, turn, turns[k]!.answer, "", turn + 1 === kept.length);

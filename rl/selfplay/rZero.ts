@@ -22,10 +22,8 @@ import type { KeptRiddle, SelfPlayBuffer, SettledSelfPlay } from "./options.ts";
 import { challengerReward, repetition } from "./rewards.ts";
 import { controlReward, drawKept, generated, isAnswered, paid, propose, solve, type SelfPlayed } from "./rounds.ts";
 
-/** Bounds of the share of the most frequent answer, for a question to be learnt from. */
-const [LEAST, MOST] = [0.3, 0.8];
-/** What a wrong format costs the challenger. */
-const MALFORMED = -1;
+/** Bounds of the share of the most frequent answer, for a question to be learnt from; what a wrong format is paid. */
+const QUESTION = { least: 0.3, most: 0.8, malformed: -1 };
 
 /** The episodes of its steps. */
 export function rZero(options: SelfPlayed, settled: SettledSelfPlay, buffer: SelfPlayBuffer): EpisodeSource {
@@ -84,9 +82,9 @@ async function challenge(
   );
   // All questions of a step are asked for alike, so they are one group.
   const trajectories = proposals.map(({ episode, riddle, isWellFormed }) =>
-    paid({ ...episode, group: 0 }, riddle ? worth.get(riddle)! : isWellFormed ? 0 : MALFORMED),
+    paid({ ...episode, group: 0 }, riddle ? worth.get(riddle)! : isWellFormed ? 0 : QUESTION.malformed),
   );
-  const isFit = (i: number): boolean => votes[i]!.share >= LEAST && votes[i]!.share <= MOST;
+  const isFit = (i: number): boolean => votes[i]!.share >= QUESTION.least && votes[i]!.share <= QUESTION.most;
   const kept = riddles.flatMap((riddle, i): KeptRiddle[] => (isFit(i) ? [{ riddle, label: votes[i]!.label! }] : []));
   buffer.add(kept);
   const right = votes.map(({ label }, i) => Number(label === show(riddles[i]!.outputs[0]!)));

@@ -11,7 +11,7 @@
 import { mean } from "../episode/groups.ts";
 
 /** 1 − success rate; 0 where nothing can be learnt because all or none succeed. */
-export const learnability = (success: number): number => (success > 0 && success < 1 ? 1 - success : 0);
+export const learnability = (success: number): number => (success > 0 ? 1 - success : 0);
 
 /** With the format: the reward if it is positive, −0.5 if it is not, −1 for what cannot be read. */
 export const composite = (isWellFormed: boolean, reward: number): number =>
@@ -23,23 +23,21 @@ export const uncertainty = (p: number): number => 1 - 2 * Math.abs(p - 0.5);
 /** R-Zero's reward of a question that can be read. */
 export const challengerReward = (p: number, repetition: number): number => Math.max(0, uncertainty(p) - repetition);
 
-const ORDERS = [1, 2, 3, 4];
-/** Counts of n-grams that do not occur, in smoothing method 1 of Chen & Cherry 2014. */
-const EPSILON = 0.1;
+/** `epsilon` counts for n-grams that do not occur: smoothing method 1 of Chen & Cherry 2014. */
+const BLEU = { orders: [1, 2, 3, 4], epsilon: 0.1 };
 
 /** BLEU of one sentence against one reference, words split at blanks: the numbers of NLTK with smoothing method 1. */
 export function bleu(reference: string, hypothesis: string): number {
   const [known, said] = [wordsOf(reference), wordsOf(hypothesis)];
-  if (said.length === 0) return 0;
-  const precisions = ORDERS.map((n) => {
+  const precisions = BLEU.orders.map((n) => {
     const [own, others] = [gramsOf(said, n), gramsOf(known, n)];
     let hits = 0;
     for (const [gram, count] of own) hits += Math.min(count, others.get(gram) ?? 0);
     return { hits, total: Math.max(1, said.length - n + 1) };
   });
-  if (precisions[0]!.hits === 0) return 0;
-  const logs = precisions.map(({ hits, total }) => Math.log((hits === 0 ? EPSILON : hits) / total));
-  const brevity = said.length > known.length ? 1 : Math.exp(1 - known.length / said.length);
+  if (precisions[0]!.hits === 0) return 0; // also of an empty text
+  const logs = precisions.map(({ hits, total }) => Math.log((hits === 0 ? BLEU.epsilon : hits) / total));
+  const brevity = Math.exp(Math.min(0, 1 - known.length / said.length));
   return brevity * Math.exp(mean(logs));
 }
 
@@ -54,8 +52,8 @@ function gramsOf(words: readonly string[], n: number): Map<string, number> {
   return counts;
 }
 
-/** Clusters farther apart than this are not joined. */
-const THRESHOLD = 0.5;
+/** Clusters at this distance, or farther apart, are not joined. */
+const LINKAGE = { distance: 0.5 };
 
 /** The share of the texts that is in each text's own cluster, in (0, 1]. */
 export function repetition(texts: readonly string[]): number[] {
@@ -64,13 +62,14 @@ export function repetition(texts: readonly string[]): number[] {
     const [i, j] = [Math.min(a, b), Math.max(a, b)];
     return 1 - bleu(texts[j]!, texts[i]!);
   };
-  const distances = texts.map((_, a) => texts.map((_other, b) => (a === b ? 0 : distance(a, b))));
+  const distances = texts.map((_, a) => texts.map((_other, b) => distance(a, b)));
   let clusters = texts.map((_, i) => [i]);
-  for (;;) {
-    let best = { gap: THRESHOLD, pair: undefined as readonly [number, number] | undefined };
-    for (let a = 0; a < clusters.length; a++) {
+  // Each turn leaves one cluster less, so there are never more turns than texts.
+  for (const _ of texts) {
+    let best = { gap: LINKAGE.distance, pair: undefined as readonly [number, number] | undefined };
+    for (const [a, one] of clusters.entries()) {
       for (let b = a + 1; b < clusters.length; b++) {
-        const gap = mean(clusters[a]!.flatMap((i) => clusters[b]!.map((j) => distances[i]![j]!)));
+        const gap = mean(one.flatMap((i) => clusters[b]!.map((j) => distances[i]![j]!)));
         if (gap < best.gap) best = { gap, pair: [a, b] };
       }
     }

@@ -17,8 +17,8 @@ import type { PlayEpisodes } from "../tasks/play.ts";
 import type { RlOptions } from "../train/loop.ts";
 import { type KeptRiddle, PROPOSAL_REWARDS, type SelfPlayBuffer } from "./options.ts";
 
-/** What a proposer is shown of what there is already. */
-const REFERENCES = 2;
+/** How many of the earlier tasks a proposer is shown. */
+const SHOWN = { references: 2 };
 
 /** What is there before anybody has proposed: the identity, as in Absolute Zero. */
 const IDENTITY: Readonly<Record<RiddleKind, Riddle>> = {
@@ -36,7 +36,6 @@ export function drawKept(buffer: SelfPlayBuffer, kind: RiddleKind, rng: Rng): Ke
 /** A proposal and what it is: a task, or none. */
 export interface Proposal {
   readonly episode: Trajectory;
-  readonly kind: RiddleKind;
   /** Undefined: it makes no task. */
   readonly riddle: Riddle | undefined;
   readonly isWellFormed: boolean;
@@ -63,18 +62,18 @@ export async function propose(
     const draw = rng.split("references").split(group);
     // The proposer of an induction needs a program: one of any kind.
     const from = kind === "induction" ? draw.choice(["deduction", "abduction", "induction"] as const) : kind;
-    const references = Array.from({ length: REFERENCES }, () => drawKept(buffer, from, draw).riddle);
+    const references = Array.from({ length: SHOWN.references }, () => drawKept(buffer, from, draw).riddle);
     const spec = taskWorld(proposingTask(kind, references));
     return { spec, options: {}, seed: group, group, rng: rng.split("proposal").split(group) };
   });
   const episodes = await playEpisodes(requests, { ...sampling, version });
-  return episodes.map((played, i) => {
+  return episodes.map((played) => {
     const { form, riddle } = played.info;
     // Nothing is learnt from a program that is kept for held-out tasks: it is not to be avoided, either.
     const episode = form === "held out" ? { ...played, masked: true } : played;
     const isWellFormed = form === "valid" || form === "void";
     const task = form === "valid" ? (JSON.parse(String(riddle)) as Riddle) : undefined;
-    return { episode, kind: kinds[i]!, riddle: task, isWellFormed };
+    return { episode, riddle: task, isWellFormed };
   });
 }
 

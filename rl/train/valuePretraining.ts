@@ -14,8 +14,7 @@ import { CRITIC, type Objective } from "../methods/objective.ts";
 import type { PerToken } from "../methods/tokenStatistics.ts";
 
 /** Whether only the value head learns in this step. */
-export const isPretraining = ({ critic }: Objective, step: number): boolean =>
-  critic !== undefined && step < CRITIC.read(critic).pretrain;
+export const isPretraining = ({ critic }: Objective, step: number): boolean => step < CRITIC.read(critic).pretrain;
 
 /** The objective of a step in which only the value head learns: nothing in it concerns the policy. */
 export const valueOnly = ({ advantage, aggregation, maxLength, critic }: Objective): Objective => ({

@@ -96,6 +96,13 @@ export const PLANS: Listed = {
       "a bound on rounding, of any size near it",
     ],
   ],
+  "rl/play/inverse.ts": [
+    [
+      "turns[stream.turns[«t]!]",
+      ["t → t + 1"],
+      "behind an action and behind an answer there is a scaffold, of the same turn",
+    ],
+  ],
   "rl/train/pack.ts": [
     ["{ rows: [], longest: «0 }", ["0 → 1"], "a row with a scored token has at least two tokens"],
     [

@@ -33,6 +33,12 @@ const TARGETS = [
   "rl/rewards/program.ts",
   "rl/rewards/subgoals.ts",
   "rl/rewards/turns.ts",
+  "rl/selfplay/absoluteZero.ts",
+  "rl/selfplay/rZero.ts",
+  "rl/selfplay/rewards.ts",
+  "rl/selfplay/rounds.ts",
+  "rl/play/inverse.ts",
+  "rl/train/valuePretraining.ts",
 ];
 
 /** Tests of a formula or a function each, in milliseconds. They run first; only they try equivalent mutants. */
@@ -59,6 +65,9 @@ const FAST = [
   "components",
   "supervised",
   "learner",
+  "selfPlay",
+  "selfPlayDetails",
+  "inverse",
 ];
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];

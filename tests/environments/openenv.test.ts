@@ -1,4 +1,5 @@
 /** A session with an OpenEnv server that speaks its protocol over real sockets, at its best and at its worst. */
+import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
@@ -133,10 +134,17 @@ describe("a session", () => {
     expect(server.connections()).toBe(2);
   });
 
-  it.each<[string, (link: Link) => Buffer]>([
-    ["parts without end", (link) => (link.raw(frame(1, Buffer.alloc(0), false)), frame(0, Buffer.alloc(0), false))],
-    ["pings to a server that reads nothing", (link) => (link.deafen(), frame(9, Buffer.alloc(125)))],
-  ])("%s end the connection before memory does", async (_, begin) => {
+  /** Endless floods, each begun by a call and continued by its result. */
+  const FLOODS: Readonly<Record<string, (link: Link) => Buffer>> = {
+    "parts without end": (link) => (link.raw(frame(1, Buffer.alloc(0), false)), frame(0, Buffer.alloc(0), false)),
+    "pings to a server that reads nothing": (link) => (link.deafen(), frame(9, Buffer.alloc(125))),
+  };
+
+  it.each(
+    Object.entries(FLOODS).flatMap(([what, begin]) =>
+      (["in a request", "between two requests"] as const).map((when) => [what, when, begin] as const),
+    ),
+  )("%s, %s, end the connection before memory does", async (_, when, begin) => {
     const sockets: WebSocket[] = [];
     class Seen extends WebSocket {
       constructor(url: string) {
@@ -146,6 +154,8 @@ describe("a session", () => {
     }
     let most = 0;
     const flood = onStep((link) => {
+      if (when === "between two requests")
+        link.json({ type: "observation", data: { observation: {}, reward: 0, done: false } });
       const unit = begin(link);
       const block = Buffer.concat(Array.from({ length: 4_000 }, () => unit));
       const timer = setInterval(() => {
@@ -156,7 +166,13 @@ describe("a session", () => {
     });
     const env = await session(await serve({ intercept: flood }), { WebSocket: Seen, timeout: 20_000 });
     await env.reset();
-    await expect(env.step({ message: "a" })).rejects.toThrow(/connection .* was closed/);
+    if (when === "in a request") {
+      await expect(env.step({ message: "a" })).rejects.toThrow(/connection .* was closed/);
+    } else {
+      await env.step({ message: "a" });
+      if (sockets[0]!.readyState !== WebSocket.CLOSED) await once(sockets[0]!, "close");
+      await expect(env.step({ message: "a" })).rejects.toThrow("only reset can follow");
+    }
     expect(most).toBeLessThan(2 ** 23);
   });
 

@@ -123,7 +123,7 @@ describe("a list of arms", () => {
     ["echo[lambda=1,lambda=2]", "--arms: echo[lambda=1,lambda=2]: lambda is there twice"],
     ["echo[=1]", '--arms: echo[=1]: expected SETTING=VALUE, got "=1"'],
     ["dpo", "arm dpo: dpo learns from pairs, and the main job from rewards"],
-    ["sft+echo", "arm sft+echo: sft learns from demonstrations, and RL from rewards: --method sft, by itself"],
+    ["sft+echo", "arm sft+echo: --method sft+echo: sft is no RL and takes no add-ons"],
     ["sft[kl=0.1]", "arm sft[kl=0.1]: --kl is about RL, which --method sft is not"],
     ["expert[replay=2]", "arm expert[replay=2]: --replay is about RL, which --method expert is not"],
     [

@@ -3,25 +3,9 @@
  * WebGPU, each with an outcome of its own; everything stays finite, and what failed is counted.
  */
 import { describe, expect, it } from "vitest";
-import { MemoryStore } from "../../job/memoryStore.ts";
-import type { Observer } from "../../job/observer.ts";
-import type { Preset } from "../../job/preset.ts";
-import { Run } from "../../job/run.ts";
-import { presetOfFlags } from "../support/presetOfFlags.ts";
 import { gpuEnabled } from "../support/gpu.ts";
 import { wasm, webgpu } from "../support/rlExecutors.ts";
-
-const QUIET: Observer = {
-  phase: () => undefined,
-  update: () => undefined,
-  evaluation: () => undefined,
-  transcript: () => undefined,
-  note: () => undefined,
-};
-
-/** Two groups of four, so that 20 steps take a minute on a software adapter. */
-const quick = (...flags: readonly string[]): Preset =>
-  presetOfFlags("--quick", "--steps", "20", "--set", "rl.groups=2", "--set", "evaluation.every=20", ...flags);
+import { smokePreset, smokeRun } from "../support/smokeRun.ts";
 
 const CASES = [
   ["code", "coderl", "coderl"],
@@ -37,24 +21,11 @@ describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
     "%s by %s",
     { timeout: 600_000 },
     async (env, reward, part) => {
-      const preset = quick("--env", env, "--reward", reward);
-      const store = new MemoryStore(`${env} ${reward}`, { preset });
-      const device = await executor.open();
-      try {
-        const run = new Run(store, preset, device, QUIET, new AbortController().signal);
-        expect(await run.run(false)).not.toBeNull();
-        run.dispose();
-      } finally {
-        device.dispose();
-      }
-      const steps = store.metrics.filter(({ phase }) => phase === "rl");
-      expect(steps).toHaveLength(20);
-      for (const { phase: _, ...numbers } of steps) {
-        expect(Object.values(numbers).every(Number.isFinite)).toBe(true);
+      const steps = await smokeRun(executor, smokePreset("--env", env, "--reward", reward));
+      for (const numbers of steps) {
         expect(numbers["rewards/failed"]).toBe(0);
         expect(numbers).toHaveProperty([`rewards/${part}/mean`]);
       }
-      expect(steps.some((numbers) => Number(numbers["grad_norm"] ?? 0) > 0)).toBe(true);
     },
   );
 });

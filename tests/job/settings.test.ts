@@ -95,6 +95,11 @@ describe("--set", () => {
     expect(own.advantage.estimate(batch, madeUpSignals(batch))).toEqual(expected);
   });
 
+  test("a number out of its range is refused, as the part itself refuses it", () => {
+    expect(() => presetOfFlags("--set", "kl.beta=-1")).toThrow("--set kl.beta must be ≥ 0, got -1");
+    expect(() => presetOfFlags("--set", "ppo.epsilon=-0.1")).toThrow("--set ppo.epsilon must be");
+  });
+
   test("ECHO's λ may change with the steps, its normalisation is one of three", () => {
     const [world] = worldsOf(objectiveOf("--set", "echo.lambda=0.1..0@10", "--set", "echo.normalization=token-mean"));
     const at = (step: number): number => sum(world!.weights(randomBatch(1), step));

@@ -1,10 +1,10 @@
 /**
- * * A fault at every call of the file system, as SQLite is tested (https://sqlite.org/testing.html): the smallest run
+ * A fault at every call of the file system, as SQLite is tested (https://sqlite.org/testing.html): the smallest run
  * of the main job is made again and again, and each time another of its calls dies before or after it was done, is torn
- * in the middle, or fails. Then it is resumed, and has to end as the run that nothing happened to: the same metrics
- * (times apart), transcripts, weights and file names. A call that fails has to end the program with one line that names
- * a file. Then the same for the run that was killed and is resumed, which is the fault that comes twice, and for an arm
- * of a comparison.
+ * in the middle, or fails, or the power goes (tests/support/powerLoss.ts). Then it is resumed, and has to end as the
+ * run that nothing happened to: the same metrics (times apart), transcripts, weights and file names. A call that fails
+ * has to end the program with one line that names a file. Then the same for the run that was killed and is resumed,
+ * which is the fault that comes twice, and for an arm of a comparison.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,6 +23,7 @@ import { trainJob } from "../../tools/arms/train.ts";
 import { writeReport } from "../../tools/report/report.ts";
 import { afterDeath, type Call, canBefall, Death, type Fault, FaultyDisk, INTERCEPTED } from "../support/faultyDisk.ts";
 import { lastCheckpoint, metricsOf } from "../support/mainJob.ts";
+import { POWER } from "../support/powerLoss.ts";
 import { QUIET, tinyPreset } from "../support/tinyRun.ts";
 
 // The page's script is always the same; bundling it takes longer than the run.
@@ -137,7 +138,9 @@ async function undisturbed(program: Program, prepare: () => void): Promise<{ cal
   return { calls, whole: outcome() };
 }
 
-const FAULTS: readonly Fault[] = ["dead before", "torn", "EIO", "ENOSPC", "dead after"];
+/** Of the losses of power "all names" lies between two others, and is left to powerLoss.long.test.ts. */
+const POWER_HERE = POWER.filter((how) => how !== "power, all names");
+const FAULTS: readonly Fault[] = ["dead before", "torn", "EIO", "ENOSPC", "dead after", ...POWER_HERE];
 
 /** Each fault at each call that it can befall. */
 async function everyFault(what: string, program: Program, prepare: () => void): Promise<void> {

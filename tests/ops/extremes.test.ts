@@ -10,6 +10,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { device, type Device } from "../../engine/device.ts";
+import { matmul, max, relu, silu, softplus, tensor, type Tensor } from "../../engine/index.ts";
 import { isFloat } from "../../engine/types.ts";
 import { gpuEnabled, gpuOptions } from "../support/gpu.ts";
 import { GuardedDevice } from "../support/guarded.ts";
@@ -125,4 +126,27 @@ describe.each(allOps().map((op) => ({ name: op.name, op })))("$name", ({ name: o
       }
     }
   });
+});
+
+/** By their numbers: what a reference that is wrong, too, would hide, and a product's epilogue, which is no op. */
+const BY_NUMBER: readonly (readonly [what: string, of: (on: Device) => Tensor, is: readonly number[]])[] = [
+  ["relu of NaN", (on) => relu(tensor([NaN, -1, 2], { device: on })), [NaN, 0, 2]],
+  [
+    "relu of NaN behind a product",
+    (on) => matmul(tensor([[NaN], [-1], [2]], { device: on }), tensor([[1]], { device: on }), { activation: "relu" }),
+    [NaN, 0, 2],
+  ],
+  ["the largest of 1, NaN, 2", (on) => max(tensor([1, NaN, 2], { device: on })), [NaN]],
+  ["softplus where exp overflows", (on) => softplus(tensor([1e30, -1e30], { device: on })), [Math.fround(1e30), 0]],
+  ["silu of the lowest float", (on) => silu(tensor([-LARGEST, -200], { device: on })), [0, 0]],
+];
+
+test.each(BY_NUMBER)("%s", async (_, of, is) => {
+  for (const on of [reference, ...executors.map((e) => e.device)]) {
+    const y = of(on);
+    const actual = [...(await y.read())];
+    y.dispose();
+    expect(actual, on.kind).toHaveLength(is.length);
+    is.forEach((v, i) => expect(Object.is(actual[i], v) || actual[i] === v, `${on.kind}: ${actual.join()}`).toBe(true));
+  }
 });

@@ -85,6 +85,62 @@ it("tests/fixtures/README.md says of every fixture how it was made", () => {
   expect(named.filter((path) => ![fixtures, ROOT].some((folder) => existsSync(join(folder, path))))).toEqual([]);
 });
 
+describe("docs/testing.md", () => {
+  /** The cells of the rows of the table that begins with these columns. */
+  function rowsOf(...columns: string[]): string[][] {
+    const cells = (line: string): string[] =>
+      line
+        .split(/(?<!\\)\|/)
+        .slice(1, -1)
+        .map((cell) => cell.trim());
+    const lines = readSource("docs/testing.md").split("\n");
+    const head = lines.findIndex((line) => line.startsWith("|") && cells(line).join() === columns.join());
+    expect(head, columns.join()).toBeGreaterThanOrEqual(0);
+    const rest = lines.slice(head + 2);
+    return rest
+      .slice(
+        0,
+        rest.findIndex((line) => !line.startsWith("|")),
+      )
+      .map(cells);
+  }
+  const testFiles = projectFiles().filter((path) => path.startsWith("tests/") && path.endsWith(".test.ts"));
+
+  it("names a test for every fault that was found: its file, and words of its title that stand there", () => {
+    const rows = rowsOf("Fault", "Before", "Now", "Test");
+    expect(rows.length).toBeGreaterThanOrEqual(42);
+    for (const [fault, before, now, held] of rows) {
+      expect([before, now], fault).not.toContain("");
+      const tests = held!.split("; ").map((test) => /^`([^`]+)`: (“.*”)$/.exec(test));
+      expect(tests, `${fault}: ${held}`).not.toContain(null);
+      for (const [, file, titles] of tests as RegExpExecArray[]) {
+        expect(testFiles, fault).toContain(file);
+        const words = [...titles!.matchAll(/“([^”]+)”/g)].map((m) => m[1]!.replaceAll("\\|", "|"));
+        for (const title of words) expect(readSource(file!), `${fault}: ${file}`).toContain(title);
+      }
+    }
+  });
+
+  it("has for every kind of test a command that is there and runs something", () => {
+    const rows = rowsOf("Kind", "Finds", "Command", "Takes");
+    const { scripts } = JSON.parse(readSource("package.json")) as { scripts: Record<string, string> };
+    expect(rows.length).toBeGreaterThan(12);
+    for (const [kind, , commands] of rows) {
+      for (const [, command] of commands!.matchAll(/`([^`]+)`/g)) {
+        const [, script] = /^npm (?:run )?([\w:]+)/.exec(command!) ?? [];
+        if (script !== undefined) expect(Object.keys(scripts), kind).toContain(script);
+        const [, project, filters] = /npx vitest run --project (\w+) (.+)$/.exec(command!) ?? [];
+        if (script === undefined) expect(["unit", "long"], `${kind}: ${command}`).toContain(project);
+        for (const filter of filters?.split(" ") ?? [])
+          expect(
+            testFiles.some((path) => path.includes(filter) && path.includes(".long.") === (project === "long")),
+            filter,
+          ).toBe(true);
+      }
+    }
+  });
+});
+
 describe("programs in the pages", () => {
   /** The package's entry points that programs may import, and their sources. */
   const ENTRIES: Readonly<Record<string, string>> = {

@@ -3,7 +3,8 @@
  * (tests/support/remoteServers.ts): tokens and log-probabilities are kept as they came, weights go over with a version
  * that is checked, what differs from our own forward pass is measured and corrected, and nonsense is refused.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { getEventListeners } from "node:events";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Device } from "../../engine/device.ts";
 import type { Model } from "../../nn/transformer.ts";
 import {
@@ -16,10 +17,18 @@ import {
   toScoredData,
   vllm,
 } from "../../remote/index.ts";
+import { request } from "../../remote/sampler.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { importanceCorrection } from "../../rl/methods/importanceCorrection.ts";
 import { trainStep } from "../../rl/train/step.ts";
-import { type FakeOptions, type FakeServer, fakeAtropos, fakeSglang, fakeVllm } from "../support/remoteServers.ts";
+import {
+  type FakeOptions,
+  type FakeServer,
+  fakeAtropos,
+  fakeSglang,
+  fakeVllm,
+  silentServer,
+} from "../support/remoteServers.ts";
 import { wasm } from "../support/rlExecutors.ts";
 import { toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel, letters, toyRequests, toySpec, toyTemplate } from "../support/rlToy.ts";
@@ -32,11 +41,11 @@ beforeAll(async () => {
 });
 afterAll(() => device.dispose());
 
-const open: FakeServer[] = [];
+const open: Pick<FakeServer, "close">[] = [];
 afterEach(async () => {
   for (const server of open.splice(0)) await server.close();
 });
-async function kept<T extends FakeServer>(server: Promise<T>): Promise<T> {
+async function kept<T extends Pick<FakeServer, "close">>(server: Promise<T>): Promise<T> {
   open.push(await server);
   return server;
 }
@@ -107,6 +116,34 @@ describe.each(CASES)("%s", (_, fake, sampler) => {
     const played = await play(sampler(once.url), 4);
     expect(played.filter(({ masked }) => masked)).toMatchObject([{ stopReason: "tool_error" }]);
     await expect(play(sampler("http://127.0.0.1:9"), 1)).rejects.toThrow(new RegExp("127.0.0.1:9"));
+  });
+});
+
+describe("a request", () => {
+  it("a thousand on the signal of a run leave one listener there, and end when the run does", async () => {
+    const run = new AbortController();
+    vi.stubGlobal("fetch", () => Promise.resolve(new Response("{}")));
+    for (let i = 0; i < 1000; i++) await request({ url: "http://x" }, "GET", "/", { signal: run.signal });
+    expect(getEventListeners(run.signal, "abort")).toHaveLength(1);
+    // Where Node keeps the signals that depend on this one, each for ever (AbortSignal.any, Node 20).
+    const own = Object.getOwnPropertySymbols(run.signal).map((key) => (run.signal as never)[key] as unknown);
+    expect(own.flatMap((value) => (value instanceof Set ? [value.size] : []))).toEqual([]);
+    vi.unstubAllGlobals();
+
+    const silent = await kept(silentServer());
+    const asked = request({ url: silent.url }, "GET", "/", { signal: run.signal });
+    await silent.asked;
+    run.abort(new Error("Ctrl-C"));
+    await expect(asked).rejects.toThrow("Ctrl-C");
+    await expect(request({ url: silent.url }, "GET", "/", { signal: run.signal })).rejects.toThrow("Ctrl-C");
+    await expect(request({ url: silent.url, timeout: 20 }, "GET", "/")).rejects.toThrow("no answer within 20 ms");
+  });
+
+  it("has a connection of its own: an idle one may be closed while a training step holds the event loop", async () => {
+    const server = await kept(fakeAtropos());
+    const { batch } = atropos({ url: server.url });
+    for (let i = 0; i < 3; i++) await expect(batch()).rejects.toThrow("not registered");
+    expect(server.connections()).toBe(3);
   });
 });
 

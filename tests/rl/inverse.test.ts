@@ -6,8 +6,15 @@ import { playScripted } from "../../rl/play/demonstrations.ts";
 import { actionsOf, inverseEpisode, labelAccuracy, labellingWorld, relabelled, seenOf } from "../../rl/play/inverse.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { SPECIAL_TOKENS, Template } from "../../rl/episode/template.ts";
+import { toySpec, toyTemplate } from "../support/rlToy.ts";
 
 const template = new Template(byteTokenizer({ specials: SPECIAL_TOKENS }));
+
+/** How many equal elements in a row begin here. */
+function lengthAt(all: readonly unknown[], from: number): number {
+  const end = all.findIndex((one, i) => i > from && one !== all[from]);
+  return (end < 0 ? all.length : end) - from;
+}
 
 /** "Enter feleki as name" on a page with two fields and a button. */
 function episode(...actions: readonly string[]): Promise<Trajectory> {
@@ -33,11 +40,23 @@ it("the inverse model reads the episode backwards, and then writes each action b
   expect(behind).toMatch(/^type 1 "feleki".*<p sent>.*click 3/s);
 });
 
+it("the inverse model's episode has the form of any other, from the first action to its end", async () => {
+  const solved = await episode(...SOLVED);
+  const marks = ({ roles }: Trajectory["stream"]): number[] => {
+    const tail = roles.slice(roles.indexOf("action"));
+    return tail.flatMap((role, t) => (role === "scaffold" && tail[t - 1] !== "scaffold" ? [lengthAt(tail, t)] : []));
+  };
+  // Behind the first action, behind its answer with the mark of the next action, and around the last answer.
+  expect(marks(solved.stream)).toEqual([1, 2, 1, 1]);
+  // There the last answer, which would be what was seen before everything, is empty.
+  expect(marks(inverseEpisode(solved, template).stream)).toEqual([1, 2, 1 + 1]);
+});
+
 it("labelling is an episode that takes any action and tells what was seen", async () => {
   const solved = await episode(...SOLVED);
   const env = labellingWorld([seenOf(await episode("back", "back"), template), seenOf(solved, template)]).make();
   expect(await env.reset(1)).toBe(`${solved.task}\n~\n<p sent>\n~\n<input 1 name=feleki>`);
-  expect(await env.step("anything")).toMatchObject({ observation: "<p sent>", done: false });
+  expect(await env.step("anything")).toMatchObject({ observation: "<p sent>", reward: 0, done: false });
   expect(await env.step("anything")).toMatchObject({ observation: "", done: true });
 });
 
@@ -62,6 +81,14 @@ describe("an episode with labels", () => {
     const stuck = await episode("click 9", "click 8");
     expect(actionsOf(relabelled(stuck, ["a", "b"], template), template)).toEqual(["a", "b"]);
   });
+});
+
+it("an empty answer is no answer that says what the one before it said", async () => {
+  const answers = ["a", "a", "", "", "b"];
+  const world = toySpec((_, turn) => ({ observation: answers[turn]!, reward: 0, done: turn === 4, info: {} }));
+  const played = await playScripted(world, {}, 0, toyTemplate, () => "c");
+  const again = relabelled(played, ["a", "b", "c", "d", "e"], toyTemplate);
+  expect(actionsOf(again, toyTemplate)).toEqual(["a", "c", "d", "e"]);
 });
 
 it("counts labels that are right to the letter", () => {

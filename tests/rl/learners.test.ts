@@ -7,10 +7,11 @@ import { type Model, trainableOf } from "../../nn/transformer.ts";
 import { Rng } from "../../engine/random.ts";
 import { treeLeaves } from "../../engine/tree.ts";
 import { gae } from "../../rl/methods/advantages/index.ts";
-import { frozenOf, planOf, Replica, stateOf } from "../../rl/learners/replica.ts";
+import { planOf, Replica, stateOf } from "../../rl/learners/replica.ts";
 import { sharedLearners } from "../../rl/learners/shared.ts";
-import type { Learners, Pass } from "../../rl/train/learners.ts";
+import type { Pass } from "../../rl/train/learners.ts";
 import { trainRl, type RlOptions } from "../../rl/train/loop.ts";
+import { learnerGroup } from "../support/learnerGroup.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { fullRlOptions, reportsOf, toyObjective, toyRlOptions } from "../support/rlRuns.ts";
 import { endingModel } from "../support/rlToy.ts";
@@ -20,39 +21,6 @@ beforeAll(async () => {
   device = await makeDevice("wasm");
 });
 afterAll(() => device.dispose());
-
-interface Group extends Learners {
-  readonly replicas: Replica[];
-  /** Micro-batches of all passes, and those that replicas computed. */
-  readonly counts: { all: number; theirs: number };
-}
-
-/** `count` learners, this one included. @param dies whether a replica fails to compute this micro-batch of the run */
-function group(count: number, dies: (n: number) => boolean = () => false): Group {
-  const replicas: Replica[] = [];
-  const counts = { all: 0, theirs: 0 };
-  const learners = sharedLearners(async (pass) => {
-    while (replicas.length < count - 1) {
-      const frozen = await frozenOf(trainableOf(pass.model));
-      const replica = new Replica(planOf(pass), pass.objective, frozen, device);
-      replica.restore(await stateOf(pass));
-      replicas.push(replica);
-    }
-    return {
-      async gradient(n) {
-        const own = Math.floor((n * count) / pass.batches.length);
-        if (own === 0 || dies(counts.all++)) return undefined;
-        counts.theirs++;
-        return replicas[own - 1]!.gradient(pass.how, pass.batches[n]!, n);
-      },
-      async sum(gradient) {
-        const arrays = await Promise.all(treeLeaves(gradient).map(async (x) => (await x.read()) as Float32Array));
-        for (const replica of replicas) replica.step(arrays, pass.how.lr);
-      },
-    };
-  });
-  return { ...learners, replicas, counts };
-}
 
 const RUNS: Record<string, (model: Model) => RlOptions> = {
   "GRPO + ECHO": (model) => toyRlOptions(model),
@@ -89,7 +57,7 @@ describe("learners that add gradients in the order of the micro-batches are one 
   it.each(Object.entries(RUNS))("%s: one, two and three", async (_, options) => {
     const alone = await outcome(options(endingModel(device)));
     for (const count of [1, 2, 3]) {
-      const learners = group(count);
+      const learners = learnerGroup(device, count);
       const run = { ...options(endingModel(device)), learners };
       expect(await outcome(run)).toEqual(alone);
       expect(learners.counts.theirs).toBeGreaterThanOrEqual(count - 1);
@@ -100,14 +68,14 @@ describe("learners that add gradients in the order of the micro-batches are one 
 
   it("an adapter with dropout", async () => {
     const alone = await outcome(toyRlOptions(adapted()));
-    const learners = group(2);
+    const learners = learnerGroup(device, 2);
     expect(await outcome({ ...toyRlOptions(adapted()), learners })).toEqual(alone);
     expect(learners.counts.theirs).toBeGreaterThan(0);
   });
 
   it("a learner that dies in any micro-batch", async () => {
     const alone = await outcome(toyRlOptions(endingModel(device)));
-    const learners = group(3, (n) => n % 3 === 1 || n > 5);
+    const learners = learnerGroup(device, 3, (n) => n % 3 === 1 || n > 5);
     expect(await outcome({ ...toyRlOptions(endingModel(device)), learners })).toEqual(alone);
     expect(learners.counts.theirs).toBeGreaterThan(0);
   });

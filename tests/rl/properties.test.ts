@@ -25,6 +25,7 @@ import { rowGradient, weighStep } from "../support/rlBatches.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { everyExecutor, readAll, reference, relativeError, wasm, webgpu } from "../support/rlExecutors.ts";
 import { episode, randomEpisode, toyModel, toyTemplate } from "../support/rlToy.ts";
+import { tries } from "../support/tries.ts";
 
 const options: OptimizerStepOptions = { lr: 0.01, padId: toyTemplate.padId };
 const plainGrpo: Objective = { advantage: grpo(), policyLoss: ppoClip(), aggregation: "token-mean" };
@@ -106,7 +107,7 @@ describe.each(
             parts!.forEach((leaf, i) => expect(relativeError(leaf, whole![i]!)).toBeLessThanOrEqual(split));
           },
         ),
-        { numRuns: executor === wasm.name ? 8 : 4, seed: 2 },
+        { numRuns: tries(executor === wasm.name ? 8 : 4), seed: 2 },
       );
     });
   });

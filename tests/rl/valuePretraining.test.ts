@@ -5,7 +5,7 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { rolloutsOf } from "../../rl/episode/stream.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
-import { checkHead, wholeReturns } from "../../rl/train/valuePretraining.ts";
+import { checkHead, valueOnly, wholeReturns } from "../../rl/train/valuePretraining.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { fullRlOptions, paramsOf } from "../support/rlRuns.ts";
@@ -47,6 +47,19 @@ describe("value pre-training", () => {
     expect(
       returns.flatMap((row, i) => [...row].filter((_, t) => batch[i]!.stream.roles[t] === "observation")),
     ).toSatisfy((values: number[]) => values.every(Number.isNaN));
+  });
+
+  it("a rollout that nothing can be said of has no targets", () => {
+    const [first, ...others] = randomBatch(3);
+    const returns = wholeReturns([{ ...first!, reward: NaN }, ...others]); // its steps have rewards all the same
+    expect([...returns[0]!].every(Number.isNaN)).toBe(true);
+    expect(returns.slice(1).every((row) => [...row].some((x) => !Number.isNaN(x)))).toBe(true);
+  });
+
+  it("keeps the length that an aggregation divides by, and none where there is none", () => {
+    expect(valueOnly(objectiveOf({ method: "vapo", maxLength: 20 })).maxLength).toBe(20);
+    const { maxLength: _, ...without } = objectiveOf({ method: "vapo", maxLength: 20 });
+    expect("maxLength" in valueOnly(without)).toBe(false);
   });
 
   it("a rate of 2 is the step at twice the learning rate, for the head alone", async () => {

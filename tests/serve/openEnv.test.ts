@@ -2,9 +2,10 @@
  * A built-in environment served over OpenEnv's protocol, played by our OpenEnv client: the same episode as without a
  * server, and mistakes, full servers and sessions as the protocol has them.
  */
+import { once } from "node:events";
 import { WebSocket } from "ws";
 import { afterEach, expect, it } from "vitest";
-import { ENVIRONMENTS, openEnv } from "../../environments/index.ts";
+import { type Environment, ENVIRONMENTS, openEnv, type StepResult } from "../../environments/index.ts";
 import { connect } from "../../environments/openenv/index.ts";
 import { type OpenEnvServer, serveOpenEnv } from "../../serve/index.ts";
 
@@ -47,3 +48,51 @@ it("refuses what the protocol refuses", async () => {
   session.close();
   await expect(serveOpenEnv(ENVIRONMENTS["calculator"]!, { levels: [9, 9] })).rejects.toThrow("calculator");
 }, 60_000);
+
+it("is closed to pages of other sites, which browsers let open sockets, and under other names", async () => {
+  server = await serveOpenEnv(ENVIRONMENTS["calculator"]!, {});
+  const opened = (headers: Readonly<Record<string, string>>): Promise<string> =>
+    new Promise((resolve) => {
+      const socket = new WebSocket(`${server.url.replace("http", "ws")}/ws`, { headers });
+      socket.on("error", (error) => resolve(error.message));
+      socket.on("open", () => (socket.close(), resolve("open")));
+    });
+  const refused = "Unexpected server response: 403";
+  expect(await opened({ origin: "https://evil.example" })).toBe(refused);
+  expect(await opened({ origin: "https://localhost.evil.example" })).toBe(refused);
+  expect(await opened({ origin: "null" })).toBe(refused);
+  expect(await opened({ host: "evil.example" })).toBe(refused);
+  expect(await opened({ origin: "http://localhost:5173" })).toBe("open");
+  expect(await opened({})).toBe("open");
+});
+
+it("reads no further where messages wait, and answers them all when it can", async () => {
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => (release = resolve));
+  const step = async (): Promise<StepResult> => {
+    await held;
+    return { observation: "b", reward: 0, done: false, info: {} };
+  };
+  const make = (): Environment => ({ name: "slow", reset: () => Promise.resolve("a"), step });
+  server = await serveOpenEnv({ ...ENVIRONMENTS["calculator"]!, make });
+  const socket = new WebSocket(`${server.url.replace("http", "ws")}/ws`);
+  let answers = 0;
+  const all = new Promise<void>((resolve) => {
+    socket.on("message", () => void (++answers === 1_001 && resolve()));
+  });
+  await once(socket, "open");
+  socket.send(JSON.stringify({ type: "reset", data: {} }));
+  const message = JSON.stringify({ type: "step", data: { message: "x".repeat(32_000) } });
+  for (let i = 0; i < 1_000; i++) socket.send(message);
+  // Until nothing moves any more: 32 MB are more than the buffers of two sockets.
+  for (let still = 0, seen = -1; still < 10; still = seen === socket.bufferedAmount ? still + 1 : 0) {
+    seen = socket.bufferedAmount;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  expect(socket.bufferedAmount).toBeGreaterThan(2 ** 20);
+  expect(answers).toBe(1);
+  release();
+  await all;
+  expect(socket.bufferedAmount).toBe(0);
+  socket.close();
+}, 30_000);

@@ -1,5 +1,9 @@
-/** An agent of other people's, in a process of its own, becomes better at its task. */
+/**
+ * An agent of other people's, in a process of its own, becomes better at its task; and however many requests it makes,
+ * nothing of them stays.
+ */
 import { spawn } from "node:child_process";
+import { getEventListeners } from "node:events";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
@@ -42,3 +46,33 @@ it("an agent in another process learns", async () => {
     device.dispose();
   }
 }, 300_000);
+
+it("a thousand requests leave one listener on their episode's signal", async () => {
+  const device = await wasm.open();
+  const policy = { model: toyModel(device), tokenizer: toyTokenizer, template: toyTemplate };
+  const server = await servePolicy(policy, { name: "toy" });
+  try {
+    const { rollout, baseUrl } = server.openRollout();
+    const { signal } = rollout;
+    const ask = async (maxTokens: number): Promise<number> => {
+      const response = await fetch(`${baseUrl}/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: "toy", prompt: [12, 0], max_tokens: maxTokens }),
+      });
+      await response.text();
+      return response.status;
+    };
+    for (let i = 0; i < 10; i++) expect(await ask(1)).toBe(200);
+    // Refused when all is set up: sampling would take minutes.
+    for (let i = 0; i < 99; i++)
+      expect(new Set(await Promise.all(Array.from({ length: 10 }, () => ask(-1))))).toEqual(new Set([400]));
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    // Where Node keeps the signals that depend on this one, each for ever (AbortSignal.any, Node 20).
+    const own = Object.getOwnPropertySymbols(signal).map((key) => (signal as never)[key] as unknown);
+    expect(own.flatMap((value) => (value instanceof Set ? [value.size] : []))).toEqual([]);
+  } finally {
+    await server.close();
+    device.dispose();
+  }
+}, 60_000);

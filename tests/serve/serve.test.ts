@@ -2,6 +2,7 @@
  * The policy behind the OpenAI API, spoken to by the client of OpenAI: answers are those of `generate`, alone and among
  * others, whole and in parts; rows come back when clients go; weights are replaced between tokens; errors are OpenAI's.
  */
+import { get } from "node:http";
 import OpenAI from "openai";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Device } from "../../engine/device.ts";
@@ -170,6 +171,32 @@ describe("what goes wrong", () => {
     expect((await post("/v1/completions", ask, { ...key, "content-type": "text/plain" })).status).toBe(415);
     expect(await client.models.list().then(({ data }) => data.map(({ id }) => id))).toEqual(["toy"]);
     expect(server!.engine.load).toEqual({ running: 0, waiting: 0 });
+  });
+
+  it("an address that is none", async () => {
+    await start({});
+    const { port } = new URL(server!.url);
+    const status = await new Promise((resolve, reject) => {
+      get({ port, path: "//" }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      }).on("error", reject);
+    });
+    expect(status).toBe(400);
+  });
+
+  it("other names of this machine, which a page of another site may have pointed here", async () => {
+    await start({});
+    const answered = (host: string): Promise<number> =>
+      new Promise((resolve, reject) => {
+        get(`${server!.url}/v1/models`, { headers: { host } }, (response) => {
+          response.resume();
+          resolve(response.statusCode!);
+        }).on("error", reject);
+      });
+    const { port } = new URL(server!.url);
+    expect(await Promise.all([`evil.example:${port}`, "localhost.evil.example"].map(answered))).toEqual([403, 403]);
+    expect(await Promise.all([`localhost:${port}`, `127.0.0.1:${port}`].map(answered))).toEqual([200, 200]);
   });
 
   it("a client that goes gives its row back; too many that wait are refused; time runs out", async () => {

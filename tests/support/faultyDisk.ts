@@ -6,8 +6,12 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import process from "node:process";
+import { Platter, POWER, type PowerLoss } from "./powerLoss.ts";
 
-export type Fault = "dead before" | "dead after" | "torn" | "EIO" | "ENOSPC";
+/** With a loss of power the process dies after the call. */
+export type Fault = "dead before" | "dead after" | "torn" | "EIO" | "ENOSPC" | PowerLoss;
+
+const isPower = (fault: Fault): fault is PowerLoss => POWER.includes(fault as PowerLoss);
 
 /** The end of the process: what a program does after it changes nothing. */
 export class Death extends Error {}
@@ -48,13 +52,14 @@ const NEED_ROOM: readonly CallName[] = ["appendFileSync", "linkSync", "mkdirSync
 /** Node names the file in the errors of these only, not in those of a descriptor. */
 const OF_DESCRIPTORS: readonly CallName[] = ["closeSync", "fsyncSync"];
 
-/** Whether a fault can befall a call. */
-export const canBefall = (fault: Fault, { name, changes }: Call): boolean =>
-  fault === "torn"
-    ? TORN.includes(name)
-    : fault === "ENOSPC"
-      ? NEED_ROOM.includes(name) || (name === "openSync" && changes)
-      : true;
+/** Whether a fault can befall a call, and leaves something else than one at the call before. */
+export function canBefall(fault: Fault, { name, changes }: Call): boolean {
+  if (fault === "torn") return TORN.includes(name);
+  if (fault === "ENOSPC") return NEED_ROOM.includes(name) || (name === "openSync" && changes);
+  if (fault === "power, flushed only") return name === "fsyncSync";
+  if (fault === "power, half of the removals") return name === "rmSync";
+  return !isPower(fault) || changes;
+}
 
 type Function = (...args: readonly unknown[]) => unknown;
 
@@ -68,6 +73,7 @@ export class FaultyDisk {
   readonly #folder: string;
   readonly #real = { ...fs } as unknown as Readonly<Record<string, Function>>;
   readonly #files = new Map<unknown, string>();
+  #platter: Platter | undefined;
 
   /** From now on, until `dispose`, calls on paths in `folder` are counted. */
   constructor(folder: string) {
@@ -87,6 +93,7 @@ export class FaultyDisk {
   plan(at = -1, fault: Fault = "EIO"): void {
     this.calls = [];
     [this.#at, this.#fault, this.#isDead] = [at, fault, false];
+    this.#platter = at >= 0 && isPower(fault) ? this.#inside(() => new Platter(this.#folder, this.#real)) : undefined;
   }
 
   get isDead(): boolean {
@@ -105,6 +112,13 @@ export class FaultyDisk {
         return this.#die(name, path);
       case "dead after":
         this.#perform(name, args);
+        return this.#die(name, path);
+      case "power, flushed only":
+      case "power, half of the removals":
+      case "power, all names":
+      case "power, half of the bytes":
+        this.#perform(name, args);
+        this.#inside(() => this.#platter!.lose(this.#fault as PowerLoss));
         return this.#die(name, path);
       case "torn":
         this.#tear(name, args);
@@ -129,13 +143,22 @@ export class FaultyDisk {
   }
 
   #perform(name: CallName, args: readonly unknown[]): unknown {
-    if (name === "fsyncSync") return undefined; // counted only: the machine does not go down here
-    this.#isInside = true;
-    try {
-      const result = this.#real[name]!(...args);
+    const path = typeof args[0] === "string" ? args[0] : this.#files.get(args[0])!;
+    return this.#inside(() => {
+      // The machine does not go down here: a flush is noted only.
+      const result = name === "fsyncSync" ? undefined : this.#real[name]!(...args);
+      this.#platter?.note(name, args, path);
       if (name === "openSync") this.#files.set(result, String(args[0]));
       if (name === "closeSync") this.#files.delete(args[0]);
       return result;
+    });
+  }
+
+  /** Calls that Node or the tests make meanwhile are not the program's. */
+  #inside<T>(act: () => T): T {
+    this.#isInside = true;
+    try {
+      return act();
     } finally {
       this.#isInside = false;
     }

@@ -3,7 +3,7 @@
  * field that their requests do not have is refused, where they would ignore it. Tokens are drawn by a model of ours;
  * `shift` is added to the log-probabilities, as other kernels would.
  */
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Rng } from "../../engine/random.ts";
 import type { Model } from "../../nn/transformer.ts";
@@ -17,6 +17,8 @@ export interface FakeServer {
   readonly url: string;
   /** Every request, as `POST /path`, with its body. */
   readonly received: { readonly route: string; readonly body: Fields }[];
+  /** Connections so far. */
+  readonly connections: () => number;
   close(): Promise<void>;
 }
 
@@ -45,15 +47,36 @@ async function serve(
       })
       .catch((error: unknown) => response.writeHead(500).end(String(error)));
   });
+  let connections = 0;
+  server.on("connection", () => connections++);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: urlOf(server),
     received,
+    connections: () => connections,
     async close() {
       await new Promise((resolve) => (server.close(resolve), server.closeAllConnections()));
       await close();
     },
   };
+}
+
+const urlOf = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+/** A server that takes requests and never answers. `asked` resolves with the first. */
+export async function silentServer(): Promise<{
+  readonly url: string;
+  readonly asked: Promise<void>;
+  close(): Promise<void>;
+}> {
+  let hear = (): void => undefined;
+  const asked = new Promise<void>((resolve) => (hear = resolve));
+  const server = createServer(() => hear());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = async (): Promise<void> => {
+    await new Promise((resolve) => (server.close(resolve), server.closeAllConnections()));
+  };
+  return { url: urlOf(server), asked, close };
 }
 
 /** Throws unless the fields are exactly these, and each is as its check wants it. */

@@ -385,7 +385,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
         "the guesses at one answer are a group",
       "RWML, arXiv 2602.05842 (d there is another)",
       ["tests/rl/predictions.test.ts", "pay where the edits per token"],
-      ["tests/rl/predictions.test.ts", "are learnt"],
+      ["tests/rl/predictions.long.test.ts", "are learnt"],
     ),
     rft: row(
       "SFT on the successes, the shortest `perTask` of each task, no duplicates",

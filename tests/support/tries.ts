@@ -9,9 +9,12 @@ const isThorough = process.env["WORLDGRAD_TRIES"] === "all";
 /** The files whose tests ask `tries`: `test:long` runs them once more (vitest.config.ts, project `thorough`). */
 export const THOROUGH = [
   "tests/environments/*.test.ts",
+  "tests/job/methods.test.ts",
   "tests/kernels/wasm-*.test.ts",
   "tests/ops/reduce.test.ts",
   "tests/rl/asyncQueue.test.ts",
+  "tests/rl/asyncThreads.test.ts",
+  "tests/rl/properties.test.ts",
   "tests/rl/smoke.test.ts",
 ];
 

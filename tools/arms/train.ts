@@ -3,11 +3,13 @@
  * it.
  */
 import { existsSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Device } from "../../engine/index.ts";
 import { check } from "../../engine/errors.ts";
 import type { Observer } from "../../job/observer.ts";
 import { presetOf } from "../../job/presets.ts";
 import { Run } from "../../job/run.ts";
+import { flushFolder } from "../../node/disk.ts";
 import { loadEnvironmentOf } from "../../node/environmentFile.ts";
 import { createRun, openRun, type RunFolder } from "../../node/runFolder.ts";
 import { threadWorkers } from "../../node/threads.ts";
@@ -47,6 +49,7 @@ function begin({ path, preset, from }: Job): void {
   const folder = createRun(unfinished, { preset });
   if (from !== undefined) copyWarmStart(openRun(from), folder);
   renameSync(unfinished, path);
+  flushFolder(dirname(path)); // or the arm begins again when the power has gone
 }
 
 function copyWarmStart(source: RunFolder, target: RunFolder): void {
