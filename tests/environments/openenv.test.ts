@@ -1,5 +1,4 @@
 /** A session with an OpenEnv server that speaks its protocol over real sockets, at its best and at its worst. */
-import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
@@ -170,7 +169,7 @@ describe("a session", () => {
       await expect(env.step({ message: "a" })).rejects.toThrow(/connection .* was closed/);
     } else {
       await env.step({ message: "a" });
-      if (sockets[0]!.readyState !== WebSocket.CLOSED) await once(sockets[0]!, "close");
+      await until(() => sockets[0]!.readyState === WebSocket.CLOSED);
       await expect(env.step({ message: "a" })).rejects.toThrow("only reset can follow");
     }
     expect(most).toBeLessThan(2 ** 23);
