@@ -137,7 +137,10 @@ export function names(message: string, factor: string, value: string): boolean {
   const known = words.flatMap((word) =>
     word === "true" ? [] : [word, ...word.split(".").filter((part) => part.length > 2)],
   );
-  return known.some((word) => message.includes(word.replace(/^\+/, "")));
+  // The library calls what `--kl 0.1` says by its option; flags whose values are names are known by these.
+  const option = /^--([a-z]+) [\d.]+/.exec(value)?.[1];
+  const isNamed = option !== undefined && new RegExp(`\\b${option}\\b`).test(message);
+  return isNamed || known.some((word) => message.includes(word.replace(/^\+/, "")));
 }
 
 /** Estimators that read more of an episode than its rewards and whether it was a success. */
