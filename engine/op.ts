@@ -8,16 +8,19 @@
  *     vjp        its derivative: ∂L/∂outputs → ∂L/∂inputs
  *     samples    small inputs on which tests compare all of these
  *
- * `engine/ops/*.ts` export these objects. There is no registry: importing an op changes nothing.
+ * `engine/ops/*.ts` export these objects. There is no registry: importing an op has no side effects.
  *
  * Execution is eager: `apply` infers the types, takes memory for the outputs and calls `device.execute`. The reference
  * executor runs `reference`. The others, wasm and webgpu, have a generator for each family: it turns a problem into
  * kernels, which are WebAssembly bytes or WGSL text, arguments such as sizes, and a key; code is compiled once per key
- * (kernels/program.ts, engine/backends/). On webgpu the calls are queued and sent in batches, at the latest on a read.
+ * (kernels/program.ts, engine/backends/). wasm with one thread runs a call at once. webgpu, and wasm with several
+ * threads, queue calls; a read waits until the queue is empty.
+ *
  * While a gradient is recorded, the outputs get a note of what made them (tape.ts); backward.ts goes through these
  * notes from the end, calls each `vjp`, and sums the gradients of a tensor that is used more than once.
  *
- * Most ops are formulas: from one expression `fuse` (fuse.ts) makes the whole object, its `vjp` by symbolic derivation.
+ * About half of the ops are formulas (docs/ops.md): from one scalar expression `fuse` (fuse.ts) makes the whole object,
+ * its `vjp` by symbolic differentiation.
  */
 import type { Device } from "./device.ts";
 import { check, fail } from "./errors.ts";
@@ -58,7 +61,10 @@ export interface SampleInput extends TensorType {
   readonly data: readonly number[];
 }
 
-/** The whole definition of an op, from which it is run on every executor, differentiated and tested. */
+/**
+ * The whole definition of an op, from which it is run on every executor, differentiated and tested. Its `name`,
+ * `reference` and `kernel`, which are all that an executor needs, are declared in `Executable` (executable.ts).
+ */
 export interface OpDef<P = NoParams> extends Executable<P> {
   /** The type rule: the outputs' types, or an error that names the op and the offending types. */
   infer(inputs: readonly TensorType[], params: P): readonly TensorType[];
@@ -74,7 +80,7 @@ export interface OpDef<P = NoParams> extends Executable<P> {
   readonly linear?: boolean;
   /** The single output is input 0 under another shape: memory is shared and no kernel runs. */
   readonly view?: boolean;
-  /** Inputs that are written in place. An op that has any returns no outputs, so nobody calls its `vjp`. */
+  /** Which inputs are overwritten. An op that overwrites an input has no outputs, so its `vjp` is never called. */
   overwrites?(params: P): readonly number[];
   /**
    * Relative tolerance of the f32 executors against the f64 reference on `samples`; 1e-5 unless said otherwise, with
@@ -119,7 +125,7 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
     }
     execute(device, op, inputs, outputs, params);
   } catch (error) {
-    for (const y of outputs) y.dispose(); // there may be no scope that would
+    for (const y of outputs) y.dispose(); // without a scope nothing else would free them
     throw error;
   }
   for (const i of overwritten) {

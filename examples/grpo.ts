@@ -1,10 +1,10 @@
 /**
- * Multi-turn GRPO + ECHO on tensors and a transformer alone: playing, advantages, weights, loss, update. `trainRl` does
- * the same for any method and world; a test demands the same bits (reference executor). `npx tsx examples/grpo.ts`
- * takes some ten seconds. Its last line: `step 100: reward 0.45, λ · world loss 0.092`. At step 10 the reward is 0.11.
+ * Multi-turn GRPO + ECHO with the library's tensors and transformer only: playing, advantages, weights, loss, update.
+ * `trainRl` does this for any method and world; a test holds it to the same bits as this file (reference executor).
+ * `npx tsx examples/grpo.ts` takes about ten seconds: from reward 0.11 at step 10 to 0.45, λ · world loss 0.092 at 100.
  * The world: eight boxes, each with a digit that never changes. A task names a box, the agent writes a digit, and the
  * world answers `y` or `n` and the right digit. After an `n` there is one more try, for half of the reward.
- * In a program of your own the imports come from "worldgrad".
+ * (A program of your own imports from "worldgrad".)
  */
 import { add, AdamW, Decoder, device, type Device, forward, fuse, initParams, type Model } from "../index.ts";
 import { modelConfig, mul, outputMatrix, pickHidden, Rng, scope, stopGradient, sum, tensor } from "../index.ts";
@@ -15,12 +15,12 @@ const TAGS = "<|task|> <|act|> <|obs|> <|end|> <|pad|>".split(" ");
 export const WORDS: readonly string[] = [...TAGS, ..."abcdefgh01234567ny"];
 const [TASK, ACT, OBS, END, PAD] = [0, 1, 2, 3, 4];
 const encode = (text: string): number[] => [...text].map((word) => WORDS.indexOf(word));
-const digit = (rng: Rng): string => String(rng.int(8));
+const randomDigit = (rng: Rng): string => String(rng.int(8));
 export const taskOf = (seed: number): string => new Rng(seed).choice([..."abcdefgh"]);
 
 /** The world's answer to an action in turn 0 or 1. */
 export function answer(task: string, turn: number, action: string): { text: string; reward: number; done: boolean } {
-  const right = digit(new Rng(0).split(task)); // split(name): a new stream, fixed by the seed and the name
+  const right = randomDigit(new Rng(0).split(task)); // split(name): a new stream, fixed by the seed and the name
   const done = action === right;
   return { text: (done ? "y" : "n") + right, reward: done ? 1 / (turn + 1) : 0, done };
 }
@@ -82,9 +82,9 @@ async function play(model: Model, episodes: readonly Episode[], rngOf: (row: num
       episode.append("action", [id]);
       const known = episode.ids.length - 1; // the decoder has read all tokens but the one just drawn
       let over = false;
-      // splice(0) hands the action over and leaves an empty one for the next turn.
+      // At <|end|> the action is complete and the world answers; splice(0) empties the list for the next turn.
       if (id === END) over = episode.react(seat.turn++, action[row]!.splice(0));
-      else over = action[row]!.push(id) === 2; // push returns the length: two tokens, no <|end|>: no answer
+      else over = action[row]!.push(id) === 2; // push returns the length; two tokens and no <|end|>: it is over
       seat.tokens = episode.ids.slice(known);
       return over;
     });
@@ -105,7 +105,7 @@ function weigh(episodes: readonly Episode[], lambda: number): void {
     const rewards = episodes.filter(({ group }) => group === episode.group).map(({ reward }) => reward);
     const mean = rewards.reduce((a, b) => a + b, 0) / rewards.length;
     const std = Math.sqrt(rewards.reduce((a, b) => a + (b - mean) ** 2, 0) / (rewards.length - 1));
-    const isFlat = Math.max(...rewards) === Math.min(...rewards); // A is exactly 0 then, not a rounding error / 1e-4
+    const isFlat = Math.max(...rewards) === Math.min(...rewards); // then A is 0; a rounding error / 1e-4 would not be
     episode.advantage = isFlat ? 0 : (episode.reward - mean) / (std + 1e-4);
     episode.policy = episode.column("action", 1 / (episodes.length * episode.count("action")));
     episode.world = episode.column("observation", lambda / (answered * episode.count("observation")));
@@ -118,10 +118,10 @@ const clipped = fuse("clipped", (lp, old, advantage) => {
   const ratio = lp.sub(old).exp();
   return ratio.mul(advantage).min(ratio.clamp(0.8, 1.2).mul(advantage)).neg();
 });
-type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // λ · world loss
+type Report = { readonly reward: number; readonly policyLoss: number; readonly worldLoss: number }; // λ included
 type Optimizer = AdamW<TransformerParams>;
 
-/** One optimiser step. The hidden state at t − 1 predicts token t; only tokens with a weight are scored, so t > 0. */
+/** One optimiser step. The hidden state at t − 1 predicts token t; tokens with a weight are scored; t = 0 has none. */
 async function update(model: Model, optimizer: Optimizer, episodes: readonly Episode[], lr: number): Promise<Report> {
   const { config, params } = model;
   const on = params.embedding.device;
@@ -144,7 +144,7 @@ async function update(model: Model, optimizer: Optimizer, episodes: readonly Epi
     const hidden_BTC = forward(p, config, tensor(ids, { device: on, shape: [rows.length, T] })); // row, time, channel
     const targets = tensor(next, { device: on }); // one per scored token; `index` says where its hidden state is
     const { logProbs } = tokenLogProbs(pickHidden(hidden_BTC, index), outputMatrix(p), targets);
-    // One update per batch: the policy that learns is the one that played, so ρ is 1 and its gradient is that of lp.
+    // Each batch is used for one update, so the policy is still the one that played: `old` is lp itself, and ρ is 1.
     const policyLoss = sum(mul(column("policy"), clipped(logProbs, stopGradient(logProbs), column("advantage"))));
     const worldLoss = sum(mul(column("world"), mul(logProbs, -1)));
     return [add(policyLoss, worldLoss), { policyLoss, worldLoss }];
@@ -181,7 +181,7 @@ export async function warmStart(on: Device, seed: number): Promise<{ model: Mode
     const rng = new Rng(seed).split("guesses").split(n);
     const guesses = Array.from({ length: 16 }, (_, i) => new Episode(i, rng.split(i).int(2 ** 31)));
     for (const guess of guesses) {
-      guess.append("action", [...encode(digit(rng)), END]);
+      guess.append("action", [...encode(randomDigit(rng)), END]);
       guess.policy = guess.column("action", 0);
       guess.world = guess.column("action", 1 / 32); // imitation is −log p too: a mean over 16 guesses of 2 tokens
     }

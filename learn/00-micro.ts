@@ -3,27 +3,27 @@
  * that answers, policy gradient, a world model, Adam. `npm run learn` runs it. Is it worth predicting the answers?
  *
  * There are eight safes, each with a code of two digits, 0 to 5. The world names a safe; the agent writes two words;
- * the world answers yes or no, the safe, and its code, also after a wrong try. Then comes one more try, worth half. The
- * agent is a model that gives each word a probability p after all words before it; what it writes is drawn from these.
- * It plays in groups of eight episodes with the same safe, and the loss of a group is the mean over its episodes of
+ * the world answers yes or no, the safe, and its code. If the answer is no, a second try can earn half the reward. The
+ * agent is a model: it gives each word a probability p of being next, and the agent draws its words from these.
+ * It plays each safe in a group of eight episodes. The loss is the mean over the group's episodes of the sum of
  *
  *     −A · (mean of log p over the agent's words)   GRPO, arXiv 2402.03300; A = (reward − mean) / (std + 1e-4) by group
- *     −λ · (mean of log p over the world's words)   ECHO, arXiv 2605.24517; with λ = 0 rewards alone teach
+ *     −λ · (mean of log p over the world's words)   ECHO, arXiv 2605.24517; with λ = 0 only rewards teach
  *
- * added. The first is a policy gradient, scaled: ∇E[reward] = E[reward · ∇ log p(the agent's words)]. It makes a try
- * likelier if its reward beat the group's mean, else less likely; if all eight fail, A = 0. The second trains the model
- * to predict answers, also then. That helps it act: in a task as in an answer, the code comes after the safe's name.
+ * The first has a scaled policy gradient, ∇E[reward] = E[reward · ∇ log p(the agent's words)]: a try becomes likelier
+ * if its reward is above the group's mean, less likely if below it. If all eight fail, A is 0 and it teaches nothing.
+ * The second still does: a model that predicts which code follows the safe's name in answers can write it after a task.
  * Opened at first try at the end, seeds 0 to 9: 57 % with λ = 0, 97 % with λ = 0.5, 36 % if answers name random codes.
- * Left out: PPO's clip (it does nothing if an episode serves one update), warm start, KL penalty, gains in the norms.
+ * Left out: PPO's clip (no effect if each episode is used once), warm start, KL penalty, learnt scales in the norms.
  */
-// 1. Derivatives. A Value is a vector and the Values that it was computed from, its parents. `grad` is for ∂L/∂(this),
-// L the loss; `pull` gets that as g and hands it on: ∂L/∂parent += g · ∂(this)/∂parent. A matrix is rows, each a Value.
+// 1. Derivatives. A Value is a vector that knows the Values it was computed from, its parents. Its `grad` becomes
+// ∂L/∂this for the loss L; `pull(grad)` adds grad · ∂this/∂parent to each parent's grad. A Matrix is a list of rows.
 export type Value = { data: number[]; grad: number[]; parents: Matrix; pull: (g: readonly number[]) => void };
 export type Matrix = readonly Value[];
 export function value(data: number[], parents: Matrix = [], pull: Value["pull"] = () => {}): Value {
   return { data, grad: data.map(() => 0), parents, pull };
 }
-/** Adds ∂L/∂x to the grad of every x that the scalar L depends on. x pulls after every Value computed from it. */
+/** Adds ∂L/∂x to the grad of every x that the scalar L depends on. An x pulls when its own grad is complete. */
 export function backward(L: Value): void {
   const sorted = new Set<Value>(); // parents first
   const visit = (x: Value): void => {
@@ -110,8 +110,8 @@ export function initModel(rng: () => number): Model {
 function read(m: Model, cache: Record<"keys" | "values", Value[]>, word: number): Value {
   const x = add(m.words[word]!, m.positions[cache.keys.length]!); // which word it is, and where it stands
   const a = rmsNorm(x);
-  cache.keys.push(linear(m.k, a)); // what later words find it by
-  cache.values.push(linear(m.v, a)); // what they then read
+  cache.keys.push(linear(m.k, a)); // its key: a later word's query, times this, says how much it attends to it
+  cache.values.push(linear(m.v, a)); // its value: what that word then gets of it
   const attention = softmax(linear(cache.keys, linear(m.q, a), 1 / Math.sqrt(C))); // how much from each word
   const y = add(x, linear(m.o, mix(attention, cache.values)));
   const b = rmsNorm(y);
@@ -122,7 +122,7 @@ function read(m: Model, cache: Record<"keys" | "values", Value[]>, word: number)
 // 3. The world, and an episode in it. Playing builds the graph: each logProb is a Value that leads back to the model.
 export const WORDS: readonly string[] = [..."abcdefgh", ..."012345", "no", "yes"]; // safe i is also word i
 const randomCode = (rng: () => number): number[] => [0, 1].map(() => WORDS.indexOf("0") + Math.floor(6 * rng()));
-/** Draws i with probability p_i. As u < 1 − 4e-10 and a rounded sum of p is closer to 1, some i is always found. */
+/** Draws i with probability p_i: the first with p_0 + … + p_i > u. It exists: u < 1 − 4e-10, the sum is 1 ± 1e-15. */
 const draw = (p: readonly number[], u: number): number => p.findIndex((_, i) => u < sum(p.slice(0, i + 1)));
 export type Word = { by: "agent" | "world"; word: number; logProb: Value };
 export type Episode = { words: readonly Word[]; reward: number };

@@ -3,18 +3,19 @@
  *
  *     play → score → advantages → weights → (pack → loss → gradient → update) once per pass → report
  *
- *     play        groups of episodes, several of each task
- *     score       per-token statistics that the objective needs: log-probabilities, entropies, values. GRPO + ECHO in
- *                 one pass needs none: the ratio ρ = p now / p when the token was drawn is 1 then
+ *     play        groups of episodes; the episodes of a group try the same task
+ *     score       numbers per token that later stages need: log-probabilities, entropies, values. GRPO + ECHO with one
+ *                 use of each batch needs none: ρ = p(token now) / p(token when it was drawn) is then 1
  *     advantages  rewards → a number A for each of the agent's tokens; GRPO: (R − mean) / (std + 1e-4) within a group
- *     weights     how much a token counts in a term. GRPO: 1 / (episodes · its episode's action tokens), or 1 / all
- *                 action tokens (`grpo_token`); ECHO: λ / (answered episodes · its episode's answer tokens)
+ *     weights     how much each token counts in each term of the loss. GRPO gives an action token the weight
+ *                 1 / (episodes · action tokens of its episode), `grpo_token` 1 / (action tokens of all episodes); ECHO
+ *                 gives an answer token the weight λ / (episodes with an answer · answer tokens of its episode)
  *     loss        Σ wPolicy·ℓ_policy + Σ wWorld·(−log p) + …, where PPO's ℓ_policy is −min(ρA, clip(ρ)·A)
  *
  * A pass is one use of the same episodes. Each stage is one function; the import says in which file. `weigh` turns the
- * episodes into rows: each has the tokens of an episode and, in columns (rl/methods/columns.ts), everything that the
- * loss is told of them. Whatever depends on the whole step is settled in these columns, so that the loss is a plain
- * weighted sum and may be split into micro-batches in any way.
+ * episodes into rows: a row is an episode with columns, which hold one number for each of its tokens and are all that
+ * the loss is told of them (rl/methods/columns.ts). Denominators count the tokens and episodes of the whole step and
+ * are part of the weights. So the loss is a plain weighted sum, which may be split into micro-batches in any way.
  */
 import { check } from "../../engine/errors.ts";
 import { type Rng, scope, type Tree, treeLeaves } from "../../engine/index.ts";
@@ -34,7 +35,7 @@ import { hasScored, type MicroBatch, pack, type PackOptions } from "./pack.ts";
 import { type PassResult, readPass, reportOf, type StepReport } from "./report.ts";
 import { passingOf, type PassingOptions, type Ratios, ratiosOf, scoreTokens, tokenStatistics } from "./score.ts";
 import { type Critic, gradientOf, update } from "./update.ts";
-import { isPretraining, valueOnly, wholeReturns } from "./valuePretraining.ts";
+import { headObjective, isValuePretraining, monteCarloReturns } from "./valuePretraining.ts";
 import { weigh, withPrepared } from "./weights.ts";
 
 /** What every training loop needs. */
@@ -91,6 +92,7 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
     optimizer,
     reference = trainableOf(model).base,
     critic,
+    learners,
     dynamicSampling,
     iterations = 1,
     offPolicy = false,
@@ -98,47 +100,47 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
   const isCount = Number.isInteger(iterations) && iterations >= 1;
   check(isCount, () => `trainStep: iterations must be an integer ≥ 1, got ${iterations}`);
   checkOffPolicy(options.objective, options);
-  // If dynamic sampling is on, `play` replaces groups of equal rewards; the policy term leaves out those that remain.
-  const whole = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
-  const isHeadAlone = isPretraining(whole, step);
-  const objective = isHeadAlone ? valueOnly(whole) : whole;
+  // With dynamic sampling `play` replaces groups of equal rewards; the policy term leaves out those that remain.
+  const given = dynamicSampling ? { ...options.objective, dropConstantGroups: true } : options.objective;
+  // VAPO's value pre-training: in the first `critic.pretrain` steps only the critic's value head is trained.
+  const isHeadOnly = isValuePretraining(given, step);
+  const objective = isHeadOnly ? headObjective(given) : given;
   const packing = packingOf(options);
   const learningRate = options.lr(step);
 
   const episodes = await play(options, source, step);
   if (episodes === null) return null;
-  // `own`: what this policy played in this step from the start. `trajectories` adds episodes that an expert began,
-  // guesses at answers (rewarded if right) and replayed episodes.
+  // `own`: the episodes that this policy has just played from their start. `trajectories` are these and, where options
+  // ask for them, episodes that an expert began, guesses at answers (rewarded if right), and replayed episodes.
   const { trajectories, own } = episodes;
-  // What the old log-probability in ρ is: "exact", this pass's own (ρ = 1); "before", the policy's before the first
-  // pass; "recorded", what the sampler stored (score.ts).
+  // Which old log-probability ρ refers to: "exact", the one of this very pass (ρ = 1); "before", the policy's before
+  // the first pass; "recorded", the one that the sampler stored (score.ts).
   const ratios = ratiosOf(objective, { iterations, offPolicy: offPolicy || episodes.isOffPolicy });
-  const facts = { ...episodes, objective, ratios, learningRate };
-  // An episode is masked if its environment failed: nothing of it is trained.
-  if (trajectories.every((t) => t.masked)) return reportOf(step, { ...facts, ...untrained(trajectories) });
+  const played = { ...episodes, objective, ratios, learningRate }; // what the report needs of the stages until here
+  // An episode is masked if its environment failed: none of its tokens is trained on.
+  if (trajectories.every((t) => t.masked)) return reportOf(step, { ...played, ...untrained(trajectories) });
 
-  const asked = { model, reference, head: critic?.head };
-  const statistics = await scoreTokens(asked, objective, trajectories, ratios, packing);
+  const sources = { model, reference, head: critic?.head };
+  const statistics = await scoreTokens(sources, objective, trajectories, ratios, packing);
   const estimated = advantagesOf(objective, trajectories, step, statistics);
-  const advantages = isHeadAlone ? { ...estimated, returns: wholeReturns(trajectories) } : estimated;
+  const advantages = isHeadOnly ? { ...estimated, returns: monteCarloReturns(trajectories) } : estimated;
   const rows = weigh(objective, trajectories, advantages, step, statistics, ratios);
 
-  // If no token has a weight (`dropConstantGroups` left out every group, and no world is learnt), nothing is trained.
+  // If no token has a weight (every group was left out, and there is no world-model loss), nothing is trained.
   const passCount = rows.some((row) => hasScored(row)) ? iterations : 0;
-  const weighted = { rows, statistics, ratios, packing, head: critic?.head };
-  // A measurement in every 64th step, which training does not read: the angle of world and policy gradient.
+  const beforeUpdate = { rows, statistics, ratios, packing, head: critic?.head };
+  // A measurement that training does not use: in every 64th step, the angle between the gradients of policy and world.
   const gradients =
-    passCount > 0 && !isHeadAlone ? await gradientMetrics(model, objective, weighted, step, options) : {};
+    passCount > 0 && !isHeadOnly ? await gradientMetrics(model, objective, beforeUpdate, step, options) : {};
   const passes: PassResult[] = [];
   for (let pass = 0; pass < passCount; pass++) {
     const current = pass === 0 ? rows : await preparedAgain({ ...options, objective }, rows, step);
     const dropout = options.rng.split(step).split("dropout").split(pass);
-    const others = { ...(critic ? { critic } : {}), ...(options.learners ? { learners: options.learners } : {}) };
-    const how = { ...packing, lr: learningRate, ratios, dropout, ...others, isHeadAlone };
-    passes.push(await optimizerStep(model, optimizer, current, objective, how));
+    const passOptions = { ...packing, lr: learningRate, ratios, dropout, critic, learners, isHeadOnly };
+    passes.push(await optimizerStep(model, optimizer, current, objective, passOptions));
   }
 
-  const report = reportOf(step, { ...facts, statistics, advantages, rows, gradients, passes });
+  const report = reportOf(step, { ...played, statistics, advantages, rows, gradients, passes });
   if (passCount > 0) adaptCoefficients(objective, report.metrics, trajectories);
   objective.advantage.observe?.(own); // for estimators that remember rewards of earlier steps
   return report;
@@ -146,17 +148,18 @@ export async function trainStep(options: StepOptions, source: EpisodeSource, ste
 
 /**
  * Options of `optimizerStep`: the learning rate, how rows are packed into micro-batches, what ratios refer to, and a
- * critic to train along.
+ * critic that is trained with the policy.
  */
 export interface OptimizerStepOptions extends PackOptions, PassingOptions {
   readonly lr: number;
-  /** What ratios refer to; default `exact`, the policy's own samples and one pass over them. */
+  /** Which old log-probabilities ratios refer to. Default `exact`: the policy's own samples, in one pass over them. */
   readonly ratios?: Ratios;
-  /** Trained along with the policy, at the same rate, if the objective has a critic. */
-  readonly critic?: Critic;
-  readonly learners?: Learners;
-  /** Whether only the critic's head learns. Default false. */
-  readonly isHeadAlone?: boolean;
+  /** Trained with the policy if the objective has a critic, at `lr` times the objective's `critic.rate`. */
+  readonly critic?: Critic | undefined;
+  /** Other learners, which compute gradients of some micro-batches. */
+  readonly learners?: Learners | undefined;
+  /** Whether the critic's head is all that is trained. Default false. */
+  readonly isHeadOnly?: boolean;
 }
 
 /** One pass over weighted rows, in micro-batches, and one step of the optimiser. Parameters change in place. */
@@ -167,7 +170,7 @@ export async function optimizerStep(
   objective: LossParts,
   options: OptimizerStepOptions,
 ): Promise<PassResult> {
-  const { lr, ratios = "exact", critic, dropout, learners, isHeadAlone } = options;
+  const { lr, ratios = "exact", critic, dropout, learners, isHeadOnly } = options;
   const { params } = trainableOf(model);
   const [own, held] = [treeLeaves(params).length, treeLeaves(optimizer.state.m).length];
   check(
@@ -180,27 +183,28 @@ export async function optimizerStep(
     lossOf(tree, model, batch, objective, ratios, { ...options, dropout: dropout?.split(n) });
   const optimizers = { optimizer, critic };
   if (learners) {
+    // They compute some of the gradients; the sum and the update are the same as below.
     const how = { lr, ratios, dropout: dropout?.state, ...passingOf(options) };
     const batches = [...pack(rows, options)];
     const { parts, norm } = await learners.pass({ model, objective, trained, optimizers, batches, loss, how });
     return readPass(rows, parts, norm);
   }
-  const { rate } = CRITIC.read(objective.critic);
+  const { rate } = CRITIC.read(objective.critic); // the critic's options, with defaults for those that were not given
   const { parts, norm } = scope(() => {
     const { gradient, parts } = gradientOf(trained, pack(rows, options), loss);
-    return { parts, norm: update(optimizers, gradient, lr, { rate, alone: isHeadAlone }) };
+    return { parts, norm: update(optimizers, gradient, lr, { rate, alone: isHeadOnly }) };
   }, "update");
   return readPass(rows, parts, norm);
 }
 
-/** How the rows of a training loop are packed, and pass through the model. */
+/** The options of a training loop that say how rows are packed and how they pass through the model. */
 export const packingOf = ({ template, maxBatchTokens, ...passing }: TrainerOptions): PackOptions & PassingOptions => ({
   padId: template.padId,
   ...passingOf(passing),
   ...(maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens }),
 });
 
-/** Every environment failed: there is nothing to score, and no part of an objective is asked. */
+/** What `reportOf` gets if every environment failed: nothing was scored, weighed or trained. */
 const untrained = (trajectories: readonly Trajectory[]) => ({
   statistics: {},
   advantages: { perToken: [], fracRewardZeroStd: 1 },

@@ -14,10 +14,10 @@ import { CRITIC, type Objective } from "../methods/objective.ts";
 import type { PerToken } from "../methods/tokenStatistics.ts";
 
 /** Whether only the value head learns in this step. */
-export const isPretraining = ({ critic }: Objective, step: number): boolean => step < CRITIC.read(critic).pretrain;
+export const isValuePretraining = ({ critic }: Objective, step: number): boolean => step < CRITIC.read(critic).pretrain;
 
 /** The objective of a step in which only the value head learns: nothing in it concerns the policy. */
-export const valueOnly = ({ advantage, aggregation, maxLength, critic }: Objective): Objective => ({
+export const headObjective = ({ advantage, aggregation, maxLength, critic }: Objective): Objective => ({
   advantage,
   aggregation,
   ...(maxLength === undefined ? {} : { maxLength }),
@@ -26,7 +26,7 @@ export const valueOnly = ({ advantage, aggregation, maxLength, critic }: Objecti
 });
 
 /** The Monte-Carlo targets: of each token the sum of the rewards from it on; NaN where nothing can be scored. */
-export function wholeReturns(trajectories: readonly Trajectory[]): PerToken {
+export function monteCarloReturns(trajectories: readonly Trajectory[]): PerToken {
   const rollouts = rolloutsOf(trajectories);
   const ofRollout = (rollout: (typeof rollouts)[number]): number[] | null => {
     if (!rollout.scorable) return null;

@@ -5,7 +5,7 @@ import { treeLeaves } from "../../engine/tree.ts";
 import { rolloutsOf } from "../../rl/episode/stream.ts";
 import { objectiveOf } from "../../rl/methods/presets.ts";
 import { type RlOptions, trainRl } from "../../rl/train/loop.ts";
-import { checkHead, valueOnly, wholeReturns } from "../../rl/train/valuePretraining.ts";
+import { checkHead, headObjective, monteCarloReturns } from "../../rl/train/valuePretraining.ts";
 import { randomBatch } from "../support/rlBatches.ts";
 import { readAll } from "../support/rlExecutors.ts";
 import { fullRlOptions, paramsOf } from "../support/rlRuns.ts";
@@ -38,7 +38,7 @@ describe("value pre-training", () => {
 
   it("has whole returns as targets: every token of an episode with a reward at its end has that reward", () => {
     const batch = randomBatch(3);
-    const returns = wholeReturns(batch);
+    const returns = monteCarloReturns(batch);
     for (const { scorable, tokens, reward } of rolloutsOf(batch)) {
       const targets = tokens.map(({ row, t }) => returns[row]![t]!);
       if (scorable && targets.length > 0) expect(targets[0]).toBeCloseTo(reward, 9);
@@ -51,15 +51,15 @@ describe("value pre-training", () => {
 
   it("a rollout that nothing can be said of has no targets", () => {
     const [first, ...others] = randomBatch(3);
-    const returns = wholeReturns([{ ...first!, reward: NaN }, ...others]); // its steps have rewards all the same
+    const returns = monteCarloReturns([{ ...first!, reward: NaN }, ...others]); // its steps have rewards all the same
     expect([...returns[0]!].every(Number.isNaN)).toBe(true);
     expect(returns.slice(1).every((row) => [...row].some((x) => !Number.isNaN(x)))).toBe(true);
   });
 
   it("keeps the length that an aggregation divides by, and none where there is none", () => {
-    expect(valueOnly(objectiveOf({ method: "vapo", maxLength: 20 })).maxLength).toBe(20);
+    expect(headObjective(objectiveOf({ method: "vapo", maxLength: 20 })).maxLength).toBe(20);
     const { maxLength: _, ...without } = objectiveOf({ method: "vapo", maxLength: 20 });
-    expect("maxLength" in valueOnly(without)).toBe(false);
+    expect("maxLength" in headObjective(without)).toBe(false);
   });
 
   it("a rate of 2 is the step at twice the learning rate, for the head alone", async () => {
