@@ -1,4 +1,4 @@
-/** `npm run generate -- --model-path DIR --prompt TEXT`: a model continues a prompt, shown as it grows. */
+/** `npm run generate -- --model-path DIR --prompt TEXT`: a model continues a prompt, shown token by token. */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
 import { numberFrom, oneOf, UsageError, wholeNumber } from "../job/usage.ts";
@@ -6,7 +6,7 @@ import { generate, TextStream, WEIGHT_STORAGES } from "../nn/index.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
 import { visible } from "../tools/figures/format.ts";
 
-/** The flags beside those of an episode. */
+/** The flags that concern a prompt, beside those of an episode. */
 export const CONTINUATION_FLAGS = {
   "model-path": { type: "string" },
   prompt: { type: "string" },
@@ -55,7 +55,7 @@ export async function continuePrompt(values: Readonly<Record<string, unknown>>):
     const loaded = performance.now();
     const shown = new TextStream(tokenizer, { specials: "skip" });
     const write = (part: string): void => void process.stdout.write(visible(part));
-    // A template's end of a turn is an end of the answer, whatever the configuration says.
+    // The token that ends a turn in the template ends the answer, even if the configuration does not list it.
     const ends = chat === undefined ? [] : [tokenizer.special[chat.episodeFormat().end]];
     const stopIds = [...new Set([...config.eosIds, ...ends.filter((id) => id !== undefined)])];
     const sampling = { ...generation?.sampling, ...(temperature === undefined ? {} : { temperature }) };

@@ -1,4 +1,4 @@
-/** `npm run export -- --run runs/<name> --to DIR`: what a run has trained, as a folder that transformers loads. */
+/** `npm run export -- --run runs/<name> --to DIR`: writes the trained model as a folder that `transformers` loads. */
 import process from "node:process";
 import { device } from "../engine/index.ts";
 import { oneOf, UsageError } from "../job/usage.ts";

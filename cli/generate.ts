@@ -1,7 +1,7 @@
 /**
- * `npm run generate -- --run runs/<name> --task "…"`: plays one episode live with a trained checkpoint. `--seed` makes
- * the world. `--task` replaces its question by yours, and then nobody checks the answer. With `--model-path` it
- * continues a prompt instead (continuation.ts).
+ * `npm run generate -- --run runs/<name> --task "…"`: plays one episode live with a trained checkpoint. The world and
+ * its task follow from `--seed`. `--task` replaces the task by your text; then nothing judges the episode. With
+ * `--model-path` a model continues a prompt instead (continuation.ts).
  */
 import process from "node:process";
 import { device, Rng } from "../engine/index.ts";

@@ -1,6 +1,6 @@
 /**
- * `npm start`: the main job, whose work is in job/run.ts. This file has the flags, the run folder, Ctrl-C and the
- * end.
+ * `npm start` for one agent (the main job: warm start, RL, evaluations; job/run.ts does the work). This file reads the
+ * flags, opens the run folder, handles Ctrl-C and writes the report. Several agents: tools/compare/.
  */
 import { mkdirSync } from "node:fs";
 import { basename, join, relative } from "node:path";
@@ -110,7 +110,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Who else works for the run. Servers are asked at once: a run without its server would end at its first step. */
+/** Workers and learners that help the run. It connects to servers at once: if one is missing, nothing begins. */
 async function helpersFor(
   { workers, learners, settings }: Servers,
   note: (line: string) => void,
@@ -132,15 +132,15 @@ async function helpersFor(
 interface Servers {
   readonly workers?: string | undefined;
   readonly learners?: string | undefined;
-  /** What other learners make the objective of. */
+  /** The settings from which other learners make the objective. */
   readonly settings: Preset;
 }
 
-/** A run that has been checked. */
+/** A run whose settings have been checked. */
 interface Chosen extends Servers {
   /** Opens its folder, or makes it, and locks it until the process ends. */
   readonly open: () => Promise<{ readonly folder: RunFolder; readonly preset: Preset }>;
-  /** Loads the model that it begins with, if that is another's. */
+  /** Loads the pretrained model that it begins with, if it has one. */
   readonly source: LoadSource | undefined;
 }
 
@@ -185,7 +185,7 @@ async function checkFolder(options: StartOptions): Promise<Chosen> {
 const serverOf = (workers: number | string | undefined): string | undefined =>
   typeof workers === "string" ? workers : undefined;
 
-/** The name of a run: what differs from the default, that is, environment and method. */
+/** The default name of a run: its environment and method, where these differ from the defaults. */
 function nameOf({ env, seed, rl, async, pretrained }: Preset, { model, quick }: StartOptions): string {
   const lambda = rl.options?.["echo"]?.["lambda"];
   const own = pretrained && basename(pretrained.path).replaceAll(/[^\w.-]+/g, "_");

@@ -1,7 +1,7 @@
 /**
  * `npm run worker -- --server nats://…`: plays episodes for a learner on another machine (`npm start -- --workers
- * nats://…`), until Ctrl-C; with `--learn` it computes gradients for one (`npm start -- --learners nats://…`). It may
- * be started before the learner and outlive it.
+ * nats://…`) until Ctrl-C. With `--learn` it computes gradients for a learner (`npm start -- --learners nats://…`). It
+ * may start before the learner and go on after it has ended.
  */
 import { writeFileSync } from "node:fs";
 import process from "node:process";
@@ -21,7 +21,7 @@ async function main(): Promise<number> {
   let isIn = false;
   const note = (line: string): void => {
     console.log(line);
-    // Nothing is noted before the server has let it in: whatever hinders that ends the program.
+    // Writes nothing before the server has accepted the connection; if that fails, the program ends.
     if (!isIn && ready !== undefined) writeFileSync(ready, `${line}\n`);
     isIn = true;
   };

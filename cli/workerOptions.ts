@@ -51,16 +51,16 @@ const FLAGS = {
 
 const KINDS = ["wasm", "webgpu", "reference"] as const;
 
-/** What was asked for: to play, or to compute gradients. */
+/** What the flags ask for: playing, or computing gradients. */
 export interface WorkerOptions {
   readonly connection: ConnectionOptions & { readonly name?: string };
-  /** What is played, and how; undefined: it learns. */
+  /** What is played, and how; undefined if it computes gradients. */
   readonly plays: Pick<ServeNatsOptions, "environments" | "episodes" | "device"> | undefined;
-  /** The file that is written once the server has let it in. */
+  /** A file that is written once the server has accepted the connection. */
   readonly ready: string | undefined;
 }
 
-/** What may be played, by name. */
+/** The environments that may be played, by name. */
 async function environmentsIn(list: string | undefined): Promise<Readonly<Record<string, EnvironmentSpec>>> {
   if (list === undefined) return ENVIRONMENTS;
   const known = Object.keys(ENVIRONMENTS);

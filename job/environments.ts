@@ -41,19 +41,16 @@ export interface EnvironmentSettings extends Tasks {
 }
 
 const worlds: Record<string, EnvironmentSpec> = { ...ENVIRONMENTS, [openEnvWorld.name]: openEnvWorld };
-/**
- * What `--env` may name: the built-in environments, servers of other people, and what a program has loaded from its
- * user's files.
- */
+/** What `--env` may name: the built-in environments, OpenEnv servers, and those that were loaded from a user's file. */
 export const WORLDS: Readonly<Record<string, EnvironmentSpec>> = worlds;
 
-/** Where environments that are not the library's came from. */
+/** The files of the environments that are not the library's. */
 const origins = new Map<string, string>();
 
 /**
- * Makes an environment known by its name. It takes the options of faults, as those of the library do.
- * @param origin the same environment may come again from there
- * @returns false if there is another of its name
+ * Adds an environment to `WORLDS`. It takes the options of faults, as those of the library do.
+ * @param origin its file; the same file may be loaded again
+ * @returns false if there is another environment of this name
  */
 export function addEnvironment(spec: EnvironmentSpec, origin: string): boolean {
   if (Object.hasOwn(worlds, spec.name) && origins.get(spec.name) !== origin) return false;
@@ -62,7 +59,7 @@ export function addEnvironment(spec: EnvironmentSpec, origin: string): boolean {
   return true;
 }
 
-/** The environment of a run. @throws WorldgradError if it is of a file that has not been loaded */
+/** The environment of a run. @throws WorldgradError if it is in a file that has not been loaded */
 export const environmentOf = ({ env, environmentFile }: Pick<Preset, "env" | "environmentFile">): EnvironmentSpec =>
   WORLDS[env] ?? fail(`the environment "${env}" of ${environmentFile?.path ?? "a file"} has not been loaded`);
 
@@ -171,7 +168,7 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,
   },
-  // A server may be slow and know one task; what fits one of them is said with --set.
+  // Few episodes, because a server may be slow and have one task only; --set changes it for a particular server.
   openenv: {
     limits: { maxTurns: 10, maxActionTokens: 16, maxObservationTokens: 48 },
     maxPositions: 768,

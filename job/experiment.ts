@@ -234,7 +234,7 @@ export class Experiment {
     return this.#ahead().train({ ...run, ...async, workers: this.#rolloutWorkers(async.workers) });
   }
 
-  /** Its code is loaded by runs that make their own tasks alone. */
+  /** Loads self-play, whose code only runs that make their own tasks need. */
   async *#selfPlay(run: RlOptions, selfPlay: SelfPlayChoice): AsyncGenerator<StepReport> {
     const { trainSelfPlay } = await import("../rl/selfplay/train.ts");
     yield* trainSelfPlay({ ...run, selfPlay, buffer: this.#data.buffer! });
@@ -246,7 +246,7 @@ export class Experiment {
   }
 
   #ahead(): PlayAhead {
-    return this.#helpers.playAhead ?? fail("this run has workers, and nothing here starts any");
+    return this.#helpers.playAhead ?? fail("this run has workers, but nothing was given that starts them");
   }
 
   /** The data options, with the rewards. Judges that ask a model ask the reference if there is one. */
@@ -314,7 +314,7 @@ export class Experiment {
     const judged = (await fixed).slice(0, episodes);
     const fixedEpisodes = judged.map(({ episode }) => episode);
     const readable = first.trajectories.filter(({ stream }) => stream.ids.length <= this.preset.model.maxPositions);
-    // They take as long as the playing, and an abort rejects.
+    // They take as long as playing does; if the run is stopped meanwhile, they reject.
     const lossesOf = (episodes: readonly Trajectory[]): Promise<WorldLoss[] | null> =>
       worldModelLosses(model, template, episodes, { signal, ...this.#scoring() }).catch((error: unknown) => {
         if (signal?.aborted) return null;
@@ -334,7 +334,7 @@ export class Experiment {
     };
   }
 
-  /** A large model computes in the micro-batches that it is trained with, small ones in those that they always had. */
+  /** Pretrained models compute in the micro-batches of their training, others in micro-batches of a fixed size. */
   #scoring(): { readonly maxTokens?: number } {
     const { pretrained, rl } = this.preset;
     const { maxBatchTokens = pretrained ? MAX_BATCH_TOKENS : undefined } = rl;
@@ -369,11 +369,11 @@ interface EvaluateOptions {
    * the first.
    */
   readonly tries?: number;
-  /** Who plays; default the model. */
+  /** The model that plays. Default: the run's. */
   readonly player?: "model" | "random";
 }
 
-/** The list, repeated. */
+/** The list, `times` times in a row. */
 const repeated = <T>(values: readonly T[], times: number): T[] => Array.from({ length: times }, () => values).flat();
 
 /** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */

@@ -1,7 +1,7 @@
 /**
- * Demonstrations of which only few have their actions (`--set sft.labelled=N`): an inverse dynamics model learns from
- * these and labels the others (rl/play/inverse.ts), and the warm start imitates all. What it is measured against are
- * the same labels, dealt out anew (`sft.labels=shuffled`), and the few alone (`sft.labels=none`).
+ * A warm start in which only few demonstrations keep their actions (`--set sft.labelled=N`). An inverse dynamics model
+ * learns from these and labels the others (rl/play/inverse.ts), and the warm start imitates all. Two controls: the same
+ * labels, shuffled (`sft.labels=shuffled`), and the few demonstrations only (`sft.labels=none`).
  */
 import { Rng } from "../engine/random.ts";
 import { type Device, treeLeaves } from "../engine/index.ts";
@@ -13,7 +13,7 @@ import { rollout } from "../rl/play/rollout.ts";
 import type { Experiment } from "./experiment.ts";
 import type { Observer } from "./observer.ts";
 
-/** The run that wants labels. */
+/** The run that needs labels. */
 export interface LabelRun {
   readonly experiment: Experiment;
   readonly template: Template;
@@ -23,15 +23,15 @@ export interface LabelRun {
   readonly signal: AbortSignal;
 }
 
-/** What the warm start imitates, and of what quality it is. */
+/** The demonstrations that the warm start imitates, and how many of their labels are right. */
 export interface Labelled {
   readonly demonstrations: readonly Trajectory[];
   readonly metrics: Readonly<Record<string, number>>;
 }
 
 /**
- * The demonstrations with labels in the place of all actions but those of the first `sft.labelled`. The model that
- * makes the labels is trained as the warm start is, and let go of; the same seed gives the same labels.
+ * The demonstrations, in which labels replace all actions but those of the first `sft.labelled` demonstrations. The
+ * model that makes the labels is trained like the warm start and then freed; the same seed gives the same labels.
  * @returns null if the run was stopped meanwhile
  */
 export async function label(run: LabelRun, all: readonly Trajectory[]): Promise<Labelled | null> {
@@ -39,7 +39,7 @@ export async function label(run: LabelRun, all: readonly Trajectory[]): Promise<
   const { sft, model: sizes, seed } = experiment.preset;
   const few = all.slice(0, sft.labelled);
   if (sft.labels === "none") return { demonstrations: few, metrics: {} };
-  // What is seen and what is to be written have to fit into the model's positions together.
+  // What the model reads and the action that it has to write must fit into its positions together.
   const fits = (episode: Trajectory): boolean =>
     inverseEpisode(episode, template).stream.ids.length <= sizes.maxPositions;
   const others = all.slice(few.length).filter(fits);
@@ -60,7 +60,7 @@ export async function label(run: LabelRun, all: readonly Trajectory[]): Promise<
   };
 }
 
-/** Trains the inverse model on the few and has it label the others, greedily. */
+/** Trains the inverse model on the first demonstrations; then it labels the others, greedily. */
 async function labelsFor(
   { experiment, template, device, observer, eventLoop, signal }: LabelRun,
   few: readonly Trajectory[],
@@ -97,7 +97,7 @@ async function labelsFor(
   }
 }
 
-/** The same labels, each at another's place. */
+/** The same labels in shuffled order. */
 function dealtOut(labels: readonly (readonly string[])[], rng: Rng): string[][] {
   const all = rng.shuffle(labels.flat());
   let at = 0;

@@ -1,8 +1,8 @@
-/** A run kept in memory: what a page has in the place of a folder. A run can go back to any checkpoint that is kept. */
+/** A run kept in memory, as a page has no folder. It can go back to any checkpoint that is kept. */
 import type { MetricsRecord, Transcript } from "./records.ts";
 import type { Checkpoint, RunConfig, RunStore } from "./runStore.ts";
 
-/** A checkpoint with the lengths of the logs counted in records: there are no bytes of them here. */
+/** A checkpoint. Lengths of logs are counted in records here, as the logs are not stored as bytes. */
 interface Kept {
   readonly step: number;
   readonly files: Readonly<Record<string, Uint8Array>>;
@@ -21,7 +21,7 @@ export class MemoryStore implements RunStore {
 
   /**
    * @param path its name in error messages
-   * @param isKept whether the checkpoint of a step stays when old ones are let go
+   * @param isKept whether the checkpoint of a step stays when old ones are removed
    */
   constructor(path: string, config: RunConfig, isKept: (step: number) => boolean = () => false) {
     this.path = path;

@@ -25,13 +25,12 @@ export interface ModelWithTokenizer {
   readonly model: Model;
   readonly tokenizer: Tokenizer;
 }
-/** Loads the model that a run began with (`PretrainedSettings`). @throws if it is not the same any more */
+/** Loads the pretrained model that a run began with (`PretrainedSettings`). @throws if its files have changed */
 export type LoadSource = (device: Device) => Promise<ModelWithTokenizer>;
 
 /**
  * The model and the tokenizer of a checkpoint.
- * @param source of runs that began with a model of somebody else's: their checkpoints have no copy of what they did not
- *   change
+ * @param source loads the pretrained model of a run that began with one: its checkpoints have only what it changed
  */
 export async function modelFromCheckpoint(
   checkpoint: Checkpoint,
@@ -58,16 +57,16 @@ export function fileOf(checkpoint: Checkpoint, name: string): Uint8Array {
   return checkpoint.files[name] ?? fail(`checkpoint ${checkpoint.path}: ${name} is missing`);
 }
 
-/** Which parts of its model a run saves after so many steps of a phase. */
+/** Which parts of its model a run saves, which depends on the phase and its finished steps. */
 export function partsToSave(
   { pretrained, sft, lora }: Preset,
   { phase, done }: { readonly phase: "sft" | "rl"; readonly done: number },
 ): Parameters<typeof filesOfModel>[1] {
   const isBehindStart = phase === "rl" && done > 0;
   return {
-    // What a model of somebody else's folder has is there, as long as nothing of it was trained.
+    // The folder of a pretrained model has its weights, as long as none of them was trained.
     weights: pretrained === undefined || sft.steps > 0 || (isBehindStart && lora === undefined),
-    // The warm start is saved without an adapter, so that a run of any method can begin with it.
+    // The warm start is saved without an adapter, so that a run of any method can start from it.
     adapter: isBehindStart,
   };
 }

@@ -1,7 +1,7 @@
 /**
- * The parts of a run that `--set PART.OPTION=VALUE` reaches, each with the table of its options. The tables of methods
+ * The parts of a run that `--set PART.OPTION=VALUE` can set, each with the table of its options. The tables of methods
  * and data belong to the library; those of the job itself (sizes, rates, limits, weights of rewards) are declared here.
- * An option that is added to one of these tables is then on the command line, in `--list` and in docs/methods.md.
+ * An option that is added to one of these tables appears on the command line, in `--list` and in docs/methods.md.
  */
 import { flag, number, oneOf, type Option, options, type OptionsOf, schedule, text } from "../engine/optionTable.ts";
 import { LORA, type LoraOptions } from "../nn/index.ts";
@@ -33,7 +33,7 @@ export type Fields = Readonly<Record<string, Option<unknown>>>;
 export const COUNT = { integer: true, min: 1 };
 export const WHOLE = { integer: true, min: 0 };
 
-/** An option without its default, in whose place comes that of the environment or of the main job. */
+/** An option without a default of its own: the environment or the main job provides it. */
 const preset = <T>(option: Option<T>): Option<T> => ({ ...option, default: undefined });
 
 /** Options of the tokenizer. The defaults come from the environment (environments.ts) or the main job (presets.ts). */
@@ -71,7 +71,7 @@ export const SFT = options("--set sft", {
   warmup: number(undefined, "number of updates in which the learning rate rises", WHOLE),
 });
 
-/** The adapter that RL trains in the place of all weights, if one of these options is given (nn/lora.ts). */
+/** The adapter that RL trains instead of all weights, if one of these options is given (nn/lora.ts). */
 const { r, loraAlpha, loraDropout, useRslora, useDora } = LORA.fields;
 const MODULES = "names with + between them, or a regular expression of whole names";
 export const ADAPTER = options("--set lora", {

@@ -27,9 +27,9 @@ export interface Tasks {
 
 /** A model that the run does not make but begins with. */
 export interface PretrainedSettings {
-  /** Its folder. The run keeps no copy of what it does not change. */
+  /** Its folder. The run does not copy weights that it leaves as they are. */
   readonly path: string;
-  /** Of its configuration, tokenizer and weights. A run goes on only with the same. */
+  /** The hash of its configuration, tokenizer and weights. A run is resumed only if they are still the same. */
   readonly sha256: string;
   /** How its matrices lie in memory while the run trains an adapter. */
   readonly storage: WeightStorage;
@@ -77,9 +77,9 @@ export interface Preset extends Tasks {
      * actions. Default: no.
      */
     readonly thoughts?: boolean;
-    /** How many demonstrations have their actions; inverse.ts labels the others. Default: all. */
+    /** How many demonstrations keep their actions; inverse.ts labels the others. Default: all. */
     readonly labelled?: number;
-    /** What the others get: labels (default), the same dealt out anew, or nothing, and they are left out. */
+    /** What the others get: labels (default), these labels shuffled, or none; without labels they are left out. */
     readonly labels?: "inverse" | "shuffled" | "none";
     /** The weight of predicting the answers in the demonstrations. The model has had no other pretraining. */
     readonly observationWeight: number;
@@ -115,7 +115,7 @@ export interface Preset extends Tasks {
     /** Whether blocks are computed again in the backward pass instead of being kept. Default: no. */
     readonly gradientCheckpointing?: boolean;
   };
-  /** The adapter that RL trains; the warm start stays as it is under it. Default: RL trains all weights. */
+  /** The adapter that RL trains on top of the frozen warm start. Default: RL trains all weights. */
   readonly lora?: AdapterSettings;
   readonly rollout: {
     readonly temperature: number;
@@ -129,11 +129,11 @@ export interface Preset extends Tasks {
   /** Settings of the data (data.ts). Default: new tasks only. */
   readonly data?: DataSettings;
   /**
-   * Who plays while the learner learns (rl/async): so many threads, or workers behind the NATS server with this
-   * address. Default: playing and learning in turn.
+   * What plays while the learner learns (rl/async): this number of threads, or the workers that are connected to the
+   * NATS server with this address. Default: playing and learning in turn.
    */
   readonly async?: { readonly workers: number | string; readonly maxStaleness: number };
-  /** The NATS server behind which other learners compute gradients; it changes no bit of the run. Default: none. */
+  /** The NATS server of other learners that compute gradients. They change no bit of the run. Default: none. */
   readonly learners?: string;
   /** The number of held-out tasks: `episodes` in evaluations during training, `finalEpisodes` before and after it. */
   readonly evaluation: {

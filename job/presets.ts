@@ -84,7 +84,7 @@ export const templateFor = ({ sft, pretrained }: Pick<Preset, "sft" | "pretraine
 /** The settings in a run's `config.json`. @throws UsageError if the main job did not write the file */
 export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
   const preset = savedSettings(folder.path, folder.config["preset"]);
-  // Who plays loads the environment's file first; others, such as export, do without it.
+  // Programs that play have loaded the environment's file before; others, such as export, do not need it.
   if (!Object.hasOwn(WORLDS, preset.env) && preset.environmentFile === undefined) {
     const known = Object.keys(WORLDS).join(", ");
     throw new UsageError(`${folder.path}: its config.json names the environment "${preset.env}", expected ${known}`);
@@ -93,7 +93,7 @@ export function presetOf(folder: Pick<RunStore, "path" | "config">): Preset {
   return preset;
 }
 
-/** A model to begin with: what the settings say of it, and its sizes. */
+/** A model to begin with: its part of a run's settings, and its sizes. */
 export interface Source {
   readonly settings: PretrainedSettings;
   readonly config: ModelConfig;
@@ -108,7 +108,7 @@ export function presetFor(given: StartOptions, source?: Source): Preset {
   const options = withRecipe(given);
   const { env = "home" } = options;
   if (options.modelPath !== undefined && source === undefined)
-    throw new UsageError("--model-path: a model is read from a folder by npm start alone, for one agent");
+    throw new UsageError("--model-path: only npm start for one agent reads a model from a folder");
   const set = parseSettings(options.set ?? []);
   const own = environmentSettings(env, set["sft"]?.["thoughts"] === true);
   const { limits, tokenizer = {}, sft = {}, rl = {} } = own;
@@ -173,20 +173,20 @@ export function presetFor(given: StartOptions, source?: Source): Preset {
   return preset;
 }
 
-/** Self-play has no world of its own to learn, and Absolute Zero its baselines. */
+/** The default methods of self-play: Absolute Zero has an advantage of its own, with a baseline per task and role. */
 const METHOD_OF_SELF_PLAY = { "absolute-zero": "trr++", "r-zero": "grpo_token" } as const;
-/** Four lists, each of three numbers. */
+/** The largest number of tokens of a proposal: room for four lists of three numbers. */
 const PROPOSAL_TOKENS = 40;
 
 const EVALUATIONS = { every: 20, episodes: 120, finalEpisodes: 300 };
-/** Of models a hundred times as large. */
+/** Pretrained models are a hundred times as large, so that fewer tasks have to do. */
 const FEW_EVALUATIONS = { every: 20, episodes: 16, finalEpisodes: 32 };
 
-/** Learning rates of trained models: that of all weights, and of an adapter, ten times as high. */
+/** The learning rate for all weights of a pretrained model; an adapter's is ten times as high. */
 const WHOLE_RATE = 1e-5;
 const rateOf = (set: ReturnType<typeof parseSettings>): number => (set["lora"] ? 10 : 1) * WHOLE_RATE;
 
-/** The model's own sizes. An episode may have as many tokens as the environment needs, and the model has positions. */
+/** The model's own sizes. An episode may have as many tokens as the environment needs, up to the model's positions. */
 function pretrainedPart(
   { lora, sft, learners, async }: Preset,
   { settings, config }: Source,
@@ -213,7 +213,7 @@ function pretrainedPart(
   };
 }
 
-/** Tokens of an episode, unless the environment needs more. */
+/** The largest number of tokens of an episode, unless the environment needs more. */
 const ROOM = 1024;
 
 /** The settings of workers. @throws UsageError if there is a bound on staleness but no workers */
@@ -224,7 +224,7 @@ function asyncOf({ workers, maxStaleness = 0 }: StartOptions): Pick<Preset, "asy
 }
 
 /**
- * What another learner computes with: the objective of a run's settings, as they came from elsewhere.
+ * The objective that another learner computes with, from the settings that the run sent to it.
  * @throws UsageError
  */
 export function objectiveOfSettings(settings: unknown): Objective {
@@ -239,7 +239,7 @@ function checkPreset(preset: Preset): void {
   if (world) checkTasks(world, preset);
   if (world && sft.thoughts) checkThoughts(env);
   const objective = objectiveFor(rl, longestCompletion(preset));
-  // Without a warm start, and without a tokenizer of its own, a run has no numbers of these that could be wrong.
+  // A run without a warm start, or without a tokenizer of its own, does not use their numbers, so they are not checked.
   const { steps: _, warmup: __, ...unused } = sft;
   checkLoop(objective, {
     rl,

@@ -1,18 +1,18 @@
 /**
  * Papers whose method is more than an objective, each under one name for `--method`: the preset, and the settings of
- * data, reward and critic that belong to it. A recipe is no mechanism of its own: it stands for flags, which a run's
- * `config.json` has in its place, and what the user sets goes before it. Add-ons are possible: `dapo_full+echo`.
+ * data, reward and critic that belong to it. A recipe is an abbreviation of flags; `config.json` contains what these
+ * set, and flags that the user gives take precedence. Add-ons are possible: `dapo_full+echo`.
  */
 import { ADVANTAGES } from "../rl/methods/advantages/index.ts";
 import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
 import type { StartOptions } from "./startOptions.ts";
 import { UsageError } from "./usage.ts";
 
-/** What a name stands for. */
+/** The flags that a recipe stands for. */
 export interface Recipe {
   readonly description: string;
   readonly source: string;
-  /** The preset in its place. */
+  /** Its preset. */
   readonly method: string;
   /** Whether it has `--dynamic-sampling`. */
   readonly dynamicSampling?: true;
@@ -66,7 +66,7 @@ export function withRecipe(options: StartOptions): StartOptions {
   const recipe = RECIPES[name]!;
   checkRecipe(name, recipe, options);
   const said = new Set(set.map(keyOf));
-  // An exchanged part has options of its own.
+  // If the user replaces a part of the method, the recipe's options of that part do not apply.
   const isExchanged = (part: string): boolean =>
     (advantage !== undefined && Object.hasOwn(ADVANTAGES, part)) ||
     (loss !== undefined && Object.hasOwn(POLICY_LOSSES, part));
@@ -79,7 +79,7 @@ export function withRecipe(options: StartOptions): StartOptions {
   };
 }
 
-/** Throws a UsageError that names the recipe where one about its single settings would name what nobody wrote. */
+/** Throws a UsageError that names the recipe, where the usual error would name settings that the user did not write. */
 function checkRecipe(name: string, recipe: Recipe, { advantage, selfPlay, set = [] }: StartOptions): void {
   const has = (part: string): boolean => recipe.set.some((text) => text.startsWith(part));
   if (advantage === "gdpo" && has("reward.cap"))

@@ -25,7 +25,7 @@ import { once, type Settings } from "./settings.ts";
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
-/** What a program's info is worth, and the environments that tell it. */
+/** Rewards that are computed from the judged program in a step's info, and the environments that provide it. */
 const OF_PROGRAMS = {
   coderl: { envs: ["code", "patch"], score: codeRlReward },
   ppocoder: { envs: ["code", "patch"], score: ppoCoderReward },
@@ -43,7 +43,7 @@ const weightsOf = (settings: RewardSettings): Readonly<Record<string, number>> =
 
 /**
  * The settings of the return.
- * @throws UsageError on a cap that would bound nothing, and on options of judges where none are asked
+ * @throws UsageError on a cap that would bound nothing, and on options of judges if no judges vote
  */
 export function rewardSettings(
   { reward }: Pick<MethodFlags, "reward">,
@@ -82,7 +82,7 @@ const OVERLONG_FROM = 0.8;
 
 type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajectory) => number>>;
 
-/** @throws if the settings of the return do not fit together, or not to the run */
+/** @throws if the settings of the return contradict each other or the run */
 export function checkRewards(
   settings: RewardSettings,
   { env, async }: { readonly env: string; readonly async?: unknown },
@@ -124,10 +124,10 @@ function judgesOf({ judges = "verifier+form+tools" }: RewardSettings): readonly 
   return names as readonly JudgeName[];
 }
 
-/** A run as its rewards see it. */
+/** The properties of a run that its rewards depend on. */
 interface RewardContext {
   readonly template: Template;
-  /** Whom the judge `approval` asks. */
+  /** The model that the judge `approval` asks. */
   readonly model: Model;
   /** The largest number of tokens that the agent can write in an episode. */
   readonly maxLength: number;

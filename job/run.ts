@@ -52,7 +52,7 @@ const TRANSCRIPTS_EVERY = 5;
 const HELD_OUT_SHOWN = 4;
 const CHECKPOINTS_KEPT = 2;
 
-/** Is shown every step of RL, with the weights that it began with. It may copy them, and must not change them. */
+/** Is called with every step of RL and the weights that it began with. It may copy them, and must not change them. */
 export interface StepWitness {
   begins(model: Model, template: Template): void;
   ended(report: StepReport): void;
@@ -65,7 +65,7 @@ export interface RunParts extends Helpers {
   readonly source?: LoadSource | undefined;
 }
 
-/** A run where it is kept. */
+/** A run and the place where it is kept. */
 export class Run {
   readonly #store: RunStore;
   readonly #preset: Preset;
@@ -80,14 +80,14 @@ export class Run {
   #model!: Model;
   #template!: Template;
   #optimizer: AdamW<Tree> | undefined;
-  /** Exists from the start of RL on. */
+  /** The state of RL; undefined until RL starts. */
   #trainingState: TrainingState | undefined;
   #state: State = { phase: "sft", done: 0, optimizerStep: 0, evaluated: 0, before: null, seconds: 0 };
   /** The wall time of earlier sessions, and when this session began. */
   #earlierSeconds = 0;
   #started = 0;
 
-  /** @param parts who else works for the run, and what its settings cannot hold */
+  /** @param parts workers and learners that help the run, and what its settings cannot hold */
   constructor(
     store: RunStore,
     preset: Preset,
@@ -153,16 +153,16 @@ export class Run {
   async #prepare(resume: boolean): Promise<void> {
     const checkpoint = resume ? this.#store.loadLatestCheckpoint() : null;
     await this.#load(checkpoint);
-    // Only now: a run that cannot go on keeps what it has.
+    // Only now, after all checks: a run that cannot be continued keeps all of its files.
     this.#store.rewindTo(checkpoint);
     if (checkpoint === null) return;
-    // A death between saving and pruning leaves one too many.
+    // A process that dies between saving and pruning leaves one checkpoint too many.
     this.#store.pruneCheckpoints(CHECKPOINTS_KEPT);
     const { phase, done } = this.#state;
     this.#observer.note(`continuing after ${phase === "sft" ? "warm-start" : "RL"} step ${done}`);
   }
 
-  /** Makes everything that a run begins or goes on with. Changes nothing in the store. */
+  /** Makes the model, optimiser and state that a run begins or continues with. Changes nothing in the store. */
   async #load(checkpoint: Checkpoint | null): Promise<void> {
     if (checkpoint === null) {
       const source = await this.#source?.(this.#device);
@@ -194,7 +194,7 @@ export class Run {
     }
   }
 
-  /** From here on RL trains what the settings say: all weights, or an adapter. */
+  /** Chooses what RL trains, as the settings say: all weights, or an adapter. */
   #adapt(): void {
     this.#model = this.#experiment.adapted(this.#model);
     if (this.#model.trainable === undefined) return;
@@ -346,7 +346,7 @@ export class Run {
     const { maxObservationTokens } = this.#preset.rollout;
     const records = await describeHeldOut(this.#model, this.#template, shown, step, maxObservationTokens);
     for (const record of records) this.#store.appendTranscript(record);
-    // Each evaluation shows another of the tasks.
+    // Each evaluation shows a different task.
     const turn = this.#state.phase === "rl" ? this.#state.done / this.#preset.evaluation.every : 0;
     this.#observer.transcript(records[Math.floor(turn) % records.length]!);
   }

@@ -1,11 +1,12 @@
 /**
- * Where a run is kept: its settings, its two logs and its checkpoints. In Node a folder (node/runFolder.ts), in a page
- * its memory. A checkpoint knows how long the logs were when it was taken, so that a run that goes on from it ends with
- * the lines of one that never stopped. For that, the lines of a step are appended before its checkpoint is saved.
+ * Where a run is kept: its settings, its two logs and its checkpoints. In Node it is a folder (node/runFolder.ts), in a
+ * page memory (memoryStore.ts). A checkpoint records how long the logs were when it was taken. So a run that continues
+ * from it has the same lines in the end as one that never stopped. For that, the lines of a step are appended before
+ * its checkpoint is saved.
  */
 import type { MetricsRecord, Transcript } from "./records.ts";
 
-/** What a run is, as plain data: the content of `config.json`. */
+/** The settings of a run as plain data: the content of `config.json`. */
 export type RunConfig = Readonly<Record<string, unknown>>;
 
 /** A checkpoint that was read. */
@@ -33,6 +34,6 @@ export interface RunStore {
   loadLatestCheckpoint(): Checkpoint | null;
   /** Cuts the logs back to this checkpoint (null: to the start) and removes newer ones. */
   rewindTo(checkpoint: Checkpoint | null): void;
-  /** Lets go of all but the newest `keep` checkpoints and those that the store is to keep. */
+  /** Removes all checkpoints but the newest `keep` and those that the store was told to keep. */
   pruneCheckpoints(keep: number): void;
 }

@@ -1,6 +1,6 @@
 /**
- * The parts of a `config.json` that no flag reaches and no other table checks: a file may have been written by hand, by
- * another version, or by the other side of a connection.
+ * Checks the parts of a `config.json` that no flag sets and no other table checks: a file may have been written by
+ * hand, by another version, or by the other side of a connection.
  */
 import { number, options, REQUIRED, text } from "../engine/optionTable.ts";
 import type { Preset } from "./preset.ts";
@@ -30,8 +30,8 @@ const RUN = {
 };
 
 /**
- * * The settings of a `config.json`, with all parts of a run, each an object, and numbers where sizes, steps and seed
- * are.
+ * Checks that the settings of a `config.json` have all parts of a run, each an object, with numbers for sizes, steps
+ * and seed.
  * @throws UsageError with one line
  */
 export function savedSettings(path: string, given: unknown): Preset {

@@ -32,7 +32,7 @@ const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
 /** The number of random actions in an episode that serves for reading answers only. */
 const RANDOM_TURNS = 2;
 
-/** Which demonstrations are of riddles, in a run with self-play: every other one. */
+/** In a run with self-play, which demonstrations are episodes of `riddle`: every second one. */
 const isRiddle = (i: number): boolean => i % 2 === 1;
 
 /** Plays the scripted episodes of a run. */
@@ -105,7 +105,7 @@ export class Scripts {
     return this.#readable(episodes);
   }
 
-  /** The world of self-play, of which half of the demonstrations are if the run plays it. */
+  /** The world of self-play; half of the demonstrations come from it if the run plays it. */
   async #riddles(): Promise<EnvironmentSpec | undefined> {
     if (!this.#preset.data?.selfPlay) return undefined;
     return (await import("../environments/riddle/selfPlay.ts")).riddles;

@@ -1,4 +1,4 @@
-/** The flags of `npm start` as values: what a command line or a page's address says. A mistake is one line. */
+/** The flags of `npm start` as values, from a command line or from a page's address. Mistakes are one-line errors. */
 import type { methodFromGrpoConfig } from "../rl/interop/grpoConfig.ts";
 import { WEIGHT_STORAGES, type WeightStorage } from "../nn/index.ts";
 import { SELF_PLAY_NAMES } from "../rl/selfplay/options.ts";
@@ -9,7 +9,7 @@ export const MODEL_SIZES = ["tiny", "small", "base"] as const;
 export type ModelSize = (typeof MODEL_SIZES)[number];
 export const DEVICES = ["auto", "wasm", "webgpu", "reference"] as const;
 
-/** The flags about a method; what is undefined is left to the method (methods.ts). */
+/** The flags about a method. Where one is undefined, the method decides (methods.ts). */
 export interface MethodFlags {
   readonly method?: string | undefined;
   readonly advantage?: string | undefined;
@@ -19,7 +19,7 @@ export interface MethodFlags {
   readonly kl?: number | undefined;
   readonly klTarget?: number | undefined;
   readonly importanceCorrection?: string | undefined;
-  /** The outcome in place of the environment's own (rewards.ts). */
+  /** Replaces the environment's own outcome (rewards.ts). */
   readonly reward?: (typeof REWARDS)[number] | undefined;
   /** The fields of TRL's GRPOConfig, as its file has them. */
   readonly grpoConfig?: ReturnType<typeof methodFromGrpoConfig> | undefined;
@@ -43,19 +43,19 @@ export interface DataFlags {
 
 /** The file of an environment that is not the library's. */
 export interface EnvironmentFile {
-  /** Absolute. */
+  /** Its absolute path. */
   readonly path: string;
-  /** Of the file alone, not of what it imports. A run goes on only with the same. */
+  /** The file's hash, without what it imports. A run is resumed only if it is still the same. */
   readonly sha256: string;
 }
 
 /** All flags of `npm start`. */
 export interface StartOptions extends MethodFlags, DataFlags {
-  /** How many threads play, or the address of the NATS server through which workers elsewhere do. */
+  /** How many threads play, or the address of the NATS server through which workers on other machines play. */
   readonly workers?: number | string | undefined;
-  /** The address of the NATS server behind which other learners are. */
+  /** The address of the NATS server through which other learners compute gradients. */
   readonly learners?: string | undefined;
-  /** Needs workers. */
+  /** How many steps old an episode may be; needs workers. */
   readonly maxStaleness?: number | undefined;
   readonly device: (typeof DEVICES)[number];
   readonly seed: number;
@@ -63,7 +63,7 @@ export interface StartOptions extends MethodFlags, DataFlags {
   readonly steps: number | undefined;
   /** Default `home`. */
   readonly env?: string | undefined;
-  /** Where that environment is from, if it is not the library's. */
+  /** The file of that environment, if it is not one of the library's. */
   readonly environmentFile?: EnvironmentFile | undefined;
   /** The agents to compare (job/arms.ts); undefined: the environment's, unless a method is named. */
   readonly arms?: string | undefined;
@@ -117,7 +117,7 @@ export const START_FLAGS = {
   quick: { type: "boolean" },
 } as const;
 
-/** What was said, by the names of the flags. */
+/** The values as they were given, by the names of the flags. */
 export type Said = Readonly<Record<string, unknown>>;
 
 /** Checks the values one by one. @throws UsageError with one line that says what was expected */

@@ -1,6 +1,6 @@
 /**
  * The training state of some methods in addition to the model and its optimiser: a frozen copy of the warm start (KL
- * penalties, ActFocus; of a model with an adapter no copy, but the model under it), a value head with its own optimiser
+ * penalties, ActFocus; if there is an adapter, the model under it and no copy), a value head with its own optimiser
  * (PPO and its relatives), and parts with a memory of earlier steps (an adaptive KL coefficient, a running baseline, a
  * curriculum, a replay buffer). They are made at the start of RL and saved in every checkpoint, so that a resumed run
  * continues bit for bit. Other methods, such as GRPO with ECHO, have no such state.
@@ -88,7 +88,7 @@ export class TrainingState {
   dispose(): void {
     this.critic?.optimizer.dispose();
     for (const x of this.critic ? treeLeaves(this.critic.head) : []) x.dispose();
-    // Without a file it is the model under an adapter, and not a copy.
+    // Without a file the reference is the model under an adapter, and not a copy.
     for (const x of this.reference && this.#frozen ? treeLeaves(this.reference.params) : []) x.dispose();
   }
 }

@@ -34,7 +34,7 @@ export async function describeEpisodes(
       turns: turnCount(trajectory),
       tokens: stream.ids.map((id, t) => ({
         id,
-        // Its bytes: `decode` leaves out the space that some tokenizers put before a text, here before each token.
+        // From its bytes: `decode` drops the space that some tokenizers put before a text, in every token.
         text: UTF8.decode(template.tokenizer.decodeBytes([id])),
         role: stream.roles[t]!,
         turn: stream.turns[t]!,
@@ -49,7 +49,7 @@ export async function describeEpisodes(
   });
 }
 
-/** The same for held-out episodes, which are not trained on, with the answers that the model expected. */
+/** As above for held-out episodes, which are not trained on, with the answers that the model expected. */
 export async function describeHeldOut(
   model: Model,
   template: Template,
