@@ -1,21 +1,21 @@
 /**
- * Episodes of other people's agents as what a training step learns from: `trainStep(options, agentEpisodes(…), step)`.
- * Each step opens episodes on a `PolicyServer` that has the very model that is trained, starts an agent for each, and
- * waits for their rewards. While the step computes, nothing is sampled; afterwards the server has the new version.
+ * A training step on episodes that other people's agents play: `trainStep(options, agentEpisodes(…), step)`. Each step
+ * opens episodes on a `PolicyServer` that serves the model in training, starts an agent for each, and waits for their
+ * rewards. The server samples nothing while the step computes; afterwards it serves the new version of the weights.
  */
 import { inCode, number, options, type OptionsOf, REQUIRED } from "../engine/optionTable.ts";
 import type { EpisodeSource } from "../rl/train/episodes.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { PolicyServer } from "./server.ts";
 
-/** What an agent is told. */
+/** What an agent gets when it is started. */
 export interface AgentCall {
   /** The address of its API: `baseURL` of an OpenAI client. */
   readonly baseUrl: string;
   readonly id: string;
   /** The number of its task; agents of a group play the same. */
   readonly group: number;
-  /** Counts the agents of a group. */
+  /** The number of the agent within its group. */
   readonly member: number;
   readonly step: number;
   /** Aborted when the episode is over, however it ended. */
@@ -37,8 +37,8 @@ const AGENTS = options("agentEpisodes", {
 export type AgentEpisodesOptions = OptionsOf<typeof AGENTS>;
 
 /**
- * Episodes that agents play through `server`. An agent that fails is masked: nothing of its episode is trained. The
- * order of the trajectories is that of the groups, whoever ends first.
+ * Episodes that agents play through `server`. If an agent fails, its episode is masked: nothing of it is trained. The
+ * trajectories are in the order of the groups, whichever ends first.
  */
 export function agentEpisodes(server: PolicyServer, given: AgentEpisodesOptions): EpisodeSource {
   const { play, groups, groupSize } = AGENTS.read(given);

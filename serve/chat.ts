@@ -1,6 +1,6 @@
 /**
- * Conversations as tokens. A `ChatFormat` renders messages from the start of a conversation, and renders the messages
- * that follow something the model wrote, so that what it sampled is never tokenised again.
+ * Conversations as tokens. A `ChatFormat` renders the messages at the start of a conversation, and separately those
+ * that follow an answer of the model. So the tokens of an answer stay those that were sampled.
  */
 import { check, fail } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -15,7 +15,7 @@ export interface ChatMessage {
   readonly content: string;
   /** The calls of tools in an assistant's message. */
   readonly tool_calls?: readonly ToolCall[];
-  /** Which call a tool's message answers. */
+  /** The id of the call that a tool's message answers. */
   readonly tool_call_id?: string;
 }
 
@@ -23,15 +23,15 @@ export interface ChatMessage {
 export interface ChatFormat {
   /** Tokens that end what the model writes. */
   readonly stopIds: readonly number[];
-  /** How the model calls tools; without it there are none. */
+  /** How the model writes calls of tools. Undefined: it has no tools. */
   readonly toolForm?: ToolForm | undefined;
   /**
-   * The tokens of a conversation, and of whatever asks for the model's answer.
+   * The tokens of a conversation, and those that the template puts before an answer of the model.
    * @param tools that the model may call @throws if it cannot be rendered
    */
   begin(messages: readonly ChatMessage[], tools?: readonly unknown[]): TokenStream;
   /**
-   * The tokens of messages that follow an answer of the model, and of whatever asks for the next one.
+   * The tokens of messages that follow an answer of the model, and those that the template puts before the next one.
    * @param lastId the last token that the model wrote, which may be the one that ends its turn
    * @param turn the number of the answer that they follow
    */
@@ -138,7 +138,7 @@ function callsOf(given: unknown, where: string): ToolCall[] {
   });
 }
 
-/** The object that a JSON text stands for; undefined if it is none. */
+/** Parses a JSON object; undefined if the text is something else. */
 export function objectIn(json: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(json);

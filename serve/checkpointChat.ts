@@ -1,7 +1,7 @@
 /**
  * Conversations in a checkpoint's own chat template (worldgrad/chat), with tools where the template has them. The
- * messages that follow an answer are rendered behind a stand-in for it, so that the answer's own tokens stay those that
- * were sampled, whatever the template would make of its text.
+ * messages that follow an answer are rendered after a placeholder for it. So the answer keeps the tokens that were
+ * sampled, even if the template would render its text differently.
  */
 import type { ChatTemplate } from "../chat/index.ts";
 import { check, fail } from "../engine/errors.ts";
@@ -17,7 +17,7 @@ export interface CheckpointChatOptions {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-/** A word that stands for an answer. */
+/** The placeholder for an answer. */
 const ANSWER = "qANSWERq";
 
 /**
@@ -78,7 +78,7 @@ export function checkpointChat(
   };
 }
 
-/** Where in a text stands what the messages say. */
+/** Where the contents of the messages are in the rendered text. */
 function placesOf(text: string, messages: readonly ChatMessage[]): [from: number, to: number][] {
   let at = 0;
   return messages.flatMap(({ content }): [number, number][] => {

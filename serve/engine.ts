@@ -1,14 +1,15 @@
 /**
- * Continuing many prompts with one decoder while requests come and go (continuous batching, Yu et al. 2022, "Orca"): a
- * request has a row while it is written; every pass draws the next token of all rows, and a row that is free takes the
- * next request. Requests that sample in another way (temperature, top-p) are drawn in a pass of their own.
+ * Continues many prompts with one decoder while requests come and go (continuous batching, Yu et al. 2022, "Orca"). A
+ * request has a row of the decoder's cache while its answer is being drawn. Each pass draws the next token of all rows,
+ * and a free row takes the next request. Requests with different sampling settings (temperature, top-p) are drawn in
+ * separate passes.
  *
- * A row that is free keeps what it has read. A request whose prompt begins with it, as the next turn of a conversation
- * does, reads only the rest. What is drawn does not depend on that, nor on the other rows: the token at position p
- * takes the p-th random number of the request's own stream.
+ * A free row keeps the tokens that it has read. If a prompt begins with them, as the next turn of a conversation does,
+ * only the rest is read. This changes no drawn token, nor do the other rows: the token at position p uses the p-th
+ * random number of the request's own stream.
  *
- * Weights are replaced between two tokens, never within one. Rows that are being written are then read again from their
- * start, so that each token is drawn with keys and values of one version; every token carries its version.
+ * Weights are replaced between two tokens. Rows in use are then read again from their start, so that each token is
+ * drawn with keys and values of one version of the weights; every token carries its version.
  */
 import { check, fail } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
@@ -25,7 +26,7 @@ export interface ServedToken extends SampledToken {
   readonly top?: readonly { readonly id: number; readonly plainLogProb: number }[];
 }
 
-/** Why a text ended: a stop (a token or a text), the limit of tokens or of the context, or somebody's wish. */
+/** Why a text ended: a stop token or stop string, the limit of tokens or of the context, or an abort. */
 export type FinishReason = "stop" | "length" | "abort";
 
 /** A prompt to be continued. */
@@ -40,7 +41,7 @@ export interface GenerationRequest {
   readonly top: number;
   /** Is called with each token; true ends the text (a stop string). */
   readonly onToken?: (token: ServedToken) => boolean;
-  /** Gives the row back; the promise resolves with what there is, `abort`. */
+  /** Ends the text: the row becomes free, and the promise resolves with the tokens so far and the reason `abort`. */
   readonly signal?: AbortSignal;
 }
 
@@ -50,7 +51,7 @@ export interface Generation {
   readonly finishReason: FinishReason;
 }
 
-/** A request with its row. */
+/** A request and its row. */
 interface Seat {
   readonly request: GenerationRequest;
   readonly tokens: ServedToken[];
@@ -59,12 +60,12 @@ interface Seat {
   row: number;
 }
 
-/** What a row has read, and with which weights. */
+/** The tokens that a row has read, and the version of the weights that read them. */
 interface Row {
   ids: number[];
   epoch: number;
   seat: Seat | undefined;
-  /** When it was last used, as a count: the row that rested longest is taken for a new text. */
+  /** A counter value of its last use: a new text takes the row that was not used for the longest time. */
   used: number;
 }
 
@@ -85,10 +86,10 @@ const ENGINE = options("GenerationEngine", {
 /** Options of `GenerationEngine`. */
 export type EngineOptions = OptionsOf<typeof ENGINE>;
 
-/** A request came while too many were waiting. */
+/** The error for a request that comes while too many are waiting. */
 export class OverloadedError extends Error {}
 
-/** Writes many texts at once with one model. To be closed. */
+/** Continues many texts at once with one model. It has to be closed. */
 export class GenerationEngine {
   readonly model: Model;
   readonly capacity: number;
@@ -97,7 +98,7 @@ export class GenerationEngine {
   readonly #waiting: Seat[] = [];
   readonly #maxWaiting: number;
   readonly #onFailure: (error: unknown) => void;
-  /** What is to happen between two tokens. */
+  /** Functions that wait to run between two tokens. */
   readonly #between: (() => Promise<void>)[] = [];
   #version: number;
   #epoch = 0;
@@ -176,8 +177,8 @@ export class GenerationEngine {
   }
 
   /**
-   * Runs `change` between two tokens; afterwards the weights count as `version` (a function is asked then). Whatever it
-   * throws is thrown here, and the version stays. Also while drawing is paused.
+   * Runs `change` between two tokens, also while drawing is paused; afterwards the weights have the version `version`
+   * (a function is called for it then). If `change` throws, this throws the same error, and the version stays.
    */
   replaceWeights(change: () => void | Promise<void>, version: number | (() => number)): Promise<void> {
     return this.#atRest(async () => {
@@ -186,15 +187,15 @@ export class GenerationEngine {
     });
   }
 
-  /** To be called when the weights were changed between two tokens by somebody who has paused the engine. */
+  /** To be called after the weights were changed from outside while the engine was paused. */
   refresh(version: number): void {
     this.#version = version;
     this.#epoch++;
   }
 
   /**
-   * Draws no further token until `resume`; resolves when none is being drawn. Requests are kept and new ones wait, or,
-   * with `abort`, all that there are end with what they have.
+   * Draws no further token until `resume`; resolves when none is being drawn. Requests are kept and new ones wait; with
+   * `abort` all present requests end with the tokens that they have.
    */
   pause({ abort = false }: { readonly abort?: boolean } = {}): Promise<void> {
     this.#isPaused = true;
@@ -241,11 +242,11 @@ export class GenerationEngine {
       const seats = this.#rows.flatMap(({ seat }) => seat ?? []);
       if (this.#between.length > 0) continue;
       if (this.#isPaused || seats.length === 0) {
-        this.#isRunning = false; // in the same turn, so that nobody takes it for one that goes on
+        this.#isRunning = false; // before anything else runs, so that a new request starts the loop again
         return;
       }
       for (const group of alike(seats)) await this.#draw(group);
-      // Lets sockets be read and closed.
+      // Gives sockets time to be read and closed.
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
@@ -260,7 +261,7 @@ export class GenerationEngine {
       const kept = ({ ids, epoch }: Row): number => {
         if (epoch !== this.#epoch) return 0;
         const differs = ids.findIndex((id, t) => id !== prompt[t]);
-        // The last token is read anew: it gives the logits of the next one.
+        // The last token is read again, because the logits of the next token come from it.
         return Math.min(differs < 0 ? ids.length : differs, prompt.length - 1);
       };
       const best = free.reduce((a, b) => {
@@ -274,7 +275,7 @@ export class GenerationEngine {
     }
   }
 
-  /** The next token of requests that sample alike. */
+  /** Draws the next token of requests with equal sampling settings. */
   async #draw(seats: readonly Seat[]): Promise<void> {
     const { sampling, top } = seats[0]!.request;
     const version = this.#version;
@@ -291,7 +292,7 @@ export class GenerationEngine {
       const drawn = top > 0 ? await this.#withTop(parts, sampling, top) : await this.#decoder.draw(parts, sampling);
       parts.forEach(({ row, tokens }) => void this.#rows[row]!.ids.push(...tokens));
       seats.forEach((seat, i) => {
-        // Whoever was aborted meanwhile has no row any more.
+        // A request that was aborted meanwhile has no row any more.
         if (seat.row === parts[i]!.row) this.#take(seat, { ...drawn[i]![0]!, version });
       });
     } catch (error) {
@@ -346,7 +347,7 @@ export class GenerationEngine {
     seat.done({ tokens: seat.tokens, finishReason });
   }
 
-  /** @param isRead whether the row may be taken up by a request that continues it */
+  /** @param isRead whether a request that continues the row's tokens may use them */
   #free(seat: Seat, isRead: boolean): void {
     const row = this.#rows[seat.row] ?? fail("GenerationEngine: a request has no row");
     if (!isRead) row.epoch = -1;
@@ -356,7 +357,7 @@ export class GenerationEngine {
   }
 }
 
-/** Requests that can be drawn in one pass, together. */
+/** Groups of requests that can be drawn in one pass. */
 function alike(seats: readonly Seat[]): Seat[][] {
   const groups = new Map<string, Seat[]>();
   for (const seat of seats) {

@@ -1,6 +1,6 @@
 /**
  * What every HTTP server here needs: reading JSON with a limit, answering with JSON, errors in the form of the OpenAI
- * API, keys, and requests that come from pages of other sites.
+ * API, checking keys, and refusing requests that come from pages of other sites.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -47,7 +47,7 @@ const TYPES: Readonly<Record<number, string>> = {
   504: "timeout_error",
 };
 
-/** Any error as an answer. What the library checked is the request's fault; what nobody expected is ours. */
+/** Any error as an answer. Errors of the library's checks are the request's fault (400), all others ours (500). */
 export function asHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
   if (!(error instanceof WorldgradError)) return new HttpError(500, "the server failed; its log says why");
@@ -69,7 +69,7 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
 
 /** The JSON object in a request's body. @throws HttpError 413, 415 or 400 */
 export async function readJson(request: IncomingMessage, limit: number): Promise<Fields> {
-  // A page of another site can send forms and texts without asking, but not this type.
+  // Browsers let a page of another site send forms and plain text here, but not this content type.
   if (!/^application\/json\b/i.test(request.headers["content-type"] ?? "")) {
     throw new HttpError(415, "the body must be of type application/json");
   }
@@ -119,7 +119,8 @@ export function checkHost(request: IncomingMessage, host: string): void {
 const isLocal = (host: string): boolean => LOOPBACK.test(host) || host === "::1";
 
 /**
- * For sockets, which browsers open to anywhere for any page, and say whose page it is. Other programs say nothing.
+ * Checks WebSockets: a browser opens one to any server for any page, and names the page's origin. Other programs send
+ * no origin.
  * @throws HttpError 403 if it is a page of another site, on a server that listens to this machine alone
  */
 export function checkOrigin(request: IncomingMessage, host: string): void {

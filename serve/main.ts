@@ -1,7 +1,7 @@
 /**
- * `npm run serve -- --run runs/<name>`: the policy of a run behind the OpenAI API (server.ts has the addresses); with
- * `--model-path` a model from a folder.
- * Episodes that agents play through it are written to a file, a line for each row of tokens.
+ * `npm run serve -- --run runs/<name>` serves the policy of a run with the OpenAI API (server.ts lists the addresses);
+ * with `--model-path` it serves a model from a folder. Episodes that agents play through it can be written to a file, a
+ * line for each row of tokens.
  */
 import { appendFileSync } from "node:fs";
 import process from "node:process";

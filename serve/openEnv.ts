@@ -1,8 +1,8 @@
 /**
  * One of our environments behind OpenEnv's protocol (huggingface/OpenEnv, `core/env_server`, its `/ws` endpoint), so
- * that whatever speaks OpenEnv can act in it. A connection is a session with an environment of its own; an action is
- * `{ message }`, an observation `{ text, … }` with the facts of the step. Each connection may be reset any number of
- * times. environments/openenv/ is the client of the same protocol; the frames and codes are those of
+ * that any OpenEnv client can act in it. A connection is a session with an environment of its own; an action is `{
+ * message }`, an observation `{ text, … }` with the step's info. A connection may reset any number of times.
+ * environments/openenv/ is the client of the same protocol; the frames and codes are those of
  * tests/environments/openenv-recorded.json.
  *
  * The sockets are those of the package `ws`, an optional peer that is loaded when a server is started.
@@ -23,13 +23,13 @@ export type ServeOpenEnvOptions = OptionsOf<typeof OPENENV>;
 
 /** An OpenEnv server. */
 export interface OpenEnvServer {
-  /** `http://127.0.0.1:PORT`, what a client is given. */
+  /** The address for clients, `http://127.0.0.1:PORT`. */
   readonly url: string;
   /** Ends all sessions. */
   close(): Promise<void>;
 }
 
-/** What is used of a socket of `ws`. */
+/** The part of a `ws` socket that is used here. */
 interface Socket {
   on(event: "message", listener: (data: unknown, isBinary: boolean) => void): void;
   on(event: "close" | "error", listener: () => void): void;
@@ -39,7 +39,7 @@ interface Socket {
   close(): void;
 }
 
-/** Messages of a client that may wait. The protocol needs one; a client that sends more is read no further. */
+/** How many messages of a client may wait. The protocol needs one; beyond this number nothing more is read. */
 const MOST_WAITING = 16;
 
 /** The answer to a message is an error with this code; the session goes on. */
@@ -56,7 +56,7 @@ class Refusal extends Error {
 const frame = (type: string, data: unknown): string => JSON.stringify({ type, data });
 const errorFrame = ({ code, message, details }: Refusal): string => frame("error", { message, code, ...details });
 
-/** A connection: its episode, if there is one. */
+/** A connection, and its episode if there is one. */
 class Session {
   readonly #spec: EnvironmentSpec;
   readonly #options: EnvironmentOptions;
@@ -71,7 +71,7 @@ class Session {
     this.#options = chosen;
   }
 
-  /** The frame that answers a message; undefined: goodbye. */
+  /** The frame that answers a message; undefined if the message closes the session. */
   async answer(raw: string): Promise<string | undefined> {
     let message: unknown;
     try {
@@ -144,7 +144,7 @@ export async function serveOpenEnv(
   given: ServeOpenEnvOptions = {},
 ): Promise<OpenEnvServer> {
   const { host, port, maxSessions, maxMessageBytes } = OPENENV.read(given);
-  spec.make(chosen); // says what is wrong with the options before anybody connects
+  spec.make(chosen); // throws on wrong options before anybody connects
   const ws = await import("ws").catch(() => undefined);
   check(ws !== undefined, () => "serveOpenEnv: the package ws is not installed; npm install ws");
   const listening = await listen(host, port, async (request, response) => {
@@ -182,7 +182,7 @@ export async function serveOpenEnv(
     const session = new Session(spec, chosen);
     let last = Promise.resolve();
     let waiting = 0;
-    // Done when the system has taken it: answers that a client does not read hold up its messages.
+    // Resolves when the system has taken the answer: a client that does not read answers is not read either.
     const send = (text: string): Promise<void> => new Promise((done) => socket.send(text, () => done()));
     const receive = async (raw: string): Promise<void> => {
       try {
@@ -195,7 +195,7 @@ export async function serveOpenEnv(
         await send(errorFrame(failed));
       }
     };
-    // One after the other, in the order in which they came.
+    // Messages are answered one after the other, in the order in which they came.
     socket.on("message", (raw) => {
       if (++waiting === MOST_WAITING) socket.pause();
       last = last

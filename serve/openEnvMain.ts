@@ -1,7 +1,6 @@
 /**
- * `npm run openenv-serve -- --env NAME`: one of the built-in environments, or one of your own, behind OpenEnv's
- * protocol (openEnv.ts), for whatever speaks it: OpenEnv's own Python client, TRL, or
- * `openEnv({ url, action: "message" })` of ours.
+ * `npm run openenv-serve -- --env NAME` serves one of the built-in environments, or one of your own, with OpenEnv's
+ * protocol (openEnv.ts). Clients are OpenEnv's own in Python, TRL, or our `openEnv({ url, action: "message" })`.
  */
 import process from "node:process";
 import { ENVIRONMENTS } from "../environments/index.ts";

@@ -1,11 +1,11 @@
 /**
  * The completions and chat API of OpenAI over a `GenerationEngine`: requests become prompts, tokens become answers, as
- * one object or as server-sent events. An episode (`Rollout`) under whose address a request came keeps what was
- * sampled.
+ * one object or as server-sent events. If a request came to the address of an episode (`Rollout`), the episode keeps
+ * what was sampled.
  *
- * `logprobs` are those of the model itself, at temperature 1 (`raw_logprobs`, as vLLM's default), or with
- * `processed_logprobs` those of the distribution that was drawn from, after temperature, top-k, top-p and min-p.
- * Trajectories always keep those at the sampling temperature over the whole vocabulary.
+ * `logprobs` are the model's at temperature 1 (`raw_logprobs`, vLLM's default), or with `processed_logprobs` those of
+ * the distribution that was sampled from, after temperature, top-k, top-p and min-p. Trajectories always keep the
+ * log-probabilities at the sampling temperature over the whole vocabulary.
  */
 import type { ServerResponse } from "node:http";
 import type { Rng } from "../engine/index.ts";
@@ -22,7 +22,7 @@ import { parseAnswer, plainLength, type ToolCall, type ToolForm } from "./toolCa
 export interface ApiOptions {
   readonly engine: GenerationEngine;
   readonly tokenizer: Tokenizer;
-  /** How messages become tokens; without it there is no chat. */
+  /** How messages become tokens; undefined if the model has no chat format. */
   readonly chat: ChatFormat | undefined;
   readonly model: string;
   /** Tokens that end an answer. */
@@ -42,7 +42,7 @@ export interface Call {
   readonly rollout: Rollout | undefined;
 }
 
-/** One answer: its prompt, its tokens as they come, its text. */
+/** One answer: its prompt, the tokens so far, its text. */
 interface Choice {
   readonly index: number;
   readonly prompt: readonly number[];
@@ -51,11 +51,11 @@ interface Choice {
   readonly tokens: ServedToken[];
   /** How many tokens have been sent in a stream. */
   sent: number;
-  /** How calls of tools in it are written, if they are to be found, and their ids. */
+  /** How calls of tools are written, if the answer is searched for them, and the ids for them. */
   readonly calls: { readonly form: ToolForm | undefined; readonly name: (n: number) => string };
 }
 
-/** Nine letters and digits, as Mistral's templates ask for. */
+/** The id of a call: nine letters and digits, as Mistral's templates require. */
 const callName = (request: number, index: number, n: number): string =>
   `c${(128 * (128 * request + index) + n).toString(36).padStart(8, "0")}`;
 
@@ -130,7 +130,7 @@ export class OpenAiApi {
       model,
     };
     const events = asked.stream ? new EventStream(kind, head, asked, response, this.#options) : undefined;
-    // What fails before the first token is an answer with a status, not an event.
+    // An error before the first token is answered with a status, a later one with an event.
     const results = await Promise.all(
       choices.map(async (choice): Promise<Generation> => {
         const room = engine.capacity - choice.prompt.length;
@@ -175,7 +175,7 @@ export class OpenAiApi {
       object: kind === "chat" ? "chat.completion" : "text_completion",
       choices: choices.map((choice, i) => this.#whole(kind, asked, choice, results[i]!)),
       usage,
-      // Above the first choice, as vLLM has it for chat.
+      // Outside of the choices, where vLLM has it for chat.
       ...(kind === "chat" && asked.returnTokenIds ? { prompt_token_ids: choices[0]!.prompt } : {}),
       weight_version: String(choices[0]!.tokens.at(-1)?.version ?? engine.version),
     });

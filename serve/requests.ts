@@ -1,8 +1,8 @@
 /**
- * What a request to the completions and chat API asks for, checked. Fields and their meaning are OpenAI's, and those
+ * Reads and checks requests to the completions and chat API. Fields and their meaning are OpenAI's, and those
  * that vLLM adds for tokens (vllm-project/vllm, entrypoints/openai/completion/protocol.py, 002032e): `top_k`, `min_p`,
- * `stop_token_ids`, `ignore_eos`, `skip_special_tokens`, `return_token_ids`. What would change the answer and is not
- * supported is refused; what only names or files the request is accepted.
+ * `stop_token_ids`, `ignore_eos`, `skip_special_tokens`, `return_token_ids`. Fields that would change the
+ * answer and are not supported are refused; those that only label the request are accepted.
  */
 import { check, fail } from "../engine/errors.ts";
 import { Rng } from "../engine/index.ts";
@@ -49,14 +49,14 @@ const COMMON = {
   stream: flag(false, "whether the answer comes in parts"),
   stream_options: inCode<{ readonly include_usage?: boolean }>("for streams", "an object", isFields),
   return_token_ids: flag(false, "whether the answer has token ids"),
-  // They name or file a request and change nothing.
+  // These label a request and change nothing.
   user: inCode("", "anything", anything),
   metadata: inCode("", "anything", anything),
   store: inCode("", "anything", anything),
   service_tier: inCode("", "anything", anything),
   safety_identifier: inCode("", "anything", anything),
   prompt_cache_key: inCode("", "anything", anything),
-  // They would change the answer.
+  // These would change the answer.
   frequency_penalty: number(0, "", { min: 0, max: 0 }),
   presence_penalty: number(0, "", { min: 0, max: 0 }),
   repetition_penalty: number(1, "", { min: 1, max: 1 }),
@@ -101,11 +101,11 @@ const CHAT = options("chat.completions", {
   modalities: inCode("", '["text"]', (value) => isTexts(value) && value.join() === "text"),
 });
 
-/** What both requests ask for. */
+/** What both kinds of requests have in common. */
 export interface Asked {
   readonly sampling: Required<SamplingOptions>;
   readonly n: number;
-  /** Undefined: as the API has it. */
+  /** Undefined: the API's default. */
   readonly maxTokens: number | undefined;
   readonly stop: readonly string[];
   readonly stopIds: readonly number[];
@@ -115,7 +115,7 @@ export interface Asked {
   readonly includeUsage: boolean;
   readonly returnTokenIds: boolean;
   readonly seed: number | undefined;
-  /** Undefined: no log-probabilities are told; else how many alternatives. */
+  /** How many alternatives get log-probabilities; undefined: no log-probabilities are reported. */
   readonly top: number | undefined;
 }
 
@@ -128,11 +128,11 @@ export interface CompletionAsked extends Asked {
 export interface ChatAsked extends Asked {
   readonly messages: readonly unknown[];
   readonly tools: readonly unknown[];
-  /** Whether calls in the answer are told apart from its text. */
+  /** Whether calls of tools in the answer are separated from its text. */
   readonly readsCalls: boolean;
 }
 
-/** OpenAI's clients write null where they mean nothing. */
+/** Removes fields that are null: OpenAI's clients write null for a field that is not set. */
 const withoutNulls = (body: Fields): Fields => Object.fromEntries(Object.entries(body).filter(([, v]) => v !== null));
 
 type Common = ReturnType<typeof COMPLETION.read> | ReturnType<typeof CHAT.read>;
@@ -194,6 +194,9 @@ function checkModel(asked: string | undefined, model: string): void {
   });
 }
 
-/** The stream of an answer: a function of the seed alone, or of the server's seed and the number of the request. */
+/**
+ * The random stream of an answer. It depends on the request's seed only, or on the server's seed and the request's
+ * number.
+ */
 export const streamOf = (seed: number | undefined, server: Rng, request: number): Rng =>
   seed === undefined ? server.split(request) : new Rng(0).split(`seed ${seed}`);

@@ -1,12 +1,12 @@
 /**
  * Episodes that somebody else's agent plays with our policy over HTTP. Each has an address of its own (as in Agent
- * Lightning, Luo et al. 2025, arXiv 2508.03680), so the agent needs to know nothing but that address; what is asked for
- * under it belongs to the episode.
+ * Lightning, Luo et al. 2025, arXiv 2508.03680), which is all that the agent needs to know: every request under it
+ * belongs to the episode.
  *
- * An episode is put together from tokens: if a prompt begins with all tokens of a row so far, what was sampled
- * included, it continues that row, and what is new in it is what the world answered. If not (the agent has rewritten
- * its history, or tokenised the text again and got other tokens), a new row begins, which repeats as prompt what the
- * model saw. All rows share the episode's reward. Token ids and log-probabilities are those that were sampled.
+ * An episode consists of rows of tokens. If a prompt begins with all tokens of a row, sampled ones included, it
+ * continues that row, and its further tokens are the world's answer. If not (the agent has rewritten its history, or
+ * tokenised the text again and got different tokens), a new row begins, which has the tokens that the model saw as its
+ * prompt. All rows share the episode's reward. Token ids and log-probabilities are those that were sampled.
  */
 import { check } from "../engine/errors.ts";
 import {
@@ -24,7 +24,7 @@ import { HttpError } from "./http.ts";
 
 /** What is known of an episode when it is opened. */
 export interface RolloutFacts {
-  /** Its name in the address; by default a number. */
+  /** Its name in the address. Default: a number. */
   readonly id?: string;
   /** Episodes of the same task share it; advantages compare them. Default: a number of its own. */
   readonly group?: number;
@@ -39,7 +39,7 @@ export interface RolloutEnd {
   /** The reward of each turn, if they are known; they need not sum to `reward`. */
   readonly stepRewards?: readonly number[];
   readonly success?: boolean;
-  /** True: the episode failed for reasons of its own, and nothing of it is trained. */
+  /** True if the episode failed for reasons outside the agent; then nothing of it is trained. */
   readonly masked?: boolean;
   readonly stopReason?: StopReason;
 }
@@ -62,7 +62,7 @@ export class Rollout {
   readonly id: string;
   readonly group: number;
   readonly facts: RolloutFacts;
-  /** Resolves to the rows of the episode when it is over; they are none if nothing was sampled. */
+  /** Resolves to the rows of the episode when it is over; there are none if nothing was sampled. */
   readonly finished: Promise<readonly Trajectory[]>;
   /** Aborted when the episode is over: then nothing is sampled for it any more. */
   readonly signal: AbortSignal;
@@ -127,7 +127,7 @@ export class Rollout {
   ): void {
     if (this.#end || tokens.length === 0) return;
     const turn = this.#turn++;
-    // Another answer to the same row may have come first: then this one is a row of its own.
+    // If another answer has continued the same row meanwhile, this one becomes a row of its own.
     const isNext = row !== undefined && isPrefix(row.stream.ids, stream.ids);
     const own = isNext ? row : { stream: emptyStream(), messages };
     if (isNext) extend(own.stream, stream, own.stream.ids.length);
@@ -197,7 +197,7 @@ export class Rollout {
     );
   }
 
-  /** What a prompt of tokens has beyond a row: answers of the world, with the template's tags among them. */
+  /** The tokens of a prompt beyond a row: answers of the world, with the template's tags between them. */
   #rawAnswer({ stream }: RolloutRow, ids: readonly number[]): TokenStream {
     const special = new Set(Object.values(this.#template?.tokenizer.special ?? {}));
     const turn = stream.turns.at(-1)!;
@@ -238,7 +238,7 @@ function joined(...streams: readonly TokenStream[]): TokenStream {
   return all;
 }
 
-/** The tokens of a fork: nothing that another row has sampled is trained again. */
+/** The tokens of a new row: what another row has sampled becomes prompt, so that it is not trained twice. */
 function asPrompt({ ids }: TokenStream): TokenStream {
   const stream = emptyStream();
   append(stream, "prompt" satisfies Role, 0, ids);

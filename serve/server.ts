@@ -9,8 +9,8 @@
  *     POST /pause_generation { mode }   POST /continue_generation   POST /update_weights_from_disk { weight_version? }
  *
  * The last three have the names and the modes of SGLang (sgl-project/sglang, managers/io_struct.py): `abort` ends what
- * is being written, `retract` keeps it, and it is read again with the weights that are there afterwards. There is no
- * `in_place`, which would go on with keys and values of other weights.
+ * is being written; `retract` keeps it, and it is read again with the new weights afterwards. There is no `in_place`,
+ * which would continue with keys and values that the old weights computed.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { check } from "../engine/errors.ts";
@@ -71,7 +71,7 @@ export type Reload = (request: { readonly modelPath: string | undefined }) => nu
  */
 export type ServePolicyOptions = OptionsOf<typeof SERVE>;
 
-/** What is served: a model, its tokenizer, and the template if its prompts are episodes of ours. */
+/** What is served: a model, its tokenizer, and the template if its prompts are episodes of the library. */
 export interface ServedModel {
   readonly model: Model;
   readonly tokenizer: Tokenizer;
@@ -97,7 +97,7 @@ export async function servePolicy(served: ServedModel, given: ServePolicyOptions
 
 type Settings = ReturnType<typeof SERVE.read>;
 
-/** A policy behind the OpenAI API; `servePolicy` starts one. To be closed. */
+/** A policy behind the OpenAI API; `servePolicy` starts one. It has to be closed. */
 export class PolicyServer {
   readonly engine: GenerationEngine;
   readonly #settings: Settings;
@@ -172,7 +172,7 @@ export class PolicyServer {
     await this.#listening?.close();
   }
 
-  /** An episode that nobody has asked for anything in a long time has failed. */
+  /** Masks episodes that have had no request for a long time. */
   #touch(id: string): void {
     const entry = this.#rollouts.get(id);
     if (!entry) return;

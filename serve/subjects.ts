@@ -1,4 +1,4 @@
-/** What `npm run serve` serves: the policy of a run, or a model from a folder, perhaps with an adapter. */
+/** Loads what `npm run serve` serves: the policy of a run, or a model from a folder, perhaps with an adapter. */
 import { check } from "../engine/errors.ts";
 import { type Device, treeLeaves } from "../engine/index.ts";
 import { fileOf, modelFromCheckpoint } from "../job/modelFiles.ts";
@@ -16,9 +16,9 @@ import type { ServedModel, ServePolicyOptions } from "./server.ts";
 /** A model to serve. */
 export interface Subject {
   readonly served: ServedModel;
-  /** Its name, its version, and what else follows from where it is from. */
+  /** Its name, its version and other options, which depend on where it was loaded from. */
   readonly options: Pick<ServePolicyOptions, "name" | "version" | "chat" | "reload" | "capacity">;
-  /** Of a run: its folder, and how its newest checkpoint is put into the model. */
+  /** For a run: its folder, and a function that loads the newest checkpoint into the model. */
   readonly run?: { readonly folder: RunFolder; readonly loadNewest: () => Promise<number> };
 }
 
@@ -51,7 +51,7 @@ export async function runSubject(path: string, executor: Device): Promise<Subjec
   };
 }
 
-/** Puts the newest checkpoint of a run into a model. @returns its step */
+/** Loads the newest checkpoint of a run into a model. @returns its step */
 async function install(folder: RunFolder, model: Model, executor: Device): Promise<number> {
   const checkpoint = folder.loadLatestCheckpoint();
   check(checkpoint !== null, () => `${folder.path} has no checkpoint any more`);
@@ -61,7 +61,7 @@ async function install(folder: RunFolder, model: Model, executor: Device): Promi
     () => `${checkpoint.path} has another part of the model than is served; the server has to be started anew`,
   );
   if (isLora(model) && isAdapter) {
-    // The adapter alone is read: the rest does not change.
+    // Only the adapter is read; the other weights do not change.
     const config = new TextDecoder().decode(fileOf(checkpoint, ADAPTER_FILES.config));
     const fresh = loraFromFiles(model.trainable.base, config, fileOf(checkpoint, ADAPTER_FILES.weights));
     try {
@@ -84,11 +84,11 @@ async function install(folder: RunFolder, model: Model, executor: Device): Promi
   }
 }
 
-/** Equal texts for equal configurations, in whatever order they name their fields. */
+/** A text that is equal for equal configurations, whatever the order of their fields. */
 const sorted = (config: object): string =>
   JSON.stringify(Object.entries(config).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 
-/** Tokens of a conversation, unless the user says it: the cache of all the positions of a long model would be large. */
+/** The default limit of a conversation's tokens: a cache for all positions of a model would be large. */
 const CONTEXT = 4096;
 
 /** Flags of a model from a folder. */

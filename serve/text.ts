@@ -1,6 +1,6 @@
 /**
  * The text of tokens while they are drawn: the part that can be shown already, and whether a stop string has occurred.
- * Text is held back while it may still change (a character of which not all bytes are there) or may turn out to be the
+ * Text is held back while it may still change (a character whose bytes are not complete) or may turn out to be the
  * beginning of a stop string.
  */
 import type { Tokenizer } from "../nn/index.ts";
@@ -40,7 +40,7 @@ export class GrowingText {
     this.#ids.push(id);
     const { stop, skipSpecials } = this.#options;
     this.#text = this.#tokenizer.decode(this.#ids, { specials: skipSpecials ? "skip" : "name" });
-    // Searched from what was not shown: what was shown holds no beginning of a stop string.
+    // The search starts at the text that was not shown; shown text contains no beginning of a stop string.
     const found = stop
       .map((text) => ({ text, at: this.#text.indexOf(text, this.#shown) }))
       .filter(({ at }) => at >= 0)
@@ -51,12 +51,12 @@ export class GrowingText {
     return true;
   }
 
-  /** What has become certain since the last call; with `isLast`, all the rest. */
+  /** The text that has become certain since the last call; with `isLast`, all the rest. */
   take(isLast = false): string {
     return this.takeTo(isLast ? this.#text.length : this.#certain());
   }
 
-  /** What of the first `end` characters was not taken yet. */
+  /** Those of the first `end` characters that were not returned before. */
   takeTo(end: number): string {
     if (end <= this.#shown) return "";
     const part = this.#text.slice(this.#shown, end);

@@ -1,11 +1,11 @@
 /**
- * Calls of tools in what a model writes. Which of the two common forms a model has is seen from what its chat template
- * makes of a call:
+ * Calls of tools in what a model writes. A model uses one of two common forms; which one is found by rendering a call
+ * with its chat template:
  *
  *     hermes   text<tool_call>{"name": …, "arguments": {…}}</tool_call>…    Qwen, Hermes, SmolLM
  *     llama3   {"name": …, "parameters": {…}}                               Llama 3, perhaps behind <|python_tag|>
  *
- * What is no JSON of this kind stays text.
+ * Anything that is not JSON of this form stays text.
  */
 import type { Renderer } from "../chat/index.ts";
 import { isFields } from "./http.ts";
@@ -72,11 +72,11 @@ export function parseAnswer(form: ToolForm, text: string): ParsedAnswer {
   return calls.length === 0 ? { content: text, calls } : { content: "", calls };
 }
 
-/** The JSON objects of a text in which semicolons and spaces alone stand between them; none if anything else does. */
+/** The JSON objects of a text; none if anything but semicolons and spaces stands between them. */
 function objectsIn(text: string): string[] {
   const found: string[] = [];
   let [depth, start] = [0, 0];
-  // Strings are taken whole: what looks like a brace in them is none.
+  // Strings are skipped as a whole, because braces in them are text.
   for (const { 0: sign, index } of text.matchAll(/"(?:[^"\\]|\\[^])*"|[{}]|[^\s;]/g)) {
     if (depth === 0 && sign !== "{") return [];
     if (sign === "{" && depth++ === 0) start = index;
@@ -85,7 +85,7 @@ function objectsIn(text: string): string[] {
   return depth === 0 ? found : [];
 }
 
-/** The length of a growing text that is no part of a call, whatever follows. */
+/** The length of the part of a growing text that cannot belong to a call, whatever follows. */
 export function plainLength(form: ToolForm, text: string): number {
   if (form === "llama3") {
     const begun = text.trimStart();
