@@ -95,13 +95,13 @@ export function parseStart(args: readonly string[]): StartOptions | "help" | "li
   return startOptions(withFiles(values));
 }
 
-/** The flags with what a file says in the place of its path. @throws UsageError if it cannot be read */
+/** The flags, in which the content of a file replaces its path. @throws UsageError if it cannot be read */
 export function withFiles(said: Said): Said {
   const path = said["grpo-config"] as string | undefined;
   return path === undefined ? said : { ...said, "grpo-config": readGrpoConfig(path) };
 }
 
-/** The method and the numbers of TRL's configuration in a file. @throws UsageError with one line */
+/** Reads the method and the numbers of TRL's configuration from a file. @throws UsageError with one line */
 function readGrpoConfig(path: string): ReturnType<typeof methodFromGrpoConfig> {
   let config: unknown;
   try {

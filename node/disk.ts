@@ -1,10 +1,10 @@
-/** Calls of the file system whose errors say which file they are about, and whose effects last. */
+/** File system calls whose errors name the file, and whose effects survive a loss of power. */
 import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
 import process from "node:process";
 
 /**
- * Does something with a file. Node does not name the file in errors of a descriptor, such as a full disk in the middle
- * of writing; here they do.
+ * Runs a function on a file. Errors of Node about an open descriptor, such as a full disk, do not name the file; here
+ * they do.
  */
 export function named<T>(path: string, act: () => T): T {
   try {
@@ -15,7 +15,7 @@ export function named<T>(path: string, act: () => T): T {
   }
 }
 
-/** Whether there is something at `path`. Unlike `existsSync` it throws if the disk cannot tell. */
+/** Whether there is something at `path`. Unlike `existsSync` it throws if the disk has an error. */
 export const has = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined;
 
 /** Opens a file or a folder, does something with it, flushes it to the disk and closes it. */
@@ -32,7 +32,10 @@ export function flushed<T>(path: string, flags: string, act: (file: number) => T
   });
 }
 
-/** Makes what was made, renamed or removed in the folder last. Windows cannot open folders and does not need this. */
+/**
+ * Flushes a folder, so that names made, changed or removed in it last. Windows cannot open folders and needs none of
+ * this.
+ */
 export function flushFolder(path: string): void {
   if (process.platform !== "win32") flushed(path, "r", () => undefined);
 }

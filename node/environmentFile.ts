@@ -1,8 +1,8 @@
 /**
  * An environment of the user's own from one file: `--env ./my-env.ts`. The file is an ES module, in TypeScript or
  * JavaScript, whose default export (or only export of that form) is what `defineGame` makes, or an `EnvironmentSpec`
- * written out. It may import `worldgrad` and `worldgrad/environments`, wherever it lies: it gets the sources that the
- * program itself runs from, not a second copy of the library.
+ * written out. It may import `worldgrad` and `worldgrad/environments` from any folder, and gets the modules that the
+ * program itself runs, not a second copy of the library.
  *
  * Only programs load such files. A run's settings name the path and the SHA-256 of the file; what it imports is not
  * hashed.
@@ -19,13 +19,13 @@ import type { EnvironmentFile, StartOptions } from "../job/startOptions.ts";
 import { UsageError } from "../job/usage.ts";
 import { sha256 } from "./sealed.ts";
 
-/** The longest that a file may take until it is loaded. */
+/** How long loading a file may take. */
 const LOADING_MS = 30_000;
 
-/** Whether `--env` names a file and no environment of the library. */
+/** Whether the value of `--env` is a file and not the name of an environment of the library. */
 export const isEnvironmentFile = (name: string): boolean => /[\\/]|\.[cm]?[jt]s$/.test(name);
 
-/** An environment that was loaded, under the name by which it is known from now on. */
+/** An environment that was loaded, and the name under which `--env` now knows it. */
 export interface LoadedEnvironment {
   readonly env: string;
   readonly environmentFile: EnvironmentFile;
@@ -57,14 +57,14 @@ export async function loadEnvironment(
   return { env: spec.name, environmentFile: { path, sha256: hash } };
 }
 
-/** The flags with the name of the environment in the place of its file's path. @throws UsageError as above */
+/** The flags, in which the environment's name replaces the path of its file. @throws UsageError as above */
 export async function withEnvironmentFile(options: StartOptions): Promise<StartOptions> {
   if (options.env === undefined || !isEnvironmentFile(options.env)) return options;
   return { ...options, ...(await loadEnvironment(options.env)) };
 }
 
 /**
- * Loads the environment of a run again, if it is of a file.
+ * Loads the environment of a run again, if it came from a file.
  * @throws UsageError in one line, before anything runs, if the file is gone or is not what the run began with
  */
 export async function loadEnvironmentOf(settings: Pick<Preset, "env" | "environmentFile">): Promise<void> {
@@ -127,7 +127,7 @@ function shown(path: string): string {
   return near.startsWith("..") || isAbsolute(near) ? path : near;
 }
 
-/** A module, unless it takes too long: one that waits at its top level for what never comes would end the program. */
+/** Imports a module, with a time limit: a top-level await that never resolves would otherwise end the program. */
 async function within(patience: number, loading: Promise<unknown>): Promise<Readonly<Record<string, unknown>>> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -137,7 +137,7 @@ async function within(patience: number, loading: Promise<unknown>): Promise<Read
   return Promise.race([loading, late]).finally(() => clearTimeout(timer)) as Promise<Readonly<Record<string, unknown>>>;
 }
 
-/** One line: where a compiler names the place in the file, it stands on a line of its own. */
+/** An error in one line; compilers put the place in the file on a line of its own. */
 const inOneLine = (error: unknown): string =>
   reasonOf(error)
     .split("\n")

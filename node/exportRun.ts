@@ -1,6 +1,6 @@
 /**
- * What a run has trained as files for others: the adapter as PEFT loads it, or a folder that transformers loads. They
- * are made of the files of the newest checkpoint.
+ * Writes what a run has trained for other programs: the adapter in PEFT's format, or a folder that `transformers`
+ * loads. Both are made from the newest checkpoint.
  */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -16,16 +16,16 @@ import { copyTexts, savePretrained, type SavePretrainedOptions } from "./pretrai
 import type { RunFolder } from "./runFolder.ts";
 import { sourceLoader } from "./runSource.ts";
 
-/** What was written, and where. */
+/** The kind of what was written, and its path. */
 export interface Exported {
   readonly path: string;
   readonly what: string;
 }
 
 /**
- * Writes what a run with a model of somebody else's has trained into its folder: `adapter/`; without an adapter, or
- * where a warm start has changed the model under it, `model/`, with the tokenizer's files of the model that it began
- * with. What was there is replaced.
+ * Writes what a run on a pretrained model has trained into its run folder: the adapter as `adapter/`; if there is none,
+ * or a warm start has changed the model under it, the model as `model/`, with the tokenizer files of the pretrained
+ * model. Existing folders of these names are replaced.
  * @returns what was written: nothing if nothing has been trained yet
  */
 export async function exportRun(folder: RunFolder, pretrained: PretrainedSettings): Promise<Exported[]> {
@@ -56,7 +56,7 @@ export async function exportRun(folder: RunFolder, pretrained: PretrainedSetting
 }
 
 /**
- * Writes the trained model as a folder that transformers loads, an adapter merged into its weights.
+ * Writes the trained model as a folder that `transformers` loads, with an adapter merged into its weights.
  * @throws if the run has no checkpoint, or there is something at `path`
  */
 export async function exportMerged(
@@ -87,7 +87,9 @@ function newest(folder: RunFolder): Checkpoint {
   return checkpoint;
 }
 
-/** Makes a folder that appears with all that `write` puts there, or not at all; an older one stays until then. */
+/**
+ * Makes a folder that appears with everything that `write` puts there, or not at all; an older one stays until then.
+ */
 async function appear(path: string, write: (draft: string) => void | Promise<void>): Promise<void> {
   const [draft, old] = [`${path}.${process.pid}.tmp`, `${path}.${process.pid}.old`];
   mkdirSync(draft, { recursive: true });

@@ -1,8 +1,8 @@
 /**
- * Keeps two processes from training into one folder. A lock is the file `FOLDER.pid` beside the folder, which says who
- * has it: the process, when that process began, and the machine. It is stale when that process is gone: then the next
- * one takes it. A number of a process is given again after some time, so that the time of its beginning counts, too,
- * where the system tells it (Linux).
+ * Keeps two processes from training into one folder. A lock is the file `FOLDER.pid` beside the folder, which names its
+ * owner: the process id, when the process began, and the machine. If that process is gone, the lock is stale, and the
+ * next process takes it. Systems reuse process ids, so the time when the process began is compared as well, where the
+ * system reports it (Linux).
  */
 import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -19,18 +19,18 @@ interface Owner {
   readonly host: string;
 }
 
-/** How long to look again whether the other process has ended, before an error says that it has not. */
+/** How long to wait for the other process to end, before an error names it. */
 export interface LockOptions {
   readonly patienceMs?: number;
 }
 
 const LOOK_AGAIN_MS = 100;
-/** After which somebody who removes a stale lock has died of it. */
+/** After this time a process that was removing a stale lock counts as dead. */
 const TURN_MS = 5000;
 
 /**
  * Takes the lock of a folder, which need not exist yet.
- * @returns what gives it back; the end of the process does, too
+ * @returns a function that gives the lock back; the end of the process does so, too
  * @throws WorldgradError naming the process that has it
  */
 export async function lockFolder(path: string, { patienceMs = 0 }: LockOptions = {}): Promise<() => void> {
@@ -55,7 +55,7 @@ function refuse(path: string, file: string, { pid, host }: Owner): never {
   return fail(`${path} is being trained by process ${pid}${where}; wait for it, or remove ${file} if there is none`);
 }
 
-/** Takes the lock, or says who has it. */
+/** Takes the lock, or returns its owner. */
 function take(file: string): Owner | null {
   const mine = `${file}.${process.pid}.tmp`;
   const me: Owner = { pid: process.pid, began: beganAt(process.pid), host: hostname() };
@@ -63,7 +63,7 @@ function take(file: string): Owner | null {
   try {
     for (;;) {
       try {
-        linkSync(mine, file); // as one act: the file is there with its content, or was there before
+        linkSync(mine, file); // atomic: the file appears with its content, or existed before
         removeLeft(file);
         return null;
       } catch (error) {
@@ -79,8 +79,8 @@ function take(file: string): Owner | null {
 }
 
 /**
- * Removes a stale lock. Of several who found it stale one at a time may, and looks again first: else the second would
- * remove what the first has put there since.
+ * Removes a stale lock. Several processes may find it stale; one at a time removes it, after checking again: otherwise
+ * the second would remove the new lock of the first.
  */
 function removeStale(file: string): void {
   const turn = `${file}.stale`;
@@ -88,7 +88,7 @@ function removeStale(file: string): void {
     mkdirSync(turn);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    // Whoever has the turn needs it for a moment, unless it died in it.
+    // The process whose turn it is needs a moment, unless it died during it.
     const age = Date.now() - (statSync(turn, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
     if (age > TURN_MS) rmSync(turn, { recursive: true, force: true });
     return;
@@ -98,7 +98,7 @@ function removeStale(file: string): void {
   rmSync(turn, { recursive: true, force: true });
 }
 
-/** Removes what processes left that died while they took the lock. Called by who has it: nobody needs a turn now. */
+/** Removes files of processes that died while they took the lock. Only the owner of the lock calls this. */
 function removeLeft(file: string): void {
   rmSync(`${file}.stale`, { recursive: true, force: true });
   const prefix = `${basename(file)}.`;
@@ -115,12 +115,12 @@ function ownerIn(file: string): Owner | undefined {
     const owner: unknown = JSON.parse(readFileSync(file, "utf8"));
     return isRecord(owner) && Number.isInteger(owner["pid"]) ? (owner as unknown as Owner) : undefined;
   } catch {
-    return undefined; // given back meanwhile, or damaged
+    return undefined; // it was given back meanwhile, or is damaged
   }
 }
 
 function isAlive({ pid, began, host }: Owner): boolean {
-  // Nobody can see from here whether a process of another machine lives.
+  // Whether a process on another machine is alive cannot be seen from here.
   if (host !== hostname()) return true;
   try {
     process.kill(pid, 0);

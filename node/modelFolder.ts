@@ -1,7 +1,7 @@
 /**
- * A folder with a model of somebody else's: in the layout of transformers (`config.json`, safetensors, tokenizer, chat
- * template, generation config), or llama2.c's (one file of weights, `*.bin`, and one of tokens, `tok*.bin`). Opening it
- * reads everything but the weights.
+ * A folder with a pretrained model: in the layout of `transformers` (`config.json`, safetensors, tokenizer, chat
+ * template, generation config), or of llama2.c (one file of weights, `*.bin`, and one of tokens, `tok*.bin`). Opening
+ * it reads everything but the weights.
  */
 import { createHash } from "node:crypto";
 import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -33,11 +33,11 @@ import { hasWeights, loadPretrained, parseJson, readText, weightFiles } from "./
 
 /** A folder that was opened. */
 export interface ModelFolder {
-  /** Absolute. */
+  /** Its absolute path. */
   readonly path: string;
-  /** With the ends of a text that the generation config names, if it names some. */
+  /** The configuration, with the end-of-text tokens that the generation config names, if it names any. */
   readonly config: ModelConfig;
-  /** What its makers recommend for sampling, if the folder says it. */
+  /** The sampling settings that the folder's generation config recommends, if it has any. */
   readonly generation: GenerationConfig | undefined;
   readonly tokenizer: Tokenizer;
   /** The token that stands before every text, if the model has one. */
@@ -45,7 +45,7 @@ export interface ModelFolder {
   /** Its chat template; undefined if it has none. @throws if it is malformed, or `@huggingface/jinja` is missing */
   chat(): Promise<ChatTemplate | undefined>;
   load(device: Device, storage?: WeightStorage): Promise<Model>;
-  /** SHA-256 of configuration, tokenizer and weights, which are read for it. */
+  /** Reads configuration, tokenizer and weights and returns their SHA-256. */
   hash(): Promise<string>;
 }
 
@@ -68,7 +68,7 @@ export async function openModelFolder(path: string, flag = "--model-path"): Prom
   });
 }
 
-/** What the library refuses is a mistake in the flag, in one line. */
+/** Turns an error of the library into a one-line error about the flag. */
 export async function ofFlag<T>(flag: string, read: () => T | Promise<T>): Promise<T> {
   try {
     return await read();
@@ -142,8 +142,8 @@ async function openLlama2c(path: string, weights: string, tokens: string): Promi
 }
 
 /**
- * A tokenizer for all rows of the model's table. Many tables are padded (Qwen's has 267 rows more than it has tokens),
- * and a model may draw what fills them: these ids get names, special ones, so that they can be shown.
+ * A tokenizer for all rows of the model's embedding table. Many tables are padded (Qwen's has 267 rows more than
+ * tokens), and a model may draw one of the padding ids. They get names as special tokens, so that they can be shown.
  */
 function fitted(tokenizer: Tokenizer, json: unknown, vocabSize: number): Tokenizer {
   const missing = vocabSize - tokenizer.vocabSize;
@@ -178,7 +178,7 @@ async function hashOf(path: string, names: readonly string[]): Promise<string> {
   return hash.digest("hex");
 }
 
-/** How an environment's episodes are written for a model. */
+/** How the episodes of an environment are written for a model. */
 export interface EpisodeTextOptions {
   /** A system message, or without a chat template the first line; none if it is empty. */
   readonly system: string;
@@ -222,7 +222,7 @@ function plainFormat({ tokenizer, config, bos = "", path }: ModelFolder, system:
   };
 }
 
-/** The model with an adapter of PEFT's on it. @throws UsageError in one line if the adapter does not fit */
+/** The model with an adapter in PEFT's format on it. @throws UsageError in one line if the adapter does not fit */
 export function withAdapter(model: Model, path: string, flag = "--adapter"): Promise<LoraModel> {
   return ofFlag(flag, () => {
     const files = Object.values(ADAPTER_FILES).map((name) => join(path, name));

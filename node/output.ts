@@ -1,9 +1,9 @@
-/** What a program does when nobody takes its output any more: `| head`, a terminal that was closed, a full disk. */
+/** What a program does when its output cannot be written any more: `| head`, a closed terminal, a full disk. */
 import process from "node:process";
 
 /**
- * For programs whose work is more than what they print: they go on without a display. Called once, at the start. What
- * is lost is said on standard error, once, if that is still there.
+ * For programs that do more than print: they go on without a display. To be called once, at the start. The loss is
+ * reported once on standard error, if that still works.
  */
 export function outliveOutput(): void {
   let said = false;
@@ -15,7 +15,7 @@ export function outliveOutput(): void {
   process.stderr.on("error", () => undefined);
 }
 
-/** For programs that only print: a reader who has enough ends them, as quietly as `head` does others. */
+/** For programs that only print: they end quietly when their reader closes the pipe, as `head` does. */
 export function endWithOutput(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") process.stderr.write(`worldgrad: standard output: ${error.message}\n`);

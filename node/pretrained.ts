@@ -1,5 +1,5 @@
 /**
- * Folders of models as Transformers writes them: `config.json`, `model.safetensors` or its shards and their index,
+ * Model folders in the format of `transformers`: `config.json`, `model.safetensors` or its shards and their index,
  * `generation_config.json`, and the tokenizer's files.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -26,7 +26,7 @@ import {
 const WEIGHTS = "model.safetensors";
 const SHARDS = "model.safetensors.index.json";
 const GENERATION = "generation_config.json";
-/** What belongs to a model's text and is none of our business here. */
+/** The files of a model's tokenizer and chat template. */
 const TEXT_FILES = [
   "tokenizer.json",
   "tokenizer_config.json",
@@ -39,7 +39,7 @@ const TEXT_FILES = [
   "tokenizer.model",
 ] as const;
 
-/** A model from a folder, with what its makers recommend for sampling, if the folder says it. */
+/** A model from a folder, and the sampling settings that the folder recommends, if it has any. */
 export interface Pretrained extends Model {
   readonly generation: GenerationConfig | undefined;
 }
@@ -47,17 +47,16 @@ export interface Pretrained extends Model {
 /** Options of `loadPretrained`. */
 export interface LoadPretrainedOptions {
   /**
-   * How matrices lie in the device's memory: `f32` (the default); or for weights that stay as they are, under an
-   * adapter or without training, `bf16` and `f16` (16 bits a weight) or `q8` (9 bits; it rounds). A file that is in
-   * that type already is not rounded.
+   * How matrices are stored in the device's memory: `f32` (the default), or, for weights that are not trained, `bf16`
+   * and `f16` (16 bits a weight) or `q8` (9 bits a weight). Packing rounds, unless the file has that type already.
    */
   readonly storage?: WeightStorage;
 }
 
 /**
  * Loads a model from a folder with `config.json` and `model.safetensors` (or its shards and their index). Tensors are
- * read from the disk one by one: the host's memory holds no more than one of them besides what is on the device. If
- * there is a `generation_config.json` that names ends of a text, they are the model's `eosIds`.
+ * read from the disk one by one, so that the host holds no more than one of them at a time besides the device's memory.
+ * The end-of-text tokens of a `generation_config.json` become the model's `eosIds`.
  * @throws if a file is missing or damaged, or if the configuration is not supported; the error names which
  *
  * @example const { config, params } = await loadPretrained("models/tiny", await device("wasm"));
@@ -97,8 +96,8 @@ export function weightFiles(folder: string): string[] {
 }
 
 /**
- * Opens the weights of a folder for as long as `use` needs them: the headers are read and checked, and tensors when
- * they are asked for.
+ * Opens the weights of a folder while `use` runs: the headers are read and checked at once, each tensor when it is
+ * asked for.
  * @throws WorldgradError if a file is missing or damaged
  */
 export async function withWeights<T>(folder: string, use: (source: WeightSource) => T | Promise<T>): Promise<T> {
