@@ -14,9 +14,9 @@ export interface EpisodeFormatOptions extends Omit<RenderOptions, "addGeneration
   readonly pad?: string;
 }
 
-/** Words that stand for what is said; nothing in a template is like them. */
+/** Placeholders for what is said: words that occur in no template. */
 const [TASK, ACTION, ANSWER] = ["qTASKq", "qACTIONq", "qANSWERq"];
-/** Signs that a template would have to escape if it wrote a text as JSON or XML. */
+/** Characters that a template would escape if it wrote a text as JSON or XML. */
 const SIGNS = `"'<&>\\{}`;
 
 /** The format of a template; see `ChatTemplate.episodeFormat`. */
@@ -36,7 +36,7 @@ export function episodeFormatOf(chat: Renderer, options: EpisodeFormatOptions = 
     answers === "tool"
       ? { role: "tool", name: "environment", tool_call_id: "000000000", content }
       : { role: "user", content };
-  // Without the tools: they stand in the task, and some templates write them before the last message.
+  // Rendered without the tools, which are part of the task; some templates write them before the last message.
   const { tools: _, ...plain } = render;
   const conversation = (content: string): string =>
     chat.renderText([...head, { role: "assistant", content: ACTION }, answer(content)], {
@@ -79,7 +79,7 @@ function around(chat: Renderer, text: string, word: string, what: string): [befo
   return [text.slice(0, at), text.slice(at + word.length)];
 }
 
-/** The special token that ends what the assistant said: the first behind it. */
+/** The special token that ends what the assistant said: the first one after it. */
 function endIn(chat: Renderer, behind: string): string {
   const found = (chat.tokenizer.addedTokens ?? [])
     .filter(({ special }) => special)

@@ -12,12 +12,12 @@ export interface RenderedRoles {
   readonly messages: number[];
   /**
    * Whether the assistant wrote the token, the one that ends its turn included: TRL's and transformers'
-   * `assistant_masks`. Where the template has `{% generation %}` blocks, they say it.
+   * `assistant_masks`. If the template has `{% generation %}` blocks, these decide.
    */
   readonly assistant: boolean[];
 }
 
-/** A stretch of the rendered text that one message wrote. */
+/** The part of the rendered text that comes from one message. */
 interface Part {
   readonly message: number;
   readonly start: number;
@@ -46,7 +46,7 @@ export function rolesOf(chat: Renderer, messages: readonly ChatMessage[], option
 
 const overlaps = ([start, end]: Range, [from, to]: Range): boolean => start < to && from < end;
 
-/** Which stretch of the text each message adds to that of the messages before it. */
+/** The part of the text that each message adds to that of the messages before it. */
 function partsOf(chat: Renderer, messages: readonly ChatMessage[], options: RenderOptions, whole: string): Part[] {
   const parts: Part[] = [];
   let start = 0;
@@ -80,7 +80,7 @@ function partsOf(chat: Renderer, messages: readonly ChatMessage[], options: Rend
   }
 }
 
-/** What was said in a part: all that the assistant wrote up to the end of its turn; of others the content. */
+/** What was said in a part: all that the assistant wrote up to the end of its turn, or another role's content. */
 function saidIn(
   chat: Renderer,
   messages: readonly ChatMessage[],
@@ -103,7 +103,7 @@ function saidIn(
     return [{ message, start, end }];
   }
   const header = headerOf(chat, messages.slice(0, message), options, whole, start);
-  // Behind the token that ends the turn, white space is the template's.
+  // White space after the token that ends the turn belongs to the template.
   const { offsets } = chat.encodeMarked({ text: text.slice(header - start), plain: [] });
   const body = text.slice(header - start);
   const special = (chat.tokenizer.addedTokens ?? [])
@@ -114,7 +114,7 @@ function saidIn(
   return [{ message, start: header, end: last < 0 || offsets.length === 0 ? end : header + last }];
 }
 
-/** Where the assistant's own words begin: behind the header that asks for them. */
+/** Where the assistant's own words begin: after the header of its message. */
 function headerOf(
   chat: Renderer,
   before: readonly ChatMessage[],

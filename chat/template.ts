@@ -20,19 +20,19 @@ export interface ChatTemplateOptions {
   readonly template?: string;
   /** `tokenizer_config.json`, parsed: special tokens by their part (`bos_token`, `eos_token`), perhaps the template. */
   readonly config?: unknown;
-  /** What errors call it, a folder for example. Default "chat template". */
+  /** Its name in error messages, such as a folder. Default "chat template". */
   readonly name?: string;
 }
 
 type Program = (variables: Record<string, unknown>) => string;
 
 const RENDER_KEYS = ["tools", "addGenerationPrompt", "variables", "now"] as const;
-/** Tokens by the part they play, which templates know as variables. */
+/** The special tokens that templates know as variables. */
 const PARTS = ["bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"] as const;
-/** Characters for private use, of which one stands for each name of a special token while the template runs. */
+/** Private-use characters; one replaces each name of a special token while the template runs. */
 const PRIVATE = 0x10f000;
 const NOW = "strftime_given";
-/** They stand around what a template's `{% generation %}` blocks write. */
+/** Marks around what a template's `{% generation %}` blocks write. */
 const [GENERATED, WRITTEN] = ["\u{10fffc}", "\u{10fffd}"];
 
 /**
@@ -99,7 +99,7 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 /** A chat template with its tokenizer. Made by `chatTemplate`. */
 export class ChatTemplate implements Renderer {
   readonly tokenizer: Tokenizer;
-  /** What errors call it. */
+  /** Its name in error messages. */
   readonly name: string;
   /** The special tokens by their part: `bos_token`, `eos_token` and so on. */
   readonly parts: Readonly<Record<string, string>>;

@@ -1,9 +1,9 @@
-/** What is rendered, and what the parts of this folder know of a template. */
+/** Messages and options of rendering, and the part of a template that this folder's other files use. */
 import type { Range, Tokenizer } from "../nn/index.ts";
 
 /** A message of a conversation, as in transformers and in OpenAI's API. Templates may read further fields. */
 export interface ChatMessage {
-  /** `system`, `user`, `assistant`, `tool`, or what else the template knows. */
+  /** `system`, `user`, `assistant`, `tool`, or another role that the template knows. */
   readonly role: string;
   /** What was said: text, or the parts that the template knows; none beside a call of a tool. */
   readonly content?: unknown;
@@ -20,7 +20,7 @@ export interface RenderOptions {
   readonly addGenerationPrompt?: boolean;
   /** Further variables of the template, `enable_thinking` for example. */
   readonly variables?: Readonly<Record<string, unknown>>;
-  /** What `strftime_now` tells the template; without it the template does not find that function. */
+  /** The time that `strftime_now` returns; without it the template does not have that function. */
   readonly now?: Date;
 }
 
@@ -30,12 +30,12 @@ export interface RenderedText {
   readonly plain: readonly Range[];
 }
 
-/** A rendered text with the stretches that a template's `{% generation %}` blocks wrote. */
+/** A rendered text, and the parts of it that the template's `{% generation %}` blocks wrote. */
 export interface MarkedText extends RenderedText {
   readonly generated: readonly Range[];
 }
 
-/** A chat template, as far as roles and formats are found with it. */
+/** The part of a chat template that finding roles and formats needs. */
 export interface Renderer {
   readonly name: string;
   readonly tokenizer: Tokenizer;

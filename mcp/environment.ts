@@ -1,7 +1,7 @@
 /**
  * The tools of an MCP server as an environment: the agent's action is a tool call (toolCall.ts says how it is written),
- * the observation is the tool's result as text, and a function of the user's says what an episode is worth. An action
- * that names the option `finish` ("answer" by default) ends the episode with the text after it.
+ * the observation is the tool's result as text, and a function of the user's computes the reward. An action that begins
+ * with the word of the option `finish` ("answer" by default) ends the episode; the text after it is the answer.
  *
  * By default each episode has a session of its own, with a server process that is started for it, because most servers
  * keep state. An action that cannot be read, a tool that is not on the list, and a tool that fails are told to the
@@ -22,22 +22,22 @@ import {
 import { McpError, type McpServer, type McpSession, openSession } from "./session.ts";
 import { describeTools, type McpTool, parseToolCall, resultText, type ToolCall, type ToolResult } from "./toolCall.ts";
 
-/** A tool call of an episode, with what came of it. */
+/** A tool call of an episode, and its result. */
 export interface McpTurn extends ToolCall {
   /** What the agent read. */
   readonly result: string;
   readonly isError: boolean;
 }
 
-/** An episode as its reward is asked for. */
+/** What the reward function gets: the episode so far. */
 export interface McpEpisode {
   readonly seed: number;
   readonly split: "train" | "heldout";
-  /** What `task` returned beside the text. */
+  /** The data that `task` returned beside the text. */
   readonly data: unknown;
   /** The tool calls so far. */
   readonly turns: readonly McpTurn[];
-  /** What the agent answered at the end; undefined while the episode goes on and if it ran out of turns. */
+  /** The agent's final answer; undefined while the episode goes on, and if it ran out of turns. */
   readonly answer: string | undefined;
   /** Whether this is the last action: an answer, or the last turn. */
   readonly isOver: boolean;
@@ -45,7 +45,7 @@ export interface McpEpisode {
   call(name: string, args?: Readonly<Record<string, unknown>>): Promise<ToolResult>;
 }
 
-/** What an action was worth; a number is the reward. */
+/** The result of the reward function; a number is the reward. */
 export type McpReward = number | { readonly reward: number; readonly success?: boolean; readonly done?: boolean };
 
 /** A task: what the agent reads, and data for the function `reward`, which the agent does not see. */
@@ -54,7 +54,7 @@ export interface McpTask {
   readonly data?: unknown;
 }
 
-/** What `task` is told. `call` is for setting up the server's state; any tool of it may be called. */
+/** What `task` gets. `call` calls any tool of the server, to set up its state. */
 export interface McpSetup extends Pick<McpEpisode, "call"> {
   readonly split: "train" | "heldout";
   readonly tools: readonly McpTool[];
@@ -125,7 +125,7 @@ export interface McpSpec extends EnvironmentSpec {
   close(): Promise<void>;
 }
 
-/** Where an episode's session comes from. */
+/** Provides the session of an episode. */
 interface Sessions {
   open(server: McpServer, signal?: AbortSignal): Promise<McpSession>;
   /** Called when the episode is over. */
@@ -171,7 +171,7 @@ export class McpEnvironment extends SingleUseEnvironment {
     const where = typeof server === "function" ? await server(seed, this.#split) : server;
     const session = await this.#sessions.open(where, signal);
     this.#session = session;
-    if (this.#isClosed) this.#release(); // while it was being opened
+    if (this.#isClosed) this.#release(); // closed while the session was being opened
     try {
       this.#tools = allowed(session.tools, this.#rules);
       const setup = { split: this.#split, tools: this.#tools, call: this.#caller(signal) };
@@ -300,7 +300,7 @@ export class McpEnvironment extends SingleUseEnvironment {
   }
 }
 
-/** The text behind the word that ends an episode, or undefined; also as a tool call, {"name": "answer", …}. */
+/** The text after the word that ends an episode, or undefined; a tool call {"name": "answer", …} ends it, too. */
 function answerOf(action: string, finish: string): string | undefined {
   if (finish === "") return undefined;
   const said = action.trim();
@@ -352,7 +352,7 @@ export function mcp(given: McpOptions): McpSpec {
   let common: Promise<McpSession> | undefined;
   const start = (where: McpServer, signal?: AbortSignal): Promise<McpSession> =>
     openSession(where, { timeout, signal }, maxMessageBytes);
-  // No episode's signal: the others would lose their session with it.
+  // A shared session does not end with the signal of one episode, because the others need it.
   const shared = async (where: McpServer): Promise<McpSession> => {
     for (;;) {
       const opening = (common ??= start(where));

@@ -41,7 +41,7 @@ export class McpError extends WorldgradError {
   }
 }
 
-/** What is used of the library's client and its transports. */
+/** The part of the library's client and transports that is used here. */
 interface Client {
   connect(transport: unknown, options: object): Promise<void>;
   listTools(params: object, options: object): Promise<{ tools: readonly ListedTool[]; nextCursor?: string }>;
@@ -60,7 +60,7 @@ interface Transport {
   close(): Promise<void>;
 }
 
-/** Pages of a list of tools that are read at most: a server that never ends its list is not waited for. */
+/** The largest number of pages of a tool list that are read, in case a server's list never ends. */
 const MOST_PAGES = 100;
 const STDERR_SHOWN = 400;
 
@@ -132,7 +132,7 @@ export class McpSession {
 
 async function shut(client: Client, transport: Transport): Promise<void> {
   const pid = transport.pid ?? undefined;
-  // A server at an address keeps the session until it is told; whether it hears that is its own matter.
+  // A server at an address keeps the session until it is told to end it; errors of that request are ignored.
   await transport.terminateSession?.().catch(() => undefined);
   // A server that was started gets no time to say goodbye: an episode is over, and the next one has its own.
   if (pid !== undefined) end(pid);
@@ -143,11 +143,11 @@ function end(pid: number): void {
   try {
     globalThis.process.kill(pid);
   } catch {
-    // It has ended by itself.
+    // The process has ended by itself.
   }
 }
 
-/** The library's error as ours. */
+/** Turns an error of the library into an McpError. */
 function translated(error: unknown, where: string, timeout: number, trouble: () => string): McpError {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = String(message ?? error);

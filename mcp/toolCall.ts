@@ -7,8 +7,8 @@
  *     get-sum a=2 b=3                                       words, for small models: name=value, quoted if it has
  *     get-sum 2 3                                           spaces; values without a name fill the required arguments
  *
- * An argument's type comes from the tool's schema: `2` is a number where the schema wants one and a text where it wants
- * that. The server itself checks arguments; here only what no server could mean is refused.
+ * An argument's type comes from the tool's schema: `2` is a number if the schema asks for a number, and a text if it
+ * asks for a text. The server checks arguments; here only calls are refused that no server could accept.
  */
 import { fail } from "../engine/errors.ts";
 import { nearest, showValue } from "../engine/options.ts";
@@ -24,7 +24,7 @@ export interface McpTool {
   readonly inputSchema: Fields;
 }
 
-/** What an action says: a tool and its arguments. */
+/** A tool and the arguments for it. */
 export interface ToolCall {
   readonly name: string;
   readonly arguments: Fields;
@@ -181,8 +181,8 @@ export interface ToolResult {
 }
 
 /**
- * A tool's result as text: its texts, one after the other; what is no text as a note of its kind and size. A result
- * without content is its structured content as JSON. What is over `limit` characters is cut in the middle.
+ * A tool's result as text: its texts, one after the other, and for other data a note of its kind and size. If a result
+ * has no content, its structured content is written as JSON. Above `limit` characters the middle is cut out.
  */
 export function resultText(result: ToolResult, limit: number): string {
   const parts = Array.isArray(result.content) ? (result.content as readonly unknown[]) : [];
@@ -194,7 +194,7 @@ export function resultText(result: ToolResult, limit: number): string {
   const note = ` … ${text.length - limit} characters left out … `;
   const head = Math.ceil(limit / 2);
   const tail = limit - head;
-  // No half of a surrogate pair is left at the cut.
+  // The cut does not split a surrogate pair.
   const before = text.slice(0, head).replace(/[\uD800-\uDBFF]$/, "");
   const after = text.slice(text.length - tail).replace(/^[\uDC00-\uDFFF]/, "");
   return `${before}${note}${after}`;

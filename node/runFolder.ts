@@ -1,7 +1,7 @@
 /**
  * A run on disk, which can be watched, killed, resumed and read later:
  *
- *     runs/<name>/config.json               what was run
+ *     runs/<name>/config.json               the settings
  *                 metrics.jsonl             one object a line: { step, phase, …metrics under TRL's names }
  *                 transcripts.jsonl         one trajectory a line (job/records.ts)
  *                 checkpoints/step-000123/  the caller's files and checkpoint.json, which lists them
@@ -13,13 +13,13 @@
  * uninterrupted one. The trainer has to follow one rule: it writes the lines of a step before the checkpoint of that
  * step.
  *
- * The same holds when the power goes. What `createRun`, `saveCheckpoint` and `writeFile` have written when they return
- * is flushed with the folders that it stands in, and with the lines of the logs until then. Lines since may be lost or
- * be zeros: resuming cuts them off.
+ * The same holds for a loss of power. When `createRun`, `saveCheckpoint` and `writeFile` return, they have flushed what
+ * they wrote, the folders that contain it, and all lines of the logs until then. Later lines may be lost or become
+ * zeros: resuming cuts them off.
  *
- * Everything that a resumed run goes on from has a SHA-256: config.json and checkpoint.json have one of the rest of
- * themselves, and a checkpoint has those of its files and of the two logs up to it. What has changed is refused before
- * anything is trained.
+ * Everything that a resumed run depends on has a SHA-256: config.json and checkpoint.json contain a hash of the rest of
+ * the file, and a checkpoint contains those of its files and of the two logs up to it. A file that has changed is
+ * refused before anything is trained.
  *
  * Readers may read at any time. Two processes must not train into one folder: lock.ts keeps them apart.
  */
@@ -57,7 +57,7 @@ const CHECKPOINT_NAME = /^step-(\d{6,})$/;
 /** Checkpoints that are being written or removed. The dot hides them, so no reader takes them for complete ones. */
 const UNFINISHED = /^\.step-\d+\.(tmp|old)$/;
 
-/** Files of `writeAtomically` whose process died. */
+/** Temporary files of `writeAtomically`, which stay if its process dies. */
 const TEMPORARY = /\.\d+\.tmp$/;
 
 interface Manifest {
@@ -75,8 +75,8 @@ interface Manifest {
 const FILE_NAME = /^[\w][\w.-]*$/;
 
 /**
- * Starts a run in `path`, which must not exist, be empty, or hold what a `createRun` left that died before it had
- * written config.json; parent folders are made. Throws otherwise, before anything is written.
+ * Starts a run in `path`. The folder must be missing or empty, or hold only what a `createRun` left that died before it
+ * wrote config.json; otherwise this throws before anything is written. Parent folders are made.
  */
 export function createRun(path: string, config: RunConfig): RunFolder {
   check(!has(path) || statSync(path).isDirectory(), () => `createRun: expected a folder, but ${path} is a file`);
@@ -88,7 +88,7 @@ export function createRun(path: string, config: RunConfig): RunFolder {
   for (const name of ["metrics.jsonl", "transcripts.jsonl"]) writeFlushed(join(path, name), "");
   // This file comes last, because its presence makes the folder a run.
   writeAtomically(join(path, "config.json"), sealed(config));
-  // A folder goes with the power unless the one that it stands in has been flushed.
+  // Without flushing its parent, a loss of power could remove the new folder.
   for (const at of [resolve(path), ...missing]) flushFolder(dirname(at));
   return new RunFolder(path, config);
 }
@@ -124,7 +124,7 @@ export class RunFolder implements RunStore {
   private readonly metricsPath: string;
   private readonly transcriptsPath: string;
   private readonly checkpointsPath: string;
-  /** What the logs have hashed to so far; only of logs whose last line is known to be complete. */
+  /** The hashes of the logs so far, for logs whose last line is known to be complete. */
   private readonly logHashes = new Map<string, Hash>();
 
   /** Use `createRun` or `openRun`. */
@@ -162,8 +162,8 @@ export class RunFolder implements RunStore {
   }
 
   /**
-   * Writes a file of this run, such as report.html. Readers see the old file or the new one, never a part. It is made
-   * of the logs and may say that the run has ended, so their lines are on the disk before it.
+   * Writes a file of this run, such as report.html. Readers see the old file or the new one, never a part. The logs are
+   * flushed first, because the file is made from them and may say that the run has ended.
    */
   writeFile(name: string, data: Uint8Array | string): void {
     for (const log of [this.metricsPath, this.transcriptsPath]) flushedSize(log);
@@ -292,7 +292,7 @@ export class RunFolder implements RunStore {
     const doomed = join(this.checkpointsPath, `.${name}.old`);
     rmSync(doomed, { recursive: true, force: true });
     renameSync(path, doomed);
-    flushFolder(this.checkpointsPath); // or the power goes, and the name comes back without some of its files
+    flushFolder(this.checkpointsPath); // else a loss of power could bring the old name back without all of its files
     rmSync(doomed, { recursive: true, force: true });
   }
 

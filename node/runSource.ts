@@ -1,6 +1,7 @@
 /**
- * The model of `--model-path` as what a run begins with. The run's settings name its folder and the SHA-256 of its
- * files; the run keeps no copy of weights that it does not train, and does not go on with others.
+ * The pretrained model of `--model-path` that a run begins with. The run's settings name its folder and the SHA-256 of
+ * its files. The run keeps no copy of weights that it does not train, and refuses to continue if the files have
+ * changed.
  */
 import { WORLDS } from "../job/environments.ts";
 import { Experiment } from "../job/experiment.ts";
@@ -12,7 +13,7 @@ import { UsageError } from "../job/usage.ts";
 import type { Tokenizer } from "../nn/index.ts";
 import { episodeFormatFor, type ModelFolder, ofFlag, openModelFolder } from "./modelFolder.ts";
 
-/** What the flags say of a model to begin with, and its tokenizer. */
+/** A pretrained model's part of the settings, and its tokenizer. */
 export interface FoundSource extends Source {
   readonly tokenizer: Tokenizer;
   readonly folder: ModelFolder;
@@ -38,8 +39,8 @@ export async function sourceOf(options: StartOptions): Promise<FoundSource | und
 }
 
 /**
- * The folder that a run's settings name, with the files that the run began with; undefined if the run makes its own
- * model. @throws UsageError in one line if the folder is gone or its files are others
+ * The folder of the pretrained model in a run's settings; undefined if the run makes its own model.
+ * @throws UsageError in one line if the folder is gone or its files have changed
  */
 export async function checkSource({ pretrained }: Pick<Preset, "pretrained">): Promise<ModelFolder | undefined> {
   if (pretrained === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** JSON files that know when they were changed: their last entry is a hash of the rest. */
+/** JSON files whose last entry is a hash of the rest, so that changes are noticed. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { isRecord } from "../job/records.ts";

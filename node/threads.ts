@@ -30,7 +30,7 @@ export interface ThreadOptions {
    * application needs it for its own environments. Default: the environments of this library.
    */
   readonly module?: string | URL;
-  /** An environment of a file, which a thread can play beside them. */
+  /** The file of a further environment that a thread can play. */
   readonly environmentFile?: EnvironmentFile | undefined;
   /**
    * Node's command-line arguments for the threads, without those that concern the whole process. Default: those of this

@@ -1,4 +1,4 @@
-/** Node before 22 has no WebSocket of its own; the package `ws`, an optional peer, gives it one. */
+/** Node before 22 has no WebSocket; the package `ws`, an optional peer, provides one. */
 import { UsageError } from "../job/usage.ts";
 
 /** Makes sure that there is a global WebSocket, which OpenEnv's client takes. @throws UsageError if there is no way */

@@ -13,7 +13,7 @@ import { emptyStream, isAgentToken, type Trajectory } from "../rl/episode/stream
 import { isFields, RemoteError, type RemoteOptions, request } from "./sampler.ts";
 
 const IGNORED = -100;
-/** What Atropos has in the place of a log-probability for tokens that were not sampled. */
+/** Atropos' placeholder for the log-probability of a token that was not sampled. */
 const NOT_SAMPLED = 1;
 
 /** A group of scored episodes on the wire. */
@@ -25,7 +25,7 @@ export interface ScoredData {
   readonly env_id?: number | null;
 }
 
-/** How a trainer announces itself; names and meaning are Atropos'. */
+/** The registration of a trainer; names and meaning are Atropos'. */
 export interface AtroposRegistration {
   readonly wandb_group: string;
   readonly wandb_project: string;
@@ -57,7 +57,7 @@ export function toScoredData(group: readonly Trajectory[], envId?: number): Scor
  * The episodes of a group that Atropos gave. Tokens that are trained have the role `action`, tokens before the first of
  * them `prompt`, later ones `observation`; a turn begins with each stretch of actions.
  * @param group the number that the episodes share
- * @param version of the policy, which the data does not tell
+ * @param version the policy's, which the data does not contain
  * @throws RemoteError if a list is missing or of another length
  */
 export function fromScoredData(data: unknown, group: number, version = 0, temperature = 1): Trajectory[] {
@@ -115,7 +115,7 @@ export function fromScoredData(data: unknown, group: number, version = 0, temper
 
 /** A server of Atropos. */
 export interface Atropos {
-  /** Announces a trainer. To be done before `batch`. */
+  /** Registers a trainer; needed before `batch`. */
   register(registration: AtroposRegistration): Promise<void>;
   /** Sends a group of our episodes. */
   send(group: readonly Trajectory[], envId?: number): Promise<"received" | "buffered">;

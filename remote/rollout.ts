@@ -1,8 +1,8 @@
 /**
  * Episodes that a remote sampler plays: environments, templates and limits are those of `rollout`; only the tokens are
- * drawn elsewhere, one request for each action. The server's kernels are not ours: what it recorded differs a little
- * from what our forward pass says, so a step on such episodes is off-policy (`offPolicy: true`), with
- * `importanceCorrection` as the remedy, and `mismatch` as the measure.
+ * drawn elsewhere, with one request for each action. The server's kernels are not ours, so the log-probabilities that
+ * it records differ a little from those of our forward pass. Therefore a step on such episodes is off-policy
+ * (`offPolicy: true`); `importanceCorrection` corrects for it, and `mismatch` measures it.
  */
 import { check } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
@@ -17,7 +17,7 @@ import { RemoteError, type RemoteSampler } from "./sampler.ts";
 
 /** Options of `remoteRollout`: those of `rollout`, and the context of the model, which is on the server. */
 export interface RemoteRolloutOptions extends RolloutOptions {
-  /** Tokens in an episode at most. */
+  /** The largest number of tokens in an episode. */
   readonly maxTokens: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Sampling on somebody else's server: what is asked of it, and HTTP with time limits. Token ids and log-probabilities
- * come from the server; nothing is tokenised again. Every answer is checked before it is used.
+ * Sampling on somebody else's server: the interface of such a sampler, and HTTP requests with time limits. Token ids
+ * and log-probabilities come from the server; nothing is tokenised again. Every answer is checked before it is used.
  */
 import { check, WorldgradError } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -16,7 +16,7 @@ export interface RemotePrompt {
   readonly temperature: number;
   /** The token that ends an action; it is part of what is sampled. */
   readonly endId: number;
-  /** Makes the server repeat itself, as far as it does. */
+  /** Makes the answer repeatable, as far as the server supports that. */
   readonly seed: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -25,7 +25,7 @@ export interface RemotePrompt {
 export interface RemoteSample {
   /** With log-probabilities at the sampling temperature over the whole vocabulary. */
   readonly tokens: readonly { readonly id: number; readonly logProb: number }[];
-  /** The version of the weights that the server says it has; undefined: it does not say. */
+  /** The version of the weights that the server reports; undefined if it reports none. */
   readonly version: string | undefined;
 }
 
@@ -34,16 +34,16 @@ export interface RemoteSampler {
   readonly name: string;
   sample(prompt: RemotePrompt): Promise<RemoteSample>;
   /**
-   * Has the server load weights from a folder, which it must be able to read. Resolves when all that is asked
-   * afterwards is answered with them.
-   * @param folder a model, or an adapter, as the sampler was set up
+   * Has the server load weights from a folder, which it must be able to read. Resolves when all later requests are
+   * answered with them.
+   * @param folder a model or an adapter, depending on the sampler
    */
   load(folder: string, version: string): Promise<void>;
 }
 
-/** A server failed or answered something that means nothing. */
+/** The error if a server fails or its answer makes no sense. */
 export class RemoteError extends WorldgradError {
-  /** The status of HTTP; undefined if there was no answer. */
+  /** The HTTP status; undefined if there was no answer. */
   readonly status: number | undefined;
   constructor(message: string, status?: number) {
     super(message);
@@ -51,7 +51,7 @@ export class RemoteError extends WorldgradError {
   }
 }
 
-/** How a server is reached. */
+/** The address of a server, its key and its time limit. */
 export interface RemoteOptions {
   /** `http://host:port`, without a path. */
   readonly url: string;

@@ -5,8 +5,8 @@
  * text. Full weights are not handed over: vLLM has no request that loads them from a folder.
  *
  * Log-probabilities are those before the temperature unless the server runs with `--logprobs-mode processed_logprobs`,
- * so with its default only temperature 1 can be trained on. An adapter gets a name for each version, which is the model
- * that is asked for; so an answer is of the version that its `model` names.
+ * so with its default only temperature 1 can be trained on. Each version of an adapter gets a name of its own, by which
+ * requests name the model; so the `model` of an answer tells its version.
  */
 import { check } from "../engine/errors.ts";
 import { showValue } from "../engine/options.ts";
@@ -16,7 +16,7 @@ import { isFields, type RemoteOptions, type RemoteSampler, RemoteError, request,
 export interface VllmOptions extends RemoteOptions {
   /** The model's name on the server. */
   readonly model: string;
-  /** What the server's `--logprobs-mode` is; default `raw_logprobs`, as there. */
+  /** The server's `--logprobs-mode`. Default `raw_logprobs`, which is also vLLM's. */
   readonly logProbs?: "raw_logprobs" | "processed_logprobs";
   /** The first part of the names of adapters; default "worldgrad". */
   readonly adapter?: string;
@@ -25,7 +25,7 @@ export interface VllmOptions extends RemoteOptions {
 /** A vLLM server as a sampler. `load` takes folders of LoRA adapters. */
 export function vllm(options: VllmOptions): RemoteSampler {
   const { model, logProbs = "raw_logprobs", adapter = "worldgrad" } = options;
-  /** The adapter that is asked for; none: the model itself. */
+  /** The adapter that requests name; undefined: the model itself. */
   let current: { readonly name: string; readonly version: string } | undefined;
   return {
     name: "vllm",
