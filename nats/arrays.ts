@@ -1,10 +1,10 @@
-/** Arrays of numbers as an object of the store: a line of JSON that says their types and lengths, then all bytes. */
+/** Arrays of numbers as an object of the store: a line of JSON with their types and lengths, then all bytes. */
 import { check, fail } from "../engine/errors.ts";
 import { fromJson, toJson } from "./json.ts";
 
 const TYPES = { f32: Float32Array, f64: Float64Array, i32: Int32Array, u8: Uint8Array } as const;
 type TypeName = keyof typeof TYPES;
-/** What can be sent. */
+/** The arrays that can be sent. */
 export type Sent = Float32Array | Float64Array | Int32Array | Uint8Array;
 
 const typeOf = (x: Sent): TypeName =>
@@ -37,7 +37,7 @@ export function arraysFromBytes(where: string, bytes: Uint8Array): Sent[] {
     check(isFine, () => `${where}: array ${i} has no type and length`);
     const size = (length as number) * known.BYTES_PER_ELEMENT;
     check(at + size <= bytes.length, () => `${where}: array ${i} ends after the object's ${bytes.length} bytes`);
-    // A copy: `slice` of Node's buffers is none.
+    // A copy, because `slice` of Node's buffers makes none.
     const own = new Uint8Array(bytes.subarray(at, at + size)).buffer;
     at += size;
     return new known(own);

@@ -1,6 +1,6 @@
 /**
- * Who a queue belongs to: one learner at a time. A run that is continued takes its queue back at once, even from a
- * learner that still lives; another run is refused while the queue's learner gives a sign of life.
+ * Ownership of a queue: one learner at a time owns it. A run that is continued takes its queue back at once, even from
+ * a learner that is still alive; another run is refused while the queue's learner sends signs of life.
  */
 import { randomBytes } from "node:crypto";
 import type { KV } from "@nats-io/kv";
@@ -8,22 +8,22 @@ import { check } from "../engine/errors.ts";
 import type { Link } from "./connection.ts";
 import { Fields, fromJson, toJson } from "./json.ts";
 
-/** The key of the entry that says who learns. */
+/** The key of the entry that names the learner. */
 const KEY = "learner";
 const BEAT_MS = 1000;
-/** How often, and how long apart, one looks for a sign of life. */
+/** How often a new learner looks for a sign of life, and the time between two looks. */
 const LOOKS = 12;
 const LOOK_MS = 500;
 
 /** The claim of a learner on its queue. */
 export interface Claim {
-  /** How often a learner has begun with this queue. */
+  /** The number of the learner's life: how often a learner has begun with this queue. */
   readonly life: number;
   /** Whether the learner before this one had the same run. */
   readonly sameRun: boolean;
   /** Stops the signs of life. */
   stop(): void;
-  /** Says that the learner has ended. */
+  /** Announces that the learner has ended. */
   release(): Promise<void>;
 }
 

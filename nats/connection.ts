@@ -1,6 +1,6 @@
 /**
- * A connection to a NATS server with JetStream: the address, the credentials, what a failure is called, and how long a
- * side goes on trying. The four packages of the client are optional peers and are loaded here.
+ * A connection to a NATS server with JetStream: the address, the credentials, the errors, and how long a lost server is
+ * waited for. The four packages of the client are optional peers and are loaded here.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -16,7 +16,7 @@ type Objects = typeof import("@nats-io/obj");
 /** A connection of NATS's client. */
 export type Connection = Awaited<ReturnType<Transport["connect"]>>;
 
-/** Where the server is, and how a side proves who it is; all but `server` may come from the environment. */
+/** The server's address and the credentials; all but `server` may come from environment variables. */
 export const CONNECTION = options("nats", {
   server: text(
     REQUIRED,
@@ -44,10 +44,10 @@ const FROM_ENVIRONMENT = {
   key: "NATS_KEY",
 } as const;
 
-/** Seconds in which a server has to answer at all. */
+/** Seconds within which a server has to answer the first request. */
 const FIRST_ANSWER = 5;
 
-/** An address in its parts. */
+/** The parts of an address. */
 interface Address {
   /** With scheme, host and port; without user, password and queue. */
   readonly server: string;
@@ -99,20 +99,20 @@ export interface Link {
     readonly kv: KeyValue;
     readonly obj: Objects;
   };
-  /** Bytes of a message at most, as the server says. */
+  /** The largest number of bytes of a message, which the server reports. */
   readonly maxPayload: number;
   readonly patience: number;
   /**
-   * Does `work`, again and again while the server is away, up to `patience` seconds. What is done twice must be done
-   * once: messages have ids, objects have names.
+   * Runs `work`, and repeats it while the server is away, for up to `patience` seconds. Doing it twice must have the
+   * effect of doing it once; for that messages have ids and objects have names.
    */
   insist<T>(what: string, work: () => Promise<T>, isOver?: () => boolean): Promise<T>;
 }
 
 /**
  * Connects.
- * @param name what the server calls this side
- * @param note is told when the server is lost and when it is back
+ * @param name the name of this side at the server
+ * @param note is called with a line when the server is lost and when it is back
  * @throws within seconds if there is no server, if it has no JetStream, or if it refuses the credentials
  */
 export async function connectTo(
@@ -173,7 +173,7 @@ async function load(): Promise<readonly [Transport, JetStream, KeyValue, Objects
   }
 }
 
-/** What the client is told of user and keys. Files are read now, so that a missing one is an error of its own. */
+/** The client's options for user and keys. Files are read now, so that a missing file has an error of its own. */
 function credentialsOf(address: Address, given: ReturnType<typeof CONNECTION.read>) {
   const value = (name: keyof typeof FROM_ENVIRONMENT): string | undefined =>
     given[name] ?? process.env[FROM_ENVIRONMENT[name]];
@@ -239,7 +239,7 @@ async function insist<T>(
   }
 }
 
-/** Whether an error may pass by itself: the server is away, starts, or its file system is slow. */
+/** Whether trying again may help: the server is away, is starting, or its file system is slow. */
 function isPassing(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (["TimeoutError", "NoRespondersError", "RequestError", "ConnectionError"].includes(error.name)) return true;
@@ -250,7 +250,7 @@ function isPassing(error: unknown): boolean {
 export const isFull = (error: unknown): boolean =>
   error instanceof Error && /maximum (messages|bytes)|insufficient (storage )?resources|no space/i.test(error.message);
 
-/** What went wrong, in one line. */
+/** An error in one line. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { cause } = error;

@@ -1,7 +1,7 @@
 /**
  * The messages of stream `episodes`: an episode as a header in JSON and columns in binary (32 bytes a token), or the
- * report that one cannot be played. `checkEpisode` compares an episode with what was asked for. It cannot tell whether
- * the worker has really played it: whoever has a worker's password is believed in that.
+ * report that one cannot be played. `checkEpisode` compares an episode with its request. It cannot tell whether the
+ * worker has really played it: everybody who has a worker's password is trusted in that.
  */
 import { check } from "../engine/errors.ts";
 import type { WireRequest } from "../rl/async/messages.ts";
@@ -20,7 +20,7 @@ export interface EpisodeName {
   readonly worker: string;
 }
 
-/** What a worker says of an episode. */
+/** A worker's message about an episode. */
 export type EpisodeMessage = EpisodeName &
   (
     | {
@@ -33,7 +33,7 @@ export type EpisodeMessage = EpisodeName &
     | { readonly kind: "object"; readonly object: string; readonly sha256: string; readonly size: number }
   );
 
-/** Tokens of an episode at most, whatever the model; a bound for what is read before anything is known. */
+/** The largest number of tokens of an episode for any model; it bounds what is read before the message is checked. */
 const MOST_TOKENS = 2 ** 22;
 const MAGIC = 0x57474531; // "WGE1"
 const COLUMNS = [
@@ -124,7 +124,7 @@ function trajectoryFrom(outcome: Fields, bytes: Uint8Array, from: number, tokens
   let at = from;
   const columns: readonly number[][] = COLUMNS.map(([, Type]) => {
     const size = tokens * Type.BYTES_PER_ELEMENT;
-    // A copy: `slice` of Node's buffers is none.
+    // A copy, because `slice` of Node's buffers makes none.
     const own = new Uint8Array(bytes.subarray(at, at + size)).buffer;
     at += size;
     return [...new Type(own)];
@@ -163,20 +163,20 @@ function trajectoryFrom(outcome: Fields, bytes: Uint8Array, from: number, tokens
   };
 }
 
-/** What an episode must be. */
+/** The values that an episode must agree with. */
 export interface Expected {
   readonly request: WireRequest;
   /** The temperature that its tokens were drawn at. */
   readonly temperature: number;
   readonly vocabSize: number;
-  /** Tokens in the context, and actions, at most. */
+  /** The largest numbers of tokens and of actions. */
   readonly maxTokens: number;
   readonly maxTurns: number;
   /** The hash of a version's weights; undefined: this learner has no such version. */
   readonly weightsOf: (version: number) => string | undefined;
 }
 
-/** @throws unless `message` can be an episode that was asked for */
+/** @throws unless `message` agrees with the request of the episode */
 export function checkEpisode(
   { trajectory, weights }: Extract<EpisodeMessage, { kind: "episode" }>,
   { request, temperature, vocabSize, maxTokens, maxTurns, weightsOf }: Expected,

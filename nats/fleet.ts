@@ -1,9 +1,10 @@
 /**
- * All workers of a queue, as the learner sees them. To `trainRlAsync` all of them together are one rollout worker, to
- * which it gives policies and episodes; who plays what is the server's work queue.
+ * All workers of a queue, as the learner sees them. For `trainRlAsync` they are together one rollout worker, to which
+ * it gives policies and requests for episodes; the server's work queue distributes the requests.
  *
- * An episode is known by the hash of its request. So a learner that was killed finds in the stream what its workers had
- * stored, asks for it, and has it at once. The parts of a run that a checkpoint has to remember for that are `memory`.
+ * The hash of its request identifies an episode. So when a killed learner continues and asks for episodes that its
+ * workers had stored, it finds them in the stream at once. `memory` is the state that a checkpoint has to contain for
+ * that.
  */
 import { randomBytes } from "node:crypto";
 import { check, WorldgradError } from "../engine/errors.ts";
@@ -22,13 +23,13 @@ import type { FleetLimits, Queue } from "./queue.ts";
 import { namesOfAll, Requests, type Wanted } from "./requests.ts";
 import { NOTHING, prefixed, printable, Roster } from "./roster.ts";
 
-/** Failures of one episode after which the run ends. */
+/** The number of failures of one episode after which the run ends. */
 const MOST_FAILURES = 3;
 
 /** How often episodes are given out again. */
 const MOST_ATTEMPTS = 10;
 
-/** The workers behind a server, together. */
+/** All workers that are connected to a server, as one rollout worker. */
 export class Fleet {
   readonly #link: Link;
   readonly #options: FleetLimits;
@@ -42,7 +43,7 @@ export class Fleet {
   #queue: Queue | undefined;
   #configuration = "";
   #setupObject = "";
-  /** What has to be done at the server, in order. */
+  /** Requests to the server, which are made in order. */
   #chain: Promise<void> = Promise.resolve();
   #cleaning: Promise<void> = Promise.resolve();
   #closed: Promise<void> | undefined;
@@ -150,7 +151,7 @@ export class Fleet {
     this.#events?.receive({ kind: "failed", message });
   }
 
-  /** Does something after everything that was asked before. */
+  /** Runs something after all earlier requests to the server. */
   #then(work: () => Promise<void>): void {
     this.#chain = this.#chain.then(async () => {
       if (this.#closed || this.#failed) return;
@@ -233,7 +234,7 @@ export class Fleet {
     }
     this.#ledger.add(sequence, data.length, "stored");
     if (message.life < this.#life && message.kind !== "failed") {
-      // Of an earlier life: perhaps it will be asked for, perhaps it is already.
+      // It is from an earlier life; it may be asked for later, or have been asked for already.
       const waiting = this.#requests.keep(message.key, { sequence, bytes: new Uint8Array(data) });
       if (waiting) await this.#take(waiting, sequence, data);
       return;
@@ -255,7 +256,7 @@ export class Fleet {
     await this.#take(wanted, sequence, data);
   }
 
-  /** Gives the learner an episode, if it is one that was asked for. @returns whether it was */
+  /** Gives the learner an episode if it was asked for. @returns whether it was */
   async #take(wanted: Wanted, sequence: number, data: Uint8Array): Promise<void> {
     try {
       const message = await this.#unpacked(episodeFromBytes(data));
@@ -283,7 +284,7 @@ export class Fleet {
     }
   }
 
-  /** The episode itself, where the message names an object. */
+  /** Reads the episode if the message only names an object. */
   async #unpacked(message: EpisodeMessage): Promise<Extract<EpisodeMessage, { kind: "episode" }>> {
     if (message.kind === "episode") return message;
     check(message.kind === "object", () => "episode: it has failed");
@@ -301,7 +302,7 @@ export class Fleet {
     this.#delete([sequence]);
   }
 
-  /** Episodes that are stored are taken, tickets are written for the others. */
+  /** Takes those episodes that are stored, and writes tickets for the others. */
   async #give(asked: readonly Wanted[]): Promise<void> {
     for (const wanted of asked) {
       while (this.#requests.isOpen(wanted)) {
@@ -339,7 +340,7 @@ export class Fleet {
     for (const job of jobs) [job.ticket, job.missed] = [seq, 0];
   }
 
-  /** Has episodes played once more. */
+  /** Writes tickets for episodes once more. */
   #again(lost: readonly Wanted[]): void {
     for (const wanted of lost) [wanted.attempt, wanted.ticket] = [wanted.attempt + 1, undefined];
     if (lost.some(({ attempt }) => attempt > MOST_ATTEMPTS))
@@ -351,8 +352,8 @@ export class Fleet {
   }
 
   /**
-   * Looks for episodes that are asked for, whose ticket is gone: a worker has said that it stored them, and did not, or
-   * what it stored was none. At the second such look they are given out again.
+   * Looks for requested episodes whose ticket is gone although no valid episode was stored (by a fault of a worker). An
+   * episode that is found twice in this state is given out again.
    */
   #look(): void {
     if (this.#isLooking) return;
@@ -390,7 +391,7 @@ export class Fleet {
     if (isFirst && sequences.length > 0) this.#later(() => deleteEpisodes(this.#queue!, this.#doomed));
   }
 
-  /** Does something beside the run. If it fails, storage is wasted until the run ends, and nothing else. */
+  /** Runs something that the run does not wait for. If it fails, only storage is wasted until the run ends. */
   #later(work: () => Promise<unknown>): void {
     this.#cleaning = this.#cleaning.then(async () => {
       if (this.#queue && !this.#link.connection.isClosed()) await work().catch(() => {});

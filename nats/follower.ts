@@ -1,6 +1,7 @@
 /**
- * A learner without a run of its own (`serveLearner`): it follows the learner that has one. For each turn it computes
- * the gradients of its micro-batches, stores them, waits for the sum of all, and makes the step that all make.
+ * A learner without a run of its own (`serveLearner`), which follows the learner that has the run. In each turn it
+ * computes the gradients of its micro-batches, stores them, waits for the sum of all gradients, and makes the same step
+ * as all learners.
  */
 import { randomBytes } from "node:crypto";
 import type { KV } from "@nats-io/kv";
@@ -32,19 +33,19 @@ import { objectOf } from "./queue.ts";
 
 const PRESENCE_MS = 1000;
 
-/** The loss that the learner has: itself, or how it is made of `natsLearners`' `settings`. */
+/** The learner's objective, or a function that makes it from the `settings` of `natsLearners`. */
 export type LossOf = LossParts | ((settings: unknown) => LossParts);
 
-/** What a learner without a run has done. */
+/** How much a follower has done. */
 export interface Followed {
   readonly steps: number;
   readonly microBatches: number;
 }
 
-/** What limits a follower. */
+/** The limits of a follower. */
 export interface FollowerSettings {
   readonly name: string;
-  /** Bytes of an object at most. */
+  /** The largest number of bytes of an object. */
   readonly largest: number;
   /** Threads of its executor; undefined: as many as the executor takes. */
   readonly threads?: number | undefined;
@@ -60,7 +61,7 @@ function replicaOn(device: Device, make: () => Replica): Replica {
   }
 }
 
-/** A replica with the setup that it was made of. */
+/** A replica, and the setup that it was made from. */
 interface Session {
   readonly setup: Stored;
   readonly device: Device;
@@ -183,7 +184,7 @@ export class Follower {
   async #watch(): Promise<void> {
     while (!this.#isOver()) {
       try {
-        // Of all keys: servers before 2.10 cannot watch two.
+        // Watches all keys, because servers before 2.10 cannot watch two.
         for await (const entry of await this.#bucket!.watch()) {
           if (entry.operation !== "PUT" || !["turn", "sum"].includes(entry.key)) continue;
           try {
@@ -201,7 +202,7 @@ export class Follower {
     }
   }
 
-  /** Nobody waits for it; what matters is said again. */
+  /** Sends without waiting for an answer; everything important is sent again. */
   #say(kind: Presence["kind"], why = ""): void {
     const { connection, address } = this.#link;
     if (connection.isClosed() || connection.isDraining()) return;
@@ -213,7 +214,7 @@ export class Follower {
     }
   }
 
-  /** A turn, if this learner has a part in it. What goes wrong is said, and the next turn is awaited. */
+  /** Makes a turn, if this learner has a part in it. An error is reported, and the next turn is awaited. */
   async #follow(entry: TurnEntry): Promise<void> {
     const own = entry.others.find(({ id }) => id === this.#id);
     if (own === undefined) return;
@@ -238,7 +239,7 @@ export class Follower {
     }
   }
 
-  /** A replica with the weights of the turn's beginning. @throws if there is no way to them */
+  /** A replica with the weights that the turn begins with. @throws if they cannot be had */
   async #sessionFor(entry: TurnEntry): Promise<Session> {
     if (this.#session?.setup.sha256 !== entry.setup.sha256) {
       this.#closeSession();
@@ -279,7 +280,7 @@ export class Follower {
     }
   }
 
-  /** The sum of the turn; undefined if there is none any more. */
+  /** The sum of the turn's gradients; undefined if it has been deleted. */
   async #sumOf({ life, turn }: TurnEntry): Promise<SumEntry | undefined> {
     for (;;) {
       if (this.#sum?.life === life && this.#sum.turn === turn) return this.#sum;

@@ -1,11 +1,12 @@
 /**
- * Other learners behind a server, as the learner that has the run sees them: it gives them micro-batches, adds up, and
- * tells them the sum. rl/learners/ has the arithmetic; here is who is there, what is stored, and what is believed.
+ * The other learners at a server, for the learner that has the run: it gives them micro-batches, adds the gradients,
+ * and publishes the sum. rl/learners/ has the arithmetic; this file keeps the list of learners, stores objects, and
+ * decides which gradients are trusted.
  *
- * A learner that joins gets weights and moments with its first micro-batches. Of the first gradient that it sends, this
- * side computes its own: one that differs in a bit is of another executor, another method or another will, and takes no
- * part. A learner that says nothing for `silence` seconds beyond what a micro-batch may take is gone: its micro-batches
- * are computed here.
+ * A learner that joins gets weights and moments with its first micro-batches. The first gradient that it sends is
+ * computed here as well. If the two differ in a bit (another executor, another method, or bad intent), the learner is
+ * excluded. A learner that sends nothing for `silence` seconds longer than a micro-batch may take counts as gone, and
+ * its micro-batches are computed here.
  */
 import { randomBytes } from "node:crypto";
 import type { KV } from "@nats-io/kv";
@@ -40,28 +41,28 @@ import { objectOf, removeObject } from "./queue.ts";
 import { printable } from "./roster.ts";
 
 const TICK_MS = 250;
-/** How often a learner may refuse a turn, or fall silent in one, before it is not asked again; helping clears this. */
+/** How often a learner may refuse a turn or fall silent in one before it is excluded; a completed turn resets this. */
 const MOST_FAILURES = 3;
-/** Learners that take part at most. */
+/** The largest number of other learners. */
 const MOST_LEARNERS = 256;
 
 /** Another learner. */
 interface Other {
   readonly id: string;
   readonly name: string;
-  /** Ticks since its last word; they pass only while this side can listen. */
+  /** Ticks since its last message; they count only while this side can listen. */
   silent: number;
   /** The last turn whose step it was told to make; undefined if it has just joined. */
   turn: number | undefined;
   /** Gradients of the present turn, by micro-batch. */
   readonly done: Map<number, string>;
-  /** The kinds of micro-batches (`kindsOf`) of which a gradient was computed here, too, and was the same. */
+  /** The kinds of micro-batches (`kindsOf`) for which its gradient was compared with ours and was the same. */
   readonly compared: Set<string>;
-  /** It takes no part in the run any more. */
+  /** Whether it is excluded from the run. */
   isOut: boolean;
 }
 
-/** What the hub goes by. */
+/** The settings of the hub. */
 export interface HubSettings {
   readonly silence: number;
   readonly settings: unknown;
@@ -88,7 +89,7 @@ export class Hub {
   #wake: () => void = () => {};
   /** Milliseconds of the slowest micro-batch that was computed here. */
   #slowest = 0;
-  /** Objects of this turn and of the one before. */
+  /** The objects of this turn and of the one before. */
   #objects: [before: string[], now: string[]] = [[], []];
 
   constructor(link: Link, how: HubSettings, note: (line: string) => void) {
@@ -97,7 +98,7 @@ export class Hub {
     this.#note = note;
   }
 
-  /** Gives out what others may compute; undefined if there are none. */
+  /** Gives micro-batches to the other learners; undefined if there are none. */
   async share(pass: Pass): Promise<Shares | undefined> {
     if (this.#bucket === undefined) await this.#open();
     await new Promise((resolve) => setImmediate(resolve)); // who has said something meanwhile
@@ -131,7 +132,7 @@ export class Hub {
         this.#slowest = Math.max(this.#slowest, performance.now() - began);
         const owner = ownerOf(n);
         const theirs = owner && (await this.#gradientOf(owner, pass, turn, n));
-        // Messages, between two micro-batches.
+        // Handles messages between two micro-batches.
         if (owner === undefined) await new Promise((resolve) => setImmediate(resolve));
         began = theirs ? Infinity : performance.now();
         return theirs;
@@ -195,7 +196,7 @@ export class Hub {
         try {
           this.#hear(presenceFromJson(message.string()));
         } catch {
-          // Whoever it was, it is no learner.
+          // The message is not from a learner.
         }
       },
     });
@@ -235,14 +236,14 @@ export class Hub {
     this.#wake();
   }
 
-  /** Given the weights anew, it may take part again; but not for ever, unless it has helped in between. */
+  /** Counts a failure of a learner. It may take part again with new weights, but is excluded after several failures. */
   #fails(other: Other, why: string): void {
     const count = (this.#failures.get(other.id) ?? 0) + 1;
     this.#failures.set(other.id, count);
     this.#drop(other, why, count >= MOST_FAILURES);
   }
 
-  /** @param stays whether it is remembered, and so never asked again */
+  /** @param stays whether it is remembered as excluded, so that it is never asked again */
   #drop(other: Other, why: string, stays = false): void {
     other.isOut = true;
     if (!stays) this.#others.delete(other.id);
@@ -271,7 +272,7 @@ export class Hub {
     }
   }
 
-  /** A gradient of another learner; undefined if there will be none. */
+  /** A gradient of another learner; undefined if it will not come. */
   async #gradientOf(other: Other, pass: Pass, turn: number, n: number): Promise<MicroGradient | undefined> {
     while (!other.isOut && !other.done.has(n)) {
       await this.#change(TICK_MS, () => other.isOut || other.done.has(n));
@@ -327,7 +328,7 @@ export class Hub {
     return this.#setup.stored;
   }
 
-  /** Deletes what two turns ago was needed. */
+  /** Deletes the objects of the turn before the last one. */
   #clean(): void {
     const [old, recent] = this.#objects;
     this.#objects = [recent, []];
@@ -335,13 +336,13 @@ export class Hub {
   }
 }
 
-/** What this side computes of a micro-batch. */
+/** The gradient of a micro-batch as it is computed here. */
 function gradientHere(pass: Pass, n: number): Promise<MicroGradient> {
   const { grads, result } = scope(() => gradientOfBatch(pass, n), "gradient");
   return gradientToHost(grads, result);
 }
 
-/** Equal to the last bit; a NaN is like any other. */
+/** Whether all bits are equal; all NaNs count as equal. */
 function same(a: MicroGradient, b: MicroGradient): boolean {
   const lists = ({ gradient, logProbs, entropy, terms }: MicroGradient): ArrayLike<number | undefined>[] => [
     ...gradient,
@@ -358,9 +359,9 @@ function same(a: MicroGradient, b: MicroGradient): boolean {
 }
 
 /**
- * What the gradient of a micro-batch depends on: the terms of the loss that have a weight in it. In one without an
- * advantage, two policy losses have the same gradient. Where ratios are exact they are 1, and what a loss does with
- * others it cannot show; elsewhere the policy's term counts as something new in every turn.
+ * The kinds of a micro-batch: the terms of the loss that have a weight in it, on which its gradient depends. (Without
+ * advantages, for example, two policy losses have the same gradient.) If ratios are not exact, the policy's term counts
+ * as a new kind in every turn, because ratios of 1 do not show how a loss treats others.
  */
 function kindsOf({ batches, how }: Pass, turn: number, n: number): string[] {
   const { columns } = batches[n]!;

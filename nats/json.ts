@@ -1,6 +1,6 @@
 /**
- * JSON that keeps every number, and that takes what it reads for hostile: NaN and the infinities are written as
- * `{"$": "NaN"}`, and what was read is checked field by field before it is used.
+ * JSON that keeps every number and trusts no input: NaN and the infinities are written as `{"$": "NaN"}`, and what was
+ * read is checked field by field before it is used.
  */
 import { check, fail } from "../engine/errors.ts";
 
@@ -23,7 +23,7 @@ export function fromJson(where: string, text: string): unknown {
   }
 }
 
-/** Whether `x` is an object with names, and no list. */
+/** Whether `x` is an object and not a list. */
 export const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
   typeof x === "object" && x !== null && !Array.isArray(x);
 

@@ -1,4 +1,4 @@
-/** The learner's side of workers on other machines: `natsWorkers`, its options, and what `trainRlAsync` is given. */
+/** Workers on other machines, for the learner: `natsWorkers`, its options, and the object that `trainRlAsync` takes. */
 import { number, options, type OptionsOf } from "../engine/optionTable.ts";
 import type { RolloutWorkers } from "../rl/async/workers.ts";
 import { CONNECTION, connectTo } from "./connection.ts";
@@ -22,15 +22,15 @@ const LEARNER = options("natsWorkers", {
 
 /** Options of `natsWorkers`: the server, credentials, and limits. */
 export interface NatsWorkersOptions extends OptionsOf<typeof LEARNER> {
-  /** Is told in one line what a user should know: workers that come and go, a server that is away. */
+  /** Is called with one line for the user: workers that come and go, a server that is away. */
   readonly note?: (line: string) => void;
 }
 
 /** Workers on other machines, for `trainRlAsync`. */
 export interface NatsWorkers extends RolloutWorkers {
-  /** What a checkpoint has to save, so that a resumed run uses what its workers have stored. */
+  /** State for checkpoints, so that a resumed run uses the episodes that its workers have stored. */
   readonly memory: NonNullable<RolloutWorkers["memory"]>;
-  /** Ends everything; a run that was started has done so itself. */
+  /** Closes the connection; a run that was started does so itself at its end. */
   close(): Promise<void>;
 }
 

@@ -13,7 +13,7 @@ const LEARNERS = options("natsLearners", {
 
 /** Options of `natsLearners`: the server, credentials, and when a silent learner is given up. */
 export interface NatsLearnersOptions extends OptionsOf<typeof LEARNERS> {
-  /** Is told in one line what a user should know: learners that come and go. */
+  /** Is called with one line for the user: learners that come and go. */
   readonly note?: (line: string) => void;
 }
 

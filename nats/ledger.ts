@@ -1,16 +1,16 @@
 /**
- * What the learner knows of the messages in stream `episodes`: which are learnt from, which it has, and which nobody
- * has asked for yet. It decides what a checkpoint says of them and which may be deleted. It knows no server.
+ * The state of the messages in stream `episodes`: learnt from, given to the learner, or not asked for yet. From it
+ * follow the checkpoint's list of messages and which messages may be deleted. It knows no server.
  *
- * A message that has been learnt from stays in the stream until a checkpoint is older than that, as long as there is
- * room: a learner that is killed and goes on from its last checkpoint learns from it again, and nobody has to play it.
+ * A message that was learnt from stays in the stream until a checkpoint was saved after that, as long as there is room:
+ * a learner that is killed and continues from its last checkpoint learns from it again, and nobody has to replay it.
  */
 import { check } from "../engine/errors.ts";
 
 /** `stored`: nobody asked for it yet. `given`: the learner has it. `learnt`: a step learnt from it, or dropped it. */
 export type MessageState = "stored" | "given" | "learnt";
 
-/** What a checkpoint says: all up to `sequence` are done with, and so are those in the list. */
+/** A checkpoint's state: all messages up to `sequence` are done, and so are those in the list. */
 export interface LedgerState {
   readonly sequence: number;
   readonly learnt: readonly number[];
@@ -31,9 +31,9 @@ export class Ledger {
   #bytes = 0;
   #largest = 0;
   #newest = 0;
-  /** The messages that the checkpoint before the last one calls done. */
+  /** The messages that are done according to the checkpoint before the last one. */
   #saved: ReadonlySet<number> = new Set();
-  /** What the checkpoint says that is being written. */
+  /** The state in the checkpoint that is being written. */
   #pending: LedgerState | undefined;
   #restored: LedgerState = { sequence: 0, learnt: [] };
 
@@ -42,19 +42,19 @@ export class Ledger {
     this.#quota = quota;
   }
 
-  /** Goes on from a checkpoint, before any message is added. */
+  /** Restores the state of a checkpoint, before any message is added. */
   restore(state: LedgerState): void {
     this.#restored = state;
     this.#newest = Math.max(this.#newest, state.sequence);
   }
 
-  /** Forgets the checkpoint: the stream is not the one that it was about. */
+  /** Forgets the checkpoint, because the stream has been replaced. */
   reset(): void {
     this.#restored = { sequence: 0, learnt: [] };
     this.#newest = 0;
   }
 
-  /** Whether a checkpoint says that this message is done with. */
+  /** Whether a message is done according to the checkpoint. */
   isDone(sequence: number): boolean {
     return sequence <= this.#restored.sequence || this.#restored.learnt.includes(sequence);
   }
@@ -82,7 +82,7 @@ export class Ledger {
     return this.#entries.size;
   }
 
-  /** For a checkpoint that is being written: what it calls done stays done. */
+  /** The state for a checkpoint that is being written; what is done in it stays done. */
   save(): LedgerState {
     let sequence = this.#newest;
     const learnt: number[] = [];
@@ -94,9 +94,9 @@ export class Ledger {
   }
 
   /**
-   * The messages to delete now. Those that the checkpoint before the last one calls learnt are of no use to anyone. If
-   * the stream is more than half full, also those learnt since, lowest first; if it is nearly full, those that the
-   * learner has, or that nobody asked for: after a crash they would be played again.
+   * The messages to delete now. Nobody needs those that were learnt from before the checkpoint before the last one. If
+   * the stream is more than half full, also those learnt from since, oldest first; if it is nearly full, also those
+   * that the learner has or nobody asked for, which would be played again after a crash.
    */
   excess(): number[] {
     const doomed: number[] = [...this.#saved].filter((n) => this.#entries.get(n)?.state === "learnt");
@@ -137,7 +137,7 @@ export class Ledger {
   }
 }
 
-/** @throws if a checkpoint does not say such a thing */
+/** @throws if a checkpoint's state is malformed */
 export function checkLedgerState(value: LedgerState): LedgerState {
   const { sequence, learnt } = value;
   const isFine = Number.isSafeInteger(sequence) && Array.isArray(learnt) && learnt.every(Number.isSafeInteger);

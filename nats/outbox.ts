@@ -1,20 +1,20 @@
 /**
- * A worker's way to the stream of episodes. What is stored has an id, so that what is sent twice, because an answer of
- * the server got lost, is stored once. If the stream is full, the worker waits: that is the back-pressure.
+ * Stores a worker's episodes in the stream. Messages have ids, so that one that is sent twice, because the server's
+ * answer was lost, is stored once. If the stream is full, the worker waits (back-pressure).
  */
 import { isFull, type Link, sha256 } from "./connection.ts";
 import { type EpisodeMessage, episodeToBytes } from "./episodes.ts";
 import { toJson } from "./json.ts";
 import type { Queue } from "./queue.ts";
 
-/** Milliseconds that a full stream is given. */
+/** Milliseconds between two attempts to store in a full stream. */
 const FULL_MS = 200;
 
 /** Stores episodes. */
 export class Outbox {
   readonly #link: Link;
   readonly #queue: Queue;
-  /** The worker's own part of the ids: nobody can use up an id that another worker will need. */
+  /** The worker's part of the ids, so that no worker can use an id that another one will need. */
   readonly #worker: string;
   readonly #inline: number;
   readonly #isOver: () => boolean;
@@ -57,7 +57,7 @@ export class Outbox {
     await this.#insist(() => js.publish(names.episodes.subject, bytes, { msgID: id }));
   }
 
-  /** Does `work` as soon as the server is there and has room. */
+  /** Runs `work` as soon as the server is there and has room. */
   async #insist(work: () => Promise<unknown>): Promise<void> {
     for (;;) {
       try {

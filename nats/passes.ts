@@ -1,6 +1,6 @@
 /**
- * What learners say to each other through a NATS server. A turn is one pass over the rows of a step. As everywhere
- * here, what arrives is taken for hostile.
+ * The messages between learners, which go through a NATS server. A turn is one pass over the rows of a step. As
+ * everywhere in this folder, nothing that arrives is trusted: it is checked before it is used.
  *
  *     KV `turn`        {run, life, turn, configuration, setup, before, state, others}: who computes, from which weights
  *     KV `sum`         {run, life, turn, object, sha256}: the sum of the gradients, with which all make the same step
@@ -20,7 +20,7 @@ import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray, typ
 import { Fields, fromJson, isRecord, toJson } from "./json.ts";
 import { checkVersions, LIBRARY, PROTOCOL } from "./protocol.ts";
 
-/** Names at the server. */
+/** The names of a queue's bucket, store and subject. */
 export const learnerNames = (queue: string) =>
   ({ bucket: `${queue}_learners`, store: `${queue}_gradients`, presence: `${queue}.learners` }) as const;
 
@@ -43,7 +43,7 @@ export interface TurnEntry {
   readonly setup: Stored;
   /** The hash of the weights that the turn begins with. */
   readonly before: string;
-  /** Weights and moments, if somebody has not made the step before. */
+  /** Weights and moments, for learners that have not made the step before. */
   readonly state: Stored | undefined;
   /** Who computes which micro-batches. */
   readonly others: readonly (Stored & { readonly id: string })[];
@@ -88,7 +88,7 @@ export function sumFromJson(text: string): SumEntry {
 export const sumToJson = ({ object, sha256, ...entry }: SumEntry): string =>
   toJson({ ...entry, sum: { object, sha256 } });
 
-/** What another learner says about once a second. */
+/** The message that another learner sends about once a second. */
 export interface Presence {
   readonly kind: "here" | "left" | "refused";
   readonly id: string;
@@ -125,7 +125,7 @@ export function presenceFromJson(text: string): Presence {
 export const presenceToJson = ({ done, ...rest }: Presence): string =>
   toJson({ ...rest, done: done.map(([n, sha256]) => ({ n, sha256 })) });
 
-/** What is known of a loss without its functions: learners of different ones refuse each other. */
+/** The parts of an objective that are data. Learners whose data differ refuse each other. */
 export function lossFacts(objective: LossParts): Readonly<Record<string, unknown>> {
   const { policyLoss, kl, critic } = objective;
   const { name, clip, beta } = policyLoss;
@@ -138,11 +138,11 @@ export function lossFacts(objective: LossParts): Readonly<Record<string, unknown
   };
 }
 
-/** What another learner needs before it can compute anything. */
+/** Everything that another learner needs before it can compute. */
 export interface LearnerSetup {
   readonly plan: ReplicaPlan;
   readonly loss: Readonly<Record<string, unknown>>;
-  /** What the learner's program says to make the same objective of. */
+  /** Data from which a program makes the same objective. */
   readonly settings: unknown;
   readonly frozen: readonly Floats[];
 }
@@ -228,7 +228,7 @@ export function workFromBytes(bytes: Uint8Array, vocabSize: number): Work {
       check(fits && targets.length === count && segment.length === count, () => `work: "${name}" has not ${count}`);
       columns[name] = column;
     });
-    const none = new Int32Array(0); // where the tokens came from concerns the learner alone
+    const none = new Int32Array(0); // only the learner needs to know where the tokens came from
     const places = { episode: none, token: none };
     const batch = { rows, length, segments, ids, index, targets, segment, ...places, columns: columns as Columns };
     return { n: size.integer("n"), batch };

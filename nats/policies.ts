@@ -1,23 +1,23 @@
-/** The learner's policies at the server: an object for each version, the entry that names the newest, and their end. */
+/** The learner's policies at the server: an object for each version, and the entry that names the newest. */
 import { fail } from "../engine/errors.ts";
 import type { Policy } from "../rl/async/messages.ts";
 import { type Link, sha256 } from "./connection.ts";
 import { policyToJson, weightsToBytes } from "./protocol.ts";
 import type { Queue } from "./queue.ts";
 
-/** Where a version's weights are. */
+/** The object with a version's weights. */
 export interface Published {
   readonly object: string;
   readonly sha256: string;
 }
 
-/** Hashes of so many versions are in a checkpoint; older episodes are too old for any bound that is used. */
+/** The number of versions whose hashes a checkpoint keeps; episodes of older versions are too stale for any bound. */
 const REMEMBERED = 64;
 
 /** The published policies of a run. */
 export class Policies {
   readonly #published = new Map<number, Published>();
-  /** Hashes of this run's weights, those of versions before the checkpoint included. */
+  /** The hashes of this run's weights, also of versions before the checkpoint. */
   readonly #lineage = new Map<number, string>();
 
   /** For a checkpoint: version and hash. */

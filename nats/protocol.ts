@@ -1,7 +1,7 @@
 /**
- * What learner and workers say to each other through a NATS server: names, and messages with their checks. Everything
- * that arrives is taken for hostile: a message that is too large, of a wrong type, out of range or not about something
- * that was asked for throws a WorldgradError, and whoever reads it drops it.
+ * The messages between learner and workers, which go through a NATS server: names, formats and checks. Nothing that
+ * arrives is trusted: a message that is too large, of a wrong type, out of range or not asked for throws a
+ * WorldgradError, and its reader drops it.
  *
  *     KV `policy`           {run, life, version, object, sha256, configuration, setup}: written last, replaced
  *     store `weights`       an object for each version, and the setup (model, template, limits of an episode)
@@ -15,12 +15,12 @@ import type { GivenActions } from "../rl/play/episode.ts";
 import { arraysFromBytes, arraysToBytes, floats, jsonFromArray, jsonToArray } from "./arrays.ts";
 import { Fields, fromJson, toJson } from "./json.ts";
 
-/** Is raised when messages change. Learner and workers with different numbers refuse each other. */
+/** The version of the messages. Learner and workers with different versions refuse each other. */
 export const PROTOCOL = 1;
 /** The version of this package, which decides what environments do: workers of another one are refused. */
 export const LIBRARY = "0.1.0";
 
-/** Episodes in a ticket at most. */
+/** The largest number of episodes in a ticket. */
 const MOST_JOBS = 4096;
 
 /** The names of a queue's streams, subjects and buckets. */
@@ -54,10 +54,10 @@ export interface PolicyEntry {
   /** How often a learner has begun or continued a run in this queue. */
   readonly life: number;
   readonly version: number;
-  /** Where the weights are, and their hash. */
+  /** The object with the weights, and its hash. */
   readonly object: string;
   readonly sha256: string;
-  /** The hash of everything but weights that decides what is played: protocol, library, and the setup. */
+  /** The hash of everything except the weights that decides what is played: protocol, library and setup. */
   readonly configuration: string;
   /** The object of the setup, whose hash is `configuration`. */
   readonly setup: string;
@@ -65,7 +65,7 @@ export interface PolicyEntry {
 
 export const policyToJson = (entry: PolicyEntry): string => toJson({ protocol: PROTOCOL, library: LIBRARY, ...entry });
 
-/** @throws if the learner speaks another version, or the entry is none */
+/** @throws if the learner has another version, or the entry is malformed */
 export function policyFromJson(text: string): PolicyEntry {
   const fields = new Fields("policy", fromJson("policy", text));
   checkVersions("the learner", fields);
@@ -108,7 +108,7 @@ export interface Ticket {
   readonly configuration: string;
   /** How often these episodes were given out in this life before. */
   readonly attempt: number;
-  /** The version that plays them; if they are not pinned, the oldest that may. */
+  /** The version that plays them; if they are not pinned, the oldest version that may play them. */
   readonly version: number;
   readonly object: string;
   readonly sha256: string;
@@ -118,7 +118,7 @@ export interface Ticket {
 
 export const ticketToJson = (ticket: Ticket): string => toJson({ protocol: PROTOCOL, library: LIBRARY, ...ticket });
 
-/** @throws if it is no ticket */
+/** @throws if the ticket is malformed */
 export function ticketFromJson(text: string): Ticket {
   const fields = new Fields("ticket", fromJson("ticket", text));
   checkVersions("the learner", fields);
@@ -181,7 +181,7 @@ export function weightsFromBytes(version: number, bytes: Uint8Array): Policy {
   return { version, weights: arrays.map((x, i) => floats("weights", x, i)) };
 }
 
-/** The bytes of the setup, for the object store: what workers are told once, and what is frozen under an adapter. */
+/** The bytes of the setup, for the object store: settings that workers get once, and the weights under an adapter. */
 export function setupToBytes({ adapter, ...setup }: WireSetup): Uint8Array {
   const paths = Object.keys(adapter?.frozen ?? {});
   const facts = {

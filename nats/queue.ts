@@ -9,7 +9,7 @@ import { type Names, namesOf } from "./protocol.ts";
 
 const SECOND = 1e9; // JetStream counts nanoseconds
 
-/** Everything of a queue. */
+/** The streams, buckets and consumer of a queue. */
 export interface Queue {
   readonly names: Names;
   readonly js: JetStreamClient;
@@ -21,26 +21,26 @@ export interface Queue {
   readonly ackWait: number;
 }
 
-/** What limits a queue. */
+/** The limits of a queue. */
 export interface QueueLimits {
   /** Bytes and messages that wait in stream `episodes`. */
   readonly quotaBytes: number;
   readonly quotaEpisodes: number;
   /** Seconds after which a ticket that nobody renews goes to another worker. */
   readonly ackWait: number;
-  /** How many workers may die of a ticket. */
+  /** How many workers may die while they have a ticket. */
   readonly maxDeliveries: number;
 }
 
 /** Limits of the learner's side. */
 export interface FleetLimits extends QueueLimits {
-  /** Bytes of an episode at most. */
+  /** The largest number of bytes of an episode. */
   readonly largest: number;
   /** Seconds between two looks for episodes that got lost. */
   readonly recheck: number;
 }
 
-/** Makes what is missing of a queue. The learner does; workers need no right to. */
+/** Creates the missing parts of a queue. Only the learner does, so workers need no permission for it. */
 export async function makeQueue(link: Link, limits: QueueLimits): Promise<Queue> {
   const { jetstream, kv, obj } = link.library;
   const names = namesOf(link.address.queue);
@@ -122,8 +122,8 @@ export async function openQueue(link: Link): Promise<Queue | undefined> {
 }
 
 /**
- * An object, if it is there, is no larger than `most` bytes, and is what its hash says.
- * @throws if not; the caller decides what that means
+ * Reads an object of at most `most` bytes and checks its hash.
+ * @throws if it is missing, too large, or has another hash; the caller decides what that means
  */
 export async function objectOf(
   store: ObjectStore,
@@ -149,8 +149,8 @@ export async function objectOf(
 }
 
 /**
- * Deletes an object without a trace. The client's `delete` leaves a message that says so for every name that ever was,
- * and names here have numbers in them: a long run would fill its store with such messages.
+ * Deletes an object and all messages about it. The client's `delete` would leave a message for every name, and names
+ * here contain numbers, so a long run would fill its store with such messages.
  */
 export async function removeObject(
   manager: JetStreamManager,
@@ -163,7 +163,7 @@ export async function removeObject(
   await manager.streams.purge(`OBJ_${bucket}`, { filter: `$O.${bucket}.M.${encoded}` });
 }
 
-/** Deletes what another run has left. */
+/** Deletes the objects of an earlier run. */
 export async function clearQueue({ manager, names, weights, large }: Queue): Promise<void> {
   await manager.streams.purge(names.episodes.stream);
   for (const [store, bucket] of [
@@ -183,7 +183,7 @@ export async function ticketsGone({ manager, names }: Queue, tickets: ReadonlySe
   return gone;
 }
 
-/** Messages that are deleted at once. */
+/** The number of messages that are deleted at once. */
 const AT_ONCE = 64;
 
 /** Deletes messages of stream `episodes`, and those that are added to the list meanwhile. */

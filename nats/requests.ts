@@ -1,28 +1,28 @@
 /**
- * The episodes that the learner asks for. An episode is known by the hash of its request, its key, so that what workers
- * stored for a learner that was killed is found again. The same request may be made again (an episode that got too old
- * is played once more), which is its turn.
+ * The episodes that the learner asks for. The hash of its request, the key, identifies an episode, so that a learner
+ * that was killed and continues finds what workers stored for it. The same request may be made again, if an episode got
+ * too old and is played once more; the number of the repetition is its turn.
  */
 import { type Job, toWire, type WireRequest } from "../rl/async/messages.ts";
 import { sha256 } from "./connection.ts";
 import { toJson } from "./json.ts";
 
-/** An episode that is asked for. */
+/** A requested episode. */
 export interface Wanted {
-  /** The pool's number. */
+  /** Its number in the pool. */
   readonly id: number;
   readonly key: string;
   readonly turn: number;
   readonly request: WireRequest;
   readonly sampling: Job["sampling"];
   readonly pinned: boolean;
-  /** The version that it was asked of. */
+  /** The version of the policy that it was requested from. */
   readonly version: number;
   /** How often it was given out before. */
   attempt: number;
-  /** Where its ticket is in the stream; undefined while it is not there. */
+  /** The sequence number of its ticket in the stream; undefined while it has none. */
   ticket: number | undefined;
-  /** At how many looks in turn its ticket was gone. */
+  /** At how many successive looks its ticket was gone. */
   missed: number;
   /** How often a rollout of it has thrown. */
   failures: number;
@@ -34,13 +34,13 @@ export interface StoredMessage {
   readonly bytes: Uint8Array;
 }
 
-/** What is asked for, and what is there before anybody asks. */
+/** The requested episodes, and stored ones that were not requested yet. */
 export class Requests {
   readonly #wanted = new Map<string, Wanted>();
   readonly #turns = new Map<string, number>();
   readonly #stored = new Map<string, StoredMessage[]>();
 
-  /** An episode that is asked for from now on. @throws if it cannot be sent */
+  /** Adds a request. @throws if it cannot be sent */
   ask(run: string, job: Job, version: number): Wanted {
     const { id, request, sampling, pinned } = toWire(job);
     const wire = request as WireRequest;

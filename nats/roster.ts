@@ -1,19 +1,19 @@
-/** Which workers are there, as they say themselves about once a second, and what they refuse. */
+/** The workers that are present, which they announce about once a second, and what they refuse. */
 import type { Connection } from "./connection.ts";
 import { Fields, fromJson } from "./json.ts";
 
-/** Workers that are counted at most. */
+/** The largest number of workers that are counted. */
 const MOST_WORKERS = 100_000;
-/** Refusals that are shown at most. */
+/** The largest number of refusals that are shown. */
 const MOST_REFUSALS = 100;
 const LOOK_MS = 2000;
-/** At so many looks without a word a worker is gone. */
+/** After this number of looks without a message a worker counts as gone. */
 const SILENT = 4;
 
-/** What a stranger wrote, for a terminal: without control characters. */
+/** Text from outside, without control characters, for a terminal. */
 export const printable = (text: string): string => text.replace(/[^\P{C}]/gu, " ").slice(0, 300);
 
-/** What is counted between two steps. */
+/** Counts between two steps. */
 export const NOTHING = { rejected_messages: 0, duplicate_episodes: 0, reissued_episodes: 0, stored_episodes: 0 };
 /** The same as metrics. */
 export const prefixed = (counts: typeof NOTHING): Record<string, number> =>
@@ -29,8 +29,8 @@ export class Roster {
   readonly #clock: ReturnType<typeof setInterval>;
 
   /**
-   * @param subject where they speak
-   * @param server the address that they need
+   * @param subject the subject of their messages
+   * @param server the address that is shown to the user, for workers to connect to
    */
   constructor(connection: Connection, subject: string, server: string, note: (line: string) => void) {
     this.#note = note;

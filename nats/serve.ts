@@ -19,9 +19,9 @@ const WORKER = options("serveNats", {
   signal: inCode<AbortSignal>("ends the worker", "an AbortSignal", (value) => typeof value === "object"),
 });
 
-/** Options of `serveNats`: the server, what may be played, and how much at a time. */
+/** Options of `serveNats`: the server, the environments that may be played, and how many episodes at a time. */
 export interface ServeNatsOptions extends OptionsOf<typeof WORKER>, ServeOptions {
-  /** Is told in one line what happens. */
+  /** Is called with a line about each event. */
   readonly note?: (line: string) => void;
 }
 
@@ -58,11 +58,11 @@ const FOLLOWER = options("serveLearner", {
   signal: WORKER.fields.signal,
 });
 
-/** Options of `serveLearner`: the server, and the loss that the run has. */
+/** Options of `serveLearner`: the server, and the objective of the run. */
 export interface ServeLearnerOptions extends OptionsOf<typeof FOLLOWER> {
-  /** The objective of the run, or how it is made of the `settings` that `natsLearners` was given. */
+  /** The objective of the run, or a function that makes it from the `settings` of `natsLearners`. */
   readonly objective: LossOf;
-  /** Is told in one line what happens. */
+  /** Is called with a line about each event. */
   readonly note?: (line: string) => void;
 }
 

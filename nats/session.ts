@@ -1,27 +1,27 @@
-/** What a worker has open while a learner's setup stays the same: a device, a model, and the server that plays. */
+/** The device, the model and the rollout server that a worker keeps while the learner's setup stays the same. */
 import type { FromWorker, Job } from "../rl/async/messages.ts";
 import { type Opened, openServer, type ServeOptions } from "../rl/async/serve.ts";
 import { type Link, sha256 } from "./connection.ts";
 import { type PolicyEntry, setupFromBytes, weightsFromBytes } from "./protocol.ts";
 import { objectOf, type Queue } from "./queue.ts";
 
-/** Where objects are read. */
+/** Access to the objects of a queue. */
 interface Source {
   readonly link: Link;
   readonly queue: Queue;
-  /** Bytes of an object at most. */
+  /** The largest number of bytes of an object. */
   readonly largest: number;
   /** Whether the worker has ended meanwhile. */
   readonly isOver: () => boolean;
 }
 
-/** A server with the setup of a learner. */
+/** A rollout server with the setup of a learner. */
 export class Session {
   readonly #source: Source;
   readonly #entry: PolicyEntry;
   readonly #opened: Opened;
   #isClosed = false;
-  /** The weights that the server was given last. */
+  /** The newest weights of the server. */
   #object = "";
   readonly #hashes = new Map<number, string>();
 
@@ -33,8 +33,8 @@ export class Session {
 
   /**
    * Reads the learner's setup and opens a server.
-   * @param rows episodes at a time at most
-   * @throws if the setup is not what its hash says, or is of another version
+   * @param rows the largest number of episodes at a time
+   * @throws if the setup has another hash or another version
    */
   static async open(
     source: Source,
@@ -57,7 +57,7 @@ export class Session {
     return this.#entry.run === run && this.#entry.configuration === configuration;
   }
 
-  /** Has the server play with these weights from now on. @throws if they are not there, or not what their hash says */
+  /** Gives the server these weights. @throws if they are missing or have another hash */
   async install({ version, object, sha256: hash }: Pick<PolicyEntry, "version" | "object" | "sha256">): Promise<void> {
     if (this.#object === object) return;
     const { link, queue, largest, isOver } = this.#source;

@@ -34,20 +34,20 @@ interface Playing {
   readonly job: TicketJob;
 }
 
-/** What a worker has done. */
+/** How much a worker has played. */
 export interface Served {
   readonly episodes: number;
   readonly tokens: number;
 }
 
-/** What limits a worker. */
+/** The limits of a worker. */
 export interface WorkerSettings {
   readonly name: string;
   /** Episodes at a time. */
   readonly episodes: number;
-  /** Bytes of a policy's weights at most. */
+  /** The largest number of bytes of a policy's weights. */
   readonly largest: number;
-  /** Bytes of an episode that is sent as a message; larger ones become objects. */
+  /** The largest number of bytes of an episode that is sent as a message; larger ones become objects. */
   readonly inline?: number | undefined;
 }
 
@@ -120,7 +120,7 @@ export class Worker {
     return this.#stopped || this.#broken !== undefined;
   }
 
-  /** Resolves when there is room, another policy, or the end; after so many milliseconds in any case. */
+  /** Resolves when there is room, another policy, or the worker ends; at the latest after the given milliseconds. */
   #change(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms);
@@ -165,7 +165,7 @@ export class Worker {
     return undefined;
   }
 
-  /** Tells the learner something; nobody waits for it. */
+  /** Sends a message to the learner, without waiting for an answer. */
   #say(kind: "here" | "left" | "refused", why?: string): void {
     const { connection } = this.#link;
     if (connection.isClosed() || connection.isDraining() || this.#queue === undefined) return;
@@ -193,7 +193,7 @@ export class Worker {
             this.#policy = undefined;
             this.#refuse(reasonOf(error));
           }
-          await this.#follow().catch(() => {}); // a ticket that needs it will say what is wrong
+          await this.#follow().catch(() => {}); // the first ticket that needs the policy reports the error
           this.#wake();
         }
       } catch {
@@ -242,7 +242,7 @@ export class Worker {
     try {
       ticket = ticketFromJson(message.string());
     } catch (error) {
-      // Without a reason, which servers before 2.10.4 do not understand.
+      // Sent without a reason, because servers before 2.10.4 do not understand one.
       this.#note(`a message of stream "tickets" is dropped: ${reasonOf(error)}`);
       return message.term();
     }
