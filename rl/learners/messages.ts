@@ -1,10 +1,10 @@
-/** What learners say to each other, as plain data, however it travels. */
+/** The messages between learners, as plain data for any transport. */
 import { check } from "../../engine/errors.ts";
 import { type Tensor, tensor, type Tree, treeFromLeaves, treeLeaves } from "../../engine/index.ts";
 import { readWeights } from "../async/messages.ts";
 import { type BatchLoss, TERMS } from "../train/loss.ts";
 
-/** Elements of tensors on the host. */
+/** The elements of a tensor, on the host. */
 export type Floats = Float32Array | Float64Array;
 
 /** The gradient of a micro-batch, and what its forward pass gave. */
@@ -18,7 +18,7 @@ export interface MicroGradient {
   readonly terms: readonly (number | undefined)[];
 }
 
-/** Copies what a micro-batch gave to the host, and frees it. */
+/** Copies the results of a micro-batch to the host, and frees its tensors. */
 export async function gradientToHost(gradient: Tree, result: BatchLoss): Promise<MicroGradient> {
   try {
     return await onHost(gradient, result);

@@ -1,7 +1,7 @@
 /**
- * A learner that has no run of its own: a copy of another one's model and optimisers, which computes gradients of the
- * micro-batches that it is given and makes the same steps. As both begin with the same numbers and add the same sum,
- * they have the same weights to the last bit after every step.
+ * A learner without a run of its own: a copy of another learner's model and optimisers, which computes gradients of the
+ * micro-batches that it gets, and makes the same steps. Both begin with the same weights and moments and use the same
+ * summed gradient, so that their weights agree to the last bit after every step.
  */
 import { check } from "../../engine/errors.ts";
 import {
@@ -43,18 +43,18 @@ export function gradientOfBatch(
   return { grads, result: aux };
 }
 
-/** What makes a replica, as plain data; the weights come apart. */
+/** Everything that a replica is made from except the weights, as plain data. */
 export interface ReplicaPlan {
   readonly config: ModelConfig;
-  /** Of the adapter that is trained, if that is what is trained. */
+  /** The settings of the adapter, if an adapter is trained. */
   readonly adapter?: Readonly<Record<string, unknown>>;
   readonly optimizer: AdamWSettings;
-  /** Of the optimiser of the critic's head, if a head is trained along. */
+  /** The settings of the optimiser of the critic's head, if there is a critic. */
   readonly critic?: AdamWSettings;
   readonly device: { readonly kind: Device["kind"]; readonly precision: Device["float"] };
 }
 
-/** What a pass tells of its learner. @throws if the optimiser's settings cannot be sent */
+/** The setup of a replica for the learner of a pass. @throws if the optimiser's settings cannot be sent */
 export function planOf({ model, trained, optimizers: { optimizer, critic } }: Pass): ReplicaPlan {
   const { device } = model.params.embedding;
   const { settings } = model.trainable ?? {};
@@ -73,7 +73,7 @@ export function planOf({ model, trained, optimizers: { optimizer, critic } }: Pa
 
 /** Weights and moments, and how many steps the optimisers have made. */
 export interface ReplicaState {
-  /** Of each tree (parameters, m, v; head, m, v) the leaves in their order. */
+  /** The leaves of each tree (parameters, m, v; head, m, v), in order. */
   readonly arrays: readonly Floats[];
   readonly steps: readonly number[];
 }
@@ -102,7 +102,7 @@ export class Replica {
   readonly #model: Model;
   readonly #objective: LossParts;
   readonly #optimizers: Optimizers;
-  /** What is trained: the policy's parameters, and the critic's head. */
+  /** The trained parameters: the policy's, and the critic's head. */
   readonly trained: Trained;
 
   /**
@@ -111,7 +111,7 @@ export class Replica {
    */
   constructor(plan: ReplicaPlan, objective: LossParts, frozen: readonly Floats[], device: Device) {
     this.#objective = objective;
-    // What is not part of the model, the zeros in the place of frozen weights, is freed.
+    // The zeros that stood in for frozen weights are freed.
     this.#model = outsideScopes(() => scope(() => emptyModel(plan, frozen, device), "replica"));
     const { params } = trainableOf(this.#model);
     const head = plan.critic && initValueHead(plan.config, device);
@@ -120,12 +120,12 @@ export class Replica {
     this.#optimizers = { optimizer: optimizerOf(params, plan.optimizer), critic };
   }
 
-  /** What is trained, copied to the host. */
+  /** The trained parameters, copied to the host. */
   weights(): Promise<readonly Floats[]> {
     return readWeights(this.trained);
   }
 
-  /** Begins with another one's numbers. @throws if they are not those of such a model */
+  /** Takes another learner's weights and moments. @throws if they do not fit this model */
   restore({ arrays, steps }: ReplicaState): void {
     const leaves = treesOf(this.trained, this.#optimizers).flatMap((tree) => treeLeaves(tree));
     const { optimizer, critic } = this.#optimizers;
@@ -154,7 +154,7 @@ export class Replica {
     return gradientToHost(grads, result);
   }
 
-  /** The step that all make. @param sum of the gradients of all micro-batches */
+  /** Makes the step that all learners make. @param sum the sum of the gradients of all micro-batches */
   step(sum: readonly Floats[], lr: number): void {
     scope(() => void update(this.#optimizers, treeOfArrays(this.trained, sum), lr), "update");
   }

@@ -1,8 +1,8 @@
 /**
  * A pass over a step's rows by several learners. The learner that has the run gives micro-batches to others and adds
  * the gradients, its own and theirs, one by one in the order of the micro-batches: ((g₀ + g₁) + g₂) + …, which is what
- * it does alone (rl/train/update.ts). A gradient that does not come it computes itself. So neither the number of
- * learners nor the death of one changes a bit.
+ * it does alone (rl/train/update.ts). If a gradient does not arrive, it computes that gradient itself. So neither the
+ * number of learners nor the death of one changes a bit.
  */
 import { fail } from "../../engine/errors.ts";
 import { scope, treeLeaves } from "../../engine/index.ts";
@@ -13,16 +13,16 @@ import { type Part, update } from "../train/update.ts";
 import { gradientFromHost, type MicroGradient } from "./messages.ts";
 import { gradientOfBatch } from "./replica.ts";
 
-/** What others do of a pass. */
+/** The work that other learners do in a pass. */
 export interface Shares {
-  /** The gradient of micro-batch n; undefined if this learner has to compute it. Is asked for in ascending order. */
+  /** The gradient of micro-batch n; undefined if this learner has to compute it. Called in ascending order of n. */
   gradient(n: number): Promise<MicroGradient | undefined>;
-  /** Tells the others the sum, with which they make the same step. The tensors are read before it resolves. */
+  /** Sends the sum to the others, which then make the same step. The tensors are read before it resolves. */
   sum(gradient: Trained): Promise<void>;
 }
 
 /**
- * Learners that are reached in some way.
+ * Makes `Learners` of any transport.
  * @param share gives out micro-batches of a pass; undefined if there is nobody
  */
 export function sharedLearners(share: (pass: Pass) => Promise<Shares | undefined>): Learners {
@@ -35,7 +35,7 @@ export function sharedLearners(share: (pass: Pass) => Promise<Shares | undefined
       for (const [n, batch] of batches.entries()) {
         const theirs = await shares?.gradient(n);
         const before = total;
-        // What is not returned is freed: the gradient of the micro-batch, once it is added.
+        // The scope frees everything that is not returned, such as the micro-batch's gradient after adding it.
         const added = scope(() => {
           const { grads, result } = theirs ? gradientFromHost(trained, theirs) : gradientOfBatch(pass, n);
           return { sum: accumulateGrads(before, grads), result };

@@ -4,14 +4,14 @@
  *
  *     propose → check → solve, several times each → rewards of both roles → one update with all episodes
  *
- * A proposal is paid by how much is to be learnt from it (rewards.ts), a solution by whether it is right; the advantage
- * `trr++` compares within the six kinds of episodes, three kinds of tasks by two roles. A proposal that makes no task
- * leaves its place to an earlier one of its kind.
+ * The reward of a proposal is how much can be learnt from it (rewards.ts), that of a solution whether it is right. The
+ * advantage `trr++` has a baseline for each of the six kinds of episodes: three kinds of tasks times two roles. If a
+ * proposal makes no task, an earlier task of its kind takes its place.
  *
- * Differs from the paper: the attempts that measure a proposal are those that the solver learns from, which halves the
- * episodes of a step (there, eight measure, and a further one is learnt from); an induction has four inputs and not
- * ten; the buffer begins with the identity and nothing else; and a warm start has taught the model how proposals are
- * written, which a large model is told in words.
+ * Differs from the paper: the solver also learns from the attempts that measure a proposal, which halves the episodes
+ * of a step (in the paper eight attempts measure, and a further one is learnt from); an induction has four inputs
+ * instead of ten; the buffer begins with only the identity; and the model learns the form of proposals in a warm start,
+ * where the paper describes it to a large model in words.
  */
 import { mean } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
@@ -34,7 +34,7 @@ import {
 
 const KINDS = ["deduction", "abduction", "induction"] as const;
 
-/** The episodes of its steps. */
+/** The source of episodes for steps of Absolute Zero. */
 export function absoluteZero(
   options: SelfPlayed,
   { proposer, reward }: SettledSelfPlay,
@@ -68,7 +68,7 @@ export function absoluteZero(
   };
 }
 
-/** Shares of the proposals, and the solver's success by kind. */
+/** Metrics: shares of the proposals, and the solver's success by kind. */
 function metricsOf(
   proposals: readonly Proposal[],
   rates: readonly number[],

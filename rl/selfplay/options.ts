@@ -1,4 +1,4 @@
-/** What self-play may be told, and what it remembers. Nothing here brings the code that plays. */
+/** The options of self-play and its buffer of tasks. This file does not import the code that plays. */
 import { check } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import { number, oneOf, options, type OptionsOf, REQUIRED } from "../../engine/optionTable.ts";
@@ -35,11 +35,11 @@ export type SelfPlayChoice = OptionsOf<typeof SELF_PLAY>;
 /** A task of self-play that may be played again. */
 export interface KeptRiddle {
   readonly riddle: Riddle;
-  /** R-Zero's label, the most frequent answer, in place of the machine's. */
+  /** R-Zero's label: the most frequent answer, which replaces the machine's output. */
   readonly label?: string;
 }
 
-/** The tasks that self-play has made: part of a run's state. Equal ones are kept once. */
+/** The tasks that self-play has made, a part of a run's state. Equal tasks are kept once. */
 export class SelfPlayBuffer {
   readonly #capacity: number;
   #kept: KeptRiddle[] = [];
@@ -83,7 +83,7 @@ export class SelfPlayBuffer {
   }
 }
 
-/** Options that are about R-Zero alone. */
+/** Options that only R-Zero has. */
 const OF_R_ZERO = ["answers", "challengerSteps", "solverSteps"] as const;
 
 /** @throws one clear line if self-play and the other options do not fit together */

@@ -1,17 +1,17 @@
 /**
  * R-Zero (Huang et al. 2025, arXiv 2508.05004), without any judge: a challenger learns to ask questions at which the
- * solver is uncertain, then the solver learns from its own majority. Questions are deductions, a program and an input;
- * the machine checks that they are questions, and does not tell the answer.
+ * solver is uncertain, then the solver learns from its own majority. Questions are deductions: a program and an input.
+ * The machine checks that a question is valid, but nobody is told the output.
  *
- * - In `challengerSteps` steps every question is answered `answers` times, and its proposer is paid (rewards.ts); the
- *   answers are not learnt from. Questions whose most frequent answer has a share from 0.3 to 0.8 are kept, with that
- *   answer as their label.
- * - In the `solverSteps` steps that follow the kept questions are answered `groupSize` times each, and an answer is
- *   paid 0.9 if it is the label's and 0.1 if it can be read. Then the questions are kept for the next round, of which
- *   newer ones take the place.
+ * - For `challengerSteps` steps every question is answered `answers` times, and the challenger learns from its reward
+ *   (rewards.ts); the answers are not learnt from. Questions whose most frequent answer has a share from 0.3 to 0.8 are
+ *   kept, with that answer as their label.
+ * - For the next `solverSteps` steps the kept questions are answered `groupSize` times each. An answer gets 0.9 if it
+ *   equals the label and 0.1 if it has the right form. The questions stay for the next round until newer ones replace
+ *   them.
  *
- * Differs from the paper: one model has both roles, in turn, where the paper has two copies; questions are kept while
- * the challenger learns, and not asked for anew when it has learnt.
+ * Differs from the paper: one model has both roles in turn, where the paper has two copies; questions are kept while
+ * the challenger learns, where the paper asks for new ones after it has learnt.
  */
 import { mean } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
@@ -25,7 +25,7 @@ import { controlReward, drawKept, generated, isAnswered, paid, propose, solve, t
 /** Bounds of the share of the most frequent answer, for a question to be learnt from; what a wrong format is paid. */
 const QUESTION = { least: 0.3, most: 0.8, malformed: -1 };
 
-/** The episodes of its steps. */
+/** The source of episodes for steps of R-Zero. */
 export function rZero(options: SelfPlayed, settled: SettledSelfPlay, buffer: SelfPlayBuffer): EpisodeSource {
   const { challengerSteps, solverSteps } = settled;
   return {
@@ -51,7 +51,7 @@ export function majority(answers: readonly (string | undefined)[]): {
 const answerOf = (t: Trajectory): string | undefined => (isAnswered(t) ? String(t.info["answer"]) : undefined);
 
 const questionOf = ({ program, inputs }: Riddle): string => `${program} for ${show(inputs[0]!)}`;
-/** Between the signs of a program, so that BLEU has words to compare. */
+/** Puts spaces between the tokens of a program, so that BLEU has words to compare. */
 const inWords = (question: string): string => question.replace(/([a-z]+|\d+|[^\sa-z\d])/g, " $1 ").trim();
 
 /** A step in which the challenger learns. */
@@ -95,7 +95,7 @@ async function challenge(
       : {
           "self_play/majority": mean(votes.map(({ share }) => share)),
           "self_play/repetition": mean(repeated),
-          // Nothing is told of this: it measures the labels.
+          // Only for a metric that measures the labels; training does not use it.
           "self_play/label_accuracy": mean(right),
         }),
     "self_play/learnable": kept.length / kinds.length,

@@ -1,9 +1,9 @@
 /**
- * What proposals are worth, as numbers of numbers.
+ * The rewards of proposals, as functions of numbers.
  *
- * - Absolute Zero (Zhao et al. 2025, arXiv 2505.03335): 1 − s, s the solver's success rate, and nothing if all or none
- *   of its attempts succeed. `composite` adds the format, as the authors' code does for both roles: what is worth
- *   nothing costs 0.5, what is malformed costs 1. (In the paper's formula 7 a trivial task is worth 0.)
+ * - Absolute Zero (Zhao et al. 2025, arXiv 2505.03335): 1 − s, s the solver's success rate, and 0 if all or none of its
+ *   attempts succeed. `composite` adds the format, as the authors' code does for both roles: −0.5 instead of 0, and −1
+ *   for a malformed proposal. (In the paper's formula 7 a trivial task is worth 0.)
  * - R-Zero (Huang et al. 2025, arXiv 2508.05004): max(0, 1 − 2|p − ½| − rep), p the share of the most frequent answer
  *   and rep the share of the batch that is in the question's cluster. (The authors' code has min(p, 1 − p) − rep,
  *   without a floor.) Questions are clustered by average linkage with the distance 1 − BLEU, up to 0.5.

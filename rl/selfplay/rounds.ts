@@ -1,6 +1,7 @@
 /**
- * What both kinds of self-play do: ask for proposals, have tasks solved, and read what became of them. A proposal is an
- * episode of the world of riddles like a solution, with the same model, and what is made of it is read from its info.
+ * What both kinds of self-play have in common: asking for proposals, having tasks solved, and reading the results. Like
+ * a solution, a proposal is an episode of the world `riddle`, played by the same model; the task that it makes is in
+ * the info of its last step.
  */
 import type { Rng } from "../../engine/index.ts";
 import {
@@ -17,10 +18,10 @@ import type { PlayEpisodes } from "../tasks/play.ts";
 import type { RlOptions } from "../train/loop.ts";
 import { type KeptRiddle, PROPOSAL_REWARDS, type SelfPlayBuffer } from "./options.ts";
 
-/** How many of the earlier tasks a proposer is shown. */
+/** How many earlier tasks a proposer sees. */
 const SHOWN = { references: 2 };
 
-/** What is there before anybody has proposed: the identity, as in Absolute Zero. */
+/** The task of the buffer before the first proposal: the identity, as in Absolute Zero. */
 const IDENTITY: Readonly<Record<RiddleKind, Riddle>> = {
   deduction: { kind: "deduction", program: "x", inputs: [5], outputs: [5] },
   abduction: { kind: "abduction", program: "x", inputs: [5], outputs: [5] },
@@ -33,21 +34,21 @@ export function drawKept(buffer: SelfPlayBuffer, kind: RiddleKind, rng: Rng): Ke
   return kept.length === 0 ? { riddle: IDENTITY[kind] } : rng.choice(kept);
 }
 
-/** A proposal and what it is: a task, or none. */
+/** A proposal, and the task that it makes, if it makes one. */
 export interface Proposal {
   readonly episode: Trajectory;
-  /** Undefined: it makes no task. */
+  /** Undefined if it makes no task. */
   readonly riddle: Riddle | undefined;
   readonly isWellFormed: boolean;
 }
 
-/** Who plays the episodes, and how. */
+/** The model that plays the episodes, and how it plays. */
 export interface Rounds {
   readonly playEpisodes: PlayEpisodes;
   readonly rollout: RolloutOptions;
 }
 
-/** What a source of episodes is told of a run. */
+/** The properties of a run that a source of episodes needs. */
 export interface SelfPlayed extends Rounds, Pick<RlOptions, "groups" | "groupSize" | "rng"> {}
 
 /** Has the model propose a task of each of these kinds. The group of a proposal is its place in the list. */
@@ -60,7 +61,7 @@ export async function propose(
 ): Promise<Proposal[]> {
   const requests = kinds.map((kind, group): EpisodeRequest => {
     const draw = rng.split("references").split(group);
-    // The proposer of an induction needs a program: one of any kind.
+    // To propose an induction the model gets a program, from a task of any kind.
     const from = kind === "induction" ? draw.choice(["deduction", "abduction", "induction"] as const) : kind;
     const references = Array.from({ length: SHOWN.references }, () => drawKept(buffer, from, draw).riddle);
     const spec = taskWorld(proposingTask(kind, references));
@@ -69,7 +70,7 @@ export async function propose(
   const episodes = await playEpisodes(requests, { ...sampling, version });
   return episodes.map((played) => {
     const { form, riddle } = played.info;
-    // Nothing is learnt from a program that is kept for held-out tasks: it is not to be avoided, either.
+    // A proposal of a held-out program is not learnt from at all, not even as something to avoid.
     const episode = form === "held out" ? { ...played, masked: true } : played;
     const isWellFormed = form === "valid" || form === "void";
     const task = form === "valid" ? (JSON.parse(String(riddle)) as Riddle) : undefined;
@@ -77,7 +78,7 @@ export async function propose(
   });
 }
 
-/** Tasks of the generator in the place of proposals. */
+/** Tasks of the generator, which replace proposals. */
 export const generated = (kinds: readonly RiddleKind[], rng: Rng): Riddle[] =>
   kinds.map((kind, i) => drawRiddle(rng.split("generated").split(i), kind));
 
@@ -111,7 +112,7 @@ export const isAnswered = ({ stopReason, info }: Trajectory): boolean =>
 /** The episode with this return in place of the environment's. */
 export const paid = (t: Trajectory, reward: number): Trajectory => ({ ...t, reward });
 
-/** What a proposal that makes a task is paid by the controls: nothing that depends on the solver. */
+/** The controls' reward of a valid proposal, which does not depend on the solver. */
 export function controlReward(reward: (typeof PROPOSAL_REWARDS)[number], learnt: number, rng: Rng): number {
   if (reward === "learnability") return learnt;
   return reward === "constant" ? 0.5 : rng.uniform();

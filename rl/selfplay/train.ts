@@ -1,7 +1,7 @@
 /**
  * Self-play: a model that makes its own tasks. `trainSelfPlay` is the loop of `trainRl` with another source of episodes
  * (absoluteZero.ts, rZero.ts); objective, optimiser and reports are the same. Tasks that were made are kept in a buffer
- * that is part of the run's state. A run that is resumed with its buffer goes on bit for bit.
+ * that is part of the run's state. A run that is resumed with its buffer continues bit for bit.
  */
 import { rollout } from "../play/rollout.ts";
 import { checkPlay, type PlayEpisodes } from "../tasks/play.ts";

@@ -1,7 +1,8 @@
 /**
- * What a training step asks of other learners: the gradients of some of its micro-batches. A gradient of a micro-batch
- * does not depend on who computes it, and all are added in the order of the micro-batches, as one learner adds them; so
- * the step is the same to the last bit on executors of one kind, however many learners there are (rl/learners/).
+ * The interface of other learners, which compute the gradients of some micro-batches of a step. A micro-batch has the
+ * same gradient on every learner, and all gradients are added in the order of the micro-batches, as a single learner
+ * adds them. So the step is the same to the last bit for any number of learners on executors of one kind
+ * (rl/learners/).
  */
 import type { RngState, Tensor } from "../../engine/index.ts";
 import type { Model } from "../../nn/index.ts";
@@ -10,7 +11,7 @@ import type { MicroBatch } from "./pack.ts";
 import type { Ratios } from "./score.ts";
 import type { Optimizers, Part } from "./update.ts";
 
-/** What a pass goes by beside weights, objective and micro-batches. */
+/** The settings of a pass, beside weights, objective and micro-batches. */
 export interface PassSettings {
   readonly lr: number;
   readonly ratios: Ratios;
@@ -26,12 +27,12 @@ export interface Pass {
   readonly trained: Trained;
   readonly optimizers: Optimizers;
   readonly batches: readonly MicroBatch[];
-  /** The loss of micro-batch n, of the tree that it is given. */
+  /** The loss of micro-batch n as a function of the trained parameters. */
   readonly loss: (trained: Trained, batch: MicroBatch, n: number) => [Tensor, BatchLoss];
   readonly how: PassSettings;
 }
 
-/** A learner with others. */
+/** A learner that shares its passes with others. */
 export interface Learners {
   /** Adds the gradients of all micro-batches in their order, and makes one step of the optimisers with the sum. */
   pass(pass: Pass): Promise<{ readonly parts: readonly Part<BatchLoss>[]; readonly norm: Tensor }>;
