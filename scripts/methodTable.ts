@@ -1,9 +1,10 @@
 /**
  * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests
  * run: tests/support/rlMethods.ts (properties), rlOtherMethods.ts (named tests) and rlGoldens.ts (numbers of other
- * systems). tests/project/methodTable.test.ts fails if the file is not up to date, or if a row has neither.
+ * systems); and the head of docs/rows.md, what came of them, from rows.ts. tests/project/methodTable.test.ts fails if a
+ * file is not up to date, or if a row has neither.
  */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
@@ -32,6 +33,7 @@ import { OTHER_ROWS } from "../tests/support/rlOtherMethods.ts";
 import { RECIPES } from "../job/recipes.ts";
 import { optionRows } from "../job/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
+import { anchorOf, rowPage, sortedRows } from "./rows.ts";
 
 const INTRODUCTION = `# All methods
 
@@ -161,6 +163,11 @@ export function methodTable(): Promise<string> {
       `| \`${part}.${name}\` | ${value} | ${cell(allowed)} | ${cell(about)} |`,
   );
   const optionTable = ["| Option | Default | Allowed | What it does |", "| - | - | - | - |", ...options].join("\n");
+  const runs = sortedRows().map(({ name, flag, outcome, evidence }) => {
+    const where = "run" in evidence ? ` ([figures](rows.md#${anchorOf(evidence.run)}))` : `: ${evidence.why}`;
+    return `| ${name} | \`${cell(flag)}\` | ${outcome}${where} |`;
+  });
+  const runTable = ["| Row | With | What came out |", "| - | - | - |", ...runs].join("\n");
   const text = `${INTRODUCTION}
 ${sections.join("\n")}
 ## Presets
@@ -173,6 +180,13 @@ ${presetTable}
 Names for a paper's method with its data and rewards. Each stands for flags, and what the user sets goes before them:
 
 ${recipeTable}
+
+## In a run
+
+What methods that are more than a loss did in a run of the main job, good or bad. [rows.md](rows.md) has what each
+promises, the commands and the figures.
+
+${runTable}
 
 ## Options
 
@@ -187,6 +201,12 @@ ${rows.length} rows.
   return format(text, { parser: "markdown", printWidth: 120 });
 }
 
+/** The text of docs/rows.md, whose sections are those of the page that is there. */
+export const rowsText = (page: string): Promise<string> =>
+  format(rowPage(page), { parser: "markdown", printWidth: 120 });
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(join(packageFolder, "docs/methods.md"), await methodTable());
+  const rows = join(packageFolder, "docs/rows.md");
+  writeFileSync(rows, await rowsText(readFileSync(rows, "utf8")));
 }
