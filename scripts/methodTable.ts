@@ -43,7 +43,7 @@ lp is the new log-probability of a token, old the recorded one, ref a frozen ref
 ρ = e^(lp − old), sg(·) a value without its gradient, R the return of a rollout. Losses are minimised. **Golden**:
 entries of \`tests/fixtures/rl_losses.json\` and \`rl_losses_wide.json\` (verl, TRL, prime-rl, verl-agent, RAGEN), whose
 value and gradient are compared to 1e-6 on the f64 reference and to 1e-5 on the f32 executors, and of \`trl.json\` (TRL
-1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests.
+1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests, which also hold values worked out by hand.
 `;
 
 /** Everything that methods are compared with. */
@@ -117,6 +117,9 @@ function listOf(properties: Readonly<Record<string, string>>): string {
     .join("\n");
 }
 
+/** In the place of numbers of other systems. */
+const NO_GOLDEN = "none, but properties";
+
 /** The text of a cell, whose pipes are escaped. */
 const cell = (text: string): string => text.replaceAll("|", "\\|");
 
@@ -125,7 +128,8 @@ function tableOf(rows: readonly MethodRow[]): string {
     const not = Object.entries(exceptions).map(([property, why]) => `not *${property}*: ${why}`);
     const notes = Object.hasOwn(NOTES, name) ? [NOTES[name]!] : [];
     const held = [properties.join(", "), ...not, ...notes].filter((text) => text !== "").join("; ");
-    const cells = [`\`${name}\``, formula, source, golden.map((g) => `\`${g}\``).join(", ") || "–", held];
+    const numbers = golden.map((g) => `\`${g}\``).join(", ") || NO_GOLDEN;
+    const cells = [`\`${name}\``, formula, source, numbers, held];
     return `| ${cells.map(cell).join(" | ")} |`;
   });
   return ["| Method | Formula | Source | Golden | Properties |", "| - | - | - | - | - |", ...lines].join("\n");
@@ -191,8 +195,9 @@ ${runTable}
 ## Options
 
 What \`--set PART.OPTION=VALUE\` and the options objects in code know. A table in the source declares each option once \
-(\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Where no default \
-stands, there is none, or it is the environment's or the main job's.
+(\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Defaults: \
+**the run's** is what the environment or the main job says; **derived**: the last column says of what; **none**: the \
+part does without it; **needed**: it has to be given.
 
 ${optionTable}
 
