@@ -35,6 +35,7 @@ import { outliveOutput } from "../node/output.ts";
 import { createRun, isFree, type RunFolder } from "../node/runFolder.ts";
 import { checkRoom, checkSource, sourceLoader, sourceOf } from "../node/runSource.ts";
 import { listSettings } from "../job/settings.ts";
+import { listNames } from "../job/names.ts";
 import { listRecipes } from "../job/recipes.ts";
 import { listYardsticks } from "../job/yardsticks.ts";
 
@@ -55,9 +56,14 @@ async function main(): Promise<number> {
   }
   if (said === "list") {
     process.stdout.write(
-      [listMethods(), listRecipes(), listYardsticks(), listEnvironments(), `${listSettings()}\n${NOT_LISTED}`].join(
-        "\n\n",
-      ),
+      [
+        listMethods(),
+        listRecipes(),
+        listYardsticks(),
+        listNames(),
+        listEnvironments(),
+        `${listSettings()}\n${NOT_LISTED}`,
+      ].join("\n\n"),
     );
     return 0;
   }

@@ -52,7 +52,10 @@ export const SFT = options("--set sft", {
     max: 1,
   }),
   imitateNovices: flag(undefined, "whether the novice's guesses are imitated and not only read; by default yes"),
-  thoughts: flag(undefined, "whether a thought comes before each action, in environments that have thoughts"),
+  thoughts: flag(
+    undefined,
+    "whether a thought comes before each action, in environments that have thoughts; by default no",
+  ),
   observationWeight: preset(SFT_ROWS.fields.observationWeight),
   labelled: number(
     undefined,
@@ -126,7 +129,7 @@ const RL = {
   trainObservations,
   dropConstantGroups,
   rewardFrom,
-  expertsOnly: flag(undefined, "for --method sft: whether the novice's demonstrations are left out"),
+  expertsOnly: flag(undefined, "for --method sft: whether the novice's demonstrations are left out; by default no"),
   checkpointEvery: number(undefined, "number of steps between two checkpoints", COUNT),
   ...LOOP.fields,
 };
@@ -153,8 +156,13 @@ export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
 /** What the return is, and the weights of components that are added to the outcome, whose weight is 1 (rewards.ts). */
 export const REWARD = options("--set reward", {
   name: oneOf(REWARDS, undefined, "the outcome in place of the environment's own: see --reward"),
-  judges: text(undefined, `who votes in --reward judges, with a plus between them: ${JUDGES.join(", ")}`),
-  timeout: number(undefined, "milliseconds that a reward may take, where others say it", { above: 0 }),
+  judges: text(
+    undefined,
+    `who votes in --reward judges, with a plus between them: ${JUDGES.join(", ")}; by default the first three`,
+  ),
+  timeout: number(undefined, "milliseconds that a reward may take, where others say it; by default 60000", {
+    above: 0,
+  }),
   format: number(undefined, "weight of well-formed actions", { min: 0 }),
   malformed: number(undefined, "what each malformed action costs", { min: 0 }),
   tools: number(undefined, "weight of calls without errors", { min: 0 }),

@@ -104,6 +104,7 @@ export function once<T extends Value>(flag: string, value: T | undefined, name: 
 export interface OptionRow {
   readonly part: string;
   readonly name: string;
+  /** Its value if it is not given, or who says it: `none`, `derived` (`about` says of what), `the run's`. */
   readonly default: string;
   readonly allowed: string;
   readonly about: string;
@@ -124,9 +125,19 @@ export function optionRow(key: string): OptionRow | undefined {
 }
 
 function rowOf(part: string, name: string, option: Option<unknown>): OptionRow {
-  const { default: value, required, about } = option;
-  const given = required ? "needed" : value === undefined ? "" : showSetting(value as Value);
+  const { default: value, about } = option;
+  const given = value === undefined ? absentText(part, option) : showSetting(value as Value);
   return { part, name, default: given, allowed: allowedText(option), about };
+}
+
+/** Parts whose numbers the environment or the main job says (environments.ts, presets.ts). */
+const OF_THE_RUN = ["tokenizer", "sft", "rl", "rollout", "evaluation"];
+
+/** What holds where an option without a default is not given. */
+function absentText(part: string, { required, about }: Option<unknown>): string {
+  if (required) return "needed";
+  if (about.includes("by default")) return "derived";
+  return OF_THE_RUN.includes(part) ? "the run's" : "none";
 }
 
 /** All options for `--list`, with one line each: name, default, allowed values, meaning. */
@@ -135,7 +146,7 @@ export function listSettings(): string {
   return [
     "Options (--set PART.OPTION=VALUE; a schedule is FROM..TO@STEPS or STEP:VALUE,STEP:VALUE)",
     ...optionRows().map(({ part, name, default: value, allowed, about }) =>
-      line(`${part}.${name}`, `${value === "" ? "" : `${value}; `}${allowed}: ${about}`),
+      line(`${part}.${name}`, `${value}; ${allowed}: ${about}`),
     ),
     ...Object.entries(TASK_PARTS).map(([part, about]) => line(`${part}.…`, about)),
   ].join("\n");

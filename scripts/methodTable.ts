@@ -1,9 +1,10 @@
 /**
  * `npx tsx scripts/methodTable.ts`: writes docs/methods.md, the table of all methods, from the tables that the tests
  * run: tests/support/rlMethods.ts (properties), rlOtherMethods.ts (named tests) and rlGoldens.ts (numbers of other
- * systems). tests/project/methodTable.test.ts fails if the file is not up to date, or if a row has neither.
+ * systems); and the head of docs/rows.md, what came of them, from rows.ts. tests/project/methodTable.test.ts fails if a
+ * file is not up to date, or if a row has neither.
  */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
@@ -32,6 +33,7 @@ import { OTHER_ROWS } from "../tests/support/rlOtherMethods.ts";
 import { RECIPES } from "../job/recipes.ts";
 import { optionRows } from "../job/settings.ts";
 import { packageFolder } from "./packageFolder.ts";
+import { anchorOf, rowPage, sortedRows } from "./rows.ts";
 
 const INTRODUCTION = `# All methods
 
@@ -41,7 +43,7 @@ lp is the new log-probability of a token, old the recorded one, ref a frozen ref
 ρ = e^(lp − old), sg(·) a value without its gradient, R the return of a rollout. Losses are minimised. **Golden**:
 entries of \`tests/fixtures/rl_losses.json\` and \`rl_losses_wide.json\` (verl, TRL, prime-rl, verl-agent, RAGEN), whose
 value and gradient are compared to 1e-6 on the f64 reference and to 1e-5 on the f32 executors, and of \`trl.json\` (TRL
-1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests.
+1.13 in float64), to 1e-9. **Properties**: random batches, or the named tests, which also hold values worked out by hand.
 `;
 
 /** Everything that methods are compared with. */
@@ -115,6 +117,9 @@ function listOf(properties: Readonly<Record<string, string>>): string {
     .join("\n");
 }
 
+/** In the place of numbers of other systems. */
+const NO_GOLDEN = "none, but properties";
+
 /** The text of a cell, whose pipes are escaped. */
 const cell = (text: string): string => text.replaceAll("|", "\\|");
 
@@ -123,7 +128,8 @@ function tableOf(rows: readonly MethodRow[]): string {
     const not = Object.entries(exceptions).map(([property, why]) => `not *${property}*: ${why}`);
     const notes = Object.hasOwn(NOTES, name) ? [NOTES[name]!] : [];
     const held = [properties.join(", "), ...not, ...notes].filter((text) => text !== "").join("; ");
-    const cells = [`\`${name}\``, formula, source, golden.map((g) => `\`${g}\``).join(", ") || "–", held];
+    const numbers = golden.map((g) => `\`${g}\``).join(", ") || NO_GOLDEN;
+    const cells = [`\`${name}\``, formula, source, numbers, held];
     return `| ${cells.map(cell).join(" | ")} |`;
   });
   return ["| Method | Formula | Source | Golden | Properties |", "| - | - | - | - | - |", ...lines].join("\n");
@@ -161,6 +167,11 @@ export function methodTable(): Promise<string> {
       `| \`${part}.${name}\` | ${value} | ${cell(allowed)} | ${cell(about)} |`,
   );
   const optionTable = ["| Option | Default | Allowed | What it does |", "| - | - | - | - |", ...options].join("\n");
+  const runs = sortedRows().map(({ name, flag, outcome, evidence }) => {
+    const where = "run" in evidence ? ` ([figures](rows.md#${anchorOf(evidence.run)}))` : `: ${evidence.why}`;
+    return `| ${name} | \`${cell(flag)}\` | ${outcome}${where} |`;
+  });
+  const runTable = ["| Row | With | What came out |", "| - | - | - |", ...runs].join("\n");
   const text = `${INTRODUCTION}
 ${sections.join("\n")}
 ## Presets
@@ -174,11 +185,19 @@ Names for a paper's method with its data and rewards. Each stands for flags, and
 
 ${recipeTable}
 
+## In a run
+
+What methods that are more than a loss did in a run of the main job, good or bad. [rows.md](rows.md) has what each
+promises, the commands and the figures.
+
+${runTable}
+
 ## Options
 
 What \`--set PART.OPTION=VALUE\` and the options objects in code know. A table in the source declares each option once \
-(\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Where no default \
-stands, there is none, or it is the environment's or the main job's.
+(\`engine/optionTable.ts\`); functions and objects, which no command line can say, are left out here. Defaults: \
+**the run's** is what the environment or the main job says; **derived**: the last column says of what; **none**: the \
+part does without it; **needed**: it has to be given.
 
 ${optionTable}
 
@@ -187,6 +206,12 @@ ${rows.length} rows.
   return format(text, { parser: "markdown", printWidth: 120 });
 }
 
+/** The text of docs/rows.md, whose sections are those of the page that is there. */
+export const rowsText = (page: string): Promise<string> =>
+  format(rowPage(page), { parser: "markdown", printWidth: 120 });
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(join(packageFolder, "docs/methods.md"), await methodTable());
+  const rows = join(packageFolder, "docs/rows.md");
+  writeFileSync(rows, await rowsText(readFileSync(rows, "utf8")));
 }

@@ -74,7 +74,7 @@ export const ROLLOUT_FILTER = options("rolloutFilter", {
     ["linear", "softmax"],
     undefined,
     "what `top_p` adds up: the deviations, minus a tolerance of 0.01 that drops a step with next to no spread " +
-      "altogether (`linear`, the default), or their softmax",
+      "altogether (`linear`), or their softmax; by default `linear`",
   ),
 });
 export type RolloutFilter = OptionsOf<typeof ROLLOUT_FILTER>;

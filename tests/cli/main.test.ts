@@ -5,8 +5,11 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ADVANTAGES } from "../../rl/methods/advantages/index.ts";
 import { ENVIRONMENTS } from "../../environments/index.ts";
+import { CURRICULA, REWARDS } from "../../job/parts.ts";
+import { RECIPES } from "../../job/recipes.ts";
 import { POLICY_LOSSES } from "../../rl/methods/losses/index.ts";
 import { METHODS, TOKEN_WEIGHTS, WORLD } from "../../rl/methods/presets.ts";
+import { SELF_PLAY_NAMES } from "../../rl/selfplay/options.ts";
 import { type Job, startIn } from "../support/mainJob.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "worldgrad-main-"));
@@ -15,12 +18,13 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const start = (script: string, args: readonly string[]): Job => startIn(folder, script, args);
 const foldersMade = (): string[] => (existsSync(join(folder, "runs")) ? readdirSync(join(folder, "runs")) : []);
 
-test("--list says in a line each what every method, loss, advantage and environment is, and where from", async () => {
+test("--list says in a line each what every method, reward, curriculum, environment … is, and where from", async () => {
   const before = foldersMade();
   const run = start("cli/main.ts", ["--list"]);
   expect(await run.done).toBe(0);
-  const tables = { METHODS, WORLD, TOKEN_WEIGHTS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS };
-  for (const name of Object.values(tables).flatMap((table) => Object.keys(table))) {
+  const tables = { METHODS, WORLD, TOKEN_WEIGHTS, POLICY_LOSSES, ADVANTAGES, ENVIRONMENTS, RECIPES, CURRICULA };
+  const names = Object.values(tables).flatMap((table) => Object.keys(table));
+  for (const name of [...names, ...REWARDS, ...SELF_PLAY_NAMES]) {
     const line = run
       .seen()
       .split("\n")

@@ -10,6 +10,15 @@ it("docs/methods.md is up to date (else: npx tsx scripts/methodTable.ts)", async
   expect(readSource("docs/methods.md")).toBe(text);
 });
 
+it("docs/methods.md has no cell that is empty or a dash", () => {
+  const rows = readSource("docs/methods.md")
+    .split("\n")
+    .filter((line) => line.startsWith("| "));
+  const cells = (line: string): string[] => line.split(/(?<!\\)\|/).slice(1, -1);
+  expect(rows.length).toBeGreaterThan(300);
+  expect(rows.filter((line) => cells(line).some((cell) => ["", "–", "-"].includes(cell.trim())))).toEqual([]);
+});
+
 describe("every row", () => {
   it("has a formula, a source, and a golden value or a property", () => {
     const rows = methodRows();

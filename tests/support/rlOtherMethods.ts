@@ -3,7 +3,7 @@
  * formula, its source, and the tests that hold it. docs/methods.md is made of these rows, too.
  */
 
-import { OTHER_DATA_ROWS, REWARD_ROWS } from "./rlRewardRows.ts";
+import { OTHER_DATA_ROWS, REWARD_ROWS, WORLD_ROWS } from "./rlRewardRows.ts";
 
 /** A test by its file and the beginning of its title. */
 type TestName = readonly [file: string, title: string];
@@ -232,7 +232,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     ),
     "end states": row(
       "the environment says whether its goal is reached",
-      "–",
+      "ours",
       ["tests/environments/contract.ts", "the expert solves it"],
       ["tests/environments/contract.ts", "no reward without success"],
     ),
@@ -240,13 +240,13 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       COMPONENTS,
       "components come from the option reward",
     ]),
-    maths: row("exact equality after normalisation", "–", ["tests/rl/rewards-outcome.test.ts", "numbers are exact"]),
+    maths: row("exact equality after normalisation", "ours", ["tests/rl/rewards-outcome.test.ts", "numbers are exact"]),
     "patch similarity": row("mean over files of the similarity of sequences", "SWE-RL, arXiv 2502.18449", [
       "tests/rl/rewards-outcome.test.ts",
       "is the mean over the files",
     ]),
-    composite: row("Σ weight·component, 1 : .2 : .1, shaping capped", "–", [REWARDS, "never lets shaping outweigh"]),
-    format: row("share of well-formed actions", "–", [REWARDS, "is the share of well-formed"]),
+    composite: row("Σ weight·component, 1 : .2 : .1, shaping capped", "ours", [REWARDS, "never lets shaping outweigh"]),
+    format: row("share of well-formed actions", "ours", [REWARDS, "is the share of well-formed"]),
     repetition: row("share of repeated n-grams", "TRL", [REWARDS, "is the share of repeated n-grams"]),
     length: row(
       "linear, sigmoid, soft overlong (piecewise linear), cosine",
@@ -254,7 +254,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       [REWARDS, "soft overlong"],
       [REWARDS, "linear: nothing up to the target"],
     ),
-    "tool efficiency": row("−.05 per consecutive duplicate, −.3 per unknown tool, capped", "–", [
+    "tool efficiency": row("−.05 per consecutive duplicate, −.3 per unknown tool, capped", "ours", [
       REWARDS,
       "takes other costs",
     ]),
@@ -265,13 +265,13 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       [REWARDS, "potential-based shaping"],
     ),
     hindsight: row("another task in front of the same tokens", "HER, arXiv 1707.01495", [REWARDS, "puts another task"]),
-    judges: row("majority vote, abstentions, a quorum", "–", [REWARDS, "counts votes"]),
+    judges: row("majority vote, abstentions, a quorum", "ours", [REWARDS, "counts votes"]),
     ...REWARD_ROWS,
   },
   Rollouts: {
     "the loop": row(
       "who wrote what, in which turn; stop reasons",
-      "–",
+      "ours",
       [ROLLOUT, "the columns"],
       [ROLLOUT_ENDS, "completed"],
       [ROLLOUT_ENDS, "max_turns"],
@@ -279,13 +279,13 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     ),
     "recorded log-probabilities": row(
       "at the sampling temperature, over the full vocabulary; truncation never enters",
-      "–",
+      "ours",
       [ROLLOUT, "sampled log-probabilities are the full forward's"],
       [ROLLOUT, "truncation (top-k, top-p)"],
     ),
     "failing environments": row(
       "an environment that throws or takes too long masks its own episode",
-      "–",
+      "ours",
       [ROLLOUT_ENDS, "tool_error"],
       [ROLLOUT_ENDS, "timeout"],
     ),
@@ -294,7 +294,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       "tinker's stop reasons",
       ["tests/rl/thoughts.test.ts", "a strict template ends"],
     ),
-    "malformed actions": row("never throw: the error is the answer, and is counted", "–", [
+    "malformed actions": row("never throw: the error is the answer, and is counted", "ours", [
       "tests/environments/contract.ts",
       "takes any text as an action",
     ]),
@@ -311,17 +311,18 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       ["tests/rl/thoughts.test.ts", "ActFocus weighs thoughts by α"],
       ["tests/rl/thoughts.test.ts", "ActFocus with α = 0"],
     ),
-    "long answers": row("cut in the middle, with a marker", "–", [ROLLOUT_ENDS, "an empty answer"]),
+    "long answers": row("cut in the middle, with a marker", "ours", [ROLLOUT_ENDS, "an empty answer"]),
     "greedy baseline": row("each task once more at temperature 0", "ReMax, arXiv 2310.10505", [
       OBJECTIVE_TERMS,
       "ReMax plays each task once more",
     ]),
-    "forked rows": row("a rewritten history starts a new row; statistics per rollout", "–", SPLIT_AND_FORK),
+    "forked rows": row("a rewritten history starts a new row; statistics per rollout", "ours", SPLIT_AND_FORK),
   },
   Data: {
     ...OTHER_DATA_ROWS,
     "binned actions": row(
-      "a number in [−1, 1] is a token, V − #(edges ≤ x) of 256: `--env screen --set env.coordinates=bins`",
+      "a number in [−1, 1] is the count of 256 edges at or below it, and token V − count (`tokenOf`); " +
+        "`--env screen --set env.coordinates=bins` writes the count in digits, not as a token of its own",
       "OpenVLA, arXiv 2406.09246",
       ["tests/environments/screen.test.ts", "%s is token %i of 32,000"],
       ["tests/environments/screen.test.ts", "are the cells of a screen"],
@@ -341,7 +342,7 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
     ),
     "temperature schedule": row(
       "linear, cosine, exponential; each token is scored at the temperature that it was drawn at",
-      "–",
+      "ours",
       [DATA, "begin and end where they should"],
       [DATA_LOOP, "follows its schedule"],
     ),
@@ -394,4 +395,5 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       [DATA_LOOP, "filtered rollouts are demonstrations"],
     ),
   },
+  Worlds: WORLD_ROWS,
 };

@@ -1,6 +1,6 @@
 /**
  * Rows of the table of methods (rlOtherMethods.ts): rewards that are promised, of programs, and of judges in a run;
- * tasks that a model makes itself, and labels of a model.
+ * tasks that a model makes itself, and labels of a model; the worlds that these were made for.
  */
 type TestName = readonly [file: string, title: string];
 
@@ -26,7 +26,7 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
   ),
   "promised rewards": row(
     "time limit, so many at a time; what fails is masked and counted, the order does not matter",
-    "–",
+    "ours",
     [ASYNC_REWARDS, "gives the run of the same reward at once"],
     [ASYNC_REWARDS, "masks its episode and says why"],
     [ASYNC_REWARDS, "a run in which each fails"],
@@ -73,5 +73,34 @@ export const OTHER_DATA_ROWS: Readonly<Record<string, ReturnType<typeof row>>> =
     ["tests/rl/inverse.test.ts", "the inverse model reads the episode backwards"],
     ["tests/rl/inverse.test.ts", "leaves out turns in which nothing happened"],
     ["tests/job/inverse.long.test.ts", "are made, measured and imitated"],
+  ),
+};
+
+const EXPERT: TestName = ["tests/environments/contract.ts", "the expert solves it"];
+
+export const WORLD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
+  web: row(
+    "generated pages read as text, `click`, `type`, `select`, `scroll`, `back`; 1 if the page is left as asked: `--env web`",
+    "the setting of WebGUM, arXiv 2305.11854",
+    ["tests/environments/web.test.ts", "the end state"],
+    EXPERT,
+  ),
+  screen: row(
+    "12 × 5 cells with windows, `click X Y`, `type`, `scroll`, `key`; 1 if the right button ends it: `--env screen`",
+    "the setting of Anthropic's computer use tool, 2025-01-24",
+    ["tests/environments/screen.test.ts", "a button ends the episode"],
+    EXPERT,
+  ),
+  code: row(
+    "write a program of arithmetic and operations on lists, judged by hidden tests: `--env code`",
+    "the setting of CodeRL, arXiv 2207.01780",
+    ["tests/environments/code.test.ts", "is judged by as many hidden tests"],
+    EXPERT,
+  ),
+  patch: row(
+    "edit a repository of a few files until hidden tests pass: `--env patch`",
+    "the setting of SWE-RL, arXiv 2502.18449",
+    ["tests/environments/patch.test.ts", "are judged by as many hidden tests"],
+    EXPERT,
   ),
 };

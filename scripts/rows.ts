@@ -1,0 +1,171 @@
+/**
+ * The rows of docs/rows.md: methods that are more than a loss, each with what its source promises and what it did in a
+ * small run of ours. scripts/methodTable.ts makes the head of docs/rows.md of them, and a section of docs/methods.md;
+ * what a run measured stands below that head by hand, under the heading that the row names.
+ */
+
+export interface Row {
+  readonly name: string;
+  /** What reaches it: a flag, a setting or an environment. */
+  readonly flag: string;
+  readonly source: string;
+  readonly promise: string;
+  /** What came out, good or bad. */
+  readonly outcome: string;
+  /** The heading in docs/rows.md under which its command and figures stand, or why it has none. */
+  readonly evidence: { readonly run: string } | { readonly why: string };
+}
+
+/** A row: its name, what reaches it, its source, its promise, what came out, and the heading of its run. */
+const ran = (name: string, flag: string, source: string, promise: string, outcome: string, run: string): Row => ({
+  name,
+  flag,
+  source,
+  promise,
+  outcome,
+  evidence: { run },
+});
+
+/** A row that no run has measured, and why. */
+const unmeasured = (name: string, flag: string, source: string, promise: string, why: string): Row => ({
+  name,
+  flag,
+  source,
+  promise,
+  outcome: "not measured",
+  evidence: { why },
+});
+
+const NO_TIME = "its comparison has not been run yet; its tests train a few steps with it";
+
+/** All rows; one line each. Their order here is free. */
+export const ROWS: readonly Row[] = [
+  ran(
+    "Absolute Zero",
+    "--self-play absolute-zero",
+    "arXiv 2505.03335",
+    "a model that proposes its own tasks, paid for learnability, gets better at others",
+    "nothing in 40 steps from a weak warm start: no gain over random programs",
+    "Self-play: Absolute Zero",
+  ),
+  unmeasured(
+    "R-Zero",
+    "--self-play r-zero",
+    "arXiv 2508.05004",
+    "the same without any judge, by uncertainty and majority",
+    NO_TIME,
+  ),
+  ran(
+    "WebGUM: pages as text",
+    "--env web",
+    "arXiv 2305.11854",
+    "an agent that clicks, types and selects on pages that it reads as text gets better by rewards",
+    "negative so far (one seed): warm start 48.3 %, after 50 steps GRPO 48.3 %, GRPO + ECHO 46.7 %",
+    "Pages: web",
+  ),
+  unmeasured(
+    "Computer use: a screen of cells",
+    "--env screen",
+    "Anthropic, computer use tool of 2025-01-24",
+    "an agent that sees a screen and acts by coordinates, text and scrolling gets better by rewards",
+    NO_TIME,
+  ),
+  unmeasured(
+    "OpenVLA: binned coordinates",
+    "--env screen --set env.coordinates=bins",
+    "arXiv 2406.09246",
+    "coordinates as bins are learnt as well as written numbers",
+    NO_TIME,
+  ),
+  unmeasured(
+    "VPT: inverse dynamics",
+    "--set sft.labelled=N",
+    "arXiv 2206.11795",
+    "few labelled episodes label many others, and imitating these beats imitating the few",
+    NO_TIME,
+  ),
+  unmeasured(
+    "CodeRL's reward",
+    "--reward coderl",
+    "arXiv 2207.01780",
+    "−1, −0.6, −0.3 and 1 by how a program fails teach more than whether its tests pass",
+    NO_TIME,
+  ),
+  unmeasured(
+    "PPOCoder's reward",
+    "--reward ppocoder",
+    "arXiv 2301.13816",
+    "likeness of syntax and data flow to a reference program speeds up learning to write programs",
+    NO_TIME,
+  ),
+  unmeasured(
+    "SWE-RL's reward",
+    "--reward swerl",
+    "arXiv 2502.18449",
+    "likeness of a patch to the true one teaches what running tests would",
+    NO_TIME,
+  ),
+  unmeasured(
+    "Judges that vote",
+    "--reward judges",
+    "arXiv 2401.10020",
+    "a majority of judges can stand in for the verifier",
+    NO_TIME,
+  ),
+  unmeasured(
+    "DAPO with its data",
+    "--method dapo_full",
+    "arXiv 2503.14476",
+    "groups of equal outcomes refilled, and long answers punished, make steps worth more",
+    NO_TIME,
+  ),
+  unmeasured(
+    "StarPO-S",
+    "--method starpo_s",
+    "RAGEN, arXiv 2504.20073",
+    "training on the quarter of the groups with the largest spread is stabler than on all",
+    NO_TIME,
+  ),
+  unmeasured(
+    "VAPO with value pre-training",
+    "--method vapo_full",
+    "arXiv 2504.05118",
+    "a critic that was trained before the policy moves does not lead it astray at first",
+    NO_TIME,
+  ),
+  unmeasured(
+    "BEACON",
+    "--advantage beacon",
+    "arXiv 2605.06078",
+    "credit by milestones within an episode beats one return for all of it",
+    NO_TIME,
+  ),
+];
+
+/** The rows in the order of their names. */
+export const sortedRows = (): readonly Row[] => ROWS.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+
+/** The part of a page's address after `#` that leads to a heading, as GitHub makes it. */
+export const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s-]/gu, "")
+    .replaceAll(" ", "-");
+
+const HEAD = `# What each row of the methods did in a run
+
+Methods of the literature that are more than a loss: what each promises, and what it did in a small run of the main job
+against the plain method and, where there is one, a control that could refute it. Negative results stay.
+[methods.md](methods.md) has the formulas, [log.md](log.md) the dates and machines. The table is made by
+\`npx tsx scripts/methodTable.ts\` of \`scripts/rows.ts\`; the sections below it are written by hand.`;
+
+/** docs/rows.md before it is formatted: the table, and the sections that were there. */
+export function rowPage(page: string): string {
+  const rows = sortedRows().map(({ name, source, promise, outcome, evidence }) => {
+    const command = "run" in evidence ? `[${evidence.run}](#${anchorOf(evidence.run)})` : `none: ${evidence.why}`;
+    return `| ${[name, source, promise, outcome, command].join(" | ")} |`;
+  });
+  const table = ["| Row | Source | What it promises | What came out | Command |", "| - | - | - | - | - |", ...rows];
+  const start = page.indexOf("\n## ");
+  return `${HEAD}\n\n${table.join("\n")}\n${start === -1 ? "" : page.slice(start)}`;
+}
