@@ -45,9 +45,11 @@ export async function playScripted(
   let [done, isTooLong] = [false, false];
   try {
     task = checkTask(spec.name, await env.reset(seed));
-    isTooLong = task.length > mostLetters(maxTokens);
-    template.appendTask(stream, isTooLong ? task.slice(0, mostLetters(maxTokens)) : task);
-    for (let turn = 0; turn < maxTurns && !done && !isTooLong; turn++) {
+    const most = mostLetters(maxTokens);
+    isTooLong = task.length > most;
+    template.appendTask(stream, isTooLong ? task.slice(0, most) : task);
+    const turns = isTooLong ? 0 : maxTurns;
+    for (let turn = 0; turn < turns && !done; turn++) {
       const action = policy(env, turn, task);
       check(
         typeof action === "string",
