@@ -4,7 +4,7 @@ import { device, Rng } from "../engine/index.ts";
 import { numberFrom, oneOf, UsageError, wholeNumber } from "../job/usage.ts";
 import { generate, TextStream, WEIGHT_STORAGES } from "../nn/index.ts";
 import { ofFlag, openModelFolder, withAdapter } from "../node/modelFolder.ts";
-import { visible } from "../tools/figures/format.ts";
+import { visible } from "../job/visible.ts";
 
 /** The flags that concern a prompt, beside those of an episode. */
 export const CONTINUATION_FLAGS = {

@@ -7,7 +7,8 @@ import process from "node:process";
 import { device, Rng } from "../engine/index.ts";
 import { Decoder, type SampledToken, TextStream } from "../nn/index.ts";
 import { emptyStream } from "../rl/episode/stream.ts";
-import { visible } from "../tools/figures/format.ts";
+import { checkAnswer, checkTask } from "../rl/play/answers.ts";
+import { visible } from "../job/visible.ts";
 import { createStyle, wantsColour } from "../tools/display/style.ts";
 import { environmentOf, taskOptions } from "../job/environments.ts";
 import { loadEnvironmentOf } from "../node/environmentFile.ts";
@@ -80,7 +81,7 @@ async function main(): Promise<number> {
 
   if (preset.env === "openenv") await giveWebSocket();
   const env = environmentOf(preset).make(taskOptions(preset, "heldout"));
-  const given = await env.reset(seed);
+  const given = checkTask(env.name, await env.reset(seed));
   const task = typeof values["task"] === "string" ? values["task"] : given;
   const template = templateFor(preset, tokenizer);
   const stream = emptyStream();
@@ -111,7 +112,7 @@ async function main(): Promise<number> {
       show(shown.end());
       write("\n");
       if (action.at(-1) !== template.endId) return end("the action did not end");
-      const result = await env.step(template.actionText(action));
+      const result = checkAnswer(env.name, await env.step(template.actionText(action)));
       const ids = template.encodeObservation(result.observation, maxObservationTokens);
       if (ids.length > 0) write(`${style.role.observation(visible(tokenizer.decode(ids)))}\n`);
       if (result.done) {
@@ -128,7 +129,7 @@ async function main(): Promise<number> {
   }
 
   function end(how: string): number {
-    write(`${style.dim(how)}\n`);
+    write(`${style.dim(visible(how))}\n`);
     return 0;
   }
 }

@@ -6,6 +6,7 @@
 import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { objectiveOfSettings } from "../job/presets.ts";
+import { visibleLine } from "../job/visible.ts";
 import { serveLearner, serveNats } from "../nats/index.ts";
 import { report } from "../node/flags.ts";
 import { stopOnInterrupt } from "../node/interrupt.ts";
@@ -19,7 +20,8 @@ async function main(): Promise<number> {
   }
   const { connection, plays, ready } = options;
   let isIn = false;
-  const note = (line: string): void => {
+  const note = (told: string): void => {
+    const line = visibleLine(told);
     console.log(line);
     // Writes nothing before the server has accepted the connection; if that fails, the program ends.
     if (!isIn && ready !== undefined) writeFileSync(ready, `${line}\n`);

@@ -59,16 +59,21 @@ export function showValue(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+/** Words of more letters have no near ones: the time goes with the product of two lengths, and others may write them. */
+const LONGEST_WORD = 64;
+
 /**
  * The member of `candidates` with the smallest edit distance to `word`, ignoring case, or undefined if none is near: at
  * most one edit for every three letters, and two at least where the word has four letters or more. Ties: the first
  * wins.
  */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  if (word.length > LONGEST_WORD) return undefined;
   const limit = Math.max(word.length >= 4 ? 2 : 1, Math.floor(word.length / 3));
   let best: string | undefined;
   let bestDistance = limit + 1;
   for (const candidate of candidates) {
+    if (candidate.length > word.length + limit) continue;
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) {
       best = candidate;

@@ -5,6 +5,7 @@
  */
 import { Rng } from "../engine/index.ts";
 import { type Tokenizer, trainBpe } from "../nn/index.ts";
+import { checkAnswer, checkTask, mostLetters } from "../rl/play/answers.ts";
 import { taskSeed } from "../rl/tasks/play.ts";
 import { demonstrate, type DemonstrationOptions, playScripted } from "../rl/play/demonstrations.ts";
 import {
@@ -62,6 +63,7 @@ export class Scripts {
   async trainTokenizer(): Promise<Tokenizer> {
     const { vocabSize, corpusEpisodes, novices = false } = this.#preset.tokenizer;
     const texts: string[] = [];
+    const most = mostLetters(this.#preset.model.maxPositions);
     const seeds = this.#rng.split("corpus");
     const riddles = await this.#riddles();
     for (let i = 0; i < corpusEpisodes; i++) {
@@ -69,16 +71,16 @@ export class Scripts {
       const spec = isRiddle(i) ? (riddles ?? this.#env) : this.#env;
       const env = spec.make(spec === riddles ? {} : this.#demo);
       const seed = rng.int(2 ** 31);
-      const task = await env.reset(seed);
+      const task = checkTask(spec.name, await env.reset(seed));
       const { think } = this.#limits(seed);
       const isNovice = spec !== riddles && novices && rng.uniform() < this.#preset.sft.noviceShare;
       const turns = isNovice ? this.#noviceTurns() : Infinity;
-      texts.push(task);
+      texts.push(task.slice(0, most));
       for (let turn = 0, done = false; !done && turn < turns; turn++) {
         const action = isNovice ? this.#novice(env, rng, turn, task).action : spec.expert(env);
         const thought = think?.(env, turn) ?? "";
-        const result = await env.step(action);
-        texts.push(thought, action, result.observation);
+        const result = checkAnswer(spec.name, await env.step(action));
+        texts.push(thought, action, result.observation.slice(0, most));
         done = result.done;
       }
       env.close?.();
@@ -180,12 +182,12 @@ export class Scripts {
 
   /** The options of scripted episodes on the task of `seed`. With thoughts, every player has them, the novice too. */
   #limits(seed: number): DemonstrationOptions {
-    const { sft, rollout } = this.#preset;
-    const { maxObservationTokens } = rollout;
-    if (!sft.thoughts) return { maxObservationTokens };
+    const { sft, rollout, model } = this.#preset;
+    const limits = { maxObservationTokens: rollout.maxObservationTokens, maxTokens: model.maxPositions };
+    if (!sft.thoughts) return limits;
     const words = this.#rng.split("thoughts").split(seed);
     const think = (env: Environment, turn: number): string => this.#env.thoughts!(env, words.split(turn));
-    return { maxObservationTokens, think };
+    return { ...limits, think };
   }
 
   /** Plays an episode with the novice and remembers which turns are guesses. */

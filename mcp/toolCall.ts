@@ -62,7 +62,7 @@ function partsOf(schema: Fields): { properties: Readonly<Record<string, Fields>>
   const { properties, required } = schema;
   return {
     properties: (isFields(properties) ? properties : {}) as Readonly<Record<string, Fields>>,
-    required: Array.isArray(required) ? required.map(String) : [],
+    required: Array.isArray(required) ? required.filter((word) => typeof word === "string") : [],
   };
 }
 
@@ -156,7 +156,7 @@ function fromWords(text: string, tools: readonly McpTool[]): ToolCall {
 
 /** The value of an argument, as its schema's type asks for. */
 function typed(where: string, value: string, schema: Fields, isQuoted: boolean): unknown {
-  const { type } = schema;
+  const { type } = isFields(schema) ? schema : {};
   const types = Array.isArray(type) ? (type as readonly unknown[]) : [type];
   if (types.includes("string") && (isQuoted || types.length === 1)) return value;
   if (types.includes("number") || types.includes("integer")) {
@@ -169,7 +169,9 @@ function typed(where: string, value: string, schema: Fields, isQuoted: boolean):
     return JSON.parse(value);
   } catch {
     // Without a type, or with one of several, a text is what it looks like.
-    return types[0] === undefined ? value : fail(`${where} must be ${types.join(" or ")}, got ${showValue(value)}`);
+    return types[0] === undefined
+      ? value
+      : fail(`${where} must be ${types.map(said).join(" or ")}, got ${showValue(value)}`);
   }
 }
 
@@ -200,22 +202,25 @@ export function resultText(result: ToolResult, limit: number): string {
   return `${before}${note}${after}`;
 }
 
+/** A part's field as text; what is none is shown as JSON. `String` would call a `toString` that the server wrote. */
+const said = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "missing"));
+
 function partText(part: unknown): string {
   if (!isFields(part)) return "";
   const { type, text, data, mimeType, uri, resource } = part;
   switch (type) {
     case "text":
-      return String(text);
+      return said(text);
     case "image":
     case "audio":
-      return `[${type} ${String(mimeType)}, ${Math.floor((String(data).length * 3) / 4)} bytes]`;
+      return `[${type} ${said(mimeType)}, ${Math.floor((said(data).length * 3) / 4)} bytes]`;
     case "resource_link":
-      return `[resource ${String(uri)}]`;
+      return `[resource ${said(uri)}]`;
     case "resource":
       return isFields(resource) && typeof resource["text"] === "string"
         ? resource["text"]
-        : `[resource ${isFields(resource) ? String(resource["uri"]) : "without an address"}]`;
+        : `[resource ${isFields(resource) ? said(resource["uri"]) : "without an address"}]`;
     default:
-      return `[${String(type)}]`;
+      return `[${said(type)}]`;
   }
 }

@@ -9,7 +9,8 @@ import { outsideScopes } from "../engine/scope.ts";
 import { mapTree, treeEntries } from "../engine/tree.ts";
 import { sameShape, showShape } from "../engine/types.ts";
 import type { Files } from "./checkpoint.ts";
-import { adapted, addLora, disposeLora, LORA, type LoraModel, type LoraOptions, type LoraParams } from "./lora.ts";
+import { adapted, disposeLora, LORA, type LoraModel, type LoraOptions, type LoraParams, zeroLora } from "./lora.ts";
+import { compilePattern } from "./tokenizers/pattern.ts";
 import { readSafetensors, type SafeTensorInput, writeSafetensors } from "./safetensors.ts";
 import type { Model } from "./transformer.ts";
 
@@ -48,6 +49,9 @@ const SILENT: ReadonlySet<string> = new Set([
 ]);
 /** Values of `init_lora_weights` that leave the base as it is. The others (PiSSA, OLoRA, …) change it. */
 const STARTS: readonly unknown[] = [true, false, "gaussian", "eva", "orthogonal"];
+
+/** Repetitions without an end that a pattern for names of layers may have after each other. */
+const MOST_ENDLESS = 4;
 
 /** `adapter_config.json` and `adapter_model.safetensors`: the adapter alone, without the model that it belongs to. */
 export async function loraToFiles({ config, trainable }: LoraModel): Promise<Files> {
@@ -95,7 +99,11 @@ const namesOf = (params: LoraParams): string[] =>
 export function loraFromFiles(model: Model, configText: string, weights: Uint8Array): LoraModel {
   const options = optionsFromPeft(configText);
   const saved = readSafetensors(weights);
-  const fresh = addLora(model, options);
+  // Before anything is allocated for a rank that the file does not have.
+  const { shape } = [...saved].find(([name]) => name.endsWith(".lora_A.weight"))?.[1] ?? fail("adapter: no lora_A");
+  const { r } = LORA.read(options);
+  check(shape[0] === r, () => `adapter: r is ${r} in the config, lora_A has shape ${showShape(shape)}`);
+  const fresh = zeroLora(model, options);
   try {
     const read = new Map<string, Float32Array | Float64Array>();
     for (const [path, x] of treeEntries(fresh.trainable.params)) {
@@ -153,5 +161,10 @@ function optionsFromPeft(configText: string): LoraOptions {
       );
     }
   }
-  return LORA.read(options);
+  const { targetModules, excludeModules } = LORA.read(options);
+  for (const pattern of [targetModules, excludeModules]) {
+    // Refused if it could take exponential time, as a tokenizer's is; more repetitions are fine: names are short.
+    if (typeof pattern === "string") compilePattern(pattern, "adapter_config.json", MOST_ENDLESS);
+  }
+  return options;
 }

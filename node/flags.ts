@@ -2,10 +2,11 @@
  * The flags of all programs: parseArgs of `node:util`, with errors of one line that say what was expected and what
  * came.
  */
-import { parseArgs } from "node:util";
+import { inspect, parseArgs } from "node:util";
 import { WorldgradError } from "../engine/index.ts";
 import { nearest } from "../engine/options.ts";
 import { UsageError } from "../job/usage.ts";
+import { visible } from "../job/visible.ts";
 import { openRun, type RunFolder } from "./runFolder.ts";
 
 /** parseArgs with clearer errors, which suggest the nearest known flag for an unknown one. */
@@ -62,15 +63,18 @@ export function openGiven(flag: string, path: string): RunFolder {
   }
 }
 
-/** Prints an error and returns the exit code: 2 for a mistake of the user, 1 for everything else. */
+/**
+ * Prints an error, whose text may be somebody else's, and returns the exit code: 2 for a mistake of the user, 1 for
+ * everything else.
+ */
 export function report(error: unknown): number {
   if (error instanceof UsageError) {
-    console.error(`worldgrad: ${error.message}`);
+    console.error(visible(`worldgrad: ${error.message}`));
     return 2;
   }
   // The message of a system error (no permission, no space) names the file.
   const isSystemError = error instanceof Error && "syscall" in error;
-  if (error instanceof WorldgradError || isSystemError) console.error(`worldgrad: ${error.message}`);
-  else console.error(error);
+  if (error instanceof WorldgradError || isSystemError) console.error(visible(`worldgrad: ${error.message}`));
+  else console.error(visible(inspect(error)));
   return 1;
 }

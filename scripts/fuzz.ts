@@ -25,9 +25,10 @@ console.log("| Reader | Documents tried | Accepted | Refused in one sentence | F
 console.log("| --- | --- | --- | --- | --- |");
 for (const target of targets) {
   const ms = (minutes * 60_000) / targets.length;
-  const { tried, accepted, refused, failure } = await fuzz(target, { seed, ms, runs: 1e9 }, see);
+  const { tried, accepted, refused, failure, document } = await fuzz(target, { seed, ms, runs: 1e9 }, see);
   console.log(`| ${target.name} | ${tried} | ${accepted} | ${refused} | ${failure === undefined ? 0 : 1} |`);
   if (failure === undefined) continue;
   console.error(failure);
+  console.error(`for tests/fixtures/fuzz: ${JSON.stringify({ target: target.name, document })}`);
   process.exitCode = 1;
 }

@@ -101,7 +101,7 @@ export function readMessages(value: unknown, hasTools = false): ChatMessage[] {
     const where = `messages[${i}]`;
     if (!isFields(message)) return fail(`${where} must be an object, got ${showValue(message)}`);
     const { role, content, tool_calls: given, tool_call_id: id } = message;
-    const known = typeof role === "string" ? ROLES[role] : undefined;
+    const known = typeof role === "string" && Object.hasOwn(ROLES, role) ? ROLES[role] : undefined;
     if (known === undefined) return fail(`${where}.role must be one of ${Object.keys(ROLES).join(", ")}`);
     const calls = callsOf(given ?? [], `${where}.tool_calls`);
     check(

@@ -9,7 +9,8 @@
  */
 import { check } from "../engine/errors.ts";
 import { number, options, type OptionsOf, text } from "../engine/optionTable.ts";
-import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../environments/index.ts";
+import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
+import { checkAnswer, checkTask } from "../rl/play/answers.ts";
 import { asHttpError, checkHost, checkOrigin, type Fields, HttpError, isFields, listen, sendJson } from "./http.ts";
 
 const OPENENV = options("serveOpenEnv", {
@@ -95,7 +96,7 @@ class Session {
     const number = Number.isSafeInteger(seed) && (seed as number) >= 0 ? (seed as number) : this.#episodes;
     this.#episodes++;
     const environment = this.#spec.make(this.#options);
-    const said = await environment.reset(number);
+    const said = checkTask(this.#spec.name, await environment.reset(number));
     [this.#environment, this.#steps, this.#isOver] = [environment, 0, false];
     this.#episode = typeof id === "string" ? id : `episode-${number}`;
     return { observation: { text: said }, reward: null, done: false };
@@ -117,7 +118,8 @@ class Session {
     if (wrong.length > 0) throw new Refusal("VALIDATION_ERROR", "Invalid message", { errors: wrong });
     const environment = this.#environment;
     if (environment === undefined || this.#isOver) throw new Refusal("EXECUTION_ERROR", "reset first");
-    const { observation, reward, done, info }: StepResult = await environment.step(message as string);
+    const answer = checkAnswer(this.#spec.name, await environment.step(message as string));
+    const { observation, reward, done, info } = answer;
     this.#steps++;
     this.#isOver = done;
     return { observation: { text: observation, metadata: info }, reward, done };

@@ -206,7 +206,7 @@ export class PolicyServer {
   }
 
   #known(id: string): Rollout {
-    const known = this.#rollouts.get(decodeURIComponent(id));
+    const known = this.#rollouts.get(plain(id));
     if (known) return known.rollout;
     throw new HttpError(404, `there is no open rollout ${id}; POST /rollouts opens one`, { code: "rollout_not_found" });
   }
@@ -292,6 +292,15 @@ export class PolicyServer {
     } finally {
       end.forget();
     }
+  }
+}
+
+/** A part of an address without its escapes; as it is if they are no text (`%E0` is half a character). */
+function plain(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
   }
 }
 

@@ -3,7 +3,8 @@
  * model had where it was predicted: the likeliest tokens, and what its heads looked at.
  */
 import { POLICY_LOSSES } from "../rl/methods/losses/index.ts";
-import { formatNumber, formatPercent, formatSigned, visible } from "../tools/figures/format.ts";
+import { formatNumber, formatPercent, formatSigned } from "../tools/figures/format.ts";
+import { visible } from "../job/visible.ts";
 import { element } from "../tools/page/dom.ts";
 import type { TokenNumbers } from "./formulas/language.ts";
 import { logitFormula } from "./formulas/logits.ts";

@@ -61,33 +61,37 @@ interface Group {
 }
 const groupOf = (ignoreCase: boolean): Group => ({ closed: undefined, before: ONE, last: ONE, ignoreCase });
 
+/** Repetitions without an end after each other that a tokenizer's pattern may have: its texts are long. */
+const MOST_ENDLESS = 2;
+
 /**
  * Compiles a pattern of `tokenizer.json`, flags g and u.
+ * @param who whose pattern it is, for the error
+ * @param mostEndless repetitions after each other; more are for short texts only
  * @throws WorldgradError with the part that cannot be used
  */
-export function compilePattern(pattern: string): RegExp {
-  const source = translate(pattern);
+export function compilePattern(pattern: string, who = "tokenizer", mostEndless: number = MOST_ENDLESS): RegExp {
+  const unusable = (why: string): never =>
+    fail(`${who}: the pattern cannot be used: ${why}, in ${JSON.stringify(pattern)}`);
+  const source = translate(pattern, unusable, mostEndless);
   try {
     return new RegExp(source, "gu");
   } catch (error) {
-    return unusable(pattern, error instanceof Error ? error.message : String(error));
+    return unusable(error instanceof Error ? error.message : String(error));
   }
 }
 
-function unusable(pattern: string, why: string): never {
-  return fail(`tokenizer: the pattern cannot be used: ${why}, in ${JSON.stringify(pattern)}`);
-}
-
-function translate(pattern: string): string {
-  const no = (why: string): never => unusable(pattern, why);
+function translate(pattern: string, no: (why: string) => never, mostEndless: number): string {
   const groups: Group[] = [groupOf(false)];
   let result = "";
   let at = 0;
   /** The parts of the open alternative, which end here. */
   const together = ({ before, last }: Group): Ways => {
     const ways = both(before, last);
-    if (ways.endless > 2) no(`before ${at} there are more than two repetitions without an end after each other`);
-    if (ways.choices > MOST_CHOICES[ways.endless]!) no(`before ${at} there are too many ways to match the same text`);
+    if (ways.endless > mostEndless)
+      no(`before ${at} there are more than ${mostEndless} repetitions without an end after each other`);
+    if (ways.choices > MOST_CHOICES[Math.min(ways.endless, 2)]!)
+      no(`before ${at} there are too many ways to match the same text`);
     return ways;
   };
   const alternatives = (group: Group): Ways => {

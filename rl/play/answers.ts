@@ -3,9 +3,18 @@
  * text would otherwise be found in the middle of a training step, or not at all. An answer that breaks the
  * contract counts as an environment that failed: its episode is masked, the run goes on.
  */
-import { check } from "../../engine/errors.ts";
+import { check, WorldgradError } from "../../engine/errors.ts";
 import { showValue } from "../../engine/options.ts";
 import type { StepInfo, StepResult } from "../../environments/index.ts";
+
+/** One such task is an episode that is masked; where no task fits, the rollout is set up wrongly (`Player.run`). */
+export class TaskTooLong extends WorldgradError {}
+
+/** More letters for each token of the context are not even tokenised, which would take a tokenizer many seconds. */
+const LETTERS_PER_TOKEN = 1_000;
+
+/** The letters beyond which a task fills a context of so many tokens, whatever they are. */
+export const mostLetters = (maxTokens: number): number => LETTERS_PER_TOKEN * maxTokens;
 
 /** @throws WorldgradError if a task is no text */
 export function checkTask(who: string, task: unknown): string {

@@ -2,10 +2,12 @@
  * Episodes that a scripted policy plays: the expert for warm starts, or a random baseline. They are token streams as
  * rollouts give them.
  */
-import { fail } from "../../engine/errors.ts";
+import { check, fail } from "../../engine/errors.ts";
+import { showValue } from "../../engine/options.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec } from "../../environments/index.ts";
 import { emptyStream, type Trajectory } from "../episode/stream.ts";
 import type { Template } from "../episode/template.ts";
+import { checkAnswer, checkTask, mostLetters } from "./answers.ts";
 
 /** Limits of a scripted episode (`playScripted`, `demonstrate`), and the thoughts to write before its actions. */
 export interface DemonstrationOptions {
@@ -13,6 +15,11 @@ export interface DemonstrationOptions {
   readonly maxTurns?: number;
   /** The largest number of tokens in one answer; longer answers are cut in the middle. Default 96. */
   readonly maxObservationTokens?: number;
+  /**
+   * The tokens of the context. A task of more letters than any tokenizer makes fewer tokens of is cut, and nothing is
+   * played: `context_overflow`. Default: no limit.
+   */
+  readonly maxTokens?: number;
   /** The thought before an action, made in the live episode; the template needs tags for it. Default: no thoughts. */
   readonly think?: (env: Environment, turn: number) => string;
 }
@@ -20,6 +27,7 @@ export interface DemonstrationOptions {
 /**
  * Plays one episode with a scripted policy, which sees the live environment. The episode ends after `maxTurns` actions
  * at the latest.
+ * @throws WorldgradError if the environment's task or answer, or the policy's action, is not what the contract says
  */
 export async function playScripted(
   spec: EnvironmentSpec,
@@ -27,21 +35,28 @@ export async function playScripted(
   seed: number,
   template: Template,
   policy: (env: Environment, turn: number, task: string) => string,
-  { maxTurns = 16, maxObservationTokens = 96, think }: DemonstrationOptions = {},
+  { maxTurns = 16, maxObservationTokens = 96, maxTokens = Infinity, think }: DemonstrationOptions = {},
 ): Promise<Trajectory> {
   const env = spec.make(options);
   const stream = emptyStream();
   const stepRewards: number[] = [];
   let task = "";
   let info: Trajectory["info"] = {};
-  let done = false;
+  let [done, isTooLong] = [false, false];
   try {
-    task = await env.reset(seed);
-    template.appendTask(stream, task);
-    for (let turn = 0; turn < maxTurns && !done; turn++) {
+    task = checkTask(spec.name, await env.reset(seed));
+    const most = mostLetters(maxTokens);
+    isTooLong = task.length > most;
+    template.appendTask(stream, isTooLong ? task.slice(0, most) : task);
+    const turns = isTooLong ? 0 : maxTurns;
+    for (let turn = 0; turn < turns && !done; turn++) {
       const action = policy(env, turn, task);
+      check(
+        typeof action === "string",
+        () => `playScripted: expected an action for ${spec.name} as a string, got ${showValue(action)}`,
+      );
       template.appendAction(stream, turn, action, think?.(env, turn));
-      const result = await env.step(action);
+      const result = checkAnswer(spec.name, await env.step(action));
       ({ done, info } = result);
       stepRewards.push(result.reward);
       const ids = template.encodeObservation(result.observation, maxObservationTokens);
@@ -51,12 +66,13 @@ export async function playScripted(
     env.close?.();
   }
   const reward = stepRewards.reduce((a, b) => a + b, 0);
-  const stopReason = done ? "completed" : "max_turns";
+  const stopReason = done ? "completed" : isTooLong ? "context_overflow" : "max_turns";
   return { stream, group: seed, reward, stepRewards, stopReason, masked: false, env: spec.name, task, seed, info };
 }
 
 /**
- * Plays one episode with the environment's expert, on the task made from `seed`.
+ * Plays one episode with the environment's expert, on the task made from `seed`. A task that is too long comes back
+ * as it is (`DemonstrationOptions.maxTokens`).
  * @throws if the expert does not finish within `maxTurns`, because then it or its environment has a bug
  */
 export async function demonstrate(
@@ -67,7 +83,7 @@ export async function demonstrate(
   limits: DemonstrationOptions = {},
 ): Promise<Trajectory> {
   const episode = await playScripted(spec, options, seed, template, (env) => spec.expert(env), limits);
-  if (episode.stopReason === "completed") return episode;
+  if (episode.stopReason !== "max_turns") return episode;
   return fail(
     `demonstrate: the expert of ${spec.name} did not finish seed ${seed} within ${limits.maxTurns ?? 16} turns`,
   );

@@ -2,10 +2,9 @@
  * One episode of a rollout, as its environment sees it: the reset, each action, each answer that is appended to the
  * stream, and the reason for the end. `player.ts` decides when the model reads and draws tokens.
  */
-import { WorldgradError } from "../../engine/errors.ts";
 import type { Rng } from "../../engine/index.ts";
 import type { SampledToken } from "../../nn/index.ts";
-import { checkAnswer, checkTask } from "./answers.ts";
+import { checkAnswer, checkTask, mostLetters, TaskTooLong } from "./answers.ts";
 import { answerWithin } from "./deadline.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../../environments/index.ts";
 import {
@@ -79,12 +78,6 @@ export function appendAnswer(
   return !isLast ? null : done ? "completed" : "max_turns";
 }
 
-/** One such task is an episode that is masked; where no task fits, the rollout is set up wrongly (`Player.run`). */
-class TaskTooLong extends WorldgradError {}
-
-/** More letters for each token of the context are not even tokenised, which would take a tokenizer many seconds. */
-const MOST_LETTERS = 1_000;
-
 /** A live episode: its environment, its tokens so far, and the unfinished action. */
 export class Episode {
   readonly request: EpisodeRequest;
@@ -119,7 +112,7 @@ export class Episode {
     const read = emptyStream();
     const task = await this.#guarded(async (signal) => {
       const text = checkTask(name, await this.#env.reset(this.request.seed, { signal }));
-      if (text.length > MOST_LETTERS * maxTokens) {
+      if (text.length > mostLetters(maxTokens)) {
         throw new TaskTooLong(`rollout: the task of ${name} has ${text.length} letters, only ${maxTokens} tokens fit`);
       }
       template.appendTask(read, text);

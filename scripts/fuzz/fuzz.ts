@@ -65,13 +65,21 @@ const added = (document: Json, { key: name, value }: { readonly key: string; rea
     ? value
     : Object.fromEntries([...Object.entries(document), [name, value]]);
 
+/** A valid document after its changes, as a file would hold it. */
+function documentOf(valid: Json, changes: readonly Change[]): Json {
+  const document = changes.reduce((now, edit) => changed(now, pathAt(now, edit.at), edit), valid);
+  return JSON.parse(JSON.stringify(document)) as Json; // nothing that no file could hold
+}
+
 export interface Outcome {
   readonly target: string;
   readonly tried: number;
   readonly accepted: number;
   readonly refused: number;
-  /** The first failure, shrunk; undefined: none. */
+  /** The first failure, shrunk as far as there was time; undefined: none. */
   readonly failure: string | undefined;
+  /** The document that failed. */
+  readonly document?: Json;
 }
 
 /** Reads changed documents for so long, or so many of them. @param on is told each before it is read, as JSON */
@@ -102,11 +110,8 @@ export async function fuzz(
     fc.array(change, { maxLength: 3 }),
     flips,
     async (valid, changes, flipped) => {
-      let document = valid;
-      for (const edit of changes) document = changed(document, pathAt(document, edit.at), edit);
-      const text = JSON.stringify(document);
-      document = JSON.parse(text) as Json; // nothing that no file could hold
-      on(text);
+      const document = documentOf(valid, changes);
+      on(JSON.stringify(document));
       await attempt(target.name, () => target.read(document));
       const bytes = target.bytesOf?.(document);
       if (bytes === undefined || flipped.length === 0) return;
@@ -115,7 +120,10 @@ export async function fuzz(
     },
   );
   const result = await fc.check(property, { seed, numRuns: runs, interruptAfterTimeLimit: ms });
-  const isFailure = result.failed && !result.interrupted;
-  const failure = isFailure ? `${String(result.errorInstance)}\n${fc.defaultReportMessage(result)}` : undefined;
-  return { target: target.name, tried, accepted, refused, failure };
+  const counts = { target: target.name, tried, accepted, refused };
+  // A run that reaches its limit of time is `interrupted`, with a failure or without one.
+  if (result.counterexample === null) return { ...counts, failure: undefined };
+  const [valid, changes] = result.counterexample;
+  const failure = `${String(result.errorInstance)}\n${fc.defaultReportMessage(result)}`;
+  return { ...counts, failure, document: documentOf(valid, changes) };
 }

@@ -9,6 +9,8 @@ import { configFromHuggingFace, generationFromHuggingFace, readSafetensors, writ
 import { type GrpoConfigLike, objectiveFromGrpoConfig } from "../../rl/index.ts";
 import type { Json, Target } from "./target.ts";
 import { RUN_FILES } from "./runFiles.ts";
+import { MODEL_FILES } from "./modelFiles.ts";
+import { SERVERS } from "./servers.ts";
 import { readTokenizer, tokenizers } from "./tokenizers.ts";
 
 const fixtures = new URL("../../tests/fixtures/", import.meta.url);
@@ -94,7 +96,9 @@ export const TARGETS: readonly Target[] = [
     ),
     read: (document) => objectiveFromGrpoConfig(document as GrpoConfigLike),
   },
+  ...MODEL_FILES,
   ...RUN_FILES,
+  ...SERVERS,
   {
     name: "OpenEnv frames",
     documents: fc.constantFrom<Json>(

@@ -343,7 +343,7 @@ describe("an adapter's files", () => {
     expect(refusal({ init_lora_weights: "pissa" })).toThrow('init_lora_weights "pissa" is not supported');
     expect(refusal({ rank_pattern: { q_proj: 4 } })).toThrow("adapter_config.json: rank_pattern is not supported");
     expect(refusal({ modules_to_save: ["lm_head"] })).toThrow("adapter_config.json: modules_to_save is not supported");
-    expect(refusal({ r: 4 })).toThrow("has shape [3, 32], expected [4, 32]");
+    expect(refusal({ r: 4 })).toThrow("r is 4 in the config, lora_A has shape [3, 32]");
     expect(refusal({ target_modules: ["q_proj"] })).toThrow("belongs to no layer that the config targets");
     expect(refusal({ target_modules: ["q_proj", "v_proj", "k_proj"] })).toThrow('k_proj.lora_A.weight" is missing');
     expect(() => loraFromFiles(model, "{", weights)).toThrow("adapter_config.json: not valid JSON");

@@ -3,13 +3,16 @@
  * that names the part; none ends the run, none gets into a number.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WorldgradError } from "../../engine/errors.ts";
 import type { Device } from "../../engine/device.ts";
 import type { StepResult } from "../../environments/environment.ts";
 import type { Model } from "../../nn/transformer.ts";
 import { rolloutMetrics } from "../../rl/episode/metrics.ts";
 import type { Trajectory } from "../../rl/episode/stream.ts";
 import { evaluationOf } from "../../rl/evaluate.ts";
+import { demonstrate, playScripted } from "../../rl/play/demonstrations.ts";
 import { rollout } from "../../rl/play/rollout.ts";
+import { startEpisode } from "../../rl/preferences/search/position.ts";
 import { reference } from "../support/rlExecutors.ts";
 import { endingModel, toyRequests, toySpec, toyTemplate } from "../support/rlToy.ts";
 
@@ -80,6 +83,39 @@ describe("what an environment may get wrong", () => {
     await expect(rollout(model, toyTemplate, toyRequests({ ...spec, make }, 4), options)).rejects.toThrow(
       "only 64 fit",
     );
+  });
+
+  /** A world whose task and answer are as given. */
+  const worldOf = (answer: unknown, task: unknown = "a"): ReturnType<typeof toySpec> => ({
+    ...toySpec(),
+    name: "theirs",
+    make: () => ({
+      name: "theirs",
+      reset: () => Promise.resolve(task as string),
+      step: () => Promise.resolve(answer as StepResult),
+    }),
+  });
+
+  it.each(WRONG)("in a scripted episode, which ends with the sentence: %j", async (answer, says) => {
+    const played = playScripted(worldOf(answer), {}, 1, toyTemplate, () => "aa");
+    await expect(played).rejects.toThrow(`theirs.step: ${says}`);
+    await expect(played).rejects.toBeInstanceOf(WorldgradError);
+  });
+
+  it("a scripted episode: no task, no action, a task too long to be tokenised", async () => {
+    const noTask = /theirs.reset: expected the task as a string, got 7/;
+    await expect(playScripted(worldOf(right, 7), {}, 1, toyTemplate, () => "aa")).rejects.toThrow(noTask);
+    await expect(startEpisode(worldOf(right, 7), {}, 1, toyTemplate)).rejects.toThrow(noTask);
+    const noAction = (): string => undefined as unknown as string;
+    await expect(playScripted(worldOf(right), {}, 1, toyTemplate, noAction)).rejects.toThrow(
+      "playScripted: expected an action for theirs as a string, got missing",
+    );
+    const before = process.cpuUsage();
+    const long = await demonstrate(worldOf(right, "a".repeat(2e7)), {}, 1, toyTemplate, { maxTokens: 64 });
+    const { user, system } = process.cpuUsage(before);
+    expect(long).toMatchObject({ stopReason: "context_overflow", stepRewards: [], reward: 0 });
+    expect(long.stream.ids.length).toBeGreaterThan(64);
+    expect((user + system) / 1_000, "ms of processor time").toBeLessThan(1_000);
   });
 
   it("a family named like a part of every object is a family like any other", async () => {

@@ -49,6 +49,32 @@ it("refuses what the protocol refuses", async () => {
   await expect(serveOpenEnv(ENVIRONMENTS["calculator"]!, { levels: [9, 9] })).rejects.toThrow("calculator");
 }, 60_000);
 
+it.each<[string, unknown, string]>([
+  ["no answer", undefined, "expected the answer to be"],
+  ["a reward that is a text", { observation: "", reward: "1", done: true, info: {} }, "expected reward to be a number"],
+  ["no info", { observation: "", reward: 1, done: true }, "expected info to be an object"],
+])("%s of the environment that is served is an error in a sentence", async (_, answer, says) => {
+  const theirs = {
+    ...ENVIRONMENTS["calculator"]!,
+    name: "theirs",
+    make: (): Environment => ({
+      name: "theirs",
+      reset: (seed) => Promise.resolve(seed === 1 ? (7 as unknown as string) : "a"),
+      step: () => Promise.resolve(answer as StepResult),
+    }),
+  };
+  server = await serveOpenEnv(theirs);
+  const session = await connect({ url: server.url, WebSocket, ...patience });
+  const failed = (said: string): object => ({
+    code: "EXECUTION_ERROR",
+    message: expect.stringContaining(said) as string,
+  });
+  await expect(session.reset({ seed: 1 })).rejects.toMatchObject(failed("theirs.reset: expected the task as a string"));
+  await session.reset({ seed: 2 });
+  await expect(session.step({ message: "1" })).rejects.toMatchObject(failed(`theirs.step: ${says}`));
+  session.close();
+});
+
 it("is closed to pages of other sites, which browsers let open sockets, and under other names", async () => {
   server = await serveOpenEnv(ENVIRONMENTS["calculator"]!, {});
   const opened = (headers: Readonly<Record<string, string>>): Promise<string> =>

@@ -6,7 +6,8 @@ import { bar, sparkline } from "../../tools/display/spark.ts";
 import { createStyle, wantsColour } from "../../tools/display/style.ts";
 import { comparisonTable, familyTable, formatRate, successChange, tableLines } from "../../tools/display/table.ts";
 import { fit, textWidth, truncate, wrap } from "../../tools/display/width.ts";
-import { formatCount, formatDuration, formatNumber, formatPercent, visible } from "../../tools/figures/format.ts";
+import { formatCount, formatDuration, formatNumber, formatPercent } from "../../tools/figures/format.ts";
+import { visible } from "../../job/visible.ts";
 import type { Summary, Transcript } from "../../job/records.ts";
 import { rateDifference, wilson } from "../../tools/figures/statistics.ts";
 

@@ -3,7 +3,8 @@
  * came, and all tokens. A slider goes through training. Runs in the browser.
  */
 import type { TranscriptHandle } from "../page/embedded.ts";
-import { formatNumber, visible } from "../figures/format.ts";
+import { formatNumber } from "../figures/format.ts";
+import { visible } from "../../job/visible.ts";
 import { choice, element, select, setOptions } from "../page/dom.ts";
 import { type ColourMode, TokenStrip } from "../page/tokens.ts";
 import type { Transcript } from "../../job/records.ts";

@@ -4,7 +4,8 @@
  * progress to lines.
  */
 import { metricInfo } from "../figures/catalogue.ts";
-import { formatAs, formatDuration, visible } from "../figures/format.ts";
+import { formatAs, formatDuration } from "../figures/format.ts";
+import { visible } from "../../job/visible.ts";
 import { Progress } from "./progress.ts";
 import { bar, sparkline } from "./spark.ts";
 import type { Style } from "./style.ts";

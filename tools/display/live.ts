@@ -8,7 +8,8 @@
  * the old lines, so they are counted anew.
  */
 import { metricInfo } from "../figures/catalogue.ts";
-import { formatAs, formatDuration, visible, visibleLine } from "../figures/format.ts";
+import { formatAs, formatDuration } from "../figures/format.ts";
+import { visible, visibleLine } from "../../job/visible.ts";
 import type { Score, Transcript } from "../../job/records.ts";
 import type { Display, NamedTranscript, ResolvedOptions } from "./contract.ts";
 import { type Lane, laneLines } from "./lanes.ts";

@@ -3,7 +3,8 @@
  * one line per `lineMs`, but the first and the last step of a phase always have one.
  */
 import { metricInfo } from "../figures/catalogue.ts";
-import { formatAs, formatDuration, visible } from "../figures/format.ts";
+import { formatAs, formatDuration } from "../figures/format.ts";
+import { visible } from "../../job/visible.ts";
 import type { Score, Transcript } from "../../job/records.ts";
 import type { Display, NamedTranscript, ResolvedOptions } from "./contract.ts";
 import type { Lane } from "./lanes.ts";

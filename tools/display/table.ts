@@ -2,7 +2,8 @@
  * Tables in the terminal, and the table at the end of a run: what changed on held-out tasks, and how much of it may be
  * chance.
  */
-import { formatNumber, formatPercent, formatSigned, visibleLine } from "../figures/format.ts";
+import { formatNumber, formatPercent, formatSigned } from "../figures/format.ts";
+import { visibleLine } from "../../job/visible.ts";
 import type { Evaluation, Score, Summary } from "../../job/records.ts";
 import { rateDifference, wilson } from "../figures/statistics.ts";
 import type { Style } from "./style.ts";

@@ -2,7 +2,8 @@
  * A trajectory in the terminal. With colours it is the text as the agent's terminal would show it, each token in the
  * colour of its role. Without colours it has one block per role, so that a log file tells roles apart, too.
  */
-import { formatNumber, visible } from "../figures/format.ts";
+import { formatNumber } from "../figures/format.ts";
+import { visible } from "../../job/visible.ts";
 import type { Role, Transcript, TranscriptToken } from "../../job/records.ts";
 import type { NamedTranscript } from "./contract.ts";
 import type { Style } from "./style.ts";

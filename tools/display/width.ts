@@ -4,7 +4,7 @@
  * two cells).
  *
  * The text may contain SGR colour codes (`ESC [ … m`), which take no cell. It must not contain other control
- * characters: `visible` in tools/figures/format.ts replaces them.
+ * characters: `visible` in job/visible.ts replaces them.
  */
 
 const SGR = /\u001b\[[\d;]*m/g;

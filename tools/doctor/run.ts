@@ -2,7 +2,8 @@
  * What the doctor reads of a run, and the statistics that its detectors have in common. A detector is a pure function
  * from a run to a finding or null. The modules beside this one have the detectors, and `diagnose.ts` lists them.
  */
-import { formatNumber, visible } from "../figures/format.ts";
+import { formatNumber } from "../figures/format.ts";
+import { visible } from "../../job/visible.ts";
 import { isRecord, type MetricsRecord, type Transcript } from "../../job/records.ts";
 
 /** The contents of a run folder. */

@@ -2,7 +2,8 @@
  * What is known about each metric: its name (TRL's), its format, the chart that it belongs to on the page, and what
  * that chart shows. Terminal and report both read this list. A metric that is not in it is shown under its own name.
  */
-import { type NumberFormat, visibleLine } from "./format.ts";
+import { type NumberFormat } from "./format.ts";
+import { visibleLine } from "../../job/visible.ts";
 
 export interface MetricInfo {
   /** A short name for a narrow column. */

@@ -3,7 +3,8 @@
  * in the world-model loss, with all numbers of a token on hover, on tap and with the arrow keys. It is laid out as in
  * the agent's terminal, with spaces and line ends visible. Runs in the browser.
  */
-import { formatNumber, formatSigned, visible } from "../figures/format.ts";
+import { formatNumber, formatSigned } from "../figures/format.ts";
+import { visible } from "../../job/visible.ts";
 import { element } from "./dom.ts";
 import { ROLES, type Transcript, type TranscriptToken } from "../../job/records.ts";
 

@@ -5,7 +5,7 @@
  */
 import { check, fail } from "../../../engine/errors.ts";
 import type { Rng } from "../../../engine/index.ts";
-import { checkAnswer } from "../../play/answers.ts";
+import { checkAnswer, checkTask } from "../../play/answers.ts";
 import { answerWithin } from "../../play/deadline.ts";
 import type { Environment, EnvironmentOptions, EnvironmentSpec, StepResult } from "../../../environments/index.ts";
 import { appendAnswer } from "../../play/episode.ts";
@@ -78,7 +78,8 @@ export async function startEpisode(
   { group = 0, timeout = 10_000, signal }: StartOptions = {},
 ): Promise<SearchStart> {
   const env = spec.make(envOptions);
-  const reset = (aborted: AbortSignal): Promise<string> => env.reset(seed, { signal: aborted });
+  const reset = async (aborted: AbortSignal): Promise<string> =>
+    checkTask(env.name, await env.reset(seed, { signal: aborted }));
   const answer = await answerWithin(reset, { timeout, signal, who: env.name });
   if ("stop" in answer) {
     env.close?.();
