@@ -49,4 +49,3 @@ export {
   type ReconnectOptions,
   type SocketLike,
 } from "./openenv/index.ts";
-export { openEnvWorld } from "./openenv/world.ts";

@@ -11,9 +11,9 @@ import {
   ENVIRONMENTS,
   type EnvironmentSpec,
   FAULTS,
-  openEnvWorld,
   withFaults,
 } from "../environments/index.ts";
+import { openEnvWorld } from "../environments/openenv/world.ts";
 import { usage } from "./methods.ts";
 import { UsageError } from "./usage.ts";
 import type { Preset, TaskOptions, Tasks } from "./preset.ts";

@@ -15,9 +15,9 @@ import { parse, report } from "../node/flags.ts";
 import { experimentOf } from "../site/experiment.ts";
 import { warmUp } from "../site/session.ts";
 import type { WarmStartList } from "../site/warmStart.ts";
-import { makePages } from "./book/pages.ts";
+import { CHAPTER_BUDGET, makePages, PAGES_BUDGET } from "./book/pages.ts";
 import { packageFolder } from "./packageFolder.ts";
-import { makePage, serveFolder } from "./sitePage.ts";
+import { BUDGETS, makePage, serveFolder } from "./sitePage.ts";
 
 const HELP = `worldgrad: the live page, the book, the API reference
 
@@ -27,16 +27,6 @@ const HELP = `worldgrad: the live page, the book, the API reference
   --port N            where (default 8080)
   --help              this text
 `;
-
-/**
- * The limits in bytes, gzipped, without the warm start's weights. `first` is what a page's first step waits for. The
- * live page begins to fetch what draws its curves (28 KB of `all`) when an agent has begun; wanted of it are 200 KB.
- */
-const BUDGETS = { live: { first: 204 * 1024, all: 340 * 1024 }, exact: { first: 123 * 1024, all: 152 * 1024 } };
-/** What a chapter of the book may load before a cell runs, gzipped: its page, style and script. */
-const CHAPTER_BUDGET = 26 * 1024;
-/** The book and the reference together, gzipped: half of it is the sources, a page for each file. */
-const PAGES_BUDGET = 2900 * 1024;
 
 async function main(): Promise<number> {
   const values = parse(process.argv.slice(2), {

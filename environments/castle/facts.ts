@@ -4,8 +4,8 @@
  * all castles, and every word is known in every room: it leads from each to another one, and where is drawn for each
  * room by itself.
  */
-import { Rng } from "../../engine/index.ts";
-import { dealt, remembered } from "../facts/options.ts";
+import { Rng } from "../../engine/random.ts";
+import { dealt, remembered } from "../facts/world.ts";
 import { nameMaker } from "../words.ts";
 
 export interface CastleNames {

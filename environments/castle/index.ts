@@ -9,9 +9,9 @@
  * leads that does not lead where it was meant to; what is right stays right. Each subject has two verbs, of which one
  * is asked for in training and the other is held out, others for each, also within the tasks of several steps.
  *
- * Read it in this order: facts.ts (what a castle is), ../facts/hints.ts (what answers say of it), tasks.ts (what is
- * asked, and which pairs are held out), moves.ts (the actions, success and the expert), this file (options and the
- * baseline).
+ * Read it in this order: facts.ts (what a castle is), ../facts/hints.ts (what answers say of it), episode.ts (families,
+ * options, and what an episode knows), tasks.ts (what is asked, and which pairs are held out), moves.ts (the actions,
+ * success and the expert), rules.ts (who plays).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -98,54 +98,26 @@
  * out evenly), and that a thing in this room lies in one of its two chests. Not modelled: what else is in a room,
  * weight, and that an open chest needs no key.
  */
-import type { Rng } from "../../engine/index.ts";
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";
-import { type CastleNames, namesOf } from "./facts.ts";
-import { type CastleState, nextAction, play, startOf, stepsDone } from "./moves.ts";
-import {
-  CASTLE,
-  type CastleFamily,
-  type CastleOptions,
-  type CastleTask,
-  FAMILIES,
-  guessesFor,
-  makeTask,
-} from "./tasks.ts";
+import { CASTLE, type CastleOptions, FAMILIES } from "./episode.ts";
 
-export type { CastleOptions } from "./tasks.ts";
-
-/** A command of a form that the task needs, with its names, and with everything else drawn at random. */
-function guess(rng: Rng, text: string, names: CastleNames): string {
-  const { rooms, chests, things } = names;
-  const guesses = guessesFor(text, rng, names);
-  if (guesses.length > 0) return rng.choice(guesses);
-  const subjects = { "go to": rooms, "send page to": rooms, open: chests, seal: chests, take: things, clean: things };
-  const [verb, some] = rng.choice(Object.entries(subjects));
-  return guessesFor(`${verb} ${rng.choice(some)}`, rng, names)[0]!;
-}
+export type { CastleOptions } from "./episode.ts";
 
 /**
  * A castle whose rules the agent does not know and that stays the same for a whole run: which word leads where and
  * which key opens what, only its answers tell. An action changes where the agent is, so whoever predicts an answer
  * predicts a transition. Made for this project; the setting is ECHO's, arXiv 2605.24517.
  */
-export const castle: EnvironmentSpec<CastleOptions> = defineGame<typeof CASTLE, CastleFamily, CastleTask, CastleState>({
-  name: "castle",
-  description:
-    "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
-  source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
-  families: FAMILIES,
-  options: CASTLE,
-  makeTask,
-  start: startOf,
-  play,
-  expert: nextAction,
-  random: (rng, text = "", { size }) => (rng.int(8) === 0 ? "done" : guess(rng, text, namesOf(size))),
-  // It guesses, reads what it is told, and gives up unless all went well: only that is worth imitating.
-  novice(episode, rng) {
-    const { task, state, turns } = episode;
-    if (turns === 0) return { action: guess(rng, task.text, task.castle.names), isGuess: true };
-    return { action: stepsDone(task, state) === turns ? nextAction(episode) : "done", isGuess: false };
+export const castle: EnvironmentSpec<CastleOptions> = defineGame(
+  {
+    name: "castle",
+    description:
+      "a castle that the agent does not know: which word leads where, and which key opens what, its answers tell",
+    source: "made for this project; the setting is ECHO's, arXiv 2605.24517",
+    families: FAMILIES,
+    options: CASTLE,
+    novice: true,
   },
-});
+  () => import("./rules.ts"),
+);

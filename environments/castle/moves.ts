@@ -6,23 +6,11 @@
 import type { Rng } from "../../engine/index.ts";
 import { type Drawn, type Fact, hintAbout, keysOf, quoted, type Wording } from "../facts/hints.ts";
 import { readCommand } from "../actions.ts";
-import type { Ending, Episode, Move } from "../game.ts";
-import { rewardOf } from "../facts/options.ts";
+import type { Ending, Move } from "../game.ts";
+import { rewardOf } from "../facts/world.ts";
 import { roomBehind, wayBetween } from "./facts.ts";
-import { type CASTLE, type CastleTask, commandOf, type Step, subjectOf } from "./tasks.ts";
-
-export interface CastleState {
-  /** The room in which the agent is, and the one in which the page is. */
-  readonly at: string;
-  readonly page: string;
-  /** The rooms that the agent has entered. */
-  readonly entered: readonly string[];
-  /** What has been opened, sealed, taken and cleaned: `verb name`. */
-  readonly deeds: readonly string[];
-}
-
-/** A live episode in a castle. */
-export type CastleEpisode = Episode<typeof CASTLE, CastleTask, CastleState>;
+import type { CastleEpisode, CastleState, CastleTask, Step } from "./episode.ts";
+import { commandOf, subjectOf } from "./tasks.ts";
 
 type FactKind = "word" | "key" | "chest";
 

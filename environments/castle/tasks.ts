@@ -2,22 +2,12 @@
  * What is asked in a castle, in which steps it is done, and which pairs of a subject and a verb are kept for held-out
  * tasks.
  */
-import { Rng } from "../../engine/index.ts";
-import type { FamilyInfo } from "../environment.ts";
-import { factFields, heldOutKinds, WORLD_SEED } from "../facts/options.ts";
-import type { GameTask } from "../game.ts";
-import type { OptionsWith, SettledOptions } from "../options.ts";
+import { Rng } from "../../engine/random.ts";
+import { heldOutKinds } from "../facts/world.ts";
+import type { SettledOptions } from "../options.ts";
 import { drawUntil } from "../selection.ts";
+import type { CASTLE, CastleFamily, CastleTask, Step } from "./episode.ts";
 import { type Castle, type CastleNames, castleOf } from "./facts.ts";
-
-/**
- * One thing to be done: go through a passage or send the page, open or seal a chest, take or clean a thing that lies in
- * one.
- */
-export type Step =
-  | { readonly verb: "go" | "send"; readonly from: string; readonly to: string }
-  | { readonly verb: "open" | "seal"; readonly chest: string }
-  | { readonly verb: "take" | "clean"; readonly thing: string };
 
 /** Verbs of one row have the same kind of subject: one is for training and one is held out, others for each subject. */
 const VERBS: readonly (readonly Step["verb"][])[] = [
@@ -26,16 +16,6 @@ const VERBS: readonly (readonly Step["verb"][])[] = [
   ["take", "clean"],
 ];
 
-export interface CastleTask extends GameTask {
-  readonly family: CastleFamily;
-  readonly castle: Castle;
-  /** The room in which the agent and the page are at first. */
-  readonly start: string;
-  readonly steps: readonly Step[];
-  /** Where facts are random: what draws the statements of answers, and where wrong words lead. */
-  readonly liar: Rng | undefined;
-}
-
 /** What a family draws; `asked` follows `You are in ROOM. ` in the task's text. */
 interface Draft {
   readonly start: string;
@@ -43,10 +23,7 @@ interface Draft {
   readonly asked: string;
 }
 
-/** A kind of question. */
-export interface CastleFamily extends FamilyInfo {
-  readonly draw: (rng: Rng, castle: Castle) => Draft;
-}
+type Draw = (rng: Rng, castle: Castle) => Draft;
 
 /** A room to which a passage leads from here. */
 const exitOf = ({ passages }: Castle, room: string, rng: Rng, except?: string): string =>
@@ -58,104 +35,61 @@ const entryOf = ({ passages, names }: Castle, room: string, rng: Rng): string =>
 const roomOf = ({ rooms, chests }: Castle, thing: string): string => rooms.get(chests.get(thing)!)!;
 const go = (from: string, to: string): Step => ({ verb: "go", from, to });
 
-const aboutPassage = (verb: "go" | "send", asked: string): CastleFamily["draw"] => {
+const aboutPassage = (verb: "go" | "send", asked: string): Draw => {
   return (rng, castle) => {
     const from = rng.choice(castle.names.rooms);
     const to = exitOf(castle, from, rng);
     return { start: from, steps: [{ verb, from, to }], asked: `${asked} ${to}` };
   };
 };
-const aboutChest = (verb: "open" | "seal", asked: string): CastleFamily["draw"] => {
+const aboutChest = (verb: "open" | "seal", asked: string): Draw => {
   return (rng, { names, rooms }) => {
     const chest = rng.choice(names.chests);
     return { start: rooms.get(chest)!, steps: [{ verb, chest }], asked: `${asked} ${chest}` };
   };
 };
-const aboutThing = (verb: "take" | "clean", asked: string): CastleFamily["draw"] => {
+const aboutThing = (verb: "take" | "clean", asked: string): Draw => {
   return (rng, castle) => {
     const thing = rng.choice(castle.names.things);
     return { start: roomOf(castle, thing), steps: [{ verb, thing }], asked: `${asked} ${thing}` };
   };
 };
 
-/** All families, easiest first. The level is how many facts of the castle a task needs. */
-export const FAMILIES: readonly CastleFamily[] = [
-  { name: "go", level: 1, description: "go to a room: the word for it in this one", draw: aboutPassage("go", "Go to") },
-  {
-    name: "send",
-    level: 1,
-    description: "send the page to a room: the word for it in this one",
-    draw: aboutPassage("send", "Send the page to"),
+/** What each family draws. */
+const DRAWS: Readonly<Record<CastleFamily["name"], Draw>> = {
+  go: aboutPassage("go", "Go to"),
+  send: aboutPassage("send", "Send the page to"),
+  open: aboutChest("open", "Open"),
+  seal: aboutChest("seal", "Seal"),
+  take: aboutThing("take", "Take"),
+  clean: aboutThing("clean", "Clean"),
+  cross(rng, castle) {
+    const start = rng.choice(castle.names.rooms);
+    const middle = exitOf(castle, start, rng);
+    const end = exitOf(castle, middle, rng, start);
+    return { start, steps: [go(start, middle), go(middle, end)], asked: `Go to ${middle}, then to ${end}` };
   },
-  { name: "open", level: 1, description: "open a chest in this room: its key", draw: aboutChest("open", "Open") },
-  { name: "seal", level: 1, description: "seal a chest in this room: its key", draw: aboutChest("seal", "Seal") },
-  {
-    name: "take",
-    level: 2,
-    description: "take a thing in this room: its chest, and the key of that",
-    draw: aboutThing("take", "Take"),
+  visit(rng, castle) {
+    const chest = rng.choice(castle.names.chests);
+    const room = castle.rooms.get(chest)!;
+    const start = entryOf(castle, room, rng);
+    return { start, steps: [go(start, room), { verb: "open", chest }], asked: `Go to ${room} and open ${chest}` };
   },
-  {
-    name: "clean",
-    level: 2,
-    description: "clean a thing in this room: its chest, and the key of that",
-    draw: aboutThing("clean", "Clean"),
+  fetch(rng, castle) {
+    const thing = rng.choice(castle.names.things);
+    const room = roomOf(castle, thing);
+    const start = entryOf(castle, room, rng);
+    return { start, steps: [go(start, room), { verb: "take", thing }], asked: `Go to ${room} and take ${thing}` };
   },
-  {
-    name: "cross",
-    level: 2,
-    description: "go to a room and on to another: a word in each of two rooms",
-    draw(rng, castle) {
-      const start = rng.choice(castle.names.rooms);
-      const middle = exitOf(castle, start, rng);
-      const end = exitOf(castle, middle, rng, start);
-      return { start, steps: [go(start, middle), go(middle, end)], asked: `Go to ${middle}, then to ${end}` };
-    },
+  bring(rng, castle) {
+    const thing = rng.choice(castle.names.things);
+    const room = roomOf(castle, thing);
+    const start = entryOf(castle, room, rng);
+    const end = exitOf(castle, room, rng, start);
+    const steps: Step[] = [go(start, room), { verb: "take", thing }, go(room, end)];
+    return { start, steps, asked: `Bring ${thing} from ${room} to ${end}` };
   },
-  {
-    name: "visit",
-    level: 2,
-    description: "open a chest in another room: the word for that, and the key",
-    draw(rng, castle) {
-      const chest = rng.choice(castle.names.chests);
-      const room = castle.rooms.get(chest)!;
-      const start = entryOf(castle, room, rng);
-      return { start, steps: [go(start, room), { verb: "open", chest }], asked: `Go to ${room} and open ${chest}` };
-    },
-  },
-  {
-    name: "fetch",
-    level: 3,
-    description: "take a thing in another room: the word for that, the chest, and its key",
-    draw(rng, castle) {
-      const thing = rng.choice(castle.names.things);
-      const room = roomOf(castle, thing);
-      const start = entryOf(castle, room, rng);
-      return { start, steps: [go(start, room), { verb: "take", thing }], asked: `Go to ${room} and take ${thing}` };
-    },
-  },
-  {
-    name: "bring",
-    level: 4,
-    description: "take a thing from one room to another: a word in each of two rooms, the chest, and its key",
-    draw(rng, castle) {
-      const thing = rng.choice(castle.names.things);
-      const room = roomOf(castle, thing);
-      const start = entryOf(castle, room, rng);
-      const end = exitOf(castle, room, rng, start);
-      const steps: Step[] = [go(start, room), { verb: "take", thing }, go(room, end)];
-      return { start, steps, asked: `Bring ${thing} from ${room} to ${end}` };
-    },
-  },
-];
-
-export const CASTLE = { castle: WORLD_SEED, ...factFields(FAMILIES) };
-/**
- * Options of `castle`, beside `EnvironmentOptions`: the seed of the `castle` (default 0; −1: each episode has a castle
- * of its own), its `size` (1), the `hints` of its answers (`suggestion`), whether the `facts` that they state are
- * `true` or `random` (`true`), and the families that are `rewarded` (all).
- */
-export type CastleOptions = OptionsWith<typeof CASTLE>;
+};
 
 /** What a step is about: a passage, a chest or a thing. */
 export const subjectOf = (step: Step): string =>
@@ -187,7 +121,7 @@ export function makeTask(rng: Rng, family: CastleFamily, options: SettledOptions
   // In a castle of one episode all may be asked: demonstrations show every name in every kind of question.
   const fits = (step: Step): boolean => seed < 0 || isHeldOutPair(subjectOf(step), step.verb) === (split === "heldout");
   const { start, steps, asked } = drawUntil("castle", () => {
-    const draft = family.draw(rng, castle);
+    const draft = DRAWS[family.name](rng, castle);
     return draft.steps.every(fits) ? draft : undefined;
   });
   const liar = facts === "random" ? rng.split("liar") : undefined;

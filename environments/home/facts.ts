@@ -6,7 +6,7 @@
  * another; who knows all but the last knows that, too.
  */
 import { Rng } from "../../engine/index.ts";
-import { dealt, remembered } from "../facts/options.ts";
+import { dealt, remembered } from "../facts/world.ts";
 import { nameMaker } from "../words.ts";
 
 /** How much there is of everything. */

@@ -4,7 +4,7 @@
  * listed (mode 711), so a file is found by who knows where it is. Nothing throws, whatever the line.
  */
 import { type Drawn, hintAbout, keysOf, quoted as quotedUpTo } from "../facts/hints.ts";
-import { rewardOf } from "../facts/options.ts";
+import { rewardOf } from "../facts/world.ts";
 import { readCommand } from "../actions.ts";
 import type { Ending, Episode, Move } from "../game.ts";
 import { NO_ENTRY } from "../terminal/errno.ts";

@@ -1,7 +1,8 @@
 /** What is asked in a home, which commands answer it, and which pairs (file, question) are kept for held-out tasks. */
 import { Rng } from "../../engine/index.ts";
 import type { FamilyInfo } from "../environment.ts";
-import { factFields, heldOutKinds, WORLD_SEED } from "../facts/options.ts";
+import { factFields, WORLD_SEED } from "../facts/options.ts";
+import { heldOutKinds } from "../facts/world.ts";
 import type { GameTask } from "../game.ts";
 import type { OptionsWith, SettledOptions } from "../options.ts";
 import { drawUntil, type Split } from "../selection.ts";

@@ -18,7 +18,6 @@ import {
 } from "../environment.ts";
 import { option, type OptionsWith, settleOptions, type SettledOptions } from "../options.ts";
 import { selectFamilies } from "../selection.ts";
-import { openEnv } from "./index.ts";
 
 const NAME = "openenv";
 const isTexts = (value: unknown): boolean =>
@@ -94,6 +93,7 @@ class Remote extends SingleUseEnvironment {
     const { url, field, timeout } = this.options;
     this.#back = await placeAt(this.options);
     try {
+      const { openEnv } = await import("./index.ts");
       check(!this.#isClosed, () => `${NAME}: the episode was closed before it began`);
       this.#inner = openEnv({ url, action: field, timeout, name: NAME, missingReward: 0 }).make();
       return await this.#inner.reset(seed, callOf(signal));

@@ -1,7 +1,8 @@
 /** `--env openenv`: a server's environment by plain options, with no more sessions than it admits. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket } from "ws";
-import { type EnvironmentOptions, ENVIRONMENTS, openEnvWorld } from "../../environments/index.ts";
+import { type EnvironmentOptions, ENVIRONMENTS } from "../../environments/index.ts";
+import { openEnvWorld } from "../../environments/openenv/world.ts";
 import { Rng } from "../../engine/random.ts";
 import { presetFor } from "../../job/presets.ts";
 import { startOptions } from "../../job/startOptions.ts";

@@ -63,6 +63,7 @@ const PAST_FACES = new Set([
   "engine/options.ts", // how options are checked and values shown
   "engine/random.ts", // random numbers, for parts of worlds that a page loads later, without all of the engine
   "engine/types.ts", // how shapes are compared and shown
+  "environments/openenv/world.ts", // a server as `--env`, with plain options; in code it is `openEnv`
   "environments/riddle/selfPlay.ts", // the world of self-play, which a page loads when it is played
   "nn/sampler.ts", // the check of sampling options
   "nn/generate.ts", // how many tokens are drawn before they are read

@@ -1,6 +1,6 @@
 /**
- * The live page and exact.html, made once for all files of the tests that open them: a `globalSetup` of
- * vitest.config.ts. Each file serves them by itself. Nothing is asked of the pages here.
+ * The live page and exact.html, made once for all files of the tests that open them, with what they weigh: a
+ * `globalSetup` of vitest.config.ts. Each file serves them by itself. Nothing is asked of the pages here.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,12 +9,13 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { inject } from "vitest";
 import type { TestProject } from "vitest/node";
-import { makePage, serveFolder } from "../../scripts/sitePage.ts";
+import { makePage, serveFolder, type SiteSizes } from "../../scripts/sitePage.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     /** The folder that holds the made pages under SOMEWHERE. */
     readonly sitePages: string;
+    readonly siteSizes: SiteSizes;
   }
 }
 
@@ -24,7 +25,7 @@ const SOMEWHERE = "some/where/";
 /** Makes the pages. @returns what removes them again */
 export async function setup(project: TestProject): Promise<() => void> {
   const folder = mkdtempSync(join(tmpdir(), "worldgrad-site-"));
-  await makePage(join(folder, SOMEWHERE));
+  project.provide("siteSizes", await makePage(join(folder, SOMEWHERE)));
   project.provide("sitePages", folder);
   return () => rmSync(folder, { recursive: true, force: true });
 }
