@@ -119,6 +119,7 @@ export function applyOn<P>(device: Device, op: OpDef<P>, inputs: readonly Tensor
   }
   const outputs: Tensor[] = [];
   try {
+    for (const i of overwritten) inputs[i]!.storage.thaw();
     for (const { shape, dtype } of types) {
       // The constructor enters the tensor into the current scope.
       outputs.push(new Tensor(new Storage(device, sizeOf(shape) * bytesPerElement(dtype)), shape, dtype));

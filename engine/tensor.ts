@@ -43,6 +43,18 @@ export class Storage {
     }
   }
 
+  /**
+   * Says that nobody will write it again, so that it may lie outside of a memory that is too small (backends/heap.ts).
+   * An op that overwrites it all the same first takes that back (`thaw`).
+   */
+  freeze(): void {
+    this.device.backend.readOnly?.(this.buffer, true);
+  }
+
+  thaw(): void {
+    this.device.backend.readOnly?.(this.buffer, false);
+  }
+
   /** Goes on in `buffer`, which holds the same values. */
   moveTo(buffer: Buffer): void {
     this.device.backend.free(this.buffer);

@@ -16,7 +16,7 @@ import { configFromHuggingFace, configToHuggingFace, estimateParameters, type Mo
 import type { AdamW } from "./optimizer.ts";
 import { type PackedFormat, packMatrix } from "./packedMatrix.ts";
 import type { MatrixBytes } from "./packing.ts";
-import { buildParams, huggingFaceName, parameterShapes } from "./parameters.ts";
+import { buildParams, freezeWeight, huggingFaceName, parameterShapes } from "./parameters.ts";
 import {
   BYTES,
   readSafetensors,
@@ -88,7 +88,7 @@ class Loading {
   put(path: string, name: string, read: SafeTensor): void {
     const { shape } = this.#plan.found.get(path)!;
     const data = floats(name, read, shape);
-    this.#made.set(
+    this.take(
       path,
       outsideScopes(() => tensor(data, { device: this.#device, shape, dtype: this.#device.float })),
     );
@@ -97,6 +97,7 @@ class Loading {
   /** Takes a weight that was made elsewhere. */
   take(path: string, weight: Weight): void {
     this.#made.set(path, weight);
+    freezeWeight(weight, path);
   }
 
   /** Whether the checkpoint has this matrix as [in, out]. */

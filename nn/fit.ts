@@ -11,9 +11,11 @@ import { tokenLogProbs } from "../engine/ops/logProbs.ts";
 import { tensor, zeros } from "../engine/ops/create.ts";
 import { sum } from "../engine/ops/reduce.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
+import type { Weight } from "../engine/matrixForm.ts";
 import type { Tensor } from "../engine/tensor.ts";
 import { noGrad } from "../engine/tape.ts";
 import type { Tree } from "../engine/tree.ts";
+import type { Shape } from "../engine/types.ts";
 import { packedRow } from "../kernels/packed.ts";
 import type { WeightStorage } from "./checkpoint.ts";
 import type { ModelConfig } from "./config.ts";
@@ -21,7 +23,7 @@ import { estimateParameters } from "./config.ts";
 import { type LoraOptions, zeroLora } from "./lora.ts";
 import { AdamW } from "./optimizer.ts";
 import { PackedMatrix } from "./packedMatrix.ts";
-import { buildParams, type TransformerParams } from "./parameters.ts";
+import { buildParams, freezeWeight, type TransformerParams } from "./parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden, trainableOf } from "./transformer.ts";
 
 /** The most that the addresses of one WebAssembly memory reach. */
@@ -77,18 +79,22 @@ export interface StepSize {
   readonly trains?: Trains;
   /** How matrices lie in memory under LoRA; default f32. */
   readonly storage?: WeightStorage;
-  /** Bytes that are there; default `WASM_LIMIT`. */
+  /** Bytes of the memory; default `WASM_LIMIT`. */
   readonly limit?: number;
+  /** Whether weights that do not fit into it may lie outside, as on the CPU (default) and not on a GPU. */
+  readonly outside?: boolean;
 }
 
 /** Memory of a training step, in bytes. */
 export interface StepMemory {
   /** Weights, rotary tables and the optimiser's moments: what stays between steps. */
   readonly held: number;
-  /** The most that lives at once, `held` included. */
+  /** The most that lives at once, `held` and `outside` included. */
   readonly peak: number;
-  /** How far the memory had to grow for it: the peak, and what lies unused between blocks. */
+  /** How far the memory had to grow for it, and what is outside: the peak, and what lies unused between blocks. */
   readonly reserved: number;
+  /** Weights that did not fit into the memory. Programs that read one bring a copy: slower, the same bits. */
+  readonly outside: number;
   /** The largest tensor: on a GPU it must fit into one binding. */
   readonly largest: number;
 }
@@ -99,7 +105,7 @@ export interface StepMemory {
  * @returns null if it does not fit into `limit`
  */
 export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | null {
-  const { rows, tokens, trains = "all", storage = "f32", limit = WASM_LIMIT } = size;
+  const { rows, tokens, trains = "all", storage = "f32", limit = WASM_LIMIT, outside = true } = size;
   for (const [name, n] of Object.entries({ rows, tokens })) {
     check(Number.isInteger(n) && n >= 1, () => `stepMemory: ${name} must be an integer ≥ 1, got ${n}`);
   }
@@ -107,11 +113,11 @@ export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | nu
     trains !== "all" || storage === "f32",
     () => `stepMemory: weights in ${storage} cannot be trained, LoRA on them can`,
   );
-  const backend = createCountingBackend(limit);
+  const backend = createCountingBackend({ limit, outside });
   try {
     const held = run(config, new Device(backend), size);
-    const { peakBytes, reservedBytes, largestBuffer } = backend.stats() as CountingStats;
-    return { held, peak: peakBytes, reserved: reservedBytes, largest: largestBuffer };
+    const { peakBytes, reservedBytes, largestBuffer, outsideBytes } = backend.stats() as CountingStats;
+    return { held, peak: peakBytes, reserved: reservedBytes, outside: outsideBytes, largest: largestBuffer };
   } catch (error) {
     if (error instanceof OutOfMemoryError) return null;
     throw error;
@@ -151,13 +157,17 @@ const loraOptions = (r: number): LoraOptions => ({ r, targetModules: "all-linear
 
 /** Parameters whose values do not matter: to draw them would take minutes. */
 function emptyParams(config: ModelConfig, device: Device, storage: WeightStorage): TransformerParams {
-  return buildParams(config, (shape, _kind, path) => {
+  const make = (shape: Shape, path: string): Weight => {
     if (storage === "f32" || shape.length !== 2 || path === "positions") return zeros(shape, { device });
     const transposed = config.family === "gpt2" && path.startsWith("layers.");
     const [rows, columns] = (transposed ? [shape[1], shape[0]] : shape) as [number, number];
     const packed = zeros([rows, packedRow(storage, columns).words], { device, dtype: "i32" });
-    // The tree is built of tensors; what stands in the place of a matrix may be another form of it.
-    return new PackedMatrix(packed, shape, storage, transposed) as unknown as Tensor;
+    return new PackedMatrix(packed, shape, storage, transposed);
+  };
+  return buildParams(config, (shape, _kind, path) => {
+    const weight = make(shape, path);
+    freezeWeight(weight, path);
+    return weight as Tensor; // the tree is built of tensors; what stands for a matrix may be another form of it
   });
 }
 

@@ -26,7 +26,7 @@ import { treeLeaves } from "../engine/tree.ts";
 import type { FloatType } from "../engine/types.ts";
 import type { ModelConfig } from "./config.ts";
 import { LoraMatrix, squaresOf } from "./loraMatrix.ts";
-import { huggingFaceName, replaceWeights, type TransformerParams } from "./parameters.ts";
+import { freezeWeight, huggingFaceName, replaceWeights, type TransformerParams } from "./parameters.ts";
 import type { Model, Trainable, TrainingOptions } from "./transformer.ts";
 
 const isModules = (value: unknown): boolean =>
@@ -187,10 +187,13 @@ export function disposeLora({ trainable, params }: LoraModel): void {
  * @returns a model all of whose targeted matrices are plain tensors, also where the base is packed
  */
 export function mergeLora({ config, params }: LoraModel): Model {
-  return {
-    config,
-    params: outsideScopes(() => replaceWeights(params, (x) => (x instanceof LoraMatrix ? x.merged() : x))),
+  const merged = (weight: Weight, path: string): Weight => {
+    if (!(weight instanceof LoraMatrix)) return weight;
+    const whole = weight.merged();
+    freezeWeight(whole, path);
+    return whole;
   };
+  return { config, params: outsideScopes(() => replaceWeights(params, merged)) };
 }
 
 /** PEFT's `get_nb_trainable_parameters`: how many parameters are trained, and how many there are in all. */

@@ -21,7 +21,7 @@ import type { Tree } from "../engine/tree.ts";
 import { type FloatType, type Shape, showShape, sizeOf } from "../engine/types.ts";
 import { type PackedFormat, packedRow } from "../kernels/packed.ts";
 import { type MatrixBytes, packRows } from "./packing.ts";
-import { replaceWeights, type TransformerParams } from "./parameters.ts";
+import { freezeWeight, replaceWeights, type TransformerParams } from "./parameters.ts";
 import type { Model } from "./transformer.ts";
 
 export type { PackedFormat } from "../kernels/packed.ts";
@@ -171,7 +171,10 @@ export async function packModel(
     values.delete(path);
     const matrix = { dtype: "F32" as const, shape: weight.shape, bytes: new Uint8Array(data.buffer) };
     const isTable = path === "embedding" || path === "head";
-    return packMatrix(matrix, { format: of(path)!, device: weight.device, transposed: transposed && !isTable });
+    const how = { format: of(path)!, device: weight.device, transposed: transposed && !isTable };
+    const packed = packMatrix(matrix, how);
+    freezeWeight(packed, path);
+    return packed;
   });
   return { config: model.config, params };
 }

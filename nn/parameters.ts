@@ -10,6 +10,7 @@ import type { Rng } from "../engine/random.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import { Tensor } from "../engine/tensor.ts";
+import { treeLeaves } from "../engine/tree.ts";
 import type { Shape } from "../engine/types.ts";
 import type { ModelConfig } from "./config.ts";
 
@@ -152,6 +153,15 @@ export function replaceWeights(
     return Array.isArray(node) ? children.map(([, child]) => child) : Object.fromEntries(children);
   };
   return visit(params, "") as TransformerParams;
+}
+
+/**
+ * Says of a weight that comes from elsewhere that it is only read as long as nobody trains it, so that a model may be
+ * larger than the memory (`Storage.freeze`). That is for the weights of the blocks. Embedding and head stay in the
+ * memory: a program that looks up one row of a table, or draws one token, would have to bring all of it.
+ */
+export function freezeWeight(weight: Weight, path: string): void {
+  if (path.startsWith("layers.")) for (const x of treeLeaves(weight)) x.storage.freeze();
 }
 
 const isWeight = (node: object): node is Weight => node instanceof Tensor || "withTensors" in node;

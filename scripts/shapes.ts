@@ -30,4 +30,18 @@ export const SHAPES = {
     normEps: 1e-6,
     tieEmbeddings: true,
   }),
+  "Qwen3-1.7B": modelConfig({
+    family: "qwen3",
+    vocabSize: 151936,
+    hiddenSize: 2048,
+    intermediateSize: 6144,
+    layers: 28,
+    heads: 16,
+    kvHeads: 8,
+    headDim: 128,
+    maxPositions: 40960,
+    ropeTheta: 1_000_000,
+    normEps: 1e-6,
+    tieEmbeddings: true,
+  }),
 } satisfies Readonly<Record<string, ModelConfig>>;

@@ -6,43 +6,45 @@
 import type { WasmKernel } from "../../kernels/kernel.ts";
 import type { Generators } from "../../kernels/program.ts";
 import * as families from "../../kernels/wasm/index.ts";
-import { OutOfMemoryError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer } from "./backend.ts";
+import { Heap } from "./heap.ts";
 
-/** The contract's numbers, and the largest buffer so far: on a GPU it has to fit into one binding. */
+/** The contract's numbers, and what only counting tells. */
 export interface CountingStats extends BackendStats {
+  /** The largest buffer so far: on a GPU it has to fit into one binding. */
   readonly largestBuffer: number;
+  /** The most bytes of weights so far that did not fit into the memory, and lie outside. */
+  readonly outsideBytes: number;
 }
 
-interface CountedBuffer extends Buffer {
-  readonly root: { readonly offset: number; readonly bytes: number; handles: number };
+/** What is counted. */
+export interface CountingOptions {
+  /** Bytes of the memory that is played; what is reserved is what of it was ever needed. */
+  readonly limit: number;
+  /** Whether weights may lie outside of it, as with WebAssembly, where a memory is smaller than the machine's. */
+  readonly outside: boolean;
 }
 
-/** @param limit bytes of the memory that is played; reserved is what of it was ever needed */
-export function createCountingBackend(limit: number): BackendOf<"wasm"> & { stats(): CountingStats } {
+/** An executor that only counts. */
+export function createCountingBackend({
+  limit,
+  outside,
+}: CountingOptions): BackendOf<"wasm"> & { stats(): CountingStats } {
   const allocator = new Allocator(limit);
-  let [liveBytes, liveBuffers, peakBytes, largestBuffer] = [0, 0, 0, 0];
+  let largestBuffer = 0;
+  const heap = new Heap<true>("counting", allocator, {
+    reserve(end) {
+      allocator.reserved = Math.max(allocator.reserved, end);
+      return true;
+    },
+    settle: () => undefined,
+    copyOut: () => true,
+    copyIn: () => undefined,
+  });
   const alloc = (bytes: number): Buffer => {
-    const offset = allocator.alloc(bytes);
-    if (offset === undefined) {
-      throw new OutOfMemoryError(
-        `out of memory: asked for ${bytes} bytes, ${liveBytes} are live, the limit is ${limit}`,
-      );
-    }
-    allocator.reserved = Math.max(allocator.reserved, allocator.top);
-    liveBytes += bytes;
-    liveBuffers++;
-    peakBytes = Math.max(peakBytes, liveBytes);
     largestBuffer = Math.max(largestBuffer, bytes);
-    return { bytes, root: { offset, bytes, handles: 1 } } as CountedBuffer;
-  };
-  const free = (buffer: Buffer): void => {
-    const { root } = buffer as CountedBuffer;
-    if (--root.handles > 0) return;
-    allocator.free(root.offset, root.bytes);
-    liveBytes -= root.bytes;
-    liveBuffers--;
+    return heap.alloc(bytes);
   };
   const generators: Generators<WasmKernel> = { ...families };
   return {
@@ -50,32 +52,31 @@ export function createCountingBackend(limit: number): BackendOf<"wasm"> & { stat
     description: "counting (memory only, nothing is computed)",
     generators,
     alloc,
-    part(whole, _offset, bytes) {
-      const { root } = whole as CountedBuffer;
-      root.handles++;
-      return { bytes, root } as CountedBuffer;
-    },
-    free,
+    part: (whole, offset, bytes) => heap.part(whole, offset, bytes),
+    free: (buffer) => heap.free(buffer),
+    readOnly: (buffer, is) => heap.readOnly(buffer, is && outside),
     write: () => undefined,
     read: (_, bytes) => Promise.resolve(new ArrayBuffer(bytes)),
     readSync: (_, bytes) => new ArrayBuffer(bytes),
-    run(program) {
+    run(program, buffers) {
       const temps: Buffer[] = [];
       try {
         for (const bytes of program.temps) temps.push(alloc(bytes));
+        heap.within(buffers, temps);
       } finally {
-        for (const temp of temps.reverse()) free(temp);
+        for (const temp of temps.reverse()) heap.free(temp);
       }
     },
     synchronize: () => Promise.resolve(),
     stats: () => ({
-      liveBytes,
-      liveBuffers,
-      peakBytes,
-      reservedBytes: allocator.reserved,
+      liveBytes: heap.live.bytes,
+      liveBuffers: heap.live.buffers,
+      peakBytes: heap.live.peak,
+      reservedBytes: allocator.reserved + heap.outside.peak,
       compiledKernels: 0,
       largestBuffer,
+      outsideBytes: heap.outside.peak,
     }),
-    dispose: () => undefined,
+    dispose: () => heap.dispose(),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * The WebAssembly executor: storage in one `WebAssembly.Memory`, kernels assembled by `kernels/wasm` and compiled when
- * their key is first run. Everything happens in order; with one thread also at once, with more kernels are enqueued,
- * and reading waits.
+ * The WebAssembly executor: storage in one `WebAssembly.Memory`, and for weights that do not fit into it in arrays
+ * outside (`heap.ts`); kernels assembled by `kernels/wasm` and compiled when their key is first run. Everything happens
+ * in order; with one thread also at once, with more kernels are enqueued, and reading waits.
  *
  * Kernels that are worth it are shared between threads (`threads.ts`): results are the same bits for every number of
  * threads. Where threads are impossible one does everything, and `description` says why. `WORLDGRAD_DEBUG=1` prints
@@ -12,14 +12,18 @@ import type { Generators } from "../../kernels/program.ts";
 import * as families from "../../kernels/wasm/index.ts";
 import { I32x4, kernelModule, load, withSharedMemory } from "../../kernels/wasm/assembler.ts";
 import { hitRate, type KernelLog, kernelLog } from "../debug.ts";
-import { check, fail, KernelFailure, OutOfMemoryError, WorldgradError } from "../errors.ts";
+import { check, fail, KernelFailure, onHost, OutOfMemoryError, WorldgradError } from "../errors.ts";
 import { Allocator } from "./allocator.ts";
 import type { BackendOf, BackendStats, Buffer, TypedArray } from "./backend.ts";
+import { Heap, type HeapBuffer } from "./heap.ts";
 import { checkThreads, defaultThreads, obstacle } from "./threadCount.ts";
 import type { SharedCode, ThreadPool } from "./threads.ts";
 
 export interface WasmOptions {
-  /** Storage limit in bytes; 4 GiB, the most that 32-bit addresses reach, unless given. */
+  /**
+   * Limit of the memory in bytes; 4 GiB, the most that 32-bit addresses reach, unless given. Frozen weights that do not
+   * fit into it lie outside.
+   */
   readonly maxBytes?: number;
   /**
    * Threads that compute, the calling one included, 1 to 64. Unless given: the environment variable
@@ -56,21 +60,11 @@ export interface WasmStats extends BackendStats {
   /** Allocations that a free block met, and those for which memory was cut. */
   readonly bufferHits: number;
   readonly bufferMisses: number;
+  /** Bytes of live buffers that were moved out of the memory. */
+  readonly outsideBytes: number;
 }
 
-interface WasmBuffer extends Buffer {
-  /** Where it begins, in bytes; `undefined` when freed. */
-  offset: number | undefined;
-  /** Where the block of memory begins that it lies in. */
-  readonly block: number;
-  readonly owner: object;
-  /** What it is a part of. */
-  readonly whole?: WasmBuffer;
-  /** How many live parts it has: its storage stays until it is freed and they are. */
-  parts?: number;
-  /** Where it began, once it is freed while parts live. */
-  shelvedAt?: number;
-}
+type WasmBuffer = HeapBuffer<Uint8Array<ArrayBuffer>>;
 type Run = (...args: number[]) => void;
 interface Compiled {
   readonly run: Run;
@@ -134,7 +128,7 @@ class WasmBackend {
   readonly kind = "wasm";
   readonly generators: Generators<WasmKernel> = { ...families };
   readonly description: string;
-  readonly #allocator: Allocator;
+  readonly #heap: Heap<Uint8Array<ArrayBuffer>>;
   readonly #kernels = new Map<string, Compiled>();
   readonly #sharing: Sharing | undefined;
   readonly #fused: boolean;
@@ -150,89 +144,59 @@ class WasmBackend {
   #failure: KernelFailure | undefined;
   #kernelHits = 0;
   #memory: WebAssembly.Memory | undefined;
-  #live = { bytes: 0, buffers: 0, peak: 0 };
 
   constructor(memory: WebAssembly.Memory, limit: number, threads: string, fused: boolean, sharing?: Sharing) {
     this.description = `wasm (SIMD, ${threads}${fused ? ", fused multiply-add" : ""})`;
     this.#fused = fused;
-    this.#allocator = new Allocator(limit, memory.buffer.byteLength);
+    this.#heap = new Heap("wasm", new Allocator(limit, memory.buffer.byteLength), {
+      reserve: (end) => this.#reserve(end),
+      settle: () => this.#settle(),
+      copyOut: (offset, bytes) => this.#copy(offset, bytes),
+      copyIn: (buffer, data) => this.write(buffer, data),
+    });
     this.#memory = memory;
     this.#sharing = sharing;
     this.#log = kernelLog(this.description, () => [
       hitRate("kernels", this.#kernelHits, this.#kernels.size),
-      hitRate("buffers", this.#allocator.hits, this.#allocator.misses),
+      hitRate("buffers", this.#heap.allocator.hits, this.#heap.allocator.misses),
     ]);
   }
 
   alloc(bytes: number): Buffer {
-    const { misses } = this.#allocator;
-    const offset = this.#allocator.alloc(bytes);
-    if (this.#allocator.misses !== misses) {
-      try {
-        this.#settle(); // blocks may have been cut anew
-      } catch (error) {
-        if (offset !== undefined) this.#allocator.free(offset, bytes);
-        throw error;
-      }
-    }
-    if (offset === undefined || !this.#reserve(this.#allocator.top)) {
-      if (offset !== undefined) this.#allocator.free(offset, bytes);
-      const { bytes: live, buffers } = this.#live;
-      const limit = offset === undefined ? `the limit is ${this.#allocator.limit}` : "the system gives no more";
-      throw new OutOfMemoryError(
-        `wasm: out of memory: asked for ${bytes} bytes, ${live} are live in ${buffers} buffers, ${limit}`,
-      );
-    }
-    const live = this.#live;
-    live.bytes += bytes;
-    live.buffers++;
-    live.peak = Math.max(live.peak, live.bytes);
-    return { bytes, offset, block: offset, owner: this } as WasmBuffer;
+    return this.#heap.alloc(bytes);
   }
 
   part(whole: Buffer, offset: number, bytes: number): Buffer {
-    const start = this.#offsetOf(whole, "part");
-    check(offset + bytes <= whole.bytes, () => `wasm: part: ${bytes} bytes at ${offset} of ${whole.bytes}`);
-    const root = (whole as WasmBuffer).whole ?? (whole as WasmBuffer);
-    root.parts = (root.parts ?? 0) + 1;
-    return { bytes, offset: start + offset, block: root.block, owner: this, whole: root } as WasmBuffer;
+    return this.#heap.part(whole, offset, bytes);
   }
 
   free(buffer: Buffer): void {
-    if (this.#memory === undefined) return; // gone with the backend
-    const start = this.#offsetOf(buffer, "free");
-    const own = buffer as WasmBuffer;
-    own.offset = undefined;
-    if (own.whole !== undefined) {
-      own.whole.parts!--;
-      if (own.whole.parts === 0 && own.whole.shelvedAt !== undefined) this.#shelve(own.whole, own.whole.shelvedAt);
-    } else if ((own.parts ?? 0) > 0) own.shelvedAt = start;
-    else this.#shelve(own, start);
+    this.#heap.free(buffer);
   }
 
-  #shelve({ bytes }: WasmBuffer, start: number): void {
-    this.#allocator.free(start, bytes);
-    this.#live.bytes -= bytes;
-    this.#live.buffers--;
+  readOnly(buffer: Buffer, is: boolean): void {
+    this.#heap.readOnly(buffer, is);
   }
 
-  write(buffer: Buffer, data: TypedArray): void {
-    const offset = this.#offsetOf(buffer, "write");
+  write(buffer: Buffer, data: TypedArray | Uint8Array<ArrayBuffer>): void {
+    const { outside, block } = this.#heap.own(buffer, "write");
     check(
       data.byteLength <= buffer.bytes,
       () => `wasm: write of ${data.byteLength} bytes into a buffer of ${buffer.bytes}`,
     );
-    const used = this.#lastUse.get((buffer as WasmBuffer).block);
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    if (outside !== undefined) return outside.set(bytes);
+    const used = this.#lastUse.get(block);
     if (used !== undefined && this.#sharing?.pool.isDone(used) === false) this.#settle();
-    this.#bytes(offset, data.byteLength).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    this.#bytes(this.#heap.offsetOf(buffer, "write"), data.byteLength).set(bytes);
   }
 
   readSync(buffer: Buffer, bytes: number): ArrayBuffer {
-    const offset = this.#offsetOf(buffer, "read");
+    const { outside } = this.#heap.own(buffer, "read");
     check(bytes <= buffer.bytes, () => `wasm: read of ${bytes} bytes from a buffer of ${buffer.bytes}`);
     this.#settle();
     const copy = new Uint8Array(bytes);
-    copy.set(this.#bytes(offset, bytes));
+    copy.set(outside?.subarray(0, bytes) ?? this.#bytes(this.#heap.offsetOf(buffer, "read"), bytes));
     return copy.buffer;
   }
 
@@ -245,8 +209,9 @@ class WasmBackend {
     const temps: Buffer[] = [];
     try {
       for (const bytes of program.temps) temps.push(this.alloc(bytes));
-      const pointers = buffers.map((buffer) => this.#offsetOf(buffer, "run"));
-      for (const temp of temps) pointers.push(this.#offsetOf(temp, "run"));
+      const own = [...temps];
+      const pointers = this.#heap.within(buffers, temps).map((buffer) => this.#heap.offsetOf(buffer, "run"));
+      for (const temp of own) pointers.push(this.#heap.offsetOf(temp, "run"));
       for (const { kernel, buffers: used } of program.steps) this.#runKernel(kernel, used, pointers, label);
     } catch (error) {
       if (error instanceof KernelFailure) throw (this.#failure = error);
@@ -278,15 +243,16 @@ class WasmBackend {
   }
 
   stats(): WasmStats {
-    const { bytes, buffers, peak } = this.#live;
+    const { live, outside, allocator } = this.#heap;
     return {
-      liveBytes: bytes,
-      liveBuffers: buffers,
-      peakBytes: peak,
-      reservedBytes: this.#memory?.buffer.byteLength ?? 0,
+      liveBytes: live.bytes,
+      liveBuffers: live.buffers,
+      peakBytes: live.peak,
+      reservedBytes: (this.#memory?.buffer.byteLength ?? 0) + outside.bytes,
       compiledKernels: this.#kernels.size,
-      bufferHits: this.#allocator.hits,
-      bufferMisses: this.#allocator.misses,
+      bufferHits: allocator.hits,
+      bufferMisses: allocator.misses,
+      outsideBytes: outside.bytes,
     };
   }
 
@@ -295,7 +261,7 @@ class WasmBackend {
     this.#sharing?.pool.dispose();
     this.#memory = undefined;
     this.#kernels.clear();
-    this.#live = { bytes: 0, buffers: 0, peak: this.#live.peak };
+    this.#heap.dispose();
   }
 
   /**
@@ -361,11 +327,18 @@ class WasmBackend {
     return this.#memory ?? fail("wasm: the backend was used after dispose()");
   }
 
-  #offsetOf(buffer: Buffer, what: string): number {
-    this.#alive();
-    const { owner, offset } = buffer as WasmBuffer;
-    check(owner === this, () => `wasm: ${what}: the buffer belongs to another backend`);
-    return offset ?? fail(`wasm: ${what}: the buffer of ${buffer.bytes} bytes was freed before`);
+  #copy(offset: number, bytes: number): Uint8Array<ArrayBuffer> | undefined {
+    try {
+      const copy = onHost(
+        () => "wasm",
+        () => new Uint8Array(bytes),
+      );
+      copy.set(this.#bytes(offset, bytes));
+      return copy;
+    } catch (error) {
+      if (error instanceof OutOfMemoryError) return undefined;
+      throw error;
+    }
   }
 
   /** Grows the memory to `bytes` at least. */
@@ -373,12 +346,12 @@ class WasmBackend {
     const memory = this.#alive();
     const size = memory.buffer.byteLength;
     if (bytes <= size) return true;
-    const target = Math.min(Math.max(bytes, size + Math.max(MIN_GROWTH, size / 8)), this.#allocator.limit);
+    const target = Math.min(Math.max(bytes, size + Math.max(MIN_GROWTH, size / 8)), this.#heap.allocator.limit);
     // The engine may refuse the comfortable size and still have the necessary one.
     for (const goal of [target, bytes]) {
       try {
         memory.grow(Math.ceil((goal - size) / PAGE));
-        this.#allocator.reserved = memory.buffer.byteLength;
+        this.#heap.allocator.reserved = memory.buffer.byteLength;
         return true;
       } catch {
         continue;
