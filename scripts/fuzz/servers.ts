@@ -67,7 +67,7 @@ async function post(document: Json): Promise<void> {
       .replace(/[^!-~]/g, "%")
       .replace(/^\/+/, "")}`;
     const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
-      const sent = httpRequest(`${server.url}`, { method: "POST", path: to, agent: false }, (response) => {
+      const sent = httpRequest(server.url, { method: "POST", path: to, agent: false }, (response) => {
         let said = "";
         response.on("data", (chunk: Buffer) => (said += String(chunk)));
         response.on("end", () => resolve({ status: response.statusCode ?? 0, text: said }));

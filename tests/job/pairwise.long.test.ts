@@ -54,7 +54,11 @@ const rulesOf = (refusal: string): string[] => Object.keys(RULES).filter((name) 
 /** Pairs of which each needs what the other cannot: a world, or a world model. */
 const APART = [
   ...["reward", "sft", "selfPlay"].map((other) => `coordinates ${other}`),
-  ...["method advantage", "method masks", "reward sft", "reward selfPlay", "sft selfPlay"],
+  "method advantage",
+  "method masks",
+  "reward sft",
+  "reward selfPlay",
+  "sft selfPlay",
 ];
 
 const unexpected: string[] = [];
