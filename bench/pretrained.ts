@@ -18,7 +18,8 @@ import {
   pickHidden,
   WEIGHT_STORAGES,
 } from "../nn/index.ts";
-import { stepMemory } from "../nn/fit.ts";
+import { drawMemory, type StepMemory, stepMemory } from "../nn/fit.ts";
+import { processMemory } from "../node/modelMemory.ts";
 import { openModelFolder } from "../node/modelFolder.ts";
 import { oneOf, wholeNumber } from "../job/usage.ts";
 
@@ -80,14 +81,13 @@ await params[Object.keys(params)[0]!]!["lora_A.weight"].read();
 const { peakBytes } = on.backend.stats();
 const step = { seconds: seconds(), tensors: Math.round(peakBytes / MIB), MiB: resident() };
 void norm;
-const said = stepMemory(model.config, {
-  rows,
-  tokens,
-  trains: { rank: RANK },
-  storage,
-  gradientCheckpointing,
-  limit: 2 ** 40,
-})!;
+const ofStep = stepMemory(model.config, { rows, tokens, trains: { rank: RANK }, storage, gradientCheckpointing })!;
+const ofDrawing = (await drawMemory(model.config, { rows: 1, prompt: 16, capacity: 16 + drawn, storage }))!;
+const processOf = (counted: StepMemory): number => Math.round(processMemory(model.config, counted).total / MIB);
+const said = {
+  drawing: { MiB: processOf(ofDrawing) },
+  step: { tensors: Math.round(ofStep.peak / MIB), outside: Math.round(ofStep.outside / MIB), MiB: processOf(ofStep) },
+};
 console.log(
   JSON.stringify({
     model: path,
@@ -99,8 +99,7 @@ console.log(
     loading,
     drawing,
     step,
-    fit: Math.round(said.peak / MIB),
-    fitReserved: Math.round(said.reserved / MIB),
+    said,
   }),
 );
 on.dispose();

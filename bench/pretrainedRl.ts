@@ -13,7 +13,9 @@ import { device, Rng } from "../engine/index.ts";
 import { addLora, WEIGHT_STORAGES } from "../nn/index.ts";
 import { oneOf, wholeNumber } from "../job/usage.ts";
 import { openModelFolder } from "../node/modelFolder.ts";
-import { grpoSteps } from "./contenders/worldgradGrpo.ts";
+import { processMemory } from "../node/modelMemory.ts";
+import { promptSteps } from "../tools/fit/promptSteps.ts";
+import { rlStepMemory } from "../tools/fit/rlStep.ts";
 
 const MIB = 2 ** 20;
 const [path = "", form = "bf16", ...sizes] = process.argv.slice(2);
@@ -35,14 +37,18 @@ const resident = (): number => Math.round(process.resourceUsage().maxRSS / 1024)
 const on = await device("wasm", { threads: 1 });
 const model = await (await openModelFolder(path)).load(on, storage);
 const adapted = addLora(model, { r: 16, targetModules: "all-linear" }, new Rng(0));
-const { hiddenSize, heads, kvHeads, intermediateSize, layers, vocabSize } = model.config;
-const shape = { C: hiddenSize, H: heads, kvHeads, F: intermediateSize, L: layers, V: vocabSize };
-const task = { op: "grpo", ...shape, groups, groupSize, prompt, completion, lr: 1e-4 } as const;
+const task = { groups, groupSize, prompt, completion } as const;
 const loading = { seconds: seconds(), MiB: resident() };
-const { value } = await grpoSteps(adapted, task).next();
+const { value } = await promptSteps(adapted, task).next();
 const { num_tokens: tokens, reward, grad_norm: norm } = value!.metrics;
 const { peakBytes } = on.backend.stats();
 const step = { seconds: seconds(), tensors: Math.round(peakBytes / MIB), MiB: resident(), tokens, reward, norm };
-console.log(JSON.stringify({ model: path, storage, groups, groupSize, prompt, completion, loading, step }));
+const counted = (await rlStepMemory(model.config, { ...task, trains: { rank: 16 }, storage }))!;
+const said = {
+  tensors: Math.round(counted.peak / MIB),
+  MiB: Math.round(processMemory(model.config, counted).total / MIB),
+  outside: Math.round(counted.outside / MIB),
+};
+console.log(JSON.stringify({ model: path, storage, ...task, loading, step, said }));
 on.dispose();
 process.exit();

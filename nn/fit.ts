@@ -10,6 +10,7 @@ import { valueAndGrad } from "../engine/grad.ts";
 import { tokenLogProbs } from "../engine/ops/logProbs.ts";
 import { tensor, zeros } from "../engine/ops/create.ts";
 import { sum } from "../engine/ops/reduce.ts";
+import { Rng } from "../engine/random.ts";
 import { outsideScopes, scope } from "../engine/scope.ts";
 import type { Weight } from "../engine/matrixForm.ts";
 import type { Tensor } from "../engine/tensor.ts";
@@ -20,7 +21,8 @@ import { packedRow } from "../kernels/packed.ts";
 import type { WeightStorage } from "./checkpoint.ts";
 import type { ModelConfig } from "./config.ts";
 import { estimateParameters } from "./config.ts";
-import { type LoraOptions, zeroLora } from "./lora.ts";
+import { Decoder } from "./decoder.ts";
+import { zeroLora } from "./lora.ts";
 import { AdamW } from "./optimizer.ts";
 import { PackedMatrix } from "./packedMatrix.ts";
 import { buildParams, freezeWeight, type TransformerParams } from "./parameters.ts";
@@ -99,44 +101,82 @@ export interface StepMemory {
   readonly largest: number;
 }
 
+/** Where a model is asked about: how its matrices lie, and in what memory. */
+export type Place = Pick<StepSize, "storage" | "limit" | "outside">;
+
+/** A model without values on an executor that only counts, and what that has counted. */
+export interface CountedModel {
+  readonly model: Model;
+  readonly device: Device;
+  /** Bytes that live now. */
+  live(): number;
+  /** @param held what stays of it */
+  memory(held: number): StepMemory;
+}
+
+/** @throws OutOfMemoryError if the weights do not fit */
+export function countedModel(
+  config: ModelConfig,
+  { storage = "f32", limit = WASM_LIMIT, outside = true }: Place,
+): CountedModel {
+  const backend = createCountingBackend({ limit, outside });
+  const device = new Device(backend);
+  const stats = (): CountingStats => backend.stats() as CountingStats;
+  const params = outsideScopes(() => emptyParams(config, device, storage));
+  // The rotary tables are made in the first pass and stay.
+  noGrad(() => scope(() => void forward(params, config, tensor(new Int32Array(1), { device, shape: [1, 1] }))));
+  const memory = (held: number): StepMemory => {
+    const { peakBytes, reservedBytes, largestBuffer, outsideBytes } = stats();
+    return { held, peak: peakBytes, reserved: reservedBytes, outside: outsideBytes, largest: largestBuffer };
+  };
+  return { model: { config, params }, device, live: () => stats().liveBytes, memory };
+}
+
+/** For the `catch` of whoever counts: null if it does not fit. @throws all other errors */
+export function doesNotFit(error: unknown): null {
+  if (error instanceof OutOfMemoryError) return null;
+  throw error;
+}
+
+/** Whole numbers from 1. */
+export function checkSizes(where: string, sizes: Readonly<Record<string, number>>): void {
+  for (const [name, n] of Object.entries(sizes)) {
+    check(Number.isInteger(n) && n >= 1, () => `${where}: ${name} must be an integer ≥ 1, got ${n}`);
+  }
+}
+
 /**
  * Memory of a step of AdamW on log-probabilities of all tokens of `rows` texts: what the executor allocates when the
  * step is run.
  * @returns null if it does not fit into `limit`
  */
 export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | null {
-  const { rows, tokens, trains = "all", storage = "f32", limit = WASM_LIMIT, outside = true } = size;
-  for (const [name, n] of Object.entries({ rows, tokens })) {
-    check(Number.isInteger(n) && n >= 1, () => `stepMemory: ${name} must be an integer ≥ 1, got ${n}`);
-  }
+  const { rows, tokens, trains = "all", storage = "f32" } = size;
+  checkSizes("stepMemory", { rows, tokens });
   check(
     trains !== "all" || storage === "f32",
     () => `stepMemory: weights in ${storage} cannot be trained, LoRA on them can`,
   );
-  const backend = createCountingBackend({ limit, outside });
   try {
-    const held = run(config, new Device(backend), size);
-    const { peakBytes, reservedBytes, largestBuffer, outsideBytes } = backend.stats() as CountingStats;
-    return { held, peak: peakBytes, reserved: reservedBytes, outside: outsideBytes, largest: largestBuffer };
+    const counted = countedModel(config, size);
+    return counted.memory(step(counted, size));
   } catch (error) {
-    if (error instanceof OutOfMemoryError) return null;
-    throw error;
+    return doesNotFit(error);
   }
 }
 
+/** The model with what is trained of it, without values. */
+export const trainedModel = (model: Model, trains: Trains): Model =>
+  trains === "all" ? model : zeroLora(model, { r: trains.rank, targetModules: "all-linear" });
+
 /** One step on a device that computes nothing. @returns what was there before it */
-function run(
-  config: ModelConfig,
-  device: Device,
-  { rows, tokens, gradientCheckpointing, trains = "all", storage = "f32" }: StepSize,
+function step(
+  { model: { config, params }, device, live }: CountedModel,
+  { rows, tokens, gradientCheckpointing, trains = "all" }: StepSize,
 ): number {
-  const params = outsideScopes(() => emptyParams(config, device, storage));
   const N = rows * tokens;
   const readIds = (): Tensor => tensor(new Int32Array(N), { device, shape: [rows, tokens] });
-  // The rotary tables are made in the first pass and stay.
-  noGrad(() => scope(() => void forward(params, config, tensor(new Int32Array(1), { device, shape: [1, 1] }))));
-  const model: Model = trains === "all" ? { config, params } : zeroLora({ config, params }, loraOptions(trains.rank));
-  const trainable = trainableOf(model);
+  const trainable = trainableOf(trainedModel({ config, params }, trains));
   const { params: trained } = trainable;
   const loss = (p: Tree): Tensor => {
     const how = gradientCheckpointing === undefined ? {} : { gradientCheckpointing };
@@ -148,12 +188,39 @@ function run(
     return sum(tokenLogProbs(hidden_NC, outputMatrix(own), targets, { temperature }).logProbs);
   };
   const optimizer = new AdamW(trained);
-  const held = device.backend.stats().liveBytes;
+  const held = live();
   scope(() => void optimizer.step(valueAndGrad(loss)(trained).grads));
   return held;
 }
 
-const loraOptions = (r: number): LoraOptions => ({ r, targetModules: "all-linear" });
+/** Texts that are drawn side by side. */
+export interface DrawSize extends Place {
+  readonly rows: number;
+  /** Tokens of each prompt. */
+  readonly prompt: number;
+  /** Tokens of each text that the cache has room for. */
+  readonly capacity: number;
+}
+
+/** Memory of a loaded model that reads prompts and draws tokens. @returns null if it does not fit into `limit` */
+export async function drawMemory(config: ModelConfig, size: DrawSize): Promise<StepMemory | null> {
+  const { rows, prompt, capacity } = size;
+  checkSizes("drawMemory", { rows, prompt, capacity });
+  try {
+    const counted = countedModel(config, size);
+    const held = counted.live();
+    const decoder = new Decoder(counted.model, rows, capacity);
+    for (const length of prompt < capacity ? [prompt, 1] : [prompt]) {
+      const tokens = Array<number>(length).fill(0);
+      const parts = Array.from({ length: rows }, (_, row) => ({ row, tokens, rng: new Rng(0) }));
+      await decoder.draw(parts, { temperature: 0 });
+    }
+    decoder.dispose();
+    return counted.memory(held);
+  } catch (error) {
+    return doesNotFit(error);
+  }
+}
 
 /** Parameters whose values do not matter: to draw them would take minutes. */
 function emptyParams(config: ModelConfig, device: Device, storage: WeightStorage): TransformerParams {

@@ -18,7 +18,7 @@ import { packModel } from "../../nn/packedMatrix.ts";
 import { initParams, type TransformerParams } from "../../nn/parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden } from "../../nn/transformer.ts";
 import { SHAPES } from "../../scripts/shapes.ts";
-import { processMemory } from "../../tools/fit/report.ts";
+import { processMemory } from "../../node/modelMemory.ts";
 
 const SIZE = { vocabSize: 301, hiddenSize: 48, layers: 3, heads: 4, kvHeads: 2, maxPositions: 96 } as const;
 const FAMILIES: Record<string, ModelOptions> = {

@@ -21,7 +21,11 @@ const HELP = `worldgrad: what memory a model needs, before it is loaded
   --rank N       of LoRA, on all linear layers               (default 16)
   --storage FORM f32 | bf16 | f16 | q8, of the matrices under LoRA
                                                              (default f32)
-  --gpu GIB      a GPU's memory; without it, one WebAssembly memory, 4 GiB
+  --episodes N   of a step of RL, one group                  (default 2)
+  --prompt N     tokens of the prompt of each                (default 64)
+  --completion N tokens of its completion                    (default 16)
+  --gpu GIB      a GPU's memory; without it, one WebAssembly memory, 4 GiB, and weights
+                 that are not trained outside of it
   --help         this text
 `;
 
@@ -31,6 +35,9 @@ const FLAGS = {
   tokens: { type: "string" },
   rank: { type: "string" },
   storage: { type: "string" },
+  episodes: { type: "string" },
+  prompt: { type: "string" },
+  completion: { type: "string" },
   gpu: { type: "string" },
   help: { type: "boolean" },
 } as const;
@@ -71,7 +78,13 @@ async function main(): Promise<number> {
   const question = { rows: number("rows", 1), tokens: number("tokens", Math.min(256, config.maxPositions)) };
   const bytes = typeof gpu === "string" ? wholeNumber("gpu", gpu, 1) * 2 ** 30 : undefined;
   const storage = oneOf("storage", typeof values["storage"] === "string" ? values["storage"] : "f32", WEIGHT_STORAGES);
-  process.stdout.write(fitReport(config, { ...question, storage, rank: number("rank", 16), gpu: bytes }));
+  const episodes = {
+    groupSize: wholeNumber("episodes", (values as Record<string, string | undefined>)["episodes"] ?? "2", 2),
+    prompt: number("prompt", 64),
+    completion: number("completion", 16),
+  };
+  const asked = { ...question, ...episodes, storage, rank: number("rank", 16), gpu: bytes };
+  process.stdout.write(await fitReport(config, asked));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 import { check } from "../../engine/errors.ts";
 import {
   cacheBytes,
+  drawMemory,
   loraParameters,
   mostTokens,
   type StepMemory,
@@ -11,6 +12,8 @@ import {
   weightBytes,
 } from "../../nn/fit.ts";
 import { estimateParameters, type ModelConfig, type WeightStorage } from "../../nn/index.ts";
+import { bytesText, processMemory } from "../../node/modelMemory.ts";
+import { rlStepMemory } from "./rlStep.ts";
 
 /** What is asked of a model. */
 export interface FitQuestion {
@@ -21,44 +24,22 @@ export interface FitQuestion {
   readonly rank: number;
   /** Of the matrices under LoRA; f32 unless given. */
   readonly storage?: WeightStorage;
+  /** Of a step of RL: episodes of one group (default 2), tokens of a prompt (64) and of a completion (16). */
+  readonly groupSize?: number;
+  readonly prompt?: number;
+  readonly completion?: number;
   /** Bytes of a GPU's memory, if it is one. */
   readonly gpu?: number | undefined;
 }
 
-const size = (bytes: number): string => {
-  const units = ["B", "KiB", "MiB", "GiB"];
-  const power = Math.min(3, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  return `${(bytes / 1024 ** power).toFixed(power === 0 || bytes / 1024 ** power >= 100 ? 0 : 2)} ${units[power]}`;
-};
-
-/** Node with the library's code and an empty heap, resident, as measured on Linux with Node 20. */
-const NODE = 97 * 2 ** 20;
-/** The tables of a tokenizer for each token of the vocabulary: 48 MiB for 49,152, 130 MiB for 151,936. */
-const TOKEN = 900;
-
-/** Resident memory of a process that trains on the CPU, in bytes, by its parts. */
-export interface ProcessMemory {
-  readonly tensors: number;
-  /** What lies unused between tensors, because sizes are rounded and blocks cut. */
-  readonly gaps: number;
-  readonly node: number;
-  readonly tokenizer: number;
-  readonly total: number;
-}
-
-/** What a process takes for a step: bench/pretrained.md has what was measured beside it. */
-export function processMemory({ vocabSize }: ModelConfig, { peak, reserved }: StepMemory): ProcessMemory {
-  const tokenizer = TOKEN * vocabSize;
-  return { tensors: peak, gaps: reserved - peak, node: NODE, tokenizer, total: reserved + NODE + tokenizer };
-}
-
 /** What the model needs, line by line. */
-export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu, storage = "f32" }: FitQuestion): string {
+export async function fitReport(config: ModelConfig, question: FitQuestion): Promise<string> {
+  const { rows, tokens, rank, gpu, storage = "f32" } = question;
   check(
     tokens <= config.maxPositions,
     () => `fit: --tokens ${tokens}: a row of this model has at most ${config.maxPositions} tokens`,
   );
-  const limit = gpu ?? WASM_LIMIT;
+  const place = gpu === undefined ? { limit: WASM_LIMIT, outside: true } : { limit: gpu, outside: false };
   const weights = weightBytes(config);
   const lora = loraParameters(config, rank);
   const parameters = estimateParameters(config);
@@ -66,16 +47,19 @@ export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu, storag
   const lines = [
     `${config.family}, ${config.layers} layers, ${parameters.toLocaleString("en")} parameters`,
     "",
-    `weights in f32 / 16 bits / 8 bits   ${size(weights.f32)} / ${size(weights.bf16)} / ${size(weights.q8)}`,
-    `AdamW's moments, all weights        ${size(8 * parameters)}`,
-    `LoRA, rank ${rank}, all linear layers   ${lora.toLocaleString("en")} numbers; with moments ${size(12 * lora)}`,
-    `cache                               ${size(cache)} per token and row; ${size(cache * rows * tokens)} for ` +
-      `${rows} × ${tokens}`,
-    `logits                              ${size(4 * config.vocabSize)} per token, in chunks of ${size(32 * 2 ** 20)}`,
+    `weights in f32 / 16 bits / 8 bits   ` +
+      `${bytesText(weights.f32)} / ${bytesText(weights.bf16)} / ${bytesText(weights.q8)}`,
+    `AdamW's moments, all weights        ${bytesText(8 * parameters)}`,
+    `LoRA, rank ${rank}, all linear layers   ${lora.toLocaleString("en")} numbers; with moments ${bytesText(12 * lora)}`,
+    `cache                               ` +
+      `${bytesText(cache)} per token and row; ${bytesText(cache * rows * tokens)} for ${rows} × ${tokens}`,
+    `logits                              ` +
+      `${bytesText(4 * config.vocabSize)} per token, in chunks of ${bytesText(32 * 2 ** 20)}`,
     "",
-    `A training step of ${rows} × ${tokens} tokens, of ${size(limit)}` +
-      (gpu === undefined ? " (one WebAssembly memory):" : " (the GPU's):"),
+    `A training step of ${rows} × ${tokens} tokens, of ${bytesText(place.limit)}` +
+      (gpu === undefined ? " (one WebAssembly memory; frozen weights may lie outside):" : " (the GPU's):"),
   ];
+  const ofProcess = (counted: StepMemory): string[] => (gpu === undefined ? [processLine(config, counted)] : []);
   const kinds: readonly (readonly [string, Trains, WeightStorage])[] = [
     ["all weights", "all", "f32"],
     [`LoRA, rank ${rank}, on ${storage}`, { rank }, storage],
@@ -83,29 +67,52 @@ export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu, storag
   for (const [name, trains, form] of kinds) {
     for (const gradientCheckpointing of [false, true]) {
       const how = { trains, gradientCheckpointing, storage: form };
-      const step = stepMemory(config, { rows, tokens, ...how, limit: 2 ** 50 })!;
-      const longer = stepMemory(config, { rows: 2 * rows, tokens, ...how, limit: 2 ** 50 })!;
-      const perToken = (longer.peak - step.peak) / (rows * tokens);
-      const most = mostTokens(config, { ...how, limit });
+      const roomy = { ...how, limit: 2 ** 50 };
+      const fitting = stepMemory(config, { rows, tokens, ...how, ...place });
+      const counted = fitting ?? stepMemory(config, { rows, tokens, ...roomy })!;
+      const longer = stepMemory(config, { rows: 2 * rows, tokens, ...roomy })!;
+      const perToken = (longer.peak - stepMemory(config, { rows, tokens, ...roomy })!.peak) / (rows * tokens);
+      const most = mostTokens(config, { ...how, ...place });
       lines.push(
-        `  ${`${name}${gradientCheckpointing ? ", gradientCheckpointing" : ""}`.padEnd(44)} ${size(step.peak)}` +
-          ` (${size(step.held)} held, ${size(perToken)} per further token): ` +
-          `${stepMemory(config, { rows, tokens, ...how, limit }) === null ? "does not fit" : "fits"}; ` +
+        `  ${`${name}${gradientCheckpointing ? ", gradientCheckpointing" : ""}`.padEnd(44)} ${bytesText(counted.peak)}` +
+          ` (${bytesText(counted.held)} held, ${bytesText(perToken)} per further token): ` +
+          `${fitting === null ? "does not fit" : fitsText(fitting)}; ` +
           (most === 0 ? "no step does" : `up to ${most} tokens in a micro-batch`),
+        ...ofProcess(counted),
       );
-      if (gpu === undefined) {
-        const { total, tensors, gaps, node, tokenizer } = processMemory(config, step);
+      if (gpu !== undefined && counted.largest > 128 * 2 ** 20) {
         lines.push(
-          `    the process: ${size(total)} = ${size(tensors)} tensors + ${size(gaps)} between them + ` +
-            `${size(node)} Node and code + ${size(tokenizer)} tokenizer`,
-        );
-      }
-      if (gpu !== undefined && step.largest > 128 * 2 ** 20) {
-        lines.push(
-          `    its largest tensor, ${size(step.largest)}, is beyond the 128 MiB that every WebGPU adapter binds`,
+          `    its largest tensor, ${bytesText(counted.largest)}, is beyond the 128 MiB that every WebGPU adapter binds`,
         );
       }
     }
   }
+  const { groupSize = 2, prompt = 64, completion = 16 } = question;
+  const episodes = { groups: 1, groupSize, prompt, completion };
+  const played: readonly (readonly [string, StepMemory | null])[] = [
+    [
+      `Loading in ${storage}, and drawing with a cache of ${rows} × ${tokens} tokens:`,
+      await drawMemory(config, { rows, prompt: tokens, capacity: tokens, storage, ...place }),
+    ],
+    [
+      `A step of RL, LoRA, rank ${rank}, on ${storage}: ${groupSize} episodes of ${prompt} + ${completion} tokens:`,
+      await rlStepMemory(config, { ...episodes, trains: { rank }, storage, ...place }),
+    ],
+  ];
+  for (const [what, counted] of played) {
+    if (counted === null) lines.push("", what, "  does not fit");
+    else lines.push("", what, `  ${bytesText(counted.peak)}: ${fitsText(counted)}`, ...ofProcess(counted));
+  }
   return `${lines.join("\n")}\n`;
+}
+
+const fitsText = ({ outside }: StepMemory): string =>
+  outside === 0 ? "fits" : `fits, with ${bytesText(outside)} of the weights outside (slower)`;
+
+function processLine(config: ModelConfig, counted: StepMemory): string {
+  const { total, tensors, gaps, node, tokenizer } = processMemory(config, counted);
+  return (
+    `    the process: ${bytesText(total)} = ${bytesText(tensors)} tensors + ${bytesText(gaps)} between them + ` +
+    `${bytesText(node)} Node and code + ${bytesText(tokenizer)} tokenizer`
+  );
 }
