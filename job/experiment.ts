@@ -19,8 +19,8 @@ import type { RolloutWorkers } from "../rl/async/workers.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { echo } from "../rl/methods/world/echo.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
-import { evaluate, type Evaluation, evaluationOf, passAt } from "../rl/evaluate.ts";
-import { meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
+import { evaluate, type Evaluation, evaluationOf } from "../rl/evaluate.ts";
+import { answerLoss, meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
 import { AdaptiveEntropy, AdaptiveKl } from "../rl/methods/losses/index.ts";
 import type { Objective } from "../rl/methods/objective.ts";
 import type { RolloutOptions } from "../rl/play/rollout.ts";
@@ -32,6 +32,7 @@ import type { StepReport } from "../rl/train/report.ts";
 import { dataFor } from "./data.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { environmentOf, taskOptions } from "./environments.ts";
+import { type HeldOutScore, passAtPowers } from "./heldOut.ts";
 import type { Helpers, PlayAhead } from "./helpers.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
@@ -51,21 +52,6 @@ const memoryOf = ({
   maxBatchTokens,
   gradientCheckpointing,
 });
-
-export interface HeldOutScore extends Evaluation {
-  /**
-   * −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play.
-   */
-  readonly worldLoss: number;
-  /** The same on the half that is random play. */
-  readonly worldLossRandom: number;
-  /** The same on the episodes that were just played. */
-  readonly worldLossOnPolicy: number;
-  /** `worldLossOnPolicy` minus the entropy of the answers themselves, if the environment reports it. */
-  readonly worldLossExcess?: number;
-  /** pass@k by k, if the tasks were tried more than once. */
-  readonly passAt?: Readonly<Record<string, number>>;
-}
 
 /** The parts of a run, made from its settings. */
 export class Experiment {
@@ -148,6 +134,7 @@ export class Experiment {
       observationWeight,
       loss,
       ...this.#scripts.imitated(),
+      ...this.#scripts.general(options.template),
       steps,
       batchSize,
       lr: rate,
@@ -176,6 +163,7 @@ export class Experiment {
       observationWeight,
       loss,
       ...this.#scripts.imitated(),
+      ...this.#scripts.general(learner.template),
       steps,
       batchSize: groups * groupSize,
       lr: schedule({ lr, warmup }),
@@ -324,12 +312,15 @@ export class Experiment {
     const own = losses && (await lossesOf(readable));
     if (!losses || !own) return null;
     const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
+    const general = this.#scripts.heldOutGeneral(template);
+    const generalLoss = general && (await answerLoss(model, template, general, this.#scoring()));
     return {
       ...first,
       worldLoss: meanWorldLoss(losses),
       worldLossRandom: meanWorldLoss(losses.filter((_, i) => judged[i]!.isRandom)),
       worldLossOnPolicy: meanWorldLoss(own),
       ...(excess === undefined ? {} : { worldLossExcess: excess }),
+      ...(generalLoss === undefined ? {} : { generalLoss }),
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
     };
   }
@@ -375,15 +366,3 @@ interface EvaluateOptions {
 
 /** The list, repeated. */
 const repeated = <T>(values: readonly T[], times: number): T[] => Array.from({ length: times }, () => values).flat();
-
-/** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */
-function passAtPowers(
-  trajectories: readonly Trajectory[],
-  tasks: number,
-  tries: number,
-): Readonly<Record<string, number>> {
-  const solved = new Array<number>(tasks).fill(0);
-  trajectories.forEach(({ info }, i) => (solved[i % tasks]! += Number(info["success"] === true)));
-  const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
-  return Object.fromEntries([...powers, tries].map((k) => [k, passAt(solved, tries, k)]));
-}

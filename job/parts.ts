@@ -68,6 +68,17 @@ export const SFT = options("--set sft", {
     "inverse",
     "with sft.labelled: its labels; the same dealt out anew, a control; or no others",
   ),
+  general: number(
+    undefined,
+    "weight of general texts in the loss, 1 − η of AgentTuning, beside demonstrations at η; 0: only measured; " +
+      "by default neither",
+    { min: 0, below: 1 },
+  ),
+  generalTexts: oneOf(
+    ["own", "shuffled"],
+    "own",
+    "with sft.general: the answers of its texts, or the same dealt out anew, a control",
+  ),
   steps: number(undefined, "number of updates; more than warmup", COUNT),
   batchSize: number(undefined, "number of episodes in an update", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),

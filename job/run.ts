@@ -20,6 +20,7 @@ import { TrainingState } from "./trainingState.ts";
 import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
 import { Experiment } from "./experiment.ts";
+import { metricsOfScore } from "./heldOut.ts";
 import type { Helpers } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
@@ -320,14 +321,7 @@ export class Run {
     this.#store.appendMetrics({
       step: this.#globalStep(this.#state.done),
       phase: "eval",
-      success: successes / episodes,
-      episodes,
-      "num_turns/mean": meanTurns,
-      world_loss: worldLoss,
-      "world_loss/random": worldLossRandom,
-      "world_loss/on_policy": worldLossOnPolicy,
-      ...(worldLossExcess === undefined ? {} : { world_loss_excess: worldLossExcess }),
-      ...Object.fromEntries(Object.entries(passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
+      ...metricsOfScore(score, episodes),
     });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };

@@ -40,6 +40,7 @@ const RULES: Readonly<Record<string, RegExp>> = {
   "a reward of programs elsewhere": /^--reward (coderl|ppocoder|swerl) is for the environments/,
   "a judge that is the learner": /^--set reward\.judges: approval asks .* leave --workers out$/,
   "a bound on a sum that nobody takes": /^--set reward\.cap bounds a sum|^--method \w+ bounds the sum of its rewards/,
+  "negatives where no calculator is": /^--set env: \w+: unknown option 'negatives'/,
   "thoughts where nobody thinks": /^--set sft\.thoughts: \w+ has no thoughts/,
   "self-play elsewhere": /^--self-play makes tasks about programs, which --env code measures/,
   "self-play and other tasks": /^--self-play makes its own tasks and plays them once; leave --\S+ out$/,

@@ -72,7 +72,8 @@ export const FACTORS: Factors = {
   workers: ["", "--workers 1", "--workers 1 --max-staleness 1"],
   learners: ["", "--learners nats://localhost:4222"],
   lora: ["", set("lora.r=2")],
-  sft: ["", set("sft.thoughts=true"), set("sft.labelled=8"), set("sft.loss=dft")],
+  sft: ["", set("sft.thoughts=true"), set("sft.labelled=8"), set("sft.loss=dft"), set("sft.general=0.5")],
+  negatives: ["", set("env.negatives=0.5")],
   selfPlay: ["", "--self-play absolute-zero", "--self-play r-zero"],
 };
 
@@ -155,7 +156,16 @@ const policyLoss = (name: string): string => {
 };
 
 /** Whoever sees of a method what its advantage reads of an episode. */
-const OF_EPISODES = new Set(["env", "reward", "curriculum", "explore", "temperature", "prefix", "selfPlay"]);
+const OF_EPISODES = new Set([
+  "env",
+  "reward",
+  "curriculum",
+  "explore",
+  "temperature",
+  "prefix",
+  "selfPlay",
+  "negatives",
+]);
 
 /**
  * What a value is for another factor. Everything is itself for a factor of few values. For one of many:
