@@ -67,6 +67,20 @@ export const OTHER_DATA_ROWS: Readonly<Record<string, ReturnType<typeof row>>> =
     ["tests/rl/selfPlay.test.ts", "2 of 4 questions alike"],
     ["tests/rl/selfPlay.test.ts", "average linkage"],
   ),
+  "general texts": row(
+    "η·CE(demonstrations) + (1 − η)·CE(general texts), each a mean over its own tokens: `--set sft.general=0.8`",
+    "AgentTuning, arXiv 2310.12823",
+    ["tests/rl/generalTexts.test.ts", "test vector: losses 2 and 1"],
+    ["tests/rl/generalTexts.test.ts", "is what `trainSft` learns"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
+  "negative examples": row(
+    "no tool is there or none is needed: a plain answer, a call is wrong: `--set env.negatives=0.5 --set demo.negatives=0.3`",
+    "Agent-FLAN, arXiv 2403.12881",
+    ["tests/environments/plainAnswers.test.ts", "the expert gives them at once"],
+    ["tests/rl/generalTexts.test.ts", "false calls are counted"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
   "inverse dynamics": row(
     "p(a_t | o_1 … o_T) of few episodes labels the others, turns without an effect left out: `--set sft.labelled=N`",
     "VPT, arXiv 2206.11795",

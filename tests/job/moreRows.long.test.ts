@@ -1,0 +1,23 @@
+/**
+ * Rows of docs/rows.md in the main job, small: warm start, 20 steps of RL and evaluation of each, on WebAssembly and on
+ * WebGPU; everything stays finite, and what the row is about is there to be read.
+ */
+import { describe, expect, it } from "vitest";
+import { gpuEnabled } from "../support/gpu.ts";
+import { wasm, webgpu } from "../support/rlExecutors.ts";
+import { smokePreset, smokeRun } from "../support/smokeRun.ts";
+
+/** The flags of each, and metrics that its steps of RL have. */
+const CASES: readonly (readonly [flags: string, ...metrics: string[]])[] = [
+  [
+    "--env calculator --set env.negatives=0.5 --set sft.general=0.5 --set sft.generalTexts=shuffled",
+    "tools/false_call_frequency",
+  ],
+];
+
+describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {
+  it.each(CASES)("%s", { timeout: 600_000 }, async (flags, ...metrics) => {
+    const steps = await smokeRun(executor, smokePreset(...flags.split(" ")));
+    for (const metric of metrics) expect(steps.some((numbers) => metric in numbers)).toBe(true);
+  });
+});
