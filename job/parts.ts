@@ -159,7 +159,7 @@ export const ROLLOUT = options("--set rollout", {
 });
 
 /** What `--reward` may name in place of the environment's own return (rewards.ts). */
-export const REWARDS = ["coderl", "ppocoder", "swerl", "judges"] as const;
+export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "judges"] as const;
 
 /** Who can vote in `--reward judges`. */
 export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
@@ -174,6 +174,11 @@ export const REWARD = options("--set reward", {
   timeout: number(undefined, "milliseconds that a reward may take, where others say it; by default 60000", {
     above: 0,
   }),
+  matching: oneOf(
+    ["greedy", "best"],
+    undefined,
+    "how --reward toolrl matches calls with the wanted ones; by default greedy",
+  ),
   format: number(undefined, "weight of well-formed actions", { min: 0 }),
   malformed: number(undefined, "what each malformed action costs", { min: 0 }),
   tools: number(undefined, "weight of calls without errors", { min: 0 }),

@@ -1,6 +1,6 @@
 /**
  * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
- * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, or the vote of judges. The
+ * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, or the vote of judges. The
  * components (form, use of tools, length, repetition) have small weights, and their sum is capped so that it cannot
  * outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics and for
  * GDPO.
@@ -13,6 +13,7 @@ import { composite, type CompositeReward, type RewardComponent } from "../rl/rew
 import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
 import { codeRlReward, ppoCoderReward, sweRlReward } from "../rl/rewards/program.ts";
+import { toolRlReward } from "../rl/rewards/toolCalls.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
@@ -25,12 +26,18 @@ import { once, type Settings } from "./settings.ts";
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
-/** What a program's info is worth, and the environments that tell it. */
-const OF_PROGRAMS = {
+/** What the info of an episode is worth, and the environments that tell it. */
+const OF_INFO: Readonly<Record<InfoReward, { readonly envs: readonly string[]; readonly score: ScoreInfo }>> = {
   coderl: { envs: ["code", "patch"], score: codeRlReward },
   ppocoder: { envs: ["code", "patch"], score: ppoCoderReward },
   swerl: { envs: ["patch"], score: sweRlReward },
-} as const;
+  toolrl: { envs: ["tools"], score: (info, { matching }) => toolRlReward(info, { matching }) },
+};
+type InfoReward = Exclude<NonNullable<RewardSettings["name"]>, "judges">;
+type ScoreInfo = (info: Trajectory["info"], settings: RewardSettings) => number;
+
+/** Options of one reward alone. */
+const OPTIONS_OF = { judges: "judges", timeout: "judges", matching: "toolrl" } as const;
 
 /** The components that can be added to the outcome. */
 const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;
@@ -54,9 +61,9 @@ export function rewardSettings(
   const all: RewardSettings = { ...set["reward"], ...(name === undefined ? {} : { name }) };
   const given = Object.keys(all).length === 0 ? undefined : all;
   const { cap } = all;
-  for (const option of ["judges", "timeout"] as const)
-    if (all[option] !== undefined && name !== "judges")
-      throw new UsageError(`--set reward.${option} is about --reward judges; add it`);
+  for (const [option, owner] of Object.entries(OPTIONS_OF))
+    if (all[option as keyof RewardSettings] !== undefined && name !== owner)
+      throw new UsageError(`--set reward.${option} is about --reward ${owner}; add it`);
   const weights = weightsOf(all);
   if (cap !== undefined && Object.keys(weights).length === 0)
     throw new UsageError(
@@ -102,8 +109,8 @@ export function checkRewards(
         "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
       );
   } else if (name !== undefined) {
-    const { envs } = OF_PROGRAMS[name];
-    if (!(envs as readonly string[]).includes(env))
+    const { envs } = OF_INFO[name];
+    if (!envs.includes(env))
       throw new UsageError(`--reward ${name} is for the environments ${envs.join(", ")}, not ${env}`);
   }
 }
@@ -158,9 +165,9 @@ function outcomeFor(
   { template, model }: RewardContext,
 ): RewardFunction {
   if (name !== "judges") {
-    const { score } = OF_PROGRAMS[name];
+    const { score } = OF_INFO[name];
     return ({ info }) => {
-      const reward = score(info);
+      const reward = score(info, settings);
       return { reward, parts: { [name]: reward } };
     };
   }

@@ -32,11 +32,13 @@ const TARGETS = [
   "rl/rewards/length.ts",
   "rl/rewards/program.ts",
   "rl/rewards/subgoals.ts",
+  "rl/rewards/toolCalls.ts",
   "rl/rewards/turns.ts",
   "rl/selfplay/absoluteZero.ts",
   "rl/selfplay/rZero.ts",
   "rl/selfplay/rewards.ts",
   "rl/selfplay/rounds.ts",
+  "rl/play/generalTexts.ts",
   "rl/play/inverse.ts",
   "rl/train/valuePretraining.ts",
 ];
@@ -68,6 +70,8 @@ const FAST = [
   "selfPlay",
   "selfPlayDetails",
   "inverse",
+  "generalTexts",
+  "toolCalls",
 ];
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];

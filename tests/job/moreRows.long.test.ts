@@ -13,6 +13,7 @@ const CASES: readonly (readonly [flags: string, ...metrics: string[]])[] = [
     "--env calculator --set env.negatives=0.5 --set sft.general=0.5 --set sft.generalTexts=shuffled",
     "tools/false_call_frequency",
   ],
+  ["--env tools --reward toolrl --set env.levels=1-3", "rewards/toolrl/mean"],
 ];
 
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {

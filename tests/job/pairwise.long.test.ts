@@ -37,7 +37,7 @@ const RULES: Readonly<Record<string, RegExp>> = {
   "a critic with a rate of its own and other learners": /^--(method|advantage) \S+ and --learners: critic\.pretrain/,
   "predictions and a critic": /^--(method|advantage) \S+ and --predict: .* a critic's values know nothing of/,
   "predictions and a greedy rollout": /^--(method|advantage) \S+ and --predict: predictions have no greedy rollout/,
-  "a reward of programs elsewhere": /^--reward (coderl|ppocoder|swerl) is for the environments/,
+  "a reward of programs elsewhere": /^--reward (coderl|ppocoder|swerl|toolrl) is for the environments/,
   "a judge that is the learner": /^--set reward\.judges: approval asks .* leave --workers out$/,
   "a bound on a sum that nobody takes": /^--set reward\.cap bounds a sum|^--method \w+ bounds the sum of its rewards/,
   "negatives where no calculator is": /^--set env: \w+: unknown option 'negatives'/,

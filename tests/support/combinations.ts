@@ -47,6 +47,7 @@ export const FACTORS: Factors = {
     "--reward coderl",
     "--reward ppocoder",
     "--reward swerl",
+    "--reward toolrl",
     "--reward judges",
     `--reward judges ${set("reward.judges=approval")}`,
     set("reward.format=0.2", "reward.malformed=0.1"),

@@ -49,6 +49,13 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     [PROGRAM_REWARDS, "%s: CodeRL"],
     ["tests/environments/program.test.ts", "is all of it for itself"],
   ),
+  toolrl: row(
+    "form 1/0 + 6·s/S − 3, s = Jaccard of names + Σ (Jaccard of parameters + equal values): `--env tools --reward toolrl`",
+    "ToolRL, arXiv 2504.13958",
+    ["tests/rl/toolCalls.test.ts", "test vectors"],
+    ["tests/rl/toolCalls.test.ts", "of an episode"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
   swerl: row("similarity of the patches, −1 without one: `--env patch --reward swerl`", "SWE-RL, arXiv 2502.18449", [
     PROGRAM_REWARDS,
     "are worth their similarity",
@@ -109,6 +116,12 @@ export const WORLD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     "write a program of arithmetic and operations on lists, judged by hidden tests: `--env code`",
     "the setting of CodeRL, arXiv 2207.01780",
     ["tests/environments/code.test.ts", "is judged by as many hidden tests"],
+    EXPERT,
+  ),
+  tools: row(
+    "three tools with typed parameters, 1 if exactly the calls that are asked for were taken: `--env tools`",
+    "the setting of ToolRL, arXiv 2504.13958",
+    ["tests/environments/tools.test.ts", "exactly the calls"],
     EXPERT,
   ),
   patch: row(
