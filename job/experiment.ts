@@ -23,7 +23,8 @@ import { evaluate, type Evaluation, evaluationOf } from "../rl/evaluate.ts";
 import { answerLoss, meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
 import { AdaptiveEntropy, AdaptiveKl } from "../rl/methods/losses/index.ts";
 import type { Objective } from "../rl/methods/objective.ts";
-import type { RolloutOptions } from "../rl/play/rollout.ts";
+import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
+import type { Reader } from "../rl/train/reader.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
@@ -180,15 +181,16 @@ export class Experiment {
   rl(
     options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
       readonly signal?: AbortSignal;
+      readonly reader?: Reader | undefined;
     },
   ): AsyncGenerator<StepReport> {
     const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery, gradShares } = this.preset.rl;
-    const { signal, ...rest } = options;
+    const { signal, reader, ...rest } = options;
     if (isYardstick(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
       return this.#imitate(method, { model, template, optimizer, startStep, signal });
     }
-    const data = this.#dataOptions(options);
+    const data = this.#dataOptions(options, reader);
     const { temperature, ...sampling } = this.rolloutOptions();
     const run: RlOptions = {
       ...rest,
@@ -238,16 +240,15 @@ export class Experiment {
   }
 
   /** The data options, with the rewards. Judges that ask a model ask the reference if there is one. */
-  #dataOptions({
-    template,
-    model,
-    reference = model,
-  }: Pick<RlOptions, "template" | "model" | "reference">): DataOptions {
+  #dataOptions(
+    { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
+    reader: Reader | undefined,
+  ): DataOptions {
     const { reward } = this.preset.rl;
     const { options } = this.#data;
     if (!reward) return options;
     const maxLength = longestCompletion(this.preset);
-    return { ...options, ...rewardOptionsOf(reward, { template, model: reference, maxLength }) };
+    return { ...options, ...rewardOptionsOf(reward, { template, model: reference, reader, maxLength }) };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */
@@ -330,6 +331,15 @@ export class Experiment {
     const { pretrained, rl } = this.preset;
     const { maxBatchTokens = pretrained ? MAX_BATCH_TOKENS : undefined } = rl;
     return maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens };
+  }
+
+  /** Episodes of the model on training tasks that RL does not play. */
+  playTraining(model: Model, template: Template, count: number, rng: Rng): Promise<readonly Trajectory[]> {
+    const requests = Array.from({ length: count }, (_, i) => {
+      const draw = rng.split(i);
+      return { spec: this.env, options: this.#train, seed: draw.int(2 ** 31), group: i, rng: draw.split("play") };
+    });
+    return rollout(model, template, requests, this.rolloutOptions());
   }
 
   async #play(

@@ -103,7 +103,7 @@ function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings)
     },
     set["rl"],
   );
-  const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "importanceCorrection", "rejection", "reward"];
+  const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "importanceCorrection", "rejection", "reward", "orm"];
   const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_PARTS, name) || OF_RL.includes(name));
   if (part !== undefined) {
     const option = `${part}.${Object.keys(set[part]!)[0]!}`;

@@ -22,6 +22,10 @@ const NAMED_REWARDS: Names<(typeof REWARDS)[number]> = {
     about: "form and calls against the wanted ones: names, parameters, values, from −3 to 4; in tools",
     source: "ToolRL, arXiv 2504.13958",
   },
+  orm: {
+    about: "1 if a model that was trained on verified episodes of the warm start holds it for a success, else 0",
+    source: "WebRL, arXiv 2411.02337",
+  },
   judges: { about: "the majority of judges; reward.judges names them", source: "arXiv 2401.10020; majority: ours" },
 };
 

@@ -159,7 +159,7 @@ export const ROLLOUT = options("--set rollout", {
 });
 
 /** What `--reward` may name in place of the environment's own return (rewards.ts). */
-export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "judges"] as const;
+export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "judges"] as const;
 
 /** Who can vote in `--reward judges`. */
 export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
@@ -186,6 +186,16 @@ export const REWARD = options("--set reward", {
   repetition: number(undefined, "weight of the punishment for repeated text", { min: 0 }),
   cap: number(undefined, "largest absolute value of the weighted sum of these components", { min: 0 }),
 });
+
+/** What `--reward orm` trains before RL begins (outcomeModel.ts). */
+export const ORM = options("--set orm", {
+  episodes: number(256, "episodes of the warm start that it learns from; a quarter more measures it", COUNT),
+  steps: number(100, "number of updates; 0: it has learnt nothing, a control", WHOLE),
+  batchSize: number(16, "number of episodes in an update", COUNT),
+  lr: number(1e-3, "learning rate", { above: 0 }),
+  labels: oneOf(["own", "shuffled"], "own", "the verifier's judgements, or the same dealt out anew, a control"),
+});
+export type OrmOptions = OptionsOf<typeof ORM>;
 
 const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");
 const tasks = number(256, "total number of tasks in `pools`", { integer: true, min: 1, max: 100_000 });
@@ -240,6 +250,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   rollout: ROLLOUT.fields,
   evaluation: EVALUATION.fields,
   reward: REWARD.fields,
+  orm: ORM.fields,
   curriculum: { ...CURRICULA.pools, ...CURRICULA["failed+learnability"] },
   dynamicSampling: DYNAMIC_SAMPLING.fields,
   replay: plain(REPLAY.fields),
@@ -257,7 +268,8 @@ export type AdapterSettings = OptionsOf<typeof ADAPTER>;
 export type LoopNumbers = OptionsOf<typeof LOOP>;
 export type SftNumbers = OptionsOf<typeof SFT>;
 export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
-export type RewardSettings = OptionsOf<typeof REWARD>;
+/** With the options of what `--reward orm` trains. */
+export type RewardSettings = OptionsOf<typeof REWARD> & { readonly orm?: OrmOptions };
 /** Sampling at one temperature. */
 export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };
 

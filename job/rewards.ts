@@ -5,6 +5,7 @@
  * outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics and for
  * GDPO.
  */
+import { fail } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
 import { nearest } from "../engine/options.ts";
 import { approvalJudge } from "../rl/preferences/judges.ts";
@@ -18,8 +19,10 @@ import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
+import type { Reader } from "../rl/train/reader.ts";
+import type { Preset } from "./preset.ts";
 import { UsageError } from "./usage.ts";
-import { JUDGES, type RewardSettings } from "./parts.ts";
+import { JUDGES, ORM, type RewardSettings } from "./parts.ts";
 import type { MethodFlags } from "./startOptions.ts";
 import { once, type Settings } from "./settings.ts";
 
@@ -33,7 +36,7 @@ const OF_INFO: Readonly<Record<InfoReward, { readonly envs: readonly string[]; r
   swerl: { envs: ["patch"], score: sweRlReward },
   toolrl: { envs: ["tools"], score: (info, { matching }) => toolRlReward(info, { matching }) },
 };
-type InfoReward = Exclude<NonNullable<RewardSettings["name"]>, "judges">;
+type InfoReward = Exclude<NonNullable<RewardSettings["name"]>, "judges" | "orm">;
 type ScoreInfo = (info: Trajectory["info"], settings: RewardSettings) => number;
 
 /** Options of one reward alone. */
@@ -58,7 +61,9 @@ export function rewardSettings(
   advantage: string,
 ): RewardSettings | undefined {
   const name = once("--reward", reward, "reward.name", set);
-  const all: RewardSettings = { ...set["reward"], ...(name === undefined ? {} : { name }) };
+  const { orm } = set;
+  const all: RewardSettings = { ...set["reward"], ...(name === undefined ? {} : { name }), ...(orm ? { orm } : {}) };
+  if (orm && name !== "orm") throw new UsageError(`--set orm.${Object.keys(orm)[0]!} is about --reward orm; add it`);
   const given = Object.keys(all).length === 0 ? undefined : all;
   const { cap } = all;
   for (const [option, owner] of Object.entries(OPTIONS_OF))
@@ -92,7 +97,7 @@ type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajecto
 /** @throws if the settings of the return do not fit together, or not to the run */
 export function checkRewards(
   settings: RewardSettings,
-  { env, async }: { readonly env: string; readonly async?: unknown },
+  { env, async, pretrained }: Pick<Preset, "env" | "async" | "pretrained">,
 ): void {
   const nothing = (): number => 0;
   compositeOf(settings, {
@@ -108,6 +113,11 @@ export function checkRewards(
       throw new UsageError(
         "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
       );
+  } else if (name === "orm") {
+    ORM.read(settings.orm);
+    if (async) throw new UsageError("--reward orm asks a model on the learner's device; leave --workers out");
+    if (pretrained)
+      throw new UsageError("--reward orm trains a copy of the run's own warm start; leave --model-path out");
   } else if (name !== undefined) {
     const { envs } = OF_INFO[name];
     if (!envs.includes(env))
@@ -136,6 +146,8 @@ interface RewardContext {
   readonly template: Template;
   /** Whom the judge `approval` asks. */
   readonly model: Model;
+  /** What judges in `--reward orm`. */
+  readonly reader?: Reader | undefined;
   /** The largest number of tokens that the agent can write in an episode. */
   readonly maxLength: number;
 }
@@ -162,8 +174,12 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
 function outcomeFor(
   name: NonNullable<RewardSettings["name"]>,
   settings: RewardSettings,
-  { template, model }: RewardContext,
+  { template, model, reader }: RewardContext,
 ): RewardFunction {
+  if (name === "orm") {
+    const judge = reader ?? fail("--reward orm: there is no outcome model yet");
+    return async (t) => (await import("./outcomeModel.ts")).judgeOutcome(judge, template, t);
+  }
   if (name !== "judges") {
     const { score } = OF_INFO[name];
     return ({ info }) => {
@@ -187,7 +203,7 @@ function outcomeFor(
 /** The environment's own outcome with the components that are added to it. */
 export function rewardOf(
   settings: RewardSettings,
-  { template, maxLength }: Omit<RewardContext, "model">,
+  { template, maxLength }: Omit<RewardContext, "model" | "reader">,
 ): (trajectory: Trajectory) => CompositeReward {
   const textOf = (t: Trajectory): string => {
     const actions = turnsOf(t, template).map(({ action }) => action);

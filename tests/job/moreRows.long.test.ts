@@ -14,6 +14,7 @@ const CASES: readonly (readonly [flags: string, ...metrics: string[]])[] = [
     "tools/false_call_frequency",
   ],
   ["--env tools --reward toolrl --set env.levels=1-3", "rewards/toolrl/mean"],
+  ["--env tools --reward orm --set orm.episodes=24 --set orm.steps=4 --set orm.batchSize=4", "rewards/agreement/mean"],
 ];
 
 describe.each(gpuEnabled ? [wasm, webgpu] : [wasm])("on $name", (executor) => {

@@ -38,6 +38,7 @@ const RULES: Readonly<Record<string, RegExp>> = {
   "predictions and a critic": /^--(method|advantage) \S+ and --predict: .* a critic's values know nothing of/,
   "predictions and a greedy rollout": /^--(method|advantage) \S+ and --predict: predictions have no greedy rollout/,
   "a reward of programs elsewhere": /^--reward (coderl|ppocoder|swerl|toolrl) is for the environments/,
+  "a model that judges and workers": /^--reward orm asks a model on the learner's device; leave --workers out$/,
   "a judge that is the learner": /^--set reward\.judges: approval asks .* leave --workers out$/,
   "a bound on a sum that nobody takes": /^--set reward\.cap bounds a sum|^--method \w+ bounds the sum of its rewards/,
   "negatives where no calculator is": /^--set env: \w+: unknown option 'negatives'/,

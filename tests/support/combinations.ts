@@ -48,6 +48,7 @@ export const FACTORS: Factors = {
     "--reward ppocoder",
     "--reward swerl",
     "--reward toolrl",
+    `--reward orm ${set("orm.episodes=8", "orm.steps=2", "orm.batchSize=4")}`,
     "--reward judges",
     `--reward judges ${set("reward.judges=approval")}`,
     set("reward.format=0.2", "reward.malformed=0.1"),
