@@ -21,7 +21,7 @@ import { echo } from "../rl/methods/world/echo.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
 import { evaluate, type Evaluation, evaluationOf } from "../rl/evaluate.ts";
 import { answerLoss, meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
-import { AdaptiveEntropy, AdaptiveKl } from "../rl/methods/losses/index.ts";
+import { AdaptiveEntropy } from "../rl/methods/losses/index.ts";
 import type { Objective } from "../rl/methods/objective.ts";
 import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
 import type { Reader } from "../rl/train/reader.ts";
@@ -254,7 +254,7 @@ export class Experiment {
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */
   memories(): Readonly<Record<string, Memory>> {
     const { advantage, kl, entropy } = this.#objective;
-    const beta = kl?.beta instanceof AdaptiveKl ? kl.beta : undefined;
+    const beta = typeof kl?.beta === "object" ? kl.beta : undefined;
     const memories: Record<string, Memory> = {};
     if (beta) {
       const restore = (saved: unknown): void => beta.resume((saved as { beta: number }).beta);

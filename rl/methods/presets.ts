@@ -17,6 +17,7 @@ import {
   AdaptiveEntropy,
   type AdaptiveEntropyOptions,
   AdaptiveKl,
+  DecayingKl,
   klEstimatorByName,
   POLICY_LOSSES,
 } from "./losses/index.ts";
@@ -261,9 +262,11 @@ export function lossOf({ method = "grpo", loss, options = {} }: Pick<MethodChoic
 }
 
 function klOf(choice: KlChoice): KlOptions {
-  const { beta, target, horizon, estimator, in: where, importance } = KL_PENALTY.read(choice);
+  const { beta, target, horizon, decay, estimator, in: where, importance } = KL_PENALTY.read(choice);
+  check(target === undefined || decay === 1, () => "kl: target and decay both change beta; give one of them");
+  const constant = decay === 1 ? beta : new DecayingKl({ beta, decay });
   return {
-    beta: target === undefined ? beta : new AdaptiveKl({ beta, target, horizon }),
+    beta: target === undefined ? constant : new AdaptiveKl({ beta, target, horizon }),
     estimator: klEstimatorByName(estimator),
     in: where,
     importance,

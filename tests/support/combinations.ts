@@ -40,7 +40,13 @@ export const FACTORS: Factors = {
   advantage: flags("advantage", Object.keys(ADVANTAGES)),
   loss: flags("loss", Object.keys(POLICY_LOSSES).filter(isOfRewards)),
   aggregation: flags("aggregation", AGGREGATIONS),
-  kl: ["", "--kl 0.1", "--kl 0.1 --kl-target 0.01", `--kl 0.1 ${set("kl.in=reward")}`],
+  kl: [
+    "",
+    "--kl 0.1",
+    "--kl 0.1 --kl-target 0.01",
+    `--kl 0.1 ${set("kl.decay=0.5")}`,
+    `--kl 0.1 ${set("kl.in=reward")}`,
+  ],
   entropy: ["", set("rl.entropy=0.01"), set("entropy.target=0.5")],
   reward: [
     "",

@@ -49,6 +49,13 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     [PROGRAM_REWARDS, "%s: CodeRL"],
     ["tests/environments/program.test.ts", "is all of it for itself"],
   ),
+  orm: row(
+    "1 if σ(z) ≥ ½, z a logit of a copy of the warm start at an episode's end, trained by BCE on verified ones: `--reward orm`",
+    "WebRL, arXiv 2411.02337",
+    ["tests/rl/reader.test.ts", "is trained by the mean binary cross-entropy"],
+    ["tests/rl/reader.test.ts", "learns to tell them apart"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
   toolrl: row(
     "form 1/0 + 6·s/S − 3, s = Jaccard of names + Σ (Jaccard of parameters + equal values): `--env tools --reward toolrl`",
     "ToolRL, arXiv 2504.13958",
