@@ -39,7 +39,7 @@ import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
 import { loraOptionsOf } from "./parts.ts";
-import { rewardOptionsOf } from "./rewards.ts";
+import { criticised, rewardOptionsOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
@@ -244,11 +244,13 @@ export class Experiment {
     { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
     reader: Reader | undefined,
   ): DataOptions {
-    const { reward } = this.preset.rl;
+    const { reward, outcomeCritic } = this.preset.rl;
     const { options } = this.#data;
-    if (!reward) return options;
     const maxLength = longestCompletion(this.preset);
-    return { ...options, ...rewardOptionsOf(reward, { template, model: reference, reader, maxLength }) };
+    const context = { template, model: reference, reader, maxLength };
+    const rewards = reward ? rewardOptionsOf(reward, context) : {};
+    if (this.#objective.tokenWeights?.name !== "outcome_critic") return { ...options, ...rewards };
+    return { ...options, ...rewards, reward: criticised(rewards.reward, context, outcomeCritic) };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */

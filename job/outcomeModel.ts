@@ -12,9 +12,10 @@ import { type Model, schedule } from "../nn/index.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward } from "../rl/tasks/scoring.ts";
+import { criticise, outcomeClass, OUTCOMES, trainOutcomeCritic } from "../rl/train/outcomeCritic.ts";
 import { initReaderHead, lastToken, type Marked, readEpisodes, type Reader, trainReader } from "../rl/train/reader.ts";
 import type { Experiment } from "./experiment.ts";
-import { ORM, type OrmOptions } from "./parts.ts";
+import { ORM, type OrmOptions, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions } from "./parts.ts";
 
 const succeeded = ({ info }: Trajectory): boolean => info["success"] === true;
 
@@ -78,4 +79,63 @@ export async function trainOutcomeModel(
 export async function judgeOutcome(reader: Reader, { padId }: Template, episode: Trajectory): Promise<EpisodeReward> {
   const [isGood = false] = await verdicts(reader, [episode], padId);
   return { reward: Number(isGood), parts: { orm: Number(isGood), agreement: Number(isGood === succeeded(episode)) } };
+}
+
+/** Plays, and trains CodeRL's critic on what became of the programs. @param copy changes in place */
+export async function trainCritic(
+  experiment: Experiment,
+  policy: Model,
+  copy: Model,
+  template: Template,
+  given?: OutcomeCriticOptions,
+): Promise<{ readonly reader: Reader; readonly note: string }> {
+  const { episodes: count, steps, batchSize, lr, labels } = OUTCOME_CRITIC_TRAINING.read(given);
+  const rng = new Rng(experiment.preset.seed).split("outcome critic");
+  const reader = { model: copy, head: initReaderHead(copy, OUTCOMES.length, rng.split("head")) };
+  if (labels === "uniform") return { reader, note: "outcome critic: none; each token has the share 1/4" };
+  const measured = Math.ceil(count / 4);
+  const played = await experiment.playTraining(policy, template, count + measured, rng.split("episodes"));
+  const all = played.filter(({ masked }) => !masked);
+  const [held, lessons] = [all.slice(0, measured), all.slice(measured)];
+  const truth = lessons.map(outcomeClass);
+  const { padId } = template;
+  const options = {
+    batchSize,
+    steps,
+    lr: schedule({ lr, warmup: Math.min(10, steps) }),
+    rng: rng.split("draw"),
+    padId,
+  };
+  await trainOutcomeCritic(
+    reader,
+    lessons,
+    labels === "shuffled" ? rng.split("labels").shuffle(truth) : truth,
+    options,
+  );
+  const said = await Promise.all(held.map((episode) => criticise(reader, episode, { padId })));
+  const right = said.filter((of, i) => of?.said === outcomeClass(held[i]!)).length;
+  const common = OUTCOMES.map((_, k) => held.filter((episode) => outcomeClass(episode) === k).length);
+  const percent = (n: number): string => `${((100 * n) / held.length).toFixed(1)} %`;
+  return {
+    reader,
+    note: `outcome critic: right on ${percent(right)}; the most common outcome has ${percent(Math.max(...common))}`,
+  };
+}
+
+/** An episode's reward with the critic's shares of its tokens; `critic` is 1 where it foretells the outcome. */
+export async function withShares(
+  reader: Reader,
+  { padId }: Template,
+  episode: Trajectory,
+  said: EpisodeReward,
+  labels: OutcomeCriticOptions["labels"],
+): Promise<EpisodeReward> {
+  if (labels === "uniform") return { ...said, tokenShares: episode.stream.ids.map(() => 1 / OUTCOMES.length) };
+  const criticism = await criticise(reader, episode, { padId });
+  const isRight = Number(criticism?.said === outcomeClass(episode));
+  return {
+    ...said,
+    parts: { ...said.parts, critic: isRight },
+    ...(criticism ? { tokenShares: criticism.shares } : {}),
+  };
 }

@@ -197,6 +197,17 @@ export const ORM = options("--set orm", {
 });
 export type OrmOptions = OptionsOf<typeof ORM>;
 
+/** What `+outcome_critic` trains before RL begins (outcomeModel.ts). */
+export const OUTCOME_CRITIC_TRAINING = options("--set outcomeCritic", {
+  ...ORM.fields,
+  labels: oneOf(
+    ["own", "shuffled", "uniform"],
+    "own",
+    "the outcomes, the same dealt out anew, or 1/4 of each: controls",
+  ),
+});
+export type OutcomeCriticOptions = OptionsOf<typeof OUTCOME_CRITIC_TRAINING>;
+
 const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");
 const tasks = number(256, "total number of tasks in `pools`", { integer: true, min: 1, max: 100_000 });
 
@@ -251,6 +262,7 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   evaluation: EVALUATION.fields,
   reward: REWARD.fields,
   orm: ORM.fields,
+  outcomeCritic: OUTCOME_CRITIC_TRAINING.fields,
   curriculum: { ...CURRICULA.pools, ...CURRICULA["failed+learnability"] },
   dynamicSampling: DYNAMIC_SAMPLING.fields,
   replay: plain(REPLAY.fields),

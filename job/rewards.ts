@@ -22,7 +22,7 @@ import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/s
 import type { Reader } from "../rl/train/reader.ts";
 import type { Preset } from "./preset.ts";
 import { UsageError } from "./usage.ts";
-import { JUDGES, ORM, type RewardSettings } from "./parts.ts";
+import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
 import type { MethodFlags } from "./startOptions.ts";
 import { once, type Settings } from "./settings.ts";
 
@@ -169,6 +169,34 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
     return said instanceof Promise ? said.then((later) => join(t, later)) : join(t, said);
   };
   return { reward, ...(timeout === undefined ? {} : { rewardLimits: { timeout } }) };
+}
+
+/** A reward, or the environment's own, with a critic's shares of the tokens for `+outcome_critic`. */
+export function criticised(
+  reward: RewardFunction | undefined,
+  { reader, template }: RewardContext,
+  { labels }: OutcomeCriticOptions = {},
+): RewardFunction {
+  const critic = reader ?? fail("outcome_critic: there is no critic yet");
+  return async (t, signal) => {
+    const said = reward ? await reward(t, signal) : { reward: t.reward, parts: {} };
+    return (await import("./outcomeModel.ts")).withShares(critic, template, t, said, labels);
+  };
+}
+
+/** @throws UsageError if there are no outcomes that a critic could foretell, or nobody who could ask it */
+export function checkCritic({ env, async, pretrained, data, rl }: Preset): void {
+  OUTCOME_CRITIC_TRAINING.read(rl.outcomeCritic);
+  const envs: readonly string[] = OF_INFO.coderl.envs;
+  if (!envs.includes(env))
+    throw new UsageError(
+      `--method ${rl.method}: outcome_critic is for the environments ${envs.join(", ")}, not ${env}`,
+    );
+  if (data?.selfPlay) throw new UsageError("--self-play has rewards of its own; leave outcome_critic out");
+  if (rl.reward?.name === "orm") throw new UsageError("outcome_critic and --reward orm: a run trains one such model");
+  if (async) throw new UsageError("outcome_critic asks a model on the learner's device; leave --workers out");
+  if (pretrained)
+    throw new UsageError("outcome_critic trains a copy of the run's own warm start; leave --model-path out");
 }
 
 function outcomeFor(

@@ -127,17 +127,23 @@ interface SavedReader {
   readonly note?: string;
 }
 
-/** Whether a model that was trained before RL gives the rewards. */
-const hasReader = ({ preset: { rl } }: Experiment): boolean => rl.reward?.name === "orm";
+/** Whether a model that is trained before RL gives the rewards, or the weights of tokens. */
+const hasReader = (experiment: Experiment): boolean =>
+  experiment.preset.rl.reward?.name === "orm" || isCriticised(experiment);
+const isCriticised = (experiment: Experiment): boolean =>
+  experiment.objective().tokenWeights?.name === "outcome_critic";
 
 /** The weights of the model, or of the model under its adapter. */
 const weightsOf = async (model: Model): Promise<Uint8Array> =>
   (await modelToFiles(model.trainable?.base ?? model))["model.safetensors"] as Uint8Array;
 
 async function newReader(experiment: Experiment, model: Model, template: Template): Promise<SavedReader> {
-  const { trainOutcomeModel } = await import("./outcomeModel.ts");
+  const { trainCritic, trainOutcomeModel } = await import("./outcomeModel.ts");
   const copy = copyOf(model, await weightsOf(model));
-  const { reader, note } = await trainOutcomeModel(experiment, model, copy, template, experiment.preset.rl.reward?.orm);
+  const { reward, outcomeCritic } = experiment.preset.rl;
+  const { reader, note } = isCriticised(experiment)
+    ? await trainCritic(experiment, model, copy, template, outcomeCritic)
+    : await trainOutcomeModel(experiment, model, copy, template, reward?.orm);
   const named = await Promise.all(
     Object.entries(reader.head).map(async ([name, x]): Promise<[string, SafeTensorInput]> => {
       const data = await x.read();

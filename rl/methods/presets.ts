@@ -12,7 +12,15 @@ import { type Aggregation, AGGREGATION_FORMULAS, AGGREGATIONS, aggregationByName
 import { importanceCorrection, type ImportanceCorrectionOptions } from "./importanceCorrection.ts";
 import type { RolloutFilter } from "./filter.ts";
 import { ECHO, echo, type WorldObjective } from "./world/echo.ts";
-import { ACT_FOCUS, actFocus, TOP_ENTROPY, type TokenWeighting, topEntropy } from "./tokenWeights.ts";
+import {
+  ACT_FOCUS,
+  actFocus,
+  OUTCOME_CRITIC,
+  outcomeCritic,
+  TOP_ENTROPY,
+  type TokenWeighting,
+  topEntropy,
+} from "./tokenWeights.ts";
 import {
   AdaptiveEntropy,
   type AdaptiveEntropyOptions,
@@ -54,6 +62,12 @@ export const TOKEN_WEIGHTS: Table<TokenWeighting> = {
     make: topEntropy,
     formula: "1 on the share of tokens of highest entropy, 0 below",
     source: "Beyond the 80/20 rule, arXiv 2506.01939",
+  },
+  outcome_critic: {
+    options: OUTCOME_CRITIC,
+    make: outcomeCritic,
+    formula: "softmax(critic's logits at the token)[what became of the program]",
+    source: "CodeRL, arXiv 2207.01780",
   },
 };
 

@@ -40,6 +40,7 @@ const TARGETS = [
   "rl/selfplay/rounds.ts",
   "rl/play/generalTexts.ts",
   "rl/play/inverse.ts",
+  "rl/train/outcomeCritic.ts",
   "rl/train/reader.ts",
   "rl/train/valuePretraining.ts",
 ];
@@ -74,6 +75,7 @@ const FAST = [
   "generalTexts",
   "toolCalls",
   "reader",
+  "outcomeCritic",
 ];
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];

@@ -30,13 +30,14 @@ const METHOD_NAMES = [...Object.keys(METHODS), ...Object.keys(RECIPES), ...Objec
 const SMALLER: Readonly<Record<string, string>> = {
   dapo_full: " --set dynamicSampling.exhausted=train",
   vapo_full: " --set critic.pretrain=1",
+  coderl: " --set outcomeCritic.episodes=8 --set outcomeCritic.steps=2",
 };
 
 /** The flags of a value of each factor; the first is what a user gets who says nothing, or `grpo`. */
 export const FACTORS: Factors = {
   env: Object.keys(ENVIRONMENTS).map((name) => `--env ${name}`),
   method: METHOD_NAMES.map((name) => `--method ${name}${SMALLER[name] ?? ""}`),
-  addOn: ["", "+echo", "+paw", "+actfocus", "+top_entropy"],
+  addOn: ["", "+echo", "+paw", "+actfocus", "+top_entropy", "+outcome_critic"],
   advantage: flags("advantage", Object.keys(ADVANTAGES)),
   loss: flags("loss", Object.keys(POLICY_LOSSES).filter(isOfRewards)),
   aggregation: flags("aggregation", AGGREGATIONS),

@@ -56,6 +56,13 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     ["tests/rl/reader.test.ts", "learns to tell them apart"],
     ["tests/job/moreRows.long.test.ts", "on "],
   ),
+  "critic of outcomes": row(
+    "w_t = softmax(logits_t)[outcome], −lp·w_t·(R − R_greedy); logits max-pooled over tokens learn the outcome: `--method coderl`",
+    "CodeRL, arXiv 2207.01780",
+    ["tests/rl/outcomeCritic.test.ts", "test vector"],
+    ["tests/rl/outcomeCritic.test.ts", "is trained by the cross-entropy"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
   toolrl: row(
     "form 1/0 + 6·s/S − 3, s = Jaccard of names + Σ (Jaccard of parameters + equal values): `--env tools --reward toolrl`",
     "ToolRL, arXiv 2504.13958",
