@@ -36,6 +36,7 @@ export { calculator, type CalculatorOptions } from "./calculator/index.ts";
 export { code, type CodeOptions } from "./code/index.ts";
 export { patch, type PatchOptions } from "./patch/index.ts";
 export { screen, type ScreenOptions } from "./screen/index.ts";
+export { tools, type ToolOptions } from "./tools/index.ts";
 export { web, type WebOptions } from "./web/index.ts";
 export {
   connect,

@@ -16,6 +16,7 @@ import { search } from "./search/index.ts";
 import { shop } from "./shop/index.ts";
 import { sokoban } from "./sokoban/index.ts";
 import { terminal } from "./terminal/index.ts";
+import { tools } from "./tools/index.ts";
 import { web } from "./web/index.ts";
 
 const WORLDS: readonly EnvironmentSpec[] = [
@@ -32,6 +33,7 @@ const WORLDS: readonly EnvironmentSpec[] = [
   patch,
   web,
   screen,
+  tools,
 ];
 
 /** The environments by their names. */

@@ -164,6 +164,12 @@ const SETTINGS: Readonly<Record<string, EnvironmentSettings>> = {
     maxPositions: 320,
     rl: { steps: 100 },
   },
+  tools: {
+    tasks: { levels: [1, 2] },
+    limits: { maxTurns: 6, maxActionTokens: 24, maxObservationTokens: 40 },
+    maxPositions: 224,
+    rl: { steps: 100 },
+  },
   shop: {
     limits: { maxTurns: 10, maxActionTokens: 24, maxObservationTokens: 64 },
     maxPositions: 640,

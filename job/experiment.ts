@@ -19,11 +19,12 @@ import type { RolloutWorkers } from "../rl/async/workers.ts";
 import type { EnvironmentOptions, EnvironmentSpec } from "../environments/index.ts";
 import { echo } from "../rl/methods/world/echo.ts";
 import type { DataOptions } from "../rl/tasks/play.ts";
-import { evaluate, type Evaluation, evaluationOf, passAt } from "../rl/evaluate.ts";
-import { meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
-import { AdaptiveEntropy, AdaptiveKl } from "../rl/methods/losses/index.ts";
+import { evaluate, type Evaluation, evaluationOf } from "../rl/evaluate.ts";
+import { answerLoss, meanWorldLoss, type WorldLoss, worldLossExcess, worldModelLosses } from "../rl/evaluate.ts";
+import { AdaptiveEntropy } from "../rl/methods/losses/index.ts";
 import type { Objective } from "../rl/methods/objective.ts";
-import type { RolloutOptions } from "../rl/play/rollout.ts";
+import { rollout, type RolloutOptions } from "../rl/play/rollout.ts";
+import type { Reader } from "../rl/train/reader.ts";
 import type { Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { SelfPlayChoice } from "../rl/selfplay/options.ts";
@@ -32,12 +33,13 @@ import type { StepReport } from "../rl/train/report.ts";
 import { dataFor } from "./data.ts";
 import type { Memory } from "../rl/worker/index.ts";
 import { environmentOf, taskOptions } from "./environments.ts";
+import { type HeldOutScore, passAtPowers } from "./heldOut.ts";
 import type { Helpers, PlayAhead } from "./helpers.ts";
 import { learnsWorld, objectiveFor } from "./methods.ts";
 import type { Preset } from "./preset.ts";
 import { longestCompletion, templateFor } from "./presets.ts";
 import { loraOptionsOf } from "./parts.ts";
-import { rewardOptionsOf } from "./rewards.ts";
+import { criticised, rewardOptionsOf } from "./rewards.ts";
 import { type FixedEpisode, HELD_OUT_SEEDS, Scripts } from "./scripts.ts";
 import { isYardstick, type Yardstick } from "./yardsticks.ts";
 
@@ -51,21 +53,6 @@ const memoryOf = ({
   maxBatchTokens,
   gradientCheckpointing,
 });
-
-export interface HeldOutScore extends Evaluation {
-  /**
-   * −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play.
-   */
-  readonly worldLoss: number;
-  /** The same on the half that is random play. */
-  readonly worldLossRandom: number;
-  /** The same on the episodes that were just played. */
-  readonly worldLossOnPolicy: number;
-  /** `worldLossOnPolicy` minus the entropy of the answers themselves, if the environment reports it. */
-  readonly worldLossExcess?: number;
-  /** pass@k by k, if the tasks were tried more than once. */
-  readonly passAt?: Readonly<Record<string, number>>;
-}
 
 /** The parts of a run, made from its settings. */
 export class Experiment {
@@ -148,6 +135,7 @@ export class Experiment {
       observationWeight,
       loss,
       ...this.#scripts.imitated(),
+      ...this.#scripts.general(options.template),
       steps,
       batchSize,
       lr: rate,
@@ -176,6 +164,7 @@ export class Experiment {
       observationWeight,
       loss,
       ...this.#scripts.imitated(),
+      ...this.#scripts.general(learner.template),
       steps,
       batchSize: groups * groupSize,
       lr: schedule({ lr, warmup }),
@@ -192,15 +181,16 @@ export class Experiment {
   rl(
     options: Pick<RlOptions, "model" | "template" | "optimizer" | "startStep" | "reference" | "critic"> & {
       readonly signal?: AbortSignal;
+      readonly reader?: Reader | undefined;
     },
   ): AsyncGenerator<StepReport> {
     const { method, steps, groups, groupSize, lr, warmup, iterations = 1, gradEvery, gradShares } = this.preset.rl;
-    const { signal, ...rest } = options;
+    const { signal, reader, ...rest } = options;
     if (isYardstick(method)) {
       const { model, template, optimizer, startStep = 0 } = options;
       return this.#imitate(method, { model, template, optimizer, startStep, signal });
     }
-    const data = this.#dataOptions(options);
+    const data = this.#dataOptions(options, reader);
     const { temperature, ...sampling } = this.rolloutOptions();
     const run: RlOptions = {
       ...rest,
@@ -250,22 +240,23 @@ export class Experiment {
   }
 
   /** The data options, with the rewards. Judges that ask a model ask the reference if there is one. */
-  #dataOptions({
-    template,
-    model,
-    reference = model,
-  }: Pick<RlOptions, "template" | "model" | "reference">): DataOptions {
-    const { reward } = this.preset.rl;
+  #dataOptions(
+    { template, model, reference = model }: Pick<RlOptions, "template" | "model" | "reference">,
+    reader: Reader | undefined,
+  ): DataOptions {
+    const { reward, outcomeCritic } = this.preset.rl;
     const { options } = this.#data;
-    if (!reward) return options;
     const maxLength = longestCompletion(this.preset);
-    return { ...options, ...rewardOptionsOf(reward, { template, model: reference, maxLength }) };
+    const context = { template, model: reference, reader, maxLength };
+    const rewards = reward ? rewardOptionsOf(reward, context) : {};
+    if (this.#objective.tokenWeights?.name !== "outcome_critic") return { ...options, ...rewards };
+    return { ...options, ...rewards, reward: criticised(rewards.reward, context, outcomeCritic) };
   }
 
   /** The parts of the run that have a memory of earlier steps, under the names of their files in a checkpoint. */
   memories(): Readonly<Record<string, Memory>> {
     const { advantage, kl, entropy } = this.#objective;
-    const beta = kl?.beta instanceof AdaptiveKl ? kl.beta : undefined;
+    const beta = typeof kl?.beta === "object" ? kl.beta : undefined;
     const memories: Record<string, Memory> = {};
     if (beta) {
       const restore = (saved: unknown): void => beta.resume((saved as { beta: number }).beta);
@@ -324,12 +315,15 @@ export class Experiment {
     const own = losses && (await lossesOf(readable));
     if (!losses || !own) return null;
     const excess = worldLossExcess(own, readable, this.preset.rollout.maxObservationTokens);
+    const general = this.#scripts.heldOutGeneral(template);
+    const generalLoss = general && (await answerLoss(model, template, general, this.#scoring()));
     return {
       ...first,
       worldLoss: meanWorldLoss(losses),
       worldLossRandom: meanWorldLoss(losses.filter((_, i) => judged[i]!.isRandom)),
       worldLossOnPolicy: meanWorldLoss(own),
       ...(excess === undefined ? {} : { worldLossExcess: excess }),
+      ...(generalLoss === undefined ? {} : { generalLoss }),
       ...(tries === 1 ? {} : { passAt: passAtPowers(played.trajectories, episodes, tries) }),
     };
   }
@@ -339,6 +333,15 @@ export class Experiment {
     const { pretrained, rl } = this.preset;
     const { maxBatchTokens = pretrained ? MAX_BATCH_TOKENS : undefined } = rl;
     return maxBatchTokens === undefined ? {} : { maxTokens: maxBatchTokens };
+  }
+
+  /** Episodes of the model on training tasks that RL does not play. */
+  playTraining(model: Model, template: Template, count: number, rng: Rng): Promise<readonly Trajectory[]> {
+    const requests = Array.from({ length: count }, (_, i) => {
+      const draw = rng.split(i);
+      return { spec: this.env, options: this.#train, seed: draw.int(2 ** 31), group: i, rng: draw.split("play") };
+    });
+    return rollout(model, template, requests, this.rolloutOptions());
   }
 
   async #play(
@@ -375,15 +378,3 @@ interface EvaluateOptions {
 
 /** The list, `times` times in a row. */
 const repeated = <T>(values: readonly T[], times: number): T[] => Array.from({ length: times }, () => values).flat();
-
-/** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */
-function passAtPowers(
-  trajectories: readonly Trajectory[],
-  tasks: number,
-  tries: number,
-): Readonly<Record<string, number>> {
-  const solved = new Array<number>(tasks).fill(0);
-  trajectories.forEach(({ info }, i) => (solved[i % tasks]! += Number(info["success"] === true)));
-  const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
-  return Object.fromEntries([...powers, tries].map((k) => [k, passAt(solved, tries, k)]));
-}

@@ -73,6 +73,8 @@ export function checkLoop({ advantage }: Objective, { rl, rollout, sft = {}, tok
     );
   if (labelled !== undefined && sft.thoughts)
     throw new UsageError("--set sft.labelled: labels are actions without thoughts; leave sft.thoughts out");
+  if (!sft.general && sft.generalTexts !== undefined)
+    throw new UsageError("--set sft.generalTexts is about texts that are learnt; add --set sft.general=0.5");
   if (sft.steps !== undefined && sft.steps <= (sft.warmup ?? 0))
     throw new UsageError(
       `--set sft.steps: expected more than sft.warmup, ${sft.warmup!}, in which the rate rises, got ${sft.steps}`,

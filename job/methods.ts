@@ -19,7 +19,7 @@ import type { MethodFlags } from "./startOptions.ts";
 import { rewardSettings, rewardWeights } from "./rewards.ts";
 import { type ScheduleData, scheduleOf } from "./schedules.ts";
 import { checkYardstick, isYardstick, type Yardstick } from "./yardsticks.ts";
-import { METHOD_PARTS, type RewardSettings } from "./parts.ts";
+import { METHOD_PARTS, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
 import { once, type Settings } from "./settings.ts";
 
 /** The method of a run that names none. */
@@ -51,6 +51,7 @@ export interface MethodSettings extends Pick<
   readonly importanceCorrection?: ImportanceCorrectionOptions;
   /** The outcome, if it is not the environment's own, and the components of the return in addition to it. */
   readonly reward?: RewardSettings;
+  readonly outcomeCritic?: OutcomeCriticOptions;
   /** For the method `sft`: true leaves out the novice's demonstrations. */
   readonly expertsOnly?: boolean;
 }
@@ -103,7 +104,17 @@ function yardstickSettings(method: Yardstick, flags: MethodFlags, set: Settings)
     },
     set["rl"],
   );
-  const OF_RL = ["kl", "entropy", "rolloutFilter", "critic", "importanceCorrection", "rejection", "reward"];
+  const OF_RL = [
+    "kl",
+    "entropy",
+    "rolloutFilter",
+    "critic",
+    "importanceCorrection",
+    "rejection",
+    "reward",
+    "orm",
+    "outcomeCritic",
+  ];
   const part = Object.keys(set).find((name) => Object.hasOwn(METHOD_PARTS, name) || OF_RL.includes(name));
   if (part !== undefined) {
     const option = `${part}.${Object.keys(set[part]!)[0]!}`;
@@ -160,6 +171,9 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
   const entropy = entropySettings(set, base.entropy);
   const rolloutFilter = (set["rolloutFilter"] ?? base.rolloutFilter) as RolloutFilter | undefined;
   const reward = rewardSettings(flags, set, used[0]!);
+  const { outcomeCritic } = set;
+  if (outcomeCritic && !used.includes("outcome_critic"))
+    throw new UsageError(`--set outcomeCritic.${Object.keys(outcomeCritic)[0]!} is about +outcome_critic; add it`);
   return {
     ...base,
     ...(Object.keys(options).length > 0 ? { options } : {}),
@@ -174,6 +188,7 @@ function withSettings(flags: MethodFlags, set: Settings, base: MethodSettings): 
     ...(dropConstantGroups === undefined ? {} : { dropConstantGroups }),
     ...(rewardFrom === undefined ? {} : { rewardFrom }),
     ...(reward ? { reward } : {}),
+    ...(outcomeCritic ? { outcomeCritic } : {}),
   };
 }
 

@@ -18,6 +18,14 @@ const NAMED_REWARDS: Names<(typeof REWARDS)[number]> = {
     source: "PPOCoder, arXiv 2301.13816",
   },
   swerl: { about: "likeness of a patch to the true one, −1 without a patch; in patch", source: "arXiv 2502.18449" },
+  toolrl: {
+    about: "form and calls against the wanted ones: names, parameters, values, from −3 to 4; in tools",
+    source: "ToolRL, arXiv 2504.13958",
+  },
+  orm: {
+    about: "1 if a model that was trained on verified episodes of the warm start holds it for a success, else 0",
+    source: "WebRL, arXiv 2411.02337",
+  },
   judges: { about: "the majority of judges; reward.judges names them", source: "arXiv 2401.10020; majority: ours" },
 };
 

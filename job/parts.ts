@@ -68,6 +68,17 @@ export const SFT = options("--set sft", {
     "inverse",
     "with sft.labelled: its labels; the same dealt out anew, a control; or no others",
   ),
+  general: number(
+    undefined,
+    "weight of general texts in the loss, 1 − η of AgentTuning, beside demonstrations at η; 0: only measured; " +
+      "by default neither",
+    { min: 0, below: 1 },
+  ),
+  generalTexts: oneOf(
+    ["own", "shuffled"],
+    "own",
+    "with sft.general: the answers of its texts, or the same dealt out anew, a control",
+  ),
   steps: number(undefined, "number of updates; more than warmup", COUNT),
   batchSize: number(undefined, "number of episodes in an update", COUNT),
   lr: number(undefined, "learning rate", { above: 0 }),
@@ -148,7 +159,7 @@ export const ROLLOUT = options("--set rollout", {
 });
 
 /** What `--reward` may name in place of the environment's own return (rewards.ts). */
-export const REWARDS = ["coderl", "ppocoder", "swerl", "judges"] as const;
+export const REWARDS = ["coderl", "ppocoder", "swerl", "toolrl", "orm", "judges"] as const;
 
 /** Who can vote in `--reward judges`. */
 export const JUDGES = ["verifier", "form", "tools", "approval"] as const;
@@ -163,6 +174,11 @@ export const REWARD = options("--set reward", {
   timeout: number(undefined, "milliseconds that a reward may take, where others say it; by default 60000", {
     above: 0,
   }),
+  matching: oneOf(
+    ["greedy", "best"],
+    undefined,
+    "how --reward toolrl matches calls with the wanted ones; by default greedy",
+  ),
   format: number(undefined, "weight of well-formed actions", { min: 0 }),
   malformed: number(undefined, "what each malformed action costs", { min: 0 }),
   tools: number(undefined, "weight of calls without errors", { min: 0 }),
@@ -170,6 +186,27 @@ export const REWARD = options("--set reward", {
   repetition: number(undefined, "weight of the punishment for repeated text", { min: 0 }),
   cap: number(undefined, "largest absolute value of the weighted sum of these components", { min: 0 }),
 });
+
+/** What `--reward orm` trains before RL begins (outcomeModel.ts). */
+export const ORM = options("--set orm", {
+  episodes: number(256, "episodes of the warm start that it learns from; a quarter more measures it", COUNT),
+  steps: number(100, "number of updates; 0: it has learnt nothing, a control", WHOLE),
+  batchSize: number(16, "number of episodes in an update", COUNT),
+  lr: number(1e-3, "learning rate", { above: 0 }),
+  labels: oneOf(["own", "shuffled"], "own", "the verifier's judgements, or the same dealt out anew, a control"),
+});
+export type OrmOptions = OptionsOf<typeof ORM>;
+
+/** What `+outcome_critic` trains before RL begins (outcomeModel.ts). */
+export const OUTCOME_CRITIC_TRAINING = options("--set outcomeCritic", {
+  ...ORM.fields,
+  labels: oneOf(
+    ["own", "shuffled", "uniform"],
+    "own",
+    "the outcomes, the same dealt out anew, or 1/4 of each: controls",
+  ),
+});
+export type OutcomeCriticOptions = OptionsOf<typeof OUTCOME_CRITIC_TRAINING>;
 
 const by = oneOf(["family", "level"], "family", "whether a kind of task is a family or a level");
 const tasks = number(256, "total number of tasks in `pools`", { integer: true, min: 1, max: 100_000 });
@@ -224,6 +261,8 @@ export const OTHER_PARTS: Readonly<Record<string, Fields>> = {
   rollout: ROLLOUT.fields,
   evaluation: EVALUATION.fields,
   reward: REWARD.fields,
+  orm: ORM.fields,
+  outcomeCritic: OUTCOME_CRITIC_TRAINING.fields,
   curriculum: { ...CURRICULA.pools, ...CURRICULA["failed+learnability"] },
   dynamicSampling: DYNAMIC_SAMPLING.fields,
   replay: plain(REPLAY.fields),
@@ -241,7 +280,8 @@ export type AdapterSettings = OptionsOf<typeof ADAPTER>;
 export type LoopNumbers = OptionsOf<typeof LOOP>;
 export type SftNumbers = OptionsOf<typeof SFT>;
 export type TokenizerNumbers = OptionsOf<typeof TOKENIZER>;
-export type RewardSettings = OptionsOf<typeof REWARD>;
+/** With the options of what `--reward orm` trains. */
+export type RewardSettings = OptionsOf<typeof REWARD> & { readonly orm?: OrmOptions };
 /** Sampling at one temperature. */
 export type SamplingNumbers = Omit<OptionsOf<typeof ROLLOUT>, "temperature"> & { readonly temperature?: number };
 

@@ -81,6 +81,10 @@ export interface Preset extends Tasks {
     readonly labelled?: number;
     /** What the others get: labels (default), these labels shuffled, or none; without labels they are left out. */
     readonly labels?: "inverse" | "shuffled" | "none";
+    /** The weight of general texts in the loss; 0: they are only measured. Default: there are none. */
+    readonly general?: number;
+    /** Their own answers (default), or the same dealt out anew. */
+    readonly generalTexts?: "own" | "shuffled";
     /** The weight of predicting the answers in the demonstrations. The model has had no other pretraining. */
     readonly observationWeight: number;
     /** −log p (`sft`, the default) or DFT's −p·log p (`dft`). */

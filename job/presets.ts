@@ -23,7 +23,7 @@ import type { ModelSize, StartOptions } from "./startOptions.ts";
 import type { RunStore } from "./runStore.ts";
 import { ADAPTER, EVALUATION, only } from "./parts.ts";
 import { withRecipe } from "./recipes.ts";
-import { checkRewards } from "./rewards.ts";
+import { checkCritic, checkRewards } from "./rewards.ts";
 import { savedSettings } from "./savedSettings.ts";
 import { parseSettings } from "./settings.ts";
 import { isYardstick } from "./yardsticks.ts";
@@ -263,6 +263,7 @@ function checkPreset(preset: Preset): void {
   usage(() => preset.lora && ADAPTER.read(preset.lora));
   usage(() => rl.reward && checkRewards(rl.reward, preset));
   usage(() => selfPlay && checkSelfPlay(selfPlay, { groups: rl.groups, objective }));
+  if (objective.tokenWeights?.name === "outcome_critic") usage(() => checkCritic(preset));
   if (selfPlay) checkAlone(preset);
   if (rl.method === "sft" && sft.labelled !== undefined)
     throw new UsageError(

@@ -22,6 +22,12 @@ export interface Recipe {
 
 /** All recipes. */
 export const RECIPES: Readonly<Record<string, Recipe>> = {
+  coderl: {
+    description: "REINFORCE against a greedy program, each token weighed by a critic of outcomes; in code and patch",
+    source: "arXiv 2207.01780",
+    method: "remax+outcome_critic",
+    set: ["reward.name=coderl"],
+  },
   // An answer is worth 0 or 1 here and ±1 in the paper, so the punishment is half of the paper's: a group's advantages
   // are the same, because GRPO divides by the deviation.
   dapo_full: {
@@ -58,14 +64,14 @@ export const RECIPES: Readonly<Record<string, Recipe>> = {
 
 /** The options with the flags that a recipe among the names of `--method` stands for. @throws UsageError for two */
 export function withRecipe(options: StartOptions): StartOptions {
-  const { method, set = [], advantage, loss } = options;
+  const { method, set = [], advantage, loss, reward } = options;
   const names = method?.split("+") ?? [];
   const [name, second] = names.filter((part) => Object.hasOwn(RECIPES, part));
   if (name === undefined) return options;
   if (second !== undefined) throw new UsageError(`--method ${method!}: ${name} and ${second}; one is possible`);
   const recipe = RECIPES[name]!;
   checkRecipe(name, recipe, options);
-  const said = new Set(set.map(keyOf));
+  const said = new Set([...set.map(keyOf), ...(reward === undefined ? [] : ["reward.name"])]);
   // If the user replaces a part of the method, the recipe's options of that part do not apply.
   const isExchanged = (part: string): boolean =>
     (advantage !== undefined && Object.hasOwn(ADVANTAGES, part)) ||

@@ -20,6 +20,8 @@ export type Phase = "sft" | "rl" | "eval";
  * - `world_loss`: on fixed episodes; `world_loss/random`: on those of them that are random play
  * - `world_loss/on_policy`: on the policy's own episodes
  * - `world_loss_excess`: the same minus the entropy of the answers, if the environment reports it
+ * - `general_loss`: on answers of general texts, if the run has any
+ * - `tools/false_call_frequency`: of tasks that want a plain answer, if there are any
  * - `pass@k`: if tasks were tried more than once
  */
 export interface MetricsRecord {

@@ -1,10 +1,11 @@
 /**
  * The return of a run's episodes: its outcome, and components in addition to it. The outcome is the environment's own,
- * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, or the vote of judges. The
+ * or what `--reward` names: CodeRL's, PPOCoder's or SWE-RL's of a submitted program, ToolRL's of calls, or the vote of judges. The
  * components (form, use of tools, length, repetition) have small weights, and their sum is capped so that it cannot
  * outweigh the outcome (rl/rewards/composite.ts). Episodes also keep the components separately, for metrics and for
  * GDPO.
  */
+import { fail } from "../engine/errors.ts";
 import type { Model } from "../nn/index.ts";
 import { nearest } from "../engine/options.ts";
 import { approvalJudge } from "../rl/preferences/judges.ts";
@@ -13,24 +14,33 @@ import { composite, type CompositeReward, type RewardComponent } from "../rl/rew
 import { type Judge, judgesReward } from "../rl/rewards/judge.ts";
 import { softOverlong } from "../rl/rewards/length.ts";
 import { codeRlReward, ppoCoderReward, sweRlReward } from "../rl/rewards/program.ts";
+import { toolRlReward } from "../rl/rewards/toolCalls.ts";
 import { turnsOf } from "../rl/rewards/turns.ts";
 import { sampledCount, type Trajectory } from "../rl/episode/stream.ts";
 import type { Template } from "../rl/episode/template.ts";
 import type { EpisodeReward, RewardFunction, RewardOptions } from "../rl/tasks/scoring.ts";
+import type { Reader } from "../rl/train/reader.ts";
+import type { Preset } from "./preset.ts";
 import { UsageError } from "./usage.ts";
-import { JUDGES, type RewardSettings } from "./parts.ts";
+import { JUDGES, ORM, OUTCOME_CRITIC_TRAINING, type OutcomeCriticOptions, type RewardSettings } from "./parts.ts";
 import type { MethodFlags } from "./startOptions.ts";
 import { once, type Settings } from "./settings.ts";
 
 /** The default components for GDPO, with common weights. With the outcome only, GDPO would be much the same as GRPO. */
 const CUSTOMARY: RewardSettings = { format: 0.2, tools: 0.1 };
 
-/** Rewards that are computed from the judged program in a step's info, and the environments that provide it. */
-const OF_PROGRAMS = {
+/** Rewards that are computed from the info of an episode, and the environments that provide it. */
+const OF_INFO: Readonly<Record<InfoReward, { readonly envs: readonly string[]; readonly score: ScoreInfo }>> = {
   coderl: { envs: ["code", "patch"], score: codeRlReward },
   ppocoder: { envs: ["code", "patch"], score: ppoCoderReward },
   swerl: { envs: ["patch"], score: sweRlReward },
-} as const;
+  toolrl: { envs: ["tools"], score: (info, { matching }) => toolRlReward(info, { matching }) },
+};
+type InfoReward = Exclude<NonNullable<RewardSettings["name"]>, "judges" | "orm">;
+type ScoreInfo = (info: Trajectory["info"], settings: RewardSettings) => number;
+
+/** Options of one reward alone. */
+const OPTIONS_OF = { judges: "judges", timeout: "judges", matching: "toolrl" } as const;
 
 /** The components that can be added to the outcome. */
 const COMPONENTS = ["format", "malformed", "tools", "overlong", "repetition"] as const;
@@ -51,12 +61,14 @@ export function rewardSettings(
   advantage: string,
 ): RewardSettings | undefined {
   const name = once("--reward", reward, "reward.name", set);
-  const all: RewardSettings = { ...set["reward"], ...(name === undefined ? {} : { name }) };
+  const { orm } = set;
+  const all: RewardSettings = { ...set["reward"], ...(name === undefined ? {} : { name }), ...(orm ? { orm } : {}) };
+  if (orm && name !== "orm") throw new UsageError(`--set orm.${Object.keys(orm)[0]!} is about --reward orm; add it`);
   const given = Object.keys(all).length === 0 ? undefined : all;
   const { cap } = all;
-  for (const option of ["judges", "timeout"] as const)
-    if (all[option] !== undefined && name !== "judges")
-      throw new UsageError(`--set reward.${option} is about --reward judges; add it`);
+  for (const [option, owner] of Object.entries(OPTIONS_OF))
+    if (all[option as keyof RewardSettings] !== undefined && name !== owner)
+      throw new UsageError(`--set reward.${option} is about --reward ${owner}; add it`);
   const weights = weightsOf(all);
   if (cap !== undefined && Object.keys(weights).length === 0)
     throw new UsageError(
@@ -85,7 +97,7 @@ type Scores = Readonly<Record<(typeof COMPONENTS)[number], (trajectory: Trajecto
 /** @throws if the settings of the return contradict each other or the run */
 export function checkRewards(
   settings: RewardSettings,
-  { env, async }: { readonly env: string; readonly async?: unknown },
+  { env, async, pretrained }: Pick<Preset, "env" | "async" | "pretrained">,
 ): void {
   const nothing = (): number => 0;
   compositeOf(settings, {
@@ -101,9 +113,14 @@ export function checkRewards(
       throw new UsageError(
         "--set reward.judges: approval asks the learner's model while it learns; leave --workers out",
       );
+  } else if (name === "orm") {
+    ORM.read(settings.orm);
+    if (async) throw new UsageError("--reward orm asks a model on the learner's device; leave --workers out");
+    if (pretrained)
+      throw new UsageError("--reward orm trains a copy of the run's own warm start; leave --model-path out");
   } else if (name !== undefined) {
-    const { envs } = OF_PROGRAMS[name];
-    if (!(envs as readonly string[]).includes(env))
+    const { envs } = OF_INFO[name];
+    if (!envs.includes(env))
       throw new UsageError(`--reward ${name} is for the environments ${envs.join(", ")}, not ${env}`);
   }
 }
@@ -129,6 +146,8 @@ interface RewardContext {
   readonly template: Template;
   /** The model that the judge `approval` asks. */
   readonly model: Model;
+  /** What judges in `--reward orm`. */
+  readonly reader?: Reader | undefined;
   /** The largest number of tokens that the agent can write in an episode. */
   readonly maxLength: number;
 }
@@ -152,15 +171,47 @@ export function rewardOptionsOf(settings: RewardSettings, context: RewardContext
   return { reward, ...(timeout === undefined ? {} : { rewardLimits: { timeout } }) };
 }
 
+/** A reward, or the environment's own, with a critic's shares of the tokens for `+outcome_critic`. */
+export function criticised(
+  reward: RewardFunction | undefined,
+  { reader, template }: RewardContext,
+  { labels }: OutcomeCriticOptions = {},
+): RewardFunction {
+  const critic = reader ?? fail("outcome_critic: there is no critic yet");
+  return async (t, signal) => {
+    const said = reward ? await reward(t, signal) : { reward: t.reward, parts: {} };
+    return (await import("./outcomeModel.ts")).withShares(critic, template, t, said, labels);
+  };
+}
+
+/** @throws UsageError if there are no outcomes that a critic could foretell, or nobody who could ask it */
+export function checkCritic({ env, async, pretrained, data, rl }: Preset): void {
+  OUTCOME_CRITIC_TRAINING.read(rl.outcomeCritic);
+  const envs: readonly string[] = OF_INFO.coderl.envs;
+  if (!envs.includes(env))
+    throw new UsageError(
+      `--method ${rl.method}: outcome_critic is for the environments ${envs.join(", ")}, not ${env}`,
+    );
+  if (data?.selfPlay) throw new UsageError("--self-play has rewards of its own; leave outcome_critic out");
+  if (rl.reward?.name === "orm") throw new UsageError("outcome_critic and --reward orm: a run trains one such model");
+  if (async) throw new UsageError("outcome_critic asks a model on the learner's device; leave --workers out");
+  if (pretrained)
+    throw new UsageError("outcome_critic trains a copy of the run's own warm start; leave --model-path out");
+}
+
 function outcomeFor(
   name: NonNullable<RewardSettings["name"]>,
   settings: RewardSettings,
-  { template, model }: RewardContext,
+  { template, model, reader }: RewardContext,
 ): RewardFunction {
+  if (name === "orm") {
+    const judge = reader ?? fail("--reward orm: there is no outcome model yet");
+    return async (t) => (await import("./outcomeModel.ts")).judgeOutcome(judge, template, t);
+  }
   if (name !== "judges") {
-    const { score } = OF_PROGRAMS[name];
+    const { score } = OF_INFO[name];
     return ({ info }) => {
-      const reward = score(info);
+      const reward = score(info, settings);
       return { reward, parts: { [name]: reward } };
     };
   }
@@ -180,7 +231,7 @@ function outcomeFor(
 /** The environment's own outcome with the components that are added to it. */
 export function rewardOf(
   settings: RewardSettings,
-  { template, maxLength }: Omit<RewardContext, "model">,
+  { template, maxLength }: Omit<RewardContext, "model" | "reader">,
 ): (trajectory: Trajectory) => CompositeReward {
   const textOf = (t: Trajectory): string => {
     const actions = turnsOf(t, template).map(({ action }) => action);

@@ -20,6 +20,7 @@ import { TrainingState } from "./trainingState.ts";
 import { fileOf, filesOfModel, type LoadSource, modelFromCheckpoint, MOMENTS, partsToSave } from "./modelFiles.ts";
 import type { Observer } from "./observer.ts";
 import { Experiment } from "./experiment.ts";
+import { metricsOfScore } from "./heldOut.ts";
 import type { Helpers } from "./helpers.ts";
 import type { Preset } from "./preset.ts";
 import { templateFor } from "./presets.ts";
@@ -189,7 +190,7 @@ export class Run {
       // Before the first step they are made from the warm start, which may come from a run with another method.
       this.#trainingState =
         this.#state.done === 0
-          ? await TrainingState.ofWarmStart(this.#experiment, this.#model)
+          ? await this.#newTrainingState()
           : TrainingState.ofFiles(this.#experiment, this.#model, checkpoint.files);
     }
   }
@@ -207,6 +208,12 @@ export class Run {
     return this.#state.phase === "sft"
       ? this.#experiment.sftOptimizer(this.#model)
       : this.#experiment.rlOptimizer(this.#model);
+  }
+
+  async #newTrainingState(): Promise<TrainingState> {
+    const state = await TrainingState.ofWarmStart(this.#experiment, this.#model, this.#template);
+    if (state.note !== undefined) this.#observer.note(state.note);
+    return state;
   }
 
   async #warmStart(): Promise<void> {
@@ -251,7 +258,7 @@ export class Run {
     this.#state = { ...this.#state, phase: "rl", done: 0, evaluated: 0, before: { ...score, label } };
     this.#adapt();
     this.#optimizer = this.#newOptimizer();
-    this.#trainingState = await TrainingState.ofWarmStart(this.#experiment, this.#model);
+    this.#trainingState = await this.#newTrainingState();
     await this.#save();
     return this.#state.before;
   }
@@ -269,13 +276,14 @@ export class Run {
     // An evaluation that was interrupted is played now, so that the logs are those of a run that never stopped.
     if (due()) await this.#evaluate(episodes);
     const clock = stopwatch();
-    const { reference, critic } = this.#trainingState ?? fail("reinforce: the warm start has not ended");
+    const { reference, critic, reader } = this.#trainingState ?? fail("reinforce: the warm start has not ended");
     const loop = this.#experiment.rl({
       model: this.#model,
       template: this.#template,
       optimizer: this.#optimizer,
       reference,
       critic,
+      reader,
       startStep: this.#state.done,
       signal: this.#signal,
     });
@@ -320,14 +328,7 @@ export class Run {
     this.#store.appendMetrics({
       step: this.#globalStep(this.#state.done),
       phase: "eval",
-      success: successes / episodes,
-      episodes,
-      "num_turns/mean": meanTurns,
-      world_loss: worldLoss,
-      "world_loss/random": worldLossRandom,
-      "world_loss/on_policy": worldLossOnPolicy,
-      ...(worldLossExcess === undefined ? {} : { world_loss_excess: worldLossExcess }),
-      ...Object.fromEntries(Object.entries(passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
+      ...metricsOfScore(score, episodes),
     });
     if (this.#state.phase === "rl") this.#state = { ...this.#state, evaluated: this.#state.done };
     const losses = { worldLoss, worldLossRandom, worldLossOnPolicy, ...excess };

@@ -7,6 +7,7 @@ import { Rng } from "../engine/index.ts";
 import { type Tokenizer, trainBpe } from "../nn/index.ts";
 import { checkAnswer, checkTask, mostLetters } from "../rl/play/answers.ts";
 import { taskSeed } from "../rl/tasks/play.ts";
+import { drawGeneralTexts, generalLesson } from "../rl/play/generalTexts.ts";
 import { demonstrate, type DemonstrationOptions, playScripted } from "../rl/play/demonstrations.ts";
 import {
   type Environment,
@@ -32,6 +33,10 @@ const PATTERN = "[A-Za-z]+|[0-9]|\\s|[^\\sA-Za-z0-9]+";
 
 /** The number of random actions in an episode that serves for reading answers only. */
 const RANDOM_TURNS = 2;
+
+/** How many general texts a warm start draws from, and how many others are measured. */
+const GENERAL_TEXTS = 2000;
+const HELD_OUT_TEXTS = 64;
 
 /** In a run with self-play, which demonstrations are episodes of `riddle`: every second one. */
 const isRiddle = (i: number): boolean => i % 2 === 1;
@@ -133,6 +138,22 @@ export class Scripts {
       longest = Math.max(longest, stream.ids.length);
     }
     return longest;
+  }
+
+  /** The texts of `sft.general`, and their weight; nothing without them. */
+  general(template: Template): Pick<SftOptions, "general"> {
+    const { general: weight = 0, generalTexts = "own" } = this.#preset.sft;
+    if (weight === 0) return {};
+    const shuffled = generalTexts === "shuffled";
+    const texts = drawGeneralTexts(this.#rng.split("general"), GENERAL_TEXTS, { split: "train", shuffled });
+    return { general: { episodes: texts.map((text, i) => generalLesson(text, template, i)), weight } };
+  }
+
+  /** The held-out general texts that are measured; undefined without `sft.general`. */
+  heldOutGeneral(template: Template): readonly Trajectory[] | undefined {
+    if (this.#preset.sft.general === undefined) return undefined;
+    const texts = drawGeneralTexts(this.#rng.split("general heldout"), HELD_OUT_TEXTS, { split: "heldout" });
+    return texts.map((text, i) => generalLesson(text, template, i));
   }
 
   /** Which tokens of demonstrations are imitated, if not all are. */

@@ -6,7 +6,7 @@
  * continues bit for bit. Other methods, such as GRPO with ECHO, have no such state.
  */
 import { check, fail } from "../engine/errors.ts";
-import { assign, scope, tensor, treeEntries, treeLeaves } from "../engine/index.ts";
+import { assign, outsideScopes, scope, tensor, type Tensor, treeEntries, treeLeaves } from "../engine/index.ts";
 import { sameShape, showShape } from "../engine/types.ts";
 import {
   configToHuggingFace,
@@ -21,12 +21,17 @@ import {
   writeSafetensors,
 } from "../nn/index.ts";
 import type { Critic } from "../rl/train/update.ts";
+import { disposeReader, type Reader } from "../rl/train/reader.ts";
+import type { Template } from "../rl/episode/template.ts";
 import { statisticsOf } from "../rl/methods/objective.ts";
 import { isOfReference } from "../rl/methods/tokenStatistics.ts";
 import type { Experiment } from "./experiment.ts";
 
 const REFERENCE = "reference.safetensors";
 const CRITIC = "critic.safetensors";
+const READER = "reader.safetensors";
+/** Of the names of a head's tensors in the file of its model. */
+const HEAD = "reader.";
 /** The file of a part with a memory (a `Memory` of the experiment). */
 const memoryFile = (name: string): string => `${name}.json`;
 
@@ -34,26 +39,36 @@ const memoryFile = (name: string): string => `${name}.json`;
 export class TrainingState {
   readonly reference: Model | undefined;
   readonly critic: Critic | undefined;
+  /** Judges episodes, for rewards that a model gives. */
+  readonly reader: Reader | undefined;
+  /** A sentence about what was made at the start of RL. */
+  readonly note: string | undefined;
   readonly #memories: ReturnType<Experiment["memories"]>;
-  /** The reference as bytes, which never change. */
+  /** The reference and the reader as bytes, which never change. */
   readonly #frozen: Uint8Array | undefined;
+  readonly #reader: Uint8Array | undefined;
 
-  private constructor(experiment: Experiment, critic?: Critic, reference?: Model, frozen?: Uint8Array) {
-    this.critic = critic;
-    this.reference = reference;
-    this.#frozen = frozen;
+  private constructor(experiment: Experiment, parts: Parts) {
+    this.critic = parts.critic;
+    this.reference = parts.reference;
+    this.reader = parts.reader?.reader;
+    this.note = parts.reader?.note;
+    this.#frozen = parts.frozen;
+    this.#reader = parts.reader?.file;
     this.#memories = experiment.memories();
   }
 
   /** For a run that begins RL with `model`, the warm start. */
-  static async ofWarmStart(experiment: Experiment, model: Model): Promise<TrainingState> {
+  static async ofWarmStart(experiment: Experiment, model: Model, template: Template): Promise<TrainingState> {
     const objective = experiment.objective();
     const critic = objective.critic ? newCritic(experiment, model) : undefined;
-    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, critic);
+    const reader = hasReader(experiment) ? await newReader(experiment, model, template) : undefined;
+    const own = { critic, reader };
+    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, own);
     const { base } = model.trainable ?? {};
-    if (base) return new TrainingState(experiment, critic, base);
-    const frozen = (await modelToFiles(model))["model.safetensors"] as Uint8Array;
-    return new TrainingState(experiment, critic, copyOf(model, frozen), frozen);
+    if (base) return new TrainingState(experiment, { ...own, reference: base });
+    const frozen = await weightsOf(model);
+    return new TrainingState(experiment, { ...own, reference: copyOf(model, frozen), frozen });
   }
 
   /**
@@ -68,16 +83,20 @@ export class TrainingState {
     for (const [name, memory] of Object.entries(experiment.memories())) {
       memory.restore(JSON.parse(new TextDecoder().decode(file(memoryFile(name)))));
     }
-    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, critic);
+    const reader = hasReader(experiment) ? readerOfFile(model, file(READER)) : undefined;
+    const own = { critic, reader };
+    if (!statisticsOf(objective).some(isOfReference)) return new TrainingState(experiment, own);
     const { base } = model.trainable ?? {};
-    if (base) return new TrainingState(experiment, critic, base);
-    return new TrainingState(experiment, critic, copyOf(model, file(REFERENCE)), file(REFERENCE));
+    if (base) return new TrainingState(experiment, { ...own, reference: base });
+    const frozen = file(REFERENCE);
+    return new TrainingState(experiment, { ...own, reference: copyOf(model, frozen), frozen });
   }
 
   /** The files for a checkpoint; none if the method has no such state. */
   async files(): Promise<Files> {
     return {
       ...(this.#frozen ? { [REFERENCE]: this.#frozen } : {}),
+      ...(this.#reader ? { [READER]: this.#reader } : {}),
       ...(this.critic ? { [CRITIC]: await criticToFile(this.critic) } : {}),
       ...Object.fromEntries(
         Object.entries(this.#memories).map(([name, memory]) => [memoryFile(name), JSON.stringify(memory.state())]),
@@ -88,15 +107,72 @@ export class TrainingState {
   dispose(): void {
     this.critic?.optimizer.dispose();
     for (const x of this.critic ? treeLeaves(this.critic.head) : []) x.dispose();
+    if (this.reader) disposeReader(this.reader);
     // Without a file the reference is the model under an adapter, and not a copy.
     for (const x of this.reference && this.#frozen ? treeLeaves(this.reference.params) : []) x.dispose();
   }
 }
 
+/** What a `TrainingState` is made of. */
+interface Parts {
+  readonly critic?: Critic | undefined;
+  readonly reference?: Model | undefined;
+  readonly frozen?: Uint8Array | undefined;
+  readonly reader?: SavedReader | undefined;
+}
+
+interface SavedReader {
+  readonly reader: Reader;
+  readonly file: Uint8Array;
+  readonly note?: string;
+}
+
+/** Whether a model that is trained before RL gives the rewards, or the weights of tokens. */
+const hasReader = (experiment: Experiment): boolean =>
+  experiment.preset.rl.reward?.name === "orm" || isCriticised(experiment);
+const isCriticised = (experiment: Experiment): boolean =>
+  experiment.objective().tokenWeights?.name === "outcome_critic";
+
+/** The weights of the model, or of the model under its adapter. */
+const weightsOf = async (model: Model): Promise<Uint8Array> =>
+  (await modelToFiles(model.trainable?.base ?? model))["model.safetensors"] as Uint8Array;
+
+async function newReader(experiment: Experiment, model: Model, template: Template): Promise<SavedReader> {
+  const { trainCritic, trainOutcomeModel } = await import("./outcomeModel.ts");
+  const copy = copyOf(model, await weightsOf(model));
+  const { reward, outcomeCritic } = experiment.preset.rl;
+  const { reader, note } = isCriticised(experiment)
+    ? await trainCritic(experiment, model, copy, template, outcomeCritic)
+    : await trainOutcomeModel(experiment, model, copy, template, reward?.orm);
+  const named = await Promise.all(
+    Object.entries(reader.head).map(async ([name, x]): Promise<[string, SafeTensorInput]> => {
+      const data = await x.read();
+      const dtype = data instanceof Float64Array ? "F64" : "F32";
+      return [`${HEAD}${name}`, { dtype, shape: [...x.shape], data } as SafeTensorInput];
+    }),
+  );
+  const weights = [...readSafetensors(await weightsOf(copy))].map(([name, x]): [string, SafeTensorInput] => [name, x]);
+  return { reader, note, file: writeSafetensors([...weights, ...named]) };
+}
+
+function readerOfFile(model: Model, file: Uint8Array): SavedReader {
+  const all = readSafetensors(file);
+  const { device } = model.params.embedding;
+  const part = (name: string): Tensor => {
+    const { data, shape } = all.get(HEAD + name) ?? fail(`checkpoint: ${READER} lacks "${HEAD}${name}"`);
+    return tensor(data as Float32Array | Float64Array, { device, shape, dtype: device.float });
+  };
+  const head = outsideScopes(() => ({ weight: part("weight"), bias: part("bias") }));
+  const weights = new Map([...all].filter(([name]) => !name.startsWith(HEAD)));
+  return { reader: { model: modelOfWeights(model, weights), head }, file };
+}
+
 /** A copy of the model with its own parameters, bit for bit those of the file. */
-function copyOf({ config, params }: Model, weights: Uint8Array): Model {
+const copyOf = (model: Model, weights: Uint8Array): Model => modelOfWeights(model, readSafetensors(weights));
+
+function modelOfWeights({ config, params }: Model, weights: ReturnType<typeof readSafetensors>): Model {
   const { device } = params.embedding;
-  return { config, params: modelFromTensors(configToHuggingFace(config), readSafetensors(weights), device).params };
+  return { config, params: modelFromTensors(configToHuggingFace(config), weights, device).params };
 }
 
 function newCritic(experiment: Experiment, model: Model): Critic {

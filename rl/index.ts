@@ -119,6 +119,7 @@ export {
 } from "./methods/losses/index.ts";
 export { sapo, type SapoOptions, sft, vespo, type VespoOptions } from "./methods/losses/index.ts";
 export { AdaptiveEntropy, type AdaptiveEntropyOptions } from "./methods/losses/index.ts";
+export { DecayingKl, type DecayingKlOptions, type KlController } from "./methods/losses/index.ts";
 export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlEstimator } from "./methods/losses/index.ts";
 export { klEstimatorByName, klPenalty, PREFERENCE_LOSSES, type PreferenceLoss } from "./methods/losses/index.ts";
 export type { ClipCovOptions, DppoOptions, KlCovOptions, PrimeOptions } from "./methods/losses/index.ts";

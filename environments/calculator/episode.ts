@@ -1,6 +1,8 @@
 /** The families of `calculator`, its options, and what an episode knows. */
-import type { EnvironmentOptions, FamilyInfo } from "../environment.ts";
+import { number } from "../../engine/optionTable.ts";
+import type { FamilyInfo } from "../environment.ts";
 import type { Episode, GameTask } from "../game.ts";
+import type { OptionsWith } from "../options.ts";
 import type { Rational } from "./rational.ts";
 
 /** All families, easiest first. */
@@ -22,16 +24,21 @@ export const FAMILIES = [
 ] as const satisfies readonly FamilyInfo[];
 export type ProblemFamily = (typeof FAMILIES)[number];
 
-/** It has none beside those of every environment. */
-export const CALCULATOR = {};
-/** Options of `calculator`: those of every environment, and none of its own. */
-export type CalculatorOptions = EnvironmentOptions;
+export const CALCULATOR = {
+  negatives: number(0, "share of tasks that want a plain answer: no calculator is there, or none is needed", {
+    min: 0,
+    max: 1,
+  }),
+};
+export type CalculatorOptions = OptionsWith<typeof CALCULATOR>;
 
 export interface CalculatorTask extends GameTask {
   readonly answer: Rational;
+  /** What is to be answered without a call (plain.ts). */
+  readonly plain?: string;
   /** The expert's actions, the last of which ends the episode. */
   readonly plan: readonly string[];
 }
 
-/** The state is how many of the plan's actions have been taken. */
+/** The state is how many of the plan's actions have been taken; where a plain answer is wanted, how many calls. */
 export type CalculatorEpisode = Episode<typeof CALCULATOR, CalculatorTask, number>;

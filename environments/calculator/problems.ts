@@ -58,8 +58,8 @@ export class Numbers {
   }
 }
 
-const NAMES: readonly string[] = ["Ada", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom"];
-const THINGS: readonly string[] = ["beads", "books", "cards", "coins", "nails", "seeds", "shells", "tiles"];
+export const NAMES: readonly string[] = ["Ada", "Ben", "Eva", "Ida", "Leo", "Max", "Mia", "Tom"];
+export const THINGS: readonly string[] = ["beads", "books", "cards", "coins", "nails", "seeds", "shells", "tiles"];
 
 const whole = (value: number): Rational => rational(BigInt(value));
 

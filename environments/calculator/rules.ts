@@ -4,10 +4,16 @@ import type { GameRules, Move } from "../game.ts";
 import type { SettledOptions } from "../options.ts";
 import type { CALCULATOR, CalculatorEpisode, CalculatorTask, ProblemFamily } from "./episode.ts";
 import { calculate } from "./expression.ts";
+import { makePlainTask, playPlain } from "./plain.ts";
 import { DRAFTS, drawProblem } from "./problems.ts";
 import { commonDivisor, fromDecimal, isEqual, rational, type Rational, toText } from "./rational.ts";
 
-function makeTask(rng: Rng, family: ProblemFamily, { split }: SettledOptions<typeof CALCULATOR>): CalculatorTask {
+function makeTask(
+  rng: Rng,
+  family: ProblemFamily,
+  { split, negatives }: SettledOptions<typeof CALCULATOR>,
+): CalculatorTask {
+  if (negatives > 0 && rng.uniform() < negatives) return makePlainTask(rng, split);
   const { texts, plan, answer } = drawProblem(rng, DRAFTS[family.name], split);
   const actions = [...plan.map((expression) => `calc ${expression}`), `answer ${toText(answer)}`];
   return { text: rng.choice(texts), answer, plan: actions };
@@ -17,20 +23,29 @@ function makeTask(rng: Rng, family: ProblemFamily, { split }: SettledOptions<typ
  * `calc EXPR` is answered with a number, `7` or `5/3`, or with `error: ` and what is wrong; `answer N` ends the
  * episode. Anything else is answered with how to say it.
  */
-function play({ task, state }: CalculatorEpisode, action: string): Move<number> {
-  const said = action.trim();
+function play(episode: CalculatorEpisode, action: string): Move<number> {
+  const [, command = "", rest = ""] = /^(\w+)(?:\s+(.*))?$/s.exec(action.trim()) ?? [];
+  const { task } = episode;
+  const move = playProblem(episode, action.trim(), command.toLowerCase(), rest);
+  return task.plain === undefined ? move : playPlain(episode, command.toLowerCase(), rest, move);
+}
+
+function playProblem({ task, state }: CalculatorEpisode, said: string, command: string, rest: string): Move<number> {
   const planned = said === task.plan[state] ? state + 1 : state;
   const error = (observation: string): Move<number> => ({ observation, failed: true, state: planned });
-  const [, command = "", rest = ""] = /^(\w+)(?:\s+(.*))?$/s.exec(said) ?? [];
-  if (command.toLowerCase() === "calc") {
+  if (command === "calc") {
     const result = calculate(rest);
     if ("error" in result) return error(`error: ${result.error}`);
     return { observation: toText(result.value), state: planned };
   }
-  if (command.toLowerCase() === "answer") {
+  if (command === "answer") {
     const answer = readAnswer(rest);
     if (answer === undefined) return error("error: answer a number like 42, -7, 2.5 or 5/3");
-    return { observation: "", ending: { kind: "answer", score: isEqual(answer, task.answer) ? 1 : 0 }, state: planned };
+    return {
+      observation: "",
+      ending: { kind: "answer", score: Number(isEqual(answer, task.answer)) },
+      state: planned,
+    };
   }
   return error("unknown action; use calc EXPR or answer N");
 }

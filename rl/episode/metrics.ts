@@ -47,6 +47,7 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     ...Object.fromEntries([...environments, ...parts]),
     "tools/call_frequency": calls / counted.length,
     "tools/failure_frequency": failures.reduce((a, b) => a + b, 0) / calls,
+    ...falseCalls(counted),
     "num_turns/mean": mean(kept.map((rows) => rows.reduce((n, t) => n + turnCount(t), 0))),
     masked: rollouts.length - kept.length,
     // The number of groups without a ReMax baseline, because their greedy rollout failed.
@@ -54,4 +55,13 @@ export function rolloutMetrics(trajectories: readonly Trajectory[]): Metrics {
     num_tokens: tokens.reduce((a, b) => a + b, 0),
   };
   return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
+}
+
+/**
+ * `tools/false_call_frequency`: the share with a call, of the episodes that wanted a plain answer and say so in
+ * `falseCalls`; left out where there are none (Agent-FLAN's hallucinated calls, arXiv 2403.12881).
+ */
+export function falseCalls(trajectories: readonly Trajectory[]): Metrics {
+  const counts = trajectories.map(({ info }) => info["falseCalls"]).filter((n) => typeof n === "number");
+  return counts.length === 0 ? {} : { "tools/false_call_frequency": mean(counts.map((n) => Number(n > 0))) };
 }

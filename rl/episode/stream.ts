@@ -142,6 +142,8 @@ export interface Trajectory {
   readonly outcome?: number;
   /** The reward of each token, where rewards are known more finely than per step; see `rewardsOfTokens`. */
   readonly tokenRewards?: ArrayLike<number>;
+  /** How much a critic holds each token for the cause of the outcome, one number per token; see `outcomeCritic`. */
+  readonly tokenShares?: readonly number[];
   /**
    * The return of the greedy rollout of the same task, ReMax's baseline; NaN if that rollout failed or could not be
    * scored.

@@ -18,14 +18,14 @@ import { checkRolloutFilter, type RolloutFilter } from "./filter.ts";
 import type { WorldObjective } from "./world/echo.ts";
 import type { TokenWeighting } from "./tokenWeights.ts";
 import { AdaptiveEntropy } from "./losses/entropy.ts";
-import { AdaptiveKl, type KlClamp, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
+import { type KlClamp, type KlController, type KlEstimator, KL_ESTIMATORS } from "./losses/kl.ts";
 import type { PolicyLoss } from "./losses/policyLoss.ts";
 import { checkRange, type TokenStatistic, TOKEN_STATISTICS } from "./tokenStatistics.ts";
 
 /** A penalty β·KL(π ‖ reference) on the agent's tokens, as `Objective.kl` has it. It needs a reference model. */
 export interface KlOptions {
-  /** β, the coefficient of the penalty: a number, or a controller that adjusts it to the KL. */
-  readonly beta: number | AdaptiveKl;
+  /** β, the coefficient of the penalty: a number, or a controller that changes it from step to step. */
+  readonly beta: number | KlController;
   readonly estimator: KlEstimator;
   /**
    * `loss`: a term of the loss. `reward`: r̃_t = r_t − β·kl_t before advantages are estimated. Both concern the agent's

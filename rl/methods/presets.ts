@@ -12,11 +12,20 @@ import { type Aggregation, AGGREGATION_FORMULAS, AGGREGATIONS, aggregationByName
 import { importanceCorrection, type ImportanceCorrectionOptions } from "./importanceCorrection.ts";
 import type { RolloutFilter } from "./filter.ts";
 import { ECHO, echo, type WorldObjective } from "./world/echo.ts";
-import { ACT_FOCUS, actFocus, TOP_ENTROPY, type TokenWeighting, topEntropy } from "./tokenWeights.ts";
+import {
+  ACT_FOCUS,
+  actFocus,
+  OUTCOME_CRITIC,
+  outcomeCritic,
+  TOP_ENTROPY,
+  type TokenWeighting,
+  topEntropy,
+} from "./tokenWeights.ts";
 import {
   AdaptiveEntropy,
   type AdaptiveEntropyOptions,
   AdaptiveKl,
+  DecayingKl,
   klEstimatorByName,
   POLICY_LOSSES,
 } from "./losses/index.ts";
@@ -53,6 +62,12 @@ export const TOKEN_WEIGHTS: Table<TokenWeighting> = {
     make: topEntropy,
     formula: "1 on the share of tokens of highest entropy, 0 below",
     source: "Beyond the 80/20 rule, arXiv 2506.01939",
+  },
+  outcome_critic: {
+    options: OUTCOME_CRITIC,
+    make: outcomeCritic,
+    formula: "softmax(critic's logits at the token)[what became of the program]",
+    source: "CodeRL, arXiv 2207.01780",
   },
 };
 
@@ -261,9 +276,11 @@ export function lossOf({ method = "grpo", loss, options = {} }: Pick<MethodChoic
 }
 
 function klOf(choice: KlChoice): KlOptions {
-  const { beta, target, horizon, estimator, in: where, importance } = KL_PENALTY.read(choice);
+  const { beta, target, horizon, decay, estimator, in: where, importance } = KL_PENALTY.read(choice);
+  check(target === undefined || decay === 1, () => "kl: target and decay both change beta; give one of them");
+  const constant = decay === 1 ? beta : new DecayingKl({ beta, decay });
   return {
-    beta: target === undefined ? beta : new AdaptiveKl({ beta, target, horizon }),
+    beta: target === undefined ? constant : new AdaptiveKl({ beta, target, horizon }),
     estimator: klEstimatorByName(estimator),
     in: where,
     importance,

@@ -121,6 +121,24 @@ export function topEntropy(given?: TopEntropyOptions): TokenWeighting {
   };
 }
 
+export const OUTCOME_CRITIC = options("outcomeCritic", {});
+
+/**
+ * The share that a critic of outcomes gives to what really happened, `Trajectory.tokenShares`, times the advantage
+ * (CodeRL, Le et al. 2022, arXiv 2207.01780, eq. 9): −lp·share·(R − R_base). Tokens of which no critic has said
+ * anything weigh 1. The denominators still count all tokens.
+ */
+export function outcomeCritic(given?: object): TokenWeighting {
+  OUTCOME_CRITIC.read(given);
+  return {
+    name: "outcome_critic",
+    needs: [],
+    normalized: false,
+    weights: (trajectories) =>
+      trajectories.map(({ stream, tokenShares }) => Float64Array.from(tokenShares ?? stream.ids.map(() => 1))),
+  };
+}
+
 /** The q-quantile, interpolated linearly between the two nearest values; NaN of an empty list. */
 export function quantile(values: readonly number[], q: number): number {
   if (values.length === 0) return NaN;

@@ -25,4 +25,5 @@ export { finalAnswer, mathsReward, normalizeMaths, sameMaths } from "./maths.ts"
 export { patchSimilarity, similarity, splitPatch } from "./similarity.ts";
 export { codeRlReward, ppoCoderReward, sweRlReward } from "./program.ts";
 export { potentialRewards, type Subgoal, subgoalRewards } from "./subgoals.ts";
+export { type ToolCall, type ToolCallOptions, toolCallReward, toolRlReward } from "./toolCalls.ts";
 export { type Turn, turnsOf } from "./turns.ts";

@@ -16,7 +16,9 @@ import { answerWithin } from "../play/deadline.ts";
 import type { CompositeReward } from "../rewards/composite.ts";
 
 /** What a `RewardFunction` says of an episode: its return, NaN if it cannot be scored, and the components of it. */
-export type EpisodeReward = Pick<CompositeReward, "reward" | "parts"> & Partial<Pick<CompositeReward, "outcome">>;
+export type EpisodeReward = Pick<CompositeReward, "reward" | "parts"> &
+  Partial<Pick<CompositeReward, "outcome">> &
+  Pick<Trajectory, "tokenShares">;
 
 /**
  * The return of an episode, at once or as a promise. The signal is aborted when the time is up and when the run is
@@ -148,13 +150,19 @@ const isPromise = (said: ReturnType<RewardFunction>): said is Promise<EpisodeRew
 
 /** @throws if this is no reward */
 function withReward(t: Trajectory, said: EpisodeReward): Trajectory {
-  const { reward, parts, outcome } = said ?? {};
+  const { reward, parts, outcome, tokenShares } = said ?? {};
   const isScore = (value: unknown): boolean => typeof value === "number" && Math.abs(value) !== Infinity;
   const isParts = typeof parts === "object" && (parts as unknown) !== null && Object.values(parts).every(isScore);
   if (!isScore(reward) || !isParts || !(outcome === undefined || isScore(outcome))) {
     return fail(`reward: expected { reward, parts } with finite numbers or NaN, got ${showValue(said)}`);
   }
-  return { ...t, reward, rewardParts: parts, ...(outcome === undefined ? {} : { outcome }) };
+  return {
+    ...t,
+    reward,
+    rewardParts: parts,
+    ...(outcome === undefined ? {} : { outcome }),
+    ...(tokenShares ? { tokenShares } : {}),
+  };
 }
 
 const failed = (t: Trajectory, error: unknown): Trajectory => ({

@@ -25,6 +25,9 @@ import { tokenStatistics } from "./score.ts";
 import { checkHead } from "./valuePretraining.ts";
 import { optimizerStep, packingOf, type StepOptions, type TrainerOptions, trainStep } from "./step.ts";
 import {
+  imitationLoss,
+  mixedRows,
+  type MixturePart,
   preferenceMetrics,
   type PreferencePair,
   type PreferenceRowOptions,
@@ -40,6 +43,11 @@ import {
  */
 export interface SftOptions extends TrainerOptions, SftRowOptions {
   readonly demonstrations: readonly Trajectory[];
+  /**
+   * Other texts, of which as many are drawn, and their weight in the loss, 1 − η of AgentTuning; the demonstrations
+   * have η. Default: there are none.
+   */
+  readonly general?: MixturePart;
   readonly batchSize: number;
   readonly steps: number;
   readonly startStep?: number;
@@ -57,7 +65,15 @@ const TRAINER_KEYS = [
   "startStep",
   "rng",
 ] as const;
-const SFT_KEYS = [...TRAINER_KEYS, "demonstrations", "observationWeight", "loss", "imitate", "batchSize"] as const;
+const SFT_KEYS = [
+  ...TRAINER_KEYS,
+  "demonstrations",
+  "general",
+  "observationWeight",
+  "loss",
+  "imitate",
+  "batchSize",
+] as const;
 const RL_KEYS = [
   ...TRAINER_KEYS,
   "objective",
@@ -84,14 +100,25 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
   checkKeys("trainSft", options, SFT_KEYS);
   checkCount("trainSft", "batchSize", batchSize);
   check(demonstrations.length > 0, () => "trainSft: there are no demonstrations");
-  const { observationWeight, loss, imitate } = options;
+  const { observationWeight, loss, imitate, general } = options;
+  const isWeight = general === undefined || (general.weight > 0 && general.weight < 1 && general.episodes.length > 0);
+  check(isWeight, () => "trainSft: general needs texts and a weight between 0 and 1");
   const target = SFT_ROWS.read({ observationWeight, loss, imitate });
   const policyLoss = target.loss === "dft" ? dft() : NO_POLICY;
   const packing = packingOf(options);
   for (let step = startStep; step < steps; step++) {
     const draw = rng.split(step);
     const batch = Array.from({ length: batchSize }, () => draw.choice(demonstrations));
-    const rows = sftRows(batch, target);
+    const others = general ? Array.from({ length: batchSize }, () => draw.choice(general.episodes)) : [];
+    const rows = general
+      ? mixedRows(
+          [
+            { episodes: batch, weight: 1 - general.weight },
+            { episodes: others, weight: general.weight },
+          ],
+          target,
+        )
+      : sftRows(batch, target);
     const result = await optimizerStep(
       model,
       optimizer,
@@ -101,9 +128,10 @@ export async function* trainSft(options: SftOptions): AsyncGenerator<StepReport,
     );
     const metrics = {
       loss: result.worldLoss + result.policyLoss,
+      ...(general ? { general_loss: imitationLoss(rows.slice(batchSize), result.logProbs.slice(batchSize)) } : {}),
       grad_norm: result.gradNorm,
       learning_rate: lr(step),
-      num_tokens: tokensIn(batch),
+      num_tokens: tokensIn([...batch, ...others]),
     };
     yield { step, metrics, rows, scores: result };
   }

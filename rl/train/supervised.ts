@@ -3,7 +3,7 @@ import { check } from "../../engine/errors.ts";
 import { inCode, number, oneOf, options, type OptionsOf } from "../../engine/optionTable.ts";
 import { mean } from "../episode/groups.ts";
 import type { Metrics } from "../episode/metrics.ts";
-import { policyMask, type Trajectory } from "../episode/stream.ts";
+import { isAgentToken, policyMask, type Trajectory } from "../episode/stream.ts";
 import { aggregationWeights } from "../methods/aggregation.ts";
 import { rowOf, type TokenRow } from "../methods/columns.ts";
 import type { PerToken } from "../methods/tokenStatistics.ts";
@@ -51,6 +51,32 @@ export function sftRows(trajectories: readonly Trajectory[], given?: SftRowOptio
     );
   });
 }
+
+/** Episodes, and how much their mean counts in the loss. */
+export interface MixturePart {
+  readonly episodes: readonly Trajectory[];
+  readonly weight: number;
+}
+
+/**
+ * The rows of a mixture: Σ weight · CE, each the mean over the part's own tokens. With the agent's part at η and
+ * general texts at 1 − η it is AgentTuning's loss (Zeng et al. 2023, arXiv 2310.12823, eq. 1).
+ */
+export const mixedRows = (parts: readonly MixturePart[], given?: SftRowOptions): TokenRow[] =>
+  parts.flatMap(({ episodes, weight }) =>
+    sftRows(episodes, given).map((row) => ({
+      ...row,
+      wWorld: row.wWorld.map((w) => weight * w),
+      wPolicy: row.wPolicy.map((w) => weight * w),
+    })),
+  );
+
+/** The mean of −lp over the tokens that these rows imitate, in nats, whatever their weights are. */
+export const imitationLoss = (rows: readonly TokenRow[], logProbs: PerToken): number =>
+  mean(rows.flatMap((row, i) => [...logProbs[i]!].flatMap((lp, t) => (isImitated(row, t) ? [-lp] : []))));
+
+const isImitated = ({ trajectory, wWorld, wPolicy }: TokenRow, t: number): boolean =>
+  isAgentToken(trajectory.stream.roles[t]!) && (wWorld[t] !== 0 || wPolicy[t] !== 0);
 
 /** Two answers to the same task, the first of which was preferred. */
 export interface PreferencePair {

@@ -33,6 +33,7 @@ const TARGETS = [
   "rl/rewards/program.ts",
   "rl/rewards/similarity.ts",
   "rl/rewards/subgoals.ts",
+  "rl/rewards/toolCalls.ts",
   "rl/rewards/turns.ts",
   "rl/tasks/pools.ts",
   "rl/tasks/replay.ts",
@@ -42,7 +43,10 @@ const TARGETS = [
   "rl/selfplay/rZero.ts",
   "rl/selfplay/rewards.ts",
   "rl/selfplay/rounds.ts",
+  "rl/play/generalTexts.ts",
   "rl/play/inverse.ts",
+  "rl/train/outcomeCritic.ts",
+  "rl/train/reader.ts",
   "rl/train/valuePretraining.ts",
   "environments/program/judge.ts",
   "environments/program/likeness.ts",
@@ -81,6 +85,10 @@ const FAST = [
   "selfPlay",
   "selfPlayDetails",
   "inverse",
+  "generalTexts",
+  "toolCalls",
+  "reader",
+  "outcomeCritic",
 ];
 /** Tests that train for seconds, and come by nearly every mutant. They run last, when few are left. */
 const LAST = ["methods", "properties", "trainer", "gradientShares", "gradients", "lora", "presets", "predictions"];

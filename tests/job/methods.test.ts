@@ -189,7 +189,7 @@ describe("through the experiment", () => {
   ])("%s %s trains with finite metrics", async (...flags) => {
     const experiment = new Experiment(lake(...flags));
     const model = modelFromFiles(warm["config.json"] as string, warm["model.safetensors"] as Uint8Array, device);
-    const { reference, critic } = await TrainingState.ofWarmStart(experiment, model);
+    const { reference, critic } = await TrainingState.ofWarmStart(experiment, model, template);
     const objective = experiment.objective();
     expect([critic !== undefined, reference !== undefined]).toEqual([
       /^(ppo|vapo|ragen|vtrace)/.test(experiment.preset.rl.method),

@@ -62,6 +62,17 @@ describe("penalties, bonuses, critics", () => {
     expect(reports.at(-1)!.metrics["kl_beta"]).toBeGreaterThan(0.09);
   });
 
+  it("a decaying coefficient falls with each step, and no other is given with it", async () => {
+    const kl = { beta: 0.1, decay: 0.5, estimator: "k2" } as const;
+    const objective: Objective = { ...base, kl: objectiveOf({ method: "grpo", kl }).kl! };
+    const reports = await reportsOf(trainRl(fullRlOptions(endingModel(device), objective, { steps: 3 })));
+    expect(reports.map(({ metrics }) => metrics["kl_beta"])).toEqual([0.1, 0.05, 0.025]);
+    expect(typeof objectiveOf({ method: "grpo", kl: { beta: 0.1 } }).kl!.beta).toBe("number");
+    expect(() => objectiveOf({ method: "grpo", kl: { ...kl, target: 1 } })).toThrow(
+      "kl: target and decay both change beta; give one of them",
+    );
+  });
+
   it("a step of nothing but groups without spread changes nothing, if they are left out", async () => {
     const model = toyModel(device, 1, { layers: 1, hiddenSize: 8 });
     const options = fullRlOptions(model, objectiveOf({ method: "dapo" }));

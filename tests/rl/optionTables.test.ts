@@ -73,6 +73,7 @@ const WORLD_LOSSES: Readonly<Record<string, Numbers>> = {
 const WEIGHTS: Readonly<Record<string, Numbers>> = {
   actfocus: { alpha: "0.1 in [0, ∞)", beta: "0.5 in [0, ∞)" },
   top_entropy: { share: "0.2 in [0, 1]" },
+  outcome_critic: {},
 };
 
 const OTHERS: readonly (readonly [name: string, table: OptionTable, numbers: Numbers])[] = [

@@ -11,7 +11,7 @@ import { sum } from "../../engine/ops/reduce.ts";
 import type { Tensor } from "../../engine/tensor.ts";
 import { aggregationWeights } from "../../rl/methods/aggregation.ts";
 import { importanceCorrection, type ImportanceCorrectionOptions } from "../../rl/methods/importanceCorrection.ts";
-import { AdaptiveKl, clippedErrorLoss, ppoClip } from "../../rl/methods/losses/index.ts";
+import { AdaptiveKl, clippedErrorLoss, DecayingKl, ppoClip } from "../../rl/methods/losses/index.ts";
 import { actFocus, uncertaintyWeights, quantile, topEntropy } from "../../rl/methods/tokenWeights.ts";
 import { actionEntropy, paw, pawLambda, type PawOptions, transitionsOf } from "../../rl/methods/world/paw.ts";
 import type { Role, Trajectory } from "../../rl/episode/stream.ts";
@@ -207,5 +207,16 @@ describe("corrections and controllers", () => {
     expect(kl.beta).toBeCloseTo(0.204 * 0.9, 12);
     kl.resume(0.1);
     expect(kl.beta).toBe(0.1);
+  });
+
+  it("the decaying coefficient: .2 · .9995^1000 = .1213 (VPT)", () => {
+    const kl = new DecayingKl({ beta: 0.2, decay: 0.9995 });
+    expect(kl.beta).toBe(0.2);
+    for (let step = 0; step < 1000; step++) kl.update();
+    expect(kl.beta).toBeCloseTo(0.1213, 4);
+    kl.resume(0.1);
+    kl.update();
+    expect(kl.beta).toBeCloseTo(0.1 * 0.9995, 12);
+    expect(() => kl.resume(-1)).toThrow("DecayingKl");
   });
 });

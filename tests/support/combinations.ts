@@ -30,6 +30,7 @@ const METHOD_NAMES = [...Object.keys(METHODS), ...Object.keys(RECIPES), ...Objec
 const SMALLER: Readonly<Record<string, string>> = {
   dapo_full: " --set dynamicSampling.exhausted=train",
   vapo_full: " --set critic.pretrain=1",
+  coderl: " --set outcomeCritic.episodes=8 --set outcomeCritic.steps=2",
 };
 
 const CONTROLS_OF_LABELS = ["shuffled", "none"].map((labels) => set("sft.labelled=8", `sft.labels=${labels}`));
@@ -39,17 +40,25 @@ export const FACTORS: Factors = {
   env: Object.keys(ENVIRONMENTS).map((name) => `--env ${name}`),
   coordinates: ["", set("env.coordinates=bins")],
   method: METHOD_NAMES.map((name) => `--method ${name}${SMALLER[name] ?? ""}`),
-  addOn: ["", "+echo", "+paw", "+actfocus", "+top_entropy"],
+  addOn: ["", "+echo", "+paw", "+actfocus", "+top_entropy", "+outcome_critic"],
   advantage: flags("advantage", Object.keys(ADVANTAGES)),
   loss: flags("loss", Object.keys(POLICY_LOSSES).filter(isOfRewards)),
   aggregation: flags("aggregation", AGGREGATIONS),
-  kl: ["", "--kl 0.1", "--kl 0.1 --kl-target 0.01", `--kl 0.1 ${set("kl.in=reward")}`],
+  kl: [
+    "",
+    "--kl 0.1",
+    "--kl 0.1 --kl-target 0.01",
+    `--kl 0.1 ${set("kl.decay=0.5")}`,
+    `--kl 0.1 ${set("kl.in=reward")}`,
+  ],
   entropy: ["", set("rl.entropy=0.01"), set("entropy.target=0.5")],
   reward: [
     "",
     "--reward coderl",
     "--reward ppocoder",
     "--reward swerl",
+    "--reward toolrl",
+    `--reward orm ${set("orm.episodes=8", "orm.steps=2", "orm.batchSize=4")}`,
     "--reward judges",
     `--reward judges ${set("reward.judges=approval")}`,
     set("reward.format=0.2", "reward.malformed=0.1"),
@@ -75,7 +84,15 @@ export const FACTORS: Factors = {
   workers: ["", "--workers 1", "--workers 1 --max-staleness 1"],
   learners: ["", "--learners nats://localhost:4222"],
   lora: ["", set("lora.r=2")],
-  sft: ["", set("sft.thoughts=true"), set("sft.labelled=8"), ...CONTROLS_OF_LABELS, set("sft.loss=dft")],
+  sft: [
+    "",
+    set("sft.thoughts=true"),
+    set("sft.labelled=8"),
+    ...CONTROLS_OF_LABELS,
+    set("sft.loss=dft"),
+    set("sft.general=0.5"),
+  ],
+  negatives: ["", set("env.negatives=0.5")],
   selfPlay: ["", "--self-play absolute-zero", "--self-play r-zero"],
 };
 
@@ -158,7 +175,16 @@ const policyLoss = (name: string): string => {
 };
 
 /** Whoever sees of a method what its advantage reads of an episode. */
-const OF_EPISODES = new Set(["env", "reward", "curriculum", "explore", "temperature", "prefix", "selfPlay"]);
+const OF_EPISODES = new Set([
+  "env",
+  "reward",
+  "curriculum",
+  "explore",
+  "temperature",
+  "prefix",
+  "selfPlay",
+  "negatives",
+]);
 
 /**
  * What a value is for another factor. Everything is itself for a factor of few values. For one of many:

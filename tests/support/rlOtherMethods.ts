@@ -105,6 +105,12 @@ export const OTHER_ROWS: Readonly<Record<string, Readonly<Record<string, OtherRo
       [VECTORS, "the adaptive coefficient"],
       [OBJECTIVE_TERMS, "an adaptive coefficient moves"],
     ),
+    "decaying KL": row(
+      "β ← .9995·β after each step, β = .2 at first: `--kl 0.2 --set kl.decay=0.9995`",
+      "VPT, arXiv 2206.11795",
+      [VECTORS, "the decaying coefficient"],
+      [OBJECTIVE_TERMS, "a decaying coefficient falls"],
+    ),
     "entropy bonus": row(
       "−coefficient·H, H over the whole vocabulary",
       "Williams & Peng 1991",

@@ -49,6 +49,27 @@ export const REWARD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     [PROGRAM_REWARDS, "%s: CodeRL"],
     ["tests/environments/program.test.ts", "is all of it for itself"],
   ),
+  orm: row(
+    "1 if σ(z) ≥ ½, z a logit of a copy of the warm start at an episode's end, trained by BCE on verified ones: `--reward orm`",
+    "WebRL, arXiv 2411.02337",
+    ["tests/rl/reader.test.ts", "is trained by the mean binary cross-entropy"],
+    ["tests/rl/reader.test.ts", "learns to tell them apart"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
+  "critic of outcomes": row(
+    "w_t = softmax(logits_t)[outcome], −lp·w_t·(R − R_greedy); logits max-pooled over tokens learn the outcome: `--method coderl`",
+    "CodeRL, arXiv 2207.01780",
+    ["tests/rl/outcomeCritic.test.ts", "test vector"],
+    ["tests/rl/outcomeCritic.test.ts", "is trained by the cross-entropy"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
+  toolrl: row(
+    "form 1/0 + 6·s/S − 3, s = Jaccard of names + Σ (Jaccard of parameters + equal values): `--env tools --reward toolrl`",
+    "ToolRL, arXiv 2504.13958",
+    ["tests/rl/toolCalls.test.ts", "test vectors"],
+    ["tests/rl/toolCalls.test.ts", "of an episode"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
   swerl: row("similarity of the patches, −1 without one: `--env patch --reward swerl`", "SWE-RL, arXiv 2502.18449", [
     PROGRAM_REWARDS,
     "are worth their similarity",
@@ -66,6 +87,20 @@ export const OTHER_DATA_ROWS: Readonly<Record<string, ReturnType<typeof row>>> =
     "R-Zero, arXiv 2508.05004 (the authors' code: min(p, 1 − p) − rep)",
     ["tests/rl/selfPlay.test.ts", "2 of 4 questions alike"],
     ["tests/rl/selfPlay.test.ts", "average linkage"],
+  ),
+  "general texts": row(
+    "η·CE(demonstrations) + (1 − η)·CE(general texts), each a mean over its own tokens: `--set sft.general=0.8`",
+    "AgentTuning, arXiv 2310.12823",
+    ["tests/rl/generalTexts.test.ts", "test vector: losses 2 and 1"],
+    ["tests/rl/generalTexts.test.ts", "is what `trainSft` learns"],
+    ["tests/job/moreRows.long.test.ts", "on "],
+  ),
+  "negative examples": row(
+    "no tool is there or none is needed: a plain answer, a call is wrong: `--set env.negatives=0.5 --set demo.negatives=0.3`",
+    "Agent-FLAN, arXiv 2403.12881",
+    ["tests/environments/plainAnswers.test.ts", "the expert gives them at once"],
+    ["tests/rl/generalTexts.test.ts", "false calls are counted"],
+    ["tests/job/moreRows.long.test.ts", "on "],
   ),
   "inverse dynamics": row(
     "p(a_t | o_1 … o_T) of few episodes labels the others, turns without an effect left out: `--set sft.labelled=N`",
@@ -95,6 +130,12 @@ export const WORLD_ROWS: Readonly<Record<string, ReturnType<typeof row>>> = {
     "write a program of arithmetic and operations on lists, judged by hidden tests: `--env code`",
     "the setting of CodeRL, arXiv 2207.01780",
     ["tests/environments/code.test.ts", "is judged by as many hidden tests"],
+    EXPERT,
+  ),
+  tools: row(
+    "three tools with typed parameters, 1 if exactly the calls that are asked for were taken: `--env tools`",
+    "the setting of ToolRL, arXiv 2504.13958",
+    ["tests/environments/tools.test.ts", "exactly the calls"],
     EXPERT,
   ),
   patch: row(

@@ -22,6 +22,7 @@ import { WEIGHTED } from "./weighted.ts";
 
 export { ppoClip, type PpoClipOptions, sapo, type SapoOptions } from "./clipped.ts";
 export { clipCov, type ClipCovOptions, klCov, type KlCovOptions } from "./covariance.ts";
+export { DecayingKl, type DecayingKlOptions, type KlController } from "./kl.ts";
 export { AdaptiveKl, type AdaptiveKlOptions, KL_ESTIMATORS, type KlClamp, type KlEstimator } from "./kl.ts";
 export { klEstimate, klEstimatorByName, klPenalty } from "./kl.ts";
 export { type PolicyLoss, type Segments, type StepView, type TokenColumns } from "./policyLoss.ts";

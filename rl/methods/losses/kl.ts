@@ -120,10 +120,54 @@ export const ADAPTIVE_KL = options("AdaptiveKl", FOLLOWED);
  */
 export type AdaptiveKlOptions = OptionsOf<typeof ADAPTIVE_KL>;
 
+/** A coefficient β that changes from step to step. Save its `beta` with a checkpoint and give it to `resume`. */
+export interface KlController {
+  /** The coefficient for the next step. */
+  readonly beta: number;
+  /** After a step. @param kl the step's mean KL @param samples the number of episodes in the step */
+  update(kl: number, samples: number): void;
+  resume(beta: number): void;
+}
+
+export const DECAYING_KL = options("DecayingKl", {
+  beta: number(REQUIRED, "β, the weight of the penalty in the first step", { min: 0 }),
+  decay: number(REQUIRED, "what β is multiplied by after each step", { above: 0, max: 1 }),
+});
+/** Options of `DecayingKl`: β at the start and its factor from step to step. */
+export type DecayingKlOptions = OptionsOf<typeof DECAYING_KL>;
+
+/**
+ * A coefficient that decays: β ← decay·β after each step. VPT (Baker et al. 2022, arXiv 2206.11795) keeps RL near the
+ * policy that imitated, with β = .2 and decay .9995, so that it lets go of it slowly.
+ */
+export class DecayingKl implements KlController {
+  #beta: number;
+  readonly #decay: number;
+
+  constructor(given: DecayingKlOptions) {
+    const { beta, decay } = DECAYING_KL.read(given);
+    [this.#beta, this.#decay] = [beta, decay];
+  }
+
+  get beta(): number {
+    return this.#beta;
+  }
+
+  update(): void {
+    this.#beta *= this.#decay;
+  }
+
+  resume(beta: number): void {
+    checkRange("DecayingKl", "beta", beta, 0);
+    this.#beta = beta;
+  }
+}
+
 /** A KL penalty as plain data. */
 export const KL_PENALTY = options("kl", {
   ...FOLLOWED,
   target: number(undefined, "the KL that β is adapted to reach (`AdaptiveKl`); by default β is constant", { above: 0 }),
+  decay: number(1, "what β is multiplied by after each step (`DecayingKl`; VPT: .9995)", { above: 0, max: 1 }),
   estimator: oneOf(
     [...KL_ESTIMATORS, ...KL_ALIAS_NAMES],
     "k3",
@@ -146,7 +190,7 @@ export type KlChoice = OptionsOf<typeof KL_PENALTY>;
  * A coefficient that adapts to the KL: β ← β·(1 + clip(kl/target − 1, ±.2)·n/horizon) (Ziegler et al. 2019,
  * arXiv 1909.08593, §2.2). Save its `beta` with a checkpoint and give it to `resume`: a resumed run needs it.
  */
-export class AdaptiveKl {
+export class AdaptiveKl implements KlController {
   #beta: number;
   readonly #target: number;
   readonly #horizon: number;

@@ -1,0 +1,50 @@
+/** The score of an evaluation on held-out tasks, and its line of metrics. */
+import { type Evaluation, passAt } from "../rl/evaluate.ts";
+import { falseCalls, type Metrics } from "../rl/episode/metrics.ts";
+import type { Trajectory } from "../rl/episode/stream.ts";
+
+export interface HeldOutScore extends Evaluation {
+  /**
+   * −lp per observation token, in nats, on fixed episodes of held-out tasks: half the expert's, half of random play.
+   */
+  readonly worldLoss: number;
+  /** The same on the half that is random play. */
+  readonly worldLossRandom: number;
+  /** The same on the episodes that were just played. */
+  readonly worldLossOnPolicy: number;
+  /** `worldLossOnPolicy` minus the entropy of the answers themselves, if the environment reports it. */
+  readonly worldLossExcess?: number;
+  /** pass@k by k, if the tasks were tried more than once. */
+  readonly passAt?: Readonly<Record<string, number>>;
+  /** −lp per token of the answers of general texts, in nats, if the run has any (`sft.general`). */
+  readonly generalLoss?: number;
+}
+
+/** The line of metrics of an evaluation (records.ts). */
+export function metricsOfScore(score: HeldOutScore, episodes: number): Metrics {
+  const { successes, meanTurns, worldLoss, worldLossRandom, worldLossOnPolicy, worldLossExcess, generalLoss } = score;
+  return {
+    success: successes / episodes,
+    episodes,
+    "num_turns/mean": meanTurns,
+    world_loss: worldLoss,
+    "world_loss/random": worldLossRandom,
+    "world_loss/on_policy": worldLossOnPolicy,
+    ...(worldLossExcess === undefined ? {} : { world_loss_excess: worldLossExcess }),
+    ...(generalLoss === undefined ? {} : { general_loss: generalLoss }),
+    ...falseCalls(score.trajectories),
+    ...Object.fromEntries(Object.entries(score.passAt ?? {}).map(([k, rate]) => [`pass@${k}`, rate])),
+  };
+}
+
+/** pass@1, pass@2, pass@4, … and pass@`tries`, from trajectories that go through all tasks `tries` times. */
+export function passAtPowers(
+  trajectories: readonly Trajectory[],
+  tasks: number,
+  tries: number,
+): Readonly<Record<string, number>> {
+  const solved = new Array<number>(tasks).fill(0);
+  trajectories.forEach(({ info }, i) => (solved[i % tasks]! += Number(info["success"] === true)));
+  const powers = Array.from({ length: Math.ceil(Math.log2(tries)) }, (_, i) => 2 ** i);
+  return Object.fromEntries([...powers, tries].map((k) => [k, passAt(solved, tries, k)]));
+}

@@ -1,0 +1,155 @@
+/**
+ * A reader: a copy of a policy with a new head, which judges what others wrote. It reads episodes up to some of their
+ * tokens and says a few logits at each. An outcome reward model has one logit at the end of an episode (WebRL, Qi et
+ * al. 2024, arXiv 2411.02337, where it is the probability of YES), a process reward model one at the end of each step.
+ *
+ * What a token is told is read where it is predicted, as a critic's value is: the state has seen all tokens before it.
+ */
+import { check } from "../../engine/errors.ts";
+import {
+  fuse,
+  mul,
+  noGrad,
+  type Rng,
+  scope,
+  sum,
+  tensor,
+  type Tensor,
+  type Tree,
+  treeLeaves,
+} from "../../engine/index.ts";
+import { add, matmul, outsideScopes, randomNormal, zeros } from "../../engine/index.ts";
+import { where } from "../../kernels/expr.ts";
+import { AdamW, type Model, type Schedule } from "../../nn/index.ts";
+import type { Trajectory } from "../episode/stream.ts";
+import { rowOf, type TokenRow } from "../methods/columns.ts";
+import { pack, type PackOptions } from "./pack.ts";
+import { hiddenOf, unscored } from "./score.ts";
+import { gradientOf } from "./update.ts";
+
+/** `weight` [K, C] and `bias` [K]. */
+export type ReaderHead = { readonly weight: Tensor; readonly bias: Tensor };
+
+/** A model and its head of K logits. */
+export interface Reader {
+  readonly model: Model;
+  readonly head: ReaderHead;
+}
+
+/** A new head with small random weights, outside of all scopes: before it has learnt, what it says is chance. */
+export function initReaderHead({ config, params }: Model, logits: number, rng: Rng): ReaderHead {
+  const { device } = params.embedding;
+  return outsideScopes(() => ({
+    weight: randomNormal(rng, [logits, config.hiddenSize], { device, std: config.hiddenSize ** -0.5 }),
+    bias: zeros([logits], { device }),
+  }));
+}
+
+/** Logits [N, K] of hidden states [N, C]. */
+export const readerLogits = ({ weight, bias }: ReaderHead, hidden_NC: Tensor): Tensor =>
+  add(matmul(hidden_NC, weight, { transB: true }), bias);
+
+/** An episode, and what is right at some of its tokens: a probability in [0, 1]. */
+export interface Marked {
+  readonly episode: Trajectory;
+  readonly marks: readonly { readonly token: number; readonly target: number }[];
+}
+
+/** The last token of an episode: what is read there has seen all that came before. */
+export const lastToken = ({ stream }: Trajectory): number => stream.ids.length - 1;
+
+/** −(y·ln σ(z) + (1 − y)·ln(1 − σ(z))) = ln(1 + e^z) − y·z, without overflow. */
+const crossEntropyOfLogit = fuse("bce", (z, y) => where(z.gt(0), z, 0).add(z.abs().neg().exp().log1p()).sub(y.mul(z)));
+
+/** Rows whose marked tokens share a weight of 1, with the targets as `returns`. */
+function rowsOf(lessons: readonly Marked[]): TokenRow[] {
+  const count = lessons.reduce((n, { marks }) => n + marks.length, 0);
+  return lessons.map(({ episode, marks }) => {
+    const [wValue, returns] = [0, 1].map(() => new Float64Array(episode.stream.ids.length)) as [
+      Float64Array,
+      Float64Array,
+    ];
+    for (const { token, target } of marks) {
+      check(token > 0 && token < wValue.length, () => `reader: token ${token} of ${wValue.length} cannot be read`);
+      wValue[token] = 1 / count;
+      returns[token] = target;
+    }
+    return rowOf(episode, { wValue, returns });
+  });
+}
+
+/** Options of `trainReader`. */
+export interface ReaderTraining extends Pick<PackOptions, "padId" | "maxTokens"> {
+  /** How many lessons are drawn for a step, with replacement, half of them with a target below one half if there are. */
+  readonly batchSize: number;
+  readonly steps: number;
+  readonly lr: Schedule;
+  readonly rng: Rng;
+}
+
+/**
+ * Trains a reader of one logit on marked episodes: binary cross-entropy, averaged over the marks of a batch. Model and
+ * head change in place.
+ * @returns the loss of each step, before its update
+ */
+export async function trainReader(
+  reader: Reader,
+  lessons: readonly Marked[],
+  options: ReaderTraining,
+): Promise<number[]> {
+  const { batchSize, steps, lr, rng, ...packing } = options;
+  check(lessons.length > 0 || steps === 0, () => "trainReader: there are no lessons");
+  const trained = { model: reader.model.params, head: reader.head } as Tree;
+  const optimizer = new AdamW(trained, { betas: [0.9, 0.98], weightDecay: 0.01, clipNorm: 1 });
+  const classes = [false, true].map((isGood) =>
+    lessons.filter(({ marks }) => (marks.at(-1)?.target ?? 0) >= 0.5 === isGood),
+  );
+  const both = classes.filter((of) => of.length > 0);
+  const losses: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    const draw = rng.split(step);
+    const batch = Array.from({ length: batchSize }, (_, i) => draw.choice(both[i % both.length]!));
+    const { loss, norm } = scope(() => {
+      const { gradient, parts } = gradientOf(trained, pack(rowsOf(batch), packing), (tree, micro) => {
+        const { model: params, head } = tree as { model: Model["params"]; head: ReaderHead };
+        const { device } = params.embedding;
+        const column = (values: Float64Array): Tensor =>
+          tensor(values, { device, dtype: device.float, shape: [values.length, 1] });
+        const z = readerLogits(head, hiddenOf({ ...reader.model, params }, micro));
+        const { wValue, returns } = micro.columns;
+        const total = sum(mul(column(wValue), crossEntropyOfLogit(z, column(returns))));
+        return [total, mul(total, 1)];
+      });
+      const loss = parts.map(({ result }) => result).reduce((a, b) => add(a, b));
+      return { loss, norm: optimizer.step(gradient, lr(step)) };
+    }, "trainReader");
+    losses.push(await loss.item());
+    loss.dispose();
+    norm.dispose();
+  }
+  optimizer.dispose();
+  return losses;
+}
+
+/** The logits of a reader of one logit at the chosen tokens of each episode; NaN elsewhere. */
+export async function readEpisodes(
+  { model, head }: Reader,
+  episodes: readonly Trajectory[],
+  isRead: (episode: Trajectory, token: number) => boolean,
+  packing: Pick<PackOptions, "padId" | "maxTokens">,
+): Promise<Float64Array[]> {
+  const rows = episodes.map((episode) => rowOf(episode));
+  const logits = unscored(rows);
+  for (const batch of pack(rows, { ...packing, scored: ({ trajectory }, t) => isRead(trajectory, t) })) {
+    const z = scope(() => noGrad(() => readerLogits(head, hiddenOf(model, batch))), "readEpisodes");
+    const read = await z.read();
+    z.dispose();
+    for (let n = 0; n < read.length; n++) logits[batch.episode[n]!]![batch.token[n]!] = read[n]!;
+  }
+  return logits;
+}
+
+/** Frees a reader. */
+export function disposeReader({ model, head }: Reader): void {
+  for (const x of [...treeLeaves(model.params), ...treeLeaves(head)]) x.dispose();
+}
