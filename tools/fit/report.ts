@@ -12,16 +12,16 @@ import {
 } from "../../nn/fit.ts";
 import { estimateParameters, type ModelConfig, type WeightStorage } from "../../nn/index.ts";
 
-/** What is asked of a model. */
+/** The step and the forms of weights that the report is about. */
 export interface FitQuestion {
-  /** Of the step whose memory is said. */
+  /** The sizes of the training step. */
   readonly rows: number;
   readonly tokens: number;
-  /** Of LoRA. */
+  /** LoRA's rank. */
   readonly rank: number;
-  /** Of the matrices under LoRA; f32 unless given. */
+  /** How matrices are stored under LoRA; default f32. */
   readonly storage?: WeightStorage;
-  /** Bytes of a GPU's memory, if it is one. */
+  /** The bytes of a GPU's memory, if the model is to run on one. */
   readonly gpu?: number | undefined;
 }
 
@@ -31,28 +31,28 @@ const size = (bytes: number): string => {
   return `${(bytes / 1024 ** power).toFixed(power === 0 || bytes / 1024 ** power >= 100 ? 0 : 2)} ${units[power]}`;
 };
 
-/** Node with the library's code and an empty heap, resident, as measured on Linux with Node 20. */
+/** The resident memory of Node with the library's code and an empty heap, as measured on Linux with Node 20. */
 const NODE = 97 * 2 ** 20;
-/** The tables of a tokenizer for each token of the vocabulary: 48 MiB for 49,152, 130 MiB for 151,936. */
+/** Bytes of a tokenizer's tables for each token of the vocabulary: 48 MiB for 49,152 tokens, 130 MiB for 151,936. */
 const TOKEN = 900;
 
 /** Resident memory of a process that trains on the CPU, in bytes, by its parts. */
 export interface ProcessMemory {
   readonly tensors: number;
-  /** What lies unused between tensors, because sizes are rounded and blocks cut. */
+  /** Unused bytes between tensors, because sizes are rounded and blocks are cut. */
   readonly gaps: number;
   readonly node: number;
   readonly tokenizer: number;
   readonly total: number;
 }
 
-/** What a process takes for a step: bench/pretrained.md has what was measured beside it. */
+/** The memory of a process that runs a step; bench/pretrained.md compares it with measurements. */
 export function processMemory({ vocabSize }: ModelConfig, { peak, reserved }: StepMemory): ProcessMemory {
   const tokenizer = TOKEN * vocabSize;
   return { tensors: peak, gaps: reserved - peak, node: NODE, tokenizer, total: reserved + NODE + tokenizer };
 }
 
-/** What the model needs, line by line. */
+/** The lines of the report. */
 export function fitReport(config: ModelConfig, { rows, tokens, rank, gpu, storage = "f32" }: FitQuestion): string {
   check(
     tokens <= config.maxPositions,
