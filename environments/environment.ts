@@ -1,25 +1,25 @@
 /**
- * What an environment is: text in, text out, asynchronous, seeded, used for one episode.
+ * The interface of an environment. It takes text, answers with text, asynchronously; it follows from a seed and is used
+ * for one episode.
  *
  * The shape `reset(seed) → observation`, `step(action) → { observation, reward, done, info }` is that of Gym (Brockman
  * et al. 2016), made single-use so that no state can leak from one episode into the next. An environment knows nothing
- * of tokens, roles or prompts: what it returns is its own output and nothing else, so that every character of an
- * observation may be learnt by a world model; warnings of the loop that drives it are added elsewhere and never appear
- * here.
+ * of tokens, roles or prompts. It returns its own output and nothing else, so that a world model may learn every
+ * character of an observation; the loop that drives it adds warnings elsewhere.
  */
 import type { Option } from "../engine/optionTable.ts";
 import { check } from "../engine/errors.ts";
 import type { Rng } from "../engine/index.ts";
 
 /**
- * Facts about a step, for metrics and transcripts. The agent never sees them. Names that others read: `family`,
- * `level`, `success`, `toolErrors`, and `answerEntropy`, the entropy in nats of the episode's answers so far, each
- * given the task, the actions and the answers before it, for somebody who knows all facts of the world. It is what no
- * world model can predict.
+ * Facts about a step, for metrics and transcripts. The agent never sees them. The library reads `family`, `level`,
+ * `success`, `toolErrors`, and `answerEntropy`: the entropy in nats of the episode's answers so far, each given the
+ * task, the actions and the answers before it, for somebody who knows all facts of the world. No world model can
+ * predict this part.
  */
 export type StepInfo = Readonly<Record<string, number | string | boolean>>;
 
-/** What the world makes of an action: its answer, the reward, and whether the episode is over. */
+/** The result of an action: the world's answer, the reward, and whether the episode is over. */
 export interface StepResult {
   /** The answer of the world, with nothing added; may be empty (most shells say nothing when all is well). */
   readonly observation: string;
@@ -30,7 +30,7 @@ export interface StepResult {
   readonly info: StepInfo;
 }
 
-/** What every call of an environment takes beside its own arguments. */
+/** Options of every call of an environment. */
 export interface CallOptions {
   /** Aborts the call: the promise rejects with the signal's reason, and the episode is over. */
   readonly signal?: AbortSignal;
@@ -40,28 +40,28 @@ export interface CallOptions {
 export interface Environment {
   readonly name: string;
   /**
-   * What is known of the episode once it is reset, and repeated in the info of every step: family and level, the info
-   * that Gym's `reset` gives. An episode whose first action is cut off has no other. @throws before reset. Optional:
+   * Facts about the episode after `reset`, which the info of every step repeats: family and level, as Gym's `reset`
+   * returns them. It is all the info of an episode whose first action is cut off. @throws before reset. Optional:
    * default nothing.
    */
   readonly info?: StepInfo;
   /** Starts the episode. Resolves to the first observation (the task). The same seed gives the same episode. */
   reset(seed: number, options?: CallOptions): Promise<string>;
-  /** One action. Whatever is wrong with the action's text is told by the observation; it never throws for that. */
+  /** Plays one action. Errors in the action's text are told by the observation; it never throws for them. */
   step(action: string, options?: CallOptions): Promise<StepResult>;
   /**
-   * A second episode that stands where this one stands, for searches that try several actions from one point; what
-   * happens in either does not touch the other. Chance repeats itself: the same actions get the same answers in both,
-   * unless `seed` is given, from which the copy then draws what is left to chance. (A search without fresh seeds sees
-   * the future of a slippery world.) Optional: an environment whose state cannot be copied, a remote one, has no
-   * `clone`.
+   * A copy of the live episode, for searches that try several actions from one point; neither affects the other. Both
+   * have the same random numbers, so that the same actions get the same answers, unless the copy is given a `seed`. (A
+   * search without fresh seeds would know the random events that will come.) Optional: an environment whose state
+   * cannot be copied, such as a remote one, has no `clone`.
    *
    * @throws while a call is running, and after one that failed
    */
   clone?(seed?: number): Environment;
   /**
-   * Gives back what the episode holds outside this program, a connection; whoever made the environment calls it when
-   * the episode is over, however it ended. Never throws; a second call does nothing. Optional: most hold nothing.
+   * Frees what the episode holds outside this program, such as a connection. The code that made the environment calls
+   * it when the episode is over, however it ended. Never throws; a second call does nothing. Optional: most hold
+   * nothing.
    */
   close?(): void;
 }
@@ -81,29 +81,29 @@ export interface FamilyInfo {
   readonly name: string;
   /** 1 is the easiest. */
   readonly level: number;
-  /** One line for people. */
+  /** A description in one line. */
   readonly description: string;
 }
 
 /**
- * What a novice does. A guess that came out wrong is there to be read, not to be imitated; what follows from an answer
- * may be.
+ * An action of a novice. A wrong guess shows the model an answer but should not be imitated; an action that follows
+ * from an answer may be.
  */
 export interface NoviceMove {
   readonly action: string;
   readonly isGuess: boolean;
 }
 
-/** What is listed under a name: how to make an episode, and the two policies that it is compared with. */
+/** A kind of environment: how to make an episode, and the scripted players (expert, novice, random). */
 export interface EnvironmentSpec<Options extends EnvironmentOptions = EnvironmentOptions> {
   readonly name: string;
   readonly description: string;
-  /** Where its idea is from, with a paper if there is one. Optional: default nothing is said. */
+  /** The source of its idea, with a paper if there is one. Optional. */
   readonly source?: string;
   readonly families: readonly FamilyInfo[];
   /**
-   * All options that `make` takes, for lists and for whoever adds some of its own. Optional: default those that all
-   * have.
+   * All options that `make` takes, for lists and for wrappers that add options of their own. Optional: default those
+   * that all environments have.
    */
   readonly options?: Readonly<Record<string, Option<unknown>>>;
   /** A fresh episode, not yet reset. Throws on unknown option values. */

@@ -1,7 +1,7 @@
 /**
- * The frame of all environments of ours: a game is an environment written as pure functions over a task (fixed for the
- * episode) and a state (a value that each action replaces). `defineGame` makes an `EnvironmentSpec` of one: options,
- * families, seeds, counting, clones and the contract are the same for all.
+ * The common part of all environments of the library. A game is an environment written as pure functions of a task
+ * (fixed for the episode) and a state (a value that each action replaces). `defineGame` makes an `EnvironmentSpec` from
+ * it: options, families, seeds, counting, clones and the contract are the same for all games.
  *
  * A move never changes the state that it was given, so a clone of a live episode is another reference to the same
  * state, and a search tree may hold as many as it likes.
@@ -28,13 +28,13 @@ export const SIZED = {
 /** Options of games whose worlds come in three sizes: `size` 1 (default) to 3, and `EnvironmentOptions`. */
 export type GameOptions = OptionsWith<typeof SIZED>;
 
-/** What a game makes of a seed. */
+/** A task of a game. */
 export interface GameTask {
   /** The first observation. */
   readonly text: string;
 }
 
-/** A live episode, as the functions of its game see it. */
+/** A live episode, as the functions of its game get it. */
 export interface Episode<F extends OptionFields, Task, State> {
   /** Every option has a value, unless it has no default and was not given. */
   readonly options: SettledOptions<F>;
@@ -45,7 +45,7 @@ export interface Episode<F extends OptionFields, Task, State> {
   readonly toolErrors: number;
 }
 
-/** What an action does. */
+/** The result of an action. */
 export interface Move<State> {
   readonly observation: string;
   /** Default: nothing has changed. */
@@ -56,7 +56,7 @@ export interface Move<State> {
   readonly ending?: Ending | undefined;
   /** The reward of this action. Default: the score of the ending, and 0 for an action that does not end the episode. */
   readonly reward?: number;
-  /** What else the info of this step tells. */
+  /** Further info of this step. */
   readonly info?: StepInfo;
   /**
    * Entropy of the observation in nats, as `answerEntropy` of a step's info has it (environment.ts). Default: nobody
@@ -73,11 +73,11 @@ export interface Ending {
   readonly score: number;
 }
 
-/** What is known of a game before anybody plays it: what lists and checks of options need. */
+/** The head of a game: what lists and checks of options need before anybody plays it. */
 export interface GameHead<F extends OptionFields, Family extends FamilyInfo> {
   readonly name: string;
   readonly description: string;
-  /** Where its idea is from, with a paper if there is one. */
+  /** The source of its idea, with a paper if there is one. */
   readonly source?: string;
   /** Easiest first. */
   readonly families: readonly Family[];
@@ -85,19 +85,19 @@ export interface GameHead<F extends OptionFields, Family extends FamilyInfo> {
   readonly options: F;
 }
 
-/** How a game is played. */
+/** The rules of a game. */
 export interface GameRules<F extends OptionFields, Family extends FamilyInfo, Task extends GameTask, State> {
   /** Makes a task; the same stream and options give the same task. */
   makeTask(rng: Rng, family: Family, options: SettledOptions<F>): Task | Promise<Task>;
   /** The state before the first action. */
   start(task: Task): State;
-  /** Plays one action. Whatever is wrong with its text is told by the observation: nothing throws. */
+  /** Plays one action. Errors in its text are told by the observation; it never throws for them. */
   play(episode: Episode<F, Task, State>, action: string): Move<State> | Promise<Move<State>>;
   /** The expert's next action. */
   expert(episode: Episode<F, Task, State>): string;
   /** The action of the random baseline, as `EnvironmentSpec` has it. */
   random(rng: Rng, task: string | undefined, options: SettledOptions<F>): string;
-  /** What a newcomer does now, if there is more to say than that two actions are random. */
+  /** The novice's next action. Default: two random actions, then it gives up. */
   novice?(episode: Episode<F, Task, State>, rng: Rng): NoviceMove;
   /** What might be thought before the next action, as `EnvironmentSpec` has it. */
   thoughts?(episode: Episode<F, Task, State>, rng: Rng): string;

@@ -1,7 +1,8 @@
 /**
- * What memory a model needs: weights in each form, a training step, a cache. What can be counted from the sizes is;
- * what depends on the order of allocations (activations, gradients, temporaries) is found by running the step itself on
- * an executor that computes nothing (engine/backends/counting.ts). Bytes everywhere; no weights are read.
+ * The memory that a model needs: weights in each form, a training step, a cache. Weights and cache are computed from
+ * the sizes. What depends on the order of allocations (activations, gradients, temporaries) is measured by running the
+ * step on an executor that allocates and computes nothing (engine/backends/counting.ts). All numbers are bytes; no
+ * weights are read.
  */
 import { createCountingBackend, type CountingStats } from "../engine/backends/counting.ts";
 import { Device } from "../engine/device.ts";
@@ -28,7 +29,7 @@ import { PackedMatrix } from "./packedMatrix.ts";
 import { buildParams, freezeWeight, type TransformerParams } from "./parameters.ts";
 import { forward, type Model, outputMatrix, pickHidden, trainableOf } from "./transformer.ts";
 
-/** The most that the addresses of one WebAssembly memory reach. */
+/** The largest size of a WebAssembly memory with 32-bit addresses. */
 export const WASM_LIMIT: number = 2 ** 32;
 
 /** The linear layers of a block, as [name, inputs, outputs]. */
@@ -47,8 +48,8 @@ function linearLayers(config: ModelConfig): [name: string, inputs: number, outpu
 }
 
 /**
- * Bytes of the weights: all in f32; or matrices in 16 bits, or in 8 bits with an f32 scale for 32 of them, and vectors
- * in f32.
+ * Bytes of the weights: everything in f32; or matrices in 16 bits, or in 8 bits with an f32 scale for each 32 numbers,
+ * and vectors in f32.
  */
 export function weightBytes(config: ModelConfig): { readonly f32: number; readonly bf16: number; readonly q8: number } {
   const all = estimateParameters(config);
@@ -62,16 +63,16 @@ export function weightBytes(config: ModelConfig): { readonly f32: number; readon
 /** Bytes of keys and values, for each row and token of a cache's capacity. */
 export const cacheBytes = ({ layers, kvHeads, headDim }: ModelConfig): number => 2 * 4 * layers * kvHeads * headDim;
 
-/** Numbers that LoRA trains, on every linear layer of every block (PEFT's `all-linear`). */
+/** How many numbers LoRA trains on every linear layer of every block (PEFT's `all-linear`). */
 export function loraParameters(config: ModelConfig, rank: number): number {
   check(Number.isInteger(rank) && rank >= 1, () => `loraParameters: rank must be an integer ≥ 1, got ${rank}`);
   return config.layers * linearLayers(config).reduce((n, [, inputs, outputs]) => n + rank * (inputs + outputs), 0);
 }
 
-/** What a step trains: all parameters, or LoRA of a rank on all linear layers while the weights stay as they are. */
+/** What a step trains: all parameters, or only LoRA of a rank on all linear layers. */
 export type Trains = "all" | { readonly rank: number };
 
-/** A training step whose memory is asked for. */
+/** The training step whose memory is computed. */
 export interface StepSize {
   /** Rows of a micro-batch, and tokens of each. */
   readonly rows: number;
@@ -79,11 +80,11 @@ export interface StepSize {
   readonly gradientCheckpointing?: boolean;
   /** Default "all". */
   readonly trains?: Trains;
-  /** How matrices lie in memory under LoRA; default f32. */
+  /** How matrices are stored under LoRA; default f32. */
   readonly storage?: WeightStorage;
   /** Bytes of the memory; default `WASM_LIMIT`. */
   readonly limit?: number;
-  /** Whether weights that do not fit into it may lie outside, as on the CPU (default) and not on a GPU. */
+  /** Whether weights that do not fit may lie outside of it: default true, as on the CPU; false for a GPU. */
   readonly outside?: boolean;
 }
 
@@ -91,11 +92,11 @@ export interface StepSize {
 export interface StepMemory {
   /** Weights, rotary tables and the optimiser's moments: what stays between steps. */
   readonly held: number;
-  /** The most that lives at once, `held` and `outside` included. */
+  /** The largest sum of live tensors, `held` and `outside` included. */
   readonly peak: number;
-  /** How far the memory had to grow for it, and what is outside: the peak, and what lies unused between blocks. */
+  /** How far the memory had to grow, with what is outside: the peak, and unused bytes between blocks. */
   readonly reserved: number;
-  /** Weights that did not fit into the memory. Programs that read one bring a copy: slower, the same bits. */
+  /** Weights that did not fit into the memory. A kernel that reads one copies it in first: slower, the same bits. */
   readonly outside: number;
   /** The largest tensor: on a GPU it must fit into one binding. */
   readonly largest: number;
@@ -146,8 +147,8 @@ export function checkSizes(where: string, sizes: Readonly<Record<string, number>
 }
 
 /**
- * Memory of a step of AdamW on log-probabilities of all tokens of `rows` texts: what the executor allocates when the
- * step is run.
+ * The memory of a step of AdamW on log-probabilities of all tokens of `rows` texts, as the counting executor allocates
+ * it.
  * @returns null if it does not fit into `limit`
  */
 export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | null {
@@ -169,7 +170,7 @@ export function stepMemory(config: ModelConfig, size: StepSize): StepMemory | nu
 export const trainedModel = (model: Model, trains: Trains): Model =>
   trains === "all" ? model : zeroLora(model, { r: trains.rank, targetModules: "all-linear" });
 
-/** One step on a device that computes nothing. @returns what was there before it */
+/** Runs one step on a device that computes nothing. @returns the bytes that were allocated before it */
 function step(
   { model: { config, params }, device, live }: CountedModel,
   { rows, tokens, gradientCheckpointing, trains = "all" }: StepSize,
@@ -222,7 +223,7 @@ export async function drawMemory(config: ModelConfig, size: DrawSize): Promise<S
   }
 }
 
-/** Parameters whose values do not matter: to draw them would take minutes. */
+/** Parameters with arbitrary values, because drawing them would take minutes. */
 function emptyParams(config: ModelConfig, device: Device, storage: WeightStorage): TransformerParams {
   const make = (shape: Shape, path: string): Weight => {
     if (storage === "f32" || shape.length !== 2 || path === "positions") return zeros(shape, { device });
@@ -238,7 +239,7 @@ function emptyParams(config: ModelConfig, device: Device, storage: WeightStorage
   });
 }
 
-/** The most tokens, a power of two up to the model's positions in a row, that a step of one row can have; 0: none. */
+/** The largest number of tokens of a step with one row, a power of two up to the model's positions; 0 if none fits. */
 export function mostTokens(config: ModelConfig, size: Omit<StepSize, "rows" | "tokens">): number {
   let most = 0;
   for (let tokens = 16; ; tokens *= 2) {

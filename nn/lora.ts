@@ -9,8 +9,8 @@
  *     y = b + m/‖W + s·BA‖ · (W x + s·B(A x)),   m = ‖W‖ at the start; the norm is a constant of the gradient (§4.3)
  *
  * Names, defaults, arithmetic and start are those of the library PEFT (0.21); files are in loraFiles.ts. W may be
- * packed into fewer bits (QLoRA's setting): only its products are asked for. What is not here: adapters on embeddings
- * (and so on a tied head), trained biases, several adapters at once.
+ * packed into fewer bits (QLoRA's setting), because only products with it are computed. Not supported: adapters on
+ * embeddings (and so on a tied head), trained biases, several adapters at once.
  */
 import { check, fail } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
@@ -36,7 +36,7 @@ const isModules = (value: unknown): boolean =>
 
 const MODULES = 'names, as in ["q_proj", "v_proj"], or one regular expression of whole names';
 
-/** The options of an adapter as a table, for those who offer some of them on. */
+/** The options of an adapter as a table, for programs that offer some of them to their users. */
 export const LORA = options("lora", {
   r: number(8, "rank: columns of B", { integer: true, min: 1 }),
   loraAlpha: number(8, "α: the adapter is scaled by α/r, with `useRslora` by α/√r", { above: 0 }),
@@ -59,13 +59,15 @@ export type LoraSettings = Omit<Settled<typeof LORA.fields>, "targetModules" | "
   readonly excludeModules?: string | readonly string[];
 };
 
-/** What is trained beside one layer: A [r, in], B [out, r], in DoRA the lengths m [out]. Named as in PEFT's files. */
+/**
+ * The trained tensors of one layer: A [r, in], B [out, r], in DoRA also the lengths m [out]. Named as in PEFT's files.
+ */
 export type LoraPair = {
   readonly "lora_A.weight": Tensor;
   readonly "lora_B.weight": Tensor;
   readonly lora_magnitude_vector?: Tensor | undefined;
 };
-/** What is trained, by layer: `base_model.model.model.layers.0.self_attn.q_proj`. */
+/** The trained tensors by layer: `base_model.model.model.layers.0.self_attn.q_proj`. */
 export type LoraParams = Readonly<Record<string, LoraPair>>;
 
 /** The trained part of a model with an adapter. */
@@ -75,7 +77,7 @@ export interface LoraAdapter extends Trainable<LoraParams> {
   modelOf(params: LoraParams, options?: TrainingOptions): LoraModel;
 }
 
-/** A model with an adapter: what trains a model trains the adapter of this one. */
+/** A model with an adapter. Whatever trains a model trains only the adapter of this one. */
 export interface LoraModel extends Model {
   readonly trainable: LoraAdapter;
 }
@@ -84,9 +86,9 @@ export interface LoraModel extends Model {
 export const isLora = (model: Model): model is LoraModel => model.trainable?.settings?.["loraAlpha"] !== undefined;
 
 /**
- * The model with an adapter that is yet to learn anything: its outputs are those of the model. The model itself stays
- * as it is, and is shared: `adapted.trainable.base` is the model with the adapter switched off, and costs nothing.
- * Whoever frees the adapter frees `treeLeaves(adapted.trainable.params)` (`disposeLora`).
+ * The model with a new adapter. Until this is trained, the outputs are those of the model. The model itself does not
+ * change and is shared: `adapted.trainable.base` is the model with the adapter switched off, and takes no memory.
+ * `disposeLora` frees the adapter, `treeLeaves(adapted.trainable.params)`.
  * @param rng the stream of A, uniform within ±1/√in (PyTorch's `kaiming_uniform_(a=√5)`); B is 0
  * @throws if no layer has a target's name, or one that is targeted can have no adapter
  *
@@ -104,7 +106,7 @@ export function addLora(model: Model, given: LoraOptions = {}, rng: Rng = new Rn
   });
 }
 
-/** As `addLora`, without drawing anything: A is 0, too. For those who only ask what it takes. */
+/** As `addLora` with A = 0, so that nothing is drawn; for measuring memory. */
 export function zeroLora(model: Model, given: LoraOptions = {}): LoraModel {
   return withLora(model, given, (_, r, inputs, { device, dtype }) => zeros([r, inputs], { device, dtype }));
 }
@@ -145,8 +147,8 @@ function withLora(
 }
 
 /**
- * A model with this adapter. @param params for each targeted layer its pair; the caller's own, as `addLora` and
- * `loraFromFiles` make them
+ * A model with this adapter.
+ * @param params the tensors of each targeted layer, as `addLora` and `loraFromFiles` make them; the caller owns them
  */
 export function adapted(base: Model, settings: LoraSettings, params: LoraParams): LoraModel {
   const { config } = base;
@@ -180,10 +182,10 @@ export function disposeLora({ trainable, params }: LoraModel): void {
 }
 
 /**
- * The model with the adapter added into its matrices: as fast as without one, and no adapter any more. The matrices
- * that had an adapter are new tensors, which the caller frees; all others are shared with the base, which is not
- * written to. So there is nothing to undo: `adapted.trainable.base` is the unmerged model, bit for bit. The outputs of
- * both agree to rounding.
+ * A model without adapter whose matrices have the adapter added to them, and which is as fast as the base. The matrices
+ * that had an adapter are new tensors, which the caller frees; all others are shared with the base, which does not
+ * change: `adapted.trainable.base` stays the unmerged model, bit for bit. The outputs of merged and unmerged model
+ * agree to rounding.
  * @returns a model all of whose targeted matrices are plain tensors, also where the base is packed
  */
 export function mergeLora({ config, params }: LoraModel): Model {
@@ -204,7 +206,7 @@ export function countParameters(model: Model): { readonly trainable: number; rea
   return { trainable: own, all: own + (trainable?.base ? matrixSizes(trainable.base.params) : 0) };
 }
 
-/** Numbers that the tree stands for; a packed matrix counts as the matrix that it is. */
+/** The number of parameters in a tree; a packed matrix counts as many as the matrix that it stands for. */
 function matrixSizes(params: TransformerParams): number {
   let total = 0;
   const packed = new Set<Tensor>();
@@ -225,7 +227,7 @@ const isTransposed = ({ family }: ModelConfig, path: string): boolean => family 
 const moduleName = (config: ModelConfig, path: string): string =>
   huggingFaceName(config, path).replace(/\.weight$/, "");
 
-/** What PEFT adapts in these models unless told otherwise. */
+/** PEFT's default target modules for these models. */
 const defaultTargets = ({ family }: ModelConfig): readonly string[] =>
   family === "gpt2" ? ["c_attn"] : ["q_proj", "v_proj"];
 
@@ -240,7 +242,7 @@ function settingsOf(config: ModelConfig, read: Settled<typeof LORA.fields>): Lor
   };
 }
 
-/** Whether PEFT's rule finds the name: in a list itself or its end behind a dot, as a pattern the whole of it. */
+/** PEFT's rule for names: one in a list matches the whole name or its end after a dot, a pattern the whole name. */
 function matches(patterns: string | readonly string[], name: string): boolean {
   if (typeof patterns !== "string") return patterns.some((end) => name === end || name.endsWith(`.${end}`));
   let pattern: RegExp;

@@ -1,7 +1,7 @@
 /**
  * Adapters as files, in the format of the library PEFT: `adapter_config.json` and `adapter_model.safetensors` with
- * names such as `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`. What PEFT wrote loads here, and what
- * is written here `PeftModel.from_pretrained` loads there.
+ * names such as `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`. Files of PEFT load here, and
+ * `PeftModel.from_pretrained` loads files that are written here.
  */
 import { check, fail } from "../engine/errors.ts";
 import { tensor } from "../engine/ops/create.ts";
@@ -28,7 +28,7 @@ const NAMES = {
   useDora: "use_dora",
 } as const satisfies Record<keyof typeof LORA.fields, string>;
 
-/** Entries that say nothing of what the adapter computes. */
+/** Entries that do not change what the adapter computes. */
 const SILENT: ReadonlySet<string> = new Set([
   "auto_mapping",
   "base_model_name_or_path",
@@ -47,7 +47,7 @@ const SILENT: ReadonlySet<string> = new Set([
   "runtime_config",
   "task_type",
 ]);
-/** Values of `init_lora_weights` that leave the base as it is. The others (PiSSA, OLoRA, …) change it. */
+/** Values of `init_lora_weights` that do not change the base. The others (PiSSA, OLoRA, …) do. */
 const STARTS: readonly unknown[] = [true, false, "gaussian", "eva", "orthogonal"];
 
 /** Repetitions without an end that a pattern for names of layers may have after each other. */
@@ -84,7 +84,7 @@ export async function loraToFiles({ config, trainable }: LoraModel): Promise<Fil
   };
 }
 
-/** A pattern may fit modules of PEFT's that are no layers (a dropout): instead of one the file has the names. */
+/** In PEFT a pattern may match modules that are no layers, such as dropout; so the file gets the names instead. */
 const isPattern = (modules: string | readonly string[]): boolean =>
   typeof modules === "string" && modules !== "all-linear";
 const namesOf = (params: LoraParams): string[] =>
@@ -92,9 +92,10 @@ const namesOf = (params: LoraParams): string[] =>
 
 /**
  * The model with a saved adapter.
- * @param configText of `adapter_config.json` @param weights of `adapter_model.safetensors`
- * @throws if the file asks for something that is not supported, by its name; if a tensor is missing, has another shape,
- *   or belongs to no layer; nothing is left allocated then
+ * @param configText the content of `adapter_config.json`
+ * @param weights the content of `adapter_model.safetensors`
+ * @throws naming an entry that is not supported, or a tensor that is missing, has another shape or belongs to no layer;
+ *   then nothing stays allocated
  */
 export function loraFromFiles(model: Model, configText: string, weights: Uint8Array): LoraModel {
   const options = optionsFromPeft(configText);
@@ -117,7 +118,7 @@ export function loraFromFiles(model: Model, configText: string, weights: Uint8Ar
       read.set(path, data);
       saved.delete(path);
     }
-    // PEFT saves a head that has an adapter along with it; the model has that head already.
+    // PEFT also saves the head itself if the head has an adapter; the model has that head already.
     for (const name of saved.keys())
       if (!name.endsWith(".base_layer.weight"))
         fail(`adapter: tensor "${name}" belongs to no layer that the config targets`);
@@ -132,7 +133,7 @@ export function loraFromFiles(model: Model, configText: string, weights: Uint8Ar
   }
 }
 
-/** The options that an `adapter_config.json` of PEFT's stands for. @throws for what is not supported, by its name */
+/** Reads the options of an adapter from PEFT's `adapter_config.json`. @throws naming an entry that is not supported */
 function optionsFromPeft(configText: string): LoraOptions {
   let json: Record<string, unknown>;
   try {

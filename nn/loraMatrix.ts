@@ -1,6 +1,6 @@
 /**
- * The matrix of a linear layer with an adapter beside it: W + s·BA, of which only products are made. lora.ts has the
- * formulas, and says which layers get one.
+ * The matrix of a linear layer with an adapter, W + s·BA. Only products with it are computed, never the matrix itself.
+ * lora.ts has the formulas, and says which layers get an adapter.
  */
 import { fail } from "../engine/errors.ts";
 import type { Device } from "../engine/device.ts";
@@ -28,7 +28,7 @@ export type LoraParts = {
   readonly squares?: Tensor;
 };
 
-/** How they are put together. */
+/** How the tensors are combined. */
 export interface LoraHow {
   /** The base is [in, out]. */
   readonly isTransposed: boolean;
@@ -67,7 +67,7 @@ export class LoraMatrix implements MatrixForm {
     const added = matmul(matmul(seen, A, { transB: true }), B, { transB: true, scale });
     const y = product(x, base, this.#how, bias);
     if (m === undefined) return add(y, added);
-    // As PEFT: y + (m/‖·‖ − 1)·W x + m/‖·‖·s·B A x, with dropout W x of what dropout leaves of x.
+    // As PEFT: y + (m/‖·‖ − 1)·W x + m/‖·‖·s·B A x; in these two terms dropout applies to x.
     const stretch = div(m, this.#lengths());
     const plain = drop ? product(seen, base, this.#how) : bias ? sub(y, bias) : y;
     return add(y, add(mul(sub(stretch, 1), plain), mul(stretch, added)));
@@ -78,8 +78,8 @@ export class LoraMatrix implements MatrixForm {
   }
 
   /**
-   * ‖W + s·BA‖ of each row, without making that matrix: ‖W‖² + 2s·Σ_r B·(W Aᵀ) + s²·Σ_r B·(B A Aᵀ). The base is only
-   * multiplied, so that it may be packed. At B = 0 it is the very number that m starts from.
+   * ‖W + s·BA‖ of each row, without making that matrix: ‖W‖² + 2s·Σ_r B·(W Aᵀ) + s²·Σ_r B·(B A Aᵀ). Only products with
+   * the base are needed, so it may be packed. At B = 0 the result equals the start of m to the last bit.
    */
   #lengths(): Tensor {
     const { base, A, B, squares } = this.tensors;
@@ -97,7 +97,7 @@ export class LoraMatrix implements MatrixForm {
     );
   }
 
-  /** W + s·BA, in DoRA with its rows at their lengths, in the layout of the base. */
+  /** W + s·BA in the layout of the base; in DoRA its rows are scaled to the lengths m. */
   merged(): Tensor {
     const { base, A, B, m } = this.tensors;
     const { scale, isTransposed: isAcross } = this.#how;
@@ -127,10 +127,10 @@ function product(
   return matmul(x, weight, { transB: !isAcross, ...(bias ? { bias } : {}) });
 }
 
-/** Rows of the identity that a packed matrix is multiplied by at a time. */
+/** By how many rows of the identity a packed matrix is multiplied at a time. */
 const ROWS = 64;
 
-/** The matrix as one tensor, in its layout; of a tensor itself. */
+/** The matrix as one tensor, in its layout; a tensor is returned as it is. */
 function dense(weight: Weight, how: Pick<LoraHow, "isTransposed">): Tensor {
   if (weight instanceof Tensor) return weight;
   const columns = columnsOf(weight, how); // Wᵀ, [in, out]

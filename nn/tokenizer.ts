@@ -12,9 +12,8 @@
  *     tokenizers/pattern.ts    its regular expressions as JavaScript's
  *     tokenizers/offsets.ts    where in a text the tokens stand
  *
- * Not here: WordPiece, Unigram; chat templates are in `worldgrad/chat`. Ids are the truth and text is a view of them:
- * what a policy sampled is never decoded and encoded again, since encode(decode(ids)) may be other ids for the same
- * text.
+ * Not here: WordPiece, Unigram; chat templates are in `worldgrad/chat`. Episodes are stored as ids: what a policy
+ * sampled is never decoded and encoded again, since encode(decode(ids)) may be different ids for the same text.
  */
 import { BpeTokenizer, specialTable } from "./tokenizers/bpe.ts";
 

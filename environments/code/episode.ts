@@ -1,4 +1,4 @@
-/** The families of `code`, its options, and what an episode knows. */
+/** The families of `code`, its options, and the types of its tasks and states. */
 import { number } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../environment.ts";
 import type { Episode, GameTask } from "../game.ts";
@@ -6,7 +6,7 @@ import type { OptionsWith } from "../options.ts";
 import type { ProgramTest } from "../program/cases.ts";
 import type { Program } from "../program/syntax.ts";
 
-/** All families, easiest first; `input`: what the programs are given. */
+/** All families, easiest first; `input`: the type of the programs' input. */
 export const FAMILIES = [
   { name: "number", level: 1, description: "one calculation", input: "number" },
   { name: "list", level: 1, description: "two operations of a list", input: "list" },
@@ -24,7 +24,7 @@ export const CODE = {
 export type CodeOptions = OptionsWith<typeof CODE>;
 
 export interface CodeTask extends GameTask {
-  /** The reference program, as text and read. */
+  /** The reference program, as text and parsed. */
   readonly solution: string;
   readonly reference: Program;
   /** The tests that the task shows. */
@@ -32,5 +32,5 @@ export interface CodeTask extends GameTask {
   readonly hidden: readonly ProgramTest[];
 }
 
-/** The state is the program that was run last. */
+/** The state of an episode: the program that was run last. */
 export type CodeEpisode = Episode<typeof CODE, CodeTask, string>;

@@ -1,9 +1,9 @@
 /**
- * `code`: write a program that passes its tests, in a small language of our own. The agent says `run PROGRAM` and is
- * told what it makes of the tests that the task shows, or where it does not compile; `submit` ends the episode, and the
- * program that was run last is judged by hidden tests, too (`submit PROGRAM` does both). Read it in this order:
- * ../program/syntax.ts (the language), ../program/machine.ts (what runs it), episode.ts and
- * tasks.ts (what is asked), play.ts (what is answered), this file.
+ * `code`: write a program that passes its tests, in a small language of our own. The agent says `run PROGRAM`; the
+ * answer is the program's outputs on the tests that the task shows, or where it does not compile. `submit` ends the
+ * episode, and the program that was run last is judged by hidden tests, too (`submit PROGRAM` does both). Read it in
+ * this order: ../program/syntax.ts (the language), ../program/machine.ts (running programs), episode.ts and tasks.ts
+ * (tasks), play.ts (answers), this file.
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -43,12 +43,12 @@
  *     4 -8 10: pass
  *     $ submit
  *
- * The reward is 1 if all tests pass. What else a submitted program is paid for is chosen outside: its step's info tells
- * its outcome and how much of the reference it has, and rl/rewards/program.ts makes CodeRL's and PPOCoder's rewards of
- * that (`--reward coderl`, `--reward ppocoder`). A visible test may be passed by a program that knows its output;
- * hidden ones have other inputs, and lists that are longer.
+ * The reward is 1 if all tests pass. Other rewards are chosen outside: the last step's info has the outcome and the
+ * similarity to the reference, from which rl/rewards/program.ts computes the rewards of CodeRL and PPOCoder (`--reward
+ * coderl`, `--reward ppocoder`). A program may pass a visible test by writing its output; hidden tests have other
+ * inputs, and longer lists.
  *
- * Answers follow from the task's text and the actions: a world model can know all of them.
+ * Answers follow from the task's text and the actions, so a world model can predict all of them.
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";
@@ -58,8 +58,8 @@ export type { CodeOptions } from "./episode.ts";
 
 /**
  * Programs to write in a small language with a parser and a machine of its own (environments/program), after CodeRL
- * (Le et al. 2022, arXiv 2207.01780): `run PROGRAM` shows what it makes of the task's tests, `submit` has it judged by
- * hidden ones, too.
+ * (Le et al. 2022, arXiv 2207.01780): `run PROGRAM` shows its outputs on the task's tests, `submit` also runs hidden
+ * tests.
  */
 export const code: EnvironmentSpec<CodeOptions> = defineGame(
   {

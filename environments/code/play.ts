@@ -1,6 +1,6 @@
 /**
- * What the world of `code` answers to an action. It is loaded when somebody plays, and so imports nothing that brings
- * the engine: it is given what an action says.
+ * The answers of `code` to actions. It is loaded when somebody plays, so it imports nothing that imports the engine;
+ * the parsed action is passed in.
  */
 import type { Move } from "../game.ts";
 import { judge, judgeText, report } from "../program/judge.ts";
@@ -8,7 +8,7 @@ import { compile } from "../program/machine.ts";
 import { parseProgram } from "../program/syntax.ts";
 import type { CodeEpisode } from "./episode.ts";
 
-/** What is said follows from the task's text and the actions, so it has no entropy. */
+/** Answers follow from the task's text and the actions, so their entropy is 0. */
 const CERTAIN = 0;
 
 export function play(

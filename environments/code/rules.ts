@@ -1,4 +1,4 @@
-/** How `code` is played, and by whom. It is loaded later: no value of ../game.ts here. */
+/** The rules and the scripted players of `code`. It is loaded later, so it imports no value of ../game.ts. */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
 import type { NoviceMove } from "../environment.ts";
@@ -12,7 +12,7 @@ import { makeTask } from "./tasks.ts";
 const expert = ({ task: { solution }, state }: CodeEpisode): string =>
   state === solution ? "submit" : `run ${solution}`;
 
-/** A program like those that are asked for, with nothing of this task in it. */
+/** A random program of the kind that tasks ask for, independent of this task. */
 function randomProgram(rng: Rng): string {
   const parts = [drawSelection, drawReduction, (r: Rng) => drawCalculation(r, 99, ["+", "-", "*"])];
   return `x${Array.from({ length: 1 + rng.int(3) }, () => rng.choice(parts)(rng).code).join("")}`;
@@ -20,7 +20,7 @@ function randomProgram(rng: Rng): string {
 
 const random = (rng: Rng): string => `${rng.choice(["run", "run", "submit"])} ${randomProgram(rng)}`;
 
-/** Writes a program in which a part is missing or another, or the right one, and submits what it has run. */
+/** Writes a program with a part missing or wrong, or the right program, and submits what it has run. */
 function novice({ task: { solution }, state }: CodeEpisode, rng: Rng): NoviceMove {
   if (state !== "") return { action: "submit", isGuess: false };
   const parts = solution.match(/^s=x|;s\*s|^x|\.[a-z]+(\(\d+\))?|[-+*]\d+/g)!;

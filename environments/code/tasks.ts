@@ -1,6 +1,6 @@
 /**
- * The programs that are asked for: families of them, the words that say what a program does, and its tests. A program
- * decides its split by a hash of its text; each of its parts is common in training.
+ * Tasks of `code`: the families of programs, the words that describe a program, and its tests. A hash of the program's
+ * text decides whether it is held out; each of its parts is common in training.
  */
 import type { Rng } from "../../engine/index.ts";
 import { drawList, drawNumber, testsOf } from "../program/cases.ts";
@@ -14,7 +14,7 @@ import type { CodeFamily, CodeTask } from "./episode.ts";
 const PROGRAM_CHARACTERS = 20;
 const TASK_CHARACTERS = 100;
 
-/** A program, and the words for it; without words only its tests say what it does. */
+/** A program, and the words that describe it; without words only its tests do. */
 interface Draft {
   readonly code: string;
   readonly words?: string;

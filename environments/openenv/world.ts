@@ -1,9 +1,9 @@
 /**
- * An OpenEnv server as an environment of the programs (`--env openenv`): what `openEnv` takes as functions is plain
- * options here. A server has no expert, so the demonstrations of the warm start are one list of actions; what the agent
- * gains beyond them it learns from rewards. Held-out tasks are other seeds, where the server makes something of a seed.
+ * An OpenEnv server as an environment of the programs (`--env openenv`), with plain options instead of the functions of
+ * `openEnv`. A server has no expert, so one list of actions serves as the demonstration for the warm start; everything
+ * beyond it has to be learnt from rewards. Held-out tasks are other seeds, provided that the server uses seeds.
  *
- * Only so many episodes at a time have a session as the server admits.
+ * The number of episodes at a time is limited to the sessions that the server admits.
  */
 import { check, fail } from "../../engine/errors.ts";
 import { number, REQUIRED, text } from "../../engine/optionTable.ts";

@@ -1,13 +1,13 @@
 /** SEARCH/REPLACE edits as actions. */
 
-/** A block of SEARCH and REPLACE, in one line: `f max->min`. */
+/** A SEARCH/REPLACE block in one line: `f max->min`. */
 export interface Edit {
   readonly file: string;
   readonly search: string;
   readonly replace: string;
 }
 
-/** The edit that a text describes; undefined if it is none. */
+/** Parses an edit; undefined if the text is none. */
 export function readEdit(text: string): Edit | undefined {
   const file = /^\S+ /.exec(text)?.[0].trim();
   if (file === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** The families of `patch`, its options, and what an episode knows. */
+/** The families of `patch`, its options, and the types of its tasks and states. */
 import { number } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../environment.ts";
 import type { Episode, GameTask } from "../game.ts";
@@ -7,7 +7,7 @@ import type { ProgramTest } from "../program/cases.ts";
 import type { Edit } from "./edits.ts";
 import type { Files } from "./repository.ts";
 
-/** All families, easiest first; `input`: what `f` is given, `wrong`: how many files are wrong. */
+/** All families, easiest first; `input`: the type of the input of `f`, `wrong`: how many files are wrong. */
 export const FAMILIES = [
   { name: "number", level: 1, description: "a file with two calculations", input: "number", wrong: 1 },
   { name: "list", level: 1, description: "a file with two operations of a list", input: "list", wrong: 1 },

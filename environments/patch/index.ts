@@ -1,10 +1,9 @@
 /**
  * `patch`: mend a small repository of programs (../program/syntax.ts) that call each other. The task says what each
- * file is to do; one of them, or two, have a wrong token. `read FILE` shows a file, `edit FILE OLD->NEW` replaces what
- * is there exactly once, `test` runs the visible tests of `f` and tells the first that fails, `submit` ends the episode
- * and has hidden tests judge the files, too. Also: `ls`, and `undo FILE`, which takes back all edits of it. Read it in
- * this order: edits.ts, repository.ts (files, diffs), episode.ts and tasks.ts (what is broken), play.ts (what is
- * answered), this file.
+ * file should do; one or two of them have a wrong token. `read FILE` shows a file, `edit FILE OLD->NEW` replaces a text
+ * that occurs exactly once, `test` runs the visible tests of `f` and shows the first that fails, `submit` ends the
+ * episode and also runs hidden tests. There are also `ls`, and `undo FILE`, which undoes all edits of a file. Read it
+ * in this order: edits.ts, repository.ts (files, diffs), episode.ts and tasks.ts (tasks), play.ts (answers), this file.
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -67,9 +66,9 @@
  *     pass
  *     $ submit
  *
- * The reward is 1 if all tests pass. The info of `submit` also tells the outcome, how much of the right files the
- * submitted ones have, and both patches as unified diffs, of which rl/rewards/program.ts makes other rewards:
- * `--reward swerl`, the similarity of the patches (no test is needed for it), `coderl` and `ppocoder`.
+ * The reward is 1 if all tests pass. The info of `submit` also has the outcome, the similarity of the submitted files
+ * to the right ones, and both patches as unified diffs. From these rl/rewards/program.ts computes other rewards:
+ * `--reward swerl`, the similarity of the patches (which needs no test), `coderl` and `ppocoder`.
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";
@@ -79,7 +78,7 @@ export type { PatchOptions } from "./episode.ts";
 
 /**
  * Small repositories to mend, after SWE-RL (Wei et al. 2025, arXiv 2502.18449): `ls`, `read FILE`, `edit FILE OLD->NEW`
- * (a SEARCH/REPLACE block in one line), `undo FILE`, `test`, and `submit`, which has hidden tests judge the files, too.
+ * (a SEARCH/REPLACE block in one line), `undo FILE`, `test`, and `submit`, which also runs hidden tests.
  */
 export const patch: EnvironmentSpec<PatchOptions> = defineGame(
   {

@@ -1,6 +1,6 @@
 /**
- * What the world of `patch` answers to an action. It is loaded when somebody plays, and so imports nothing that brings
- * the engine: it is given what an action says.
+ * The answers of `patch` to actions. It is loaded when somebody plays, so it imports nothing that imports the engine;
+ * the parsed action is passed in.
  */
 import type { StepInfo } from "../environment.ts";
 import type { Move } from "../game.ts";
@@ -44,7 +44,7 @@ export function play({ task, state }: PatchEpisode, [verb, rest]: readonly [stri
 
 const PASS = "pass";
 
-/** What the visible tests say: the first that fails, or why nothing can be tested. */
+/** The result of the visible tests: the first that fails, or why they cannot run. */
 function tested(files: Files, { visible }: PatchTask): string {
   const built = build(files);
   if ("error" in built) return `error in ${built.error.file} at ${built.error.at}: ${built.error.message}`;
@@ -59,7 +59,7 @@ function tested(files: Files, { visible }: PatchTask): string {
 
 const cut = (text: string): string => (text.length > 24 ? `${text.slice(0, 24)}..` : text);
 
-/** What submitted files are told of: their tests, their likeness to the right ones, and both patches. */
+/** The info of a submission: its tests, its similarity to the right files, and both patches. */
 function judged(files: Files, { broken, right, visible, hidden }: PatchTask): StepInfo & Pick<ProgramInfo, "outcome"> {
   const patches = { patch: unifiedDiff(broken, files), solution: unifiedDiff(broken, right) };
   const [built, wanted] = [build(files), build(right)];

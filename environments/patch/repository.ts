@@ -1,6 +1,6 @@
 /**
- * A small repository: files of one program each (../program/syntax.ts), which call each other by their names, what an
- * edit makes of them, and what changed as a unified diff.
+ * A small repository: files with one program each (../program/syntax.ts), which call each other by name. Applies edits,
+ * and shows changes as a unified diff.
  */
 import type { Code } from "../program/machine.ts";
 import { compile } from "../program/machine.ts";
@@ -10,7 +10,7 @@ import type { Edit } from "./edits.ts";
 /** The texts of files by their names; nothing changes them in place. */
 export type Files = Readonly<Record<string, string>>;
 
-/** Programs that call each other, or the first file that does not compile. */
+/** The compiled programs, or the first file that does not compile. */
 export type Build =
   | { readonly programs: Readonly<Record<string, Program>>; readonly codes: ReadonlyMap<string, Code> }
   | { readonly error: { readonly file: string; readonly at: number; readonly message: string } };
@@ -30,8 +30,8 @@ export function build(files: Files): Build {
 const MOST_CHARACTERS = 80;
 
 /**
- * The files with this edit and the line that it changed, or why it cannot be made: what it searches has to be there
- * exactly once.
+ * The files after this edit and the line that it changed, or why it cannot be made: the text that it searches must
+ * occur exactly once.
  */
 export function applyEdit(
   files: Files,
@@ -52,7 +52,7 @@ export function applyEdit(
 
 const CONTEXT = 3;
 
-/** What differs, as a unified diff with three lines of context around each change; empty if nothing does. */
+/** The differences as a unified diff with three lines of context around each change; empty if there are none. */
 export function unifiedDiff(before: Files, after: Files): string {
   const changed = Object.keys(before).filter((name) => before[name] !== after[name]);
   return changed

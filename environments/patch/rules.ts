@@ -1,4 +1,4 @@
-/** How `patch` is played, and by whom. It is loaded later: no value of ../game.ts here. */
+/** The rules and the scripted players of `patch`. It is loaded later, so it imports no value of ../game.ts. */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
 import type { NoviceMove } from "../environment.ts";
@@ -8,7 +8,7 @@ import type { PATCH, PatchEpisode, PatchFamily, PatchState, PatchTask } from "./
 import { play } from "./play.ts";
 import { makeTask } from "./tasks.ts";
 
-/** Reads the files in order, mends each that is wrong once it has been read, tests, and submits. */
+/** The expert: reads the files in order, mends each wrong one after reading it, tests, and submits. */
 function expert({ task: { edits, broken, right }, state: { files, read, passed } }: PatchEpisode): string {
   if (passed) return "submit";
   const names = Object.keys(right);
@@ -23,7 +23,7 @@ function expert({ task: { edits, broken, right }, state: { files, read, passed }
 
 const WORDS = ["sum", "max", "min", "len", "head", "last", "even", "odd", "sort", "rev", "take", "drop", "above"];
 
-/** A command with a file and tokens that may be there. */
+/** A random command, with a file and tokens that may exist. */
 function random(rng: Rng): string {
   const file = rng.choice(["f", "f", "g", "h"]);
   const word = (): string => rng.choice(WORDS);
@@ -38,7 +38,7 @@ function random(rng: Rng): string {
   ])();
 }
 
-/** Reads, edits what it has read to something that may be wrong, and submits without a test. */
+/** The novice: reads, makes an edit that may be wrong, and submits without a test. */
 function novice({ task, state }: PatchEpisode, rng: Rng): NoviceMove {
   const untouched = task.edits.filter(({ file }) => state.files[file] === task.broken[file]);
   if (untouched.length === 0) return { action: "submit", isGuess: false };

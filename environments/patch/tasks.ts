@@ -1,7 +1,7 @@
 /**
- * The repositories that are to be mended: families of them. A repository is drawn right, with words that say what each
- * file does, and then a token of a file (of two files at level 4) is replaced by another of its kind. The right
- * programs decide the split.
+ * Tasks of `patch`: the families of repositories. A right repository is drawn, with words that describe each file; then
+ * a token of a file (of two files at level 4) is replaced by another token of its kind. A hash of the right programs
+ * decides whether a task is held out.
  */
 import type { Rng } from "../../engine/index.ts";
 import { drawList, drawNumber, type ProgramTest, testsOf } from "../program/cases.ts";
@@ -61,7 +61,7 @@ const KINDS: readonly (readonly string[])[] = [
 
 const tokensOf = (text: string): string[] => text.match(/[a-z]+|\d+|[^]/g)!;
 
-/** The text with a token replaced by another of its kind, and the shortest edit of whole tokens that takes it back. */
+/** The text with a token replaced by another of its kind, and the shortest edit of whole tokens that undoes it. */
 function breakText(rng: Rng, file: string, text: string): { readonly broken: string; readonly edit: Edit } | undefined {
   const tokens = tokensOf(text);
   const at = rng.int(tokens.length);
@@ -74,7 +74,7 @@ function breakText(rng: Rng, file: string, text: string): { readonly broken: str
       : token;
   if (other === token) return undefined;
   const broken = tokens.with(at, other);
-  // What is searched has to be there once: tokens before it are added until it is.
+  // The searched text must occur once: tokens before it are added until it does.
   for (let from = at; from >= 0; from--) {
     const search = broken.slice(from, at + 1).join("");
     if (search.includes("\n")) return undefined;

@@ -1,9 +1,9 @@
-/** Draws inputs of programs, and makes tests of a program of them. */
+/** Draws inputs of programs, and makes tests from them. */
 import type { Rng } from "../../engine/index.ts";
 import { between } from "./draw.ts";
 import { type Code, run, sameValue, type Value } from "./machine.ts";
 
-/** An input and what the program makes of it. */
+/** An input, and the program's output for it. */
 export interface ProgramTest {
   readonly input: Value;
   readonly output: Value;

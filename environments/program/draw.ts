@@ -7,13 +7,13 @@ import type { Rng } from "../../engine/index.ts";
 /** A part of a program and the words for it. */
 interface Part {
   readonly code: string;
-  /** Ways to say it; one is drawn. */
+  /** Wordings; one of them is drawn. */
   readonly words: readonly string[];
 }
 
 export const between = (rng: Rng, low: number, high: number): number => low + rng.int(high + 1 - low);
 
-/** An operation that makes a list of a list. */
+/** An operation from a list to a list. */
 export function drawSelection(rng: Rng): Part {
   const few = between(rng, 1, 3);
   const digit = between(rng, 2, 7);
@@ -37,7 +37,7 @@ const REDUCTIONS: readonly Part[] = [
   { code: ".last", words: ["last one"] },
   { code: ".head", words: ["first one"] },
 ];
-/** An operation that makes a number of a list. */
+/** An operation from a list to a number. */
 export const drawReduction = (rng: Rng): Part => rng.choice(REDUCTIONS);
 
 /** A calculation with a number from 2 to `most`. */

@@ -1,14 +1,14 @@
-/** Judges programs by tests: what a text is worth as a program, from "does not compile" to "all tests pass". */
+/** Judges programs by tests. The outcomes go from "does not compile" to "all tests pass". */
 import { compile, type Code, type Outcome, run, sameValue, show } from "./machine.ts";
 import type { ProgramTest } from "./cases.ts";
 import { dataFlowMatch, syntaxMatch } from "./likeness.ts";
 import { parseProgram, type Program } from "./syntax.ts";
 
-/** What became of a program, from the worst to the best: the four outcomes of CodeRL. */
+/** The four outcomes of CodeRL, from the worst to the best. */
 export const OUTCOMES = ["compile error", "runtime error", "failed test", "passed"] as const;
 export type ProgramOutcome = (typeof OUTCOMES)[number];
 
-/** What a program's outputs are on tests, and what that makes it. */
+/** A program's outputs on tests, and the outcome. */
 export interface Judgement {
   readonly outcome: Exclude<ProgramOutcome, "compile error">;
   readonly outputs: readonly Outcome[];
@@ -25,11 +25,11 @@ export function judge(code: Code, tests: readonly ProgramTest[], functions?: Rea
   return { outcome, outputs, passed };
 }
 
-/** Longest output that is shown whole. */
+/** The longest output that is shown in full. */
 const SHOWN = 24;
 
 /**
- * What a run of tests is answered: all outputs, or the first error, and how many tests pass.
+ * The answer to a run of tests: all outputs, or the first error, and how many tests pass.
  *
  * @example
  * report(judge(code, tests)); // "16 6: pass", "9 6: 1 of 2 pass" or "error: sum of a number"
@@ -43,12 +43,12 @@ export function report({ outputs, passed }: Judgement): string {
 
 const cut = (text: string): string => (text.length > SHOWN ? `${text.slice(0, SHOWN)}..` : text);
 
-/** What a submitted program is told of for metrics and rewards (rl/rewards/program.ts reads these names). */
+/** The info of a submitted program, for metrics and rewards (rl/rewards/program.ts reads these names). */
 export interface ProgramInfo {
   readonly outcome: ProgramOutcome;
   /** Share of the tests that pass. */
   readonly passed: number;
-  /** How much of the reference it has (likeness.ts); 0 if it does not compile. */
+  /** Its similarity to the reference (likeness.ts); 0 if it does not compile. */
   readonly syntaxMatch: number;
   readonly dataFlowMatch: number;
 }

@@ -1,9 +1,9 @@
 /**
- * How much of a reference a program has: the two matches of CodeBLEU (Ren et al. 2020, arXiv 2009.10297) that PPOCoder
- * pays for beside compiling (Shojaee et al. 2023, arXiv 2301.13816).
+ * The similarity of a program to a reference: the two matches of CodeBLEU (Ren et al. 2020, arXiv 2009.10297) that
+ * PPOCoder rewards beside compiling (Shojaee et al. 2023, arXiv 2301.13816).
  *
- * - Syntax: the share of the reference's subtrees, of all expressions and assignments in it, that the program has, too;
- *   one that the reference has twice has to be there twice. Names and numbers count as what they are.
+ * - Syntax: the share of the reference's subtrees (all its expressions and assignments) that the program has, too; a
+ *   subtree that the reference has twice must occur twice. Names and numbers are compared literally.
  * - Data flow: the share of the reference's flows that the program has. A flow says from which names a name, or the
  *   result, gets its value; names are numbered in the order of their assignments, so that renaming changes nothing.
  */

@@ -1,17 +1,17 @@
 /**
  * Runs programs (syntax.ts) on a stack machine: `compile` makes a list of instructions, `run` carries them out. All
- * programs end: an instruction costs a step, and so does each number of a list that it makes; there are only so many
- * steps, and calls of other programs nest only so deep.
+ * programs end, because the number of steps and the depth of calls are bounded; an instruction costs a step, and so
+ * does each number of a list that it makes.
  *
- * Numbers are integers up to 10⁹ in size, and no operation makes a list longer. `/` rounds down, and `%` is what then
- * remains. Arithmetic with a list is done with each of its numbers.
+ * Numbers are integers with an absolute value up to 10⁹, and no operation makes a list longer. `/` rounds down, and `%`
+ * is the remainder of that. Arithmetic with a list applies to each of its numbers.
  */
 import { type Expression, INPUT, type Operator, type Program } from "./syntax.ts";
 
 /** An integer, or a list of them. */
 export type Value = number | readonly number[];
 
-/** What a run came to: a value, or why there is none, in a few words. */
+/** The result of a run: a value, or in a few words why there is none. */
 export type Outcome = { readonly value: Value } | { readonly error: string };
 
 type Instruction =
@@ -27,7 +27,7 @@ const MOST_ITEMS = 64;
 const MOST_STEPS = 2_000;
 const MOST_CALLS = 16;
 
-/** Why a run ended without a value; never leaves this file. */
+/** The error that ends a run without a value; it does not leave this file. */
 class Fault extends Error {}
 
 export function compile({ statements, result }: Program): Code {
@@ -60,7 +60,7 @@ export function compile({ statements, result }: Program): Code {
 }
 
 /**
- * Runs a program. Never throws for what a program does.
+ * Runs a program. Faults of the program are returned, not thrown.
  * @param functions the programs that it may call, by name
  */
 export function run(code: Code, input: Value, functions: ReadonlyMap<string, Code> = new Map()): Outcome {
@@ -182,10 +182,10 @@ function select(name: string, of: Value, n: number): Value {
   return name === "take" ? list.slice(0, n) : list.slice(n);
 }
 
-/** A value as programs' inputs and results are shown: `7` or `[3 9 4]`. */
+/** Shows an input or a result: `7` or `[3 9 4]`. */
 export const show = (value: Value): string => (typeof value === "number" ? String(value) : `[${value.join(" ")}]`);
 
-/** A value as `show` writes it, of up to 64 numbers; undefined if this text is no such value. */
+/** Parses a value of up to 64 numbers in the form of `show`; undefined if the text is none. */
 export function readValue(written: string): Value | undefined {
   const number = (digits: string): number => (/^-?\d{1,10}$/.test(digits) ? Number(digits) : NaN);
   const inside = /^\[(.*)\]$/.exec(written)?.[1];

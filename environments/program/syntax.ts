@@ -41,7 +41,7 @@ export interface Program {
 export type Reading =
   { readonly program: Program } | { readonly error: { readonly at: number; readonly message: string } };
 
-/** The operations of lists, and whether each takes a number: `x.take(3)`. */
+/** The operations of lists, and whether each takes a number, as `x.take(3)` does. */
 export const OPERATIONS: Readonly<Record<string, boolean>> = {
   sum: false,
   max: false,
@@ -60,7 +60,7 @@ export const OPERATIONS: Readonly<Record<string, boolean>> = {
   below: true,
 };
 
-/** What is wrong with a program; never leaves this file. */
+/** The error for a wrong program; it does not leave this file. */
 class Complaint extends Error {
   readonly at: number;
   constructor(at: number, message: string) {
@@ -187,7 +187,7 @@ class Parser {
     return inside;
   }
 
-  /** The next token, if it is one of these. */
+  /** Reads the next token if it is one of these. */
   #take<T extends string>(...wanted: readonly T[]): T | undefined {
     const found = wanted.find((text) => text === this.#token.text);
     if (found !== undefined) this.#next++;
@@ -198,7 +198,7 @@ class Parser {
   #unexpected(what?: string): Complaint {
     const { text, at } = this.#token;
     if (text === "") return new Complaint(at, what ?? "unexpected end");
-    // Neither a long name nor a character that is not plain (it may be half of a pair) is repeated.
+    // Long names and characters outside of ASCII (which may be half of a surrogate pair) are not repeated.
     return new Complaint(at, `${what ?? "unexpected"} ${/^[!-~]{1,12}$/.test(text) ? text : "text"}`);
   }
 }
@@ -207,12 +207,12 @@ const isName = (text: string): boolean => /^[a-z]/.test(text);
 
 const BINDING: Readonly<Record<Operator, number>> = { "+": 1, "-": 1, "*": 2, "/": 2, "%": 2 };
 
-/** The program as text, with no blank and no needless parenthesis. `parseProgram` makes the same program of it. */
+/** The program as text, without blanks and needless parentheses. `parseProgram` reads it back to the same program. */
 export function printProgram({ statements, result }: Program): string {
   return [...statements.map(({ name, value }) => `${name}=${text(value, 0)}`), text(result, 0)].join(";");
 }
 
-/** @param least how strongly the outermost operator has to bind; 3 for the head of a row */
+/** @param least how strongly the outermost operator has to bind; 3 before an operation */
 function text(expression: Expression, least: number): string {
   switch (expression.kind) {
     case "number":

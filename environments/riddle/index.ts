@@ -1,7 +1,7 @@
 /**
  * The world of self-play (rl/selfplay): riddles about programs, to be solved and to be proposed. Read it in this order:
- * riddle.ts (what a riddle is), proposal.ts (which proposals count), play.ts (what is answered), tasks.ts (riddles that
- * the generator of programs draws).
+ * riddle.ts (riddles and their texts), proposal.ts (valid proposals), play.ts (answers), tasks.ts (riddles that the
+ * generator of programs draws).
  *
  *     Say p([5 2 1]): p(x)=x.take(2).sum                    say 7
  *     Say x: p(x)=7 p(x)=x.take(2).sum                      say [3 4]
@@ -9,8 +9,8 @@
  *     Propose deduction, not x*2 for 5, x.head for [1 2]    propose x.rev for [3 1]
  *     Propose inputs: p(x)=x*67-18                          propose 4 9 2 11
  *
- * It has no name on the command line: `--self-play` plays it beside `code`, whose held-out tasks measure what it is
- * worth. No held-out program of `code` is ever in a riddle.
+ * It has no name on the command line: `--self-play` plays it, and the held-out tasks of `code` measure what that is
+ * worth. No riddle contains a held-out program of `code`.
  */
 import type { Rng } from "../../engine/index.ts";
 import { readCommand } from "../actions.ts";
@@ -43,7 +43,7 @@ const game: RiddleGame = {
 /** Riddles of the generator; a seed makes one. */
 export const riddles: EnvironmentSpec = defineGame(game);
 
-/** An environment with one task, whatever the seed: a riddle that was proposed, or a proposal that is asked for. */
+/** An environment with one task for all seeds: to solve a proposed riddle, or to propose one. */
 export function taskWorld(task: RiddleTask): EnvironmentSpec {
   const family = task.role === "solve" ? familyOf("solve", task.riddle.kind) : familyOf("propose", task.kind);
   return defineGame<Record<never, never>, RiddleFamily, RiddleTask, string>({

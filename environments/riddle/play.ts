@@ -1,4 +1,4 @@
-/** What the world of riddles answers to an action. */
+/** The answers of `riddle` to actions. */
 import type { Move } from "../game.ts";
 import { play as playCode } from "../code/play.ts";
 import { compile, readValue, run, sameValue, type Value } from "../program/machine.ts";
@@ -6,10 +6,10 @@ import { parseProgram, type Program } from "../program/syntax.ts";
 import { readProposal } from "./proposal.ts";
 import { INPUTS, type Riddle, type RiddleTask } from "./riddle.ts";
 
-/** What is said follows from the task's text and the actions, so it has no entropy. */
+/** Answers follow from the task's text and the actions, so their entropy is 0. */
 const CERTAIN = 0;
 
-/** An answer that ends the episode. `form` says whether it was one, and what a proposal was. */
+/** An action that ends the episode. `form` says whether it was well-formed, and what kind of proposal it was. */
 const ended = (score: number, form: string, more: Readonly<Record<string, string>> = {}): Move<string> => ({
   observation: "",
   ending: { kind: form, score },

@@ -1,6 +1,6 @@
 /**
- * Reads proposals of riddles and checks them: a proposal counts if its program is one, runs on its inputs within the
- * machine's steps, and makes tasks of bounded length. All of this is decided by the text alone.
+ * Reads and checks proposals of riddles. A proposal is valid if its program compiles, runs on its inputs within the
+ * machine's steps, and makes tasks of bounded length. All of this depends on the text only.
  */
 import { compile, readValue, run, sameValue, show, type Value } from "../program/machine.ts";
 import { parseProgram, printProgram } from "../program/syntax.ts";
@@ -13,8 +13,8 @@ const VALUE_CHARACTERS = 20;
 const TASK_CHARACTERS = 100;
 
 /**
- * What a proposal is: no proposal (`malformed`), one that makes no riddle (`void`), one whose program is kept for
- * held-out tasks, or a riddle.
+ * The kinds of proposals: malformed, valid in form but no riddle (`void`), with a program of held-out tasks, or a
+ * riddle.
  */
 export type ProposalReading =
   | { readonly form: "malformed" | "void" | "held out"; readonly why: string }
@@ -42,7 +42,7 @@ export function readProposal(kind: RiddleKind, text: string, given?: string): Pr
   return riddleOf(kind, printed, inputs);
 }
 
-/** The riddle of a program and inputs, if it is one. @param program one that `parseProgram` reads */
+/** The riddle of a program and inputs, if they make one. @param program a text that `parseProgram` reads */
 export function riddleOf(kind: RiddleKind, program: string, inputs: readonly Value[]): ProposalReading {
   const nothing = (why: string): ProposalReading => ({ form: "void", why });
   const reading = parseProgram(program);

@@ -1,13 +1,13 @@
 /**
- * What a riddle is, and the texts of the tasks that it makes. A riddle has a program p, inputs and the outputs that
- * belong to them, of which one part is asked for:
+ * Riddles, and the texts of the tasks that they make. A riddle has a program p, inputs, and the outputs for them; a
+ * task asks for one of these parts:
  *
  *     deduction   the output, from program and input
  *     abduction   an input that has this output, from program and output
  *     induction   the program, from half of the inputs with their outputs; it has to pass the other half
  *
- * These are the three kinds of Absolute Zero (Zhao et al. 2025, arXiv 2505.03335). Whoever proposes a riddle says
- * program and input or, for an induction, inputs of a given program; the outputs are the machine's.
+ * These are the three kinds of Absolute Zero (Zhao et al. 2025, arXiv 2505.03335). A proposal consists of program and
+ * input or, for an induction, of inputs for a given program; the machine computes the outputs.
  */
 import type { FamilyInfo } from "../environment.ts";
 import type { GameTask } from "../game.ts";
@@ -57,7 +57,7 @@ interface ProposalOf {
   readonly program?: string;
 }
 
-/** The task of solving a riddle. Its plan is the answer that its proposer had in mind. */
+/** The task of solving a riddle. Its plan is the proposer's answer. */
 export function solvingTask(riddle: Riddle): RiddleTask {
   const { kind, program, inputs, outputs } = riddle;
   const [input, output] = [show(inputs[0]!), show(outputs[0]!)];
@@ -74,7 +74,7 @@ export function solvingTask(riddle: Riddle): RiddleTask {
   }
 }
 
-/** How a riddle is proposed. */
+/** The action that proposes a riddle. */
 export function proposalText({ kind, program, inputs }: Pick<Riddle, "kind" | "program" | "inputs">): string {
   return kind === "induction"
     ? `propose ${inputs.map(show).join(" ")}`
@@ -83,8 +83,9 @@ export function proposalText({ kind, program, inputs }: Pick<Riddle, "kind" | "p
 
 /**
  * The task of proposing a riddle of this kind.
- * @param references earlier riddles; the new one is to differ, and inputs are asked for the program of the first
- * @param plan what the expert says
+ * @param references earlier riddles: the new one must differ from them, and an induction is about the program of the
+ * first
+ * @param plan the expert's actions
  */
 export function proposingTask(
   kind: RiddleKind,

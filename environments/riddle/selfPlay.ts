@@ -1,6 +1,6 @@
 /**
- * What self-play takes of the worlds. It is apart from environments/index.ts, so that nobody else's bundle has the
- * generator and the machine of programs.
+ * The exports for self-play. They are apart from environments/index.ts, so that other bundles do not contain the
+ * generator of programs and their machine.
  */
 export { riddles, taskWorld } from "./index.ts";
 export { proposingTask, type Riddle, type RiddleKind, solvingTask } from "./riddle.ts";

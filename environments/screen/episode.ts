@@ -29,7 +29,7 @@ export const HEIGHT = 5;
 export const LIST_ROWS = 3;
 export const LETTERS = 6;
 
-/** Something in a window, at these cells of the screen. */
+/** A widget in a window, at these cells of the screen. */
 export type Widget = { readonly x: number; readonly y: number } & (
   | { readonly kind: "button"; readonly text: string; readonly does: "end" | "close" }
   | { readonly kind: "field"; readonly text: string }
@@ -37,7 +37,7 @@ export type Widget = { readonly x: number; readonly y: number } & (
   | { readonly kind: "list"; readonly items: readonly string[] }
 );
 
-/** A window covers what is under its rows and columns. */
+/** A window, which covers everything under its rows and columns. */
 export interface Window {
   readonly x: number;
   readonly y: number;
@@ -46,16 +46,16 @@ export interface Window {
   readonly widgets: readonly Widget[];
 }
 
-/** What the person at the screen has entered. */
+/** What was entered. */
 export interface Entered {
-  /** By the names of the fields. */
+  /** The values of fields, by name. */
   readonly fields: Readonly<Record<string, string>>;
   readonly ticked: readonly string[];
   readonly picked: string;
 }
 
 export interface ScreenTask extends GameTask {
-  /** The first is under the others. */
+  /** The windows; the first is under the others. */
   readonly windows: readonly Window[];
   readonly before: Entered;
   /** What has to be entered when this button is pressed. */

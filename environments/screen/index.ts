@@ -3,9 +3,9 @@
  * the setting of agents that use a computer. The agent says `click X Y` (cells from 0, at the upper left), `type TEXT`,
  * `scroll up`, `scroll down`, `key delete` and `key tab`, and sees the rows that have changed, each after its number
  * (`answer=screen`: the whole screen). A dot is an empty cell, `=` a window on top of another, and `<` and `>` around a
- * field say that it has the keyboard. An episode ends when a button in brackets is pressed, and what is judged is
- * which, and what was entered. Read it in this order: episode.ts (what a screen is), tasks.ts (which are drawn),
- * play.ts (what is answered), bins.ts, rules.ts (who plays).
+ * field mean that it has the keyboard. An episode ends when a button in brackets is pressed; which one, and what was
+ * entered, decides the reward. Read it in this order: episode.ts (screens), tasks.ts (drawing them), play.ts (answers),
+ * bins.ts, rules.ts (scripted players).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -103,9 +103,9 @@
  *     2....>lolema.
  *     $ click 3 4
  *
- * With `coordinates=bins` a coordinate is one of 256 bins over the screen, as OpenVLA has its actions (bins.ts): the
- * click of `press` is then `click 75 26`. What a list holds is only seen by scrolling, and what is under a window by
- * closing it; all else follows from what has been shown. Not modelled: pixels, drags, moved windows, a pointer.
+ * With `coordinates=bins` a coordinate is one of 256 bins over the screen, as in OpenVLA's actions (bins.ts): the click
+ * of `press` is then `click 75 26`. Only scrolling shows all items of a list, and only closing a window shows what is
+ * under it; all else follows from what has been shown. Not modelled: pixels, drags, moved windows, a pointer.
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";

@@ -1,6 +1,6 @@
 /**
- * What the world of `screen` answers to an action: it draws windows into cells, and finds what a click hits. It is
- * loaded when somebody plays, and so imports nothing that brings the engine.
+ * The answers of `screen` to actions: it draws windows into cells, and finds what a click hits. It is loaded when
+ * somebody plays, so it imports nothing that imports the engine.
  */
 import type { Move } from "../game.ts";
 import { cellOfBin } from "./bins.ts";
@@ -130,7 +130,7 @@ function click(
   }
 }
 
-/** The verifier: the button that was asked for, and all that was entered as it should be. */
+/** The verifier: whether the right button was pressed, and everything was entered as asked. */
 function pressed({ goal }: ScreenTask, { fields, ticked, picked }: ScreenState, button: string): Move<ScreenState> {
   const names = Object.keys({ ...fields, ...goal.fields });
   const isRight =

@@ -1,4 +1,4 @@
-/** What happens in a screen: who plays, and what an episode is made of. */
+/** The rules and the scripted players of `screen`. */
 import type { Rng } from "../../engine/index.ts";
 import type { NoviceMove } from "../environment.ts";
 import type { GameRules } from "../game.ts";
@@ -25,8 +25,8 @@ const clickAt = (x: number, y: number, coordinates: Coordinates): string =>
   coordinates === "bins" ? `click ${binOfCell(x, WIDTH)} ${binOfCell(y, HEIGHT)}` : `click ${x} ${y}`;
 
 /**
- * Closes what is on top, fills, ticks, scrolls and picks, and presses the button.
- * @param isCareless takes a field that holds something, and a list from which something was picked, for right
+ * The expert: closes windows on top, fills, ticks, scrolls and picks, and presses the button.
+ * @param isCareless takes any filled field, and any picked item, for right
  */
 function move({ task: { windows, goal }, state, options }: ScreenEpisode, isCareless: boolean): string {
   const { widgets } = windows[state.open.at(-1)!]!;
@@ -56,7 +56,7 @@ function move({ task: { windows, goal }, state, options }: ScreenEpisode, isCare
 
 const expert = (episode: ScreenEpisode): string => move(episode, false);
 
-/** A click anywhere, a word of the task, a key. */
+/** A random action: a click anywhere, a word of the task, or a key. */
 function random(rng: Rng, task = "", { coordinates }: { readonly coordinates: Coordinates }): string {
   const [asks = ""] = task.split("\n", 1);
   const words = asks.match(/\b[a-z]{6}\b/g) ?? [nameMaker(rng)()];
@@ -65,7 +65,7 @@ function random(rng: Rng, task = "", { coordinates }: { readonly coordinates: Co
   return rng.choice<() => string>([click, click, () => `type ${rng.choice(words)}`, key])();
 }
 
-/** Does a third of what it does a row beside it, or with another word, and does not look at what it has entered. */
+/** The novice: a third of its actions are a row off or with a wrong word, and it does not check what it has entered. */
 function novice(episode: ScreenEpisode, rng: Rng): NoviceMove {
   const action = move(episode, true);
   const [isRight, by, word] = [rng.int(3) > 0, rng.choice([-1, 1]), nameMaker(rng, episode.options.split)()];

@@ -1,6 +1,6 @@
 /**
- * The screens that are drawn for `screen`. Words are generated ones of the split, of which labels have the first four
- * letters; a task is also held out by a hash of its text and its screen, and training tasks are those that are not.
+ * Tasks of `screen`: drawing screens. Words are generated words of the split; labels are their first four letters. A
+ * task is also held out by a hash of its text and its screen.
  */
 import type { Rng } from "../../engine/index.ts";
 import { drawUntil, isHeldOut, type Split } from "../selection.ts";
@@ -34,7 +34,7 @@ function buttons(rng: Rng, y: number): Widget[] {
   return [button(first, x, y), button(second, x + 4 + rng.int(WIDTH - 7 - x), y)];
 }
 
-/** A small window with nothing but its title and what closes it. */
+/** A small window with only a title and a button that closes it. */
 function dialog(rng: Rng): Window {
   const [width, height] = [7 + rng.int(3), 2 + rng.int(2)];
   const [x, y] = [rng.int(WIDTH - width + 1), rng.int(HEIGHT - height + 1)];
@@ -58,7 +58,7 @@ const form = (rng: Rng, says: string, widgets: readonly Widget[], before: Entere
   goal: { ...entered, button: "ok" },
 });
 
-/** How the screens of a family are drawn. */
+/** How each family draws its screens. */
 const DRAFTS: Readonly<Record<ScreenFamily["name"], (rng: Rng, word: () => string) => Draft>> = {
   press: eightButtons,
   type(rng, word) {

@@ -1,4 +1,4 @@
-/** The families of `web`, its options, and what an episode knows: a site of pages, what is on them, and the goal. */
+/** The families of `web`, its options, and its types: a site of pages, their elements, the goal, and the state. */
 import { oneOf } from "../../engine/optionTable.ts";
 import type { FamilyInfo } from "../environment.ts";
 import type { Episode, GameTask } from "../game.ts";
@@ -23,7 +23,7 @@ export const WEB = {
 /** Options of `web`, beside `EnvironmentOptions`: whether an `answer` is what has changed, or the whole page. */
 export type WebOptions = OptionsWith<typeof WEB>;
 
-/** Something on a page; all but text have a ref, which is its place among those that have one. */
+/** An element of a page. All but text have a ref: the element's number among those that have one. */
 export type PageElement =
   | { readonly tag: "p"; readonly text: string }
   | { readonly tag: "a"; readonly text: string; readonly to: string }
@@ -32,36 +32,36 @@ export type PageElement =
   | { readonly tag: "input"; readonly text: string; readonly rule?: Rule }
   | { readonly tag: "select"; readonly text: string; readonly options: readonly string[] };
 
-/** What the server accepts in a field. */
+/** The rule by which the server accepts the value of a field. */
 export type Rule =
-  /** No value but the given one is refused, with a word for another that is free. */
+  /** The server refuses this value only, and names another that is free. */
   | { readonly kind: "taken"; readonly name: string; readonly free: string }
   | { readonly kind: "most"; readonly most: number };
 
 export interface Page {
   readonly elements: readonly PageElement[];
-  /** Fields that must not be empty. */
+  /** The fields that must not be empty. */
   readonly required?: readonly string[];
   /** The episode ends on this page. */
   readonly isLast?: boolean;
 }
 
-/** Values by field, by page. */
+/** Values by page and field. */
 export type Values = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 export interface WebTask extends GameTask {
   /** The pages by name; the first is `home`. */
   readonly site: Readonly<Record<string, Page>>;
-  /** What the fields have to hold at the end, and the page to end on. */
+  /** The values that the fields must have at the end, and the page to end on. */
   readonly goal: { readonly page: string; readonly values: Values };
-  /** What the task asks for, as far as it is not what the server takes in the end. */
+  /** Values that the task asks for, where the server accepts only others. */
   readonly asked?: Values;
-  /** The pages that the expert goes to before the last, in this order. */
+  /** The pages that the expert visits before the last, in order. */
   readonly visits: readonly string[];
 }
 
 export interface WebState {
-  /** How the agent came to the page that is open, which is the last of them. */
+  /** The path of pages to the one that is open, which is the last. */
   readonly path: readonly string[];
   /** Every page that has been open. */
   readonly seen: readonly string[];
@@ -75,10 +75,10 @@ export interface WebState {
 export type WebEpisode = Episode<typeof WEB, WebTask, WebState>;
 
 export const HOME = "home";
-/** So many elements of a long page are shown at a time, and that is a long page. */
+/** The number of elements of a long page that are shown at a time, and from how many on a page is long. */
 export const SHOWN = 4;
 export const LONG = 7;
 
-/** What has a ref. */
+/** The elements that have a ref. */
 export const withRefs = ({ elements }: Page): Exclude<PageElement, { tag: "p" }>[] =>
   elements.filter((element) => element.tag !== "p");

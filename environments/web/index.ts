@@ -1,10 +1,10 @@
 /**
- * `web`: small generated web pages as text, in the setting of WebGUM and MiniWoB. A page is compact HTML, an element a
- * line, and what can be acted on has a ref: `<a 1 lomika>`, `<input 2 city=lomika>`, `<select 3 size: small large>`,
- * `<button 4 send>`. The agent says `click REF`, `type REF "TEXT"`, `select REF OPTION`, `scroll down`, `scroll up` and
- * `back`. A button sends the fields of its page; the server may refuse them and says why. An episode ends on a page
- * that is the last, and the end state is what is judged: which page it is, and what was sent on the way. Read it in
- * this order: episode.ts (what a page is), tasks.ts (which are drawn), play.ts (what is answered), rules.ts (who acts).
+ * `web`: small generated web pages as text, in the setting of WebGUM and MiniWoB. A page is compact HTML with a line
+ * for each element, and elements that can be acted on have a ref: `<a 1 lomika>`, `<input 2 city=lomika>`, `<select 3
+ * size: small large>`, `<button 4 send>`. The agent says `click REF`, `type REF "TEXT"`, `select REF OPTION`, `scroll
+ * down`, `scroll up` and `back`. A button sends the fields of its page; the server may refuse them, and then says why.
+ * An episode ends on a final page, and its end state is judged: which page it is, and what was sent on the way. Read it
+ * in this order: episode.ts (pages), tasks.ts (drawing sites), play.ts (answers), rules.ts (scripted players).
  *
  * The task families, each with the expert's episode for seed 0 (a test plays them again and compares):
  *
@@ -112,9 +112,9 @@
  *     $ click 2
  *     <p sent>
  *
- * What a field refuses is only told when it is sent, and what a page says only when it is open; all else follows from
- * what has been shown. Not modelled: nested elements, attributes, styles and pictures, of which WebGUM shows the last
- * two beside the text.
+ * Only sending a field tells what it refuses, and only opening a page tells what it says; all else follows from what
+ * has been shown. Not modelled: nested elements, attributes, styles and pictures (WebGUM shows the last two beside the
+ * text).
  */
 import type { EnvironmentSpec } from "../environment.ts";
 import { defineGame } from "../game.ts";

@@ -1,6 +1,6 @@
 /**
- * What the world of `web` answers to an action: pages as text, forms and what they refuse. It is loaded when somebody
- * plays, and so imports nothing that brings the engine.
+ * The answers of `web` to actions: pages as text, forms and what they refuse. It is loaded when somebody plays, so it
+ * imports nothing that imports the engine.
  */
 import type { Move } from "../game.ts";
 import { HOME, LONG, type Page, SHOWN, type Values, type WebEpisode, type WebState, withRefs } from "./episode.ts";
@@ -9,7 +9,7 @@ const USE = 'use click REF, type REF "TEXT", select REF OPTION, scroll up, scrol
 /** The longest text that a field takes. */
 const MOST_CHARACTERS = 24;
 
-/** A page as compact HTML, a line for each element that is shown; `...` stands for what is not. */
+/** A page as compact HTML, with a line for each element that is shown; `...` stands for the others. */
 export function render(page: Page, values: Values[string] = {}, above = 0): string {
   const isLong = page.elements.length >= LONG;
   const lines = lineOfEach(page, values);
@@ -80,7 +80,7 @@ export function play({ task, state, options }: WebEpisode, action: string): Move
   return { ...move, ending: { kind: "end", score: isGoal(task.goal, move.state!) ? 1 : 0 } };
 }
 
-/** Why the form of a page is not taken; undefined if it is. */
+/** Why the server refuses the form of a page; undefined if it accepts it. */
 function refusalOf({ elements, required = [] }: Page, values: Values[string] & object): string | undefined {
   const empty = required.find((field) => !Object.hasOwn(values, field));
   if (empty !== undefined) return `${empty} is empty`;
@@ -97,7 +97,7 @@ function refusalOf({ elements, required = [] }: Page, values: Values[string] & o
   return undefined;
 }
 
-/** The verifier: whether this is the page to end on, and the pages on the way hold what they should, and no more. */
+/** The verifier: whether this is the page to end on, and exactly the right values were sent on the way. */
 function isGoal({ page, values }: WebEpisode["task"]["goal"], state: WebState): boolean {
   if (state.path.at(-1) !== page) return false;
   const sent = [HOME, ...state.path].filter((name) => Object.keys(state.values[name] ?? {}).length > 0);

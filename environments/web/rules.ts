@@ -1,4 +1,4 @@
-/** What happens in pages: who plays, and what an episode is made of. */
+/** The rules and the scripted players of `web`. */
 import type { Rng } from "../../engine/index.ts";
 import type { NoviceMove } from "../environment.ts";
 import type { GameRules } from "../game.ts";
@@ -18,8 +18,9 @@ import { play } from "./play.ts";
 import { makeTask } from "./tasks.ts";
 
 /**
- * Fills what the task asks for, corrects what the server refuses, and goes from page to page; it uses what was shown.
- * @param isCareless takes a field that holds something for right, until the server refuses it
+ * The expert: fills in what the task asks for, corrects what the server refuses, and goes from page to page. It uses
+ * only what was shown.
+ * @param isCareless takes any filled field for right until the server refuses it
  */
 function move({ task: { site, goal, asked, visits }, state }: WebEpisode, isCareless: boolean): string {
   const open = state.path.at(-1) ?? HOME;
@@ -44,7 +45,7 @@ function move({ task: { site, goal, asked, visits }, state }: WebEpisode, isCare
 
 const expert = (episode: WebEpisode): string => move(episode, false);
 
-/** An action on an element that may be there, with a word or a number of the task. */
+/** A random action on an element that may exist, with a word or a number of the task. */
 function random(rng: Rng, task = ""): string {
   const [asks = ""] = task.split("\n", 1);
   const words = asks.match(/\b[a-z]{6}\b|\d+/g) ?? [nameMaker(rng)()];
@@ -57,7 +58,7 @@ function random(rng: Rng, task = ""): string {
   ])();
 }
 
-/** Does half of what it does on another element, or with another word, and does not look at what it has filled. */
+/** The novice: half of its actions are on a wrong element or with a wrong word, and it does not check filled fields. */
 function novice(episode: WebEpisode, rng: Rng): NoviceMove {
   const action = move(episode, true);
   const isRight = rng.int(2) > 0;

@@ -1,6 +1,6 @@
 /**
- * The sites that are drawn for `web`. All that a task asks for are generated words of its split, and where an element
- * stands on its page is drawn, so that its ref has to be read there.
+ * Tasks of `web`: drawing sites. Tasks ask for generated words of their split. The place of an element on its page is
+ * random, so that its ref has to be read there.
  */
 import type { Rng } from "../../engine/index.ts";
 import type { Split } from "../selection.ts";
@@ -8,7 +8,7 @@ import { nameMaker } from "../words.ts";
 import { HOME, type Page, type PageElement, type WebFamily, type WebTask } from "./episode.ts";
 import { render } from "./play.ts";
 
-/** What a family draws; the task's text is put together from it. */
+/** A drawn site and goal, and the words from which the task's text is made. */
 type Draft = Omit<WebTask, "text"> & { readonly says: string };
 
 const FIELDS = ["name", "city", "team", "role", "club"];

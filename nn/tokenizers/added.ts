@@ -1,28 +1,28 @@
 /**
- * Added tokens: names that are found in a text before anything else happens to it, `<|im_end|>` or `<think>`. They are
- * matched leftmost first, the longest of those that begin at the same place, as `tokenizers` does.
+ * Added tokens: names such as `<|im_end|>` or `<think>`, which are found in a text before anything else happens to it.
+ * The leftmost match is taken, and of those that begin at the same place the longest, as in `tokenizers`.
  */
 
 /** A token that was added to a vocabulary, by the names and meanings of `tokenizer.json`. */
 export interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** A marker, which `decode` can leave out and which `encode` finds on request only; else it is text like any. */
+  /** Whether it is a marker, which `decode` can leave out and which `encode` finds only on request. */
   readonly special: boolean;
-  /** Found only where no letter, digit or underscore stands beside it. */
+  /** Whether it is found only where no letter, digit or underscore is beside it. */
   readonly single_word: boolean;
-  /** Takes white space before it along. */
+  /** Whether the token includes white space before it. */
   readonly lstrip: boolean;
-  /** Takes white space behind it along. */
+  /** Whether the token includes white space after it. */
   readonly rstrip: boolean;
-  /** Looked for in the normalised text instead of the text. */
+  /** Whether it is searched in the normalised text instead of the text. */
   readonly normalized: boolean;
 }
 
 /** Places of a text, [start, end) in UTF-16 units. */
 export type Range = readonly [start: number, end: number];
 
-/** A stretch of a text: an added token, or what lies between two of them. */
+/** A part of a text: an added token, or the text between two of them. */
 export interface Stretch {
   readonly start: number;
   readonly end: number;
@@ -37,10 +37,10 @@ const SPACE = /\p{White_Space}/u;
 export class AddedTokens {
   readonly #byContent: ReadonlyMap<string, AddedToken>;
   readonly #names: RegExp | undefined;
-  /** Whether all are special: then a text in which these are not looked for has nothing to be found. */
+  /** Whether all are special, so that nothing is found unless special tokens are searched. */
   readonly #allSpecial: boolean;
 
-  /** @param contentOf what is looked for: a token's name, normalised where the text is */
+  /** @param contentOf the text that a token is found by: its name, normalised if the text is */
   constructor(tokens: readonly AddedToken[], contentOf = ({ content }: AddedToken): string => content) {
     this.#byContent = new Map(
       tokens.map((token) => [contentOf(token), token] as const).filter(([name]) => name !== ""),
@@ -51,7 +51,7 @@ export class AddedTokens {
     this.#allSpecial = tokens.every(({ special }) => special);
   }
 
-  /** Cuts a text at the tokens. @param isPlain whether a special token at this place is text and no more */
+  /** Cuts a text at the tokens. @param isPlain whether a special token at this place counts as plain text */
   split(text: string, specials: boolean, isPlain?: (start: number, end: number) => boolean): Stretch[] {
     if (text === "") return [];
     if (this.#names === undefined || (!specials && this.#allSpecial)) return [{ start: 0, end: text.length }];
@@ -62,7 +62,7 @@ export class AddedTokens {
       let start = index;
       let end = index + name.length;
       if (token.special && (!specials || isPlain?.(start, end))) continue;
-      // Two units hold the character beside it, whatever it is.
+      // Two UTF-16 units contain the character beside it, whatever that is.
       const besideWord = (): boolean =>
         ENDS_WITH_WORD.test(text.slice(Math.max(0, start - 2), start)) ||
         BEGINS_WITH_WORD.test(text.slice(end, end + 2));

@@ -64,7 +64,7 @@ export class BpeTokenizer implements Tokenizer {
   readonly #found: AddedTokens;
   readonly #foundNormalized: AddedTokens;
   readonly #idOfByte = new Int32Array(256).fill(-1);
-  /** Ids by name; of a tokenizer of ours made when it is first asked for. */
+  /** Ids by name. For tokenizers of the library the map is made at its first use. */
   #idOfName: Map<string, number> | undefined;
   readonly #rankOfPair = new Map<number, number>();
   readonly #pattern: RegExp | undefined;
@@ -87,7 +87,7 @@ export class BpeTokenizer implements Tokenizer {
     this.#tables = tables;
     this.#specialIds = new Set(specials.map(({ id }) => id));
     const apart = (normalized: boolean): AddedToken[] => added.filter((token) => token.normalized === normalized);
-    // Where nothing is normalised, it makes no difference in which of the two a token is looked for, but for the order.
+    // Without normalisation both texts are equal, and only the order of the search differs.
     this.#found = new AddedTokens(apart(false));
     this.#foundNormalized = new AddedTokens(
       apart(true),
@@ -99,7 +99,7 @@ export class BpeTokenizer implements Tokenizer {
     });
     if (foreign) {
       this.#idOfName = new Map(foreign.names.map((name, id) => [name, id]));
-      // A token that was added may be a byte all the same.
+      // An added token may also be a byte.
       if (foreign.byteLevel)
         for (let byte = 0; byte < 256; byte++) {
           this.#idOfByte[byte] = this.#idOfName.get(toAlphabet(Uint8Array.of(byte))) ?? -1;
@@ -133,7 +133,7 @@ export class BpeTokenizer implements Tokenizer {
     return parts;
   }
 
-  /** The parts of what lies between two added tokens. */
+  /** The parts of a text between two added tokens. */
   #encodeStretch(
     stretch: string,
     at: number,
@@ -142,7 +142,7 @@ export class BpeTokenizer implements Tokenizer {
     parts: EncodedPart[],
   ): void {
     const text = this.normalizer?.apply(stretch) ?? stretch;
-    // Places in a text that was changed are not those of the text before: all of the stretch is named instead.
+    // If the text was changed, places in it are not those of the original; then the whole part is named.
     const isSame = text === stretch;
     const place = (start: number, end: number): Range => (isSame ? [at + start, at + end] : [at, at + stretch.length]);
     for (const { start, end, token } of this.#foundNormalized.split(text, specials, (from, to) =>
@@ -189,7 +189,10 @@ export class BpeTokenizer implements Tokenizer {
     return merges.length === 0 ? ids : this.#merge(ids);
   }
 
-  /** What a piece is merged from: its bytes or its characters; a character without a token as its bytes, or unknown. */
+  /**
+   * The ids that a piece is merged from: of its bytes or characters; of a character without token its bytes, or
+   * unknown.
+   */
   #symbols(piece: string, { byteLevel, byteFallback, unknown, fuseUnknown }: ForeignParts): number[] {
     const ids: number[] = [];
     let wasUnknown = false;

@@ -23,24 +23,26 @@ const SYNTAX = /[\^$\\.*+?()[\]{}|/]/;
 
 /** In how many ways a part of a pattern can match at one place. */
 interface Ways {
-  /** Repetitions without an end, each of which is a factor of the text's length. */
+  /** The number of unbounded repetitions; each multiplies the time by the length of the text. */
   readonly endless: number;
-  /** All that is chosen beside them: alternatives, and how often something is there. */
+  /** The number of other choices: alternatives, and how often something repeats. */
   readonly choices: number;
 }
 const ONE: Ways = { endless: 0, choices: 1 };
-/** The most choices beside none, one and two endless repetitions. The patterns of published models have 16 at most. */
+/** The largest number of choices with no, one and two unbounded repetitions. Published patterns have at most 16. */
 const MOST_CHOICES = [1000, 1000, 32] as const;
 
-/** Both, one after the other. */
+/** The ways of two parts in sequence. */
 const both = (a: Ways, b: Ways): Ways => ({ endless: a.endless + b.endless, choices: a.choices * b.choices });
-/** One of both. */
+/** The ways of an alternative of two parts. */
 const either = (a: Ways, b: Ways): Ways => ({
   endless: Math.max(a.endless, b.endless),
   choices: a.choices + b.choices,
 });
 
-/** A part that is there from `least` to `most` times, which may be Infinity if it can match in one way only. */
+/**
+ * The ways of a part that repeats `least` to `most` times; `most` may be Infinity if the part matches in one way only.
+ */
 function repeated({ endless, choices }: Ways, least: number, most: number): Ways {
   if (most === Infinity) return { endless: 1, choices: 1 };
   const often = most - least + 1;
@@ -49,11 +51,11 @@ function repeated({ endless, choices }: Ways, least: number, most: number): Ways
   return { endless: endless * most, choices: Number.isNaN(all) ? Infinity : all };
 }
 
-/** What an open group has seen. */
+/** The state of a group whose end has not been read. */
 interface Group {
-  /** The alternatives that are closed; undefined: none is. */
+  /** The ways of the alternatives so far; undefined before the first `|`. */
   closed: Ways | undefined;
-  /** The parts of the alternative that is open, without the last. */
+  /** The ways of the parts of the current alternative, without its last part. */
   before: Ways;
   /** The last part, which a quantifier may follow. */
   last: Ways;
@@ -161,7 +163,7 @@ function translate(pattern: string, no: (why: string) => never, mostEndless: num
   together(groups[0]!);
   return result;
 
-  /** An escape, behind its backslash: a class or code as JavaScript writes it, or the plain character. */
+  /** Reads an escape after its backslash: a class or code in JavaScript's syntax, or the plain character. */
   function escape(inClass: boolean): string {
     const property = read(/([pP])\{(\^?)([^}]*)\}/uy);
     if (property) {
@@ -229,7 +231,7 @@ function casesOf(char: string): string {
   return (other !== char && [...other].length === 1 ? other : "") + (FOLDED[lower] ?? "");
 }
 
-/** Oniguruma takes a script's name alone, JavaScript wants `sc=`. */
+/** Oniguruma takes the bare name of a script; JavaScript needs `sc=` before it. */
 function isScript(name: string): boolean {
   if (name.includes("=")) return false;
   for (const [source, result] of [

@@ -11,7 +11,7 @@ import { compilePattern } from "./pattern.ts";
 /** Pieces of a text before they are merged. */
 export type PreTokenizer = (pieces: readonly string[], isStart: boolean) => readonly string[];
 
-/** What a normaliser does. */
+/** A normaliser. */
 export interface Normalizer {
   readonly apply: (text: string) => string;
   /** Unicode's form, if that (and white space that is written otherwise) is all that it changes. */
@@ -84,7 +84,7 @@ function readPattern(value: unknown, where: string): string | RegExp {
   return compilePattern(text(regex, `${where}.Regex`));
 }
 
-/** What becomes of the matches of a split. */
+/** What a split does with its matches, by the names of `tokenizers`. */
 const BEHAVIORS = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"] as const;
 type Behavior = (typeof BEHAVIORS)[number];
 

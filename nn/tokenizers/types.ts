@@ -1,15 +1,15 @@
-/** What a tokenizer can do, and what defines one. */
+/** The interface of a tokenizer, and the data that defines one. */
 import type { AddedToken, Range } from "./added.ts";
 import type { Normalizer, PreTokenizer } from "./pipeline.ts";
 
 /** Options of `Tokenizer.encode`. */
 export interface EncodeOptions {
   /**
-   * What the name of a special token in the text is: text like any other (the default, so that no observation can forge
-   * a turn's end), or the token, as `tokenizers` reads it: for text that a chat template wrote.
+   * How the name of a special token in the text is read: as text (the default, so that no observation can forge the end
+   * of a turn), or as the token, as in `tokenizers`, for text that a chat template wrote.
    */
   readonly specials?: "text" | "tokens";
-  /** With `specials: "tokens"`: places of the text where the name of a special token is text all the same. */
+  /** With `specials: "tokens"`: places of the text where the name of a special token is still text. */
   readonly plain?: readonly Range[];
   /** Whether the tokens that `tokenizer.json` puts around a text are added (BOS, say). Default false. */
   readonly addSpecialTokens?: boolean;
@@ -42,7 +42,7 @@ export interface Tokenizer {
    * optional below is needed for chat templates of checkpoints; those of `tokenizerFromJSON` and `trainBpe` have it.
    */
   readonly addedTokens?: readonly AddedToken[];
-  /** What it changes in a text before it cuts it; undefined: nothing. */
+  /** The normalisation of a text before it is cut; undefined if there is none. */
   readonly normalizer?: Normalizer | undefined;
   /**
    * The ids of `text`: a plain array, made to be concatenated. Unless asked for, never a special token: the literal
@@ -78,11 +78,11 @@ export interface BpeTables {
   readonly merges: readonly (readonly [number, number, number])[];
   /** Source of a pattern in `tokenizer.json`'s syntax; undefined: the text is one piece. */
   readonly pattern: string | undefined;
-  /** What a tokenizer from elsewhere has besides. */
+  /** Further properties of a tokenizer from another library. */
   readonly foreign?: ForeignParts;
 }
 
-/** What `tokenizer.json` may have beyond what ours have. */
+/** Properties of tokenizers of other libraries, from `tokenizer.json`. */
 export interface ForeignParts {
   /** Each token as its key in the vocabulary. */
   readonly names: readonly string[];
@@ -96,12 +96,12 @@ export interface ForeignParts {
   readonly fuseUnknown: boolean;
   /** Whether a piece that is a token is that token, whatever the merges make of it. */
   readonly ignoreMerges: boolean;
-  /** Ids before and behind a text. */
+  /** The ids that are put before and after a text. */
   readonly around: readonly [before: readonly number[], behind: readonly number[]];
-  /** Spaces at the start of a text that decoding leaves out. */
+  /** The number of spaces at the start of a text that decoding leaves out. */
   readonly strip: number;
   /** Whether the file has merges as pairs; else as "left right". */
   readonly pairs: boolean;
-  /** The file, of the vocabulary only the names and without merges. */
+  /** The file without merges, and with names only as its vocabulary. */
   readonly rest: Record<string, unknown>;
 }

@@ -22,7 +22,7 @@ import type { KeptRiddle, SelfPlayBuffer, SettledSelfPlay } from "./options.ts";
 import { challengerReward, repetition } from "./rewards.ts";
 import { controlReward, drawKept, generated, isAnswered, paid, propose, solve, type SelfPlayed } from "./rounds.ts";
 
-/** Bounds of the share of the most frequent answer, for a question to be learnt from; what a wrong format is paid. */
+/** Bounds of the share of the most frequent answer for a question that is kept, and the reward of a malformed one. */
 const QUESTION = { least: 0.3, most: 0.8, malformed: -1 };
 
 /** The source of episodes for steps of R-Zero. */
@@ -101,7 +101,7 @@ async function challenge(
     "self_play/learnable": kept.length / kinds.length,
     "self_play/kept": buffer.size,
   };
-  // With the generator nobody challenges: the attempts are reported, and not learnt from.
+  // If the generator proposes, there is no challenger: the attempts are reported, and nothing is learnt from them.
   const shown = proposals.length > 0 ? trajectories : attempts.flat().map((t) => ({ ...t, masked: true }));
   return { trajectories: shown, metrics };
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run fit -- --model DIR`: what memory a model needs, before it is loaded. Reads `config.json` and the headers of
- * the safetensors files, no weights.
+ * `npm run fit -- --model DIR` prints the memory that a model needs, before it is loaded. It reads `config.json` and
+ * the headers of the safetensors files, and no weights.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -15,24 +15,24 @@ import { estimateParameters, type ModelConfig, type WeightStorage } from "../../
 import { bytesText, processMemory } from "../../node/modelMemory.ts";
 import { rlStepMemory } from "./rlStep.ts";
 
-/** What is asked of a model. */
+/** The step and the forms of weights that the report is about. */
 export interface FitQuestion {
-  /** Of the step whose memory is said. */
+  /** The sizes of the training step. */
   readonly rows: number;
   readonly tokens: number;
-  /** Of LoRA. */
+  /** LoRA's rank. */
   readonly rank: number;
-  /** Of the matrices under LoRA; f32 unless given. */
+  /** How matrices are stored under LoRA; default f32. */
   readonly storage?: WeightStorage;
-  /** Of a step of RL: episodes of one group (default 2), tokens of a prompt (64) and of a completion (16). */
+  /** The sizes of a step of RL: episodes of one group (default 2), tokens of a prompt (64) and of a completion (16). */
   readonly groupSize?: number;
   readonly prompt?: number;
   readonly completion?: number;
-  /** Bytes of a GPU's memory, if it is one. */
+  /** The bytes of a GPU's memory, if the model is to run on one. */
   readonly gpu?: number | undefined;
 }
 
-/** What the model needs, line by line. */
+/** The lines of the report. */
 export async function fitReport(config: ModelConfig, question: FitQuestion): Promise<string> {
   const { rows, tokens, rank, gpu, storage = "f32" } = question;
   check(
