@@ -4,6 +4,7 @@
  * is written here `PeftModel.from_pretrained` loads there.
  */
 import { check, fail } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
 import { tensor } from "../engine/ops/create.ts";
 import { outsideScopes } from "../engine/scope.ts";
 import { mapTree, treeEntries } from "../engine/tree.ts";
@@ -134,13 +135,15 @@ export function loraFromFiles(model: Model, configText: string, weights: Uint8Ar
 
 /** The options that an `adapter_config.json` of PEFT's stands for. @throws for what is not supported, by its name */
 function optionsFromPeft(configText: string): LoraOptions {
-  let json: Record<string, unknown>;
+  let json: unknown;
   try {
-    json = JSON.parse(configText) as Record<string, unknown>;
+    json = JSON.parse(configText);
   } catch (error) {
     fail(`adapter_config.json: not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
-  const { peft_type: type, bias = "none", init_lora_weights: start = true, ...rest } = json;
+  const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
+  check(isObject, () => `adapter_config.json: expected an object, got ${showValue(json)}`);
+  const { peft_type: type, bias = "none", init_lora_weights: start = true, ...rest } = json as Record<string, unknown>;
   check(type === "LORA", () => `adapter_config.json: peft_type must be "LORA", got ${JSON.stringify(type)}`);
   check(bias === "none", () => `adapter_config.json: bias ${JSON.stringify(bias)} is not supported, only "none"`);
   check(
