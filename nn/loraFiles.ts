@@ -4,6 +4,7 @@
  * `PeftModel.from_pretrained` loads files that are written here.
  */
 import { check, fail } from "../engine/errors.ts";
+import { showValue } from "../engine/options.ts";
 import { tensor } from "../engine/ops/create.ts";
 import { outsideScopes } from "../engine/scope.ts";
 import { mapTree, treeEntries } from "../engine/tree.ts";
@@ -135,13 +136,15 @@ export function loraFromFiles(model: Model, configText: string, weights: Uint8Ar
 
 /** Reads the options of an adapter from PEFT's `adapter_config.json`. @throws naming an entry that is not supported */
 function optionsFromPeft(configText: string): LoraOptions {
-  let json: Record<string, unknown>;
+  let json: unknown;
   try {
-    json = JSON.parse(configText) as Record<string, unknown>;
+    json = JSON.parse(configText);
   } catch (error) {
     fail(`adapter_config.json: not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
-  const { peft_type: type, bias = "none", init_lora_weights: start = true, ...rest } = json;
+  const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
+  check(isObject, () => `adapter_config.json: expected an object, got ${showValue(json)}`);
+  const { peft_type: type, bias = "none", init_lora_weights: start = true, ...rest } = json as Record<string, unknown>;
   check(type === "LORA", () => `adapter_config.json: peft_type must be "LORA", got ${JSON.stringify(type)}`);
   check(bias === "none", () => `adapter_config.json: bias ${JSON.stringify(bias)} is not supported, only "none"`);
   check(

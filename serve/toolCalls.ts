@@ -76,13 +76,27 @@ export function parseAnswer(form: ToolForm, text: string): ParsedAnswer {
 function objectsIn(text: string): string[] {
   const found: string[] = [];
   let [depth, start] = [0, 0];
-  // Strings are skipped as a whole, because braces in them are text.
-  for (const { 0: sign, index } of text.matchAll(/"(?:[^"\\]|\\[^])*"|[{}]|[^\s;]/g)) {
-    if (depth === 0 && sign !== "{") return [];
-    if (sign === "{" && depth++ === 0) start = index;
-    if (sign === "}" && --depth === 0) found.push(text.slice(start, index + 1));
+  for (let at = 0; at < text.length; at++) {
+    const sign = text[at]!;
+    if (depth === 0 && sign !== "{") {
+      if (sign !== ";" && sign.trim() !== "") return [];
+    } else if (sign === '"') {
+      // Strings are skipped as a whole, because braces in them are text.
+      at = closingQuote(text, at);
+      if (at < 0) return [];
+    } else if (sign === "{" && depth++ === 0) start = at;
+    else if (sign === "}" && --depth === 0) found.push(text.slice(start, at + 1));
   }
   return depth === 0 ? found : [];
+}
+
+/** The place of the quote that ends a JSON string; −1: none does. */
+function closingQuote(text: string, opening: number): number {
+  for (let at = opening + 1; at < text.length; at++) {
+    if (text[at] === '"') return at;
+    if (text[at] === "\\") at++;
+  }
+  return -1;
 }
 
 /** The length of the part of a growing text that cannot belong to a call, whatever follows. */

@@ -26,20 +26,34 @@ export type ProposalReading =
  */
 export function readProposal(kind: RiddleKind, text: string, given?: string): ProposalReading {
   const malformed = (why: string): ProposalReading => ({ form: "malformed", why });
-  const [, program = "", written = ""] =
-    kind === "induction" ? ["", given, text] : (/^(.+) for (.+)$/.exec(text) ?? []);
+  const [program = "", written = ""] = kind === "induction" ? [given, text] : aroundFor(text);
   if (written === "") return malformed("expected PROGRAM for INPUT");
   const reading = parseProgram(program);
   if ("error" in reading) return malformed(`error at ${reading.error.at}: ${reading.error.message}`);
   const printed = printProgram(reading.program);
   if (printed.length > PROGRAM_CHARACTERS) return malformed("the program is too long");
-  const inputs = (written.match(/\[[^\]]*\]|[^\s[\]]+/g) ?? []).map(readValue);
+  const inputs = valuesIn(written).map(readValue);
   const count = kind === "induction" ? INPUTS : 1;
   if (inputs.length !== count) return malformed(`expected ${count === 1 ? "one input" : `${count} inputs`}`);
   if (!inputs.every((input): input is Value => input !== undefined && show(input).length <= VALUE_CHARACTERS))
     return malformed("an input is a number or a short list");
   if (isHeldOut(printed)) return { form: "held out", why: "this program is held out" };
   return riddleOf(kind, printed, inputs);
+}
+
+const FOR = " for ";
+
+/** What stands before and behind the last ` for ` of a line; nothing if it is no line, or either is empty. */
+function aroundFor(text: string): readonly string[] {
+  const at = /[\n\r\u2028\u2029]/.test(text) ? -1 : text.lastIndexOf(FOR, text.length - FOR.length - 1);
+  return at > 0 ? [text.slice(0, at), text.slice(at + FOR.length)] : [];
+}
+
+/** Lists in brackets, and words. Behind the last `]` no list ends, so that none is looked for from every `[`. */
+function valuesIn(text: string): string[] {
+  const end = text.lastIndexOf("]") + 1;
+  const before = text.slice(0, end).match(/\[[^\]]*\]|[^\s[\]]+/g) ?? [];
+  return [...before, ...(text.slice(end).match(/[^\s[\]]+/g) ?? [])];
 }
 
 /** The riddle of a program and inputs, if they make one. @param program a text that `parseProgram` reads */

@@ -58,12 +58,14 @@ const ADAPTER: Json = {
   task_type: "CAUSAL_LM",
 };
 
+const numberOf = (value: Json | undefined): number => (typeof value === "number" ? value : 0);
+
 /** A llama2.c file of this header, with the weights that the first of `HEADERS` has. */
 function llama2cOf(document: Json): Uint8Array {
   const header = Array.isArray(document) ? (document as readonly Json[]) : [];
   const bytes = new Uint8Array(28 + 4 * 412);
   const view = new DataView(bytes.buffer);
-  for (let i = 0; i < 7; i++) view.setInt32(4 * i, Number(header[i] ?? 0), true);
+  for (let i = 0; i < 7; i++) view.setInt32(4 * i, numberOf(header[i]), true);
   return bytes;
 }
 /** dim, hidden, layers, heads, kv heads, vocabulary, positions */
@@ -80,7 +82,7 @@ function tokensOf(document: Json): Uint8Array {
     const [score = 0, text = ""] = Array.isArray(row) ? (row as readonly Json[]) : [];
     const bytes = new TextEncoder().encode(typeof text === "string" ? text : JSON.stringify(text)).slice(0, 64);
     const head = new Uint8Array(8);
-    new DataView(head.buffer).setFloat32(0, Number(score), true);
+    new DataView(head.buffer).setFloat32(0, numberOf(score), true);
     new DataView(head.buffer).setInt32(4, bytes.length, true);
     parts.push(...head, ...bytes);
   }

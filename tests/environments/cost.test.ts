@@ -1,26 +1,56 @@
 /** No action, however long and however written, costs an environment more than it should. */
 import { describe, expect, it } from "vitest";
-import { ENVIRONMENTS } from "../../environments/index.ts";
+import { type EnvironmentSpec, ENVIRONMENTS } from "../../environments/index.ts";
+import { riddles, taskWorld } from "../../environments/riddle/index.ts";
+import { proposingTask, type Riddle } from "../../environments/riddle/riddle.ts";
+import { COMMANDS } from "../../environments/terminal/commands.ts";
 import { Rng } from "../../engine/random.ts";
 import { FileSystem } from "../../environments/terminal/filesystem.ts";
-import { runLine } from "../../environments/terminal/shell.ts";
-import { expectBounded, HOSTILE } from "../support/cost.ts";
+import { MAX_LINE, runLine } from "../../environments/terminal/shell.ts";
+import { expectBounded, HOSTILE, SIZES } from "../support/cost.ts";
 
-describe.each(Object.values(ENVIRONMENTS))("$name", (spec) => {
-  it("answers hostile actions of any length", { timeout: 60_000 }, async () => {
+/** Worlds that have no name on the command line. */
+const riddle: Riddle = { kind: "deduction", program: "x*2", inputs: [3], outputs: [6] };
+const PROPOSALS = (["deduction", "abduction", "induction"] as const).map((kind): EnvironmentSpec => {
+  const plan = [kind === "induction" ? "propose 1 2 3 4" : "propose x+1 for 2"];
+  return { ...taskWorld(proposingTask(kind, [riddle], plan)), name: `riddle to be proposed, ${kind}` };
+});
+
+/** The first words of what is said in a world: by its expert, by chance, and all commands of the shell. */
+async function verbsOf(spec: EnvironmentSpec): Promise<ReadonlySet<string>> {
+  const [rng, verbs] = [new Rng(2), new Set([""])];
+  const add = (action: string): void => void verbs.add(`${action.split(/\s/, 1)[0]} `);
+  for (let seed = 0; seed < 3; seed++) {
     const env = spec.make();
-    const task = await env.reset(1);
-    const rng = new Rng(2);
-    const verbs = new Set(["", ...Array.from({ length: 3 }, () => `${spec.random(rng, task).split(/\s/, 1)[0]} `)]);
-    for (const [name, text] of Object.entries(HOSTILE)) {
-      await expectBounded(`${name} in ${spec.name}`, async (n) => {
-        for (const verb of verbs) {
-          const episode = spec.make();
-          await episode.reset(1);
-          const { observation } = await episode.step(verb + text(n));
-          expect(typeof observation).toBe("string");
-        }
-      });
+    const task = await env.reset(seed);
+    for (let i = 0; i < 20; i++) add(spec.random(rng, task));
+    for (let done = false; !done;) {
+      const action = spec.expert(env);
+      add(action);
+      ({ done } = await env.step(action));
+    }
+  }
+  if (spec.name === "terminal") for (const name of Object.keys(COMMANDS)) verbs.add(`${name} `);
+  return verbs;
+}
+
+describe.each([...Object.values(ENVIRONMENTS), riddles, ...PROPOSALS])("$name", (spec) => {
+  it("answers hostile actions of any length", { timeout: 120_000 }, async () => {
+    const start = spec.make();
+    await start.reset(1);
+    // What the shell does with a line ends at its longest; one that is longer is refused.
+    const sizes = spec.name === "terminal" ? [MAX_LINE - 20, 64_000] : SIZES;
+    for (const verb of await verbsOf(spec)) {
+      for (const [name, text] of Object.entries(HOSTILE)) {
+        await expectBounded(
+          `"${verb}" with ${name} in ${spec.name}`,
+          async (n) => {
+            const { observation } = await start.clone!().step(verb + text(n));
+            expect(typeof observation).toBe("string");
+          },
+          sizes,
+        );
+      }
     }
   });
 });
@@ -44,6 +74,7 @@ describe("a line of the shell", () => {
     ["fourteen of them", wide, Array.from({ length: 14 }, (_, i) => `grep '' nl > o${i}`).join("; ")],
     ["a bracket of 600 ranges", bracket, `grep -c '[${ranges.join("")}]' wide`],
     ["three of them", bracket, `grep -c '[${ranges.slice(0, 550).join("")}]' wide wide wide`],
+    ["thirty files", bracket, `grep -c '[${ranges.join("")}]' ${"wide ".repeat(30)}`],
     ["a repeated bracket", bracket, `grep -c '[${ranges.slice(0, 500).join("")}]*x' wide`],
   ])("%s", async (what, make, line) => {
     const fs = make();

@@ -18,6 +18,11 @@ export const HOSTILE: Readonly<Record<string, (n: number) => string>> = {
   brackets: repeat("("),
   "brackets inside out": repeat("]["),
   braces: repeat("{"),
+  "lists that are not closed": repeat("["),
+  "lists behind a list": (n) => `[1] ${repeat("[")(n)}`,
+  "an object that is not closed": (n) => `{"${repeat('\\"')(n)}`,
+  "objects of strings": repeat('{"a":"b"};'),
+  "proposals with a line end": (n) => `${repeat("a for ")(n)}\n`,
   quotes: repeat(`"'`),
   backslashes: (n) => `"${"\\".repeat(n)}`,
   fences: repeat("```js\n"),
@@ -40,21 +45,47 @@ export const HOSTILE: Readonly<Record<string, (n: number) => string>> = {
   capitals: repeat("İ"),
 };
 
-/** Some pages, and a book. */
-const SIZES = [2_000, 64_000] as const;
-/** Linear work takes milliseconds; what is quadratic takes more at the second size, what is cubic at the first. */
+/** Some pages; a book's quarter, half and whole. */
+export const SIZES: readonly number[] = [2_000, 16_000, 32_000, 64_000];
+/** Linear work takes milliseconds; what is cubic takes more at the first size. */
 const LIMIT_MS = 1_000;
+/** How much longer a text of four times the length may take; it is 4 for linear work and 16 for quadratic. */
+const MOST_GROWTH = 9;
+/** Less than this is no measure of growth. */
+const MEASURABLE_MS = 100;
+/** Memory that one text may take beside what the process has. */
+const LIMIT_BYTES = 2 ** 28;
 
-/** Runs `work` on a text of growing size; the first that takes too long fails, before a longer one hangs the tests. */
+async function cpuOf(work: () => unknown): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
+
+/**
+ * Runs `work` on texts of growing size. The first that takes too much time or memory fails, before a longer one hangs
+ * the tests; so does work that grows faster than the text. Memory is the process's highest, which never falls: what
+ * stays below what others have taken before is not seen.
+ */
 export async function expectBounded(
   what: string,
   work: (n: number) => unknown,
   sizes: readonly number[] = SIZES,
 ): Promise<void> {
+  const times = new Map<number, number>();
   for (const n of sizes) {
-    const before = process.cpuUsage();
-    await work(n);
-    const { user, system } = process.cpuUsage(before);
-    expect((user + system) / 1_000, `ms of processor time for ${what}, ${n} letters`).toBeLessThan(LIMIT_MS);
+    const before = process.resourceUsage().maxRSS;
+    const ms = await cpuOf(() => work(n));
+    expect(ms, `ms of processor time for ${what}, ${n} letters`).toBeLessThan(LIMIT_MS);
+    const bytes = 1024 * (process.resourceUsage().maxRSS - before);
+    expect(bytes, `bytes of memory for ${what}, ${n} letters`).toBeLessThan(LIMIT_BYTES);
+    times.set(n, ms);
+    const quarter = times.get(n / 4);
+    if (quarter === undefined || ms < MEASURABLE_MS || ms <= MOST_GROWTH * quarter) continue;
+    // Once more: a collection of garbage may have fallen into it.
+    const [small, large] = [await cpuOf(() => work(n / 4)), await cpuOf(() => work(n))];
+    const growth = Math.min(ms, large) / Math.max(quarter, small);
+    expect(growth, `growth of ${what} from ${n / 4} to ${n} letters`).toBeLessThanOrEqual(MOST_GROWTH);
   }
 }
