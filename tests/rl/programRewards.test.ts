@@ -1,8 +1,12 @@
 /** Rewards of submitted programs and patches against numbers by hand, and the vote of judges as a reward. */
 import { describe, expect, it } from "vitest";
 import { unifiedDiff } from "../../environments/patch/repository.ts";
+import { gae } from "../../rl/methods/advantages/index.ts";
+import { ppoClip } from "../../rl/methods/losses/index.ts";
 import { judgesReward } from "../../rl/rewards/judge.ts";
 import { codeRlReward, ppoCoderReward, sweRlReward } from "../../rl/rewards/program.ts";
+import { advantagesOf } from "../../rl/train/advantages.ts";
+import { episode } from "../support/rlToy.ts";
 
 describe("programs", () => {
   it.each([
@@ -14,6 +18,31 @@ describe("programs", () => {
     const info = { outcome, syntaxMatch: 0.8, dataFlowMatch: 0.5 };
     expect(codeRlReward(info)).toBe(codeRl);
     expect(ppoCoderReward(info)).toBeCloseTo(ppoCoder, 12);
+  });
+
+  it("PPOCoder's vector: a program that compiles, matches of .8 and .5, lp − ref .2 and −.1, β .1", () => {
+    const batch = [
+      episode(
+        [
+          ["prompt", [1]],
+          ["action", [2, 3]],
+        ],
+        { reward: ppoCoderReward({ outcome: "failed test", syntaxMatch: 0.8, dataFlowMatch: 0.5 }) },
+      ),
+    ];
+    const lp = batch[0]!.stream.oldLogProbs;
+    const refLogProbs = [Float64Array.of(0, lp[1]! - 0.2, lp[2]! + 0.1)];
+    const values = [new Float64Array(3)];
+    const advantage = gae({ gamma: 0, lambda: 0, whiten: false }); // γ 0: the rewards themselves
+    const kl = { beta: 0.1, estimator: "k1", in: "reward" } as const;
+    const found = advantagesOf(
+      { advantage, policyLoss: ppoClip(), aggregation: "token-mean", critic: {}, kl },
+      batch,
+      0,
+      { refLogProbs, values },
+    );
+    expect(found.perToken[0]![1]).toBeCloseTo(-0.02, 12);
+    expect(found.perToken[0]![2]).toBeCloseTo(2.31, 12);
   });
 
   it("nothing submitted is what does not compile; another outcome is none of a program", () => {
